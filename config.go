@@ -1,0 +1,249 @@
+package main
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Config is everything a user may set, checked and complete: [LoadConfig] makes
+// it from flags, environment, file and defaults, in that order of precedence.
+// The table of keys (config_keys.go) says for each field its key, default,
+// bounds, flag and environment variable; config.toml shows them all to a user.
+//
+// A Config is not changed once it is loaded. It may be printed or logged as it
+// is: what is secret in it is a [Secret].
+type Config struct {
+	// Service names the thing that is served, and where (keys service.* and listen).
+	Service ServiceConfig
+	// Admin is the listener for health, readiness and metrics.
+	Admin AdminConfig
+	// Profile is "development" (default) or "production".
+	Profile string
+	// TransportType is the server scaffold's transport_type: "HTTP", "STDIO" or
+	// "" (default: the command decides). [Config.CheckServe] refuses "STDIO".
+	TransportType string
+	// Log is what goes to stderr, and how.
+	Log LogConfig
+	// Sessions bounds the sessions that legacy clients open.
+	Sessions SessionsConfig
+	// Limits bounds single bodies, lines, events and requests, and their number.
+	Limits LimitsConfig
+	// DrainTimeout is how long exchanges may still run after the first
+	// interrupt. 0 to 10 min, default 30 s; 0 ends them at once.
+	DrainTimeout time.Duration
+	// Keepalive is the silence on an event stream after which a comment is
+	// written, so that middleboxes keep it open. 1 s to 5 min, default 15 s.
+	Keepalive time.Duration
+	// Security says who may reach the listener.
+	Security SecurityConfig
+	// Monitoring concerns metrics and dependency checks.
+	Monitoring MonitoringConfig
+	// Timeouts are the time-outs by kind of request. Not enforced yet, see [Config.Unenforced].
+	Timeouts TimeoutsConfig
+	// RateLimit bounds requests per minute and client. Not enforced yet.
+	RateLimit RateLimitConfig
+	// Upstreams are the MCP servers, in the order in which they were named;
+	// names are unique. A URL or command on the command line is "default".
+	Upstreams []*Upstream
+	// Warnings are remarks on what was accepted but ignored, for the log. They hold no secret.
+	Warnings []string
+
+	sources map[string]Source // by cell, see provenance
+}
+
+// ServiceConfig is the identity of the service and the address of its main
+// listener.
+type ServiceConfig struct {
+	// Name matches ^[a-z][a-z0-9-]*$ (at most 64 characters); default "dragoman".
+	Name string
+	// Version is MAJOR.MINOR.PATCH with an optional pre-release, or "" (default): Dragoman's own.
+	Version string
+	// Host is an IP address or a host name, default "127.0.0.1". [Config.Listen] joins it with Port.
+	Host string
+	// Port is 1024 to 65535, or 0 for any free port; default 8080.
+	Port int
+}
+
+// AdminConfig is the admin listener.
+type AdminConfig struct {
+	// Listen is HOST:PORT (bounds as for the main listener) or "off"; default
+	// "127.0.0.1:9090". Whether a user asked for it: Source("admin.listen").Set().
+	Listen string
+}
+
+// LogConfig says what is logged.
+type LogConfig struct {
+	// Level is debug, info (default), warn, error or critical; the spellings
+	// DEBUG, INFO, WARNING, ERROR and CRITICAL are taken for these.
+	Level string
+	// Format is auto (default: readable on a terminal, JSON elsewhere), json or console.
+	Format string
+}
+
+// SessionsConfig bounds downstream sessions.
+type SessionsConfig struct {
+	// IdleTTL ends a session after so long without a request. 1 s to 168 h, default 30 min.
+	IdleTTL time.Duration
+	// Max is the number of sessions at a time; the least recently used one
+	// goes first. 1 to 1 000 000, default 10 000.
+	Max int
+	// MaxPerPrincipal is Max for one principal; default 1 000.
+	MaxPerPrincipal int
+}
+
+// LimitsConfig bounds what is read and held. Sizes are in bytes, 1 KiB to
+// 1 GiB unless said.
+type LimitsConfig struct {
+	// RequestBody is the largest body a client may send; default 4 MiB.
+	RequestBody int
+	// ResponseBody is the largest body an upstream may send; default 100 MiB.
+	ResponseBody int
+	// Line is the longest line on a child's stdout or our own stdin; default 100 MiB.
+	Line int
+	// Event is the largest event of an event stream; default 100 MiB.
+	Event int
+	// Header is the largest header block; 4 KiB to 1 MiB, default 64 KiB.
+	Header int
+	// Streams is the number of open event streams; 1 to 1 000 000, default 10 000.
+	Streams int
+	// RequestTime ends one request however much progress it reports. 1 s to 24 h, default 15 min.
+	RequestTime time.Duration
+	// InFlight, Queue and InFlightBytes bound what runs and waits at a time
+	// (defaults 100, 1 000 and 100 MiB). Not enforced yet.
+	InFlight, Queue, InFlightBytes int
+}
+
+// SecurityConfig guards the main listener.
+type SecurityConfig struct {
+	// AllowedHosts are Host header values accepted besides the listener's own: host or host:port, lower case.
+	AllowedHosts []string
+	// AllowedOrigins are browser origins accepted besides the listener's own: scheme://host[:port].
+	AllowedOrigins []string
+	// AllowAnonymous lets a listener that is not loopback serve without authentication; default false.
+	AllowAnonymous bool
+	// APIKeysEnabled is always false: true is refused, because this version cannot check keys.
+	APIKeysEnabled bool
+}
+
+// MonitoringConfig concerns what operators watch.
+type MonitoringConfig struct {
+	// MetricsEnabled serves /metrics on the admin listener; default true.
+	MetricsEnabled bool
+	// HealthCheckInterval is the time between dependency checks, 10 s to 24 h, default 30 s. Not enforced yet.
+	HealthCheckInterval time.Duration
+}
+
+// TimeoutsConfig are time-outs by kind, 1 to 300 s each: tool_timeout 30 s,
+// resource_timeout 10 s, prompt_timeout 5 s. Not enforced yet.
+type TimeoutsConfig struct{ Tool, Resource, Prompt time.Duration }
+
+// RateLimitConfig bounds requests per client: PerMinute (default 100) with
+// Burst above it (default 20). Not enforced yet.
+type RateLimitConfig struct{ PerMinute, Burst int }
+
+// Upstream is one MCP server: exactly one of URL and Command is set.
+type Upstream struct {
+	// Name matches ^[a-z][a-z0-9_-]*$, at most 64 characters.
+	Name string
+	// URL is http or https, with a host, without user information and
+	// fragment. Its query may hold a key: log it through [redactURL] only.
+	URL string
+	// Command is the argv of a child process, never a shell string.
+	Command []string
+	// Transport is auto (default), http or sse for a URL, auto or stdio for a command.
+	Transport string
+	// Era is auto (default), modern or legacy.
+	Era string
+	// Isolation is session (default: an upstream session or child for each
+	// legacy downstream session) or shared.
+	Isolation string
+	// Headers are sent with every request to URL; names are unique without regard to case.
+	Headers []Header
+	// Env is added to the environment of Command.
+	Env []EnvVar
+	// Cwd is the working directory of Command; "" is Dragoman's own.
+	Cwd string
+	// CAFile is a PEM file of roots trusted for URL instead of the system's; "" is the system's.
+	CAFile string
+	// Proxy is the HTTP proxy for URL, "off", or "" for HTTPS_PROXY, HTTP_PROXY
+	// and NO_PROXY. It may hold a password: log it through [redactURL] only.
+	Proxy string
+	// ConnectTimeout bounds dialling and the TLS handshake. 100 ms to 5 min, default 10 s.
+	ConnectTimeout time.Duration
+	// ProbeTimeout is one probe's patience, up to 5 min; [Upstream.ProbeWait] knows what 0 means.
+	ProbeTimeout time.Duration
+	// VerdictTTL is how long a probe's verdict holds. 1 s to 168 h, default 10 min.
+	VerdictTTL time.Duration
+	// MaxSessions bounds the pooled legacy sessions or children. 1 to 100 000, default 100.
+	MaxSessions int
+	// StopGrace is how long a child may take from the end of its stdin to
+	// SIGTERM, KillGrace from SIGTERM to SIGKILL. 0 to 5 min, defaults 5 s and 2 s.
+	StopGrace, KillGrace time.Duration
+}
+
+// Header is one static upstream header.
+type Header struct {
+	Name  string
+	Value Secret
+}
+
+// EnvVar is one variable of a child's environment.
+type EnvVar struct {
+	Name  string
+	Value Secret
+}
+
+// Probe patience when probe_timeout is 0: a child has to be started first,
+// perhaps by a package runner that downloads it.
+const (
+	probeWaitHTTP  = 5 * time.Second
+	probeWaitStdio = 10 * time.Second
+)
+
+// ProbeWait is the patience of one probe: ProbeTimeout, or 5 s for a URL and
+// 10 s for a command where that is 0.
+func (u *Upstream) ProbeWait() time.Duration {
+	switch {
+	case u.ProbeTimeout > 0:
+		return u.ProbeTimeout
+	case len(u.Command) > 0:
+		return probeWaitStdio
+	}
+	return probeWaitHTTP
+}
+
+// Environ is Env as "NAME=value" strings, to be appended to os.Environ. They
+// are secret.
+func (u *Upstream) Environ() []string {
+	vars := make([]string, 0, len(u.Env))
+	for _, v := range u.Env {
+		vars = append(vars, v.Name+"="+v.Value.Reveal())
+	}
+	return vars
+}
+
+// Target names the server for people: the URL without what may be secret, or
+// the command.
+func (u *Upstream) Target() string {
+	if len(u.Command) > 0 {
+		return strings.Join(u.Command, " ")
+	}
+	return redactURL(u.URL)
+}
+
+// Listen is the main listener's address as HOST:PORT, IPv6 in brackets.
+func (c *Config) Listen() string {
+	return net.JoinHostPort(c.Service.Host, strconv.Itoa(c.Service.Port))
+}
+
+// Upstream finds an upstream by name; nil if there is none.
+func (c *Config) Upstream(name string) *Upstream {
+	for _, u := range c.Upstreams {
+		if u.Name == name {
+			return u
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// hidden stands for a secret wherever one would be written.
+const hidden = "(set, hidden)"
+
+// maxSecretFile bounds a "file:" secret, in bytes.
+const maxSecretFile = 64 << 10
+
+// Secret is a value that no output shows: every way of formatting or encoding
+// it yields "(set, hidden)". [Secret.Reveal] is the one way in.
+type Secret struct{ value string }
+
+// Reveal is the value itself, for the wire only.
+func (s Secret) Reveal() string { return s.value }
+
+// String hides the value.
+func (s Secret) String() string { return hidden }
+
+// Format hides the value from every fmt verb, %#v and %x included.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
+
+// MarshalText hides the value from JSON, TOML and YAML encoders and the log.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
+
+// resolveSecret replaces "env:NAME" and "file:/path" by what they name. Its
+// errors tell the reference, never a value.
+func resolveSecret(text string, lookup func(string) (string, bool)) (string, error) {
+	if name, ok := strings.CutPrefix(text, "env:"); ok {
+		value, set := lookup(name)
+		if !set || value == "" {
+			return "", &problem{
+				what: fmt.Sprintf("the environment variable %q it refers to is not set", name),
+				fix:  "set the variable, or refer to a file with \"file:/path\"",
+			}
+		}
+		return value, nil
+	}
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		return readSecret(path)
+	}
+	return text, nil
+}
+
+func readSecret(path string) (string, error) {
+	if !filepath.IsAbs(path) {
+		return "", &problem{what: fmt.Sprintf("the file %q it refers to is not an absolute path", path), fix: "write \"file:/path\""}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", &problem{what: fmt.Sprintf("the file it refers to cannot be read: %v", err), fix: "create the file, or make it readable"}
+	}
+	defer func() { _ = f.Close() }()
+	data, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err != nil {
+		return "", &problem{what: fmt.Sprintf("the file it refers to cannot be read: %v", err), fix: "make it a readable file"}
+	}
+	if len(data) > maxSecretFile {
+		return "", &problem{what: fmt.Sprintf("the file %q it refers to is larger than %d bytes", path, maxSecretFile), fix: "refer to a file that holds only the value"}
+	}
+	value := strings.TrimRight(string(data), "\r\n")
+	if value == "" {
+		return "", &problem{what: fmt.Sprintf("the file %q it refers to is empty", path), fix: "write the value into it"}
+	}
+	return value, nil
+}
+
+// redactURL is a URL fit for logs: without password, and without its query's
+// values, where some servers expect an API key.
+func redactURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return hidden // what cannot be parsed cannot be redacted
+	}
+	shown := *u
+	shown.RawQuery, shown.ForceQuery = "", false
+	text := shown.Redacted()
+	if u.RawQuery != "" {
+		text += "?(hidden)"
+	}
+	return text
+}

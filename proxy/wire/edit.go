@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Edit is a change to a message: With goes in the place of the Span. An empty Span (From == To) inserts.
+type Edit struct {
+	Span
+	With []byte // borrowed until the message has left
+}
+
+// Change is what EditObject is to do with one member: set it to Value, or drop it if Value is nil.
+type Change struct {
+	Key   string // as written between the quotes; must need no escaping
+	Value []byte // JSON; borrowed until the message has left
+}
+
+// Replace records that with goes in the place of the value at s. A place may be edited once.
+func (m *Message) Replace(s Span, with []byte) { m.add(Edit{s, with}) }
+
+// add keeps the edits ordered by place; at one place in the order of their coming.
+func (m *Message) add(e Edit) {
+	i := len(m.Edits)
+	for i > 0 && m.Edits[i-1].From > e.From {
+		i--
+	}
+	m.Edits = append(m.Edits, Edit{})
+	copy(m.Edits[i+1:], m.Edits[i:])
+	m.Edits[i] = e
+}
+
+// EditObject records changes to the members of the object at obj: members named in changes get the new value or are
+// dropped, those that are not there yet are added at the end, all others stay as they are. Call it once for an object;
+// to change it again, Settle first.
+func (m *Message) EditObject(obj Span, changes []Change) {
+	var done uint64 // a bit for each change already applied; more than 64 changes are not supported
+	kept := obj.From + 1
+	any := false
+	for key, value := range Members(m.Raw, obj) {
+		i := changeOf(m.Raw, key, changes)
+		if i < 0 || changes[i].Value != nil && done&(1<<i) == 0 {
+			if i >= 0 {
+				m.add(Edit{value, changes[i].Value})
+				done |= 1 << i
+			}
+			any, kept = true, value.To
+			continue
+		}
+		done |= 1 << i
+		m.drop(kept, key, value)
+	}
+	for i, c := range changes {
+		if c.Value == nil || done&(1<<i) != 0 {
+			continue
+		}
+		added := make([]byte, 0, len(c.Key)+len(c.Value)+4)
+		if any {
+			added = append(added, ',')
+		}
+		any = true
+		added = append(append(append(added, '"'), c.Key...), '"', ':')
+		m.add(Edit{Span{obj.To - 1, obj.To - 1}, append(added, c.Value...)})
+	}
+}
+
+// drop removes a member together with one comma: the one behind it, or, for the last member, the one before it and
+// whatever was dropped since the last member that stays.
+func (m *Message) drop(kept uint32, key, value Span) {
+	next := value.To
+	for isSpace(m.Raw[next]) {
+		next++
+	}
+	if m.Raw[next] == ',' {
+		next++
+		for isSpace(m.Raw[next]) {
+			next++
+		}
+		m.add(Edit{Span{key.From, next}, nil})
+		return
+	}
+	m.Edits = slices.DeleteFunc(m.Edits, func(e Edit) bool {
+		return e.With == nil && e.From >= kept && e.To <= key.From
+	})
+	m.add(Edit{Span{kept, value.To}, nil})
+}
+
+func changeOf(raw []byte, key Span, changes []Change) int {
+	for i := range changes {
+		if key.Is(raw, changes[i].Key) {
+			return i
+		}
+	}
+	return -1
+}
+
+// Append writes the message with its edits.
+func (m *Message) Append(dst []byte) []byte {
+	at := uint32(0)
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		dst = append(dst, m.Raw[at:e.From]...)
+		dst = append(dst, e.With...)
+		at = e.To
+	}
+	return append(dst, m.Raw[at:]...)
+}
+
+// AppendPart writes the value at s with the edits that lie in it.
+func (m *Message) AppendPart(dst []byte, s Span) []byte {
+	at := s.From
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		if e.From < s.From || e.To > s.To {
+			continue
+		}
+		dst = append(dst, m.Raw[at:e.From]...)
+		dst = append(dst, e.With...)
+		at = e.To
+	}
+	return append(dst, m.Raw[at:s.To]...)
+}
+
+// AppendLine writes the message with its edits as one line, without its end.
+func (m *Message) AppendLine(dst []byte) []byte {
+	from := len(dst)
+	dst = m.Append(dst)
+	if m.Lines {
+		flatten(dst[from:])
+	}
+	return dst
+}
+
+// flatten replaces line ends by spaces. In a scanned message they can only lie between tokens.
+func flatten(b []byte) {
+	for i, c := range b {
+		if c == '\n' || c == '\r' {
+			b[i] = ' '
+		}
+	}
+}
+
+// Settle applies the edits and reads the message anew, so that its objects may be edited again. The message then borrows
+// buf, which is returned grown.
+func (m *Message) Settle(buf []byte) ([]byte, error) {
+	if len(m.Edits) == 0 {
+		return buf, nil
+	}
+	buf = m.Append(buf[:0])
+	edits := m.Edits[:0]
+	next, err := Scan(buf)
+	if err != nil {
+		return buf, err
+	}
+	next.Edits = edits
+	*m = next
+	return buf, nil
+}
+
+// Clone returns a message that borrows nothing: the edits are applied.
+func (m *Message) Clone() (Message, error) {
+	if len(m.Edits) > 0 {
+		return Scan(m.Append(make([]byte, 0, len(m.Raw)+64)))
+	}
+	c := *m
+	c.Raw = bytes.Clone(m.Raw)
+	return c, nil
+}

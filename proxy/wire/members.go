@@ -1,0 +1,146 @@
+package wire
+
+import "bytes"
+
+// A level is one of the objects whose members Scan reads.
+type level uint8
+
+const (
+	topMembers level = iota
+	paramsMembers
+	metaMembers
+	resultMembers
+	errorMembers
+)
+
+// slot finds the place in m for the member key of an object of this level, and the level of the object below it, if
+// that is read too. It returns nil for members that Scan does not read.
+func (l level) slot(m *Message, key []byte) (slot *Span, below level) {
+	switch l {
+	case topMembers:
+		return topSlot(m, key)
+	case paramsMembers:
+		return paramsSlot(m, key)
+	case metaMembers:
+		return metaSlot(m, key), 0
+	case resultMembers:
+		switch string(key) {
+		case "resultType":
+			return &m.ResultType, 0
+		case "inputRequests":
+			return &m.InputRequests, 0
+		case "_meta":
+			return &m.Meta, metaMembers
+		}
+	case errorMembers:
+		switch string(key) {
+		case "message":
+			return &m.ErrorText, 0
+		case "data":
+			return &m.ErrorData, 0
+		}
+	}
+	return nil, 0
+}
+
+func topSlot(m *Message, key []byte) (*Span, level) {
+	switch string(key) {
+	case "id":
+		return &m.ID, 0
+	case "method":
+		return &m.Method, 0
+	case "params":
+		return &m.Params, paramsMembers
+	case "result":
+		return &m.Result, resultMembers
+	case "error":
+		return &m.Error, errorMembers
+	}
+	return nil, 0
+}
+
+func paramsSlot(m *Message, key []byte) (*Span, level) {
+	switch string(key) {
+	case "_meta":
+		return &m.Meta, metaMembers
+	case "name":
+		return &m.Name, 0
+	case "uri":
+		return &m.URI, 0
+	case "taskId":
+		return &m.TaskID, 0
+	case "arguments":
+		return &m.Arguments, 0
+	case "cursor":
+		return &m.Cursor, 0
+	case "level":
+		return &m.Level, 0
+	case "requestId":
+		return &m.RequestID, 0
+	case "progressToken":
+		return &m.ProgressToken, 0
+	case "inputResponses":
+		return &m.InputResponses, 0
+	case "requestState":
+		return &m.ReqState, 0
+	case "task":
+		return &m.Task, 0
+	case "protocolVersion":
+		return &m.ParamsVersion, 0
+	case "capabilities":
+		return &m.ParamsCaps, 0
+	case "clientInfo":
+		return &m.ParamsInfo, 0
+	case "notifications":
+		return &m.Notifications, 0
+	}
+	return nil, 0
+}
+
+// MetaPrefix begins the reserved keys of _meta (2026-07-28 basic, _meta).
+const MetaPrefix = "io.modelcontextprotocol/"
+
+func metaSlot(m *Message, key []byte) *Span {
+	if string(key) == "progressToken" {
+		return &m.Token
+	}
+	rest, ok := bytes.CutPrefix(key, []byte(MetaPrefix))
+	if !ok {
+		return nil
+	}
+	switch string(rest) {
+	case "protocolVersion":
+		return &m.Version
+	case "clientCapabilities":
+		return &m.Caps
+	case "clientInfo", "serverInfo":
+		return &m.Info
+	case "logLevel":
+		return &m.LogLevel
+	case "subscriptionId":
+		return &m.Subscription
+	}
+	return nil
+}
+
+// guarded lists, a level each, the names whose other spellings are refused: those that decide what a message is, where
+// it goes and who it is from.
+var guarded = [...][]string{
+	topMembers:    {"jsonrpc", "id", "method", "params", "result", "error"},
+	paramsMembers: {"_meta", "name", "uri", "taskId", "arguments", "requestId", "inputResponses", "requestState"},
+	metaMembers:   {"progressToken", MetaPrefix + "protocolVersion", MetaPrefix + "clientCapabilities", MetaPrefix + "logLevel"},
+	resultMembers: {"resultType", "inputRequests", "_meta"},
+	errorMembers:  {"code"},
+}
+
+// variant tells whether key, which is none of the names read at this level, would be taken for one by a reader that
+// ignores case, as Go's encoding/json does.
+func (l level) variant(key []byte) bool {
+	for _, name := range guarded[l] {
+		// A name can only fold to one of another length through U+017F and U+212A, which are longer.
+		if len(key) >= len(name) && len(key) <= 3*len(name) && bytes.EqualFold(key, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,78 @@
+package wire
+
+// Kind says what a message is.
+type Kind uint8
+
+// The kinds of JSON-RPC message. A Batch is an array of messages, which only revision 2025-03-26 knows.
+const (
+	Invalid Kind = iota
+	Request
+	Notification
+	Result
+	Failure
+	Batch
+)
+
+// String names the kind for logs.
+func (k Kind) String() string {
+	return [...]string{"invalid", "request", "notification", "result", "failure", "batch"}[k]
+}
+
+// Message is one JSON-RPC message: its bytes, and where in them the members lie that a proxy has to know. It borrows Raw;
+// whoever gave the message says for how long.
+type Message struct {
+	Raw  []byte // without leading byte order mark and surrounding space
+	Kind Kind
+	// Lines is set if there are raw line ends between the tokens: such a message must be flattened before it may go out
+	// as one line.
+	Lines bool
+
+	ID, Method, Params, Result, Error Span
+
+	// Members of params.
+	Name, URI, TaskID        Span // what the request is about: a tool or prompt, a resource, a task
+	Arguments                Span // of tools/call and prompts/get
+	Cursor                   Span // of the lists
+	Level                    Span // of logging/setLevel and notifications/message
+	RequestID                Span // of notifications/cancelled
+	ProgressToken            Span // of notifications/progress: params.progressToken
+	InputResponses, ReqState Span // of a retry (2026-07-28, SEP-2322)
+	Task                     Span // params.task of 2025-11-25
+	ParamsVersion            Span // params.protocolVersion of initialize
+	ParamsCaps, ParamsInfo   Span // params.capabilities and params.clientInfo of initialize
+	Notifications            Span // params.notifications of subscriptions/listen
+	Meta                     Span // params._meta of a request or notification, result._meta of a result
+
+	// Members of _meta.
+	Token         Span // progressToken
+	Version       Span // io.modelcontextprotocol/protocolVersion
+	Caps          Span // io.modelcontextprotocol/clientCapabilities
+	Info          Span // io.modelcontextprotocol/clientInfo, or serverInfo in a result
+	LogLevel      Span // io.modelcontextprotocol/logLevel
+	Subscription  Span // io.modelcontextprotocol/subscriptionId
+	ResultType    Span // result.resultType
+	InputRequests Span // result.inputRequests
+
+	// ErrorCode is error.code of a Failure; 0 where it is absent or no integer.
+	ErrorCode int
+	ErrorText Span // error.message
+	ErrorData Span // error.data
+
+	// Edits are the changes to apply when the message leaves, ordered by place, none overlapping another.
+	Edits []Edit
+}
+
+// Is tells whether the message's method is want.
+func (m *Message) Is(want string) bool { return m.Method.Is(m.Raw, want) }
+
+// Text returns the characters of the string at s; see Span.Text.
+func (m *Message) Text(s Span) []byte { return s.Text(m.Raw) }
+
+// Of returns the bytes at s; see Span.Of.
+func (m *Message) Of(s Span) []byte { return s.Of(m.Raw) }
+
+// IsResponse tells whether the message answers a request.
+func (m *Message) IsResponse() bool { return m.Kind == Result || m.Kind == Failure }
+
+// Whole is the span of the message itself.
+func (m *Message) Whole() Span { return Span{0, uint32(len(m.Raw))} } //nolint:gosec // Scan refuses what does not fit

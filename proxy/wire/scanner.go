@@ -1,0 +1,360 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"strconv"
+	"unicode/utf8"
+)
+
+// scanner walks raw. Its methods take the place where something begins and return the place behind it; after a failure
+// s.err is set and the places mean nothing.
+type scanner struct {
+	raw     []byte
+	err     *ScanError
+	lines   bool // a raw line end between tokens was seen
+	version bool // jsonrpc is "2.0"
+	seen    bool // jsonrpc was there
+}
+
+func (s *scanner) error() error {
+	if s.err != nil {
+		return s.err
+	}
+	return nil
+}
+
+func (s *scanner) fail(code int, reason string, at int) int {
+	if s.err == nil {
+		s.err = &ScanError{code, reason, at}
+	}
+	return len(s.raw)
+}
+
+// object reads an object of a level that Scan knows. The levels lie at most four deep, so it may call itself.
+func (s *scanner) object(i int, m *Message, l level) int {
+	if i >= len(s.raw) || s.raw[i] != '{' {
+		if l == topMembers {
+			return s.value1(i) // no message, but perhaps JSON: decides between the two codes
+		}
+		return s.value(i)
+	}
+	i = s.space(i + 1)
+	if i < len(s.raw) && s.raw[i] == '}' {
+		return i + 1
+	}
+	for s.err == nil {
+		keyAt := i
+		if i = s.key(i); s.err != nil {
+			return i
+		}
+		keyEnd := i
+		if i = s.space(i); i >= len(s.raw) || s.raw[i] != ':' {
+			return s.fail(CodeParse, "expected ':'", i)
+		}
+		i = s.space(i + 1)
+		if i = s.member(keyAt, keyEnd, i, m, l); s.err != nil {
+			return i
+		}
+		i = s.space(i)
+		if i >= len(s.raw) {
+			break
+		}
+		switch s.raw[i] {
+		case ',':
+			i = s.space(i + 1)
+		case '}':
+			return i + 1
+		default:
+			return s.fail(CodeParse, "expected ',' or '}'", i)
+		}
+	}
+	return s.fail(CodeParse, "message ends inside an object", i)
+}
+
+// value1 reads a top-level value that is no object.
+func (s *scanner) value1(i int) int {
+	end := s.value(i)
+	if s.err == nil {
+		return s.fail(CodeInvalid, "a message must be a JSON object", i)
+	}
+	return end
+}
+
+// member reads the value of a member and remembers where it lies.
+func (s *scanner) member(keyAt, keyEnd, i int, m *Message, l level) int {
+	key := s.raw[keyAt+1 : keyEnd-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		key = appendUnescaped(nil, key)
+	}
+	if l == topMembers && string(key) == "jsonrpc" {
+		if s.seen {
+			return s.fail(CodeInvalid, `duplicate member "jsonrpc"`, keyAt)
+		}
+		end := s.value(i)
+		s.seen, s.version = true, s.err == nil && string(s.raw[i:end]) == `"2.0"`
+		return end
+	}
+	if l == errorMembers && string(key) == "code" {
+		end := s.value(i)
+		if s.err == nil {
+			m.ErrorCode, _ = strconv.Atoi(string(s.raw[i:end]))
+		}
+		return end
+	}
+	slot, below := l.slot(m, key)
+	if slot == nil {
+		if l.variant(key) {
+			return s.fail(CodeInvalid, "member "+strconv.Quote(string(key))+" differs only in case from one of the protocol's", keyAt)
+		}
+		return s.value(i)
+	}
+	if slot.Present() {
+		return s.fail(CodeInvalid, "duplicate member "+strconv.Quote(string(key)), keyAt)
+	}
+	var end int
+	if below != 0 {
+		end = s.object(i, m, below)
+	} else {
+		end = s.value(i)
+	}
+	if s.err == nil {
+		*slot = Span{uint32(i), uint32(end)} //nolint:gosec // Scan refuses what does not fit
+	}
+	return end
+}
+
+func (s *scanner) key(i int) int {
+	if i >= len(s.raw) || s.raw[i] != '"' {
+		return s.fail(CodeParse, "expected a member name", i)
+	}
+	return s.str(i)
+}
+
+func (s *scanner) space(i int) int {
+	for i < len(s.raw) {
+		switch s.raw[i] {
+		case ' ', '\t':
+		case '\n', '\r':
+			s.lines = true
+		default:
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+// value reads any value without recursion: open objects and arrays are bits on a stack of fixed size.
+func (s *scanner) value(i int) int {
+	var stack [MaxDepth / 64]uint64 // 1: object
+	depth := 0
+	for {
+		if i >= len(s.raw) {
+			return s.fail(CodeParse, "message ends where a value is expected", i)
+		}
+		switch c := s.raw[i]; {
+		case c == '{' || c == '[':
+			if depth == MaxDepth {
+				return s.fail(CodeParse, "more than "+strconv.Itoa(MaxDepth)+" objects and arrays in one another", i)
+			}
+			if c == '{' {
+				stack[depth>>6] |= 1 << (depth & 63)
+			} else {
+				stack[depth>>6] &^= 1 << (depth & 63)
+			}
+			depth++
+			i = s.space(i + 1)
+			if i < len(s.raw) && s.raw[i] == c+2 { // '}' is '{'+2, ']' is '['+2
+				depth--
+				i++
+				break
+			}
+			if c == '{' {
+				i = s.name(i)
+			}
+			if s.err != nil {
+				return i
+			}
+			continue
+		case c == '"':
+			i = s.str(i)
+		default:
+			i = s.atom(i)
+		}
+		if s.err != nil {
+			return i
+		}
+		if i, depth = s.after(i, depth, &stack); s.err != nil || depth == 0 {
+			return i
+		}
+	}
+}
+
+// after reads what follows a value inside objects and arrays: any number of ends, then a comma and, in an object, the
+// next name. Depth 0 means that the outermost value has ended.
+func (s *scanner) after(i, depth int, stack *[MaxDepth / 64]uint64) (int, int) {
+	for depth > 0 {
+		i = s.space(i)
+		if i >= len(s.raw) {
+			return s.fail(CodeParse, "message ends inside an object or array", i), depth
+		}
+		inObject := stack[(depth-1)>>6]&(1<<((depth-1)&63)) != 0
+		switch c := s.raw[i]; {
+		case c == ',':
+			i = s.space(i + 1)
+			if inObject {
+				i = s.name(i)
+			}
+			return i, depth
+		case c == '}' && inObject, c == ']' && !inObject:
+			i++
+			depth--
+		default:
+			return s.fail(CodeParse, "expected ',' or the end of the object or array", i), depth
+		}
+	}
+	return i, 0
+}
+
+// name reads a member name and the colon behind it.
+func (s *scanner) name(i int) int {
+	if i = s.key(i); s.err != nil {
+		return i
+	}
+	if i = s.space(i); i >= len(s.raw) || s.raw[i] != ':' {
+		return s.fail(CodeParse, "expected ':'", i)
+	}
+	return s.space(i + 1)
+}
+
+const (
+	lows  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plain returns how many of the first bytes of b (a multiple of eight) are neither quote, backslash, control character
+// nor beyond ASCII.
+func plain(b []byte) int {
+	n := 0
+	for len(b) >= n+8 {
+		w := binary.LittleEndian.Uint64(b[n:])
+		quote := w ^ lows*'"'
+		slash := w ^ lows*'\\'
+		odd := ((quote-lows)&^quote | (slash-lows)&^slash | (w - lows*0x20)) & highs
+		if odd |= w & highs; odd != 0 {
+			return n + bits.TrailingZeros64(odd)/8
+		}
+		n += 8
+	}
+	return n
+}
+
+// str reads a string: no raw control characters, valid escapes, valid UTF-8.
+func (s *scanner) str(i int) int {
+	raw := s.raw
+	for i++; i < len(raw); {
+		i += plain(raw[i:])
+		if i >= len(raw) {
+			break
+		}
+		switch c := raw[i]; {
+		case c == '"':
+			return i + 1
+		case c == '\\':
+			if i = s.escape(i); s.err != nil {
+				return i
+			}
+		case c < 0x20:
+			return s.fail(CodeParse, "control character in a string", i)
+		case c < utf8.RuneSelf:
+			i++
+		default:
+			r, n := utf8.DecodeRune(raw[i:])
+			if r == utf8.RuneError && n == 1 {
+				return s.fail(CodeParse, "invalid UTF-8", i)
+			}
+			i += n
+		}
+	}
+	return s.fail(CodeParse, "message ends inside a string", i)
+}
+
+func (s *scanner) escape(i int) int {
+	if i+1 >= len(s.raw) {
+		return s.fail(CodeParse, "message ends inside a string", i)
+	}
+	switch s.raw[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		for k := i + 2; k < i+6; k++ {
+			if k >= len(s.raw) || !isHex(s.raw[k]) {
+				return s.fail(CodeParse, "invalid \\u escape", i)
+			}
+		}
+		return i + 6
+	}
+	return s.fail(CodeParse, "invalid escape", i)
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
+}
+
+// atom reads true, false, null or a number.
+func (s *scanner) atom(i int) int {
+	rest := s.raw[i:]
+	switch rest[0] {
+	case 't':
+		if bytes.HasPrefix(rest, []byte("true")) {
+			return i + 4
+		}
+	case 'f':
+		if bytes.HasPrefix(rest, []byte("false")) {
+			return i + 5
+		}
+	case 'n':
+		if bytes.HasPrefix(rest, []byte("null")) {
+			return i + 4
+		}
+	default:
+		return s.number(i)
+	}
+	return s.fail(CodeParse, "expected a value", i)
+}
+
+func (s *scanner) number(i int) int {
+	start := i
+	if s.raw[i] == '-' {
+		i++
+	}
+	digits := func() bool {
+		from := i
+		for i < len(s.raw) && s.raw[i] >= '0' && s.raw[i] <= '9' {
+			i++
+		}
+		return i > from
+	}
+	if i < len(s.raw) && s.raw[i] == '0' {
+		i++
+	} else if !digits() {
+		return s.fail(CodeParse, "expected a value", start)
+	}
+	if i < len(s.raw) && s.raw[i] == '.' {
+		if i++; !digits() {
+			return s.fail(CodeParse, "invalid number", start)
+		}
+	}
+	if i < len(s.raw) && s.raw[i]|0x20 == 'e' {
+		i++
+		if i < len(s.raw) && (s.raw[i] == '+' || s.raw[i] == '-') {
+			i++
+		}
+		if !digits() {
+			return s.fail(CodeParse, "invalid number", start)
+		}
+	}
+	return i
+}

@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"bytes"
+	"iter"
+)
+
+// Members walks the members of the object at obj: the span of each name, with its quotes, and of its value. The bytes
+// must have been scanned. It yields nothing if obj is absent or no object.
+func Members(raw []byte, obj Span) iter.Seq2[Span, Span] {
+	return func(yield func(key, value Span) bool) {
+		if !obj.IsObject(raw) {
+			return
+		}
+		i := skipSpace(raw, obj.From+1)
+		for raw[i] != '}' {
+			key := Span{i, skip(raw, i)}
+			i = skipSpace(raw, skipSpace(raw, key.To)+1)
+			value := Span{i, skip(raw, i)}
+			if !yield(key, value) {
+				return
+			}
+			if i = skipSpace(raw, value.To); raw[i] == ',' {
+				i = skipSpace(raw, i+1)
+			}
+		}
+	}
+}
+
+// Items walks the elements of the array at arr: index and span. The bytes must have been scanned. It yields nothing if
+// arr is absent or no array.
+func Items(raw []byte, arr Span) iter.Seq2[int, Span] {
+	return func(yield func(int, Span) bool) {
+		if !arr.Present() || raw[arr.From] != '[' {
+			return
+		}
+		i := skipSpace(raw, arr.From+1)
+		for n := 0; raw[i] != ']'; n++ {
+			item := Span{i, skip(raw, i)}
+			if !yield(n, item) {
+				return
+			}
+			if i = skipSpace(raw, item.To); raw[i] == ',' {
+				i = skipSpace(raw, i+1)
+			}
+		}
+	}
+}
+
+// Get finds the value of the first member called key in the object at obj; the zero Span if there is none. The bytes
+// must have been scanned.
+func Get(raw []byte, obj Span, key string) Span {
+	for k, v := range Members(raw, obj) {
+		if k.Is(raw, key) {
+			return v
+		}
+	}
+	return Span{}
+}
+
+// Path finds a value through nested objects: Path(raw, obj, "a", "b") is the b in the a of obj.
+func Path(raw []byte, obj Span, keys ...string) Span {
+	for _, k := range keys {
+		obj = Get(raw, obj, k)
+	}
+	return obj
+}
+
+func skipSpace(raw []byte, i uint32) uint32 {
+	for isSpace(raw[i]) {
+		i++
+	}
+	return i
+}
+
+// skip returns the place behind the value at i, of which it is known that it is well-formed.
+func skip(raw []byte, i uint32) uint32 {
+	switch raw[i] {
+	case '"':
+		return skipString(raw, i)
+	case '{', '[':
+		return skipNested(raw, i)
+	}
+	for int(i) < len(raw) {
+		switch raw[i] {
+		case ',', '}', ']', ' ', '\n', '\r', '\t':
+			return i
+		}
+		i++
+	}
+	return i
+}
+
+func skipString(raw []byte, i uint32) uint32 {
+	for i++; ; {
+		n := bytes.IndexByte(raw[i:], '"')
+		i += uint32(n) //nolint:gosec // the bytes were scanned: there is an end
+		if raw[i-1] != '\\' || !escaped(raw, i) {
+			return i + 1
+		}
+		i++
+	}
+}
+
+// escaped tells whether the quote at i has an odd number of backslashes before it.
+func escaped(raw []byte, i uint32) bool {
+	n := 0
+	for raw[i-1] == '\\' {
+		i--
+		n++
+	}
+	return n%2 == 1
+}
+
+func skipNested(raw []byte, i uint32) uint32 {
+	depth := 0
+	for {
+		switch raw[i] {
+		case '"':
+			i = skipString(raw, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+		i++
+	}
+}
