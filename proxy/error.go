@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"dragoman/proxy/wire"
+)
+
+// The JSON-RPC codes that Dragoman itself gives (2026-07-28 basic, Error Codes).
+const (
+	CodeParse              = -32700
+	CodeInvalidRequest     = -32600
+	CodeMethodNotFound     = -32601
+	CodeInvalidParams      = -32602
+	CodeInternal           = -32603
+	CodeHeaderMismatch     = -32020
+	CodeMissingCapability  = -32021
+	CodeUnsupportedVersion = -32022
+	CodeResourceNotFound   = -32002 // legacy revisions only
+	CodeURLElicitation     = -32042 // 2025-11-25 only
+)
+
+// Fault is one row of the error table: a failure of Dragoman's own or of the way to the server, as a client sees it.
+type Fault struct {
+	Name      string // data.code: stable, for programs
+	Code      int    // the JSON-RPC code
+	Status    int    // the HTTP status towards clients that get one; 0: what the era says for Code
+	Retryable bool   // data.retryable: sending the same request again may help and cannot run a tool twice
+	Blame     string // whose fault it was: client, upstream, dragoman
+}
+
+// The error table. Every failure that is not the server's own answer is one of these rows; the message says what
+// happened to this request and how to mend it.
+var (
+	Parse             = Fault{"parse_error", CodeParse, 400, false, "client"}
+	InvalidRequest    = Fault{"invalid_request", CodeInvalidRequest, 400, false, "client"}
+	InvalidParams     = Fault{"invalid_params", CodeInvalidParams, 0, false, "client"}
+	InvalidEnvelope   = Fault{"invalid_envelope", CodeInvalidParams, 400, false, "client"}
+	MethodNotFound    = Fault{"method_not_found", CodeMethodNotFound, 0, false, "client"}
+	HeaderMismatch    = Fault{"header_mismatch", CodeHeaderMismatch, 400, false, "client"}
+	MissingCapability = Fault{"missing_capability", CodeMissingCapability, 400, false, "client"}
+	BadVersion        = Fault{"unsupported_version", CodeUnsupportedVersion, 400, false, "client"}
+	RequestTooLarge   = Fault{"request_too_large", CodeInvalidRequest, 413, false, "client"}
+	BadMediaType      = Fault{"unsupported_media_type", CodeInvalidRequest, 415, false, "client"}
+	NotAcceptable     = Fault{"not_acceptable", CodeInvalidRequest, 406, false, "client"}
+	ForbiddenOrigin   = Fault{"forbidden_origin", CodeInvalidRequest, 403, false, "client"}
+	SessionUnknown    = Fault{"session_unknown", CodeInvalidRequest, 404, false, "client"}
+	SessionMissing    = Fault{"session_missing", CodeInvalidRequest, 400, false, "client"}
+	DuplicateID       = Fault{"duplicate_request_id", CodeInvalidRequest, 0, false, "client"}
+	Cancelled         = Fault{"cancelled", CodeInternal, 0, true, "client"}
+	ServerUnknown     = Fault{"server_unknown", CodeInvalidRequest, 404, false, "client"}
+
+	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream"}
+	Lost             = Fault{"upstream_lost", CodeInternal, 0, false, "upstream"}
+	BadAnswer        = Fault{"upstream_bad_answer", CodeInternal, 0, false, "upstream"}
+	ResponseTooLarge = Fault{"response_too_large", CodeInternal, 0, false, "upstream"}
+	HTTPStatus       = Fault{"upstream_http_status", CodeInternal, 0, false, "upstream"}
+	Refused          = Fault{"upstream_refused_credentials", CodeInternal, 0, false, "upstream"}
+	Overloaded       = Fault{"upstream_overloaded", CodeInternal, 0, true, "upstream"}
+	SessionLost      = Fault{"upstream_session_lost", CodeInternal, 0, true, "upstream"}
+	EraUnknown       = Fault{"upstream_era_unknown", CodeInternal, 0, true, "upstream"}
+	Question         = Fault{"question_not_supported", CodeInternal, 0, false, "upstream"}
+	Translation      = Fault{"upstream_code_not_translatable", CodeInternal, 0, false, "upstream"}
+	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream"}
+
+	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman"}
+	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman"}
+	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman"}
+)
+
+// Error is an error that a client may see.
+type Error struct {
+	Fault
+	Message    string
+	Data       []byte // raw JSON for error.data; nil: made of the fault, for CodeInternal
+	RetryAfter int    // seconds; 0: unknown
+	Cause      error  // for the log, never for the client
+}
+
+// Errf makes an Error of a row of the table. A %w operand becomes its Cause too.
+func Errf(f Fault, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Fault: f, Message: err.Error(), Cause: errors.Unwrap(err)}
+}
+
+// Error implements error.
+func (e *Error) Error() string { return e.Name + ": " + e.Message }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// AppendJSON writes the error object: code, message, and data. Dragoman's own failures (CodeInternal) carry
+// data.code and data.retryable, so that a program can decide without reading the message.
+func (e *Error) AppendJSON(dst []byte) []byte {
+	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
+	dst = wire.AppendText(append(dst, `,"message":`...), e.Message)
+	switch {
+	case e.Data != nil:
+		dst = append(append(dst, `,"data":`...), e.Data...)
+	case e.Code == CodeInternal:
+		dst = wire.AppendText(append(dst, `,"data":{"code":`...), e.Name)
+		dst = strconv.AppendBool(append(dst, `,"retryable":`...), e.Retryable)
+		if e.RetryAfter > 0 {
+			dst = strconv.AppendInt(append(dst, `,"retryAfter":`...), int64(e.RetryAfter), 10)
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+// AsError finds the Error in err, or makes one that says nothing about the inside.
+func AsError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if errors.Is(err, ErrCancelled) {
+		return &Error{Fault: Cancelled, Message: "the request was cancelled", Cause: err}
+	}
+	return &Error{Fault: Internal, Message: "internal error; the log of Dragoman has the cause", Cause: err}
+}

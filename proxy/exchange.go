@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"dragoman/proxy/wire"
+)
+
+// Era is the side of the split of 2026-07-28 on which a party lives.
+type Era uint8
+
+// Legacy is every revision with initialize and sessions; Modern is 2026-07-28 and what follows it.
+const (
+	Legacy Era = iota
+	Modern
+)
+
+// String names the era.
+func (e Era) String() string { return [...]string{"legacy", "modern"}[e] }
+
+// Client is what is known of the client that made a request: beside the message's bytes, whoever said it. The byte
+// slices are raw JSON, borrowed from the message (modern) or from the session (legacy).
+type Client struct {
+	Era      Era
+	Version  string // the protocol revision it speaks here
+	Info     []byte // Implementation object; nil if it gave none
+	Caps     []byte // ClientCapabilities object; nil if it gave none
+	LogLevel string // the least severe log level it wants; empty: none asked for
+}
+
+// Caller is who asks, as far as anybody found out. The zero Caller is the anonymous one.
+type Caller struct{ Principal string }
+
+// Header is a request header that travels with an exchange: the Mcp-Param-* of a modern client.
+type Header struct{ Name, Value string }
+
+// Exchange is one request, or notification, on its way, and all that belongs to it. It is the context of whatever is done
+// for it: Cancel ends it. Its Done channel is made when somebody asks for it.
+type Exchange struct {
+	Msg     wire.Message // borrowed from the downstream until Replies.Close
+	Client  Client
+	Session *Session // the legacy client's session; nil for modern clients
+	Caller  Caller
+	Server  string   // the server asked for by path; empty: the only one, or all
+	Headers []Header // Mcp-Param-* as the client sent them
+	Mirrors bool     // the client mirrors parameters into headers: modern HTTP
+	TraceID string   // correlates log lines; the request id of the access log
+
+	mu     sync.Mutex
+	done   chan struct{}
+	cause  error
+	aborts []Aborter
+}
+
+// Aborter is something to stop when its exchange is cancelled. Abort returns soon, may be called more than once and at any
+// time.
+type Aborter interface{ Abort() }
+
+// ErrCancelled is the cause of an exchange whose client has left or has cancelled it.
+var ErrCancelled = errors.New("proxy: cancelled by the client")
+
+// Cancel ends the exchange: whatever was attached is aborted and Err answers cause from now on. Only the first call
+// counts.
+func (ex *Exchange) Cancel(cause error) {
+	ex.mu.Lock()
+	if ex.cause != nil {
+		ex.mu.Unlock()
+		return
+	}
+	ex.cause = cause
+	aborts := ex.aborts
+	ex.aborts = nil
+	if ex.done != nil {
+		close(ex.done)
+	}
+	ex.mu.Unlock()
+	for _, a := range aborts {
+		a.Abort()
+	}
+}
+
+// Leave implements the leaver watch's interface: the client of a modern exchange has gone.
+func (ex *Exchange) Leave() { ex.Cancel(ErrCancelled) }
+
+// Attach registers a to be aborted when the exchange is cancelled; if that has happened already, it is aborted at once.
+func (ex *Exchange) Attach(a Aborter) {
+	ex.mu.Lock()
+	if ex.cause == nil {
+		ex.aborts = append(ex.aborts, a)
+		ex.mu.Unlock()
+		return
+	}
+	ex.mu.Unlock()
+	a.Abort()
+}
+
+// Detach takes back an Attach.
+func (ex *Exchange) Detach(a Aborter) {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	for i := range ex.aborts {
+		if ex.aborts[i] == a {
+			ex.aborts = append(ex.aborts[:i], ex.aborts[i+1:]...)
+			return
+		}
+	}
+}
+
+var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// Done implements context.Context.
+func (ex *Exchange) Done() <-chan struct{} {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	if ex.done == nil {
+		if ex.cause != nil {
+			return closed
+		}
+		ex.done = make(chan struct{})
+	}
+	return ex.done
+}
+
+// Err implements context.Context; it answers the cause given to Cancel.
+func (ex *Exchange) Err() error {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.cause
+}
+
+// Deadline implements context.Context: an exchange has none of its own.
+func (ex *Exchange) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value implements context.Context: an exchange is no bag.
+func (ex *Exchange) Value(any) any { return nil }
+
+var _ context.Context = (*Exchange)(nil)
+
+// Follow makes the exchange end when ctx ends. The returned function takes that back and must be called.
+func (ex *Exchange) Follow(ctx context.Context) func() bool {
+	return context.AfterFunc(ctx, func() { ex.Cancel(context.Cause(ctx)) })
+}

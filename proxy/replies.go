@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"dragoman/proxy/wire"
+)
+
+// Replies is what comes back for one request: any number of notifications (and, from a legacy server, questions, Kind
+// Request), then exactly one response, then io.EOF.
+type Replies interface {
+	// Next waits for the next message, until the given time at most; the zero time means without limit. At the time it
+	// answers ErrNotYet and may be called again: nothing is lost. The message is borrowed until the next call. An error
+	// other than ErrNotYet and io.EOF is the exchange's end; it is an *Error if a client is to see it as it is.
+	Next(until time.Time) (wire.Message, error)
+	// Close ends the exchange and gives back what it held. Before the response has been read it cancels the call
+	// upstream. It is called exactly once, by the goroutine that calls Next.
+	Close() error
+}
+
+// ErrNotYet says that no message had come by the time given to Next.
+var ErrNotYet = errors.New("proxy: no reply yet")
+
+// Handler handles one exchange. For a request it answers Replies, or an error and no Replies; for a notification both
+// are nil, or there is an error.
+type Handler func(ex *Exchange) (Replies, error)
+
+// Policy judges or changes exchanges on their way to the next Handler.
+type Policy func(next Handler) Handler
+
+// Chain puts policies around a handler: the first is the outermost.
+func Chain(h Handler, policies ...Policy) Handler {
+	for i := len(policies) - 1; i >= 0; i-- {
+		h = policies[i](h)
+	}
+	return h
+}
+
+// Upstream is one server, or something that answers like one.
+type Upstream interface {
+	Do(ex *Exchange) (Replies, error)
+	Close() error
+}
+
+// Reply is the Replies of a request that is answered here: one response. raw must be a scanned message.
+func Reply(m wire.Message) Replies { return &single{m: m} }
+
+type single struct {
+	m    wire.Message
+	done bool
+}
+
+func (s *single) Next(time.Time) (wire.Message, error) {
+	if s.done {
+		return wire.Message{}, io.EOF
+	}
+	s.done = true
+	return s.m, nil
+}
+
+func (s *single) Close() error { return nil }
+
+// Response reads replies to the one response, dropping notifications, and closes them. For exchanges of the house's own.
+// The message is the caller's.
+func Response(r Replies, until time.Time) (wire.Message, error) {
+	defer func() { _ = r.Close() }()
+	for {
+		m, err := r.Next(until)
+		if err != nil {
+			return wire.Message{}, err
+		}
+		if m.IsResponse() {
+			return m.Clone()
+		}
+	}
+}
+
+// ResultMessage makes the message that answers the request with the given id (raw JSON) with result (raw JSON).
+func ResultMessage(id, result []byte) wire.Message {
+	raw := make([]byte, 0, len(id)+len(result)+40)
+	raw = append(raw, `{"jsonrpc":"2.0","id":`...)
+	raw = append(raw, id...)
+	raw = append(raw, `,"result":`...)
+	raw = append(raw, result...)
+	m, err := wire.Scan(append(raw, '}'))
+	if err != nil {
+		return ErrorMessage(id, Errf(Internal, "an answer made here is no message: %v", err))
+	}
+	return m
+}
+
+// ErrorMessage makes the message that answers the request with the given id (raw JSON; nil if it could not be read)
+// with an error.
+func ErrorMessage(id []byte, e *Error) wire.Message {
+	raw := append([]byte(nil), `{"jsonrpc":"2.0"`...)
+	if id != nil {
+		raw = append(append(raw, `,"id":`...), id...)
+	}
+	raw = append(raw, `,"error":`...)
+	raw = e.AppendJSON(raw)
+	m, err := wire.Scan(append(raw, '}'))
+	if err != nil {
+		m, _ = wire.Scan([]byte(`{"jsonrpc":"2.0","error":{"code":-32603,"message":"internal error"}}`))
+	}
+	return m
+}

@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// Target is one server that exchanges can go to.
+type Target struct {
+	Name     string
+	Upstream Upstream
+}
+
+// Table is one immutable state of the routes. Make a new one to change it.
+type Table struct{ targets map[string]*Target }
+
+// NewTable makes a table; later targets of one name replace earlier ones.
+func NewTable(targets ...*Target) *Table {
+	t := &Table{targets: make(map[string]*Target, len(targets))}
+	for _, target := range targets {
+		t.targets[target.Name] = target
+	}
+	return t
+}
+
+// Find gives the target for a server name; the empty name finds the only one there is.
+func (t *Table) Find(server string) (*Target, *Error) {
+	if server == "" && len(t.targets) == 1 {
+		for _, target := range t.targets {
+			return target, nil
+		}
+	}
+	if target, ok := t.targets[server]; ok {
+		return target, nil
+	}
+	if server == "" {
+		return nil, Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/mcp with NAME one of %s", strings.Join(t.Names(), ", "))
+	}
+	return nil, Errf(ServerUnknown, "no server %q is configured; there is %s", server, strings.Join(t.Names(), ", "))
+}
+
+// Names lists the targets in order.
+func (t *Table) Names() []string {
+	names := make([]string, 0, len(t.targets))
+	for name := range t.targets {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Router hands exchanges to the target that the current table names.
+type Router struct{ table atomic.Pointer[Table] }
+
+// NewRouter makes a router with its first table.
+func NewRouter(t *Table) *Router {
+	r := &Router{}
+	r.table.Store(t)
+	return r
+}
+
+// Swap sets a new table; exchanges under way keep the one they began with.
+func (r *Router) Swap(t *Table) { r.table.Store(t) }
+
+// Do is the Handler at the end of the chain.
+func (r *Router) Do(ex *Exchange) (Replies, error) {
+	target, err := r.table.Load().Find(ex.Server)
+	if err != nil {
+		return nil, err
+	}
+	return target.Upstream.Do(ex)
+}

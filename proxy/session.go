@@ -1,0 +1,201 @@
+package proxy
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// State is where a session stands.
+type State uint8
+
+// A session is created by an initialize request and initialized by its success; closed and expired are ends.
+const (
+	Created State = iota
+	Initialized
+	Closed
+	Expired
+)
+
+// String names the state.
+func (s State) String() string { return [...]string{"created", "initialized", "closed", "expired"}[s] }
+
+// Outlet is where a legacy client receives what belongs to none of its requests: its GET stream, its SSE stream, its
+// standard input. Push copies what it keeps, never waits for the client, and fails when the outlet is gone.
+type Outlet interface{ Push(msg []byte) error }
+
+// ErrNoOutlet says that the client has no stream open on which it could be told.
+var ErrNoOutlet = errors.New("proxy: the session has no stream open")
+
+// Session is what a legacy client has opened, and what it said once for all its later requests. It is safe for use by
+// many goroutines.
+type Session struct {
+	ID        string // unguessable; never logged whole
+	Transport string // streamable-http, sse or stdio
+	Server    string // the server it was opened for
+	Caller    Caller // who opened it; nobody else may use it
+	Created   time.Time
+
+	mu       sync.Mutex
+	state    State
+	last     time.Time
+	client   Client
+	outlet   Outlet
+	ends     []func()
+	inFlight map[string]*Exchange
+}
+
+// NewSession makes a session in state Created.
+func NewSession(id, transport, server string, caller Caller, now time.Time) *Session {
+	return &Session{ID: id, Transport: transport, Server: server, Caller: caller, Created: now, last: now,
+		inFlight: make(map[string]*Exchange)}
+}
+
+// State tells where the session stands.
+func (s *Session) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// Touch notes activity at the given time; times before an earlier one count as that.
+func (s *Session) Touch(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.After(s.last) {
+		s.last = now
+	}
+}
+
+// Idle tells since when nothing has happened, and whether a request is in flight.
+func (s *Session) Idle() (since time.Time, busy bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, len(s.inFlight) > 0
+}
+
+// Initialize records what the successful handshake fixed. It does nothing in a session that has ended.
+func (s *Session) Initialize(c Client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == Created {
+		s.state, s.client = Initialized, c
+	}
+}
+
+// SetLogLevel records a successful logging/setLevel.
+func (s *Session) SetLogLevel(level string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.client.LogLevel = level
+}
+
+// Client tells what the client said.
+func (s *Session) Client() Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client
+}
+
+// SetOutlet sets the stream for what belongs to no request; the newest one is the only one. It returns the one before.
+func (s *Session) SetOutlet(o Outlet) (before Outlet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, s.outlet = s.outlet, o
+	return before
+}
+
+// ClearOutlet takes o away again, if it is still the one.
+func (s *Session) ClearOutlet(o Outlet) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outlet == o {
+		s.outlet = nil
+	}
+}
+
+// HasOutlet tells whether a stream is open.
+func (s *Session) HasOutlet() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outlet != nil
+}
+
+// Push tells the client something that belongs to none of its requests.
+func (s *Session) Push(msg []byte) error {
+	s.mu.Lock()
+	o := s.outlet
+	s.mu.Unlock()
+	if o == nil {
+		return ErrNoOutlet
+	}
+	return o.Push(msg)
+}
+
+// OnEnd registers f to be called once when the session ends; at once if it has.
+func (s *Session) OnEnd(f func()) {
+	s.mu.Lock()
+	if s.state < Closed {
+		s.ends = append(s.ends, f)
+		s.mu.Unlock()
+		return
+	}
+	s.mu.Unlock()
+	f()
+}
+
+// End brings the session to Closed or Expired: what is in flight is cancelled, and whoever asked is told. Only the
+// first call counts.
+func (s *Session) End(state State) {
+	s.mu.Lock()
+	if s.state >= Closed {
+		s.mu.Unlock()
+		return
+	}
+	s.state = state
+	ends, flying := s.ends, make([]*Exchange, 0, len(s.inFlight))
+	for _, ex := range s.inFlight {
+		flying = append(flying, ex)
+	}
+	s.ends, s.outlet = nil, nil
+	s.mu.Unlock()
+	for _, ex := range flying {
+		ex.Cancel(ErrCancelled)
+	}
+	for _, f := range ends {
+		f()
+	}
+}
+
+// Begin enters a request into the table of what is in flight. It fails if the session has ended or its id is in flight
+// already: a legacy id is never used twice by its sender (2025-11-25 basic, Requests).
+func (s *Session) Begin(ex *Exchange) *Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state >= Closed {
+		return Errf(SessionUnknown, "the session has ended; send initialize to open a new one")
+	}
+	id := string(ex.Msg.Of(ex.Msg.ID))
+	if _, dup := s.inFlight[id]; dup {
+		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", id)
+	}
+	s.inFlight[id] = ex
+	return nil
+}
+
+// Finish takes a request out of the table.
+func (s *Session) Finish(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.inFlight, id)
+}
+
+// CancelRequest cancels the request with the given id (raw JSON), if it is in flight: notifications/cancelled.
+func (s *Session) CancelRequest(id string) {
+	s.mu.Lock()
+	ex := s.inFlight[id]
+	s.mu.Unlock()
+	if ex != nil {
+		ex.Cancel(ErrCancelled)
+	}
+}

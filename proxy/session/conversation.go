@@ -1,0 +1,101 @@
+package session
+
+import (
+	"bytes"
+	"io"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Run takes one request of a legacy client through the handler, as part of its session: the client's own words are put
+// beside it, it is entered as in flight until its replies are closed, and what its success changes in the session is
+// recorded. The exchange must not be used for anything else.
+func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
+	ex.Session, ex.Caller, ex.Server = s, s.Caller, s.Server
+	ex.Client = s.Client()
+	m := &ex.Msg
+	var offer proxy.Client
+	if m.Is("initialize") {
+		if s.State() != proxy.Created {
+			return nil, proxy.Errf(proxy.InvalidRequest, "this session is initialized already")
+		}
+		offer = proxy.Client{Version: string(m.Text(m.ParamsVersion)),
+			Info: bytes.Clone(m.Of(m.ParamsInfo)), Caps: bytes.Clone(m.Of(m.ParamsCaps))}
+		ex.Client = offer
+	}
+	level := ""
+	if m.Is("logging/setLevel") {
+		level = string(m.Text(m.Level))
+	}
+	if err := s.Begin(ex); err != nil {
+		return nil, err
+	}
+	id := string(m.Of(m.ID))
+	replies, err := handle(ex)
+	if err != nil || replies == nil {
+		s.Finish(id)
+		return nil, err
+	}
+	return &conversation{Replies: replies, s: s, id: id, offer: offer, level: level}, nil
+}
+
+// conversation watches the replies of one request for what they change in the session.
+type conversation struct {
+	proxy.Replies
+	s     *proxy.Session
+	id    string
+	offer proxy.Client // what an initialize request said
+	level string       // what a logging/setLevel asked
+}
+
+func (c *conversation) Next(until time.Time) (wire.Message, error) {
+	m, err := c.Replies.Next(until)
+	if err != nil || m.Kind != wire.Result {
+		return m, err
+	}
+	if c.offer.Version != "" || c.offer.Info != nil || c.offer.Caps != nil {
+		if v := wire.Get(m.Raw, m.Result, "protocolVersion"); v.Present() {
+			c.offer.Version = string(v.Text(m.Raw))
+			c.s.Initialize(c.offer)
+		}
+	}
+	if c.level != "" {
+		c.s.SetLogLevel(c.level)
+	}
+	return m, nil
+}
+
+func (c *conversation) Close() error {
+	c.s.Finish(c.id)
+	return c.Replies.Close()
+}
+
+// Tell takes a notification or an answer of a legacy client where it belongs. Whatever becomes of it, the client is not
+// told: an error status for it ends some clients altogether.
+func Tell(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
+	ex.Session, ex.Caller, ex.Server, ex.Client = s, s.Caller, s.Server, s.Client()
+	m := &ex.Msg
+	switch {
+	case m.IsResponse():
+		return // no question is ever put to a client, so no answer is awaited
+	case m.Is("notifications/cancelled"):
+		s.CancelRequest(string(m.Of(m.RequestID)))
+		return
+	}
+	if replies, err := handle(ex); err == nil && replies != nil {
+		_ = replies.Close()
+	}
+}
+
+// Drain reads replies whose client is not there to receive them, until the response or the given time: a legacy client
+// that loses a stream has not cancelled its request (2025-11-25 transports, Sending Messages).
+func Drain(r proxy.Replies, until time.Time) {
+	defer func() { _ = r.Close() }()
+	for {
+		if _, err := r.Next(until); err == io.EOF || err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,185 @@
+// Package session keeps the sessions that legacy clients have opened: who may use them, how long they live without
+// use, how many there may be. It knows neither transports nor revisions.
+package session
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"sync"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+
+	"dragoman/proxy"
+)
+
+// Options of a Store.
+type Options struct {
+	IdleTTL         time.Duration // a session without activity for so long expires
+	Max             int           // sessions in all; beyond it the least recently used one without a request in flight expires
+	MaxPerPrincipal int           // sessions of one principal; beyond it its own least recently used one expires; 0: no such limit
+	Now             func() time.Time
+}
+
+// Store holds sessions in memory. Create, Get and Remove are safe for concurrent use.
+type Store struct {
+	opt Options
+
+	mu    sync.Mutex
+	cache *lru.Cache[string, *proxy.Session]
+	of    map[string]int // sessions per principal
+	stop  chan struct{}
+	done  chan struct{}
+}
+
+// NewStore makes a store and starts its sweeper, which Close ends.
+func NewStore(opt Options) (*Store, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	// One more than the maximum: eviction is decided here, because a session with a request in flight is spared.
+	cache, err := lru.New[string, *proxy.Session](opt.Max + 1)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{opt: opt, cache: cache, of: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
+	go s.sweep()
+	return s, nil
+}
+
+// NewID makes a session id: 256 random bits as visible ASCII (2025-11-25 transports, Session Management).
+func NewID() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// Create opens a session. It fails if all sessions that could make room have requests in flight.
+func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Session, *proxy.Error) {
+	sess := proxy.NewSession(NewID(), transport, server, caller, s.opt.Now())
+	s.mu.Lock()
+	var victim *proxy.Session
+	switch {
+	case s.opt.MaxPerPrincipal > 0 && s.of[caller.Principal] >= s.opt.MaxPerPrincipal:
+		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller == caller })
+	case s.cache.Len() >= s.opt.Max:
+		victim = s.oldest(func(*proxy.Session) bool { return true })
+	default:
+		s.add(sess)
+		s.mu.Unlock()
+		return sess, nil
+	}
+	if victim == nil {
+		s.mu.Unlock()
+		return nil, proxy.Errf(proxy.TooManySessions, "all %d sessions have requests in flight; raise sessions.max", s.opt.Max)
+	}
+	s.remove(victim)
+	s.add(sess)
+	s.mu.Unlock()
+	victim.End(proxy.Expired)
+	return sess, nil
+}
+
+func (s *Store) add(sess *proxy.Session) {
+	s.cache.Add(sess.ID, sess)
+	s.of[sess.Caller.Principal]++
+}
+
+func (s *Store) remove(sess *proxy.Session) bool {
+	if !s.cache.Remove(sess.ID) {
+		return false
+	}
+	if s.of[sess.Caller.Principal]--; s.of[sess.Caller.Principal] == 0 {
+		delete(s.of, sess.Caller.Principal)
+	}
+	return true
+}
+
+// oldest finds the least recently used session that fits and has nothing in flight.
+func (s *Store) oldest(fits func(*proxy.Session) bool) *proxy.Session {
+	for _, id := range s.cache.Keys() {
+		if o, ok := s.cache.Peek(id); ok && fits(o) {
+			if _, busy := o.Idle(); !busy {
+				return o
+			}
+		}
+	}
+	return nil
+}
+
+// Get finds the session with the given id, of this caller and for this server, and notes activity. A session of
+// somebody else is not found: its existence is nobody's business.
+func (s *Store) Get(id, server string, caller proxy.Caller) *proxy.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sess, ok := s.cache.Peek(id)
+	if !ok || sess.Caller != caller || sess.Server != server || sess.State() >= proxy.Closed {
+		return nil
+	}
+	s.cache.Get(id)
+	sess.Touch(s.opt.Now())
+	return sess
+}
+
+// Remove ends a session that its client has closed.
+func (s *Store) Remove(sess *proxy.Session) {
+	s.mu.Lock()
+	s.remove(sess)
+	s.mu.Unlock()
+	sess.End(proxy.Closed)
+}
+
+// Len tells how many sessions are open.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cache.Len()
+}
+
+func (s *Store) sweep() {
+	defer close(s.done)
+	period := max(s.opt.IdleTTL/20, 10*time.Millisecond)
+	t := time.NewTicker(min(period, 15*time.Second))
+	defer t.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-t.C:
+			s.Expire()
+		}
+	}
+}
+
+// Expire ends the sessions that have been idle for the TTL. The sweeper calls it; tests with a clock of their own may.
+// A session with a request in flight or a stream open is in use, however long that lasts.
+func (s *Store) Expire() {
+	limit := s.opt.Now().Add(-s.opt.IdleTTL)
+	var gone []*proxy.Session
+	s.mu.Lock()
+	for _, id := range s.cache.Keys() {
+		sess, _ := s.cache.Peek(id)
+		if last, busy := sess.Idle(); !busy && !sess.HasOutlet() && !last.After(limit) {
+			s.remove(sess)
+			gone = append(gone, sess)
+		}
+	}
+	s.mu.Unlock()
+	for _, sess := range gone {
+		sess.End(proxy.Expired)
+	}
+}
+
+// Close ends the sweeper and all sessions.
+func (s *Store) Close() {
+	close(s.stop)
+	<-s.done
+	s.mu.Lock()
+	all := s.cache.Values()
+	s.cache.Purge()
+	s.of = make(map[string]int)
+	s.mu.Unlock()
+	for _, sess := range all {
+		sess.End(proxy.Closed)
+	}
+}
