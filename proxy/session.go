@@ -21,8 +21,13 @@ const (
 func (s State) String() string { return [...]string{"created", "initialized", "closed", "expired"}[s] }
 
 // Outlet is where a legacy client receives what belongs to none of its requests: its GET stream, its SSE stream, its
-// standard input. Push copies what it keeps, never waits for the client, and fails when the outlet is gone.
-type Outlet interface{ Push(msg []byte) error }
+// standard input.
+type Outlet interface {
+	// Push copies what it keeps, never waits for the client, and fails when the outlet is gone.
+	Push(msg []byte) error
+	// End closes the outlet, once its session has ended or a newer one has taken its place.
+	End()
+}
 
 // ErrNoOutlet says that the client has no stream open on which it could be told.
 var ErrNoOutlet = errors.New("proxy: the session has no stream open")
@@ -97,12 +102,20 @@ func (s *Session) Client() Client {
 	return s.client
 }
 
-// SetOutlet sets the stream for what belongs to no request; the newest one is the only one. It returns the one before.
-func (s *Session) SetOutlet(o Outlet) (before Outlet) {
+// SetOutlet sets the stream for what belongs to no request; the newest one is the only one, and the one before ends. In a
+// session that has ended, o ends at once.
+func (s *Session) SetOutlet(o Outlet) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, s.outlet = s.outlet, o
-	return before
+	before := s.outlet
+	if s.state < Closed {
+		s.outlet = o
+	} else {
+		before = o
+	}
+	s.mu.Unlock()
+	if before != nil {
+		before.End()
+	}
 }
 
 // ClearOutlet takes o away again, if it is still the one.
@@ -153,7 +166,7 @@ func (s *Session) End(state State) {
 		return
 	}
 	s.state = state
-	ends, flying := s.ends, make([]*Exchange, 0, len(s.inFlight))
+	ends, outlet, flying := s.ends, s.outlet, make([]*Exchange, 0, len(s.inFlight))
 	for _, ex := range s.inFlight {
 		flying = append(flying, ex)
 	}
@@ -164,6 +177,9 @@ func (s *Session) End(state State) {
 	}
 	for _, f := range ends {
 		f()
+	}
+	if outlet != nil {
+		outlet.End()
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	// longer than the limit by it, so that the limit is one of the data alone.
 	fieldName    = len("event: ")
 	emptyReads   = 100 // as bufio: more reads than this without a byte are a fault
+	largestMax   = 1 << 30
+	smallEvents  = 16 // so many small events in a row give a large buffer back
 	unknownRetry = -1
 )
 
@@ -60,7 +62,8 @@ func (e *Event) IsMessage() bool {
 // and in the steady state it allocates nothing.
 //
 // The data of an event stays where it was read: one data line is never moved,
-// several are pushed together in place.
+// several are pushed together in place. A buffer that a large event has made
+// large is given back at Reset, or after 16 small events.
 type Splitter struct {
 	buf       []byte
 	dataFrom  int // buf[dataFrom:dataTo] is the joined data of the event so far
@@ -72,6 +75,7 @@ type Splitter struct {
 	max       int
 	name, id  []byte // copies: the data behind them moves
 	retry     int
+	small     int // events of at most firstBuffer bytes in a row
 	hasData   bool
 	hasID     bool
 	hasName   bool
@@ -83,8 +87,8 @@ type Splitter struct {
 }
 
 // Reset makes the Splitter ready for another stream, with max as the limit in
-// bytes of one event's data (DefaultMax if it is not positive). Buffers are kept
-// unless a large event has made them large.
+// bytes of one event's data (DefaultMax if it is not positive, 1 GiB at most).
+// Buffers are kept unless a large event has made them large.
 func (s *Splitter) Reset(max int) {
 	buf, name, id := s.buf, s.name, s.id
 	if len(buf) > keepBuffer {
@@ -93,7 +97,7 @@ func (s *Splitter) Reset(max int) {
 	if cap(name)+cap(id) > firstBuffer {
 		name, id = nil, nil
 	}
-	*s = Splitter{buf: buf, name: name[:0], id: id[:0], max: max, retry: unknownRetry}
+	*s = Splitter{buf: buf, name: name[:0], id: id[:0], max: min(max, largestMax), retry: unknownRetry}
 }
 
 // Next returns the next event, reading from r as far as needed. r should be the
@@ -145,6 +149,9 @@ func (s *Splitter) begin() {
 // event hands out what the lines so far have gathered.
 func (s *Splitter) event() Event {
 	s.delivered = true
+	if s.small++; s.dataTo-s.dataFrom > firstBuffer {
+		s.small = 0
+	}
 	e := Event{Name: s.name, HasID: s.hasID, Retry: s.retry}
 	if s.hasID {
 		e.ID = s.id
@@ -304,6 +311,7 @@ func digits(b []byte) (int, bool) {
 // fill reads once into the free part of the buffer, after making one.
 func (s *Splitter) fill(r io.Reader) {
 	s.makeRoom()
+	s.lf = -1 // not known in what comes now
 	for range emptyReads {
 		n, err := r.Read(s.buf[s.end:])
 		if n < 0 || n > len(s.buf)-s.end {
@@ -320,37 +328,45 @@ func (s *Splitter) fill(r io.Reader) {
 }
 
 // makeRoom moves what is still needed to the front, or makes the buffer larger.
-// It never moves data twice within one event: only an unfinished line moves
-// again, and only after a line before it was finished.
+// Only an unfinished line can move more than once within an event of unchanged
+// buffer, and only after a line before it was finished.
 func (s *Splitter) makeRoom() {
 	held := s.dataTo - s.dataFrom + s.end - s.line
+	if len(s.buf) == 0 {
+		s.buf = make([]byte, firstBuffer)
+	}
+	if len(s.buf) > keepBuffer && s.small >= smallEvents && held < firstBuffer/2 {
+		s.place(make([]byte, firstBuffer))
+		return
+	}
 	if held == 0 {
-		if len(s.buf) == 0 {
-			s.buf = make([]byte, firstBuffer)
-		}
 		s.place(s.buf)
 		return
 	}
-	if s.end < len(s.buf) {
+	if len(s.buf)-s.end >= len(s.buf)/8 {
 		return
 	}
 	largest := s.max + fieldName + minRead
-	if free := len(s.buf) - held; free >= len(s.buf)/4 || free >= minRead && len(s.buf) >= largest {
+	if free := len(s.buf) - held; free >= len(s.buf)/4 || len(s.buf) >= largest {
 		s.place(s.buf)
 		return
 	}
-	size := max(firstBuffer, min(2*len(s.buf), largest))
-	s.place(make([]byte, size))
+	s.place(make([]byte, max(firstBuffer, min(2*len(s.buf), largest))))
 }
 
 // place puts the data and the unfinished line at the start of to, which may be
 // the buffer itself.
 func (s *Splitter) place(to []byte) {
-	data := copy(to, s.buf[s.dataFrom:s.dataTo])
-	line := copy(to[data:], s.buf[s.line:s.end])
+	data, line := s.dataTo-s.dataFrom, s.end-s.line
+	other := &to[0] != &s.buf[0]
+	if other || s.dataFrom > 0 {
+		copy(to, s.buf[s.dataFrom:s.dataTo])
+	}
+	if other || s.line > data {
+		copy(to[data:], s.buf[s.line:s.end])
+	}
 	s.buf = to
 	s.scan += data - s.line
-	s.lf = s.scan - 1 // unknown: scan is at the end whenever more must be read
 	s.dataFrom, s.dataTo = 0, data
 	s.line, s.end = data, data+line
 }

@@ -99,3 +99,55 @@ func Drain(r proxy.Replies, until time.Time) {
 		}
 	}
 }
+
+// Handshake leaves of the replies to an initialize request only the response: nothing else may come before the client
+// knows its session.
+func Handshake(r proxy.Replies) proxy.Replies {
+	if r == nil {
+		return nil
+	}
+	return handshake{r}
+}
+
+type handshake struct{ proxy.Replies }
+
+func (h handshake) Next(until time.Time) (wire.Message, error) {
+	for {
+		if m, err := h.Replies.Next(until); err != nil || m.IsResponse() {
+			return m, err
+		}
+	}
+}
+
+// Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come:
+// always a response, unless the client itself has cancelled the request. It returns when the request has ended.
+func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
+	id := bytes.Clone(ex.Msg.Of(ex.Msg.ID))
+	fail := func(err error) {
+		if ex.Err() == nil {
+			m := proxy.ErrorMessage(id, proxy.AsError(err))
+			_ = write(&m) // a channel that fails is noticed by its reader
+		}
+	}
+	replies, err := run(ex)
+	if err != nil {
+		fail(err)
+		return
+	}
+	defer func() { _ = replies.Close() }()
+	end := time.Now().Add(limit)
+	for {
+		m, err := replies.Next(end)
+		switch {
+		case err == proxy.ErrNotYet:
+			fail(proxy.Errf(proxy.UpstreamTimeout, "no response in %s, the most that limits.request_time allows", limit))
+			return
+		case err != nil:
+			fail(err)
+			return
+		}
+		if write(&m) != nil || m.IsResponse() {
+			return
+		}
+	}
+}

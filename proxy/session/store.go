@@ -159,7 +159,8 @@ func (s *Store) Expire() {
 	s.mu.Lock()
 	for _, id := range s.cache.Keys() {
 		sess, _ := s.cache.Peek(id)
-		if last, busy := sess.Idle(); !busy && !sess.HasOutlet() && !last.After(limit) {
+		last, busy := sess.Idle()
+		if sess.State() >= proxy.Closed || !busy && !sess.HasOutlet() && !last.After(limit) {
 			s.remove(sess)
 			gone = append(gone, sess)
 		}

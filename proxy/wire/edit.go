@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"io"
 	"slices"
 )
 
@@ -166,4 +167,21 @@ func (m *Message) Clone() (Message, error) {
 	c := *m
 	c.Raw = bytes.Clone(m.Raw)
 	return c, nil
+}
+
+// WriteOut writes the message with its edits, in as many writes as it has pieces.
+func (m *Message) WriteOut(w io.Writer) error {
+	at := uint32(0)
+	for i := range m.Edits {
+		e := &m.Edits[i]
+		if _, err := w.Write(m.Raw[at:e.From]); err != nil {
+			return err
+		}
+		if _, err := w.Write(e.With); err != nil {
+			return err
+		}
+		at = e.To
+	}
+	_, err := w.Write(m.Raw[at:])
+	return err
 }

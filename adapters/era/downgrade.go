@@ -1,0 +1,233 @@
+package era
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// downgrade takes a modern client's exchange to a legacy server: in a pooled session, stripped of what only modern
+// servers may see, its replies stamped with what modern clients must see.
+func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	method := string(m.Text(m.Method))
+	if method == "subscriptions/listen" {
+		return nil, proxy.Errf(proxy.MethodNotFound, "subscriptions/listen is not offered for this server: no list or resource changes are advertised")
+	}
+	if err := u.mirror(ex); err != nil {
+		return nil, err
+	}
+	c := &downCall{u: u, ex: ex, method: method}
+	if method == "server/discover" {
+		s, err := u.pool.acquire(ex)
+		if err != nil {
+			return nil, err
+		}
+		defer s.release()
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s.hello))), nil
+	}
+	strip(m)
+	c.edits = slices.Clone(m.Edits)
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// discovered makes the DiscoverResult of a server that knows none.
+func (u *Upstream) discovered(h *hello) []byte {
+	info := h.info
+	if info == nil {
+		info = u.nameless()
+	}
+	return object([]wire.Change{
+		{Key: "resultType", Value: []byte(`"complete"`)},
+		{Key: "supportedVersions", Value: []byte(`["` + ModernVersion + `"]`)},
+		{Key: "capabilities", Value: serverCaps(h.caps)},
+		{Key: "instructions", Value: h.instr},
+		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
+		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})},
+	})
+}
+
+// nameless stands for the serverInfo of a server that gives none.
+func (u *Upstream) nameless() []byte {
+	return object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
+}
+
+// strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it.
+func strip(m *wire.Message) {
+	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}}
+	changes = append(changes, fillArguments(m)...)
+	own := 0
+	for k := range wire.Members(m.Raw, m.Meta) {
+		if slices.ContainsFunc(identityKeys, func(key string) bool { return k.Is(m.Raw, key) }) {
+			own++
+		}
+	}
+	switch {
+	case own == 0:
+	case own == members(m.Raw, m.Meta):
+		changes = append(changes, wire.Change{Key: "_meta"})
+	default:
+		drops := make([]wire.Change, len(identityKeys))
+		for i, key := range identityKeys {
+			drops[i].Key = key
+		}
+		m.Edits = slices.DeleteFunc(m.Edits, func(e wire.Edit) bool { return e.Span == m.Caps })
+		m.EditObject(m.Meta, drops)
+	}
+	editParams(m, changes)
+}
+
+// downCall is one call of a modern client at a legacy server.
+type downCall struct {
+	proxy.Replies
+	u       *Upstream
+	ex      *proxy.Exchange
+	method  string
+	edits   []wire.Edit // of the message before the link adds its own
+	session *pooled
+	retried bool
+	begun   bool
+}
+
+func (c *downCall) begin() error {
+	s, err := c.u.pool.acquire(c.ex)
+	if err != nil {
+		return err
+	}
+	c.session = s
+	if err := s.wantLevel(c.ex, c.ex.Client.LogLevel); err != nil && c.ex.Err() != nil {
+		s.release()
+		return c.ex.Err()
+	}
+	c.ex.Msg.Edits = slices.Clone(c.edits)
+	replies, err := s.link.Call(c.ex)
+	if err != nil {
+		s.release()
+		if c.lost(err) {
+			return c.begin()
+		}
+		return c.fault(err)
+	}
+	c.Replies = replies
+	return nil
+}
+
+// lost tells whether the request may be sent again because the session was gone before it: an unknown session runs
+// nothing. The session is dropped.
+func (c *downCall) lost(err error) bool {
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
+		return false
+	}
+	c.u.pool.discard(c.session)
+	again := !c.retried && !c.begun
+	c.retried = true
+	return again
+}
+
+// Next implements proxy.Replies.
+func (c *downCall) Next(until time.Time) (wire.Message, error) {
+	for {
+		if c.Replies == nil {
+			return wire.Message{}, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost")
+		}
+		m, err := c.Replies.Next(until)
+		if err != nil {
+			if done, err := c.broken(err); done {
+				return wire.Message{}, err
+			}
+			continue
+		}
+		if keep, err := c.reply(&m); err != nil || keep {
+			c.begun = true
+			return m, err
+		}
+	}
+}
+
+// broken handles the end of the replies: done, or begun anew where that is safe.
+func (c *downCall) broken(err error) (done bool, out error) {
+	if errors.Is(err, io.EOF) || errors.Is(err, proxy.ErrNotYet) || c.ex.Err() != nil {
+		return true, err
+	}
+	var e *proxy.Error
+	again := c.lost(err)
+	if !again && !c.retried && !c.begun && errors.As(err, &e) && e.Name == proxy.Lost.Name && isRepeatable(&c.ex.Msg) {
+		c.retried, again = true, true
+	}
+	if !again {
+		return true, c.fault(err)
+	}
+	_ = c.Replies.Close()
+	c.Replies = nil
+	c.session.release()
+	c.session = nil
+	if err := c.begin(); err != nil {
+		return true, err
+	}
+	return false, nil
+}
+
+// reply translates one reply; keep is false for one that the client is not to see.
+func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
+	switch m.Kind {
+	case wire.Request:
+		refuse(c.u, c.session.link, m)
+		return false, nil
+	case wire.Notification:
+		return c.notification(m), nil
+	case wire.Failure:
+		if e := modernError(m, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
+			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
+		}
+		return true, nil
+	}
+	if c.method == "tools/list" {
+		c.u.mirrors.learn(m)
+		dropExecution(m)
+	}
+	info := c.session.hello.info
+	if info == nil {
+		info = c.u.nameless()
+	}
+	stampResult(m, c.method, info)
+	return true, nil
+}
+
+// notification judges what a legacy server sends on a call's stream: progress of the call, and log messages if this
+// request asked for them; nothing else belongs there in the modern era.
+func (c *downCall) notification(m *wire.Message) bool {
+	if m.Is("notifications/message") {
+		least := c.ex.Client.LogLevel
+		return least != "" && severe(string(m.Text(m.Level)), least)
+	}
+	return m.Is("notifications/progress") && c.ex.Msg.Token.Present()
+}
+
+func (c *downCall) fault(err error) error {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return StatusFault(status)
+	}
+	return err
+}
+
+// Close implements proxy.Replies.
+func (c *downCall) Close() error {
+	var err error
+	if c.Replies != nil {
+		err = c.Replies.Close()
+	}
+	if c.session != nil {
+		c.session.release()
+		c.session = nil
+	}
+	return err
+}

@@ -1,0 +1,50 @@
+package era
+
+import (
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Envelope checks what every modern request carries in params._meta, whatever its transport (2026-07-28 basic, _meta):
+// the revision, which must be one that is served, and the client's capabilities. clientInfo may be absent.
+func Envelope(m *wire.Message) *proxy.Error {
+	if err := EnvelopeVersion(m); err != nil {
+		return err
+	}
+	if method := string(m.Text(m.Method)); Removed(method) {
+		return proxy.Errf(proxy.MethodNotFound, "method %s does not exist in revision %s", method, m.Text(m.Version))
+	}
+	return EnvelopeRest(m)
+}
+
+// EnvelopeVersion checks the revision.
+func EnvelopeVersion(m *wire.Message) *proxy.Error {
+	if !m.Version.IsString(m.Raw) {
+		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] is missing", meta+"protocolVersion")
+	}
+	requested := string(m.Text(m.Version))
+	if Supported(requested) {
+		return nil
+	}
+	e := proxy.Errf(proxy.BadVersion, "protocol revision %q is not supported for single requests", requested)
+	data := []byte(`{"supported":[`)
+	for i, v := range modernVersions {
+		if i > 0 {
+			data = append(data, ',')
+		}
+		data = wire.AppendText(data, v)
+	}
+	e.Data = append(wire.AppendText(append(data, `],"requested":`...), requested), '}')
+	return e
+}
+
+// EnvelopeRest checks the capabilities and the log level.
+func EnvelopeRest(m *wire.Message) *proxy.Error {
+	if !m.Caps.IsObject(m.Raw) {
+		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] must be an object", meta+"clientCapabilities")
+	}
+	if m.LogLevel.Present() && !ValidLevel(string(m.Text(m.LogLevel))) {
+		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] is no log level", meta+"logLevel")
+	}
+	return nil
+}

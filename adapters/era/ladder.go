@@ -1,0 +1,259 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Verdict is what a server was found to speak.
+type Verdict struct {
+	Modern   bool
+	Legacy   bool   // known to speak a legacy revision; for a modern server that is found when a legacy client comes
+	checked  bool   // whether a modern server was asked for its legacy side
+	SSE      bool   // the legacy side is HTTP+SSE of 2024-11-05
+	Version  string // the newest revision it named, of the side that was found first
+	Discover []byte // its DiscoverResult, if modern
+	Init     []byte // its InitializeResult, if legacy
+	At       time.Time
+	Steps    []string // what was tried and what came, for people
+}
+
+// Eras names what the verdict found, for logs.
+func (v *Verdict) Eras() string {
+	switch {
+	case v.Modern && v.Legacy:
+		return "modern and legacy"
+	case v.Modern:
+		return "modern"
+	case v.SSE:
+		return "legacy (HTTP+SSE)"
+	}
+	return "legacy"
+}
+
+// prober climbs the ladder for one server: server/discover; if that does not show a modern server, initialize; over HTTP
+// finally the old SSE transport. No single error code decides (2026-07-28 versioning, stdio Backward Compatibility):
+// what is no modern answer says nothing, and only a successful initialize shows a legacy server.
+type prober struct {
+	wires   Wires
+	self    []byte // clientInfo of Dragoman
+	timeout time.Duration
+	sink    Sink // for the modern link, if it is kept
+}
+
+// climb answers the verdict and, if the server is modern, the link that showed it.
+func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
+	v := &Verdict{At: time.Now()}
+	if p.wires.Modern != nil {
+		link, err := p.discover(ctx, v)
+		if link != nil || err != nil {
+			return v, link, err
+		}
+	}
+	if err := p.legacy(ctx, v); err == nil {
+		return v, nil, nil
+	} else if errors.Is(err, errModern) && p.wires.Modern != nil {
+		return v, nil, nil
+	}
+	var nf *proxy.Error
+	if errors.As(p.lastErr(ctx), &nf) {
+		return nil, nil, nf
+	}
+	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))
+}
+
+func (p *prober) lastErr(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return proxy.Errf(proxy.ShuttingDown, "probing ended: %w", err)
+	}
+	return nil
+}
+
+// errModern says that an answer to initialize showed a modern server after all.
+var errModern = errors.New("era: the server is modern")
+
+// ErrFatal marks an error of a Dial that no further step of the ladder can mend: a command that does not exist.
+var ErrFatal = errors.New("era: no further step helps")
+
+func (p *prober) note(v *Verdict, step string, err error) {
+	v.Steps = append(v.Steps, step+": "+strings.TrimPrefix(err.Error(), proxy.HTTPStatus.Name+": "))
+}
+
+// discover tries server/discover; it answers a link if the server is modern.
+func (p *prober) discover(ctx context.Context, v *Verdict) (Link, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	link, err := p.wires.Modern(ctx, p.sink)
+	if err != nil {
+		p.note(v, "server/discover", err)
+		if errors.Is(err, ErrFatal) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	m, err := p.ask(ctx, link, proxy.Modern, discoverRequest(p.self, nil))
+	if err == nil && p.isModern(v, &m) {
+		return link, nil
+	}
+	if err != nil {
+		p.note(v, "server/discover", err)
+	}
+	_ = link.Close()
+	return nil, nil
+}
+
+// isModern judges the answer to server/discover. A DiscoverResult or a version error that lists legacy revisions only
+// comes from a legacy server of a newer SDK, which must be initialized.
+func (p *prober) isModern(v *Verdict, m *wire.Message) bool {
+	if m.Kind == wire.Result {
+		list := wire.Get(m.Raw, m.Result, "supportedVersions")
+		if !list.Present() {
+			p.note(v, "server/discover", errors.New("a result that is no DiscoverResult"))
+			return false
+		}
+		v.Discover = slices.Clone(m.Of(m.Result))
+		v.Version = pickModern(m.Raw, list)
+		if v.Modern = v.Version != ""; !v.Modern {
+			p.note(v, "server/discover", fmt.Errorf("only the revisions %s", list.Of(m.Raw)))
+		}
+		return v.Modern
+	}
+	p.note(v, "server/discover", fmt.Errorf("error %d %s", m.ErrorCode, m.Text(m.ErrorText)))
+	switch m.ErrorCode {
+	case proxy.CodeUnsupportedVersion:
+		v.Version = pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported"))
+		v.Modern = v.Version != ""
+	case proxy.CodeHeaderMismatch, proxy.CodeMissingCapability:
+		v.Modern, v.Version = true, ModernVersion
+	}
+	return v.Modern
+}
+
+// pickModern picks the newest modern revision of a list that Dragoman speaks too.
+func pickModern(raw []byte, list wire.Span) string {
+	best := ""
+	for _, s := range wire.Items(raw, list) {
+		if t := string(s.Text(raw)); Supported(t) && t > best {
+			best = t
+		}
+	}
+	return best
+}
+
+// legacy tries initialize, over streamable HTTP or stdio and then over HTTP+SSE.
+func (p *prober) legacy(ctx context.Context, v *Verdict) error {
+	err := errors.New("era: no legacy transport is configured")
+	if p.wires.Legacy != nil {
+		if err = p.initialize(ctx, v, p.wires.Legacy, "initialize"); err == nil || errors.Is(err, errModern) || errors.Is(err, ErrFatal) {
+			return err
+		}
+	}
+	if p.wires.SSE != nil && ctx.Err() == nil {
+		if err = p.initialize(ctx, v, p.wires.SSE, "GET as HTTP+SSE"); err == nil {
+			v.SSE = true
+		}
+	}
+	return err
+}
+
+// initialize opens a session of Dragoman's own, and pings in it: a server that takes initialize and then refuses every
+// request of the session is no legacy server.
+func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step string) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	link, err := dial(ctx, deaf{})
+	if err != nil {
+		p.note(v, step, err)
+		return err
+	}
+	defer func() { _ = link.Close() }()
+	m, err := p.ask(ctx, link, proxy.Legacy, initializeRequest(p.self, []byte("{}")))
+	if err != nil {
+		p.note(v, step, err)
+		return err
+	}
+	if m.Kind == wire.Failure {
+		err = fmt.Errorf("error %d %s", m.ErrorCode, m.Text(m.ErrorText))
+		p.note(v, step, err)
+		if version := pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")); version != "" && m.ErrorCode == proxy.CodeUnsupportedVersion {
+			v.Modern, v.Version = true, version
+			return errModern
+		}
+		return err
+	}
+	init := slices.Clone(m.Of(m.Result))
+	version := wire.Get(m.Raw, m.Result, "protocolVersion")
+	if !version.IsString(m.Raw) {
+		err = errors.New("a result that is no InitializeResult")
+		p.note(v, step, err)
+		return err
+	}
+	if err = link.Send(ctx, []byte(initialized)); err == nil {
+		m, err = p.ask(ctx, link, proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
+	}
+	if err != nil {
+		p.note(v, step+", then ping", err)
+		return err
+	}
+	v.Legacy, v.Init = true, init
+	if !v.Modern {
+		v.Version = string(version.Text(m.Raw))
+		v.Version = string(wire.Get(init, wire.Span{From: 0, To: uint32(len(init))}, "protocolVersion").Text(init)) //nolint:gosec // part of a message
+	}
+	return nil
+}
+
+// ask sends a request of Dragoman's own and waits for its response.
+func (p *prober) ask(ctx context.Context, link Link, era proxy.Era, raw []byte) (wire.Message, error) {
+	ex, err := exchange(era, raw)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	return ask(ctx, link, ex)
+}
+
+func ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
+	defer ex.Follow(ctx)()
+	replies, err := link.Call(ex)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	until, _ := ctx.Deadline()
+	m, err := proxy.Response(replies, until)
+	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) {
+		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time", ex.Msg.Text(ex.Msg.Method))
+	}
+	return m, err
+}
+
+// deaf is the sink of a link on which nobody listens.
+type deaf struct{}
+
+func (deaf) Message(*wire.Message) bool { return false }
+func (deaf) Lost(error)                 {}
+
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+// discoverRequest makes a server/discover with the given clientInfo and capabilities (raw JSON; nil: none).
+func discoverRequest(info, caps []byte) []byte {
+	if caps == nil {
+		caps = []byte("{}")
+	}
+	m := object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
+		{Key: meta + "clientInfo", Value: info}, {Key: meta + "clientCapabilities", Value: caps}})
+	return append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":`), m...), "}}"...)
+}
+
+// initializeRequest makes an initialize of the newest legacy revision.
+func initializeRequest(info, caps []byte) []byte {
+	p := object([]wire.Change{{Key: "protocolVersion", Value: []byte(`"` + LegacyVersion + `"`)},
+		{Key: "capabilities", Value: caps}, {Key: "clientInfo", Value: info}})
+	return append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`), p...), '}')
+}

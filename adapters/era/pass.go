@@ -1,0 +1,213 @@
+package era
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// passModern hands a modern client's exchange to a modern server, as it came but for the capabilities that would let
+// the server ask, and the headers that the wire wants.
+func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
+	closeQuestions(&ex.Msg)
+	if err := u.mirror(ex); err != nil {
+		return nil, err
+	}
+	link, err := u.modernLink(ex)
+	if err != nil {
+		return nil, err
+	}
+	c := &modernCall{u: u, ex: ex, method: string(ex.Msg.Text(ex.Msg.Method))}
+	if u.opt.Wires.Mirrors && ex.Mirrors {
+		return c.begin(link) // the server tells the client what it must mend
+	}
+	c.again = c.method == "tools/call" && u.opt.Wires.Mirrors
+	return c.begin(link)
+}
+
+// mirror sees to the Mcp-Param-* headers of a call. From a mirroring client to a mirroring server they pass as they
+// are, and the server judges them; for a server that has no headers they are judged here; for a client that has none
+// they are made here.
+func (u *Upstream) mirror(ex *proxy.Exchange) error {
+	if !ex.Msg.Is("tools/call") || ex.Mirrors == u.opt.Wires.Mirrors && ex.Mirrors || !ex.Mirrors && !u.opt.Wires.Mirrors {
+		return nil
+	}
+	of, known := u.mirrors.of(string(ex.Msg.Text(ex.Msg.Name)))
+	if !known {
+		u.fetchTools(ex)
+		of = u.mirrors.orNone(string(ex.Msg.Text(ex.Msg.Name)))
+	}
+	if ex.Mirrors {
+		if err := check(&ex.Msg, of, ex.Headers); err != nil {
+			return err
+		}
+		return nil
+	}
+	headers, err := build(&ex.Msg, of)
+	if err != nil {
+		return err
+	}
+	ex.Headers = headers
+	return nil
+}
+
+// listPages and listTime bound the fetching of a tool list for the sake of its schemas.
+const (
+	listPages = 100
+	listTime  = 10 * time.Second
+)
+
+// fetchTools reads the server's tool list, so that mirrors knows it; a failure leaves it unknown, and the server judges.
+func (u *Upstream) fetchTools(ex *proxy.Exchange) {
+	cursor := []byte(nil)
+	until := time.Now().Add(listTime)
+	for range listPages {
+		inner, err := exchange(proxy.Modern, listRequest(ex, cursor))
+		if err != nil {
+			return
+		}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
+		inner.Caller, inner.Session = ex.Caller, nil
+		stop := inner.Follow(ex)
+		replies, err := u.doModern(inner)
+		if err != nil {
+			stop()
+			return
+		}
+		m, err := proxy.Response(replies, until)
+		stop()
+		if err != nil || m.Kind != wire.Result {
+			return
+		}
+		next := wire.Get(m.Raw, m.Result, "nextCursor")
+		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
+			return
+		}
+		cursor = bytes.Clone(next.Of(m.Raw))
+	}
+}
+
+func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
+	info := ex.Client.Info
+	m := object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
+		{Key: meta + "clientInfo", Value: info}, {Key: meta + "clientCapabilities", Value: []byte("{}")}})
+	p := object([]wire.Change{{Key: "cursor", Value: cursor}, {Key: "_meta", Value: m}})
+	return append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-tools","method":"tools/list","params":`), p...), '}')
+}
+
+// modernCall is a call of a modern server for a client of either era, before translation.
+type modernCall struct {
+	proxy.Replies
+	u      *Upstream
+	ex     *proxy.Exchange
+	method string
+	before []wire.Edit
+	again  bool // may be sent once more after -32020, with headers made from a fresh list
+	begun  bool // something was given to the client
+}
+
+func (c *modernCall) begin(link Link) (proxy.Replies, error) {
+	if c.again {
+		c.before = slices.Clone(c.ex.Msg.Edits)
+	}
+	replies, err := link.Call(c.ex)
+	if err != nil {
+		return nil, c.fault(err)
+	}
+	c.Replies = replies
+	return c, nil
+}
+
+// Next implements proxy.Replies.
+func (c *modernCall) Next(until time.Time) (wire.Message, error) {
+	for {
+		m, err := c.Replies.Next(until)
+		if err != nil {
+			return m, c.fault(err)
+		}
+		switch m.Kind {
+		case wire.Request:
+			continue // a modern server may not ask; it gets no answer
+		case wire.Failure:
+			if m.ErrorCode == proxy.CodeHeaderMismatch && c.again && !c.begun {
+				if err := c.repeat(); err == nil {
+					continue
+				}
+			}
+			c.judge(&m)
+		case wire.Result:
+			if err := c.result(&m); err != nil {
+				return wire.Message{}, err
+			}
+		}
+		c.begun = true
+		return m, nil
+	}
+}
+
+// repeat sends the call again with headers made from a fresh tool list (2026-07-28 streamable HTTP, Client Behavior).
+func (c *modernCall) repeat() error {
+	c.again = false
+	_ = c.Replies.Close()
+	c.u.mirrors.forget()
+	c.ex.Msg.Edits = c.before
+	if err := c.u.mirror(c.ex); err != nil {
+		return err
+	}
+	link, err := c.u.modernLink(c.ex)
+	if err != nil {
+		return err
+	}
+	replies, err := link.Call(c.ex)
+	if err != nil {
+		return err
+	}
+	c.Replies = replies
+	return nil
+}
+
+func (c *modernCall) result(m *wire.Message) error {
+	if m.ResultType.Present() && !m.ResultType.Is(m.Raw, "complete") && !c.extension(m) {
+		if m.ResultType.Is(m.Raw, "input_required") {
+			return proxy.Errf(proxy.Question, "the upstream server asks for input (%s), which cannot be brought to the client", c.method)
+		}
+		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with resultType %s, which is unknown", m.Of(m.ResultType))
+	}
+	if c.method == "tools/list" {
+		c.u.mirrors.learn(m)
+		if c.u.opt.Wires.Mirrors {
+			dropInvalidTools(m)
+		}
+	}
+	return nil
+}
+
+// extension tells whether a result type of an extension may pass: between two modern parties it is theirs to know.
+func (c *modernCall) extension(m *wire.Message) bool {
+	return c.ex.Client.Era == proxy.Modern && !m.ResultType.Is(m.Raw, "input_required")
+}
+
+// judge looks for errors that show the server to have left the modern era.
+func (c *modernCall) judge(m *wire.Message) {
+	legacyNow := m.ErrorCode == proxy.CodeUnsupportedVersion && pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) == "" &&
+		wire.Get(m.Raw, m.ErrorData, "supported").Present()
+	if legacyNow || m.ErrorCode == proxy.CodeMethodNotFound && c.method == "server/discover" {
+		c.u.doubt(errors.New(string(m.Text(m.ErrorText))))
+	}
+}
+
+// fault makes a link's error one that a client may see, and doubts the verdict if the answer fits no modern server.
+func (c *modernCall) fault(err error) error {
+	var status *StatusError
+	if errors.As(err, &status) {
+		if status.Status == 400 || status.Status == 404 || status.Status == 405 {
+			c.u.doubt(status)
+		}
+		return StatusFault(status)
+	}
+	return err
+}

@@ -1,0 +1,188 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// relay is the conversation of one legacy client with a legacy server: a link of its own, on which everything passes as
+// it came.
+type relay struct {
+	u       *Upstream
+	session *proxy.Session
+	link    Link
+}
+
+func (u *Upstream) relayOf(session string) *relay {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.relays[session]
+}
+
+// openRelay takes a legacy client's initialize to a legacy server. The conversation lives as long as the session.
+func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, error) {
+	dial := u.opt.Wires.Legacy
+	if v.SSE {
+		dial = u.opt.Wires.SSE
+	}
+	r := &relay{u: u, session: ex.Session}
+	link, err := dial(ex, r)
+	if err != nil {
+		return nil, r.fault(err)
+	}
+	r.link = link
+	u.mu.Lock()
+	if u.closed {
+		u.mu.Unlock()
+		_ = link.Close()
+		return nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+	}
+	u.relays[ex.Session.ID] = r
+	u.mu.Unlock()
+	ex.Session.OnEnd(r.end)
+	if caps := ex.Msg.ParamsCaps; caps.IsObject(ex.Msg.Raw) && hasQuestions(ex.Msg.Of(caps)) {
+		ex.Msg.Replace(caps, without(ex.Msg.Of(caps), questions...))
+	}
+	return r.do(ex)
+}
+
+// end closes the conversation once.
+func (r *relay) end() {
+	r.u.mu.Lock()
+	_, open := r.u.relays[r.session.ID]
+	delete(r.u.relays, r.session.ID)
+	r.u.mu.Unlock()
+	if open {
+		r.u.group.Go(func() { _ = r.link.Close() })
+	}
+}
+
+func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
+	if ex.Msg.Kind == wire.Notification {
+		return nil, r.link.Send(ex, ex.Msg.AppendLine(nil))
+	}
+	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {
+		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
+	}
+	if fill := fillArguments(&ex.Msg); fill != nil {
+		editParams(&ex.Msg, fill)
+	}
+	replies, err := r.link.Call(ex)
+	if err != nil {
+		return nil, r.fault(err)
+	}
+	return &relayCall{Replies: replies, r: r, ex: ex}, nil
+}
+
+// Message implements Sink: what belongs to no call goes to the client's stream; questions end here.
+func (r *relay) Message(m *wire.Message) bool {
+	if m.Kind == wire.Request {
+		refuse(r.u, r.link, m)
+		return true
+	}
+	return r.session.Push(m.Append(nil)) == nil
+}
+
+// Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
+// opens a new one.
+func (r *relay) Lost(err error) {
+	r.u.opt.Note("warn", "the upstream's session is lost, and the client's with it", err)
+	r.end()
+	r.session.End(proxy.Closed)
+}
+
+func (r *relay) fault(err error) error {
+	var status *StatusError
+	if errors.As(err, &status) {
+		return StatusFault(status)
+	}
+	return err
+}
+
+// relayCall is one call of a legacy client at a legacy server.
+type relayCall struct {
+	proxy.Replies
+	r  *relay
+	ex *proxy.Exchange
+}
+
+// Next implements proxy.Replies.
+func (c *relayCall) Next(until time.Time) (wire.Message, error) {
+	for {
+		m, err := c.Replies.Next(until)
+		if err != nil {
+			return m, c.fail(err)
+		}
+		switch m.Kind {
+		case wire.Request:
+			refuse(c.r.u, c.r.link, &m)
+			continue
+		case wire.Result:
+			if m.InputRequests.Present() { // clients of a dual SDK would act on it
+				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
+			}
+		case wire.Failure:
+			if c.ex.Msg.Is("initialize") {
+				c.r.contradicted(&m)
+			}
+		}
+		return m, nil
+	}
+}
+
+func (c *relayCall) fail(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, proxy.ErrNotYet) {
+		return err
+	}
+	var lost *proxy.Error
+	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name {
+		c.r.Lost(err)
+	}
+	var status *StatusError
+	if c.ex.Msg.Is("initialize") && errors.As(err, &status) {
+		c.r.u.doubt(status)
+	}
+	return c.r.fault(err)
+}
+
+// Close implements proxy.Replies. A handshake without success leaves no conversation.
+func (c *relayCall) Close() error {
+	if c.ex.Msg.Is("initialize") && c.r.session.State() != proxy.Initialized {
+		defer c.r.end()
+	}
+	return c.Replies.Close()
+}
+
+// contradicted looks at the failure of an initialize request: does it come from a modern server?
+func (r *relay) contradicted(m *wire.Message) {
+	if m.ErrorCode == proxy.CodeUnsupportedVersion && pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
+		r.u.doubt(errors.New(string(m.Text(m.ErrorText))))
+	}
+}
+
+// answerTime bounds how long a server that does not read can hold up an answer to its question.
+const answerTime = 10 * time.Second
+
+// refuse answers a question of a legacy server: ping with an empty result, all others with "method not found", since
+// none was declared to be answerable. It does not wait.
+func refuse(u *Upstream, link Link, m *wire.Message) {
+	id := m.Of(m.ID)
+	var answer wire.Message
+	if m.Is("ping") {
+		answer = proxy.ResultMessage(id, []byte("{}"))
+	} else {
+		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "the client cannot be asked for %s", m.Text(m.Method)))
+	}
+	u.group.Go(func() {
+		ctx, cancel := context.WithTimeout(u.ctx, answerTime)
+		defer cancel()
+		if err := link.Send(ctx, answer.Raw); err != nil {
+			u.opt.Note("debug", "an answer to the upstream's question could not be sent", err)
+		}
+	})
+}

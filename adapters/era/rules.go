@@ -1,0 +1,90 @@
+package era
+
+import "slices"
+
+// Latest revisions of either era, and what stands for a legacy client that names none.
+const (
+	ModernVersion = "2026-07-28"
+	LegacyVersion = "2025-11-25"
+	// UnnamedVersion is what a streamable HTTP client without MCP-Protocol-Version speaks (2025-06-18 transports).
+	UnnamedVersion = "2025-03-26"
+)
+
+// Versions, newest first. Dragoman speaks all of them.
+var (
+	modernVersions = []string{"2026-07-28"}
+	legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+)
+
+// ModernVersions lists the modern revisions that are served, newest first.
+func ModernVersions() []string { return slices.Clone(modernVersions) }
+
+// IsModern tells whether a revision is at or behind the split; revisions are dates and compare as text.
+func IsModern(version string) bool { return version >= modernVersions[len(modernVersions)-1] }
+
+// Supported tells whether a modern revision is served.
+func Supported(version string) bool { return slices.Contains(modernVersions, version) }
+
+// KnownLegacy tells whether a legacy revision is served.
+func KnownLegacy(version string) bool { return slices.Contains(legacyVersions, version) }
+
+// Settle answers the revision that an initialize request gets: the one it asked for, if there is such a legacy one, else
+// the newest. It is never a modern one, for which no initialize exists.
+func Settle(requested string) string {
+	if KnownLegacy(requested) {
+		return requested
+	}
+	return LegacyVersion
+}
+
+// since says with which legacy revision something came; until with which it went (exclusive). Empty: always, never.
+type span struct{ since, until string }
+
+// has tells whether a legacy client of the given revision knows it.
+func (s span) has(version string) bool {
+	return version >= s.since && (s.until == "" || version < s.until)
+}
+
+// What came and went within the legacy era, as far as a translation depends on it (the revisions' changelogs).
+var (
+	hasBatches     = span{"2025-03-26", "2025-06-18"}
+	hasStructured  = span{since: "2025-06-18"} // structuredContent, outputSchema
+	hasLinks       = span{since: "2025-06-18"} // content block resource_link
+	hasAudio       = span{since: "2025-03-26"} // content block audio
+	hasVersionHead = span{since: "2025-06-18"} // header MCP-Protocol-Version
+)
+
+// HasBatches tells whether a revision has arrays of messages.
+func HasBatches(version string) bool { return hasBatches.has(version) }
+
+// WantsVersionHeader tells whether a server of this revision must be sent MCP-Protocol-Version. Older ones ignore it.
+func WantsVersionHeader(version string) bool { return hasVersionHead.has(version) }
+
+// Methods that 2026-07-28 removed, and those it added (its changelog). A method in neither list passes in both eras.
+var (
+	legacyOnly = []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe",
+		"tasks/result", "tasks/list"}
+	modernOnly = []string{"server/discover", "subscriptions/listen"}
+	// cacheable results carry ttlMs and cacheScope (2026-07-28 caching).
+	cacheable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
+	// repeatable requests may be sent again when their answer was lost: they have no effects.
+	repeatable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
+		"resources/read", "prompts/get", "completion/complete", "ping"}
+	logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+	// questions are the client capabilities that let a server ask.
+	questions = []string{"roots", "sampling", "elicitation"}
+)
+
+// Removed tells whether a method does not exist in 2026-07-28 although it did before.
+func Removed(method string) bool { return slices.Contains(legacyOnly, method) }
+
+// ModernOnly tells whether a method exists only in 2026-07-28.
+func ModernOnly(method string) bool { return slices.Contains(modernOnly, method) }
+
+// ValidLevel tells whether a log level is one of the protocol's eight.
+func ValidLevel(level string) bool { return slices.Contains(logLevels, level) }
+
+// severe tells whether a message of the given level is to be delivered to who asked for the least level.
+func severe(level, least string) bool {
+	return slices.Index(logLevels, level) >= slices.Index(logLevels, least)
+}

@@ -1,0 +1,296 @@
+package era
+
+import (
+	"bytes"
+	"slices"
+	"strconv"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+const meta = wire.MetaPrefix
+
+// The reserved members of _meta that say in whose name a request comes. Only Dragoman writes them.
+var identityKeys = []string{meta + "protocolVersion", meta + "clientInfo", meta + "clientCapabilities", meta + "logLevel"}
+
+// pick copies the object at obj without the given members.
+func without(raw []byte, keys ...string) []byte {
+	if len(raw) == 0 {
+		return nil
+	}
+	m := wire.Message{Raw: raw}
+	changes := make([]wire.Change, len(keys))
+	for i, k := range keys {
+		changes[i].Key = k
+	}
+	m.EditObject(m.Whole(), changes)
+	return m.Append(nil)
+}
+
+// modernCaps maps a legacy client's capabilities to what a modern server may count on: tasks of 2025-11-25 are another
+// protocol than the extension, and no question can be brought to the client yet.
+func modernCaps(legacy []byte) []byte {
+	caps := without(legacy, append([]string{"tasks"}, questions...)...)
+	if caps == nil {
+		return []byte("{}")
+	}
+	return withoutTasksExtension(caps)
+}
+
+// legacyCaps maps a modern request's capabilities to those of an initialize request.
+func legacyCaps(modern []byte) []byte { return modernCaps(modern) }
+
+const tasksExtension = "io.modelcontextprotocol/tasks"
+
+func withoutTasksExtension(caps []byte) []byte {
+	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
+	ext := wire.Get(caps, all, "extensions")
+	if !wire.Get(caps, ext, tasksExtension).Present() {
+		return caps
+	}
+	m := wire.Message{Raw: caps}
+	m.EditObject(ext, []wire.Change{{Key: tasksExtension}})
+	return m.Append(nil)
+}
+
+// hasQuestions tells whether client capabilities declare something that lets a server ask.
+func hasQuestions(caps []byte) bool {
+	m := wire.Message{Raw: caps}
+	for k := range wire.Members(caps, m.Whole()) {
+		if slices.ContainsFunc(questions, func(q string) bool { return k.Is(caps, q) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// closeQuestions takes the capabilities that let a server ask out of a modern request.
+func closeQuestions(m *wire.Message) {
+	if !m.Caps.IsObject(m.Raw) || !hasQuestions(m.Of(m.Caps)) {
+		return
+	}
+	m.Replace(m.Caps, without(m.Of(m.Caps), questions...))
+}
+
+// serverCaps maps server capabilities across the eras: tasks exist in one only, and change notices are not carried
+// across, so none are promised.
+func serverCaps(caps []byte) []byte {
+	if len(caps) == 0 {
+		return []byte("{}")
+	}
+	out := withoutTasksExtension(without(caps, "tasks"))
+	m := wire.Message{Raw: out}
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if at := wire.Get(out, m.Whole(), list); at.IsObject(out) {
+			m.EditObject(at, []wire.Change{{Key: "listChanged"}, {Key: "subscribe"}})
+		}
+	}
+	return m.Append(nil)
+}
+
+// remap gives a request an id and a progress token of Dragoman's and restores the client's in its replies.
+type remap struct{ id, token []byte }
+
+func (r *remap) out(m *wire.Message, n uint64) {
+	r.id, r.token = bytes.Clone(m.Of(m.ID)), bytes.Clone(m.Of(m.Token))
+	m.Replace(m.ID, strconv.AppendUint(nil, n, 10))
+	if m.Token.Present() {
+		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
+	}
+}
+
+func (r *remap) back(m *wire.Message) {
+	switch {
+	case m.IsResponse() && m.ID.Present():
+		m.Replace(m.ID, r.id)
+	case m.ProgressToken.Present() && m.Is("notifications/progress") && r.token != nil:
+		m.Replace(m.ProgressToken, r.token)
+	}
+}
+
+// params edits the params of a request: members to set or drop. Missing params are made.
+func editParams(m *wire.Message, changes []wire.Change) {
+	if m.Params.Present() {
+		m.EditObject(m.Params, changes)
+		return
+	}
+	m.EditObject(m.Whole(), []wire.Change{{Key: "params", Value: object(changes)}})
+}
+
+// object writes an object of the members that have a value.
+func object(changes []wire.Change) []byte {
+	m := wire.Message{Raw: []byte("{}")}
+	m.EditObject(m.Whole(), changes)
+	return m.Append(nil)
+}
+
+// toObject makes sure that the arguments of a call are an object: absent ones count as empty.
+func checkArguments(m *wire.Message) *proxy.Error {
+	if m.Arguments.Present() && !m.Arguments.IsObject(m.Raw) {
+		return proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
+	}
+	return nil
+}
+
+// fill gives a tools/call without arguments empty ones, so that every server sees the same shape.
+func fillArguments(m *wire.Message) []wire.Change {
+	if m.Is("tools/call") && m.Params.Present() && !m.Arguments.Present() {
+		return []wire.Change{{Key: "arguments", Value: []byte("{}")}}
+	}
+	return nil
+}
+
+// stampResult makes a modern result of a legacy one: 2026-07-28 demands resultType, and lifetimes on the cacheable ones.
+func stampResult(m *wire.Message, method string, serverInfo []byte) {
+	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}, {Key: "inputRequests"}, {Key: "requestState"}}
+	if slices.Contains(cacheable, method) {
+		changes = append(changes, wire.Change{Key: "ttlMs", Value: []byte("0")}, wire.Change{Key: "cacheScope", Value: []byte(`"private"`)})
+	}
+	if serverInfo != nil {
+		info := wire.Change{Key: meta + "serverInfo", Value: serverInfo}
+		if m.Meta.IsObject(m.Raw) {
+			m.EditObject(m.Meta, []wire.Change{info})
+		} else {
+			changes = append(changes, wire.Change{Key: "_meta", Value: object([]wire.Change{info})})
+		}
+	}
+	m.EditObject(m.Result, changes)
+}
+
+// dropExecution takes the tool member that only 2025-11-25 has out of a list, and the tools that can only run as a
+// task of that revision: nobody could call them.
+func dropExecution(m *wire.Message) {
+	if !bytes.Contains(m.Of(m.Result), []byte(`"execution"`)) {
+		return
+	}
+	editTools(m, func(raw []byte) []byte {
+		all := wire.Message{Raw: raw}
+		if wire.Path(raw, all.Whole(), "execution", "taskSupport").Is(raw, "required") {
+			return nil
+		}
+		return without(raw, "execution")
+	})
+}
+
+// editTools rewrites the tools of a tools/list result; f answers the new tool, or nil to leave it out.
+func editTools(m *wire.Message, f func(tool []byte) []byte) {
+	at := wire.Get(m.Raw, m.Result, "tools")
+	if !at.Present() {
+		return
+	}
+	out := []byte{'['}
+	for _, s := range wire.Items(m.Raw, at) {
+		tool := s.Of(m.Raw)
+		if s.IsObject(m.Raw) {
+			tool = f(tool)
+		}
+		if tool == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, tool...)
+	}
+	m.Replace(at, append(out, ']'))
+}
+
+// legacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.
+func legacyResult(m *wire.Message, method string) {
+	changes := []wire.Change{{Key: "resultType"}, {Key: "inputRequests"}, {Key: "requestState"}}
+	if slices.Contains(cacheable, method) {
+		changes = append(changes, wire.Change{Key: "ttlMs"}, wire.Change{Key: "cacheScope"})
+	}
+	if m.Meta.IsObject(m.Raw) && m.Info.Present() {
+		if members(m.Raw, m.Meta) == 1 {
+			changes = append(changes, wire.Change{Key: "_meta"})
+		} else {
+			m.EditObject(m.Meta, []wire.Change{{Key: meta + "serverInfo"}})
+		}
+	}
+	if method == "tools/call" {
+		changes = append(changes, objectOnly(m)...)
+	}
+	if method == "tools/list" && bytes.Contains(m.Of(m.Result), []byte(`"outputSchema"`)) {
+		editTools(m, objectSchemaOnly)
+	}
+	m.EditObject(m.Result, changes)
+}
+
+func members(raw []byte, obj wire.Span) (n int) {
+	for range wire.Members(raw, obj) {
+		n++
+	}
+	return n
+}
+
+// objectOnly moves structured content that is no object into a text block: before 2026-07-28 it had to be an object, and
+// official clients refuse the whole result otherwise (SEP-2106, Backward Compatibility).
+func objectOnly(m *wire.Message) []wire.Change {
+	at := wire.Get(m.Raw, m.Result, "structuredContent")
+	if !at.Present() || at.IsObject(m.Raw) {
+		return nil
+	}
+	text := wire.AppendText(nil, at.Of(m.Raw))
+	content := wire.Get(m.Raw, m.Result, "content")
+	out := []byte{'['}
+	for _, s := range wire.Items(m.Raw, content) {
+		if bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) {
+			return []wire.Change{{Key: "structuredContent"}}
+		}
+		out = append(append(out, s.Of(m.Raw)...), ',')
+	}
+	out = append(append(append(out, `{"type":"text","text":`...), text...), "}]"...)
+	return []wire.Change{{Key: "structuredContent"}, {Key: "content", Value: out}}
+}
+
+// objectSchemaOnly drops an outputSchema whose root is no object, for the same reason.
+func objectSchemaOnly(tool []byte) []byte {
+	m := wire.Message{Raw: tool}
+	schema := wire.Get(tool, m.Whole(), "outputSchema")
+	if !schema.Present() || wire.Get(tool, schema, "type").Is(tool, "object") {
+		return tool
+	}
+	return without(tool, "outputSchema")
+}
+
+// modernError maps an error of a legacy server to one that a modern client may be sent (2026-07-28 basic, Error Codes).
+func modernError(m *wire.Message, uri []byte) *proxy.Error {
+	code := m.ErrorCode
+	switch {
+	case code == proxy.CodeResourceNotFound:
+		e := proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
+		e.Data = m.Of(m.ErrorData)
+		if uri != nil && !wire.Get(m.Raw, m.ErrorData, "uri").Present() {
+			e.Data = append(append([]byte(`{"uri":`), uri...), '}')
+		}
+		return e
+	case code == proxy.CodeURLElicitation:
+		e := proxy.Errf(proxy.MissingCapability, "%s", m.Text(m.ErrorText))
+		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
+		return e
+	case code <= -32020 && code >= -32099:
+		e := proxy.Errf(proxy.Translation, "%s", m.Text(m.ErrorText))
+		e.Data = strconv.AppendInt([]byte(`{"code":"`+proxy.Translation.Name+`","retryable":false,"originalCode":`), int64(code), 10)
+		e.Data = append(e.Data, '}')
+		return e
+	}
+	return nil
+}
+
+// legacyError maps an error of a modern server to one that a legacy client understands.
+func legacyError(m *wire.Message, method string, uri []byte) *proxy.Error {
+	switch m.ErrorCode {
+	case proxy.CodeInvalidParams:
+		if method != "resources/read" || uri == nil || !bytes.Equal(wire.Get(m.Raw, m.ErrorData, "uri").Of(m.Raw), uri) {
+			return nil
+		}
+		e := &proxy.Error{Fault: proxy.InvalidParams, Message: string(m.Text(m.ErrorText)), Data: m.Of(m.ErrorData)}
+		e.Code = proxy.CodeResourceNotFound
+		return e
+	case proxy.CodeHeaderMismatch, proxy.CodeUnsupportedVersion:
+		return proxy.Errf(proxy.BadAnswer, "the upstream server refused what Dragoman sent (code %d): %s", m.ErrorCode, m.Text(m.ErrorText))
+	}
+	return nil
+}

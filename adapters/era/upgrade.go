@@ -1,0 +1,187 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// upgrade takes a legacy client's exchange to a modern server: what the handshake fixed goes with every request, what
+// only sessions have is answered here.
+func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	if m.Kind == wire.Notification {
+		return nil, nil // initialized, roots/list_changed, progress: nothing of it exists in the modern era
+	}
+	method := string(m.Text(m.Method))
+	switch {
+	case method == "initialize":
+		return u.welcome(ex)
+	case method == "ping":
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
+	case method == "logging/setLevel":
+		return u.setLevel(ex)
+	case Removed(method), ModernOnly(method):
+		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
+	}
+	if _, err := u.Verdict(ex); err != nil {
+		return nil, err
+	}
+	u.dress(ex)
+	if err := u.mirror(ex); err != nil {
+		return nil, err
+	}
+	c := &upCall{u: u, ex: ex, method: method, edits: slices.Clone(m.Edits)}
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// welcome answers initialize from the server's DiscoverResult, asked for in the client's own name.
+func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
+	link, err := u.modernLink(ex)
+	if err != nil {
+		return nil, err
+	}
+	inner, err := exchange(proxy.Modern, discoverRequest(ex.Client.Info, modernCaps(ex.Client.Caps)))
+	if err != nil {
+		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
+	}
+	inner.Caller, inner.Client.Version = ex.Caller, ModernVersion
+	ctx, cancel := context.WithTimeout(ex, u.opt.ProbeTimeout)
+	defer cancel()
+	m, err := ask(ctx, link, inner)
+	if err != nil {
+		var status *StatusError
+		if errors.As(err, &status) {
+			u.doubt(status)
+			return nil, StatusFault(status)
+		}
+		return nil, err
+	}
+	if m.Kind == wire.Failure {
+		u.doubt(errors.New(string(m.Text(m.ErrorText))))
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server refused server/discover: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+	}
+	info := m.Of(m.Info)
+	if info == nil {
+		info = u.nameless()
+	}
+	result := object([]wire.Change{
+		{Key: "protocolVersion", Value: []byte(`"` + Settle(ex.Client.Version) + `"`)},
+		{Key: "capabilities", Value: serverCaps(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
+		{Key: "serverInfo", Value: info},
+		{Key: "instructions", Value: wire.Get(m.Raw, m.Result, "instructions").Of(m.Raw)},
+	})
+	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), result)), nil
+}
+
+// setLevel answers logging/setLevel; the session remembers the level, and later requests carry it.
+func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	v, err := u.Verdict(ex)
+	if err != nil {
+		return nil, err
+	}
+	if v.Discover != nil {
+		all := wire.Span{From: 0, To: uint32(len(v.Discover))} //nolint:gosec // part of a message
+		if !wire.Path(v.Discover, all, "capabilities", "logging").Present() {
+			return nil, proxy.Errf(proxy.MethodNotFound, "the server has no logging capability")
+		}
+	}
+	if level := string(m.Text(m.Level)); !ValidLevel(level) {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", logLevels)
+	}
+	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
+}
+
+// dress puts on a legacy request what every modern one carries, in place of whatever the client put there.
+func (u *Upstream) dress(ex *proxy.Exchange) {
+	m := &ex.Msg
+	var level []byte
+	if ex.Client.LogLevel != "" {
+		level = wire.AppendText(nil, ex.Client.LogLevel)
+	}
+	stamp := []wire.Change{
+		{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
+		{Key: meta + "clientInfo", Value: ex.Client.Info},
+		{Key: meta + "clientCapabilities", Value: modernCaps(ex.Client.Caps)},
+		{Key: meta + "logLevel", Value: level},
+		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
+	}
+	changes := []wire.Change{{Key: "task"}, {Key: "inputResponses"}, {Key: "requestState"}}
+	changes = append(changes, fillArguments(m)...)
+	if m.Meta.IsObject(m.Raw) {
+		m.EditObject(m.Meta, stamp)
+	} else {
+		changes = append(changes, wire.Change{Key: "_meta", Value: object(stamp)})
+	}
+	editParams(m, changes)
+}
+
+// upCall is one call of a legacy client at a modern server.
+type upCall struct {
+	proxy.Replies
+	u       *Upstream
+	ex      *proxy.Exchange
+	method  string
+	edits   []wire.Edit
+	retried bool
+	begun   bool
+}
+
+func (c *upCall) begin() error {
+	link, err := c.u.modernLink(c.ex)
+	if err != nil {
+		return err
+	}
+	c.ex.Msg.Edits = slices.Clone(c.edits)
+	call := &modernCall{u: c.u, ex: c.ex, method: c.method, again: c.method == "tools/call" && c.u.opt.Wires.Mirrors}
+	c.Replies, err = call.begin(link)
+	return err
+}
+
+// Next implements proxy.Replies.
+func (c *upCall) Next(until time.Time) (wire.Message, error) {
+	for {
+		m, err := c.Replies.Next(until)
+		if err != nil {
+			if c.repeat(err) {
+				continue
+			}
+			return m, err
+		}
+		c.begun = true
+		switch m.Kind {
+		case wire.Result:
+			legacyResult(&m, c.method)
+		case wire.Failure:
+			if e := legacyError(&m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
+				m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
+			}
+		}
+		return m, nil
+	}
+}
+
+// repeat sends a request without effects once more if the server's stream broke off before anything came.
+func (c *upCall) repeat(err error) bool {
+	var e *proxy.Error
+	if errors.Is(err, io.EOF) || c.retried || c.begun || c.ex.Err() != nil || !errors.As(err, &e) || e.Name != proxy.Lost.Name || !isRepeatable(&c.ex.Msg) {
+		return false
+	}
+	c.retried = true
+	before := c.Replies
+	if err := c.begin(); err != nil {
+		c.Replies = before
+		return false
+	}
+	_ = before.Close()
+	return true
+}

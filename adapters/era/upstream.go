@@ -1,0 +1,312 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Options of an Upstream.
+type Options struct {
+	Name         string
+	Wires        Wires
+	Self         []byte        // Dragoman's own clientInfo, raw JSON
+	ProbeTimeout time.Duration // for each step of the ladder
+	VerdictTTL   time.Duration // how long a verdict is believed; a stdio server's until it is contradicted
+	MaxSessions  int           // pooled legacy sessions (or processes)
+	IdleTTL      time.Duration // a pooled session without calls for so long is closed
+	Note         func(level, msg string, err error)
+}
+
+// Upstream is one server of whatever era, for clients of both.
+type Upstream struct {
+	opt    Options
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu      sync.Mutex
+	verdict *Verdict
+	probing *probing
+	modern  Link
+	relays  map[string]*relay // by session id
+	pool    pool
+	mirrors mirrors
+	closed  bool
+
+	ready atomic.Bool
+}
+
+// probing is a ladder being climbed; many may wait for it.
+type probing struct {
+	done chan struct{}
+	v    *Verdict
+	err  error
+}
+
+// NewUpstream makes the upstream; nothing is sent yet. Probe begins, or the first exchange.
+func NewUpstream(opt Options) *Upstream {
+	if opt.Note == nil {
+		opt.Note = func(string, string, error) {}
+	}
+	u := &Upstream{opt: opt, relays: make(map[string]*relay)}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
+	u.pool.init(u)
+	return u
+}
+
+// Do implements proxy.Upstream: the client's era and the server's decide which way the exchange goes.
+func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
+	if ex.Client.Era == proxy.Modern {
+		return u.doModern(ex)
+	}
+	return u.doLegacy(ex)
+}
+
+func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {
+	if ex.Msg.Kind == wire.Notification {
+		return nil, nil // the era has none that a server awaits
+	}
+	if err := checkArguments(&ex.Msg); err != nil {
+		return nil, err
+	}
+	v, err := u.Verdict(ex)
+	if err != nil {
+		return nil, err
+	}
+	if v.Modern {
+		return u.passModern(ex)
+	}
+	return u.downgrade(ex)
+}
+
+func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	if err := checkArguments(m); err != nil {
+		return nil, err
+	}
+	if r := u.relayOf(ex.Session.ID); r != nil {
+		return r.do(ex)
+	}
+	v, err := u.Verdict(ex)
+	if err != nil {
+		return nil, err
+	}
+	if !m.Is("initialize") {
+		return u.upgrade(ex)
+	}
+	if v.Modern && !v.checked {
+		if v, err = u.checkLegacy(ex); err != nil {
+			return nil, err
+		}
+	}
+	if v.Legacy {
+		return u.openRelay(ex, v)
+	}
+	return u.upgrade(ex)
+}
+
+// Verdict answers what the server speaks, probing it if that is not known. It waits no longer than ctx lives.
+func (u *Upstream) Verdict(ctx context.Context) (*Verdict, error) {
+	u.mu.Lock()
+	if v := u.verdict; v != nil && (u.opt.Wires.Stdio || time.Since(v.At) < u.opt.VerdictTTL) {
+		u.mu.Unlock()
+		return v, nil
+	}
+	p := u.start(func(ctx context.Context) (*Verdict, error) { return u.climb(ctx) })
+	u.mu.Unlock()
+	return p.wait(ctx)
+}
+
+// checkLegacy asks a modern server for its legacy side, once a verdict: a dual server is spoken to in each client's own
+// era.
+func (u *Upstream) checkLegacy(ctx context.Context) (*Verdict, error) {
+	u.mu.Lock()
+	if u.verdict != nil && u.verdict.checked {
+		defer u.mu.Unlock()
+		return u.verdict, nil
+	}
+	before := u.verdict
+	p := u.start(func(ctx context.Context) (*Verdict, error) {
+		v := &Verdict{Modern: true, At: time.Now()}
+		if before != nil {
+			copied := *before
+			v = &copied
+		}
+		v.checked = true
+		_ = u.prober().legacy(ctx, v) // that it fails is an answer: the server is modern only
+		u.believe(v)
+		return v, nil
+	})
+	u.mu.Unlock()
+	return p.wait(ctx)
+}
+
+// start begins probing unless that is under way. The caller holds u.mu.
+func (u *Upstream) start(climb func(ctx context.Context) (*Verdict, error)) *probing {
+	if u.probing != nil {
+		return u.probing
+	}
+	p := &probing{done: make(chan struct{})}
+	if u.closed {
+		p.err = proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+		close(p.done)
+		return p
+	}
+	u.probing = p
+	u.group.Go(func() {
+		p.v, p.err = climb(u.ctx)
+		u.mu.Lock()
+		u.probing = nil
+		u.mu.Unlock()
+		close(p.done)
+	})
+	return p
+}
+
+func (p *probing) wait(ctx context.Context) (*Verdict, error) {
+	select {
+	case <-p.done:
+		return p.v, p.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (u *Upstream) prober() *prober {
+	return &prober{wires: u.opt.Wires, self: u.opt.Self, timeout: u.opt.ProbeTimeout, sink: modernSink{u}}
+}
+
+// climb finds the verdict and remembers it; one that is inconclusive is an error and is not remembered.
+func (u *Upstream) climb(ctx context.Context) (*Verdict, error) {
+	v, link, err := u.prober().climb(ctx)
+	if err != nil {
+		u.ready.Store(false)
+		u.opt.Note("warn", "the upstream's revision could not be found", err)
+		return nil, err
+	}
+	if link != nil {
+		u.keep(link)
+	}
+	if u.opt.Wires.Legacy == nil && u.opt.Wires.SSE == nil {
+		v.checked = true
+	}
+	u.believe(v)
+	return v, nil
+}
+
+func (u *Upstream) believe(v *Verdict) {
+	u.mu.Lock()
+	u.verdict = v
+	u.mu.Unlock()
+	u.ready.Store(true)
+	u.opt.Note("info", "upstream speaks "+v.Eras()+", revision "+v.Version, nil)
+}
+
+// keep makes link the modern link; an older one is closed.
+func (u *Upstream) keep(link Link) {
+	u.mu.Lock()
+	before := u.modern
+	u.modern = link
+	u.mu.Unlock()
+	if before != nil && before != link {
+		_ = before.Close()
+	}
+}
+
+// doubt forgets the verdict: the server contradicted it.
+func (u *Upstream) doubt(why error) {
+	u.mu.Lock()
+	known := u.verdict != nil
+	u.verdict = nil
+	u.mu.Unlock()
+	u.mirrors.forget()
+	if known {
+		u.opt.Note("info", "the upstream contradicted what was known of it; it is probed again", why)
+	}
+}
+
+// Ready tells whether the server has been reached and its era is known.
+func (u *Upstream) Ready() bool { return u.ready.Load() }
+
+// Name is the upstream's name in the configuration.
+func (u *Upstream) Name() string { return u.opt.Name }
+
+// modernLink answers the shared link to a modern server, and opens it if there is none.
+func (u *Upstream) modernLink(ctx context.Context) (Link, error) {
+	u.mu.Lock()
+	link, closed := u.modern, u.closed
+	u.mu.Unlock()
+	if closed {
+		return nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+	}
+	if link != nil {
+		return link, nil
+	}
+	link, err := u.opt.Wires.Modern(ctx, modernSink{u})
+	if err != nil {
+		return nil, err
+	}
+	u.mu.Lock()
+	if u.modern != nil { // somebody else was faster
+		first := u.modern
+		u.mu.Unlock()
+		_ = link.Close()
+		return first, nil
+	}
+	u.modern = link
+	u.mu.Unlock()
+	return link, nil
+}
+
+// modernSink is where a modern server's messages outside any call end: it may send none.
+type modernSink struct{ u *Upstream }
+
+// Message implements Sink.
+func (modernSink) Message(*wire.Message) bool { return false }
+
+// Lost implements Sink: the next call opens a new link.
+func (s modernSink) Lost(err error) {
+	s.u.mu.Lock()
+	link := s.u.modern
+	s.u.modern = nil
+	s.u.mu.Unlock()
+	if link != nil {
+		s.u.group.Go(func() { _ = link.Close() })
+	}
+	s.u.opt.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
+}
+
+// Close ends all conversations with the server.
+func (u *Upstream) Close() error {
+	u.mu.Lock()
+	u.closed = true
+	link := u.modern
+	u.modern = nil
+	relays := make([]*relay, 0, len(u.relays))
+	for _, r := range u.relays {
+		relays = append(relays, r)
+	}
+	u.relays = map[string]*relay{}
+	u.mu.Unlock()
+	u.cancel()
+	var err error
+	if link != nil {
+		err = link.Close()
+	}
+	for _, r := range relays {
+		err = errors.Join(err, r.link.Close())
+	}
+	err = errors.Join(err, u.pool.close())
+	u.group.Wait()
+	return err
+}
+
+// isRepeatable tells whether a lost request may be sent again unasked.
+func isRepeatable(m *wire.Message) bool { return slices.Contains(repeatable, string(m.Text(m.Method))) }

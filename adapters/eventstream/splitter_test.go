@@ -1,0 +1,415 @@
+package eventstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// kept is an Event that owns its bytes, in a form that compares.
+type kept struct {
+	Name, Data, ID string
+	HasData, HasID bool
+	Retry          int
+}
+
+func keep(e Event) kept {
+	return kept{
+		Name: string(e.Name), Data: string(e.Data), ID: string(e.ID),
+		HasData: e.Data != nil, HasID: e.HasID, Retry: e.Retry,
+	}
+}
+
+// chunks hands out in in pieces of the given lengths, the last one repeating.
+type chunks struct {
+	in    []byte
+	sizes []int
+}
+
+func (c *chunks) Read(p []byte) (int, error) {
+	if len(c.in) == 0 {
+		return 0, io.EOF
+	}
+	n := min(len(c.in), len(p), c.sizes[0])
+	if len(c.sizes) > 1 {
+		c.sizes = c.sizes[1:]
+	}
+	copy(p, c.in[:n])
+	c.in = c.in[n:]
+	return n, nil
+}
+
+// all reads every event, going on after passed deadlines.
+func all(s *Splitter, r io.Reader) ([]kept, error) {
+	var out []kept
+	for {
+		e, err := s.Next(r)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, keep(e))
+	}
+}
+
+// naive is the standard's algorithm written as plainly as possible, with our
+// one addition: blocks that carry only an id or a retry are returned.
+func naive(in string) ([]kept, error) {
+	in = strings.TrimPrefix(in, "\ufeff")
+	in = strings.ReplaceAll(strings.ReplaceAll(in, "\r\n", "\n"), "\r", "\n")
+	lines := strings.Split(in, "\n")
+	rest := lines[len(lines)-1]
+	var out []kept
+	event, fields := kept{Retry: -1}, 0
+	for _, line := range lines[:len(lines)-1] {
+		if line == "" {
+			if event.HasData || event.HasID || event.Retry >= 0 {
+				out = append(out, event)
+			}
+			event, fields = kept{Retry: -1}, 0
+			continue
+		}
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch name {
+		case "data":
+			if event.HasData {
+				event.Data += "\n"
+			}
+			event.Data, event.HasData = event.Data+value, true
+			fields++
+		case "event":
+			event.Name = value
+			fields++
+		case "id":
+			if !strings.Contains(value, "\x00") {
+				event.ID, event.HasID = value, true
+				fields++
+			}
+		case "retry":
+			if value != "" && strings.Trim(value, "0123456789") == "" {
+				n, err := strconv.Atoi(value)
+				if err != nil || n > 1<<31-1 {
+					n = 1<<31 - 1
+				}
+				event.Retry = n
+				fields++
+			}
+		}
+	}
+	if fields > 0 || rest != "" && rest[0] != ':' {
+		return out, io.ErrUnexpectedEOF
+	}
+	return out, io.EOF
+}
+
+func TestSplitter(t *testing.T) {
+	f := func(in string, wantErr error, want ...kept) {
+		t.Helper()
+		for i := range want {
+			if want[i].Retry == 0 {
+				want[i].Retry = -1
+			}
+		}
+		if want == nil {
+			want = []kept(nil)
+		}
+		if got, err := naive(in); !reflect.DeepEqual(got, want) || err != wantErr {
+			t.Errorf("naive(%q)\n got %+v, %v\nwant %+v, %v", in, got, err, want, wantErr)
+		}
+		for size := 1; size <= len(in)+1; size++ {
+			var s Splitter
+			got, err := all(&s, &chunks{in: []byte(in), sizes: []int{size}})
+			if !reflect.DeepEqual(got, want) || err != wantErr {
+				t.Errorf("%q in pieces of %d\n got %+v, %v\nwant %+v, %v", in, size, got, err, want, wantErr)
+			}
+		}
+	}
+	a := kept{Data: "a", HasData: true}
+	b := kept{Data: "b", HasData: true}
+	f("", io.EOF)
+	f("data: a\n\n", io.EOF, a)
+	f("data:a\n\ndata: b\n\n", io.EOF, a, b)
+	f("data: a\r\n\r\ndata: b\r\n\r\n", io.EOF, a, b)
+	f("data: a\r\rdata: b\r\r", io.EOF, a, b)
+	f("data: a\r\n\ndata: b\n\r\n", io.EOF, a, b)
+	f("data: a\n\r\n\r\n\n\rdata: b\r\r\n", io.EOF, a, b)
+	f("\ufeffdata: a\n\n", io.EOF, a)
+	f("\ufeff\ufeffdata: a\n\n", io.EOF)
+	f("data: \ufeff\n\n", io.EOF, kept{Data: "\ufeff", HasData: true})
+	f("\xef\xbbdata: a\n\n", io.EOF)
+	f("\xef\xbb", io.ErrUnexpectedEOF)
+	f("\ufeff", io.EOF)
+	f(": hello\n\n:\n:x\ndata: a\n: between\n\n", io.EOF, a)
+	f("data: a\ndata: b\n\n", io.EOF, kept{Data: "a\nb", HasData: true})
+	f("data: a\nevent: longer name\nid: 12\ndata: b\n: c\ndata:\ndata\n\n", io.EOF,
+		kept{Name: "longer name", Data: "a\nb\n\n", HasData: true, ID: "12", HasID: true})
+	f("data\n\n", io.EOF, kept{HasData: true})
+	f("data:\n\n", io.EOF, kept{HasData: true})
+	f("data: \n\n", io.EOF, kept{HasData: true})
+	f("data\ndata\ndata\n\n", io.EOF, kept{Data: "\n\n", HasData: true})
+	f("data:  two\n\n", io.EOF, kept{Data: " two", HasData: true})
+	f("data:\ttab\n\n", io.EOF, kept{Data: "\ttab", HasData: true})
+	f("data : a\nDATA: a\ndatas: a\ndat: a\nunknownfield: a\n\n", io.EOF)
+	f("event: x\n\ndata: a\n\n", io.EOF, a)
+	f("event: x\nevent\ndata: a\n\n", io.EOF, a)
+	f("event: message\ndata: a\n\n", io.EOF, kept{Name: "message", Data: "a", HasData: true})
+	f("id: 7\n\n", io.EOF, kept{ID: "7", HasID: true})
+	f("id\ndata: a\n\n", io.EOF, kept{HasID: true, Data: "a", HasData: true})
+	f("id: 7\nid: x\x00y\ndata: a\n\n", io.EOF, kept{ID: "7", HasID: true, Data: "a", HasData: true})
+	f("id: \x00\ndata: a\n\n", io.EOF, a)
+	f("retry: 1500\n\n", io.EOF, kept{Retry: 1500})
+	f("retry: 99999999999999999999999\n\n", io.EOF, kept{Retry: 1<<31 - 1})
+	f("retry: -1\nretry: 1s\nretry:\nretry\ndata: a\n\n", io.EOF, a)
+	f("data: a\n\ndata: b", io.ErrUnexpectedEOF, a)
+	f("data: a\n\ndata: b\n", io.ErrUnexpectedEOF, a)
+	f("data: a\n\nevent: b\n", io.ErrUnexpectedEOF, a)
+	f("data: a\n\nid: b\r", io.ErrUnexpectedEOF, a)
+	f("data: a\n\n: keep", io.EOF, a)
+	f("data: a\n\n: keep\n", io.EOF, a)
+	f("data: a\n\nd", io.ErrUnexpectedEOF, a)
+}
+
+func TestSplitterLimit(t *testing.T) {
+	f := func(in string, max int, events int, tooLarge bool) {
+		t.Helper()
+		for _, size := range []int{1, 2, 3, 7, 64, 1000, 1 << 20} {
+			var s Splitter
+			s.Reset(max)
+			r := &chunks{in: []byte(in), sizes: []int{size}}
+			got, err := all(&s, r)
+			var limit *LimitError
+			if errors.As(err, &limit) != tooLarge || len(got) != events {
+				t.Fatalf("%.40q, limit %d, pieces of %d: %d events, %v", in, max, size, len(got), err)
+			}
+			if room := max + fieldName + minRead; len(s.buf) > room {
+				t.Fatalf("limit %d: buffer of %d bytes, want at most %d", max, len(s.buf), room)
+			}
+			if !tooLarge {
+				continue
+			}
+			if limit.Limit != max || !strings.Contains(err.Error(), strconv.Itoa(max)) {
+				t.Fatalf("error does not name the limit %d: %v", max, err)
+			}
+			if _, again := s.Next(r); again != err {
+				t.Fatalf("after %v: %v", err, again)
+			}
+		}
+	}
+	x := strings.Repeat("x", 10000)
+	f("data: "+x+"\n\n", 10000, 1, false)
+	f("data: "+x+"\n\n", 9999, 0, true)
+	f("data:"+x+"\n\n", 9999, 0, true)
+	f("data: a\n\ndata: "+x+"\n\n", 9999, 1, true)
+	f("data: "+x+"\ndata: "+x+"\n\n", 20001, 1, false)
+	f("data: "+x+"\ndata: "+x+"\n\n", 20000, 0, true)
+	f(strings.Repeat("data\n", 10001)+"\n", 10000, 1, false)
+	f(strings.Repeat("data\n", 10002)+"\n", 10000, 0, true)
+	f(": "+x, 9000, 0, true)
+	f("event: "+x+"\n\n", 9000, 0, true)
+	f(strings.Repeat(": keep\n", 10000)+"data: a\n\n", 100, 1, false)
+	f("data: b\n"+strings.Repeat(": keep\n", 10000)+"data: a\n\n", 100, 1, false)
+	f(strings.Repeat("event: keep\n", 10000)+"data: a\n\n", 100, 1, false)
+	f(x, 10, 0, true)
+}
+
+// late says at every second read that its deadline has passed.
+type late struct {
+	r    io.Reader
+	odd  bool
+	with bool // together with bytes
+}
+
+func (l *late) Read(p []byte) (int, error) {
+	if l.odd = !l.odd; l.odd && !l.with {
+		return 0, os.ErrDeadlineExceeded
+	}
+	n, err := l.r.Read(p)
+	if err == nil && l.with {
+		err = os.ErrDeadlineExceeded
+	}
+	return n, err
+}
+
+func TestSplitterLosesNothingToDeadlines(t *testing.T) {
+	in := "\ufeffevent: one\r\ndata: 1\r\ndata: 2\r\n\r\n: c\nid: x\ndata: 3\n\n"
+	want, wantErr := naive(in)
+	for _, with := range []bool{false, true} {
+		for size := 1; size < len(in); size++ {
+			var s Splitter
+			s.Reset(100)
+			got, err := all(&s, &late{r: &chunks{in: []byte(in), sizes: []int{size}}, with: with})
+			if !reflect.DeepEqual(got, want) || err != wantErr {
+				t.Fatalf("pieces of %d: %+v, %v", size, got, err)
+			}
+		}
+	}
+	var s Splitter
+	got, err := all(&s, iotest.DataErrReader(strings.NewReader(in)))
+	if !reflect.DeepEqual(got, want) || err != io.EOF {
+		t.Fatalf("bytes together with EOF: %+v, %v", got, err)
+	}
+	broken := errors.New("reset by peer")
+	s.Reset(0)
+	if _, err = s.Next(iotest.ErrReader(broken)); err != broken {
+		t.Fatalf("reader's error: %v", err)
+	}
+}
+
+type idle struct{}
+
+func (idle) Read([]byte) (int, error) { return 0, nil }
+
+func TestSplitterGivesUpOnIdleReader(t *testing.T) {
+	var s Splitter
+	if _, err := s.Next(idle{}); err != io.ErrNoProgress {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// An event whose fields were changed by the reading of the next one was the
+// first bug to be expected of a parser that joins in place.
+func TestSplitterFieldsStayUntilNext(t *testing.T) {
+	var in []byte
+	for i := range 2000 {
+		in = Append(in, "n"+strconv.Itoa(i), []byte(strconv.Itoa(i)), bytes.Repeat([]byte(strconv.Itoa(i)+"\n"), i%50))
+	}
+	want, _ := naive(string(in))
+	var s Splitter
+	r := &chunks{in: in, sizes: []int{777}}
+	for i := range want {
+		e, err := s.Next(r)
+		if err != nil || keep(e) != want[i] {
+			t.Fatalf("event %d: %+v, %v, want %+v", i, keep(e), err, want[i])
+		}
+	}
+}
+
+func TestSplitterGivesLargeBuffersBack(t *testing.T) {
+	large := AppendMessage(nil, bytes.Repeat([]byte("x"), 1<<20))
+	in := append([]byte(nil), large...)
+	for range smallEvents + 1 {
+		in = AppendMessage(in, []byte("{}"))
+	}
+	var s Splitter
+	r := &chunks{in: in, sizes: []int{len(large), 20}}
+	for range smallEvents + 2 {
+		if _, err := s.Next(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(s.buf) > firstBuffer {
+		t.Errorf("buffer of %d bytes after %d small events", len(s.buf), smallEvents+1)
+	}
+	s.Reset(0)
+	if _, err := s.Next(bytes.NewReader(large)); err != nil {
+		t.Fatal(err)
+	}
+	if s.Reset(0); len(s.buf) != 0 {
+		t.Errorf("Reset kept %d bytes", len(s.buf))
+	}
+}
+
+// A million line ends in one buffer must not be searched a million times.
+func TestSplitterIsLinear(t *testing.T) {
+	begin := time.Now()
+	for _, in := range []string{"\r", "\n", "data\r", "data: x\r\n", ":\r"} {
+		b := bytes.Repeat([]byte(in), 2<<20/len(in))
+		var s Splitter
+		s.Reset(8 << 20)
+		s.buf = make([]byte, 4<<20) // all in one read
+		if _, err := all(&s, bytes.NewReader(b)); err != io.EOF && err != io.ErrUnexpectedEOF {
+			t.Fatal(err)
+		}
+	}
+	Append(nil, "", nil, bytes.Repeat([]byte("\r"), 2<<20))
+	if took := time.Since(begin); took > 10*time.Second { // linear: well below one
+		t.Errorf("took %v", took)
+	}
+}
+
+// repeat gives the same bytes for ever, in pieces that do not fit its events.
+type repeat struct {
+	b  []byte
+	at int
+}
+
+func (r *repeat) Read(p []byte) (int, error) {
+	n := copy(p[:min(len(p), 1500)], r.b[r.at:])
+	r.at = (r.at + n) % len(r.b)
+	return n, nil
+}
+
+func TestSplitterAllocatesNothing(t *testing.T) {
+	for _, size := range []int{300, 10 << 10, 1 << 20} {
+		in := AppendMessage(nil, bytes.Repeat([]byte("x"), size))
+		in = AppendComment(in, "keep-alive")
+		in = Append(in, "message", []byte("id-1"), []byte("two\nlines"))
+		r := &repeat{b: in}
+		var s Splitter
+		next := func() {
+			if _, err := s.Next(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 20 {
+			next()
+		}
+		if n := testing.AllocsPerRun(100, next); n != 0 {
+			t.Errorf("%d bytes: %v allocations an event", size, n)
+		}
+	}
+}
+
+func FuzzSplitter(f *testing.F) {
+	f.Add([]byte("\ufeffevent: a\r\ndata: 1\rdata: 2\n\nid: 3\nretry: 10\n\n: c\n\ndata"), uint64(1))
+	f.Add([]byte("data\ndata\n\ndata:x\nevent:y\ndata:z\n\n"), uint64(2))
+	f.Fuzz(func(t *testing.T, in []byte, seed uint64) {
+		want, wantErr := naive(string(in))
+		random := rand.New(rand.NewPCG(seed, 7))
+		sizes := make([]int, 1+random.IntN(50))
+		for i := range sizes {
+			sizes[i] = 1 + random.IntN(1+random.IntN(2*len(in)+1))
+		}
+		var s Splitter
+		got, err := all(&s, &late{r: &chunks{in: in, sizes: sizes}, with: seed%2 == 0})
+		if err != wantErr || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q in %v\n got %+v, %v\nwant %+v, %v", in, sizes, got, err, want, wantErr)
+		}
+		limit := 1 + random.IntN(len(in)+1) // the same verdict however it is cut
+		s.Reset(limit)
+		one, oneErr := all(&s, bytes.NewReader(in))
+		s.Reset(limit)
+		two, twoErr := all(&s, &chunks{in: in, sizes: sizes})
+		if !reflect.DeepEqual(one, two) || fmt.Sprint(oneErr) != fmt.Sprint(twoErr) {
+			t.Fatalf("limit %d, %q in %v\n got %+v, %v\nand %+v, %v", limit, in, sizes, one, oneErr, two, twoErr)
+		}
+	})
+}
+
+func BenchmarkSplitter(b *testing.B) {
+	for _, size := range []int{300, 10 << 10, 1 << 20} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			r := &repeat{b: AppendMessage(nil, bytes.Repeat([]byte("x"), size))}
+			var s Splitter
+			b.ReportAllocs()
+			b.SetBytes(int64(len(r.b)))
+			for b.Loop() {
+				if _, err := s.Next(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package legacy
+
+import (
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// Downstream serves legacy streamable HTTP clients.
+type Downstream struct {
+	Handle proxy.Handler
+	Store  *session.Store
+	Manner mcphttp.Manner
+}
+
+// NewDownstream makes the face of legacy clients before a handler.
+func NewDownstream(handle proxy.Handler, store *session.Store, manner mcphttp.Manner) *Downstream {
+	// All errors of a live legacy request travel with 200: official clients read a JSON-RPC error there only.
+	manner.Leaves, manner.Status = false, func(int) int { return fasthttp.StatusOK }
+	return &Downstream{Handle: handle, Store: store, Manner: manner}
+}
+
+// Post implements mcphttp.Face.
+func (d *Downstream) Post(p *mcphttp.Post) {
+	m := &p.Msg
+	if m.Is("initialize") && m.Kind == wire.Request {
+		d.initialize(p)
+		return
+	}
+	sess := d.session(p.Ctx, p.Server, p.Caller, m.Of(m.ID))
+	if sess == nil {
+		return
+	}
+	switch m.Kind {
+	case wire.Batch:
+		d.batch(p, sess)
+	case wire.Request:
+		d.Manner.Do(p.Ctx, &proxy.Exchange{Msg: *m}, d.run(sess))
+	default:
+		session.Tell(sess, &proxy.Exchange{Msg: *m}, d.Handle)
+		mcphttp.Accepted(p.Ctx)
+	}
+}
+
+func (d *Downstream) run(sess *proxy.Session) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }
+}
+
+// session finds the session that a request names, and checks the revision in its header; if there is none it has
+// answered already. A request without session gets the error with its id, an ended or unknown session one without:
+// with the id, clients would take it for the request's own failure and not open a new session.
+func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller proxy.Caller, id []byte) *proxy.Session {
+	name := ctx.Request.Header.Peek(mcphttp.HeaderSession)
+	if len(name) == 0 {
+		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.SessionMissing,
+			"header %s is missing; send initialize to open a session", mcphttp.HeaderSession))
+		return nil
+	}
+	sess := d.Store.Get(string(name), server, caller)
+	if sess == nil {
+		mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.SessionUnknown,
+			"no such session; send initialize without %s to open one", mcphttp.HeaderSession))
+		return nil
+	}
+	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && !era.KnownLegacy(v) {
+		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest,
+			"header %s names revision %q, which this session does not speak", mcphttp.HeaderVersion, v))
+		return nil
+	}
+	return sess
+}
+
+// initialize opens a session. Its id goes out with the result, and only there: one client takes a repeated header with
+// another value for the end of its session.
+func (d *Downstream) initialize(p *mcphttp.Post) {
+	m := &p.Msg
+	if name := p.Ctx.Request.Header.Peek(mcphttp.HeaderSession); len(name) > 0 {
+		if d.session(p.Ctx, p.Server, p.Caller, m.Of(m.ID)) != nil {
+			mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), proxy.Errf(proxy.InvalidRequest, "this session is initialized already"))
+		}
+		return
+	}
+	sess, err := d.Store.Create("streamable-http", p.Server, p.Caller)
+	if err != nil {
+		mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), err)
+		return
+	}
+	manner := d.Manner
+	manner.Patience = manner.Cap // as JSON, so that the id is known when the head is written
+	manner.Do(p.Ctx, &proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+		replies, err := session.Run(sess, ex, d.Handle)
+		return session.Handshake(replies), err
+	})
+	if sess.State() != proxy.Initialized {
+		d.Store.Remove(sess)
+		return
+	}
+	p.Ctx.Response.Header.Set(mcphttp.HeaderSession, sess.ID)
+}
+
+// batch serves an array of messages, which revision 2025-03-26 has: each is run for itself, one after the
+// other, and each response comes as an event of its own.
+func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
+	if !era.HasBatches(sess.Client().Version) {
+		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest,
+			"arrays of messages exist in revision 2025-03-26 only; this session speaks %s", sess.Client().Version))
+		return
+	}
+	requests, err := d.split(p, sess)
+	if err != nil {
+		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, err)
+		return
+	}
+	if len(requests) == 0 {
+		mcphttp.Accepted(p.Ctx)
+		return
+	}
+	httpd.Stream(p.Ctx, newBatch(requests, d.run(sess), d.Manner))
+}
+
+// maxBatch bounds how many messages an array may hold.
+const maxBatch = 100
+
+// split reads the elements of an array: requests are returned, all others taken where they belong.
+func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*proxy.Exchange, err *proxy.Error) {
+	m := &p.Msg
+	var others []*proxy.Exchange
+	for i, s := range wire.Items(m.Raw, m.Whole()) {
+		one, serr := wire.Scan(s.Of(m.Raw))
+		switch {
+		case i >= maxBatch:
+			return nil, proxy.Errf(proxy.InvalidRequest, "more than %d messages in one array", maxBatch)
+		case serr != nil:
+			return nil, proxy.Errf(proxy.InvalidRequest, "element %d of the array is no message: %w", i, serr)
+		case one.Is("initialize"):
+			return nil, proxy.Errf(proxy.InvalidRequest, "initialize must not be in an array")
+		case one.Kind == wire.Request:
+			requests = append(requests, &proxy.Exchange{Msg: one})
+		default:
+			others = append(others, &proxy.Exchange{Msg: one})
+		}
+	}
+	if len(requests)+len(others) == 0 {
+		return nil, proxy.Errf(proxy.InvalidRequest, "an empty array")
+	}
+	for _, ex := range others {
+		session.Tell(sess, ex, d.Handle)
+	}
+	return requests, nil
+}
+
+// Get opens the session's stream for what belongs to no request. A newer one takes the place of an older one.
+func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
+	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
+		notAllowed(ctx)
+		return
+	}
+	if !mcphttp.Accepts(ctx, "text/event-stream") {
+		mcphttp.Fail(ctx, fasthttp.StatusNotAcceptable, nil, proxy.Errf(proxy.NotAcceptable, "Accept must list text/event-stream"))
+		return
+	}
+	sess := d.session(ctx, mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx), nil)
+	if sess == nil {
+		return
+	}
+	if err := mcphttp.Open(ctx, sess, nil, nil); err != nil {
+		mcphttp.Fail(ctx, fasthttp.StatusServiceUnavailable, nil, proxy.Errf(proxy.TooManySessions, "too many streams are open; raise limits.streams"))
+	}
+}
+
+// Delete ends a session.
+func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
+	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
+		notAllowed(ctx)
+		return
+	}
+	if sess := d.session(ctx, mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx), nil); sess != nil {
+		d.Store.Remove(sess)
+		ctx.SetStatusCode(fasthttp.StatusNoContent)
+	}
+}
+
+// notAllowed answers a method that modern HTTP does not have.
+func notAllowed(ctx *fasthttp.RequestCtx) {
+	ctx.Response.Header.Set("Allow", "POST")
+	mcphttp.Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.InvalidRequest, "the revision in %s has POST only", mcphttp.HeaderVersion))
+}

@@ -1,0 +1,322 @@
+package legacy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Bounds on what is done beside the calls.
+const (
+	noticeTime  = 5 * time.Second        // for telling the server of a cancellation, or of the session's end
+	streamTime  = 3 * time.Second        // for the head of the GET stream, before the first call goes out without it
+	reopenFirst = 500 * time.Millisecond // before a GET stream that ended is opened again; doubled each time
+	reopenMost  = 30 * time.Second
+	maxDiscard  = 1 << 20 // of an answer nobody wants
+)
+
+// Dialer makes links to a legacy HTTP server.
+type Dialer struct {
+	host   *httpd.Host
+	path   string
+	limits mcphttp.Limits
+}
+
+// NewDialer makes a dialer for the server at path of host.
+func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
+	return &Dialer{host: host, path: path, limits: limits}
+}
+
+// Dial is the era.Dial of the server: a link, in which no session has been opened.
+func (d *Dialer) Dial(_ context.Context, sink era.Sink) (era.Link, error) {
+	l := &link{d: d, sink: sink}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l, nil
+}
+
+// link is one session with a server.
+type link struct {
+	d      *Dialer
+	sink   era.Sink
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	group  sync.WaitGroup
+
+	mu      sync.Mutex
+	session string // as the server named it; empty: it has none
+	version string // negotiated; empty: not yet
+	next    uint64
+	closed  bool
+	lost    bool
+}
+
+// Call implements era.Link.
+func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	l.mu.Lock()
+	l.next++
+	n, session := l.next, l.session
+	l.mu.Unlock()
+	c := &mcphttp.Call{Limits: l.d.limits, InSession: session != "", ID: strconv.AppendUint(nil, n, 10)}
+	c.Restore = l.mint(m, n, m.Is("initialize"))
+	if m.Is("initialize") {
+		c.Head = l.opened
+	} else {
+		c.Cancelled = func() { l.cancelled(c.ID) }
+	}
+	ans, err := l.post(ex, m.Append(nil))
+	if err != nil {
+		if ex.Err() != nil {
+			return nil, ex.Err()
+		}
+		return nil, mcphttp.Fault(err)
+	}
+	c.Answer = ans
+	return c.Start(ex), nil
+}
+
+// mint gives a request an id and a progress token of the link's own, since a session may serve several clients, and
+// answers what restores the client's. From an initialize result it learns the revision.
+func (l *link) mint(m *wire.Message, n uint64, handshake bool) func(*wire.Message) {
+	id, token := bytes.Clone(m.Of(m.ID)), bytes.Clone(m.Of(m.Token))
+	m.Replace(m.ID, strconv.AppendUint(nil, n, 10))
+	if token != nil {
+		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
+	}
+	return func(r *wire.Message) {
+		switch {
+		case r.IsResponse():
+			if handshake && r.Kind == wire.Result {
+				l.mu.Lock()
+				l.version = string(wire.Get(r.Raw, r.Result, "protocolVersion").Text(r.Raw))
+				l.mu.Unlock()
+			}
+			if r.ID.Present() {
+				r.Replace(r.ID, id)
+			}
+		case token != nil && r.ProgressToken.Present() && r.Is("notifications/progress"):
+			r.Replace(r.ProgressToken, token)
+		}
+	}
+}
+
+// opened takes the session id from the head of the answer to initialize.
+func (l *link) opened(status int, h *fasthttp.ResponseHeader) {
+	if status != fasthttp.StatusOK {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = string(h.Peek(mcphttp.HeaderSession))
+}
+
+func (l *link) request(method string, body []byte) *fasthttp.Request {
+	req := mcphttp.NewRequest(method, l.d.path, body)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.session != "" {
+		req.Header.Set(mcphttp.HeaderSession, l.session)
+	}
+	if l.version != "" {
+		req.Header.Set(mcphttp.HeaderVersion, l.version)
+	}
+	return req
+}
+
+func (l *link) post(ctx context.Context, body []byte) (*httpd.Answer, error) {
+	req := l.request(fasthttp.MethodPost, body)
+	defer fasthttp.ReleaseRequest(req)
+	return l.d.host.Send(ctx, req)
+}
+
+// Send implements era.Link. After notifications/initialized it opens the GET stream, and waits for its head: some
+// servers put their questions there, and what they send while no stream is open is gone.
+func (l *link) Send(ctx context.Context, msg []byte) error {
+	status, err := l.tell(ctx, l.request(fasthttp.MethodPost, msg))
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	inSession := l.session != ""
+	l.mu.Unlock()
+	switch {
+	case status == fasthttp.StatusNotFound && inSession:
+		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
+		return nil
+	case status >= 400:
+		return &era.StatusError{Status: status}
+	}
+	if m, err := wire.Scan(msg); err == nil && m.Is("notifications/initialized") {
+		l.listen(ctx)
+	}
+	return nil
+}
+
+// tell sends a request whose answer has no content that matters, and answers its status.
+func (l *link) tell(ctx context.Context, req *fasthttp.Request) (int, error) {
+	defer fasthttp.ReleaseRequest(req)
+	ctx, cancel := context.WithTimeout(ctx, noticeTime)
+	defer cancel()
+	ans, err := l.d.host.Send(ctx, req)
+	if err != nil {
+		return 0, mcphttp.Fault(err)
+	}
+	defer ans.Close()
+	until, _ := ctx.Deadline()
+	status, _, err := ans.Head(until)
+	if err != nil {
+		return 0, mcphttp.Fault(err)
+	}
+	ans.SetDeadline(until)
+	if _, err := io.Copy(io.Discard, io.LimitReader(ans, maxDiscard)); err == nil {
+		ans.Finish()
+	}
+	return status, nil
+}
+
+// cancelled tells the server that a call is given up; it does not wait.
+func (l *link) cancelled(id []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	msg := append(append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...), "}}"...)
+	l.group.Go(func() {
+		_, _ = l.tell(l.ctx, l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
+	})
+}
+
+// gone says once that the session is lost.
+func (l *link) gone(err error) {
+	l.mu.Lock()
+	again := l.lost || l.closed
+	l.lost = true
+	l.mu.Unlock()
+	if !again {
+		l.sink.Lost(err)
+	}
+}
+
+// listen starts the reader of the GET stream and waits for its first head.
+func (l *link) listen(ctx context.Context) {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return
+	}
+	open := make(chan struct{})
+	var once sync.Once
+	l.group.Go(func() {
+		defer once.Do(func() { close(open) })
+		l.stream(func() { once.Do(func() { close(open) }) })
+	})
+	l.mu.Unlock()
+	timer := time.NewTimer(streamTime)
+	defer timer.Stop()
+	select {
+	case <-open:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// stream keeps the GET stream open until the link is closed or the server will not have it.
+func (l *link) stream(open func()) {
+	wait := reopenFirst
+	for l.ctx.Err() == nil {
+		began := time.Now()
+		if !l.streamOnce(open) {
+			return
+		}
+		if time.Since(began) > reopenMost {
+			wait = reopenFirst
+		}
+		select {
+		case <-time.After(wait):
+		case <-l.ctx.Done():
+		}
+		wait = min(2*wait, reopenMost)
+	}
+}
+
+// streamOnce reads one GET stream to its end; false if it is not to be opened again.
+func (l *link) streamOnce(open func()) bool {
+	req := l.request(fasthttp.MethodGet, nil)
+	req.Header.Set("Accept", "text/event-stream")
+	ans, err := l.d.host.Send(l.ctx, req)
+	fasthttp.ReleaseRequest(req)
+	if err != nil {
+		return true
+	}
+	defer ans.Close()
+	stop := context.AfterFunc(l.ctx, ans.Abort)
+	defer stop()
+	status, _, err := ans.Head(time.Time{})
+	if err != nil {
+		return true
+	}
+	open()
+	if status != fasthttp.StatusOK {
+		l.mu.Lock()
+		inSession := l.session != ""
+		l.mu.Unlock()
+		if status == fasthttp.StatusNotFound && inSession {
+			l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
+		}
+		return false
+	}
+	return l.events(ans)
+}
+
+func (l *link) events(ans *httpd.Answer) bool {
+	var split eventstream.Splitter
+	split.Reset(l.d.limits.Event)
+	for {
+		ev, err := split.Next(ans)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if err != nil {
+			return true
+		}
+		if !ev.IsMessage() || len(ev.Data) == 0 {
+			continue
+		}
+		if m, err := wire.Scan(ev.Data); err == nil && (m.Kind == wire.Notification || m.Kind == wire.Request) {
+			l.sink.Message(&m)
+		}
+	}
+}
+
+// Close implements era.Link: the server is told, and is not waited for longer than noticeTime.
+func (l *link) Close() error {
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	tell := l.session != "" && !l.lost
+	l.mu.Unlock()
+	if was {
+		return nil
+	}
+	l.cancel()
+	l.group.Wait()
+	if tell {
+		_, _ = l.tell(context.Background(), l.request(fasthttp.MethodDelete, nil)) // the server may not have it, or be gone
+	}
+	return nil
+}

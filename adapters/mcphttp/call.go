@@ -1,0 +1,352 @@
+package mcphttp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpd"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Limits bound what is read of an upstream's answer.
+type Limits struct {
+	Body  int // bytes of a JSON body
+	Event int // bytes of one event
+}
+
+// errorBody bounds what is read of an answer that is an error.
+const errorBody = 64 << 10
+
+// Call is one POST to an upstream as proxy.Replies: its answer is JSON or an event stream, and is read as it comes.
+type Call struct {
+	Answer *httpd.Answer
+	Limits Limits
+	// Head, if not nil, sees the answer's head once.
+	Head func(status int, h *fasthttp.ResponseHeader)
+	// Restore, if not nil, undoes in a reply what was changed in the request.
+	Restore func(m *wire.Message)
+	// Cancelled, if not nil, is called once if the call is given up before its response; it must not wait.
+	Cancelled func()
+	// InSession says that the request named a session: then a 404 says that the session is gone.
+	InSession bool
+	ID        []byte // the id under which the request was sent, raw JSON
+
+	ex     *proxy.Exchange
+	state  state
+	body   []byte
+	split  eventstream.Splitter
+	batch  []wire.Message // what is left of an array in one event
+	status int
+	once   sync.Once
+	mu     sync.Mutex
+	over   bool // the response was read, or the call given up
+}
+
+type state uint8
+
+const (
+	awaiting  state = iota // the head has not come
+	reading                // a JSON body is being read
+	streaming              // an event stream is being read
+	complete               // the response was given out
+)
+
+// Start makes the call the replies of ex: cancelling ex gives it up.
+func (c *Call) Start(ex *proxy.Exchange) *Call {
+	c.ex = ex
+	ex.Attach(c)
+	return c
+}
+
+// Next implements proxy.Replies.
+func (c *Call) Next(until time.Time) (wire.Message, error) {
+	m, err := c.next(until)
+	if err != nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return m, proxy.ErrNotYet
+		case c.ex.Err() != nil:
+			return m, c.ex.Err()
+		}
+		return m, Fault(err)
+	}
+	if m.IsResponse() {
+		c.finish()
+	}
+	if c.Restore != nil {
+		c.Restore(&m)
+	}
+	return m, nil
+}
+
+func (c *Call) next(until time.Time) (wire.Message, error) {
+	if c.state == awaiting {
+		if err := c.head(until); err != nil {
+			return wire.Message{}, err
+		}
+	}
+	switch c.state {
+	case reading:
+		return c.json(until)
+	case streaming:
+		return c.event(until)
+	}
+	return wire.Message{}, io.EOF
+}
+
+// head waits for the answer's head and decides how to read on.
+func (c *Call) head(until time.Time) error {
+	status, h, err := c.Answer.Head(until)
+	if err != nil {
+		return err
+	}
+	if c.Head != nil {
+		c.Head(status, h)
+	}
+	c.status = status
+	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
+	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && status == fasthttp.StatusOK {
+		c.state = streaming
+		c.split.Reset(c.Limits.Event)
+		return nil
+	}
+	c.state = reading
+	return nil
+}
+
+// json reads a body that is one message. Every body is tried as one, whatever the status says: errors of the protocol
+// come with many.
+func (c *Call) json(until time.Time) (wire.Message, error) {
+	limit := c.Limits.Body
+	if c.status >= 400 {
+		limit = min(limit, errorBody)
+	}
+	c.Answer.SetDeadline(until)
+	var err error
+	if c.body, err = readAll(c.Answer, c.body, limit); err != nil {
+		if c.status < 400 || errors.Is(err, os.ErrDeadlineExceeded) {
+			return wire.Message{}, err
+		}
+	}
+	m, serr := wire.Scan(c.body)
+	switch {
+	case serr == nil && m.Kind == wire.Result && string(m.Of(m.ID)) == string(c.ID):
+		return m, nil
+	case serr == nil && m.Kind == wire.Failure && (!m.ID.Present() || string(m.Of(m.ID)) == string(c.ID)):
+		if c.status == fasthttp.StatusNotFound && c.InSession && !m.ID.Present() {
+			return wire.Message{}, proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+		}
+		return c.withID(m), nil
+	case c.status == fasthttp.StatusNotFound && c.InSession:
+		return wire.Message{}, proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+	case c.status < 300 && len(c.body) > 0 && serr != nil:
+		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", serr)
+	case c.status < 300 && serr == nil:
+		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
+	}
+	return wire.Message{}, &era.StatusError{Status: c.status, Text: printable(c.body)}
+}
+
+// withID gives an error that names no request the id of the only one it can be for.
+func (c *Call) withID(m wire.Message) wire.Message {
+	if m.ID.Present() {
+		return m
+	}
+	raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), c.ID...), `,"error":`...)
+	raw = append(append(raw, m.Of(m.Error)...), '}')
+	if with, err := wire.Scan(raw); err == nil {
+		return with
+	}
+	return m
+}
+
+// event reads the next message of the stream.
+func (c *Call) event(until time.Time) (wire.Message, error) {
+	if len(c.batch) > 0 {
+		m := c.batch[0]
+		c.batch = c.batch[1:]
+		return m, nil
+	}
+	c.Answer.SetDeadline(until)
+	for {
+		ev, err := c.split.Next(c.Answer)
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				err = proxy.Errf(proxy.Lost, "the upstream server's answer ended without a response")
+			}
+			return wire.Message{}, err
+		}
+		if !ev.IsMessage() || len(ev.Data) == 0 {
+			continue // a priming event, or another's
+		}
+		m, err := wire.Scan(ev.Data)
+		switch {
+		case err != nil:
+			return m, proxy.Errf(proxy.BadAnswer, "the upstream server sent an event that is no JSON-RPC message: %w", err)
+		case m.Kind == wire.Batch:
+			return c.unpack(&m)
+		case m.Kind == wire.Failure && !m.ID.Present():
+			return c.withID(m), nil
+		case m.IsResponse() && string(m.Of(m.ID)) != string(c.ID):
+			continue // the answer to somebody else's request
+		}
+		return m, nil
+	}
+}
+
+// unpack takes an array of messages apart: revision 2025-03-26 lets a server batch its responses.
+func (c *Call) unpack(m *wire.Message) (wire.Message, error) {
+	for _, s := range wire.Items(m.Raw, m.Whole()) {
+		one, err := wire.Scan(append([]byte(nil), s.Of(m.Raw)...))
+		if err != nil {
+			return one, proxy.Errf(proxy.BadAnswer, "the upstream server sent an array with an element that is no message: %w", err)
+		}
+		c.batch = append(c.batch, one)
+	}
+	if len(c.batch) == 0 {
+		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server sent an empty array")
+	}
+	first := c.batch[0]
+	c.batch = c.batch[1:]
+	return first, nil
+}
+
+// finish notes that the response has come; what is left of the answer is at most its end.
+func (c *Call) finish() {
+	c.state = complete
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+}
+
+// Abort implements proxy.Aborter.
+func (c *Call) Abort() {
+	c.mu.Lock()
+	was := c.over
+	c.over = true
+	c.mu.Unlock()
+	if was {
+		return
+	}
+	c.Answer.Abort()
+	if c.Cancelled != nil {
+		c.Cancelled()
+	}
+}
+
+// Close implements proxy.Replies.
+func (c *Call) Close() error {
+	c.ex.Detach(c)
+	c.once.Do(func() {
+		if c.state == complete {
+			c.Answer.Finish()
+		} else {
+			c.Abort()
+		}
+		c.Answer.Close()
+	})
+	return nil
+}
+
+// readAll reads r to its end, onto what dst has, up to max bytes in all. After an error it may be called again.
+func readAll(r io.Reader, dst []byte, limit int) ([]byte, error) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = append(dst, 0)[:len(dst)]
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case len(dst) > limit:
+			return dst, &httpd.TooLargeError{What: "response body", Limit: limit}
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case err != nil:
+			return dst, err
+		}
+	}
+}
+
+// Fault makes an error of the way to an upstream one of the table.
+func Fault(err error) error {
+	var known *proxy.Error
+	var dial *httpd.DialError
+	var large *httpd.TooLargeError
+	var tooLong *eventstream.TooLargeError
+	var malformed *httpd.MalformedError
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.As(err, &dial):
+		return proxy.Errf(proxy.Unreachable, "the upstream server cannot be reached: %w", err)
+	case errors.Is(err, httpd.ErrTooManyConns):
+		return proxy.Errf(proxy.Overloaded, "too many connections to the upstream server are in use")
+	case errors.As(err, &large):
+		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's answer is larger than limits.response_body, %d bytes", large.Limit)
+	case errors.As(err, &tooLong):
+		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server sent an event larger than limits.event: %w", err)
+	case errors.As(err, &malformed):
+		return proxy.Errf(proxy.BadAnswer, "the upstream server broke the rules of HTTP: %w", err)
+	case isStatus(err):
+		return err
+	case httpd.Unsent(err):
+		return proxy.Errf(proxy.Unreachable, "the request could not be sent to the upstream server: %w", err)
+	}
+	return proxy.Errf(proxy.Lost, "the connection to the upstream server broke before its response: %w", err)
+}
+
+func isStatus(err error) bool {
+	var s *era.StatusError
+	return errors.As(err, &s)
+}
+
+// printable is the beginning of a body for an error message.
+func printable(body []byte) string {
+	s := strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")
+	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, s)), " ")
+	return s[:min(len(s), 200)]
+}
+
+// RetryAfter reads the header of that name, in seconds; 0 if it is absent or a date.
+func RetryAfter(h *fasthttp.ResponseHeader) int {
+	n, err := strconv.Atoi(string(h.Peek("Retry-After")))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// Accept is what a request to an upstream says it takes.
+const Accept = "application/json, text/event-stream"
+
+// NewRequest makes a POST of body to path. Release it with fasthttp.ReleaseRequest.
+func NewRequest(method, path string, body []byte) *fasthttp.Request {
+	req := fasthttp.AcquireRequest()
+	req.Header.SetMethod(method)
+	req.SetRequestURI(path)
+	req.Header.Set("Accept", Accept)
+	if body != nil {
+		req.Header.SetContentType("application/json")
+		req.SetBodyRaw(body)
+	}
+	return req
+}
+
+// String names the state in tests.
+func (s state) String() string { return fmt.Sprintf("state(%d)", uint8(s)) }

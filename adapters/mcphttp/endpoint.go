@@ -1,0 +1,105 @@
+package mcphttp
+
+import (
+	"bytes"
+	"mime"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Header names of the protocol.
+const (
+	HeaderVersion = "MCP-Protocol-Version"
+	HeaderSession = "Mcp-Session-Id"
+)
+
+// Post is one POST that was read: a scanned message that borrows nothing from the connection.
+type Post struct {
+	Ctx    *fasthttp.RequestCtx
+	Msg    wire.Message
+	Server string       // from the path; empty: the only one
+	Caller proxy.Caller // who asks
+}
+
+// Face serves the messages of one era.
+type Face interface{ Post(p *Post) }
+
+// Endpoint is the one URL of streamable HTTP.
+type Endpoint struct{ Modern, Legacy Face }
+
+// Post reads a POST and hands it to its era.
+func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
+	if err := acceptable(ctx); err != nil {
+		Fail(ctx, err.Status, nil, err)
+		return
+	}
+	m, err := wire.Scan(bytes.Clone(ctx.PostBody()))
+	if err != nil {
+		Unreadable(ctx, &m, err)
+		return
+	}
+	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx)}
+	header := string(ctx.Request.Header.Peek(HeaderVersion))
+	if era.Classify(&m, header, len(ctx.Request.Header.Peek(HeaderSession)) > 0) == proxy.Modern {
+		e.Modern.Post(p)
+		return
+	}
+	e.Legacy.Post(p)
+}
+
+// Unreadable answers a body that is no message; with the request's id, if that could be read.
+func Unreadable(ctx *fasthttp.RequestCtx, m *wire.Message, err error) {
+	f := proxy.InvalidRequest
+	if se, ok := err.(*wire.ScanError); ok && se.Code == wire.CodeParse {
+		f, m = proxy.Parse, &wire.Message{}
+	}
+	Fail(ctx, f.Status, m.Of(m.ID), proxy.Errf(f, "the body is no JSON-RPC message: %s", strings.TrimPrefix(err.Error(), "wire: ")))
+}
+
+// ServerOf gives the server that the path names; empty if it names none.
+func ServerOf(ctx *fasthttp.RequestCtx) string {
+	name, _ := ctx.UserValue("server").(string)
+	return name
+}
+
+// CallerOf gives who asks, as authentication found out; the anonymous caller if nobody looked.
+func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
+	c, _ := ctx.UserValue("caller").(proxy.Caller)
+	return c
+}
+
+// acceptable checks the media types of a POST. A client without Accept takes anything (RFC 9110).
+func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
+	if ct := ctx.Request.Header.ContentType(); len(ct) > 0 {
+		if t, _, err := mime.ParseMediaType(string(ct)); err != nil || t != "application/json" {
+			return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", ct)
+		}
+	}
+	if !Accepts(ctx, "application/json") || !Accepts(ctx, "text/event-stream") {
+		return proxy.Errf(proxy.NotAcceptable, "Accept must list both application/json and text/event-stream")
+	}
+	return nil
+}
+
+// Accepts tells whether the client takes a media type. Quality values are not weighed: 0 for one of the two types that
+// the protocol demands does not occur.
+func Accepts(ctx *fasthttp.RequestCtx, media string) bool {
+	accept := ctx.Request.Header.Peek("Accept")
+	if len(accept) == 0 {
+		return true
+	}
+	kind, _, _ := strings.Cut(media, "/")
+	for part := range bytes.SplitSeq(accept, []byte(",")) {
+		t, _, _ := bytes.Cut(part, []byte(";"))
+		t = bytes.ToLower(bytes.TrimSpace(t))
+		if string(t) == media || string(t) == "*/*" || string(t) == kind+"/*" {
+			return true
+		}
+	}
+	return false
+}

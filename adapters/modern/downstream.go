@@ -1,0 +1,199 @@
+package modern
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Header names that mirror the body (2026-07-28 streamable HTTP, Standard Request Headers).
+const (
+	headerMethod = "Mcp-Method"
+	headerName   = "Mcp-Name"
+)
+
+// Downstream serves modern HTTP clients.
+type Downstream struct {
+	Handle proxy.Handler
+	Manner mcphttp.Manner
+}
+
+// NewDownstream makes the face of modern clients before a handler.
+func NewDownstream(handle proxy.Handler, manner mcphttp.Manner) *Downstream {
+	manner.Leaves, manner.Status = true, status
+	return &Downstream{Handle: handle, Manner: manner}
+}
+
+// status is the HTTP status of an error response (2026-07-28 streamable HTTP, Protocol Version Header; basic, _meta).
+// Errors of the call itself go out with 200: official clients read a JSON-RPC error at 200 and 400 only.
+func status(code int) int {
+	switch code {
+	case proxy.CodeMethodNotFound:
+		return fasthttp.StatusNotFound
+	case proxy.CodeHeaderMismatch, proxy.CodeMissingCapability, proxy.CodeUnsupportedVersion,
+		proxy.CodeParse, proxy.CodeInvalidRequest:
+		return fasthttp.StatusBadRequest
+	}
+	return fasthttp.StatusOK
+}
+
+// Post implements mcphttp.Face.
+func (d *Downstream) Post(p *mcphttp.Post) {
+	m := &p.Msg
+	switch m.Kind {
+	case wire.Notification:
+		// The revision defines no notification that a client sends over HTTP, nor header rules for one; official
+		// clients send some all the same, and die of a refusal.
+		mcphttp.Accepted(p.Ctx)
+		return
+	case wire.Request:
+	default:
+		d.refuse(p, proxy.Errf(proxy.InvalidRequest, "a client may send requests and notifications only, one in a POST"))
+		return
+	}
+	headers, err := judge(&p.Ctx.Request.Header, m)
+	if err != nil {
+		d.refuse(p, err)
+		return
+	}
+	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true,
+		Client: proxy.Client{Era: proxy.Modern, Version: string(m.Text(m.Version)), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
+			LogLevel: string(m.Text(m.LogLevel))}}
+	d.Manner.Do(p.Ctx, ex, d.Handle)
+}
+
+func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {
+	code := err.Status
+	if code == 0 {
+		code = status(err.Code)
+	}
+	mcphttp.Fail(p.Ctx, code, p.Msg.Of(p.Msg.ID), err)
+}
+
+// judge checks a request's envelope, in the order that tells clients of other revisions best what to do: the version
+// first, then the method, then the mirrors.
+func judge(h *fasthttp.RequestHeader, m *wire.Message) ([]proxy.Header, *proxy.Error) {
+	if err := checkVersion(h, m); err != nil {
+		return nil, err
+	}
+	method := string(m.Text(m.Method))
+	if era.Removed(method) {
+		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in revision %s", method, m.Text(m.Version))
+	}
+	if err := checkMirrors(h, m, method); err != nil {
+		return nil, err
+	}
+	if err := era.EnvelopeRest(m); err != nil {
+		return nil, err
+	}
+	return params(h)
+}
+
+func checkVersion(h *fasthttp.RequestHeader, m *wire.Message) *proxy.Error {
+	header, err := one(h, mcphttp.HeaderVersion)
+	if err != nil {
+		return err
+	}
+	if header == nil {
+		return proxy.Errf(proxy.HeaderMismatch, "header %s is missing", mcphttp.HeaderVersion)
+	}
+	if !m.Version.IsString(m.Raw) {
+		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] is missing", wire.MetaPrefix+"protocolVersion")
+	}
+	version := m.Text(m.Version)
+	if !bytes.Equal(version, header) {
+		return proxy.Errf(proxy.HeaderMismatch, "header %s does not match params._meta[%q]", mcphttp.HeaderVersion, wire.MetaPrefix+"protocolVersion")
+	}
+	return era.EnvelopeVersion(m)
+}
+
+// checkMirrors compares Mcp-Method and Mcp-Name with the body.
+func checkMirrors(h *fasthttp.RequestHeader, m *wire.Message, method string) *proxy.Error {
+	if err := match(h, headerMethod, []byte(method), false); err != nil {
+		return err
+	}
+	key, about := subject(m, method)
+	if key == "" {
+		return nil
+	}
+	if !about.IsString(m.Raw) {
+		return proxy.Errf(proxy.InvalidParams, "params.%s must be a string", key)
+	}
+	return match(h, headerName, m.Text(about), true)
+}
+
+// subject tells which parameter Mcp-Name mirrors for a method, and where it is; an empty key: none.
+func subject(m *wire.Message, method string) (key string, at wire.Span) {
+	switch method {
+	case "tools/call", "prompts/get":
+		return "name", m.Name
+	case "resources/read":
+		return "uri", m.URI
+	case "tasks/get", "tasks/update", "tasks/cancel":
+		return "taskId", m.TaskID // SEP-2663, Routing Headers
+	}
+	return "", wire.Span{}
+}
+
+func match(h *fasthttp.RequestHeader, name string, want []byte, encoded bool) *proxy.Error {
+	got, err := one(h, name)
+	if err != nil {
+		return err
+	}
+	if got == nil {
+		return proxy.Errf(proxy.HeaderMismatch, "header %s is missing", name)
+	}
+	if encoded {
+		plain, derr := DecodeHeaderValue(nil, got)
+		if derr != nil {
+			return proxy.Errf(proxy.HeaderMismatch, "header %s: %w", name, derr)
+		}
+		got = plain
+	}
+	if !bytes.Equal(got, want) {
+		return proxy.Errf(proxy.HeaderMismatch, "header %s does not match the body", name)
+	}
+	return nil
+}
+
+// one gives the only line of a header, nil if there is none: two readers could choose different ones of several.
+func one(h *fasthttp.RequestHeader, name string) ([]byte, *proxy.Error) {
+	all := h.PeekAll(name)
+	if len(all) > 1 {
+		return nil, proxy.Errf(proxy.HeaderMismatch, "header %s occurs more than once", name)
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return bytes.Trim(all[0], " \t"), nil
+}
+
+// params collects the Mcp-Param-* headers, decoded.
+func params(h *fasthttp.RequestHeader) (out []proxy.Header, err *proxy.Error) {
+	seen := map[string]bool(nil)
+	for k, v := range h.All() {
+		if len(k) <= len(era.ParamHeader) || !strings.EqualFold(string(k[:len(era.ParamHeader)]), era.ParamHeader) {
+			continue
+		}
+		name := strings.ToLower(string(k))
+		if seen[name] {
+			return nil, proxy.Errf(proxy.HeaderMismatch, "header %s occurs more than once", k)
+		}
+		if seen == nil {
+			seen = map[string]bool{}
+		}
+		seen[name] = true
+		plain, derr := DecodeHeaderValue(nil, v)
+		if derr != nil {
+			return nil, proxy.Errf(proxy.HeaderMismatch, "header %s: %w", k, derr)
+		}
+		out = append(out, proxy.Header{Name: string(k), Value: string(plain)})
+	}
+	return out, nil
+}

@@ -1,0 +1,106 @@
+package modern
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Upstream reaches a modern HTTP server. It is one link for everybody: the era has no sessions.
+type Upstream struct {
+	host   *httpd.Host
+	path   string
+	limits mcphttp.Limits
+	next   atomic.Uint64
+}
+
+// NewUpstream makes the upstream for the server at path of host.
+func NewUpstream(host *httpd.Host, path string, limits mcphttp.Limits) *Upstream {
+	return &Upstream{host: host, path: path, limits: limits}
+}
+
+// Dial is the era.Dial of the server.
+func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u, nil }
+
+// Call implements era.Link. The body of a modern client leaves as it came; of a legacy client's the id is replaced,
+// because clients of different sessions use the same ones.
+func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	c := &mcphttp.Call{Limits: u.limits}
+	if ex.Session != nil {
+		c.ID, c.Restore = u.mint(m)
+	} else {
+		c.ID = bytes.Clone(m.Of(m.ID))
+	}
+	req := mcphttp.NewRequest(fasthttp.MethodPost, u.path, m.Append(nil))
+	defer fasthttp.ReleaseRequest(req)
+	if err := mirrorHeaders(&req.Header, ex); err != nil {
+		return nil, err
+	}
+	ans, err := u.host.Send(ex, req)
+	if err != nil {
+		if ex.Err() != nil {
+			return nil, ex.Err()
+		}
+		return nil, mcphttp.Fault(err)
+	}
+	c.Answer = ans
+	return c.Start(ex), nil
+}
+
+// mint gives a request an id and a progress token of Dragoman's.
+func (u *Upstream) mint(m *wire.Message) (id []byte, restore func(*wire.Message)) {
+	n := u.next.Add(1)
+	id = strconv.AppendUint(nil, n, 10)
+	original, token := bytes.Clone(m.Of(m.ID)), bytes.Clone(m.Of(m.Token))
+	m.Replace(m.ID, id)
+	if token != nil {
+		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
+	}
+	return id, func(r *wire.Message) {
+		switch {
+		case r.IsResponse() && r.ID.Present():
+			r.Replace(r.ID, original)
+		case token != nil && r.ProgressToken.Present():
+			r.Replace(r.ProgressToken, token)
+		}
+	}
+}
+
+// mirrorHeaders writes what the revision wants to see in headers: the revision itself, the method, what the request is
+// about, and the parameters that the tool's schema marks.
+func mirrorHeaders(h *fasthttp.RequestHeader, ex *proxy.Exchange) error {
+	m := &ex.Msg
+	h.Set(mcphttp.HeaderVersion, era.ModernVersion)
+	if ex.Client.Era == proxy.Modern && ex.Client.Version != "" {
+		h.Set(mcphttp.HeaderVersion, ex.Client.Version)
+	}
+	method := string(m.Text(m.Method))
+	if err := httpd.SetField(h, headerMethod, []byte(method)); err != nil {
+		return proxy.Errf(proxy.InvalidParams, "the method cannot be a header: %w", err)
+	}
+	if key, about := subject(m, method); key != "" && about.IsString(m.Raw) {
+		h.SetBytesV(headerName, AppendHeaderValue(nil, m.Text(about)))
+	}
+	for _, p := range ex.Headers {
+		if err := httpd.SetField(h, p.Name, AppendHeaderValue(nil, []byte(p.Value))); err != nil {
+			return proxy.Errf(proxy.HeaderMismatch, "header %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// Send implements era.Link. The era defines no message to a server but requests: it is dropped.
+func (u *Upstream) Send(context.Context, []byte) error { return nil }
+
+// Close implements era.Link; the host belongs to who made it.
+func (u *Upstream) Close() error { return nil }

@@ -1,0 +1,183 @@
+package sse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+)
+
+// Bounds on what is done beside the calls.
+const (
+	postTime   = 10 * time.Second // for the acknowledgement of a POST
+	maxDiscard = 64 << 10         // of an acknowledgement's body
+)
+
+// Dialer makes links to an HTTP+SSE server.
+type Dialer struct {
+	host   *httpd.Host
+	base   *url.URL
+	limits mcphttp.Limits
+}
+
+// NewDialer makes a dialer for the server whose stream is at base.
+func NewDialer(host *httpd.Host, base *url.URL, limits mcphttp.Limits) *Dialer {
+	return &Dialer{host: host, base: base, limits: limits}
+}
+
+// Dial is the era.Dial of the server: it opens the stream and waits for the event that names where to post.
+func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
+	req := mcphttp.NewRequest(fasthttp.MethodGet, d.base.RequestURI(), nil)
+	req.Header.Set("Accept", "text/event-stream")
+	ans, err := d.host.Send(ctx, req)
+	fasthttp.ReleaseRequest(req)
+	if err != nil {
+		return nil, mcphttp.Fault(err)
+	}
+	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{})}
+	l.split.Reset(d.limits.Event)
+	if err := l.open(ctx); err != nil {
+		ans.Abort()
+		ans.Close()
+		return nil, err
+	}
+	l.Mux = era.NewMux(proxy.Legacy, l.write, sink)
+	go l.read() // ends with Close, or with the stream
+	return l, nil
+}
+
+// link is one stream and where to post, as an era.Link.
+type link struct {
+	*era.Mux
+	d      *Dialer
+	ans    *httpd.Answer
+	split  eventstream.Splitter
+	post   string
+	sink   era.Sink
+	reader chan struct{} // closed when the reader has ended
+
+	mu     sync.Mutex
+	closed bool
+}
+
+func (l *link) open(ctx context.Context) error {
+	stop := context.AfterFunc(ctx, l.ans.Abort)
+	defer stop()
+	until, _ := ctx.Deadline()
+	status, h, err := l.ans.Head(until)
+	if err != nil {
+		return mcphttp.Fault(err)
+	}
+	if status != fasthttp.StatusOK || !bytes.HasPrefix(h.ContentType(), []byte("text/event-stream")) {
+		return &era.StatusError{Status: status, Text: "no event stream at " + l.d.base.Path}
+	}
+	l.ans.SetDeadline(until)
+	for {
+		ev, err := l.split.Next(l.ans)
+		if err != nil {
+			return mcphttp.Fault(err)
+		}
+		if string(ev.Name) == "endpoint" {
+			l.ans.SetDeadline(time.Time{})
+			return l.endpoint(string(ev.Data))
+		}
+	}
+}
+
+// endpoint takes the URL to post to. One of another origin is refused: it would be sent the credentials meant for this.
+func (l *link) endpoint(data string) error {
+	ref, err := url.Parse(data)
+	if err != nil {
+		return proxy.Errf(proxy.BadAnswer, "the upstream server names an endpoint that is no URL: %w", err)
+	}
+	to := l.d.base.ResolveReference(ref)
+	if to.Scheme != l.d.base.Scheme || to.Host != l.d.base.Host {
+		return proxy.Errf(proxy.BadAnswer, "the upstream server names an endpoint of another origin, %s://%s", to.Scheme, to.Host)
+	}
+	l.post = to.RequestURI()
+	return nil
+}
+
+// write posts one message; the answer says only whether it was taken.
+func (l *link) write(ctx context.Context, msg []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, postTime)
+	defer cancel()
+	req := mcphttp.NewRequest(fasthttp.MethodPost, l.post, msg)
+	ans, err := l.d.host.Send(ctx, req)
+	fasthttp.ReleaseRequest(req)
+	if err != nil {
+		return mcphttp.Fault(err)
+	}
+	defer ans.Close()
+	stop := context.AfterFunc(ctx, ans.Abort)
+	defer stop()
+	until, _ := ctx.Deadline()
+	status, _, err := ans.Head(until)
+	if err != nil {
+		return mcphttp.Fault(err)
+	}
+	ans.SetDeadline(until)
+	if _, err := io.Copy(io.Discard, io.LimitReader(ans, maxDiscard)); err == nil {
+		ans.Finish()
+	}
+	switch {
+	case status == fasthttp.StatusNotFound:
+		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+	case status >= 300:
+		return era.StatusFault(&era.StatusError{Status: status})
+	}
+	return nil
+}
+
+func (l *link) read() {
+	defer close(l.reader)
+	for {
+		ev, err := l.split.Next(l.ans)
+		if err != nil {
+			l.end(err)
+			return
+		}
+		if ev.IsMessage() && len(ev.Data) > 0 {
+			_ = l.Deliver(ev.Data) // what is no message is nobody's
+		}
+	}
+}
+
+func (l *link) end(err error) {
+	if errors.Is(err, io.EOF) {
+		err = errors.New("sse: the server closed the stream")
+	}
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	l.Fail(proxy.Errf(proxy.Lost, "the upstream server's stream has ended: %w", err))
+	if !closed {
+		l.sink.Lost(err)
+	}
+}
+
+// Close implements era.Link: the stream is the session, so closing it is all.
+func (l *link) Close() error {
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if was {
+		return nil
+	}
+	l.ans.Abort()
+	<-l.reader
+	l.ans.Close()
+	return nil
+}

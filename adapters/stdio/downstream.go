@@ -1,0 +1,264 @@
+package stdio
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"dragoman/adapters/era"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// Downstream serves the one client at the other end of a pair of pipes, in either era: each request is judged by itself.
+type Downstream struct {
+	Handle   proxy.Handler
+	Store    *session.Store
+	In       io.Reader
+	Out      io.Writer
+	MaxLine  int           // bytes of a line; longer ones are refused
+	Cap      time.Duration // a request without response is given up after so long
+	InFlight int           // requests at once; beyond it no more are read
+}
+
+// flushTime bounds how long a client that does not read can hold up the end.
+const flushTime = 5 * time.Second
+
+// errGone ends what is in flight when the client has closed its side.
+var errGone = errors.New("stdio: the client has closed its side")
+
+// Serve reads until the client closes its side or ctx ends; what is in flight then is cancelled, and waited for.
+func (d *Downstream) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	out := NewWriter(d.Out, WriterOptions{})
+	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight)}
+	lines := make(chan error, 1)
+	go func() { lines <- c.read() }() // ends with the input; Serve does not wait for a terminal
+	var err error
+	select {
+	case err = <-lines:
+	case <-ctx.Done():
+	}
+	cancel(errGone)
+	c.end()
+	c.group.Wait()
+	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer stop()
+	if ferr := out.Flush(flush); err == nil && !errors.Is(ferr, io.ErrClosedPipe) {
+		err = ferr
+	}
+	out.Shut(errGone)
+	return err
+}
+
+// client is the state of the one client.
+type client struct {
+	d     *Downstream
+	out   *Writer
+	ctx   context.Context
+	group sync.WaitGroup
+	slots chan struct{}
+
+	mu     sync.Mutex
+	sess   *proxy.Session
+	modern map[string]*proxy.Exchange // in flight, by id
+	over   bool
+}
+
+func (c *client) read() error {
+	r := NewReader(c.d.In, c.d.MaxLine)
+	for {
+		line, err := r.ReadLine()
+		var long *LineTooLongError
+		switch {
+		case errors.As(err, &long):
+			c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.RequestTooLarge, "a line is longer than limits.request_body, %d bytes", long.Limit)))
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		default:
+			c.line(bytes.Clone(line))
+		}
+	}
+}
+
+func (c *client) reply(m wire.Message) { _ = c.write(&m) } // a client that is gone is noticed by read
+
+func (c *client) write(m *wire.Message) error { return c.out.Write(m.AppendLine(nil)) }
+
+// line takes one message.
+func (c *client) line(raw []byte) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		f := proxy.InvalidRequest
+		var se *wire.ScanError
+		if errors.As(err, &se) && se.Code == wire.CodeParse {
+			f, m.ID = proxy.Parse, wire.Span{}
+		}
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(f, "the line is no JSON-RPC message: %w", err)))
+		return
+	}
+	switch {
+	case m.Kind == wire.Batch:
+		c.batch(&m)
+	case m.Is("notifications/cancelled"):
+		c.cancel(string(m.Of(m.RequestID)))
+	case m.Kind == wire.Request && era.Classify(&m, "", false) == proxy.Modern:
+		c.serveModern(&m)
+	default:
+		c.serveLegacy(&m)
+	}
+}
+
+// batch takes an array of messages, which revision 2025-03-26 has; the responses go out one by one.
+func (c *client) batch(m *wire.Message) {
+	sess := c.session()
+	if sess == nil || !era.HasBatches(sess.Client().Version) {
+		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.InvalidRequest, "arrays of messages exist in revision 2025-03-26 only")))
+		return
+	}
+	for _, s := range wire.Items(m.Raw, m.Whole()) {
+		c.line(s.Of(m.Raw))
+	}
+}
+
+func (c *client) session() *proxy.Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sess
+}
+
+// cancel ends a request of either era.
+func (c *client) cancel(id string) {
+	c.mu.Lock()
+	ex, sess := c.modern[id], c.sess
+	c.mu.Unlock()
+	switch {
+	case ex != nil:
+		ex.Cancel(proxy.ErrCancelled)
+	case sess != nil:
+		sess.CancelRequest(id)
+	}
+}
+
+// run starts one request; it waits while too many are in flight.
+func (c *client) run(ex *proxy.Exchange, handle proxy.Handler, done func()) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.ctx.Done():
+		return
+	}
+	c.group.Go(func() {
+		defer func() { <-c.slots; done() }()
+		session.Pump(ex, handle, c.d.Cap, c.write)
+	})
+}
+
+func (c *client) serveModern(m *wire.Message) {
+	if err := era.Envelope(m); err != nil {
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
+		return
+	}
+	id := string(m.Of(m.ID))
+	ex := &proxy.Exchange{Msg: *m, Client: proxy.Client{Era: proxy.Modern, Version: string(m.Text(m.Version)), Info: m.Of(m.Info),
+		Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
+	c.mu.Lock()
+	if _, dup := c.modern[id]; dup {
+		c.mu.Unlock()
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.DuplicateID, "a request with this id is still unanswered; use a new id")))
+		return
+	}
+	c.modern[id] = ex
+	c.mu.Unlock()
+	c.run(ex, c.d.Handle, func() {
+		c.mu.Lock()
+		delete(c.modern, id)
+		c.mu.Unlock()
+	})
+}
+
+// serveLegacy takes a message of the session, which initialize opens and the end of the pipes closes.
+func (c *client) serveLegacy(m *wire.Message) {
+	sess := c.session()
+	if m.Is("initialize") && m.Kind == wire.Request && (sess == nil || sess.State() == proxy.Created) {
+		c.initialize(m)
+		return
+	}
+	if sess == nil || sess.State() >= proxy.Closed {
+		c.unopened(m, sess)
+		return
+	}
+	if m.Kind != wire.Request {
+		session.Tell(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
+		return
+	}
+	c.run(&proxy.Exchange{Msg: *m}, c.handler(sess), func() {})
+}
+
+func (c *client) handler(sess *proxy.Session) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, c.d.Handle) }
+}
+
+// unopened answers what comes outside a session.
+func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
+	if m.Kind != wire.Request {
+		return
+	}
+	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", era.ModernVersion)
+	if sess != nil {
+		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; start anew")
+	}
+	c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
+}
+
+func (c *client) initialize(m *wire.Message) {
+	sess, err := c.d.Store.Create("stdio", "", proxy.Caller{})
+	if err != nil {
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
+		return
+	}
+	sess.SetOutlet(c)
+	c.mu.Lock()
+	c.sess = sess
+	c.mu.Unlock()
+	// The next message is read only when the handshake has ended: it may need what that fixes.
+	session.Pump(&proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+		replies, err := session.Run(sess, ex, c.d.Handle)
+		return session.Handshake(replies), err
+	}, c.d.Cap, c.write)
+	if sess.State() != proxy.Initialized {
+		c.mu.Lock()
+		c.sess = nil
+		c.mu.Unlock()
+		c.d.Store.Remove(sess)
+	}
+}
+
+// Push implements proxy.Outlet.
+func (c *client) Push(msg []byte) error { return c.out.Write(Flatten(nil, msg)) }
+
+// End implements proxy.Outlet: the pipes outlive a session.
+func (c *client) End() {}
+
+// end cancels what is in flight and ends the session.
+func (c *client) end() {
+	c.mu.Lock()
+	c.over = true
+	sess := c.sess
+	flying := make([]*proxy.Exchange, 0, len(c.modern))
+	for _, ex := range c.modern {
+		flying = append(flying, ex)
+	}
+	c.mu.Unlock()
+	for _, ex := range flying {
+		ex.Cancel(errGone)
+	}
+	if sess != nil {
+		c.d.Store.Remove(sess)
+	}
+}

@@ -1,0 +1,247 @@
+package stdio
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// DefaultMaxLine is the longest line, in bytes without its terminator, that is read or written where nothing else is
+// configured: 100 MiB.
+const DefaultMaxLine = 100 << 20
+
+const (
+	// prefixSize is how much of a line that is too long is shown in the error: enough to find its id and method.
+	prefixSize = 1 << 10
+	// emptyReads is how often in a row a source may return nothing before it counts as broken, as in package bufio.
+	emptyReads = 100
+)
+
+// LineTooLongError says that a line was longer than the limit. A Reader has skipped it to its end and can go on; a
+// Writer has written nothing of it.
+type LineTooLongError struct {
+	Limit  int    // the longest line allowed, in bytes without its terminator
+	Size   int64  // how long this one was, as far as it was there
+	Prefix []byte // its first bytes, at most 1 KiB; owned by the error
+}
+
+// Error names the size and the limit, never the content.
+func (e *LineTooLongError) Error() string {
+	return fmt.Sprintf("stdio: line of %d bytes is longer than the limit of %d", e.Size, e.Limit)
+}
+
+// parkReader is a source that waits for bytes without holding a buffer meanwhile.
+type parkReader interface {
+	// ReadPark reads once into what lend returns. Whenever it finds nothing to read it calls back, so that the buffer can
+	// be used elsewhere while it waits, and calls lend again before the next try.
+	ReadPark(lend func() []byte, back func()) (int, error)
+}
+
+// Reader splits a byte stream into lines, as the stdio transport frames messages ([2026-07-28 stdio]: one message per
+// line, no embedded newline). It ends lines at LF and at CR LF and nowhere else, so that U+2028, U+2029, NUL and a
+// lone CR stay in the line. A UTF-8 byte order mark at the very start is dropped, and so are empty lines. It knows
+// nothing of UTF-8 beyond that: characters split across reads cannot be damaged.
+//
+// A Reader belongs to one goroutine at a time.
+type Reader struct {
+	src  io.Reader
+	park parkReader // src again, where it can wait without a buffer; else nil
+	max  int
+	keep int // how much of a line that is too long goes into the error
+
+	hold     *slab // nil while there is nothing in it
+	from, to int   // the unread bytes are hold.b[from:to]
+	seen     int   // how many of them are known to hold no LF
+	begun    bool  // the first line, with its byte order mark, has gone by
+	err      error // what the source said last; sticks
+
+	lend func() []byte
+	back func()
+}
+
+// NewReader returns a Reader of src for lines of at most maxLine bytes without their terminator; maxLine below 1 means
+// DefaultMaxLine. It reads up to 64 KiB at a time, holds more only for as long as a line needs it, and never more than
+// maxLine and a few bytes (rounded up to a power of two up to 16 MiB).
+func NewReader(src io.Reader, maxLine int) *Reader {
+	if maxLine < 1 {
+		maxLine = DefaultMaxLine
+	}
+	r := &Reader{src: src, max: maxLine, keep: prefixSize}
+	r.park, _ = src.(parkReader)
+	r.lend, r.back = r.space, r.unload
+	return r
+}
+
+// ReadLine returns the next line that is not empty, without its terminator. The bytes are borrowed until the next call
+// and may be changed meanwhile. The error is a *LineTooLongError, after which the Reader goes on with the next line;
+// or what the source returned, for good: io.EOF at its end, where a last line without a terminator has been returned
+// before. Such a line is dropped if the source ends with any other error, since it is incomplete.
+func (r *Reader) ReadLine() ([]byte, error) {
+	for {
+		if i := bytes.IndexByte(r.unread()[r.seen:], '\n'); i >= 0 {
+			raw := r.unread()[:r.seen+i]
+			r.from += r.seen + i + 1
+			r.seen = 0
+			if line, err := r.accept(raw); line != nil || err != nil {
+				return line, err
+			}
+			continue
+		}
+		r.seen = r.to - r.from
+		if r.seen > r.longest() {
+			return nil, r.skip()
+		}
+		if r.err != nil {
+			return r.last()
+		}
+		r.fill()
+	}
+}
+
+// unread returns the bytes read but not yet returned.
+func (r *Reader) unread() []byte {
+	if r.hold == nil {
+		return nil
+	}
+	return r.hold.b[r.from:r.to]
+}
+
+// longest is how many bytes without an LF may still become an allowed line: the limit, a CR, and at the very start a
+// byte order mark.
+func (r *Reader) longest() int {
+	if r.begun {
+		return r.max + 1
+	}
+	return r.max + 1 + len(byteOrderMark)
+}
+
+const byteOrderMark = "\xEF\xBB\xBF"
+
+// strip takes the byte order mark off the first line.
+func (r *Reader) strip(raw []byte) []byte {
+	if r.begun {
+		return raw
+	}
+	r.begun = true
+	return bytes.TrimPrefix(raw, []byte(byteOrderMark))
+}
+
+// accept turns what stood before an LF into a line: nil if it is empty, an error if it is too long.
+func (r *Reader) accept(raw []byte) ([]byte, error) {
+	line := bytes.TrimSuffix(r.strip(raw), []byte{'\r'})
+	switch {
+	case len(line) == 0:
+		return nil, nil
+	case len(line) > r.max:
+		return nil, r.tooLong(line)
+	}
+	return line[:len(line):len(line)], nil
+}
+
+func (r *Reader) tooLong(line []byte) *LineTooLongError {
+	return &LineTooLongError{Limit: r.max, Size: int64(len(line)), Prefix: bytes.Clone(line[:min(len(line), r.keep)])}
+}
+
+// last returns the line without a terminator before the end, once, and then the error that ended the stream.
+func (r *Reader) last() ([]byte, error) {
+	raw := r.unread()
+	r.from, r.seen = r.to, 0
+	if len(raw) > 0 && r.err == io.EOF {
+		if line, err := r.accept(raw); line != nil || err != nil {
+			return line, err
+		}
+	}
+	r.drop()
+	return nil, r.err
+}
+
+// skip passes over the rest of a line that is too long, a chunk at a time, without growing the buffer any further.
+func (r *Reader) skip() error {
+	e := r.tooLong(r.strip(r.unread()))
+	r.seen = 0
+	for r.err == nil {
+		r.from, r.to = 0, 0
+		r.fill()
+		chunk := r.unread()
+		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
+			e.Size += int64(i)
+			r.from += i + 1
+			return e
+		}
+		e.Size += int64(len(chunk))
+	}
+	r.from = r.to
+	return e
+}
+
+// fill makes room and reads once; what the source says besides is kept in r.err.
+func (r *Reader) fill() {
+	r.compact()
+	for range emptyReads {
+		n, err := r.read()
+		r.to += n
+		r.err = err
+		if n > 0 || err != nil {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}
+
+func (r *Reader) read() (int, error) {
+	if r.park != nil {
+		return r.park.ReadPark(r.lend, r.back)
+	}
+	return r.src.Read(r.space())
+}
+
+// compact moves an unfinished line to the front, at most once for each line, and exchanges a buffer that a large line
+// has left behind for a small one.
+func (r *Reader) compact() {
+	switch n := r.to - r.from; {
+	case r.hold == nil:
+	case n == 0 && cap(r.hold.b) > chunkSize:
+		r.drop()
+	case n == 0:
+		r.from, r.to = 0, 0
+	case r.from > 0 && n <= chunkSize/2 && cap(r.hold.b) > chunkSize:
+		small := takeSlab(chunkSize)
+		copy(small.b[:n], r.unread())
+		r.hold.free()
+		r.hold, r.from, r.to = small, 0, n
+	case r.from > 0:
+		whole := r.hold.b[:cap(r.hold.b)]
+		copy(whole, whole[r.from:r.to])
+		r.from, r.to = 0, n
+	}
+}
+
+// space returns where the next bytes go: never empty, since a line that fills max and its margin is skipped before.
+func (r *Reader) space() []byte {
+	switch {
+	case r.hold == nil:
+		r.hold = takeSlab(chunkSize)
+		r.from, r.to = 0, 0
+	case r.to == cap(r.hold.b):
+		bigger := takeSlab(min(2*cap(r.hold.b), max(r.max+2+len(byteOrderMark), cap(r.hold.b)+1)))
+		copy(bigger.b[:r.to], r.hold.b[:r.to])
+		r.hold.free()
+		r.hold = bigger
+	}
+	r.hold.b = r.hold.b[:cap(r.hold.b)]
+	return r.hold.b[r.to:]
+}
+
+// unload gives the buffer away if nothing is in it.
+func (r *Reader) unload() {
+	if r.from == r.to {
+		r.drop()
+	}
+}
+
+func (r *Reader) drop() {
+	if r.hold != nil {
+		r.hold.free()
+	}
+	r.hold, r.from, r.to, r.seen = nil, 0, 0, 0
+}
