@@ -12,8 +12,8 @@ import (
 // The table of keys (config_keys.go) says for each field its key, default,
 // bounds, flag and environment variable; config.toml shows them all to a user.
 //
-// A Config is not changed once it is loaded. It may be printed or logged as it
-// is: what is secret in it is a [Secret].
+// A Config is not changed once it is loaded. Headers and variables of upstreams
+// hide themselves ([Secret]); an upstream's URL and Proxy are shown by [redactURL].
 type Config struct {
 	// Service names the thing that is served, and where (keys service.* and listen).
 	Service ServiceConfig
@@ -225,7 +225,7 @@ func (u *Upstream) Environ() []string {
 }
 
 // Target names the server for people: the URL without what may be secret, or
-// the command.
+// the command as a process list shows it.
 func (u *Upstream) Target() string {
 	if len(u.Command) > 0 {
 		return strings.Join(u.Command, " ")

@@ -66,16 +66,27 @@ type ConfigError struct {
 
 // Error is one line: place, key, problem, fix.
 func (e *ConfigError) Error() string {
-	var line strings.Builder
-	line.WriteString(e.Source.String())
-	if e.Key != "" && (e.Source.Kind == FromFile || e.Source.Kind == FromDefault) {
-		line.WriteString(": " + e.Key)
+	var parts []string
+	if e.Source.Set() {
+		parts = append(parts, e.Source.String())
 	}
-	line.WriteString(": " + e.Problem)
-	if e.Fix != "" {
-		line.WriteString("; fix: " + e.Fix)
+	if e.Key != "" && e.Source.Kind <= FromFile { // a flag's or a variable's name says the key
+		parts = append(parts, e.Key)
 	}
-	return line.String()
+	return withFix(strings.Join(append(parts, e.Problem), ": "), e.Fix)
+}
+
+// withFix appends what to do about an error: a question as it is, an order
+// after "fix:".
+func withFix(text, fix string) string {
+	switch {
+	case fix == "":
+		return text
+	case strings.HasSuffix(fix, "?"):
+		return text + "; " + fix
+	default:
+		return text + "; fix: " + fix
+	}
 }
 
 // ConfigErrors is everything that is wrong, in the order of the layers and of

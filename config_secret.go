@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -31,10 +32,15 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, hidden) }
 // MarshalText hides the value from JSON, TOML and YAML encoders and the log.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 
+var plainVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
 // resolveSecret replaces "env:NAME" and "file:/path" by what they name. Its
 // errors tell the reference, never a value.
 func resolveSecret(text string, lookup func(string) (string, bool)) (string, error) {
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
+		if !plainVariable.MatchString(name) { // not repeated: somebody may have put the value itself there
+			return "", &problem{what: "\"env:\" is not followed by the name of a variable", fix: "write \"env:NAME\""}
+		}
 		value, set := lookup(name)
 		if !set || value == "" {
 			return "", &problem{

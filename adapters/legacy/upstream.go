@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"strconv"
 	"sync"
@@ -137,7 +136,7 @@ func (l *link) request(method string, body []byte) *fasthttp.Request {
 	return req
 }
 
-func (l *link) post(ctx context.Context, body []byte) (*httpd.Answer, error) {
+func (l *link) post(ctx context.Context, body []byte) (httpd.Answer, error) {
 	req := l.request(fasthttp.MethodPost, body)
 	defer fasthttp.ReleaseRequest(req)
 	return l.d.host.Send(ctx, req)
@@ -181,10 +180,7 @@ func (l *link) tell(ctx context.Context, req *fasthttp.Request) (int, error) {
 	if err != nil {
 		return 0, mcphttp.Fault(err)
 	}
-	ans.SetDeadline(until)
-	if _, err := io.Copy(io.Discard, io.LimitReader(ans, maxDiscard)); err == nil {
-		ans.Finish()
-	}
+	_, _ = ans.Body(nil, maxDiscard, until) // read so that the connection may be used again
 	return status, nil
 }
 
@@ -283,7 +279,7 @@ func (l *link) streamOnce(open func()) bool {
 	return l.events(ans)
 }
 
-func (l *link) events(ans *httpd.Answer) bool {
+func (l *link) events(ans httpd.Answer) bool {
 	var split eventstream.Splitter
 	split.Reset(l.d.limits.Event)
 	for {

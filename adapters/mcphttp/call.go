@@ -30,7 +30,7 @@ const errorBody = 64 << 10
 
 // Call is one POST to an upstream as proxy.Replies: its answer is JSON or an event stream, and is read as it comes.
 type Call struct {
-	Answer *httpd.Answer
+	Answer httpd.Answer
 	Limits Limits
 	// Head, if not nil, sees the answer's head once.
 	Head func(status int, h *fasthttp.ResponseHeader)
@@ -132,9 +132,8 @@ func (c *Call) json(until time.Time) (wire.Message, error) {
 	if c.status >= 400 {
 		limit = min(limit, errorBody)
 	}
-	c.Answer.SetDeadline(until)
 	var err error
-	if c.body, err = readAll(c.Answer, c.body, limit); err != nil {
+	if c.body, err = c.Answer.Body(c.body, limit, until); err != nil {
 		if c.status < 400 || errors.Is(err, os.ErrDeadlineExceeded) {
 			return wire.Message{}, err
 		}
@@ -251,31 +250,12 @@ func (c *Call) Close() error {
 	c.once.Do(func() {
 		if c.state == complete {
 			c.Answer.Finish()
-		} else {
-			c.Abort()
+			return
 		}
+		c.Abort()
 		c.Answer.Close()
 	})
 	return nil
-}
-
-// readAll reads r to its end, onto what dst has, up to max bytes in all. After an error it may be called again.
-func readAll(r io.Reader, dst []byte, limit int) ([]byte, error) {
-	for {
-		if len(dst) == cap(dst) {
-			dst = append(dst, 0)[:len(dst)]
-		}
-		n, err := r.Read(dst[len(dst):cap(dst)])
-		dst = dst[:len(dst)+n]
-		switch {
-		case len(dst) > limit:
-			return dst, &httpd.TooLargeError{What: "response body", Limit: limit}
-		case errors.Is(err, io.EOF):
-			return dst, nil
-		case err != nil:
-			return dst, err
-		}
-	}
 }
 
 // Fault makes an error of the way to an upstream one of the table.
@@ -283,7 +263,7 @@ func Fault(err error) error {
 	var known *proxy.Error
 	var dial *httpd.DialError
 	var large *httpd.TooLargeError
-	var tooLong *eventstream.TooLargeError
+	var tooLong *eventstream.LimitError
 	var malformed *httpd.MalformedError
 	switch {
 	case errors.As(err, &known):

@@ -61,7 +61,7 @@ func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
 type link struct {
 	*era.Mux
 	d      *Dialer
-	ans    *httpd.Answer
+	ans    httpd.Answer
 	split  eventstream.Splitter
 	post   string
 	sink   era.Sink
@@ -127,10 +127,7 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 	if err != nil {
 		return mcphttp.Fault(err)
 	}
-	ans.SetDeadline(until)
-	if _, err := io.Copy(io.Discard, io.LimitReader(ans, maxDiscard)); err == nil {
-		ans.Finish()
-	}
+	_, _ = ans.Body(nil, maxDiscard, until) // read so that the connection may be used again
 	switch {
 	case status == fasthttp.StatusNotFound:
 		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")

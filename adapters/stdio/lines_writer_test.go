@@ -157,13 +157,13 @@ func TestWriterBounds(t *testing.T) {
 func TestWriterServesInOrder(t *testing.T) {
 	t.Parallel()
 	g := &gate{open: make(chan struct{}), enter: make(chan struct{}, 99)}
-	w := NewWriter(g, WriterOptions{Buffer: 10})
+	w := NewWriter(g, WriterOptions{Buffer: 12})
 	must(t, w.Write([]byte("123456789")))
 	<-g.enter
 	big := make(chan error, 1)
 	go func() { big <- w.Write([]byte("a big one, which must not starve")) }()
 	waiting(t, w, 1)
-	small := make(chan error, 1)
+	small := make(chan error, 1) // for which there would be room
 	go func() { small <- w.Write([]byte("s")) }()
 	waiting(t, w, 2)
 	close(g.open)

@@ -95,6 +95,11 @@ func playBadChild(name, arg string) int {
 				return 1
 			}
 		}
+	case "burst": // does not look at stdin before it has written all it has to say
+		if _, err := os.Stdout.Write(bytes.Repeat([]byte("burst\n"), 1<<20)); err != nil {
+			return 1
+		}
+		return echoLines()
 	case "chatter": // floods stderr, then echoes
 		for range 20_000 {
 			fmt.Fprintln(os.Stderr, "some noise on stderr that nobody asked for")

@@ -273,6 +273,17 @@ func TestProcessStopKillsTheGroup(t *testing.T) {
 	}
 }
 
+// What the child leaves behind gets the time to end in its own way.
+func TestProcessStopAsksTheGroupFirst(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("fork:polite,stay"))
+	pid := forked(t, p, "ready")
+	took(t, p, 8*time.Second) // KillGrace is longer
+	if !dead(pid) {
+		t.Error("the grandchild is still there")
+	}
+}
+
 // The child exits by itself, and nobody calls Stop: the grandchild goes as well, and the lines end although it held them.
 func TestProcessExitKillsTheGroup(t *testing.T) {
 	t.Parallel()
@@ -325,9 +336,19 @@ func TestProcessFlood(t *testing.T) {
 			t.Fatalf("a line of %d bytes", len(line))
 		}
 	}
-	// Nobody reads on. The child stands in a write, and notices the end of its stdin all the same.
 	took(t, p, 8*time.Second)
 	if e := p.Exit(); e.Signal != "" {
+		t.Errorf("got %v", e)
+	}
+}
+
+// Nobody reads. The child stands in a write, and gets to the end of its stdin all the same.
+func TestProcessStopReadsOn(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("burst"))
+	expect(t, p, "burst")
+	took(t, p, 8*time.Second)
+	if e := p.Exit(); e.Signal != "" || e.Code != 0 {
 		t.Errorf("got %v", e)
 	}
 }

@@ -1,0 +1,121 @@
+package httpd
+
+import (
+	"bytes"
+
+	"github.com/valyala/fasthttp"
+)
+
+// hopByHop are the fields that concern one connection only (RFC 9110 §7.6.1), and those that this package decides itself.
+var hopByHop = [...]string{
+	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
+}
+
+// kept are fields that a Connection field cannot nominate away: they frame or route the message.
+var kept = [...]string{"Host", "Content-Length", "Content-Type"}
+
+// Fields is what the header helpers need of a fasthttp request or response header.
+type Fields interface {
+	PeekAll(name string) [][]byte
+	Del(name string)
+}
+
+// StripHopByHop deletes from h the hop-by-hop fields, and those that its Connection fields nominate (RFC 9110 §7.6.1),
+// before h is passed on to the other side.
+func StripHopByHop(h Fields) {
+	var nominated []string
+	for _, line := range h.PeekAll("Connection") {
+		for item := range bytes.SplitSeq(line, []byte{','}) {
+			if name := bytes.TrimSpace(item); ValidName(name) && !isKept(name) {
+				nominated = append(nominated, string(name))
+			}
+		}
+	}
+	for _, name := range nominated {
+		h.Del(name)
+	}
+	for _, name := range hopByHop {
+		h.Del(name)
+	}
+}
+
+func isKept(name []byte) bool {
+	for _, k := range kept {
+		if bytes.EqualFold(name, []byte(k)) {
+			return true
+		}
+	}
+	return false
+}
+
+// SetField sets a field of a request, replacing others of its name. A name that is not a token or a value with a
+// control character is refused with a MalformedError; fasthttp would quietly write something else.
+func SetField(h *fasthttp.RequestHeader, name string, value []byte) error {
+	if !ValidName(name) {
+		return &MalformedError{What: "field name"}
+	}
+	if !ValidValue(value) {
+		return &MalformedError{What: "value of field " + name}
+	}
+	h.SetBytesV(name, value)
+	return nil
+}
+
+// ValidName reports whether name is a field name: a non-empty token (RFC 9110 §5.6.2).
+func ValidName[T string | []byte](name T) bool {
+	for i := range len(name) {
+		if !isToken(name[i]) {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// ValidValue reports whether value can be a field value: visible bytes, spaces, tabs and bytes above 0x7F, but no
+// control character, so that nobody ends a line inside it (RFC 9110 §5.5). Outer blanks are not looked at.
+func ValidValue[T string | []byte](value T) bool {
+	for i := range len(value) {
+		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// isToken says whether b is a tchar of RFC 9110 §5.6.2.
+func isToken(b byte) bool {
+	switch {
+	case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+		return true
+	}
+	switch b {
+	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
+		return true
+	}
+	return false
+}
+
+// validTarget reports whether target can stand in a request line: no blank and no control character.
+func validTarget(target []byte) bool {
+	for _, b := range target {
+		if b <= ' ' || b == 0x7f {
+			return false
+		}
+	}
+	return len(target) > 0
+}
+
+// hasToken reports whether one of the comma separated items of lines is token, case-insensitively.
+func hasToken(lines [][]byte, token string) bool {
+	for _, line := range lines {
+		for len(line) > 0 {
+			item, rest, _ := bytes.Cut(line, []byte{','})
+			if bytes.EqualFold(bytes.TrimSpace(item), []byte(token)) {
+				return true
+			}
+			line = rest
+		}
+	}
+	return false
+}

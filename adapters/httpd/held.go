@@ -1,0 +1,231 @@
+package httpd
+
+import (
+	"net"
+	"strconv"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+)
+
+// keepAliveComment is a line that clients of an event stream must ignore.
+const keepAliveComment = ": keep-alive\n\n"
+
+// StreamOptions are what a stream is held with.
+type StreamOptions struct {
+	First []byte // sent with the head; copied. Empty: a comment, so that those on the way pass the head on
+	Queue int    // bytes that may wait for the peer; 1 MiB. A lone event may be larger
+	// OnClose is called once, on a goroutine of its own, when the stream is over: with nil after End, else with ErrLeft,
+	// ErrSlowReader, ErrShutdown or the error of a write. Shutdown waits for it.
+	OnClose func(err error)
+	// OnDrain is called by Shutdown: it may Write last events and End. Nil: the stream is just ended. One callback runs at
+	// a time.
+	OnDrain func(h *Held)
+}
+
+// Held is a long-lived event stream: a connection kept open without a goroutine. Its methods may be called from any
+// goroutine, also before the handler that made it has returned; what is written then leaves when it has.
+type Held struct {
+	c    *conn
+	opts StreamOptions
+	slot int // of the keeper
+
+	mu       sync.Mutex
+	queue    []byte // framed bytes not written yet; nil when the peer keeps up
+	inFlight int    // bytes with the writer
+	headSize int    // bytes of the queue that do not count, before the start
+	started  bool   // the connection is ours
+	writing  bool   // a writer goroutine is at work
+	ending   bool   // nothing comes after the queue
+	closed   bool
+	plain    bool  // HTTP/1.0: no chunks
+	reason   error // what OnClose is told
+}
+
+// Hold answers ctx with an event stream that lasts until End, until the peer leaves, or until Shutdown. Status and
+// fields set on ctx.Response before are sent. The handler must return soon, and must not touch ctx.Response any more.
+// The error is ErrTooManyStreams, ErrShutdown or ErrNotOurs; then ctx is untouched.
+func Hold(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Held, error) {
+	c := connOf(ctx)
+	if c == nil {
+		return nil, ErrNotOurs
+	}
+	if opts.Queue <= 0 {
+		opts.Queue = 1 << 20
+	}
+	h := &Held{c: c, opts: opts, plain: !ctx.Request.Header.IsHTTP11()}
+	if err := c.srv.keeper.add(h); err != nil {
+		return nil, err
+	}
+	h.queue = h.head(ctx)
+	h.headSize = len(h.queue)
+	h.opts.First = nil
+	c.held.Store(h)
+	if c.closed.Load() {
+		h.close(ErrLeft)
+	}
+	c.arm(h)
+	ctx.HijackSetNoResponse(true)
+	ctx.Hijack(func(net.Conn) { h.start() })
+	return h, nil
+}
+
+// head renders the status line, the fields and the first bytes of the stream.
+func (h *Held) head(ctx *fasthttp.RequestCtx) []byte {
+	fields := &ctx.Response.Header
+	eventStream(fields)
+	h.c.srv.date.stamp(fields)
+	fields.SetContentLength(-1)
+	fields.SetConnectionClose()
+	out := append([]byte(nil), fields.Header()...)
+	if h.plain {
+		out = unchunk(out)
+	}
+	if len(h.opts.First) > 0 {
+		return h.frame(out, h.opts.First)
+	}
+	return h.frame(out, []byte(": open\n\n"))
+}
+
+// frame appends event to dst as a chunk.
+func (h *Held) frame(dst, event []byte) []byte {
+	if h.plain {
+		return append(dst, event...)
+	}
+	dst = strconv.AppendUint(dst, uint64(len(event)), 16)
+	dst = append(dst, '\r', '\n')
+	dst = append(dst, event...)
+	return append(dst, '\r', '\n')
+}
+
+// start is called when fasthttp has let go of the connection.
+func (h *Held) start() {
+	h.mu.Lock()
+	h.started, h.headSize = true, 0
+	over, err := h.kick()
+	h.mu.Unlock()
+	if over {
+		h.close(err)
+	}
+}
+
+// Write sends whole events, framed as text/event-stream already. It does not wait: what the peer does not take at once
+// is queued, and nil means no more than that. Nothing is kept of event. If the queue is full the stream is closed and
+// ErrSlowReader returned; ErrClosed is returned when the stream is over or about to be, or else why a write failed.
+func (h *Held) Write(event []byte) error {
+	if len(event) == 0 {
+		return nil
+	}
+	h.mu.Lock()
+	if h.closed || h.ending {
+		h.mu.Unlock()
+		return ErrClosed
+	}
+	waiting := len(h.queue) + h.inFlight - h.headSize
+	if waiting > 0 && waiting+len(event) > h.opts.Queue {
+		h.mu.Unlock()
+		h.close(ErrSlowReader)
+		return ErrSlowReader
+	}
+	h.queue = h.frame(h.queue, event)
+	over, err := h.kick()
+	h.mu.Unlock()
+	if over {
+		h.close(err)
+	}
+	return err
+}
+
+// keepAlive writes a comment if nothing is on its way.
+func (h *Held) keepAlive() {
+	h.mu.Lock()
+	quiet := h.started && !h.closed && !h.ending && !h.writing && len(h.queue) == 0
+	h.mu.Unlock()
+	if quiet {
+		_ = h.Write([]byte(keepAliveComment))
+	}
+}
+
+// End ends the stream properly once everything written before has left. Only the first call counts.
+func (h *Held) End() { h.end(nil) }
+
+func (h *Held) end(reason error) {
+	h.mu.Lock()
+	if h.closed || h.ending {
+		h.mu.Unlock()
+		return
+	}
+	h.ending, h.reason = true, reason
+	if !h.plain {
+		h.queue = append(h.queue, lastChunk...)
+	}
+	over, err := h.kick()
+	h.mu.Unlock()
+	if over {
+		h.close(err)
+	}
+}
+
+// Leave is the watcher's word that the peer has gone.
+func (h *Held) Leave() { h.close(ErrLeft) }
+
+// kick writes what the socket takes at once and leaves the rest to a writer. It is called with the lock held; over says
+// that close is to be called, without the lock.
+func (h *Held) kick() (over bool, err error) {
+	if !h.started || h.writing || h.closed {
+		return false, nil
+	}
+	if len(h.queue) > 0 && h.c.raw != nil && h.c.inner == h.c.Conn {
+		n, _, err := writeNow(h.c.raw, h.queue)
+		if err != nil {
+			return true, err
+		}
+		h.queue = h.queue[n:]
+	}
+	if len(h.queue) > 0 {
+		h.writing = true
+		h.c.srv.tasks.run(h.write)
+		return false, nil
+	}
+	h.queue = nil
+	return h.ending, h.reason
+}
+
+// write empties the queue, waiting for the peer, and ends.
+func (h *Held) write() {
+	for {
+		h.mu.Lock()
+		out := h.queue
+		h.queue, h.inFlight = nil, len(out)
+		if h.closed || len(out) == 0 {
+			h.writing = false
+			over, reason := h.ending && !h.closed, h.reason
+			h.mu.Unlock()
+			if over {
+				h.close(reason)
+			}
+			return
+		}
+		h.mu.Unlock()
+		if _, err := h.c.send(out); err != nil {
+			h.close(err)
+		}
+	}
+}
+
+// close is the one end of a stream. A proper end closes the connection the polite way, any other at once.
+func (h *Held) close(reason error) {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return
+	}
+	polite := h.ending && (reason == nil || reason == ErrShutdown)
+	h.closed, h.queue = true, nil
+	h.mu.Unlock()
+	if h.opts.OnClose != nil {
+		h.c.srv.tasks.run(func() { h.opts.OnClose(reason) })
+	}
+	h.c.shut(!polite)
+	h.c.srv.keeper.remove(h)
+}

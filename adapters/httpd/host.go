@@ -1,0 +1,260 @@
+package httpd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Header is a field sent with every request. Its value is never logged.
+type Header struct{ Name, Value string }
+
+// HostOptions are what a Host is made with. A zero value stands for the default named with each.
+type HostOptions struct {
+	// URL is http://…, https://…, or unix:/path/to/socket, to which :/path/of/the/resource may be added. Its path and query
+	// serve requests that have none. Credentials in it are refused; they belong into Headers.
+	URL        string
+	CAFile     string      // PEM file of the roots to trust instead of the system's
+	ServerName string      // whom the certificate must name; the URL's host
+	TLS        *tls.Config // further settings, such as a client certificate; it is copied
+	// Proxy is the URL of an http or https proxy, "off", or empty for what the environment says (HTTP_PROXY, HTTPS_PROXY,
+	// NO_PROXY). https goes through it by CONNECT, http by requests in absolute form; a Unix socket never does.
+	Proxy   string
+	Headers []Header
+
+	ConnectTimeout time.Duration // for the whole way to a usable connection, TLS included; 10 s
+	WriteTimeout   time.Duration // for each write of up to 256 KiB, and at most twice as long; 30 s
+	IdleLimit      time.Duration // how long an unused connection is kept; 4 s, below the 5 s of Node servers
+	MaxIdle        int           // unused connections kept; 256
+	MaxConns       int           // connections at once, streams among them, else ErrTooManyConns; 1024
+	MaxHeader      int           // bytes of a response's head; 16 KiB, and each connection has a buffer of this size
+}
+
+// Host is one upstream origin and its pool of connections. Its methods may be called from any goroutine.
+type Host struct {
+	opts      HostOptions
+	dial      dialer
+	authority string // for the Host field
+	path      string // for requests without one
+	absolute  string // scheme and authority before the path, for an http proxy; else empty
+	proxyAuth string
+	tls       *tls.Config // nil for plain
+
+	mu     sync.Mutex
+	idle   []*upConn // the last used last
+	open   int       // with those in use and those being made
+	timer  *time.Timer
+	armed  bool
+	closed bool
+}
+
+// NewHost checks the options and makes a Host; it does not connect.
+func NewHost(opts HostOptions) (*Host, error) {
+	opts.setDefaults()
+	for _, field := range opts.Headers {
+		if !ValidName(field.Name) || !ValidValue(field.Value) {
+			return nil, fmt.Errorf("httpd: header %q: name or value not allowed", field.Name)
+		}
+	}
+	h := &Host{opts: opts}
+	if err := h.parse(opts.URL); err != nil {
+		return nil, err
+	}
+	if h.dial.secure {
+		config, err := tlsConfig(opts, h.dial.name)
+		if err != nil {
+			return nil, err
+		}
+		h.tls = config
+	}
+	return h, nil
+}
+
+func (o *HostOptions) setDefaults() {
+	setDefault(&o.ConnectTimeout, 10*time.Second)
+	setDefault(&o.WriteTimeout, 30*time.Second)
+	setDefault(&o.IdleLimit, 4*time.Second)
+	setDefault(&o.MaxIdle, 256)
+	setDefault(&o.MaxConns, 1024)
+	setDefault(&o.MaxHeader, 16<<10)
+}
+
+// parse takes the URL apart and settles the way there.
+func (h *Host) parse(raw string) error {
+	if rest, ok := strings.CutPrefix(raw, "unix:"); ok {
+		socket, path, _ := strings.Cut(rest, ":")
+		if strings.HasPrefix(socket, "///") {
+			socket = socket[2:]
+		}
+		if socket == "" || path != "" && !validTarget([]byte(path)) {
+			return fmt.Errorf("httpd: upstream %q: want unix:/path/to/socket or unix:/path/to/socket:/path", raw)
+		}
+		h.dial = dialer{network: "unix", addr: socket}
+		h.authority, h.path = "localhost", or(path, "/")
+		return nil
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return errors.New("httpd: upstream URL: want http://host, https://host or unix:/path") // it may hold a secret
+	}
+	if u.User != nil {
+		return fmt.Errorf("httpd: upstream %s: credentials in the URL; set a header instead", u.Redacted())
+	}
+	h.authority, h.path = u.Host, u.RequestURI()
+	h.dial = dialer{network: "tcp", addr: withPort(u), secure: u.Scheme == "https", name: or(h.opts.ServerName, u.Hostname())}
+	proxy, err := proxyFor(u, h.opts.Proxy)
+	if err != nil {
+		return err
+	}
+	if proxy == nil {
+		return nil
+	}
+	if user := proxy.User; user != nil {
+		password, _ := user.Password()
+		h.proxyAuth = "Basic " + base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password))
+	}
+	h.dial.proxy, h.dial.proxySecure, h.dial.proxyName = withPort(proxy), proxy.Scheme == "https", proxy.Hostname()
+	if !h.dial.secure {
+		h.absolute = "http://" + u.Host
+	}
+	return nil
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func withPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "80"
+		if u.Scheme == "https" {
+			port = "443"
+		}
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// Authority is what goes into the Host field: host, and port if the URL has one.
+func (h *Host) Authority() string { return h.authority }
+
+// Path is the URL's path and query, "/" at least.
+func (h *Host) Path() string { return h.path }
+
+// Send writes req and returns without waiting for the response. req must be a plain request with its body in memory; a
+// target in origin form ("/path?query"), or none for Path. Send sets Host, Content-Length and the Host's static headers
+// on it, and removes Accept-Encoding: answers are to come unpacked. ctx ends the wait for a connection, and a large
+// write; once Send has returned, Abort is the way to cancel.
+//
+// A pooled connection that fails before the kernel has taken a byte is replaced by another. Errors: ErrTooManyConns,
+// ErrClosed, *DialError, *WriteError, *MalformedError for a request that must not be sent; Unsent tells them apart.
+func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) {
+	if err := h.prepare(req); err != nil {
+		return Answer{}, err
+	}
+	for {
+		c, err := h.take(ctx)
+		if err != nil {
+			return Answer{}, err
+		}
+		c.begin()
+		c.headOnly = req.Header.IsHead()
+		c.lastUse = req.Header.ConnectionClose()
+		if err = c.write(ctx, req); err == nil {
+			return Answer{c: c, gen: c.gen.Load()}, nil
+		}
+		stale := c.served > 0
+		h.drop(c)
+		if !stale || !Unsent(err) || ctx.Err() != nil {
+			return Answer{}, err
+		}
+	}
+}
+
+// prepare sets what every request has and refuses what would break out of its place in the message.
+func (h *Host) prepare(req *fasthttp.Request) error {
+	fields := &req.Header
+	if req.IsBodyStream() {
+		return &MalformedError{What: "request: a body stream"}
+	}
+	if !ValidName(fields.Method()) {
+		return &MalformedError{What: "request method"}
+	}
+	target := fields.RequestURI()
+	if len(target) == 0 || len(target) == 1 && target[0] == '/' && h.path != "/" {
+		fields.SetRequestURI(h.path)
+	} else if target[0] != '/' || !validTarget(target) {
+		return &MalformedError{What: "request target"}
+	}
+	fields.SetHost(h.authority)
+	fields.Del("Accept-Encoding")
+	fields.Del("Proxy-Authorization")
+	for i := range h.opts.Headers {
+		fields.Set(h.opts.Headers[i].Name, h.opts.Headers[i].Value)
+	}
+	if h.absolute != "" && h.proxyAuth != "" {
+		fields.Set("Proxy-Authorization", h.proxyAuth)
+	}
+	if body := req.Body(); len(body) > 0 || !fields.IsGet() && !fields.IsHead() {
+		fields.SetContentLength(len(body))
+	}
+	return nil
+}
+
+// render writes the head of req to c.out and looks it over: fasthttp makes blanks of line ends in names and values, so a
+// name that was to smuggle something is left as no token.
+func (h *Host) render(c *upConn, req *fasthttp.Request) error {
+	fields := &req.Header
+	c.out = c.out[:0]
+	if h.absolute != "" {
+		c.out = append(append(append(c.out, fields.Method()...), ' '), h.absolute...)
+		head := fields.Header() // method, blank, target …
+		c.out = append(c.out, head[len(fields.Method())+1:]...)
+	} else {
+		c.out = append(c.out, fields.Header()...)
+	}
+	_, rest, _ := bytes.Cut(c.out, crlf)
+	for {
+		line, next, ok := bytes.Cut(rest, crlf)
+		if !ok {
+			return &MalformedError{What: "request head"}
+		}
+		if len(line) == 0 {
+			return nil
+		}
+		name, value, ok := bytes.Cut(line, []byte{':'})
+		if !ok || !ValidName(name) || !ValidValue(value) {
+			return &MalformedError{What: "request field"}
+		}
+		rest = next
+	}
+}
+
+// Close closes the unused connections and refuses further requests. Answers under way are not touched.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	h.closed = true
+	idle := h.idle
+	h.idle = nil
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	h.mu.Unlock()
+	for _, c := range idle {
+		h.drop(c)
+	}
+	return nil
+}

@@ -1,0 +1,346 @@
+package httpd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fasthttp/router"
+	"github.com/valyala/fasthttp"
+)
+
+// keptBuffer is the largest body buffer that goes back into a pool. Larger ones are left to the collector: a pool keeps
+// the largest size it ever saw.
+const keptBuffer = 64 << 10
+
+// Options are what a Server is made with. A zero value stands for the default named with each.
+type Options struct {
+	MaxBody      int           // bytes of a request body, else 413; 4 MiB
+	MaxHeader    int           // bytes of a request's head, else 431; 16 KiB, and each connection has a buffer of this size
+	MaxConns     int           // connections served at once, else 503 and closed; 262144. Held streams do not count
+	MaxStreams   int           // held streams at once, else ErrTooManyStreams; 10000
+	ReadTimeout  time.Duration // for a whole request, from its first byte; 30 s
+	IdleTimeout  time.Duration // between requests; 75 s
+	WriteTimeout time.Duration // for each write of up to 256 KiB, and at most twice as long; 30 s
+	KeepAlive    time.Duration // between keep-alive comments on held streams; 15 s
+
+	// Gates judge a request before its handler, and before its body where the client waits to be asked for it (Expect:
+	// 100-continue). A gate that returns false has written the answer.
+	Gates []func(*fasthttp.RequestCtx) bool
+	// NotFound and MethodNotAllowed answer what no handler is registered for. Allow is set already (ctx.Error would reset
+	// it). Nil: a bare status.
+	NotFound, MethodNotAllowed fasthttp.RequestHandler
+	// Refused writes the body of a refusal that comes before any handler: the status is set, one of 400, 408, 413, 431.
+	// After a panic of a handler it is called with 500. Nil: the status text.
+	Refused func(ctx *fasthttp.RequestCtx, status int)
+	// Logf is told of what has no request to blame. Nil: nobody is.
+	Logf func(format string, args ...any)
+}
+
+// Server serves HTTP/1.1 on any number of listeners.
+type Server struct {
+	opts   Options
+	http   *fasthttp.Server
+	router *router.Router
+	watch  *watcher
+	keeper *keeper
+	date   dater
+
+	serving  crew // connections not hijacked
+	tasks    crew // writers and callbacks of held streams
+	draining atomic.Bool
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     map[*conn]struct{}
+}
+
+// NewServer makes a Server; Shutdown must be called to let go of what it holds, even if it never served. The error is
+// the system's refusal of a watcher.
+func NewServer(opts Options) (*Server, error) {
+	opts.setDefaults()
+	watch, err := newWatcher()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts:      opts,
+		router:    router.New(),
+		watch:     watch,
+		listeners: make(map[net.Listener]struct{}),
+		conns:     make(map[*conn]struct{}),
+	}
+	s.keeper = newKeeper(opts.MaxStreams, opts.KeepAlive)
+	s.router.RedirectTrailingSlash, s.router.RedirectFixedPath, s.router.HandleOPTIONS = false, false, false
+	s.router.NotFound, s.router.MethodNotAllowed = opts.NotFound, opts.MethodNotAllowed
+	s.http = &fasthttp.Server{
+		Handler:                      s.handle,
+		ErrorHandler:                 s.refuse,
+		ExpectHandler:                s.expect,
+		ConnState:                    s.state,
+		Logger:                       logger(s.logf),
+		Concurrency:                  opts.MaxConns,
+		ReadBufferSize:               opts.MaxHeader,
+		ReadTimeout:                  opts.ReadTimeout,
+		IdleTimeout:                  opts.IdleTimeout,
+		MaxRequestBodySize:           opts.MaxBody,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		NoDefaultDate:                true,
+		DisablePreParseMultipartForm: true,
+		KeepHijackedConns:            true,
+		SecureErrorLogMessage:        true,
+	}
+	return s, nil
+}
+
+func (o *Options) setDefaults() {
+	setDefault(&o.MaxBody, 4<<20)
+	setDefault(&o.MaxHeader, 16<<10)
+	setDefault(&o.MaxConns, fasthttp.DefaultConcurrency)
+	setDefault(&o.MaxStreams, 10000)
+	setDefault(&o.ReadTimeout, 30*time.Second)
+	setDefault(&o.IdleTimeout, 75*time.Second)
+	setDefault(&o.WriteTimeout, 30*time.Second)
+	setDefault(&o.KeepAlive, 15*time.Second)
+}
+
+func setDefault[T int | time.Duration](v *T, to T) {
+	if *v <= 0 {
+		*v = to
+	}
+}
+
+type logger func(format string, args ...any)
+
+func (l logger) Printf(format string, args ...any) { l(format, args...) }
+
+func (s *Server) logf(format string, args ...any) {
+	if s.opts.Logf != nil {
+		s.opts.Logf(format, args...)
+	}
+}
+
+// Handle registers a handler for a method and a path, in which {name} stands for one segment and {name:*} for the rest
+// (ctx.UserValue("name")). All handlers must be registered before Serve.
+func (s *Server) Handle(method, path string, h fasthttp.RequestHandler) {
+	s.router.Handle(method, path, h)
+}
+
+// Listen opens a TCP listener at host:port, or at any free port for port 0, or a Unix socket for unix:/path. Its Addr
+// says where it is bound.
+func (s *Server) Listen(addr string) (net.Listener, error) {
+	network := "tcp"
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
+		network, addr = "unix", path
+	}
+	ln, err := net.Listen(network, addr)
+	if err != nil {
+		return nil, fmt.Errorf("httpd: %w", err)
+	}
+	return ln, nil
+}
+
+// Serve accepts connections of ln until Shutdown, which makes it return nil, or until ln fails. A TLS listener
+// (crypto/tls) is recognised. ln is closed when Serve returns.
+func (s *Server) Serve(ln net.Listener) error {
+	defer ln.Close()
+	s.mu.Lock()
+	if s.draining.Load() {
+		s.mu.Unlock()
+		return nil
+	}
+	s.listeners[ln] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, ln)
+		s.mu.Unlock()
+	}()
+	pause := time.Duration(0)
+	for {
+		nc, err := ln.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.start(nc)
+		case s.draining.Load():
+			return nil
+		case errors.Is(err, net.ErrClosed) || !transient(err):
+			return fmt.Errorf("httpd: accept: %w", err)
+		default: // no descriptors left, say: others will be closed
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.logf("httpd: accept: %v; again in %v", err, pause)
+			time.Sleep(pause)
+		}
+	}
+}
+
+// start serves one connection on a goroutine of its own.
+func (s *Server) start(nc net.Conn) {
+	c, shown := s.wrap(nc)
+	s.mu.Lock()
+	refuse := s.draining.Load()
+	if !refuse {
+		s.conns[c] = struct{}{}
+	}
+	s.mu.Unlock()
+	if refuse {
+		c.shut(true)
+		return
+	}
+	s.serving.run(func() { _ = s.http.ServeConn(shown) }) // its errors are the client's
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+}
+
+// Conns returns how many connections are open, held streams among them.
+func (s *Server) Conns() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// Streams returns how many held streams are open.
+func (s *Server) Streams() int { return s.keeper.count() }
+
+// handle runs the gates and the handler, and leaves nothing behind that a pool should not keep.
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	c := connOf(ctx)
+	defer s.recovered(ctx, c)
+	gated := c.gated
+	c.gated = false
+	if gated || s.pass(ctx) {
+		s.router.Handler(ctx)
+	}
+	if c.holding && !ctx.Response.IsBodyStream() { // a stream was begun, and replaced by another answer
+		c.takeHead()
+	}
+	if s.draining.Load() {
+		ctx.SetConnectionClose()
+	}
+	s.date.stamp(&ctx.Response.Header)
+	trim(ctx)
+}
+
+func (s *Server) pass(ctx *fasthttp.RequestCtx) bool {
+	for _, gate := range s.opts.Gates {
+		if !gate(ctx) {
+			return false
+		}
+	}
+	return true
+}
+
+// recovered answers 500 for a handler that panicked; fasthttp would let the whole process die.
+func (s *Server) recovered(ctx *fasthttp.RequestCtx, c *conn) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	s.logf("httpd: handler panicked: %v\n%s", p, debug.Stack())
+	c.disarm()
+	if h := c.held.Load(); h != nil {
+		h.close(ErrClosed)
+	}
+	c.holding, c.out = false, nil
+	ctx.Response.Reset()
+	ctx.SetStatusCode(fasthttp.StatusInternalServerError)
+	s.explain(ctx, fasthttp.StatusInternalServerError)
+	ctx.SetConnectionClose()
+}
+
+// trim takes large body buffers away from fasthttp's pools. The bytes stay valid for whoever still reads them.
+func trim(ctx *fasthttp.RequestCtx) {
+	if cap(ctx.Request.Body()) > keptBuffer {
+		ctx.Request.SwapBody(nil)
+	}
+	if ctx.Response.IsBodyStream() {
+		return
+	}
+	if body := ctx.Response.Body(); cap(body) > keptBuffer {
+		ctx.Response.SwapBody(nil)
+		ctx.Response.SetBodyRaw(body)
+	}
+}
+
+// expect decides whether a client that waits for 100 Continue may send its body (RFC 9110 §10.1.1).
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	c := connOf(ctx)
+	if ctx.Request.Header.ContentLength() > s.opts.MaxBody {
+		c.linger = true
+		ctx.SetStatusCode(fasthttp.StatusRequestEntityTooLarge)
+		s.explain(ctx, fasthttp.StatusRequestEntityTooLarge)
+		return fasthttp.StatusRequestEntityTooLarge
+	}
+	if !s.pass(ctx) {
+		c.linger = true
+		return ctx.Response.StatusCode()
+	}
+	c.gated = true
+	return fasthttp.StatusContinue
+}
+
+// refuse answers a request that could not be read.
+func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
+	status := fasthttp.StatusBadRequest
+	var small *fasthttp.ErrSmallBuffer
+	var timeout net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		status = fasthttp.StatusRequestEntityTooLarge
+	case errors.As(err, &small):
+		status = fasthttp.StatusRequestHeaderFieldsTooLarge
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, fasthttp.ErrTimeout):
+		status = fasthttp.StatusRequestTimeout
+	}
+	if c := connOf(ctx); c != nil {
+		c.linger = true
+		c.gated = false
+	}
+	if cap(ctx.Request.Body()) > keptBuffer {
+		ctx.Request.SwapBody(nil)
+	}
+	ctx.Response.Reset()
+	ctx.SetStatusCode(status)
+	s.explain(ctx, status)
+}
+
+func (s *Server) explain(ctx *fasthttp.RequestCtx, status int) {
+	s.date.stamp(&ctx.Response.Header)
+	if s.opts.Refused != nil {
+		s.opts.Refused(ctx, status)
+		return
+	}
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(fasthttp.StatusMessage(status))
+}
+
+// state hears from fasthttp that an answer has been written.
+func (s *Server) state(nc net.Conn, state fasthttp.ConnState) {
+	if state != fasthttp.StateIdle {
+		return
+	}
+	c := connIn(nc)
+	c.phase.CompareAndSwap(phaseBusy, phaseIdle)
+	if s.draining.Load() {
+		c.closeIdle()
+	}
+}
+
+// transient says whether accepting may work again later.
+func transient(err error) bool {
+	var ne net.Error
+	//nolint:staticcheck // Temporary is deprecated for other uses; accept(2) is the one it was made for
+	return errors.As(err, &ne) && ne.Temporary() && !errors.Is(err, io.EOF)
+}

@@ -1,0 +1,84 @@
+package mcphttp
+
+import (
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd"
+	"dragoman/proxy"
+)
+
+// Streams serves the methods that only legacy streamable HTTP has.
+type Streams interface {
+	Get(ctx *fasthttp.RequestCtx)
+	Delete(ctx *fasthttp.RequestCtx)
+}
+
+// SSE serves HTTP+SSE.
+type SSE interface {
+	Get(ctx *fasthttp.RequestCtx)
+	Post(ctx *fasthttp.RequestCtx)
+}
+
+// Routes is what is served where.
+type Routes struct {
+	Endpoint *Endpoint
+	Streams  Streams
+	SSE      SSE
+}
+
+// Register puts the routes on a server: at the root, and for each server under /servers/{server}.
+func Register(s *httpd.Server, r *Routes) {
+	for _, base := range []string{"", "/servers/{server}"} {
+		s.Handle(fasthttp.MethodPost, base+"/mcp", r.Endpoint.Post)
+		s.Handle(fasthttp.MethodGet, base+"/mcp", r.Streams.Get)
+		s.Handle(fasthttp.MethodDelete, base+"/mcp", r.Streams.Delete)
+		s.Handle(fasthttp.MethodGet, base+"/sse", r.SSE.Get)
+		s.Handle(fasthttp.MethodGet, base+"/mcp/sse", r.SSE.Get)
+		s.Handle(fasthttp.MethodPost, base+"/messages", r.SSE.Post)
+	}
+}
+
+// Gates makes gates of the waist those of a server.
+func Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+	out := make([]func(*fasthttp.RequestCtx) bool, 0, len(gates))
+	for _, gate := range gates {
+		out = append(out, func(ctx *fasthttp.RequestCtx) bool {
+			err := gate(&proxy.Head{Method: string(ctx.Method()), Path: string(ctx.Path()), Host: string(ctx.Host()),
+				Origin: string(ctx.Request.Header.Peek("Origin")), Remote: ctx.RemoteAddr().String()})
+			if err != nil {
+				Fail(ctx, err.Status, nil, err)
+			}
+			return err == nil
+		})
+	}
+	return out
+}
+
+// Refused answers what was refused before a handler could see it, naming the limit.
+func Refused(body, header int) func(ctx *fasthttp.RequestCtx, status int) {
+	return func(ctx *fasthttp.RequestCtx, status int) {
+		err := proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
+		switch status {
+		case fasthttp.StatusRequestEntityTooLarge:
+			err = proxy.Errf(proxy.RequestTooLarge, "the request body is larger than limits.request_body, %d bytes", body)
+		case fasthttp.StatusRequestHeaderFieldsTooLarge:
+			err = proxy.Errf(proxy.RequestTooLarge, "the request's head is larger than limits.header, %d bytes", header)
+		case fasthttp.StatusRequestTimeout:
+			err = proxy.Errf(proxy.InvalidRequest, "the request did not come in time")
+		case fasthttp.StatusInternalServerError:
+			err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
+		}
+		Fail(ctx, status, nil, err)
+	}
+}
+
+// NotFound answers a path that is not served.
+func NotFound(ctx *fasthttp.RequestCtx) {
+	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.InvalidRequest,
+		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse", ctx.Path()))
+}
+
+// MethodNotAllowed answers a method that a path does not have.
+func MethodNotAllowed(ctx *fasthttp.RequestCtx) {
+	Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.InvalidRequest, "method %s is not served here", ctx.Method()))
+}

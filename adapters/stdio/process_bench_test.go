@@ -1,0 +1,67 @@
+//go:build unix
+
+package stdio
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
+
+// BenchmarkProcessEcho sends lines through a real child that echoes them, as many at a time as depth says, each by a
+// goroutine of its own that waits for its answer, as calls do.
+func BenchmarkProcessEcho(b *testing.B) {
+	for _, size := range []int{300, 10 << 10, 1 << 20} {
+		for _, depth := range []int{1, 16, 256} {
+			b.Run(fmt.Sprintf("%dB/depth%d", size, depth), func(b *testing.B) { benchEcho(b, size, depth) })
+		}
+	}
+}
+
+func benchEcho(b *testing.B, size, depth int) {
+	c := child("echo")
+	c.Buffer = 4 << 20
+	p := start(b, c)
+	line := bytes.Repeat([]byte("x"), size)
+	turn := make(chan struct{}, depth) // one for each answer
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			got, err := p.ReadLine()
+			if err != nil {
+				return
+			}
+			if len(got) != size {
+				b.Errorf("%d bytes", len(got))
+			}
+			turn <- struct{}{}
+		}
+	}()
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	b.ResetTimer()
+	work := make(chan struct{})
+	ended := make(chan struct{})
+	for range depth {
+		go func() {
+			defer func() { ended <- struct{}{} }()
+			for range work {
+				if err := p.Write(line); err != nil {
+					b.Error(err)
+				}
+				<-turn
+			}
+		}()
+	}
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	for range depth {
+		<-ended
+	}
+	b.StopTimer()
+	p.Stop()
+	<-stopped
+}

@@ -1,0 +1,265 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/admin"
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/legacy"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/modern"
+	"dragoman/adapters/sse"
+	"dragoman/adapters/stdio"
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// house is everything there is in a running proxy. It is put together here and nowhere else.
+type house struct {
+	cfg       *Config
+	log       zerolog.Logger
+	metrics   *prometheus.Registry
+	store     *session.Store
+	upstreams []*era.Upstream
+	hosts     []*httpd.Host
+	handle    proxy.Handler
+}
+
+// assemble makes the proxy for the given upstreams; nothing is said to them yet.
+func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) {
+	h := &house{cfg: cfg, log: log, metrics: prometheus.NewRegistry()}
+	var err error
+	if h.store, err = session.NewStore(session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
+		MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
+		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	targets := make([]*proxy.Target, 0, len(ups))
+	for _, up := range ups {
+		u, err := h.upstream(up)
+		if err != nil {
+			h.close()
+			return nil, fmt.Errorf("upstreams.%s: %w", up.Name, err)
+		}
+		h.upstreams = append(h.upstreams, u)
+		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: u})
+	}
+	meters, err := policies.NewMetrics(h.metrics)
+	if err != nil {
+		h.close()
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	h.gauges()
+	h.handle = proxy.Chain(proxy.NewRouter(proxy.NewTable(targets...)).Do, policies.Audit(log), meters.Policy)
+	return h, nil
+}
+
+// gauges registers what is read off the parts when somebody asks.
+func (h *house) gauges() {
+	v := readVersion()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_build_info", Help: "1, with the build as labels.",
+		ConstLabels: prometheus.Labels{"version": v.Version, "go": v.Go}})
+	info.Set(1)
+	h.metrics.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Sessions that legacy clients have open."},
+			func() float64 { return float64(h.store.Len()) }))
+	for _, u := range h.upstreams {
+		h.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_upstream_ready",
+			Help: "Whether the upstream was reached and its revision is known.", ConstLabels: prometheus.Labels{"server": u.Name()}},
+			func() float64 {
+				if u.Ready() {
+					return 1
+				}
+				return 0
+			}))
+	}
+}
+
+// upstream makes one upstream with all ways to reach it.
+func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
+	log := h.log.With().Str("upstream", up.Name).Logger()
+	var wires era.Wires
+	var err error
+	if len(up.Command) > 0 {
+		wires = h.stdioWires(up, log)
+	} else if wires, err = h.httpWires(up); err != nil {
+		return nil, err
+	}
+	switch up.Era {
+	case "modern":
+		wires.Legacy, wires.SSE = nil, nil
+	case "legacy":
+		wires.Modern = nil
+	}
+	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(), ProbeTimeout: up.ProbeWait(),
+		VerdictTTL: up.VerdictTTL, MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL, Note: note(log)}), nil
+}
+
+// note writes what an upstream reports of itself.
+func note(log zerolog.Logger) func(level, msg string, err error) {
+	return func(level, msg string, err error) {
+		l, perr := zerolog.ParseLevel(level)
+		if perr != nil {
+			l = zerolog.InfoLevel
+		}
+		log.WithLevel(l).AnErr("cause", err).Msg(msg)
+	}
+}
+
+// self is the clientInfo with which Dragoman probes.
+func self() []byte {
+	v := wire.AppendText([]byte(`{"name":"dragoman","version":`), readVersion().Version)
+	return append(v, '}')
+}
+
+func (h *house) httpWires(up *Upstream) (era.Wires, error) {
+	base, err := url.Parse(up.URL)
+	if err != nil {
+		return era.Wires{}, err
+	}
+	headers := make([]httpd.Header, 0, len(up.Headers))
+	for _, x := range up.Headers {
+		headers = append(headers, httpd.Header{Name: x.Name, Value: x.Value.Reveal()})
+	}
+	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers,
+		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.cfg.Limits.Header})
+	if err != nil {
+		return era.Wires{}, err
+	}
+	h.hosts = append(h.hosts, host)
+	limits := mcphttp.Limits{Body: h.cfg.Limits.ResponseBody, Event: h.cfg.Limits.Event}
+	path := base.RequestURI()
+	wires := era.Wires{Mirrors: true}
+	if up.Transport != "sse" {
+		wires.Modern = modern.NewUpstream(host, path, limits).Dial
+		wires.Legacy = legacy.NewDialer(host, path, limits).Dial
+	}
+	if up.Transport != "http" {
+		wires.SSE = sse.NewDialer(host, base, limits).Dial
+	}
+	return wires, nil
+}
+
+func (h *house) stdioWires(up *Upstream, log zerolog.Logger) era.Wires {
+	dialer := stdio.NewDialer(stdio.UpstreamOptions{
+		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(nil), up.Environ()...), Dir: up.Cwd,
+			MaxLine: h.cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace},
+		Stderr: func(pid int, line []byte) { log.Debug().Int("pid", pid).Bytes("stderr", line).Msg("the server says") },
+		Noise: func(pid int, line []byte, err error) {
+			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
+		},
+	})
+	return era.Wires{Stdio: true, Modern: dialer.Dial(proxy.Modern), Legacy: dialer.Dial(proxy.Legacy)}
+}
+
+// faces makes the listener for clients.
+func (h *house) faces() (*httpd.Server, error) {
+	c := h.cfg
+	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(c.Service.Host), Hosts: c.Security.AllowedHosts, Origins: c.Security.AllowedOrigins})
+	srv, err := httpd.NewServer(httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
+		KeepAlive: c.Keepalive, Gates: mcphttp.Gates(gate), Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
+		NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed,
+		Logf: func(format string, args ...any) { h.log.Debug().Msgf(format, args...) }})
+	if err != nil {
+		return nil, err
+	}
+	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime}
+	mcphttp.Register(srv, &mcphttp.Routes{
+		Endpoint: &mcphttp.Endpoint{Modern: modern.NewDownstream(h.handle, manner), Legacy: legacy.NewDownstream(h.handle, h.store, manner)},
+		Streams:  legacy.NewDownstream(h.handle, h.store, manner),
+		SSE:      &sse.Downstream{Handle: h.handle, Store: h.store, Cap: c.Limits.RequestTime},
+	})
+	return srv, nil
+}
+
+// patience is how long an answer may be silent before it becomes an event stream that can be kept alive.
+const patience = 5 * time.Second
+
+// operators makes the listener for operators; nil if it is off.
+func (h *house) operators() (*httpd.Server, error) {
+	if h.cfg.Admin.Listen == "off" {
+		return nil, nil
+	}
+	host, _, _ := strings.Cut(h.cfg.Admin.Listen, ":")
+	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(strings.Trim(host, "[]"))})
+	srv, err := httpd.NewServer(httpd.Options{Gates: mcphttp.Gates(gate)})
+	if err != nil {
+		return nil, err
+	}
+	opt := admin.Options{Checks: h.checks}
+	if h.cfg.Monitoring.MetricsEnabled {
+		opt.Metrics = h.metrics
+	}
+	admin.Register(srv, opt)
+	return srv, nil
+}
+
+func (h *house) checks() []admin.Check {
+	out := make([]admin.Check, 0, len(h.upstreams))
+	for _, u := range h.upstreams {
+		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: u.Ready()})
+	}
+	return out
+}
+
+// probe asks every upstream what it speaks. An error that no later attempt can mend goes to fatal.
+func (h *house) probe(ctx context.Context, fatal chan<- error) {
+	for _, u := range h.upstreams {
+		go func() { // ends with ctx, or with the ladder
+			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
+				_, err := u.Verdict(ctx)
+				if errors.Is(err, era.ErrFatal) {
+					select {
+					case fatal <- err:
+					default:
+					}
+				}
+				if err == nil || ctx.Err() != nil || errors.Is(err, era.ErrFatal) {
+					return
+				}
+				select {
+				case <-time.After(wait):
+				case <-ctx.Done():
+				}
+			}
+		}()
+	}
+}
+
+// probeAgain is how long to wait before an upstream that could not be reached is probed again; doubled each time.
+const probeAgain = 2 * time.Second
+
+// close ends sessions first, then the conversations with the servers.
+func (h *house) close() {
+	if h.store != nil {
+		h.store.Close()
+	}
+	for _, u := range h.upstreams {
+		if err := u.Close(); err != nil {
+			h.log.Warn().Err(err).Str("upstream", u.Name()).Msg("closing the upstream")
+		}
+	}
+	for _, host := range h.hosts {
+		host.Close()
+	}
+}
+
+// exitCause is what a person is told of an error of an upstream.
+func exitCause(err error) error {
+	var e *proxy.Error
+	if errors.As(err, &e) {
+		return errors.New(e.Message)
+	}
+	return err
+}

@@ -1,0 +1,166 @@
+// Command bench compares what a hop through Dragoman costs with what a hop costs
+// at least: the same calls go straight to a reference server, through a reverse
+// proxy that parses nothing, through nginx, and through Dragoman in several
+// cells, each of these a process of its own. Rounds are interleaved, every answer
+// is checked, and every figure is also given as a ratio to the bare proxy's
+// figure in the same round, since a shared machine is never twice the same.
+//
+// It knows of Dragoman only the command line. README.md beside it says how to
+// run it and how to read what it prints.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"dragoman/bench/load"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+
+	minSize    = 1
+	maxSize    = 32 << 20
+	maxRounds  = 1000
+	maxSeconds = time.Hour
+)
+
+// settings is the checked command line.
+type settings struct {
+	dragoman, nginx string // programs
+	results         string // directory
+	rounds          int
+	duration        time.Duration
+	warmup          time.Duration
+	connections     int
+	sizes           []int
+	cells           []cell
+	sse             bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// execute is main without the process: it returns the exit code.
+func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	if len(args) > 0 && args[0] == roleWord {
+		return say(errs, playRole(args[1:], in, out))
+	}
+	s, err := parseArgs(args, errs)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(errs, err)
+		return exitUsage
+	}
+	return say(errs, compare(ctx, s, out))
+}
+
+func say(errs io.Writer, err error) int {
+	if err != nil {
+		fmt.Fprintln(errs, err)
+		return exitFailed
+	}
+	return 0
+}
+
+// compare does the whole work.
+func compare(ctx context.Context, s settings, out io.Writer) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	r, err := run(ctx, s, self, out)
+	if err != nil {
+		return err
+	}
+	r.print(out)
+	file, err := r.write(s.results)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "\nwritten to", file)
+	return r.failure()
+}
+
+func parseArgs(args []string, errs io.Writer) (settings, error) {
+	var s settings
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(errs)
+	short := f.Bool("short", false, "3 rounds of 1 s, where --rounds and --duration do not say otherwise")
+	sizes := f.String("sizes", "300", "bytes of a request and of its answer, several with commas")
+	cells := f.String("cells", "", "only these, with commas (default all): "+cellNames())
+	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure; its cells are left out if there is none")
+	f.StringVar(&s.nginx, "nginx", "nginx", "the nginx to compare with; left out if there is none")
+	f.StringVar(&s.results, "results", "bench/results", "directory for the figures as JSON")
+	f.IntVar(&s.rounds, "rounds", 5, "how often each cell is measured")
+	f.DurationVar(&s.duration, "duration", 3*time.Second, "of one measurement")
+	f.DurationVar(&s.warmup, "warmup", 200*time.Millisecond, "before each measurement")
+	f.IntVar(&s.connections, "connections", 16, "at a time, each with one call under way")
+	f.BoolVar(&s.sse, "sse", false, "answers as event streams")
+	if err := f.Parse(args); err != nil {
+		return s, fmt.Errorf("bench: %w", err)
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("bench: unexpected argument %q", f.Arg(0))
+	}
+	if *short {
+		given := map[string]bool{}
+		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		if !given["rounds"] {
+			s.rounds = 3
+		}
+		if !given["duration"] {
+			s.duration = time.Second
+		}
+	}
+	var err, err2 error
+	s.sizes, err = parseSizes(*sizes)
+	s.cells, err2 = chooseCells(*cells)
+	return s, errors.Join(err, err2, s.check())
+}
+
+// check refuses what cannot be run, or not within a day.
+func (s *settings) check() error {
+	switch {
+	case s.rounds < 1 || s.rounds > maxRounds:
+		return fmt.Errorf("bench: --rounds must be 1 to %d", maxRounds)
+	case s.duration <= 0 || s.duration > maxSeconds:
+		return fmt.Errorf("bench: --duration must be above 0 and at most %v", maxSeconds)
+	case s.warmup < 0 || s.warmup > maxSeconds:
+		return fmt.Errorf("bench: --warmup must be 0 to %v", maxSeconds)
+	case s.connections < 1 || s.connections > load.MaxConnections:
+		return fmt.Errorf("bench: --connections must be 1 to %d", load.MaxConnections)
+	}
+	return nil
+}
+
+func parseSizes(list string) ([]int, error) {
+	var sizes []int
+	for word := range strings.SplitSeq(list, ",") {
+		size, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || size < minSize || size > maxSize {
+			return nil, fmt.Errorf("bench: --sizes: %q is not a number of bytes from %d to %d", word, minSize, maxSize)
+		}
+		if !slices.Contains(sizes, size) {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes, nil
+}

@@ -1,0 +1,33 @@
+//go:build !linux
+
+package measure
+
+import (
+	"errors"
+	"syscall"
+	"time"
+)
+
+// errNotHere stands for figures that only Linux has.
+var errNotHere = errors.New("measure: CPU time and memory are read on Linux only")
+
+func attributes() *syscall.SysProcAttr { return nil }
+
+func killGroup(int) {}
+
+// CPU is the time that a process, and what it has started, have had of the
+// processors until now.
+type CPU struct {
+	Own, Children time.Duration
+}
+
+// Sub is the time between two readings.
+func (c CPU) Sub(before CPU) CPU {
+	return CPU{Own: c.Own - before.Own, Children: c.Children - before.Children}
+}
+
+// ReadCPU always fails on this system.
+func ReadCPU(int) (CPU, error) { return CPU{}, errNotHere }
+
+// ReadRSS always fails on this system.
+func ReadRSS(int) (int64, error) { return 0, errNotHere }

@@ -1,0 +1,214 @@
+package reference
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// The revisions that the reference servers speak.
+const (
+	ModernVersion = "2026-07-28"
+	LegacyVersion = "2025-11-25"
+)
+
+// Era says what a reference server speaks.
+type Era string
+
+// The eras of servers. A dual one goes by each request.
+const (
+	Modern Era = "modern"
+	Legacy Era = "legacy"
+	Dual   Era = "dual"
+)
+
+// ParseEra refuses every other word.
+func ParseEra(s string) (Era, error) {
+	switch e := Era(s); e {
+	case Modern, Legacy, Dual:
+		return e, nil
+	}
+	return "", errors.New("reference: the era must be modern, legacy or dual, not " + strconv.Quote(s))
+}
+
+// A Token stands at the start of a call's text argument, and of its answer's
+// text: ten digits that number the call, eight that give the length of the text
+// wanted back, and how it is wanted. Behind it there is Filler only. So one
+// server answers in every size and form, and every answer can be checked.
+const (
+	TokenLen  = numberLen + lengthLen + 1
+	Filler    = 'x'
+	FormJSON  = 'j'
+	FormSSE   = 's'
+	numberLen = 10
+	lengthLen = 8
+	// MaxText is the largest text that can be asked for.
+	MaxText = 64 << 20
+)
+
+// AppendToken writes a token: number has at most ten digits, length is at least
+// TokenLen and at most MaxText, form is FormJSON or FormSSE.
+func AppendToken(dst []byte, number uint64, length int, form byte) []byte {
+	dst = appendPadded(dst, number, numberLen)
+	dst = appendPadded(dst, uint64(length), lengthLen)
+	return append(dst, form)
+}
+
+// PutNumber overwrites the number of a token in place.
+func PutNumber(token []byte, number uint64) {
+	appendPadded(token[:0:numberLen], number, numberLen)
+}
+
+func appendPadded(dst []byte, n uint64, width int) []byte {
+	at := len(dst)
+	for range width {
+		dst = append(dst, '0')
+	}
+	for i := at + width - 1; i >= at; i-- {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
+	return dst
+}
+
+// AppendFiller appends n bytes of filler.
+func AppendFiller(dst []byte, n int) []byte {
+	for n > 0 {
+		k := min(n, len(filler))
+		dst = append(dst, filler[:k]...)
+		n -= k
+	}
+	return dst
+}
+
+var filler = bytes.Repeat([]byte{Filler}, 64<<10)
+
+// request is what the servers look at.
+type request struct {
+	id, method, token []byte
+	form              byte
+	length            int
+}
+
+// parse finds the members by their look. It trusts its own load generator, and
+// that a proxy between them leaves compact JSON compact.
+func parse(raw []byte) request {
+	r := request{
+		id:     after(raw, `"id":`, ",}"),
+		method: after(raw, `"method":"`, `"`),
+	}
+	if string(r.method) != "tools/call" {
+		return r
+	}
+	at := bytes.Index(raw, []byte(`"text":"`))
+	if at < 0 || len(raw) < at+len(`"text":"`)+TokenLen {
+		return r
+	}
+	token := raw[at+len(`"text":"`):][:TokenLen]
+	length, err := strconv.Atoi(string(token[numberLen : numberLen+lengthLen]))
+	if err != nil || length < TokenLen || length > MaxText {
+		return r
+	}
+	r.token, r.length, r.form = token, length, token[TokenLen-1]
+	return r
+}
+
+// after gives what stands between key and the first of ends; nil if there is no key.
+func after(raw []byte, key, ends string) []byte {
+	at := bytes.Index(raw, []byte(key))
+	if at < 0 {
+		return nil
+	}
+	rest := raw[at+len(key):]
+	if key == `"id":` && len(rest) > 0 && rest[0] == '"' { // a string may hold a comma
+		if end := bytes.IndexByte(rest[1:], '"'); end >= 0 {
+			return rest[:end+2]
+		}
+		return nil
+	}
+	if end := bytes.IndexAny(rest, ends); end >= 0 {
+		return rest[:end]
+	}
+	return nil
+}
+
+const (
+	serverInfo = `{"name":"reference","version":"1"}`
+	tools      = `"tools":[{"name":"echo","description":"Gives back its text.","inputSchema":` +
+		`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}]`
+	cacheable      = `"resultType":"complete","ttlMs":60000,"cacheScope":"public"`
+	modernMeta     = `"_meta":{"io.modelcontextprotocol/serverInfo":` + serverInfo + `}`
+	discoverResult = `{` + cacheable + `,"supportedVersions":["` + ModernVersion + `"],"capabilities":{"tools":{}},` + modernMeta + `}`
+	initResult     = `{"protocolVersion":"` + LegacyVersion + `","capabilities":{"tools":{}},"serverInfo":` + serverInfo + `}`
+
+	unknownMethod = `{"code":-32601,"message":"method not found"}`
+	badCall       = `{"code":-32602,"message":"echo wants a text that begins with a token"}`
+	modernOnly    = `{"code":-32022,"message":"unsupported protocol version","data":{"supported":["` +
+		ModernVersion + `"],"requested":"` + LegacyVersion + `"}}`
+)
+
+// appendAnswer writes the response to r in the given era, and gives the HTTP
+// status that the modern revision wants for it.
+func appendAnswer(dst []byte, r *request, modern bool) ([]byte, int) {
+	result, failure := "", ""
+	switch string(r.method) {
+	case "tools/call":
+		if r.token == nil {
+			failure = badCall
+			break
+		}
+		return appendCall(dst, r, modern), 200
+	case "tools/list":
+		result = `{` + tools + `}`
+		if modern {
+			result = `{` + cacheable + `,` + tools + `,` + modernMeta + `}`
+		}
+	case "server/discover":
+		result = discoverResult
+		if !modern {
+			failure = unknownMethod
+		}
+	case "initialize":
+		result = initResult
+		if modern {
+			failure = modernOnly
+		}
+	case "ping":
+		result = `{}`
+		if modern {
+			failure = unknownMethod
+		}
+	default:
+		failure = unknownMethod
+	}
+	dst = appendHead(dst, r.id)
+	if failure != "" {
+		dst = append(dst, `"error":`...)
+		dst = append(dst, failure...)
+		if failure == unknownMethod {
+			return append(dst, '}'), 404
+		}
+		return append(dst, '}'), 400
+	}
+	dst = append(dst, `"result":`...)
+	dst = append(dst, result...)
+	return append(dst, '}'), 200
+}
+
+func appendCall(dst []byte, r *request, modern bool) []byte {
+	dst = appendHead(dst, r.id)
+	dst = append(dst, `"result":{`...)
+	if modern {
+		dst = append(dst, `"resultType":"complete",`...)
+	}
+	dst = append(dst, `"content":[{"type":"text","text":"`...)
+	dst = append(dst, r.token...)
+	dst = AppendFiller(dst, r.length-TokenLen)
+	return append(dst, `"}]}}`...)
+}
+
+func appendHead(dst, id []byte) []byte {
+	dst = append(dst, `{"jsonrpc":"2.0","id":`...)
+	dst = append(dst, id...)
+	return append(dst, ',')
+}

@@ -1,0 +1,42 @@
+package reference
+
+import (
+	"net"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const (
+	proxyConns = 4096
+	proxyIdle  = time.Minute // the reference upstream closes nothing by itself
+)
+
+// ServeProxy forwards every request on l to the server at addr (host:port) until
+// l is closed. It is fasthttp's server and client with one line between them: it
+// reads no body and translates nothing.
+func ServeProxy(l net.Listener, addr string) error {
+	client := fasthttp.HostClient{
+		Addr:                          addr,
+		MaxConns:                      proxyConns,
+		MaxIdleConnDuration:           proxyIdle,
+		ReadBufferSize:                readBuffer,
+		NoDefaultUserAgentHeader:      true,
+		DisablePathNormalizing:        true,
+		DisableHeaderNamesNormalizing: true,
+	}
+	server := fasthttp.Server{
+		Handler: func(ctx *fasthttp.RequestCtx) {
+			if err := client.Do(&ctx.Request, &ctx.Response); err != nil {
+				ctx.Error("reference: "+err.Error(), fasthttp.StatusBadGateway)
+			}
+		},
+		MaxRequestBodySize:            maxBody,
+		ReadBufferSize:                readBuffer,
+		NoDefaultServerHeader:         true,
+		NoDefaultDate:                 true,
+		NoDefaultContentType:          true,
+		DisableHeaderNamesNormalizing: true,
+	}
+	return server.Serve(l)
+}

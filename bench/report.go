@@ -1,0 +1,234 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"dragoman/bench/load"
+	"dragoman/bench/measure"
+)
+
+// report is what the JSON file holds. Times are microseconds, memory is bytes.
+type report struct {
+	Started     time.Time         `json:"started"`
+	Machine     map[string]string `json:"machine"`
+	Versions    map[string]string `json:"versions"`
+	RoundsAsked int               `json:"rounds"`
+	Seconds     float64           `json:"seconds_per_round"`
+	Connections int               `json:"connections"`
+	SSE         bool              `json:"sse"`
+	Baseline    string            `json:"baseline"`
+	Rows        []*row            `json:"cells"`
+}
+
+// row is one cell at one size.
+type row struct {
+	Name       string  `json:"name"`
+	What       string  `json:"what"`
+	Size       int     `json:"size"`
+	Note       string  `json:"note,omitempty"` // why it was left out, or given up
+	Failed     bool    `json:"failed,omitempty"`
+	FirstError string  `json:"first_error,omitempty"`
+	Rounds     []round `json:"rounds"`
+
+	PerSecond measure.Spread `json:"requests_per_second"`
+	P50       measure.Spread `json:"p50_us"`
+	P90       measure.Spread `json:"p90_us"`
+	P99       measure.Spread `json:"p99_us"`
+	CPU       measure.Spread `json:"cpu_us_per_request"`
+	Children  measure.Spread `json:"children_cpu_us_per_request"`
+	RSS       measure.Spread `json:"rss"`
+	// Against the baseline of the same rounds: more requests are better, less CPU is.
+	RateRatio measure.Spread `json:"requests_ratio"`
+	CPURatio  measure.Spread `json:"cpu_ratio"`
+
+	cell cell
+}
+
+// round is one measurement.
+type round struct {
+	Requests  uint64  `json:"requests"`
+	Errors    uint64  `json:"errors"`
+	PerSecond float64 `json:"requests_per_second"`
+	P50       float64 `json:"p50_us"`
+	P90       float64 `json:"p90_us"`
+	P99       float64 `json:"p99_us"`
+	Max       float64 `json:"max_us"`
+	CPU       float64 `json:"cpu_us_per_request"`
+	Children  float64 `json:"children_cpu_us_per_request"`
+	RSS       float64 `json:"rss"`
+}
+
+func newRound(r *load.Result, cpu measure.CPU, rss int64) round {
+	calls := float64(max(r.Requests, 1))
+	return round{
+		Requests: r.Requests, Errors: r.Errors, PerSecond: r.PerSecond(),
+		P50: micro(r.P50), P90: micro(r.P90), P99: micro(r.P99), Max: micro(r.Max),
+		CPU: micro(cpu.Own) / calls, Children: micro(cpu.Children) / calls, RSS: float64(rss),
+	}
+}
+
+func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func newReport(ctx context.Context, s settings) *report {
+	r := &report{
+		Started: time.Now().UTC().Truncate(time.Second), Baseline: baseline,
+		RoundsAsked: s.rounds, Seconds: s.duration.Seconds(), Connections: s.connections, SSE: s.sse,
+		Machine: map[string]string{
+			"system": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU()),
+			"kernel": firstWords("/proc/sys/kernel/osrelease", ""), "cpu": firstWords("/proc/cpuinfo", "model name"),
+		},
+		Versions: map[string]string{
+			"go": runtime.Version(), "nginx": measure.FirstLine(ctx, s.nginx, "-v"),
+			"dragoman": measure.FirstLine(ctx, s.dragoman, "version"),
+		},
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == "github.com/valyala/fasthttp" {
+				r.Versions["fasthttp"] = dep.Version
+			}
+		}
+	}
+	return r
+}
+
+// firstWords gives the first line of a file, or what follows "key :" in it.
+func firstWords(file, key string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, found := strings.Cut(line, ":")
+		if key == "" {
+			return strings.TrimSpace(line)
+		}
+		if found && strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func (r *report) addRows(cells []cell, size int) []*row {
+	from := len(r.Rows)
+	for _, c := range cells {
+		r.Rows = append(r.Rows, &row{Name: c.name, What: c.what, Size: size, Rounds: []round{}, cell: c})
+	}
+	return r.Rows[from:]
+}
+
+func (r *row) fail(err error) {
+	r.Failed = true
+	r.Note = "failed: " + err.Error()
+}
+
+// values gives one figure of every round.
+func (r *row) values(f func(*round) float64) []float64 {
+	values := make([]float64, len(r.Rounds))
+	for i := range r.Rounds {
+		values[i] = f(&r.Rounds[i])
+	}
+	return values
+}
+
+// sum fills in what the rounds come to.
+func (r *report) sum() {
+	perSecond := func(x *round) float64 { return x.PerSecond }
+	cpu := func(x *round) float64 { return x.CPU }
+	bases := map[int]*row{}
+	for _, row := range r.Rows {
+		if row.Name == baseline {
+			bases[row.Size] = row
+		}
+	}
+	for _, row := range r.Rows {
+		row.PerSecond = measure.Sum(row.values(perSecond))
+		row.P50 = measure.Sum(row.values(func(x *round) float64 { return x.P50 }))
+		row.P90 = measure.Sum(row.values(func(x *round) float64 { return x.P90 }))
+		row.P99 = measure.Sum(row.values(func(x *round) float64 { return x.P99 }))
+		row.CPU = measure.Sum(row.values(cpu))
+		row.Children = measure.Sum(row.values(func(x *round) float64 { return x.Children }))
+		row.RSS = measure.Sum(row.values(func(x *round) float64 { return x.RSS }))
+		if base := bases[row.Size]; base != nil {
+			row.RateRatio = measure.Ratios(row.values(perSecond), base.values(perSecond))
+			row.CPURatio = measure.Ratios(row.values(cpu), base.values(cpu))
+		}
+	}
+}
+
+// errors counts the wrong answers of a row.
+func (r *row) errors() uint64 {
+	var n uint64
+	for i := range r.Rounds {
+		n += r.Rounds[i].Errors
+	}
+	return n
+}
+
+// failure tells whether any figure must not be believed.
+func (r *report) failure() error {
+	var errs []error
+	for _, row := range r.Rows {
+		if row.Failed {
+			errs = append(errs, fmt.Errorf("bench: %s at %d bytes: %s", row.Name, row.Size, row.Note))
+		}
+		if n := row.errors(); n > 0 {
+			errs = append(errs, fmt.Errorf("bench: %s at %d bytes: %d wrong answers, the first: %s", row.Name, row.Size, n, row.FirstError))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// print writes the table for people.
+func (r *report) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s, %s CPUs, %s; %d connections; medians of %d rounds of %gs; ratios to %q, round by round (lowest-highest)\n\n",
+		r.Machine["cpu"], r.Machine["cpus"], r.Versions["go"], r.Connections, r.RoundsAsked, r.Seconds, r.Baseline)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "bytes\tcell\treq/s\tratio\tCPU µs/req\tratio\tchildren µs\tp50 ms\tp90 ms\tp99 ms\tRSS MB\terrors\t")
+	for _, row := range r.Rows {
+		if len(row.Rounds) == 0 {
+			note, _, _ := strings.Cut(row.Note, "\n")
+			fmt.Fprintf(w, "%d\t%s\t%s\n", row.Size, row.What, note)
+			continue
+		}
+		fmt.Fprintf(w, "%d\t%s\t%.0f\t%s\t%.1f\t%s\t%.1f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t\n", row.Size, row.What,
+			row.PerSecond.Median, ratio(row.RateRatio), row.CPU.Median, ratio(row.CPURatio), row.Children.Median,
+			row.P50.Median/1000, row.P90.Median/1000, row.P99.Median/1000, row.RSS.Median/(1<<20), row.errors())
+	}
+	_ = w.Flush() // out is for people; what matters is in the file
+}
+
+func ratio(s measure.Spread) string {
+	if s.Rounds == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
+}
+
+// write puts the report into a new file of dir and returns its name.
+func (r *report) write(dir string) (string, error) {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("bench: %w", err)
+	}
+	if err = os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("bench: %w", err)
+	}
+	file := filepath.Join(dir, r.Started.Format("20060102-150405")+".json")
+	if err = os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+		return "", fmt.Errorf("bench: %w", err)
+	}
+	return file, nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+
+	"dragoman/bench/reference"
+)
+
+// roleWord as the first argument makes this program one of the processes that it
+// starts itself: one binary, so that nothing else need be built or found.
+const (
+	roleWord     = "role"
+	roleUpstream = "upstream" // --era: the reference server over HTTP
+	roleEcho     = "echo"     // --era: the reference server over stdio
+	roleProxy    = "proxy"    // --to: the bare proxy
+)
+
+// playRole serves until in ends. A role over HTTP writes its address first.
+func playRole(args []string, in io.Reader, out io.Writer) error {
+	if len(args) == 0 {
+		return errors.New("bench: a role is missing")
+	}
+	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	word := f.String("era", string(reference.Modern), "")
+	to := f.String("to", "", "")
+	if err := f.Parse(args[1:]); err != nil {
+		return fmt.Errorf("bench: role %s: %w", args[0], err)
+	}
+	era, err := reference.ParseEra(*word)
+	if err != nil {
+		return err
+	}
+	switch args[0] {
+	case roleEcho:
+		return reference.ServeEcho(in, out, era)
+	case roleUpstream:
+		return serveUntil(in, out, reference.NewUpstream(era).Serve)
+	case roleProxy:
+		return serveUntil(in, out, func(l net.Listener) error { return reference.ServeProxy(l, *to) })
+	}
+	return fmt.Errorf("bench: there is no role %q", args[0])
+}
+
+// serveUntil serves on a free loopback port until in ends.
+func serveUntil(in io.Reader, out io.Writer, serve func(net.Listener) error) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- serve(l) }()
+	if _, err = fmt.Fprintln(out, l.Addr()); err == nil {
+		_, err = io.Copy(io.Discard, in)
+	}
+	_ = l.Close() // ends serve
+	return errors.Join(err, <-done)
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// settingValue collects what a flag of a setting was given. It checks nothing:
+// the setting's field does, so that flags, variables and files have one rule.
+type settingValue struct {
+	kind   string // shown in the help
+	values []string
+}
+
+// String is what pflag shows as default: nothing, the usage text says it.
+func (v *settingValue) String() string { return "" }
+
+// Type is the value's name in the help.
+func (v *settingValue) Type() string { return v.kind }
+
+// Set keeps one more value.
+func (v *settingValue) Set(text string) error {
+	v.values = append(v.values, text)
+	return nil
+}
+
+// settingFlag is one flag and the key it sets.
+type settingFlag struct {
+	key      string
+	name     string
+	list     bool   // each use adds an item
+	divider  string // of NAME and VALUE, for tables
+	value    *settingValue
+	upstream bool
+}
+
+// settingFlags are the flags of one command that set keys of the configuration.
+type settingFlags struct {
+	flags []settingFlag
+	file  string // --config
+	pick  string // --upstream
+}
+
+// addSettingFlags gives a command the flags of every setting that has one there.
+func addSettingFlags(c *cobra.Command, on verb) *settingFlags {
+	s := &settingFlags{}
+	if on&onDemo == 0 {
+		c.Flags().StringVar(&s.file, "config", "", "configuration `FILE` (.toml, .json, .yaml); default: $"+configVariable)
+		_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml")
+	}
+	if on&(onStdio|onProbe) != 0 {
+		c.Flags().StringVar(&s.pick, "upstream", "", "which upstream of the configuration, by its `NAME`")
+	}
+	addRows(c, s, configKeys(), on, false)
+	addRows(c, s, upstreamKeys(), on, true)
+	return s
+}
+
+// dividers part NAME and VALUE in the flags of tables: a header is written as
+// on the wire, a variable as in a shell.
+var dividers = map[string]string{headersKey: ":", "env": "="}
+
+func addRows[T any](c *cobra.Command, s *settingFlags, rows []setting[T], on verb, upstream bool) {
+	var zero T
+	for i := range rows {
+		row := &rows[i]
+		if row.flag == "" || row.on&on == 0 {
+			continue
+		}
+		f := settingFlag{key: row.key, name: row.flag, value: &settingValue{kind: row.arg}, upstream: upstream, divider: dividers[row.key]}
+		usage := row.doc
+		if row.std != "" {
+			usage += " (default " + row.std + ")"
+		}
+		if row.field != nil {
+			_, f.list = row.field(&zero).(listField)
+		}
+		if f.list || f.divider != "" {
+			usage += "; repeatable"
+		}
+		flag := c.Flags().VarPF(f.value, row.flag, "", usage)
+		if row.arg == "" {
+			f.value.kind = "bool"
+			flag.NoOptDefVal = "true"
+			flag.Usage = row.doc
+		}
+		if words := strings.Split(row.arg, "|"); len(words) > 1 && strings.ToLower(row.arg) == row.arg {
+			_ = c.RegisterFlagCompletionFunc(row.flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+		}
+		s.flags = append(s.flags, f)
+	}
+}
+
+// assignments are the flags that were given, in the order of the table.
+func (s *settingFlags) assignments() (config, upstream []Assignment, err error) {
+	for _, f := range s.flags {
+		given, ferr := f.assignments()
+		if ferr != nil {
+			err = errors.Join(err, ferr)
+		}
+		if f.upstream {
+			upstream = append(upstream, given...)
+			continue
+		}
+		config = append(config, given...)
+	}
+	return config, upstream, err
+}
+
+func (f settingFlag) assignments() ([]Assignment, error) {
+	values := f.value.values
+	path := strings.Split(f.key, ".")
+	switch {
+	case len(values) == 0:
+		return nil, nil
+	case f.list:
+		return []Assignment{{Path: path, Value: values, List: true, Name: "--" + f.name}}, nil
+	case f.divider == "":
+		return []Assignment{{Path: path, Value: values[len(values)-1:], Name: "--" + f.name}}, nil
+	}
+	given := make([]Assignment, 0, len(values))
+	for _, text := range values {
+		name, value, ok := strings.Cut(text, f.divider)
+		if !ok { // the text is not repeated: it may be a secret
+			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.name, f.divider, f.name, f.value.kind)
+		}
+		if f.key == headersKey {
+			value = strings.TrimSpace(value)
+		}
+		given = append(given, Assignment{Path: append(path[:len(path):len(path)], name), Value: []string{value}, Name: "--" + f.name})
+	}
+	return given, nil
+}
+
+// target reads `URL | -- COMMAND…`: at most one of the two.
+func target(c *cobra.Command, args []string) ([]Assignment, error) {
+	before, command, dashed := args, []string(nil), false
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		before, command, dashed = args[:at], args[at:], true
+	}
+	path := c.CommandPath()
+	switch {
+	case dashed && len(before) > 0:
+		return nil, usagef("both a URL and a COMMAND are given; fix: write `%s URL` or `%s -- COMMAND`", path, path)
+	case dashed && len(command) == 0:
+		return nil, usagef("the COMMAND after -- is missing; fix: write `%s -- COMMAND`, for example `%s -- npx -y PACKAGE`", path, path)
+	case dashed:
+		return []Assignment{{Path: []string{commandKey}, Value: command, List: true, Name: "COMMAND"}}, nil
+	case len(before) > 0 && !isURL(before[0]):
+		return nil, usagef("%s is not an http or https URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`",
+			mistaken(before[0]), path, path)
+	case len(before) > 1:
+		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", shorten(before[1]), path)
+	case len(before) == 1:
+		return []Assignment{{Path: []string{urlKey}, Value: before, Name: "URL"}}, nil
+	}
+	return nil, nil
+}
+
+// mistaken is an argument for an error message; user:password@host is not repeated.
+func mistaken(argument string) string {
+	if strings.Contains(argument, "@") {
+		return "the argument"
+	}
+	return strconv.Quote(shorten(argument))
+}
+
+// isURL tells what is meant for a URL from what is meant for a command.
+func isURL(text string) bool {
+	return strings.Contains(text, "://")
+}
+
+// load makes the configuration of a command that takes `URL | -- COMMAND…`.
+func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*Config, error) {
+	named, err := target(c, args)
+	if err != nil {
+		return nil, err
+	}
+	file, origin := p.configFile(s.file)
+	if len(named) > 0 && (file != "" || s.pick != "") {
+		if file == "" {
+			origin = "--upstream"
+		}
+		return nil, usagef("both %s and a %s are given; fix: leave one out, or write the upstream into the file", origin, named[0].Name)
+	}
+	flags, upstream, err := s.assignments()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := LoadConfig(LoadOptions{File: file, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick})
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.Upstreams) == 0 && file == "" {
+		return nil, missingTarget(c)
+	}
+	return cfg, nil
+}
+
+func missingTarget(c *cobra.Command) error {
+	path := c.CommandPath()
+	return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH`, `%s -- COMMAND`, or `%s --config FILE`", path, path, path)
+}
+
+// configFile is the file to load, and what named it.
+func (p *program) configFile(flag string) (file, origin string) {
+	if flag != "" {
+		return flag, "--config"
+	}
+	for _, pair := range p.environ {
+		if value, ok := strings.CutPrefix(pair, configVariable+"="); ok && value != "" {
+			file = value
+		}
+	}
+	return file, configVariable
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/mattn/go-isatty"
+	"github.com/rs/zerolog"
+)
+
+// logTime is RFC 3339 with milliseconds, in UTC.
+const logTime = "2006-01-02T15:04:05.000Z07:00"
+
+// clockTime is the part of logTime that people read on a terminal.
+var clockTime = strings.Index(logTime, "T") + 1
+
+// logLevels are the levels of the configuration in zerolog's terms.
+var logLevels = map[string]zerolog.Level{
+	"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel,
+	"error": zerolog.ErrorLevel, "critical": zerolog.FatalLevel,
+}
+
+// newLogger makes the log of a process: one JSON object a line with level,
+// time and message, or, for format "console" and for "auto" on a terminal, a
+// line for people. level and format are as in [LogConfig]; others are an
+// error. w must take whole lines from several goroutines at a time, as files
+// do. The log is written as it is said: whoever logs a secret, shows it.
+func newLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
+	least, ok := logLevels[level]
+	if !ok {
+		return zerolog.Nop(), fmt.Errorf("log: unknown level %q", level)
+	}
+	readable := terminal(w)
+	switch format {
+	case auto:
+	case "json":
+		readable = false
+	case "console":
+		readable = true
+	default:
+		return zerolog.Nop(), fmt.Errorf("log: unknown format %q", format)
+	}
+	if readable {
+		w = zerolog.ConsoleWriter{Out: w, NoColor: !colourful(w, os.Environ()), FormatTimestamp: clock}
+	}
+	return zerolog.New(w).Level(least).Hook(stamp{}), nil
+}
+
+// stamp puts the time on each event. zerolog's own would need its globals set.
+type stamp struct{}
+
+// Run adds the time.
+func (stamp) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
+	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(logTime))
+}
+
+func clock(value any) string {
+	text, ok := value.(string)
+	if !ok || len(text) < len("2006-01-02T15:04:05.000") {
+		return ""
+	}
+	return text[clockTime:len("2006-01-02T15:04:05.000")]
+}
+
+// terminal tells whether somebody reads w.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+}
+
+// colourful tells whether w takes colours: a terminal that is not dumb, and
+// no NO_COLOR (no-color.org).
+func colourful(w io.Writer, environ []string) bool {
+	if !terminal(w) {
+		return false
+	}
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if name == "NO_COLOR" && value != "" || name == "TERM" && value == "dumb" {
+			return false
+		}
+	}
+	return true
+}

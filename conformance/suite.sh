@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# suite.sh URL REVISION [options]        the official suite's server scenarios at URL, compared check by check with a baseline
+#   REVISION         2025-03-26 | 2025-06-18 | 2025-11-25 | 2026-07-28
+#   --cell NAME      the cell that URL stands for: differences that later.tsv expects there are excused, lines it needs no more fail
+#   --save FILE      records a baseline instead of comparing
+#   --baseline FILE  compares with FILE instead of baselines/dual.REVISION.json
+#   --later FILE     another later.tsv (also LATER=FILE)
+#   --keep DIR       keeps the suite's raw results there
+#   --verbose        a line for every scenario, not only for what differs
+# Use http://localhost:PORT in URL: the suite derives from it which Host headers are the server's own.
+# Last line: `N passed, N failed` (scenarios; a stale line counts as failed). Exit 0 only when nothing failed. Ends after SUITE_TIMEOUT seconds (180).
+set -u
+. "$(dirname "$0")/lib.sh"
+need_packages
+node22=$(node_for_suite) || exit 2
+exec timeout -k 5 "${SUITE_TIMEOUT:-180}" "$node22" "$HERE/suite.mjs" "$@"

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"go/build"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors says on which floor a package stands. Imports go down, or stay within the packages of one floor that are named
+// here as neighbours; never up.
+var floors = map[string]int{
+	"proxy/wire":             0,
+	"proxy":                  1,
+	"proxy/session":          2,
+	"adapters/eventstream":   2,
+	"adapters/httpd":         2,
+	"adapters/era":           3, // uses the waist; the adapters make its Links
+	"adapters/mcphttp":       4, // what modern and legacy HTTP share
+	"adapters/modern":        5,
+	"adapters/legacy":        5,
+	"adapters/sse":           5,
+	"adapters/stdio":         5,
+	"adapters/admin":         5,
+	"policies":               5,
+	"conformance/everything": 5,
+	".":                      6,
+}
+
+// homes says which packages may use a stranger, and why nobody else may.
+var homes = map[string]struct {
+	only   []string
+	reason string
+}{
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
+	"os/exec":                             {[]string{"adapters/stdio", "bench"}, "one package owns child processes"},
+	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search"}, "caches live with their owners"},
+	"github.com/rs/zerolog":               {[]string{".", "policies"}, "errors are logged once, by audit"},
+	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "."}, "metrics are a policy"},
+	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},
+	"net/http":                            {[]string{}, "the house speaks HTTP through adapters/httpd"},
+}
+
+func TestImportsGoDown(t *testing.T) {
+	for dir, imports := range packages(t) {
+		floor, known := floors[dir]
+		if !known && !strings.HasPrefix(dir, "bench") && !strings.HasPrefix(dir, "conformance") {
+			t.Errorf("%s stands on no floor: add it to floors", dir)
+			continue
+		}
+		for _, imp := range imports {
+			below, own := strings.CutPrefix(imp, "dragoman/")
+			if own && known {
+				if f, ok := floors[below]; !ok || f >= floor {
+					t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", dir, floor, below, f)
+				}
+			}
+		}
+	}
+}
+
+func TestStrangersHaveHomes(t *testing.T) {
+	for dir, imports := range packages(t) {
+		for _, imp := range imports {
+			for stranger, home := range homes {
+				if imp != stranger && !strings.HasPrefix(imp, stranger+"/") {
+					continue
+				}
+				top, _, _ := strings.Cut(dir, "/")
+				if !slices.Contains(home.only, dir) && !slices.Contains(home.only, top) {
+					t.Errorf("%s imports %s: %s", dir, imp, home.reason)
+				}
+			}
+		}
+	}
+}
+
+func TestWireUsesTheStandardLibraryOnly(t *testing.T) {
+	for _, imp := range packages(t)["proxy/wire"] {
+		if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") || first == "dragoman" {
+			t.Errorf("proxy/wire imports %s", imp)
+		}
+	}
+}
+
+// revision matches a protocol revision in code; comments are stripped before.
+var revision = regexp.MustCompile(`"20\d\d-\d\d-\d\d"`)
+
+// TestRevisionsAreComparedInEra looks for revisions outside the package that may know them.
+func TestRevisionsAreComparedInEra(t *testing.T) {
+	for dir := range packages(t) {
+		if dir == "adapters/era" || strings.HasPrefix(dir, "bench") || strings.HasPrefix(dir, "conformance") {
+			continue
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, line := range strings.Split(string(raw), "\n") {
+				code, _, _ := strings.Cut(line, "//")
+				if revision.MatchString(code) {
+					t.Errorf("%s:%d names a revision; rules.go of adapters/era is the place for that", file, n+1)
+				}
+			}
+		}
+	}
+}
+
+// packages lists the imports of every package of the house, tests left out.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if name := d.Name(); path != "." && (name[0] == '.' || name == "node_modules" || name == "testdata") {
+			return filepath.SkipDir
+		}
+		p, err := build.ImportDir(path, 0)
+		if err == nil {
+			out[filepath.ToSlash(path)] = p.Imports
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,92 @@
+// Dragoman stands between MCP clients and MCP servers and speaks to each in
+// its own era and transport.
+//
+// This package is the command line (command_*.go), the configuration
+// (config*.go) and the one place where everything is put together. What a
+// command means is decided here; how a protocol is spoken is not: that is the
+// adapters' business.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes, on which scripts rely.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 128 + int(syscall.SIGINT) // a second interrupt, as shells count it
+)
+
+// Streams are the standard streams of a command.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// DemoOptions are the options of `dragoman demo`, checked.
+type DemoOptions struct {
+	// Era is modern, legacy or dual.
+	Era string
+	// HTTP is the address to serve on as HOST:PORT; "" is stdio.
+	HTTP string
+	// LogLevel and LogFormat are as in [LogConfig].
+	LogLevel, LogFormat string
+}
+
+func main() {
+	ctx, stop := interruptible(context.Background(), os.Exit)
+	code := execute(ctx, os.Args[1:], os.Environ(), Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, assembled())
+	stop()
+	os.Exit(code)
+}
+
+// assembled is what the commands run in earnest.
+func assembled() runners {
+	return runners{serve: runServe, stdio: runStdio, probe: runProbe, demo: runDemo}
+}
+
+// interruptible is a context that ends with the first SIGINT or SIGTERM, so
+// that what runs drains; the second one ends the process at once through
+// exit, for whoever cannot wait. stop ends the watching.
+func interruptible(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, stopWatch := watch(parent, signals, exit)
+	return ctx, func() {
+		signal.Stop(signals)
+		stopWatch()
+	}
+}
+
+// watch is interruptible without the operating system. stop waits for the
+// goroutine that watches.
+func watch(parent context.Context, signals <-chan os.Signal, exit func(code int)) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(parent)
+	quit, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for count := 0; ; count++ {
+			select {
+			case <-signals:
+			case <-quit:
+				return
+			}
+			if count > 0 {
+				exit(exitInterrupted)
+				return
+			}
+			cancel()
+		}
+	}()
+	return ctx, func() {
+		close(quit)
+		<-ended
+		cancel()
+	}
+}

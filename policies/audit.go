@@ -1,0 +1,122 @@
+package policies
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Audit writes a line for each request: what was asked of which server, what came of it, how long it took. Successes are
+// written at level debug, the client's own mistakes at info, everything else at warn. Arguments and results are never
+// written.
+func Audit(log zerolog.Logger) proxy.Policy {
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.TraceID == "" {
+				ex.TraceID = newTraceID()
+			}
+			if ex.Msg.Kind != wire.Request {
+				return next(ex)
+			}
+			a := &audited{log: log, ex: ex, began: time.Now(), method: string(ex.Msg.Text(ex.Msg.Method)), about: about(&ex.Msg)}
+			replies, err := next(ex)
+			if err != nil {
+				a.failed(err)
+				return nil, err
+			}
+			a.Replies = replies
+			return a, nil
+		}
+	}
+}
+
+// newTraceID makes the id that the log lines of one request share.
+func newTraceID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	return hex.EncodeToString(b[:])
+}
+
+// maxAbout bounds what a client's names can add to the log.
+const maxAbout = 200
+
+func about(m *wire.Message) string {
+	s := m.Name
+	if !s.Present() {
+		s = m.URI
+	}
+	text := m.Text(s)
+	return string(text[:min(len(text), maxAbout)])
+}
+
+type audited struct {
+	proxy.Replies
+	log    zerolog.Logger
+	ex     *proxy.Exchange
+	began  time.Time
+	method string
+	about  string
+	done   bool
+}
+
+func (a *audited) line(level zerolog.Level) *zerolog.Event {
+	a.done = true
+	e := a.log.WithLevel(level)
+	if e == nil || level < a.log.GetLevel() {
+		return nil
+	}
+	e = e.Str("request", a.ex.TraceID).Str("method", a.method).Str("era", a.ex.Client.Era.String()).
+		Dur("ms", time.Since(a.began))
+	if a.about != "" {
+		e = e.Str("about", a.about)
+	}
+	if a.ex.Server != "" {
+		e = e.Str("server", a.ex.Server)
+	}
+	if a.ex.Session != nil {
+		e = e.Str("session", a.ex.Session.ID[:6])
+	}
+	return e
+}
+
+func (a *audited) failed(err error) {
+	if a.done {
+		return
+	}
+	e := proxy.AsError(err)
+	level := zerolog.WarnLevel
+	if e.Blame == "client" {
+		level = zerolog.InfoLevel
+	}
+	line := a.line(level)
+	if e.Cause != nil {
+		line = line.AnErr("cause", e.Cause)
+	}
+	line.Str("outcome", e.Name).Str("blame", e.Blame).Msg(e.Message)
+}
+
+func (a *audited) Next(until time.Time) (wire.Message, error) {
+	m, err := a.Replies.Next(until)
+	switch {
+	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		a.failed(err)
+	case m.Kind == wire.Failure:
+		a.line(zerolog.InfoLevel).Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
+	case m.Kind == wire.Result:
+		a.line(zerolog.DebugLevel).Str("outcome", "ok").Msg("request answered")
+	}
+	return m, err
+}
+
+func (a *audited) Close() error {
+	a.failed(proxy.ErrCancelled)
+	return a.Replies.Close()
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/httpd"
+)
+
+// runServe serves HTTP clients until ctx ends, then drains.
+func runServe(ctx context.Context, cfg *Config, std Streams) error {
+	log, err := newLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
+	if err != nil {
+		return err
+	}
+	warn(cfg, log)
+	h, err := assemble(cfg, cfg.Upstreams, log)
+	if err != nil {
+		return err
+	}
+	defer h.close()
+	face, err := h.faces()
+	if err != nil {
+		return err
+	}
+	ln, err := face.Listen(cfg.Listen())
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
+	}
+	ops, opsLn, err := h.openAdmin(log)
+	if err != nil {
+		_ = ln.Close()
+		return err
+	}
+	panel(std.Err, cfg, ln.Addr(), opsLn, log)
+	failed := make(chan error, 4)
+	h.probe(ctx, failed)
+	go func() { failed <- face.Serve(ln) }() // ends with Shutdown
+	if ops != nil {
+		go func() { failed <- ops.Serve(opsLn) }() // ends with Shutdown
+	}
+	select {
+	case <-ctx.Done():
+		log.Info().Dur("limit", cfg.DrainTimeout).Msg("draining; a second signal ends at once")
+		err = nil
+	case err = <-failed:
+	}
+	return errors.Join(exitCause(err), h.drain(face, ops, log))
+}
+
+// warn says what was accepted and will not be acted on.
+func warn(cfg *Config, log zerolog.Logger) {
+	for _, w := range cfg.Warnings {
+		log.Warn().Msg(w)
+	}
+	for _, key := range cfg.Unenforced() {
+		log.Warn().Str("key", key).Msg("accepted, but not enforced by this version")
+	}
+	if !loopback(cfg.Service.Host) {
+		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
+	}
+}
+
+// openAdmin opens the admin listener. Its default port may be taken, by another Dragoman on the same host: then any
+// free one does. A port that was asked for must be free.
+func (h *house) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, error) {
+	srv, err := h.operators()
+	if err != nil || srv == nil {
+		return nil, nil, err
+	}
+	ln, err := srv.Listen(h.cfg.Admin.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) && !h.cfg.Source("admin.listen").Set() {
+		host, _, _ := net.SplitHostPort(h.cfg.Admin.Listen)
+		taken := h.cfg.Admin.Listen
+		if ln, err = srv.Listen(net.JoinHostPort(host, "0")); err == nil {
+			log.Warn().Str("taken", taken).Str("admin", ln.Addr().String()).Msg("the admin port is taken; another one is used")
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("admin listener: %w; choose another address with --admin HOST:PORT, or --admin off", err)
+	}
+	return srv, ln, nil
+}
+
+// drain lets what is in flight finish, as long as the configuration allows.
+func (h *house) drain(face, ops *httpd.Server, log zerolog.Logger) error {
+	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.DrainTimeout)
+	defer cancel()
+	if err := face.Shutdown(ctx); err != nil {
+		log.Warn().Err(err).Msg("not everything ended in time")
+	}
+	if ops != nil {
+		_ = ops.Shutdown(ctx) // whoever asks how it goes may be cut off
+	}
+	return nil
+}
+
+// panel tells a person what is served where; a pipe gets a log line.
+func panel(w io.Writer, cfg *Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
+	base := "http://" + addr.String()
+	if !terminal(w) {
+		e := log.Info().Str("mcp", base+"/mcp").Str("sse", base+"/sse")
+		if admin != nil {
+			e = e.Str("admin", "http://"+admin.Addr().String())
+		}
+		e.Msg("listening")
+		return
+	}
+	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n    %-28s streamable HTTP, every revision from 2025-03-26\n    %-28s HTTP+SSE 2024-11-05\n", base+"/mcp", base+"/sse")
+	if admin != nil {
+		_, _ = fmt.Fprintf(w, "    %-28s health, readiness, metrics\n", "http://"+admin.Addr().String())
+	}
+	_, _ = fmt.Fprintf(w, "\n  in front of\n\n")
+	for _, u := range cfg.Upstreams {
+		_, _ = fmt.Fprintf(w, "    %-28s %s\n", u.Name, u.Target())
+	}
+	_, _ = fmt.Fprintln(w)
+}
