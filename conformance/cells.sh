@@ -140,6 +140,7 @@ record() {
   passed=${last%% *} failed=${last#*, } failed=${failed%% *}
   if [ -z "$last" ] || { [ "$3" != 0 ] && [ "$failed" = 0 ]; }; then passed=${passed:-0} failed=1; fi
   printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$passed" "$failed" "${excused:-0}" "$4" >>"$RUN/cells.tsv"
+  [ "${excused:-0}" != 0 ] || excused=
   if [ "$failed" = 0 ] && [ "$3" = 0 ]; then
     pairs_passed=$((pairs_passed + 1))
     printf 'PASS %-13s %-17s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks for later}" "$4"
@@ -171,15 +172,16 @@ run_cell() {
   [ -z "$FIXTURE" ] || stop "$FIXTURE"
 }
 
-# table: faces down, cells across; `ok N` passed (+N checks excused), `N bad` failed.
+# table: faces down, cells across; `ok N`: all passed (+N: that many checks excused by later.tsv), `N bad`: N failed.
 table() {
-  awk -F'\t' -v cells="$CELLS" '
-    { n = $4 ? $4 " bad" : "ok " $3 ($5 ? "+" $5 : ""); value[$2, $1] = n; if (!($2 in row)) { row[$2] = ++rows; name[rows] = $2 } used[$1] = 1 }
+  awk -F'\t' -v cells="$CELLS" -v faces="${FACES//[[:space:]]/ }" '
+    { value[$2, $1] = $4 ? $4 " bad" : "ok " $3 ($5 ? "+" $5 : ""); met[$2] = 1; used[$1] = 1 }
     END {
+      for (i = split(faces, face, " "); i > 0; i--) if (face[i] in met) name[++rows] = face[i]
       count = split(cells, cell, " "); printf "%-18s", "face \\ upstream"
       for (i = 1; i <= count; i++) if (cell[i] in used) printf " %-13s", cell[i]
       print ""
-      for (r = 1; r <= rows; r++) {
+      for (r = rows; r > 0; r--) {
         printf "%-18s", name[r]
         for (i = 1; i <= count; i++) if (cell[i] in used) printf " %-13s", ((name[r], cell[i]) in value) ? value[name[r], cell[i]] : "-"
         print ""
