@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -191,8 +191,11 @@ func (h *house) operators() (*httpd.Server, error) {
 	if h.cfg.Admin.Listen == "off" {
 		return nil, nil
 	}
-	host, _, _ := strings.Cut(h.cfg.Admin.Listen, ":")
-	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(strings.Trim(host, "[]"))})
+	host, _, err := net.SplitHostPort(h.cfg.Admin.Listen)
+	if err != nil {
+		return nil, err
+	}
+	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(host)})
 	srv, err := httpd.NewServer(httpd.Options{Gates: mcphttp.Gates(gate)})
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ func runStdio(ctx context.Context, cfg *Config, std Streams) error {
 	h.probe(ctx, fatal)
 	done := make(chan error, 1)
 	go func() {
-		done <- (&stdio.Downstream{Handle: h.handle, Store: h.store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.RequestBody,
+		done <- (&stdio.Downstream{Handle: h.handle, Store: h.store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
 			Cap: cfg.Limits.RequestTime, InFlight: stdioInFlight}).Serve(ctx)
 	}()
 	select {

@@ -18,6 +18,9 @@ import (
 	"dragoman/bench/measure"
 )
 
+// noteLimit is how much of a note the table shows.
+const noteLimit = 80
+
 // report is what the JSON file holds. Times are microseconds, memory is bytes.
 type report struct {
 	Started     time.Time         `json:"started"`
@@ -199,8 +202,8 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprintln(w, "bytes\tcell\treq/s\tratio\tCPU µs/req\tratio\tchildren µs\tp50 ms\tp90 ms\tp99 ms\tRSS MB\terrors\t")
 	for _, row := range r.Rows {
 		if len(row.Rounds) == 0 {
-			note, _, _ := strings.Cut(row.Note, "\n")
-			fmt.Fprintf(w, "%d\t%s\t%s\n", row.Size, row.What, note)
+			note, _, _ := strings.Cut(row.Note, "\n") // the whole stands in the file
+			fmt.Fprintf(w, "%d\t%s\t%.*s\n", row.Size, row.What, noteLimit, note)
 			continue
 		}
 		fmt.Fprintf(w, "%d\t%s\t%.0f\t%s\t%.1f\t%s\t%.1f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t\n", row.Size, row.What,

@@ -43,10 +43,17 @@ DRAGOMAN=$(cd "$(dirname "$DRAGOMAN")" && pwd)/$(basename "$DRAGOMAN")
 
 mkdir -p "$HERE/.tmp"
 RUN=$(mktemp -d "$HERE/.tmp/run.XXXXXX")
-trap 'stop_all' EXIT
+export SUITE_TMP=$RUN
+finished=no pairs_passed=0 pairs_failed=0
+leave() {
+  trap '' INT TERM HUP # a second signal must not cut the tidying short
+  stop_all
+  [ $finished = yes ] || rm -rf "$RUN"
+}
+trap leave EXIT
+trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
-pairs_passed=0 pairs_failed=0
 
 # native CELL FACE: whether the pair needs no translation, so that the control can stand in it.
 native() {
@@ -198,6 +205,7 @@ echo
 table
 mv "$RUN/table.tsv" "$HERE/.tmp/cells.tsv"
 echo
+finished=yes
 if [ "$pairs_failed" = 0 ] && [ $keep = no ]; then rm -rf "$RUN"; else echo "logs: ${RUN#"$HERE"/}"; fi
 echo "$SECONDS seconds"
 echo "$pairs_passed passed, $pairs_failed failed"

@@ -151,7 +151,7 @@ async function main() {
     console.error(`usage: suite.sh URL ${REVISIONS.join('|')} [--cell NAME] [--save FILE] [--baseline FILE] [--later FILE] [--keep DIR] [--verbose]`);
     process.exit(2);
   }
-  const out = options.keep ? path.resolve(options.keep) : path.join(HERE, '.tmp');
+  const out = path.resolve(options.keep ?? process.env.SUITE_TMP ?? path.join(HERE, '.tmp'));
   mkdirSync(out, { recursive: true });
   const results = mkdtempSync(path.join(out, 'suite-'));
   try {

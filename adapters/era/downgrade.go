@@ -18,7 +18,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if method == "subscriptions/listen" {
 		return nil, proxy.Errf(proxy.MethodNotFound, "subscriptions/listen is not offered for this server: no list or resource changes are advertised")
 	}
-	if err := u.mirror(ex); err != nil {
+	if err := u.mirror(ex, false); err != nil {
 		return nil, err
 	}
 	c := &downCall{u: u, ex: ex, method: method}

@@ -204,7 +204,6 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 	}
 	v.Legacy, v.Init = true, init
 	if !v.Modern {
-		v.Version = string(version.Text(m.Raw))
 		v.Version = string(wire.Get(init, wire.Span{From: 0, To: uint32(len(init))}, "protocolVersion").Text(init)) //nolint:gosec // part of a message
 	}
 	return nil

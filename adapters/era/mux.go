@@ -127,6 +127,25 @@ func (x *Mux) Deliver(raw []byte) error {
 	return nil
 }
 
+// Unreadable ends the call that was answered with what cannot be read, as far as its beginning tells which that was: the
+// one whose id it names, or the only one there is.
+func (x *Mux) Unreadable(beginning []byte, err error) {
+	m, _ := wire.Scan(beginning) // it fails at the end at the latest; the id may come before
+	n, perr := strconv.ParseUint(string(m.Of(m.ID)), 10, 64)
+	x.mu.Lock()
+	if perr != nil && len(x.calls) == 1 {
+		for n = range x.calls {
+			break
+		}
+	}
+	c := x.calls[n]
+	delete(x.calls, n)
+	x.mu.Unlock()
+	if c != nil {
+		c.fail(err)
+	}
+}
+
 func (x *Mux) respond(m *wire.Message) {
 	n, err := strconv.ParseUint(string(m.Of(m.ID)), 10, 64)
 	x.mu.Lock()

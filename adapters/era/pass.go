@@ -14,7 +14,7 @@ import (
 // the server ask, and the headers that the wire wants.
 func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	closeQuestions(&ex.Msg)
-	if err := u.mirror(ex); err != nil {
+	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
 	link, err := u.modernLink(ex)
@@ -29,11 +29,11 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c.begin(link)
 }
 
-// mirror sees to the Mcp-Param-* headers of a call. From a mirroring client to a mirroring server they pass as they
+// mirror sees to the Mcp-Param-* headers of a call; server says whether the wire to the server has headers. From a mirroring client to a mirroring server they pass as they
 // are, and the server judges them; for a server that has no headers they are judged here; for a client that has none
 // they are made here.
-func (u *Upstream) mirror(ex *proxy.Exchange) error {
-	if !ex.Msg.Is("tools/call") || ex.Mirrors == u.opt.Wires.Mirrors && ex.Mirrors || !ex.Mirrors && !u.opt.Wires.Mirrors {
+func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
+	if !ex.Msg.Is("tools/call") || ex.Mirrors == server {
 		return nil
 	}
 	of, known := u.mirrors.of(string(ex.Msg.Text(ex.Msg.Name)))
@@ -155,7 +155,7 @@ func (c *modernCall) repeat() error {
 	_ = c.Replies.Close()
 	c.u.mirrors.forget()
 	c.ex.Msg.Edits = c.before
-	if err := c.u.mirror(c.ex); err != nil {
+	if err := c.u.mirror(c.ex, c.u.opt.Wires.Mirrors); err != nil {
 		return err
 	}
 	link, err := c.u.modernLink(c.ex)

@@ -33,7 +33,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	u.dress(ex)
-	if err := u.mirror(ex); err != nil {
+	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
 	c := &upCall{u: u, ex: ex, method: method, edits: slices.Clone(m.Edits)}

@@ -114,27 +114,30 @@ func naive(in string) ([]kept, error) {
 	return out, io.EOF
 }
 
+// splits checks the reference and the Splitter, in pieces of every size.
+func splits(t *testing.T, in string, wantErr error, want ...kept) {
+	t.Helper()
+	for i := range want {
+		if want[i].Retry == 0 {
+			want[i].Retry = -1
+		}
+	}
+	if got, err := naive(in); !reflect.DeepEqual(got, want) || err != wantErr {
+		t.Errorf("naive(%q)\n got %+v, %v\nwant %+v, %v", in, got, err, want, wantErr)
+	}
+	for size := 1; size <= len(in)+1; size++ {
+		var s Splitter
+		got, err := all(&s, &chunks{in: []byte(in), sizes: []int{size}})
+		if !reflect.DeepEqual(got, want) || err != wantErr {
+			t.Errorf("%q in pieces of %d\n got %+v, %v\nwant %+v, %v", in, size, got, err, want, wantErr)
+		}
+	}
+}
+
 func TestSplitter(t *testing.T) {
 	f := func(in string, wantErr error, want ...kept) {
 		t.Helper()
-		for i := range want {
-			if want[i].Retry == 0 {
-				want[i].Retry = -1
-			}
-		}
-		if want == nil {
-			want = []kept(nil)
-		}
-		if got, err := naive(in); !reflect.DeepEqual(got, want) || err != wantErr {
-			t.Errorf("naive(%q)\n got %+v, %v\nwant %+v, %v", in, got, err, want, wantErr)
-		}
-		for size := 1; size <= len(in)+1; size++ {
-			var s Splitter
-			got, err := all(&s, &chunks{in: []byte(in), sizes: []int{size}})
-			if !reflect.DeepEqual(got, want) || err != wantErr {
-				t.Errorf("%q in pieces of %d\n got %+v, %v\nwant %+v, %v", in, size, got, err, want, wantErr)
-			}
-		}
+		splits(t, in, wantErr, want...)
 	}
 	a := kept{Data: "a", HasData: true}
 	b := kept{Data: "b", HasData: true}

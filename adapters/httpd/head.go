@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"strconv"
 
 	"github.com/valyala/fasthttp"
 )
@@ -17,11 +16,11 @@ const maxInterim = 16
 // blanks around names, folded lines and odd status lines pass (RFC 9112 §5.1, §5.2). A scan interrupted by a deadline goes
 // on where it was.
 type headScan struct {
-	at                int // the next line's place in the buffer
-	status            int
-	keepAlive, length bool // length: a Content-Length was there
-	coded             bool // a Transfer-Encoding was there
-	started           bool
+	at      int // the next line's place in the buffer
+	status  int
+	length  bool // a Content-Length was there
+	coded   bool // a Transfer-Encoding was there
+	started bool // a byte of the answer was there
 }
 
 var crlf = []byte("\r\n")
@@ -88,16 +87,14 @@ func (s *headScan) line(line []byte) (end bool, err error) {
 
 // statusLine wants "HTTP/1.x NNN", then a blank and any reason, or nothing (RFC 9112 §4).
 func (s *headScan) statusLine(text []byte) error {
-	bad := &MalformedError{What: "status line"}
 	if len(text) < 12 || !bytes.HasPrefix(text, []byte("HTTP/1.")) || text[7] != '0' && text[7] != '1' ||
-		text[8] != ' ' || len(text) > 12 && text[12] != ' ' || !ValidValue(text) {
-		return bad
+		text[8] != ' ' || len(text) > 12 && text[12] != ' ' || !digits(text[9:12]) || !ValidValue(text) {
+		return &MalformedError{What: "status line"}
 	}
-	status, err := strconv.Atoi(string(text[9:12]))
-	if err != nil || status < 100 || status > 599 || !digits(text[9:12]) {
-		return bad
+	s.status = int(text[9]-'0')*100 + int(text[10]-'0')*10 + int(text[11]-'0')
+	if s.status < 100 || s.status > 599 {
+		return &MalformedError{What: "status code"}
 	}
-	s.status = status
 	return nil
 }
 
@@ -159,11 +156,16 @@ func (c *upConn) frame(status int, coded bool) {
 
 // failure makes of a low error what the caller is told.
 func (c *upConn) failure(err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return c.fault(err)
+}
+
+func (c *upConn) fault(err error) error {
 	var malformed *MalformedError
 	var large *TooLargeError
 	switch {
-	case err == nil || err == io.EOF:
-		return err
 	case c.isAborted():
 		return ErrAborted
 	case isDeadline(err):

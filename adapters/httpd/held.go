@@ -43,7 +43,8 @@ type Held struct {
 }
 
 // Hold answers ctx with an event stream that lasts until End, until the peer leaves, or until Shutdown. Status and
-// fields set on ctx.Response before are sent. The handler must return soon, and must not touch ctx.Response any more.
+// fields set on ctx.Response before are sent. The handler must return soon, and must not touch ctx.Response, or call Watch,
+// any more; a Watch from before is disarmed.
 // The error is ErrTooManyStreams, ErrShutdown or ErrNotOurs; then ctx is untouched.
 func Hold(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Held, error) {
 	c := connOf(ctx)
@@ -74,7 +75,6 @@ func Hold(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Held, error) {
 func (h *Held) head(ctx *fasthttp.RequestCtx) []byte {
 	fields := &ctx.Response.Header
 	eventStream(fields)
-	h.c.srv.date.stamp(fields)
 	fields.SetContentLength(-1)
 	fields.SetConnectionClose()
 	out := append([]byte(nil), fields.Header()...)

@@ -208,6 +208,8 @@ func (h *Host) prepare(req *fasthttp.Request) error {
 	if h.absolute != "" && h.proxyAuth != "" {
 		fields.Set("Proxy-Authorization", h.proxyAuth)
 	}
+	fields.Del("Transfer-Encoding") // whatever they said before, the body decides
+	fields.Del("Content-Length")
 	if body := req.Body(); len(body) > 0 || !fields.IsGet() && !fields.IsHead() {
 		fields.SetContentLength(len(body))
 	}

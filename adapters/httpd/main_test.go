@@ -23,7 +23,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m,
+		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
 // patience is how long a test waits for what must happen; what must happen soon is measured.

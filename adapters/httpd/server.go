@@ -50,7 +50,6 @@ type Server struct {
 	router *router.Router
 	watch  *watcher
 	keeper *keeper
-	date   dater
 
 	serving  crew // connections not hijacked
 	tasks    crew // writers and callbacks of held streams
@@ -92,7 +91,6 @@ func NewServer(opts Options) (*Server, error) {
 		MaxRequestBodySize:           opts.MaxBody,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
-		NoDefaultDate:                true,
 		DisablePreParseMultipartForm: true,
 		KeepHijackedConns:            true,
 		SecureErrorLogMessage:        true,
@@ -229,7 +227,6 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if s.draining.Load() {
 		ctx.SetConnectionClose()
 	}
-	s.date.stamp(&ctx.Response.Header)
 	trim(ctx)
 }
 
@@ -317,7 +314,6 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 }
 
 func (s *Server) explain(ctx *fasthttp.RequestCtx, status int) {
-	s.date.stamp(&ctx.Response.Header)
 	if s.opts.Refused != nil {
 		s.opts.Refused(ctx, status)
 		return

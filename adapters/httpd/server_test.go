@@ -18,12 +18,12 @@ import (
 func TestServerAnswersAndRefuses(t *testing.T) {
 	_, addr := serve(t, Options{
 		MaxBody: 1000, MaxHeader: 2048,
-		NotFound:         func(ctx *fasthttp.RequestCtx) { ctx.Error("no such thing", 404) },
+		NotFound: func(ctx *fasthttp.RequestCtx) { ctx.Error("no such thing", 404) },
 		MethodNotAllowed: func(ctx *fasthttp.RequestCtx) {
 			ctx.SetStatusCode(405)
 			ctx.SetBodyString("not so")
 		},
-		Refused:          func(ctx *fasthttp.RequestCtx, status int) { ctx.SetBodyString("refused: " + Reason(status)) },
+		Refused: func(ctx *fasthttp.RequestCtx, status int) { ctx.SetBodyString("refused: " + Reason(status)) },
 	}, nil, func(s *Server) {
 		s.Handle("GET", "/x", text)
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.PostBody()) })

@@ -12,10 +12,13 @@ const forceGrace = time.Second
 // Shutdown ends the Server. It stops accepting, closes idle connections, and waits for running handlers and the answers
 // being written. Then it drains the held streams: each has its OnDrain called, or is ended with ErrShutdown. When ctx
 // ends before all is done, what is left is closed by force, its Leavers are told, and the error wraps ctx's cause.
-// Shutdown is to be called once; a Server is not used again.
+// Only the first call counts; a Server is not used again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	s.draining.Store(true)
+	if s.draining.Swap(true) {
+		s.mu.Unlock()
+		return nil
+	}
 	for ln := range s.listeners {
 		_ = ln.Close()
 	}

@@ -76,7 +76,7 @@ func (c *client) read() error {
 		var long *LineTooLongError
 		switch {
 		case errors.As(err, &long):
-			c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.RequestTooLarge, "a line is longer than limits.request_body, %d bytes", long.Limit)))
+			c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.RequestTooLarge, "a line is longer than limits.line, %d bytes", long.Limit)))
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:

@@ -54,9 +54,10 @@ type directWriter interface {
 	SetWriteDeadline(t time.Time) error
 }
 
-// Writer writes lines to one destination for any number of goroutines. A line is accepted or refused whole; lines leave in the order
-// in which they were accepted. While one goroutine writes, the others' lines gather and leave together with the next
-// write, so that many small messages cost few system calls.
+// Writer writes lines to one destination for any number of goroutines. A line is accepted or refused whole; lines leave
+// in the order in which they were accepted. While one goroutine writes, the others' lines gather and leave together with
+// the next write, so that many small messages cost few system calls. A large line that finds nobody writing leaves from
+// the caller's memory; any other is copied once.
 //
 // An accepted line has not necessarily been written yet: if the destination fails, it is lost, and every later call
 // says why. A destination that does not read fills the buffer, and then writers wait.
@@ -276,18 +277,10 @@ func (w *Writer) enqueue(line []byte) {
 	if n := len(w.queue); n > 0 && cap(w.queue[n-1].b)-len(w.queue[n-1].b) >= need {
 		s = w.queue[n-1]
 	} else {
-		s = newChunk(need)
+		s = takeSlab(need)
 		w.queue = append(w.queue, s)
 	}
 	s.b = append(append(s.b, line...), '\n')
-}
-
-// newChunk returns a slab for n bytes: a pooled one of the usual size, else exactly so many.
-func newChunk(n int) *slab {
-	if n <= chunkSize {
-		return takeSlab(n)
-	}
-	return &slab{b: make([]byte, 0, n)}
 }
 
 // settle books what has just been written and returns what comes next, nil when nothing is left or the Writer has failed.
@@ -362,10 +355,10 @@ func (w *Writer) writeLarge(ctx context.Context, line []byte) error {
 	var rest *slab
 	switch {
 	case err == nil:
-		rest = newChunk(largeTail + 1)
+		rest = takeSlab(largeTail + 1)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		split, err = n, nil
-		rest = newChunk(len(line) - n + 1)
+		rest = takeSlab(len(line) - n + 1)
 	default:
 		w.settle(0, err)
 		return w.lead(nil)

@@ -87,8 +87,8 @@ type Process struct {
 	termed time.Time // when the group got SIGTERM; zero if it did not
 }
 
-// Start starts the child. ctx bounds the start alone; afterwards only Stop ends the child. The errors: *NotFoundError if there is no
-// such command, *StartError if there is but the system would not run it, ctx's error.
+// Start starts the child. ctx can only prevent the start; afterwards only Stop ends the child. The errors:
+// *NotFoundError if there is no such command, *StartError if there is but the system would not run it, ctx's error.
 //
 // On Unix the child leads a process group of its own, so that all that it starts can be signalled together, and a
 // terminal's Ctrl-C reaches us alone. On Linux it gets SIGTERM should we die without stopping it (see sysProcAttr).
@@ -213,14 +213,20 @@ func closeAll(files []*os.File) {
 // ReadLine returns the next line of the child's stdout; see Reader.ReadLine for what it borrows and for a line that is
 // too long. When the child has exited it returns what is left in the pipe and then io.EOF, whoever else may still hold
 // the pipe. io.EOF also comes when the child has closed its stdout, and after Stop. One goroutine at a time.
-func (p *Process) ReadLine() ([]byte, error) { return p.reader.ReadLine() }
+func (p *Process) ReadLine() ([]byte, error) {
+	line, err := p.reader.ReadLine()
+	if err == ErrStopped {
+		err = io.EOF
+	}
+	return line, err
+}
 
 // Lines yields what ReadLine returns up to io.EOF, which it does not yield. An error that is a *LineTooLongError comes in
 // its place among the lines; any other is the last thing yielded.
 func (p *Process) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for {
-			line, err := p.reader.ReadLine()
+			line, err := p.ReadLine()
 			if err == io.EOF || !yield(line, err) {
 				return
 			}

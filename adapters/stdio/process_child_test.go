@@ -100,6 +100,9 @@ func playBadChild(name, arg string) int {
 			return 1
 		}
 		return echoLines()
+	case "half": // says half a line
+		fmt.Print("whole\nhalf")
+		time.Sleep(time.Hour)
 	case "chatter": // floods stderr, then echoes
 		for range 20_000 {
 			fmt.Fprintln(os.Stderr, "some noise on stderr that nobody asked for")

@@ -100,7 +100,7 @@ func startError(c Command, path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		e.Hint = "the file is there, but the interpreter that its first line names, or its loader, is not"
 	case errors.Is(err, syscall.ENOEXEC):
-		e.Hint = fmt.Sprintf("%s is no program for this machine, or a script without a first line that names its interpreter", filepath.Base(path))
+		e.Hint = filepath.Base(path) + " is no program for this machine, or a script without a first line that names its interpreter"
 	case errors.Is(err, fs.ErrPermission):
 		e.Hint = "it may not be run: look at its mode and at how its file system is mounted"
 	}
@@ -161,7 +161,8 @@ func printable(line []byte) string {
 	return strings.TrimSpace(b.String())
 }
 
-// afterEscape passes over a terminal's control sequence (ESC [ parameters, final byte; ECMA-48 §5.4) if line begins with one.
+// afterEscape passes over a terminal's control sequence (ESC [ parameters, final byte; ECMA-48 §5.4) if line begins
+// with one.
 func afterEscape(line []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("\x1b["))
 	if !ok {

@@ -13,7 +13,8 @@ import (
 // outPipe is our end of the child's stdout or stderr.
 //
 // Its end is not left to the kernel, which reports one only when the last holder of the other end is gone, be it a
-// grandchild's daemon. After finish, what lies in the pipe is all there is; after discard, its reader gets io.EOF.
+// grandchild's daemon. After finish, what lies in the pipe is all there is, and then io.EOF. After discard its reader
+// gets ErrStopped, and not io.EOF, lest a line cut off in the middle pass for the last one.
 type outPipe struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -81,7 +82,7 @@ func (o *outPipe) Close() { _ = o.file.Close() } // fails only if it is closed a
 func (o *outPipe) verdict(n int, err error) (int, error) {
 	switch {
 	case o.muted.Load(), errors.Is(err, os.ErrClosed):
-		return 0, io.EOF
+		return 0, ErrStopped
 	case err == nil && n == 0:
 		return 0, io.EOF
 	}

@@ -129,8 +129,9 @@ func TestProcessEcho(t *testing.T) {
 func TestProcessStopFlushes(t *testing.T) {
 	t.Parallel()
 	sink := filepath.Join(t.TempDir(), "sink")
-	c := Command{Argv: []string{"sh", "-c", `cat > "$SINK"`}, Env: append(BaseEnv(nil), "SINK="+sink), StopGrace: 10 * time.Second}
-	p := start(t, c)
+	p := start(t, Command{
+		Argv: []string{"sh", "-c", `cat > "$SINK"`}, Env: append(BaseEnv(nil), "SINK="+sink), StopGrace: 10 * time.Second,
+	})
 	line := strings.Repeat("x", 50_000)
 	for range 40 {
 		must(t, p.Write([]byte(line)))
@@ -357,6 +358,24 @@ func TestProcessStopReadsOn(t *testing.T) {
 func TestProcessStopEndsReadLine(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("echo"))
+	result := make(chan error, 1)
+	go func() {
+		_, err := p.ReadLine()
+		result <- err
+	}()
+	p.Stop()
+	if err := <-result; err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Half a line is not taken for a message because we stop in its middle.
+func TestProcessStopDropsHalfALine(t *testing.T) {
+	t.Parallel()
+	c := child("half")
+	c.StopGrace = -1
+	p := start(t, c)
+	expect(t, p, "whole")
 	result := make(chan error, 1)
 	go func() {
 		_, err := p.ReadLine()

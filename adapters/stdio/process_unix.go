@@ -60,12 +60,12 @@ func (o *outPipe) Read(p []byte) (int, error) {
 // ReadPark implements parkReader: while the pipe is empty the goroutine waits in the poller without a buffer.
 func (o *outPipe) ReadPark(lend func() []byte, back func()) (int, error) {
 	if o.muted.Load() { // discard has the lock, for as long as the child takes to end
-		return 0, io.EOF
+		return 0, ErrStopped
 	}
 	o.reading.Lock()
 	defer o.reading.Unlock()
 	if o.muted.Load() {
-		return 0, io.EOF
+		return 0, ErrStopped
 	}
 	o.call.lend, o.call.back = lend, back
 	defer func() { o.call.lend, o.call.back = nil, nil }()

@@ -1,7 +1,6 @@
 package stdio
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,13 +41,9 @@ func (o *outPipe) Read(p []byte) (int, error) {
 	o.reading.Lock()
 	defer o.reading.Unlock()
 	if o.muted.Load() {
-		return 0, io.EOF
+		return 0, ErrStopped
 	}
-	n, err := o.file.Read(p)
-	if err != nil {
-		return n, err
-	}
-	return o.verdict(n, nil)
+	return o.verdict(o.file.Read(p))
 }
 
 func (o *outPipe) readStep(uintptr) bool { return true }

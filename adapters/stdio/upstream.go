@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"dragoman/adapters/era"
 	"dragoman/proxy"
@@ -59,7 +60,8 @@ func (d *Dialer) start(ctx context.Context, server proxy.Era, sink era.Sink) (er
 	child, err := Start(ctx, cmd)
 	if err != nil {
 		var missing *NotFoundError
-		if errors.As(err, &missing) {
+		var refused *StartError
+		if errors.As(err, &missing) || errors.As(err, &refused) {
 			return nil, fmt.Errorf("%w: %w", era.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
 		}
 		return nil, proxy.Errf(proxy.Unreachable, "the upstream server could not be started: %w", err)
@@ -100,6 +102,8 @@ func (p *process) read() {
 		switch {
 		case errors.As(err, &long):
 			p.opt.Noise(p.child.PID(), long.Prefix, err)
+			p.Unreadable(long.Prefix, proxy.Errf(proxy.ResponseTooLarge,
+				"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
 			continue
 		case err != nil:
 			p.lost(err)
@@ -111,9 +115,15 @@ func (p *process) read() {
 	}
 }
 
+// exitTime bounds how long those who wait are kept waiting for the reason of a child's end.
+const exitTime = 100 * time.Millisecond
+
+// lost tells whoever waits first, and stops the child then: it may have closed its output and live on.
 func (p *process) lost(err error) {
-	p.child.Stop()
-	<-p.child.Done()
+	select {
+	case <-p.child.Done():
+	case <-time.After(exitTime):
+	}
 	if exit := p.child.Exit(); exit != nil {
 		err = exit
 	} else if errors.Is(err, io.EOF) {
@@ -126,6 +136,7 @@ func (p *process) lost(err error) {
 	if !closed {
 		p.sink.Lost(err)
 	}
+	p.child.Stop()
 }
 
 // Close implements era.Link: the child is stopped and reaped.
