@@ -136,6 +136,8 @@ run_face() {
     *-stdio) target=(-- "$DRAGOMAN" stdio "${UPSTREAM[@]}") ;;
   esac
   [[ $cell == npm-* ]] && options+=(--basic)
+  # On a modern stdio server that two clients share, a log message says neither whose it is nor of which call.
+  [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)
   bounded "$log" 100 "${client[@]}" "${options[@]}" "${omit[@]}" "${target[@]}"
 }
 

@@ -9,6 +9,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --only RE, --skip RE    which cases
   --no-questions          leave out the cases in which the server asks the client something
   --no-subscriptions      leave out the cases about change notifications
+  --lossy-logs            log messages of calls that overlap may get lost (but not into another client)
   --basic                 only the cases that any server with an \`echo\` tool can pass
   --timeout MS            for each case (default 10000)`;
 
@@ -25,6 +26,7 @@ export function readOptions() {
         transport: { type: 'string', default: 'http' }, mode: { type: 'string', default: 'auto' }, expect: { type: 'string' },
         only: { type: 'string', default: '.' }, skip: { type: 'string', default: '^$' }, timeout: { type: 'string', default: '10000' },
         'no-questions': { type: 'boolean', default: false }, 'no-subscriptions': { type: 'boolean', default: false },
+        'lossy-logs': { type: 'boolean', default: false },
         basic: { type: 'boolean', default: false },
       },
     });

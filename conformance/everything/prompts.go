@@ -1,0 +1,176 @@
+package everything
+
+import (
+	"strconv"
+	"strings"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// maxCompletions is how many values an answer may hold (2026-07-28 completion, Completion Results).
+const maxCompletions = 100
+
+// prompt is a row of the table of prompts.
+type prompt struct {
+	name, description string
+	arguments         []promptArgument
+	messages          func(s *Server, args map[string]string) []string // content blocks, each a message of the user's
+}
+
+// promptArgument is an argument of a prompt; all are strings.
+type promptArgument struct {
+	name, description string
+	required          bool
+	values            []string // what completion offers
+}
+
+func promptTable() []prompt {
+	say := func(text string) func(*Server, map[string]string) []string {
+		return func(*Server, map[string]string) []string { return []string{textBlock(text)} }
+	}
+	return []prompt{
+		{"plain", "A prompt without arguments", nil, say("plain prompt")},
+		{"greet", "A greeting in a style", []promptArgument{
+			{"name", "Who is greeted", true, nil},
+			{"style", "How; plain if not given", false, []string{"formal", "friendly", "funny"}},
+		}, greet},
+		{"test_simple_prompt", "A message, for the conformance suite", nil, say("This is a simple prompt for testing.")},
+		{"test_prompt_with_arguments", "Two arguments in a message, for the conformance suite", []promptArgument{
+			{"arg1", "First test argument", true, []string{"paris", "park", "party"}},
+			{"arg2", "Second test argument", true, nil},
+		}, func(_ *Server, args map[string]string) []string {
+			return []string{textBlock("Prompt with arguments: arg1='" + args["arg1"] + "', arg2='" + args["arg2"] + "'")}
+		}},
+		{"test_prompt_with_embedded_resource", "A resource and a message, for the conformance suite", []promptArgument{
+			{"resourceUri", "URI of the resource to embed", true, nil},
+		}, func(_ *Server, args map[string]string) []string {
+			return []string{embeddedBlock(args["resourceUri"], "text/plain", "Embedded resource content for testing."),
+				textBlock("Please process the embedded resource above.")}
+		}},
+		{"test_prompt_with_image", "An image and a message, for the conformance suite", nil, func(s *Server, _ map[string]string) []string {
+			return []string{imageBlock(s.png), textBlock("Please analyze the image above.")}
+		}},
+	}
+}
+
+func greet(_ *Server, args map[string]string) []string {
+	style := args["style"]
+	if style == "" {
+		style = "plain"
+	}
+	return []string{textBlock("Greet " + args["name"] + " in a " + style + " style")}
+}
+
+// addPrompts makes the table of prompts and its list.
+func (s *Server) addPrompts(pageSize int) {
+	table := promptTable()
+	s.prompts = make(map[string]*prompt, len(table))
+	items := make([]string, 0, len(table))
+	for i := range table {
+		p := &table[i]
+		s.prompts[p.name] = p
+		var args []string
+		for _, a := range p.arguments {
+			need := "false"
+			if a.required {
+				need = "true"
+			}
+			args = append(args, object("name", quote(a.name), "description", quote(a.description), "required", need))
+		}
+		items = append(items, object("name", quote(p.name), "description", quote(p.description), "arguments", "["+strings.Join(args, ",")+"]"))
+	}
+	s.promptList = s.newList("prompts", items, pageSize)
+}
+
+// prompt answers prompts/get. Unlike those of tools, its arguments are the request's own: what is wrong with them is
+// -32602 (2026-07-28 prompts, Error Handling).
+func (s *Server) prompt(m *wire.Message) ([]byte, *proxy.Error) {
+	p, ok := s.prompts[string(m.Text(m.Name))]
+	if !ok {
+		return nil, proxy.Errf(proxy.InvalidParams, "unknown prompt: %s", m.Of(m.Name))
+	}
+	given, refusal := argumentsOf(m)
+	if refusal != nil {
+		return nil, refusal
+	}
+	args := make(map[string]string, len(p.arguments))
+	for _, a := range p.arguments {
+		if a.required {
+			args[a.name] = given.text(a.name)
+		} else {
+			args[a.name], _ = given.maybeText(a.name)
+		}
+	}
+	if given.wrong != "" {
+		return nil, proxy.Errf(proxy.InvalidParams, "%s", given.wrong)
+	}
+	blocks := p.messages(s, args)
+	messages := make([]string, len(blocks))
+	for i, b := range blocks {
+		messages[i] = `{"role":"user","content":` + b + `}`
+	}
+	return s.result(complete, `"description":`+quote(p.description)+`,"messages":[`+strings.Join(messages, ",")+`]`), nil
+}
+
+// complete answers completion/complete. An argument for which nothing is offered gets an empty list; a prompt or
+// template that is not there is -32602.
+func (s *Server) complete(m *wire.Message) ([]byte, *proxy.Error) {
+	get := func(object, member string) (string, bool) {
+		v := wire.Path(m.Raw, m.Params, object, member)
+		return string(v.Text(m.Raw)), v.IsString(m.Raw)
+	}
+	argument, ok := get("argument", "name")
+	begin, ok2 := get("argument", "value")
+	if !ok || !ok2 {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.argument must have the strings name and value")
+	}
+	offers, refusal := s.offers(get, argument)
+	if refusal != nil {
+		return nil, refusal
+	}
+	var values []string
+	for _, v := range offers {
+		if strings.HasPrefix(v, begin) {
+			values = append(values, quote(v))
+		}
+	}
+	more := len(values) > maxCompletions
+	return s.completion(values[:min(len(values), maxCompletions)], len(values), more), nil
+}
+
+// offers finds all values for an argument of what params.ref names.
+func (s *Server) offers(get func(object, member string) (string, bool), argument string) ([]string, *proxy.Error) {
+	switch kind, _ := get("ref", "type"); kind {
+	case "ref/prompt":
+		name, _ := get("ref", "name")
+		p, ok := s.prompts[name]
+		if !ok {
+			return nil, proxy.Errf(proxy.InvalidParams, "unknown prompt: %q", name)
+		}
+		for _, a := range p.arguments {
+			if a.name == argument {
+				return a.values, nil
+			}
+		}
+		return nil, nil
+	case "ref/resource":
+		uri, _ := get("ref", "uri")
+		for i := range s.templates {
+			if t := &s.templates[i]; t.pattern() == uri {
+				if argument == "id" {
+					return t.ids, nil
+				}
+				return nil, nil
+			}
+		}
+		return nil, proxy.Errf(proxy.InvalidParams, "unknown resource template: %q", uri)
+	default:
+		return nil, proxy.Errf(proxy.InvalidParams, "params.ref.type must be ref/prompt or ref/resource")
+	}
+}
+
+func (s *Server) completion(values []string, total int, more bool) []byte {
+	return s.result(complete, `"completion":{"values":[`+strings.Join(values, ",")+`],"total":`+strconv.Itoa(total)+
+		`,"hasMore":`+strconv.FormatBool(more)+`}`)
+}

@@ -1,0 +1,117 @@
+package everything
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// resource is a row of the table of resources.
+type resource struct {
+	uri, name, description, mime string
+	binary                       bool // body is base64
+	ttl                          int  // ttlMs of resources/read
+	body                         func(*Server) string
+}
+
+// template is a row of the table of resource templates: one variable, called id, between prefix and suffix.
+type template struct {
+	prefix, suffix, name, description, mime string
+	ids                                     []string // what completion offers
+	body                                    func(id string) string
+}
+
+func (t *template) pattern() string { return t.prefix + "{id}" + t.suffix }
+
+// match finds the id in a URI. It is one path segment, percent-encoded (RFC 6570 §3.2.2).
+func (t *template) match(uri string) (string, bool) {
+	rest, ok := strings.CutPrefix(uri, t.prefix)
+	if !ok {
+		return "", false
+	}
+	segment, ok := strings.CutSuffix(rest, t.suffix)
+	if !ok || segment == "" || strings.ContainsAny(segment, "/?#{}") {
+		return "", false
+	}
+	id, err := url.PathUnescape(segment)
+	return id, err == nil
+}
+
+func constant(text string) func(*Server) string { return func(*Server) string { return text } }
+
+func resourceTable() []resource {
+	png := func(s *Server) string { return s.png }
+	count := func(s *Server) string { return strconv.FormatInt(s.touched.Load(), 10) }
+	return []resource{
+		{"demo://static/text", "static text", "A text that never changes", "text/plain", false, listTTL, constant("static text")},
+		{"demo://static/blob", "static blob", "A picture that never changes", "image/png", true, listTTL, png},
+		{"demo://counter", "counter", "How often the tool touch was called", "text/plain", false, 0, count},
+		{"test://static-text", "test static text", "A text for the conformance suite", "text/plain", false, listTTL,
+			constant("This is the content of the static text resource.")},
+		{"test://static-binary", "test static binary", "A picture for the conformance suite", "image/png", true, listTTL, png},
+		{"test://watched-resource", "test watched resource", "A text for the conformance suite to watch", "text/plain", false, 0,
+			constant("Watched resource content.")},
+	}
+}
+
+func templateTable() []template {
+	return []template{
+		{"demo://item/", "", "item", "An item by its id", "text/plain", []string{"1", "10", "11", "2", "20"},
+			func(id string) string { return "item " + id }},
+		{"test://template/", "/data", "test template", "A document by its id, for the conformance suite", "application/json",
+			[]string{"1", "12", "123"}, func(id string) string {
+				return object("id", quote(id), "templateTest", "true", "data", quote("Data for ID: "+id))
+			}},
+	}
+}
+
+// addResources makes the tables of resources and templates, and their lists.
+func (s *Server) addResources(pageSize int) {
+	table := resourceTable()
+	s.resources = make(map[string]*resource, len(table))
+	items := make([]string, 0, len(table))
+	for i := range table {
+		r := &table[i]
+		s.resources[r.uri] = r
+		items = append(items, object("uri", quote(r.uri), "name", quote(r.name), "description", quote(r.description), "mimeType", quote(r.mime)))
+	}
+	s.resourceList = s.newList("resources", items, pageSize)
+	s.templates = templateTable()
+	items = items[:0]
+	for i := range s.templates {
+		t := &s.templates[i]
+		items = append(items, object("uriTemplate", quote(t.pattern()), "name", quote(t.name), "description", quote(t.description), "mimeType", quote(t.mime)))
+	}
+	s.templateList = s.newList("resourceTemplates", items, pageSize)
+}
+
+// read answers resources/read. What is not there is -32602 with data.uri (SEP-2164).
+func (s *Server) read(m *wire.Message) ([]byte, *proxy.Error) {
+	if !m.URI.IsString(m.Raw) {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.uri must be a string")
+	}
+	uri := string(m.Text(m.URI))
+	if r, ok := s.resources[uri]; ok {
+		kind := "text"
+		if r.binary {
+			kind = "blob"
+		}
+		return s.contents(uri, r.mime, kind, r.body(s), r.ttl), nil
+	}
+	for i := range s.templates {
+		t := &s.templates[i]
+		if id, ok := t.match(uri); ok {
+			return s.contents(uri, t.mime, "text", t.body(id), listTTL), nil
+		}
+	}
+	e := proxy.Errf(proxy.InvalidParams, "resource not found: %s", uri)
+	e.Data = []byte(`{"uri":` + quote(uri) + `}`)
+	return nil, e
+}
+
+func (s *Server) contents(uri, mime, kind, body string, ttl int) []byte {
+	return s.cacheable(`"contents":[`+object("uri", quote(uri), "mimeType", quote(mime), kind, quote(body))+`]`, ttl)
+}
