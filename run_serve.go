@@ -51,7 +51,11 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 		err = nil
 	case err = <-failed:
 	}
-	return errors.Join(exitCause(err), h.drain(face, ops, log))
+	servers := []*httpd.Server{face}
+	if ops != nil {
+		servers = append(servers, ops)
+	}
+	return h.finish(err, servers)
 }
 
 // warn says what was accepted and will not be acted on.
@@ -88,17 +92,16 @@ func (h *house) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, erro
 	return srv, ln, nil
 }
 
-// drain lets what is in flight finish, as long as the configuration allows.
-func (h *house) drain(face, ops *httpd.Server, log zerolog.Logger) error {
+// finish lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
+func (h *house) finish(why error, servers []*httpd.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.DrainTimeout)
 	defer cancel()
-	if err := face.Shutdown(ctx); err != nil {
-		log.Warn().Err(err).Msg("not everything ended in time")
+	for _, s := range servers {
+		if err := s.Shutdown(ctx); err != nil {
+			h.log.Warn().Err(err).Msg("not everything ended in time")
+		}
 	}
-	if ops != nil {
-		_ = ops.Shutdown(ctx) // whoever asks how it goes may be cut off
-	}
-	return nil
+	return exitCause(why)
 }
 
 // panel tells a person what is served where; a pipe gets a log line.

@@ -26,6 +26,12 @@ func EnvelopeVersion(m *wire.Message) *proxy.Error {
 	if Supported(requested) {
 		return nil
 	}
+	return Unsupported(requested)
+}
+
+// Unsupported makes the error that names the revisions a request may carry: the modern ones. Legacy ones are for
+// initialize.
+func Unsupported(requested string) *proxy.Error {
 	e := proxy.Errf(proxy.BadVersion, "protocol revision %q is not supported for single requests", requested)
 	data := []byte(`{"supported":[`)
 	for i, v := range modernVersions {
