@@ -4,8 +4,8 @@
 #   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture, or one of our
 #   clients (v1-http, v2-modern-stdio …), whose every case must pass.
 #   --short           what CI runs: one revision of each era, one client of each kind
-#   --questions       also the client cases in which the server asks something      (not yet: see later.tsv)
-#   --subscriptions   also the client cases about change notifications              (likewise)
+#   --questions       also the client cases in which the server asks something; they are left out until they can pass
+#   --subscriptions   the client cases about change notifications also where eras or transports differ; likewise
 #   --control         passthrough.mjs instead of Dragoman, with all cases, where no translation is needed: tests the tests
 #   --keep            keeps the logs of a run that passed
 # DRAGOMAN is the binary (default: dragoman at the root of the repository); LATER another later.tsv.
@@ -55,7 +55,7 @@ trap 'exit 129' HUP
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# native CELL FACE: whether the pair needs no translation, so that the control can stand in it.
+# native CELL FACE: whether the pair needs no translation: there the control can stand in for Dragoman.
 native() {
   case $1:$2 in
     modern-http:suite@2026-07-28 | modern-http:v2-modern-http | modern-http:v2-auto-http) ;;
@@ -119,7 +119,7 @@ start_proxy() {
 
 # run_face CELL FACE LOG
 run_face() {
-  local cell=$1 face=$2 log=$3 client=() options=() target=()
+  local cell=$1 face=$2 log=$3 o client=() options=() target=()
   if [[ $face == suite@* ]]; then
     bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#suite@}" --cell "$cell"
     return
@@ -138,7 +138,11 @@ run_face() {
   [[ $cell == npm-* ]] && options+=(--basic)
   # On a modern stdio server that two clients share, a log message says neither whose it is nor of which call.
   [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)
-  bounded "$log" 100 "${client[@]}" "${options[@]}" "${omit[@]}" "${target[@]}"
+  for o in "${omit[@]}"; do
+    [[ $o == --no-subscriptions ]] && native "$cell" "$face" && continue # they pass where nothing is translated
+    options+=("$o")
+  done
+  bounded "$log" 100 "${client[@]}" "${options[@]}" "${target[@]}"
 }
 
 # record CELL FACE STATUS SECONDS LOG: one line for the table, one for the reader, and what failed.

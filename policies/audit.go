@@ -19,13 +19,10 @@ import (
 func Audit(log zerolog.Logger) proxy.Policy {
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
-			if ex.TraceID == "" {
-				ex.TraceID = newTraceID()
-			}
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			a := &audited{log: log, ex: ex, began: time.Now(), method: string(ex.Msg.Text(ex.Msg.Method)), about: about(&ex.Msg)}
+			a := &audited{log: log, ex: ex, began: time.Now(), debug: log.GetLevel() <= zerolog.DebugLevel}
 			replies, err := next(ex)
 			if err != nil {
 				a.failed(err)
@@ -58,24 +55,25 @@ func about(m *wire.Message) string {
 
 type audited struct {
 	proxy.Replies
-	log    zerolog.Logger
-	ex     *proxy.Exchange
-	began  time.Time
-	method string
-	about  string
-	done   bool
+	log   zerolog.Logger
+	ex    *proxy.Exchange
+	began time.Time
+	debug bool // successes are written
+	done  bool
 }
 
 func (a *audited) line(level zerolog.Level) *zerolog.Event {
 	a.done = true
-	e := a.log.WithLevel(level)
-	if e == nil || level < a.log.GetLevel() {
+	if level < a.log.GetLevel() {
 		return nil
 	}
-	e = e.Str("request", a.ex.TraceID).Str("method", a.method).Str("era", a.ex.Client.Era.String()).
+	if a.ex.TraceID == "" {
+		a.ex.TraceID = newTraceID()
+	}
+	e := a.log.WithLevel(level).Str("request", a.ex.TraceID).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
 		Dur("ms", time.Since(a.began))
-	if a.about != "" {
-		e = e.Str("about", a.about)
+	if about := about(&a.ex.Msg); about != "" {
+		e = e.Str("about", about)
 	}
 	if a.ex.Server != "" {
 		e = e.Str("server", a.ex.Server)
@@ -111,7 +109,9 @@ func (a *audited) Next(until time.Time) (wire.Message, error) {
 	case m.Kind == wire.Failure:
 		a.line(zerolog.InfoLevel).Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
 	case m.Kind == wire.Result:
-		a.line(zerolog.DebugLevel).Str("outcome", "ok").Msg("request answered")
+		if a.done = true; a.debug {
+			a.line(zerolog.DebugLevel).Str("outcome", "ok").Msg("request answered")
+		}
 	}
 	return m, err
 }

@@ -3,6 +3,7 @@ package policies
 import (
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +18,23 @@ type Metrics struct {
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	replies  *prometheus.CounterVec
+	series   sync.Map // seriesKey → *series: looking labels up costs more than counting
+}
+
+type seriesKey struct{ server, method, era, outcome string }
+
+type series struct {
+	count prometheus.Counter
+	time  prometheus.Observer
+}
+
+func (m *Metrics) seriesOf(k seriesKey) *series {
+	if s, ok := m.series.Load(k); ok {
+		return s.(*series)
+	}
+	s, _ := m.series.LoadOrStore(k, &series{m.requests.WithLabelValues(k.server, k.method, k.era, k.outcome),
+		m.duration.WithLabelValues(k.server, k.method, k.era)})
+	return s.(*series)
 }
 
 // NewMetrics registers the metrics of exchanges.
@@ -111,8 +129,9 @@ func (o *observed) end(outcome string) {
 	}
 	o.ended = true
 	o.m.inFlight.Dec()
-	o.m.requests.WithLabelValues(o.server, o.method, o.era, outcome).Inc()
-	o.m.duration.WithLabelValues(o.server, o.method, o.era).Observe(time.Since(o.began).Seconds())
+	s := o.m.seriesOf(seriesKey{o.server, o.method, o.era, outcome})
+	s.count.Inc()
+	s.time.Observe(time.Since(o.began).Seconds())
 }
 
 func outcome(err error) string { return proxy.AsError(err).Name }

@@ -2,7 +2,7 @@ package proxy
 
 // Head is what is known of an HTTP request before its body is read. The strings are copies.
 type Head struct {
-	Method, Path, Host, Origin, Remote string
+	Method, Path, Host, Origin string
 }
 
 // Gate judges a request by its head, before its body is read: where it comes from, who asks, how much. An error ends the

@@ -77,7 +77,10 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	} else {
 		c.Cancelled = func() { l.cancelled(c.ID) }
 	}
-	ans, err := l.post(ex, m.Append(nil))
+	req := mcphttp.NewCall(l.d.path, m)
+	defer req.Done()
+	l.dress(req.Request)
+	ans, err := l.d.host.Send(ex, req.Request)
 	if err != nil {
 		if ex.Err() != nil {
 			return nil, ex.Err()
@@ -125,6 +128,12 @@ func (l *link) opened(status int, h *fasthttp.ResponseHeader) {
 
 func (l *link) request(method string, body []byte) *fasthttp.Request {
 	req := mcphttp.NewRequest(method, l.d.path, body)
+	l.dress(req)
+	return req
+}
+
+// dress puts on a request what every request of the session carries.
+func (l *link) dress(req *fasthttp.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session != "" {
@@ -133,13 +142,6 @@ func (l *link) request(method string, body []byte) *fasthttp.Request {
 	if l.version != "" {
 		req.Header.Set(mcphttp.HeaderVersion, l.version)
 	}
-	return req
-}
-
-func (l *link) post(ctx context.Context, body []byte) (httpd.Answer, error) {
-	req := l.request(fasthttp.MethodPost, body)
-	defer fasthttp.ReleaseRequest(req)
-	return l.d.host.Send(ctx, req)
 }
 
 // Send implements era.Link. After notifications/initialized it opens the GET stream, and waits for its head: some

@@ -48,9 +48,11 @@ type Call struct {
 	split  eventstream.Splitter
 	batch  []wire.Message // what is left of an array in one event
 	status int
-	once   sync.Once
-	mu     sync.Mutex
-	over   bool // the response was read, or the call given up
+	// streamed says that the answer is an event stream, of which an end is still to come.
+	streamed bool
+	once     sync.Once
+	mu       sync.Mutex
+	over     bool // the response was read, or the call given up
 }
 
 type state uint8
@@ -117,11 +119,11 @@ func (c *Call) head(until time.Time) error {
 	c.status = status
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && status == fasthttp.StatusOK {
-		c.state = streaming
+		c.state, c.streamed = streaming, true
 		c.split.Reset(c.Limits.Event)
 		return nil
 	}
-	c.state = reading
+	c.state, c.body = reading, buffers.get()
 	return nil
 }
 
@@ -248,12 +250,17 @@ func (c *Call) Abort() {
 func (c *Call) Close() error {
 	c.ex.Detach(c)
 	c.once.Do(func() {
-		if c.state == complete {
+		switch {
+		case c.state != complete:
+			c.Abort()
+			c.Answer.Close()
+		case c.streamed:
 			c.Answer.Finish()
-			return
+		default:
+			c.Answer.Close()
 		}
-		c.Abort()
-		c.Answer.Close()
+		buffers.put(c.body)
+		c.body = nil
 	})
 	return nil
 }
@@ -315,7 +322,31 @@ func RetryAfter(h *fasthttp.ResponseHeader) int {
 // Accept is what a request to an upstream says it takes.
 const Accept = "application/json, text/event-stream"
 
-// NewRequest makes a POST of body to path. Release it with fasthttp.ReleaseRequest.
+// NewCall makes the request that carries a message to path; release it with Done once it has been sent.
+func NewCall(path string, m *wire.Message) *Outgoing {
+	o := &Outgoing{}
+	body := m.Raw
+	if len(m.Edits) > 0 {
+		o.buf = m.Append(buffers.get())
+		body = o.buf
+	}
+	o.Request = NewRequest(fasthttp.MethodPost, path, body)
+	return o
+}
+
+// Outgoing is a request with the memory it stands in.
+type Outgoing struct {
+	*fasthttp.Request
+	buf []byte
+}
+
+// Done gives the request back.
+func (o *Outgoing) Done() {
+	fasthttp.ReleaseRequest(o.Request)
+	buffers.put(o.buf)
+}
+
+// NewRequest makes a request with body, which is borrowed until it is released with fasthttp.ReleaseRequest.
 func NewRequest(method, path string, body []byte) *fasthttp.Request {
 	req := fasthttp.AcquireRequest()
 	req.Header.SetMethod(method)

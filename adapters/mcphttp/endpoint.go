@@ -75,7 +75,7 @@ func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
 
 // acceptable checks the media types of a POST. A client without Accept takes anything (RFC 9110).
 func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
-	if ct := ctx.Request.Header.ContentType(); len(ct) > 0 {
+	if ct := ctx.Request.Header.ContentType(); len(ct) > 0 && string(ct) != "application/json" {
 		if t, _, err := mime.ParseMediaType(string(ct)); err != nil || t != "application/json" {
 			return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", ct)
 		}
@@ -94,12 +94,20 @@ func Accepts(ctx *fasthttp.RequestCtx, media string) bool {
 		return true
 	}
 	kind, _, _ := strings.Cut(media, "/")
+	if string(accept) == Accept {
+		return true
+	}
 	for part := range bytes.SplitSeq(accept, []byte(",")) {
 		t, _, _ := bytes.Cut(part, []byte(";"))
-		t = bytes.ToLower(bytes.TrimSpace(t))
-		if string(t) == media || string(t) == "*/*" || string(t) == kind+"/*" {
+		t = bytes.TrimSpace(t)
+		if equalFold(t, media) || string(t) == "*/*" || len(t) == len(kind)+2 && equalFold(t[:len(kind)], kind) && string(t[len(kind):]) == "/*" {
 			return true
 		}
 	}
 	return false
+}
+
+// equalFold compares ASCII without regard to case.
+func equalFold(b []byte, s string) bool {
+	return len(b) == len(s) && strings.EqualFold(string(b), s)
 }

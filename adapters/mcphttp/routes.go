@@ -44,7 +44,7 @@ func Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
 	for _, gate := range gates {
 		out = append(out, func(ctx *fasthttp.RequestCtx) bool {
 			err := gate(&proxy.Head{Method: string(ctx.Method()), Path: string(ctx.Path()), Host: string(ctx.Host()),
-				Origin: string(ctx.Request.Header.Peek("Origin")), Remote: ctx.RemoteAddr().String()})
+				Origin: string(ctx.Request.Header.Peek("Origin"))})
 			if err != nil {
 				Fail(ctx, err.Status, nil, err)
 			}

@@ -41,12 +41,12 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	} else {
 		c.ID = bytes.Clone(m.Of(m.ID))
 	}
-	req := mcphttp.NewRequest(fasthttp.MethodPost, u.path, m.Append(nil))
-	defer fasthttp.ReleaseRequest(req)
+	req := mcphttp.NewCall(u.path, m)
+	defer req.Done()
 	if err := mirrorHeaders(&req.Header, ex); err != nil {
 		return nil, err
 	}
-	ans, err := u.host.Send(ex, req)
+	ans, err := u.host.Send(ex, req.Request)
 	if err != nil {
 		if ex.Err() != nil {
 			return nil, ex.Err()

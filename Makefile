@@ -1,0 +1,116 @@
+# Dragoman. `make` alone lists the targets; README.md says what they are for.
+#
+#   LISTEN, ADMIN   addresses of `make run`
+#   FUZZTIME        how long `make fuzz` runs each target
+#   FUZZ            which targets, a regular expression for the name
+#   ARGS            arguments for `make bench` and `make conformance`
+
+LISTEN   ?= 127.0.0.1:8080
+ADMIN    ?= 127.0.0.1:9090
+FUZZTIME ?= 5m
+FUZZ     ?= .
+ARGS     ?=
+
+# The server of `make run`: the one that the conformance cells are pinned to.
+EVERYTHING := @modelcontextprotocol/server-everything@$(shell sed -n 's/.*"@modelcontextprotocol\/server-everything": "\([^"]*\)".*/\1/p' conformance/package.json)
+
+# Where git does not work (no git, no repository, somebody else's files), a build cannot be stamped with a revision.
+ifeq ($(shell git rev-parse --git-dir 2>/dev/null),)
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+endif
+
+# The race detector needs a C compiler. Without one the tests run all the same, and say so.
+RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -race)
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help build run test check race lint fuzz smoke bench conformance cells packages clean
+
+help: ## list the targets
+	@echo "usage: make TARGET"
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-12s %s\n", $$1, $$2 }'
+
+build: ## build ./dragoman, a static binary
+	@command -v go >/dev/null || { echo "make: go is missing: install Go 1.26 or later (https://go.dev/dl)" >&2; exit 1; }
+	CGO_ENABLED=0 go build -trimpath -o dragoman .
+
+run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say what to try
+	@set -eu; \
+	if command -v npx >/dev/null && npm_config_fetch_retries=1 npx -y --loglevel=error --package=$(EVERYTHING) -- node -e 0 </dev/null; then \
+		set -- npx -y $(EVERYTHING); \
+	else \
+		echo "npx is missing, or cannot fetch $(EVERYTHING): the built-in server takes its place" >&2; \
+		set -- ./dragoman demo; \
+	fi; \
+	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
+	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
+
+test: packages check race smoke cells ## install what the tests need, then run everything (about ten minutes)
+
+check:
+	go vet ./...
+	@files=$$(find . \( -name node_modules -o -name '.?*' \) -prune -o -name '*.go' -print | xargs gofmt -l); \
+	[ -z "$$files" ] || { echo "make: not formatted; run gofmt -w on:"; echo "$$files"; exit 1; }
+
+race: ## all Go tests, under the race detector
+	@[ -n "$(RACE)" ] || echo "make: no C compiler: the tests run without the race detector"
+	go test $(RACE) ./...
+
+lint: check ## go vet, gofmt and, where it is installed, golangci-lint
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
+	else echo "make: golangci-lint is not installed; go vet and gofmt are satisfied"; fi
+
+fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
+	@set -eu; \
+	grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
+	sed 's/:func /:/' | while IFS=: read -r file name; do \
+		echo "$$name" | grep -qE '$(FUZZ)' || continue; \
+		echo "go test -run '^$$' -fuzz '^$$name\$$' -fuzztime $(FUZZTIME) $$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null || exit 1; \
+	done
+
+# What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
+smoke:
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue)$$'
+
+bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
+	bench/run.sh $(ARGS)
+
+packages:
+	@command -v node >/dev/null || { echo "make: node is missing: the conformance cells run real MCP clients and servers from npm." >&2; \
+		echo "make: install Node.js 20 or later (https://nodejs.org); the Go tests alone are: make race" >&2; exit 1; }
+	conformance/setup.sh
+
+conformance: build packages ## every kind of client at every kind of server; ARGS='--short CELL_RE FACE_RE'
+	conformance/cells.sh $(ARGS)
+
+cells: build
+	conformance/cells.sh --short
+
+clean: ## remove what was built and the logs of the cells; installed packages stay
+	rm -rf dragoman bench/.tmp/bench conformance/.tmp
+
+# What `make run` prints. Kept true by trying it: each command answers, at every server that has a tool "echo".
+define TRY
+
+Dragoman serves http://$(LISTEN)/mcp now, and stops with Ctrl-C. In another terminal,
+
+a modern client (revision 2026-07-28) lists the tools,
+
+    curl -s http://$(LISTEN)/mcp -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/list' -d '{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+
+and calls one,
+
+    curl -s http://$(LISTEN)/mcp -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -H 'MCP-Protocol-Version: 2026-07-28' -H 'Mcp-Method: tools/call' -H 'Mcp-Name: echo' -d '{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"message":"hello"},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}'
+
+a legacy client (here 2025-11-25) opens a session at the same address,
+
+    curl -si http://$(LISTEN)/mcp -H 'Content-Type: application/json' -H 'Accept: application/json, text/event-stream' -d '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"curl","version":"1"}}}'
+
+and one of 2024-11-05 opens its stream:
+
+    curl -N http://$(LISTEN)/sse
+
+Health and metrics: curl http://$(ADMIN)/readyz http://$(ADMIN)/metrics
+endef
+export TRY
