@@ -103,7 +103,7 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 		wires.Modern = nil
 	}
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(), ProbeTimeout: up.ProbeWait(),
-		VerdictTTL: up.VerdictTTL, MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL, Note: note(log)}), nil
+		VerdictTTL: up.VerdictTTL, Shared: up.Isolation == "shared", MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL, Note: note(log)}), nil
 }
 
 // note writes what an upstream reports of itself.
@@ -170,7 +170,7 @@ func (h *house) faces() (*httpd.Server, error) {
 	srv, err := httpd.NewServer(httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
 		KeepAlive: c.Keepalive, Gates: mcphttp.Gates(gate), Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
 		NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed,
-		Logf: func(format string, args ...any) { h.log.Debug().Msgf(format, args...) }})
+		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }})
 	if err != nil {
 		return nil, err
 	}

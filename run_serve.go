@@ -66,6 +66,12 @@ func warn(cfg *Config, log zerolog.Logger) {
 	for _, key := range cfg.Unenforced() {
 		log.Warn().Str("key", key).Msg("accepted, but not enforced by this version")
 	}
+	for _, u := range cfg.Upstreams {
+		if u.Isolation == "shared" {
+			log.Warn().Str("upstream", u.Name).Msg("isolation is shared: if this server is legacy, all clients use one session of it, " +
+				"so what it remembers of one client the others may see, log messages of overlapping calls are dropped, and it cannot notify")
+		}
+	}
 	if !loopback(cfg.Service.Host) {
 		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
 	}

@@ -63,9 +63,12 @@ func (p *pool) acquire(ex *proxy.Exchange) (*pooled, error) {
 	if info == nil {
 		info = p.u.opt.Self
 	}
-	caps := legacyCaps(ex.Client.Caps)
+	caps, principal := legacyCaps(ex.Client.Caps), ex.Caller.Principal
+	if p.u.opt.Shared {
+		info, caps, principal = p.u.opt.Self, []byte("{}"), ""
+	}
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(ex.Caller.Principal), info, caps} {
+	for _, part := range [][]byte{[]byte(principal), info, caps} {
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	key := [32]byte(h.Sum(nil))

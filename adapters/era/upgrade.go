@@ -29,14 +29,17 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	case Removed(method), ModernOnly(method):
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
 	}
-	if _, err := u.Verdict(ex); err != nil {
+	v, err := u.Verdict(ex)
+	if err != nil {
 		return nil, err
 	}
 	u.dress(ex)
-	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
-		return nil, err
+	if v.Modern {
+		if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
+			return nil, err
+		}
 	}
-	c := &upCall{u: u, ex: ex, method: method, edits: slices.Clone(m.Edits)}
+	c := &upCall{u: u, ex: ex, method: method, edits: slices.Clone(m.Edits), modern: v.Modern}
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
@@ -45,18 +48,12 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // welcome answers initialize from the server's DiscoverResult, asked for in the client's own name.
 func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
-	link, err := u.modernLink(ex)
-	if err != nil {
-		return nil, err
-	}
 	inner, err := exchange(proxy.Modern, discoverRequest(ex.Client.Info, modernCaps(ex.Client.Caps)))
 	if err != nil {
 		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
 	}
 	inner.Caller, inner.Client.Version = ex.Caller, ModernVersion
-	ctx, cancel := context.WithTimeout(ex, u.opt.ProbeTimeout)
-	defer cancel()
-	m, err := ask(ctx, link, inner)
+	m, err := u.discover(ex, inner)
 	if err != nil {
 		var status *StatusError
 		if errors.As(err, &status) {
@@ -80,6 +77,30 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 		{Key: "instructions", Value: wire.Get(m.Raw, m.Result, "instructions").Of(m.Raw)},
 	})
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), result)), nil
+}
+
+// discover asks the server, or, for a legacy one that all clients share, its session, what it is.
+func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
+	ctx, cancel := context.WithTimeout(ex, u.opt.ProbeTimeout)
+	defer cancel()
+	v, err := u.Verdict(ctx)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	if v.Modern {
+		link, err := u.modernLink(ex)
+		if err != nil {
+			return wire.Message{}, err
+		}
+		return ask(ctx, link, inner)
+	}
+	defer inner.Follow(ctx)()
+	replies, err := u.downgrade(inner)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	until, _ := ctx.Deadline()
+	return proxy.Response(replies, until)
 }
 
 // setLevel answers logging/setLevel; the session remembers the level, and later requests carry it.
@@ -132,11 +153,16 @@ type upCall struct {
 	ex      *proxy.Exchange
 	method  string
 	edits   []wire.Edit
+	settled []byte
+	modern  bool // the server is; else it is a legacy one that all clients share
 	retried bool
 	begun   bool
 }
 
 func (c *upCall) begin() error {
+	if !c.modern {
+		return c.share()
+	}
 	link, err := c.u.modernLink(c.ex)
 	if err != nil {
 		return err
@@ -146,6 +172,30 @@ func (c *upCall) begin() error {
 	c.Replies, err = call.begin(link)
 	return err
 }
+
+// share takes the call, dressed as a modern one, down again to the one session that all clients share: sharing is what
+// the modern era is made for.
+func (c *upCall) share() error {
+	m := c.ex.Msg
+	m.Edits = slices.Clone(c.edits)
+	raw := m.Append(nil)
+	inner, err := exchange(proxy.Modern, raw)
+	if err != nil {
+		return proxy.AsError(err)
+	}
+	inner.Caller = c.ex.Caller
+	inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: inner.Msg.Of(inner.Msg.Info),
+		Caps: inner.Msg.Of(inner.Msg.Caps), LogLevel: c.ex.Client.LogLevel}
+	c.ex.Attach(along{inner})
+	c.Replies, err = c.u.downgrade(inner)
+	return err
+}
+
+// along cancels an exchange together with the one it stands for.
+type along struct{ inner *proxy.Exchange }
+
+// Abort implements proxy.Aborter.
+func (a along) Abort() { a.inner.Cancel(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
 func (c *upCall) Next(until time.Time) (wire.Message, error) {
@@ -160,6 +210,11 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 		c.begun = true
 		switch m.Kind {
 		case wire.Result:
+			if m.Edited(m.Result) { // by what came before; an object is edited once
+				if c.settled, err = m.Settle(c.settled); err != nil {
+					return m, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
+				}
+			}
 			legacyResult(&m, c.method)
 		case wire.Failure:
 			if e := legacyError(&m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {

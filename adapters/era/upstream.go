@@ -20,6 +20,7 @@ type Options struct {
 	ProbeTimeout time.Duration // for each step of the ladder
 	VerdictTTL   time.Duration // how long a verdict is believed; a stdio server's until it is contradicted
 	MaxSessions  int           // pooled legacy sessions (or processes)
+	Shared       bool          // one session, or process, of a legacy server for all clients
 	IdleTTL      time.Duration // a pooled session without calls for so long is closed
 	Note         func(level, msg string, err error)
 }
@@ -98,7 +99,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !m.Is("initialize") {
+	if !m.Is("initialize") || u.opt.Shared && !v.Modern {
 		return u.upgrade(ex)
 	}
 	if v.Modern && !v.checked {

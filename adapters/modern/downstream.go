@@ -190,8 +190,8 @@ func params(h *fasthttp.RequestHeader) (out []proxy.Header, err *proxy.Error) {
 		}
 		seen[name] = true
 		plain, derr := DecodeHeaderValue(nil, v)
-		if derr != nil {
-			return nil, proxy.Errf(proxy.HeaderMismatch, "header %s: %w", k, derr)
+		if derr != nil || !ValidHeaderBytes(v) {
+			return nil, proxy.Errf(proxy.HeaderMismatch, "the value of header %s is neither plain ASCII nor correctly encoded", k)
 		}
 		out = append(out, proxy.Header{Name: string(k), Value: string(plain)})
 	}

@@ -142,6 +142,16 @@ func flatten(b []byte) {
 	}
 }
 
+// Edited tells whether something in the value at s has been edited.
+func (m *Message) Edited(s Span) bool {
+	for i := range m.Edits {
+		if m.Edits[i].From >= s.From && m.Edits[i].To <= s.To && s.Present() {
+			return true
+		}
+	}
+	return false
+}
+
 // Settle applies the edits and reads the message anew, so that its objects may be edited again. The message then borrows
 // buf, which is returned grown.
 func (m *Message) Settle(buf []byte) ([]byte, error) {
