@@ -78,7 +78,6 @@ func strip(m *wire.Message) {
 		for i, key := range identityKeys {
 			drops[i].Key = key
 		}
-		m.Edits = slices.DeleteFunc(m.Edits, func(e wire.Edit) bool { return e.Span == m.Caps })
 		m.EditObject(m.Meta, drops)
 	}
 	editParams(m, changes)

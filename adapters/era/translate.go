@@ -197,7 +197,8 @@ func editTools(m *wire.Message, f func(tool []byte) []byte) {
 }
 
 // legacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.
-func legacyResult(m *wire.Message, method string) {
+// version is the client's revision.
+func legacyResult(m *wire.Message, method, version string) {
 	changes := []wire.Change{{Key: "resultType"}, {Key: "inputRequests"}, {Key: "requestState"}}
 	if slices.Contains(cacheable, method) {
 		changes = append(changes, wire.Change{Key: "ttlMs"}, wire.Change{Key: "cacheScope"})
@@ -209,11 +210,13 @@ func legacyResult(m *wire.Message, method string) {
 			m.EditObject(m.Meta, []wire.Change{{Key: meta + "serverInfo"}})
 		}
 	}
-	if method == "tools/call" {
-		changes = append(changes, objectOnly(m)...)
-	}
-	if method == "tools/list" && bytes.Contains(m.Of(m.Result), []byte(`"outputSchema"`)) {
-		editTools(m, objectSchemaOnly)
+	switch {
+	case method == "tools/call":
+		changes = append(changes, olderContent(m, version)...)
+	case method == "prompts/get":
+		olderMessages(m, version)
+	case method == "tools/list" && bytes.Contains(m.Of(m.Result), []byte(`"outputSchema"`)):
+		editTools(m, func(tool []byte) []byte { return objectSchemaOnly(tool, version) })
 	}
 	m.EditObject(m.Result, changes)
 }
@@ -225,31 +228,12 @@ func members(raw []byte, obj wire.Span) (n int) {
 	return n
 }
 
-// objectOnly moves structured content that is no object into a text block: before 2026-07-28 it had to be an object, and
-// official clients refuse the whole result otherwise (SEP-2106, Backward Compatibility).
-func objectOnly(m *wire.Message) []wire.Change {
-	at := wire.Get(m.Raw, m.Result, "structuredContent")
-	if !at.Present() || at.IsObject(m.Raw) {
-		return nil
-	}
-	text := wire.AppendText(nil, at.Of(m.Raw))
-	content := wire.Get(m.Raw, m.Result, "content")
-	out := []byte{'['}
-	for _, s := range wire.Items(m.Raw, content) {
-		if bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) {
-			return []wire.Change{{Key: "structuredContent"}}
-		}
-		out = append(append(out, s.Of(m.Raw)...), ',')
-	}
-	out = append(append(append(out, `{"type":"text","text":`...), text...), "}]"...)
-	return []wire.Change{{Key: "structuredContent"}, {Key: "content", Value: out}}
-}
-
-// objectSchemaOnly drops an outputSchema whose root is no object, for the same reason.
-func objectSchemaOnly(tool []byte) []byte {
+// objectSchemaOnly drops an outputSchema whose root is no object, for the same reason, and any that the revision does not
+// know.
+func objectSchemaOnly(tool []byte, version string) []byte {
 	m := wire.Message{Raw: tool}
 	schema := wire.Get(tool, m.Whole(), "outputSchema")
-	if !schema.Present() || wire.Get(tool, schema, "type").Is(tool, "object") {
+	if !schema.Present() || hasStructured.has(version) && wire.Get(tool, schema, "type").Is(tool, "object") {
 		return tool
 	}
 	return without(tool, "outputSchema")

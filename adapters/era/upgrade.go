@@ -215,7 +215,7 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 					return m, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
 				}
 			}
-			legacyResult(&m, c.method)
+			legacyResult(&m, c.method, c.ex.Client.Version)
 		case wire.Failure:
 			if e := legacyError(&m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
 				m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)

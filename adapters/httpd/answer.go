@@ -3,7 +3,6 @@ package httpd
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -198,4 +197,4 @@ func (c *upConn) drain() {
 }
 
 // Reason is the text for a status, for messages about an answer: "502 Bad Gateway".
-func Reason(status int) string { return fmt.Sprintf("%d %s", status, http.StatusText(status)) }
+func Reason(status int) string { return fmt.Sprintf("%d %s", status, fasthttp.StatusMessage(status)) }

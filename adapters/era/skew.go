@@ -1,0 +1,69 @@
+package era
+
+import (
+	"bytes"
+
+	"dragoman/proxy/wire"
+)
+
+// olderContent makes of a tool's result what a legacy client of the given revision can read. Structured content had to be
+// an object before 2026-07-28, and did not exist before 2025-06-18: official clients refuse the whole result otherwise
+// (SEP-2106, Backward Compatibility). What is dropped stays as a text block. Content blocks of later kinds become text.
+func olderContent(m *wire.Message, version string) (changes []wire.Change) {
+	structured := wire.Get(m.Raw, m.Result, "structuredContent")
+	drop := structured.Present() && !(structured.IsObject(m.Raw) && hasStructured.has(version))
+	text := wire.AppendText(nil, structured.Of(m.Raw))
+	said, edited := false, false
+	out := []byte{'['}
+	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content")) {
+		block := s.Of(m.Raw)
+		said = said || bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) ||
+			structured.IsObject(m.Raw) && wire.Get(m.Raw, s, "type").Is(m.Raw, "text")
+		if older := olderBlock(block, version); older != nil {
+			block, edited = older, true
+		}
+		out = append(append(out, block...), ',')
+	}
+	if drop {
+		changes = append(changes, wire.Change{Key: "structuredContent"})
+		if !said {
+			out = append(append(append(out, `{"type":"text","text":`...), text...), "},"...)
+			edited = true
+		}
+	}
+	if edited {
+		out[len(out)-1] = ']'
+		changes = append(changes, wire.Change{Key: "content", Value: out})
+	}
+	return changes
+}
+
+// olderMessages does the same with the messages of a prompt.
+func olderMessages(m *wire.Message, version string) {
+	for _, message := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "messages")) {
+		at := wire.Get(m.Raw, message, "content")
+		if !at.IsObject(m.Raw) {
+			continue
+		}
+		if block := olderBlock(at.Of(m.Raw), version); block != nil {
+			m.Replace(at, block)
+		}
+	}
+}
+
+// olderBlock answers the text block that stands for one the revision does not know, nil for one it knows.
+func olderBlock(raw []byte, version string) []byte {
+	all := wire.Span{From: 0, To: uint32(len(raw))} //nolint:gosec // part of a message
+	var out []byte
+	switch kind := wire.Get(raw, all, "type"); {
+	case kind.Is(raw, "resource_link") && !hasLinks.has(version):
+		out = append(bytes.Clone(wire.Get(raw, all, "name").Text(raw)), " ("...)
+		out = append(append(out, wire.Get(raw, all, "uri").Text(raw)...), ')')
+	case kind.Is(raw, "audio") && !hasAudio.has(version):
+		out = append([]byte("[audio, "), wire.Get(raw, all, "mimeType").Text(raw)...)
+		out = append(out, ']')
+	default:
+		return nil
+	}
+	return object([]wire.Change{{Key: "type", Value: []byte(`"text"`)}, {Key: "text", Value: wire.AppendText(nil, out)}})
+}
