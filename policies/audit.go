@@ -75,8 +75,8 @@ func (a *audited) line(level zerolog.Level) *zerolog.Event {
 	if about := about(&a.ex.Msg); about != "" {
 		e = e.Str("about", about)
 	}
-	if a.ex.Server != "" {
-		e = e.Str("server", a.ex.Server)
+	if a.ex.Target != "" {
+		e = e.Str("server", a.ex.Target)
 	}
 	if a.ex.Session != nil {
 		e = e.Str("session", a.ex.Session.ID[:6])

@@ -78,7 +78,7 @@ func (m *Metrics) Policy(next proxy.Handler) proxy.Handler {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		o := &observed{m: m, server: ex.Server, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), era: ex.Client.Era.String(), began: time.Now()}
+		o := &observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), era: ex.Client.Era.String(), began: time.Now()}
 		m.inFlight.Inc()
 		replies, err := next(ex)
 		if err != nil {
@@ -92,10 +92,11 @@ func (m *Metrics) Policy(next proxy.Handler) proxy.Handler {
 
 type observed struct {
 	proxy.Replies
-	m                   *Metrics
-	server, method, era string
-	began               time.Time
-	ended               bool
+	m           *Metrics
+	ex          *proxy.Exchange
+	method, era string
+	began       time.Time
+	ended       bool
 }
 
 func (o *observed) Next(until time.Time) (wire.Message, error) {
@@ -113,7 +114,7 @@ func (o *observed) Next(until time.Time) (wire.Message, error) {
 			o.end("ok")
 		}
 	default:
-		o.m.replies.WithLabelValues(o.server, o.era).Inc()
+		o.m.replies.WithLabelValues(o.ex.Target, o.era).Inc()
 	}
 	return m, err
 }
@@ -129,7 +130,7 @@ func (o *observed) end(outcome string) {
 	}
 	o.ended = true
 	o.m.inFlight.Dec()
-	s := o.m.seriesOf(seriesKey{o.server, o.method, o.era, outcome})
+	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, o.era, outcome})
 	s.count.Inc()
 	s.time.Observe(time.Since(o.began).Seconds())
 }

@@ -45,6 +45,7 @@ type Exchange struct {
 	Session *Session // the legacy client's session; nil for modern clients
 	Caller  Caller
 	Server  string   // the server asked for by path; empty: the only one, or all
+	Target  string   // the name of the target it went to, once the Router knows
 	Headers []Header // Mcp-Param-* as the client sent them
 	Mirrors bool     // the client mirrors parameters into headers: modern HTTP
 	TraceID string   // correlates log lines; the request id of the access log

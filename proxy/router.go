@@ -69,5 +69,6 @@ func (r *Router) Do(ex *Exchange) (Replies, error) {
 	if err != nil {
 		return nil, err
 	}
+	ex.Target = target.Name
 	return target.Upstream.Do(ex)
 }

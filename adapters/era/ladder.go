@@ -46,6 +46,9 @@ type prober struct {
 	self    []byte // clientInfo of Dragoman
 	timeout time.Duration
 	sink    Sink // for the modern link, if it is kept
+
+	reached bool  // some step got an answer, or ran into a time-out
+	last    error // of the last step that failed
 }
 
 // climb answers the verdict and, if the server is modern, the link that showed it.
@@ -66,6 +69,9 @@ func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
 	if errors.As(p.lastErr(ctx), &nf) {
 		return nil, nil, nf
 	}
+	if !p.reached && p.last != nil {
+		return nil, nil, p.last // nobody is there: that is all there is to say
+	}
 	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))
 }
 
@@ -83,7 +89,16 @@ var errModern = errors.New("era: the server is modern")
 var ErrFatal = errors.New("era: no further step helps")
 
 func (p *prober) note(v *Verdict, step string, err error) {
-	v.Steps = append(v.Steps, step+": "+strings.TrimPrefix(err.Error(), proxy.HTTPStatus.Name+": "))
+	text := err.Error()
+	var e *proxy.Error
+	if errors.As(err, &e) {
+		text = e.Message
+	}
+	if e == nil || e.Name != proxy.Unreachable.Name {
+		p.reached = true
+	}
+	p.last = err
+	v.Steps = append(v.Steps, step+": "+text)
 }
 
 // discover tries server/discover; it answers a link if the server is modern.

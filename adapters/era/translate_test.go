@@ -55,7 +55,7 @@ func TestLegacyResult(t *testing.T) {
 	f := func(method, in, want string) {
 		t.Helper()
 		m := scan(t, in)
-		legacyResult(m, method)
+		legacyResult(m, method, LegacyVersion)
 		if got := written(t, m); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}
@@ -214,7 +214,7 @@ func TestUpThenDown(t *testing.T) {
 		before := written(t, m)
 		stampResult(m, "resources/read", []byte(`{"name":"s","version":"1"}`))
 		up := scan(t, written(t, m))
-		legacyResult(up, "resources/read")
+		legacyResult(up, "resources/read", LegacyVersion)
 		if after := written(t, up); after != before {
 			t.Fatalf("before %s\nafter  %s", before, after)
 		}
