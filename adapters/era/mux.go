@@ -197,8 +197,8 @@ func (x *Mux) notify(m *wire.Message) {
 		switch {
 		case only != nil:
 			only.put(m, false)
-		case !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:
-			oldest.put(m, false)
+		case x.server == proxy.Legacy && !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:
+			oldest.put(m, false) // all calls are of the one session that the link is for
 		}
 	default:
 		x.sink.Message(m)
