@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells ## install what the tests need, then run everything (about ten minutes)
+test: packages check race smoke cells ## install what the tests need, then run everything (about six minutes)
 
 check:
 	go vet ./...
@@ -65,8 +65,8 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
 	grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
 	sed 's/:func /:/' | while IFS=: read -r file name; do \
 		echo "$$name" | grep -qE '$(FUZZ)' || continue; \
-		echo "go test -run '^$$' -fuzz '^$$name\$$' -fuzztime $(FUZZTIME) $$(dirname "$$file")"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" </dev/null || exit 1; \
+		echo "go test -run '^$$' -fuzz '^$$name\$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$(dirname "$$file")"; \
+		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")" </dev/null || exit 1; \
 	done
 
 # What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
@@ -93,7 +93,7 @@ clean: ## remove what was built and the logs of the cells; installed packages st
 # What `make run` prints. Kept true by trying it: each command answers, at every server that has a tool "echo".
 define TRY
 
-Dragoman serves http://$(LISTEN)/mcp now, and stops with Ctrl-C. In another terminal,
+Dragoman is about to serve http://$(LISTEN)/mcp, until Ctrl-C. In another terminal,
 
 a modern client (revision 2026-07-28) lists the tools,
 
@@ -111,6 +111,6 @@ and one of 2024-11-05 opens its stream:
 
     curl -N http://$(LISTEN)/sse
 
-Health and metrics: curl http://$(ADMIN)/readyz http://$(ADMIN)/metrics
+$(if $(filter off,$(ADMIN)),,Health and metrics: curl http://$(ADMIN)/readyz http://$(ADMIN)/metrics)
 endef
 export TRY

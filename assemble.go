@@ -35,11 +35,14 @@ type house struct {
 	upstreams []*era.Upstream
 	hosts     []*httpd.Host
 	handle    proxy.Handler
+	draining  context.Context // ends when the proxy is about to end
+	drain     context.CancelFunc
 }
 
 // assemble makes the proxy for the given upstreams; nothing is said to them yet.
 func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) {
 	h := &house{cfg: cfg, log: log, metrics: prometheus.NewRegistry()}
+	h.draining, h.drain = context.WithCancel(context.Background())
 	var err error
 	if h.store, err = session.NewStore(session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
 		MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
@@ -174,7 +177,7 @@ func (h *house) faces() (*httpd.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime}
+	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining}
 	mcphttp.Register(srv, &mcphttp.Routes{
 		Endpoint: &mcphttp.Endpoint{Modern: modern.NewDownstream(h.handle, manner), Legacy: legacy.NewDownstream(h.handle, h.store, manner)},
 		Streams:  legacy.NewDownstream(h.handle, h.store, manner),
@@ -245,6 +248,7 @@ const probeAgain = 2 * time.Second
 
 // close ends sessions first, then the conversations with the servers.
 func (h *house) close() {
+	h.drain()
 	if h.store != nil {
 		h.store.Close()
 	}

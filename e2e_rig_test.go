@@ -81,7 +81,7 @@ func startHouse(t *testing.T, toml string) (*house, *lockedBuffer) {
 	}
 	t.Cleanup(func() {
 		h.close()
-		if t.Failed() {
+		if t.Failed() && testing.Verbose() {
 			t.Logf("log of the proxy:\n%s", logs)
 		}
 	})

@@ -25,6 +25,7 @@ import (
 //	-- unseen METHOD --             the server has seen none since the last seen
 //	-- nothing --                   the server has seen nothing at all since the last seen
 //
+// An upstream, or a config before it, begins a new scene. Lines that begin with # are remarks.
 // Bodies are compared byte for byte; … stands for anything. $META is a modern envelope.
 type transcript struct {
 	t        *testing.T
@@ -69,11 +70,12 @@ func playFile(t *testing.T, file string) {
 		if p == nil && words[0] != "upstream" && words[0] != "config" {
 			t.Fatalf("%s:%d: the upstream comes first", file, from)
 		}
-		if p == nil {
+		if p == nil || p.r != nil && (words[0] == "upstream" || words[0] == "config") {
 			p = &transcript{t: t}
 		}
-		if !p.play(words, strings.Join(lines[from:i], "\n")) {
-			t.Fatalf("%s:%d: section %q failed", file, from, m[1])
+		text := slices.DeleteFunc(slices.Clone(lines[from:i]), func(l string) bool { return strings.HasPrefix(l, "#") })
+		if !p.play(words, strings.Join(text, "\n")) {
+			t.Errorf("%s:%d: section %q failed", file, from, m[1])
 		}
 	}
 	if p == nil {
@@ -85,7 +87,7 @@ func playFile(t *testing.T, file string) {
 func split(text string) (headers []string, body string) {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		if line == "" || strings.ContainsAny(line[:1], "{[…") {
+		if line == "" || strings.HasPrefix(line, "{") || strings.HasPrefix(line, "[") || strings.HasPrefix(line, "…") {
 			return headers, strings.Trim(strings.Join(lines[i:], "\n"), "\n")
 		}
 		headers = append(headers, line)
@@ -122,7 +124,7 @@ func (p *transcript) play(words []string, text string) bool {
 	}
 	switch words[0] {
 	case "open":
-		p.session = p.r.open(words[1], strings.Join(append([]string{}, arg(2, "{}")), ""))
+		p.session = p.r.open(words[1], arg(2, "{}"))
 	case "modern":
 		p.send("POST", "/mcp", modernHeaders(words[1], arg(2, "")), text)
 	case "legacy":

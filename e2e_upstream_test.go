@@ -102,7 +102,9 @@ func (c *call) event(data string) {
 }
 
 // result answers with a result, error with an error object.
-func (c *call) result(result string) { c.message(200, `{"jsonrpc":"2.0","id":$ID,"result":`+result+`}`) }
+func (c *call) result(result string) {
+	c.message(200, `{"jsonrpc":"2.0","id":$ID,"result":`+result+`}`)
+}
 func (c *call) error(status int, object string) {
 	c.message(status, `{"jsonrpc":"2.0","id":$ID,"error":`+object+`}`)
 }
@@ -155,7 +157,9 @@ func newUpstream(t *testing.T, kind string) *upstream {
 	t.Helper()
 	u := &upstream{t: t, kind: kind, legacy: !strings.HasPrefix(kind, "modern"), answers: map[string][]answer{},
 		open: map[string]*call{}, streams: map[string]*stream{}, lost: map[string]bool{}}
-	u.fallback = func(c *call) { c.error(map[bool]int{true: 200, false: 404}[u.legacy], `{"code":-32601,"message":"unknown method"}`) }
+	u.fallback = func(c *call) {
+		c.error(map[bool]int{true: 200, false: 404}[u.legacy], `{"code":-32601,"message":"unknown method"}`)
+	}
 	if strings.HasSuffix(kind, "stdio") {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -212,7 +216,6 @@ func (u *upstream) all(method string) (out []*seen) {
 	}
 	return out
 }
-
 
 // note writes a message down.
 func (u *upstream) note(verb, path string, header http.Header, body []byte) *seen {
@@ -306,7 +309,7 @@ func (u *upstream) run(c *call) {
 	u.mu.Lock()
 	u.open[c.id] = c
 	u.mu.Unlock()
-	u.pick(c.seen)(c)
+	u.group.Go(func() { u.pick(c.seen)(c) })
 }
 
 // ServeHTTP serves the HTTP kinds.
@@ -361,12 +364,14 @@ func (u *upstream) runHTTP(c *call, r *http.Request) {
 func (u *upstream) serveStream(w http.ResponseWriter, r *http.Request, name, first string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(200)
-	_, _ = io.WriteString(w, first)
-	w.(http.Flusher).Flush()
 	s := &stream{w: w, sse: true, done: make(chan struct{})}
+	s.mu.Lock()
 	u.mu.Lock()
 	u.streams[name] = s
 	u.mu.Unlock()
+	_, _ = io.WriteString(w, first)
+	w.(http.Flusher).Flush()
+	s.mu.Unlock()
 	select {
 	case <-r.Context().Done():
 	case <-s.done:
@@ -376,6 +381,7 @@ func (u *upstream) serveStream(w http.ResponseWriter, r *http.Request, name, fir
 		delete(u.streams, name)
 	}
 	u.mu.Unlock()
+	u.end(s)
 	s.mu.Lock() // no send uses the writer any more
 	s.w = struct {
 		io.Writer
@@ -416,7 +422,18 @@ func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte)
 	}
 	w.WriteHeader(202)
 	if s.id != "" && s.method != "response" {
-		u.group.Go(func() { u.run(&call{seen: s, out: out}) })
+		u.run(&call{seen: s, out: out})
+	}
+}
+
+// end cancels the calls whose way back is gone.
+func (u *upstream) end(out *stream) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, c := range u.open {
+		if c.out == out {
+			c.cancel()
+		}
 	}
 }
 
@@ -432,7 +449,7 @@ func (u *upstream) accept(ln net.Listener) {
 		u.procs = append(u.procs, out)
 		u.mu.Unlock()
 		u.group.Go(func() {
-			defer func() { _ = conn.Close() }()
+			defer func() { _ = conn.Close(); u.end(out) }()
 			r := bufio.NewReader(conn)
 			for {
 				line, err := r.ReadBytes('\n')
@@ -441,7 +458,7 @@ func (u *upstream) accept(ln net.Listener) {
 				}
 				s := u.note("", "", nil, line[:len(line)-1])
 				if s.id != "" && s.method != "response" {
-					u.group.Go(func() { u.run(&call{seen: s, out: out}) })
+					u.run(&call{seen: s, out: out})
 				}
 			}
 		})
@@ -455,11 +472,4 @@ func (u *upstream) hangUp() {
 	for _, p := range u.procs {
 		_ = p.conn.Close()
 	}
-}
-
-// lose makes the server forget a session.
-func (u *upstream) lose(session string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.lost[session] = true
 }

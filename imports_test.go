@@ -11,8 +11,7 @@ import (
 	"testing"
 )
 
-// floors says on which floor a package stands. Imports go down, or stay within the packages of one floor that are named
-// here as neighbours; never up.
+// floors says on which floor a package stands. Imports go down: never up, and never to a neighbour.
 var floors = map[string]int{
 	"proxy/wire":             0,
 	"proxy":                  1,

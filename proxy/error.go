@@ -49,7 +49,7 @@ var (
 	SessionUnknown    = Fault{"session_unknown", CodeInvalidRequest, 404, false, "client"}
 	SessionMissing    = Fault{"session_missing", CodeInvalidRequest, 400, false, "client"}
 	DuplicateID       = Fault{"duplicate_request_id", CodeInvalidRequest, 0, false, "client"}
-	Cancelled         = Fault{"cancelled", CodeInternal, 0, true, "client"}
+	Cancelled         = Fault{"cancelled", CodeInternal, 0, false, "client"}
 	ServerUnknown     = Fault{"server_unknown", CodeInvalidRequest, 404, false, "client"}
 
 	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream"}

@@ -63,6 +63,9 @@ type Aborter interface{ Abort() }
 // ErrCancelled is the cause of an exchange whose client has left or has cancelled it.
 var ErrCancelled = errors.New("proxy: cancelled by the client")
 
+// ErrDraining is the cause of an exchange that lasts by its nature, a listen, when the proxy is about to end.
+var ErrDraining = errors.New("proxy: draining")
+
 // Cancel ends the exchange: whatever was attached is aborted and Err answers cause from now on. Only the first call
 // counts.
 func (ex *Exchange) Cancel(cause error) {

@@ -159,7 +159,10 @@ func (s *Session) OnEnd(f func()) {
 
 // End brings the session to Closed or Expired: what is in flight is cancelled, and whoever asked is told. Only the
 // first call counts.
-func (s *Session) End(state State) {
+func (s *Session) End(state State) { s.EndFor(state, ErrCancelled) }
+
+// EndFor does the same for a cause that the client does not know: its requests in flight end with it, and are answered.
+func (s *Session) EndFor(state State, cause error) {
 	s.mu.Lock()
 	if s.state >= Closed {
 		s.mu.Unlock()
@@ -173,7 +176,7 @@ func (s *Session) End(state State) {
 	s.ends, s.outlet = nil, nil
 	s.mu.Unlock()
 	for _, ex := range flying {
-		ex.Cancel(ErrCancelled)
+		ex.Cancel(cause)
 	}
 	for _, f := range ends {
 		f()

@@ -62,7 +62,9 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		m.Replace(m.Token, c.mintedToken())
 	}
 	if err := x.write(ex, m.AppendLine(nil)); err != nil {
-		x.forget(c.n)
+		if x.forget(c.n) && ex.Err() != nil {
+			c.withdraw() // cancelled while being written: the server may have it
+		}
 		return nil, proxy.AsError(err)
 	}
 	ex.Attach(c)
@@ -108,6 +110,9 @@ func (x *Mux) Fail(err error) {
 func (x *Mux) Deliver(raw []byte) error {
 	m, err := wire.Scan(raw)
 	if err != nil {
+		if m.ID.Present() && !m.Method.Present() && bytes.Contains(raw, []byte(`"jsonrpc"`)) {
+			x.garbled(&m, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", err))
+		}
 		return err
 	}
 	switch m.Kind {
@@ -142,6 +147,18 @@ func (x *Mux) Unreadable(beginning []byte, err error) {
 	delete(x.calls, n)
 	x.mu.Unlock()
 	if c != nil {
+		c.fail(err)
+	}
+}
+
+// garbled ends the call whose answer names it, and is no message.
+func (x *Mux) garbled(m *wire.Message, err error) {
+	n, perr := strconv.ParseUint(string(m.Of(m.ID)), 10, 64)
+	x.mu.Lock()
+	c := x.calls[n]
+	delete(x.calls, n)
+	x.mu.Unlock()
+	if perr == nil && c != nil {
 		c.fail(err)
 	}
 }
@@ -344,6 +361,11 @@ func (c *muxCall) Abort() {
 		return
 	}
 	c.fail(proxy.ErrCancelled)
+	c.withdraw()
+}
+
+// withdraw tells the server that the call is given up.
+func (c *muxCall) withdraw() {
 	if c.ex.Msg.Is("initialize") {
 		return // MUST NOT be cancelled
 	}

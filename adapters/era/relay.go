@@ -93,7 +93,11 @@ func (r *relay) Message(m *wire.Message) bool {
 func (r *relay) Lost(err error) {
 	r.u.opt.Note("warn", "the upstream's session is lost, and the client's with it", err)
 	r.end()
-	r.session.End(proxy.Closed)
+	var known *proxy.Error
+	if !errors.As(err, &known) {
+		known = proxy.Errf(proxy.Lost, "the connection to the upstream server is lost: %w", err)
+	}
+	r.session.EndFor(proxy.Closed, known)
 }
 
 func (r *relay) fault(err error) error {

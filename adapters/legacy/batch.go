@@ -54,7 +54,7 @@ func (b *batch) Next(dst []byte) ([]byte, error) {
 
 func (b *batch) fail(dst []byte, err error) ([]byte, error) {
 	ex := b.requests[0]
-	if ex.Err() == nil {
+	if session.Answerable(ex) {
 		m := proxy.ErrorMessage(ex.Msg.Of(ex.Msg.ID), proxy.AsError(err))
 		dst = eventstream.AppendMessage(dst, m.Raw)
 	}

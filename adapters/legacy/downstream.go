@@ -18,6 +18,9 @@ type Downstream struct {
 	Manner mcphttp.Manner
 }
 
+// transport is what sessions opened here are of; a session of HTTP+SSE is none of these.
+const transport = "streamable-http"
+
 // NewDownstream makes the face of legacy clients before a handler.
 func NewDownstream(handle proxy.Handler, store *session.Store, manner mcphttp.Manner) *Downstream {
 	// All errors of a live legacy request travel with 200: official clients read a JSON-RPC error there only.
@@ -62,7 +65,7 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 		return nil
 	}
 	sess := d.Store.Get(string(name), server, caller)
-	if sess == nil {
+	if sess == nil || sess.Transport != transport {
 		mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.SessionUnknown,
 			"no such session; send initialize without %s to open one", mcphttp.HeaderSession))
 		return nil
@@ -85,7 +88,7 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 		}
 		return
 	}
-	sess, err := d.Store.Create("streamable-http", p.Server, p.Caller)
+	sess, err := d.Store.Create(transport, p.Server, p.Caller)
 	if err != nil {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), err)
 		return

@@ -82,10 +82,13 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.dress(req.Request)
 	ans, err := l.d.host.Send(ex, req.Request)
 	if err != nil {
-		if ex.Err() != nil {
-			return nil, ex.Err()
+		if ex.Err() == nil {
+			return nil, mcphttp.Fault(err)
 		}
-		return nil, mcphttp.Fault(err)
+		if c.Cancelled != nil {
+			c.Cancelled() // cancelled while being written: the server may have it
+		}
+		return nil, ex.Err()
 	}
 	c.Answer = ans
 	return c.Start(ex), nil

@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"context"
 	"errors"
 	"io"
 	"time"
@@ -21,6 +22,9 @@ type Manner struct {
 	Cap       time.Duration // a request without response is given up after so long, whatever came
 	// Status gives the HTTP status for an error response that is not an event.
 	Status func(code int) int
+	// Draining, if not nil, ends when the proxy is about to: listens are then ended as the protocol wants it, so that they
+	// do not hold up the end.
+	Draining context.Context
 	// Leaves says that a client that closes the connection has cancelled (modern); otherwise it has merely lost the
 	// answer (legacy).
 	Leaves bool
@@ -48,13 +52,16 @@ func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.H
 	if n.Leaves {
 		a.armed = httpd.Watch(ctx, ex)
 	}
+	if n.Draining != nil && ex.Msg.Is("subscriptions/listen") {
+		a.undrain = context.AfterFunc(n.Draining, func() { ex.Cancel(proxy.ErrDraining) })
+	}
 	replies, err := handle(ex)
+	a.replies = replies
 	if err != nil {
-		a.armed.Disarm()
 		n.fail(ctx, ex, err)
+		a.release()
 		return
 	}
-	a.replies = replies
 	m, err := replies.Next(a.until(n.Patience))
 	switch {
 	case err == nil && m.IsResponse():
@@ -104,6 +111,7 @@ type answer struct {
 	ex      *proxy.Exchange
 	replies proxy.Replies
 	armed   httpd.Armed
+	undrain func() bool
 	end     time.Time
 	done    bool // the response was read
 }
@@ -136,9 +144,19 @@ func (a *answer) Next(dst []byte) ([]byte, error) {
 		return dst, io.EOF
 	}
 	a.done = true
+	if errors.Is(a.ex.Err(), proxy.ErrDraining) {
+		last := endOfListen(a.ex.Msg.Of(a.ex.Msg.ID))
+		return eventstream.AppendMessage(dst, last.Raw), io.EOF
+	}
 	// Never the end alone: some clients do not notice it and wait for their own timeout.
 	last := proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(err))
 	return eventstream.AppendMessage(dst, last.Raw), io.EOF
+}
+
+// endOfListen is the response with which a server ends a listen (2026-07-28 subscriptions, Graceful Closure).
+func endOfListen(id []byte) wire.Message {
+	result := append([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaPrefix+`subscriptionId":`), id...)
+	return proxy.ResultMessage(id, append(result, "}}"...))
 }
 
 // Close implements httpd.Source.
@@ -152,5 +170,10 @@ func (a *answer) Close(sent bool) {
 
 func (a *answer) release() {
 	a.armed.Disarm()
-	_ = a.replies.Close()
+	if a.undrain != nil {
+		a.undrain()
+	}
+	if a.replies != nil {
+		_ = a.replies.Close()
+	}
 }

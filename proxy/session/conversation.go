@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"time"
 
@@ -119,12 +120,19 @@ func (h handshake) Next(until time.Time) (wire.Message, error) {
 	}
 }
 
+// Answerable tells whether the client of an exchange that failed is to be told: not if it has cancelled it itself, or left.
+func Answerable(ex *proxy.Exchange) bool {
+	var e *proxy.Error
+	cause := ex.Err()
+	return cause == nil || errors.As(cause, &e)
+}
+
 // Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come:
 // always a response, unless the client itself has cancelled the request. It returns when the request has ended.
 func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
 	id := bytes.Clone(ex.Msg.Of(ex.Msg.ID))
 	fail := func(err error) {
-		if ex.Err() == nil {
+		if Answerable(ex) {
 			m := proxy.ErrorMessage(id, proxy.AsError(err))
 			_ = write(&m) // a channel that fails is noticed by its reader
 		}

@@ -181,6 +181,6 @@ func (s *Store) Close() {
 	s.of = make(map[string]int)
 	s.mu.Unlock()
 	for _, sess := range all {
-		sess.End(proxy.Closed)
+		sess.EndFor(proxy.Closed, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down"))
 	}
 }
