@@ -106,7 +106,7 @@ func sdkUpstream(t *testing.T, kind string) (toml string, reports chan string) {
 		})
 		t.Cleanup(func() { _ = ln.Close(); group.Wait() })
 		self, _ := os.Executable()
-		return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nera = %q\n[upstreams.default.env]\n%s = \"sdk\"\nDRAGOMAN_TEST_PIPE = %q\n",
+		return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nera = %q\n[upstreams.default.env]\n%s = \"sdk\"\nDRAGOMAN_TEST_PIPE = %q\nGORACE = \"atexit_sleep_ms=0\"\n",
 			self, strings.TrimSuffix(kind, "-stdio"), asDragoman, ln.Addr().String()), reports
 	}
 	server := sdkServer(report)

@@ -188,7 +188,7 @@ func (u *upstream) toml(extra string) string {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nstop_grace = \"500ms\"\n%s\n[upstreams.default.env]\n%s = \"pipe\"\nDRAGOMAN_TEST_PIPE = %q\n", self, extra, asDragoman, u.pipe)
+	return fmt.Sprintf("[upstreams.default]\ncommand = [%q]\nstop_grace = \"500ms\"\n%s\n[upstreams.default.env]\n%s = \"pipe\"\nDRAGOMAN_TEST_PIPE = %q\nGORACE = \"atexit_sleep_ms=0\"\n", self, extra, asDragoman, u.pipe)
 }
 
 // on scripts the answers to a method; the last one stands for all further ones.

@@ -65,7 +65,7 @@ func binary(t *testing.T, mode string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	c := exec.CommandContext(t.Context(), self, args...)
-	c.Env = append(c.Environ(), asDragoman+"="+mode)
+	c.Env = append(c.Environ(), asDragoman+"="+mode, "GORACE=atexit_sleep_ms=0") // the race detector sleeps a second else
 	return c
 }
 

@@ -35,7 +35,11 @@ type Endpoint struct{ Modern, Legacy Face }
 // Post reads a POST and hands it to its era.
 func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 	if err := acceptable(ctx); err != nil {
-		Fail(ctx, err.Status, nil, err)
+		var id []byte
+		if m, serr := wire.Scan(ctx.PostBody()); serr == nil { // one client ends altogether on a refusal without the id
+			id = m.Of(m.ID)
+		}
+		Fail(ctx, err.Status, id, err)
 		return
 	}
 	m, err := wire.Scan(bytes.Clone(ctx.PostBody()))
