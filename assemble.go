@@ -105,7 +105,7 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	case "legacy":
 		wires.Modern = nil
 	}
-	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(), ProbeTimeout: up.ProbeWait(),
+	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
 		VerdictTTL: up.VerdictTTL, Shared: up.Isolation == "shared", MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL, Note: note(log)}), nil
 }
 
@@ -120,10 +120,14 @@ func note(log zerolog.Logger) func(level, msg string, err error) {
 	}
 }
 
-// self is the clientInfo with which Dragoman probes.
-func self() []byte {
-	v := wire.AppendText([]byte(`{"name":"dragoman","version":`), readVersion().Version)
-	return append(v, '}')
+// self is the clientInfo with which Dragoman asks on its own behalf.
+func self(cfg *Config) []byte {
+	version := cfg.Service.Version
+	if version == "" {
+		version = readVersion().Version
+	}
+	v := wire.AppendText([]byte(`{"name":`), cfg.Service.Name)
+	return append(wire.AppendText(append(v, `,"version":`...), version), '}')
 }
 
 func (h *house) httpWires(up *Upstream) (era.Wires, error) {

@@ -18,16 +18,16 @@ func configKeys() []setting[Config] {
 
 func serviceKeys() []setting[Config] {
 	return []setting[Config]{
-		{key: "service.name", std: "dragoman", doc: "name of the service", later: true,
+		{key: "service.name", std: "dragoman", doc: "name of the service, also towards upstreams when Dragoman asks for itself",
 			field: func(c *Config) field {
 				return textField{at: &c.Service.Name, pattern: serviceName, most: maxName, what: "a name of lower-case letters, digits and hyphens that begins with a letter"}
 			}},
-		{key: "server_name", doc: "service.name, as server scaffolds call it", later: true, writes: []string{"service.name"}, mcp: "MCP_SERVER_NAME",
+		{key: "server_name", doc: "service.name, as server scaffolds call it", writes: []string{"service.name"}, mcp: "MCP_SERVER_NAME",
 			field: func(c *Config) field {
 				return textField{at: &c.Service.Name, pattern: serverName, most: maxName, what: "a name of lower-case letters, digits and hyphens"}
 			}},
-		{key: "service.version", std: "", doc: "version of the service; empty: Dragoman's own", later: true, field: versionField},
-		{key: "server_version", doc: "service.version, as server scaffolds call it", later: true, writes: []string{"service.version"}, mcp: "MCP_SERVER_VERSION", field: versionField},
+		{key: "service.version", std: "", doc: "version of the service; empty: Dragoman's own", field: versionField},
+		{key: "server_version", doc: "service.version, as server scaffolds call it", writes: []string{"service.version"}, mcp: "MCP_SERVER_VERSION", field: versionField},
 		{key: listenKey, std: "127.0.0.1:8080", doc: "address of the main listener", arg: "HOST:PORT", writes: []string{hostKey, portKey}, flag: "listen", on: onServe | onConfig,
 			field: func(c *Config) field { return listenField{host: &c.Service.Host, port: &c.Service.Port} }},
 		{key: hostKey, std: "127.0.0.1", doc: "host part of listen", noEnv: true, field: bindHost},

@@ -31,7 +31,7 @@ func runDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 		return err
 	}
 	defer h.close()
-	near := era.NewUpstream(era.Options{Name: "dragoman-demo", Wires: era.Wires{Modern: local{server}.dial}, Self: self(),
+	near := era.NewUpstream(era.Options{Name: "dragoman-demo", Wires: era.Wires{Modern: local{server}.dial}, Self: self(cfg),
 		ProbeTimeout: time.Second, VerdictTTL: time.Hour, MaxSessions: 1})
 	h.upstreams = append(h.upstreams, near)
 	h.handle = only(opt.Era, near.Do)

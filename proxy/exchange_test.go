@@ -73,7 +73,7 @@ func TestErrorJSON(t *testing.T) {
 	e.RetryAfter = 7
 	f(fmt.Errorf("wrapped: %w", e), `{"code":-32603,"message":"busy","data":{"code":"upstream_overloaded","retryable":true,"retryAfter":7}}`)
 	f(errors.New("password=x"), `{"code":-32603,"message":"internal error; the log of Dragoman has the cause","data":{"code":"internal","retryable":false}}`)
-	f(fmt.Errorf("x: %w", ErrCancelled), `{"code":-32603,"message":"the request was cancelled","data":{"code":"cancelled","retryable":true}}`)
+	f(fmt.Errorf("x: %w", ErrCancelled), `{"code":-32603,"message":"the request was cancelled","data":{"code":"cancelled","retryable":false}}`)
 	if !errors.Is(Errf(Lost, "gone: %w", io.EOF), io.EOF) {
 		t.Error("the cause is lost")
 	}
