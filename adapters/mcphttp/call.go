@@ -48,6 +48,8 @@ type Call struct {
 	split  eventstream.Splitter
 	batch  []wire.Message // what is left of an array in one event
 	status int
+	// retryAfter is what the head's Retry-After says, in seconds.
+	retryAfter int
 	// streamed says that the answer is an event stream, of which an end is still to come.
 	streamed bool
 	once     sync.Once
@@ -116,7 +118,7 @@ func (c *Call) head(until time.Time) error {
 	if c.Head != nil {
 		c.Head(status, h)
 	}
-	c.status = status
+	c.status, c.retryAfter = status, RetryAfter(h)
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && status == fasthttp.StatusOK {
 		c.state, c.streamed = streaming, true
@@ -156,7 +158,7 @@ func (c *Call) json(until time.Time) (wire.Message, error) {
 	case c.status < 300 && serr == nil:
 		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	return wire.Message{}, &era.StatusError{Status: c.status, Text: printable(c.body)}
+	return wire.Message{}, &era.StatusError{Status: c.status, Text: printable(c.body), RetryAfter: c.retryAfter}
 }
 
 // withID gives an error that names no request the id of the only one it can be for.
