@@ -8,8 +8,12 @@ func TestSharedIsolation(t *testing.T) {
 	for _, kind := range []string{"legacy", "sse", "legacy-stdio"} {
 		t.Run(kind, func(t *testing.T) {
 			u := newUpstream(t, kind)
-			u.on("tools/call", func(c *call) { c.result(`{"content":[{"type":"text","text":"x"}],"structuredContent":{"n":9007199254740993}}`) })
-			u.on("tools/list", func(c *call) { c.result(`{"tools":[{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]}`) })
+			u.on("tools/call", func(c *call) {
+				c.result(`{"content":[{"type":"text","text":"x"}],"structuredContent":{"n":9007199254740993}}`)
+			})
+			u.on("tools/list", func(c *call) {
+				c.result(`{"tools":[{"name":"a","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}]}`)
+			})
 			r := startRig(t, u.toml(`isolation = "shared"`), true)
 			u.forget()
 			one, two := r.open("2025-11-25", `{"roots":{}}`), r.open("2025-06-18", "{}")
