@@ -119,5 +119,8 @@ func AsError(err error) *Error {
 	if errors.Is(err, ErrCancelled) {
 		return &Error{Fault: Cancelled, Message: "the request was cancelled", Cause: err}
 	}
+	if errors.Is(err, ErrDraining) {
+		return &Error{Fault: ShuttingDown, Message: "the proxy is shutting down", Cause: err}
+	}
 	return &Error{Fault: Internal, Message: "internal error; the log of Dragoman has the cause", Cause: err}
 }

@@ -5,6 +5,7 @@ import (
 
 	"dragoman/adapters/httpd"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Streams serves the methods that only legacy streamable HTTP has.
@@ -46,7 +47,9 @@ func Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
 			err := gate(&proxy.Head{Method: string(ctx.Method()), Path: string(ctx.Path()), Host: string(ctx.Host()),
 				Origin: string(ctx.Request.Header.Peek("Origin"))})
 			if err != nil {
-				Fail(ctx, err.Status, nil, err)
+				// With the request's id, if its body is here already: some clients end altogether at a refusal without it.
+				m, _ := wire.Scan(ctx.PostBody())
+				Fail(ctx, err.Status, m.Of(m.ID), err)
 			}
 			return err == nil
 		})
