@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"dragoman/proxy"
 )
@@ -22,11 +23,18 @@ type OriginOptions struct {
 // unless others are configured; any other listener answers to every Host, unless some are configured. A request without
 // Origin comes from no browser.
 func Origin(opt OriginOptions) proxy.Gate {
+	var known atomic.Pointer[string] // the host allowed last: most requests have the same
 	return func(h *proxy.Head) *proxy.Error {
-		if !hostAllowed(h.Host, opt) {
+		if last := known.Load(); last != nil && *last == string(h.Host) {
+			if len(h.Origin) == 0 {
+				return nil
+			}
+		} else if host := string(h.Host); hostAllowed(host, opt) {
+			known.Store(&host)
+		} else {
 			return proxy.Errf(proxy.ForbiddenOrigin, "Host %q is not served here; add it to security.allowed_hosts if it should be", h.Host)
 		}
-		if h.Origin != "" && !originAllowed(h.Origin, h.Host, opt) {
+		if len(h.Origin) > 0 && !originAllowed(string(h.Origin), string(h.Host), opt) {
 			return proxy.Errf(proxy.ForbiddenOrigin, "Origin %q may not ask here; add it to security.allowed_origins if it should", h.Origin)
 		}
 		return nil

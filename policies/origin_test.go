@@ -9,7 +9,7 @@ import (
 func TestOrigin(t *testing.T) {
 	f := func(opt OriginOptions, host, origin string, want bool) {
 		t.Helper()
-		err := Origin(opt)(&proxy.Head{Host: host, Origin: origin})
+		err := Origin(opt)(&proxy.Head{Host: []byte(host), Origin: []byte(origin)})
 		if (err == nil) != want {
 			t.Errorf("%+v Host %q Origin %q: %v", opt, host, origin, err)
 		}

@@ -54,6 +54,7 @@ type Exchange struct {
 	done   chan struct{}
 	cause  error
 	aborts []Aborter
+	room   [2]Aborter // what aborts begins in
 }
 
 // Aborter is something to stop when its exchange is cancelled. Abort returns soon, may be called more than once and at any
@@ -93,6 +94,9 @@ func (ex *Exchange) Leave() { ex.Cancel(ErrCancelled) }
 func (ex *Exchange) Attach(a Aborter) {
 	ex.mu.Lock()
 	if ex.cause == nil {
+		if ex.aborts == nil {
+			ex.aborts = ex.room[:0]
+		}
 		ex.aborts = append(ex.aborts, a)
 		ex.mu.Unlock()
 		return

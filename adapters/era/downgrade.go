@@ -210,12 +210,17 @@ func (c *downCall) notification(m *wire.Message) bool {
 	return m.Is("notifications/progress") && c.ex.Msg.Token.Present()
 }
 
+// fault makes a link's error one that a client may see. Some legacy servers answer a method that they do not have with
+// 400 and plain text; for one that no revision has, that can be said in the protocol's words.
 func (c *downCall) fault(err error) error {
 	var status *StatusError
-	if errors.As(err, &status) {
-		return StatusFault(status)
+	if !errors.As(err, &status) {
+		return err
 	}
-	return err
+	if status.Status == 400 && !Known(c.method) {
+		return proxy.Errf(proxy.MethodNotFound, "the upstream server refused method %s: %w", c.method, status)
+	}
+	return StatusFault(status)
 }
 
 // Close implements proxy.Replies.

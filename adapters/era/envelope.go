@@ -11,7 +11,7 @@ func Envelope(m *wire.Message) *proxy.Error {
 	if err := EnvelopeVersion(m); err != nil {
 		return err
 	}
-	if method := string(m.Text(m.Method)); Removed(method) {
+	if method := m.Text(m.Method); Removed(method) {
 		return proxy.Errf(proxy.MethodNotFound, "method %s does not exist in revision %s", method, m.Text(m.Version))
 	}
 	return EnvelopeRest(m)
@@ -22,11 +22,11 @@ func EnvelopeVersion(m *wire.Message) *proxy.Error {
 	if !m.Version.IsString(m.Raw) {
 		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] is missing", meta+"protocolVersion")
 	}
-	requested := string(m.Text(m.Version))
+	requested := m.Text(m.Version)
 	if Supported(requested) {
 		return nil
 	}
-	return Unsupported(requested)
+	return Unsupported(string(requested))
 }
 
 // Unsupported makes the error that names the revisions a request may carry: the modern ones. Legacy ones are for
@@ -44,12 +44,20 @@ func Unsupported(requested string) *proxy.Error {
 	return e
 }
 
+// Named gives the revision that a request names, which is one that is served.
+func Named(m *wire.Message) string {
+	if m.Version.Is(m.Raw, ModernVersion) {
+		return ModernVersion
+	}
+	return string(m.Text(m.Version))
+}
+
 // EnvelopeRest checks the capabilities and the log level.
 func EnvelopeRest(m *wire.Message) *proxy.Error {
 	if !m.Caps.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] must be an object", meta+"clientCapabilities")
 	}
-	if m.LogLevel.Present() && !ValidLevel(string(m.Text(m.LogLevel))) {
+	if m.LogLevel.Present() && !ValidLevel(m.Text(m.LogLevel)) {
 		return proxy.Errf(proxy.InvalidEnvelope, "params._meta[%q] is no log level", meta+"logLevel")
 	}
 	return nil

@@ -23,7 +23,17 @@ func ModernVersions() []string { return slices.Clone(modernVersions) }
 func IsModern(version string) bool { return version >= modernVersions[len(modernVersions)-1] }
 
 // Supported tells whether a modern revision is served.
-func Supported(version string) bool { return slices.Contains(modernVersions, version) }
+func Supported[T string | []byte](version T) bool { return among(modernVersions, version) }
+
+// among looks text up in a short list, without making a string of bytes.
+func among[T string | []byte](list []string, text T) bool {
+	for _, s := range list {
+		if s == string(text) {
+			return true
+		}
+	}
+	return false
+}
 
 // KnownLegacy tells whether a legacy revision is served.
 func KnownLegacy(version string) bool { return slices.Contains(legacyVersions, version) }
@@ -75,14 +85,23 @@ var (
 	questions = []string{"roots", "sampling", "elicitation"}
 )
 
+// shared methods exist in both eras.
+var sharedMethods = []string{"tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read",
+	"prompts/list", "prompts/get", "completion/complete", "tasks/get", "tasks/cancel"}
+
+// Known tells whether any revision, or an extension known here, has a method.
+func Known[T string | []byte](method T) bool {
+	return among(sharedMethods, method) || among(legacyOnly, method) || among(modernOnly, method)
+}
+
 // Removed tells whether a method does not exist in 2026-07-28 although it did before.
-func Removed(method string) bool { return slices.Contains(legacyOnly, method) }
+func Removed[T string | []byte](method T) bool { return among(legacyOnly, method) }
 
 // ModernOnly tells whether a method exists only in 2026-07-28.
-func ModernOnly(method string) bool { return slices.Contains(modernOnly, method) }
+func ModernOnly[T string | []byte](method T) bool { return among(modernOnly, method) }
 
 // ValidLevel tells whether a log level is one of the protocol's eight.
-func ValidLevel(level string) bool { return slices.Contains(logLevels, level) }
+func ValidLevel[T string | []byte](level T) bool { return among(logLevels, level) }
 
 // severe tells whether a message of the given level is to be delivered to who asked for the least level.
 func severe(level, least string) bool {

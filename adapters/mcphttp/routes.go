@@ -44,8 +44,7 @@ func Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
 	out := make([]func(*fasthttp.RequestCtx) bool, 0, len(gates))
 	for _, gate := range gates {
 		out = append(out, func(ctx *fasthttp.RequestCtx) bool {
-			err := gate(&proxy.Head{Method: string(ctx.Method()), Path: string(ctx.Path()), Host: string(ctx.Host()),
-				Origin: string(ctx.Request.Header.Peek("Origin"))})
+			err := gate(&proxy.Head{Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin")})
 			if err != nil {
 				// With the request's id, if its body is here already: some clients end altogether at a refusal without it.
 				m, _ := wire.Scan(ctx.PostBody())

@@ -63,7 +63,7 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 		return
 	}
 	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true,
-		Client: proxy.Client{Era: proxy.Modern, Version: string(m.Text(m.Version)), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
+		Client: proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
 			LogLevel: string(m.Text(m.LogLevel))}}
 	d.Manner.Do(p.Ctx, ex, d.Handle)
 }
@@ -82,7 +82,7 @@ func judge(h *fasthttp.RequestHeader, m *wire.Message) ([]proxy.Header, *proxy.E
 	if err := checkVersion(h, m); err != nil {
 		return nil, err
 	}
-	method := string(m.Text(m.Method))
+	method := m.Text(m.Method)
 	if era.Removed(method) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in revision %s", method, m.Text(m.Version))
 	}
@@ -114,8 +114,8 @@ func checkVersion(h *fasthttp.RequestHeader, m *wire.Message) *proxy.Error {
 }
 
 // checkMirrors compares Mcp-Method and Mcp-Name with the body.
-func checkMirrors(h *fasthttp.RequestHeader, m *wire.Message, method string) *proxy.Error {
-	if err := match(h, headerMethod, []byte(method), false); err != nil {
+func checkMirrors(h *fasthttp.RequestHeader, m *wire.Message, method []byte) *proxy.Error {
+	if err := match(h, headerMethod, method, false); err != nil {
 		return err
 	}
 	key, about := subject(m, method)
@@ -129,8 +129,8 @@ func checkMirrors(h *fasthttp.RequestHeader, m *wire.Message, method string) *pr
 }
 
 // subject tells which parameter Mcp-Name mirrors for a method, and where it is; an empty key: none.
-func subject(m *wire.Message, method string) (key string, at wire.Span) {
-	switch method {
+func subject(m *wire.Message, method []byte) (key string, at wire.Span) {
+	switch string(method) {
 	case "tools/call", "prompts/get":
 		return "name", m.Name
 	case "resources/read":
@@ -149,7 +149,7 @@ func match(h *fasthttp.RequestHeader, name string, want []byte, encoded bool) *p
 	if got == nil {
 		return proxy.Errf(proxy.HeaderMismatch, "header %s is missing", name)
 	}
-	if encoded {
+	if encoded && !(bytes.Equal(got, want) && !NeedsEncoding(want)) {
 		plain, derr := DecodeHeaderValue(nil, got)
 		if derr != nil {
 			return proxy.Errf(proxy.HeaderMismatch, "header %s: %w", name, derr)

@@ -39,7 +39,7 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Session != nil {
 		c.ID, c.Restore = u.mint(m)
 	} else {
-		c.ID = bytes.Clone(m.Of(m.ID))
+		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
 	}
 	req := mcphttp.NewCall(u.path, m)
 	defer req.Done()
@@ -84,8 +84,8 @@ func mirrorHeaders(h *fasthttp.RequestHeader, ex *proxy.Exchange) error {
 	if ex.Client.Era == proxy.Modern && ex.Client.Version != "" {
 		h.Set(mcphttp.HeaderVersion, ex.Client.Version)
 	}
-	method := string(m.Text(m.Method))
-	if err := httpd.SetField(h, headerMethod, []byte(method)); err != nil {
+	method := m.Text(m.Method)
+	if err := httpd.SetField(h, headerMethod, method); err != nil {
 		return proxy.Errf(proxy.InvalidParams, "the method cannot be a header: %w", err)
 	}
 	if key, about := subject(m, method); key != "" && about.IsString(m.Raw) {

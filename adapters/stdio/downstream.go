@@ -165,7 +165,7 @@ func (c *client) serveModern(m *wire.Message) {
 		return
 	}
 	id := string(m.Of(m.ID))
-	ex := &proxy.Exchange{Msg: *m, Client: proxy.Client{Era: proxy.Modern, Version: string(m.Text(m.Version)), Info: m.Of(m.Info),
+	ex := &proxy.Exchange{Msg: *m, Client: proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info),
 		Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
 	c.mu.Lock()
 	if _, dup := c.modern[id]; dup {
