@@ -46,7 +46,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	m := &ex.Msg
-	c := &muxCall{mux: x, ex: ex, id: bytes.Clone(m.Of(m.ID)), token: bytes.Clone(m.Of(m.Token)),
+	c := &muxCall{mux: x, ex: ex,
 		logs: ex.Client.LogLevel != "" || x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy, wake: make(chan struct{}, 1)}
 	x.mu.Lock()
 	if x.dead != nil {
@@ -54,13 +54,9 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, x.dead
 	}
 	x.next++
-	c.n = x.next
+	c.n, c.Minted = x.next, Mint(m, x.next)
 	x.calls[c.n] = c
 	x.mu.Unlock()
-	m.Replace(m.ID, strconv.AppendUint(nil, c.n, 10))
-	if m.Token.Present() {
-		m.Replace(m.Token, c.mintedToken())
-	}
 	if err := x.write(ex, m.AppendLine(nil)); err != nil {
 		if x.forget(c.n) && ex.Err() != nil {
 			c.withdraw() // cancelled while being written: the server may have it
@@ -177,9 +173,7 @@ func (x *Mux) respond(m *wire.Message) {
 	if c == nil {
 		return // the late answer to a cancelled request
 	}
-	if m.ID.Present() {
-		m.Replace(m.ID, c.id)
-	}
+	c.Restore(m)
 	if s := m.Subscription; s.Present() && string(m.Of(s)) == strconv.FormatUint(n, 10) {
 		m.Replace(s, c.id)
 	}
@@ -195,7 +189,7 @@ func (x *Mux) notify(m *wire.Message) {
 		if c == nil {
 			return // the call has ended, and so must its progress
 		}
-		m.Replace(m.ProgressToken, c.token)
+		c.Restore(m)
 		c.put(m, false)
 	case m.Subscription.Present():
 		n, err := strconv.ParseUint(string(m.Of(m.Subscription)), 10, 64)
@@ -256,24 +250,19 @@ func (x *Mux) wantsLogs() (only, oldest *muxCall) {
 
 // muxCall is one call: its replies wait in a queue that the reader of the channel fills.
 type muxCall struct {
-	mux       *Mux
-	ex        *proxy.Exchange
-	n         uint64
-	id, token []byte // the client's own
-	logs      bool
+	mux     *Mux
+	ex      *proxy.Exchange
+	n       uint64
+	*Minted // what stands for the client's own id and token
+	logs    bool
 
 	mu    sync.Mutex
 	queue [][]byte
 	size  int
-	last  []byte // the message given out, kept for its memory
-	ended bool   // the response is in the queue, or has been given out
-	given bool   // the response has been given out
+	ended bool // the response is in the queue, or has been given out
+	given bool // the response has been given out
 	err   error
 	wake  chan struct{}
-}
-
-func (c *muxCall) mintedToken() []byte {
-	return append(strconv.AppendUint([]byte(`"p`), c.n, 10), '"')
 }
 
 // put copies a message, with its edits, into the queue.

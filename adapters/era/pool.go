@@ -43,10 +43,10 @@ type pooled struct {
 
 // hello is what the server said in its InitializeResult, as raw JSON.
 type hello struct {
-	raw                    []byte
-	info, caps, instr      []byte
-	version                string
-	logging, knowsSetLevel bool
+	raw               []byte
+	info, caps, instr []byte
+	version           string
+	logging           bool
 }
 
 func newHello(result []byte) *hello {

@@ -16,9 +16,6 @@ var (
 	legacyVersions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 )
 
-// ModernVersions lists the modern revisions that are served, newest first.
-func ModernVersions() []string { return slices.Clone(modernVersions) }
-
 // IsModern tells whether a revision is at or behind the split; revisions are dates and compare as text.
 func IsModern(version string) bool { return version >= modernVersions[len(modernVersions)-1] }
 
@@ -57,18 +54,14 @@ func (s span) has(version string) bool {
 
 // What came and went within the legacy era, as far as a translation depends on it (the revisions' changelogs).
 var (
-	hasBatches     = span{"2025-03-26", "2025-06-18"}
-	hasStructured  = span{since: "2025-06-18"} // structuredContent, outputSchema
-	hasLinks       = span{since: "2025-06-18"} // content block resource_link
-	hasAudio       = span{since: "2025-03-26"} // content block audio
-	hasVersionHead = span{since: "2025-06-18"} // header MCP-Protocol-Version
+	hasBatches    = span{"2025-03-26", "2025-06-18"}
+	hasStructured = span{since: "2025-06-18"} // structuredContent, outputSchema
+	hasLinks      = span{since: "2025-06-18"} // content block resource_link
+	hasAudio      = span{since: "2025-03-26"} // content block audio
 )
 
 // HasBatches tells whether a revision has arrays of messages.
 func HasBatches(version string) bool { return hasBatches.has(version) }
-
-// WantsVersionHeader tells whether a server of this revision must be sent MCP-Protocol-Version. Older ones ignore it.
-func WantsVersionHeader(version string) bool { return hasVersionHead.has(version) }
 
 // Methods that 2026-07-28 removed, and those it added (its changelog). A method in neither list passes in both eras.
 var (

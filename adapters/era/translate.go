@@ -14,7 +14,7 @@ const meta = wire.MetaPrefix
 // The reserved members of _meta that say in whose name a request comes. Only Dragoman writes them.
 var identityKeys = []string{meta + "protocolVersion", meta + "clientInfo", meta + "clientCapabilities", meta + "logLevel"}
 
-// pick copies the object at obj without the given members.
+// without copies an object, leaving the given members out.
 func without(raw []byte, keys ...string) []byte {
 	if len(raw) == 0 {
 		return nil
@@ -89,27 +89,7 @@ func serverCaps(caps []byte) []byte {
 	return m.Append(nil)
 }
 
-// remap gives a request an id and a progress token of Dragoman's and restores the client's in its replies.
-type remap struct{ id, token []byte }
-
-func (r *remap) out(m *wire.Message, n uint64) {
-	r.id, r.token = bytes.Clone(m.Of(m.ID)), bytes.Clone(m.Of(m.Token))
-	m.Replace(m.ID, strconv.AppendUint(nil, n, 10))
-	if m.Token.Present() {
-		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
-	}
-}
-
-func (r *remap) back(m *wire.Message) {
-	switch {
-	case m.IsResponse() && m.ID.Present():
-		m.Replace(m.ID, r.id)
-	case m.ProgressToken.Present() && m.Is("notifications/progress") && r.token != nil:
-		m.Replace(m.ProgressToken, r.token)
-	}
-}
-
-// params edits the params of a request: members to set or drop. Missing params are made.
+// editParams edits the params of a request: members to set or drop. Missing params are made.
 func editParams(m *wire.Message, changes []wire.Change) {
 	if m.Params.Present() {
 		m.EditObject(m.Params, changes)
@@ -125,7 +105,7 @@ func object(changes []wire.Change) []byte {
 	return m.Append(nil)
 }
 
-// toObject makes sure that the arguments of a call are an object: absent ones count as empty.
+// checkArguments makes sure that the arguments of a call are an object; absent ones count as empty.
 func checkArguments(m *wire.Message) *proxy.Error {
 	if m.Arguments.Present() && !m.Arguments.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
@@ -133,7 +113,7 @@ func checkArguments(m *wire.Message) *proxy.Error {
 	return nil
 }
 
-// fill gives a tools/call without arguments empty ones, so that every server sees the same shape.
+// fillArguments gives a tools/call without arguments empty ones, so that every server sees the same shape.
 func fillArguments(m *wire.Message) []wire.Change {
 	if m.Is("tools/call") && m.Params.Present() && !m.Arguments.Present() {
 		return []wire.Change{{Key: "arguments", Value: []byte("{}")}}

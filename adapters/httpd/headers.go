@@ -6,49 +6,6 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// hopByHop are the fields that concern one connection only (RFC 9110 §7.6.1), and those that this package decides itself.
-var hopByHop = [...]string{
-	"Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Expect",
-}
-
-// kept are fields that a Connection field cannot nominate away: they frame or route the message.
-var kept = [...]string{"Host", "Content-Length", "Content-Type"}
-
-// Fields is what the header helpers need of a fasthttp request or response header.
-type Fields interface {
-	PeekAll(name string) [][]byte
-	Del(name string)
-}
-
-// StripHopByHop deletes from h the hop-by-hop fields, and those that its Connection fields nominate (RFC 9110 §7.6.1),
-// before h is passed on to the other side.
-func StripHopByHop(h Fields) {
-	var nominated []string
-	for _, line := range h.PeekAll("Connection") {
-		for item := range bytes.SplitSeq(line, []byte{','}) {
-			if name := bytes.TrimSpace(item); ValidName(name) && !isKept(name) {
-				nominated = append(nominated, string(name))
-			}
-		}
-	}
-	for _, name := range nominated {
-		h.Del(name)
-	}
-	for _, name := range hopByHop {
-		h.Del(name)
-	}
-}
-
-func isKept(name []byte) bool {
-	for _, k := range kept {
-		if bytes.EqualFold(name, []byte(k)) {
-			return true
-		}
-	}
-	return false
-}
-
 // SetField sets a field of a request, replacing others of its name. A name that is not a token or a value with a
 // control character is refused with a MalformedError; fasthttp would quietly write something else.
 func SetField(h *fasthttp.RequestHeader, name string, value []byte) error {

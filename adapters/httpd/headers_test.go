@@ -1,37 +1,11 @@
 package httpd
 
 import (
-	"bufio"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
 )
-
-func TestStripHopByHop(t *testing.T) {
-	var h fasthttp.RequestHeader
-	err := h.Read(bufio.NewReader(strings.NewReader("POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" +
-		"Content-Length: 0\r\nKeep-Alive: v\r\nTE: v\r\nUpgrade: v\r\nProxy-Authorization: v\r\nExpect: v\r\nX-One: v\r\nx-two: v\r\n" +
-		"mcp-method: v\r\nConnection: keep-alive, x-one , Host,content-type\r\nconnection: X-Two, not a token\r\n\r\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	StripHopByHop(&h)
-	h.Del("Content-Length")
-	want := "POST / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nMcp-Method: v\r\n\r\n"
-	if got := h.String(); got != want {
-		t.Fatalf("%q", got)
-	}
-	var r fasthttp.ResponseHeader
-	r.Set("Connection", "x-one")
-	r.Set("X-One", "v")
-	r.Set("Trailer", "X-End")
-	StripHopByHop(&r)
-	if r.Peek("X-One") != nil || len(r.Peek("Trailer")) > 0 {
-		t.Fatalf("%q", r.String())
-	}
-}
 
 func TestSetFieldRefusesInjection(t *testing.T) {
 	var h fasthttp.RequestHeader

@@ -1,11 +1,9 @@
 package legacy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -70,8 +68,9 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.next++
 	n, session := l.next, l.session
 	l.mu.Unlock()
-	c := &mcphttp.Call{Limits: l.d.limits, InSession: session != "", ID: strconv.AppendUint(nil, n, 10)}
-	c.Restore = l.mint(m, n, m.Is("initialize"))
+	minted := era.Mint(m, n) // a session may serve several clients
+	c := &mcphttp.Call{Limits: l.d.limits, InSession: session != "", ID: minted.ID}
+	c.Restore = l.restore(minted, m.Is("initialize"))
 	if m.Is("initialize") {
 		c.Head = l.opened
 	} else {
@@ -94,28 +93,18 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c.Start(ex), nil
 }
 
-// mint gives a request an id and a progress token of the link's own, since a session may serve several clients, and
-// answers what restores the client's. From an initialize result it learns the revision.
-func (l *link) mint(m *wire.Message, n uint64, handshake bool) func(*wire.Message) {
-	id, token := bytes.Clone(m.Of(m.ID)), bytes.Clone(m.Of(m.Token))
-	m.Replace(m.ID, strconv.AppendUint(nil, n, 10))
-	if token != nil {
-		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
+// restore gives replies the client's own id and token; from an initialize result it learns the revision.
+func (l *link) restore(minted *era.Minted, handshake bool) func(*wire.Message) {
+	if !handshake {
+		return minted.Restore
 	}
 	return func(r *wire.Message) {
-		switch {
-		case r.IsResponse():
-			if handshake && r.Kind == wire.Result {
-				l.mu.Lock()
-				l.version = string(wire.Get(r.Raw, r.Result, "protocolVersion").Text(r.Raw))
-				l.mu.Unlock()
-			}
-			if r.ID.Present() {
-				r.Replace(r.ID, id)
-			}
-		case token != nil && r.ProgressToken.Present() && r.Is("notifications/progress"):
-			r.Replace(r.ProgressToken, token)
+		if r.Kind == wire.Result {
+			l.mu.Lock()
+			l.version = string(wire.Get(r.Raw, r.Result, "protocolVersion").Text(r.Raw))
+			l.mu.Unlock()
 		}
+		minted.Restore(r)
 	}
 }
 

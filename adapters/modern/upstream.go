@@ -1,9 +1,7 @@
 package modern
 
 import (
-	"bytes"
 	"context"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
@@ -12,7 +10,6 @@ import (
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // Upstream reaches a modern HTTP server. It is one link for everybody: the era has no sessions.
@@ -37,7 +34,8 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	c := &mcphttp.Call{Limits: u.limits}
 	if ex.Session != nil {
-		c.ID, c.Restore = u.mint(m)
+		minted := era.Mint(m, u.next.Add(1))
+		c.ID, c.Restore = minted.ID, minted.Restore
 	} else {
 		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
 	}
@@ -55,25 +53,6 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	c.Answer = ans
 	return c.Start(ex), nil
-}
-
-// mint gives a request an id and a progress token of Dragoman's.
-func (u *Upstream) mint(m *wire.Message) (id []byte, restore func(*wire.Message)) {
-	n := u.next.Add(1)
-	id = strconv.AppendUint(nil, n, 10)
-	original, token := bytes.Clone(m.Of(m.ID)), bytes.Clone(m.Of(m.Token))
-	m.Replace(m.ID, id)
-	if token != nil {
-		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
-	}
-	return id, func(r *wire.Message) {
-		switch {
-		case r.IsResponse() && r.ID.Present():
-			r.Replace(r.ID, original)
-		case token != nil && r.ProgressToken.Present():
-			r.Replace(r.ProgressToken, token)
-		}
-	}
 }
 
 // mirrorHeaders writes what the revision wants to see in headers: the revision itself, the method, what the request is
