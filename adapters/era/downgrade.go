@@ -106,7 +106,7 @@ func (c *downCall) begin() error {
 		return c.ex.Err()
 	}
 	c.ex.Msg.Edits = slices.Clone(c.edits)
-	replies, err := s.link.Call(c.ex)
+	replies, err := s.link.get().Call(c.ex)
 	if err != nil {
 		s.release()
 		if c.lost(err) {
@@ -178,7 +178,7 @@ func (c *downCall) broken(err error) (done bool, out error) {
 func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	switch m.Kind {
 	case wire.Request:
-		refuse(c.u, c.session.link, m)
+		refuse(c.u, c.session.link.get(), m)
 		return false, nil
 	case wire.Notification:
 		return c.notification(m), nil

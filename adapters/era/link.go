@@ -3,6 +3,7 @@ package era
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -31,6 +32,25 @@ type Sink interface {
 	Message(m *wire.Message) bool
 	// Lost says that the link is dead. It is called at most once, and not after Close.
 	Lost(err error)
+}
+
+// linked is a link that its own sink knows: a server may speak before Dial has returned the link, so each side asks.
+type linked struct {
+	mu sync.Mutex
+	l  Link
+}
+
+func (x *linked) set(l Link) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.l = l
+}
+
+// get answers the link; nil if Dial has not returned it.
+func (x *linked) get() Link {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.l
 }
 
 // Dial opens a link; nothing is said to the server yet.

@@ -30,7 +30,7 @@ type pooled struct {
 	key   [32]byte
 	ready chan struct{} // closed when opened or failed
 	err   error
-	link  Link
+	link  linked
 	hello *hello
 
 	mu    sync.Mutex
@@ -43,17 +43,14 @@ type pooled struct {
 
 // hello is what the server said in its InitializeResult, as raw JSON.
 type hello struct {
-	raw               []byte
 	info, caps, instr []byte
-	version           string
 	logging           bool
 }
 
 func newHello(result []byte) *hello {
 	all := wire.Span{From: 0, To: uint32(len(result))} //nolint:gosec // part of a message
 	get := func(key string) []byte { return wire.Get(result, all, key).Of(result) }
-	return &hello{raw: result, info: get("serverInfo"), caps: get("capabilities"), instr: get("instructions"),
-		version: string(wire.Get(result, all, "protocolVersion").Text(result)),
+	return &hello{info: get("serverInfo"), caps: get("capabilities"), instr: get("instructions"),
 		logging: wire.Path(result, all, "capabilities", "logging").Present()}
 }
 
@@ -168,14 +165,16 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 	if v.SSE {
 		dial = s.u.opt.Wires.SSE
 	}
-	if s.link, err = dial(ctx, s); err != nil {
+	link, err := dial(ctx, s)
+	if err != nil {
 		return s.fault(err)
 	}
+	s.link.set(link)
 	ex, err := exchange(proxy.Legacy, initializeRequest(info, caps))
 	if err != nil {
 		return proxy.AsError(err)
 	}
-	m, err := ask(ctx, s.link, ex)
+	m, err := ask(ctx, s.link.get(), ex)
 	if err != nil {
 		return s.fault(err)
 	}
@@ -184,7 +183,7 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server refused initialize: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 	}
 	s.hello = newHello(m.Of(m.Result))
-	return s.link.Send(ctx, []byte(initialized))
+	return s.link.get().Send(ctx, []byte(initialized))
 }
 
 func (s *pooled) fault(err error) error {
@@ -237,15 +236,15 @@ func (s *pooled) end() {
 		s.idle.Stop()
 	}
 	s.mu.Unlock()
-	if !was && s.link != nil {
-		_ = s.link.Close()
+	if link := s.link.get(); !was && link != nil {
+		_ = link.Close()
 	}
 }
 
 // Message implements Sink: what a shared session receives outside any call belongs to nobody.
 func (s *pooled) Message(m *wire.Message) bool {
-	if m.Kind == wire.Request && s.link != nil {
-		refuse(s.u, s.link, m)
+	if m.Kind == wire.Request {
+		refuse(s.u, s.link.get(), m)
 		return true
 	}
 	return false
@@ -273,6 +272,6 @@ func (s *pooled) wantLevel(ctx context.Context, level string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.u.opt.ProbeTimeout)
 	defer cancel()
-	_, err = ask(ctx, s.link, ex) // a refusal is the server's choice: it then sends what it sends
+	_, err = ask(ctx, s.link.get(), ex) // a refusal is the server's choice: it then sends what it sends
 	return err
 }

@@ -15,7 +15,7 @@ import (
 type relay struct {
 	u       *Upstream
 	session *proxy.Session
-	link    Link
+	link    linked
 }
 
 func (u *Upstream) relayOf(session string) *relay {
@@ -35,7 +35,7 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 	if err != nil {
 		return nil, r.fault(err)
 	}
-	r.link = link
+	r.link.set(link)
 	u.mu.Lock()
 	if u.closed {
 		u.mu.Unlock()
@@ -58,13 +58,13 @@ func (r *relay) end() {
 	delete(r.u.relays, r.session.ID)
 	r.u.mu.Unlock()
 	if open {
-		r.u.group.Go(func() { _ = r.link.Close() })
+		r.u.group.Go(func() { _ = r.link.get().Close() })
 	}
 }
 
 func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Msg.Kind == wire.Notification {
-		return nil, r.link.Send(ex, ex.Msg.AppendLine(nil))
+		return nil, r.link.get().Send(ex, ex.Msg.AppendLine(nil))
 	}
 	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
@@ -72,7 +72,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if fill := fillArguments(&ex.Msg); fill != nil {
 		editParams(&ex.Msg, fill)
 	}
-	replies, err := r.link.Call(ex)
+	replies, err := r.link.get().Call(ex)
 	if err != nil {
 		return nil, r.fault(err)
 	}
@@ -82,7 +82,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 // Message implements Sink: what belongs to no call goes to the client's stream; questions end here.
 func (r *relay) Message(m *wire.Message) bool {
 	if m.Kind == wire.Request {
-		refuse(r.u, r.link, m)
+		refuse(r.u, r.link.get(), m)
 		return true
 	}
 	return r.session.Push(m.Append(nil)) == nil
@@ -124,7 +124,7 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 		}
 		switch m.Kind {
 		case wire.Request:
-			refuse(c.r.u, c.r.link, &m)
+			refuse(c.r.u, c.r.link.get(), &m)
 			continue
 		case wire.Result:
 			if m.InputRequests.Present() { // clients of a dual SDK would act on it
@@ -173,8 +173,12 @@ func (r *relay) contradicted(m *wire.Message) {
 const answerTime = 10 * time.Second
 
 // refuse answers a question of a legacy server: ping with an empty result, all others with "method not found", since
-// none was declared to be answerable. It does not wait.
+// none was declared to be answerable. It does not wait. A server that asks before it was said anything at all (link is
+// nil) gets no answer: it has no right to one before the handshake.
 func refuse(u *Upstream, link Link, m *wire.Message) {
+	if link == nil {
+		return
+	}
 	id := m.Of(m.ID)
 	var answer wire.Message
 	if m.Is("ping") {

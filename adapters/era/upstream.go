@@ -302,7 +302,7 @@ func (u *Upstream) Close() error {
 		err = link.Close()
 	}
 	for _, r := range relays {
-		err = errors.Join(err, r.link.Close())
+		err = errors.Join(err, r.link.get().Close())
 	}
 	err = errors.Join(err, u.pool.close())
 	u.group.Wait()

@@ -3,7 +3,6 @@ package session
 import (
 	"bytes"
 	"errors"
-	"io"
 	"time"
 
 	"dragoman/proxy"
@@ -95,7 +94,7 @@ func Tell(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 func Drain(r proxy.Replies, until time.Time) {
 	defer func() { _ = r.Close() }()
 	for {
-		if _, err := r.Next(until); err == io.EOF || err != nil {
+		if m, err := r.Next(until); err != nil || m.IsResponse() {
 			return
 		}
 	}
