@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"dragoman/proxy/wire"
 )
 
 // State is where a session stands.
@@ -48,6 +50,11 @@ type Session struct {
 	outlet   Outlet
 	ends     []func()
 	inFlight map[string]*Exchange
+	onOutlet []func() // told when a stream has been opened
+	asked    uint64   // questions put so far, for their ids
+	owed     map[string]func(*wire.Message)
+	kept     []kept
+	keptSize int
 }
 
 // NewSession makes a session in state Created.
@@ -112,9 +119,32 @@ func (s *Session) SetOutlet(o Outlet) {
 	} else {
 		before = o
 	}
+	opened := s.onOutlet
 	s.mu.Unlock()
 	if before != nil {
 		before.End()
+	}
+	if before == o {
+		return
+	}
+	s.catchUp(o)
+	for _, f := range opened {
+		f()
+	}
+}
+
+// OnOutlet registers f to be called whenever a stream is opened, and at once if one is open. f must not wait.
+func (s *Session) OnOutlet(f func()) {
+	s.mu.Lock()
+	if s.state >= Closed {
+		s.mu.Unlock()
+		return
+	}
+	s.onOutlet = append(s.onOutlet, f)
+	open := s.outlet != nil
+	s.mu.Unlock()
+	if open {
+		f()
 	}
 }
 
@@ -174,6 +204,7 @@ func (s *Session) EndFor(state State, cause error) {
 		flying = append(flying, ex)
 	}
 	s.ends, s.outlet = nil, nil
+	s.owed, s.kept, s.onOutlet = nil, nil, nil
 	s.mu.Unlock()
 	for _, ex := range flying {
 		ex.Cancel(cause)

@@ -63,7 +63,7 @@ func (r *relay) end() {
 }
 
 func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
-	if ex.Msg.Kind == wire.Notification {
+	if ex.Msg.Kind != wire.Request { // a notification, or the answer to a question of the server's
 		return nil, r.link.get().Send(ex, ex.Msg.AppendLine(nil))
 	}
 	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {

@@ -15,8 +15,8 @@ import (
 // only sessions have is answered here.
 func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	if m.Kind == wire.Notification {
-		return nil, nil // initialized, roots/list_changed, progress: nothing of it exists in the modern era
+	if m.Kind != wire.Request {
+		return nil, nil // an answer nobody awaits any more; initialized, roots/list_changed, progress: nothing of it exists in the modern era
 	}
 	method := string(m.Text(m.Method))
 	switch {
