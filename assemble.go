@@ -35,6 +35,8 @@ type house struct {
 	upstreams []*era.Upstream
 	hosts     []*httpd.Host
 	handle    proxy.Handler
+	lot       *era.Lot        // where calls wait for answers to their questions
+	kept      session.Usage   // what is kept for clients that lose a stream
 	draining  context.Context // ends when the proxy is about to end
 	drain     context.CancelFunc
 }
@@ -47,6 +49,12 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 	if h.store, err = session.NewStore(session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
 		MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
 		return nil, fmt.Errorf("sessions: %w", err)
+	}
+	q := cfg.Questions
+	if h.lot, err = era.NewLot(era.Questions{TTL: q.TTL, Settle: q.Settle, LeaseWait: q.LeaseWait, MaxParked: q.MaxParked,
+		MaxPerPrincipal: q.MaxParkedPerPrincipal, Rounds: q.Rounds, Key: []byte(q.StateKey.Reveal())}); err != nil {
+		h.close()
+		return nil, fmt.Errorf("questions: %w", err)
 	}
 	targets := make([]*proxy.Target, 0, len(ups))
 	for _, up := range ups {
@@ -64,7 +72,7 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	h.gauges()
-	h.handle = proxy.Chain(proxy.NewRouter(proxy.NewTable(targets...)).Do, policies.Audit(log), meters.Policy)
+	h.handle = proxy.Chain(proxy.NewRouter(proxy.NewTable(targets...)).Do, policies.Audit(log), meters.Policy, policies.Eras(cfg.Served()))
 	return h, nil
 }
 
@@ -76,7 +84,11 @@ func (h *house) gauges() {
 	info.Set(1)
 	h.metrics.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_sessions", Help: "Sessions that legacy clients have open."},
-			func() float64 { return float64(h.store.Len()) }))
+			func() float64 { return float64(h.store.Len()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_streams_resumable", Help: "Event streams of legacy clients that could be picked up again."},
+			func() float64 { return float64(h.kept.Streams.Load()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_stream_events_bytes", Help: "Bytes kept for picking up event streams again."},
+			func() float64 { return float64(h.kept.Bytes.Load()) }))
 	for _, u := range h.upstreams {
 		h.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_upstream_ready",
 			Help: "Whether the upstream was reached and its revision is known.", ConstLabels: prometheus.Labels{"server": u.Name()}},
@@ -99,14 +111,16 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	} else if wires, err = h.httpWires(up); err != nil {
 		return nil, err
 	}
-	switch up.Era {
-	case "modern":
-		wires.Legacy, wires.SSE = nil, nil
-	case "legacy":
+	allowed := up.Allowed()
+	if len(allowed.Modern()) == 0 {
 		wires.Modern = nil
 	}
+	if wires.Legacy, wires.SSE = allowed.Within(wires.Legacy), allowed.Within(wires.SSE); len(allowed.Legacy()) == 0 {
+		wires.Legacy, wires.SSE = nil, nil
+	}
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
-		VerdictTTL: up.VerdictTTL, Shared: up.Isolation == "shared", MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL, Note: note(log)}), nil
+		VerdictTTL: up.VerdictTTL, Shared: up.Isolation == "shared", MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL,
+		AsksOnCall: up.PushesOnCall, SealState: up.SealState, Lot: h.lot, Note: note(log)}), nil
 }
 
 // note writes what an upstream reports of itself.
@@ -181,13 +195,28 @@ func (h *house) faces() (*httpd.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining}
-	mcphttp.Register(srv, &mcphttp.Routes{
-		Endpoint: &mcphttp.Endpoint{Modern: modern.NewDownstream(h.handle, manner), Legacy: legacy.NewDownstream(h.handle, h.store, manner)},
-		Streams:  legacy.NewDownstream(h.handle, h.store, manner),
-		SSE:      &sse.Downstream{Handle: h.handle, Store: h.store, Cap: c.Limits.RequestTime},
-	})
+	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining,
+		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: &h.kept}}
+	mcphttp.Register(srv, h.routes(manner))
 	return srv, nil
+}
+
+// routes are the faces for the eras that are served. What only the other era knows is answered as a server answers that
+// has never heard of it: then clients that speak both find the way by themselves.
+func (h *house) routes(manner mcphttp.Manner) *mcphttp.Routes {
+	newer, older := modern.NewDownstream(h.handle, manner), legacy.NewDownstream(h.handle, h.store, manner)
+	newer.Compat = h.cfg.ErrorStatus == "compat"
+	served := h.cfg.Served()
+	if len(served.Legacy()) == 0 {
+		only := modern.Only{Modern: newer}
+		return &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: only}, Streams: only, SSE: modern.NoSSE{}}
+	}
+	r := &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: older}, Streams: older,
+		SSE: &sse.Downstream{Handle: h.handle, Store: h.store, Cap: h.cfg.Limits.RequestTime}}
+	if len(served.Modern()) == 0 {
+		r.Endpoint.Modern = older
+	}
+	return r
 }
 
 // patience is how long an answer may be silent before it becomes an event stream that can be kept alive.
@@ -228,7 +257,10 @@ func (h *house) probe(ctx context.Context, fatal chan<- error) {
 	for _, u := range h.upstreams {
 		go func() { // ends with ctx, or with the ladder
 			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
-				_, err := u.Verdict(ctx)
+				v, err := u.Verdict(ctx)
+				if err == nil {
+					announce(h.log, u.Name(), v, v.Degrades(h.setting(u.Name())))
+				}
 				if errors.Is(err, era.ErrFatal) {
 					select {
 					case fatal <- err:
@@ -245,6 +277,13 @@ func (h *house) probe(ctx context.Context, fatal chan<- error) {
 			}
 		}()
 	}
+}
+
+// setting is what decides, besides its verdict, what clients lose at an upstream.
+func (h *house) setting(name string) era.Setting {
+	up := h.cfg.Upstream(name)
+	return era.Setting{Stdio: len(up.Command) > 0, Shared: up.Isolation == "shared", DriveTasks: up.Tasks == "drive",
+		AsksOnCall: up.PushesOnCall, Clients: h.cfg.Served()}
 }
 
 // probeAgain is how long to wait before an upstream that could not be reached is probed again; doubled each time.

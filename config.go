@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"dragoman/adapters/era"
 )
 
 // Config is everything a user may set, checked and complete: [LoadConfig] makes
@@ -26,8 +28,19 @@ type Config struct {
 	TransportType string
 	// Log is what goes to stderr, and how.
 	Log LogConfig
+	// Eras says which clients the listener serves: "modern", "legacy" or single
+	// revisions, at least one; default ["modern", "legacy"]. era.Allow reads it.
+	Eras []string
+	// ErrorStatus is "strict" (default: the HTTP statuses of 2026-07-28) or
+	// "compat": what that revision sends as 400 or 404 with a JSON-RPC error
+	// goes out as 200, for clients that end altogether at a 4xx.
+	ErrorStatus string
 	// Sessions bounds the sessions that legacy clients open.
 	Sessions SessionsConfig
+	// Questions bounds the calls that wait for an answer of a person or a model.
+	Questions QuestionsConfig
+	// Resume says what is kept for legacy clients that lose a stream.
+	Resume ResumeConfig
 	// Limits bounds single bodies, lines, events and requests, and their number.
 	Limits LimitsConfig
 	// DrainTimeout is how long exchanges may still run after the first
@@ -93,6 +106,41 @@ type SessionsConfig struct {
 	MaxPerPrincipal int
 }
 
+// QuestionsConfig concerns what servers ask (elicitation, sampling, roots), where
+// a call has to wait for the answer between two requests of its client.
+type QuestionsConfig struct {
+	// TTL is how long a parked call waits for its client to come back. 1 s to 30 min, default 10 min.
+	TTL time.Duration
+	// MaxParked is the number of calls parked at a time, MaxParkedPerPrincipal
+	// that of one principal. 1 to 100 000, defaults 1 000 and 100.
+	MaxParked, MaxParkedPerPrincipal int
+	// Rounds is how often one call may ask. 1 to 100, default 10.
+	Rounds int
+	// Settle is how long to gather questions that are asked together, after the
+	// last one. 0 to 50 ms, default 8 ms.
+	Settle time.Duration
+	// LeaseWait is how long a call that may be asked waits for a free session
+	// with a legacy upstream. Up to 15 min, default 30 s; 0 does not wait.
+	LeaseWait time.Duration
+	// StateKey seals requestState: at least 32 bytes, or empty (default) for a
+	// random key of this process, with which no other process can read it.
+	StateKey Secret
+}
+
+// ResumeConfig bounds what each session of a legacy client keeps for
+// Last-Event-ID, and says how its streams are closed early.
+type ResumeConfig struct {
+	// Events is the number of events kept for a session. Up to 100 000, default 256; 0 is no resumption.
+	Events int
+	// Bytes bounds their size together. 1 KiB to 1 GiB, default 1 MiB.
+	Bytes int
+	// Retry is what clients are told to wait before they come back. 100 ms to 30 s, default 1 s.
+	Retry time.Duration
+	// Hold is after how long an open answer stream is closed for the client to
+	// poll. 100 ms to 15 min; 0 (default) never.
+	Hold time.Duration
+}
+
 // LimitsConfig bounds what is read and held. Sizes are in bytes, 1 KiB to
 // 1 GiB unless said.
 type LimitsConfig struct {
@@ -156,6 +204,19 @@ type Upstream struct {
 	Transport string
 	// Era is auto (default), modern or legacy.
 	Era string
+	// Eras are the revisions that may be spoken to the server, as for
+	// [Config.Eras]; empty (default) for all. It agrees with Era.
+	Eras []string
+	// Tasks is "hide" (default) or "drive": whether long-running tasks are driven
+	// for clients of the other era, or not offered to them.
+	Tasks string
+	// SealState wraps a modern server's requestState in one that is bound to the
+	// principal, for where one credential serves several people; default false.
+	SealState bool
+	// PushesOnCall (key asks_on_call) says that the legacy server puts its
+	// questions on the stream of the call they belong to; calls that may be asked
+	// then share a session. Default false.
+	PushesOnCall bool
 	// Isolation is session (default: an upstream session or child for each
 	// legacy downstream session) or shared.
 	Isolation string
@@ -212,6 +273,22 @@ func (u *Upstream) ProbeWait() time.Duration {
 		return probeWaitStdio
 	}
 	return probeWaitHTTP
+}
+
+// Allowed is the set of revisions that may be spoken to the server: Eras, as far as Era lets them.
+func (u *Upstream) Allowed() era.Allowed {
+	allowed, _ := era.Allow(u.Eras) // checked when it was read
+	if u.Era == "" || u.Era == auto {
+		return allowed
+	}
+	only, _ := era.Allow([]string{u.Era})
+	return allowed.And(only)
+}
+
+// Served is the set of revisions that the listener serves.
+func (c *Config) Served() era.Allowed {
+	served, _ := era.Allow(c.Eras) // checked when it was read
+	return served
 }
 
 // Environ is Env as "NAME=value" strings, to be appended to os.Environ. They

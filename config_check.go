@@ -28,6 +28,7 @@ func (l *loader) check() {
 func (l *loader) checkUpstream(u *Upstream) {
 	table := upstreamsKey + "." + u.Name
 	at := func(key string) Source { return l.cfg.sources[table+"."+key] }
+	l.checkEras(u, table, at)
 	hasURL, hasCommand := at(urlKey).Set(), at(commandKey).Set()
 	if !hasURL && !hasCommand {
 		if !l.reported(table) {
@@ -52,6 +53,23 @@ func (l *loader) checkUpstream(u *Upstream) {
 	}
 	if err := checkRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
+	}
+}
+
+// checkEras finds pins that leave nothing to speak.
+func (l *loader) checkEras(u *Upstream, table string, at func(string) Source) {
+	allowed := u.Allowed()
+	switch {
+	case len(allowed.Versions()) == 0:
+		l.fail(&problem{what: fmt.Sprintf("contradicts %s.era (%s): no revision of %s is %s", table, at("era"), erasKey, u.Era), fix: "keep one of the two"},
+			table+"."+erasKey, at(erasKey), "")
+	case u.Transport == "sse" && len(allowed.Legacy()) == 0:
+		key := erasKey
+		if !at(erasKey).Set() {
+			key = "era"
+		}
+		l.fail(&problem{what: fmt.Sprintf("excludes every legacy revision, but %s.transport (%s) is sse, which is legacy", table, at("transport")), fix: "change one of the two"},
+			table+"."+key, at(key), "")
 	}
 }
 

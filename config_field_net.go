@@ -6,10 +6,13 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/adapters/era"
 )
 
 // Bounds of ports: the privileged ones are left to whoever maps them.
@@ -119,6 +122,7 @@ type listField struct {
 	at     *[]string
 	check  func(item string) error
 	what   string
+	least  int
 	most   int
 	commas bool
 }
@@ -132,6 +136,10 @@ func (f listField) set(v literal) error {
 	}
 	if v.kind != listLiteral {
 		return problemf("must be a list, not %s", v.kind)
+	}
+	v.items = f.parts(v.items)
+	if len(v.items) < f.least {
+		return problemf("is empty")
 	}
 	if len(v.items) > f.most {
 		return problemf("has %d entries; at most %d are allowed", len(v.items), f.most)
@@ -149,6 +157,26 @@ func (f listField) set(v literal) error {
 	}
 	*f.at = list
 	return nil
+}
+
+// parts divides the values of a flag, of which each may be a list again.
+func (f listField) parts(items []literal) []literal {
+	if !f.commas || !slices.ContainsFunc(items, func(v literal) bool { return v.kind == wordLiteral }) {
+		return items
+	}
+	var all []literal
+	for _, item := range items {
+		if item.kind != wordLiteral {
+			all = append(all, item)
+			continue
+		}
+		for part := range strings.SplitSeq(item.text, ",") {
+			if part = strings.TrimSpace(part); part != "" {
+				all = append(all, literal{kind: quotedLiteral, text: part})
+			}
+		}
+	}
+	return all
 }
 
 func (f listField) split(text string) (literal, error) {
@@ -205,6 +233,17 @@ func checkOrigin(item string) error {
 	u, err := url.Parse(item)
 	if err != nil || u.Scheme == "" || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
 		return problemf("%q is not an origin", shorten(item))
+	}
+	return nil
+}
+
+// checkEra accepts modern, legacy and every revision that is spoken.
+func checkEra(item string) error {
+	if _, err := era.Allow([]string{item}); err != nil {
+		if near := nearest(item, append(era.Versions(), "modern", "legacy")); near != "" {
+			return problemf("%q is not known; did you mean %q?", shorten(item), near)
+		}
+		return problemf("%q is not known", shorten(item))
 	}
 	return nil
 }
@@ -295,6 +334,35 @@ func (f secretField) set(v literal) error {
 
 func (f secretField) text() string    { return quote(hidden) }
 func (f secretField) allowed() string { return f.what }
+
+// keyField is a secret of a minimal length, in bytes; "" is allowed and unset.
+type keyField struct {
+	at    *Secret
+	least int
+}
+
+func (f keyField) set(v literal) error {
+	text, ok := v.scalarText()
+	switch {
+	case !ok:
+		return problemf("must be text, not %s", v.kind)
+	case text != "" && len(text) < f.least:
+		return problemf("is %d bytes long; at least %d are needed (the value is not shown)", len(text), f.least)
+	}
+	*f.at = Secret{value: text}
+	return nil
+}
+
+func (f keyField) text() string {
+	if f.at.value == "" {
+		return `""`
+	}
+	return quote(hidden)
+}
+
+func (f keyField) allowed() string {
+	return fmt.Sprintf(`at least %d characters, "env:NAME" or "file:/path", or "" for a random key`, f.least)
+}
 
 // quote is text as a string literal of JSON, which is one of TOML too.
 func quote(text string) string {

@@ -2,7 +2,10 @@ package main
 
 import (
 	"math"
+	"slices"
 	"time"
+
+	"dragoman/adapters/era"
 )
 
 // configKeys is every key of the file outside upstreams, in the order in which
@@ -13,7 +16,7 @@ import (
 // a Service called dragoman, Kubernetes puts its address into every pod as
 // DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func configKeys() []setting[Config] {
-	return append(append(serviceKeys(), limitKeys()...), securityKeys()...)
+	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), securityKeys())
 }
 
 func serviceKeys() []setting[Config] {
@@ -44,6 +47,10 @@ func serviceKeys() []setting[Config] {
 		{key: "log_level", doc: "log.level, as server scaffolds call it", writes: []string{"log.level"}, mcp: "MCP_LOG_LEVEL", field: levelField},
 		{key: "log.format", std: auto, doc: "auto is readable on a terminal and JSON elsewhere", arg: "auto|json|console", flag: "log-format", on: onServe | onStdio | onProbe | onDemo | onConfig,
 			field: func(c *Config) field { return enumField{at: &c.Log.Format, values: []string{auto, "json", "console"}} }},
+		{key: erasKey, std: "modern,legacy", doc: "which clients are served: modern, legacy, or revisions", arg: "modern|legacy|REVISION", flag: "eras", on: onServe | onStdio | onConfig,
+			field: func(c *Config) field { return erasField(&c.Eras, 1) }},
+		{key: "error_status", std: "strict", doc: "compat: errors of modern requests go out with status 200 instead of 400 and 404", arg: "strict|compat", flag: "error-status", on: onServe | onConfig,
+			field: func(c *Config) field { return enumField{at: &c.ErrorStatus, values: []string{"strict", "compat"}} }},
 		{key: "drain_timeout", std: "30s", doc: "how long running requests may take after the first interrupt", arg: "DURATION", flag: "drain-timeout", on: onServe | onConfig,
 			field: func(c *Config) field {
 				return durationField{at: &c.DrainTimeout, least: time.Millisecond, most: 10 * time.Minute, zero: "no drain"}
@@ -88,6 +95,46 @@ func limitKeys() []setting[Config] {
 				return intField{at: &c.Limits.Queue, least: 1, most: 1_000_000, zero: "no queue"}
 			}},
 		{key: "limits.in_flight_bytes", std: "100MiB", doc: "bytes of the requests that run at a time", later: true, field: bytesField(func(c *Config) *int { return &c.Limits.InFlightBytes })},
+	}
+}
+
+func questionKeys() []setting[Config] {
+	return []setting[Config]{
+		{key: "questions.ttl", std: "10m", doc: "how long a parked call waits for its client to come back",
+			field: func(c *Config) field {
+				return durationField{at: &c.Questions.TTL, least: time.Second, most: 30 * time.Minute}
+			}},
+		{key: "questions.max_parked", std: "1000", doc: "calls parked at a time",
+			field: func(c *Config) field { return intField{at: &c.Questions.MaxParked, least: 1, most: 100_000} }},
+		{key: "questions.max_parked_per_principal", std: "100", doc: "calls of one principal parked at a time",
+			field: func(c *Config) field {
+				return intField{at: &c.Questions.MaxParkedPerPrincipal, least: 1, most: 100_000}
+			}},
+		{key: "questions.rounds", std: "10", doc: "rounds of questions within one call",
+			field: func(c *Config) field { return intField{at: &c.Questions.Rounds, least: 1, most: 100} }},
+		{key: "questions.settle", std: "8ms", doc: "how long to gather questions that are asked together",
+			field: func(c *Config) field {
+				return durationField{at: &c.Questions.Settle, least: time.Millisecond, most: 50 * time.Millisecond, zero: "not at all"}
+			}},
+		{key: "questions.lease_wait", std: "30s", doc: "how long a call that may be asked waits for a free session with a legacy upstream",
+			field: func(c *Config) field {
+				return durationField{at: &c.Questions.LeaseWait, least: time.Millisecond, most: 15 * time.Minute, zero: "not at all"}
+			}},
+		{key: "questions.state_key", std: "", doc: "seals requestState; empty: a random key of this process", secret: true,
+			field: func(c *Config) field { return keyField{at: &c.Questions.StateKey, least: 32} }},
+		{key: "resume.events", std: "256", doc: "events kept for a session, for clients that lose a stream",
+			field: func(c *Config) field {
+				return intField{at: &c.Resume.Events, least: 1, most: 100_000, zero: "no resumption"}
+			}},
+		{key: "resume.bytes", std: "1MiB", doc: "bytes of the events kept for a session", field: bytesField(func(c *Config) *int { return &c.Resume.Bytes })},
+		{key: "resume.retry", std: "1s", doc: "what a client is told to wait before it comes back",
+			field: func(c *Config) field {
+				return durationField{at: &c.Resume.Retry, least: 100 * time.Millisecond, most: 30 * time.Second}
+			}},
+		{key: "resume.hold", std: "0s", doc: "an open answer stream is closed after so long, for the client to poll",
+			field: func(c *Config) field {
+				return durationField{at: &c.Resume.Hold, least: 100 * time.Millisecond, most: 15 * time.Minute, zero: "never"}
+			}},
 	}
 }
 
@@ -143,6 +190,11 @@ func upstreamKeys() []setting[Upstream] {
 			}},
 		{key: "era", std: auto, doc: "pin the upstream's era", arg: "auto|modern|legacy", flag: "era", on: onServe | onStdio | onProbe,
 			field: func(u *Upstream) field { return enumField{at: &u.Era, values: []string{auto, "modern", "legacy"}} }},
+		{key: erasKey, std: "", doc: "revisions that may be spoken to the upstream", field: func(u *Upstream) field { return erasField(&u.Eras, 0) }},
+		{key: "tasks", std: "hide", doc: "drive long-running tasks for clients of the other era, or do not offer them", arg: "hide|drive", flag: "tasks", on: onServe | onStdio | onProbe,
+			field: func(u *Upstream) field { return enumField{at: &u.Tasks, values: []string{"hide", "drive"}} }},
+		{key: "seal_state", std: "false", doc: "bind a modern server's requestState to the principal", field: func(u *Upstream) field { return boolField{at: &u.SealState} }},
+		{key: "asks_on_call", std: "false", doc: "the legacy server puts its questions on the stream of the call they belong to", field: func(u *Upstream) field { return boolField{at: &u.PushesOnCall} }},
 		{key: "isolation", std: "session", doc: "one upstream session or child for each legacy client, or one shared", arg: "session|shared", flag: "isolation", on: onServe,
 			field: func(u *Upstream) field { return enumField{at: &u.Isolation, values: []string{"session", "shared"}} }},
 		{key: "headers", doc: "header sent with every request; VALUE may be env:NAME or file:/path", arg: "'NAME: VALUE'", flag: "header", on: onServe | onStdio | onProbe, open: true, entry: headerEntry},
@@ -176,6 +228,11 @@ func bindPort(c *Config) field {
 func levelField(c *Config) field {
 	return enumField{at: &c.Log.Level, values: []string{"debug", "info", "warn", "error", "critical"},
 		same: map[string]string{"DEBUG": "debug", "INFO": "info", "WARN": "warn", "WARNING": "warn", "warning": "warn", "ERROR": "error", "CRITICAL": "critical"}}
+}
+
+// erasField is a list of eras and revisions, of at least so many entries.
+func erasField(at *[]string, least int) field {
+	return listField{at: at, check: checkEra, what: "a list of modern, legacy, " + oneOf(era.Versions()), least: least, most: maxList, commas: true}
 }
 
 func bytesField(place func(*Config) *int) func(*Config) field {

@@ -211,7 +211,14 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 	case v.kind == nullLiteral:
 		l.fail(problemf("has no value"), shown, from, longest.field(at).allowed()+", or remove the key")
 	default:
-		store(l, longest.field(at), v, slot{key: shown, cells: prefixed(path[:skip], longest.cells()), text: cellText(rows, longest, at)}, from)
+		if text, ok := v.scalarText(); ok && longest.secret {
+			var err error
+			if v.text, err = resolveSecret(text, l.lookup); err != nil {
+				l.fail(err, shown, from, "")
+				return
+			}
+		}
+		store(l, longest.field(at), v, slot{key: shown, cells: prefixed(path[:skip], longest.cells()), secret: longest.secret, text: cellText(rows, longest, at)}, from)
 	}
 }
 

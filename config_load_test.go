@@ -57,11 +57,16 @@ func TestDefaults(t *testing.T) {
 	}
 	c.sources = nil
 	want := &Config{
-		Service:      ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
-		Admin:        AdminConfig{Listen: "127.0.0.1:9090"},
-		Profile:      "development",
-		Log:          LogConfig{Level: "info", Format: "auto"},
-		Sessions:     SessionsConfig{IdleTTL: 30 * time.Minute, Max: 10000, MaxPerPrincipal: 1000},
+		Service:     ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
+		Admin:       AdminConfig{Listen: "127.0.0.1:9090"},
+		Profile:     "development",
+		Log:         LogConfig{Level: "info", Format: "auto"},
+		Sessions:    SessionsConfig{IdleTTL: 30 * time.Minute, Max: 10000, MaxPerPrincipal: 1000},
+		Eras:        []string{"modern", "legacy"},
+		ErrorStatus: "strict",
+		Questions: QuestionsConfig{TTL: 10 * time.Minute, MaxParked: 1000, MaxParkedPerPrincipal: 100, Rounds: 10,
+			Settle: 8 * time.Millisecond, LeaseWait: 30 * time.Second},
+		Resume:       ResumeConfig{Events: 256, Bytes: 1 << 20, Retry: time.Second},
 		DrainTimeout: 30 * time.Second,
 		Keepalive:    15 * time.Second,
 		Limits: LimitsConfig{
@@ -84,7 +89,7 @@ func TestUpstreamDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Upstream{
-		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Isolation: "session",
+		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session",
 		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second,
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {

@@ -38,7 +38,12 @@ func (c *Config) printedValues() []printed {
 	var all []printed
 	for _, row := range configKeys() {
 		if row.field != nil && (!row.alias() || row.key == listenKey) {
-			all = append(all, newPrinted(row.key, row.field(c).text(), c.Source(row.key), false))
+			text := row.field(c).text()
+			if row.secret && text == quote(hidden) {
+				all = append(all, newPrinted(row.key, "", c.Source(row.key), true))
+				continue
+			}
+			all = append(all, newPrinted(row.key, text, c.Source(row.key), false))
 		}
 	}
 	for _, u := range c.Upstreams {

@@ -27,6 +27,7 @@ type setting[T any] struct {
 	open   bool   // a table whose keys are the user's
 	later  bool   // accepted and checked, but not enforced by this version
 	null   bool   // null in a file means: not set
+	secret bool   // never shown; "env:NAME" and "file:/path" are followed
 
 	field func(*T) field
 	entry func(at *T, name string) (field, error)
@@ -76,6 +77,7 @@ const (
 	hostKey      = "service.host"
 	portKey      = "service.port"
 	adminKey     = "admin.listen"
+	erasKey      = "eras"
 	anonymousKey = "security.allow_anonymous"
 	apiKeysKey   = "security.api_keys_enabled"
 	transportKey = "transport_type"

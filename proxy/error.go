@@ -42,6 +42,8 @@ var (
 	HeaderMismatch    = Fault{"header_mismatch", CodeHeaderMismatch, 400, false, "client"}
 	MissingCapability = Fault{"missing_capability", CodeMissingCapability, 400, false, "client"}
 	BadVersion        = Fault{"unsupported_version", CodeUnsupportedVersion, 400, false, "client"}
+	BadState          = Fault{"request_state_invalid", CodeInvalidParams, 400, false, "client"}
+	Unanswered        = Fault{"question_unanswered", CodeInternal, 0, false, "client"}
 	RequestTooLarge   = Fault{"request_too_large", CodeInvalidRequest, 413, false, "client"}
 	BadMediaType      = Fault{"unsupported_media_type", CodeInvalidRequest, 415, false, "client"}
 	NotAcceptable     = Fault{"not_acceptable", CodeInvalidRequest, 406, false, "client"}
@@ -66,6 +68,7 @@ var (
 	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream"}
 
 	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman"}
+	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, true, "dragoman"}
 	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman"}
 	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman"}
 )

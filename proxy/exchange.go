@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/proxy/wire"
@@ -49,6 +50,10 @@ type Exchange struct {
 	Headers []Header // Mcp-Param-* as the client sent them
 	Mirrors bool     // the client mirrors parameters into headers: modern HTTP
 	TraceID string   // correlates log lines; the request id of the access log
+	// Polls says that the client can be let go of before its response, and comes back for it. Replies of a server that
+	// lets its own clients go (2025-11-25 transports, polling) then set Polled, and answer ErrNotYet before its time.
+	Polls  bool
+	Polled atomic.Bool
 
 	mu     sync.Mutex
 	done   chan struct{}

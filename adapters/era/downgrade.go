@@ -23,19 +23,43 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	c := &downCall{u: u, ex: ex, method: method}
 	if method == "server/discover" {
-		s, err := u.pool.acquire(ex)
+		s, err := u.pool.acquire(ex, false)
 		if err != nil {
 			return nil, err
 		}
-		defer s.release()
+		defer s.release(false)
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s.hello))), nil
 	}
 	strip(m)
 	c.edits = slices.Clone(m.Edits)
+	if slices.Contains(askable, method) && !u.opt.Shared {
+		c.asks = hasQuestions(ex.Client.Caps)
+		if m.ReqState.Present() {
+			return c.comeBack()
+		}
+	}
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
 	return c, nil
+}
+
+// comeBack takes a retry where its requestState says.
+func (c *downCall) comeBack() (proxy.Replies, error) {
+	m := &c.ex.Msg
+	kind, body, err := c.u.lot.seal.open(string(m.Text(m.ReqState)), binding(c.ex, c.u.opt.Name), time.Now())
+	switch {
+	case err != nil:
+		return nil, badState()
+	case kind == sealedCall && len(body) == len(handle{}):
+		if c.Replies, err = c.u.resume(c, handle(body)); err != nil {
+			return nil, err
+		}
+		return c, nil
+	case kind == sealedURLs:
+		return c.visited(body)
+	}
+	return nil, badState()
 }
 
 // discovered makes the DiscoverResult of a server that knows none.
@@ -47,7 +71,7 @@ func (u *Upstream) discovered(h *hello) []byte {
 	return object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + ModernVersion + `"]`)},
-		{Key: "capabilities", Value: serverCaps(h.caps)},
+		{Key: "capabilities", Value: serverCaps(h.caps, false)},
 		{Key: "instructions", Value: h.instr},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})},
@@ -89,33 +113,69 @@ type downCall struct {
 	u       *Upstream
 	ex      *proxy.Exchange
 	method  string
+	asks    bool        // the server may ask in it
 	edits   []wire.Edit // of the message before the link adds its own
 	session *pooled
+	held    bool // the session is this call's to release; a dialogue releases its own
+	visits  int  // rounds of -32042 before this one
 	retried bool
 	begun   bool
 }
 
 func (c *downCall) begin() error {
-	s, err := c.u.pool.acquire(c.ex)
+	c.ex.Msg.Edits = slices.Clone(c.edits)
+	start := c.plain
+	if c.asks {
+		start = c.conversation
+	}
+	err := start()
+	switch {
+	case err == nil:
+		return nil
+	case c.session != nil && c.lost(err):
+		return c.begin()
+	case c.ex.Err() != nil:
+		return c.ex.Err()
+	}
+	return c.fault(err)
+}
+
+// conversation begins a call that may be asked something.
+func (c *downCall) conversation() error {
+	d, err := c.u.converse(c)
 	if err != nil {
 		return err
 	}
-	c.session = s
+	c.Replies = d.attach(c.ex)
+	return nil
+}
+
+// plain begins a call in which nothing is asked.
+func (c *downCall) plain() error {
+	s, err := c.u.pool.acquire(c.ex, false)
+	if err != nil {
+		return err
+	}
+	c.session, c.held = s, true
 	if err := s.wantLevel(c.ex, c.ex.Client.LogLevel); err != nil && c.ex.Err() != nil {
-		s.release()
+		c.letGo()
 		return c.ex.Err()
 	}
-	c.ex.Msg.Edits = slices.Clone(c.edits)
 	replies, err := s.link.get().Call(c.ex)
 	if err != nil {
-		s.release()
-		if c.lost(err) {
-			return c.begin()
-		}
-		return c.fault(err)
+		c.letGo()
+		return err
 	}
 	c.Replies = replies
 	return nil
+}
+
+// letGo gives the session back, which stays known: it may have proved dead.
+func (c *downCall) letGo() {
+	if c.held {
+		c.session.release(false)
+		c.held = false
+	}
 }
 
 // lost tells whether the request may be sent again because the session was gone before it: an unknown session runs
@@ -166,8 +226,7 @@ func (c *downCall) broken(err error) (done bool, out error) {
 	}
 	_ = c.Replies.Close()
 	c.Replies = nil
-	c.session.release()
-	c.session = nil
+	c.letGo()
 	if err := c.begin(); err != nil {
 		return true, err
 	}
@@ -183,10 +242,19 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	case wire.Notification:
 		return c.notification(m), nil
 	case wire.Failure:
+		if c.asks && m.ErrorCode == proxy.CodeURLElicitation {
+			if visit := c.visit(m); visit != nil {
+				*m = *visit
+				return true, nil
+			}
+		}
 		if e := modernError(m, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
 			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
 		}
 		return true, nil
+	}
+	if c.asked() {
+		return true, nil // made here: it is modern already
 	}
 	if c.method == "tools/list" {
 		c.u.mirrors.learn(m)
@@ -198,6 +266,12 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	}
 	stampResult(m, c.method, info)
 	return true, nil
+}
+
+// asked tells whether the result that was just read is a question.
+func (c *downCall) asked() bool {
+	a, ok := c.Replies.(*attachment)
+	return ok && a.asked
 }
 
 // notification judges what a legacy server sends on a call's stream: progress of the call, and log messages if this
@@ -229,9 +303,6 @@ func (c *downCall) Close() error {
 	if c.Replies != nil {
 		err = c.Replies.Close()
 	}
-	if c.session != nil {
-		c.session.release()
-		c.session = nil
-	}
+	c.letGo()
 	return err
 }

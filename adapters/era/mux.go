@@ -121,7 +121,7 @@ func (x *Mux) Deliver(raw []byte) error {
 			}
 		}
 	case wire.Request:
-		x.sink.Message(&m)
+		x.question(&m)
 	default:
 		x.notify(&m)
 	}
@@ -211,6 +211,8 @@ func (x *Mux) notify(m *wire.Message) {
 		case x.server == proxy.Legacy && !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:
 			oldest.put(m, false) // all calls are of the one session that the link is for
 		}
+	case m.Is("notifications/cancelled"):
+		x.question(m) // of a question: it goes where that went
 	default:
 		x.sink.Message(m)
 	}
@@ -236,6 +238,37 @@ func (x *Mux) wantsLogs() (only, oldest *muxCall) {
 	count := 0
 	for _, c := range x.calls {
 		if c.logs {
+			count++
+			if oldest == nil || c.n < oldest.n {
+				oldest = c
+			}
+		}
+	}
+	if count == 1 {
+		only = oldest
+	}
+	return only, oldest
+}
+
+// question finds the call that a server's question belongs to, which names none: of a link that one legacy client has to
+// itself, the only call in flight; else the client's stream for what belongs to none; else the oldest call.
+func (x *Mux) question(m *wire.Message) {
+	only, oldest := x.relayed()
+	switch {
+	case only != nil:
+		only.put(m, false)
+	case !x.sink.Message(m) && oldest != nil:
+		oldest.put(m, false)
+	}
+}
+
+// relayed finds the only call of the legacy client that the link is for, and the oldest.
+func (x *Mux) relayed() (only, oldest *muxCall) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	count := 0
+	for _, c := range x.calls {
+		if x.server == proxy.Legacy && c.ex.Client.Era == proxy.Legacy && c.ex.Session != nil && !c.ex.Msg.Is("initialize") {
 			count++
 			if oldest == nil || c.n < oldest.n {
 				oldest = c

@@ -10,10 +10,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// passModern hands a modern client's exchange to a modern server, as it came but for the capabilities that would let
-// the server ask, and the headers that the wire wants.
+// passModern hands a modern client's exchange to a modern server, as it came but for the headers that the wire wants.
+// Questions pass both ways untouched: input_required, its requestState, and the retry are theirs alone.
 func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
-	closeQuestions(&ex.Msg)
 	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
@@ -171,10 +170,7 @@ func (c *modernCall) repeat() error {
 }
 
 func (c *modernCall) result(m *wire.Message) error {
-	if m.ResultType.Present() && !m.ResultType.Is(m.Raw, "complete") && !c.extension(m) {
-		if m.ResultType.Is(m.Raw, "input_required") {
-			return proxy.Errf(proxy.Question, "the upstream server asks for input (%s), which cannot be brought to the client", c.method)
-		}
+	if m.ResultType.Present() && !m.ResultType.Is(m.Raw, "complete") && !m.ResultType.Is(m.Raw, "input_required") && !c.extension(m) {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with resultType %s, which is unknown", m.Of(m.ResultType))
 	}
 	if c.method == "tools/list" {
@@ -187,9 +183,7 @@ func (c *modernCall) result(m *wire.Message) error {
 }
 
 // extension tells whether a result type of an extension may pass: between two modern parties it is theirs to know.
-func (c *modernCall) extension(m *wire.Message) bool {
-	return c.ex.Client.Era == proxy.Modern && !m.ResultType.Is(m.Raw, "input_required")
-}
+func (c *modernCall) extension(*wire.Message) bool { return c.ex.Client.Era == proxy.Modern }
 
 // judge looks for errors that show the server to have left the modern era.
 func (c *modernCall) judge(m *wire.Message) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,16 +14,22 @@ import (
 )
 
 // pool holds the sessions with a legacy server that modern clients share. A session belongs to one principal, one
-// clientInfo and one set of capabilities: all that initialize fixed (strategy S1: nothing leaks between principals).
+// clientInfo and one set of capabilities: all that initialize fixed (strategy S1: nothing leaks between principals). A
+// call in which the server may ask has a session to itself as far as questions go, a lease: some servers put questions
+// where nothing tells whose they are. Calls in which it may not ask share any session, leased or not.
 type pool struct {
 	u *Upstream
 
 	mu       sync.Mutex
-	sessions map[[32]byte]*pooled
+	sessions map[[32]byte][]*pooled
+	count    int
+	freed    chan struct{} // closed, and made anew, when a session may have become free
 	closed   bool
 }
 
-func (p *pool) init(u *Upstream) { p.u, p.sessions = u, make(map[[32]byte]*pooled) }
+func (p *pool) init(u *Upstream) {
+	p.u, p.sessions, p.freed = u, make(map[[32]byte][]*pooled), make(chan struct{})
+}
 
 // pooled is one session, opening or open.
 type pooled struct {
@@ -34,11 +41,13 @@ type pooled struct {
 	hello *hello
 
 	mu    sync.Mutex
-	uses  int
+	uses  int  // calls, and listens
+	lease bool // one of the calls may be asked, and no second one may be added
 	idle  *time.Timer
 	last  time.Time
 	level string // what logging/setLevel asked so far
 	dead  bool
+	talks
 }
 
 // hello is what the server said in its InitializeResult, as raw JSON.
@@ -54,76 +63,147 @@ func newHello(result []byte) *hello {
 		logging: wire.Path(result, all, "capabilities", "logging").Present()}
 }
 
-// acquire answers the session for an exchange, opening it if need be. Release it when the call has ended.
-func (p *pool) acquire(ex *proxy.Exchange) (*pooled, error) {
-	info := ex.Client.Info
-	if info == nil {
-		info = p.u.opt.Self
-	}
-	caps, principal := legacyCaps(ex.Client.Caps), ex.Caller.Principal
-	if p.u.opt.Shared {
-		info, caps, principal = p.u.opt.Self, []byte("{}"), ""
-	}
-	h := sha256.New()
-	for _, part := range [][]byte{[]byte(principal), info, caps} {
-		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	key := [32]byte(h.Sum(nil))
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
-	}
-	s := p.sessions[key]
-	if s == nil {
-		if err := p.makeRoom(); err != nil {
-			p.mu.Unlock()
-			return nil, err
-		}
-		s = &pooled{u: p.u, key: key, ready: make(chan struct{}), last: time.Now()}
-		p.sessions[key] = s
-		p.u.group.Go(func() { s.open(info, caps) })
-	}
-	s.hold()
-	p.mu.Unlock()
-	select {
-	case <-s.ready:
-	case <-ex.Done():
-		s.release()
-		return nil, ex.Err()
-	}
-	if s.err != nil {
-		s.release()
-		return nil, s.err
-	}
-	return s, nil
+// identity is what a session is opened with.
+type identity struct {
+	key        [32]byte
+	info, caps []byte
 }
 
-// makeRoom closes the longest unused session if there are as many as may be. The caller holds p.mu.
-func (p *pool) makeRoom() error {
-	if len(p.sessions) < p.u.opt.MaxSessions {
-		return nil
+// identify tells which sessions are an exchange's.
+func (p *pool) identify(ex *proxy.Exchange) identity {
+	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps)}
+	if id.info == nil {
+		id.info = p.u.opt.Self
+	}
+	principal := ex.Caller.Principal
+	if p.u.opt.Shared {
+		id.info, id.caps, principal = p.u.opt.Self, []byte("{}"), ""
+	}
+	h := sha256.New()
+	for _, part := range [][]byte{[]byte(principal), id.info, id.caps} {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	id.key = [32]byte(h.Sum(nil))
+	return id
+}
+
+// acquire answers a session for an exchange, opening one if need be; with a lease, one that no other call has leased, for
+// which it waits if there can be no more sessions. Release it when the call has ended.
+func (p *pool) acquire(ex *proxy.Exchange, lease bool) (*pooled, error) {
+	id := p.identify(ex)
+	var late <-chan time.Time
+	for {
+		s, freed, err := p.pick(id, lease)
+		if err == nil {
+			if err := s.wait(ex, lease); err != nil {
+				return nil, err
+			}
+			return s, nil
+		}
+		var full *proxy.Error
+		if freed == nil || !errors.As(err, &full) {
+			return nil, err
+		}
+		if late == nil {
+			timer := time.NewTimer(p.u.lot.opt.LeaseWait)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-freed:
+		case <-late:
+			return nil, err
+		case <-ex.Done():
+			return nil, ex.Err()
+		}
+	}
+}
+
+// pick answers a session, held for the caller, perhaps not open yet; or what to wait for.
+func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+	}
+	s := best(p.sessions[id.key], lease)
+	if s == nil {
+		if lease && len(p.sessions[id.key]) > p.u.opt.MaxSessions/2 {
+			return nil, p.freed, p.full("half of the sessions with the upstream are this client's, each with a call that may be asked something")
+		}
+		if !p.makeRoom() {
+			return nil, p.freed, p.full("all sessions with the upstream are in use")
+		}
+		s = &pooled{u: p.u, key: id.key, ready: make(chan struct{}), last: time.Now()}
+		p.sessions[id.key] = append(p.sessions[id.key], s)
+		p.count++
+		p.u.group.Go(func() { s.open(id.info, id.caps) })
+	}
+	s.hold(lease)
+	return s, nil, nil
+}
+
+func (p *pool) full(what string) *proxy.Error {
+	e := proxy.Errf(proxy.TooManySessions, "%s; raise upstreams.%s.max_sessions, now %d", what, p.u.opt.Name, p.u.opt.MaxSessions)
+	e.RetryAfter = 5
+	return e
+}
+
+// best chooses among sessions of one identity: the one that carries a listen, since what a call changes is then told
+// there; else the last used, which a client's calls thus stay in, one after the other.
+func best(all []*pooled, lease bool) (found *pooled) {
+	var last time.Time
+	listening := false
+	for _, s := range all {
+		s.mu.Lock()
+		free, heard, used := !s.dead && !(lease && s.lease), s.listening(), s.last
+		s.mu.Unlock()
+		if !free || found != nil && (listening && !heard || listening == heard && !used.After(last)) {
+			continue
+		}
+		found, last, listening = s, used, heard
+	}
+	return found
+}
+
+// makeRoom closes the longest unused session if there are as many as may be; false if all are in use. The caller holds
+// p.mu.
+func (p *pool) makeRoom() bool {
+	if p.count < p.u.opt.MaxSessions {
+		return true
 	}
 	var oldest *pooled
-	for _, s := range p.sessions {
-		s.mu.Lock()
-		if s.uses == 0 && (oldest == nil || s.last.Before(oldest.last)) {
-			oldest = s
+	for _, all := range p.sessions {
+		for _, s := range all {
+			s.mu.Lock()
+			if s.uses == 0 && (oldest == nil || s.last.Before(oldest.last)) {
+				oldest = s
+			}
+			s.mu.Unlock()
 		}
-		s.mu.Unlock()
 	}
 	if oldest == nil {
-		return proxy.Errf(proxy.TooManySessions, "all %d sessions with the upstream are in use; raise upstreams.%s.max_sessions", len(p.sessions), p.u.opt.Name)
+		return false
 	}
 	p.drop(oldest)
-	return nil
+	return true
+}
+
+// wake lets those look again that wait for a session. The caller holds p.mu.
+func (p *pool) wake() {
+	close(p.freed)
+	p.freed = make(chan struct{})
 }
 
 // drop takes a session out and closes it. The caller holds p.mu.
 func (p *pool) drop(s *pooled) {
-	if p.sessions[s.key] == s {
-		delete(p.sessions, s.key)
+	if i := slices.Index(p.sessions[s.key], s); i >= 0 {
+		p.count--
+		if p.sessions[s.key] = slices.Delete(p.sessions[s.key], i, i+1); len(p.sessions[s.key]) == 0 {
+			delete(p.sessions, s.key)
+		}
 	}
+	p.wake()
 	p.u.group.Go(s.end)
 }
 
@@ -134,14 +214,33 @@ func (p *pool) discard(s *pooled) {
 	p.drop(s)
 }
 
+// size tells how many sessions there are, and how many of them are leased.
+func (p *pool) size() (all, leased int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.sessions {
+		for _, s := range of {
+			s.mu.Lock()
+			if s.lease {
+				leased++
+			}
+			s.mu.Unlock()
+		}
+	}
+	return p.count, leased
+}
+
 func (p *pool) close() error {
 	p.mu.Lock()
 	p.closed = true
 	all := p.sessions
-	p.sessions = map[[32]byte]*pooled{}
+	p.sessions, p.count = map[[32]byte][]*pooled{}, 0
+	p.wake()
 	p.mu.Unlock()
-	for _, s := range all {
-		s.end()
+	for _, of := range all {
+		for _, s := range of {
+			s.end()
+		}
 	}
 	return nil
 }
@@ -195,10 +294,25 @@ func (s *pooled) fault(err error) error {
 	return err
 }
 
-func (s *pooled) hold() {
+// wait waits until the session is open. It is released if it cannot be used.
+func (s *pooled) wait(ex *proxy.Exchange, lease bool) error {
+	select {
+	case <-s.ready:
+	case <-ex.Done():
+		s.release(lease)
+		return ex.Err()
+	}
+	if s.err != nil {
+		s.release(lease)
+	}
+	return s.err
+}
+
+func (s *pooled) hold(lease bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.uses++
+	s.lease = s.lease || lease
 	if s.idle != nil {
 		s.idle.Stop()
 		s.idle = nil
@@ -206,12 +320,21 @@ func (s *pooled) hold() {
 }
 
 // release gives the session back; without use it is closed after the idle time.
-func (s *pooled) release() {
+func (s *pooled) release(lease bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.last = time.Now()
+	if lease {
+		s.lease = false
+	}
 	if s.uses--; s.uses == 0 && !s.dead && s.u.opt.IdleTTL > 0 {
 		s.idle = time.AfterFunc(s.u.opt.IdleTTL, s.expire)
+	}
+	free := lease || s.uses == 0
+	s.mu.Unlock()
+	if free {
+		s.u.pool.mu.Lock()
+		s.u.pool.wake()
+		s.u.pool.mu.Unlock()
 	}
 }
 
@@ -235,19 +358,13 @@ func (s *pooled) end() {
 	if s.idle != nil {
 		s.idle.Stop()
 	}
+	if s.refusal != nil {
+		s.refusal.Stop()
+	}
 	s.mu.Unlock()
 	if link := s.link.get(); !was && link != nil {
 		_ = link.Close()
 	}
-}
-
-// Message implements Sink: what a shared session receives outside any call belongs to nobody.
-func (s *pooled) Message(m *wire.Message) bool {
-	if m.Kind == wire.Request {
-		refuse(s.u, s.link.get(), m)
-		return true
-	}
-	return false
 }
 
 // Lost implements Sink.

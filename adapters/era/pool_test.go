@@ -95,7 +95,11 @@ func (l *fakeLink) Close() error {
 
 func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstream {
 	t.Helper()
-	u := NewUpstream(Options{Name: "up", Wires: Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
+	lot, err := NewLot(Questions{LeaseWait: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: 5 * time.Second, VerdictTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
@@ -159,14 +163,16 @@ func TestPoolIsolation(t *testing.T) {
 		}
 		seen[n] = c[0]
 	}
-	// what lets a server ask is not declared, so it makes no difference yet
-	if of("alice", one, `{"elicitation":{},"sampling":{},"roots":{"listChanged":true}}`) != alice {
-		t.Error("questions make a conversation of their own, and were not declared")
+	// what lets a server ask is fixed by the handshake too; roots.listChanged promises what nobody keeps
+	asking := of("alice", one, `{"elicitation":{},"sampling":{},"roots":{"listChanged":true}}`)
+	if _, dup := seen[asking]; dup {
+		t.Error("a call that may be asked shares the conversation of one that may not")
 	}
-	for _, l := range s.links {
-		if strings.Contains(strings.Join(l.said, "\n"), "elicitation") {
-			t.Error("a question was declared")
-		}
+	if of("alice", one, `{"elicitation":{},"sampling":{},"roots":{}}`) != asking {
+		t.Error("one call after the other, in two conversations")
+	}
+	if said := strings.Join(s.links[asking].said, "\n"); !strings.Contains(said, `"capabilities":{"elicitation":{},"sampling":{},"roots":{}}`) {
+		t.Errorf("declared: %s", said)
 	}
 }
 

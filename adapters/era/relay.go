@@ -45,9 +45,6 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 	u.relays[ex.Session.ID] = r
 	u.mu.Unlock()
 	ex.Session.OnEnd(r.end)
-	if caps := ex.Msg.ParamsCaps; caps.IsObject(ex.Msg.Raw) && hasQuestions(ex.Msg.Of(caps)) {
-		ex.Msg.Replace(caps, without(ex.Msg.Of(caps), questions...))
-	}
 	return r.do(ex)
 }
 
@@ -79,13 +76,35 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	return &relayCall{Replies: replies, r: r, ex: ex}, nil
 }
 
-// Message implements Sink: what belongs to no call goes to the client's stream; questions end here.
+// Message implements Sink: what belongs to no call goes to the client's stream, questions too. Without a stream a
+// question or a log message may go with a call, if the link knows of any in flight; else it waits for a stream.
 func (r *relay) Message(m *wire.Message) bool {
-	if m.Kind == wire.Request {
+	if m.Kind == wire.Request && m.Is("ping") {
 		refuse(r.u, r.link.get(), m)
 		return true
 	}
-	return r.session.Push(m.Append(nil)) == nil
+	raw := m.Append(nil)
+	if r.session.Push(raw) == nil {
+		return true
+	}
+	calls, shared := r.link.get().(interface{ InFlight() int })
+	if shared && calls.InFlight() > 0 && (m.Kind == wire.Request || m.Is("notifications/message") || m.Is("notifications/cancelled")) {
+		return false
+	}
+	r.session.Keep(noticeKey(m), raw)
+	return true
+}
+
+// noticeKey names the notices of which one stands for all: what they say is that something has changed since.
+func noticeKey(m *wire.Message) string {
+	method := string(m.Text(m.Method))
+	switch method {
+	case "notifications/resources/updated":
+		return method + " " + string(m.Text(m.URI))
+	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+		return method
+	}
+	return ""
 }
 
 // Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
@@ -124,8 +143,10 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 		}
 		switch m.Kind {
 		case wire.Request:
-			refuse(c.r.u, c.r.link.get(), &m)
-			continue
+			if m.Is("ping") { // asks whether this end lives
+				refuse(c.r.u, c.r.link.get(), &m)
+				continue
+			}
 		case wire.Result:
 			if m.InputRequests.Present() { // clients of a dual SDK would act on it
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
@@ -172,8 +193,8 @@ func (r *relay) contradicted(m *wire.Message) {
 // answerTime bounds how long a server that does not read can hold up an answer to its question.
 const answerTime = 10 * time.Second
 
-// refuse answers a question of a legacy server: ping with an empty result, all others with "method not found", since
-// none was declared to be answerable. It does not wait. A server that asks before it was said anything at all (link is
+// refuse answers a question of a legacy server that cannot be put to any client: ping with an empty result, all others
+// with "method not found". It does not wait. A server that asks before it was said anything at all (link is
 // nil) gets no answer: it has no right to one before the handshake.
 func refuse(u *Upstream, link Link, m *wire.Message) {
 	if link == nil {
@@ -184,7 +205,7 @@ func refuse(u *Upstream, link Link, m *wire.Message) {
 	if m.Is("ping") {
 		answer = proxy.ResultMessage(id, []byte("{}"))
 	} else {
-		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "the client cannot be asked for %s", m.Text(m.Method)))
+		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", m.Text(m.Method)))
 	}
 	u.group.Go(func() {
 		ctx, cancel := context.WithTimeout(u.ctx, answerTime)

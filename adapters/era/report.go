@@ -15,28 +15,141 @@ func (u *Upstream) Both(ctx context.Context) (*Verdict, error) {
 	return u.checkLegacy(ctx)
 }
 
+// Checked tells whether the verdict is about both eras: a modern server is asked for its legacy side when the first
+// legacy client comes.
+func (v *Verdict) Checked() bool { return v.checked || !v.Modern }
+
 // Identity answers what the server says it is and can do, as raw JSON; nil where it does not say.
 func (v *Verdict) Identity() (info, caps []byte) {
-	whole := func(raw []byte) wire.Span { return wire.Span{From: 0, To: uint32(len(raw))} } //nolint:gosec // part of a message
 	if v.Discover != nil {
 		d := v.Discover
-		return wire.Path(d, whole(d), "_meta", meta+"serverInfo").Of(d), wire.Get(d, whole(d), "capabilities").Of(d)
+		return wire.Path(d, all(d), "_meta", meta+"serverInfo").Of(d), wire.Get(d, all(d), "capabilities").Of(d)
 	}
 	i := v.Init
 	if i == nil {
 		return nil, nil
 	}
-	return wire.Get(i, whole(i), "serverInfo").Of(i), wire.Get(i, whole(i), "capabilities").Of(i)
+	return wire.Get(i, all(i), "serverInfo").Of(i), wire.Get(i, all(i), "capabilities").Of(i)
 }
 
-// Degrades lists what clients of one era lose at this server for now, for people.
-func (v *Verdict) Degrades() []string {
-	out := []string{"all clients: the server cannot ask (elicitation, sampling, roots)"}
-	switch {
-	case v.Modern && v.Legacy:
-		return out
-	case v.Modern:
-		return append(out, "legacy clients: no change notices, no resources/subscribe; tasks of 2025-11-25 are not offered")
+// all is the place of the whole of raw, which is one JSON value.
+func all(raw []byte) wire.Span { return wire.Span{From: 0, To: uint32(len(raw))} } //nolint:gosec // part of a message
+
+// Setting is what, besides the verdict, decides what clients lose at a server.
+type Setting struct {
+	Stdio      bool    // the server is a child process
+	Shared     bool    // one session of a legacy server for all clients
+	DriveTasks bool    // tasks are driven for clients of the other era
+	AsksOnCall bool    // the legacy server's questions name their call
+	Clients    Allowed // whom the listener serves
+}
+
+// Degradation is one thing that some clients get otherwise than from the server itself, or not at all.
+type Degradation struct {
+	Clients string `json:"clients"` // modern, legacy, all, or legacy before a revision
+	Feature string `json:"feature"`
+	What    string `json:"what"` // what they get instead, for people
+}
+
+// server is what the conditions of the table look at.
+type server struct {
+	Setting
+	modern, legacy bool // whom it has to be translated for: it does not speak to them in their own era
+	sse            bool
+	caps           []byte
+}
+
+// can tells whether the server declared a capability; one that is not known to have declared anything can all.
+func (s *server) can(path ...string) bool {
+	return s.caps == nil || wire.Path(s.caps, all(s.caps), path...).Present()
+}
+
+func (s *server) notifies() bool {
+	return s.can("tools", "listChanged") || s.can("prompts", "listChanged") || s.can("resources", "listChanged") || s.can("resources", "subscribe")
+}
+
+// loss is a row of the table: clients of one era at a server of the other, or all clients at a server.
+type loss struct {
+	clients string // modern, legacy or all
+	before  string // only of legacy revisions before this one; empty: of all
+	feature string
+	what    string
+	when    func(s *server) bool // nil: always
+}
+
+// losses is the table. What passes whole, of which there is more, is not in it.
+var losses = []loss{
+	{"modern", "", "lists", "may differ from session to session: every list goes out as private and stale at once (ttlMs 0)", nil},
+	{"modern", "", "questions", "come as input_required under keys made here; a call that may be asked has a session with the server to itself while it lasts",
+		func(s *server) bool { return !s.Shared && !s.AsksOnCall && !s.Stdio }},
+	{"modern", "", "questions", "come as input_required under keys made here; a call that may be asked has a process to itself while it lasts",
+		func(s *server) bool { return !s.Shared && !s.AsksOnCall && s.Stdio }},
+	{"modern", "", "questions", "come as input_required under keys made here", func(s *server) bool { return !s.Shared && s.AsksOnCall }},
+	{"modern", "", "url elicitation", "error -32042 becomes input_required, and the call is sent again once the client has answered", func(s *server) bool { return !s.Shared }},
+	{"modern", "", "tasks", "tools that can only run as a task are hidden", func(s *server) bool { return s.can("tasks") && !s.DriveTasks }},
+	{"modern", "", "tasks", "run to their end within the call; they cannot be listed or fetched later", func(s *server) bool { return s.can("tasks") && s.DriveTasks }},
+	{"modern", "", "logs", "a message outside the stream of a call is delivered only while one call could have caused it", func(s *server) bool { return s.can("logging") }},
+	{"modern", "", "errors", "-32002 becomes -32602; a code that means something else in 2026-07-28 becomes -32603 with data.originalCode", nil},
+
+	{"legacy", "", "structured results", "structuredContent that is no object becomes text; an outputSchema that is none of an object is left out", func(s *server) bool { return s.can("tools") }},
+	{"legacy", "2025-06-18", "structured results", "structuredContent and links become text", func(s *server) bool { return s.can("tools") }},
+	{"legacy", "2025-03-26", "content", "audio becomes text", nil},
+	{"legacy", "2025-11-25", "url elicitation", "is not asked", nil},
+	{"legacy", "2025-11-25", "form elicitation", "forms with a choice of several values are not asked", nil},
+	{"legacy", "2025-06-18", "elicitation", "is not asked at all", nil},
+	{"legacy", "2025-11-25", "sampling", "with tools is not asked", nil},
+	{"legacy", "", "progress", "values that do not rise from one round of questions to the next are left out", nil},
+	{"legacy", "", "change notices", "what changed while the connection to the server was down is not told one by one: all that is subscribed is told to have changed", (*server).notifies},
+	{"legacy", "", "tasks", "are not offered", func(s *server) bool { return s.can("extensions", taskExtension) && !s.DriveTasks }},
+	{"legacy", "", "tasks", "run to their end within the call; the methods of tasks are not offered", func(s *server) bool { return s.can("extensions", taskExtension) && s.DriveTasks }},
+	{"legacy", "", "cache hints", "ttlMs and cacheScope are left out", nil},
+}
+
+// taskExtension is the extension that took the place of the tasks of 2025-11-25 (SEP-2663).
+const taskExtension = meta + "tasks"
+
+// common is the rest of the table: what all clients lose, whatever their era.
+var common = []loss{
+	{"all", "", "logs", "a log message of the child names no call; where calls that want logs overlap it is dropped", func(s *server) bool { return s.Stdio && s.modern && s.can("logging") }},
+	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Shared && s.legacy }},
+	{"all", "", "questions", "the server cannot ask: nobody could tell whom it means", func(s *server) bool { return s.Shared && s.legacy }},
+	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Shared && s.legacy && s.can("tasks") }},
+	{"all", "", "logs", "messages of calls that overlap are dropped", func(s *server) bool { return s.Shared && s.legacy && s.can("logging") }},
+	{"all", "", "resumption", "the transport of the server has none: a call is lost with its connection", func(s *server) bool { return s.sse }},
+}
+
+// Degrades lists what clients lose at the server, compared with one of their own era: first what those of the other era
+// lose by translation, then what all lose. Clients that the listener does not serve are left out. While a modern server
+// has not been asked for its legacy side ([Verdict.Checked]), it is taken to have none.
+func (v *Verdict) Degrades(setting Setting) []Degradation {
+	_, caps := v.Identity()
+	s := &server{Setting: setting, modern: v.Modern, legacy: v.Legacy && !v.Modern, sse: v.SSE && !v.Modern, caps: caps}
+	out := []Degradation{}
+	for _, l := range losses {
+		if l.clients == "modern" && v.Modern || l.clients == "legacy" && (v.Legacy || !v.Modern) {
+			continue // they are spoken to in their own era
+		}
+		out = l.list(out, s)
 	}
-	return append(out, "modern clients: no subscriptions/listen; tools that can only run as a task are hidden")
+	for _, l := range common {
+		out = l.list(out, s)
+	}
+	return out
+}
+
+// list appends the row if it holds for the server and some client that is served.
+func (l *loss) list(to []Degradation, s *server) []Degradation {
+	clients := l.clients
+	served := s.Clients.Legacy()
+	switch {
+	case l.when != nil && !l.when(s):
+		return to
+	case l.clients == "modern" && len(s.Clients.Modern()) == 0:
+		return to
+	case l.clients == "legacy" && (len(served) == 0 || l.before != "" && served[len(served)-1] >= l.before):
+		return to
+	case l.before != "":
+		clients += " before " + l.before
+	}
+	return append(to, Degradation{Clients: clients, Feature: l.feature, What: l.what})
 }

@@ -58,6 +58,11 @@ var (
 	hasStructured = span{since: "2025-06-18"} // structuredContent, outputSchema
 	hasLinks      = span{since: "2025-06-18"} // content block resource_link
 	hasAudio      = span{since: "2025-03-26"} // content block audio
+	// What a server may ask.
+	hasElicitation   = span{since: "2025-06-18"}
+	hasURLMode       = span{since: "2025-11-25"} // elicitation mode, elicitationId, notifications/elicitation/complete
+	hasTitledChoices = span{since: "2025-11-25"} // oneOf with titles, defaults of all kinds, multi-select arrays
+	hasSamplingTools = span{since: "2025-11-25"} // sampling tools and toolChoice, content arrays, context
 )
 
 // HasBatches tells whether a revision has arrays of messages.
@@ -74,6 +79,8 @@ var (
 	repeatable = []string{"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list",
 		"resources/read", "prompts/get", "completion/complete", "ping"}
 	logLevels = []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
+	// askable methods are those whose result may be input_required (2026-07-28 multi-round-trip requests).
+	askable = []string{"tools/call", "prompts/get", "resources/read"}
 	// questions are the client capabilities that let a server ask.
 	questions = []string{"roots", "sampling", "elicitation"}
 )

@@ -28,58 +28,16 @@ func without(raw []byte, keys ...string) []byte {
 	return m.Append(nil)
 }
 
-// modernCaps maps a legacy client's capabilities to what a modern server may count on: tasks of 2025-11-25 are another
-// protocol than the extension, and no question can be brought to the client yet.
-func modernCaps(legacy []byte) []byte {
-	caps := without(legacy, append([]string{"tasks"}, questions...)...)
-	if caps == nil {
-		return []byte("{}")
-	}
-	return withoutTasksExtension(caps)
-}
-
-// legacyCaps maps a modern request's capabilities to those of an initialize request.
-func legacyCaps(modern []byte) []byte { return modernCaps(modern) }
-
-const tasksExtension = "io.modelcontextprotocol/tasks"
-
-func withoutTasksExtension(caps []byte) []byte {
-	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
-	ext := wire.Get(caps, all, "extensions")
-	if !wire.Get(caps, ext, tasksExtension).Present() {
-		return caps
-	}
-	m := wire.Message{Raw: caps}
-	m.EditObject(ext, []wire.Change{{Key: tasksExtension}})
-	return m.Append(nil)
-}
-
-// hasQuestions tells whether client capabilities declare something that lets a server ask.
-func hasQuestions(caps []byte) bool {
-	m := wire.Message{Raw: caps}
-	for k := range wire.Members(caps, m.Whole()) {
-		if slices.ContainsFunc(questions, func(q string) bool { return k.Is(caps, q) }) {
-			return true
-		}
-	}
-	return false
-}
-
-// closeQuestions takes the capabilities that let a server ask out of a modern request.
-func closeQuestions(m *wire.Message) {
-	if !m.Caps.IsObject(m.Raw) || !hasQuestions(m.Of(m.Caps)) {
-		return
-	}
-	m.Replace(m.Caps, without(m.Of(m.Caps), questions...))
-}
-
-// serverCaps maps server capabilities across the eras: tasks exist in one only, and change notices are not carried
-// across, so none are promised.
-func serverCaps(caps []byte) []byte {
+// serverCaps maps server capabilities across the eras: tasks exist in one only, and change notices are promised only where
+// they are carried across (notices).
+func serverCaps(caps []byte, notices bool) []byte {
 	if len(caps) == 0 {
 		return []byte("{}")
 	}
 	out := withoutTasksExtension(without(caps, "tasks"))
+	if notices {
+		return out
+	}
 	m := wire.Message{Raw: out}
 	for _, list := range []string{"tools", "prompts", "resources"} {
 		if at := wire.Get(out, m.Whole(), list); at.IsObject(out) {

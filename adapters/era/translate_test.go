@@ -105,7 +105,7 @@ func TestDress(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{`+stamp+`}}}`)
 	f(proxy.Client{Info: []byte(`{"name":"c"}`), LogLevel: "warning", Caps: []byte(`{"roots":{"listChanged":true},"tasks":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{}}}`)},
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","task":{"ttl":1},"_meta":{"io.modelcontextprotocol/clientCapabilities":{"elicitation":{}},"progressToken":9}}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","_meta":{"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/ui":{}}},"progressToken":9,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/logLevel":"warning"},"arguments":{}}}`)
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"n","_meta":{"io.modelcontextprotocol/clientCapabilities":{"roots":{},"extensions":{"io.modelcontextprotocol/ui":{}}},"progressToken":9,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c"},"io.modelcontextprotocol/logLevel":"warning"},"arguments":{}}}`)
 }
 
 func TestErrorsCross(t *testing.T) {

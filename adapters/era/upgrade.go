@@ -16,6 +16,9 @@ import (
 func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	if m.Kind != wire.Request {
+		if m.Is("notifications/initialized") {
+			u.greeted(ex.Session)
+		}
 		return nil, nil // an answer nobody awaits any more; initialized, roots/list_changed, progress: nothing of it exists in the modern era
 	}
 	method := string(m.Text(m.Method))
@@ -26,6 +29,10 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
 	case method == "logging/setLevel":
 		return u.setLevel(ex)
+	case method == "resources/subscribe":
+		return u.subscribe(ex)
+	case method == "resources/unsubscribe":
+		return u.unsubscribe(ex)
 	case Removed(method), ModernOnly(method):
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
 	}
@@ -40,6 +47,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 	}
 	c := &upCall{u: u, ex: ex, method: method, edits: slices.Clone(m.Edits), modern: v.Modern}
+	c.ask.wake = make(chan struct{}, 1)
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
@@ -48,7 +56,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // welcome answers initialize from the server's DiscoverResult, asked for in the client's own name.
 func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
-	inner, err := exchange(proxy.Modern, discoverRequest(ex.Client.Info, modernCaps(ex.Client.Caps)))
+	inner, err := exchange(proxy.Modern, discoverRequest(ex.Client.Info, modernCaps(ex.Client.Caps, ex.Client.Version)))
 	if err != nil {
 		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
 	}
@@ -72,7 +80,7 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	result := object([]wire.Change{
 		{Key: "protocolVersion", Value: []byte(`"` + Settle(ex.Client.Version) + `"`)},
-		{Key: "capabilities", Value: serverCaps(wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
+		{Key: "capabilities", Value: u.offer(ex, inner, wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
 		{Key: "serverInfo", Value: info},
 		{Key: "instructions", Value: wire.Get(m.Raw, m.Result, "instructions").Of(m.Raw)},
 	})
@@ -132,7 +140,7 @@ func (u *Upstream) dress(ex *proxy.Exchange) {
 	stamp := []wire.Change{
 		{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
 		{Key: meta + "clientInfo", Value: ex.Client.Info},
-		{Key: meta + "clientCapabilities", Value: modernCaps(ex.Client.Caps)},
+		{Key: meta + "clientCapabilities", Value: modernCaps(ex.Client.Caps, ex.Client.Version)},
 		{Key: meta + "logLevel", Value: level},
 		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
 	}
@@ -153,10 +161,17 @@ type upCall struct {
 	ex      *proxy.Exchange
 	method  string
 	edits   []wire.Edit
+	again   []wire.Change // of params, in a call that is made again with answers
 	settled []byte
 	modern  bool // the server is; else it is a legacy one that all clients share
 	retried bool
 	begun   bool
+
+	ask      inquiry
+	out      [][]byte // for the client, ahead of what the server says
+	over     bool     // when out is empty, all has been said
+	err      error    // or this is how it ends
+	progress float64  // the highest so far
 }
 
 func (c *upCall) begin() error {
@@ -168,6 +183,9 @@ func (c *upCall) begin() error {
 		return err
 	}
 	c.ex.Msg.Edits = slices.Clone(c.edits)
+	if c.again != nil {
+		editParams(&c.ex.Msg, c.again)
+	}
 	call := &modernCall{u: c.u, ex: c.ex, method: c.method, again: c.method == "tools/call" && c.u.opt.Wires.Mirrors}
 	c.Replies, err = call.begin(link)
 	return err
@@ -200,6 +218,21 @@ func (a along) Abort() { a.inner.Cancel(proxy.ErrCancelled) }
 // Next implements proxy.Replies.
 func (c *upCall) Next(until time.Time) (wire.Message, error) {
 	for {
+		switch {
+		case len(c.out) > 0:
+			raw := c.out[0]
+			c.out = c.out[1:]
+			return wire.Scan(raw)
+		case c.over:
+			return wire.Message{}, io.EOF
+		case c.err != nil:
+			return wire.Message{}, c.err
+		case c.ask.again:
+			if err := c.await(until); err != nil {
+				return wire.Message{}, err
+			}
+			continue
+		}
 		m, err := c.Replies.Next(until)
 		if err != nil {
 			if c.repeat(err) {
@@ -208,21 +241,46 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 			return m, err
 		}
 		c.begun = true
-		switch m.Kind {
-		case wire.Result:
-			if m.Edited(m.Result) { // by what came before; an object is edited once
-				if c.settled, err = m.Settle(c.settled); err != nil {
-					return m, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
-				}
-			}
-			legacyResult(&m, c.method, c.ex.Client.Version)
-		case wire.Failure:
-			if e := legacyError(&m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
-				m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
+		give, err := c.reply(&m)
+		if err != nil || give {
+			return m, err
+		}
+	}
+}
+
+// reply translates one reply; false for one that the client is not to see as it is.
+func (c *upCall) reply(m *wire.Message) (give bool, err error) {
+	switch m.Kind {
+	case wire.Notification:
+		return !m.Is("notifications/progress") || c.risen(m), nil
+	case wire.Result:
+		if m.ResultType.Is(m.Raw, "input_required") {
+			return false, c.inquire(m)
+		}
+		if m.Edited(m.Result) { // by what came before; an object is edited once
+			if c.settled, err = m.Settle(c.settled); err != nil {
+				return false, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
 			}
 		}
-		return m, nil
+		legacyResult(m, c.method, c.ex.Client.Version)
+	case wire.Failure:
+		if e := legacyError(m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
+			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
+		}
 	}
+	if m.IsResponse() && len(c.ask.visits) > 0 {
+		c.complete(m)
+		return false, nil
+	}
+	return true, nil
+}
+
+// Close implements proxy.Replies. A client that is still being asked is told that it need not answer.
+func (c *upCall) Close() error {
+	for _, msg := range c.withdraw() {
+		_ = c.ex.Session.Push(msg) // without a stream it finds out when it answers
+	}
+	return c.Replies.Close()
 }
 
 // repeat sends a request without effects once more if the server's stream broke off before anything came.

@@ -21,6 +21,9 @@ type Options struct {
 	VerdictTTL   time.Duration // how long a verdict is believed; a stdio server's until it is contradicted
 	MaxSessions  int           // pooled legacy sessions (or processes)
 	Shared       bool          // one session, or process, of a legacy server for all clients
+	AsksOnCall   bool          // the server asks on the stream of the call concerned: calls that may be asked share sessions
+	SealState    bool          // a modern server's requestState goes to clients sealed, bound to the principal
+	Lot          *Lot          // where calls wait for their clients' answers; nil: one of this upstream's own
 	IdleTTL      time.Duration // a pooled session without calls for so long is closed
 	Note         func(level, msg string, err error)
 }
@@ -38,7 +41,9 @@ type Upstream struct {
 	modern  Link
 	relays  map[string]*relay // by session id
 	pool    pool
+	lot     *Lot
 	mirrors mirrors
+	watches watches // of legacy sessions at a modern server
 	closed  bool
 
 	ready atomic.Bool
@@ -56,7 +61,10 @@ func NewUpstream(opt Options) *Upstream {
 	if opt.Note == nil {
 		opt.Note = func(string, string, error) {}
 	}
-	u := &Upstream{opt: opt, relays: make(map[string]*relay)}
+	u := &Upstream{opt: opt, relays: make(map[string]*relay), lot: opt.Lot}
+	if u.lot == nil {
+		u.lot, _ = NewLot(Questions{Settle: settleStandard}) // fails for no key but a given one
+	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.pool.init(u)
 	return u
@@ -266,11 +274,16 @@ func (u *Upstream) modernLink(ctx context.Context) (Link, error) {
 	return link, nil
 }
 
-// modernSink is where a modern server's messages outside any call end: it may send none.
+// modernSink is where a modern server's messages outside any call end: it may send none, but for the end of a listen.
 type modernSink struct{ u *Upstream }
 
 // Message implements Sink.
-func (modernSink) Message(*wire.Message) bool { return false }
+func (s modernSink) Message(m *wire.Message) bool {
+	if m.Is("notifications/cancelled") {
+		s.u.watches.withdrawn(m)
+	}
+	return false
+}
 
 // Lost implements Sink: the next call opens a new link.
 func (s modernSink) Lost(err error) {
@@ -296,6 +309,7 @@ func (u *Upstream) Close() error {
 	}
 	u.relays = map[string]*relay{}
 	u.mu.Unlock()
+	u.lot.clear(u)
 	u.cancel()
 	var err error
 	if link != nil {

@@ -4,28 +4,38 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
-	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
 )
 
-// Downstream serves legacy streamable HTTP clients.
+// Downstream serves legacy streamable HTTP clients. It is used as NewDownstream makes it: POST, GET and DELETE of a session
+// must go to the same one, which has its streams on record.
 type Downstream struct {
 	Handle proxy.Handler
 	Store  *session.Store
 	Manner mcphttp.Manner
+
+	records records
 }
 
 // transport is what sessions opened here are of; a session of HTTP+SSE is none of these.
 const transport = "streamable-http"
 
+// headerLast names the last event that a client has seen of a stream that broke.
+const headerLast = "Last-Event-ID"
+
 // NewDownstream makes the face of legacy clients before a handler.
 func NewDownstream(handle proxy.Handler, store *session.Store, manner mcphttp.Manner) *Downstream {
 	// All errors of a live legacy request travel with 200: official clients read a JSON-RPC error there only.
 	manner.Leaves, manner.Status = false, func(int) int { return fasthttp.StatusOK }
-	return &Downstream{Handle: handle, Store: store, Manner: manner}
+	if manner.Resume.Usage == nil {
+		manner.Resume.Usage = new(session.Usage)
+	}
+	d := &Downstream{Handle: handle, Store: store, Manner: manner}
+	d.records.resume, d.records.of = &d.Manner.Resume, make(map[*proxy.Session]*session.Events)
+	return d
 }
 
 // Post implements mcphttp.Face.
@@ -43,11 +53,17 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Batch:
 		d.batch(p, sess)
 	case wire.Request:
-		d.Manner.Do(p.Ctx, &proxy.Exchange{Msg: *m}, d.run(sess))
+		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m}, d.run(sess), d.records.keeping(sess))
 	default:
-		session.Tell(sess, &proxy.Exchange{Msg: *m}, d.Handle)
+		d.tell(sess, &proxy.Exchange{Msg: *m})
 		mcphttp.Accepted(p.Ctx)
 	}
+}
+
+// tell takes a notification, or the answer to a question, where it belongs.
+func (d *Downstream) tell(sess *proxy.Session, ex *proxy.Exchange) {
+	d.records.answered(sess, &ex.Msg)
+	session.Tell(sess, ex, d.Handle)
 }
 
 func (d *Downstream) run(sess *proxy.Session) proxy.Handler {
@@ -123,7 +139,7 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 		mcphttp.Accepted(p.Ctx)
 		return
 	}
-	httpd.Stream(p.Ctx, newBatch(requests, d.run(sess), d.Manner))
+	d.Manner.DoAll(p.Ctx, requests, d.run(sess), d.records.keeping(sess))
 }
 
 // maxBatch bounds how many messages an array may hold.
@@ -152,12 +168,14 @@ func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*pr
 		return nil, proxy.Errf(proxy.InvalidRequest, "an empty array")
 	}
 	for _, ex := range others {
-		session.Tell(sess, ex, d.Handle)
+		d.tell(sess, ex)
 	}
 	return requests, nil
 }
 
-// Get opens the session's stream for what belongs to no request. A newer one takes the place of an older one.
+// Get opens the session's stream for what belongs to no request; a newer one takes the place of an older one. With
+// Last-Event-ID it picks up the stream that the event was on: that one, or the answer to a request, which is then no
+// stream for anything else. An id of nothing that is kept is no reason to refuse: such a client gets what comes from now on.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
 		notAllowed(ctx)
@@ -171,9 +189,26 @@ func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	if sess == nil {
 		return
 	}
-	if err := mcphttp.Open(ctx, sess, nil, nil); err != nil {
+	if err := d.open(ctx, sess); err != nil {
 		mcphttp.Fail(ctx, fasthttp.StatusServiceUnavailable, nil, proxy.Errf(proxy.TooManySessions, "too many streams are open; raise limits.streams"))
 	}
+}
+
+func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
+	keep, resume := d.records.keeping(sess), &d.Manner.Resume
+	if keep.Events == nil {
+		return mcphttp.Open(ctx, sess, nil, nil)
+	}
+	last, after := keep.Events.Find(ctx.Request.Header.Peek(headerLast))
+	if last != nil && !last.Own() {
+		return resume.PickUp(ctx, last, after)
+	}
+	return resume.OpenKept(ctx, sess, func() (*session.Stream, uint64) {
+		if last != nil {
+			return last, after
+		}
+		return keep.Events.Open(true), 0
+	}, keep.Polls)
 }
 
 // Delete ends a session.

@@ -71,6 +71,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	minted := era.Mint(m, n) // a session may serve several clients
 	c := &mcphttp.Call{Limits: l.d.limits, InSession: session != "", ID: minted.ID}
 	c.Restore = l.restore(minted, m.Is("initialize"))
+	c.Reopen = l.follow
 	if m.Is("initialize") {
 		c.Head = l.opened
 	} else {
@@ -91,6 +92,17 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	c.Answer = ans
 	return c.Start(ex), nil
+}
+
+// follow opens a stream with what comes after the event last: a broken one goes on.
+func (l *link) follow(ctx context.Context, last []byte) (httpd.Answer, error) {
+	req := l.request(fasthttp.MethodGet, nil)
+	defer fasthttp.ReleaseRequest(req)
+	req.Header.Set("Accept", "text/event-stream")
+	if len(last) > 0 {
+		req.Header.SetBytesV(headerLast, last)
+	}
+	return l.d.host.Send(ctx, req)
 }
 
 // restore gives replies the client's own id and token; from an initialize result it learns the revision.
@@ -225,31 +237,32 @@ func (l *link) listen(ctx context.Context) {
 	}
 }
 
-// stream keeps the GET stream open until the link is closed or the server will not have it.
+// stream keeps the GET stream open until the link is closed or the server will not have it. If the server gives its
+// events ids, it is asked for those that came in between.
 func (l *link) stream(open func()) {
 	wait := reopenFirst
+	var mark mcphttp.Mark
 	for l.ctx.Err() == nil {
 		began := time.Now()
-		if !l.streamOnce(open) {
+		if !l.streamOnce(open, &mark) {
 			return
 		}
 		if time.Since(began) > reopenMost {
 			wait = reopenFirst
 		}
+		timer := time.NewTimer(mark.Wait(wait))
 		select {
-		case <-time.After(wait):
+		case <-timer.C:
 		case <-l.ctx.Done():
 		}
+		timer.Stop()
 		wait = min(2*wait, reopenMost)
 	}
 }
 
 // streamOnce reads one GET stream to its end; false if it is not to be opened again.
-func (l *link) streamOnce(open func()) bool {
-	req := l.request(fasthttp.MethodGet, nil)
-	req.Header.Set("Accept", "text/event-stream")
-	ans, err := l.d.host.Send(l.ctx, req)
-	fasthttp.ReleaseRequest(req)
+func (l *link) streamOnce(open func(), mark *mcphttp.Mark) bool {
+	ans, err := l.follow(l.ctx, mark.ID)
 	if err != nil {
 		return true
 	}
@@ -261,19 +274,24 @@ func (l *link) streamOnce(open func()) bool {
 		return true
 	}
 	open()
-	if status != fasthttp.StatusOK {
-		l.mu.Lock()
-		inSession := l.session != ""
-		l.mu.Unlock()
-		if status == fasthttp.StatusNotFound && inSession {
-			l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
-		}
+	if status == fasthttp.StatusOK {
+		return l.events(ans, mark)
+	}
+	l.mu.Lock()
+	inSession := l.session != ""
+	l.mu.Unlock()
+	if status == fasthttp.StatusNotFound && inSession {
+		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
 		return false
 	}
-	return l.events(ans)
+	if len(mark.ID) == 0 {
+		return false
+	}
+	mark.ID = nil // the server does not know the event any more, or what to do with it: from now on, then
+	return true
 }
 
-func (l *link) events(ans httpd.Answer) bool {
+func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) bool {
 	var split eventstream.Splitter
 	split.Reset(l.d.limits.Event)
 	for {
@@ -284,6 +302,7 @@ func (l *link) events(ans httpd.Answer) bool {
 		if err != nil {
 			return true
 		}
+		mark.Note(&ev)
 		if !ev.IsMessage() || len(ev.Data) == 0 {
 			continue
 		}

@@ -11,7 +11,6 @@ import (
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
 	"dragoman/proxy"
-	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
 )
 
@@ -28,6 +27,7 @@ type Manner struct {
 	// Leaves says that a client that closes the connection has cancelled (modern); otherwise it has merely lost the
 	// answer (legacy).
 	Leaves bool
+	Resume Resume // how answer streams can be picked up again; modern HTTP has nothing of it
 }
 
 // Message writes one message as the whole answer.
@@ -48,7 +48,13 @@ func Accepted(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(fasthttp.StatusAccep
 
 // Do runs an exchange through handle and answers it. It returns when the answer is complete or has become a stream.
 func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler) {
-	a := &answer{n: n, ex: ex, end: time.Now().Add(n.Cap)}
+	n.DoKept(ctx, ex, handle, Keeping{})
+}
+
+// DoKept is Do for a session whose streams can be picked up: if the answer becomes a stream, it is one of them.
+func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
+	a := &answer{n: n, ex: ex, end: time.Now().Add(n.Cap), kept: kept{keep: keep}}
+	ex.Polls = keep.Polls && keep.Events != nil
 	if n.Leaves {
 		a.armed = httpd.Watch(ctx, ex)
 	}
@@ -59,22 +65,30 @@ func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.H
 	a.replies = replies
 	if err != nil {
 		n.fail(ctx, ex, err)
-		a.release()
+		a.release(false)
 		return
 	}
 	m, err := replies.Next(a.until(n.Patience))
 	switch {
 	case err == nil && m.IsResponse():
 		Message(ctx, n.status(&m), &m)
-		a.release()
+		a.release(false)
 	case err == nil:
-		httpd.StreamAfter(ctx, eventstream.AppendMessage(nil, m.Append(nil)), a)
+		first, _ := a.event(a.begin(nil), &m)
+		httpd.StreamAfter(ctx, first, a)
 	case errors.Is(err, proxy.ErrNotYet):
-		httpd.Stream(ctx, a)
+		httpd.StreamAfter(ctx, a.begin(nil), a)
 	default:
 		n.fail(ctx, ex, err)
-		a.release()
+		a.release(false)
 	}
+}
+
+// DoAll runs several exchanges through handle, one after the other, and answers them on one event stream: a batch of
+// revision 2025-03-26. There must be one at least.
+func (n *Manner) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
+	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: time.Now().Add(n.Cap), kept: kept{keep: keep}}
+	httpd.StreamAfter(ctx, a.begin(nil), a)
 }
 
 func (n *Manner) status(m *wire.Message) int {
@@ -105,15 +119,19 @@ func (n *Manner) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
 	Fail(ctx, status, id, e)
 }
 
-// answer is an exchange that is being answered as an event stream.
+// answer is an exchange, or one after the other, that is being answered as an event stream.
 type answer struct {
-	n       *Manner
-	ex      *proxy.Exchange
-	replies proxy.Replies
-	armed   httpd.Armed
-	undrain func() bool
-	end     time.Time
-	done    bool // the response was read
+	n        *Manner
+	ex       *proxy.Exchange
+	rest     []*proxy.Exchange // to be served after ex
+	handle   proxy.Handler     // for those that have not begun
+	replies  proxy.Replies     // of ex, once begun
+	answered bool              // ex has its response; the next one's turn has come
+	armed    httpd.Armed
+	undrain  func() bool
+	end      time.Time
+	done     bool // the last response was read
+	kept
 }
 
 func (a *answer) until(d time.Duration) time.Time {
@@ -126,31 +144,75 @@ func (a *answer) until(d time.Duration) time.Time {
 
 // Next implements httpd.Source: an event for each reply, a comment where none came.
 func (a *answer) Next(dst []byte) ([]byte, error) {
-	m, err := a.replies.Next(a.until(a.n.KeepAlive))
+	if a.letGo() {
+		return a.pause(dst), io.EOF
+	}
+	m, last, err := a.turn(a.sooner(a.until(a.n.KeepAlive)))
 	switch {
 	case err == nil:
-		dst = eventstream.AppendMessage(dst, m.AppendLine(nil))
-		if m.IsResponse() {
-			a.done = true
+		a.done = last
+		dst, moved := a.event(dst, &m)
+		if last || moved {
 			return dst, io.EOF
 		}
 		return dst, nil
-	case errors.Is(err, proxy.ErrNotYet) && time.Now().Before(a.end):
-		return eventstream.AppendComment(dst, "keep-alive"), nil
-	case errors.Is(err, proxy.ErrNotYet):
-		err = proxy.Errf(proxy.UpstreamTimeout, "no response in %s, the most that limits.request_time allows", a.n.Cap)
-	case errors.Is(a.ex.Err(), proxy.ErrCancelled):
+	case errors.Is(err, io.EOF):
 		a.done = true
 		return dst, io.EOF
+	case a.letGo():
+		return a.pause(dst), io.EOF
 	}
-	a.done = true
-	if errors.Is(a.ex.Err(), proxy.ErrDraining) {
-		last := endOfListen(a.ex.Msg.Of(a.ex.Msg.ID))
-		return eventstream.AppendMessage(dst, last.Raw), io.EOF
+	return eventstream.AppendComment(dst, "keep-alive"), nil
+}
+
+// turn waits for the next message to be sent; last says that nothing follows it. Whatever goes wrong becomes a response: never
+// the end alone, since some clients do not notice it and wait for their own timeout. The errors are ErrNotYet, and io.EOF
+// where there is nothing more to say, because the client has cancelled.
+func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
+	for {
+		if a.answered {
+			a.advance()
+		}
+		if a.replies == nil {
+			a.replies, err = a.handle(a.ex)
+		}
+		if err == nil {
+			m, err = a.replies.Next(until)
+		}
+		switch {
+		case err == nil && !m.IsResponse():
+			return m, false, nil
+		case err == nil:
+		case errors.Is(err, proxy.ErrNotYet) && time.Now().Before(a.end):
+			return m, false, proxy.ErrNotYet
+		case errors.Is(err, proxy.ErrNotYet):
+			m = a.failure(proxy.Errf(proxy.UpstreamTimeout, "no response in %s, the most that limits.request_time allows", a.n.Cap))
+		case errors.Is(a.ex.Err(), proxy.ErrCancelled):
+			if len(a.rest) == 0 {
+				return m, false, io.EOF
+			}
+			a.answered, err = true, nil
+			continue
+		case errors.Is(a.ex.Err(), proxy.ErrDraining):
+			m = endOfListen(a.ex.Msg.Of(a.ex.Msg.ID))
+		default:
+			m = a.failure(err)
+		}
+		a.answered = len(a.rest) > 0
+		return m, !a.answered, nil
 	}
-	// Never the end alone: some clients do not notice it and wait for their own timeout.
-	last := proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(err))
-	return eventstream.AppendMessage(dst, last.Raw), io.EOF
+}
+
+func (a *answer) failure(err error) wire.Message {
+	return proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(err))
+}
+
+// advance goes on to the next exchange.
+func (a *answer) advance() {
+	if a.replies != nil {
+		_ = a.replies.Close()
+	}
+	a.ex, a.rest, a.replies, a.answered = a.rest[0], a.rest[1:], nil, false
 }
 
 // endOfListen is the response with which a server ends a listen (2026-07-28 subscriptions, Graceful Closure).
@@ -159,16 +221,17 @@ func endOfListen(id []byte) wire.Message {
 	return proxy.ResultMessage(id, append(result, "}}"...))
 }
 
-// Close implements httpd.Source.
+// Close implements httpd.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending
+// Messages): its requests go on.
 func (a *answer) Close(sent bool) {
-	if !sent && !a.n.Leaves && !a.done && a.ex.Err() == nil {
-		go session.Drain(a.replies, a.end) // ends with the session at the latest, and with the cap
+	if !a.n.Leaves && !a.done && (a.ex.Err() == nil || len(a.rest) > 0) {
+		go a.drain() // ends with the session at the latest, and with the cap
 		return
 	}
-	a.release()
+	a.release(sent)
 }
 
-func (a *answer) release() {
+func (a *answer) release(sent bool) {
 	a.armed.Disarm()
 	if a.undrain != nil {
 		a.undrain()
@@ -176,4 +239,5 @@ func (a *answer) release() {
 	if a.replies != nil {
 		_ = a.replies.Close()
 	}
+	a.finish(sent)
 }

@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -41,8 +42,12 @@ type Call struct {
 	// InSession says that the request named a session: then a 404 says that the session is gone.
 	InSession bool
 	ID        []byte // the id under which the request was sent, raw JSON
+	// Reopen, if not nil, asks for what follows the event with the given id, on a stream that ended without the response
+	// (legacy; modern HTTP has nothing of it). It does not wait for the answer's head.
+	Reopen func(ctx context.Context, last []byte) (httpd.Answer, error)
 
 	ex     *proxy.Exchange
+	again  again
 	state  state
 	body   []byte
 	split  eventstream.Splitter
@@ -63,6 +68,8 @@ const (
 	awaiting  state = iota // the head has not come
 	reading                // a JSON body is being read
 	streaming              // an event stream is being read
+	broken                 // it ended without the response, and is to be opened again at its time
+	reopening              // that was asked for, and the head has not come
 	complete               // the response was given out
 )
 
@@ -95,18 +102,32 @@ func (c *Call) Next(until time.Time) (wire.Message, error) {
 }
 
 func (c *Call) next(until time.Time) (wire.Message, error) {
-	if c.state == awaiting {
-		if err := c.head(until); err != nil {
+	for {
+		var err error
+		switch c.state {
+		case awaiting:
+			err = c.head(until)
+		case reading:
+			return c.json(until)
+		case streaming:
+			m, err := c.event(until)
+			if err == nil {
+				return m, nil
+			}
+			if err = c.interrupted(err); err != nil {
+				return m, err
+			}
+		case broken:
+			err = c.reopen(until)
+		case reopening:
+			err = c.reopened(until)
+		default:
+			return wire.Message{}, io.EOF
+		}
+		if err != nil {
 			return wire.Message{}, err
 		}
 	}
-	switch c.state {
-	case reading:
-		return c.json(until)
-	case streaming:
-		return c.event(until)
-	}
-	return wire.Message{}, io.EOF
 }
 
 // head waits for the answer's head and decides how to read on.
@@ -119,14 +140,18 @@ func (c *Call) head(until time.Time) error {
 		c.Head(status, h)
 	}
 	c.status, c.retryAfter = status, RetryAfter(h)
-	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
-	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && status == fasthttp.StatusOK {
+	if isEventStream(h) && status == fasthttp.StatusOK {
 		c.state, c.streamed = streaming, true
 		c.split.Reset(c.Limits.Event)
 		return nil
 	}
 	c.state, c.body = reading, buffers.get()
 	return nil
+}
+
+func isEventStream(h *fasthttp.ResponseHeader) bool {
+	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
+	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
 }
 
 // json reads a body that is one message. Every body is tried as one, whatever the status says: errors of the protocol
@@ -185,11 +210,9 @@ func (c *Call) event(until time.Time) (wire.Message, error) {
 	for {
 		ev, err := c.split.Next(c.Answer)
 		if err != nil {
-			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-				err = proxy.Errf(proxy.Lost, "the upstream server's answer ended without a response")
-			}
 			return wire.Message{}, err
 		}
+		c.note(&ev)
 		if !ev.IsMessage() || len(ev.Data) == 0 {
 			continue // a priming event, or another's
 		}
@@ -236,13 +259,16 @@ func (c *Call) finish() {
 // Abort implements proxy.Aborter.
 func (c *Call) Abort() {
 	c.mu.Lock()
-	was := c.over
+	was, ans := c.over, c.Answer
 	c.over = true
+	if c.again.gone != nil && !was {
+		close(c.again.gone)
+	}
 	c.mu.Unlock()
 	if was {
 		return
 	}
-	c.Answer.Abort()
+	ans.Abort()
 	if c.Cancelled != nil {
 		c.Cancelled()
 	}

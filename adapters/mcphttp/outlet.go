@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"sync"
 	"sync/atomic"
 
 	"github.com/valyala/fasthttp"
@@ -8,6 +9,7 @@ import (
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
 	"dragoman/proxy"
+	"dragoman/proxy/session"
 )
 
 // Open answers ctx with a stream that is the session's outlet until either ends. first, if not nil, is written at once;
@@ -43,3 +45,65 @@ func (o *outlet) Push(msg []byte) error { return o.held.Write(eventstream.Append
 
 // End implements proxy.Outlet.
 func (o *outlet) End() { o.held.End() }
+
+// keptOutlet is a session's own stream, recorded, as its outlet.
+type keptOutlet struct {
+	stream *session.Stream
+	tap    *tap
+}
+
+// Push implements proxy.Outlet. It is the stream that takes the message: if the client has picked it up on another
+// connection meanwhile, that one gets it.
+func (o *keptOutlet) Push(msg []byte) error { return o.stream.Push(msg) }
+
+// End implements proxy.Outlet.
+func (o *keptOutlet) End() { o.tap.End() }
+
+// tap is a held connection as session.Tap.
+type tap struct {
+	resume *Resume
+	held   *httpd.Held
+
+	mu     sync.Mutex
+	stream *session.Stream
+	closed bool
+}
+
+// attach makes t the stream's, unless it is over.
+func (t *tap) attach(s *session.Stream, after uint64) {
+	t.mu.Lock()
+	t.stream = s
+	t.mu.Unlock()
+	s.Attach(t, after)
+	if t.over() { // it ended before it was the stream's
+		s.Detach(t)
+	}
+}
+
+// close says that the connection is over and gives the stream it belongs to, if there is one already.
+func (t *tap) close() *session.Stream {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed = true
+	return t.stream
+}
+
+func (t *tap) over() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// Event implements session.Tap.
+func (t *tap) Event(id, msg []byte) error {
+	return t.held.Write(eventstream.Append(nil, "message", id, msg))
+}
+
+// Rest implements session.Tap.
+func (t *tap) Rest(id []byte) {
+	_ = t.held.Write(t.resume.Prime(nil, id)) // a client that is gone already needs no rest
+	t.held.End()
+}
+
+// End implements session.Tap.
+func (t *tap) End() { t.held.End() }

@@ -22,9 +22,12 @@ const (
 type Downstream struct {
 	Handle proxy.Handler
 	Manner mcphttp.Manner
+	// Compat sends what the revision sends with 400 or 404 and a JSON-RPC error with 200 instead: some clients end their
+	// whole connection, and every later call with it, at a 4xx. All other statuses stay.
+	Compat bool
 }
 
-// NewDownstream makes the face of modern clients before a handler.
+// NewDownstream makes the face of modern clients before a handler; its statuses are strict.
 func NewDownstream(handle proxy.Handler, manner mcphttp.Manner) *Downstream {
 	manner.Leaves, manner.Status = true, status
 	return &Downstream{Handle: handle, Manner: manner}
@@ -45,6 +48,23 @@ func status(code int) int {
 
 // Post implements mcphttp.Face.
 func (d *Downstream) Post(p *mcphttp.Post) {
+	d.post(p)
+	d.settleStatus(p)
+}
+
+// settleStatus lowers the status of a refused request, if that is wanted. What is no request keeps its status: its
+// error has no id, which is as bad for those clients under 200.
+func (d *Downstream) settleStatus(p *mcphttp.Post) {
+	if !d.Compat || p.Msg.Kind != wire.Request {
+		return
+	}
+	switch p.Ctx.Response.StatusCode() {
+	case fasthttp.StatusBadRequest, fasthttp.StatusNotFound:
+		p.Ctx.SetStatusCode(fasthttp.StatusOK)
+	}
+}
+
+func (d *Downstream) post(p *mcphttp.Post) {
 	m := &p.Msg
 	switch m.Kind {
 	case wire.Notification:

@@ -90,17 +90,6 @@ func Tell(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 	}
 }
 
-// Drain reads replies whose client is not there to receive them, until the response or the given time: a legacy client
-// that loses a stream has not cancelled its request (2025-11-25 transports, Sending Messages).
-func Drain(r proxy.Replies, until time.Time) {
-	defer func() { _ = r.Close() }()
-	for {
-		if m, err := r.Next(until); err != nil || m.IsResponse() {
-			return
-		}
-	}
-}
-
 // Handshake leaves of the replies to an initialize request only the response: nothing else may come before the client
 // knows its session.
 func Handshake(r proxy.Replies) proxy.Replies {

@@ -1,0 +1,270 @@
+package era
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Bounds on what a modern server may make of one call of a legacy client.
+const (
+	stateRounds  = 3                      // answers in a row that ask nothing but to be called again
+	stateBackoff = 250 * time.Millisecond // before such a call
+	visitFirst   = time.Second            // before a call whose user is still busy at the page that was asked for; doubled
+	visitMost    = 30 * time.Second
+)
+
+// inquiry is what a call of a legacy client knows of the questions in it: a modern server ends the call with them, the
+// client is asked in the middle of it, and the call is made again with the answers (2026-07-28 multi-round-trip
+// requests).
+type inquiry struct {
+	rounds, idle int               // rounds so far; of these, in a row, without a question
+	state        []byte            // requestState of this round, raw JSON; nil: none
+	list         []*asked          // of this round
+	consents     map[string][]byte // answers to questions in URL mode, by URL
+	visits       []string          // elicitationIds that the client is told of when all is done
+	wait         time.Duration     // before the next call to a server whose user is still at a page
+	due          time.Time         // when the call is to be made again; zero: at once
+	again        bool              // the call is to be made again
+
+	mu     sync.Mutex
+	left   int    // answers that are still awaited
+	failed string // what the client said instead of an answer
+	wake   chan struct{}
+}
+
+// asked is one question of a round.
+type asked struct {
+	key, url string
+	id       []byte // under which the client was asked, raw JSON; nil: not asked again
+	answer   []byte
+}
+
+// inquire reads an input_required result and prepares the questions for the client.
+func (c *upCall) inquire(m *wire.Message) error {
+	a := &c.ask
+	a.rounds++
+	a.list, a.failed, a.due, a.again = nil, "", time.Time{}, false
+	a.state = bytes.Clone(wire.Get(m.Raw, m.Result, "requestState").Of(m.Raw))
+	switch {
+	case !slices.Contains(askable, c.method):
+		return proxy.Errf(proxy.BadAnswer, "the upstream server asks for input in %s, which the protocol forbids", c.method)
+	case a.rounds > c.u.lot.opt.Rounds:
+		return proxy.Errf(proxy.BadAnswer, "the upstream server has asked in %d rounds, more than questions.rounds allows", a.rounds)
+	}
+	var out [][]byte
+	for k, q := range wire.Members(m.Raw, m.InputRequests) {
+		msg, err := c.question(string(k.Text(m.Raw)), m.Raw, q)
+		if err != nil {
+			c.withdraw()
+			return err
+		}
+		if msg != nil {
+			out = append(out, msg)
+		}
+	}
+	if len(a.list) > 0 {
+		a.idle = 0
+	} else if a.idle++; a.state == nil || a.idle >= stateRounds {
+		return proxy.Errf(proxy.BadAnswer, "the upstream server asks to be called again, and asks nothing")
+	} else {
+		a.due = time.Now().Add(stateBackoff)
+	}
+	if len(out) == 0 && len(a.list) > 0 { // all of them are consents that the user has given
+		a.wait = min(max(2*a.wait, visitFirst), visitMost)
+		a.due = time.Now().Add(a.wait)
+	}
+	a.again = true
+	c.out = append(c.out, out...)
+	return nil
+}
+
+// question prepares one question; no message for a page that the user has agreed to open before.
+func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
+	method := string(wire.Get(raw, q, "method").Text(raw))
+	params := wire.Get(raw, q, "params")
+	caps := modernCaps(c.ex.Client.Caps, c.ex.Client.Version)
+	if need := undeclared(caps, method, raw, params); need != "" {
+		return nil, proxy.Errf(proxy.Question, "the upstream server asks for %q, which the client has not declared (%s)", method, need)
+	}
+	given, id, ok := legacyQuestion(method, params.Of(raw), c.ex.Client.Version)
+	if !ok {
+		return nil, proxy.Errf(proxy.Question, "the upstream server's question (%s) cannot be put to a client of revision %s", method, c.ex.Client.Version)
+	}
+	x := &asked{key: key}
+	c.ask.list = append(c.ask.list, x)
+	if id != "" {
+		x.url = string(wire.Get(raw, params, "url").Text(raw))
+		if x.answer = c.ask.consents[x.url]; x.answer != nil {
+			return nil, nil
+		}
+		c.ask.visits = append(c.ask.visits, id)
+	}
+	var err error
+	c.ask.mu.Lock()
+	c.ask.left++
+	c.ask.mu.Unlock()
+	if x.id, err = c.ex.Session.Expect(func(m *wire.Message) { c.answered(x, m) }); err != nil {
+		return nil, proxy.Errf(proxy.Overloaded, "the client cannot be asked: %w", err)
+	}
+	msg := append(append([]byte(`{"jsonrpc":"2.0","id":`), x.id...), `,"method":`...)
+	msg = append(append(wire.AppendText(msg, method), `,"params":`...), given...)
+	return append(msg, '}'), nil
+}
+
+// answered takes the client's answer, on the goroutine that read it.
+func (c *upCall) answered(x *asked, m *wire.Message) {
+	a := &c.ask
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.left--
+	if m.Kind == wire.Result && m.Result.IsObject(m.Raw) {
+		x.answer = without(m.Of(m.Result), "_meta", "resultType")
+	} else if a.failed == "" {
+		a.failed = fmt.Sprintf("the client could not answer the server's question: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+	}
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// await waits for the answers, or for the time of the next call. Then the call has been made again, or c.out and c.err
+// say how it ended.
+func (c *upCall) await(until time.Time) error {
+	a := &c.ask
+	for {
+		a.mu.Lock()
+		left, failed := a.left, a.failed
+		a.mu.Unlock()
+		switch {
+		case c.ex.Err() != nil:
+			c.out, c.err = append(c.out, c.withdraw()...), c.ex.Err()
+			return nil
+		case failed != "":
+			c.out = append(c.out, c.withdraw()...)
+			c.refused(failed)
+			return nil
+		case left == 0 && !time.Now().Before(a.due):
+			return c.retry()
+		}
+		wait := until
+		if left == 0 && (wait.IsZero() || a.due.Before(wait)) {
+			wait = a.due
+		}
+		if !c.pause(wait) && !until.IsZero() && !time.Now().Before(until) {
+			return proxy.ErrNotYet
+		}
+	}
+}
+
+// pause waits for an answer, or the end of the exchange; false if the time came first.
+func (c *upCall) pause(until time.Time) bool {
+	var timeout <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		timeout = timer.C
+	}
+	select {
+	case <-c.ask.wake:
+	case <-c.ex.Done():
+	case <-timeout:
+		return false
+	}
+	return true
+}
+
+// withdraw takes back the questions that are still open, and answers the messages that say so to the client.
+func (c *upCall) withdraw() (out [][]byte) {
+	c.ask.again = false
+	for _, x := range c.ask.list {
+		if x.id != nil && c.ex.Session.Withdraw(x.id) {
+			msg := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), x.id...)
+			out = append(out, append(msg, `,"reason":"the request in which this was asked has ended"}}`...))
+		}
+	}
+	c.ask.list = nil
+	return out
+}
+
+// refused ends the call of a client that answered a question with an error. The modern era has no place for that: the
+// server is not called again, and it is for the tool's caller to know. No answer is invented: "cancel" would be the
+// user's decision.
+func (c *upCall) refused(why string) {
+	if c.method != "tools/call" {
+		c.err = proxy.Errf(proxy.Unanswered, "%s", why)
+		return
+	}
+	result := append(wire.AppendText([]byte(`{"content":[{"type":"text","text":`), why), `}],"isError":true}`...)
+	c.out = append(c.out, proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), result).Raw)
+	c.over = true
+}
+
+// retry makes the call again with the answers of this round, and no other.
+func (c *upCall) retry() error {
+	a := &c.ask
+	m := &c.ex.Msg
+	if c.edits != nil { // what was put on the request becomes part of it, so that more can be
+		m.Edits = c.edits
+		raw := m.Append(nil)
+		settled, err := wire.Scan(raw)
+		if err != nil {
+			return proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
+		}
+		*m, c.edits = settled, nil
+	}
+	answers := []byte{'{'}
+	for i, x := range a.list {
+		if i > 0 {
+			answers = append(answers, ',')
+		}
+		answers = append(append(wire.AppendText(answers, x.key), ':'), x.answer...)
+		if x.url != "" && wire.Get(x.answer, wire.Span{From: 0, To: uint32(len(x.answer))}, "action").Is(x.answer, "accept") { //nolint:gosec // part of a message
+			if a.consents == nil {
+				a.consents = make(map[string][]byte)
+			}
+			a.consents[x.url] = x.answer
+		}
+	}
+	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState", Value: a.state}}
+	if len(a.list) > 0 {
+		changes[0].Value = append(answers, '}')
+	}
+	a.list, a.again = nil, false
+	_ = c.Replies.Close()
+	c.again = changes
+	return c.begin()
+}
+
+// complete tells a client of 2025-11-25 that what it was asked to do at other places has been done, ahead of the
+// response (elicitation, Completion Notifications).
+func (c *upCall) complete(response *wire.Message) {
+	for _, id := range c.ask.visits {
+		msg := wire.AppendText([]byte(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`), id)
+		c.out = append(c.out, append(msg, "}}"...))
+	}
+	c.ask.visits = nil
+	c.out = append(c.out, response.Append(nil))
+	c.over = true
+}
+
+// risen tells whether a progress notification may pass: a new round may begin at nothing again, but to the client it is
+// one call, in which progress rises (2025-11-25 progress).
+func (c *upCall) risen(m *wire.Message) bool {
+	n, err := strconv.ParseFloat(string(wire.Get(m.Raw, m.Params, "progress").Of(m.Raw)), 64)
+	if err != nil {
+		return true
+	}
+	if c.ask.rounds > 0 && n <= c.progress {
+		return false
+	}
+	c.progress = max(c.progress, n)
+	return true
+}

@@ -1,0 +1,309 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Bounds of one dialogue.
+const (
+	maxOpen      = 64      // questions open at a time
+	heldMessages = 256     // that wait for a client to come back for them
+	heldBytes    = 1 << 20 // of these
+)
+
+// question is one that a legacy server has asked in a call.
+type question struct {
+	key    string // its name in inputRequests
+	id     []byte // as the server wrote it, raw JSON
+	method string
+	params []byte // as a modern client sees them
+}
+
+// dialogue is a call at a legacy server in which the server may ask: it outlives the request that began it. A question
+// ends that request with input_required, and the call is parked; the client's retry finds it, answers, and waits for what
+// comes next (2026-07-28 multi-round-trip requests).
+type dialogue struct {
+	u         *Upstream
+	session   *pooled
+	lease     bool
+	principal string
+	bound     [32]byte
+	inner     *proxy.Exchange // the call upstream; cancelled when it is given up
+	replies   proxy.Replies
+
+	mu       sync.Mutex
+	caps     []byte // of the request it serves now, or served last: what may be asked
+	queue    [][]byte
+	size     int
+	answered bool // the response is in the queue, or was given out
+	err      error
+	open     []question
+	asked    int // questions in all, for their names
+	round    int
+	first    time.Time // of the questions that are still to go out
+	last     time.Time
+	wake     chan struct{}
+	expiry   *time.Timer // while parked
+}
+
+// converse begins a call that may be asked something, in a session leased for it.
+func (u *Upstream) converse(c *downCall) (*dialogue, error) {
+	ex := c.ex
+	lease := !u.opt.AsksOnCall
+	s, err := u.pool.acquire(ex, lease)
+	if err != nil {
+		return nil, err
+	}
+	c.session = s
+	d, err := u.begin(c, s, lease)
+	if err != nil {
+		s.release(lease)
+		return nil, err
+	}
+	return d, nil
+}
+
+func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) {
+	ex := c.ex
+	if err := s.wantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
+		return nil, ex.Err()
+	}
+	inner, err := exchange(proxy.Modern, ex.Msg.Append(nil))
+	if err != nil {
+		return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
+	}
+	inner.Client, inner.Caller, inner.TraceID = ex.Client, ex.Caller, ex.TraceID
+	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
+	d := &dialogue{u: u, session: s, lease: lease, principal: ex.Caller.Principal, bound: binding(ex, u.opt.Name), inner: inner,
+		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
+	ex.Attach(along{inner}) // until the request is attached itself
+	defer ex.Detach(along{inner})
+	s.join(d)
+	if d.replies, err = s.link.get().Call(inner); err != nil {
+		s.leave(d)
+		return nil, err
+	}
+	u.group.Go(d.pump)
+	return d, nil
+}
+
+// pump reads what the server sends, whoever may be there to receive it.
+func (d *dialogue) pump() {
+	for {
+		m, err := d.replies.Next(time.Time{})
+		if err != nil {
+			d.fail(err)
+			break
+		}
+		if m.Kind == wire.Request {
+			d.ask(&m)
+			continue
+		}
+		if m.Kind == wire.Notification && (d.withdrawn(&m) || d.session.notice(&m)) {
+			continue
+		}
+		d.put(&m)
+		if m.IsResponse() {
+			break
+		}
+	}
+	_ = d.replies.Close()
+	d.session.leave(d)
+	d.session.release(d.lease)
+}
+
+// put queues a reply. Beyond the bounds the oldest notification goes, never the response.
+func (d *dialogue) put(m *wire.Message) {
+	raw := m.Append(nil)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.answered || d.err != nil {
+		return
+	}
+	for len(d.queue) > 0 && (len(d.queue) >= heldMessages || d.size+len(raw) > heldBytes) {
+		d.size -= len(d.queue[0])
+		d.queue = d.queue[1:]
+	}
+	d.queue = append(d.queue, raw)
+	d.size += len(raw)
+	if m.IsResponse() {
+		d.answered, d.open = true, nil // what it asked before it asks no more
+	}
+	d.signal()
+}
+
+func (d *dialogue) fail(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.err == nil && !d.answered {
+		d.err, d.open = err, nil
+	}
+	d.signal()
+}
+
+func (d *dialogue) signal() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// ask takes a question of the server's. One that cannot be put to the client is refused, and the call goes on.
+func (d *dialogue) ask(m *wire.Message) {
+	d.mu.Lock()
+	method := string(m.Text(m.Method))
+	why := ""
+	switch {
+	case method == "ping", d.answered, d.err != nil:
+		why = "ended"
+	case undeclared(d.caps, method, m.Raw, m.Params) != "":
+		why = "undeclared"
+	case len(d.open) >= maxOpen, d.round >= d.u.lot.opt.Rounds:
+		why = "too many"
+		d.u.opt.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
+	}
+	if why != "" {
+		d.mu.Unlock()
+		refuse(d.u, d.session.link.get(), m)
+		return
+	}
+	d.asked++
+	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.asked)
+	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: modernQuestion(m)})
+	d.pending()
+	d.mu.Unlock()
+	d.signal()
+}
+
+// pending notes that there are questions to go out. The caller holds d.mu.
+func (d *dialogue) pending() {
+	d.last = time.Now()
+	if d.first.IsZero() {
+		d.first = d.last
+	}
+}
+
+// modernQuestion makes the params that a modern client sees: those members stay behind that only legacy revisions have,
+// and params are never absent, which one official client cannot read.
+func modernQuestion(m *wire.Message) []byte {
+	if !m.Params.IsObject(m.Raw) {
+		return []byte("{}")
+	}
+	return without(m.Of(m.Params), "_meta", "task", "elicitationId")
+}
+
+// withdrawn takes a question back that the server has cancelled.
+func (d *dialogue) withdrawn(m *wire.Message) bool {
+	if !m.Is("notifications/cancelled") {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.open {
+		if bytes.Equal(d.open[i].id, m.Of(m.RequestID)) {
+			d.open = append(d.open[:i:i], d.open[i+1:]...)
+			if len(d.open) == 0 {
+				d.first = time.Time{}
+			}
+			break
+		}
+	}
+	return true
+}
+
+// giveUp ends the call upstream: first the cancellation, then errors for what it asked. The other way round official
+// servers take the answer for the user's and run on.
+func (d *dialogue) giveUp(cause error) {
+	d.mu.Lock()
+	if d.answered || d.err != nil {
+		d.mu.Unlock()
+		return
+	}
+	open := d.open
+	d.err, d.open = cause, nil
+	d.mu.Unlock()
+	d.inner.Cancel(cause)
+	d.signal()
+	if len(open) == 0 {
+		return
+	}
+	d.u.group.Go(func() {
+		for _, q := range open {
+			m := proxy.ErrorMessage(q.id, proxy.Errf(proxy.Unanswered, "the call in which this was asked has been given up"))
+			d.send(d.u.ctx, m.Raw)
+		}
+	})
+}
+
+// send gives the server an answer to a question.
+func (d *dialogue) send(ctx context.Context, raw []byte) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	if err := d.session.link.get().Send(ctx, raw); err != nil {
+		d.u.opt.Note("debug", "an answer to the upstream's question could not be sent", err)
+	}
+}
+
+// read checks a retry's answers, before any of them is used: what is there must be an object.
+func (d *dialogue) read(m *wire.Message) *proxy.Error {
+	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
+		return proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, q := range d.open {
+		if at := wire.Get(m.Raw, m.InputResponses, q.key); at.Present() && !at.IsObject(m.Raw) {
+			return proxy.Errf(proxy.InvalidParams, "params.inputResponses[%q] must be an object", q.key)
+		}
+	}
+	return nil
+}
+
+// answers takes the answers out of a retry; what was asked and is not answered is asked again. Answers to what was never
+// asked are nobody's.
+func (d *dialogue) answers(m *wire.Message) (out [][]byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left := d.open[:0:0]
+	for _, q := range d.open {
+		at := wire.Get(m.Raw, m.InputResponses, q.key)
+		if !at.Present() {
+			left = append(left, q)
+			continue
+		}
+		answer := proxy.ResultMessage(q.id, at.Of(m.Raw))
+		out = append(out, answer.Raw)
+	}
+	d.open, d.first = left, time.Time{}
+	if len(left) > 0 {
+		d.pending()
+	}
+	return out
+}
+
+// inputRequired makes the result that brings the open questions to the client. The caller holds d.mu.
+func (d *dialogue) inputRequired(state string) []byte {
+	asked := make([]wire.Change, 0, len(d.open))
+	for _, q := range d.open {
+		asked = append(asked, wire.Change{Key: q.key, Value: object([]wire.Change{
+			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
+	}
+	return inputRequired(object(asked), state, d.session.hello.info)
+}
+
+// inputRequired makes an InputRequiredResult (2026-07-28 schema).
+func inputRequired(requests []byte, state string, info []byte) []byte {
+	changes := []wire.Change{{Key: "resultType", Value: []byte(`"input_required"`)}, {Key: "inputRequests", Value: requests},
+		{Key: "requestState", Value: wire.AppendText(nil, state)}}
+	if info != nil {
+		changes = append(changes, wire.Change{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})})
+	}
+	return object(changes)
+}

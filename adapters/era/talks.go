@@ -1,0 +1,120 @@
+package era
+
+import (
+	"slices"
+	"time"
+
+	"dragoman/proxy/wire"
+)
+
+// Bounds on questions that a server asks before any call is there that they could belong to.
+const (
+	heldQuestions = 16
+	holdTime      = 15 * time.Second // then they are refused: a server may answer nothing before it has its answer
+)
+
+// talks are what goes on in a pooled session beside single calls: the dialogues in it, and questions that wait for one.
+// The session's mutex guards them.
+type talks struct {
+	with    []*dialogue
+	early   []wire.Message // asked while no call that may be asked was there
+	refusal *time.Timer    // of these
+	listens int
+}
+
+// listening tells whether the session carries a listen. The caller holds s.mu.
+func (s *pooled) listening() bool { return s.listens > 0 }
+
+// join enters a dialogue, which inherits what the server asked too early: many ask for the roots right after the
+// handshake, and an empty answer would be a false one.
+func (s *pooled) join(d *dialogue) {
+	s.mu.Lock()
+	early := s.early
+	s.early = nil
+	if s.refusal != nil {
+		s.refusal.Stop()
+		s.refusal = nil
+	}
+	s.with = append(s.with, d)
+	s.mu.Unlock()
+	for i := range early {
+		d.ask(&early[i])
+	}
+}
+
+func (s *pooled) leave(d *dialogue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.with = slices.DeleteFunc(s.with, func(o *dialogue) bool { return o == d })
+}
+
+// only answers the one dialogue of the session; nil if there are none or several.
+func (s *pooled) only() *dialogue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.with) == 1 {
+		return s.with[0]
+	}
+	return nil
+}
+
+// Message implements Sink: what comes outside any call belongs to the call that has the session leased, if any. Change
+// notices are for the listens.
+func (s *pooled) Message(m *wire.Message) bool {
+	switch {
+	case m.Kind == wire.Request && m.Is("ping"):
+		refuse(s.u, s.link.get(), m)
+	case m.Kind == wire.Request:
+		s.question(m)
+	case s.notice(m):
+	case m.Is("notifications/cancelled"):
+		s.mu.Lock()
+		all := slices.Clone(s.with)
+		s.mu.Unlock()
+		for _, d := range all {
+			d.withdrawn(m)
+		}
+	case m.Is("notifications/message"):
+		d := s.only()
+		if d == nil || d.inner.Client.LogLevel == "" {
+			return false // it names no call, and nothing tells whose it is
+		}
+		d.put(m)
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *pooled) question(m *wire.Message) {
+	if d := s.only(); d != nil {
+		d.ask(m)
+		return
+	}
+	kept, err := m.Clone()
+	s.mu.Lock()
+	if err != nil || len(s.with) > 0 || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
+		s.mu.Unlock()
+		refuse(s.u, s.link.get(), m)
+		return
+	}
+	s.early = append(s.early, kept)
+	if s.refusal == nil {
+		s.refusal = time.AfterFunc(holdTime, s.refuseEarly)
+	}
+	s.mu.Unlock()
+}
+
+// refuseEarly refuses what waited for a call in vain.
+func (s *pooled) refuseEarly() {
+	s.mu.Lock()
+	early := s.early
+	s.early, s.refusal = nil, nil
+	s.mu.Unlock()
+	for i := range early {
+		refuse(s.u, s.link.get(), &early[i])
+	}
+}
+
+// notice takes a change notice to the listens; false if m is none.
+func (s *pooled) notice(*wire.Message) bool { return false }

@@ -1,0 +1,99 @@
+package era
+
+import (
+	"strconv"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// A server of 2025-11-25 may refuse a call until its user has visited some URLs: error -32042, which lists them. Nothing
+// waits in the meantime. To a modern client they are questions in URL mode, and the retry is a new call.
+
+// visit makes input_required of a -32042 error; nil if it lists nothing that could be asked, or the client has not
+// declared URL mode.
+func (c *downCall) visit(m *wire.Message) *wire.Message {
+	list := wire.Get(m.Raw, m.ErrorData, "elicitations")
+	var asked []wire.Change
+	for i, s := range wire.Items(m.Raw, list) {
+		if !s.IsObject(m.Raw) || i >= maxOpen {
+			continue
+		}
+		params := without(s.Of(m.Raw), "elicitationId", "_meta", "task")
+		whole := wire.Span{From: 0, To: uint32(len(params))} //nolint:gosec // part of a message
+		if !wire.Get(params, whole, "url").IsString(params) || undeclared(c.ex.Client.Caps, "elicitation/create", params, whole) != "" {
+			return nil
+		}
+		asked = append(asked, wire.Change{Key: "u" + strconv.Itoa(c.visits+1) + "-" + strconv.Itoa(i+1), Value: object([]wire.Change{
+			{Key: "method", Value: []byte(`"elicitation/create"`)}, {Key: "params", Value: params}})})
+	}
+	if len(asked) == 0 || c.visits >= c.u.lot.opt.Rounds {
+		return nil
+	}
+	again := c.askVisits(object(asked), c.visits+1)
+	return &again
+}
+
+// askVisits makes the result that asks for visits; its state carries the questions, since no call waits.
+func (c *downCall) askVisits(requests []byte, round int) wire.Message {
+	body := append([]byte{byte(round)}, requests...) //nolint:gosec // at most questions.rounds, 100
+	state := c.u.lot.seal.seal(sealedURLs, body, binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.lot.opt.TTL))
+	var info []byte
+	if c.session != nil {
+		info = c.session.hello.info
+	}
+	return proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), inputRequired(requests, state, info))
+}
+
+// visited takes the retry: with all visits consented to, the call is made again; what is not answered is asked again.
+func (c *downCall) visited(body []byte) (proxy.Replies, error) {
+	if len(body) == 0 {
+		return nil, badState()
+	}
+	m := &c.ex.Msg
+	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
+	}
+	round, requests := int(body[0]), body[1:]
+	var missing []wire.Change
+	refused := false
+	whole := wire.Span{From: 0, To: uint32(len(requests))} //nolint:gosec // part of a message
+	for k, v := range wire.Members(requests, whole) {
+		key := string(k.Text(requests))
+		at := wire.Get(m.Raw, m.InputResponses, key)
+		switch {
+		case !at.Present():
+			missing = append(missing, wire.Change{Key: key, Value: v.Of(requests)})
+		case !at.IsObject(m.Raw):
+			return nil, proxy.Errf(proxy.InvalidParams, "params.inputResponses[%q] must be an object", key)
+		default:
+			refused = refused || !wire.Get(m.Raw, at, "action").Is(m.Raw, "accept")
+		}
+	}
+	switch {
+	case refused:
+		return c.unvisited()
+	case len(missing) > 0:
+		return proxy.Reply(c.askVisits(object(missing), round)), nil
+	}
+	c.visits = round
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// unvisited ends a call whose user would not go where the server wanted.
+func (c *downCall) unvisited() (proxy.Replies, error) {
+	const text = "the user did not agree to open the page that the server asks for"
+	if c.method != "tools/call" {
+		return nil, proxy.Errf(proxy.Unanswered, text)
+	}
+	return proxy.Reply(proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), toolError(text))), nil
+}
+
+// toolError makes the modern result of a tool that has failed.
+func toolError(text string) []byte {
+	return append(wire.AppendText([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...)
+}

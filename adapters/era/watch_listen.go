@@ -1,0 +1,312 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// noticeLists are the lists whose changes a server may announce.
+var noticeLists = []string{"tools", "prompts", "resources"}
+
+const (
+	updated = "notifications/resources/updated"
+	// lateNotices bounds what is held of a listen whose place another has taken.
+	lateNotices = 1024
+)
+
+// listen is one subscriptions/listen of a watch.
+type listen struct {
+	w      *watch
+	ctx    context.Context
+	cancel context.CancelFunc
+	ex     *proxy.Exchange
+	uris   []string      // asked for
+	acked  chan struct{} // closed with the acknowledgement
+	ended  chan struct{} // closed when the reader has ended
+
+	// Under w.mu.
+	replies  proxy.Replies
+	honoured []string          // the resources that were acknowledged
+	since    time.Time         // of the acknowledgement
+	late     map[string][]byte // what came after another had taken its place, by key; nil: none has
+	over     bool
+	err      error // why it is over
+}
+
+func newListen(w *watch, uris []string) *listen {
+	l := &listen{w: w, uris: uris, acked: make(chan struct{}), ended: make(chan struct{})}
+	l.ctx, l.cancel = context.WithCancel(w.ctx)
+	return l
+}
+
+// listenFor sends a subscriptions/listen to the server, whatever its era. ctx bounds the finding of a link only.
+func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.Replies, error) {
+	v, err := u.Verdict(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !v.Modern {
+		inner.Session = nil // the server's session is not the client's
+		return u.downgrade(inner)
+	}
+	link, err := u.modernLink(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return link.Call(inner)
+}
+
+// request makes the message. It wants no log messages: those belong to requests.
+func (l *listen) request() (*proxy.Exchange, error) {
+	var filter []wire.Change
+	for _, list := range l.w.lists {
+		filter = append(filter, wire.Change{Key: list + "ListChanged", Value: []byte("true")})
+	}
+	if len(l.uris) > 0 {
+		uris := []byte{'['}
+		for i, uri := range l.uris {
+			if i > 0 {
+				uris = append(uris, ',')
+			}
+			uris = wire.AppendText(uris, uri)
+		}
+		filter = append(filter, wire.Change{Key: "resourceSubscriptions", Value: append(uris, ']')})
+	}
+	client := l.w.client
+	params := object([]wire.Change{
+		{Key: "notifications", Value: object(filter)},
+		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
+			{Key: meta + "clientInfo", Value: client.Info}, {Key: meta + "clientCapabilities", Value: client.Caps}})},
+	})
+	id := strconv.FormatUint(l.w.u.watches.number(), 10)
+	ex, err := exchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
+		`","method":"subscriptions/listen","params":`), params...), '}'))
+	if err != nil {
+		return nil, err
+	}
+	// With the session, links give the request an id of their own; it is not one of the session's requests in flight.
+	ex.Caller, ex.Client, ex.Session = l.w.caller, client, l.w.session
+	return ex, nil
+}
+
+// run reads the listen until it ends. It is a goroutine of the upstream, and ends with l.ctx.
+func (l *listen) run() {
+	err := l.read()
+	l.cancel()
+	l.w.change(func() {
+		l.over, l.err = true, err
+		l.w.lost(l)
+	})
+	close(l.ended)
+	if l.w.ctx.Err() == nil {
+		l.w.u.opt.Note("debug", "a subscriptions/listen has ended", err)
+	}
+}
+
+func (l *listen) read() error {
+	ex, err := l.request()
+	if err != nil {
+		return err
+	}
+	defer ex.Follow(l.ctx)()
+	replies, err := l.w.u.listenFor(l.ctx, ex)
+	if err != nil {
+		return l.fault(err)
+	}
+	defer func() { _ = replies.Close() }()
+	l.w.mu.Lock()
+	l.replies = replies
+	l.w.mu.Unlock()
+	for {
+		m, err := replies.Next(time.Time{})
+		switch {
+		case errors.Is(err, proxy.ErrNotYet): // nothing was waited for
+		case errors.Is(err, io.EOF):
+			return errEnded
+		case err != nil:
+			return l.fault(err)
+		case m.Kind == wire.Result:
+			return errEnded
+		case m.Kind == wire.Failure:
+			return refusal(&m)
+		case m.Kind == wire.Notification:
+			l.take(&m)
+		}
+	}
+}
+
+// errEnded says that the server ended a listen of itself.
+var errEnded = proxy.Errf(proxy.BadAnswer, "the upstream server ended the subscription")
+
+// refusal makes an error of a server's answer to subscriptions/listen.
+func refusal(m *wire.Message) error {
+	f := proxy.BadAnswer
+	switch m.ErrorCode {
+	case proxy.CodeInvalidParams:
+		f = proxy.InvalidParams
+	case proxy.CodeMethodNotFound:
+		f = proxy.MethodNotFound
+	}
+	return proxy.Errf(f, "the upstream server refused the subscription: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+}
+
+// fault makes a link's error one that a client may see, as modernCall.fault does.
+func (l *listen) fault(err error) error { return (&modernCall{u: l.w.u}).fault(err) }
+
+// acknowledged waits for the acknowledgement, as long as a probe would for its answer.
+func (l *listen) acknowledged() error {
+	limit := l.w.u.opt.ProbeTimeout
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	select {
+	case <-l.acked:
+		return nil
+	case <-t.C:
+		return proxy.Errf(proxy.UpstreamTimeout, "the upstream server did not acknowledge the subscription in %s", limit)
+	case <-l.ended:
+	}
+	select {
+	case <-l.acked: // and ended at once
+		return nil
+	default:
+		return l.err
+	}
+}
+
+// stop gives the listen up and waits for its end.
+func (l *listen) stop() {
+	l.cancel()
+	<-l.ended
+}
+
+// shared tells whether the listen is one call of many on a process's pipes. The caller holds w.mu.
+func (l *listen) shared() bool {
+	_, is := l.replies.(*muxCall)
+	return is
+}
+
+// part gives up a listen at a process such that nothing is written before the server has been told, and waits for the
+// result that some servers send then.
+func (l *listen) part() {
+	l.w.mu.Lock()
+	c, is := l.replies.(*muxCall)
+	l.w.mu.Unlock()
+	if is {
+		ctx, cancel := context.WithTimeout(l.w.ctx, cancelTime)
+		_ = c.mux.write(ctx, c.cancellation()) // a pipe that is broken ends the listen too
+		cancel()
+		t := time.NewTimer(partTime)
+		select {
+		case <-l.ended:
+		case <-t.C:
+		case <-l.w.ctx.Done():
+		}
+		t.Stop()
+		c.drop(proxy.ErrCancelled)
+	}
+	l.stop()
+}
+
+// cancellation is the notification that gives the call up.
+func (c *muxCall) cancellation() []byte {
+	return append(strconv.AppendUint([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), c.n, 10), "}}"...)
+}
+
+// drop ends the call here, of which the server knows the end: it is told nothing, and what it still sends is swallowed.
+func (c *muxCall) drop(why error) {
+	c.mux.forget(c.n)
+	c.fail(why)
+}
+
+// withdraw ends the listen if it is the process's request n. The caller holds w.mu.
+func (l *listen) withdraw(n uint64) {
+	if c, is := l.replies.(*muxCall); is && c.n == n {
+		c.drop(errEnded)
+	}
+}
+
+// take judges one notification of the listen: the acknowledgement, a notice for the client, or nothing that belongs here.
+func (l *listen) take(m *wire.Message) {
+	if m.Is("notifications/subscriptions/acknowledged") {
+		l.acknowledge(m)
+		return
+	}
+	w := l.w
+	w.mu.Lock()
+	if !w.carries(m, l) {
+		w.mu.Unlock()
+		return
+	}
+	key, msg := noticeKey(m), untagged(m)
+	held := l.late != nil
+	switch {
+	case held && len(l.late) < lateNotices:
+		l.late[key] = msg
+	case !held && w.fresh != nil:
+		w.fresh[key] = true
+	}
+	w.mu.Unlock()
+	if !held {
+		w.session.Keep(key, msg)
+	}
+}
+
+func (l *listen) acknowledge(m *wire.Message) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	if !l.since.IsZero() {
+		return
+	}
+	l.since = time.Now()
+	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
+		if uri := string(s.Text(m.Raw)); slices.Contains(l.uris, uri) {
+			l.honoured = append(l.honoured, uri)
+		}
+	}
+	close(l.acked)
+}
+
+// carries tells whether the client is to see a notice. What is below a resource that is subscribed to counts as that
+// (2026-07-28 resources, Subscriptions); of what the session has unsubscribed from, the listen may still bring notices.
+// The caller holds w.mu.
+func (w *watch) carries(m *wire.Message, l *listen) bool {
+	if !m.Is(updated) {
+		method := m.Text(m.Method)
+		return slices.ContainsFunc(w.lists, func(list string) bool { return "notifications/"+list+"/list_changed" == string(method) })
+	}
+	uri := string(m.Text(m.URI))
+	of := func(root string) bool { return below(uri, root) }
+	switch {
+	case slices.ContainsFunc(w.uris, of), slices.ContainsFunc(w.opening, func(a *joining) bool { return !a.gone && of(a.uri) }):
+		return true
+	case len(w.uris) == 0:
+		return false
+	}
+	return !slices.ContainsFunc(l.uris, of)
+}
+
+// below tells whether a resource is another one or lies in it.
+func below(uri, root string) bool {
+	rest, under := strings.CutPrefix(uri, root)
+	return under && (rest == "" || strings.HasSuffix(root, "/") || strings.ContainsRune("/?#", rune(rest[0])))
+}
+
+// untagged copies a notice without the subscription's id, which no legacy revision has.
+func untagged(m *wire.Message) []byte {
+	switch {
+	case !m.Subscription.Present():
+	case members(m.Raw, m.Meta) == 1:
+		m.EditObject(m.Params, []wire.Change{{Key: "_meta"}})
+	default:
+		m.EditObject(m.Meta, []wire.Change{{Key: meta + "subscriptionId"}})
+	}
+	return m.Append(nil)
+}

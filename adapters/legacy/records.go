@@ -1,0 +1,56 @@
+package legacy
+
+import (
+	"sync"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// records finds the record of a session's streams. It is made with the first stream and goes with the session.
+type records struct {
+	resume *mcphttp.Resume
+	mu     sync.Mutex
+	of     map[*proxy.Session]*session.Events
+}
+
+// keeping gives the record of sess, making it if there is none; the zero Keeping if streams are not recorded.
+func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
+	if r.resume.Events <= 0 {
+		return mcphttp.Keeping{}
+	}
+	// Polling came with the last legacy revision.
+	keep := mcphttp.Keeping{Polls: sess.Client().Version == era.LegacyVersion}
+	r.mu.Lock()
+	keep.Events = r.of[sess]
+	if keep.Events != nil {
+		r.mu.Unlock()
+		return keep
+	}
+	made := session.NewEvents(sess, r.resume.Limits(), r.resume.Usage)
+	r.of[sess], keep.Events = made, made
+	r.mu.Unlock()
+	made.Start()
+	sess.OnEnd(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.of, sess)
+	})
+	return keep
+}
+
+// answered notes which question a client has answered.
+func (r *records) answered(sess *proxy.Session, m *wire.Message) {
+	if !m.IsResponse() {
+		return
+	}
+	r.mu.Lock()
+	events := r.of[sess]
+	r.mu.Unlock()
+	if events != nil {
+		events.Answered(m.Of(m.ID))
+	}
+}
