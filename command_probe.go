@@ -7,7 +7,8 @@ import (
 )
 
 const probeLong = `Ask a server which eras and transports it speaks and what it offers, and print
-the answers. Nothing is changed on the server.`
+the answers, together with a table of what clients lose there by translation.
+Nothing is changed on the server.`
 
 const probeExample = `  dragoman probe https://example.com/mcp
   dragoman probe --json -- npx -y @modelcontextprotocol/server-everything

@@ -20,6 +20,9 @@ const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
   # an old server of known era, on another port, without the admin listener
   dragoman serve http://127.0.0.1:3000/sse --transport sse --listen 127.0.0.1:8000 --admin off
 
+  # for modern clients only, and for some that end altogether at a 4xx
+  dragoman serve https://example.com/mcp --eras modern --error-status compat
+
   # several servers, from a file
   dragoman serve --config config.toml`
 

@@ -144,7 +144,7 @@ func TestEraFlags(t *testing.T) {
 			return
 		}
 		u := rec.cfg.Upstreams[0]
-		if got := fmt.Sprint(rec.cfg.Eras, rec.cfg.ErrorStatus, u.Era, u.Tasks); got != want {
+		if got := fmt.Sprintf("%v %s %s %s", rec.cfg.Eras, rec.cfg.ErrorStatus, u.Era, u.Tasks); got != want {
 			t.Errorf("%q: %s, want %s", args, got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -114,15 +115,29 @@ func (h *house) finish(why error, servers []*httpd.Server) error {
 // panel tells a person what is served where; a pipe gets a log line.
 func panel(w io.Writer, cfg *Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
 	base := "http://" + addr.String()
+	served := cfg.Served()
 	if !terminal(w) {
-		e := log.Info().Str("mcp", base+"/mcp").Str("sse", base+"/sse")
+		e := log.Info().Str("mcp", base+"/mcp")
+		if len(served.Legacy()) > 0 {
+			e = e.Str("sse", base+"/sse")
+		}
+		if !served.All() {
+			e = e.Strs("eras", served.Versions())
+		}
 		if admin != nil {
 			e = e.Str("admin", "http://"+admin.Addr().String())
 		}
 		e.Msg("listening")
 		return
 	}
-	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n    %-28s streamable HTTP, every revision from 2025-03-26\n    %-28s HTTP+SSE 2024-11-05\n", base+"/mcp", base+"/sse")
+	what := "every revision from 2025-03-26"
+	if !served.All() {
+		what = strings.Join(served.Versions(), ", ")
+	}
+	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n    %-28s streamable HTTP, %s\n", base+"/mcp", what)
+	if len(served.Legacy()) > 0 {
+		_, _ = fmt.Fprintf(w, "    %-28s HTTP+SSE 2024-11-05\n", base+"/sse")
+	}
 	if admin != nil {
 		_, _ = fmt.Fprintf(w, "    %-28s health, readiness, metrics\n", "http://"+admin.Addr().String())
 	}

@@ -106,3 +106,10 @@ func ErrorMessage(id []byte, e *Error) wire.Message {
 	}
 	return m
 }
+
+// ListenEnd makes the response with which a server ends a subscriptions/listen whose request had the given id, raw JSON
+// (2026-07-28 subscriptions, Graceful Closure).
+func ListenEnd(id []byte) wire.Message {
+	result := append([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaPrefix+`subscriptionId":`), id...)
+	return ResultMessage(id, append(result, "}}"...))
+}

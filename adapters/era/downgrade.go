@@ -16,7 +16,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	method := string(m.Text(m.Method))
 	if method == "subscriptions/listen" {
-		return nil, proxy.Errf(proxy.MethodNotFound, "subscriptions/listen is not offered for this server: no list or resource changes are advertised")
+		return u.listen(ex)
 	}
 	if err := u.mirror(ex, false); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (u *Upstream) discovered(h *hello) []byte {
 	return object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + ModernVersion + `"]`)},
-		{Key: "capabilities", Value: serverCaps(h.caps, false)},
+		{Key: "capabilities", Value: serverCaps(h.caps, true)},
 		{Key: "instructions", Value: h.instr},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})},
@@ -240,7 +240,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		refuse(c.u, c.session.link.get(), m)
 		return false, nil
 	case wire.Notification:
-		return c.notification(m), nil
+		return !c.session.notice(m) && c.notification(m), nil
 	case wire.Failure:
 		if c.asks && m.ErrorCode == proxy.CodeURLElicitation {
 			if visit := c.visit(m); visit != nil {

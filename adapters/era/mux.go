@@ -47,7 +47,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	m := &ex.Msg
 	c := &muxCall{mux: x, ex: ex,
-		logs: ex.Client.LogLevel != "" || x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy, wake: make(chan struct{}, 1)}
+		logs: ex.Client.LogLevel != "" || x.relays(ex), wake: make(chan struct{}, 1)}
 	x.mu.Lock()
 	if x.dead != nil {
 		x.mu.Unlock()
@@ -262,13 +262,18 @@ func (x *Mux) question(m *wire.Message) {
 	}
 }
 
+// relays tells whether an exchange is of the legacy client that the link is for.
+func (x *Mux) relays(ex *proxy.Exchange) bool {
+	return x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy && ex.Session != nil
+}
+
 // relayed finds the only call of the legacy client that the link is for, and the oldest.
 func (x *Mux) relayed() (only, oldest *muxCall) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	count := 0
 	for _, c := range x.calls {
-		if x.server == proxy.Legacy && c.ex.Client.Era == proxy.Legacy && c.ex.Session != nil && !c.ex.Msg.Is("initialize") {
+		if x.relays(c.ex) && !c.ex.Msg.Is("initialize") {
 			count++
 			if oldest == nil || c.n < oldest.n {
 				oldest = c

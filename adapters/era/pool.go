@@ -23,18 +23,21 @@ type pool struct {
 	mu       sync.Mutex
 	sessions map[[32]byte][]*pooled
 	count    int
-	freed    chan struct{} // closed, and made anew, when a session may have become free
+	hearings map[[32]byte][]*hearing // by the client, whatever its capabilities
+	freed    chan struct{}           // closed, and made anew, when a session may have become free
 	closed   bool
 }
 
 func (p *pool) init(u *Upstream) {
-	p.u, p.sessions, p.freed = u, make(map[[32]byte][]*pooled), make(chan struct{})
+	p.u, p.sessions, p.hearings, p.freed = u, make(map[[32]byte][]*pooled), make(map[[32]byte][]*hearing), make(chan struct{})
 }
 
 // pooled is one session, opening or open.
 type pooled struct {
 	u     *Upstream
 	key   [32]byte
+	group [32]byte      // the client, whatever its capabilities
+	turn  chan struct{} // of subscribing
 	ready chan struct{} // closed when opened or failed
 	err   error
 	link  linked
@@ -65,7 +68,7 @@ func newHello(result []byte) *hello {
 
 // identity is what a session is opened with.
 type identity struct {
-	key        [32]byte
+	key, group [32]byte // group: without the capabilities
 	info, caps []byte
 }
 
@@ -80,7 +83,10 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 		id.info, id.caps, principal = p.u.opt.Self, []byte("{}"), ""
 	}
 	h := sha256.New()
-	for _, part := range [][]byte{[]byte(principal), id.info, id.caps} {
+	for i, part := range [][]byte{[]byte(principal), id.info, id.caps} {
+		if i == 2 {
+			id.group = [32]byte(h.Sum(nil))
+		}
 		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	id.key = [32]byte(h.Sum(nil))
@@ -134,7 +140,8 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 		if !p.makeRoom() {
 			return nil, p.freed, p.full("all sessions with the upstream are in use")
 		}
-		s = &pooled{u: p.u, key: id.key, ready: make(chan struct{}), last: time.Now()}
+		s = &pooled{u: p.u, key: id.key, group: id.group, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
+			talks: talks{subs: make(map[string]int)}}
 		p.sessions[id.key] = append(p.sessions[id.key], s)
 		p.count++
 		p.u.group.Go(func() { s.open(id.info, id.caps) })
@@ -364,6 +371,9 @@ func (s *pooled) end() {
 	s.mu.Unlock()
 	if link := s.link.get(); !was && link != nil {
 		_ = link.Close()
+	}
+	for _, h := range s.u.pool.heard(s.group) {
+		h.moved(s)
 	}
 }
 

@@ -100,13 +100,10 @@ var losses = []loss{
 	{"legacy", "2025-11-25", "sampling", "with tools is not asked", nil},
 	{"legacy", "", "progress", "values that do not rise from one round of questions to the next are left out", nil},
 	{"legacy", "", "change notices", "what changed while the connection to the server was down is not told one by one: all that is subscribed is told to have changed", (*server).notifies},
-	{"legacy", "", "tasks", "are not offered", func(s *server) bool { return s.can("extensions", taskExtension) && !s.DriveTasks }},
-	{"legacy", "", "tasks", "run to their end within the call; the methods of tasks are not offered", func(s *server) bool { return s.can("extensions", taskExtension) && s.DriveTasks }},
+	{"legacy", "", "tasks", "are not offered", func(s *server) bool { return s.can("extensions", tasksExtension) && !s.DriveTasks }},
+	{"legacy", "", "tasks", "run to their end within the call; the methods of tasks are not offered", func(s *server) bool { return s.can("extensions", tasksExtension) && s.DriveTasks }},
 	{"legacy", "", "cache hints", "ttlMs and cacheScope are left out", nil},
 }
-
-// taskExtension is the extension that took the place of the tasks of 2025-11-25 (SEP-2663).
-const taskExtension = meta + "tasks"
 
 // common is the rest of the table: what all clients lose, whatever their era.
 var common = []loss{

@@ -20,6 +20,7 @@ type talks struct {
 	early   []wire.Message // asked while no call that may be asked was there
 	refusal *time.Timer    // of these
 	listens int
+	subs    map[string]int // how many listens want a URI that the server tells of
 }
 
 // listening tells whether the session carries a listen. The caller holds s.mu.
@@ -115,6 +116,3 @@ func (s *pooled) refuseEarly() {
 		refuse(s.u, s.link.get(), &early[i])
 	}
 }
-
-// notice takes a change notice to the listens; false if m is none.
-func (s *pooled) notice(*wire.Message) bool { return false }

@@ -49,8 +49,8 @@ type watch struct {
 	working bool
 	ready   bool            // the handshake is over: the client may be told something
 	uris    []string        // what the session has subscribed to
-	joins   []*joining       // subscriptions that wait for a listen
-	opening []*joining       // those that wait for the acknowledgement of one
+	joins   []*joining      // subscriptions that wait for a listen
+	opening []*joining      // those that wait for the acknowledgement of one
 	coming  *listen         // the one that has not been acknowledged
 	now     *listen         // the one that has
 	fresh   map[string]bool // what now has brought since it took another's place, while that is still read

@@ -244,13 +244,18 @@ func (l *link) stream(open func()) {
 	var mark mcphttp.Mark
 	for l.ctx.Err() == nil {
 		began := time.Now()
-		if !l.streamOnce(open, &mark) {
+		again, ended := l.streamOnce(open, &mark)
+		if !again {
 			return
 		}
 		if time.Since(began) > reopenMost {
 			wait = reopenFirst
 		}
-		timer := time.NewTimer(mark.Wait(wait))
+		pause := mark.Wait(wait)
+		if !ended { // as the server said, but a server that cannot be reached is left in peace for longer
+			pause = max(pause, wait)
+		}
+		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-l.ctx.Done():
@@ -260,38 +265,39 @@ func (l *link) stream(open func()) {
 	}
 }
 
-// streamOnce reads one GET stream to its end; false if it is not to be opened again.
-func (l *link) streamOnce(open func(), mark *mcphttp.Mark) bool {
+// streamOnce reads one GET stream to its end. again says that it is to be opened again, ended that it was open.
+func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
 	ans, err := l.follow(l.ctx, mark.ID)
 	if err != nil {
-		return true
+		return true, false
 	}
 	defer ans.Close()
 	stop := context.AfterFunc(l.ctx, ans.Abort)
 	defer stop()
 	status, _, err := ans.Head(time.Time{})
 	if err != nil {
-		return true
+		return true, false
 	}
 	open()
 	if status == fasthttp.StatusOK {
-		return l.events(ans, mark)
+		l.events(ans, mark)
+		return true, true
 	}
 	l.mu.Lock()
 	inSession := l.session != ""
 	l.mu.Unlock()
 	if status == fasthttp.StatusNotFound && inSession {
 		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
-		return false
+		return false, false
 	}
-	if len(mark.ID) == 0 {
-		return false
+	if again = len(mark.ID) > 0; status >= 500 {
+		return again, false
 	}
 	mark.ID = nil // the server does not know the event any more, or what to do with it: from now on, then
-	return true
+	return again, false
 }
 
-func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) bool {
+func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) {
 	var split eventstream.Splitter
 	split.Reset(l.d.limits.Event)
 	for {
@@ -300,7 +306,7 @@ func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) bool {
 			continue
 		}
 		if err != nil {
-			return true
+			return
 		}
 		mark.Note(&ev)
 		if !ev.IsMessage() || len(ev.Data) == 0 {

@@ -63,7 +63,6 @@ type again struct {
 	Mark
 	at    time.Time     // not before
 	tries int           // in a row without a new event
-	cause error         // why the last one failed
 	gone  chan struct{} // closed by Abort; guarded by Call.mu
 }
 
@@ -92,7 +91,7 @@ func (c *Call) interrupted(err error) error {
 		}
 		return err
 	}
-	wish := errors.Is(err, io.EOF) && c.again.asked
+	wish := err == io.EOF && c.again.asked // a broken connection wraps it
 	if err = c.retry(err); err != nil {
 		return err
 	}
@@ -105,9 +104,8 @@ func (c *Call) interrupted(err error) error {
 // retry plans the next attempt, each later than the one before; an error if there have been enough.
 func (c *Call) retry(cause error) error {
 	c.Answer.Close()
-	c.again.cause = cause
 	if c.again.tries++; c.again.tries > reopenings {
-		return proxy.Errf(proxy.Lost, "the upstream server's answer broke off, and could not be picked up again: %w", cause)
+		return proxy.Errf(proxy.Lost, "the upstream server's answer broke off, and could not be picked up again: %v", cause)
 	}
 	wait := c.again.Wait(retryStd)
 	for range c.again.tries - 1 {

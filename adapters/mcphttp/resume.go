@@ -99,7 +99,10 @@ func (a *answer) letGo() bool {
 }
 
 // pause appends what a client must have before its stream is closed early: an event id, and when to come back.
-func (a *answer) pause(dst []byte) []byte { return a.n.Resume.Prime(dst, a.stream.Mark()) }
+func (a *answer) pause(dst []byte) []byte {
+	a.ex.Polled.Store(false) // it is done; when the client comes back it is not to be sent away at once
+	return a.n.Resume.Prime(dst, a.stream.Mark())
+}
 
 // finish ends the record.
 func (a *answer) finish(sent bool) {

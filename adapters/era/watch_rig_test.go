@@ -1,0 +1,417 @@
+package era
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+const (
+	allCaps  = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}}`
+	someCaps = `{"tools":{"listChanged":true},"resources":{"subscribe":true}}`
+	onlySubs = `{"tools":{},"resources":{"subscribe":true}}`
+)
+
+// announcer is a modern server, spoken to over HTTP or as a process, whose listens the test has in its hands.
+type announcer struct {
+	mu      sync.Mutex
+	caps    string
+	log     []string // what happened at the server, in order
+	links   []*announcerLink
+	listens []*announced
+	silent  bool                  // listens are not acknowledged
+	ackAll  func(uri string) bool // which resources are; nil: all
+	then    string                // sent after each acknowledgement, ID in place of the subscription
+	answers bool                  // a process answers a listen that is cancelled
+	meet    func(a *announced)    // instead of all that
+}
+
+// announcerLink is one conversation with it; mux is nil over HTTP.
+type announcerLink struct {
+	*Mux
+	s *announcer
+}
+
+// announced is one subscriptions/listen at the server.
+type announced struct {
+	s    *announcer
+	n    int
+	ex   *proxy.Exchange
+	id   string
+	uris []string
+	in   chan string // over HTTP: what the server sends
+	gone chan struct{}
+	once sync.Once
+	mux  *Mux
+}
+
+func (s *announcer) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, fmt.Sprintf(format, args...))
+}
+
+func (s *announcer) said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.log, "\n")
+}
+
+func (s *announcer) last() *announced {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listens[len(s.listens)-1]
+}
+
+func (s *announcer) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.listens)
+}
+
+// dialHTTP makes a link that has a stream for each call.
+func (s *announcer) dialHTTP(context.Context, Sink) (Link, error) { return &announcerLink{s: s}, nil }
+
+// dialProcess makes a link on which all calls share a channel.
+func (s *announcer) dialProcess(_ context.Context, sink Sink) (Link, error) {
+	l := &announcerLink{s: s}
+	l.Mux = NewMux(proxy.Modern, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+	s.mu.Lock()
+	s.links = append(s.links, l)
+	s.mu.Unlock()
+	return l, nil
+}
+
+func (l *announcerLink) Close() error {
+	if l.Mux != nil {
+		l.Fail(proxy.Errf(proxy.Lost, "closed"))
+	}
+	return nil
+}
+
+func (l *announcerLink) Send(context.Context, []byte) error { return nil }
+
+func (l *announcerLink) hello(id []byte) wire.Message {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	return proxy.ResultMessage(id, []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":`+l.s.caps+
+		`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}`))
+}
+
+func (l *announcerLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	if l.Mux != nil {
+		return l.Mux.Call(ex)
+	}
+	m := &ex.Msg
+	switch {
+	case m.Is("server/discover"):
+		return proxy.Reply(l.hello(m.Of(m.ID))), nil
+	case !m.Is("subscriptions/listen"):
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte(`{"resultType":"complete"}`))), nil
+	}
+	if ex.Session == nil {
+		return nil, proxy.Errf(proxy.Internal, "the link cannot know that the id must be minted")
+	}
+	a := l.s.listen(m, nil)
+	a.ex = ex
+	ex.Attach(a)
+	a.greet()
+	return a, nil
+}
+
+// line is what a process reads.
+func (l *announcerLink) line(raw []byte) error {
+	m, err := wire.Scan(slices.Clone(raw))
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.Is("server/discover"):
+		hello := l.hello(m.Of(m.ID))
+		go func() { _ = l.Deliver(hello.Raw) }()
+	case m.Is("notifications/cancelled"):
+		l.s.note("cancelled %s", m.Of(m.RequestID))
+		if l.s.answers {
+			go func() { _ = l.Deliver([]byte(`{"jsonrpc":"2.0","id":` + string(m.Of(m.RequestID)) + `,"result":{}}`)) }()
+		}
+	case m.Is("subscriptions/listen"):
+		a := l.s.listen(&m, l.Mux)
+		go a.greet()
+	}
+	return nil
+}
+
+func (s *announcer) listen(m *wire.Message, x *Mux) *announced {
+	a := &announced{s: s, in: make(chan string, 64), gone: make(chan struct{}), mux: x, id: string(m.Of(m.ID))}
+	for _, at := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
+		a.uris = append(a.uris, string(at.Text(m.Raw)))
+	}
+	s.mu.Lock()
+	s.listens = append(s.listens, a)
+	a.n = len(s.listens)
+	s.mu.Unlock()
+	s.note("open %d %s", a.n, m.Of(m.Notifications))
+	return a
+}
+
+// greet acknowledges, as the server is set.
+func (a *announced) greet() {
+	a.s.mu.Lock()
+	silent, all, then, meet := a.s.silent, a.s.ackAll, a.s.then, a.s.meet
+	a.s.mu.Unlock()
+	switch {
+	case meet != nil:
+		meet(a)
+		return
+	case silent:
+		return
+	}
+	var uris []string
+	for _, u := range a.uris {
+		if all == nil || all(u) {
+			uris = append(uris, `"`+u+`"`)
+		}
+	}
+	a.s.note("acknowledge %d", a.n)
+	a.send("notifications/subscriptions/acknowledged", `"notifications":{"toolsListChanged":true,"resourceSubscriptions":[`+strings.Join(uris, ",")+`]}`)
+	if then != "" {
+		a.raw(strings.ReplaceAll(then, "ID", a.id))
+	}
+}
+
+func (a *announced) send(method, params string) {
+	if params != "" {
+		params = "," + params
+	}
+	a.raw(`{"jsonrpc":"2.0","method":"` + method + `","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + a.id + `}` + params + `}}`)
+}
+
+func (a *announced) raw(msg string) {
+	if a.mux != nil {
+		_ = a.mux.Deliver([]byte(msg))
+		return
+	}
+	a.in <- msg
+}
+
+func (a *announced) updated(uri string) { a.send(updated, `"uri":"`+uri+`"`) }
+
+// break ends an HTTP answer without a response.
+func (a *announced) lose() { close(a.in) }
+
+// Next implements proxy.Replies, over HTTP.
+func (a *announced) Next(time.Time) (wire.Message, error) {
+	select {
+	case raw, ok := <-a.in:
+		if !ok {
+			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
+		}
+		return wire.Scan([]byte(raw))
+	default:
+	}
+	select {
+	case raw, ok := <-a.in:
+		if !ok {
+			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
+		}
+		return wire.Scan([]byte(raw))
+	case <-a.gone:
+		return wire.Message{}, io.ErrClosedPipe
+	}
+}
+
+// Abort implements proxy.Aborter.
+func (a *announced) Abort() {
+	a.once.Do(func() {
+		a.s.note("close %d", a.n)
+		close(a.gone)
+	})
+}
+
+// Close implements proxy.Replies.
+func (a *announced) Close() error {
+	a.ex.Detach(a)
+	a.Abort()
+	return nil
+}
+
+// stream is a client's outlet.
+type stream struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (o *stream) Push(msg []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.got = append(o.got, string(msg))
+	return nil
+}
+
+func (o *stream) End() {}
+
+// take answers what came since the last time.
+func (o *stream) take() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	got := o.got
+	o.got = nil
+	return got
+}
+
+// watched is a legacy session at the announcer, in a bubble with a clock of its own.
+type watchRig struct {
+	t   *testing.T
+	u   *Upstream
+	s   *proxy.Session
+	out *stream
+	n   int
+}
+
+const probeTime = 2 * time.Second
+
+// newWatchRig opens a session, up to notifications/initialized. Without stream it has none yet.
+func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
+	t.Helper()
+	wires := Wires{Modern: srv.dialHTTP, Mirrors: true}
+	if process {
+		wires = Wires{Modern: srv.dialProcess, Stdio: true}
+	}
+	r := &watchRig{t: t, out: &stream{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
+		u: NewUpstream(Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman"}`), ProbeTimeout: probeTime, VerdictTTL: 24 * time.Hour, MaxSessions: 1})}
+	if open && process {
+		r.s.SetOutlet(r.out) // a stdio client's is there from the start
+	}
+	r.start(srv)
+	if open && !process {
+		r.s.SetOutlet(r.out)
+	}
+	synctest.Wait()
+	return r
+}
+
+func (r *watchRig) start(srv *announcer) {
+	r.t.Helper()
+	client := proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{"elicitation":{}}`)}
+	m := scan(r.t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
+	replies, err := r.u.Do(&proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: client})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got, err := proxy.Response(replies, time.Time{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if caps := string(wire.Get(got.Raw, got.Result, "capabilities").Of(got.Raw)); caps != srv.caps {
+		r.t.Errorf("the client is told %s", caps)
+	}
+	synctest.Wait()
+	if srv.count() != 0 {
+		r.t.Error("a listen before the handshake is over")
+	}
+	r.s.Initialize(client)
+	if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(r.t, initialized), Session: r.s, Client: client}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *watchRig) close() {
+	r.t.Helper()
+	r.s.End(proxy.Closed)
+	synctest.Wait()
+	if err := r.u.Close(); err != nil {
+		r.t.Error(err)
+	}
+	synctest.Wait()
+	if n := r.u.Watches(); n != 0 {
+		r.t.Errorf("%d watches left", n)
+	}
+}
+
+// request runs a request of the client's; what it is answered arrives in the channel: the result, or the error's code and
+// name.
+func (r *watchRig) request(method, params string) (*proxy.Exchange, chan string) {
+	r.n++
+	m := scan(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"%s","params":{%s}}`, r.n, method, params))
+	ex := &proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: r.s.Client()}
+	done := make(chan string, 1)
+	go func() {
+		replies, err := r.u.Do(ex)
+		var got wire.Message
+		if err == nil {
+			got, err = proxy.Response(replies, time.Time{})
+		}
+		if err != nil {
+			e := proxy.AsError(err)
+			done <- fmt.Sprint(e.Code, " ", e.Name)
+			return
+		}
+		done <- string(got.Of(got.Result))
+	}()
+	return ex, done
+}
+
+func (r *watchRig) subscribe(uri string) chan string {
+	_, done := r.request("resources/subscribe", `"uri":"`+uri+`"`)
+	return done
+}
+
+// is runs a request to its end.
+func (r *watchRig) is(method, uri, want string) {
+	r.t.Helper()
+	_, done := r.request(method, `"uri":"`+uri+`"`)
+	r.answered(done, want)
+}
+
+func (r *watchRig) answered(done chan string, want string) {
+	r.t.Helper()
+	select {
+	case got := <-done:
+		if got != want {
+			r.t.Errorf("answered %s, want %s", got, want)
+		}
+	case <-time.After(time.Minute):
+		r.t.Fatal("no answer")
+	}
+}
+
+// sees checks what the client was sent since the last time.
+func (r *watchRig) sees(want ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	got := r.out.take()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		r.t.Errorf("the client got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func logIs(t *testing.T, s *announcer, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	if got := s.said(); got != strings.Join(want, "\n") {
+		t.Errorf("at the server:\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+func updatedNotice(uri string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
+}
+
+func changedNotice(list string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed"}`
+}
+
+func taggedChange(list string) string { // what is left of one that came with a tag
+	return `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed","params":{}}`
+}

@@ -1,0 +1,395 @@
+package legacy
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+)
+
+var keeps = mcphttp.Resume{Events: 256, Bytes: 1 << 20, Retry: 300 * time.Millisecond}
+
+const (
+	tick     = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`
+	tock     = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":2}}`
+	question = `{"jsonrpc":"2.0","id":"q","method":"roots/list"}`
+)
+
+func reply(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
+
+// session is the session with the given id.
+func (f *face) session(id string) *proxy.Session {
+	f.t.Helper()
+	sess := f.d.Store.Get(id, "", proxy.Caller{})
+	if sess == nil {
+		f.t.Fatal("no session")
+	}
+	return sess
+}
+
+// Events have ids in every revision, a priming event only 2025-11-25: older clients take it for a message that is broken.
+func TestEventIDsAndPriming(t *testing.T) {
+	for version, prime := range map[string]string{"2025-11-25": "s1-1 300", "2025-06-18": "", "2025-03-26": ""} {
+		t.Run(version, func(t *testing.T) {
+			f := newFace(t, keeps)
+			s := f.post(f.open(version), "1")
+			c := f.call("1")
+			c.say <- tick
+			c.say <- reply("1")
+			if prime != "" {
+				s.want(prime, "s1-2 -1 "+tick, "s1-3 -1 "+reply("1"), "end")
+			} else {
+				s.want("s1-1 -1 "+tick, "s1-2 -1 "+reply("1"), "end")
+			}
+		})
+	}
+}
+
+// The first event may also be there before the answer becomes a stream; an answer that is JSON has no ids.
+func TestEventIDsOfPromptAnswers(t *testing.T) {
+	f := newFace(t, keeps)
+	sess := f.open("2025-11-25")
+	go func() { f.call("1").say <- tick }()
+	s := f.post(sess, "1")
+	f.call("1").say <- reply("1")
+	s.want("s1-1 300", "s1-2 -1 "+tick, "s1-3 -1 "+reply("1"), "end")
+	go func() { f.call("2").say <- reply("2") }()
+	res := f.send("POST", sess, "", `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`)
+	body, err := io.ReadAll(res.Body)
+	_ = res.Body.Close()
+	if err != nil || string(body) != reply("2") || res.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s %v", body, err)
+	}
+}
+
+func TestNothingKept(t *testing.T) {
+	f := newFace(t, mcphttp.Resume{})
+	sess := f.open("2025-11-25")
+	own := f.stream("GET", sess, "s1-1", "")
+	s := f.post(sess, "1")
+	c := f.call("1")
+	c.say <- tick
+	s.want(" -1 " + tick)
+	s.lose()
+	c.say <- tock
+	eventually(t, "the loss is noticed, and the question goes to the session's own stream", func() bool {
+		select {
+		case c.say <- question:
+		default:
+		}
+		return len(c.say) == 0 && f.streams() == 0
+	})
+	own.want(" -1 " + question)
+	c.say <- reply("1")
+	<-c.over
+}
+
+// A stream that the client has lost is picked up after the event it saw last, goes on live, and ends with the
+// response; the session's own stream stays what it is.
+func TestPickUpAnAnswer(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2025-06-18"} {
+		t.Run(version, func(t *testing.T) {
+			f := newFace(t, keeps)
+			sess := f.open(version)
+			own := f.stream("GET", sess, "", "")
+			if version == "2025-11-25" {
+				own.want("s1-1 300")
+			}
+			s := f.post(sess, "1")
+			c := f.call("1")
+			c.say <- tick
+			seen := s.next()
+			if version == "2025-11-25" {
+				seen = s.next()
+			}
+			last, _, _ := strings.Cut(seen, " ")
+			s.lose()
+			c.say <- tock
+			eventually(t, "the server's word is read", func() bool { return len(c.say) == 0 })
+			back := f.stream("GET", sess, last, "")
+			if got := back.next(); !strings.HasSuffix(got, " "+tock) {
+				t.Fatalf("replayed: %s", got)
+			}
+			c.say <- tick
+			if got := back.next(); !strings.HasSuffix(got, " "+tick) {
+				t.Fatalf("live: %s", got)
+			}
+			if err := f.session(sess).Push([]byte(`{"own":1}`)); err != nil {
+				t.Fatal(err)
+			}
+			if got := own.next(); !strings.HasSuffix(got, ` {"own":1}`) {
+				t.Fatalf("on the session's own stream: %s", got)
+			}
+			c.say <- reply("1")
+			if got := back.next(); !strings.HasSuffix(got, " "+reply("1")) {
+				t.Fatalf("live: %s", got)
+			}
+			back.want("end")
+			<-c.over
+			again := f.stream("GET", sess, last, "") // also after its end
+			if first := again.next(); !strings.HasSuffix(first, " "+tock) {
+				t.Fatalf("after the end: %s", first)
+			}
+		})
+	}
+}
+
+// The session's own stream is picked up where it broke, and is the session's own again.
+func TestPickUpTheOwnStream(t *testing.T) {
+	f := newFace(t, keeps)
+	id := f.open("2025-11-25")
+	sess := f.session(id)
+	push := func(msg string) {
+		t.Helper()
+		if err := sess.Push([]byte(msg)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := f.stream("GET", id, "", "")
+	own.want("s1-1 300")
+	push(`{"n":1}`)
+	push(`{"n":2}`)
+	own.want(`s1-2 -1 {"n":1}`)
+	own.lose() // with {"n":2} on its way
+	eventually(t, "the loss is noticed", func() bool { return !sess.HasOutlet() })
+	sess.Keep("", []byte(`{"n":3}`))
+	own = f.stream("GET", id, "s1-2", "")
+	own.want(`s1-3 -1 {"n":2}`, `s1-4 -1 {"n":3}`)
+	push(`{"n":4}`)
+	own.want(`s1-5 -1 {"n":4}`)
+	newer := f.stream("GET", id, "s1-4", "") // while the other is open: the newer one takes over
+	newer.want(`s1-5 -1 {"n":4}`)
+	own.want("end")
+	push(`{"n":5}`)
+	newer.want(`s1-6 -1 {"n":5}`)
+	plain := f.stream("GET", id, "", "")
+	plain.want("s2-1 300")
+	newer.want("end")
+}
+
+func TestUnknownLastEventID(t *testing.T) {
+	f := newFace(t, keeps)
+	id := f.open("2025-11-25")
+	s := f.post(id, "1")
+	f.call("1").say <- tick
+	s.want("s1-1 300", "s1-2 -1 "+tick)
+	for i, last := range []string{"s1-9", "s7-1", "nonsense", "-"} {
+		own := f.stream("GET", id, last, "")
+		own.want([]string{"s2-1 300", "s3-1 300", "s4-1 300", "s5-1 300"}[i])
+		if err := f.session(id).Push([]byte(`{"n":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got := own.next(); !strings.HasSuffix(got, ` {"n":1}`) {
+			t.Errorf("after %q: %s", last, got)
+		}
+	}
+	f.call("1").say <- reply("1")
+	s.want("s1-3 -1 "+reply("1"), "end")
+}
+
+// A question to a client that has lost the stream goes to the session's own, or waits until the stream is picked up; one
+// of the two, never both.
+func TestQuestionOnALostStream(t *testing.T) {
+	t.Run("own stream open", func(t *testing.T) {
+		f := newFace(t, keeps)
+		id := f.open("2025-11-25")
+		own := f.stream("GET", id, "", "")
+		own.want("s1-1 300")
+		s := f.post(id, "1")
+		s.want("s2-1 300")
+		s.lose()
+		c := f.call("1")
+		c.say <- tick
+		c.say <- tock // the loss is noticed with the one or the other, or a comment
+		c.say <- question
+		if got := own.next(); !strings.HasSuffix(got, " "+question) { // at once, or after the time to come back
+			t.Fatal(got)
+		}
+		back := f.stream("GET", id, "s2-1", "")
+		for _, want := range []string{tick, tock} {
+			if got := back.next(); !strings.HasSuffix(got, " "+want) {
+				t.Fatalf("%s, want %s", got, want)
+			}
+		}
+		c.say <- reply("1")
+		if got := back.next(); !strings.HasSuffix(got, " "+reply("1")) {
+			t.Fatalf("the question came twice: %s", got)
+		}
+	})
+	t.Run("own stream opened later", func(t *testing.T) {
+		f := newFace(t, keeps)
+		id := f.open("2025-11-25")
+		s := f.post(id, "1")
+		s.want("s1-1 300")
+		s.lose()
+		c := f.call("1")
+		c.say <- tick
+		c.say <- question
+		own := f.stream("GET", id, "", "")
+		own.want("s2-1 300")
+		if got := own.next(); !strings.HasSuffix(got, " "+question) {
+			t.Fatal(got)
+		}
+		c.say <- reply("1")
+		<-c.over
+	})
+	t.Run("picked up", func(t *testing.T) {
+		f := newFace(t, keeps)
+		id := f.open("2025-11-25")
+		s := f.post(id, "1")
+		s.want("s1-1 300")
+		s.lose()
+		c := f.call("1")
+		c.say <- question
+		back := f.stream("GET", id, "s1-1", "")
+		back.want("s1-2 -1 " + question)
+		own := f.stream("GET", id, "", "")
+		own.want("s2-1 300")
+		if err := f.session(id).Push([]byte(`{"n":1}`)); err != nil {
+			t.Fatal(err)
+		}
+		own.want(`s2-2 -1 {"n":1}`)
+		if res := f.send("POST", id, "", `{"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`); res.StatusCode != 202 {
+			t.Errorf("the answer: %d", res.StatusCode)
+		}
+		c.say <- reply("1")
+		back.want("s1-3 -1 "+reply("1"), "end")
+		again := f.stream("GET", id, "s1-1", "")
+		again.want("s1-3 -1 "+reply("1"), "end") // what is answered is not asked again
+	})
+}
+
+// A stream that lasts is closed, with an id and the time to come back; its request goes on. An older revision has no such thing.
+func TestHold(t *testing.T) {
+	resume := keeps
+	resume.Hold = 60 * time.Millisecond
+	f := newFace(t, resume)
+	id := f.open("2025-11-25")
+	s := f.post(id, "1")
+	s.want("s1-1 300", "s1-2 300", "end")
+	c := f.call("1")
+	c.say <- tick
+	s = f.stream("GET", id, "s1-2", "")
+	s.want("s1-3 -1 " + tick)
+	if got := s.next(); got != "s1-4 300" { // also what was picked up
+		t.Fatal(got)
+	}
+	s.want("end")
+	c.say <- reply("1")
+	s = f.stream("GET", id, "s1-4", "")
+	s.want("s1-5 -1 "+reply("1"), "end")
+
+	old := f.open("2025-06-18")
+	s = f.post(old, "2")
+	began := time.Now()
+	for time.Since(began) < 3*resume.Hold { // keep-alive comments in the meantime
+		time.Sleep(resume.Hold)
+	}
+	f.call("2").say <- reply("2")
+	s.want("s1-1 -1 "+reply("2"), "end")
+}
+
+// A server that lets go of us does not want connections held; so we let go of the client.
+func TestPolledUpstream(t *testing.T) {
+	f := newFace(t, keeps)
+	id := f.open("2025-11-25")
+	go func() { f.call("1").poll <- struct{}{} }()
+	s := f.post(id, "1")
+	got := s.next()
+	for last := ""; got != "end"; got = s.next() {
+		if last = got; !strings.HasPrefix(last, "s1-") || !strings.HasSuffix(last, " 300") {
+			t.Fatal(last)
+		}
+	}
+	c := f.call("1")
+	back := f.stream("GET", id, "s1-1", "")
+	c.poll <- struct{}{} // also a client that has come back is let go of
+	if got := back.next(); !strings.HasSuffix(got, " 300") {
+		t.Fatal(got)
+	}
+	back.want("end")
+	back = f.stream("GET", id, "s1-1", "")
+	c.say <- reply("1")
+	if got := back.next(); !strings.HasSuffix(got, " "+reply("1")) {
+		t.Fatal(got)
+	}
+	back.want("end")
+}
+
+// An array's stream has ids too, and goes on after each response; what is lost of it can be picked up, and what has not
+// begun yet is done all the same.
+func TestBatchStream(t *testing.T) {
+	const array = `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/x"}]`
+	f := newFace(t, keeps)
+	id := f.open("2025-03-26")
+	s := f.stream("POST", id, "", array)
+	f.call("1").say <- reply("1")
+	f.call("2").say <- reply("2")
+	s.want("s1-1 -1 "+reply("1"), "s1-2 -1 "+reply("2"), "end")
+	f.mu.Lock()
+	if len(f.told) != 1 {
+		t.Errorf("told: %q", f.told)
+	}
+	clear(f.calls)
+	f.mu.Unlock()
+
+	id = f.open("2025-03-26")
+	s = f.stream("POST", id, "", array)
+	c := f.call("1")
+	c.say <- tick
+	s.want("s1-1 -1 " + tick)
+	s.lose()
+	c.say <- tock
+	c.say <- reply("1")
+	f.call("2").say <- tick
+	back := f.stream("GET", id, "s1-1", "")
+	back.want("s1-2 -1 "+tock, "s1-3 -1 "+reply("1"), "s1-4 -1 "+tick)
+	f.call("2").say <- reply("2")
+	back.want("s1-5 -1 "+reply("2"), "end")
+}
+
+// With its session everything ends: what is drained, and what was picked up.
+func TestSessionEndsItsStreams(t *testing.T) {
+	f := newFace(t, keeps)
+	id := f.open("2025-11-25")
+	s := f.post(id, "1")
+	s.want("s1-1 300")
+	s.lose()
+	back := f.stream("GET", id, "s1-1", "")
+	lost := f.post(id, "2")
+	lost.want("s2-1 300")
+	lost.lose()
+	own := f.stream("GET", id, "", "")
+	own.want("s3-1 300")
+	if res := f.send("DELETE", id, "", ""); res.StatusCode != 204 {
+		t.Fatal(res.StatusCode)
+	}
+	back.want("end")
+	own.want("end")
+	<-f.call("1").over
+	<-f.call("2").over
+	if f.streams() != 0 {
+		t.Errorf("%d streams kept", f.streams())
+	}
+	if res := f.send("GET", id, "s1-1", ""); res.StatusCode != 404 {
+		t.Errorf("after the end: %d", res.StatusCode)
+	}
+}
+
+// A client that cancels a request whose stream it has picked up gets that stream's end, and no response.
+func TestCancelPickedUp(t *testing.T) {
+	f := newFace(t, keeps)
+	id := f.open("2025-11-25")
+	s := f.post(id, "1")
+	s.want("s1-1 300")
+	s.lose()
+	back := f.stream("GET", id, "s1-1", "")
+	if res := f.send("POST", id, "", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`); res.StatusCode != 202 {
+		t.Fatal(res.StatusCode)
+	}
+	back.want("end")
+	<-f.call("1").over
+}

@@ -1,0 +1,260 @@
+package legacy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.uber.org/goleak"
+
+	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+// patient is how long a test waits for what must happen.
+const patient = 10 * time.Second
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patient); time.Now().Before(end); <-tick.C {
+		if cond() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+// face is a Downstream on a loopback port, before a server of which the test says every word.
+type face struct {
+	t     *testing.T
+	d     *Downstream
+	url   string
+	http  *http.Client
+	usage session.Usage
+
+	mu    sync.Mutex
+	calls map[string]*call // by raw id
+	told  []string         // what came that is no request
+}
+
+// call is one request as the server sees it.
+type call struct {
+	ex   *proxy.Exchange
+	say  chan string
+	poll chan struct{}
+	over chan struct{} // closed by Close
+}
+
+// Next implements proxy.Replies.
+func (c *call) Next(until time.Time) (wire.Message, error) {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case raw := <-c.say:
+		return wire.Scan([]byte(raw))
+	case <-c.poll:
+		c.ex.Polled.Store(c.ex.Polls)
+		return wire.Message{}, proxy.ErrNotYet
+	case <-c.ex.Done():
+		return wire.Message{}, c.ex.Err()
+	case <-timer.C:
+		return wire.Message{}, proxy.ErrNotYet
+	}
+}
+
+func (c *call) Close() error {
+	close(c.over)
+	return nil
+}
+
+func newFace(t *testing.T, resume mcphttp.Resume) *face {
+	t.Helper()
+	f := &face{t: t, calls: make(map[string]*call)}
+	store, err := session.NewStore(session.Options{IdleTTL: time.Minute, Max: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resume.Usage = &f.usage
+	f.d = NewDownstream(f.handle, store, mcphttp.Manner{Patience: 20 * time.Millisecond, KeepAlive: 20 * time.Millisecond, Cap: patient, Resume: resume})
+	srv, err := httpd.NewServer(httpd.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &mcphttp.Endpoint{Legacy: f.d}
+	srv.Handle(fasthttp.MethodPost, "/mcp", e.Post)
+	srv.Handle(fasthttp.MethodGet, "/mcp", f.d.Get)
+	srv.Handle(fasthttp.MethodDelete, "/mcp", f.d.Delete)
+	ln, err := srv.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	f.url = "http://" + ln.Addr().String() + "/mcp"
+	transport := &http.Transport{}
+	f.http = &http.Client{Transport: transport}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		store.Close()
+		eventually(t, "everything kept is given back", func() bool { return f.usage.Streams.Load() == 0 && f.usage.Bytes.Load() == 0 })
+		ctx, cancel := context.WithTimeout(context.Background(), patient)
+		defer cancel()
+		if err := errors.Join(srv.Shutdown(ctx), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// handle is the server.
+func (f *face) handle(ex *proxy.Exchange) (proxy.Replies, error) {
+	m := &ex.Msg
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case m.Is("initialize"):
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte(`{"protocolVersion":"`+string(m.Text(m.ParamsVersion))+`"}`))), nil
+	case m.Kind != wire.Request:
+		f.told = append(f.told, string(m.Raw))
+		return nil, nil
+	}
+	c := &call{ex: ex, say: make(chan string, 100), poll: make(chan struct{}), over: make(chan struct{})}
+	ex.Msg.ID = m.ID
+	f.calls[string(m.Of(m.ID))] = c
+	return c, nil
+}
+
+// call waits for the request with the given id.
+func (f *face) call(id string) (c *call) {
+	f.t.Helper()
+	eventually(f.t, "request "+id+" at the server", func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		c = f.calls[id]
+		return c != nil
+	})
+	return c
+}
+
+// open makes a session.
+func (f *face) open(version string) string {
+	f.t.Helper()
+	res := f.send("POST", "", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
+	defer func() { _ = res.Body.Close() }()
+	if kind := res.Header.Get("Content-Type"); kind != "application/json" {
+		f.t.Fatalf("initialize is answered as %s", kind)
+	}
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		f.t.Fatal(err)
+	}
+	return res.Header.Get("Mcp-Session-Id")
+}
+
+// send sends a request; last is a Last-Event-ID.
+func (f *face) send(verb, sess, last, body string) *http.Response {
+	f.t.Helper()
+	req, err := http.NewRequestWithContext(f.t.Context(), verb, f.url, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if sess != "" {
+		req.Header.Set("Mcp-Session-Id", sess)
+	}
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	res, err := f.http.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return res
+}
+
+// stream is an event stream that the client reads.
+type stream struct {
+	t     *testing.T
+	body  io.ReadCloser
+	split eventstream.Splitter
+}
+
+func (f *face) stream(verb, sess, last, body string) *stream {
+	f.t.Helper()
+	res := f.send(verb, sess, last, body)
+	f.t.Cleanup(func() { _ = res.Body.Close() })
+	if kind := res.Header.Get("Content-Type"); res.StatusCode != 200 || kind != "text/event-stream" {
+		f.t.Fatalf("%s: %d %s", verb, res.StatusCode, kind)
+	}
+	return &stream{t: f.t, body: res.Body}
+}
+
+// post begins a request that the server does not answer at once, so that its answer is a stream.
+func (f *face) post(sess, id string) *stream {
+	f.t.Helper()
+	return f.stream("POST", sess, "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"t"}}`, id))
+}
+
+// next is the next event as "id retry data"; "end" at the end.
+func (s *stream) next() string {
+	s.t.Helper()
+	type result struct {
+		ev  eventstream.Event
+		err error
+	}
+	got := make(chan result, 1)
+	go func() {
+		ev, err := s.split.Next(s.body)
+		got <- result{ev, err}
+	}()
+	select {
+	case r := <-got:
+		if r.err != nil {
+			if r.err != io.EOF {
+				s.t.Errorf("the stream ended with %v", r.err)
+			}
+			return "end"
+		}
+		return strings.TrimRight(fmt.Sprintf("%s %d %s", r.ev.ID, r.ev.Retry, r.ev.Data), " ")
+	case <-time.After(patient):
+		_ = s.body.Close()
+		s.t.Fatal("no event came")
+	}
+	return ""
+}
+
+func (s *stream) want(events ...string) {
+	s.t.Helper()
+	for i, w := range events {
+		if got := s.next(); got != w {
+			s.t.Fatalf("event %d is %q, want %q", i, got, w)
+		}
+	}
+}
+
+// lose breaks the connection off.
+func (s *stream) lose() { _ = s.body.Close() }
+
+// streams is how many streams are on record.
+func (f *face) streams() int64 { return f.usage.Streams.Load() }
