@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -27,6 +28,9 @@ import (
 //
 // An upstream, or a config before it, begins a new scene. Lines that begin with # are remarks.
 // Bodies are compared byte for byte; … stands for anything. $META is a modern envelope.
+//
+//	-- upstream KIND KIND --        the scene is played with each kind of server
+//	-- faces FACE FACE --           and with each kind of client: http, sse, stdio; then it is a dialogue (dialogue.step)
 type transcript struct {
 	t        *testing.T
 	u        *upstream
@@ -49,14 +53,45 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// playFile plays the scenes of a file, one after the other. A scene that names several kinds of servers, or the faces of
+// clients, is played with each.
 func playFile(t *testing.T, file string) {
+	for i, scene := range scenes(t, file) {
+		kinds, faces := []string{}, []string{""}
+		for _, s := range scene {
+			switch s.words[0] {
+			case "upstream":
+				kinds = s.words[1:]
+			case "faces":
+				faces = s.words[1:]
+			}
+		}
+		if len(kinds) == 0 {
+			t.Fatalf("%s:%d: the upstream comes first", file, scene[0].line)
+		}
+		for _, kind := range kinds {
+			for _, face := range faces {
+				if len(kinds)*len(faces) == 1 && face == "" {
+					playScene(t, file, scene, kind, face)
+					continue
+				}
+				t.Run(fmt.Sprintf("%d-%s-%s", i+1, kind, face), func(t *testing.T) {
+					t.Parallel()
+					playScene(t, file, scene, kind, face)
+				})
+			}
+		}
+	}
+}
+
+// scenes takes a file apart.
+func scenes(t *testing.T, file string) (all [][]section) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Several scenes may lie in one file, each begun by its upstream.
-	var p *transcript
 	lines := strings.Split(string(raw), "\n")
+	begun := true
 	for i := 0; i < len(lines); {
 		m := sectionHead.FindStringSubmatch(lines[i])
 		if i++; m == nil {
@@ -66,21 +101,20 @@ func playFile(t *testing.T, file string) {
 		for i < len(lines) && !sectionHead.MatchString(lines[i]) {
 			i++
 		}
-		words := strings.Fields(m[1])
-		if p == nil && words[0] != "upstream" && words[0] != "config" {
+		text := slices.DeleteFunc(slices.Clone(lines[from:i]), func(l string) bool { return strings.HasPrefix(l, "#") })
+		s := section{from, strings.Fields(m[1]), strings.Join(text, "\n")}
+		if begun && slices.Contains([]string{"config", "upstream", "faces"}, s.words[0]) {
+			all, begun = append(all, nil), false
+		}
+		if begun = begun || !s.prologue(); len(all) == 0 {
 			t.Fatalf("%s:%d: the upstream comes first", file, from)
 		}
-		if p == nil || p.r != nil && (words[0] == "upstream" || words[0] == "config") {
-			p = &transcript{t: t}
-		}
-		text := slices.DeleteFunc(slices.Clone(lines[from:i]), func(l string) bool { return strings.HasPrefix(l, "#") })
-		if !p.play(words, strings.Join(text, "\n")) {
-			t.Errorf("%s:%d: section %q failed", file, from, m[1])
-		}
+		all[len(all)-1] = append(all[len(all)-1], s)
 	}
-	if p == nil {
+	if len(all) == 0 {
 		t.Fatalf("%s has no section", file)
 	}
+	return all
 }
 
 // split takes a section's text apart into header lines and body.

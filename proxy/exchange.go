@@ -156,3 +156,15 @@ var _ context.Context = (*Exchange)(nil)
 func (ex *Exchange) Follow(ctx context.Context) func() bool {
 	return context.AfterFunc(ctx, func() { ex.Cancel(context.Cause(ctx)) })
 }
+
+// never is when something ends that has no end of its own.
+const never = 100 * 365 * 24 * time.Hour
+
+// GiveUp answers when a request that begins now is given up for want of a response: after limit. A listen has no
+// response while it lasts.
+func (ex *Exchange) GiveUp(limit time.Duration) time.Time {
+	if ex.Msg.Is("subscriptions/listen") {
+		limit = never
+	}
+	return time.Now().Add(limit)
+}

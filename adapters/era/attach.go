@@ -12,8 +12,8 @@ import (
 // attachment is a client's request while a dialogue serves it: its replies are the dialogue's, until the response, or
 // until the server asks.
 type attachment struct {
-	d  *dialogue
-	ex *proxy.Exchange
+	d     *dialogue
+	ex    *proxy.Exchange
 	over  bool // the client has its response
 	asked bool // and it is input_required: the call goes on without this request
 }

@@ -235,9 +235,14 @@ func (d *dialogue) giveUp(cause error) {
 		return
 	}
 	d.u.group.Go(func() {
+		ctx, cancel := context.WithTimeout(d.u.ctx, answerTime)
+		defer cancel()
+		if link, ok := d.session.link.get().(Settler); ok {
+			link.Settle(ctx)
+		}
 		for _, q := range open {
 			m := proxy.ErrorMessage(q.id, proxy.Errf(proxy.Unanswered, "the call in which this was asked has been given up"))
-			d.send(d.u.ctx, m.Raw)
+			d.send(ctx, m.Raw)
 		}
 	})
 }

@@ -14,8 +14,8 @@ import (
 
 // Bounds of a listen at a legacy server.
 const (
-	maxNotices    = 512                   // that wait for the client, of which those that say the same are one
-	echoTime      = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
+	maxNotices = 512                   // that wait for the client, of which those that say the same are one
+	echoTime   = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
 )
 
 // listChanged is the method that announces a change of a list: tools, prompts or resources.

@@ -28,6 +28,7 @@ type Mux struct {
 	server proxy.Era
 	write  func(ctx context.Context, msg []byte) error
 	sink   Sink
+	Errands
 
 	mu    sync.Mutex
 	next  uint64
@@ -396,7 +397,9 @@ func (c *muxCall) withdraw() {
 	if c.ex.Msg.Is("initialize") {
 		return // MUST NOT be cancelled
 	}
+	sent := c.mux.Begin()
 	go func() {
+		defer sent()
 		ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
 		defer cancel()
 		msg := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), c.n, 10)

@@ -28,21 +28,23 @@ type listen struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ex     *proxy.Exchange
-	uris   []string      // asked for
+	lists  []string // asked for
+	uris   []string
 	acked  chan struct{} // closed with the acknowledgement
 	ended  chan struct{} // closed when the reader has ended
+	void   chan struct{} // closed when nobody wants it any more before it was acknowledged
 
 	// Under w.mu.
 	replies  proxy.Replies
-	honoured []string          // the resources that were acknowledged
-	since    time.Time         // of the acknowledgement
-	late     map[string][]byte // what came after another had taken its place, by key; nil: none has
+	honoured []string            // the resources that were acknowledged
+	since    time.Time           // of the acknowledgement
+	late     map[string]bulletin // what came after another had taken its place, by key; nil: none has
 	over     bool
 	err      error // why it is over
 }
 
-func newListen(w *watch, uris []string) *listen {
-	l := &listen{w: w, uris: uris, acked: make(chan struct{}), ended: make(chan struct{})}
+func newListen(w *watch, lists, uris []string) *listen {
+	l := &listen{w: w, lists: lists, uris: uris, acked: make(chan struct{}), ended: make(chan struct{}), void: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	return l
 }
@@ -64,10 +66,11 @@ func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.
 	return link.Call(inner)
 }
 
-// request makes the message. It wants no log messages: those belong to requests.
+// request makes the message, in the name of the session, or of the first of those that share a watch. It wants no log
+// messages: those belong to requests.
 func (l *listen) request() (*proxy.Exchange, error) {
 	var filter []wire.Change
-	for _, list := range l.w.lists {
+	for _, list := range l.lists {
 		filter = append(filter, wire.Change{Key: list + "ListChanged", Value: []byte("true")})
 	}
 	if len(l.uris) > 0 {
@@ -80,11 +83,17 @@ func (l *listen) request() (*proxy.Exchange, error) {
 		}
 		filter = append(filter, wire.Change{Key: "resourceSubscriptions", Value: append(uris, ']')})
 	}
-	client := l.w.client
+	l.w.mu.Lock()
+	if len(l.w.members) == 0 {
+		l.w.mu.Unlock()
+		return nil, errOver
+	}
+	m := l.w.members[0]
+	l.w.mu.Unlock()
 	params := object([]wire.Change{
 		{Key: "notifications", Value: object(filter)},
 		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-			{Key: meta + "clientInfo", Value: client.Info}, {Key: meta + "clientCapabilities", Value: client.Caps}})},
+			{Key: meta + "clientInfo", Value: m.client.Info}, {Key: meta + "clientCapabilities", Value: m.client.Caps}})},
 	})
 	id := strconv.FormatUint(l.w.u.watches.number(), 10)
 	ex, err := exchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
@@ -93,7 +102,7 @@ func (l *listen) request() (*proxy.Exchange, error) {
 		return nil, err
 	}
 	// With the session, links give the request an id of their own; it is not one of the session's requests in flight.
-	ex.Caller, ex.Client, ex.Session = l.w.caller, client, l.w.session
+	ex.Caller, ex.Client, ex.Session = m.caller, m.client, m.session
 	return ex, nil
 }
 
@@ -171,6 +180,8 @@ func (l *listen) acknowledged() error {
 		return nil
 	case <-t.C:
 		return proxy.Errf(proxy.UpstreamTimeout, "the upstream server did not acknowledge the subscription in %s", limit)
+	case <-l.void:
+		return errOver
 	case <-l.ended:
 	}
 	select {
@@ -198,6 +209,7 @@ func (l *listen) shared() bool {
 func (l *listen) part() {
 	l.w.mu.Lock()
 	c, is := l.replies.(*muxCall)
+	is = is && !l.over
 	l.w.mu.Unlock()
 	if is {
 		ctx, cancel := context.WithTimeout(l.w.ctx, cancelTime)
@@ -207,7 +219,6 @@ func (l *listen) part() {
 		select {
 		case <-l.ended:
 		case <-t.C:
-		case <-l.w.ctx.Done():
 		}
 		t.Stop()
 		c.drop(proxy.ErrCancelled)
@@ -239,24 +250,35 @@ func (l *listen) take(m *wire.Message) {
 		l.acknowledge(m)
 		return
 	}
+	if b, now := l.judge(m); now {
+		b.tell()
+	}
+}
+
+// judge makes of a notification what the sessions are told, if anything, and tells whether that is to happen now.
+func (l *listen) judge(msg *wire.Message) (b bulletin, now bool) {
 	w := l.w
 	w.mu.Lock()
-	if !w.carries(m, l) {
-		w.mu.Unlock()
-		return
+	defer w.mu.Unlock()
+	for _, m := range w.members {
+		if m.ready && m.wants(msg, l) {
+			b.to = append(b.to, m.session)
+		}
 	}
-	key, msg := noticeKey(m), untagged(m)
-	held := l.late != nil
+	if len(b.to) == 0 {
+		return b, false
+	}
+	b.key, b.msg = noticeKey(msg), untagged(msg)
 	switch {
-	case held && len(l.late) < lateNotices:
-		l.late[key] = msg
-	case !held && w.fresh != nil:
-		w.fresh[key] = true
+	case l.late != nil:
+		if len(l.late) < lateNotices {
+			l.late[b.key] = b
+		}
+		return b, false
+	case w.fresh != nil:
+		w.fresh[b.key] = true
 	}
-	w.mu.Unlock()
-	if !held {
-		w.session.Keep(key, msg)
-	}
+	return b, true
 }
 
 func (l *listen) acknowledge(m *wire.Message) {
@@ -274,20 +296,20 @@ func (l *listen) acknowledge(m *wire.Message) {
 	close(l.acked)
 }
 
-// carries tells whether the client is to see a notice. What is below a resource that is subscribed to counts as that
-// (2026-07-28 resources, Subscriptions); of what the session has unsubscribed from, the listen may still bring notices.
-// The caller holds w.mu.
-func (w *watch) carries(m *wire.Message, l *listen) bool {
-	if !m.Is(updated) {
-		method := m.Text(m.Method)
-		return slices.ContainsFunc(w.lists, func(list string) bool { return "notifications/"+list+"/list_changed" == string(method) })
+// wants tells whether a session is to see a notice. What is below a resource that is subscribed to counts as that
+// (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
+// have subscribed to. The caller holds w.mu.
+func (m *member) wants(msg *wire.Message, l *listen) bool {
+	if !msg.Is(updated) {
+		method := msg.Text(msg.Method)
+		return slices.ContainsFunc(m.lists, func(list string) bool { return listChanged(list) == string(method) })
 	}
-	uri := string(m.Text(m.URI))
+	uri := string(msg.Text(msg.URI))
 	of := func(root string) bool { return below(uri, root) }
 	switch {
-	case slices.ContainsFunc(w.uris, of), slices.ContainsFunc(w.opening, func(a *joining) bool { return !a.gone && of(a.uri) }):
+	case slices.ContainsFunc(m.uris, of), slices.ContainsFunc(m.w.opening, func(j *joining) bool { return j.m == m && !j.gone && of(j.uri) }):
 		return true
-	case len(w.uris) == 0:
+	case len(m.uris) == 0:
 		return false
 	}
 	return !slices.ContainsFunc(l.uris, of)

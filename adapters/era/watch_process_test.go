@@ -96,3 +96,88 @@ func TestWatchProcessDiesMeanwhile(t *testing.T) {
 		r.is("resources/subscribe", "u2", "{}")
 	})
 }
+
+// All sessions at a process share one listen, as some servers know one for each connection; each is told its own.
+func TestWatchShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &announcer{caps: someCaps, ackAll: func(uri string) bool { return uri != "no" }}
+		a := newWatchRig(t, srv, true, true)
+		b := a.another(srv)
+		a.is("resources/subscribe", "u1", "{}")
+		a.sees(changedNotice("tools"))
+		b.sees(changedNotice("tools"))
+		b.is("resources/subscribe", "u1", "{}") // the listen has it
+		b.is("resources/subscribe", "u2", "{}")
+		a.sees(changedNotice("tools"), updatedNotice("u1"))
+		b.sees(changedNotice("tools"), updatedNotice("u1"))
+		for _, uri := range []string{"u1", "u2/x", "else"} {
+			srv.last().updated(uri)
+		}
+		srv.last().send("notifications/tools/list_changed", "")
+		a.sees(updatedNotice("u1"), updatedNotice("else"), taggedChange("tools"))
+		b.sees(updatedNotice("u1"), updatedNotice("u2/x"), updatedNotice("else"), taggedChange("tools"))
+		if n := a.u.Watches(); n != 1 {
+			t.Errorf("%d watches", n)
+		}
+		a.s.End(proxy.Closed)
+		srv.last().updated("u1")
+		a.sees()
+		b.sees(updatedNotice("u1"))
+		b.close()
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
+			"cancelled 3", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
+			"cancelled 5", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3", "cancelled 6")
+	})
+}
+
+// What one session asks for in vain costs the others nothing but a notice of everything, at once.
+func TestWatchSharedRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &announcer{caps: onlySubs}
+		a := newWatchRig(t, srv, true, true)
+		defer a.close()
+		b := a.another(srv)
+		a.is("resources/subscribe", "u1", "{}")
+		time.Sleep(time.Minute)
+		srv.mu.Lock()
+		srv.meet = func(l *announced) {
+			srv.mu.Lock()
+			srv.meet = nil
+			srv.mu.Unlock()
+			l.raw(`{"jsonrpc":"2.0","id":` + l.id + `,"error":{"code":-32602,"message":"no such resource"}}`)
+		}
+		srv.mu.Unlock()
+		before := time.Now()
+		b.is("resources/subscribe", "no", "-32602 invalid_params")
+		a.sees(updatedNotice("u1"))
+		if d := time.Since(before); d != gatherTime+partTime {
+			t.Errorf("after %s", d)
+		}
+		srv.last().updated("u1")
+		a.sees(updatedNotice("u1"))
+		b.sees()
+	})
+}
+
+// A session that comes later brings lists that were not announced before.
+func TestWatchSharedWidens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &announcer{caps: someCaps}
+		a := newWatchRig(t, srv, true, true)
+		defer a.close()
+		srv.mu.Lock()
+		srv.caps = allCaps
+		srv.mu.Unlock()
+		b := a.another(srv)
+		time.Sleep(time.Second)
+		a.out.take()
+		b.out.take()
+		srv.last().send("notifications/prompts/list_changed", "")
+		a.sees()
+		b.sees(taggedChange("prompts"))
+		b.s.End(proxy.Closed)
+		time.Sleep(time.Hour)
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
+			"cancelled 3", `open 2 {"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`, "acknowledge 2")
+	})
+}

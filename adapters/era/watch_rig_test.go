@@ -299,8 +299,19 @@ func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
 	return r
 }
 
+// another opens a second session, with a stream, at the same upstream.
+func (r *watchRig) another(srv *announcer) *watchRig {
+	r.t.Helper()
+	b := &watchRig{t: r.t, u: r.u, out: &stream{}, s: proxy.NewSession("t", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())}
+	b.s.SetOutlet(b.out)
+	b.start(srv)
+	synctest.Wait()
+	return b
+}
+
 func (r *watchRig) start(srv *announcer) {
 	r.t.Helper()
+	n := srv.count()
 	client := proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{"elicitation":{}}`)}
 	m := scan(r.t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 	replies, err := r.u.Do(&proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: client})
@@ -315,7 +326,7 @@ func (r *watchRig) start(srv *announcer) {
 		r.t.Errorf("the client is told %s", caps)
 	}
 	synctest.Wait()
-	if srv.count() != 0 {
+	if srv.count() != n {
 		r.t.Error("a listen before the handshake is over")
 	}
 	r.s.Initialize(client)

@@ -11,73 +11,93 @@ import (
 
 // subscribe answers resources/subscribe once a listen that includes the resource has been acknowledged.
 func (u *Upstream) subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
-	w, uri, err := u.watched(ex)
+	m, uri, err := u.watched(ex)
 	if err != nil {
 		return nil, err
 	}
-	a := &joining{w: w, ex: ex, uri: uri, at: time.Now(), done: make(chan struct{})}
-	w.change(func() { w.join(a) })
-	return a, nil
+	j := &joining{m: m, ex: ex, uri: uri, at: time.Now(), done: make(chan struct{})}
+	m.w.change(func() { m.w.join(j) })
+	return j, nil
 }
 
 // unsubscribe answers resources/unsubscribe. The listen keeps what it was opened with until the next one; meanwhile the
 // notices are filtered here.
 func (u *Upstream) unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
-	w, uri, err := u.watched(ex)
+	m, uri, err := u.watched(ex)
 	if err != nil {
 		return nil, err
 	}
-	w.change(func() {
-		w.uris = slices.DeleteFunc(w.uris, func(s string) bool { return s == uri })
-		for _, a := range slices.Concat(w.joins, w.opening) {
-			a.gone = a.gone || a.uri == uri // it is answered, and taken back with that
+	m.w.change(func() {
+		m.uris = slices.DeleteFunc(m.uris, func(s string) bool { return s == uri })
+		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
+			j.gone = j.gone || j.m == m && j.uri == uri // it is answered, and taken back with that
 		}
 	})
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte("{}"))), nil
 }
 
-// watched answers the watch of the exchange's session, and the resource that the request is about.
-func (u *Upstream) watched(ex *proxy.Exchange) (*watch, string, error) {
-	w := u.watches.get(ex.Session)
-	if w == nil || !w.subscribes {
+// watched answers the session's part in a watch, and the resource that the request is about.
+func (u *Upstream) watched(ex *proxy.Exchange) (*member, string, error) {
+	m := u.watches.get(ex.Session)
+	if m == nil || !m.subscribes {
 		return nil, "", proxy.Errf(proxy.MethodNotFound, "the server does not have the capability resources.subscribe")
 	}
-	m := &ex.Msg
-	uri := string(m.Text(m.URI))
+	uri := string(ex.Msg.Text(ex.Msg.URI))
 	if uri == "" {
 		return nil, "", proxy.Errf(proxy.InvalidParams, "params.uri must be the URI of a resource")
 	}
-	return w, uri, nil
+	return m, uri, nil
 }
 
 // join takes a subscription: it is answered at once if the listen has the resource already, or had it before it broke
 // off. The caller holds w.mu.
-func (w *watch) join(a *joining) {
-	w.ready = true
-	size := len(a.uri)
-	for _, uri := range w.uris {
-		size += len(uri)
+func (w *watch) join(j *joining) {
+	j.m.ready = true
+	switch {
+	case w.ctx.Err() != nil:
+		j.settle(errOver)
+	case slices.Contains(j.m.uris, j.uri):
+		j.settle(nil)
+	case !w.room(j):
+	case w.now != nil && slices.Contains(w.now.honoured, j.uri):
+		j.m.uris = append(j.m.uris, j.uri)
+		j.settle(nil)
+	default:
+		w.joins = append(w.joins, j)
 	}
-	for _, other := range w.joins {
-		size += len(other.uri)
+}
+
+// room tells whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
+// w.mu.
+func (w *watch) room(j *joining) bool {
+	count, size, all := 1, len(j.uri), len(j.uri)
+	add := func(m *member, uri string) {
+		all += len(uri)
+		if m == j.m {
+			count, size = count+1, size+len(uri)
+		}
+	}
+	for _, m := range w.members {
+		for _, uri := range m.uris {
+			add(m, uri)
+		}
+	}
+	for _, o := range slices.Concat(w.joins, w.opening) {
+		add(o.m, o.uri)
 	}
 	switch {
-	case slices.Contains(w.uris, a.uri):
-		a.settle(nil)
-	case len(w.uris)+len(w.joins)+len(w.opening) >= maxSubscribed, size > subscribedBytes:
-		a.settle(proxy.Errf(proxy.InvalidParams, "more than %d subscriptions, or %d bytes of URIs, in one session; unsubscribe from some",
+	case count > maxSubscribed, size > subscribedBytes:
+		j.settle(proxy.Errf(proxy.InvalidParams, "more than %d subscriptions, or %d bytes of URIs, in one session; unsubscribe from some",
 			maxSubscribed, subscribedBytes))
-	case w.now != nil && slices.Contains(w.now.honoured, a.uri):
-		w.uris = append(w.uris, a.uri)
-		a.settle(nil)
-	default:
-		w.joins = append(w.joins, a)
+	case all > listenedBytes:
+		j.settle(proxy.Errf(proxy.Overloaded, "more than %d bytes of URIs are subscribed to at the upstream server", listenedBytes))
 	}
+	return !j.settled
 }
 
 // joining is the Replies of one resources/subscribe.
 type joining struct {
-	w    *watch
+	m    *member
 	ex   *proxy.Exchange
 	uri  string
 	at   time.Time
@@ -89,18 +109,18 @@ type joining struct {
 	given   bool
 }
 
-// settle decides the answer: nil is success. The caller holds w.mu.
-func (a *joining) settle(err error) {
-	if a.settled {
+// settle decides the answer, once: nil is success. The caller holds w.mu.
+func (j *joining) settle(err error) {
+	if j.settled {
 		return
 	}
-	a.settled, a.err = true, err
-	close(a.done)
+	j.settled, j.err = true, err
+	close(j.done)
 }
 
 // Next implements proxy.Replies.
-func (a *joining) Next(until time.Time) (wire.Message, error) {
-	if a.given {
+func (j *joining) Next(until time.Time) (wire.Message, error) {
+	if j.given {
 		return wire.Message{}, io.EOF
 	}
 	var end <-chan time.Time
@@ -110,24 +130,25 @@ func (a *joining) Next(until time.Time) (wire.Message, error) {
 		end = t.C
 	}
 	select {
-	case <-a.done:
-	case <-a.ex.Done():
-		return wire.Message{}, a.ex.Err()
+	case <-j.done:
+	case <-j.ex.Done():
+		return wire.Message{}, j.ex.Err()
 	case <-end:
 		return wire.Message{}, proxy.ErrNotYet
 	}
-	a.given = true
-	if a.err != nil {
-		return wire.Message{}, a.err
+	j.given = true
+	if j.err != nil {
+		return wire.Message{}, j.err
 	}
-	return proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), []byte("{}")), nil
+	return proxy.ResultMessage(j.ex.Msg.Of(j.ex.Msg.ID), []byte("{}")), nil
 }
 
 // Close implements proxy.Replies: a subscription that is closed before its answer is not made.
-func (a *joining) Close() error {
-	a.w.change(func() {
-		a.gone = a.gone || !a.settled
-		a.w.joins = slices.DeleteFunc(a.w.joins, func(o *joining) bool { return o == a })
+func (j *joining) Close() error {
+	w := j.m.w
+	w.change(func() {
+		j.gone = j.gone || !j.settled
+		w.joins = slices.DeleteFunc(w.joins, func(o *joining) bool { return o == j })
 	})
 	return nil
 }

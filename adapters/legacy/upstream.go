@@ -52,6 +52,7 @@ type link struct {
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup
+	era.Errands
 
 	mu      sync.Mutex
 	session string // as the server named it; empty: it has none
@@ -198,7 +199,9 @@ func (l *link) cancelled(id []byte) {
 		return
 	}
 	msg := append(append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...), "}}"...)
+	sent := l.Begin()
 	l.group.Go(func() {
+		defer sent()
 		_, _ = l.tell(l.ctx, l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
 	})
 }

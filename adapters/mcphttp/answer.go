@@ -53,7 +53,7 @@ func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.H
 
 // DoKept is Do for a session whose streams can be picked up: if the answer becomes a stream, it is one of them.
 func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
-	a := &answer{n: n, ex: ex, end: time.Now().Add(n.Cap), kept: kept{keep: keep}}
+	a := &answer{n: n, ex: ex, end: ex.GiveUp(n.Cap), kept: kept{keep: keep}}
 	ex.Polls = keep.Polls && keep.Events != nil
 	if n.Leaves {
 		a.armed = httpd.Watch(ctx, ex)
@@ -194,7 +194,7 @@ func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
 			a.answered, err = true, nil
 			continue
 		case errors.Is(a.ex.Err(), proxy.ErrDraining):
-			m = endOfListen(a.ex.Msg.Of(a.ex.Msg.ID))
+			m = proxy.ListenEnd(a.ex.Msg.Of(a.ex.Msg.ID))
 		default:
 			m = a.failure(err)
 		}
@@ -213,12 +213,6 @@ func (a *answer) advance() {
 		_ = a.replies.Close()
 	}
 	a.ex, a.rest, a.replies, a.answered = a.rest[0], a.rest[1:], nil, false
-}
-
-// endOfListen is the response with which a server ends a listen (2026-07-28 subscriptions, Graceful Closure).
-func endOfListen(id []byte) wire.Message {
-	result := append([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaPrefix+`subscriptionId":`), id...)
-	return proxy.ResultMessage(id, append(result, "}}"...))
 }
 
 // Close implements httpd.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending

@@ -87,6 +87,8 @@ func (c *Call) Next(until time.Time) (wire.Message, error) {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return m, proxy.ErrNotYet
+		case c.state == complete:
+			return m, io.EOF
 		case c.ex.Err() != nil:
 			return m, c.ex.Err()
 		}

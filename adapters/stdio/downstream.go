@@ -35,7 +35,8 @@ var errGone = errors.New("stdio: the client has closed its side")
 func (d *Downstream) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	out := NewWriter(d.Out, WriterOptions{})
-	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight)}
+	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
+		listens: make(chan struct{}, d.InFlight)}
 	lines := make(chan error, 1)
 	go func() { lines <- c.read() }() // ends with the input; Serve does not wait for a terminal
 	var err error
@@ -43,8 +44,9 @@ func (d *Downstream) Serve(ctx context.Context) error {
 	case err = <-lines:
 	case <-ctx.Done():
 	}
+	ours := ctx.Err() != nil
 	cancel(errGone)
-	c.end()
+	c.end(ours)
 	c.group.Wait()
 	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer stop()
@@ -57,11 +59,11 @@ func (d *Downstream) Serve(ctx context.Context) error {
 
 // client is the state of the one client.
 type client struct {
-	d     *Downstream
-	out   *Writer
-	ctx   context.Context
-	group sync.WaitGroup
-	slots chan struct{}
+	d              *Downstream
+	out            *Writer
+	ctx            context.Context
+	group          sync.WaitGroup
+	slots, listens chan struct{}
 
 	mu     sync.Mutex
 	sess   *proxy.Session
@@ -146,15 +148,25 @@ func (c *client) cancel(id string) {
 	}
 }
 
-// run starts one request; it waits while too many are in flight.
+// run starts one request; it waits while too many are in flight. A listen, which lasts, does not count as that: beyond as
+// many listens, one is refused.
 func (c *client) run(ex *proxy.Exchange, handle proxy.Handler, done func()) {
+	slots := c.slots
+	if ex.Msg.Is("subscriptions/listen") {
+		slots = c.listens
+		if len(slots) == cap(slots) {
+			c.reply(proxy.ErrorMessage(ex.Msg.Of(ex.Msg.ID), proxy.Errf(proxy.TooManySessions, "%d listens are open already", cap(slots))))
+			done()
+			return
+		}
+	}
 	select {
-	case c.slots <- struct{}{}:
+	case slots <- struct{}{}:
 	case <-c.ctx.Done():
 		return
 	}
 	c.group.Go(func() {
-		defer func() { <-c.slots; done() }()
+		defer func() { <-slots; done() }()
 		session.Pump(ex, handle, c.d.Cap, c.write)
 	})
 }
@@ -245,8 +257,9 @@ func (c *client) Push(msg []byte) error { return c.out.Write(Flatten(nil, msg)) 
 // End implements proxy.Outlet: the pipes outlive a session.
 func (c *client) End() {}
 
-// end cancels what is in flight and ends the session.
-func (c *client) end() {
+// end cancels what is in flight and ends the session. If it is not the client who ends, listens are ended as a server
+// ends them.
+func (c *client) end(ours bool) {
 	c.mu.Lock()
 	c.over = true
 	sess := c.sess
@@ -256,6 +269,10 @@ func (c *client) end() {
 	}
 	c.mu.Unlock()
 	for _, ex := range flying {
+		if ours && ex.Msg.Is("subscriptions/listen") {
+			ex.Cancel(proxy.ErrDraining)
+			continue
+		}
 		ex.Cancel(errGone)
 	}
 	if sess != nil {

@@ -116,12 +116,26 @@ func Answerable(ex *proxy.Exchange) bool {
 	return cause == nil || errors.As(cause, &e)
 }
 
+// endListen ends a listen on a channel that lives on: the result, and the notification that the revision demands besides
+// (2026-07-28 cancellation).
+func endListen(id []byte, write func(m *wire.Message) error) {
+	m := proxy.ListenEnd(id)
+	_ = write(&m)
+	raw := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
+	if m, err := wire.Scan(append(raw, "}}"...)); err == nil {
+		_ = write(&m)
+	}
+}
+
 // Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come:
 // always a response, unless the client itself has cancelled the request. It returns when the request has ended.
 func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
 	id := bytes.Clone(ex.Msg.Of(ex.Msg.ID))
 	fail := func(err error) {
-		if Answerable(ex) {
+		switch {
+		case errors.Is(ex.Err(), proxy.ErrDraining):
+			endListen(id, write)
+		case Answerable(ex):
 			m := proxy.ErrorMessage(id, proxy.AsError(err))
 			_ = write(&m) // a channel that fails is noticed by its reader
 		}
@@ -132,7 +146,7 @@ func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func
 		return
 	}
 	defer func() { _ = replies.Close() }()
-	end := time.Now().Add(limit)
+	end := ex.GiveUp(limit)
 	for {
 		m, err := replies.Next(end)
 		switch {

@@ -1,0 +1,47 @@
+package era
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Settler is a link that can wait for what it sends by itself: the cancellations of calls.
+type Settler interface {
+	// Settle returns when every cancellation begun before it has been sent, or has failed, or ctx ends.
+	Settle(ctx context.Context)
+}
+
+// Errands are messages of a link's own that are on their way. It implements Settler for links that embed it.
+type Errands struct {
+	mu    sync.Mutex
+	under []chan struct{}
+}
+
+// Begin notes one message; done says that it has been sent or given up.
+func (e *Errands) Begin() (done func()) {
+	c := make(chan struct{})
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.under = append(e.under, c)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.under = slices.DeleteFunc(e.under, func(o chan struct{}) bool { return o == c })
+		close(c)
+	}
+}
+
+// Settle implements Settler.
+func (e *Errands) Settle(ctx context.Context) {
+	e.mu.Lock()
+	all := slices.Clone(e.under)
+	e.mu.Unlock()
+	for _, c := range all {
+		select {
+		case <-c:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

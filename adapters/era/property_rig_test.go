@@ -1,0 +1,437 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// What the property tests have in common: wires in memory, with the semantics of HTTP (a stream for each call) and of a
+// process (one channel for all), and a face that serves an Upstream at the far end of one.
+
+// fromEnv reads a number: DRAGOMAN_TEST_SEED runs one seed again, DRAGOMAN_TEST_RUNS says how many are run.
+func fromEnv(t *testing.T, name string, std uint64) (n uint64, set bool) {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return std, false
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n, true
+}
+
+// seeds calls f with each seed that is to be run: a fixed number, from a fixed first one on, so that what passes here
+// passes there.
+func seeds(t *testing.T, runs uint64, f func(seed uint64)) {
+	t.Helper()
+	first, one := fromEnv(t, "DRAGOMAN_TEST_SEED", 1)
+	runs, many := fromEnv(t, "DRAGOMAN_TEST_RUNS", runs)
+	if one && !many {
+		runs = 1
+	}
+	for seed := first; seed < first+runs && !t.Failed(); seed++ {
+		f(seed)
+	}
+}
+
+// party is who answers at the far end of a conversation.
+type party interface {
+	// take takes one message, borrowed until it returns, and does not wait. What belongs to a request is said with say;
+	// leave says that the stream it is said on was closed.
+	take(raw []byte, headers []proxy.Header, say func(raw []byte)) (leave func())
+	// end says that the conversation is over; nothing is said any more when it returns.
+	end()
+}
+
+// flow is Replies that somebody else fills.
+type flow struct {
+	ex      *proxy.Exchange
+	restore *Minted
+
+	mu    sync.Mutex
+	queue [][]byte
+	err   error
+	ended bool // the response is in the queue, or was given out
+	given bool
+	gone  bool // given up before the response
+	left  func()
+	wake  chan struct{}
+}
+
+func newFlow(ex *proxy.Exchange, restore *Minted) *flow {
+	return &flow{ex: ex, restore: restore, wake: make(chan struct{}, 1)}
+}
+
+func (f *flow) signal() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// put queues one message of the server's.
+func (f *flow) put(raw []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.ended || f.gone || f.err != nil {
+		return
+	}
+	f.queue = append(f.queue, bytes.Clone(raw))
+	if m, err := wire.Scan(raw); err == nil && m.IsResponse() {
+		f.ended = true
+	}
+	f.signal()
+}
+
+// fail breaks the stream off.
+func (f *flow) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil && !f.ended {
+		f.err = err
+	}
+	f.signal()
+}
+
+// arm says what is to be done when the call is given up.
+func (f *flow) arm(left func()) {
+	f.mu.Lock()
+	gone := f.gone
+	f.left = left
+	f.mu.Unlock()
+	if gone {
+		left()
+	}
+}
+
+func (f *flow) Next(until time.Time) (wire.Message, error) {
+	for {
+		f.mu.Lock()
+		if len(f.queue) > 0 {
+			raw := f.queue[0]
+			f.queue = f.queue[1:]
+			f.given = f.ended && len(f.queue) == 0
+			f.mu.Unlock()
+			m, err := wire.Scan(raw)
+			if err == nil && f.restore != nil {
+				f.restore.Restore(&m)
+			}
+			return m, err
+		}
+		given, err := f.given, f.err
+		f.mu.Unlock()
+		switch {
+		case given:
+			return wire.Message{}, io.EOF
+		case err != nil:
+			return wire.Message{}, err
+		}
+		if !pause(f.wake, until) {
+			return wire.Message{}, proxy.ErrNotYet
+		}
+	}
+}
+
+func (f *flow) Abort() {
+	f.mu.Lock()
+	first := !f.gone && !f.ended
+	f.gone = f.gone || first
+	if first && f.err == nil {
+		f.err = proxy.ErrCancelled
+	}
+	left := f.left
+	f.mu.Unlock()
+	f.signal()
+	if first && left != nil {
+		left()
+	}
+}
+
+func (f *flow) Close() error {
+	f.ex.Detach(f)
+	f.Abort()
+	return nil
+}
+
+// streams is a wire with a stream for each call, as HTTP has it.
+type streams struct {
+	far    party
+	server proxy.Era
+	sink   Sink
+
+	mu     sync.Mutex
+	next   uint64
+	flows  map[*flow]struct{}
+	dead   error
+	closed bool
+	onEnd  func() // told once, when it is closed
+}
+
+func newStreams(server proxy.Era, far party, sink Sink) *streams {
+	return &streams{server: server, far: far, sink: sink, flows: make(map[*flow]struct{})}
+}
+
+func (l *streams) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	if err := ex.Err(); err != nil {
+		return nil, err
+	}
+	m := &ex.Msg
+	l.mu.Lock()
+	if l.dead != nil {
+		l.mu.Unlock()
+		return nil, l.dead
+	}
+	var minted *Minted
+	if l.next++; l.server == proxy.Legacy || ex.Session != nil {
+		minted = Mint(m, l.next)
+	}
+	f := newFlow(ex, minted)
+	l.flows[f] = struct{}{}
+	l.mu.Unlock()
+	raw := m.Append(nil)
+	sent, err := wire.Scan(raw)
+	if err != nil {
+		return nil, proxy.Errf(proxy.Internal, "not a message: %w", err)
+	}
+	leave := l.far.take(raw, ex.Headers, f.put)
+	f.arm(func() {
+		l.forget(f)
+		leave()
+		if l.server == proxy.Legacy && !sent.Is("initialize") {
+			go l.far.take(cancellation(sent.Of(sent.ID)), nil, nil) // a POST of its own; take does not wait
+		}
+	})
+	ex.Attach(f)
+	return f, nil
+}
+
+func cancellation(id []byte) []byte {
+	msg := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
+	return append(msg, "}}"...)
+}
+
+func (l *streams) forget(f *flow) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.flows, f)
+}
+
+func (l *streams) Send(_ context.Context, msg []byte) error {
+	l.mu.Lock()
+	dead := l.dead
+	l.mu.Unlock()
+	if dead != nil {
+		return dead
+	}
+	l.far.take(bytes.Clone(msg), nil, nil)
+	return nil
+}
+
+// kill ends the server: what is under way breaks off, and later calls get the given error.
+func (l *streams) kill(later error) {
+	l.mu.Lock()
+	if l.dead != nil {
+		l.mu.Unlock()
+		return
+	}
+	l.dead = later
+	flows := l.flows
+	l.flows = map[*flow]struct{}{}
+	l.mu.Unlock()
+	l.far.end()
+	for f := range flows {
+		f.fail(proxy.Errf(proxy.Lost, "the connection broke"))
+	}
+}
+
+func (l *streams) Close() error {
+	l.kill(proxy.Errf(proxy.Lost, "closed"))
+	l.mu.Lock()
+	was, onEnd := l.closed, l.onEnd
+	l.closed = true
+	l.mu.Unlock()
+	if !was && onEnd != nil {
+		onEnd()
+	}
+	return nil
+}
+
+// pipe is a wire of one channel, as a process has it.
+type pipe struct {
+	*Mux
+	far  party
+	sink Sink
+
+	reading sync.Mutex // one reader, as in life
+	mu      sync.Mutex
+	dead    bool
+	closed  bool
+	onEnd   func()
+}
+
+func newPipe(server proxy.Era, far party, sink Sink) *pipe {
+	p := &pipe{far: far, sink: sink}
+	p.Mux = NewMux(server, p.write, sink)
+	return p
+}
+
+func (p *pipe) write(ctx context.Context, msg []byte) error {
+	p.mu.Lock()
+	dead := p.dead
+	p.mu.Unlock()
+	if dead {
+		return proxy.Errf(proxy.Lost, "the upstream server does not take requests")
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p.far.take(bytes.Clone(msg), nil, p.say)
+	return nil
+}
+
+// say is the server's standard output.
+func (p *pipe) say(raw []byte) {
+	p.reading.Lock()
+	defer p.reading.Unlock()
+	p.mu.Lock()
+	dead := p.dead
+	p.mu.Unlock()
+	if !dead {
+		_ = p.Deliver(bytes.Clone(raw))
+	}
+}
+
+// kill ends the process.
+func (p *pipe) kill(error) {
+	p.mu.Lock()
+	was, closed := p.dead, p.closed
+	p.dead = true
+	p.mu.Unlock()
+	if was {
+		return
+	}
+	p.far.end()
+	err := proxy.Errf(proxy.Lost, "the upstream server has ended")
+	p.Fail(err)
+	if !closed {
+		p.sink.Lost(err)
+	}
+}
+
+func (p *pipe) Close() error {
+	p.mu.Lock()
+	was, onEnd := p.closed, p.onEnd
+	p.closed = true
+	p.mu.Unlock()
+	p.kill(nil)
+	if !was && onEnd != nil {
+		onEnd()
+	}
+	return nil
+}
+
+// face is the downstream of an Upstream in the place of a server: one client's conversation with it.
+type face struct {
+	handle proxy.Handler
+	sess   *proxy.Session // of a legacy client; nil: the client is modern
+	bad    func(format string, args ...any)
+	group  sync.WaitGroup
+
+	mu     sync.Mutex
+	flying map[string]*proxy.Exchange // modern requests, for those that come on one channel
+	over   bool
+}
+
+func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) func() {
+	m, err := wire.Scan(bytes.Clone(raw))
+	if err != nil {
+		f.bad("what crosses is no message: %s: %v", raw, err)
+		return func() {}
+	}
+	ex := &proxy.Exchange{Msg: m}
+	if m.Kind != wire.Request {
+		switch {
+		case f.sess != nil:
+			session.Tell(f.sess, ex, f.handle)
+		case m.Is("notifications/cancelled"):
+			f.mu.Lock()
+			inner := f.flying[string(m.Of(m.RequestID))]
+			f.mu.Unlock()
+			if inner != nil {
+				inner.Leave()
+			}
+		default:
+			f.bad("a modern server is told %s", raw)
+		}
+		return func() {}
+	}
+	run := f.handle
+	if f.sess != nil {
+		run = func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(f.sess, ex, f.handle) }
+	} else {
+		f.modern(ex, headers)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.over {
+		return func() {}
+	}
+	f.flying[string(m.Of(m.ID))] = ex
+	f.group.Go(func() {
+		session.Pump(ex, run, time.Hour, func(m *wire.Message) error { say(m.Append(nil)); return nil })
+		f.mu.Lock()
+		delete(f.flying, string(m.Of(m.ID)))
+		f.mu.Unlock()
+	})
+	return ex.Leave
+}
+
+// modern does what the face of modern clients does: it judges the envelope, and says who the client is.
+func (f *face) modern(ex *proxy.Exchange, headers []proxy.Header) {
+	m := &ex.Msg
+	if err := Envelope(m); err != nil {
+		f.bad("a request without a modern envelope: %s: %v", m.Raw, err)
+	}
+	ex.Headers, ex.Mirrors = headers, headers != nil
+	ex.Client = proxy.Client{Era: proxy.Modern, Version: Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}
+}
+
+func (f *face) end() {
+	f.mu.Lock()
+	f.over = true
+	flying := f.flying
+	f.flying = map[string]*proxy.Exchange{}
+	f.mu.Unlock()
+	if f.sess != nil {
+		f.sess.End(proxy.Closed)
+	}
+	for _, ex := range flying {
+		ex.Leave()
+	}
+	f.group.Wait()
+}
+
+// toSink is the outlet of a face's session: the stream that belongs to no call.
+type toSink struct{ sink Sink }
+
+func (o toSink) Push(msg []byte) error {
+	m, err := wire.Scan(bytes.Clone(msg))
+	if err == nil {
+		o.sink.Message(&m)
+	}
+	return err
+}
+
+func (toSink) End() {}

@@ -1,0 +1,191 @@
+package era
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// member is a session with its part in a watch.
+type member struct {
+	w          *watch
+	own        bool // nobody else has part in the watch
+	session    *proxy.Session
+	client     proxy.Client // as requests in its name carry it
+	caller     proxy.Caller
+	lists      []string // tools, prompts, resources: the lists whose changes the server announces
+	subscribes bool     // its resources can be subscribed to
+
+	// Under w.mu.
+	ready bool     // the handshake is over: the client may be told something
+	uris  []string // what the session has subscribed to
+}
+
+// watches are the watches of an upstream's sessions.
+type watches struct {
+	mu     sync.Mutex
+	of     map[*proxy.Session]*member
+	shared *watch // of a process
+	n      uint64 // listens so far, for their ids
+}
+
+func (x *watches) get(s *proxy.Session) *member {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.of[s]
+}
+
+// all answers the watches, each once.
+func (x *watches) all() []*watch {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var list []*watch
+	if x.shared != nil {
+		list = append(list, x.shared)
+	}
+	for _, m := range x.of {
+		if m.own {
+			list = append(list, m.w)
+		}
+	}
+	return list
+}
+
+// put gives a session its part in a watch, and answers the one it had before.
+func (x *watches) put(u *Upstream, m *member) (before *member) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.of == nil {
+		x.of = make(map[*proxy.Session]*member)
+	}
+	before = x.of[m.session]
+	x.of[m.session] = m
+	if m.own = !u.opt.Wires.Stdio; m.own || x.shared == nil {
+		m.w = &watch{u: u, wake: make(chan struct{}, 1)}
+		m.w.ctx, m.w.cancel = context.WithCancel(u.ctx)
+	}
+	switch {
+	case m.own:
+	case x.shared == nil:
+		x.shared = m.w
+	default:
+		m.w = x.shared
+	}
+	return before
+}
+
+func (x *watches) drop(m *member) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.of[m.session] == m {
+		delete(x.of, m.session)
+	}
+}
+
+func (x *watches) number() uint64 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.n++
+	return x.n
+}
+
+// Watches tells how many subscriptions/listen are open at the server on behalf of legacy sessions: at most one for each
+// session, and one in all at a process.
+func (u *Upstream) Watches() (n int) {
+	for _, w := range u.watches.all() {
+		w.mu.Lock()
+		if w.now != nil {
+			n++
+		}
+		w.mu.Unlock()
+	}
+	return n
+}
+
+// offer answers the capabilities that a legacy client is told of a server: with listChanged and subscribe only where
+// change notices can be brought to it, by a watch that begins here. inner is the server/discover that asked for them.
+func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
+	v, err := u.Verdict(ex)
+	notices := err == nil && v.Modern
+	caps = serverCaps(caps, notices)
+	if notices {
+		u.watch(ex, inner, caps)
+	}
+	return caps
+}
+
+// watch gives the session a part in a watch, if the server announces anything.
+func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte) {
+	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
+	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
+	m := &member{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
+		client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+			Info: slices.Clone(inner.Msg.Of(inner.Msg.Info)), Caps: slices.Clone(inner.Msg.Of(inner.Msg.Caps))}}
+	for _, list := range noticeLists {
+		if says(list, "listChanged") {
+			m.lists = append(m.lists, list)
+		}
+	}
+	if !m.subscribes && len(m.lists) == 0 {
+		return
+	}
+	if before := u.watches.put(u, m); before != nil { // a handshake that the client began anew
+		before.end()
+	}
+	m.w.change(func() { m.w.members = append(m.w.members, m) })
+	m.session.OnEnd(m.end)
+	m.session.OnOutlet(func() {
+		// A stream that is there before the handshake waits for notifications/initialized.
+		m.w.change(func() { m.ready = m.ready || m.session.State() == proxy.Initialized })
+	})
+}
+
+// greeted takes a session's notifications/initialized: from now on the client may be told something.
+func (u *Upstream) greeted(s *proxy.Session) {
+	if m := u.watches.get(s); m != nil {
+		m.w.change(func() { m.ready = true })
+	}
+}
+
+// end takes the session out of its watch. It may be called more than once.
+func (m *member) end() {
+	m.w.u.watches.drop(m)
+	if m.own {
+		m.w.cancel()
+	}
+	m.w.change(func() {
+		m.ready, m.uris = false, nil
+		m.w.members = slices.DeleteFunc(m.w.members, func(o *member) bool { return o == m })
+		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
+			if j.m == m {
+				j.gone = true
+				j.settle(errOver)
+			}
+		}
+		if l := m.w.coming; l != nil && len(m.w.members) == 0 {
+			m.w.coming = nil
+			close(l.void)
+		}
+	})
+}
+
+// withdrawn takes a process's notifications/cancelled, which is how it ends a listen of itself (2026-07-28 cancellation).
+func (x *watches) withdrawn(m *wire.Message) {
+	n, err := strconv.ParseUint(string(m.Of(m.RequestID)), 10, 64)
+	if err != nil {
+		return
+	}
+	for _, w := range x.all() {
+		w.mu.Lock()
+		for _, l := range []*listen{w.now, w.coming} {
+			if l != nil {
+				l.withdraw(n)
+			}
+		}
+		w.mu.Unlock()
+	}
+}
