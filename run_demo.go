@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
@@ -14,7 +13,7 @@ import (
 )
 
 // runDemo serves the built-in server over HTTP or on stdin and stdout. It is served by what serves the clients of the
-// proxy: the built-in server is an upstream like any other, only nearer.
+// proxy: the built-in server is an upstream like any other, only nearer, and one that speaks both eras by itself.
 func runDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 	cfg, err := LoadConfig(LoadOptions{})
 	if err != nil {
@@ -31,10 +30,7 @@ func runDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 		return err
 	}
 	defer h.close()
-	near := era.NewUpstream(era.Options{Name: "dragoman-demo", Wires: era.Wires{Modern: local{server}.dial}, Self: self(cfg),
-		ProbeTimeout: time.Second, VerdictTTL: time.Hour, MaxSessions: 1})
-	h.upstreams = append(h.upstreams, near)
-	h.handle = only(opt.Era, near.Do)
+	h.handle = only(opt.Era, server.Do)
 	if opt.HTTP == "" {
 		return (&stdio.Downstream{Handle: h.handle, Store: h.store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
 			Cap: cfg.Limits.RequestTime, InFlight: stdioInFlight}).Serve(ctx)
@@ -76,28 +72,3 @@ func only(which string, next proxy.Handler) proxy.Handler {
 		return next(ex)
 	}
 }
-
-// local is a link to an upstream in this process.
-type local struct{ up proxy.Upstream }
-
-func (l local) dial(context.Context, era.Sink) (era.Link, error) { return l, nil }
-
-// Call implements era.Link. A legacy client's request has been put into modern words by now.
-func (l local) Call(ex *proxy.Exchange) (proxy.Replies, error) {
-	inner := &proxy.Exchange{Msg: ex.Msg, Client: ex.Client, Caller: ex.Caller}
-	inner.Client.Era, inner.Client.Version = proxy.Modern, era.ModernVersion
-	ex.Attach(aborter{inner})
-	return l.up.Do(inner)
-}
-
-// Send implements era.Link: the era has no message to a server but requests.
-func (l local) Send(context.Context, []byte) error { return nil }
-
-// Close implements era.Link; the upstream belongs to who made it.
-func (l local) Close() error { return nil }
-
-// aborter cancels an exchange along with another.
-type aborter struct{ ex *proxy.Exchange }
-
-// Abort implements proxy.Aborter.
-func (a aborter) Abort() { a.ex.Cancel(proxy.ErrCancelled) }

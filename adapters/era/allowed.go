@@ -144,11 +144,7 @@ func (a Allowed) Within(dial Dial) Dial {
 		if err != nil {
 			return nil, err
 		}
-		p := pinned{link, a}
-		if c, ok := link.(channel); ok {
-			return pinnedChannel{p, c}, nil
-		}
-		return p, nil
+		return pinned{link, a}, nil
 	}
 }
 
@@ -158,13 +154,8 @@ type pinned struct {
 	allowed Allowed
 }
 
-// channel is a link that many calls share.
-type channel interface{ InFlight() int }
-
-type pinnedChannel struct {
-	pinned
-	channel
-}
+// under answers the link that is watched.
+func (p pinned) under() Link { return p.Link }
 
 // Call implements Link.
 func (p pinned) Call(ex *proxy.Exchange) (proxy.Replies, error) {

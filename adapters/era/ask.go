@@ -210,6 +210,9 @@ func (c *upCall) refused(why string) {
 // retry makes the call again with the answers of this round, and no other.
 func (c *upCall) retry() error {
 	a := &c.ask
+	if c.task != nil {
+		return c.updateTask()
+	}
 	m := &c.ex.Msg
 	if c.edits != nil { // what was put on the request becomes part of it, so that more can be
 		m.Edits = c.edits
@@ -220,27 +223,41 @@ func (c *upCall) retry() error {
 		}
 		*m, c.edits = settled, nil
 	}
+	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState", Value: a.state}}
+	if len(a.list) > 0 {
+		changes[0].Value = c.collect()
+	}
+	a.list, a.again = nil, false
+	_ = c.Replies.Close()
+	c.again = changes
+	return c.begin()
+}
+
+// collect writes the answers of this round, and remembers the consents among them.
+func (c *upCall) collect() []byte {
+	a := &c.ask
 	answers := []byte{'{'}
 	for i, x := range a.list {
 		if i > 0 {
 			answers = append(answers, ',')
 		}
 		answers = append(append(wire.AppendText(answers, x.key), ':'), x.answer...)
-		if x.url != "" && wire.Get(x.answer, wire.Span{From: 0, To: uint32(len(x.answer))}, "action").Is(x.answer, "accept") { //nolint:gosec // part of a message
+		m := wire.Message{Raw: x.answer}
+		if x.url != "" && wire.Get(x.answer, m.Whole(), "action").Is(x.answer, "accept") {
 			if a.consents == nil {
 				a.consents = make(map[string][]byte)
 			}
 			a.consents[x.url] = x.answer
 		}
 	}
-	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState", Value: a.state}}
-	if len(a.list) > 0 {
-		changes[0].Value = append(answers, '}')
-	}
-	a.list, a.again = nil, false
-	_ = c.Replies.Close()
-	c.again = changes
-	return c.begin()
+	return append(answers, '}')
+}
+
+// updateTask gives a task the answers to what it has asked.
+func (c *upCall) updateTask() error {
+	answers := c.collect()
+	c.ask.list, c.ask.again, c.task.update = nil, false, true
+	return c.say("tasks/update", []wire.Change{{Key: "inputResponses", Value: answers}})
 }
 
 // complete tells a client of 2025-11-25 that what it was asked to do at other places has been done, ahead of the

@@ -86,7 +86,7 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 	ex.Attach(along{inner}) // until the request is attached itself
 	defer ex.Detach(along{inner})
 	s.join(d)
-	if d.replies, err = s.link.get().Call(inner); err != nil {
+	if d.replies, err = u.callLegacy(s, inner, c.task); err != nil {
 		s.leave(d)
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (d *dialogue) giveUp(cause error) {
 	d.u.group.Go(func() {
 		ctx, cancel := context.WithTimeout(d.u.ctx, answerTime)
 		defer cancel()
-		if link, ok := d.session.link.get().(Settler); ok {
+		if link, ok := linkAs[Settler](d.session.link.get()); ok {
 			link.Settle(ctx)
 		}
 		for _, q := range open {

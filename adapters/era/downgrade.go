@@ -28,9 +28,10 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, err
 		}
 		defer s.release(false)
-		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s.hello))), nil
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
 	}
-	strip(m)
+	c.task = u.onlyAsTask(ex)
+	strip(m, c.task)
 	c.edits = slices.Clone(m.Edits)
 	if slices.Contains(askable, method) && !u.opt.Shared {
 		c.asks = hasQuestions(ex.Client.Caps)
@@ -63,7 +64,8 @@ func (c *downCall) comeBack() (proxy.Replies, error) {
 }
 
 // discovered makes the DiscoverResult of a server that knows none.
-func (u *Upstream) discovered(h *hello) []byte {
+func (u *Upstream) discovered(s *pooled) []byte {
+	h := s.hello
 	info := h.info
 	if info == nil {
 		info = u.nameless()
@@ -71,7 +73,7 @@ func (u *Upstream) discovered(h *hello) []byte {
 	return object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + ModernVersion + `"]`)},
-		{Key: "capabilities", Value: serverCaps(h.caps, true)},
+		{Key: "capabilities", Value: serverCaps(h.caps, s.pushes())},
 		{Key: "instructions", Value: h.instr},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})},
@@ -83,9 +85,13 @@ func (u *Upstream) nameless() []byte {
 	return object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
 }
 
-// strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it.
-func strip(m *wire.Message) {
-	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}}
+// strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it. asTask makes a
+// task of the call; the modern era knows no member for that.
+func strip(m *wire.Message, asTask bool) {
+	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}, {Key: "task"}}
+	if asTask {
+		changes[2].Value = []byte("{}")
+	}
 	changes = append(changes, fillArguments(m)...)
 	own := 0
 	for k := range wire.Members(m.Raw, m.Meta) {
@@ -114,6 +120,7 @@ type downCall struct {
 	ex      *proxy.Exchange
 	method  string
 	asks    bool        // the server may ask in it
+	task    bool        // it runs as a task there
 	edits   []wire.Edit // of the message before the link adds its own
 	session *pooled
 	held    bool // the session is this call's to release; a dialogue releases its own
@@ -161,7 +168,7 @@ func (c *downCall) plain() error {
 		c.letGo()
 		return c.ex.Err()
 	}
-	replies, err := s.link.get().Call(c.ex)
+	replies, err := c.u.callLegacy(s, c.ex, c.task)
 	if err != nil {
 		c.letGo()
 		return err
@@ -258,7 +265,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	}
 	if c.method == "tools/list" {
 		c.u.mirrors.learn(m)
-		dropExecution(m)
+		dropExecution(m, c.u.opt.DriveTasks && c.session.hello.runsTasks())
 	}
 	info := c.session.hello.info
 	if info == nil {

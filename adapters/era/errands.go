@@ -6,12 +6,6 @@ import (
 	"sync"
 )
 
-// Settler is a link that can wait for what it sends by itself: the cancellations of calls.
-type Settler interface {
-	// Settle returns when every cancellation begun before it has been sent, or has failed, or ctx ends.
-	Settle(ctx context.Context)
-}
-
 // Errands are messages of a link's own that are on their way. It implements Settler for links that embed it.
 type Errands struct {
 	mu    sync.Mutex

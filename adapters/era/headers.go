@@ -21,10 +21,16 @@ type mirror struct {
 	integer bool // compared by number
 }
 
-// mirrors remembers, for the tools of one server, what is to be mirrored. The zero value is ready.
+// mirrors remembers, of the tools of one server, what a call has to know. The zero value is ready.
 type mirrors struct {
 	mu    sync.RWMutex
-	tools map[string][]mirror
+	tools map[string]toolFacts
+}
+
+// toolFacts are what is to be mirrored, and whether the tool runs as a task only (execution.taskSupport of 2025-11-25).
+type toolFacts struct {
+	mirrored []mirror
+	task     bool
 }
 
 // maxTools bounds what is remembered of one server.
@@ -36,16 +42,16 @@ const (
 // learn reads the tools of a tools/list result. A tool whose annotations break the rules (2026-07-28 streamable HTTP,
 // Schema Extension) is answered false by valid: an HTTP client must not use it.
 func (x *mirrors) learn(m *wire.Message) {
-	tools := map[string][]mirror{}
+	tools := map[string]toolFacts{}
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
 		name := string(wire.Get(m.Raw, s, "name").Text(m.Raw))
 		found, _ := annotations(s.Of(m.Raw))
-		tools[name] = found
+		tools[name] = toolFacts{found, wire.Path(m.Raw, s, "execution", "taskSupport").Is(m.Raw, "required")}
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.tools == nil || len(x.tools)+len(tools) > maxTools {
-		x.tools = make(map[string][]mirror, len(tools))
+		x.tools = make(map[string]toolFacts, len(tools))
 	}
 	for name, found := range tools {
 		x.tools[name] = found
@@ -57,7 +63,14 @@ func (x *mirrors) of(tool string) ([]mirror, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	found, known := x.tools[tool]
-	return found, known
+	return found.mirrored, known
+}
+
+// onlyAsTask tells whether a tool is known to run as a task only.
+func (x *mirrors) onlyAsTask(tool string) bool {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	return x.tools[tool].task
 }
 
 // orNone answers what a tool mirrors; one that the list does not have is remembered as mirroring nothing, so that the
@@ -68,11 +81,11 @@ func (x *mirrors) orNone(tool string) []mirror {
 	found, known := x.tools[tool]
 	if !known && len(tool) <= maxToolName {
 		if x.tools == nil || len(x.tools) >= maxTools {
-			x.tools = map[string][]mirror{}
+			x.tools = map[string]toolFacts{}
 		}
-		x.tools[tool] = nil
+		x.tools[tool] = toolFacts{}
 	}
-	return found
+	return found.mirrored
 }
 
 func (x *mirrors) forget() {

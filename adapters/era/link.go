@@ -53,6 +53,40 @@ func (x *linked) get() Link {
 	return x.l
 }
 
+// channel is a link whose calls share one stream each way.
+type channel interface {
+	// InFlight tells how many calls wait for their response.
+	InFlight() int
+}
+
+// Settler is a link that can wait for what it sends by itself: the cancellations of calls.
+type Settler interface {
+	// Settle returns when every cancellation begun before it has been sent, or has failed, or ctx ends.
+	Settle(ctx context.Context)
+}
+
+// Pusher is a link that may find, once the handshake is over, that the server will say nothing outside calls. Any other
+// link can be told anything at any time.
+type Pusher interface {
+	// Pushes tells whether the server has a stream for what belongs to no call.
+	Pushes() bool
+}
+
+// linkAs finds what a link can do besides, also if it stands behind another.
+func linkAs[T any](l Link) (as T, ok bool) {
+	for l != nil {
+		if as, ok = l.(T); ok {
+			return as, true
+		}
+		front, behind := l.(interface{ under() Link })
+		if !behind {
+			break
+		}
+		l = front.under()
+	}
+	return as, false
+}
+
 // Dial opens a link; nothing is said to the server yet.
 type Dial func(ctx context.Context, sink Sink) (Link, error)
 

@@ -99,11 +99,11 @@ func (h *hearing) open(again bool) error {
 	s.addListen(h)
 	var lists, subs []string
 	for _, list := range h.want {
-		if s.hello.can(list, "listChanged") {
+		if s.hello.can(list, "listChanged") && s.pushes() {
 			lists = append(lists, list)
 		}
 	}
-	if s.hello.can("resources", "subscribe") {
+	if s.hello.can("resources", "subscribe") && s.pushes() {
 		for _, uri := range h.uris {
 			if s.subscribe(h.ex, uri) == nil {
 				subs = append(subs, uri)

@@ -13,6 +13,9 @@ import (
 // passModern hands a modern client's exchange to a modern server, as it came but for the headers that the wire wants.
 // Questions pass both ways untouched: input_required, its requestState, and the retry are theirs alone.
 func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
+	if err := u.unwrap(ex); err != nil {
+		return nil, err
+	}
 	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
@@ -28,9 +31,34 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c.begin(link)
 }
 
-// mirror sees to the Mcp-Param-* headers of a call; server says whether the wire to the server has headers. From a mirroring client to a mirroring server they pass as they
-// are, and the server judges them; for a server that has no headers they are judged here; for a client that has none
-// they are made here.
+// unwrap takes the server's own requestState out of the one that wrap made of it.
+func (u *Upstream) unwrap(ex *proxy.Exchange) *proxy.Error {
+	m := &ex.Msg
+	if !u.opt.SealState || !m.ReqState.Present() {
+		return nil
+	}
+	kind, body, err := u.lot.seal.open(string(m.Text(m.ReqState)), binding(ex, u.opt.Name), time.Now())
+	if err != nil || kind != sealedState {
+		return badState()
+	}
+	m.Replace(m.ReqState, body)
+	return nil
+}
+
+// wrap binds a server's requestState to the principal: where several share one credential, the server cannot tell them
+// apart, and would let one go on with what another has begun.
+func (c *modernCall) wrap(m *wire.Message) {
+	state := wire.Get(m.Raw, m.Result, "requestState")
+	if !c.u.opt.SealState || c.ex.Client.Era != proxy.Modern || !state.Present() {
+		return
+	}
+	exp := time.Now().Add(c.u.lot.opt.TTL)
+	m.Replace(state, wire.AppendText(nil, c.u.lot.seal.seal(sealedState, state.Of(m.Raw), binding(c.ex, c.u.opt.Name), exp)))
+}
+
+// mirror sees to the Mcp-Param-* headers of a call; server says whether the wire to the server has headers. From a
+// mirroring client to a mirroring server they pass as they are, and the server judges them; for a server that has no
+// headers they are judged here; for a client that has none they are made here.
 func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	if !ex.Msg.Is("tools/call") || ex.Mirrors == server {
 		return nil
@@ -173,6 +201,9 @@ func (c *modernCall) result(m *wire.Message) error {
 	if m.ResultType.Present() && !m.ResultType.Is(m.Raw, "complete") && !m.ResultType.Is(m.Raw, "input_required") && !c.extension(m) {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with resultType %s, which is unknown", m.Of(m.ResultType))
 	}
+	if m.ResultType.Is(m.Raw, "input_required") {
+		c.wrap(m)
+	}
 	if c.method == "tools/list" {
 		c.u.mirrors.learn(m)
 		if c.u.opt.Wires.Mirrors {
@@ -183,7 +214,9 @@ func (c *modernCall) result(m *wire.Message) error {
 }
 
 // extension tells whether a result type of an extension may pass: between two modern parties it is theirs to know.
-func (c *modernCall) extension(*wire.Message) bool { return c.ex.Client.Era == proxy.Modern }
+func (c *modernCall) extension(m *wire.Message) bool {
+	return c.ex.Client.Era == proxy.Modern || c.u.opt.DriveTasks && c.method == "tools/call" && m.ResultType.Is(m.Raw, "task")
+}
 
 // judge looks for errors that show the server to have left the modern era.
 func (c *modernCall) judge(m *wire.Message) {

@@ -87,7 +87,7 @@ func (r *relay) Message(m *wire.Message) bool {
 	if r.session.Push(raw) == nil {
 		return true
 	}
-	calls, shared := r.link.get().(interface{ InFlight() int })
+	calls, shared := linkAs[channel](r.link.get())
 	if shared && calls.InFlight() > 0 && (m.Kind == wire.Request || m.Is("notifications/message") || m.Is("notifications/cancelled")) {
 		return false
 	}
@@ -152,12 +152,26 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
 			}
 		case wire.Failure:
-			if c.ex.Msg.Is("initialize") {
+			switch {
+			case c.ex.Msg.Is("initialize"):
 				c.r.contradicted(&m)
+			case m.ErrorCode == proxy.CodeURLElicitation && !hasURLMode.has(c.ex.Client.Version):
+				m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), visitByHand(&m))
 			}
 		}
 		return m, nil
 	}
+}
+
+// visitByHand says in words where the server wants the user to go, to clients of revisions that have no code for it.
+func visitByHand(m *wire.Message) *proxy.Error {
+	text := string(m.Text(m.ErrorText))
+	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.ErrorData, "elicitations")) {
+		if url := wire.Get(m.Raw, s, "url").Text(m.Raw); url != nil {
+			text += "; open " + string(url)
+		}
+	}
+	return proxy.Errf(proxy.Question, "%s", text)
 }
 
 func (c *relayCall) fail(err error) error {

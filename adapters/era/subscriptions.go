@@ -14,6 +14,18 @@ func (h *hello) can(capability, flag string) bool {
 	return len(h.caps) > 0 && string(wire.Path(h.caps, all, capability, flag).Of(h.caps)) == "true"
 }
 
+// runsTasks tells whether the server runs calls as tasks (2025-11-25 tasks, Capabilities).
+func (h *hello) runsTasks() bool {
+	all := wire.Span{From: 0, To: uint32(len(h.caps))} //nolint:gosec // part of a message
+	return len(h.caps) > 0 && wire.Path(h.caps, all, "tasks", "requests", "tools", "call").Present()
+}
+
+// pushes tells whether the server can say something outside a call: only then is a notice sure to be heard.
+func (s *pooled) pushes() bool {
+	link, ok := linkAs[Pusher](s.link.get())
+	return !ok || link.Pushes()
+}
+
 // subscribe makes the server tell of a resource in this session; the first who wants it asks the server.
 func (s *pooled) subscribe(ctx context.Context, uri string) error {
 	return s.subscription(ctx, uri, "resources/subscribe", func(n int) (int, bool) { return n + 1, n == 0 })

@@ -96,15 +96,15 @@ func stampResult(m *wire.Message, method string, serverInfo []byte) {
 	m.EditObject(m.Result, changes)
 }
 
-// dropExecution takes the tool member that only 2025-11-25 has out of a list, and the tools that can only run as a
-// task of that revision: nobody could call them.
-func dropExecution(m *wire.Message) {
+// dropExecution takes the tool member that only 2025-11-25 has out of a list, and, unless tasks are driven, the tools that
+// can only run as a task of that revision: nobody could call them.
+func dropExecution(m *wire.Message, driven bool) {
 	if !bytes.Contains(m.Of(m.Result), []byte(`"execution"`)) {
 		return
 	}
 	editTools(m, func(raw []byte) []byte {
 		all := wire.Message{Raw: raw}
-		if wire.Path(raw, all.Whole(), "execution", "taskSupport").Is(raw, "required") {
+		if !driven && wire.Path(raw, all.Whole(), "execution", "taskSupport").Is(raw, "required") {
 			return nil
 		}
 		return without(raw, "execution")

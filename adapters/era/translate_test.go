@@ -33,7 +33,7 @@ func TestStampResult(t *testing.T) {
 		t.Helper()
 		m := scan(t, in)
 		if method == "tools/list" {
-			dropExecution(m)
+			dropExecution(m, false)
 		}
 		stampResult(m, method, []byte(`{"name":"s","version":"1"}`))
 		if got := written(t, m); got != want {
@@ -78,7 +78,7 @@ func TestStrip(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
 		m := scan(t, in)
-		strip(m)
+		strip(m, false)
 		if got := written(t, m); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}

@@ -137,10 +137,14 @@ func (u *Upstream) dress(ex *proxy.Exchange) {
 	if ex.Client.LogLevel != "" {
 		level = wire.AppendText(nil, ex.Client.LogLevel)
 	}
+	caps := modernCaps(ex.Client.Caps, ex.Client.Version)
+	if u.opt.DriveTasks && m.Is("tools/call") {
+		caps = withTasksExtension(caps)
+	}
 	stamp := []wire.Change{
 		{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
 		{Key: meta + "clientInfo", Value: ex.Client.Info},
-		{Key: meta + "clientCapabilities", Value: modernCaps(ex.Client.Caps, ex.Client.Version)},
+		{Key: meta + "clientCapabilities", Value: caps},
 		{Key: meta + "logLevel", Value: level},
 		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
 	}
@@ -168,6 +172,7 @@ type upCall struct {
 	begun   bool
 
 	ask      inquiry
+	task     *task    // that the server has made of the call
 	out      [][]byte // for the client, ahead of what the server says
 	over     bool     // when out is empty, all has been said
 	err      error    // or this is how it ends
@@ -233,12 +238,15 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 			}
 			continue
 		}
-		m, err := c.Replies.Next(until)
+		m, err := c.hear(until)
 		if err != nil {
 			if c.repeat(err) {
 				continue
 			}
 			return m, err
+		}
+		if m.Kind == wire.Invalid {
+			continue
 		}
 		c.begun = true
 		give, err := c.reply(&m)
@@ -246,6 +254,18 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 			return m, err
 		}
 	}
+}
+
+// hear answers what the server says next; no message (Invalid) if it is about a task that goes on.
+func (c *upCall) hear(until time.Time) (wire.Message, error) {
+	if c.task == nil {
+		return c.Replies.Next(until)
+	}
+	m, give, err := c.poll(until)
+	if !give {
+		m = wire.Message{}
+	}
+	return m, err
 }
 
 // reply translates one reply; false for one that the client is not to see as it is.
@@ -256,6 +276,9 @@ func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 	case wire.Result:
 		if m.ResultType.Is(m.Raw, "input_required") {
 			return false, c.inquire(m)
+		}
+		if c.task == nil && m.ResultType.Is(m.Raw, "task") {
+			return false, c.drive(m)
 		}
 		if m.Edited(m.Result) { // by what came before; an object is edited once
 			if c.settled, err = m.Settle(c.settled); err != nil {
@@ -280,6 +303,7 @@ func (c *upCall) Close() error {
 	for _, msg := range c.withdraw() {
 		_ = c.ex.Session.Push(msg) // without a stream it finds out when it answers
 	}
+	c.abandon()
 	return c.Replies.Close()
 }
 

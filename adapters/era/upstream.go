@@ -22,6 +22,7 @@ type Options struct {
 	MaxSessions  int           // pooled legacy sessions (or processes)
 	Shared       bool          // one session, or process, of a legacy server for all clients
 	AsksOnCall   bool          // the server asks on the stream of the call concerned: calls that may be asked share sessions
+	DriveTasks   bool          // long calls that become tasks are driven for clients of the other era, which cannot
 	SealState    bool          // a modern server's requestState goes to clients sealed, bound to the principal
 	Lot          *Lot          // where calls wait for their clients' answers; nil: one of this upstream's own
 	IdleTTL      time.Duration // a pooled session without calls for so long is closed

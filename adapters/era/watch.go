@@ -45,7 +45,7 @@ type watch struct {
 
 	mu      sync.Mutex
 	working bool
-	members []*member
+	members []*watcher
 	joins   []*joining      // subscriptions that wait for a listen
 	opening []*joining      // those that wait for the acknowledgement of one
 	coming  *listen         // the one that has not been acknowledged
@@ -89,14 +89,14 @@ func (u *Upstream) spawn(f func()) bool {
 // wanted tells whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
 // stream. The caller holds w.mu.
 func (w *watch) wanted() bool {
-	return slices.ContainsFunc(w.members, func(m *member) bool {
+	return slices.ContainsFunc(w.members, func(m *watcher) bool {
 		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (w.now != nil || m.session.HasOutlet())
 	})
 }
 
 // narrow tells whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
 func (w *watch) narrow() bool {
-	return w.now != nil && slices.ContainsFunc(w.members, func(m *member) bool {
+	return w.now != nil && slices.ContainsFunc(w.members, func(m *watcher) bool {
 		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.now.lists, list) })
 	})
 }

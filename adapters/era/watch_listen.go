@@ -212,6 +212,7 @@ func (l *listen) part() {
 	is = is && !l.over
 	l.w.mu.Unlock()
 	if is {
+		c.ex.Detach(c) // it is told once only
 		ctx, cancel := context.WithTimeout(l.w.ctx, cancelTime)
 		_ = c.mux.write(ctx, c.cancellation()) // a pipe that is broken ends the listen too
 		cancel()
@@ -219,6 +220,7 @@ func (l *listen) part() {
 		select {
 		case <-l.ended:
 		case <-t.C:
+		case <-l.w.ctx.Done():
 		}
 		t.Stop()
 		c.drop(proxy.ErrCancelled)
@@ -299,7 +301,7 @@ func (l *listen) acknowledge(m *wire.Message) {
 // wants tells whether a session is to see a notice. What is below a resource that is subscribed to counts as that
 // (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
 // have subscribed to. The caller holds w.mu.
-func (m *member) wants(msg *wire.Message, l *listen) bool {
+func (m *watcher) wants(msg *wire.Message, l *listen) bool {
 	if !msg.Is(updated) {
 		method := msg.Text(msg.Method)
 		return slices.ContainsFunc(m.lists, func(list string) bool { return listChanged(list) == string(method) })

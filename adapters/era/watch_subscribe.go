@@ -37,7 +37,7 @@ func (u *Upstream) unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 }
 
 // watched answers the session's part in a watch, and the resource that the request is about.
-func (u *Upstream) watched(ex *proxy.Exchange) (*member, string, error) {
+func (u *Upstream) watched(ex *proxy.Exchange) (*watcher, string, error) {
 	m := u.watches.get(ex.Session)
 	if m == nil || !m.subscribes {
 		return nil, "", proxy.Errf(proxy.MethodNotFound, "the server does not have the capability resources.subscribe")
@@ -71,7 +71,7 @@ func (w *watch) join(j *joining) {
 // w.mu.
 func (w *watch) room(j *joining) bool {
 	count, size, all := 1, len(j.uri), len(j.uri)
-	add := func(m *member, uri string) {
+	add := func(m *watcher, uri string) {
 		all += len(uri)
 		if m == j.m {
 			count, size = count+1, size+len(uri)
@@ -97,7 +97,7 @@ func (w *watch) room(j *joining) bool {
 
 // joining is the Replies of one resources/subscribe.
 type joining struct {
-	m    *member
+	m    *watcher
 	ex   *proxy.Exchange
 	uri  string
 	at   time.Time

@@ -60,6 +60,14 @@ type link struct {
 	next    uint64
 	closed  bool
 	lost    bool
+	silent  bool // the server has no GET stream
+}
+
+// Pushes implements era.Pusher.
+func (l *link) Pushes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.silent
 }
 
 // Call implements era.Link.
@@ -254,9 +262,10 @@ func (l *link) stream(open func()) {
 		if time.Since(began) > reopenMost {
 			wait = reopenFirst
 		}
-		pause := mark.Wait(wait)
-		if !ended { // as the server said, but a server that cannot be reached is left in peace for longer
-			pause = max(pause, wait)
+		named := mark.Wait(0)
+		pause := max(named, wait)
+		if wait = min(2*wait, reopenMost); ended && named > 0 { // as it said; one that cannot be reached is left alone for longer
+			pause, wait = named, reopenFirst
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -264,7 +273,6 @@ func (l *link) stream(open func()) {
 		case <-l.ctx.Done():
 		}
 		timer.Stop()
-		wait = min(2*wait, reopenMost)
 	}
 }
 
@@ -281,14 +289,15 @@ func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
 	if err != nil {
 		return true, false
 	}
+	l.mu.Lock()
+	l.silent = status >= 400 && status < 500
+	inSession := l.session != ""
+	l.mu.Unlock()
 	open()
 	if status == fasthttp.StatusOK {
 		l.events(ans, mark)
 		return true, true
 	}
-	l.mu.Lock()
-	inSession := l.session != ""
-	l.mu.Unlock()
 	if status == fasthttp.StatusNotFound && inSession {
 		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
 		return false, false

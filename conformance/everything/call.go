@@ -18,43 +18,62 @@ const queueSize = 16
 // complete is the resultType of a result that is the whole answer.
 const complete = "complete"
 
-// outcome is what a tool came to.
+// outcome is what a tool or a prompt came to.
 type outcome struct {
-	kind    string       // resultType; what is no complete result brings its own members
-	members string       // the result's other members: raw JSON without the braces
-	refusal *proxy.Error // instead of a result: an error response
-	stopped bool         // the call was stopped: nobody waits for an answer
+	kind       string       // resultType
+	members    string       // the result's other members: raw JSON without the braces
+	structured string       // structuredContent, raw JSON; empty: none
+	refusal    *proxy.Error // instead of a result: an error response
+	stopped    bool         // the call was stopped: nobody waits for an answer
 }
 
-// query is a call of a tool, as far as an answer can be computed from it.
+// query is a call of a tool or a prompt, as far as an answer can be computed from it.
 type query struct {
 	server *Server
-	msg    wire.Message // borrowed like Exchange.Msg; a tool that asks finds inputResponses and requestState in it
+	msg    wire.Message // borrowed like Exchange.Msg
 	client proxy.Client
+	caller proxy.Caller
 	args   arguments
 }
 
-// declares tells whether the client declared a capability. What is known beside the message goes before what it says.
-func (q *query) declares(capability string) bool {
-	caps := q.client.Caps
-	if caps == nil {
-		caps = q.msg.Of(q.msg.Caps)
-	}
-	if len(caps) == 0 {
-		return false
-	}
-	return wire.Get(caps, wire.Span{From: 0, To: uint32(len(caps))}, capability).Present() //nolint:gosec // part of a message
+// query reads what a call says.
+func (s *Server) query(ex *proxy.Exchange, m wire.Message) (query, *proxy.Error) {
+	args, refusal := argumentsOf(&m)
+	return query{server: s, msg: m, client: ex.Client, caller: ex.Caller, args: args}, refusal
 }
+
+// since tells whether the client's revision is the given one or a later one; revisions are dates and compare as text.
+func (q *query) since(version string) bool {
+	return q.client.Era == proxy.Modern || q.client.Version >= version
+}
+
+// hasStructured is the revision with which structuredContent came, and the content block resource_link; hasAudio the one
+// with which audio came.
+const (
+	hasStructured = "2025-06-18"
+	hasAudio      = "2025-03-26"
+)
 
 // message makes the response.
 func (q *query) message(out outcome) wire.Message {
 	if out.refusal != nil {
 		return proxy.ErrorMessage(q.msg.Of(q.msg.ID), out.refusal)
 	}
-	return proxy.ResultMessage(q.msg.Of(q.msg.ID), q.server.result(out.kind, out.members))
+	if out.structured != "" && q.since(hasStructured) {
+		out.members += `,"structuredContent":` + out.structured
+	}
+	return proxy.ResultMessage(q.msg.Of(q.msg.ID), q.server.result(q.client.Era, out.kind, out.members))
 }
 
-// call is a query whose tool runs: the Replies of the exchange, and the goroutine behind them.
+// fails is a result that says what went wrong; for a prompt, whose results have no such thing, an error response.
+func (q *query) fails(text string) outcome {
+	if q.msg.Is("prompts/get") {
+		return refuses(proxy.Errf(proxy.Question, "%s", text))
+	}
+	return fails(text)
+}
+
+// call is a query that takes its time: the Replies of the exchange, and the goroutine behind them.
 type call struct {
 	query
 	ex    *proxy.Exchange
@@ -67,8 +86,8 @@ type call struct {
 	once  sync.Once
 	cause error // why it was stopped; to be read after stop is closed
 
-	answered bool        // Next has given the response; belongs to the reader
-	timer    *time.Timer // of Next
+	answered bool // Next has given the response; belongs to the reader
+	alarm    alarm
 }
 
 var (
@@ -81,42 +100,59 @@ var levels = [...]string{"debug", "info", "notice", "warning", "error", "critica
 
 // call answers tools/call.
 func (s *Server) call(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
-	refuse := func(e *proxy.Error) (proxy.Replies, error) {
-		return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), e)), nil
-	}
 	t, ok := s.tools[string(m.Text(m.Name))]
-	if !ok {
-		return refuse(proxy.Errf(proxy.InvalidParams, "unknown tool: %s", m.Of(m.Name)))
+	if !ok || t.name == sometimes && !s.isShown(tools) {
+		return refuse(&m, proxy.Errf(proxy.InvalidParams, "unknown tool: %s", m.Of(m.Name)))
 	}
-	args, refusal := argumentsOf(&m)
+	q, refusal := s.query(ex, m)
+	if refusal == nil && ex.Mirrors {
+		refusal = checkMirrors(&q, t.mirrors, ex.Headers)
+	}
+	level := 0
+	if refusal == nil {
+		level, refusal = levelOf(&q)
+	}
 	if refusal != nil {
-		return refuse(refusal)
-	}
-	wanted := ex.Client.LogLevel
-	if wanted == "" {
-		wanted = string(m.Text(m.LogLevel))
-	}
-	level := slices.Index(levels[:], wanted)
-	switch {
-	case wanted == "" && !m.LogLevel.Present():
-		level = len(levels)
-	case level < 0:
-		return refuse(proxy.Errf(proxy.InvalidParams, "unknown log level %q", wanted))
+		return refuse(&m, refusal)
 	}
 	s.calls.Add(1)
-	q := query{server: s, msg: m, client: ex.Client, args: args}
-	if t.answer != nil {
+	switch {
+	case t.script != nil:
+		return s.interview(ex, q, t.script)
+	case t.answer != nil:
 		return proxy.Reply(q.message(t.answer(&q))), nil
 	}
+	return s.run(ex, q, level, t.run)
+}
+
+// levelOf finds the least severe log level wanted, as an index into levels; one above the highest if none is. What is
+// known beside the message goes before what it says; a legacy client says it once for all, never in a request.
+func levelOf(q *query) (int, *proxy.Error) {
+	wanted, asked := q.client.LogLevel, q.client.LogLevel != ""
+	if !asked && q.client.Era == proxy.Modern {
+		wanted, asked = string(q.msg.Text(q.msg.LogLevel)), q.msg.LogLevel.Present()
+	}
+	if !asked {
+		return len(levels), nil
+	}
+	level := slices.Index(levels[:], wanted)
+	if level < 0 {
+		return 0, proxy.Errf(proxy.InvalidParams, "unknown log level %q", wanted)
+	}
+	return level, nil
+}
+
+// run starts a call with a goroutine of its own.
+func (s *Server) run(ex *proxy.Exchange, q query, level int, run func(*call) outcome) (proxy.Replies, error) {
 	c := &call{
-		query: q, ex: ex, token: tokenOf(&m), level: level,
+		query: q, ex: ex, token: tokenOf(&q.msg), level: level,
 		queue: make(chan wire.Message, queueSize), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if err := s.start(c); err != nil {
 		return nil, err
 	}
 	ex.Attach(c)
-	go c.work(t.run)
+	go c.work(run) // ends when it has answered, or with Close, the exchange, or the server
 	return c, nil
 }
 
@@ -190,7 +226,7 @@ func (c *call) Next(until time.Time) (wire.Message, error) {
 		return c.take(m), nil
 	default:
 	}
-	late, soon := c.alarm(until)
+	late, soon := c.alarm.until(until)
 	if !soon {
 		select {
 		case <-c.stop:
@@ -209,23 +245,6 @@ func (c *call) Next(until time.Time) (wire.Message, error) {
 	}
 }
 
-// alarm gives a channel that fires at the time, nil for the zero time, and whether there is anything to wait for.
-func (c *call) alarm(until time.Time) (<-chan time.Time, bool) {
-	if until.IsZero() {
-		return nil, true
-	}
-	wait := time.Until(until)
-	if wait <= 0 {
-		return nil, false
-	}
-	if c.timer == nil {
-		c.timer = time.NewTimer(wait)
-	} else {
-		c.timer.Reset(wait)
-	}
-	return c.timer.C, true
-}
-
 func (c *call) take(m wire.Message) wire.Message {
 	c.answered = m.IsResponse()
 	return m
@@ -236,9 +255,7 @@ func (c *call) Close() error {
 	c.ex.Detach(c)
 	c.end(proxy.ErrCancelled)
 	<-c.done
-	if c.timer != nil {
-		c.timer.Stop()
-	}
+	c.alarm.stop()
 	return nil
 }
 
@@ -285,12 +302,18 @@ func (c *call) log(severity, data string) bool {
 	return c.notify("notifications/message", object("level", quote(severity), "logger", `"demo"`, "data", data))
 }
 
-var errNotification = errors.New("everything: a notification made here is no message")
+var errMade = errors.New("everything: what was made here is no message")
 
+// notify sends a notification. It answers false if the call was stopped.
 func (c *call) notify(method, params string) bool {
-	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`))
+	return c.say(`{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`)
+}
+
+// say sends a message of the server's own. It answers false if the call was stopped.
+func (c *call) say(raw string) bool {
+	m, err := wire.Scan([]byte(raw))
 	if err != nil {
-		c.end(errors.Join(errNotification, err))
+		c.end(errors.Join(errMade, err))
 		return false
 	}
 	return c.send(m)

@@ -106,18 +106,22 @@ func newServer(t *testing.T, o Options) *Server {
 	return s
 }
 
+// offered are the server's capabilities, in either era.
+const offered = `{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},"prompts":{"listChanged":true},` +
+	`"completions":{},"logging":{}}`
+
 func TestDiscover(t *testing.T) {
 	s := newServer(t, Options{Instructions: "say \"hello\""})
 	r := ask(t, s, "server/discover", "")
 	same(t, "versions", r["supportedVersions"], `["2026-07-28"]`)
-	same(t, "capabilities", r["capabilities"], `{"tools":{},"resources":{},"prompts":{},"completions":{},"logging":{}}`)
+	same(t, "capabilities", r["capabilities"], offered)
 	same(t, "instructions", r["instructions"], `"say \"hello\""`)
 	same(t, "cacheScope", r["cacheScope"], `"public"`)
 	same(t, "ttlMs", r["ttlMs"], `300000`)
 }
 
 func TestLists(t *testing.T) {
-	f := func(method, key, name string, all int) {
+	f := func(method, key, name, ttl string, all int) {
 		t.Helper()
 		for _, size := range []int{0, 1, 2, all - 1, all, all + 1} {
 			s := newServer(t, Options{PageSize: size})
@@ -125,7 +129,7 @@ func TestLists(t *testing.T) {
 			for pages := 1; ; pages++ {
 				r := ask(t, s, method, cursor)
 				same(t, method+" cacheScope", r["cacheScope"], `"public"`)
-				same(t, method+" ttlMs", r["ttlMs"], `300000`)
+				same(t, method+" ttlMs", r["ttlMs"], ttl)
 				var items []map[string]any
 				if err := json.Unmarshal(r[key], &items); err != nil {
 					t.Fatalf("%s: %v", method, err)
@@ -150,17 +154,23 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
-	f("tools/list", "tools", "name", 22)
-	f("resources/list", "resources", "uri", 6)
-	f("resources/templates/list", "resourceTemplates", "uriTemplate", 2)
-	f("prompts/list", "prompts", "name", 6)
+	f("tools/list", "tools", "name", "60000", 45)
+	f("resources/list", "resources", "uri", "60000", 6)
+	f("resources/templates/list", "resourceTemplates", "uriTemplate", "300000", 2)
+	f("prompts/list", "prompts", "name", "60000", 7)
 }
 
 func TestToolTable(t *testing.T) {
 	s := newServer(t, Options{})
 	for name, tool := range s.tools {
-		if (tool.answer == nil) == (tool.run == nil) {
-			t.Errorf("%s: exactly one of answer and run must be set", name)
+		ways := 0
+		for _, set := range []bool{tool.answer != nil, tool.run != nil, tool.script != nil} {
+			if set {
+				ways++
+			}
+		}
+		if ways != 1 {
+			t.Errorf("%s: exactly one of answer, run and script must be set", name)
 		}
 		for _, schema := range []string{tool.input, tool.output} {
 			var v map[string]any
@@ -277,9 +287,17 @@ func TestRefusals(t *testing.T) {
 			same(t, method+" data", resp.Error.Data, data)
 		}
 	}
-	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "subscriptions/listen", "tasks/get", "x"} {
-		f(method, `"notifications":{}`, -32601, "")
+	for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tasks/get", "x"} {
+		f(method, `"uri":"demo://counter"`, -32601, "")
 	}
+	f("subscriptions/listen", ``, -32602, "")
+	f("subscriptions/listen", `"notifications":[]`, -32602, "")
+	f("subscriptions/listen", `"notifications":{"toolsListChanged":1}`, -32602, "")
+	f("subscriptions/listen", `"notifications":{"resourceSubscriptions":"demo://counter"}`, -32602, "")
+	f("subscriptions/listen", `"notifications":{"resourceSubscriptions":[1]}`, -32602, "")
+	f("tools/call", `"name":"test_sometimes"`, -32602, "")
+	f("prompts/get", `"name":"test_sometimes"`, -32602, "")
+	f("resources/read", `"uri":"test://sometimes"`, -32602, `{"uri":"test://sometimes"}`)
 	f("tools/list", `"cursor":"nope"`, -32602, "")
 	f("tools/list", `"cursor":""`, -32602, "")
 	f("tools/list", `"cursor":null`, -32602, "")
@@ -324,7 +342,7 @@ func TestResources(t *testing.T) {
 	f("demo://item/a%20b%2Fc", `"mimeType":"text/plain","text":"item a b/c"`, "300000")
 	f("test://static-text", `"mimeType":"text/plain","text":"This is the content of the static text resource."`, "300000")
 	f("test://static-binary", `"mimeType":"image/png","blob":"`+s.png+`"`, "300000")
-	f("test://watched-resource", `"mimeType":"text/plain","text":"Watched resource content."`, "0")
+	f("test://watched-resource", `"mimeType":"text/plain","text":"Watched resource content, version 0."`, "0")
 	f("test://template/123/data", `"mimeType":"application/json","text":"{\"id\":\"123\",\"templateTest\":true,\"data\":\"Data for ID: 123\"}"`, "300000")
 }
 
@@ -412,7 +430,7 @@ func TestDeclaredCapability(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, resp := do(t, s, &proxy.Exchange{Msg: m}); resp.Error != nil {
+	if _, resp := do(t, s, &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern}}); resp.Error != nil {
 		t.Errorf("refused although declared in the message: %v", resp.Error)
 	}
 }

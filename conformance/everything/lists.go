@@ -9,39 +9,83 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// list is one of the four lists, its pages rendered beforehand.
+// topic is a kind of thing of which there is a list that changes.
+type topic uint8
+
+const (
+	tools topic = iota
+	prompts
+	resources
+	topics // how many there are
+)
+
+// String is the topic's word on the wire.
+func (t topic) String() string { return [...]string{"tools", "prompts", "resources"}[t] }
+
+// sometimes is the name, and sometimesURI the URI, of what is in the lists only sometimes.
+const (
+	sometimes    = "test_sometimes"
+	sometimesURI = "test://sometimes"
+)
+
+// isShown tells whether what is there only sometimes is there now.
+func (s *Server) isShown(t topic) bool { return s.shown[t].Load()%2 == 1 }
+
+// flip shows or hides it, and everybody who wants to know is told. It answers whether it is there now.
+func (s *Server) flip(t topic) bool {
+	now := s.shown[t].Add(1)%2 == 1
+	s.board.publish(notice{topic: t})
+	return now
+}
+
+// list gives the list as it is now.
+func (s *Server) list(t topic) *list {
+	if s.isShown(t) {
+		return &s.lists[t][1]
+	}
+	return &s.lists[t][0]
+}
+
+// setLists renders a list without and with its last item, which is there only sometimes.
+func (s *Server) setLists(t topic, items []string, size, ttl int) {
+	s.lists[t] = [2]list{s.newList(t.String(), items[:len(items)-1], size, ttl), s.newList(t.String(), items, size, ttl)}
+}
+
+// list is one state of a list, its pages rendered beforehand.
 type list struct {
-	pages [][]byte       // whole results
+	pages [2][][]byte    // whole results, by era
 	at    map[string]int // the page that a cursor stands for
 }
 
 // newList renders the items, JSON objects, as pages of the result member called key. The cursors are opaque and differ
 // between lists, so that one list's cursor is unknown to another.
-func (s *Server) newList(key string, items []string, size int) list {
-	l := list{pages: nil, at: map[string]int{}}
+func (s *Server) newList(key string, items []string, size, ttl int) list {
+	l := list{pages: [2][][]byte{}, at: map[string]int{}}
 	for from := 0; from == 0 || from < len(items); from += size {
 		to := min(from+size, len(items))
 		members := `"` + key + `":[` + strings.Join(items[from:to], ",") + `]`
 		if to < len(items) {
 			cursor := base64.RawURLEncoding.EncodeToString([]byte(key + ":" + strconv.Itoa(to)))
-			l.at[cursor] = len(l.pages) + 1
+			l.at[cursor] = len(l.pages[proxy.Modern]) + 1
 			members += `,"nextCursor":"` + cursor + `"`
 		}
-		l.pages = append(l.pages, s.cacheable(members, listTTL))
+		for _, era := range [...]proxy.Era{proxy.Legacy, proxy.Modern} {
+			l.pages[era] = append(l.pages[era], s.cacheable(era, members, ttl))
+		}
 	}
 	return l
 }
 
 // page answers a list request. A cursor that was not given out here is refused with -32602 (2026-07-28 pagination).
-func (l *list) page(m *wire.Message) ([]byte, *proxy.Error) {
+func (l *list) page(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	if !m.Cursor.Present() {
-		return l.pages[0], nil
+		return l.pages[era][0], nil
 	}
 	n, ok := l.at[string(m.Text(m.Cursor))]
 	if !ok {
 		return nil, proxy.Errf(proxy.InvalidParams, "unknown cursor %s", m.Of(m.Cursor))
 	}
-	return l.pages[n], nil
+	return l.pages[era][n], nil
 }
 
 // object writes a JSON object from names and raw JSON values, in pairs; members with an empty value are left out.

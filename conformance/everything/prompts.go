@@ -11,11 +11,12 @@ import (
 // maxCompletions is how many values an answer may hold (2026-07-28 completion, Completion Results).
 const maxCompletions = 100
 
-// prompt is a row of the table of prompts.
+// prompt is a row of the table of prompts. Exactly one of messages and script is set.
 type prompt struct {
 	name, description string
 	arguments         []promptArgument
 	messages          func(s *Server, args map[string]string) []string // content blocks, each a message of the user's
+	script            *script                                          // asks for what it needs; takes no arguments
 }
 
 // promptArgument is an argument of a prompt; all are strings.
@@ -30,27 +31,29 @@ func promptTable() []prompt {
 		return func(*Server, map[string]string) []string { return []string{textBlock(text)} }
 	}
 	return []prompt{
-		{"plain", "A prompt without arguments", nil, say("plain prompt")},
+		{"plain", "A prompt without arguments", nil, say("plain prompt"), nil},
 		{"greet", "A greeting in a style", []promptArgument{
 			{"name", "Who is greeted", true, nil},
 			{"style", "How; plain if not given", false, []string{"formal", "friendly", "funny"}},
-		}, greet},
-		{"test_simple_prompt", "A message, for the conformance suite", nil, say("This is a simple prompt for testing.")},
+		}, greet, nil},
+		{"test_simple_prompt", "A message, for the conformance suite", nil, say("This is a simple prompt for testing."), nil},
 		{"test_prompt_with_arguments", "Two arguments in a message, for the conformance suite", []promptArgument{
 			{"arg1", "First test argument", true, []string{"paris", "park", "party"}},
 			{"arg2", "Second test argument", true, nil},
 		}, func(_ *Server, args map[string]string) []string {
 			return []string{textBlock("Prompt with arguments: arg1='" + args["arg1"] + "', arg2='" + args["arg2"] + "'")}
-		}},
+		}, nil},
 		{"test_prompt_with_embedded_resource", "A resource and a message, for the conformance suite", []promptArgument{
 			{"resourceUri", "URI of the resource to embed", true, nil},
 		}, func(_ *Server, args map[string]string) []string {
 			return []string{embeddedBlock(args["resourceUri"], "text/plain", "Embedded resource content for testing."),
 				textBlock("Please process the embedded resource above.")}
-		}},
+		}, nil},
 		{"test_prompt_with_image", "An image and a message, for the conformance suite", nil, func(s *Server, _ map[string]string) []string {
 			return []string{imageBlock(s.png), textBlock("Please analyze the image above.")}
-		}},
+		}, nil},
+		{"test_input_required_result_prompt", "Asks the user for its context, for the conformance suite", nil, nil, askContext()},
+		{sometimes, "There only sometimes", nil, say("Here I am."), nil},
 	}
 }
 
@@ -80,42 +83,49 @@ func (s *Server) addPrompts(pageSize int) {
 		}
 		items = append(items, object("name", quote(p.name), "description", quote(p.description), "arguments", "["+strings.Join(args, ",")+"]"))
 	}
-	s.promptList = s.newList("prompts", items, pageSize)
+	s.setLists(prompts, items, pageSize, shownTTL)
 }
 
 // prompt answers prompts/get. Unlike those of tools, its arguments are the request's own: what is wrong with them is
 // -32602 (2026-07-28 prompts, Error Handling).
-func (s *Server) prompt(m *wire.Message) ([]byte, *proxy.Error) {
+func (s *Server) prompt(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
 	p, ok := s.prompts[string(m.Text(m.Name))]
-	if !ok {
-		return nil, proxy.Errf(proxy.InvalidParams, "unknown prompt: %s", m.Of(m.Name))
+	if !ok || p.name == sometimes && !s.isShown(prompts) {
+		return refuse(&m, proxy.Errf(proxy.InvalidParams, "unknown prompt: %s", m.Of(m.Name)))
 	}
-	given, refusal := argumentsOf(m)
+	q, refusal := s.query(ex, m)
 	if refusal != nil {
-		return nil, refusal
+		return refuse(&m, refusal)
+	}
+	if p.script != nil {
+		return s.interview(ex, q, p.script)
 	}
 	args := make(map[string]string, len(p.arguments))
 	for _, a := range p.arguments {
 		if a.required {
-			args[a.name] = given.text(a.name)
+			args[a.name] = q.args.text(a.name)
 		} else {
-			args[a.name], _ = given.maybeText(a.name)
+			args[a.name], _ = q.args.maybeText(a.name)
 		}
 	}
-	if given.wrong != "" {
-		return nil, proxy.Errf(proxy.InvalidParams, "%s", given.wrong)
+	if q.args.wrong != "" {
+		return refuse(&m, proxy.Errf(proxy.InvalidParams, "%s", q.args.wrong))
 	}
-	blocks := p.messages(s, args)
+	return proxy.Reply(q.message(prompted(p.description, p.messages(s, args)...))), nil
+}
+
+// prompted is a prompt of content blocks.
+func prompted(description string, blocks ...string) outcome {
 	messages := make([]string, len(blocks))
 	for i, b := range blocks {
 		messages[i] = `{"role":"user","content":` + b + `}`
 	}
-	return s.result(complete, `"description":`+quote(p.description)+`,"messages":[`+strings.Join(messages, ",")+`]`), nil
+	return gives(`"description":` + quote(description) + `,"messages":[` + strings.Join(messages, ",") + `]`)
 }
 
 // complete answers completion/complete. An argument for which nothing is offered gets an empty list; a prompt or
 // template that is not there is -32602.
-func (s *Server) complete(m *wire.Message) ([]byte, *proxy.Error) {
+func (s *Server) complete(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	get := func(object, member string) (string, bool) {
 		v := wire.Path(m.Raw, m.Params, object, member)
 		return string(v.Text(m.Raw)), v.IsString(m.Raw)
@@ -136,7 +146,7 @@ func (s *Server) complete(m *wire.Message) ([]byte, *proxy.Error) {
 		}
 	}
 	more := len(values) > maxCompletions
-	return s.completion(values[:min(len(values), maxCompletions)], len(values), more), nil
+	return s.completion(era, values[:min(len(values), maxCompletions)], len(values), more), nil
 }
 
 // offers finds all values for an argument of what params.ref names.
@@ -170,7 +180,7 @@ func (s *Server) offers(get func(object, member string) (string, bool), argument
 	}
 }
 
-func (s *Server) completion(values []string, total int, more bool) []byte {
-	return s.result(complete, `"completion":{"values":[`+strings.Join(values, ",")+`],"total":`+strconv.Itoa(total)+
+func (s *Server) completion(era proxy.Era, values []string, total int, more bool) []byte {
+	return s.result(era, complete, `"completion":{"values":[`+strings.Join(values, ",")+`],"total":`+strconv.Itoa(total)+
 		`,"hasMore":`+strconv.FormatBool(more)+`}`)
 }

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -40,20 +41,36 @@ func (t *template) match(uri string) (string, bool) {
 	return id, err == nil
 }
 
+// counterURI and watchedURI are the resources that change.
+const (
+	counterURI = "demo://counter"
+	watchedURI = "test://watched-resource"
+)
+
+// updates changes a resource that counts, and tells who watches it. It answers the new count.
+func (s *Server) updates(count *atomic.Int64, uri string) int64 {
+	n := count.Add(1)
+	s.board.publish(notice{uri: uri})
+	return n
+}
+
 func constant(text string) func(*Server) string { return func(*Server) string { return text } }
 
 func resourceTable() []resource {
 	png := func(s *Server) string { return s.png }
 	count := func(s *Server) string { return strconv.FormatInt(s.touched.Load(), 10) }
+	version := func(s *Server) string {
+		return "Watched resource content, version " + strconv.FormatInt(s.updated.Load(), 10) + "."
+	}
 	return []resource{
 		{"demo://static/text", "static text", "A text that never changes", "text/plain", false, listTTL, constant("static text")},
 		{"demo://static/blob", "static blob", "A picture that never changes", "image/png", true, listTTL, png},
-		{"demo://counter", "counter", "How often the tool touch was called", "text/plain", false, 0, count},
+		{counterURI, "counter", "How often the tool touch was called", "text/plain", false, 0, count},
 		{"test://static-text", "test static text", "A text for the conformance suite", "text/plain", false, listTTL,
 			constant("This is the content of the static text resource.")},
 		{"test://static-binary", "test static binary", "A picture for the conformance suite", "image/png", true, listTTL, png},
-		{"test://watched-resource", "test watched resource", "A text for the conformance suite to watch", "text/plain", false, 0,
-			constant("Watched resource content.")},
+		{watchedURI, "test watched resource", "A text for the conformance suite to watch", "text/plain", false, 0, version},
+		{sometimesURI, "test sometimes", "There only sometimes", "text/plain", false, 0, constant("Here I am.")},
 	}
 }
 
@@ -78,40 +95,72 @@ func (s *Server) addResources(pageSize int) {
 		s.resources[r.uri] = r
 		items = append(items, object("uri", quote(r.uri), "name", quote(r.name), "description", quote(r.description), "mimeType", quote(r.mime)))
 	}
-	s.resourceList = s.newList("resources", items, pageSize)
+	s.setLists(resources, items, pageSize, shownTTL)
 	s.templates = templateTable()
 	items = items[:0]
 	for i := range s.templates {
 		t := &s.templates[i]
 		items = append(items, object("uriTemplate", quote(t.pattern()), "name", quote(t.name), "description", quote(t.description), "mimeType", quote(t.mime)))
 	}
-	s.templateList = s.newList("resourceTemplates", items, pageSize)
+	s.templateList = s.newList("resourceTemplates", items, pageSize, listTTL)
 }
 
-// read answers resources/read. What is not there is -32602 with data.uri (SEP-2164).
-func (s *Server) read(m *wire.Message) ([]byte, *proxy.Error) {
+// read answers resources/read. What is not there is -32602 with data.uri (SEP-2164), -32002 to legacy clients.
+func (s *Server) read(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	if !m.URI.IsString(m.Raw) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.uri must be a string")
 	}
 	uri := string(m.Text(m.URI))
-	if r, ok := s.resources[uri]; ok {
+	if r := s.resource(uri); r != nil {
 		kind := "text"
 		if r.binary {
 			kind = "blob"
 		}
-		return s.contents(uri, r.mime, kind, r.body(s), r.ttl), nil
+		return s.contents(era, uri, r.mime, kind, r.body(s), r.ttl), nil
 	}
+	if t, id := s.template(uri); t != nil {
+		return s.contents(era, uri, t.mime, "text", t.body(id), listTTL), nil
+	}
+	return nil, notFound(era, uri)
+}
+
+func notFound(era proxy.Era, uri string) *proxy.Error {
+	e := proxy.Errf(proxy.InvalidParams, "resource not found: %s", uri)
+	e.Data = []byte(object("uri", quote(uri)))
+	if era == proxy.Legacy {
+		e.Code = proxy.CodeResourceNotFound
+	}
+	return e
+}
+
+// resource finds a resource that is there now; nil: none.
+func (s *Server) resource(uri string) *resource {
+	if uri == sometimesURI && !s.isShown(resources) {
+		return nil
+	}
+	return s.resources[uri]
+}
+
+// template finds the template that a URI fits, and its id; nil: none.
+func (s *Server) template(uri string) (*template, string) {
 	for i := range s.templates {
 		t := &s.templates[i]
 		if id, ok := t.match(uri); ok {
-			return s.contents(uri, t.mime, "text", t.body(id), listTTL), nil
+			return t, id
 		}
 	}
-	e := proxy.Errf(proxy.InvalidParams, "resource not found: %s", uri)
-	e.Data = []byte(`{"uri":` + quote(uri) + `}`)
-	return nil, e
+	return nil, ""
 }
 
-func (s *Server) contents(uri, mime, kind, body string, ttl int) []byte {
-	return s.cacheable(`"contents":[`+object("uri", quote(uri), "mimeType", quote(mime), kind, quote(body))+`]`, ttl)
+// canWatch tells whether there is, or may be, something to watch at a URI.
+func (s *Server) canWatch(uri string) bool {
+	if _, ok := s.resources[uri]; ok {
+		return true
+	}
+	t, _ := s.template(uri)
+	return t != nil
+}
+
+func (s *Server) contents(era proxy.Era, uri, mime, kind, body string, ttl int) []byte {
+	return s.cacheable(era, `"contents":[`+object("uri", quote(uri), "mimeType", quote(mime), kind, quote(body))+`]`, ttl)
 }

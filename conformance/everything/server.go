@@ -9,11 +9,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// revision is the one protocol revision that this server speaks.
+// revision is the one modern protocol revision that this server speaks.
 const revision = "2026-07-28"
 
-// listTTL is the ttlMs of what never changes while the server lives.
-const listTTL = 300_000
+// listTTL is the ttlMs of what never changes while the server lives, shownTTL of the lists that do: a client that does
+// not listen is behind for so long.
+const (
+	listTTL  = 300_000
+	shownTTL = 60_000
+)
 
 // maxRunning is how many calls may run at one time; more are refused with proxy.Overloaded.
 const maxRunning = 4096
@@ -28,19 +32,26 @@ type Options struct {
 
 // Server is the demonstration server. It is safe for concurrent use.
 type Server struct {
-	meta      string // result._meta, as JSON
-	discover  []byte // the whole result of server/discover
+	meta      string // result._meta of modern results, as JSON
+	hello     string // capabilities and instructions, as members of the result of server/discover and initialize
+	info      string // serverInfo, as JSON
 	png, wav  string // base64
 	tools     map[string]*tool
 	prompts   map[string]*prompt
 	resources map[string]*resource
 	templates []template
 
-	toolList, promptList, resourceList, templateList list
+	templateList list
+	lists        [topics][2]list      // without, and with, what is there only sometimes
+	shown        [topics]atomic.Int64 // how often it was shown or hidden; odd: it is there
 
 	calls     atomic.Int64 // calls of tools that exist
 	cancelled atomic.Int64 // calls stopped while they ran
 	touched   atomic.Int64 // what demo://counter shows
+	updated   atomic.Int64 // the version of watchedURI
+
+	seal  seal  // of requestState
+	board board // who is told of changes
 
 	mu      sync.Mutex
 	closed  bool
@@ -50,7 +61,7 @@ type Server struct {
 
 var _ proxy.Upstream = (*Server)(nil)
 
-// New makes a server. It starts nothing; Close is needed nevertheless, to end the calls that came.
+// New makes a server. It starts nothing; Close is needed nevertheless, to end the calls and listens that came.
 func New(o Options) *Server {
 	if o.Name == "" {
 		o.Name = "dragoman-demo"
@@ -65,23 +76,27 @@ func New(o Options) *Server {
 		o.PageSize = 50
 	}
 	s := &Server{
-		meta:    `{"` + wire.MetaPrefix + `serverInfo":{"name":` + quote(o.Name) + `,"version":` + quote(o.Version) + `}}`,
+		info: object("name", quote(o.Name), "version", quote(o.Version)),
+		hello: `"capabilities":{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},` +
+			`"prompts":{"listChanged":true},"completions":{},"logging":{}},"instructions":` + quote(o.Instructions),
 		png:     picture(),
 		wav:     sound(),
+		seal:    newSeal(),
+		board:   newBoard(),
 		running: map[*call]struct{}{},
 	}
-	s.discover = s.cacheable(`"supportedVersions":["`+revision+`"],"capabilities":`+
-		`{"tools":{},"resources":{},"prompts":{},"completions":{},"logging":{}},"instructions":`+quote(o.Instructions), listTTL)
+	s.meta = `{"` + wire.MetaPrefix + `serverInfo":` + s.info + `}`
 	s.addTools(o.PageSize)
 	s.addResources(o.PageSize)
 	s.addPrompts(o.PageSize)
 	return s
 }
 
-// Do answers one exchange, as proxy.Upstream says. Notifications are taken and ignored. What a client did wrong is
-// answered with an error response inside the Replies: -32601 for a method, -32602 for parameters, -32021 for a
-// capability. The errors of Do itself are *proxy.Error: ShuttingDown after Close, Overloaded, InvalidRequest for a
-// message that is no request.
+// Do answers one exchange in its client's era, as proxy.Upstream says. Of the notifications, notifications/initialized
+// makes a legacy session one that is told of changes; all others are taken and ignored. What a client did wrong is
+// answered with an error response inside the Replies: -32601 for a method, -32602 for parameters, -32021 for a capability,
+// -32020 for a mirrored parameter. The errors of Do itself are *proxy.Error: ShuttingDown after Close, Overloaded,
+// InvalidRequest for a message that is no request.
 func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := ex.Msg
 	if len(m.Edits) > 0 {
@@ -95,6 +110,9 @@ func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	switch m.Kind {
 	case wire.Request:
 	case wire.Notification:
+		if m.Is("notifications/initialized") && ex.Session != nil {
+			s.board.join(ex.Session)
+		}
 		return nil, nil //nolint:nilnil // what proxy.Handler demands for a notification
 	default:
 		return nil, proxy.Errf(proxy.InvalidRequest, "a %s is no request", m.Kind)
@@ -102,42 +120,55 @@ func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if s.isClosed() {
 		return nil, shutDown()
 	}
-	if m.Is("tools/call") {
+	switch {
+	case m.Is("tools/call"):
 		return s.call(ex, m)
+	case m.Is("prompts/get"):
+		return s.prompt(ex, m)
+	case m.Is("subscriptions/listen") && ex.Client.Era == proxy.Modern:
+		return s.listen(ex, m)
 	}
-	result, refusal := s.ask(&m)
+	result, refusal := s.ask(ex, &m)
 	if refusal != nil {
-		return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), refusal)), nil
+		return refuse(&m, refusal)
 	}
 	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), result)), nil
 }
 
-// ask answers every method but tools/call with a whole result.
-func (s *Server) ask(m *wire.Message) ([]byte, *proxy.Error) {
+// refuse answers with an error response.
+func refuse(m *wire.Message, e *proxy.Error) (proxy.Replies, error) {
+	return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), e)), nil
+}
+
+// ask answers every method that is answered at once with a whole result.
+func (s *Server) ask(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error) {
+	era := ex.Client.Era
 	switch method := string(m.Text(m.Method)); method {
-	case "server/discover":
-		return s.discover, nil
 	case "tools/list":
-		return s.toolList.page(m)
+		return s.list(tools).page(era, m)
 	case "resources/list":
-		return s.resourceList.page(m)
+		return s.list(resources).page(era, m)
 	case "resources/templates/list":
-		return s.templateList.page(m)
+		return s.templateList.page(era, m)
 	case "prompts/list":
-		return s.promptList.page(m)
+		return s.list(prompts).page(era, m)
 	case "resources/read":
-		return s.read(m)
-	case "prompts/get":
-		return s.prompt(m)
+		return s.read(era, m)
 	case "completion/complete":
-		return s.complete(m)
+		return s.complete(era, m)
 	default:
+		if era == proxy.Legacy {
+			return s.askLegacy(ex, m)
+		}
+		if method == "server/discover" {
+			return s.cacheable(era, `"supportedVersions":["`+revision+`"],`+s.hello, listTTL), nil
+		}
 		return nil, proxy.Errf(proxy.MethodNotFound, "method not found: %s", method)
 	}
 }
 
 // Close ends all running calls and waits until they have ended; their Replies answer proxy.ShuttingDown, as Do does from
-// then on. It may be called more than once and never fails.
+// then on. Listens end with their response. It may be called more than once and never fails.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -145,6 +176,7 @@ func (s *Server) Close() error {
 		c.end(shutDown())
 	}
 	s.mu.Unlock()
+	s.board.close()
 	s.workers.Wait()
 	return nil
 }
@@ -157,18 +189,25 @@ func (s *Server) isClosed() bool {
 
 func shutDown() error { return proxy.Errf(proxy.ShuttingDown, "the server is shutting down") }
 
-// result makes a result of the given resultType of its other members, raw JSON without the braces.
-func (s *Server) result(kind, members string) []byte {
+// result makes a result of its members, raw JSON without the braces. A modern one says of which resultType it is, and
+// whose it is; a legacy one has nothing of this.
+func (s *Server) result(era proxy.Era, kind, members string) []byte {
 	b := make([]byte, 0, len(members)+len(s.meta)+len(kind)+32)
+	if era == proxy.Legacy {
+		return append(append(append(b, '{'), members...), '}')
+	}
 	b = append(append(append(b, `{"resultType":"`...), kind...), `",`...)
 	b = append(append(b, members...), `,"_meta":`...)
 	return append(append(b, s.meta...), '}')
 }
 
-// cacheable makes a complete result of one of the six methods that say for how long it holds (2026-07-28 caching,
-// SEP-2549). Nothing here depends on who asks, hence the scope.
-func (s *Server) cacheable(members string, ttl int) []byte {
-	return s.result(complete, members+`,"ttlMs":`+strconv.Itoa(ttl)+`,"cacheScope":"public"`)
+// cacheable makes a complete result of one of the six methods that say, to modern clients, for how long it holds
+// (2026-07-28 caching, SEP-2549). Nothing here depends on who asks, hence the scope.
+func (s *Server) cacheable(era proxy.Era, members string, ttl int) []byte {
+	if era == proxy.Modern {
+		members += `,"ttlMs":` + strconv.Itoa(ttl) + `,"cacheScope":"public"`
+	}
+	return s.result(era, complete, members)
 }
 
 // quote makes text a JSON string.

@@ -2,19 +2,22 @@ package everything
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"dragoman/proxy"
 )
 
-// tool is a row of the table of tools. Exactly one of answer and run is set.
+// tool is a row of the table of tools. Exactly one of answer, run and script is set.
 type tool struct {
 	name, description string
 	input             string // inputSchema, JSON; empty: no arguments
 	output            string // outputSchema, JSON; empty: none
 	hints             string // annotations, JSON; empty: none
+	mirrors           []mirror
 	answer            func(*query) outcome
 	run               func(*call) outcome
+	script            *script // asks the client
 }
 
 const (
@@ -24,7 +27,9 @@ const (
 
 // addTools makes the table and its list.
 func (s *Server) addTools(pageSize int) {
-	table := append(demoTools(), suiteTools()...)
+	table := slices.Concat(suiteTools(), suiteScripts(), changeTools(), demoTools(), demoScripts())
+	table = append(table, tool{name: sometimes, description: "There only sometimes", hints: readOnly,
+		answer: func(*query) outcome { return says("Here I am.") }})
 	s.tools = make(map[string]*tool, len(table))
 	items := make([]string, 0, len(table))
 	for i := range table {
@@ -36,28 +41,33 @@ func (s *Server) addTools(pageSize int) {
 		items = append(items, object("name", quote(t.name), "description", quote(t.description),
 			"inputSchema", t.input, "outputSchema", t.output, "annotations", t.hints))
 	}
-	s.toolList = s.newList("tools", items, pageSize)
+	s.setLists(tools, items, pageSize, shownTTL)
 }
 
 func says(text string) outcome { return shows(textBlock(text)) }
 
-func shows(blocks ...string) outcome {
-	return outcome{kind: complete, members: contentOf(blocks...), refusal: nil, stopped: false}
-}
+func shows(blocks ...string) outcome { return gives(contentOf(blocks...)) }
 
-func fails(text string) outcome {
-	return outcome{kind: complete, members: contentOf(textBlock(text)) + `,"isError":true`, refusal: nil, stopped: false}
+func fails(text string) outcome { return gives(contentOf(textBlock(text)) + `,"isError":true`) }
+
+// gives is a complete result of the given members.
+func gives(members string) outcome {
+	return outcome{kind: complete, members: members, structured: "", refusal: nil, stopped: false}
 }
 
 func refuses(e *proxy.Error) outcome {
-	return outcome{kind: "", members: "", refusal: e, stopped: false}
+	return outcome{kind: "", members: "", structured: "", refusal: e, stopped: false}
 }
 
-func isStopped() outcome { return outcome{kind: "", members: "", refusal: nil, stopped: true} }
+func isStopped() outcome {
+	return outcome{kind: "", members: "", structured: "", refusal: nil, stopped: true}
+}
 
 // structured gives a JSON value as structuredContent, and as text for clients that know no such thing (SEP-2106).
 func structured(json string) outcome {
-	return outcome{kind: complete, members: contentOf(textBlock(json)) + `,"structuredContent":` + json, refusal: nil, stopped: false}
+	out := shows(textBlock(json))
+	out.structured = json
+	return out
 }
 
 // invalid is the result for arguments that do not fit.
@@ -81,15 +91,13 @@ func demoTools() []tool {
 		{name: "stats", description: "How many calls there were, and how many were cancelled", hints: readOnly, answer: stats,
 			output: `{"type":"object","properties":{"cancelled":{"type":"integer"},"calls":{"type":"integer"}},"required":["cancelled","calls"]}`},
 		{name: "touch", description: "Counts demo://counter up and tells its new value", answer: func(q *query) outcome {
-			return says(strconv.FormatInt(q.server.touched.Add(1), 10))
+			return says(strconv.FormatInt(q.server.updates(&q.server.touched, counterURI), 10))
 		}},
 		{name: "whoami", description: "The era and the protocol revision of the client that asks", hints: readOnly, answer: whoami},
 		{name: "fail", description: "Always fails", answer: func(*query) outcome { return fails("deliberate failure") }},
-		{name: "media", description: "One block of every kind of content", hints: readOnly, answer: func(q *query) outcome {
-			return shows(textBlock("media"), imageBlock(q.server.png), audioBlock(q.server.wav),
-				linkBlock("demo://static/text", "static text", "text/plain"), embeddedBlock("demo://static/text", "text/plain", "static text"))
-		}},
+		{name: "media", description: "One block of every kind of content", hints: readOnly, answer: media},
 		{name: "route", description: "Its arguments are mirrored into Mcp-Param headers by modern HTTP clients", hints: readOnly, answer: route,
+			mirrors: []mirror{{"region", "Region", false}, {"shard", "Shard", true}, {"urgent", "Urgent", false}},
 			input: `{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"},` +
 				`"shard":{"type":"integer","x-mcp-header":"Shard"},"urgent":{"type":"boolean","x-mcp-header":"Urgent"}},"required":["region"]}`},
 	}
@@ -129,6 +137,18 @@ func whoami(q *query) outcome {
 		version = string(q.msg.Text(q.msg.Version))
 	}
 	return says(object("era", quote(q.client.Era.String()), "version", quote(version)))
+}
+
+// media shows a block of every kind that the client's revision knows, and says what the others would be.
+func media(q *query) outcome {
+	audio, link := audioBlock(q.server.wav), linkBlock("demo://static/text", "static text", "text/plain")
+	if !q.since(hasAudio) {
+		audio = textBlock("[audio, audio/wav]")
+	}
+	if !q.since(hasStructured) {
+		link = textBlock("static text (demo://static/text)")
+	}
+	return shows(textBlock("media"), imageBlock(q.server.png), audio, link, embeddedBlock("demo://static/text", "text/plain", "static text"))
 }
 
 func route(q *query) outcome {

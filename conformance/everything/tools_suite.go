@@ -1,12 +1,13 @@
 package everything
 
 import (
-	"dragoman/proxy"
+	"strconv"
+
 	"dragoman/proxy/wire"
 )
 
 // suiteTools are the tools that the scenarios of the official conformance suite call, with the names and answers that
-// those demand. The ones that ask the client something are not here yet.
+// those demand. Those that ask the client something are in suiteScripts.
 func suiteTools() []tool {
 	return []tool{
 		{name: "test_simple_text", description: "Answers with a text", hints: readOnly, answer: func(*query) outcome {
@@ -32,8 +33,6 @@ func suiteTools() []tool {
 		{name: "test_tool_with_logging", description: "Logs three messages, 50 ms apart", hints: readOnly, run: threeLogs},
 		{name: "test_logging_tool", description: "Logs one message, if the client wants log messages", hints: readOnly, run: oneLog},
 		{name: "test_tool_with_progress", description: "Reports 0, 50 and 100 of 100, 50 ms apart", hints: readOnly, run: halves},
-		{name: "test_missing_capability", description: "Is for clients that declare the sampling capability; others are refused",
-			answer: needsSampling},
 		{name: "json_schema_2020_12_tool", description: "Has an inputSchema with the vocabulary of JSON Schema 2020-12", hints: readOnly,
 			input: contactSchema, answer: contact},
 	}
@@ -64,14 +63,28 @@ func halves(c *call) outcome {
 	return says("Tool with progress executed")
 }
 
-// needsSampling refuses clients without the capability, as 2026-07-28 basic demands (SEP-2575).
-func needsSampling(q *query) outcome {
-	if q.declares("sampling") {
-		return says("The client declares sampling")
+// changeTools are the tools that change what clients may listen to, by the names that the conformance suite knows.
+func changeTools() []tool {
+	flipped := func(q *query, t topic) outcome {
+		if q.server.flip(t) {
+			return says("of the " + t.String() + ", the one that is there only sometimes is there now")
+		}
+		return says("of the " + t.String() + ", the one that is there only sometimes is gone now")
 	}
-	e := proxy.Errf(proxy.MissingCapability, "this tool needs the client capability sampling")
-	e.Data = []byte(`{"requiredCapabilities":{"sampling":{}}}`)
-	return refuses(e)
+	return []tool{
+		{name: "test_trigger_tool_change", description: "Shows or hides the tool test_sometimes", answer: func(q *query) outcome {
+			return flipped(q, tools)
+		}},
+		{name: "test_trigger_prompt_change", description: "Shows or hides the prompt test_sometimes", answer: func(q *query) outcome {
+			return flipped(q, prompts)
+		}},
+		{name: "test_trigger_resource_change", description: "Shows or hides the resource test://sometimes", answer: func(q *query) outcome {
+			return flipped(q, resources)
+		}},
+		{name: "test_trigger_resource_update", description: "Changes test://watched-resource", answer: func(q *query) outcome {
+			return says("version " + strconv.FormatInt(q.server.updates(&q.server.updated, watchedURI), 10))
+		}},
+	}
 }
 
 // contactSchema is what the suite's scenario json-schema-2020-12 looks for (SEP-1613, SEP-2106).

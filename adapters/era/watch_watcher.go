@@ -10,8 +10,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// member is a session with its part in a watch.
-type member struct {
+// watcher is a session with its part in a watch.
+type watcher struct {
 	w          *watch
 	own        bool // nobody else has part in the watch
 	session    *proxy.Session
@@ -28,12 +28,12 @@ type member struct {
 // watches are the watches of an upstream's sessions.
 type watches struct {
 	mu     sync.Mutex
-	of     map[*proxy.Session]*member
+	of     map[*proxy.Session]*watcher
 	shared *watch // of a process
 	n      uint64 // listens so far, for their ids
 }
 
-func (x *watches) get(s *proxy.Session) *member {
+func (x *watches) get(s *proxy.Session) *watcher {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.of[s]
@@ -56,20 +56,20 @@ func (x *watches) all() []*watch {
 }
 
 // put gives a session its part in a watch, and answers the one it had before.
-func (x *watches) put(u *Upstream, m *member) (before *member) {
+func (x *watches) put(u *Upstream, m *watcher, own bool) (before *watcher) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of == nil {
-		x.of = make(map[*proxy.Session]*member)
+		x.of = make(map[*proxy.Session]*watcher)
 	}
 	before = x.of[m.session]
 	x.of[m.session] = m
-	if m.own = !u.opt.Wires.Stdio; m.own || x.shared == nil {
+	if m.own = own; own || x.shared == nil {
 		m.w = &watch{u: u, wake: make(chan struct{}, 1)}
 		m.w.ctx, m.w.cancel = context.WithCancel(u.ctx)
 	}
 	switch {
-	case m.own:
+	case own:
 	case x.shared == nil:
 		x.shared = m.w
 	default:
@@ -78,7 +78,7 @@ func (x *watches) put(u *Upstream, m *member) (before *member) {
 	return before
 }
 
-func (x *watches) drop(m *member) {
+func (x *watches) drop(m *watcher) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of[m.session] == m {
@@ -106,23 +106,23 @@ func (u *Upstream) Watches() (n int) {
 	return n
 }
 
-// offer answers the capabilities that a legacy client is told of a server: with listChanged and subscribe only where
-// change notices can be brought to it, by a watch that begins here. inner is the server/discover that asked for them.
+// offer answers the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a watch,
+// which begins here, brings it the notices. inner is the server/discover that asked for them.
 func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
 	v, err := u.Verdict(ex)
-	notices := err == nil && v.Modern
-	caps = serverCaps(caps, notices)
-	if notices {
-		u.watch(ex, inner, caps)
+	if err != nil {
+		return serverCaps(caps, false)
 	}
+	caps = serverCaps(caps, true) // of a legacy server, downgrade has told what it can deliver
+	u.watch(ex, inner, caps, !(v.Modern && u.opt.Wires.Stdio))
 	return caps
 }
 
-// watch gives the session a part in a watch, if the server announces anything.
-func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte) {
+// watch gives the session a part in a watch, or one of its own, if the server announces anything.
+func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
 	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
-	m := &member{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
+	m := &watcher{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
 		client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
 			Info: slices.Clone(inner.Msg.Of(inner.Msg.Info)), Caps: slices.Clone(inner.Msg.Of(inner.Msg.Caps))}}
 	for _, list := range noticeLists {
@@ -133,7 +133,7 @@ func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte) {
 	if !m.subscribes && len(m.lists) == 0 {
 		return
 	}
-	if before := u.watches.put(u, m); before != nil { // a handshake that the client began anew
+	if before := u.watches.put(u, m, own); before != nil { // a handshake that the client began anew
 		before.end()
 	}
 	m.w.change(func() { m.w.members = append(m.w.members, m) })
@@ -152,14 +152,14 @@ func (u *Upstream) greeted(s *proxy.Session) {
 }
 
 // end takes the session out of its watch. It may be called more than once.
-func (m *member) end() {
+func (m *watcher) end() {
 	m.w.u.watches.drop(m)
 	if m.own {
 		m.w.cancel()
 	}
 	m.w.change(func() {
 		m.ready, m.uris = false, nil
-		m.w.members = slices.DeleteFunc(m.w.members, func(o *member) bool { return o == m })
+		m.w.members = slices.DeleteFunc(m.w.members, func(o *watcher) bool { return o == m })
 		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
 			if j.m == m {
 				j.gone = true

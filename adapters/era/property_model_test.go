@@ -1,0 +1,259 @@
+package era
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The model: what each translation must add to a message, or take away. It is written a second time, over what the
+// generator knows, and is all that may differ between what one party says and what the other one hears:
+//
+//   - requests: params.task, inputResponses and requestState go; a tools/call has arguments; the reserved keys of _meta
+//     are the proxy's, and a legacy server sees none of them; a _meta without members goes; absent params become {} for a
+//     legacy server. Ids and progress tokens are as sent, or minted.
+//   - results: resultType, inputRequests, requestState, ttlMs and cacheScope (of what can be cached), and serverInfo in _meta
+//     are the modern era's; execution is the legacy era's, and tools that only run as its tasks go; structured content
+//     that is no object, and an outputSchema of none, exist in the modern era only; older revisions have neither, and
+//     fewer kinds of content.
+//   - errors: codes that one era has and the other has not.
+//   - notifications in a call: progress if there is a token, log messages of the level asked for, nothing else.
+
+// result makes one of the given method, without _meta.
+func (g *gen) result(method string) obj {
+	o := g.object(3)
+	switch method {
+	case "tools/call":
+		o = append(o, mem("content", g.content()))
+		if g.chance(40) {
+			o = append(o, mem("structuredContent", pick(g, g.object(2).text(), g.value(2), `[1,2]`)))
+		}
+		if g.chance(20) {
+			o = append(o, mem("isError", "true"))
+		}
+	case "prompts/get":
+		var all []string
+		for range g.IntN(3) {
+			all = append(all, g.shuffled(append(g.object(1), mem("role", `"user"`), mem("content", g.block()))).text())
+		}
+		o = append(o, mem("messages", "["+strings.Join(all, ",")+"]"))
+	case "tools/list":
+		o = append(o, mem("tools", g.tools()))
+	}
+	for _, spoof := range []string{"resultType", "inputRequests", "requestState", "ttlMs", "cacheScope"} {
+		if g.chance(10) {
+			value := g.value(1)
+			if spoof == "resultType" {
+				value = `"complete"`
+			}
+			o = append(o, pair{spoof, g.written(spoof), value})
+		}
+	}
+	return g.shuffled(o)
+}
+
+func (g *gen) content() string {
+	blocks := []string{}
+	for range g.IntN(4) {
+		blocks = append(blocks, g.block())
+	}
+	return "[" + strings.Join(blocks, ",") + "]"
+}
+
+// blocks are kinds of content by what stands for them in revisions that do not know them.
+var blocks = []struct{ modern, older, until string }{
+	{modern: `{"type":"text","text":"plain \" text"}`},
+	{modern: `{"type":"text","text":"[1,2]"}`},
+	{modern: `{"x":1,"type":"image","data":"AA==","mimeType":"image/png"}`},
+	{modern: `{"type":"vendor","v":[{}]}`},
+	{`{"uri":"a:\"b","name":"ü","type":"resource_link","x":2}`, `{"type":"text","text":"ü (a:\"b)"}`, "2025-06-18"},
+	{`{"type":"audio","data":"AA==","mimeType":"audio/wav"}`, `{"type":"text","text":"[audio, audio/wav]"}`, "2025-03-26"},
+}
+
+func (g *gen) block() string { return blocks[g.IntN(len(blocks))].modern }
+
+// olderBlocks writes the blocks in a text as the revision has them.
+func olderBlocks(text, version string) string {
+	for _, b := range blocks {
+		if b.until != "" && version < b.until {
+			text = strings.ReplaceAll(text, b.modern, b.older)
+		}
+	}
+	return text
+}
+
+// offered are tools, by what is left of them in the other era and in older revisions; "" is a tool that goes.
+var offered = []struct{ server, legacy, old, both string }{
+	{`{"name":"a"}`, `{"name":"a"}`, `{"name":"a"}`, `{"name":"a"}`},
+	{`{"execution":{"taskSupport":"optional"},"name":"b","inputSchema":{"type":"object","x-y":[1]}}`,
+		`{"name":"b","inputSchema":{"type":"object","x-y":[1]}}`, `{"name":"b","inputSchema":{"type":"object","x-y":[1]}}`, `{"name":"b","inputSchema":{"type":"object","x-y":[1]}}`},
+	{`{"name":"c","execution":{"taskSupport":"required"}}`, "", "", ""},
+	{`{"name":"d","outputSchema":{"type":"array"}}`, `{"name":"d"}`, `{"name":"d"}`, `{"name":"d"}`},
+	{`{"name":"e","outputSchema":{"x":1,"type":"object"},"_meta":{"v":1}}`, `{"name":"e","outputSchema":{"x":1,"type":"object"},"_meta":{"v":1}}`,
+		`{"name":"e","_meta":{"v":1}}`, `{"name":"e","outputSchema":{"x":1,"type":"object"},"_meta":{"v":1}}`},
+}
+
+func (g *gen) tools() string {
+	var all []string
+	for range g.IntN(5) {
+		all = append(all, offered[g.IntN(len(offered))].server)
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// olderTools writes the tools in a list as a legacy client of the revision gets them.
+func olderTools(list, version string) string {
+	var all []string
+	for list != "[]" {
+		for _, t := range offered {
+			rest, ok := strings.CutPrefix(list[1:], t.server)
+			if !ok {
+				continue
+			}
+			left := t.legacy
+			if version < "2025-06-18" {
+				left = t.old
+			}
+			if left != "" {
+				all = append(all, left)
+			}
+			list = "[" + strings.TrimPrefix(rest, ",")
+			break
+		}
+	}
+	return "[" + strings.Join(all, ",") + "]"
+}
+
+// survives is what is left of a result in both eras, for a client of the given legacy revision.
+func survives(method string, o obj, version string) obj {
+	out := o.without("resultType", "inputRequests", "requestState")
+	if slices.Contains(cacheable, method) {
+		out = out.without("ttlMs", "cacheScope")
+	}
+	for i := range out {
+		switch {
+		case out[i].key == "tools" && method == "tools/list":
+			out[i].value = olderTools(out[i].value, version)
+		case out[i].key == "messages" && method == "prompts/get":
+			out[i].value = olderBlocks(out[i].value, version)
+		}
+	}
+	if method == "tools/call" {
+		return structured(out, version)
+	}
+	return out
+}
+
+// structured is what revisions make of a tool's result: structured content that they cannot read becomes text, unless
+// there is text that says the same.
+func structured(o obj, version string) obj {
+	at := o.find("content")
+	before := o[at].value
+	o[at].value = olderBlocks(before, version)
+	s := o.find("structuredContent")
+	if s < 0 {
+		return o
+	}
+	value := o[s].value
+	object := value[0] == '{'
+	if object && version >= "2025-06-18" {
+		return o
+	}
+	if !strings.Contains(before, `"text":`+quote(value)+`}`) && !(object && strings.Contains(before, `"type":"text"`)) {
+		block := `{"type":"text","text":` + quote(value) + "}]"
+		if o[at].value == "[]" {
+			o[at].value = "[" + block
+		} else {
+			o[at].value = strings.TrimSuffix(o[at].value, "]") + "," + block
+		}
+	}
+	return o.without("structuredContent")
+}
+
+// failure is a random error object: its members, and its message in plain.
+type failure struct {
+	code    int
+	message string
+	o       obj
+	uri     bool // data.uri names the resource that was asked for
+	data    string
+}
+
+func (g *gen) failure(uri string) *failure {
+	f := &failure{code: pick(g, -32601, -32602, -32603, -32000, -32002, -32005, -32020, -32021, -32022, -32042, -32050, -32099, -32100, -1, 0, 7), message: g.words()}
+	if f.code == -32002 && uri == "" {
+		f.code = -32602
+	}
+	f.o = obj{mem("code", strconv.Itoa(f.code)), mem("message", g.written(f.message))}
+	if g.chance(60) {
+		d := g.object(2)
+		if uri != "" && g.chance(50) {
+			f.uri = true
+			d = g.shuffled(append(d, mem("uri", uri)))
+		}
+		f.data = d.text()
+		f.o = append(f.o, mem("data", f.data))
+	}
+	f.o = g.shuffled(append(f.o, g.object(1)...))
+	return f
+}
+
+// made is an error that a translation has made: of the code, with the server's message, and data unless "".
+func (f *failure) made(code int, message, data string) string {
+	o := obj{mem("code", strconv.Itoa(code)), mem("message", quote(message))}
+	if data != "" {
+		o = o.with("data", data)
+	}
+	return o.text()
+}
+
+// withURI is the error's data with the uri in it.
+func (f *failure) withURI(uri string) string {
+	if f.uri {
+		return f.data
+	}
+	if f.data == "" || f.data == "{}" {
+		return `{"uri":` + uri + "}"
+	}
+	return strings.TrimSuffix(f.data, "}") + `,"uri":` + uri + "}"
+}
+
+// toModern is what a modern client gets of a legacy server's error.
+func (f *failure) toModern(uri string) (code int, text string) {
+	switch {
+	case f.code == -32002:
+		return -32602, f.made(-32602, f.message, f.withURI(uri))
+	case f.code == -32042:
+		return -32021, f.made(-32021, f.message, `{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
+	case f.code <= -32020 && f.code >= -32099:
+		return -32603, f.made(-32603, f.message, fmt.Sprintf(`{"code":"upstream_code_not_translatable","retryable":false,"originalCode":%d}`, f.code))
+	}
+	return f.code, f.o.text()
+}
+
+// down is what a legacy client gets of a legacy server's error, through the modern era.
+func (f *failure) down(method, uri string) string {
+	code, text := f.toModern(uri)
+	if method == "resources/read" && code == -32602 {
+		switch {
+		case f.code == -32002:
+			return f.made(-32002, f.message, f.withURI(uri))
+		case f.uri: // told from -32002 by nothing but its code
+			return f.made(-32002, f.message, f.data)
+		}
+	}
+	return text
+}
+
+// up is what a modern client gets of a modern server's error, through the legacy era.
+func (f *failure) up(method, uri string) string {
+	switch {
+	case f.code == -32020, f.code == -32022:
+		return f.made(-32603, fmt.Sprintf("the upstream server refused what Dragoman sent (code %d): %s", f.code, f.message), `{"code":"upstream_bad_answer","retryable":false}`)
+	case method == "resources/read" && f.code == -32602 && f.uri:
+		return f.made(-32602, f.message, f.data)
+	}
+	_, text := f.toModern(uri)
+	return text
+}

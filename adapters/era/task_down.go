@@ -1,0 +1,129 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// taskTime bounds what is said to a server about a task beside waiting for its result.
+const taskTime = 10 * time.Second
+
+const relatedTask = meta + "related-task"
+
+// onlyAsTask tells whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
+// negotiation), and is to be: the tool list says so, which is fetched if it is not known.
+func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
+	if !u.opt.DriveTasks || !ex.Msg.Is("tools/call") {
+		return false
+	}
+	name := string(ex.Msg.Text(ex.Msg.Name))
+	if _, known := u.mirrors.of(name); !known {
+		u.fetchTools(ex)
+		u.mirrors.orNone(name)
+	}
+	return u.mirrors.onlyAsTask(name)
+}
+
+// drivenCall is a call at a legacy server that runs as a task: its response is the task, and the result is waited for by
+// another request. To whoever reads its replies it is one call.
+type drivenCall struct {
+	proxy.Replies
+	u     *Upstream
+	link  Link
+	ex    *proxy.Exchange
+	task  []byte // its id, raw JSON; nil: not begun
+	inner *proxy.Exchange
+	done  bool
+}
+
+// callLegacy sends an exchange in a session; asTask says that it has been made a task.
+func (u *Upstream) callLegacy(s *pooled, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
+	link := s.link.get()
+	replies, err := link.Call(ex)
+	if err != nil || !asTask {
+		return replies, err
+	}
+	return &drivenCall{Replies: replies, u: u, link: link, ex: ex}, nil
+}
+
+// Next implements proxy.Replies.
+func (c *drivenCall) Next(until time.Time) (wire.Message, error) {
+	for {
+		m, err := c.Replies.Next(until)
+		if err != nil {
+			return m, err
+		}
+		id := wire.Path(m.Raw, m.Result, "task", "taskId")
+		if m.Kind == wire.Result && c.task == nil && id.IsString(m.Raw) {
+			if err := c.wait(bytes.Clone(id.Of(m.Raw))); err != nil {
+				return wire.Message{}, err
+			}
+			continue
+		}
+		c.done = c.done || m.IsResponse()
+		if m.Kind == wire.Result && c.task != nil && m.Meta.IsObject(m.Raw) {
+			m.EditObject(m.Meta, []wire.Change{{Key: relatedTask}}) // the client knows of no task
+			if _, err := m.Settle(nil); err != nil {
+				return m, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
+			}
+		}
+		return m, nil
+	}
+}
+
+// wait asks for the task's result, which comes when the task has ended.
+func (c *drivenCall) wait(task []byte) error {
+	c.task = task
+	_ = c.Replies.Close()
+	inner, err := exchange(proxy.Modern, taskRequest(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
+	if err != nil {
+		return proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
+	}
+	inner.Client.LogLevel, inner.Caller = c.ex.Client.LogLevel, c.ex.Caller
+	c.inner = inner
+	c.ex.Attach(along{inner})
+	c.Replies, err = c.link.Call(inner)
+	if err != nil {
+		c.Replies = proxy.Reply(wire.Message{})
+		c.cancel()
+	}
+	return err
+}
+
+// Close implements proxy.Replies. A task is cancelled by its own method, not by cancelling a request (2025-11-25
+// cancellation).
+func (c *drivenCall) Close() error {
+	if c.inner != nil {
+		c.ex.Detach(along{c.inner})
+	}
+	if c.task != nil && !c.done {
+		c.cancel()
+	}
+	return c.Replies.Close()
+}
+
+func (c *drivenCall) cancel() {
+	c.done = true
+	c.u.group.Go(func() {
+		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
+		defer stop()
+		ex, err := exchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
+		if err == nil {
+			_, err = ask(ctx, c.link, ex)
+		}
+		if err != nil {
+			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
+		}
+	})
+}
+
+// taskRequest makes a request about a task. id and task are raw JSON.
+func taskRequest(id []byte, method string, task []byte) []byte {
+	out := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
+	out = append(append(out, `,"method":"`...), method...)
+	return append(append(append(out, `","params":{"taskId":`...), task...), "}}"...)
+}

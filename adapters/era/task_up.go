@@ -1,0 +1,233 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Bounds on asking a modern server how a task is doing. The server names the interval.
+const (
+	pollStandard = time.Second
+	pollLeast    = 50 * time.Millisecond
+	pollMost     = time.Minute
+	pollFailures = 5 // in a row
+)
+
+// task is a task that a modern server has made of a legacy client's call (SEP-2663): it is asked after until it has
+// ended, while the client waits for its response as if there were none.
+type task struct {
+	id     []byte // raw JSON
+	every  time.Duration
+	due    time.Time // when to ask next
+	inner  *proxy.Exchange
+	update bool // what is under way is an update, not a question after the state
+	known  map[string]bool
+	failed int
+	over   bool
+}
+
+// drive begins to ask after the task that a result names.
+func (c *upCall) drive(m *wire.Message) error {
+	id := wire.Get(m.Raw, m.Result, "taskId")
+	if !id.IsString(m.Raw) {
+		return proxy.Errf(proxy.BadAnswer, "the upstream server made a task without taskId of the call")
+	}
+	c.task = &task{id: bytes.Clone(id.Of(m.Raw)), known: make(map[string]bool)}
+	c.task.next(m)
+	return nil
+}
+
+// next plans the next question by what the server says of the interval.
+func (t *task) next(m *wire.Message) {
+	every := pollStandard
+	if n, err := strconv.ParseInt(string(wire.Get(m.Raw, m.Result, "pollIntervalMs").Of(m.Raw)), 10, 32); err == nil {
+		every = time.Duration(n) * time.Millisecond
+	} else if t.every > 0 {
+		every = t.every
+	}
+	t.every = min(max(every, pollLeast), pollMost)
+	t.due = time.Now().Add(t.every)
+}
+
+// poll goes on with the task; give says that m is for the client.
+func (c *upCall) poll(until time.Time) (m wire.Message, give bool, err error) {
+	t := c.task
+	if t.inner == nil {
+		if now := time.Now(); now.Before(t.due) {
+			wait := until
+			if wait.IsZero() || t.due.Before(wait) {
+				wait = t.due
+			}
+			if !c.pause(wait) && !until.IsZero() && !time.Now().Before(until) {
+				return m, false, proxy.ErrNotYet
+			}
+			return m, false, c.ex.Err()
+		}
+		return m, false, c.say("tasks/get", nil)
+	}
+	if m, err = c.Replies.Next(until); err != nil {
+		var lost *proxy.Error
+		if t.failed++; c.ex.Err() != nil || t.failed > pollFailures || !errors.As(err, &lost) {
+			return m, false, err
+		}
+		c.hush()
+		t.due = time.Now().Add(t.every)
+		return m, false, nil
+	}
+	if !m.IsResponse() {
+		return m, false, nil // none is defined here
+	}
+	c.hush()
+	t.failed = 0
+	if m.Kind == wire.Failure {
+		t.over = true
+		return m, false, proxy.Errf(proxy.BadAnswer, "the upstream server has lost the task: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+	}
+	if t.update {
+		t.update, t.due = false, time.Now()
+		return m, false, nil
+	}
+	return c.state(&m)
+}
+
+// state judges what tasks/get says.
+func (c *upCall) state(m *wire.Message) (wire.Message, bool, error) {
+	t := c.task
+	id := c.ex.Msg.Of(c.ex.Msg.ID)
+	switch string(wire.Get(m.Raw, m.Result, "status").Text(m.Raw)) {
+	case "completed":
+		t.over = true
+		return proxy.ResultMessage(id, bytes.Clone(wire.Get(m.Raw, m.Result, "result").Of(m.Raw))), true, nil
+	case "failed":
+		t.over = true
+		raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
+		failure, err := wire.Scan(append(append(raw, wire.Get(m.Raw, m.Result, "error").Of(m.Raw)...), '}'))
+		if err != nil {
+			return failure, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task has failed, and it does not say why")
+		}
+		return failure, true, nil
+	case "cancelled":
+		t.over = true
+		return *m, false, proxy.Errf(proxy.BadAnswer, "the upstream server has cancelled the task")
+	case "input_required":
+		if err := c.inquireTask(m); err != nil {
+			return *m, false, err
+		}
+	}
+	t.next(m)
+	return *m, false, nil
+}
+
+// inquireTask puts a task's questions to the client, each once.
+func (c *upCall) inquireTask(m *wire.Message) error {
+	requests := wire.Get(m.Raw, m.Result, "inputRequests")
+	c.ask.list, c.ask.failed, c.ask.due = nil, "", time.Time{}
+	for k, q := range wire.Members(m.Raw, requests) {
+		key := string(k.Text(m.Raw))
+		if c.task.known[key] {
+			continue
+		}
+		if len(c.task.known) >= maxOpen*c.u.lot.opt.Rounds {
+			return proxy.Errf(proxy.BadAnswer, "the upstream server's task asks more than questions.rounds allows")
+		}
+		c.task.known[key] = true
+		msg, err := c.question(key, m.Raw, q)
+		if err != nil {
+			c.withdraw()
+			return err
+		}
+		if msg != nil {
+			c.out = append(c.out, msg)
+		}
+	}
+	c.ask.again = len(c.ask.list) > 0
+	return nil
+}
+
+// say sends one request about the task.
+func (c *upCall) say(method string, changes []wire.Change) error {
+	inner, err := c.about(method, changes)
+	if err != nil {
+		return err
+	}
+	link, err := c.u.modernLink(c.ex)
+	if err != nil {
+		return err
+	}
+	_ = c.Replies.Close()
+	c.Replies = proxy.Reply(wire.Message{})
+	c.ex.Attach(along{inner})
+	replies, err := link.Call(inner)
+	if err != nil {
+		c.ex.Detach(along{inner})
+		return err
+	}
+	c.Replies, c.task.inner = replies, inner
+	return nil
+}
+
+// about makes a request about the task, in the client's name.
+func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, error) {
+	inner, err := exchange(proxy.Legacy, taskRequest([]byte(`"dragoman-task"`), method, c.task.id))
+	if err != nil {
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
+	}
+	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // a session: the link mints the id
+	inner.Client.LogLevel = ""
+	caps := withTasksExtension(modernCaps(c.ex.Client.Caps, c.ex.Client.Version))
+	stamp := []wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
+		{Key: meta + "clientInfo", Value: c.ex.Client.Info}, {Key: meta + "clientCapabilities", Value: caps}}
+	editParams(&inner.Msg, append(changes, wire.Change{Key: "_meta", Value: object(stamp)}))
+	return inner, nil
+}
+
+// hush ends the request that is under way.
+func (c *upCall) hush() {
+	c.ex.Detach(along{c.task.inner})
+	c.task.inner = nil
+}
+
+// abandon cancels a task whose client waits no longer.
+func (c *upCall) abandon() {
+	t := c.task
+	if t == nil || t.over {
+		return
+	}
+	t.over = true
+	if t.inner != nil {
+		c.hush()
+	}
+	inner, err := c.about("tasks/cancel", nil)
+	if err != nil {
+		return
+	}
+	c.u.group.Go(func() {
+		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
+		defer stop()
+		link, err := c.u.modernLink(ctx)
+		if err == nil {
+			_, err = ask(ctx, link, inner)
+		}
+		if err != nil {
+			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
+		}
+	})
+}
+
+// withTasksExtension declares the extension (SEP-2663), so that a server may make a task of the call.
+func withTasksExtension(caps []byte) []byte {
+	m := wire.Message{Raw: caps}
+	declared := wire.Change{Key: tasksExtension, Value: []byte("{}")}
+	if ext := wire.Get(caps, m.Whole(), "extensions"); ext.IsObject(caps) {
+		m.EditObject(ext, []wire.Change{declared})
+	} else {
+		m.EditObject(m.Whole(), []wire.Change{{Key: "extensions", Value: object([]wire.Change{declared})}})
+	}
+	return m.Append(nil)
+}

@@ -1,0 +1,29 @@
+package everything
+
+import "time"
+
+// alarm bounds how long Next waits. It belongs to the reader, who stops it in Close.
+type alarm struct{ timer *time.Timer }
+
+// until gives a channel that fires at the time, nil for the zero time, and whether there is anything to wait for.
+func (a *alarm) until(t time.Time) (<-chan time.Time, bool) {
+	if t.IsZero() {
+		return nil, true
+	}
+	wait := time.Until(t)
+	if wait <= 0 {
+		return nil, false
+	}
+	if a.timer == nil {
+		a.timer = time.NewTimer(wait)
+	} else {
+		a.timer.Reset(wait)
+	}
+	return a.timer.C, true
+}
+
+func (a *alarm) stop() {
+	if a.timer != nil {
+		a.timer.Stop()
+	}
+}

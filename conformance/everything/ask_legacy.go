@@ -1,0 +1,146 @@
+package everything
+
+import (
+	"errors"
+	"fmt"
+
+	"dragoman/proxy/wire"
+)
+
+var errNoSession = errors.New("there is no session in which the client could be asked")
+
+// askLegacy takes a legacy client through a script while its call is open: the questions go out among the replies, the
+// answers come through the session. An error for an answer ends the call.
+func (c *call) askLegacy(x *script) outcome {
+	got := answers{}
+	for _, round := range x.rounds {
+		asked := round(&c.query)
+		if c.args.wrong != "" {
+			return invalid(&c.args)
+		}
+		if missing := c.undeclared(asked); len(missing) > 0 {
+			return c.fails("the client does not declare " + named(missing) + ", which this needs")
+		}
+		for _, a := range asked {
+			if !c.since(a.since) {
+				return c.fails("this needs a client of revision " + a.since + " or later")
+			}
+		}
+		r := newRound(c, asked, got)
+		if out, ok := r.run(); !ok {
+			return out
+		}
+	}
+	return x.done(&c.query, got)
+}
+
+// round is the questions that are put to a legacy client at one time.
+type round struct {
+	c     *call
+	asked []question
+	got   answers
+	came  chan answer
+	open  map[int][]byte // the ids of what is unanswered
+	urls  map[int]string // the elicitationIds
+}
+
+// answer is what came for the nth question.
+type answer struct {
+	n   int
+	msg wire.Message
+	err error
+}
+
+func newRound(c *call, asked []question, got answers) *round {
+	return &round{c: c, asked: asked, got: got, came: make(chan answer, len(asked)), open: map[int][]byte{}, urls: map[int]string{}}
+}
+
+// run puts all questions, then waits for all answers. False: the call ends with the outcome.
+func (r *round) run() (outcome, bool) {
+	for n := range r.asked {
+		if err := r.put(n); err != nil {
+			r.withdraw()
+			return r.c.fails(err.Error()), false
+		}
+	}
+	for len(r.open) > 0 {
+		select {
+		case a := <-r.came:
+			delete(r.open, a.n)
+			if text := r.take(a); text != "" {
+				r.withdraw()
+				return r.c.fails(text), false
+			}
+		case <-r.c.stop:
+			r.withdraw()
+			return isStopped(), false
+		}
+	}
+	return isStopped(), r.complete()
+}
+
+// put sends one question. That the call was stopped is noticed by who waits for the answer.
+func (r *round) put(n int) error {
+	if r.c.ex.Session == nil {
+		return errNoSession
+	}
+	id, err := r.c.ex.Session.Expect(func(m *wire.Message) {
+		own, err := m.Clone()
+		r.came <- answer{n, own, err} // has room for an answer to each
+	})
+	if err != nil {
+		return fmt.Errorf("the client cannot be asked: %w", err)
+	}
+	r.open[n] = id
+	a := &r.asked[n]
+	if a.need == needURL {
+		r.urls[n] = uuid()
+	}
+	r.c.say(object("jsonrpc", `"2.0"`, "id", string(id), "method", quote(a.method), "params", a.params(&r.c.query, r.urls[n])))
+	return nil
+}
+
+// take keeps an answer, or says what is wrong with it.
+func (r *round) take(a answer) string {
+	asked := &r.asked[a.n]
+	switch {
+	case a.err != nil:
+		return fmt.Sprintf("the answer to %s cannot be read: %v", asked.method, a.err)
+	case a.msg.Kind == wire.Failure:
+		return fmt.Sprintf("the client answered %s with error %d: %s", asked.method, a.msg.ErrorCode, a.msg.Text(a.msg.ErrorText))
+	case !asked.fits(a.msg.Of(a.msg.Result)):
+		return fmt.Sprintf("the client's answer to %s has not the shape that this method wants", asked.method)
+	}
+	r.got[asked.key] = a.msg.Of(a.msg.Result)
+	return ""
+}
+
+// complete tells a client of 2025-11-25 that what its user agreed to do at a URL is done: here nothing is to be done. False:
+// the call was stopped.
+func (r *round) complete() bool {
+	for n, id := range r.urls {
+		if r.got.action(r.asked[n].key) == "accept" && !r.c.notify("notifications/elicitation/complete", object("elicitationId", quote(id))) {
+			return false
+		}
+	}
+	return true
+}
+
+// withdraw takes back what is unanswered. A call that was stopped has no replies any more: the session tells the client then.
+func (r *round) withdraw() {
+	for _, id := range r.open {
+		if !r.c.ex.Session.Withdraw(id) {
+			continue
+		}
+		gone := object("jsonrpc", `"2.0"`, "method", `"notifications/cancelled"`,
+			"params", object("requestId", string(id), "reason", `"the call that asked has ended"`))
+		select {
+		case <-r.c.stop:
+		default:
+			if r.c.say(gone) {
+				continue
+			}
+		}
+		r.c.ex.Session.Keep("", []byte(gone))
+	}
+}

@@ -1,0 +1,143 @@
+package everything
+
+import (
+	"sync"
+
+	"dragoman/proxy"
+)
+
+// maxWatched bounds the resources that one session or one listen may watch, maxListens the listens open at one time.
+const (
+	maxWatched = 1000
+	maxListens = 1024
+)
+
+// notice says that something has changed: the resource at uri, or, if that is empty, the list of topic.
+type notice struct {
+	topic topic
+	uri   string
+}
+
+// method is the notification that tells of it.
+func (n notice) method() string {
+	if n.uri != "" {
+		return "notifications/resources/updated"
+	}
+	return "notifications/" + n.topic.String() + "/list_changed"
+}
+
+// message is the notification, raw JSON; meta is the _meta of its params, raw JSON, empty for none.
+func (n notice) message(meta string) []byte {
+	uri := ""
+	if n.uri != "" {
+		uri = quote(n.uri)
+	}
+	params := object("uri", uri, "_meta", meta)
+	if params == "{}" {
+		params = ""
+	}
+	return []byte(object("jsonrpc", `"2.0"`, "method", quote(n.method()), "params", params))
+}
+
+// board knows who wants to be told of changes: modern listens, and legacy sessions, which are told of every list and of
+// the resources that they have subscribed to. Telling never waits for a client.
+type board struct {
+	mu       sync.Mutex
+	closed   bool
+	listens  map[*listen]struct{}
+	sessions map[*proxy.Session]map[string]struct{} // the URIs each watches
+}
+
+func newBoard() board {
+	return board{listens: map[*listen]struct{}{}, sessions: map[*proxy.Session]map[string]struct{}{}}
+}
+
+// join makes a session one that is told of changes, until it ends.
+func (b *board) join(s *proxy.Session) {
+	b.mu.Lock()
+	_, known := b.sessions[s]
+	if !known {
+		b.sessions[s] = map[string]struct{}{}
+	}
+	b.mu.Unlock()
+	if !known {
+		s.OnEnd(func() { b.part(s) }) // at once, if it has ended
+	}
+}
+
+func (b *board) part(s *proxy.Session) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.sessions, s)
+}
+
+// watch adds a resource to those that a session is told of; false: it watches too many.
+func (b *board) watch(s *proxy.Session, uri string) bool {
+	b.join(s)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	uris, known := b.sessions[s]
+	if !known {
+		return true // it has ended
+	}
+	if _, has := uris[uri]; !has && len(uris) >= maxWatched {
+		return false
+	}
+	uris[uri] = struct{}{}
+	return true
+}
+
+func (b *board) unwatch(s *proxy.Session, uri string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.sessions[s], uri)
+}
+
+// open adds a listen.
+func (b *board) open(l *listen) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return shutDown()
+	}
+	if len(b.listens) >= maxListens {
+		return proxy.Errf(proxy.Overloaded, "%d listens are open, which is the limit", maxListens)
+	}
+	b.listens[l] = struct{}{}
+	return nil
+}
+
+func (b *board) leave(l *listen) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.listens, l)
+}
+
+// publish tells everybody who wants to know.
+func (b *board) publish(n notice) {
+	b.mu.Lock()
+	for l := range b.listens {
+		l.tell(n)
+	}
+	told := make([]*proxy.Session, 0, len(b.sessions))
+	for s, uris := range b.sessions {
+		if _, watched := uris[n.uri]; watched || n.uri == "" {
+			told = append(told, s)
+		}
+	}
+	b.mu.Unlock()
+	msg := n.message("")
+	for _, s := range told { // without the lock: a session that ends here calls part
+		s.Keep(n.method()+" "+n.uri, msg)
+	}
+}
+
+// close ends all listens, in the way of the protocol.
+func (b *board) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for l := range b.listens {
+		l.end(nil)
+	}
+}

@@ -1,0 +1,48 @@
+package everything
+
+import (
+	"dragoman/adapters/era"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// askLegacy answers what only legacy revisions have. What the answers change in the session (its revision, its log level)
+// is recorded by whoever runs the session.
+func (s *Server) askLegacy(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error) {
+	switch method := string(m.Text(m.Method)); method {
+	case "initialize":
+		version := era.Settle(string(m.Text(m.ParamsVersion)))
+		return s.result(proxy.Legacy, complete, `"protocolVersion":`+quote(version)+`,"serverInfo":`+s.info+`,`+s.hello), nil
+	case "ping":
+	case "logging/setLevel":
+		if !era.ValidLevel(m.Text(m.Level)) {
+			return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", levels)
+		}
+	case "resources/subscribe", "resources/unsubscribe":
+		if refusal := s.subscribe(ex.Session, m, method == "resources/subscribe"); refusal != nil {
+			return nil, refusal
+		}
+	default:
+		return nil, proxy.Errf(proxy.MethodNotFound, "method not found: %s", method)
+	}
+	return []byte("{}"), nil
+}
+
+// subscribe adds a resource to what a session is told of, or takes it away; taking away what is not there does nothing.
+func (s *Server) subscribe(to *proxy.Session, m *wire.Message, on bool) *proxy.Error {
+	if !m.URI.IsString(m.Raw) {
+		return proxy.Errf(proxy.InvalidParams, "params.uri must be a string")
+	}
+	uri := string(m.Text(m.URI))
+	switch {
+	case to == nil:
+		return proxy.Errf(proxy.SessionMissing, "there is no session that could be told of updates")
+	case !on:
+		s.board.unwatch(to, uri)
+	case !s.canWatch(uri):
+		return notFound(proxy.Legacy, uri)
+	case !s.board.watch(to, uri):
+		return proxy.Errf(proxy.InvalidParams, "more than %d resources are watched in this session", maxWatched)
+	}
+	return nil
+}

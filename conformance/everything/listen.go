@@ -1,0 +1,228 @@
+package everything
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// filter is what a listen asks for, as far as it is honoured.
+type filter struct {
+	lists [topics]bool
+	uris  []string
+}
+
+func (f *filter) wants(n notice) bool {
+	if n.uri != "" {
+		return slices.Contains(f.uris, n.uri)
+	}
+	return f.lists[n.topic]
+}
+
+// filterOf reads params.notifications. Unknown members are ignored; resources that are not here are not honoured.
+func (s *Server) filterOf(m *wire.Message) (filter, *proxy.Error) {
+	var f filter
+	if !m.Notifications.IsObject(m.Raw) {
+		return f, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
+	}
+	for t := range topics {
+		key := t.String() + "ListChanged"
+		switch string(wire.Get(m.Raw, m.Notifications, key).Of(m.Raw)) {
+		case "true":
+			f.lists[t] = true
+		case "false", "":
+		default:
+			return f, proxy.Errf(proxy.InvalidParams, "params.notifications.%s must be true or false", key)
+		}
+	}
+	uris := wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")
+	if uris.Present() && !isArray(m.Raw, uris) {
+		return f, proxy.Errf(proxy.InvalidParams, "params.notifications.resourceSubscriptions must be an array")
+	}
+	for i, v := range wire.Items(m.Raw, uris) {
+		if !v.IsString(m.Raw) {
+			return f, proxy.Errf(proxy.InvalidParams, "params.notifications.resourceSubscriptions must hold strings")
+		}
+		if i >= maxWatched {
+			return f, proxy.Errf(proxy.InvalidParams, "more than %d resources to watch", maxWatched)
+		}
+		if uri := string(v.Text(m.Raw)); s.canWatch(uri) && !slices.Contains(f.uris, uri) {
+			f.uris = append(f.uris, uri)
+		}
+	}
+	return f, nil
+}
+
+// honoured is the filter as it is acknowledged, raw JSON: only what will be delivered.
+func (f *filter) honoured() string {
+	pairs := make([]string, 0, 2*topics+2)
+	for t, on := range f.lists {
+		if on {
+			pairs = append(pairs, topic(t).String()+"ListChanged", "true") //nolint:gosec // a topic
+		}
+	}
+	if len(f.uris) > 0 {
+		b := []byte{'['}
+		for i, uri := range f.uris {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = wire.AppendText(b, uri)
+		}
+		pairs = append(pairs, "resourceSubscriptions", string(append(b, ']')))
+	}
+	return object(pairs...)
+}
+
+// listen is the Replies of a subscriptions/listen: the acknowledgement, notices, and, if the server ends it, the response
+// (2026-07-28 subscriptions). It has no goroutine. What its reader has not read yet is kept once for each thing that
+// changed, so that it never grows beyond its filter.
+type listen struct {
+	ex     *proxy.Exchange
+	board  *board
+	filter filter
+	id     []byte // of the request, raw JSON: the subscription's id
+
+	mu      sync.Mutex
+	pending []notice
+
+	wake  chan struct{} // holds a token if something is pending
+	stop  chan struct{} // closed when the listen is to end
+	once  sync.Once
+	cause error // why; nil: the server has ended it. To be read after stop is closed
+
+	acknowledged, answered bool // belong to the reader
+	alarm                  alarm
+}
+
+var (
+	_ proxy.Replies = (*listen)(nil)
+	_ proxy.Aborter = (*listen)(nil)
+)
+
+// listen answers subscriptions/listen.
+func (s *Server) listen(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
+	f, refusal := s.filterOf(&m)
+	if refusal != nil {
+		return refuse(&m, refusal)
+	}
+	l := &listen{ex: ex, board: &s.board, filter: f, id: bytes.Clone(m.Of(m.ID)), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	if err := s.board.open(l); err != nil {
+		return nil, err
+	}
+	ex.Attach(l)
+	return l, nil
+}
+
+// tell notes that something has changed, if it is asked for.
+func (l *listen) tell(n notice) {
+	if !l.filter.wants(n) {
+		return
+	}
+	l.mu.Lock()
+	if !slices.Contains(l.pending, n) {
+		l.pending = append(l.pending, n)
+	}
+	l.mu.Unlock()
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// end ends the listen; only the first cause counts.
+func (l *listen) end(cause error) {
+	l.once.Do(func() {
+		l.cause = cause
+		close(l.stop)
+	})
+}
+
+// Abort implements proxy.Aborter: the exchange was cancelled.
+func (l *listen) Abort() {
+	cause := l.ex.Err()
+	if cause == nil {
+		cause = proxy.ErrCancelled
+	}
+	l.end(cause)
+}
+
+// Next implements proxy.Replies.
+func (l *listen) Next(until time.Time) (wire.Message, error) {
+	if l.answered {
+		return wire.Message{}, io.EOF
+	}
+	for {
+		if m, ok, err := l.take(); ok {
+			return m, err
+		}
+		late, soon := l.alarm.until(until)
+		if !soon {
+			select {
+			case <-l.stop:
+				return l.last()
+			default:
+				return wire.Message{}, proxy.ErrNotYet
+			}
+		}
+		select {
+		case <-l.wake:
+		case <-l.stop:
+			return l.last()
+		case <-late:
+			return wire.Message{}, proxy.ErrNotYet
+		}
+	}
+}
+
+// take gives what is to be said now: the acknowledgement before anything else.
+func (l *listen) take() (wire.Message, bool, error) {
+	if !l.acknowledged {
+		l.acknowledged = true
+		return scanned([]byte(object("jsonrpc", `"2.0"`, "method", `"notifications/subscriptions/acknowledged"`,
+			"params", object("notifications", l.filter.honoured(), "_meta", l.meta()))))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) == 0 {
+		return wire.Message{}, false, nil
+	}
+	n := l.pending[0]
+	l.pending = l.pending[1:]
+	return scanned(n.message(l.meta()))
+}
+
+func scanned(raw []byte) (wire.Message, bool, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		err = errors.Join(errMade, err)
+	}
+	return m, true, err
+}
+
+// meta tags what is said with the subscription it belongs to.
+func (l *listen) meta() string { return object(wire.MetaPrefix+"subscriptionId", string(l.id)) }
+
+// last gives the end: the response if it was the server's doing, else the cause.
+func (l *listen) last() (wire.Message, error) {
+	if l.cause != nil {
+		return wire.Message{}, l.cause
+	}
+	l.answered = true
+	return proxy.ResultMessage(l.id, []byte(object("resultType", quote(complete), "_meta", l.meta()))), nil
+}
+
+// Close implements proxy.Replies.
+func (l *listen) Close() error {
+	l.ex.Detach(l)
+	l.board.leave(l)
+	l.end(proxy.ErrCancelled)
+	l.alarm.stop()
+	return nil
+}

@@ -1,0 +1,310 @@
+package everything
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dragoman/proxy"
+)
+
+const (
+	toolsChanged     = "notifications/tools/list_changed"
+	promptsChanged   = "notifications/prompts/list_changed"
+	resourcesChanged = "notifications/resources/list_changed"
+)
+
+// hears reads what a listen says until there is nothing more to say: methods, and URIs behind updates. Everything must
+// be tagged with the listen's id.
+func hears(t *testing.T, r proxy.Replies) (out []string) {
+	t.Helper()
+	for {
+		m, err := r.Next(time.Now().Add(-time.Second))
+		if errors.Is(err, proxy.ErrNotYet) {
+			return out
+		}
+		if err != nil {
+			t.Fatalf("after %q: %v", out, err)
+		}
+		if string(m.Of(m.Subscription)) != `"q1"` {
+			t.Errorf("not tagged: %s", m.Raw)
+		}
+		out = append(out, strings.TrimSuffix(string(m.Text(m.Method))+" "+string(m.Text(m.URI)), " "))
+	}
+}
+
+// opened opens a listen and reads its acknowledgement, which must say what is given.
+func opened(t *testing.T, s *Server, filter, acknowledged string) (*proxy.Exchange, proxy.Replies) {
+	t.Helper()
+	ex := exchange(t, "subscriptions/listen", `"notifications":`+filter, "")
+	r := begin(t, s, ex)
+	m, err := r.Next(time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "acknowledgement of "+filter, m.Raw, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+
+		acknowledged+`,"_meta":{"io.modelcontextprotocol/subscriptionId":"q1"}}}`)
+	return ex, r
+}
+
+// change makes everything change once.
+func change(t *testing.T, s *Server) {
+	t.Helper()
+	for _, tool := range []string{"test_trigger_tool_change", "test_trigger_prompt_change", "test_trigger_resource_change",
+		"test_trigger_resource_update", "touch"} {
+		ask(t, s, "tools/call", `"name":"`+tool+`"`)
+	}
+}
+
+func TestListen(t *testing.T) {
+	s := newServer(t, Options{})
+	f := func(filter, acknowledged string, want ...string) {
+		t.Helper()
+		_, r := opened(t, s, filter, acknowledged)
+		change(t, s)
+		if got := hears(t, r); !slices.Equal(got, want) {
+			t.Errorf("%s: %q; want %q", filter, got, want)
+		}
+		_ = r.Close()
+	}
+	f(`{}`, `{}`)
+	f(`{"toolsListChanged":false,"unheardOf":true}`, `{}`)
+	f(`{"toolsListChanged":true}`, `{"toolsListChanged":true}`, toolsChanged)
+	f(`{"promptsListChanged":true}`, `{"promptsListChanged":true}`, promptsChanged)
+	f(`{"resourcesListChanged":true}`, `{"resourcesListChanged":true}`, resourcesChanged)
+	f(`{"resourceSubscriptions":[]}`, `{}`)
+	f(`{"resourceSubscriptions":["demo://nope"]}`, `{}`)
+	f(`{"resourceSubscriptions":["demo://counter","demo://nope","demo://counter","demo://item/1"]}`,
+		`{"resourceSubscriptions":["demo://counter","demo://item/1"]}`, "notifications/resources/updated demo://counter")
+	f(`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["test://watched-resource"]}`,
+		`{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["test://watched-resource"]}`,
+		toolsChanged, promptsChanged, resourcesChanged, "notifications/resources/updated test://watched-resource")
+}
+
+// What is told is true: the lists and the resources have changed when it is.
+func TestChanges(t *testing.T) {
+	s := newServer(t, Options{})
+	f := func(list, key, trigger, word string) {
+		t.Helper()
+		for _, want := range []bool{false, true, false} {
+			if got := strings.Contains(string(ask(t, s, list, "")[key]), word); got != want {
+				t.Errorf("%s has %s: %v", list, word, got)
+			}
+			ask(t, s, "tools/call", `"name":"`+trigger+`"`)
+		}
+	}
+	f("tools/list", "tools", "test_trigger_tool_change", `"name":"test_sometimes"`)
+	f("prompts/list", "prompts", "test_trigger_prompt_change", `"name":"test_sometimes"`)
+	f("resources/list", "resources", "test_trigger_resource_change", `"uri":"test://sometimes"`)
+	// Shown by now: each was flipped three times.
+	toolCase(t, s, "test_sometimes", "", asText(`"Here I am."`))
+	ask(t, s, "prompts/get", `"name":"test_sometimes"`)
+	ask(t, s, "resources/read", `"uri":"test://sometimes"`)
+	ask(t, s, "tools/call", `"name":"test_trigger_resource_update"`)
+	same(t, "watched", ask(t, s, "resources/read", `"uri":"test://watched-resource"`)["contents"],
+		`[{"uri":"test://watched-resource","mimeType":"text/plain","text":"Watched resource content, version 1."}]`)
+}
+
+// Each thing that changed is said once to a listen that was not read meanwhile: what is kept is bounded by the filter.
+func TestListenUnread(t *testing.T) {
+	s := newServer(t, Options{})
+	_, r := opened(t, s, `{"toolsListChanged":true,"resourceSubscriptions":["demo://counter"]}`, `{"toolsListChanged":true,"resourceSubscriptions":["demo://counter"]}`)
+	defer func() { _ = r.Close() }()
+	for range 100 {
+		change(t, s)
+	}
+	want := []string{toolsChanged, "notifications/resources/updated demo://counter"}
+	if got := hears(t, r); !slices.Equal(got, want) {
+		t.Errorf("%q; want %q", got, want)
+	}
+	change(t, s)
+	if got := hears(t, r); !slices.Equal(got, want) {
+		t.Errorf("again: %q; want %q", got, want)
+	}
+}
+
+// A reader that waits is woken.
+func TestListenWaits(t *testing.T) {
+	s := newServer(t, Options{})
+	_, r := opened(t, s, `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
+	defer func() { _ = r.Close() }()
+	if _, err := r.Next(time.Now().Add(time.Millisecond)); !errors.Is(err, proxy.ErrNotYet) {
+		t.Errorf("nothing has changed: %v", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { ask(t, s, "tools/call", `"name":"test_trigger_tool_change"`) })
+	if m, err := r.Next(time.Now().Add(10 * time.Second)); err != nil || !m.Is(toolsChanged) {
+		t.Errorf("%s, %v", m.Raw, err)
+	}
+	wg.Wait()
+}
+
+func TestListenEnds(t *testing.T) {
+	cause := errors.New("gone")
+	f := func(what string, end func(*Server, *proxy.Exchange), want error) {
+		t.Helper()
+		s := New(Options{})
+		defer func() { _ = s.Close() }()
+		ex, r := opened(t, s, `{"toolsListChanged":true}`, `{"toolsListChanged":true}`)
+		var wg sync.WaitGroup
+		wg.Go(func() { end(s, ex) })
+		m, err := r.Next(time.Now().Add(10 * time.Second))
+		wg.Wait()
+		if want != nil {
+			if !errors.Is(err, want) {
+				t.Errorf("%s: %s, %v", what, m.Raw, err)
+			}
+		} else {
+			same(t, what, m.Raw, `{"jsonrpc":"2.0","id":"q1","result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":"q1"}}}`)
+			if _, err = r.Next(time.Time{}); !errors.Is(err, io.EOF) {
+				t.Errorf("%s: after the response: %v", what, err)
+			}
+		}
+		_ = r.Close()
+		if n := len(s.board.listens); n != 0 {
+			t.Errorf("%s: %d listens are left", what, n)
+		}
+	}
+	f("Cancel", func(_ *Server, ex *proxy.Exchange) { ex.Cancel(cause) }, cause)
+	f("Leave", func(_ *Server, ex *proxy.Exchange) { ex.Leave() }, proxy.ErrCancelled)
+	f("Drain", func(_ *Server, ex *proxy.Exchange) { ex.Cancel(proxy.ErrDraining) }, proxy.ErrDraining)
+	f("Close of the server", func(s *Server, _ *proxy.Exchange) { _ = s.Close() }, nil)
+
+	s := New(Options{})
+	_ = s.Close()
+	if _, err := s.Do(exchange(t, "subscriptions/listen", `"notifications":{}`, "")); proxy.AsError(err).Name != proxy.ShuttingDown.Name {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestTooManyListens(t *testing.T) {
+	s := newServer(t, Options{})
+	var all []proxy.Replies
+	for range maxListens {
+		all = append(all, begin(t, s, exchange(t, "subscriptions/listen", `"notifications":{}`, "")))
+	}
+	if _, err := s.Do(exchange(t, "subscriptions/listen", `"notifications":{}`, "")); proxy.AsError(err).Name != proxy.Overloaded.Name {
+		t.Errorf("one too many: %v", err)
+	}
+	for _, r := range all {
+		_ = r.Close()
+	}
+	_ = begin(t, s, exchange(t, "subscriptions/listen", `"notifications":{}`, "")).Close()
+
+	uris, _ := json.Marshal(slices.Repeat([]string{"demo://counter"}, maxWatched+1))
+	if _, resp := do(t, s, exchange(t, "subscriptions/listen", `"notifications":{"resourceSubscriptions":`+string(uris)+`}`, "")); resp.Error == nil || resp.Error.Code != -32602 {
+		t.Errorf("too many resources: %v", resp.Error)
+	}
+}
+
+func TestLegacySubscriptions(t *testing.T) {
+	s := newServer(t, Options{})
+	c, idle := newOldClient(t, s, rev2511, ""), newOldClient(t, s, rev0618, "")
+	f := func(what string, c *oldClient, want ...string) {
+		t.Helper()
+		got := c.heard()
+		for i, w := range want {
+			want[i] = `{"jsonrpc":"2.0","method":"` + w + `}`
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q; want %q", what, got, want)
+		}
+	}
+	all := func(updates ...string) []string {
+		return append([]string{toolsChanged + `"`, promptsChanged + `"`, resourcesChanged + `"`}, updates...)
+	}
+	updated := func(uri string) string { return `notifications/resources/updated","params":{"uri":"` + uri + `"}` }
+	change(t, s)
+	f("nothing subscribed", c, all()...)
+	c.call("resources/subscribe", `"uri":"demo://counter"`)
+	c.call("resources/subscribe", `"uri":"demo://counter"`)
+	change(t, s)
+	f("one", c, all(updated("demo://counter"))...)
+	c.call("resources/subscribe", `"uri":"test://watched-resource"`)
+	change(t, s)
+	f("two", c, all(updated("test://watched-resource"), updated("demo://counter"))...)
+	c.call("resources/unsubscribe", `"uri":"demo://counter"`)
+	change(t, s)
+	f("one less", c, all(updated("test://watched-resource"))...)
+	f("another session", idle, slices.Concat(all(), all(), all(), all())...)
+	c.sess.End(proxy.Closed)
+	idle.sess.End(proxy.Expired)
+	if n := len(s.board.sessions); n != 0 {
+		t.Errorf("%d sessions are left", n)
+	}
+	change(t, s)
+	f("over", c)
+}
+
+// A client without a stream is told when it opens one: each thing once.
+func TestLegacyCatchesUp(t *testing.T) {
+	s := newServer(t, Options{})
+	c := newOldClient(t, s, rev2511, "")
+	c.call("resources/subscribe", `"uri":"demo://counter"`)
+	c.call("resources/subscribe", `"uri":"test://watched-resource"`)
+	c.sess.ClearOutlet(c)
+	for range 10 {
+		change(t, s)
+	}
+	c.sess.SetOutlet(c)
+	if got := c.heard(); len(got) != 5 {
+		t.Errorf("%q", got)
+	}
+}
+
+// A session that does not say that it is initialized is told nothing but of what it subscribes to; one that has ended is
+// not remembered.
+func TestBoardJoins(t *testing.T) {
+	s := newServer(t, Options{})
+	late := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
+	late.End(proxy.Closed)
+	s.board.join(late)
+	if !s.board.watch(late, counterURI) || len(s.board.sessions) != 0 {
+		t.Errorf("%d sessions", len(s.board.sessions))
+	}
+	live := newOldClient(t, s, rev2511, "").sess
+	for i := range maxWatched {
+		if !s.board.watch(live, fmt.Sprint("demo://item/", i)) {
+			t.Fatalf("the %dth is refused", i)
+		}
+	}
+	if s.board.watch(live, counterURI) {
+		t.Error("one too many")
+	}
+	if !s.board.watch(live, "demo://item/1") {
+		t.Error("one that is watched is refused")
+	}
+}
+
+// Everything at the same time.
+func TestListenParallel(t *testing.T) {
+	s := newServer(t, Options{})
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			c := newOldClient(t, s, rev2511, "")
+			c.call("resources/subscribe", `"uri":"demo://counter"`)
+			ex := exchange(t, "subscriptions/listen", `"notifications":{"toolsListChanged":true}`, "")
+			r := begin(t, s, ex)
+			for n := range 20 {
+				ask(t, s, "tools/call", `"name":"touch"`)
+				ask(t, s, "tools/call", `"name":"test_trigger_tool_change"`)
+				if n == i {
+					ex.Leave()
+				}
+				if _, err := r.Next(time.Now().Add(10 * time.Second)); err != nil && n < i {
+					t.Errorf("%d: %v", n, err)
+				}
+			}
+			_ = r.Close()
+			c.sess.End(proxy.Closed)
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,49 @@
+package everything
+
+import (
+	"strconv"
+	"strings"
+
+	"dragoman/proxy"
+)
+
+// mirror is an argument that modern HTTP clients repeat as a header: what its x-mcp-header in the inputSchema says.
+type mirror struct {
+	argument, header string
+	integer          bool
+}
+
+// checkMirrors compares the Mcp-Param-* headers of a call with its arguments (2026-07-28 streamable HTTP, Server Behavior
+// for Custom Headers, SEP-2243): an argument that is there must be mirrored, to the character, an integer by its value.
+// An argument that is null or absent needs no header.
+func checkMirrors(q *query, mirrors []mirror, sent []proxy.Header) *proxy.Error {
+	for _, x := range mirrors {
+		v, ok := q.args.find(x.argument)
+		plain := string(v.Of(q.args.raw))
+		if !ok || plain == "null" {
+			continue
+		}
+		if v.IsString(q.args.raw) {
+			plain = string(v.Text(q.args.raw))
+		}
+		value, has := "", false
+		for _, h := range sent {
+			if strings.EqualFold(h.Name, "Mcp-Param-"+x.header) {
+				value, has = h.Value, true
+			}
+		}
+		if !has {
+			return proxy.Errf(proxy.HeaderMismatch, "header Mcp-Param-%s is missing; it mirrors argument %s", x.header, x.argument)
+		}
+		if value != plain && !(x.integer && sameNumber(value, plain)) {
+			return proxy.Errf(proxy.HeaderMismatch, "header Mcp-Param-%s does not match argument %s", x.header, x.argument)
+		}
+	}
+	return nil
+}
+
+func sameNumber(a, b string) bool {
+	x, err1 := strconv.ParseFloat(a, 64)
+	y, err2 := strconv.ParseFloat(b, 64)
+	return err1 == nil && err2 == nil && x == y
+}

@@ -1,0 +1,67 @@
+package everything
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"time"
+)
+
+// stateTTL is how long a requestState can be sent back, maxState how large it may become, in bytes.
+const (
+	stateTTL = 10 * time.Minute
+	maxState = 256 << 10
+)
+
+// errState says that a requestState is none that was given out here for this request.
+var errState = errors.New("params.requestState was not given out for this request, has been changed, or has expired")
+
+// seal makes requestStates that nobody else can read, change, or use for another request (2026-07-28 multi-round-trip
+// requests, Server Requirements). The key lives as long as the server.
+type seal struct{ aead cipher.AEAD }
+
+func newSeal() seal {
+	var key [32]byte
+	_, _ = rand.Read(key[:])                       // never fails
+	block, _ := aes.NewCipher(key[:])              // 32 bytes are a key
+	aead, _ := cipher.NewGCMWithRandomNonce(block) // of AES
+	return seal{aead}
+}
+
+// close makes a requestState of a text, for the request that binding stands for.
+func (s seal) close(text, binding []byte) string {
+	end := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(stateTTL).Unix())) //nolint:gosec // after 1970
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(end, text...), binding))
+}
+
+// open gives the text back.
+func (s seal) open(state string, binding []byte) ([]byte, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(state)
+	if err != nil || len(state) > maxState {
+		return nil, errState
+	}
+	text, err := s.aead.Open(nil, nil, raw, binding)
+	if err != nil || len(text) < 8 || time.Now().Unix() >= int64(binary.BigEndian.Uint64(text)) { //nolint:gosec // made by close
+		return nil, errState
+	}
+	return text[8:], nil
+}
+
+// binding stands for a request: its method, what it is about, its arguments as they are written, and who sent it. Absent
+// arguments are empty ones.
+func (q *query) binding() []byte {
+	args := q.args.at.Of(q.args.raw)
+	if args == nil {
+		args = []byte("{}")
+	}
+	sum := sha256.Sum256(args)
+	b := sum[:]
+	for _, part := range [...][]byte{q.msg.Text(q.msg.Method), q.msg.Text(q.msg.Name), []byte(q.caller.Principal)} {
+		b = append(binary.BigEndian.AppendUint32(b, uint32(len(part))), part...) //nolint:gosec // part of a message
+	}
+	return b
+}
