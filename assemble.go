@@ -89,16 +89,29 @@ func (h *house) gauges() {
 			func() float64 { return float64(h.kept.Streams.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_stream_events_bytes", Help: "Bytes kept for picking up event streams again."},
 			func() float64 { return float64(h.kept.Bytes.Load()) }))
+	h.metrics.MustRegister(gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.lot.Parked))
 	for _, u := range h.upstreams {
-		h.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_upstream_ready",
-			Help: "Whether the upstream was reached and its revision is known.", ConstLabels: prometheus.Labels{"server": u.Name()}},
-			func() float64 {
+		h.metrics.MustRegister(
+			gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
 				if u.Ready() {
 					return 1
 				}
 				return 0
-			}))
+			}),
+			gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
+			gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
+			gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
+			gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches))
 	}
+}
+
+// gauge is a gauge that is read when somebody asks; server labels it unless it is empty.
+func gauge(name, help, server string, read func() int) prometheus.Collector {
+	labels := prometheus.Labels{"server": server}
+	if server == "" {
+		labels = nil
+	}
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
 }
 
 // upstream makes one upstream with all ways to reach it.

@@ -97,6 +97,13 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 // which it waits if there can be no more sessions. Release it when the call has ended.
 func (p *pool) acquire(ex *proxy.Exchange, lease bool) (*pooled, error) {
 	id := p.identify(ex)
+	if ex.Msg.Is("subscriptions/listen") {
+		if s := p.used(id.group); s != nil {
+			if s.wait(ex, false) == nil {
+				return s, nil
+			}
+		}
+	}
 	var late <-chan time.Time
 	for {
 		s, freed, err := p.pick(id, lease)
@@ -171,6 +178,26 @@ func best(all []*pooled, lease bool) (found *pooled) {
 		found, last, listening = s, used, heard
 	}
 	return found
+}
+
+// used answers the session, held, that a client's calls were last in, whatever capabilities they declared: a listen is
+// there to hear of what they do. nil if there is none.
+func (p *pool) used(group [32]byte) *pooled {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []*pooled
+	for _, of := range p.sessions {
+		for _, s := range of {
+			if s.group == group {
+				all = append(all, s)
+			}
+		}
+	}
+	s := best(all, false)
+	if s != nil {
+		s.hold(false)
+	}
+	return s
 }
 
 // makeRoom closes the longest unused session if there are as many as may be; false if all are in use. The caller holds

@@ -208,12 +208,14 @@ func (g *gen) unknown(depth int) pair {
 	return pair{key, g.written(key), g.value(depth)}
 }
 
-// id makes a request id, or a progress token: a number or a string.
+// id makes a request id, or a progress token: a number or a string, large or odd, and used once.
 func (g *gen) id() string {
+	g.n++
+	n := strconv.Itoa(g.n)
 	if g.chance(50) {
-		return pick(g, "0", "7", "-1", "9007199254740993", "9223372036854775807", "18446744073709551616")
+		return pick(g, "", "-", "900719925474099", "922337203685477580", "18446744073709551616") + n
 	}
-	return g.written(pick(g, "0", "7", "", "p1", "dragoman-1") + g.words())
+	return g.written(pick(g, "", "0", "p", "dragoman-") + n + g.words())
 }
 
 // meta makes a _meta: keys of vendors and of tracing, and, spoofed, those that only the proxy writes.

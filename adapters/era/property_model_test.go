@@ -219,41 +219,39 @@ func (f *failure) withURI(uri string) string {
 	return strings.TrimSuffix(f.data, "}") + `,"uri":` + uri + "}"
 }
 
-// toModern is what a modern client gets of a legacy server's error.
-func (f *failure) toModern(uri string) (code int, text string) {
+// toModern is what a modern client gets of a legacy server's error, and whether it was made anew.
+func (f *failure) toModern(uri string) (code int, text string, anew bool) {
 	switch {
 	case f.code == -32002:
-		return -32602, f.made(-32602, f.message, f.withURI(uri))
+		return -32602, f.made(-32602, f.message, f.withURI(uri)), true
 	case f.code == -32042:
-		return -32021, f.made(-32021, f.message, `{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
+		return -32021, f.made(-32021, f.message, `{"requiredCapabilities":{"elicitation":{"url":{}}}}`), true
 	case f.code <= -32020 && f.code >= -32099:
-		return -32603, f.made(-32603, f.message, fmt.Sprintf(`{"code":"upstream_code_not_translatable","retryable":false,"originalCode":%d}`, f.code))
+		return -32603, f.made(-32603, f.message, fmt.Sprintf(`{"code":"upstream_code_not_translatable","retryable":false,"originalCode":%d}`, f.code)), true
 	}
-	return f.code, f.o.text()
+	return f.code, f.o.text(), false
 }
 
 // down is what a legacy client gets of a legacy server's error, through the modern era.
-func (f *failure) down(method, uri string) string {
-	code, text := f.toModern(uri)
-	if method == "resources/read" && code == -32602 {
-		switch {
-		case f.code == -32002:
-			return f.made(-32002, f.message, f.withURI(uri))
-		case f.uri: // told from -32002 by nothing but its code
-			return f.made(-32002, f.message, f.data)
-		}
+func (f *failure) down(method, uri string) (text string, anew bool) {
+	switch {
+	case method == "resources/read" && f.code == -32002:
+		return f.made(-32002, f.message, f.withURI(uri)), true
+	case method == "resources/read" && f.code == -32602 && f.uri: // told from -32002 by nothing but its code
+		return f.made(-32002, f.message, f.data), true
 	}
-	return text
+	_, text, anew = f.toModern(uri)
+	return text, anew
 }
 
 // up is what a modern client gets of a modern server's error, through the legacy era.
-func (f *failure) up(method, uri string) string {
+func (f *failure) up(method, uri string) (text string, anew bool) {
 	switch {
 	case f.code == -32020, f.code == -32022:
-		return f.made(-32603, fmt.Sprintf("the upstream server refused what Dragoman sent (code %d): %s", f.code, f.message), `{"code":"upstream_bad_answer","retryable":false}`)
+		return f.made(-32603, fmt.Sprintf("the upstream server refused what Dragoman sent (code %d): %s", f.code, f.message), `{"code":"upstream_bad_answer","retryable":false}`), true
 	case method == "resources/read" && f.code == -32602 && f.uri:
-		return f.made(-32602, f.message, f.data)
+		return f.made(-32602, f.message, f.data), true
 	}
-	_, text := f.toModern(uri)
-	return text
+	_, text, anew = f.toModern(uri)
+	return text, anew
 }

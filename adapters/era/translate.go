@@ -185,7 +185,12 @@ func modernError(m *wire.Message, uri []byte) *proxy.Error {
 		e := proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
 		e.Data = m.Of(m.ErrorData)
 		if uri != nil && !wire.Get(m.Raw, m.ErrorData, "uri").Present() {
-			e.Data = append(append([]byte(`{"uri":`), uri...), '}')
+			e.Data = object([]wire.Change{{Key: "uri", Value: uri}})
+			if m.ErrorData.IsObject(m.Raw) {
+				data := wire.Message{Raw: m.Of(m.ErrorData)}
+				data.EditObject(data.Whole(), []wire.Change{{Key: "uri", Value: uri}})
+				e.Data = data.Append(nil)
+			}
 		}
 		return e
 	case code == proxy.CodeURLElicitation:

@@ -245,6 +245,9 @@ func (u *Upstream) doubt(why error) {
 // Ready tells whether the server has been reached and its era is known.
 func (u *Upstream) Ready() bool { return u.ready.Load() }
 
+// Sessions tells how many sessions modern clients have with a legacy server, and how many are leased.
+func (u *Upstream) Sessions() (all, leased int) { return u.pool.size() }
+
 // Name is the upstream's name in the configuration.
 func (u *Upstream) Name() string { return u.opt.Name }
 

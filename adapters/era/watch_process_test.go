@@ -106,6 +106,14 @@ func TestWatchShared(t *testing.T) {
 		a.is("resources/subscribe", "u1", "{}")
 		a.sees(changedNotice("tools"))
 		b.sees(changedNotice("tools"))
+		late := a.guest() // which has not sent notifications/initialized
+		late.initialize(srv)
+		srv.last().updated("else")
+		srv.last().send("notifications/tools/list_changed", "")
+		a.sees(updatedNotice("else"), taggedChange("tools"))
+		b.sees(taggedChange("tools")) // has not subscribed to anything
+		late.sees()
+		late.s.End(proxy.Closed)
 		b.is("resources/subscribe", "u1", "{}") // the listen has it
 		b.is("resources/subscribe", "u2", "{}")
 		a.sees(changedNotice("tools"), updatedNotice("u1"))
@@ -126,7 +134,7 @@ func TestWatchShared(t *testing.T) {
 		b.close()
 		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
 			"cancelled 3", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
-			"cancelled 5", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3", "cancelled 6")
+			"cancelled 5", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3", "cancelled 7")
 	})
 }
 
@@ -156,6 +164,24 @@ func TestWatchSharedRefusal(t *testing.T) {
 		srv.last().updated("u1")
 		a.sees(updatedNotice("u1"))
 		b.sees()
+		logIs(t, srv, `open 1 {"resourceSubscriptions":["u1"]}`, "acknowledge 1", "cancelled 4",
+			`open 2 {"resourceSubscriptions":["u1","no"]}`, `open 3 {"resourceSubscriptions":["u1"]}`, "acknowledge 3") // what ended is not cancelled
+	})
+}
+
+// The end of the last session while its listen is being opened is no failure: the next one does not wait.
+func TestWatchSharedBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &announcer{caps: someCaps, silent: true}
+		a := newWatchRig(t, srv, true, true)
+		a.s.End(proxy.Closed)
+		time.Sleep(partTime)
+		srv.mu.Lock()
+		srv.silent = false
+		srv.mu.Unlock()
+		b := a.another(srv)
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "cancelled 3", `open 2 {"toolsListChanged":true}`, "acknowledge 2")
+		b.close()
 	})
 }
 

@@ -299,11 +299,17 @@ func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
 	return r
 }
 
+// guest is a second client, which has said nothing yet.
+func (r *watchRig) guest() *watchRig {
+	b := &watchRig{t: r.t, u: r.u, out: &stream{}, s: proxy.NewSession("t", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())}
+	b.s.SetOutlet(b.out)
+	return b
+}
+
 // another opens a second session, with a stream, at the same upstream.
 func (r *watchRig) another(srv *announcer) *watchRig {
 	r.t.Helper()
-	b := &watchRig{t: r.t, u: r.u, out: &stream{}, s: proxy.NewSession("t", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())}
-	b.s.SetOutlet(b.out)
+	b := r.guest()
 	b.start(srv)
 	synctest.Wait()
 	return b
@@ -312,6 +318,19 @@ func (r *watchRig) another(srv *announcer) *watchRig {
 func (r *watchRig) start(srv *announcer) {
 	r.t.Helper()
 	n := srv.count()
+	r.initialize(srv)
+	synctest.Wait()
+	if srv.count() != n {
+		r.t.Error("a listen before the handshake is over")
+	}
+	if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(r.t, initialized), Session: r.s, Client: r.s.Client()}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// initialize is the handshake but for its end.
+func (r *watchRig) initialize(srv *announcer) {
+	r.t.Helper()
 	client := proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{"elicitation":{}}`)}
 	m := scan(r.t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 	replies, err := r.u.Do(&proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: client})
@@ -325,14 +344,7 @@ func (r *watchRig) start(srv *announcer) {
 	if caps := string(wire.Get(got.Raw, got.Result, "capabilities").Of(got.Raw)); caps != srv.caps {
 		r.t.Errorf("the client is told %s", caps)
 	}
-	synctest.Wait()
-	if srv.count() != n {
-		r.t.Error("a listen before the handshake is over")
-	}
 	r.s.Initialize(client)
-	if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(r.t, initialized), Session: r.s, Client: client}); err != nil {
-		r.t.Fatal(err)
-	}
 }
 
 func (r *watchRig) close() {

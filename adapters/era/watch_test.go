@@ -136,6 +136,25 @@ func TestWatchGathers(t *testing.T) {
 	})
 }
 
+// A subscription that its client cancels while the server is asked for it is not made.
+func TestWatchCancelledMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &announcer{caps: onlySubs, silent: true}
+		r := newWatchRig(t, srv, false, true)
+		defer r.close()
+		ex, done := r.request("resources/subscribe", `"uri":"u1"`)
+		time.Sleep(gatherTime + time.Millisecond)
+		ex.Cancel(proxy.ErrCancelled)
+		r.answered(done, "-32603 cancelled")
+		synctest.Wait()
+		srv.last().send("notifications/subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":["u1"]}`)
+		logIs(t, srv, `open 1 {"resourceSubscriptions":["u1"]}`, "close 1")
+		if n := r.u.Watches(); n != 0 {
+			t.Errorf("%d watches", n)
+		}
+	})
+}
+
 // Merely for changes of lists nothing is opened until the client has a stream to be told on.
 func TestWatchWaitsForStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1,164 +1,106 @@
-// The cases, in the order in which they run. A case is { name, run(world) } and may say
-//   era     legacy | modern: runs only for clients of that era
-//   about   question | subscription: can be left out as a group
-//   basic   needs nothing from the server but an `echo` tool
-// `world.a` is a connected client, `await world.second()` another one. What a client offers is written down in v2.mjs.
+// The cases, in the order in which they run. A case is { name, feature, run(world) } and may say
+//   era        legacy | modern: runs only for clients of that era
+//   needs      a function from the world to the reason why the case makes no sense there, or to nothing
+//   basic      needs nothing from the server but an `echo` tool
+//   npm        only for the server from npm, which has tools of its own
+// `feature` is what a case is a part of, in the words of the matrix: a group, a slash, a name. `world.a` is a connected client,
+// `await world.second()` another one; `world.server` is the kind of server behind Dragoman. What a client offers is written
+// down in v2.mjs.
 import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
-
-const WATCHED = 'test://watched-resource';
-const said = r => r.content?.[0]?.text;
-const range = n => Array.from({ length: n }, (_, i) => i);
-
-/** Asks again until `f` gives something true. */
-async function until(what, f, ms = 2500) {
-  for (const end = Date.now() + ms; ;) {
-    const value = await f();
-    if (value) return value;
-    if (Date.now() > end) throw new Error(`never happened: ${what}`);
-    await pause(20);
-  }
-}
-
-/** The error of a promise that must fail. */
-async function failure(what, promise) {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  throw new Error(`${what}: no error`);
-}
-
-/** A tool call must be refused, by an error with a code or by a result that says so. */
-async function refused(promise) {
-  try {
-    assert.equal((await promise).isError, true, 'neither an error nor an error result');
-  } catch (error) {
-    if (error.code === 'ERR_ASSERTION') throw error;
-    assert.equal(typeof error.code, 'number', `no code: ${error.message}`);
-  }
-}
-
-/** Every item of a list, page by page; checks how many pages there were. */
-async function allPages(client, method, member, pages) {
-  const items = [];
-  let cursor;
-  let count = 0;
-  do {
-    const page = await client.page(method, cursor);
-    items.push(...page[member]);
-    cursor = page.nextCursor;
-    count++;
-  } while (cursor !== undefined && count < 50);
-  assert.equal(count, pages, 'number of pages');
-  return items;
-}
-
-/** Collects log messages while `f` runs and until `enough` have come; afterwards nobody listens any more. */
-async function logsOf(client, f, enough) {
-  const seen = [];
-  client.onLog(p => seen.push(p));
-  await f();
-  if (enough > 0) await until(`${enough} log messages (got ${seen.length})`, () => seen.length >= enough);
-  await pause(80); // one message too many would come now
-  client.onLog(() => {});
-  return seen;
-}
-
-const lineNumbers = logs => logs.map(l => l.data.line);
-const unique = what => `${what}-${process.pid}-${Math.random().toString(36).slice(2)}`;
-const stats = async client => (await client.call('stats', {})).structuredContent;
+import { CHANGES } from './cases-changes.mjs';
+import { QUESTIONS } from './cases-questions.mjs';
+import { allPages, failure, lineNumbers, logsOf, range, refused, said, stats, unique, until, WATCHED } from './helpers.mjs';
 
 const opening = [
-  { name: 'connect', basic: true, run: async w => {
+  { name: 'connect', feature: 'connection/handshake', basic: true, run: async w => {
     const a = await w.first();
     if (w.options.expect) assert.equal(a.era, w.options.expect);
   } },
-  { name: 'introduction', run: async ({ a }) => {
+  { name: 'introduction', feature: 'connection/server information', run: async ({ a }) => {
     assert.equal(a.info?.name, 'conformance-fixture');
     assert.equal(a.instructions, 'A server for conformance tests.');
     for (const c of ['tools', 'prompts', 'resources', 'completions', 'logging']) assert.ok(a.capabilities[c], `capability ${c}`);
   } },
-  { name: 'ping', era: 'legacy', basic: true, run: ({ a }) => a.ping() },
+  { name: 'ping', feature: 'connection/ping', era: 'legacy', basic: true, run: ({ a }) => a.ping() },
 ];
 
 const lists = [
-  { name: 'list_any', basic: true, run: async ({ a }) => {
+  { name: 'list_any', feature: 'lists/tools', basic: true, run: async ({ a }) => {
     const { tools } = await a.page('tools/list');
     assert.ok(tools.some(t => t.name === 'echo' || t.name === 'test_simple_text'), 'a known tool');
   } },
-  { name: 'list_tools', run: async ({ a }) => {
+  { name: 'list_tools', feature: 'lists/tools', run: async ({ a }) => {
     const tools = await allPages(a, 'tools/list', 'tools', 2);
     const names = tools.map(t => t.name);
     assert.equal(new Set(names).size, names.length, 'no tool twice');
     for (const n of ['test_simple_text', 'echo', 'add', 'ask_rounds']) assert.ok(names.includes(n), `tool ${n}`);
     assert.equal(tools.find(t => t.name === 'add').outputSchema.properties.sum.type, 'number');
   } },
-  { name: 'list_prompts', run: async ({ a }) => {
+  { name: 'list_prompts', feature: 'lists/prompts', run: async ({ a }) => {
     const prompts = await allPages(a, 'prompts/list', 'prompts', 2);
     assert.deepEqual(prompts.find(p => p.name === 'greet').arguments.map(x => [x.name, x.required]), [['who', true], ['style', false]]);
   } },
-  { name: 'list_resources', run: async ({ a }) => {
+  { name: 'list_resources', feature: 'lists/resources', run: async ({ a }) => {
     const resources = await allPages(a, 'resources/list', 'resources', 2);
-    assert.deepEqual(resources.map(r => r.uri), ['test://static-text', 'test://static-binary', WATCHED, 'note://one', 'note://two']);
+    assert.deepEqual(resources.map(r => r.uri), ['test://static-text', 'test://static-binary', WATCHED, 'note://one', 'note://two', 'note://asked']);
   } },
-  { name: 'list_templates', run: async ({ a }) => {
+  { name: 'list_templates', feature: 'lists/resource templates', run: async ({ a }) => {
     const templates = await allPages(a, 'resources/templates/list', 'resourceTemplates', 3);
     assert.deepEqual(templates.map(t => t.uriTemplate), ['test://template/{id}/data', 'planet://{name}', 'moon://{planet}/{index}']);
   } },
-  { name: 'list_bad_cursor', run: async ({ a }) =>
+  { name: 'list_bad_cursor', feature: 'lists/unknown cursor', run: async ({ a }) =>
     assert.equal((await failure('an invented cursor', a.page('tools/list', 'invented'))).code, -32602) },
 ];
 
 const calls = [
-  { name: 'echo_unicode', basic: true, run: async ({ a }) => {
+  { name: 'echo_unicode', feature: 'requests/tool call', basic: true, run: async ({ a }) => {
     const message = 'grüße "quoted" \\ back \t tab \n line \u2028 </script> \u0001 🦊 終';
     assert.equal(said(await a.call('echo', { message })), `Echo: ${message}`);
   } },
-  { name: 'echo_200k', basic: true, run: async ({ a }) => {
+  { name: 'echo_200k', feature: 'requests/large bodies', basic: true, run: async ({ a }) => {
     const message = `${'0123456789'.repeat(20_000)}é`;
     assert.ok(said(await a.call('echo', { message })) === `Echo: ${message}`, 'what came back differs');
   } },
-  { name: 'structured', run: async ({ a }) => {
+  { name: 'structured', feature: 'requests/structured content', run: async ({ a }) => {
     const r = await a.call('add', { a: 2, b: 0.5 });
     assert.deepEqual([r.structuredContent, said(r)], [{ sum: 2.5 }, '{"sum":2.5}']);
   } },
-  { name: 'content_kinds', run: async ({ a }) => {
+  { name: 'content_kinds', feature: 'requests/content kinds', run: async ({ a }) => {
     const { content } = await a.call('test_multiple_content_types', {});
     assert.deepEqual(content.map(c => c.type), ['text', 'image', 'resource']);
     assert.ok(content[1].data.startsWith('iVBOR'));
     assert.equal((await a.call('test_audio_content', {})).content[0].mimeType, 'audio/wav');
   } },
-  { name: 'no_arguments', run: async ({ a }) => assert.equal(said(await a.call('defaults')), 'mood unset') },
-  { name: 'mirrored_arguments', run: async ({ a }) => {
+  { name: 'no_arguments', feature: 'requests/tool call', run: async ({ a }) => assert.equal(said(await a.call('defaults')), 'mood unset') },
+  { name: 'mirrored_arguments', feature: 'requests/mirrored arguments', run: async ({ a }) => {
     const region = 'Überall =?base64?x?=';
     assert.equal(said(await a.call('test_mirrored_arguments', { region, shard: 42 })), `region ${region}, shard 42`);
   } },
-  { name: 'tool_fails', run: async ({ a }) => {
+  { name: 'tool_fails', feature: 'requests/errors', run: async ({ a }) => {
     const r = await a.call('test_error_handling', {});
     assert.deepEqual([r.isError, said(r)], [true, 'This tool intentionally returns an error for testing']);
   } },
-  { name: 'tool_unknown', basic: true, run: ({ a }) => refused(a.call('no_such_tool', {})) },
-  { name: 'tool_bad_arguments', run: ({ a }) => refused(a.call('add', { a: 'one' })) },
+  { name: 'tool_unknown', feature: 'requests/errors', basic: true, run: ({ a }) => refused(a.call('no_such_tool', {})) },
+  { name: 'tool_bad_arguments', feature: 'requests/errors', run: ({ a }) => refused(a.call('add', { a: 'one' })) },
 ];
 
 const documents = [
-  { name: 'read_text', run: async ({ a }) =>
+  { name: 'read_text', feature: 'requests/resources', run: async ({ a }) =>
     assert.deepEqual((await a.read('note://one')).contents, [{ uri: 'note://one', mimeType: 'text/plain', text: 'the first note, with an ümlaut' }]) },
-  { name: 'read_blob', run: async ({ a }) => assert.ok((await a.read('test://static-binary')).contents[0].blob.startsWith('iVBOR')) },
-  { name: 'read_template', run: async ({ a }) => assert.equal((await a.read('moon://mars/2')).contents[0].text, 'moon 2 of mars') },
-  { name: 'read_missing', run: async ({ a }) => {
+  { name: 'read_blob', feature: 'requests/resources', run: async ({ a }) => assert.ok((await a.read('test://static-binary')).contents[0].blob.startsWith('iVBOR')) },
+  { name: 'read_template', feature: 'requests/resources', run: async ({ a }) => assert.equal((await a.read('moon://mars/2')).contents[0].text, 'moon 2 of mars') },
+  { name: 'read_missing', feature: 'requests/errors', run: async ({ a }) => {
     const { code } = await failure('a missing resource', a.read('note://none'));
     assert.ok(code === -32602 || (a.era === 'legacy' && code === -32002), `code ${code}`);
   } },
-  { name: 'prompt_plain', run: async ({ a }) => assert.equal((await a.prompt('farewell')).messages[0].content.text, 'Say goodbye.') },
-  { name: 'prompt_arguments', run: async ({ a }) =>
+  { name: 'prompt_plain', feature: 'requests/prompts', run: async ({ a }) => assert.equal((await a.prompt('farewell')).messages[0].content.text, 'Say goodbye.') },
+  { name: 'prompt_arguments', feature: 'requests/prompts', run: async ({ a }) =>
     assert.equal((await a.prompt('greet', { who: 'Zoë', style: 'formal' })).messages[0].content.text, 'Greet Zoë, formal.') },
-  { name: 'prompt_missing', run: async ({ a }) => assert.equal((await failure('a missing prompt', a.prompt('none'))).code, -32602) },
-  { name: 'complete_prompt', run: async ({ a }) =>
+  { name: 'prompt_missing', feature: 'requests/errors', run: async ({ a }) => assert.equal((await failure('a missing prompt', a.prompt('none'))).code, -32602) },
+  { name: 'complete_prompt', feature: 'requests/completion', run: async ({ a }) =>
     assert.deepEqual((await a.complete({ type: 'ref/prompt', name: 'greet' }, { name: 'style', value: 'br' })).completion.values, ['brief', 'bright']) },
-  { name: 'complete_template', run: async ({ a }) =>
+  { name: 'complete_template', feature: 'requests/completion', run: async ({ a }) =>
     assert.deepEqual((await a.complete({ type: 'ref/resource', uri: 'planet://{name}' }, { name: 'name', value: 'm' })).completion.values, ['mars', 'mercury']) },
 ];
 
@@ -182,14 +124,14 @@ async function countdown(client, steps, pauseMs = 30) {
 }
 
 const notifications = [
-  { name: 'progress_order', run: async ({ a }) =>
+  { name: 'progress_order', feature: 'requests/progress', run: async ({ a }) =>
     assert.deepEqual(await countdown(a, 5), range(5).map(i => ({ progress: i + 1, total: 5, message: `step ${i + 1} of 5` }))) },
-  { name: 'progress_live', run: ({ a }) => passGate(a, 'progress') },
-  { name: 'progress_parallel', run: async ({ a }) => {
+  { name: 'progress_live', feature: 'requests/progress', run: ({ a }) => passGate(a, 'progress') },
+  { name: 'progress_parallel', feature: 'requests/progress', run: async ({ a }) => {
     const all = await Promise.all([2, 3, 4, 5].map(n => countdown(a, n)));
     assert.deepEqual(all.map(seen => seen.map(p => p.total)), [2, 3, 4, 5].map(n => Array(n).fill(n)));
   } },
-  { name: 'log_levels', run: async ({ a }) => {
+  { name: 'log_levels', feature: 'requests/logs at a level', run: async ({ a }) => {
     for (const [level, lines] of [['info', [1, 2, 3]], ['debug', [0, 1, 2, 3]], ['error', []]]) {
       await a.setLevel(level);
       const logs = await logsOf(a, () => a.call('chat', { lines: 3, tag: 'l' }, { logLevel: level }), lines.length);
@@ -198,8 +140,8 @@ const notifications = [
     }
     await a.setLevel('info');
   } },
-  { name: 'log_live', run: ({ a }) => passGate(a, 'log') },
-  { name: 'log_silent', era: 'modern', run: async ({ a }) =>
+  { name: 'log_live', feature: 'requests/logs at a level', run: ({ a }) => passGate(a, 'log') },
+  { name: 'log_silent', feature: 'requests/no logs unasked', era: 'modern', run: async ({ a }) =>
     assert.deepEqual(await logsOf(a, () => a.call('chat', { lines: 2, tag: 's' }), 0), [], 'messages that nobody asked for') },
 ];
 
@@ -219,14 +161,14 @@ async function cancelled(client, sign) {
 }
 
 const concurrency = [
-  { name: 'cancel_quiet', run: ({ a }) => cancelled(a, false) },
-  { name: 'cancel_streaming', run: ({ a }) => cancelled(a, true) },
-  { name: 'after_cancel', run: async ({ a }) => assert.equal(said(await a.call('echo', { message: 'still there' })), 'Echo: still there') },
-  { name: 'parallel', basic: true, run: async ({ a }) => {
+  { name: 'cancel_quiet', feature: 'requests/cancellation', run: ({ a }) => cancelled(a, false) },
+  { name: 'cancel_streaming', feature: 'requests/cancellation', run: ({ a }) => cancelled(a, true) },
+  { name: 'after_cancel', feature: 'requests/cancellation', run: async ({ a }) => assert.equal(said(await a.call('echo', { message: 'still there' })), 'Echo: still there') },
+  { name: 'parallel', feature: 'requests/calls in parallel', basic: true, run: async ({ a }) => {
     const all = await Promise.all(range(20).map(i => a.call('echo', { message: `number ${i}` })));
     assert.deepEqual(all.map(said), range(20).map(i => `Echo: number ${i}`));
   } },
-  { name: 'no_head_of_line', run: async ({ a }) => {
+  { name: 'no_head_of_line', feature: 'requests/calls in parallel', run: async ({ a }) => {
     let done = false;
     const slow = a.call('slow', { ms: 800 }).finally(() => { done = true; });
     await pause(50);
@@ -244,19 +186,19 @@ async function chat(client, lines, lossy = false) {
 }
 
 const apart = [
-  { name: 'second_client', basic: true, run: async w => {
+  { name: 'second_client', feature: 'isolation/two clients', basic: true, run: async w => {
     const b = await w.second();
     assert.equal(said(await b.call('echo', { message: 'two' })), 'Echo: two');
   } },
-  { name: 'apart_names', run: async w => {
+  { name: 'apart_names', feature: 'isolation/two clients', run: async w => {
     const clients = [w.a, await w.second(), w.a, w.b];
     assert.deepEqual((await Promise.all(clients.map(c => c.call('whoami', {})))).map(said), ['anna', 'boris', 'anna', 'boris']);
   } },
-  { name: 'apart_progress', run: async w => {
+  { name: 'apart_progress', feature: 'isolation/progress', run: async w => {
     const [a, b] = await Promise.all([countdown(w.a, 5), countdown(await w.second(), 3)]);
     assert.deepEqual([a.map(p => p.total), b.map(p => p.total)], [Array(5).fill(5), Array(3).fill(3)]);
   } },
-  { name: 'apart_logs', run: async w => {
+  { name: 'apart_logs', feature: 'isolation/logs', run: async w => {
     const b = await w.second();
     await b.setLevel('info');
     for (const [speaker, listener] of [[w.a, b], [b, w.a]]) {
@@ -265,7 +207,7 @@ const apart = [
       assert.deepEqual([heard, foreign], [range(3).map(i => `${speaker.name} ${i + 1}`), []]);
     }
   } },
-  { name: 'apart_logs_overlap', run: async w => {
+  { name: 'apart_logs_overlap', feature: 'isolation/logs', run: async w => {
     const clients = [w.a, await w.second()];
     const lossy = w.options['lossy-logs'];
     const logs = await Promise.all(clients.map((c, i) => chat(c, 3 - i, lossy)));
@@ -276,68 +218,10 @@ const apart = [
   } },
 ];
 
-const questions = [
-  { name: 'ask_user', run: async ({ a }) => assert.equal(said(await a.call('ask_user', { question: 'who?' })), 'accept anna') },
-  { name: 'ask_declined', run: async ({ a }) => assert.equal(said(await a.call('ask_user', { question: 'please decline' })), 'decline -') },
-  { name: 'ask_model', run: async ({ a }) => assert.equal(said(await a.call('ask_model', { prompt: 'ping?' })), 'anna heard ping?') },
-  { name: 'ask_roots', run: async ({ a }) => assert.equal(said(await a.call('ask_roots', {})), 'file:///home/anna') },
-  { name: 'ask_rounds', run: async ({ a }) => assert.equal(said(await a.call('ask_rounds', {})), 'anna: anna heard a poem') },
-  { name: 'ask_at_once', run: async ({ a }) => assert.equal(said(await a.call('ask_at_once', {})), 'anna: anna heard a riddle') },
-  { name: 'ask_prompt', run: async ({ a }) =>
-    assert.match((await a.prompt('test_input_required_result_prompt')).messages[0].content.text, /^Context: /) },
-  { name: 'ask_apart', run: async w => {
-    const clients = [w.a, await w.second(), w.a, w.b];
-    const all = await Promise.all(clients.map(c => c.call('ask_rounds', {})));
-    assert.deepEqual(all.map(said), clients.map(c => `${c.name}: ${c.name} heard a poem`));
-  } },
-].map(test => ({ ...test, about: 'question' }));
-
-const subscriptions = [
-  { name: 'watch_resource', run: async ({ a }) => {
-    const seen = [];
-    a.onUpdated(uri => seen.push(uri));
-    const stop = await a.watch(WATCHED);
-    await a.call('test_trigger_resource_update', {});
-    await until('the update', () => seen.length > 0);
-    assert.deepEqual(seen, [WATCHED]);
-    await stop();
-    await pause(100);
-    await a.call('test_trigger_resource_update', {});
-    await pause(300);
-    assert.deepEqual(seen, [WATCHED], 'updates after the end of the subscription');
-  } },
-  { name: 'watch_lists', run: async ({ a }) => {
-    const seen = [];
-    a.onListChanged(kind => seen.push(kind));
-    const stop = await a.watchLists();
-    const has = async () => (await allPages(a, 'tools/list', 'tools', 2)).some(t => t.name === 'test_sometimes');
-    const before = await has();
-    await a.call('test_trigger_tool_change', {});
-    await until('tools/list_changed', () => seen.includes('tools'));
-    assert.equal(await has(), !before, 'test_sometimes is listed');
-    await a.call('test_trigger_prompt_change', {});
-    await until('prompts/list_changed', () => seen.includes('prompts'));
-    await stop();
-    a.onListChanged(() => {});
-  } },
-  { name: 'watch_apart', run: async w => {
-    const b = await w.second();
-    const seen = { a: 0, b: 0 };
-    w.a.onUpdated(() => seen.a++);
-    b.onUpdated(() => seen.b++);
-    const stop = await b.watch(WATCHED);
-    await w.a.call('test_trigger_resource_update', {});
-    await until('the update of the second client', () => seen.b > 0);
-    await pause(200);
-    assert.deepEqual(seen, { a: 0, b: 1 });
-    await stop();
-  } },
-].map(test => ({ ...test, about: 'subscription' }));
-
 const closing = [
-  { name: 'close', basic: true, run: async w => { await w.b?.close(); await w.a.close(); } },
+  { name: 'close', feature: 'connection/close', basic: true, run: async w => { await w.b?.close(); await w.a.close(); } },
 ];
 
 export const CASES = [
-  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...questions, ...subscriptions, ...closing,
+  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...closing,
 ];

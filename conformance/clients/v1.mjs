@@ -6,28 +6,30 @@ import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotoc
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
   CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
-  PromptListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
+  PromptListChangedNotificationSchema, ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { answers, readOptions, run } from './runner.mjs';
+import { answers, readOptions, RECONNECTION, run, scissors } from './runner.mjs';
 
 const options = readOptions();
 
-function transport() {
+function transport(wire) {
   if (options.transport === 'sse') return new SSEClientTransport(new URL(options.url));
-  if (options.transport === 'http') return new StreamableHTTPClientTransport(new URL(options.url));
+  if (options.transport === 'http') return new StreamableHTTPClientTransport(new URL(options.url), { fetch: wire.fetch, reconnectionOptions: RECONNECTION });
   const [command, ...args] = options.command;
   return new StdioClientTransport({ command, args, stderr: 'inherit', env: { ...getDefaultEnvironment(), ...process.env } });
 }
 
 async function connect(name) {
-  const client = new Client({ name, version: '1.0.0' }, { capabilities: { sampling: {}, elicitation: {}, roots: {} } });
+  const client = new Client({ name, version: '1.0.0' }, { capabilities: { sampling: { tools: {} }, elicitation: { form: {}, url: {} }, roots: {} } });
   const answer = answers(name);
-  client.setRequestHandler(ElicitRequestSchema, r => answer.elicit(r.params));
+  client.setRequestHandler(ElicitRequestSchema, (r, { signal }) => answer.elicit(r.params, signal));
   client.setRequestHandler(CreateMessageRequestSchema, r => answer.sample(r.params));
   client.setRequestHandler(ListRootsRequestSchema, () => answer.roots());
-  const wire = transport();
+  const cut = scissors();
+  const wire = transport(cut);
   await client.connect(wire);
   return {
+    ...answer.also, cutNext: cut.cutNext, cutStanding: cut.cutStanding,
     name, era: 'legacy', info: client.getServerVersion(), instructions: client.getInstructions(), capabilities: client.getServerCapabilities(),
     ping: () => client.ping(),
     page: (method, cursor) => ({
@@ -44,8 +46,12 @@ async function connect(name) {
     onListChanged: f => {
       client.setNotificationHandler(ToolListChangedNotificationSchema, () => f('tools'));
       client.setNotificationHandler(PromptListChangedNotificationSchema, () => f('prompts'));
+      client.setNotificationHandler(ResourceListChangedNotificationSchema, () => f('resources'));
     },
-    watch: async uri => { await client.subscribeResource({ uri }); return () => client.unsubscribeResource({ uri }); },
+    watch: async uris => {
+      for (const uri of uris) await client.subscribeResource({ uri });
+      return async () => { for (const uri of uris) await client.unsubscribeResource({ uri }); };
+    },
     watchLists: async () => async () => {},
     close: async () => { await wire.terminateSession?.(); await client.close(); },
   };

@@ -2,15 +2,15 @@
 // A client on the TypeScript SDK v2: modern, legacy, or whichever the server speaks. runner.mjs describes the options.
 import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { answers, readOptions, run } from './runner.mjs';
+import { answers, readOptions, RECONNECTION, run, scissors } from './runner.mjs';
 
 const MODERN = '2026-07-28';
 const LOG_LEVEL = 'io.modelcontextprotocol/logLevel';
 const options = readOptions();
 
-function transport() {
+function transport(wire) {
   if (options.transport === 'sse') return new SSEClientTransport(new URL(options.url));
-  if (options.transport === 'http') return new StreamableHTTPClientTransport(new URL(options.url));
+  if (options.transport === 'http') return new StreamableHTTPClientTransport(new URL(options.url), { fetch: wire.fetch, reconnectionOptions: RECONNECTION });
   const [command, ...args] = options.command;
   return new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env });
 }
@@ -31,16 +31,18 @@ async function listen(client, filter) {
 
 async function connect(name) {
   const client = new Client({ name, version: '1.0.0' },
-    { capabilities: { sampling: {}, elicitation: { form: {} }, roots: {} }, versionNegotiation: negotiation[options.mode] });
+    { capabilities: { sampling: { tools: {} }, elicitation: { form: {}, url: {} }, roots: {} }, versionNegotiation: negotiation[options.mode] });
   const answer = answers(name);
-  client.setRequestHandler('elicitation/create', r => answer.elicit(r.params));
+  client.setRequestHandler('elicitation/create', (r, ctx) => answer.elicit(r.params, ctx?.mcpReq?.signal));
   client.setRequestHandler('sampling/createMessage', r => answer.sample(r.params));
   client.setRequestHandler('roots/list', () => answer.roots());
-  const wire = transport();
+  const cut = scissors();
+  const wire = transport(cut);
   await client.connect(wire);
   const era = client.getProtocolEra();
   const modern = era === 'modern';
   return {
+    ...answer.also, cutNext: cut.cutNext, cutStanding: cut.cutStanding,
     name, era, info: client.getServerVersion(), instructions: client.getInstructions(), capabilities: client.getServerCapabilities(),
     ping: () => client.ping(),
     page: (method, cursor) => client.request({ method, params: cursor === undefined ? {} : { cursor } }),
@@ -55,13 +57,14 @@ async function connect(name) {
     onListChanged: f => {
       client.setNotificationHandler('notifications/tools/list_changed', () => f('tools'));
       client.setNotificationHandler('notifications/prompts/list_changed', () => f('prompts'));
+      client.setNotificationHandler('notifications/resources/list_changed', () => f('resources'));
     },
-    watch: async uri => {
-      if (modern) return listen(client, { resourceSubscriptions: [uri] });
-      await client.subscribeResource({ uri });
-      return () => client.unsubscribeResource({ uri });
+    watch: async uris => {
+      if (modern) return listen(client, { resourceSubscriptions: uris });
+      for (const uri of uris) await client.subscribeResource({ uri });
+      return async () => { for (const uri of uris) await client.unsubscribeResource({ uri }); };
     },
-    watchLists: async () => (modern ? listen(client, { toolsListChanged: true, promptsListChanged: true }) : async () => {}),
+    watchLists: async kinds => (modern ? listen(client, Object.fromEntries(kinds.map(kind => [`${kind}ListChanged`, true]))) : async () => {}),
     close: async () => { if (!modern) await wire.terminateSession?.(); await client.close(); },
   };
 }

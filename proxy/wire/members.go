@@ -10,6 +10,7 @@ const (
 	paramsMembers
 	metaMembers
 	resultMembers
+	resultMetaMembers
 	errorMembers
 )
 
@@ -30,7 +31,14 @@ func (l level) slot(m *Message, key []byte) (slot *Span, below level) {
 		case "inputRequests":
 			return &m.InputRequests, 0
 		case "_meta":
-			return &m.Meta, metaMembers
+			return &m.Meta, resultMetaMembers
+		}
+	case resultMetaMembers: // which may echo the request's: a clientInfo in it is nobody's
+		switch string(key) {
+		case MetaPrefix + "serverInfo":
+			return &m.Info, 0
+		case MetaPrefix + "subscriptionId":
+			return &m.Subscription, 0
 		}
 	case errorMembers:
 		switch string(key) {
@@ -113,7 +121,7 @@ func metaSlot(m *Message, key []byte) *Span {
 		return &m.Version
 	case "clientCapabilities":
 		return &m.Caps
-	case "clientInfo", "serverInfo":
+	case "clientInfo":
 		return &m.Info
 	case "logLevel":
 		return &m.LogLevel

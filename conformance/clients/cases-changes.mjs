@@ -1,0 +1,188 @@
+// The cases about change notices, and about event streams that break or are closed.
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+import { allPages, legacyHttp, named, range, said, until, WATCHED } from './helpers.mjs';
+
+const SILENCE = 300; // how long nothing must come where nothing is wanted
+const PART = `${WATCHED}/part`;
+const touch = client => client.call('test_trigger_resource_update', {});
+
+/** What a client is told while the case runs: { updated: URIs, lists: kinds }. */
+function ear(client) {
+  const heard = { updated: [], lists: [] };
+  client.onUpdated(uri => heard.updated.push(uri));
+  client.onListChanged(kind => heard.lists.push(kind));
+  return heard;
+}
+
+/** Runs `f` while `watches`, the promises of what `watch` or `watchLists` gives, last; ends them whatever becomes of it. */
+async function during(watches, f) {
+  const stops = await Promise.all(watches);
+  try {
+    await f(...stops);
+  } finally {
+    for (const stop of stops) await stop();
+  }
+}
+
+const resources = [
+  { name: 'watch_promised', feature: 'subscriptions/advertised', run: ({ a }) => {
+    const { tools, prompts, resources: r } = a.capabilities;
+    assert.deepEqual([tools.listChanged, prompts.listChanged, r.listChanged, r.subscribe], [true, true, true, true]);
+  } },
+  { name: 'watch_resource', feature: 'subscriptions/resources updated', run: async ({ a }) => {
+    const heard = ear(a);
+    await during([a.watch([WATCHED])], async () => {
+      await touch(a);
+      await until('the update', () => heard.updated.length > 0);
+      assert.deepEqual(heard.updated, [WATCHED]);
+    });
+  } },
+  { name: 'watch_ended', feature: 'subscriptions/unsubscribe silences', run: async ({ a }) => {
+    await during([a.watch([WATCHED])], () => {});
+    await pause(100);
+    const heard = ear(a);
+    await touch(a);
+    await pause(SILENCE);
+    assert.deepEqual(heard.updated, [], 'updates after the end of the subscription');
+  } },
+  { name: 'watch_part', feature: 'subscriptions/sub-resources', run: async ({ a }) => {
+    const heard = ear(a);
+    await during([a.watch([WATCHED])], async () => {
+      await a.call('touch_part', {});
+      await until('the update of a part', () => heard.updated.includes(PART));
+    });
+  } },
+  { name: 'watch_two', feature: 'subscriptions/several resources', run: async ({ a }) => {
+    const heard = ear(a);
+    const told = async when => {
+      await pause(100);
+      heard.updated.length = 0;
+      await touch(a);
+      await until(`the update ${when}`, () => heard.updated.includes(WATCHED));
+    };
+    await during([a.watch([WATCHED])], async () => {
+      await during([a.watch(['note://two'])], () => told('after a second subscription'));
+      await told('after the second subscription ended');
+    });
+  } },
+  { name: 'watch_later', feature: 'subscriptions/outside any call', run: async ({ a }) => {
+    const heard = ear(a);
+    await during([a.watch([WATCHED])], async () => {
+      await a.call('touch_later', { ms: 200 });
+      await until('the update when nobody calls', () => heard.updated.length > 0);
+    });
+  } },
+];
+
+/** Flips what is listed only sometimes, and back; a notice of `kind` must follow each time, and the list must have changed. */
+async function flips(client, kind, tool) {
+  const heard = ear(client);
+  const method = `${kind}/list`;
+  const count = async () => {
+    let all = 0;
+    for (let cursor, first = true; first || cursor !== undefined; first = false) {
+      const page = await client.page(method, cursor);
+      all += page[kind].length;
+      cursor = page.nextCursor;
+    }
+    return all;
+  };
+  const before = await count();
+  await during([client.watchLists([kind])], async () => {
+    for (const change of [1, 2]) {
+      heard.lists.length = 0;
+      await client.call(tool, {});
+      await until(`${kind}/list_changed, ${change}`, () => heard.lists.includes(kind));
+      assert.equal(Math.abs(await count() - before), change === 1 ? 1 : 0, `${method} after change ${change}`);
+    }
+  });
+}
+
+const lists = [
+  { name: 'watch_tools', feature: 'subscriptions/tools list changed', run: ({ a }) => flips(a, 'tools', 'test_trigger_tool_change') },
+  { name: 'watch_prompts', feature: 'subscriptions/prompts list changed', run: ({ a }) => flips(a, 'prompts', 'test_trigger_prompt_change') },
+  { name: 'watch_resources', feature: 'subscriptions/resources list changed', run: ({ a }) => flips(a, 'resources', 'flip_resources') },
+];
+
+const apart = [
+  { name: 'watch_apart', feature: 'subscriptions/two clients', run: async w => {
+    const b = await w.second();
+    const [heardA, heardB] = [ear(w.a), ear(b)];
+    await during([b.watch([WATCHED])], async () => {
+      await touch(w.a);
+      await until('the update of the second client', () => heardB.updated.length > 0);
+      await pause(SILENCE);
+      assert.deepEqual([heardA.updated, heardB.updated], [[], [WATCHED]]);
+      await during([w.a.watch([WATCHED])], async () => {
+        await pause(100);
+        heardA.updated.length = heardB.updated.length = 0;
+        await touch(b);
+        await until('the update of both', () => heardA.updated.length > 0 && heardB.updated.length > 0);
+      });
+    });
+  } },
+  { name: 'listen_two', feature: 'subscriptions/several listens', era: 'modern', run: async ({ a }) => {
+    const heard = ear(a);
+    const change = async () => {
+      for (const _ of range(2)) await a.call('test_trigger_tool_change', {});
+      await touch(a);
+    };
+    await during([a.watch([WATCHED])], async () => {
+      await during([a.watchLists(['tools'])], async () => {
+        await change();
+        await until('both listens', () => heard.lists.length > 0 && heard.updated.length > 0);
+      });
+      await pause(100);
+      heard.lists.length = heard.updated.length = 0;
+      await change();
+      await until('the listen that is left', () => heard.updated.length > 0);
+      await pause(SILENCE);
+      assert.deepEqual([heard.lists, heard.updated], [[], [WATCHED]], 'after one listen was closed');
+    });
+  } },
+];
+
+const streams = [
+  { name: 'stream_closed', feature: 'streams/closed by the server', run: async ({ a }) =>
+    assert.equal(said(await a.call('test_reconnection', {})), 'The answer came after the stream had been closed.') },
+  { name: 'resume_call', feature: 'streams/resumption of a call', needs: legacyHttp, run: async ({ a }) => {
+    const seen = [];
+    const cut = a.cutNext(2);
+    const answer = await a.call('countdown', { steps: 6, pauseMs: 60 }, { onprogress: p => seen.push(p.progress) });
+    assert.equal(said(answer), 'counted 6');
+    assert.ok(cut.done(), 'the stream was never cut');
+    assert.deepEqual(seen, range(6).map(i => i + 1), 'progress across the cut');
+  } },
+  { name: 'resume_quiet', feature: 'streams/resumption of a call', needs: legacyHttp, run: async ({ a }) => {
+    const cut = a.cutNext(1);
+    let steps = 0;
+    const all = await Promise.all([
+      a.call('slow', { ms: 900, sign: true }, { onprogress: () => steps++ }), a.call('echo', { message: 'meanwhile' }),
+    ]);
+    assert.deepEqual([all.map(said), cut.done(), steps], [['slept 900', 'Echo: meanwhile'], true, 1]);
+  } },
+  { name: 'resume_notices', feature: 'streams/resumption of notices', needs: legacyHttp, run: async ({ a }) => {
+    const heard = ear(a);
+    await during([a.watch([WATCHED])], async () => {
+      await touch(a);
+      await until('an update before the cut', () => heard.updated.length === 1);
+      a.cutStanding();
+      await touch(a);
+      await until('the update from before the reconnect', () => heard.updated.length === 2, 4000);
+    });
+  } },
+];
+
+/** The server from npm tells its subscribers about a resource from time to time. */
+const npm = [
+  { name: 'npm_progress', feature: 'requests/progress', run: async ({ a }) => {
+    const seen = [];
+    await a.call('trigger-long-running-operation', { duration: 0.6, steps: 3 }, { onprogress: p => seen.push(p.progress) });
+    // The last one may be lost to the client: it comes in one read with the result.
+    assert.deepEqual(seen.slice(0, 2), [1, 2]);
+  } },
+  { name: 'npm_pages', feature: 'lists/tools', run: async ({ a }) => assert.ok((await allPages(a, 'tools/list', 'tools', 1)).length > 8) },
+].map(test => ({ ...test, npm: true }));
+
+export const CHANGES = [...resources, ...lists, ...apart].map(named('subscription')).concat(streams, npm);

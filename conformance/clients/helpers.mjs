@@ -1,0 +1,76 @@
+// What the cases are written with.
+import assert from 'node:assert/strict';
+import { setTimeout as pause } from 'node:timers/promises';
+
+export const WATCHED = 'test://watched-resource';
+export const said = r => r.content?.[0]?.text;
+export const range = n => Array.from({ length: n }, (_, i) => i);
+
+/** Asks again until `f` gives something true. */
+export async function until(what, f, ms = 2500) {
+  for (const end = Date.now() + ms; ;) {
+    const value = await f();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`never happened: ${what}`);
+    await pause(20);
+  }
+}
+
+/** The error of a promise that must fail. */
+export async function failure(what, promise) {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  throw new Error(`${what}: no error`);
+}
+
+/** A tool call must be refused, by an error with a code or by a result that says so. */
+export async function refused(promise) {
+  try {
+    assert.equal((await promise).isError, true, 'neither an error nor an error result');
+  } catch (error) {
+    if (error.code === 'ERR_ASSERTION') throw error;
+    assert.equal(typeof error.code, 'number', `no code: ${error.message}`);
+  }
+}
+
+/** Every item of a list, page by page; checks how many pages there were. */
+export async function allPages(client, method, member, pages) {
+  const items = [];
+  let cursor;
+  let count = 0;
+  do {
+    const page = await client.page(method, cursor);
+    items.push(...page[member]);
+    cursor = page.nextCursor;
+    count++;
+  } while (cursor !== undefined && count < 50);
+  assert.equal(count, pages, 'number of pages');
+  return items;
+}
+
+/** Collects log messages while `f` runs and until `enough` have come; afterwards nobody listens any more. */
+export async function logsOf(client, f, enough) {
+  const seen = [];
+  client.onLog(p => seen.push(p));
+  await f();
+  if (enough > 0) await until(`${enough} log messages (got ${seen.length})`, () => seen.length >= enough);
+  await pause(80); // one message too many would come now
+  client.onLog(() => {});
+  return seen;
+}
+
+export const lineNumbers = logs => logs.map(l => l.data.line);
+export const unique = what => `${what}-${process.pid}-${Math.random().toString(36).slice(2)}`;
+export const stats = async client => (await client.call('stats', {})).structuredContent;
+
+/** Marks cases as being about something that can be left out as a group. */
+export const named = about => test => ({ ...test, about });
+
+// The reasons for which a case does not apply, for `needs`.
+export const legacyServer = w => (w.server.startsWith('modern-') || (w.server.startsWith('dual-') && w.a?.era === 'modern')
+  ? 'a modern server speaks only when it is asked' : undefined);
+export const legacyClient = w => (w.a?.era === 'modern' ? 'modern clients do without' : undefined);
+export const legacyHttp = w => legacyClient(w) ?? (w.options.transport === 'http' ? undefined : 'only streamable HTTP has streams that can be resumed');
