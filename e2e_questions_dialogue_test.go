@@ -188,6 +188,8 @@ func (d *dialogue) start(name string) {
 	switch name {
 	case "stdio":
 		p := startStdio(d.t, toml)
+		p.say(modernDiscover) // so that the upstream is known
+		p.hears(`{"jsonrpc":"2.0","id":"d","result":{…`)
 		d.face = newPipeFace(d.t, p)
 	case "sse":
 		d.r = startRig(d.t, toml, true)
@@ -211,7 +213,6 @@ func (d *dialogue) start(name string) {
 //	-- away --                 the server says lines outside any call
 //	-- next METHOD --          the next call of that method is the one it speaks in from now on
 //	-- die METHOD --           the server's connection breaks, or its process ends
-//	-- probe --                what the proxy does before the first client is seen and forgotten
 func (d *dialogue) step(words []string, text string) bool {
 	text = d.fill(strings.TrimSpace(text))
 	arg := func(i int) string {

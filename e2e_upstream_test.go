@@ -29,7 +29,7 @@ type upstream struct {
 	next     int // of seen, for the transcript's reader
 	answers  map[string][]answer
 	fallback answer
-	open     map[string]*call // not cancelled yet, by raw id
+	calls    []*call // all that ever were
 	sessions int
 	streams  map[string]*stream // SSE kind, and GET streams of the legacy kind
 	procs    []*stream
@@ -156,7 +156,7 @@ const (
 func newUpstream(t *testing.T, kind string) *upstream {
 	t.Helper()
 	u := &upstream{t: t, kind: kind, legacy: !strings.HasPrefix(kind, "modern"), answers: map[string][]answer{},
-		open: map[string]*call{}, streams: map[string]*stream{}, lost: map[string]bool{}}
+		streams: map[string]*stream{}, lost: map[string]bool{}}
 	u.fallback = func(c *call) {
 		c.error(map[bool]int{true: 200, false: 404}[u.legacy], `{"code":-32601,"message":"unknown method"}`)
 	}
@@ -218,7 +218,7 @@ func (u *upstream) all(method string) (out []*seen) {
 }
 
 // note writes a message down.
-func (u *upstream) note(verb, path string, header http.Header, body []byte) *seen {
+func (u *upstream) note(verb, path string, header http.Header, body []byte, out *stream) *seen {
 	var m struct {
 		Method string
 		ID     json.RawMessage
@@ -241,7 +241,11 @@ func (u *upstream) note(verb, path string, header http.Header, body []byte) *see
 	u.seen = append(u.seen, s)
 	var gone *call
 	if m.Method == "notifications/cancelled" {
-		gone = u.open[string(m.Params.RequestID)]
+		for _, c := range u.calls { // the newest of that session, or channel, with the id
+			if c.id == string(m.Params.RequestID) && c.out == out && c.header.Get("Mcp-Session-Id") == header.Get("Mcp-Session-Id") {
+				gone = c
+			}
+		}
 	}
 	u.mu.Unlock()
 	if gone != nil {
@@ -307,7 +311,7 @@ func (u *upstream) run(c *call) {
 	c.cancelled = make(chan struct{})
 	c.up = u
 	u.mu.Lock()
-	u.open[c.id] = c
+	u.calls = append(u.calls, c)
 	u.mu.Unlock()
 	u.group.Go(func() { u.pick(c.seen)(c) })
 }
@@ -319,7 +323,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.serveSSE(w, r, body)
 		return
 	}
-	s := u.note(r.Method, r.URL.RequestURI(), r.Header.Clone(), body)
+	s := u.note(r.Method, r.URL.RequestURI(), r.Header.Clone(), body, nil)
 	u.mu.Lock()
 	lost, stream := u.lost[r.Header.Get("Mcp-Session-Id")], u.getOpen
 	u.mu.Unlock()
@@ -347,7 +351,7 @@ func (u *upstream) runHTTP(c *call, r *http.Request) {
 	done := make(chan struct{})
 	c.up = u
 	u.mu.Lock()
-	u.open[c.id] = c
+	u.calls = append(u.calls, c)
 	u.mu.Unlock()
 	go func() {
 		select {
@@ -396,7 +400,7 @@ func (noFlush) Flush() {}
 
 func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte) {
 	if r.URL.Path == "/sse" {
-		u.note(r.Method, r.URL.RequestURI(), r.Header.Clone(), body)
+		u.note(r.Method, r.URL.RequestURI(), r.Header.Clone(), body, nil)
 		if r.Method != "GET" {
 			w.WriteHeader(405)
 			return
@@ -412,10 +416,10 @@ func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte)
 		u.serveStream(w, r, name, "event: endpoint\ndata: "+endpoint+"\n\n")
 		return
 	}
-	s := u.note(r.Method, r.URL.RequestURI(), r.Header.Clone(), body)
 	u.mu.Lock()
 	out := u.streams[r.URL.Query().Get("s")]
 	u.mu.Unlock()
+	s := u.note(r.Method, r.URL.RequestURI(), r.Header.Clone(), body, out)
 	if out == nil {
 		w.WriteHeader(404)
 		return
@@ -430,7 +434,7 @@ func (u *upstream) serveSSE(w http.ResponseWriter, r *http.Request, body []byte)
 func (u *upstream) end(out *stream) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for _, c := range u.open {
+	for _, c := range u.calls {
 		if c.out == out {
 			c.cancel()
 		}
@@ -456,7 +460,7 @@ func (u *upstream) accept(ln net.Listener) {
 				if err != nil {
 					return
 				}
-				s := u.note("", "", nil, line[:len(line)-1])
+				s := u.note("", "", nil, line[:len(line)-1], out)
 				if s.id != "" && s.method != "response" {
 					u.run(&call{seen: s, out: out})
 				}

@@ -1,36 +1,36 @@
 #!/usr/bin/env bash
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, met by every kind of client
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, and npm-stdio (a server from npm).
-#   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture, or one of our
-#   clients (v1-http, v2-modern-stdio …), whose every case must pass.
+#   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
+#   suite's frozen requirement set, which must be complete; or one of our clients (v1-http, v2-modern-stdio …), whose every case
+#   must pass.
 #   --short           what CI runs: one revision of each era, one client of each kind
-#   --questions       also the client cases in which the server asks something; they are left out until they can pass
-#   --subscriptions   the client cases about change notifications also where eras or transports differ; likewise
+#   --results FILE    writes there what every client could do at every server: client, server, feature, result, note
+#   --jobs N          how many cells at once (default 3; most of the time is waiting)
 #   --control         passthrough.mjs instead of Dragoman, with all cases, where no translation is needed: tests the tests
 #   --keep            keeps the logs of a run that passed
-# DRAGOMAN is the binary (default: dragoman at the root of the repository); LATER another later.tsv.
+# DRAGOMAN is the binary (default: dragoman at the root of the repository); DIFFERS another differs.tsv.
 # Writes .tmp/cells.tsv (cell, face, passed, failed, excused, seconds); last line: `N passed, N failed` (pairs of cell and face).
 set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
 CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio"
-FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28
+FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
-SHORT_FACES="suite@2025-11-25 suite@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
+SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
 
 NODE=$(command -v node)
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
-export LATER=${LATER:-$HERE/later.tsv}
+export DIFFERS=${DIFFERS:-$HERE/differs.tsv}
 export SUITE_TIMEOUT=${SUITE_TIMEOUT:-120}
-control=no keep=no omit=(--no-questions --no-subscriptions)
-omit_flag() { local o kept=(); for o in "${omit[@]}"; do [ "$o" = "$1" ] || kept+=("$o"); done; omit=("${kept[@]}"); }
+control=no keep=no jobs=3 results=
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --short) FACES=$SHORT_FACES ;;
-    --questions) omit_flag --no-questions ;;
-    --subscriptions) omit_flag --no-subscriptions ;;
-    --control) control=yes omit=() DRAGOMAN=$HERE/passthrough.mjs LATER=/dev/null ;;
+    --results) results=$(realpath -m "$2"); shift ;;
+    --jobs) jobs=$2; shift ;;
+    --control) control=yes DRAGOMAN=$HERE/passthrough.mjs DIFFERS=/dev/null ;;
     --keep) keep=yes ;;
     --help) sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) die "unknown option $1 (cells.sh --help)" ;;
@@ -44,10 +44,12 @@ DRAGOMAN=$(cd "$(dirname "$DRAGOMAN")" && pwd)/$(basename "$DRAGOMAN")
 mkdir -p "$HERE/.tmp"
 RUN=$(mktemp -d "$HERE/.tmp/run.XXXXXX")
 export SUITE_TMP=$RUN
-finished=no pairs_passed=0 pairs_failed=0
+finished=no BUSY=()
 leave() {
   trap '' INT TERM HUP # a second signal must not cut the tidying short
-  stop_all
+  local p
+  for p in "${BUSY[@]}"; do kill -TERM "$p" 2>/dev/null; done
+  for p in "${BUSY[@]}"; do wait "$p" 2>/dev/null; done
   [ $finished = yes ] || rm -rf "$RUN"
 }
 trap leave EXIT
@@ -58,9 +60,9 @@ trap 'exit 143' TERM
 # native CELL FACE: whether the pair needs no translation: there the control can stand in for Dragoman.
 native() {
   case $1:$2 in
-    modern-http:suite@2026-07-28 | modern-http:v2-modern-http | modern-http:v2-auto-http) ;;
-    legacy-http:suite@2025* | legacy-http:v1-http | legacy-http:v2-legacy-http) ;;
-    dual-http:suite@* | dual-http:*-http) ;;
+    modern-http:suite@2026-07-28 | modern-http:set@2026-07-28 | modern-http:v2-modern-http | modern-http:v2-auto-http) ;;
+    legacy-http:suite@2025* | legacy-http:set@2025* | legacy-http:v1-http | legacy-http:v2-legacy-http) ;;
+    dual-http:suite@* | dual-http:set@* | dual-http:*-http) ;;
     legacy-sse:*-sse) ;;
     legacy-stdio:v1-stdio | legacy-stdio:v2-legacy-stdio) ;;
     modern-stdio:v2-modern-stdio | modern-stdio:v2-auto-stdio) ;;
@@ -74,7 +76,7 @@ faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
-    [[ $1 == npm-* && $face == suite@* ]] && continue
+    [[ $1 == npm-* && $face == *@* ]] && continue
     [ $control = no ] || native "$1" "$face" || continue
     echo "$face"
   done
@@ -119,12 +121,12 @@ start_proxy() {
 
 # run_face CELL FACE LOG
 run_face() {
-  local cell=$1 face=$2 log=$3 o client=() options=() target=()
-  if [[ $face == suite@* ]]; then
-    bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#suite@}" --cell "$cell"
-    return
-  fi
-  client=("$NODE" "$HERE/clients/${face%%-*}.mjs")
+  local cell=$1 face=$2 log=$3 client=() options=() target=()
+  case $face in
+    suite@*) bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#*@}" --cell "$cell"; return ;;
+    set@*) bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#*@}" --cell "$cell" --requirements; return ;;
+  esac
+  client=("$NODE" "$HERE/clients/${face%%-*}.mjs" --server "$cell" --face "$face" --known "$HERE/known.tsv" --results "$log.tsv")
   case $face in
     v2-modern-*) options=(--mode modern --expect modern) ;;
     v2-auto-*) options=(--mode auto --expect modern) ;;
@@ -135,32 +137,50 @@ run_face() {
     *-sse) options+=(--transport sse); target=("http://127.0.0.1:$PORT/sse") ;;
     *-stdio) target=(-- "$DRAGOMAN" stdio "${UPSTREAM[@]}") ;;
   esac
-  [[ $cell == npm-* ]] && options+=(--basic)
+  [[ $cell == npm-* ]] && options+=(--npm)
   # On a modern stdio server that two clients share, a log message says neither whose it is nor of which call.
   [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)
-  for o in "${omit[@]}"; do
-    [[ $o == --no-subscriptions ]] && native "$cell" "$face" && continue # they pass where nothing is translated
-    options+=("$o")
-  done
-  bounded "$log" 100 "${client[@]}" "${options[@]}" "${target[@]}"
+  bounded "$log" 150 "${client[@]}" "${options[@]}" "${target[@]}"
 }
 
 # record CELL FACE STATUS SECONDS LOG: one line for the table, one for the reader, and what failed.
 record() {
   local passed failed excused last
   last=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$5" | tail -1)
-  excused=$(sed -n 's/^.*, \([0-9]*\) checks excused by later.tsv.*$/\1/p' "$5" | tail -1)
+  excused=$(sed -n 's/^.*, \([0-9]*\) checks excused by differs.tsv.*$/\1/p' "$5" | tail -1)
   passed=${last%% *} failed=${last#*, } failed=${failed%% *}
   if [ -z "$last" ] || { [ "$3" != 0 ] && [ "$failed" = 0 ]; }; then passed=${passed:-0} failed=1; fi
-  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$passed" "$failed" "${excused:-0}" "$4" >>"$RUN/cells.tsv"
+  printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$2" "$passed" "$failed" "${excused:-0}" "$4" >>"$RUN/$1.cells.tsv"
   [ "${excused:-0}" != 0 ] || excused=
+  features "$1" "$2" "$passed" "$failed" "${excused:-0}" "$5" >>"$RUN/$1.results.tsv"
   if [ "$failed" = 0 ] && [ "$3" = 0 ]; then
-    pairs_passed=$((pairs_passed + 1))
-    printf 'PASS %-13s %-17s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks for later}" "$4"
+    printf 'PASS %-13s %-17s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks known to differ}" "$4"
   else
-    pairs_failed=$((pairs_failed + 1))
     printf 'FAIL %-13s %-17s %3s passed, %s failed, %s s\n' "$1" "$2" "$passed" "$failed" "$4"
     if grep -qaE '^(DIFF|STALE|FAIL)' "$5"; then grep -aE '^(DIFF|STALE|FAIL)' "$5" | head -12; else tail -4 "$5"; fi | cut -c1-260 | sed 's/^/     /'
+  fi
+}
+
+# features CELL FACE PASSED FAILED EXCUSED LOG: the lines of --results: client, server, feature, result, note. A feature is as good as
+# the worst of its cases; what all of them could not be asked is n/a.
+features() {
+  local name result=ok note="$3 of $(($3 + $4)) scenarios"
+  case $2 in
+    suite@*) name="suite ${2#*@}" ;;
+    set@*) name="requirements ${2#*@}" ;;
+  esac
+  if [ -n "${name:-}" ]; then
+    [ "$4" = 0 ] || result=fail
+    [ "$5" = 0 ] || note+=", $5 checks differ as differs.tsv explains"
+    printf 'official suite\t%s\t%s\t%s\t%s\n' "$1" "$name" "$result" "$note"
+  elif [ -s "$6.tsv" ]; then
+    awk -F'\t' -v OFS='\t' -v client="$2" -v server="$1" '
+      BEGIN { rank["n/a"] = 1; rank["ok"] = 2; rank["baseline"] = 3; rank["fail"] = 4 }
+      !($2 in best) { order[++count] = $2 }
+      rank[$3] > rank[best[$2]] { best[$2] = $3; note[$2] = $3 == "fail" ? $1 ": " $4 : $4 }
+      END { for (i = 1; i <= count; i++) print client, server, order[i], best[order[i]], note[order[i]] }' "$6.tsv"
+  else
+    printf '%s\t%s\tconnection/handshake\tfail\tit ended without results\n' "$2" "$1"
   fi
 }
 
@@ -185,7 +205,7 @@ run_cell() {
   [ -z "$FIXTURE" ] || stop "$FIXTURE"
 }
 
-# table: faces down, cells across; `ok N`: all passed (+N: that many checks excused by later.tsv), `N bad`: N failed.
+# table: faces down, cells across; `ok N`: all passed (+N: that many checks excused by differs.tsv), `N bad`: N failed.
 table() {
   awk -F'\t' -v cells="$CELLS" -v faces="${FACES//[[:space:]]/ }" '
     { value[$2, $1] = $4 ? $4 " bad" : "ok " $3 ($5 ? "+" $5 : ""); met[$2] = 1; used[$1] = 1 }
@@ -202,11 +222,34 @@ table() {
     }' "$RUN/cells.tsv"
 }
 
-: >"$RUN/cells.tsv"
-if [ "$control" = no ] && ! "$HERE/suite.sh" --check-later "$CELLS"; then pairs_failed=$((pairs_failed + 1)); fi
-for cell in $CELLS; do [[ $cell =~ $CELL_RE ]] && run_cell "$cell"; done
-[ $((pairs_passed + pairs_failed)) -gt 0 ] || die "no cell and face match '$CELL_RE' '$FACE_RE'"
+# in_order: prints what finished cells had to say, in the order in which they were started, and forgets them.
+in_order() {
+  while [ ${#BUSY[@]} -gt 0 ] && { [ "${1:-}" = all ] || ! kill -0 "${BUSY[0]}" 2>/dev/null; }; do
+    wait "${BUSY[0]}"
+    cat "$RUN/${NAMES[0]}.out"
+    BUSY=("${BUSY[@]:1}") NAMES=("${NAMES[@]:1}")
+  done
+}
+
+NAMES=()
+stale=0
+if [ "$control" = no ] && ! "$HERE/suite.sh" --check-differs "$CELLS $("$HERE/client-suite.sh" --cells)"; then stale=1; fi
+for cell in $CELLS; do
+  [[ $cell =~ $CELL_RE ]] || continue
+  while in_order; [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
+  ( trap stop_all EXIT; trap 'exit 143' INT TERM HUP; STARTED=(); run_cell "$cell" ) >"$RUN/$cell.out" 2>&1 &
+  BUSY+=($!) NAMES+=("$cell")
+done
+in_order all
+for cell in $CELLS; do cat "$RUN/$cell.cells.tsv" 2>/dev/null; done >"$RUN/cells.tsv"
+[ -s "$RUN/cells.tsv" ] || die "no cell and face match '$CELL_RE' '$FACE_RE'"
 { printf 'cell\tface\tpassed\tfailed\texcused\tseconds\n'; cat "$RUN/cells.tsv"; } >"$RUN/table.tsv"
+if [ -n "$results" ]; then
+  { printf 'client\tserver\tfeature\tresult\tnote\n'; for cell in $CELLS; do cat "$RUN/$cell.results.tsv" 2>/dev/null; done; } >"$results"
+fi
+pairs_failed=$(awk -F'\t' '$4 != 0' "$RUN/cells.tsv" | wc -l)
+pairs_passed=$(($(wc -l <"$RUN/cells.tsv") - pairs_failed))
+pairs_failed=$((pairs_failed + stale))
 echo
 table
 mv "$RUN/table.tsv" "$HERE/.tmp/cells.tsv"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # suite.sh URL REVISION [options]        the official suite's server scenarios at URL, compared check by check with a baseline
 #   REVISION         2025-03-26 | 2025-06-18 | 2025-11-25 | 2026-07-28
-#   --cell NAME      the cell that URL stands for: differences that later.tsv expects there are excused, lines it needs no more fail
+#   --requirements   judges the suite's frozen requirement set of that revision instead: nothing in it may fail or warn
+#   --cell NAME      the cell that URL stands for: what differs.tsv explains there is excused, lines it needs no more fail
 #   --save FILE      records a baseline instead of comparing
 #   --baseline FILE  compares with FILE instead of baselines/dual.REVISION.json
-#   --later FILE     another later.tsv (also LATER=FILE)
+#   --differs FILE   another differs.tsv (also DIFFERS=FILE)
 #   --keep DIR       keeps the suite's raw results there
 #   --verbose        a line for every scenario, not only for what differs
 # Use http://localhost:PORT in URL: the suite derives from it which Host headers are the server's own.

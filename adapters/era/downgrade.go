@@ -73,7 +73,7 @@ func (u *Upstream) discovered(s *pooled) []byte {
 	return object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + ModernVersion + `"]`)},
-		{Key: "capabilities", Value: serverCaps(h.caps, s.pushes())},
+		{Key: "capabilities", Value: serverCaps(h.caps, s.delivers())},
 		{Key: "instructions", Value: h.instr},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})},

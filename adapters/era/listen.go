@@ -52,6 +52,8 @@ type hearing struct {
 	ended   bool
 	err     error
 	wake    chan struct{}
+	polling bool
+	over    chan struct{} // closed at the end
 }
 
 // echo remembers when a notice came in the listen's own session, and whether one from another waits to see if it will.
@@ -66,7 +68,7 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	if !m.Notifications.IsObject(m.Raw) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
 	}
-	h := &hearing{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]echo), wake: make(chan struct{}, 1)}
+	h := &hearing{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]echo), wake: make(chan struct{}, 1), over: make(chan struct{})}
 	for _, list := range noticeLists {
 		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
 			h.want = append(h.want, list)
@@ -99,13 +101,13 @@ func (h *hearing) open(again bool) error {
 	s.addListen(h)
 	var lists, subs []string
 	for _, list := range h.want {
-		if s.hello.can(list, "listChanged") && s.pushes() {
+		if s.hello.can(list, "listChanged") && s.delivers() {
 			lists = append(lists, list)
 		}
 	}
-	if s.hello.can("resources", "subscribe") && s.pushes() {
+	if s.hello.can("resources", "subscribe") && s.delivers() {
 		for _, uri := range h.uris {
-			if s.subscribe(h.ex, uri) == nil {
+			if !s.pushes() || s.subscribe(h.ex, uri) == nil {
 				subs = append(subs, uri)
 			}
 		}
@@ -117,6 +119,10 @@ func (h *hearing) open(again bool) error {
 		return h.ex.Err()
 	}
 	h.session, h.lists, h.subs = s, lists, subs
+	if !s.pushes() && !h.polling && len(lists)+len(subs) > 0 {
+		h.polling = true
+		h.u.group.Go(h.poll)
+	}
 	if again { // nobody heard anything while the session was being opened
 		for _, n := range missed(lists, subs) {
 			h.add(n.key, n.msg)
@@ -328,6 +334,7 @@ func (h *hearing) end(err error) {
 		return
 	}
 	h.ended, h.err = true, err
+	close(h.over)
 	s, subs := h.session, h.subs
 	h.forget()
 	h.session = nil

@@ -176,6 +176,7 @@ type streams struct {
 	flows  map[*flow]struct{}
 	dead   error
 	closed bool
+	lost   bool
 	onEnd  func() // told once, when it is closed
 }
 
@@ -247,12 +248,30 @@ func (l *streams) kill(later error) {
 		return
 	}
 	l.dead = later
+	l.mu.Unlock()
+	l.far.end()
+	l.breakOff()
+}
+
+// breakOff ends all streams of calls.
+func (l *streams) breakOff() {
+	l.mu.Lock()
 	flows := l.flows
 	l.flows = map[*flow]struct{}{}
 	l.mu.Unlock()
-	l.far.end()
 	for f := range flows {
 		f.fail(proxy.Errf(proxy.Lost, "the connection broke"))
+	}
+}
+
+// lose tells the sink, unless the link has been closed.
+func (l *streams) lose(err error) {
+	l.mu.Lock()
+	closed := l.closed || l.lost
+	l.lost = true
+	l.mu.Unlock()
+	if !closed {
+		l.sink.Lost(err)
 	}
 }
 

@@ -24,6 +24,7 @@ type Options struct {
 	AsksOnCall   bool          // the server asks on the stream of the call concerned: calls that may be asked share sessions
 	DriveTasks   bool          // long calls that become tasks are driven for clients of the other era, which cannot
 	SealState    bool          // a modern server's requestState goes to clients sealed, bound to the principal
+	PollChanges  time.Duration // how often what is listened for is read at a legacy server without a stream for notices; 0: never
 	Lot          *Lot          // where calls wait for their clients' answers; nil: one of this upstream's own
 	IdleTTL      time.Duration // a pooled session without calls for so long is closed
 	Note         func(level, msg string, err error)
@@ -108,7 +109,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !m.Is("initialize") || u.opt.Shared && !v.Modern {
+	if !m.Is("initialize") || u.opt.Shared {
 		return u.upgrade(ex)
 	}
 	if v.Modern && !v.checked {

@@ -19,7 +19,7 @@ function ear(client) {
 async function during(watches, f) {
   const stops = await Promise.all(watches);
   try {
-    await f(...stops);
+    await f();
   } finally {
     for (const stop of stops) await stop();
   }

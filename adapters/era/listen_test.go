@@ -1,0 +1,452 @@
+package era
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// What is acknowledged is what was asked for, as far as the server delivers it; the id comes back as it was written
+// (vectors 74, 75). With nothing to deliver the listen ends at once.
+func TestListenAcknowledges(t *testing.T) {
+	const everything = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["file:///a","u\"2"]`
+	for _, c := range []struct{ caps, id, filter, honoured string }{
+		{allCaps, `"L"`, everything, everything},
+		{allCaps, `1`, `"resourcesListChanged":true,"toolsListChanged":true`, `"toolsListChanged":true,"resourcesListChanged":true`},
+		{someCaps, `"1"`, everything, `"toolsListChanged":true,"resourceSubscriptions":["file:///a","u\"2"]`},
+		{someCaps, `-0`, `"toolsListChanged":false,"promptsListChanged":true`, ``},
+		{allCaps, `7`, ``, ``},
+		{allCaps, `7`, `"resourceSubscriptions":[]`, ``},
+		{allCaps, `7`, `"toolsListChanged":"true","unknown":[1]`, ``},
+		{`{"tools":{},"resources":{"listChanged":true}}`, `7`, everything, `"resourcesListChanged":true`},
+		{`{}`, `7`, everything, ``},
+	} {
+		bothWires(t, c.caps, func(_ *testing.T, r *heraldRig) {
+			e := r.listen(client{}, c.id, c.filter)
+			if c.honoured == "" {
+				e.hears(ackOf(c.id, ""), endOf(c.id))
+				e.ended("")
+				return
+			}
+			e.hears(ackOf(c.id, c.honoured))
+			e.leave()
+			e.ended("cancelled")
+		})
+	}
+}
+
+// What cannot be read as a filter is refused, before the server is told anything.
+func TestListenRefuses(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		uris := make([]string, maxSubscribed+1)
+		for i := range uris {
+			uris[i] = fmt.Sprintf(`"u%d"`, i)
+		}
+		for _, params := range []string{`"x":1`, `"notifications":[]`, `"notifications":null`, `"notifications":{"resourceSubscriptions":[1]}`,
+			`"notifications":{"resourceSubscriptions":["u",null]}`, `"notifications":{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}`} {
+			r.request(client{}, "1", "subscriptions/listen", params).ended("invalid_params")
+		}
+		r.told()
+		e := r.listen(client{}, "1", `"resourceSubscriptions":[`+strings.Join(uris[1:], ",")+`]`)
+		e.hears(ackOf("1", `"resourceSubscriptions":[`+strings.Join(uris[1:], ",")+`]`))
+		e.leave()
+	})
+}
+
+// A resource that the server will not tell of is not acknowledged, nor heard of.
+func TestListenResourceRefused(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		r.s.no = func(uri string) bool { return uri == "no" }
+		// what comes before the acknowledgement waits for it
+		r.s.then = func(l *heraldLink, said string) {
+			if said == "resources/subscribe" {
+				l.away(updatedNotice("yes"))
+				l.away(updatedNotice("no/1"))
+			}
+		}
+		e := r.listen(client{}, "1", `"resourceSubscriptions":["no","yes"]`)
+		r.s.set(func() { r.s.then = nil })
+		e.hears(ackOf("1", `"resourceSubscriptions":["yes"]`), taggedUpdate("1", "yes"))
+		r.s.link(1).away(updatedNotice("yes/2"))
+		e.hears(taggedUpdate("1", "yes/2"))
+		e.leave()
+		r.told("1 resources/subscribe no", "1 resources/subscribe yes", "1 resources/unsubscribe yes")
+		// nothing at all is left
+		f := r.listen(client{}, "2", `"resourceSubscriptions":["no"]`)
+		f.hears(ackOf("2", ""), endOf("2"))
+		f.ended("")
+		r.told("1 resources/subscribe no")
+	})
+}
+
+// A server without a stream for what belongs to no call promises nothing, neither in server/discover nor here.
+func TestListenWithoutStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHerald(allCaps)
+		s.dumb = true
+		r := newHeraldRig(t, s, false, nil)
+		r.request(client{}, "1", "server/discover", `"x":1`).hears(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],` +
+			`"capabilities":{"tools":{},"prompts":{},"resources":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+		e := r.listen(client{}, `"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+		e.hears(ackOf(`"L"`, ""), endOf(`"L"`))
+		e.ended("")
+		r.told()
+		r.close()
+	})
+}
+
+// Notices arrive tagged, whatever brings them, and each listen has its own.
+func TestListenNotices(t *testing.T) {
+	bothWires(t, someCaps, func(_ *testing.T, r *heraldRig) {
+		calls := r.s.hold("tools/call")
+		a := r.listen(client{}, `"a"`, `"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["file:///a"]`)
+		b := r.listen(client{}, `2`, `"toolsListChanged":true`)
+		c := r.listen(client{}, `3`, `"resourceSubscriptions":["file:///b","dir/"]`)
+		a.hears(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["file:///a"]`))
+		b.hears(ackOf(`2`, `"toolsListChanged":true`))
+		c.hears(ackOf(`3`, `"resourceSubscriptions":["file:///b","dir/"]`))
+		up := r.s.link(1)
+		up.away(changedNotice("tools"))
+		up.away(changedNotice("prompts")) // not announced by the server, so not acknowledged
+		up.away(changedNotice("resources"))
+		up.away(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"forged"}}}`)
+		a.hears(taggedList(`"a"`, "tools"), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"a"}}}`)
+		b.hears(taggedList(`2`, "tools"), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":2}}}`)
+		c.hears()
+		// a sub-resource; one that nobody named, which only the server can explain; one that merely begins alike
+		up.away(updatedNotice("file:///a/sub"))
+		a.hears(taggedUpdate(`"a"`, "file:///a/sub"))
+		c.hears()
+		up.away(updatedNotice("odd:1"))
+		a.hears(taggedUpdate(`"a"`, "odd:1"))
+		b.hears()
+		c.hears(taggedUpdate(`3`, "odd:1"))
+		up.away(updatedNotice("dir/x"))
+		c.hears(taggedUpdate(`3`, "dir/x"))
+		// on the stream of a call
+		k := r.call(client{}, "9", "t")
+		call := <-calls
+		call.say(changedNotice("tools"))
+		a.hears(taggedList(`"a"`, "tools"))
+		b.hears(taggedList(`2`, "tools"))
+		call.result(`{"content":[]}`)
+		k.hears(`{"jsonrpc":"2.0","id":9,"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+		// progress and logs are not for listens
+		up.away(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}`)
+		up.away(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`)
+		for _, e := range []*ear{a, b, c} {
+			e.hears()
+			e.leave()
+		}
+	})
+}
+
+// A notice that another session of the same client hears is delivered too, once: whether one session hears it, or both.
+func TestListenOtherSession(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		calls := r.s.hold("tools/call")
+		a := r.listen(client{}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+		a.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		k := r.call(client{caps: `{"experimental":{"x":{}}}`}, "2", "t")
+		call := <-calls
+		if call.l.n != 2 {
+			r.t.Fatalf("the call runs in session %d", call.l.n)
+		}
+		call.say(changedNotice("tools"))
+		a.hears() // perhaps the other hears it too
+		time.Sleep(echoTime)
+		a.hears(taggedList("1", "tools"))
+		for _, first := range []int{1, 2} {
+			time.Sleep(time.Second)
+			r.s.link(first).away(changedNotice("tools"))
+			time.Sleep(echoTime / 2)
+			synctest.Wait()
+			r.s.link(3 - first).away(changedNotice("tools"))
+			time.Sleep(time.Second)
+			a.hears(taggedList("1", "tools"))
+		}
+		call.l.away(updatedNotice("u/1"))
+		time.Sleep(echoTime)
+		a.hears(taggedUpdate("1", "u/1"))
+		call.l.away(changedNotice("tools")) // and the listen ends before it is given out
+		a.leave()
+		call.result(`{"content":[]}`)
+		k.ended("")
+		time.Sleep(time.Second)
+		a.hears()
+	})
+}
+
+// A call of a client that listens runs in the session of the listen, where it can.
+func TestListenSharesSession(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		for range 2 { // two sessions, of which the second is the one used last
+			calls := r.s.hold("tools/call")
+			one, two := r.call(client{caps: `{"roots":{}}`}, "1", "t"), r.call(client{caps: `{"roots":{}}`}, "2", "t")
+			(<-calls).result(`{"content":[]}`)
+			(<-calls).result(`{"content":[]}`)
+			one.ended("")
+			two.ended("")
+		}
+		a := r.listen(client{caps: `{"roots":{}}`}, "1", `"toolsListChanged":true`)
+		r.s.said()
+		calls := r.s.hold("tools/call")
+		listening := 0
+		for n := 1; n <= 2; n++ {
+			r.s.link(n).away(changedNotice("tools"))
+			synctest.Wait()
+			a.mu.Lock()
+			if listening == 0 && len(a.got) == 2 {
+				listening = n
+			}
+			a.mu.Unlock()
+		}
+		k := r.call(client{caps: `{"roots":{}}`}, "3", "t")
+		call := <-calls
+		if call.l.n != listening {
+			r.t.Errorf("the call runs in session %d, the listen in %d", call.l.n, listening)
+		}
+		call.result(`{"content":[]}`)
+		k.ended("")
+		a.leave()
+	})
+}
+
+// A lost session is opened again, its resources subscribed to again, and what may have been missed is said to have changed.
+func TestListenSessionLost(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, `"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`)
+		b := r.listen(client{}, `"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`)
+		a.hears(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`))
+		b.hears(ackOf(`"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`))
+		r.s.said()
+		r.s.link(1).die()
+		a.hears(taggedList(`"a"`, "tools"), taggedUpdate(`"a"`, "u"), taggedUpdate(`"a"`, "v"))
+		b.hears(taggedList(`"b"`, "prompts"), taggedUpdate(`"b"`, "u"))
+		if got := strings.Join(r.s.said(), "\n"); strings.Count(got, "2 resources/subscribe u") != 1 || strings.Count(got, "2 resources/subscribe v") != 1 || strings.Count(got, "initialize {}") != 1 {
+			r.t.Errorf("the server was told\n%s", got)
+		}
+		r.s.link(2).away(changedNotice("tools"))
+		a.hears(taggedList(`"a"`, "tools"))
+		a.leave()
+		r.told("2 resources/unsubscribe v")
+		b.leave()
+		r.told("2 resources/unsubscribe u")
+	})
+}
+
+// A server that does not come back is tried at growing intervals; a client that leaves meanwhile leaves nothing behind.
+func TestListenBacksOff(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, "1", `"toolsListChanged":true`)
+		b := r.listen(client{who: "bob"}, "1", `"toolsListChanged":true`)
+		b.leave()
+		a.hears(ackOf("1", `"toolsListChanged":true`))
+		r.s.set(func() { r.s.down, r.s.times = true, nil })
+		r.s.link(1).die()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := len(r.s.times); n < 12 || n > 40 {
+			r.t.Errorf("tried %d times in ten minutes", n)
+		}
+		for i := 1; i < len(r.s.times); i++ {
+			if d := r.s.times[i].Sub(r.s.times[i-1]); d < backoffLeast/2 || d > backoffMost*3/2 {
+				r.t.Errorf("try %d after %s", i, d)
+			}
+		}
+		a.hears()
+		r.s.set(func() { r.s.down = false })
+		time.Sleep(2 * backoffMost)
+		a.hears(taggedList("1", "tools"))
+		r.s.set(func() { r.s.down = true })
+		n := len(r.s.links) - 1
+		r.s.link(n).die()
+		time.Sleep(time.Second)
+		a.leave()
+		a.ended("cancelled")
+		if n := r.u.Listens(); n != 0 {
+			r.t.Errorf("%d listens left", n)
+		}
+		r.s.set(func() { r.s.times = nil })
+		time.Sleep(time.Hour)
+		if n := len(r.s.times); n != 0 {
+			r.t.Errorf("tried %d times for nobody", n)
+		}
+	})
+}
+
+// A server that welcomes everybody and dies at once is not asked again and again without a pause.
+func TestListenServerDiesAtOnce(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, "1", `"toolsListChanged":true`)
+		a.hears(ackOf("1", `"toolsListChanged":true`))
+		r.s.set(func() { r.s.brief, r.s.times = true, nil })
+		r.s.link(1).die()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(r.s.times); n < 3 || n > 20 {
+			r.t.Errorf("opened %d times in a minute", n)
+		}
+		r.s.set(func() { r.s.brief = false })
+		time.Sleep(2 * backoffMost)
+		synctest.Wait()
+		a.mu.Lock()
+		a.got = nil
+		a.mu.Unlock()
+		r.s.link(len(r.s.links) - 1).away(changedNotice("tools"))
+		a.hears(taggedList("1", "tools"))
+		a.leave()
+	})
+}
+
+// A session that the server has forgotten meanwhile is found out while subscribing, and another takes its place.
+func TestListenSessionForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHeraldRig(t, newHerald(allCaps), false, nil)
+		r.call(client{}, "1", "t").ended("")
+		r.s.lose["resources/subscribe"] = true
+		r.s.then = func(_ *heraldLink, said string) {
+			if said == "initialize" {
+				r.s.set(func() { r.s.lose = map[string]bool{} })
+			}
+		}
+		r.s.said()
+		a := r.listen(client{}, "1", `"resourceSubscriptions":["u","v"]`)
+		a.hears(ackOf("1", `"resourceSubscriptions":["u","v"]`))
+		if got := strings.Join(r.s.said(), "\n"); !strings.Contains(got, "2 resources/subscribe u\n2 resources/subscribe v") {
+			t.Errorf("the server was told\n%s", got)
+		}
+		a.leave()
+		// one that forgets at once is not asked for ever
+		r.s.set(func() { r.s.lose["resources/subscribe"], r.s.then, r.s.times = true, nil, nil })
+		b := r.listen(client{}, "1", `"resourceSubscriptions":["u"]`)
+		b.ended("upstream_session_lost")
+		if n := len(r.s.times); n > 2 {
+			t.Errorf("%d sessions tried", n)
+		}
+		r.close()
+	})
+}
+
+// The proxy's end ends a listen in the way that its face knows; the upstream's end, with an error.
+func TestListenDrain(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+		a.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		a.ex.Cancel(proxy.ErrDraining)
+		a.ended("shutting_down")
+		r.told("1 resources/subscribe u", "1 resources/unsubscribe u")
+		b := r.listen(client{}, "2", `"toolsListChanged":true`)
+		b.hears(ackOf("2", `"toolsListChanged":true`))
+		if err := r.u.Close(); err != nil {
+			r.t.Error(err)
+		}
+		b.ended("shutting_down")
+		r.listen(client{}, "3", `"toolsListChanged":true`).ended("shutting_down")
+	})
+}
+
+// A client that leaves at any moment leaves nothing behind, nor does one that leaves while its session is being opened.
+func TestListenLeaves(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		for _, method := range []string{"initialize", "resources/subscribe"} {
+			held := r.s.hold(method)
+			a := r.listen(client{who: method}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+			c := <-held
+			a.leave()
+			a.ended("cancelled")
+			if n := r.u.Listens(); n != 0 {
+				r.t.Errorf("%s: %d listens left", method, n)
+			}
+			r.s.set(func() { delete(r.s.on, method) })
+			if method == "initialize" {
+				c.result(`{"protocolVersion":"2025-11-25","capabilities":` + allCaps + `,"serverInfo":{"name":"f","version":"1"}}`)
+			}
+			b := r.listen(client{who: method}, "2", `"resourceSubscriptions":["u"]`)
+			b.hears(ackOf("2", `"resourceSubscriptions":["u"]`))
+			b.leave()
+		}
+		r.told("1 resources/subscribe u", "1 resources/unsubscribe u", "2 resources/subscribe u", "2 notifications/cancelled 2",
+			"2 resources/subscribe u", "2 resources/unsubscribe u")
+	})
+}
+
+// A client that does not read is told once of what has changed often, and of everything that has; the queue has an end.
+func TestListenSlowClient(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		uris, honoured := make([]string, maxSubscribed), []string{}
+		for i := range uris {
+			uris[i] = fmt.Sprintf("u%d", i)
+			honoured = append(honoured, `"`+uris[i]+`"`)
+		}
+		filter := `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[` + strings.Join(honoured, ",") + `]`
+		e := &ear{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{`+filter+`}`), stop: make(chan struct{}), read: make(chan struct{})}
+		go e.run(r.u)
+		e.read <- struct{}{}
+		e.hears(ackOf("1", filter))
+		var want []string
+		for range 3 {
+			for _, list := range noticeLists {
+				r.s.link(1).away(changedNotice(list))
+			}
+			for _, uri := range uris {
+				r.s.link(1).away(updatedNotice(uri))
+			}
+		}
+		for _, list := range noticeLists {
+			want = append(want, taggedList("1", list))
+		}
+		for _, uri := range uris {
+			want = append(want, taggedUpdate("1", uri))
+		}
+		for range want {
+			e.read <- struct{}{}
+		}
+		e.hears(want...)
+		// what was read may come again
+		r.s.link(1).away(changedNotice("tools"))
+		e.read <- struct{}{}
+		e.hears(taggedList("1", "tools"))
+		// beyond all bounds the oldest goes, and the listen goes on
+		for i := range 3 * maxNotices {
+			r.s.link(1).away(updatedNotice(fmt.Sprintf("u1/%d", i)))
+		}
+		close(e.read)
+		synctest.Wait()
+		e.mu.Lock()
+		if n := len(e.got); n < maxSubscribed || n > maxNotices || e.got[n-1] != taggedUpdate("1", fmt.Sprintf("u1/%d", 3*maxNotices-1)) {
+			r.t.Errorf("%d notices, the last %s", n, e.got[n-1])
+		}
+		e.got = nil
+		e.mu.Unlock()
+		// large ones count by their size
+		e.leave()
+	})
+}
+
+// Notices that wait for a client are bounded in bytes too.
+func TestListenHeavyNotices(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		e := &ear{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u"]}`), stop: make(chan struct{}), read: make(chan struct{})}
+		go e.run(r.u)
+		e.read <- struct{}{}
+		e.hears(ackOf("1", `"resourceSubscriptions":["u"]`))
+		pad := strings.Repeat("x", 1<<20)
+		for i := range 64 {
+			r.s.link(1).away(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u/%d","x":"%s"}}`, i, pad))
+		}
+		close(e.read)
+		synctest.Wait()
+		e.mu.Lock()
+		if n := len(e.got); n == 0 || n > 16 || !strings.Contains(e.got[n-1], `"u/63"`) {
+			r.t.Errorf("%d notices of a megabyte waited", n)
+		}
+		e.got = nil
+		e.mu.Unlock()
+		e.leave()
+	})
+}

@@ -1,0 +1,99 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Some legacy HTTP servers announce changes and have no stream to announce them on: they answer GET with 405. While a
+// client listens at one, what it listens for is read now and then, and a difference is the notice.
+
+// delivers tells whether a session's changes reach a listen: by the server's word, or by reading.
+func (s *pooled) delivers() bool { return s.pushes() || s.u.opt.PollChanges > 0 }
+
+// poll compares until the listen ends. What cannot be read is taken for unchanged.
+func (h *hearing) poll() {
+	seen := map[string][32]byte{}
+	tick := time.NewTicker(h.u.opt.PollChanges)
+	defer tick.Stop()
+	for {
+		for _, n := range h.polled() {
+			sum, ok := h.digest(n.key)
+			if before, known := seen[n.key]; ok && known && before != sum {
+				h.mu.Lock()
+				h.add(n.key, n.msg)
+				h.mu.Unlock()
+				h.signal()
+			}
+			if ok {
+				seen[n.key] = sum
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-h.over:
+			return
+		case <-h.u.ctx.Done():
+			return
+		}
+	}
+}
+
+// polled are the notices that the listen may need.
+func (h *hearing) polled() []notice {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return missed(h.lists, h.subs)
+}
+
+// digest reads what a notice is about; false if it cannot be read now.
+func (h *hearing) digest(key string) (sum [32]byte, ok bool) {
+	h.mu.Lock()
+	s := h.session
+	h.mu.Unlock()
+	if s == nil {
+		return sum, false
+	}
+	ctx, cancel := context.WithTimeout(h.ex, h.u.opt.ProbeTimeout)
+	defer cancel()
+	all := sha256.New()
+	method, params := pollRequest(key)
+	cursor := []byte(nil)
+	for range listPages {
+		m, err := pollAsk(ctx, s.link.get(), method, append(params, wire.Change{Key: "cursor", Value: cursor}))
+		if err != nil || m.Kind != wire.Result {
+			return sum, false
+		}
+		_, _ = all.Write(canonical(nil, m.Raw, m.Result, 0, "_meta", "ttlMs"))
+		next := wire.Get(m.Raw, m.Result, "nextCursor")
+		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
+			return [32]byte(all.Sum(nil)), true
+		}
+		cursor = bytes.Clone(next.Of(m.Raw))
+	}
+	return sum, false
+}
+
+// pollRequest tells what to read for a notice: the list, or the resource.
+func pollRequest(key string) (method string, params []wire.Change) {
+	for _, list := range noticeLists {
+		if key == listChanged(list) {
+			return list + "/list", nil
+		}
+	}
+	return "resources/read", []wire.Change{{Key: "uri", Value: wire.AppendText(nil, key[len(updated)+1:])}}
+}
+
+func pollAsk(ctx context.Context, link Link, method string, params []wire.Change) (wire.Message, error) {
+	raw := append([]byte(`{"jsonrpc":"2.0","id":"poll","method":"`+method+`","params":`), object(params)...)
+	ex, err := exchange(proxy.Legacy, append(raw, '}'))
+	if err != nil {
+		return wire.Message{}, err
+	}
+	return ask(ctx, link, ex)
+}

@@ -1,0 +1,477 @@
+package era
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// backend is the server of a chaos world: it does to each call what the call's tag makes of the seed.
+type backend struct {
+	w      *world
+	modern bool
+	piped  bool
+	aside  bool // questions come on the stream that belongs to no call
+	slow   time.Duration
+	flaky  int // percent of the dials that fail
+
+	mu    sync.Mutex
+	convs []*conv
+	runs  map[string]int // first calls, by tag
+	live  int            // jobs
+	open  int            // links
+}
+
+// conv is one conversation with it.
+type conv struct {
+	b     *backend
+	n     int
+	sink  Sink
+	kill  func(later error)
+	lose  func(err error) // nil: the link has no stream on which it could find out
+	aside func(raw []byte)
+	over  chan struct{}
+	group sync.WaitGroup
+
+	mu    sync.Mutex
+	ended bool
+	jobs  map[string]*job // by id
+	asked map[string]chan *wire.Message
+	next  int
+	gen   *gen
+}
+
+// job is one call.
+type job struct {
+	c         *conv
+	tag, id   string
+	key       string // among the jobs of the conversation
+	say       func(raw []byte)
+	token     string
+	state     string
+	given     string // inputResponses
+	method    string
+	cancelled chan struct{}
+	once      sync.Once
+}
+
+func (b *backend) dial(_ context.Context, sink Sink) (Link, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := &conv{b: b, n: len(b.convs), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]chan *wire.Message{}}
+	c.gen = newGen(b.w.seed<<20 + uint64(c.n)) //nolint:gosec // a seeded test
+	if c.gen.chance(b.flaky) {
+		b.convs = append(b.convs, c)
+		return nil, proxy.Errf(proxy.Unreachable, "nobody is there")
+	}
+	server := proxy.Legacy
+	if b.modern {
+		server = proxy.Modern
+	}
+	b.open++
+	b.convs = append(b.convs, c)
+	b.w.note("server: conversation %d", c.n)
+	closed := func() {
+		b.mu.Lock()
+		b.open--
+		b.mu.Unlock()
+		b.w.note("server: conversation %d closed", c.n)
+	}
+	if b.piped {
+		p := newPipe(server, c, sink)
+		c.kill, c.aside, p.onEnd = p.kill, p.say, closed
+		return p, nil
+	}
+	l := newStreams(server, c, sink)
+	c.kill, l.onEnd = l.kill, closed
+	if b.modern { // a link that has no state: what comes next finds a server that has started anew
+		c.kill = func(error) { c.crash(l) }
+	} else {
+		c.lose = l.lose
+	}
+	c.aside = func(raw []byte) {
+		if m, err := wire.Scan(bytes.Clone(raw)); err == nil && !c.isOver() {
+			sink.Message(&m)
+		}
+	}
+	return l, nil
+}
+
+// crash breaks off all that is under way, and nothing else.
+func (c *conv) crash(l *streams) {
+	c.mu.Lock()
+	for _, j := range c.jobs {
+		j.cancel()
+	}
+	c.mu.Unlock()
+	l.breakOff()
+}
+
+func (c *conv) isOver() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ended
+}
+
+func (c *conv) end() {
+	c.mu.Lock()
+	was := c.ended
+	c.ended = true
+	if !was {
+		close(c.over)
+	}
+	c.mu.Unlock()
+}
+
+func (c *conv) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func() {
+	m, err := wire.Scan(bytes.Clone(raw))
+	if err != nil {
+		c.b.w.bad("no message: %s", raw)
+		return func() {}
+	}
+	id := string(m.Of(m.ID))
+	switch {
+	case m.IsResponse():
+		c.answered(&m)
+	case m.Is("notifications/cancelled"):
+		c.mu.Lock()
+		j := c.jobs[string(m.Of(m.RequestID))]
+		c.mu.Unlock()
+		if j != nil {
+			j.cancel()
+		}
+	case m.Kind != wire.Request:
+	case m.Is("initialize"):
+		say(proxy.ResultMessage([]byte(id), []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"s","version":"1"}}`)).Raw)
+	case m.Is("server/discover"):
+		say(proxy.ResultMessage([]byte(id), []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"logging":{}},"ttlMs":0,"cacheScope":"private"}`)).Raw)
+	case m.Is("ping"), m.Is("logging/setLevel"):
+		say(proxy.ResultMessage([]byte(id), []byte("{}")).Raw)
+	default:
+		return c.begin(&m, id, say)
+	}
+	return func() {}
+}
+
+// begin starts a job.
+func (c *conv) begin(m *wire.Message, id string, say func(raw []byte)) func() {
+	j := &job{c: c, id: id, say: say, tag: tagOf(m), token: string(m.Of(m.Token)), method: string(m.Text(m.Method)), cancelled: make(chan struct{}),
+		given: string(m.Of(m.InputResponses)), state: string(m.Text(m.ReqState))}
+	if j.tag == "" {
+		c.b.w.bad("a call without a tag: %s", m.Raw)
+		return func() {}
+	}
+	c.mu.Lock()
+	if c.ended {
+		c.mu.Unlock()
+		return func() {}
+	}
+	if j.key = id; c.b.modern && !c.b.piped { // ids of modern HTTP are the clients' own
+		c.next++
+		j.key = strconv.Itoa(c.next)
+	}
+	if c.jobs[j.key] != nil {
+		c.b.w.bad("id %s twice in conversation %d", id, c.n)
+	}
+	c.jobs[j.key] = j
+	c.group.Go(j.run)
+	c.mu.Unlock()
+	c.b.mu.Lock()
+	c.b.live++
+	if j.state == "" {
+		if c.b.runs[j.tag]++; c.b.runs[j.tag] > 1 && j.method == "tools/call" { // all others have no effects
+			c.b.w.bad("%s %s runs %d times", j.method, j.tag, c.b.runs[j.tag])
+		}
+	}
+	c.b.mu.Unlock()
+	c.b.w.note("server %d: %s %s, state %q", c.n, j.method, j.tag, j.state)
+	return func() {
+		if !c.b.piped {
+			j.cancel()
+		}
+	}
+}
+
+// tagOf reads the tag of a call out of whatever its method has room for.
+func tagOf(m *wire.Message) string {
+	if t := wire.Get(m.Raw, m.Arguments, "tag").Text(m.Raw); t != nil {
+		return string(t)
+	}
+	if t := m.Text(m.Cursor); t != nil {
+		return string(t)
+	}
+	_, tag, _ := strings.Cut(string(m.Text(m.URI)), ":")
+	return tag
+}
+
+// cancel reaches the job after a while, as everything on a network does.
+func (j *job) cancel() {
+	j.once.Do(func() {
+		if j.c.b.slow == 0 {
+			close(j.cancelled)
+			return
+		}
+		time.AfterFunc(j.c.b.slow, func() { close(j.cancelled) })
+	})
+}
+
+// answered takes the answer to a question: there is one to each.
+func (c *conv) answered(m *wire.Message) {
+	id := string(m.Of(m.ID))
+	kept, err := m.Clone()
+	c.mu.Lock()
+	ch, known := c.asked[id]
+	if known {
+		c.asked[id] = nil
+	}
+	over := c.ended
+	c.mu.Unlock()
+	switch {
+	case err != nil || !known:
+		c.b.w.bad("server %d is answered what it did not ask: %s", c.n, m.Raw)
+	case over:
+	case ch == nil:
+		if c.b.w.relays == 0 { // a legacy client may answer twice: that is its own affair
+			c.b.w.bad("server %d is answered twice: %s", c.n, m.Raw)
+		}
+	default:
+		ch <- &kept
+	}
+}
+
+// gone waits for a time; true if the job is over before.
+func (j *job) gone(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return false
+	case <-j.cancelled:
+	case <-j.c.over:
+	}
+	return true
+}
+
+func (j *job) run() {
+	b := j.c.b
+	g := newGen(b.w.seed<<20 ^ hash(j.tag+j.state)) //nolint:gosec // a seeded test
+	how := j.work(g)
+	j.c.mu.Lock()
+	delete(j.c.jobs, j.key)
+	j.c.mu.Unlock()
+	b.mu.Lock()
+	b.live--
+	b.mu.Unlock()
+	b.w.note("server %d: %s %s", j.c.n, j.tag, how)
+}
+
+func hash(s string) (h uint64) {
+	for i := range len(s) {
+		h = h*1099511628211 + uint64(s[i])
+	}
+	return h
+}
+
+// work does what the job has to do, and answers how it ended.
+func (j *job) work(g *gen) string {
+	if j.method == "subscriptions/listen" {
+		j.say([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + j.id + `},"notifications":{"toolsListChanged":true}}}`))
+		select {
+		case <-j.cancelled:
+		case <-j.c.over:
+		}
+		return "listened"
+	}
+	round := 0
+	if j.state != "" {
+		if ok := j.retried(&round); !ok {
+			return "retried wrongly"
+		}
+	}
+	for range g.IntN(4) {
+		if gone := j.step(g); gone {
+			return "was cancelled, or the conversation is over"
+		}
+	}
+	if j.c.b.modern && round < 3 && askableByTag(j) && g.chance(50) {
+		j.require(g, round+1)
+		return "asks"
+	}
+	return j.finish(g)
+}
+
+func askableByTag(j *job) bool {
+	return strings.Contains(j.tag, "+") && (j.method == "tools/call" || j.method == "prompts/get" || j.method == "resources/read")
+}
+
+// step is one thing that a server does in a call.
+func (j *job) step(g *gen) (gone bool) {
+	switch g.IntN(5) {
+	case 0:
+		if j.token != "" {
+			j.say(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%q}}`, j.token, g.IntN(9), j.tag))
+		}
+	case 1:
+		j.say(fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":%q}}`, j.tag))
+	case 2:
+		return j.gone(time.Duration(g.IntN(30)) * time.Millisecond)
+	default:
+		if !j.c.b.modern && askableByTag(j) {
+			return j.inquire(g)
+		}
+	}
+	return false
+}
+
+// inquire asks one to three questions, and waits for the answers to all of them.
+func (j *job) inquire(g *gen) (gone bool) {
+	open := map[string]chan *wire.Message{}
+	for range 1 + g.IntN(3) {
+		id, ch := j.c.ask(g, j.tag, func(raw []byte) {
+			if j.c.b.aside {
+				j.c.aside(raw)
+				return
+			}
+			j.say(raw)
+		})
+		open[id] = ch
+	}
+	impatient := g.chance(15)
+	for id, ch := range open {
+		var late <-chan time.Time
+		if impatient {
+			late = time.After(time.Duration(g.IntN(40)) * time.Millisecond)
+		}
+		select {
+		case m := <-ch:
+			j.c.judge(m, id, j.tag)
+		case <-late:
+			raw := cancellation([]byte(id))
+			if j.c.b.aside {
+				j.c.aside(raw)
+			} else {
+				j.say(raw)
+			}
+		case <-j.cancelled:
+			return true
+		case <-j.c.over:
+			return true
+		}
+	}
+	return false
+}
+
+// ask asks one question; what tells it apart comes back in the answer.
+func (c *conv) ask(g *gen, tag string, say func(raw []byte)) (id string, answer chan *wire.Message) {
+	c.mu.Lock()
+	c.next++
+	id = strconv.Itoa(1000*c.n + c.next)
+	if c.next%3 == 0 {
+		id = quote("q" + id)
+	}
+	answer = make(chan *wire.Message, 1)
+	c.asked[id] = answer
+	c.mu.Unlock()
+	mark := fmt.Sprintf(`"x-tag":%q,"x-q":%q`, tag, id)
+	method, params := pickQuestion(g, mark)
+	c.b.w.note("server %d: %q asks %s", c.n, tag, id)
+	say([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`))
+	return id, answer
+}
+
+func pickQuestion(g *gen, mark string) (method, params string) {
+	switch g.IntN(3) {
+	case 0:
+		return "roots/list", mark
+	case 1:
+		return "sampling/createMessage", mark + `,"messages":[],"maxTokens":1`
+	}
+	return "elicitation/create", mark + `,"message":"m","requestedSchema":{"type":"object","properties":{}}`
+}
+
+// judge looks at an answer: it is the answer to this question.
+func (c *conv) judge(m *wire.Message, id, tag string) {
+	if m.Kind != wire.Result {
+		return // refused, or the client's error
+	}
+	if q, t := string(wire.Get(m.Raw, m.Result, "q").Text(m.Raw)), string(wire.Get(m.Raw, m.Result, "tag").Text(m.Raw)); q != id || t != tag {
+		c.b.w.bad("server %d: question %s of %q is answered with %s", c.n, id, tag, m.Raw)
+	}
+}
+
+// require ends a request at a modern server with questions, or with nothing but a state.
+func (j *job) require(g *gen, round int) {
+	requests := ""
+	n := 1 + g.IntN(3)
+	if g.chance(10) {
+		n = 0
+	}
+	for i := range n {
+		method, params := pickQuestion(g, fmt.Sprintf(`"x-tag":%q,"x-q":"k%d-%d"`, j.tag, round, i))
+		if i > 0 {
+			requests += ","
+		}
+		requests += fmt.Sprintf(`"k%d-%d":{"method":%q,"params":{%s}}`, round, i, method, params)
+	}
+	j.say(proxy.ResultMessage([]byte(j.id), fmt.Appendf(nil, `{"resultType":"input_required","inputRequests":{%s},"requestState":"%s|%d|%d"}`, requests, j.tag, round, n)).Raw)
+}
+
+// retried judges a retry: the state is of this call, and the answers are to what was asked.
+func (j *job) retried(round *int) bool {
+	parts := strings.Split(j.state, "|")
+	if len(parts) != 3 || parts[0] != j.tag {
+		j.c.b.w.bad("call %s comes back with state %q", j.tag, j.state)
+		return false
+	}
+	*round, _ = strconv.Atoi(parts[1])
+	given := []byte(j.given)
+	m := wire.Message{Raw: given}
+	if len(given) == 0 {
+		return true
+	}
+	for k, v := range wire.Members(given, m.Whole()) {
+		key := string(k.Text(given))
+		if !strings.HasPrefix(key, "k"+parts[1]+"-") {
+			continue // a wrong key of a modern client's is the server's affair
+		}
+		if q, t := string(wire.Get(given, v, "q").Text(given)), string(wire.Get(given, v, "tag").Text(given)); q != key || t != j.tag {
+			j.c.b.w.bad("call %s: question %s is answered with %s", j.tag, key, v.Of(given))
+			return false
+		}
+	}
+	return true
+}
+
+// finish ends the call in one of the ways there are.
+func (j *job) finish(g *gen) string {
+	switch k := g.IntN(100); {
+	case k < 8:
+		select {
+		case <-j.cancelled:
+		case <-j.c.over:
+		}
+		return "was never answered"
+	case k < 12:
+		j.c.kill(proxy.Errf(proxy.Lost, "the server has ended"))
+		return "ended the server"
+	case k < 16:
+		lost := proxy.Errf(proxy.SessionLost, "the server has forgotten the session")
+		j.c.kill(lost)
+		if g.chance(50) && j.c.lose != nil {
+			j.c.lose(lost) // as a GET stream finds out
+		}
+		return "made the server forget"
+	case k < 26:
+		j.say([]byte(`{"jsonrpc":"2.0","id":` + j.id + `,"error":{"code":-32000,"message":` + quote(j.tag) + `}}`))
+		return "failed"
+	}
+	j.say(proxy.ResultMessage([]byte(j.id), []byte(`{"content":[],"tag":`+quote(j.tag)+`}`)).Raw)
+	return "answered"
+}

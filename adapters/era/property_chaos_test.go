@@ -1,0 +1,277 @@
+package era
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// TestChaos is the property that everything has an end: several clients of both eras call one server, of one of the kinds
+// there are, which asks, is silent, forgets and dies; clients answer rightly, wrongly, late or never, cancel, leave, and come
+// back with states that are used or not theirs; the Upstream may be closed in the middle of it. In the end every request
+// was answered exactly once, or was cancelled by its client; no answer reached another question than the one it is to;
+// no tool ran twice; and nothing is left: no goroutine, link, session, parked call, or answer that somebody waits for.
+//
+// Time is not real, so that minutes pass at once and a run is the same again as far as goroutines allow.
+// DRAGOMAN_TEST_SEED=n runs one seed again and prints what happened, DRAGOMAN_TEST_RUNS=n runs n of them.
+func TestChaos(t *testing.T) {
+	seeds(t, 400, func(seed uint64) {
+		synctest.Test(t, func(t *testing.T) { newWorld(t, seed).live() })
+	})
+}
+
+// world is one run.
+type world struct {
+	t      *testing.T
+	seed   uint64
+	g      *gen
+	srv    *backend
+	u      *Upstream
+	lot    *Lot
+	ttl    time.Duration
+	relays int // legacy clients of a legacy server
+	began  time.Time
+	group  sync.WaitGroup // answers that are on their way
+
+	mu     sync.Mutex
+	log    []string
+	failed bool
+	calls  map[string]int // under way
+}
+
+func newWorld(t *testing.T, seed uint64) *world {
+	g := newGen(seed)
+	w := &world{t: t, seed: seed, g: g, began: time.Now(), calls: map[string]int{}}
+	b := &backend{w: w, modern: g.chance(35), piped: g.chance(50), aside: g.chance(40), runs: map[string]int{}}
+	w.srv = b
+	b.slow = time.Duration(pick(g, 0, 0, 3)) * time.Millisecond
+	b.flaky = pick(g, 0, 0, 10)
+	w.ttl = pick(g, 20*time.Millisecond, 300*time.Millisecond, 10*time.Minute)
+	lot, err := NewLot(Questions{TTL: w.ttl, Settle: time.Duration(g.IntN(3)) * time.Millisecond, LeaseWait: pick(g, 10*time.Millisecond, 30*time.Second),
+		MaxParked: pick(g, 2, 1000), MaxPerPrincipal: pick(g, 1, 100), Rounds: pick(g, 2, 10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.lot = lot
+	opt := Options{Name: "up", Lot: lot, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, VerdictTTL: pick(g, time.Hour, 30*time.Millisecond),
+		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Shared: !b.modern && g.chance(10)}
+	opt.Wires = Wires{Legacy: b.dial, Stdio: b.piped}
+	if b.modern {
+		opt.Wires = Wires{Modern: b.dial, Stdio: b.piped}
+	}
+	opt.Note = func(level, msg string, err error) { w.note("%s: %s: %v", level, msg, err) }
+	w.u = NewUpstream(opt)
+	w.note("modern %v, piped %v, aside %v, slow %v, ttl %v, sessions %d, on call %v, shared %v", b.modern, b.piped, b.aside, b.slow, w.ttl, opt.MaxSessions, opt.AsksOnCall, opt.Shared)
+	return w
+}
+
+func (w *world) note(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.log) < 20000 {
+		w.log = append(w.log, fmt.Sprintf("%9.3f ", time.Since(w.began).Seconds()*1000)+fmt.Sprintf(format, args...))
+	}
+}
+
+func (w *world) bad(format string, args ...any) {
+	w.note("BAD: "+format, args...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.failed = true
+	w.t.Errorf("DRAGOMAN_TEST_SEED=%d: %s", w.seed, fmt.Sprintf(format, args...))
+}
+
+// under notes that a call is under way, until what it answers is called.
+func (w *world) under(tag string) func() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls[tag]++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.calls[tag]--; w.calls[tag] == 0 {
+			delete(w.calls, tag)
+		}
+	}
+}
+
+// live runs the world to its end.
+func (w *world) live() {
+	defer w.print()
+	var clients sync.WaitGroup
+	g := w.g
+	shared := w.u.opt.Shared
+	var lives []func()
+	for i := range 1 + g.IntN(5) {
+		a := &actor{w: w, g: newGen(w.seed<<8 + uint64(i)), who: pick(g, "p", "q"), asks: g.chance(75) && !shared} //nolint:gosec // a seeded test
+		begin := a.modern
+		if a.name = fmt.Sprintf("m%d", i); g.chance(40) {
+			a.name, begin = fmt.Sprintf("l%d", i), a.legacy
+			if !w.srv.modern && !shared {
+				w.relays++
+			}
+		}
+		delay := time.Duration(g.IntN(20)) * time.Millisecond
+		lives = append(lives, func() {
+			time.Sleep(delay)
+			begin()
+		})
+	}
+	for _, life := range lives {
+		clients.Go(life)
+	}
+	w.trouble(&clients)
+	abrupt := g.chance(30)
+	if abrupt {
+		time.Sleep(time.Duration(g.IntN(200)) * time.Millisecond)
+		w.note("the upstream is closed")
+		w.close()
+	}
+	w.wait("the clients", clients.Wait)
+	w.wait("the clients' answers", w.group.Wait)
+	if !abrupt {
+		w.calm()
+		w.close()
+	}
+	w.ended()
+}
+
+// trouble is what befalls the server beside calls.
+func (w *world) trouble(clients *sync.WaitGroup) {
+	for range w.g.IntN(3) {
+		g := newGen(w.g.Uint64())
+		clients.Go(func() {
+			time.Sleep(time.Duration(g.IntN(150)) * time.Millisecond)
+			w.srv.mu.Lock()
+			var c *conv
+			if n := len(w.srv.convs); n > 0 {
+				c = w.srv.convs[g.IntN(n)]
+			}
+			w.srv.mu.Unlock()
+			if c == nil || c.kill == nil || c.isOver() {
+				return
+			}
+			switch g.IntN(3) {
+			case 0:
+				w.note("server %d dies", c.n)
+				c.kill(proxy.Errf(proxy.Lost, "the server has died"))
+			case 1:
+				c.aside([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
+			default:
+				if !w.srv.modern {
+					c.ask(g, "", c.aside)
+				}
+			}
+		})
+	}
+}
+
+// wait waits for what must end; minutes of the world's time are no time at all.
+func (w *world) wait(what string, f func()) {
+	done := make(chan struct{})
+	go func() {
+		f()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Hour):
+		w.bad("%s: no end; under way are %v", what, w.calls)
+		w.print()
+		buf := make([]byte, 1<<20)
+		fmt.Fprintf(os.Stderr, "%s\n", buf[:runtime.Stack(buf, true)])
+		os.Exit(1) // nothing else ends what has no end
+	}
+}
+
+func (w *world) close() {
+	w.wait("closing", func() {
+		if err := w.u.Close(); err != nil {
+			w.bad("closing: %v", err)
+		}
+	})
+}
+
+// calm looks at a world in which all clients are done: what is parked is given up in its time, and nothing is held.
+func (w *world) calm() {
+	time.Sleep(w.ttl + time.Minute) // longer than a question can wait for a call to belong to
+	if n := w.lot.Parked(); n != 0 {
+		w.bad("%d calls are parked for ever", n)
+	}
+	if _, leased := w.u.pool.size(); leased != 0 {
+		w.bad("%d sessions are leased, and no call is under way", leased)
+	}
+	w.u.pool.mu.Lock()
+	for _, of := range w.u.pool.sessions {
+		for _, s := range of {
+			s.mu.Lock()
+			if s.uses != 0 || len(s.with) != 0 || len(s.early) != 0 {
+				w.bad("a session is held: %d uses, %d dialogues, %d questions", s.uses, len(s.with), len(s.early))
+			}
+			s.mu.Unlock()
+		}
+	}
+	w.u.pool.mu.Unlock()
+	w.srv.mu.Lock()
+	live := w.srv.live
+	w.srv.mu.Unlock()
+	if live != 0 {
+		w.bad("%d calls run at the server, and nobody waits for them", live)
+	}
+	if w.relays > 0 {
+		return // a legacy client need not answer
+	}
+	for _, c := range w.srv.convs {
+		c.mu.Lock()
+		for id, ch := range c.asked {
+			if ch != nil && !c.ended {
+				w.bad("server %d waits for the answer to %s", c.n, id)
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+// ended looks at what is left when all is closed.
+func (w *world) ended() {
+	w.srv.mu.Lock()
+	convs := w.srv.convs
+	if w.srv.open != 0 {
+		w.bad("%d links are open", w.srv.open)
+	}
+	w.srv.mu.Unlock()
+	for _, c := range convs {
+		w.wait("the server", c.group.Wait)
+	}
+	if n := w.lot.Parked(); n != 0 {
+		w.bad("%d calls are parked", n)
+	}
+	if all, leased := w.u.pool.size(); all != 0 || leased != 0 {
+		w.bad("%d sessions are left, %d leased", all, leased)
+	}
+	w.u.mu.Lock()
+	if n := len(w.u.relays); n != 0 {
+		w.bad("%d relays are left", n)
+	}
+	w.u.mu.Unlock()
+	if n := w.u.Watches(); n != 0 {
+		w.bad("%d watches are left", n)
+	}
+}
+
+// print prints what happened in a run that failed.
+func (w *world) print() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed {
+		fmt.Fprintf(os.Stderr, "DRAGOMAN_TEST_SEED=%d\n%s\n", w.seed, strings.Join(w.log, "\n"))
+		w.failed = false
+	}
+}
