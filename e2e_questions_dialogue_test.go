@@ -73,34 +73,32 @@ func (s *script) call(method string) *heldCall {
 	return h
 }
 
-// says sends lines on a call's own stream. One with the call's id ends it.
+// says sends lines on a call's own stream, at one go. One with the call's id ends it, and comes last.
 func (s *script) says(method, text string) {
 	s.t.Helper()
 	h := s.call(method)
-	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {
-		final := strings.Contains(line, `"id":$ID`)
-		if final {
-			s.mu.Lock()
-			delete(s.now, method)
-			s.mu.Unlock()
-		}
-		said := make(chan struct{})
-		f := func() bool {
-			defer close(said)
-			if final {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	final := strings.Contains(lines[len(lines)-1], `"id":$ID`)
+	if final {
+		s.forget(method)
+	}
+	said := make(chan struct{})
+	f := func() bool {
+		defer close(said)
+		for i, line := range lines {
+			if final && i == len(lines)-1 {
 				h.message(200, line)
 			} else {
 				h.event(line)
 			}
-			return final
 		}
-		select {
-		case h.do <- f:
-		case <-h.cancelled:
-			s.t.Errorf("the call was cancelled before %s", line)
-			return
-		}
+		return final
+	}
+	select {
+	case h.do <- f:
 		receive(s.t, "the end of writing", said)
+	case <-h.cancelled:
+		s.t.Errorf("the call was cancelled before %s", text)
 	}
 }
 
@@ -184,7 +182,12 @@ func (d *dialogue) fill(text string) string {
 
 // start makes the client, whose transport is named by the scene.
 func (d *dialogue) start(name string) {
-	toml := d.config + "\n" + d.u.toml(d.upConfig)
+	config := d.config
+	if !strings.Contains(config, "[questions]") {
+		config += "\n[questions]\n"
+	}
+	// what a server asks at once must come at once on a busy machine too
+	toml := strings.Replace(config, "[questions]", "[questions]\nsettle = \"50ms\"", 1) + "\n" + d.u.toml(d.upConfig)
 	switch name {
 	case "stdio":
 		p := startStdio(d.t, toml)
@@ -212,6 +215,8 @@ func (d *dialogue) start(name string) {
 //	-- server METHOD --        the server says lines in the call it holds; $ID is the call's, a line with it ends the call
 //	-- away --                 the server says lines outside any call
 //	-- next METHOD --          the next call of that method is the one it speaks in from now on
+//	-- sees METHOD --          of the messages of that method which the server sees from now on, one is this
+//	-- settled --              the proxy has no call at the server any more that may ask something (HTTP clients only)
 //	-- die METHOD --           the server's connection breaks, or its process ends
 func (d *dialogue) step(words []string, text string) bool {
 	text = d.fill(strings.TrimSpace(text))
@@ -248,8 +253,12 @@ func (d *dialogue) step(words []string, text string) bool {
 	case "next":
 		d.script.forget(arg(1))
 		d.script.call(arg(1))
+	case "settled":
+		eventually(d.t, "the end of all leases", func() bool { _, leased := d.r.h.upstreams[0].Sessions(); return leased == 0 })
 	case "die":
 		d.script.die(arg(1))
+	case "sees":
+		return d.sees(words[1], d.expand(text))
 	case "seen", "unseen", "nothing":
 		if strings.Contains(text, "$ID") {
 			text = strings.ReplaceAll(text, "$ID", d.script.call("tools/call").id)
@@ -262,6 +271,23 @@ func (d *dialogue) step(words []string, text string) bool {
 		d.t.Errorf("unknown section %q of a dialogue", words)
 		return false
 	}
+	return true
+}
+
+// sees passes over what the server has seen of a method until one message is the wanted one.
+func (d *dialogue) sees(method, body string) bool {
+	d.t.Helper()
+	eventually(d.t, "the server seeing "+body, func() bool {
+		d.u.mu.Lock()
+		defer d.u.mu.Unlock()
+		for i, s := range d.u.seen {
+			if i >= d.u.next && s.method == method && matches(body, s.body) {
+				d.u.next = i + 1
+				return true
+			}
+		}
+		return false
+	})
 	return true
 }
 

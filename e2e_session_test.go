@@ -116,7 +116,7 @@ func TestServerForgetsSessions(t *testing.T) {
 // Sessions with a legacy server: shared by what is equal, apart by what is not; the maximum; the idle end (vector 60).
 func TestPoolOverHTTP(t *testing.T) {
 	u := newUpstream(t, "legacy")
-	r := startRig(t, "[sessions]\nidle_ttl = \"1s\"\n"+u.toml("max_sessions = 2"), true)
+	r := startRig(t, "[sessions]\nidle_ttl = \"1s\"\n[questions]\nlease_wait = \"0s\"\n"+u.toml("max_sessions = 2"), true)
 	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
 	ask := func(info, caps string) *response {
 		return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":`+info+`,"io.modelcontextprotocol/clientCapabilities":`+caps+`}}}`,

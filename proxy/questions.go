@@ -9,7 +9,7 @@ import (
 
 // Bounds on what a session keeps while its client has no stream open. Beyond them the oldest goes.
 const (
-	keptMessages = 64
+	keptMessages = 1024
 	keptBytes    = 1 << 20
 )
 

@@ -13,9 +13,10 @@ import (
 
 // Bounds of one dialogue.
 const (
-	maxOpen      = 64      // questions open at a time
-	heldMessages = 256     // that wait for a client to come back for them
-	heldBytes    = 1 << 20 // of these
+	maxOpen      = 64          // questions open at a time
+	heldMessages = 256         // that wait for a client to come back for them
+	heldBytes    = 1 << 20     // of these
+	strayTime    = time.Second // between a call that was given up, and the next in its session in which the server may ask
 )
 
 // question is one that a legacy server has asked in a call.
@@ -57,7 +58,7 @@ type dialogue struct {
 func (u *Upstream) converse(c *downCall) (*dialogue, error) {
 	ex := c.ex
 	lease := !u.opt.AsksOnCall
-	s, err := u.pool.acquire(ex, lease)
+	s, err := u.pool.acquire(ex, lease, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -109,13 +110,25 @@ func (d *dialogue) pump() {
 		if m.Kind == wire.Notification && (d.withdrawn(&m) || d.session.notice(&m)) {
 			continue
 		}
-		d.put(&m)
-		if m.IsResponse() {
-			break
+		if m.IsResponse() { // given back before the client knows: its next call is to have the same session
+			d.session.leave(d)
+			d.session.release(d.lease)
+			d.put(&m)
+			_ = d.replies.Close()
+			return
 		}
+		d.put(&m)
 	}
 	_ = d.replies.Close()
 	d.session.leave(d)
+	if d.lease && d.inner.Err() != nil { // given up: until the server has heard of it, what it asks would be taken for the next call's
+		strays := time.NewTimer(strayTime)
+		defer strays.Stop()
+		select {
+		case <-strays.C:
+		case <-d.u.ctx.Done():
+		}
+	}
 	d.session.release(d.lease)
 }
 

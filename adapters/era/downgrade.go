@@ -23,7 +23,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	c := &downCall{u: u, ex: ex, method: method}
 	if method == "server/discover" {
-		s, err := u.pool.acquire(ex, false)
+		s, err := u.pool.acquire(ex, false, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -32,6 +32,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	c.task = u.onlyAsTask(ex)
 	strip(m, c.task)
+	c.turnPage()
 	c.edits = slices.Clone(m.Edits)
 	if slices.Contains(askable, method) && !u.opt.Shared {
 		c.asks = hasQuestions(ex.Client.Caps)
@@ -123,8 +124,9 @@ type downCall struct {
 	task    bool        // it runs as a task there
 	edits   []wire.Edit // of the message before the link adds its own
 	session *pooled
-	held    bool // the session is this call's to release; a dialogue releases its own
-	visits  int  // rounds of -32042 before this one
+	held    bool   // the session is this call's to release; a dialogue releases its own
+	page    uint64 // the session that a cursor counts in
+	visits  int    // rounds of -32042 before this one
 	retried bool
 	begun   bool
 }
@@ -159,7 +161,7 @@ func (c *downCall) conversation() error {
 
 // plain begins a call in which nothing is asked.
 func (c *downCall) plain() error {
-	s, err := c.u.pool.acquire(c.ex, false)
+	s, err := c.u.pool.acquire(c.ex, false, c.page)
 	if err != nil {
 		return err
 	}
@@ -271,6 +273,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	if info == nil {
 		info = c.u.nameless()
 	}
+	c.pageMark(m)
 	stampResult(m, c.method, info)
 	return true, nil
 }

@@ -2,6 +2,7 @@ package era
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"slices"
@@ -14,8 +15,9 @@ import (
 
 // Bounds of a listen at a legacy server.
 const (
-	maxNotices = 512                   // that wait for the client, of which those that say the same are one
-	echoTime   = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
+	maxNotices  = 2 * maxSubscribed     // that wait for the client, of which those that say the same are one
+	noticeBytes = 8 << 20               // of these
+	echoTime    = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
 )
 
 // listChanged is the method that announces a change of a list: tools, prompts or resources.
@@ -43,23 +45,30 @@ type hearing struct {
 	uris []string
 
 	mu      sync.Mutex
-	session *pooled         // nil while it is being opened again
+	session *pooled         // nil while it is being opened, for the first time or again
+	group   [32]byte        // of the session: the client
+	since   time.Time       // when the session was there
+	tries   int             // to open another, since one was steady
 	lists   []string        // whose changes are delivered
-	subs    []string        // URIs that the server has accepted
-	acked   bool            // the acknowledgement is in the queue
+	subs    []string        // URIs that the server has accepted, or, before the acknowledgement, may accept
+	first   [][]byte        // what goes out ahead of all notices: the acknowledgement, and the end if that is all
+	acked   bool            // the acknowledgement has been made
 	queue   []notice        // for the client
+	size    int             // bytes of these
 	heard   map[string]echo // when what was last heard, and where
+	over    bool            // the response has been given out
 	ended   bool
 	err     error
 	wake    chan struct{}
 	polling bool
-	over    chan struct{} // closed at the end
+	stop    chan struct{} // closed at the end
 }
 
 // echo remembers when a notice came in the listen's own session, and whether one from another waits to see if it will.
 type echo struct {
 	own     time.Time
 	waiting *time.Timer
+	msg     []byte // what waits
 }
 
 // listen answers subscriptions/listen at a legacy server: acknowledged is what the server can deliver.
@@ -68,7 +77,7 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	if !m.Notifications.IsObject(m.Raw) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
 	}
-	h := &hearing{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]echo), wake: make(chan struct{}, 1), over: make(chan struct{})}
+	h := &hearing{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]echo), wake: make(chan struct{}, 1), stop: make(chan struct{})}
 	for _, list := range noticeLists {
 		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
 			h.want = append(h.want, list)
@@ -85,40 +94,47 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 			h.uris = append(h.uris, uri)
 		}
 	}
-	if err := h.open(false); err != nil {
+	err := h.open(false)
+	if sessionIsLost(err) { // it was lost before, and is only found out now
+		err = h.open(false)
+	}
+	if err != nil {
 		return nil, err
 	}
 	ex.Attach(h)
 	return h, nil
 }
 
+// sessionIsLost tells whether an error says that a session with the server has gone.
+func sessionIsLost(err error) bool {
+	var e *proxy.Error
+	return errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.Lost.Name)
+}
+
 // open takes a session and subscribes in it; again says that the client has been told before.
 func (h *hearing) open(again bool) error {
-	s, err := h.u.pool.acquire(h.ex, false)
+	s, err := h.u.pool.acquire(h.ex, false, 0)
 	if err != nil {
 		return err
 	}
-	s.addListen(h)
-	var lists, subs []string
-	for _, list := range h.want {
-		if s.hello.can(list, "listChanged") && s.delivers() {
-			lists = append(lists, list)
-		}
-	}
-	if s.hello.can("resources", "subscribe") && s.delivers() {
-		for _, uri := range h.uris {
-			if !s.pushes() || s.subscribe(h.ex, uri) == nil {
-				subs = append(subs, uri)
-			}
-		}
-	}
+	lists, uris := h.deliverable(s)
 	h.mu.Lock()
-	if h.ended {
+	if h.group = s.group; !again { // so that what is said while the server is asked is not lost
+		h.lists, h.subs = lists, uris
+	}
+	h.mu.Unlock()
+	s.addListen(h)
+	subs, err := h.subscribe(s, uris)
+	h.mu.Lock()
+	if h.ended || err != nil {
 		h.mu.Unlock()
 		s.endListen(h, subs)
-		return h.ex.Err()
+		if err == nil {
+			err = h.ex.Err()
+		}
+		return err
 	}
-	h.session, h.lists, h.subs = s, lists, subs
+	h.session, h.since, h.lists, h.subs = s, time.Now(), lists, subs
 	if !s.pushes() && !h.polling && len(lists)+len(subs) > 0 {
 		h.polling = true
 		h.u.group.Go(h.poll)
@@ -138,7 +154,47 @@ func (h *hearing) open(again bool) error {
 	return nil
 }
 
-// acknowledge makes the first message, ahead of all notices; with nothing to deliver, also the last. The caller holds h.mu.
+// deliverable answers what of the filter the server says it tells of.
+func (h *hearing) deliverable(s *pooled) (lists, uris []string) {
+	if !s.delivers() {
+		return nil, nil
+	}
+	for _, list := range h.want {
+		if s.hello.can(list, "listChanged") {
+			lists = append(lists, list)
+		}
+	}
+	if s.hello.can("resources", "subscribe") {
+		uris = h.uris
+	}
+	return lists, uris
+}
+
+// subscribe answers the resources that the server accepts. The error is of a session that is lost; one that the server
+// has forgotten is dropped.
+func (h *hearing) subscribe(s *pooled, uris []string) (subs []string, err error) {
+	if !s.pushes() {
+		return uris, nil // they are read
+	}
+	for _, uri := range uris {
+		err := s.subscribe(h.ex, uri)
+		if err == nil {
+			subs = append(subs, uri)
+			continue
+		}
+		var e *proxy.Error
+		if errors.As(err, &e) && e.Name == proxy.SessionLost.Name {
+			h.u.pool.discard(s)
+		}
+		if sessionIsLost(err) {
+			return subs, err
+		}
+	}
+	return subs, nil
+}
+
+// acknowledge makes the first message, ahead of all notices; with nothing to deliver, also the last. What was heard before
+// of a resource that the server then refused is forgotten. The caller holds h.mu.
 func (h *hearing) acknowledge() {
 	var honoured []wire.Change
 	for _, list := range h.lists {
@@ -156,9 +212,16 @@ func (h *hearing) acknowledge() {
 	}
 	params := object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: object(honoured)}})
 	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
-	h.queue = append([]notice{{"", append(ack, '}')}}, h.queue...)
+	h.first = append(h.first, append(ack, '}'))
 	if h.acked = true; len(honoured) == 0 {
-		h.queue = append(h.queue, notice{"", proxy.ListenEnd(h.id).Raw})
+		h.first = append(h.first, proxy.ListenEnd(h.id).Raw)
+	}
+	heard := h.queue
+	h.queue, h.size = nil, 0
+	for _, n := range heard {
+		if m, err := wire.Scan(n.msg); err == nil && h.wants(&m) {
+			h.queue, h.size = append(h.queue, n), h.size+len(n.msg)
+		}
 	}
 }
 
@@ -184,10 +247,18 @@ func (h *hearing) add(key string, raw []byte) {
 			return // it waits already: what it says has not been said yet
 		}
 	}
-	if len(h.queue) >= maxNotices {
-		h.queue = slices.Delete(h.queue, 1, 2)
+	msg := m.Append(nil)
+	for len(h.queue) > 0 && (len(h.queue) >= maxNotices || h.size+len(msg) > noticeBytes) {
+		h.shift()
 	}
-	h.queue = append(h.queue, notice{key, m.Append(nil)})
+	h.queue, h.size = append(h.queue, notice{key, msg}), h.size+len(msg)
+}
+
+// shift takes the oldest notice out. The caller holds h.mu.
+func (h *hearing) shift() []byte {
+	msg := h.queue[0].msg
+	h.queue, h.size = h.queue[1:], h.size-len(msg)
+	return msg
 }
 
 func (h *hearing) signal() {
@@ -208,13 +279,13 @@ func (h *hearing) hear(from *pooled, m *wire.Message) {
 	}
 	raw := m.Append(nil)
 	if len(h.heard) > 4*maxNotices {
-		h.forget()
+		h.forget(true)
 	}
 	e := h.heard[key]
 	if from == h.session || h.session == nil && !h.acked {
 		if e.own = time.Now(); e.waiting != nil {
 			e.waiting.Stop()
-			e.waiting = nil
+			e.waiting, e.msg = nil, nil
 		}
 		h.heard[key] = e
 		h.add(key, raw)
@@ -224,12 +295,12 @@ func (h *hearing) hear(from *pooled, m *wire.Message) {
 	if e.waiting != nil || time.Since(e.own) < echoTime {
 		return
 	}
-	e.waiting = time.AfterFunc(echoTime, func() { h.echoless(key, raw) })
+	e.msg, e.waiting = raw, time.AfterFunc(echoTime, func() { h.echoless(key) })
 	h.heard[key] = e
 }
 
 // echoless gives out what was heard in another session only.
-func (h *hearing) echoless(key string, raw []byte) {
+func (h *hearing) echoless(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.heard[key]
@@ -237,75 +308,104 @@ func (h *hearing) echoless(key string, raw []byte) {
 		return
 	}
 	delete(h.heard, key)
-	h.add(key, raw)
+	h.add(key, e.msg)
 	h.signal()
 }
 
-// forget forgets what was heard when. The caller holds h.mu.
-func (h *hearing) forget() {
-	for _, e := range h.heard {
-		if e.waiting != nil {
-			e.waiting.Stop()
+// forget forgets what was heard when; give says that what waits for its echo is given out. The caller holds h.mu.
+func (h *hearing) forget(give bool) {
+	for key, e := range h.heard {
+		if e.waiting == nil {
+			continue
+		}
+		if e.waiting.Stop(); give {
+			h.add(key, e.msg)
+			h.signal()
 		}
 	}
 	clear(h.heard)
 }
 
 // wants tells whether a notice is of what is listened for. An update may be of something below a resource that is
-// subscribed to; one of something else altogether goes to everybody who has subscribed to anything, since only the server
-// knows why it sends it. The caller holds h.mu.
+// subscribed to; one of something else altogether goes to all of the client's listens that have subscribed to anything,
+// since only the server knows why it sends it. The caller holds h.mu.
 func (h *hearing) wants(m *wire.Message) bool {
 	method := string(m.Text(m.Method))
 	if method != updated {
-		return slices.ContainsFunc(h.want, func(list string) bool { return listChanged(list) == method })
+		return slices.ContainsFunc(h.lists, func(list string) bool { return listChanged(list) == method })
 	}
 	uri := string(m.Text(m.URI))
-	if slices.ContainsFunc(h.uris, func(s string) bool { return below(uri, s) }) {
+	if slices.ContainsFunc(h.subs, func(s string) bool { return below(uri, s) }) {
 		return true
 	}
-	return len(h.uris) > 0 && !h.u.pool.subscribed(uri)
+	return len(h.subs) > 0 && !h.u.pool.subscribed(h.group, uri)
 }
 
-// moved opens the listen again in another session after s is lost; the client need not know.
+// moved opens the listen again in another session after s is lost; the client need not know. It is tried at once, unless
+// the session lasted too short a time for that.
 func (h *hearing) moved(s *pooled) {
 	h.mu.Lock()
 	if h.ended || h.session != s {
 		h.mu.Unlock()
 		return
 	}
-	h.session = nil
+	if h.session = nil; time.Since(h.since) >= steadyTime {
+		h.tries = 0
+	}
 	h.mu.Unlock()
 	s.release(false)
 	h.u.group.Go(func() {
-		for wait := backoffLeast; h.ex.Err() == nil && h.u.ctx.Err() == nil; wait = min(2*wait, backoffMost) {
+		for h.pace() {
 			if h.open(true) == nil {
 				return
 			}
-			timer := time.NewTimer(wait/2 + rand.N(wait)) //nolint:gosec // jitter
-			select {
-			case <-timer.C:
-			case <-h.ex.Done():
-			case <-h.u.ctx.Done():
-			}
-			timer.Stop()
 		}
 		h.end(proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down"))
 	})
+}
+
+// pace waits until it is time to open a session again; false if it is not wanted any more.
+func (h *hearing) pace() bool {
+	h.mu.Lock()
+	tries := h.tries
+	h.tries++
+	h.mu.Unlock()
+	if tries > 0 {
+		wait := min(backoffLeast<<min(tries-1, 10), backoffMost)
+		timer := time.NewTimer(wait + rand.N(wait/2)) //nolint:gosec // jitter
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-h.ex.Done():
+		case <-h.u.ctx.Done():
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return !h.ended && h.ex.Err() == nil && h.u.ctx.Err() == nil
 }
 
 // Next implements proxy.Replies.
 func (h *hearing) Next(until time.Time) (wire.Message, error) {
 	for {
 		h.mu.Lock()
-		if h.acked && len(h.queue) > 0 {
-			n := h.queue[0]
-			h.queue = h.queue[1:]
-			h.mu.Unlock()
-			return wire.Scan(n.msg)
-		}
-		ended, err := h.ended, h.err
-		h.mu.Unlock()
+		var raw []byte
 		switch {
+		case len(h.first) > 0:
+			raw, h.first = h.first[0], h.first[1:]
+		case h.acked && len(h.queue) > 0:
+			raw = h.shift()
+		}
+		over, ended, err := h.over, h.ended, h.err
+		h.mu.Unlock()
+		if raw != nil {
+			m, err := wire.Scan(raw)
+			h.said(&m)
+			return m, err
+		}
+		switch {
+		case over:
+			return wire.Message{}, io.EOF
 		case err != nil:
 			return wire.Message{}, err
 		case ended:
@@ -314,6 +414,13 @@ func (h *hearing) Next(until time.Time) (wire.Message, error) {
 			return wire.Message{}, proxy.ErrNotYet
 		}
 	}
+}
+
+// said notes that the response has been given out.
+func (h *hearing) said(m *wire.Message) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = h.over || m.IsResponse()
 }
 
 // Abort implements proxy.Aborter.
@@ -334,13 +441,15 @@ func (h *hearing) end(err error) {
 		return
 	}
 	h.ended, h.err = true, err
-	close(h.over)
+	close(h.stop)
 	s, subs := h.session, h.subs
-	h.forget()
+	h.forget(false)
 	h.session = nil
 	h.mu.Unlock()
 	h.signal()
 	if s != nil {
 		s.endListen(h, subs)
+		return
 	}
+	h.u.pool.dropListen(h) // it is between two sessions
 }

@@ -113,9 +113,11 @@ func TestListenNotices(t *testing.T) {
 		up.away(changedNotice("tools"))
 		up.away(changedNotice("prompts")) // not announced by the server, so not acknowledged
 		up.away(changedNotice("resources"))
-		up.away(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"forged"}}}`)
-		a.hears(taggedList(`"a"`, "tools"), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"a"}}}`)
-		b.hears(taggedList(`2`, "tools"), `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":2}}}`)
+		a.hears(taggedList(`"a"`, "tools"))
+		b.hears(taggedList(`2`, "tools"))
+		up.away(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1}}}`)
+		a.hears(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"a"}}}`)
+		b.hears(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":2}}}`)
 		c.hears()
 		// a sub-resource; one that nobody named, which only the server can explain; one that merely begins alike
 		up.away(updatedNotice("file:///a/sub"))

@@ -12,32 +12,31 @@ import (
 type Questions struct {
 	TTL             time.Duration // a parked call waits so long for its client to come back; 10 min
 	Settle          time.Duration // questions asked within so long of one another go out together; 8 ms
-	LeaseWait       time.Duration // a call that may be asked waits so long for a free session with the server; 30 s
+	LeaseWait       time.Duration // a call waits so long for a free session with the server; zero: not at all
 	MaxParked       int           // calls parked at a time; 1 000
 	MaxPerPrincipal int           // of one principal; 100
 	Rounds          int           // of questions within one call; 10
 	Key             []byte        // secret that requestState is sealed with; empty: random, for the life of the process
 }
 
-// settleStandard is the settle time of an upstream without a lot of its own making.
-const settleStandard = 8 * time.Millisecond
+// Of an upstream without a lot of its own making.
+const (
+	settleStandard = 8 * time.Millisecond
+	leaseStandard  = 30 * time.Second
+)
 
 // settleMost bounds how long a server that goes on asking can put off the first question.
 const settleMost = 50 * time.Millisecond
 
 func (q *Questions) fill() {
-	def := func(d *time.Duration, std time.Duration) {
-		if *d <= 0 {
-			*d = std
-		}
-	}
 	num := func(n *int, std int) {
 		if *n <= 0 {
 			*n = std
 		}
 	}
-	def(&q.TTL, 10*time.Minute)
-	def(&q.LeaseWait, 30*time.Second)
+	if q.TTL <= 0 {
+		q.TTL = 10 * time.Minute
+	}
 	num(&q.MaxParked, 1000)
 	num(&q.MaxPerPrincipal, 100)
 	num(&q.Rounds, 10)

@@ -36,7 +36,7 @@ func (h *hearing) poll() {
 		}
 		select {
 		case <-tick.C:
-		case <-h.over:
+		case <-h.stop:
 			return
 		case <-h.u.ctx.Done():
 			return

@@ -23,6 +23,7 @@ type pool struct {
 	mu       sync.Mutex
 	sessions map[[32]byte][]*pooled
 	count    int
+	numbers  uint64                  // given to sessions so far
 	hearings map[[32]byte][]*hearing // by the client, whatever its capabilities
 	freed    chan struct{}           // closed, and made anew, when a session may have become free
 	closed   bool
@@ -34,14 +35,15 @@ func (p *pool) init(u *Upstream) {
 
 // pooled is one session, opening or open.
 type pooled struct {
-	u     *Upstream
-	key   [32]byte
-	group [32]byte      // the client, whatever its capabilities
-	turn  chan struct{} // of subscribing
-	ready chan struct{} // closed when opened or failed
-	err   error
-	link  linked
-	hello *hello
+	u      *Upstream
+	number uint64
+	key    [32]byte
+	group  [32]byte      // the client, whatever its capabilities
+	turn   chan struct{} // of subscribing
+	ready  chan struct{} // closed when opened or failed
+	err    error
+	link   linked
+	hello  *hello
 
 	mu    sync.Mutex
 	uses  int  // calls, and listens
@@ -94,15 +96,19 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 }
 
 // acquire answers a session for an exchange, opening one if need be; with a lease, one that no other call has leased, for
-// which it waits if there can be no more sessions. Release it when the call has ended.
-func (p *pool) acquire(ex *proxy.Exchange, lease bool) (*pooled, error) {
+// which it waits if there can be no more sessions. page is the number of the session that is wanted above all; 0: none.
+// Release the session when the call has ended.
+func (p *pool) acquire(ex *proxy.Exchange, lease bool, page uint64) (*pooled, error) {
 	id := p.identify(ex)
-	if ex.Msg.Is("subscriptions/listen") {
-		if s := p.used(id.group); s != nil {
-			if s.wait(ex, false) == nil {
-				return s, nil
-			}
-		}
+	var wanted *pooled
+	switch {
+	case ex.Msg.Is("subscriptions/listen"):
+		wanted = p.used(id.group)
+	case page != 0:
+		wanted = p.numbered(id.group, page)
+	}
+	if wanted != nil && wanted.wait(ex, false) == nil {
+		return wanted, nil
 	}
 	var late <-chan time.Time
 	for {
@@ -147,7 +153,8 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 		if !p.makeRoom() {
 			return nil, p.freed, p.full("all sessions with the upstream are in use")
 		}
-		s = &pooled{u: p.u, key: id.key, group: id.group, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
+		p.numbers++
+		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
 			talks: talks{subs: make(map[string]int)}}
 		p.sessions[id.key] = append(p.sessions[id.key], s)
 		p.count++
@@ -285,6 +292,9 @@ func (s *pooled) open(info, caps []byte) {
 	ctx, cancel := context.WithTimeout(s.u.ctx, s.u.opt.ProbeTimeout)
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
+		if s.u.ctx.Err() != nil {
+			s.err = proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+		}
 		s.u.pool.discard(s)
 	}
 }

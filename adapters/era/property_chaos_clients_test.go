@@ -299,6 +299,7 @@ func (a *actor) answers(tag string, m *wire.Message, skip int) string {
 // legacy is the life of a legacy client: a handshake, calls, an end.
 func (a *actor) legacy() {
 	a.sess = proxy.NewSession(a.name, "test", "", proxy.Caller{Principal: a.who}, time.Now())
+	a.w.opened(a.sess)
 	raw := fmt.Sprintf(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"l","version":"1"}}}`,
 		pick(a.g, "2025-11-25", "2025-11-25", "2025-06-18"), a.caps())
 	m, _ := wire.Scan([]byte(raw))

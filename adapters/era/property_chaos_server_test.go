@@ -42,10 +42,17 @@ type conv struct {
 
 	mu    sync.Mutex
 	ended bool
+	asks  bool            // the client has declared that it can be asked
 	jobs  map[string]*job // by id
-	asked map[string]chan *wire.Message
+	asked map[string]*query
 	next  int
 	gen   *gen
+}
+
+// query is one question.
+type query struct {
+	answer         chan *wire.Message
+	answered, moot bool // moot: nobody waits for the answer any more
 }
 
 // job is one call.
@@ -65,7 +72,7 @@ type job struct {
 func (b *backend) dial(_ context.Context, sink Sink) (Link, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	c := &conv{b: b, n: len(b.convs), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]chan *wire.Message{}}
+	c := &conv{b: b, n: len(b.convs), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]*query{}}
 	c.gen = newGen(b.w.seed<<20 + uint64(c.n)) //nolint:gosec // a seeded test
 	if c.gen.chance(b.flaky) {
 		b.convs = append(b.convs, c)
@@ -96,11 +103,7 @@ func (b *backend) dial(_ context.Context, sink Sink) (Link, error) {
 	} else {
 		c.lose = l.lose
 	}
-	c.aside = func(raw []byte) {
-		if m, err := wire.Scan(bytes.Clone(raw)); err == nil && !c.isOver() {
-			sink.Message(&m)
-		}
-	}
+	c.aside = l.tell
 	return l, nil
 }
 
@@ -149,6 +152,9 @@ func (c *conv) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func() {
 		}
 	case m.Kind != wire.Request:
 	case m.Is("initialize"):
+		c.mu.Lock()
+		c.asks = hasQuestions(m.Of(m.ParamsCaps))
+		c.mu.Unlock()
 		say(proxy.ResultMessage([]byte(id), []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"s","version":"1"}}`)).Raw)
 	case m.Is("server/discover"):
 		say(proxy.ResultMessage([]byte(id), []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"logging":{}},"ttlMs":0,"cacheScope":"private"}`)).Raw)
@@ -227,22 +233,23 @@ func (c *conv) answered(m *wire.Message) {
 	id := string(m.Of(m.ID))
 	kept, err := m.Clone()
 	c.mu.Lock()
-	ch, known := c.asked[id]
-	if known {
-		c.asked[id] = nil
+	q := c.asked[id]
+	again := q != nil && q.answered
+	if q != nil {
+		q.answered = true
 	}
 	over := c.ended
 	c.mu.Unlock()
 	switch {
-	case err != nil || !known:
+	case err != nil || q == nil:
 		c.b.w.bad("server %d is answered what it did not ask: %s", c.n, m.Raw)
 	case over:
-	case ch == nil:
+	case again:
 		if c.b.w.relays == 0 { // a legacy client may answer twice: that is its own affair
 			c.b.w.bad("server %d is answered twice: %s", c.n, m.Raw)
 		}
 	default:
-		ch <- &kept
+		q.answer <- &kept
 	}
 }
 
@@ -332,25 +339,32 @@ func (j *job) step(g *gen) (gone bool) {
 
 // inquire asks one to three questions, and waits for the answers to all of them.
 func (j *job) inquire(g *gen) (gone bool) {
-	open := map[string]chan *wire.Message{}
+	open := map[string]*query{}
+	defer func() {
+		j.c.mu.Lock()
+		defer j.c.mu.Unlock()
+		for _, q := range open {
+			q.moot = true
+		}
+	}()
 	for range 1 + g.IntN(3) {
-		id, ch := j.c.ask(g, j.tag, func(raw []byte) {
+		id, q := j.c.ask(g, j.tag, func(raw []byte) {
 			if j.c.b.aside {
 				j.c.aside(raw)
 				return
 			}
 			j.say(raw)
 		})
-		open[id] = ch
+		open[id] = q
 	}
 	impatient := g.chance(15)
-	for id, ch := range open {
+	for id, q := range open {
 		var late <-chan time.Time
 		if impatient {
 			late = time.After(time.Duration(g.IntN(40)) * time.Millisecond)
 		}
 		select {
-		case m := <-ch:
+		case m := <-q.answer:
 			j.c.judge(m, id, j.tag)
 		case <-late:
 			raw := cancellation([]byte(id))
@@ -369,21 +383,21 @@ func (j *job) inquire(g *gen) (gone bool) {
 }
 
 // ask asks one question; what tells it apart comes back in the answer.
-func (c *conv) ask(g *gen, tag string, say func(raw []byte)) (id string, answer chan *wire.Message) {
+func (c *conv) ask(g *gen, tag string, say func(raw []byte)) (id string, q *query) {
 	c.mu.Lock()
 	c.next++
 	id = strconv.Itoa(1000*c.n + c.next)
 	if c.next%3 == 0 {
 		id = quote("q" + id)
 	}
-	answer = make(chan *wire.Message, 1)
-	c.asked[id] = answer
+	q = &query{answer: make(chan *wire.Message, 1)}
+	c.asked[id] = q
 	c.mu.Unlock()
 	mark := fmt.Sprintf(`"x-tag":%q,"x-q":%q`, tag, id)
 	method, params := pickQuestion(g, mark)
 	c.b.w.note("server %d: %q asks %s", c.n, tag, id)
 	say([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"` + method + `","params":{` + params + `}}`))
-	return id, answer
+	return id, q
 }
 
 func pickQuestion(g *gen, mark string) (method, params string) {
@@ -474,4 +488,10 @@ func (j *job) finish(g *gen) string {
 	}
 	j.say(proxy.ResultMessage([]byte(j.id), []byte(`{"content":[],"tag":`+quote(j.tag)+`}`)).Raw)
 	return "answered"
+}
+
+func (c *conv) canAsk() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asks && !c.ended
 }

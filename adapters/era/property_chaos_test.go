@@ -40,10 +40,11 @@ type world struct {
 	began  time.Time
 	group  sync.WaitGroup // answers that are on their way
 
-	mu     sync.Mutex
-	log    []string
-	failed bool
-	calls  map[string]int // under way
+	mu       sync.Mutex
+	log      []string
+	failed   bool
+	calls    map[string]int // under way
+	sessions []*proxy.Session
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
@@ -70,6 +71,13 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.u = NewUpstream(opt)
 	w.note("modern %v, piped %v, aside %v, slow %v, ttl %v, sessions %d, on call %v, shared %v", b.modern, b.piped, b.aside, b.slow, w.ttl, opt.MaxSessions, opt.AsksOnCall, opt.Shared)
 	return w
+}
+
+// opened notes a session, which somebody will end.
+func (w *world) opened(s *proxy.Session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessions = append(w.sessions, s)
 }
 
 func (w *world) note(format string, args ...any) {
@@ -165,7 +173,7 @@ func (w *world) trouble(clients *sync.WaitGroup) {
 			case 1:
 				c.aside([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 			default:
-				if !w.srv.modern {
+				if c.canAsk() {
 					c.ask(g, "", c.aside)
 				}
 			}
@@ -201,6 +209,9 @@ func (w *world) close() {
 
 // calm looks at a world in which all clients are done: what is parked is given up in its time, and nothing is held.
 func (w *world) calm() {
+	for _, s := range w.sessions {
+		s.End(proxy.Expired)
+	}
 	time.Sleep(w.ttl + time.Minute) // longer than a question can wait for a call to belong to
 	if n := w.lot.Parked(); n != 0 {
 		w.bad("%d calls are parked for ever", n)
@@ -230,8 +241,8 @@ func (w *world) calm() {
 	}
 	for _, c := range w.srv.convs {
 		c.mu.Lock()
-		for id, ch := range c.asked {
-			if ch != nil && !c.ended {
+		for id, q := range c.asked {
+			if !q.answered && !q.moot && !c.ended {
 				w.bad("server %d waits for the answer to %s", c.n, id)
 			}
 		}

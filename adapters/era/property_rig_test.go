@@ -171,6 +171,8 @@ type streams struct {
 	server proxy.Era
 	sink   Sink
 
+	telling sync.Mutex // the sink of a loss: Close returns after that
+
 	mu     sync.Mutex
 	next   uint64
 	flows  map[*flow]struct{}
@@ -264,8 +266,22 @@ func (l *streams) breakOff() {
 	}
 }
 
+// tell is the stream that belongs to no call.
+func (l *streams) tell(raw []byte) {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	l.mu.Lock()
+	closed := l.closed || l.dead != nil
+	l.mu.Unlock()
+	if m, err := wire.Scan(bytes.Clone(raw)); err == nil && !closed {
+		l.sink.Message(&m)
+	}
+}
+
 // lose tells the sink, unless the link has been closed.
 func (l *streams) lose(err error) {
+	l.telling.Lock()
+	defer l.telling.Unlock()
 	l.mu.Lock()
 	closed := l.closed || l.lost
 	l.lost = true
@@ -277,6 +293,8 @@ func (l *streams) lose(err error) {
 
 func (l *streams) Close() error {
 	l.kill(proxy.Errf(proxy.Lost, "closed"))
+	l.telling.Lock()
+	defer l.telling.Unlock()
 	l.mu.Lock()
 	was, onEnd := l.closed, l.onEnd
 	l.closed = true
@@ -294,6 +312,7 @@ type pipe struct {
 	sink Sink
 
 	reading sync.Mutex // one reader, as in life
+	telling sync.Mutex // the sink of a loss: Close returns after that
 	mu      sync.Mutex
 	dead    bool
 	closed  bool
@@ -334,6 +353,8 @@ func (p *pipe) say(raw []byte) {
 
 // kill ends the process.
 func (p *pipe) kill(error) {
+	p.telling.Lock()
+	defer p.telling.Unlock()
 	p.mu.Lock()
 	was, closed := p.dead, p.closed
 	p.dead = true
@@ -342,6 +363,8 @@ func (p *pipe) kill(error) {
 		return
 	}
 	p.far.end()
+	p.reading.Lock()   // what is being delivered is delivered
+	p.reading.Unlock() //nolint:staticcheck // waited for
 	err := proxy.Errf(proxy.Lost, "the upstream server has ended")
 	p.Fail(err)
 	if !closed {

@@ -106,7 +106,7 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 	if server == proxy.Modern {
 		wires = Wires{Modern: dial, Mirrors: mirrors}
 	}
-	lot, err := NewLot(Questions{Settle: time.Millisecond})
+	lot, err := NewLot(Questions{Settle: time.Millisecond, LeaseWait: 30 * time.Second})
 	if err != nil {
 		c.t.Fatal(err)
 	}

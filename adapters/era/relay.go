@@ -51,11 +51,11 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 // end closes the conversation once.
 func (r *relay) end() {
 	r.u.mu.Lock()
+	defer r.u.mu.Unlock()
 	_, open := r.u.relays[r.session.ID]
 	delete(r.u.relays, r.session.ID)
-	r.u.mu.Unlock()
 	if open {
-		r.u.group.Go(func() { _ = r.link.get().Close() })
+		r.u.group.Go(func() { _ = r.link.get().Close() }) // under the lock: Upstream.Close waits either for this or does it itself
 	}
 }
 

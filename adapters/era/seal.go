@@ -29,6 +29,7 @@ const (
 	sealedCall  byte = 1 // a parked call: its handle and the nonce of the round
 	sealedURLs  byte = 2 // the questions made of a -32042 error; no call waits
 	sealedState byte = 3 // a server's own requestState, wrapped
+	sealedPage  byte = 4 // a cursor, and the session in which it counts
 )
 
 const sealPrefix = "v1."

@@ -57,10 +57,11 @@ func (s *pooled) subscription(ctx context.Context, uri, method string, count fun
 		ctx, cancel := context.WithTimeout(ctx, s.u.opt.ProbeTimeout)
 		defer cancel()
 		m, err := ask(ctx, s.link.get(), ex)
-		if err != nil {
+		switch wanted := n > 0; {
+		case !wanted: // nobody wants it any more, whatever came of it: the next who does asks again
+		case err != nil:
 			return err
-		}
-		if m.Kind == wire.Failure && method == "resources/subscribe" {
+		case m.Kind == wire.Failure:
 			return proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
 		}
 	}
@@ -90,14 +91,19 @@ func (s *pooled) addListen(h *hearing) {
 	}
 }
 
+// dropListen takes a listen out of those that hear what comes.
+func (p *pool) dropListen(h *hearing) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := slices.DeleteFunc(p.hearings[h.group], func(o *hearing) bool { return o == h })
+	if p.hearings[h.group] = left; len(left) == 0 {
+		delete(p.hearings, h.group)
+	}
+}
+
 // endListen takes a listen out, and its subscriptions back, which nobody waits for.
 func (s *pooled) endListen(h *hearing, uris []string) {
-	p := &s.u.pool
-	p.mu.Lock()
-	if p.hearings[s.group] = slices.DeleteFunc(p.hearings[s.group], func(o *hearing) bool { return o == h }); len(p.hearings[s.group]) == 0 {
-		delete(p.hearings, s.group)
-	}
-	p.mu.Unlock()
+	s.u.pool.dropListen(h)
 	s.mu.Lock()
 	s.listens--
 	s.mu.Unlock()
@@ -127,18 +133,13 @@ func (p *pool) heard(group [32]byte) []*hearing {
 	return slices.Clone(p.hearings[group])
 }
 
-// subscribed tells whether any listen names a URI, or something that it is within.
-func (p *pool) subscribed(uri string) bool {
+// subscribed tells whether any listen of one client names a URI, or something that it is within.
+func (p *pool) subscribed(group [32]byte, uri string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, all := range p.hearings {
-		for _, h := range all {
-			if slices.ContainsFunc(h.uris, func(s string) bool { return below(uri, s) }) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.hearings[group], func(h *hearing) bool {
+		return slices.ContainsFunc(h.uris, func(s string) bool { return below(uri, s) })
+	})
 }
 
 // Listens tells how many listens of modern clients are open at a legacy server.

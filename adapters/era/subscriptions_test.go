@@ -283,7 +283,9 @@ func (c *heraldCall) say(msg string) {
 	c.in <- msg
 }
 
-func (c *heraldCall) result(result string) { c.say(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`) }
+func (c *heraldCall) result(result string) {
+	c.say(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
+}
 
 // away sends what belongs to no call.
 func (l *heraldLink) away(msg string) {

@@ -17,7 +17,8 @@ const (
 // The session's mutex guards them.
 type talks struct {
 	with    []*dialogue
-	early   []wire.Message // asked while no call that may be asked was there
+	early   []wire.Message // asked before there was any call that may be asked
+	talked  bool           // there has been one: what is asked between two calls may be a stray of the first
 	refusal *time.Timer    // of these
 	listens int
 	subs    map[string]int // how many listens want a URI that the server tells of
@@ -36,7 +37,7 @@ func (s *pooled) join(d *dialogue) {
 		s.refusal.Stop()
 		s.refusal = nil
 	}
-	s.with = append(s.with, d)
+	s.with, s.talked = append(s.with, d), true
 	s.mu.Unlock()
 	for i := range early {
 		d.ask(&early[i])
@@ -94,7 +95,7 @@ func (s *pooled) question(m *wire.Message) {
 	}
 	kept, err := m.Clone()
 	s.mu.Lock()
-	if err != nil || len(s.with) > 0 || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
+	if err != nil || len(s.with) > 0 || s.talked || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
 		s.mu.Unlock()
 		refuse(s.u, s.link.get(), m)
 		return

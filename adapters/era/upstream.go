@@ -65,7 +65,7 @@ func NewUpstream(opt Options) *Upstream {
 	}
 	u := &Upstream{opt: opt, relays: make(map[string]*relay), lot: opt.Lot}
 	if u.lot == nil {
-		u.lot, _ = NewLot(Questions{Settle: settleStandard}) // fails for no key but a given one
+		u.lot, _ = NewLot(Questions{Settle: settleStandard, LeaseWait: leaseStandard}) // fails for no key but a given one
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.pool.init(u)
@@ -295,10 +295,10 @@ func (s modernSink) Lost(err error) {
 	s.u.mu.Lock()
 	link := s.u.modern
 	s.u.modern = nil
-	s.u.mu.Unlock()
 	if link != nil {
-		s.u.group.Go(func() { _ = link.Close() })
+		s.u.group.Go(func() { _ = link.Close() }) // under the lock: Close waits either for this or does it itself
 	}
+	s.u.mu.Unlock()
 	s.u.opt.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
 }
 

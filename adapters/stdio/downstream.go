@@ -167,7 +167,12 @@ func (c *client) run(ex *proxy.Exchange, handle proxy.Handler, done func()) {
 	}
 	c.group.Go(func() {
 		defer func() { <-slots; done() }()
-		session.Pump(ex, handle, c.d.Cap, c.write)
+		session.Pump(ex, handle, c.d.Cap, func(m *wire.Message) error {
+			if m.IsResponse() {
+				done() // first: a client may use the id again as soon as it has read its answer
+			}
+			return c.write(m)
+		})
 	})
 }
 
@@ -189,7 +194,9 @@ func (c *client) serveModern(m *wire.Message) {
 	c.mu.Unlock()
 	c.run(ex, c.d.Handle, func() {
 		c.mu.Lock()
-		delete(c.modern, id)
+		if c.modern[id] == ex { // it may be another's by now
+			delete(c.modern, id)
+		}
 		c.mu.Unlock()
 	})
 }

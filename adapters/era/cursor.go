@@ -1,0 +1,62 @@
+package era
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// A legacy server's cursors need not count in another session than that which gave them (2025-11-25 pagination), and the
+// calls of a modern client may run in several. So a cursor goes to the client together with its session, sealed.
+
+// cursorTime is how long a cursor can be used.
+const cursorTime = 24 * time.Hour
+
+// cursorBound is what a cursor is bound to.
+func cursorBound(ex *proxy.Exchange, server string) [32]byte {
+	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", ex.Caller.Principal, server, ex.Msg.Text(ex.Msg.Method)))
+}
+
+// turnPage takes the server's own cursor out of the client's, and remembers the session. What is none that was given out
+// here is for the server to judge.
+func (c *downCall) turnPage() {
+	m := &c.ex.Msg
+	if !m.Cursor.IsString(m.Raw) {
+		return
+	}
+	kind, body, err := c.u.lot.seal.open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
+	if err == nil && kind == sealedPage && len(body) > 8 {
+		c.page = binary.BigEndian.Uint64(body)
+		m.Replace(m.Cursor, body[8:])
+	}
+}
+
+// pageMark puts the session beside the cursor of a result's next page.
+func (c *downCall) pageMark(m *wire.Message) {
+	next := wire.Get(m.Raw, m.Result, "nextCursor")
+	if !next.IsString(m.Raw) {
+		return
+	}
+	body := append(binary.BigEndian.AppendUint64(nil, c.session.number), next.Of(m.Raw)...)
+	sealed := c.u.lot.seal.seal(sealedPage, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
+	m.Replace(next, wire.AppendText(nil, sealed))
+}
+
+// numbered answers the session, held, with the given number, if it is one of this client's and still open.
+func (p *pool) numbered(group [32]byte, number uint64) *pooled {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.sessions {
+		for _, s := range of {
+			if s.number == number && s.group == group {
+				s.hold(false)
+				return s
+			}
+		}
+	}
+	return nil
+}

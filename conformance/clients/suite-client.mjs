@@ -1,0 +1,119 @@
+#!/usr/bin/env node
+// suite-client.mjs URL      a client for the official suite's client mode: it uses whatever the suite's mock server offers.
+//   SUITE_CLIENT     v2-modern-http (default), v2-legacy-http, v1-http, or with -sse or -stdio at the end
+//   SUITE_DRAGOMAN   a binary to start in front of URL for this one run; without it the client meets the mock itself
+// Calls that fail are printed; the suite judges what came over the wire.
+import { spawn } from 'node:child_process';
+import net from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const url = process.argv[2];
+const kind = process.env.SUITE_CLIENT || 'v2-modern-http';
+const [, sdk, mode, wire] = /^(v[12])(?:-(modern|legacy))?-(http|sse|stdio)$/.exec(kind);
+const dragoman = process.env.SUITE_DRAGOMAN;
+// The suite may say which calls it wants, with which arguments.
+const wanted = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT || '{}').toolCalls;
+
+/** A value that fits a schema; a tool that takes a schema is given back the one that another tool was listed with. */
+function fitting(name, schema, others) {
+  if (schema.default !== undefined) return schema.default;
+  if (schema.const !== undefined) return schema.const;
+  if (schema.enum) return schema.enum[0];
+  if (name === 'schema') return others.find(t => !t.inputSchema.properties?.schema)?.inputSchema ?? {};
+  const kinds = { string: 'word', number: 1.5, integer: 3, boolean: true, array: [], object: {}, null: null };
+  return kinds[[schema.type].flat()[0]] ?? 'word';
+}
+const filled = (properties, names, others = []) => Object.fromEntries(names.map(n => [n, fitting(n, properties[n] ?? {}, others)]));
+
+// Fields with defaults are left out of the answer: filling them in is up to the SDK (SEP-1034), and judged.
+const elicit = ({ requestedSchema: { properties } }) =>
+  ({ action: 'accept', content: filled(properties, Object.keys(properties).filter(n => properties[n].default === undefined)) });
+const sample = () => ({ role: 'assistant', model: 'parrot', stopReason: 'endTurn', content: { type: 'text', text: 'word' } });
+const roots = () => ({ roots: [{ uri: 'file:///home/anna', name: 'anna' }] });
+
+const INFO = { name: 'suite-client', version: '1.0.0' };
+const CAPABILITIES = { elicitation: { form: { applyDefaults: true } }, sampling: {}, roots: {} };
+
+async function clientV2() {
+  const { Client, SSEClientTransport, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
+  const { StdioClientTransport } = await import('@modelcontextprotocol/client/stdio');
+  const client = new Client(INFO, { capabilities: CAPABILITIES, versionNegotiation: { mode: mode === 'legacy' ? 'legacy' : { pin: '2026-07-28' } } });
+  client.setRequestHandler('elicitation/create', r => elicit(r.params));
+  client.setRequestHandler('sampling/createMessage', sample);
+  client.setRequestHandler('roots/list', roots);
+  return { client, http: StreamableHTTPClientTransport, sse: SSEClientTransport, stdio: StdioClientTransport };
+}
+
+async function clientV1() {
+  const { Client } = await import('@modelcontextprotocol/sdk/client/index.js');
+  const { SSEClientTransport } = await import('@modelcontextprotocol/sdk/client/sse.js');
+  const { StdioClientTransport } = await import('@modelcontextprotocol/sdk/client/stdio.js');
+  const { StreamableHTTPClientTransport } = await import('@modelcontextprotocol/sdk/client/streamableHttp.js');
+  const types = await import('@modelcontextprotocol/sdk/types.js');
+  const client = new Client(INFO, { capabilities: CAPABILITIES });
+  client.setRequestHandler(types.ElicitRequestSchema, r => elicit(r.params));
+  client.setRequestHandler(types.CreateMessageRequestSchema, sample);
+  client.setRequestHandler(types.ListRootsRequestSchema, roots);
+  return { client, http: StreamableHTTPClientTransport, sse: SSEClientTransport, stdio: StdioClientTransport };
+}
+
+const freePort = () => new Promise(resolve => {
+  const server = net.createServer().listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => resolve(port)); });
+});
+const accepts = port => new Promise(resolve => {
+  const socket = net.connect(port, '127.0.0.1', () => { socket.destroy(); resolve(true); });
+  socket.on('error', () => resolve(false));
+});
+
+/** Starts Dragoman in front of URL; resolves to { url, stop }. */
+async function start() {
+  const port = await freePort();
+  const child = spawn(dragoman, ['serve', '--listen', `127.0.0.1:${port}`, '--admin', 'off', url], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const ended = new Promise(resolve => child.on('exit', resolve));
+  for (let tries = 0; !await accepts(port); tries++) {
+    if (tries > 200 || child.exitCode !== null) throw new Error('dragoman did not open its port');
+    await pause(25);
+  }
+  return { url: `http://127.0.0.1:${port}/${wire === 'sse' ? 'sse' : 'mcp'}`, stop: async () => { child.kill('SIGTERM'); await ended; } };
+}
+
+async function attempt(what, f) {
+  try {
+    return await f();
+  } catch (error) {
+    console.error(`${what}: ${error.message}`);
+    return undefined;
+  }
+}
+
+/** Uses tools, a prompt and a resource of the server, as far as it has them. */
+async function use(client) {
+  const can = client.getServerCapabilities() ?? {};
+  if (can.tools) {
+    const tools = (await attempt('tools/list', () => client.listTools()))?.tools ?? [];
+    const made = t => ({ name: t.name, arguments: filled(t.inputSchema.properties ?? {}, t.inputSchema.required ?? [], tools.filter(o => o !== t)) });
+    for (const call of wanted ?? tools.map(made)) await attempt(`tools/call ${call.name}`, () => client.callTool(call));
+  }
+  if (can.prompts) {
+    const prompt = (await attempt('prompts/list', () => client.listPrompts()))?.prompts[0];
+    const args = Object.fromEntries((prompt?.arguments ?? []).map(a => [a.name, 'word']));
+    if (prompt) await attempt('prompts/get', () => client.getPrompt({ name: prompt.name, arguments: args }));
+  }
+  if (can.resources) {
+    const resource = (await attempt('resources/list', () => client.listResources()))?.resources[0];
+    if (resource) await attempt('resources/read', () => client.readResource({ uri: resource.uri }));
+  }
+}
+
+const made = await (sdk === 'v1' ? clientV1() : clientV2());
+const proxy = dragoman && wire !== 'stdio' ? await start() : undefined;
+try {
+  const target = new URL(proxy?.url ?? url);
+  const transport = wire === 'stdio' ? new made.stdio({ command: dragoman, args: ['stdio', url], stderr: 'inherit' }) : new made[wire](target);
+  await made.client.connect(transport);
+  await use(made.client);
+  await made.client.close();
+} finally {
+  await proxy?.stop();
+}
+process.exit(0);
