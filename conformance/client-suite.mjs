@@ -10,7 +10,7 @@ const TOGETHER = 3; // scenarios at once: most of the time is starting processes
 const text = { type: 'string' };
 const { values: options } = parseArgs({
   options: {
-    client: text, revision: text, dragoman: text, save: text, only: { type: 'string', default: '.' },
+    client: text, revision: text, dragoman: text, era: text, save: text, only: { type: 'string', default: '.' },
     differs: { type: 'string', default: process.env.DIFFERS ?? path.join(HERE, 'differs.tsv') },
     verbose: { type: 'boolean', default: false },
   },
@@ -37,7 +37,10 @@ async function names(revision) {
 async function scenario(name, out) {
   const dir = path.join(out, name.replaceAll('/', '_'));
   mkdirSync(dir);
-  const env = { SUITE_CLIENT: options.client, SUITE_DRAGOMAN: options.dragoman ?? '', SUITE_SCRIPT: path.join(HERE, 'clients/suite-client.mjs'), SUITE_NODE: process.execPath };
+  const env = {
+    SUITE_CLIENT: options.client, SUITE_DRAGOMAN: options.dragoman ?? '', SUITE_ERA: options.era ?? '',
+    SUITE_SCRIPT: path.join(HERE, 'clients/suite-client.mjs'), SUITE_NODE: process.execPath,
+  };
   const { printed } = await suite(['client', '--command', '"$SUITE_NODE" "$SUITE_SCRIPT"', '--scenario', name,
     '--spec-version', options.revision, '--timeout', '20000', '-o', dir], env);
   const result = readdirSync(dir).map(d => path.join(dir, d, 'checks.json')).find(existsSync);

@@ -23,6 +23,24 @@ const (
 // listChanged is the method that announces a change of a list: tools, prompts or resources.
 func listChanged(list string) string { return "notifications/" + list + "/list_changed" }
 
+// subscriptionFilter makes the members of a filter, or of what is honoured of one (2026-07-28 subscriptions).
+func subscriptionFilter(lists, uris []string) (out []wire.Change) {
+	for _, list := range lists {
+		out = append(out, wire.Change{Key: list + "ListChanged", Value: []byte("true")})
+	}
+	if len(uris) == 0 {
+		return out
+	}
+	all := []byte{'['}
+	for i, uri := range uris {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = wire.AppendText(all, uri)
+	}
+	return append(out, wire.Change{Key: "resourceSubscriptions", Value: append(all, ']')})
+}
+
 // missed makes the notices that stand for whatever was not heard: nothing is sent twice by a server.
 func missed(lists, uris []string) (out []notice) {
 	for _, list := range lists {
@@ -196,20 +214,7 @@ func (h *hearing) subscribe(s *pooled, uris []string) (subs []string, err error)
 // acknowledge makes the first message, ahead of all notices; with nothing to deliver, also the last. What was heard before
 // of a resource that the server then refused is forgotten. The caller holds h.mu.
 func (h *hearing) acknowledge() {
-	var honoured []wire.Change
-	for _, list := range h.lists {
-		honoured = append(honoured, wire.Change{Key: list + "ListChanged", Value: []byte("true")})
-	}
-	if len(h.subs) > 0 {
-		uris := []byte{'['}
-		for i, uri := range h.subs {
-			if i > 0 {
-				uris = append(uris, ',')
-			}
-			uris = wire.AppendText(uris, uri)
-		}
-		honoured = append(honoured, wire.Change{Key: "resourceSubscriptions", Value: append(uris, ']')})
-	}
+	honoured := subscriptionFilter(h.lists, h.subs)
 	params := object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: object(honoured)}})
 	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
 	h.first = append(h.first, append(ack, '}'))

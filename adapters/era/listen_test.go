@@ -425,7 +425,6 @@ func TestListenSlowClient(t *testing.T) {
 		}
 		e.got = nil
 		e.mu.Unlock()
-		// large ones count by their size
 		e.leave()
 	})
 }
@@ -450,5 +449,47 @@ func TestListenHeavyNotices(t *testing.T) {
 		e.got = nil
 		e.mu.Unlock()
 		e.leave()
+	})
+}
+
+// What a server without a stream announces is read now and then while somebody listens: a difference is a notice, what
+// cannot be read is none.
+func TestListenPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHerald(allCaps)
+		s.dumb, s.tools = true, `{"name":"a"}`
+		content := "1"
+		s.on["resources/read"] = func(c *heraldCall) {
+			if content == "" {
+				c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32002,"message":"gone"}}`)
+				return
+			}
+			c.result(`{"contents":[{"uri":"u","text":"` + content + `"}],"_meta":{"x":` + c.id + `}}`)
+		}
+		r := newHeraldRig(t, s, false, func(o *Options) { o.PollChanges = 30 * time.Second })
+		e := r.listen(client{}, "1", `"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["u"]`)
+		e.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		r.told("1 tools/list", "1 resources/read u")
+		time.Sleep(10 * time.Minute)
+		e.hears()
+		s.set(func() { s.tools = `{"name":"b"}` })
+		time.Sleep(31 * time.Second)
+		e.hears(taggedList("1", "tools"))
+		for _, now := range []string{"", "1", "2"} { // gone for a while; then another
+			s.set(func() { content = now })
+			time.Sleep(31 * time.Second)
+		}
+		e.hears(taggedUpdate("1", "u"))
+		s.said()
+		s.link(1).die() // while nothing could be read
+		e.hears(taggedList("1", "tools"), taggedUpdate("1", "u"))
+		s.set(func() { content = "3" })
+		time.Sleep(31 * time.Second)
+		e.hears(taggedUpdate("1", "u"))
+		e.leave()
+		s.said()
+		time.Sleep(10 * time.Minute)
+		r.told()
+		r.close()
 	})
 }

@@ -48,7 +48,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	m := &ex.Msg
 	c := &muxCall{mux: x, ex: ex,
-		logs: ex.Client.LogLevel != "" || x.relays(ex), wake: make(chan struct{}, 1)}
+		relayed: x.relays(ex) && !m.Is("initialize"), logs: ex.Client.LogLevel != "" || x.relays(ex), wake: make(chan struct{}, 1)}
 	x.mu.Lock()
 	if x.dead != nil {
 		x.mu.Unlock()
@@ -205,7 +205,7 @@ func (x *Mux) notify(m *wire.Message) {
 			c.put(m, false)
 		}
 	case m.Is("notifications/message"):
-		only, oldest := x.wantsLogs()
+		only, oldest := x.among(func(c *muxCall) bool { return c.logs })
 		switch {
 		case only != nil:
 			only.put(m, false)
@@ -232,13 +232,13 @@ func (x *Mux) owner(token []byte) *muxCall {
 	return x.calls[n]
 }
 
-// wantsLogs finds the only call that wants log messages, if there is exactly one, and the oldest that does.
-func (x *Mux) wantsLogs() (only, oldest *muxCall) {
+// among finds the only call that is meant, if there is exactly one, and the oldest.
+func (x *Mux) among(meant func(c *muxCall) bool) (only, oldest *muxCall) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	count := 0
 	for _, c := range x.calls {
-		if c.logs {
+		if meant(c) {
 			count++
 			if oldest == nil || c.n < oldest.n {
 				oldest = c
@@ -254,7 +254,7 @@ func (x *Mux) wantsLogs() (only, oldest *muxCall) {
 // question finds the call that a server's question belongs to, which names none: of a link that one legacy client has to
 // itself, the only call in flight; else the client's stream for what belongs to none; else the oldest call.
 func (x *Mux) question(m *wire.Message) {
-	only, oldest := x.relayed()
+	only, oldest := x.among(func(c *muxCall) bool { return c.relayed })
 	switch {
 	case only != nil:
 		only.put(m, false)
@@ -268,32 +268,14 @@ func (x *Mux) relays(ex *proxy.Exchange) bool {
 	return x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy && ex.Session != nil
 }
 
-// relayed finds the only call of the legacy client that the link is for, and the oldest.
-func (x *Mux) relayed() (only, oldest *muxCall) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	count := 0
-	for _, c := range x.calls {
-		if x.relays(c.ex) && !c.ex.Msg.Is("initialize") {
-			count++
-			if oldest == nil || c.n < oldest.n {
-				oldest = c
-			}
-		}
-	}
-	if count == 1 {
-		only = oldest
-	}
-	return only, oldest
-}
-
 // muxCall is one call: its replies wait in a queue that the reader of the channel fills.
 type muxCall struct {
 	mux     *Mux
 	ex      *proxy.Exchange
 	n       uint64
-	*Minted // what stands for the client's own id and token
-	logs    bool
+	*Minted      // what stands for the client's own id and token
+	relayed bool // it is of the one legacy client that the link is for
+	logs    bool // it wants log messages
 
 	mu    sync.Mutex
 	queue [][]byte

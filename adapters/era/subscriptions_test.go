@@ -15,9 +15,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// herald is a legacy server, spoken to over HTTP or as a process, that the test has in its hands: it answers at once but
-// for the methods that are scripted, and writes down what it is told.
+// herald is a server of either era, spoken to over HTTP or as a process, that the test has in its hands: it answers at
+// once but for the methods that are scripted, and writes down what it is told.
 type herald struct {
+	era   proxy.Era
 	mu    sync.Mutex
 	caps  string
 	tools string // of tools/list
@@ -43,6 +44,14 @@ type heraldLink struct {
 	mu     sync.Mutex
 	next   uint64
 	closed bool
+	broken bool // calls cannot be sent
+}
+
+// fails makes calls fail before they are sent, or no more.
+func (l *heraldLink) fails(broken bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = broken
 }
 
 // quietLink is one whose server says nothing outside calls.
@@ -131,7 +140,7 @@ func (s *herald) dial(process bool) Dial {
 		}
 		l := &heraldLink{s: s, n: len(s.links), sink: sink}
 		if process {
-			l.Mux = NewMux(proxy.Legacy, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+			l.Mux = NewMux(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
 		}
 		s.links = append(s.links, l)
 		if s.dumb {
@@ -143,6 +152,12 @@ func (s *herald) dial(process bool) Dial {
 
 // Call implements Link.
 func (l *heraldLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	l.mu.Lock()
+	broken := l.broken
+	l.mu.Unlock()
+	if broken {
+		return nil, proxy.Errf(proxy.Unreachable, "down")
+	}
 	if l.Mux != nil {
 		return l.Mux.Call(ex)
 	}
@@ -245,7 +260,9 @@ func (s *herald) take(c *heraldCall) {
 	case m.Is("initialize"):
 		about = " " + string(wire.Get(m.Raw, m.Params, "capabilities").Of(m.Raw))
 	case m.Params.Present():
-		if text := string(m.Text(m.URI)) + string(m.Text(m.Level)) + string(wire.Get(m.Raw, m.Params, "taskId").Text(m.Raw)); text != "" {
+		if m.Is("tasks/update") {
+			about = " " + string(m.Of(m.InputResponses))
+		} else if text := string(m.Text(m.URI)) + string(m.Text(m.Level)) + string(wire.Get(m.Raw, m.Params, "taskId").Text(m.Raw)); text != "" {
 			about = " " + text
 		}
 	}
@@ -256,6 +273,13 @@ func (s *herald) take(c *heraldCall) {
 	switch {
 	case script != nil:
 		script(c)
+	case m.Is("server/discover") && s.era == proxy.Legacy:
+		c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"unknown method"}}`)
+	case m.Is("server/discover"):
+		c.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + caps +
+			`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}`)
+	case s.era == proxy.Modern && m.Is("tools/call"):
+		c.result(`{"resultType":"complete","content":[]}`)
 	case m.Is("initialize"):
 		c.result(`{"protocolVersion":"2025-11-25","capabilities":` + caps + `,"serverInfo":{"name":"f","version":"1"}}`)
 		if brief {
@@ -311,8 +335,11 @@ func (c *heraldCall) Next(until time.Time) (wire.Message, error) {
 	case <-c.gone:
 		return wire.Message{}, proxy.ErrCancelled
 	case raw := <-c.in:
-		if raw == "" {
+		switch raw {
+		case "":
 			return wire.Message{}, io.EOF
+		case "broken":
+			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
 		}
 		m, err := wire.Scan([]byte(raw))
 		if err == nil {
@@ -373,7 +400,11 @@ func bothWires(t *testing.T, caps string, f func(t *testing.T, r *heraldRig)) {
 
 func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *heraldRig {
 	t.Helper()
-	opt := Options{Name: "up", Wires: Wires{Legacy: s.dial(process), Stdio: process}, Self: []byte(`{"name":"dragoman","version":"1"}`),
+	wires := Wires{Legacy: s.dial(process), Stdio: process}
+	if s.era == proxy.Modern {
+		wires = Wires{Modern: s.dial(process), Stdio: process, Mirrors: !process}
+	}
+	opt := Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: 5 * time.Second, VerdictTTL: 1000 * time.Hour, MaxSessions: 10}
 	if set != nil {
 		set(&opt)
@@ -411,6 +442,23 @@ type ear struct {
 	err  error
 	stop chan struct{} // closed: it reads no more
 	read chan struct{} // one for each message that it may read; nil: as they come
+}
+
+// legacy makes a session of a legacy client of 2025-11-25 with the given capabilities.
+func (r *heraldRig) legacy(caps string) *proxy.Session {
+	s := proxy.NewSession("s", "stdio", "", proxy.Caller{Principal: "p"}, time.Now())
+	s.Initialize(proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
+	return s
+}
+
+// ask runs a legacy client's request in its session.
+func (r *heraldRig) ask(s *proxy.Session, id, method, params string) *ear {
+	r.t.Helper()
+	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`}}`)
+	e := &ear{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
+	go e.run(r.u)
+	synctest.Wait()
+	return e
 }
 
 // client is who asks.

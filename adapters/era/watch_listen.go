@@ -69,20 +69,7 @@ func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.
 // request makes the message, in the name of the session, or of the first of those that share a watch. It wants no log
 // messages: those belong to requests.
 func (l *listen) request() (*proxy.Exchange, error) {
-	var filter []wire.Change
-	for _, list := range l.lists {
-		filter = append(filter, wire.Change{Key: list + "ListChanged", Value: []byte("true")})
-	}
-	if len(l.uris) > 0 {
-		uris := []byte{'['}
-		for i, uri := range l.uris {
-			if i > 0 {
-				uris = append(uris, ',')
-			}
-			uris = wire.AppendText(uris, uri)
-		}
-		filter = append(filter, wire.Change{Key: "resourceSubscriptions", Value: append(uris, ']')})
-	}
+	filter := subscriptionFilter(l.lists, l.uris)
 	l.w.mu.Lock()
 	if len(l.w.members) == 0 {
 		l.w.mu.Unlock()

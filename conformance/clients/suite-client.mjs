@@ -2,6 +2,7 @@
 // suite-client.mjs URL      a client for the official suite's client mode: it uses whatever the suite's mock server offers.
 //   SUITE_CLIENT     v2-modern-http (default), v2-legacy-http, v1-http, or with -sse or -stdio at the end
 //   SUITE_DRAGOMAN   a binary to start in front of URL for this one run; without it the client meets the mock itself
+//   SUITE_ERA        the era that Dragoman is told the mock has; without it, it asks
 // Calls that fail are printed; the suite judges what came over the wire.
 import { spawn } from 'node:child_process';
 import net from 'node:net';
@@ -11,6 +12,7 @@ const url = process.argv[2];
 const kind = process.env.SUITE_CLIENT || 'v2-modern-http';
 const [, sdk, mode, wire] = /^(v[12])(?:-(modern|legacy))?-(http|sse|stdio)$/.exec(kind);
 const dragoman = process.env.SUITE_DRAGOMAN;
+const upstream = [...(process.env.SUITE_ERA ? ['--era', process.env.SUITE_ERA] : []), url];
 // The suite may say which calls it wants, with which arguments.
 const wanted = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT || '{}').toolCalls;
 
@@ -68,7 +70,7 @@ const accepts = port => new Promise(resolve => {
 /** Starts Dragoman in front of URL; resolves to { url, stop }. */
 async function start() {
   const port = await freePort();
-  const child = spawn(dragoman, ['serve', '--listen', `127.0.0.1:${port}`, '--admin', 'off', url], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const child = spawn(dragoman, ['serve', '--listen', `127.0.0.1:${port}`, '--admin', 'off', ...upstream], { stdio: ['ignore', 'inherit', 'inherit'] });
   const ended = new Promise(resolve => child.on('exit', resolve));
   for (let tries = 0; !await accepts(port); tries++) {
     if (tries > 200 || child.exitCode !== null) throw new Error('dragoman did not open its port');
@@ -109,7 +111,7 @@ const made = await (sdk === 'v1' ? clientV1() : clientV2());
 const proxy = dragoman && wire !== 'stdio' ? await start() : undefined;
 try {
   const target = new URL(proxy?.url ?? url);
-  const transport = wire === 'stdio' ? new made.stdio({ command: dragoman, args: ['stdio', url], stderr: 'inherit' }) : new made[wire](target);
+  const transport = wire === 'stdio' ? new made.stdio({ command: dragoman, args: ['stdio', ...upstream], stderr: 'inherit' }) : new made[wire](target);
   await made.client.connect(transport);
   await use(made.client);
   await made.client.close();

@@ -1,0 +1,500 @@
+package era
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// taskRig runs a test with a server of an era, over each kind of link, with tasks driven or hidden.
+func taskRig(t *testing.T, era proxy.Era, drive bool, f func(t *testing.T, r *heraldRig)) {
+	t.Helper()
+	caps := `{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}}`
+	if era == proxy.Modern {
+		caps = `{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{},"io.modelcontextprotocol/ui":{}}}`
+	}
+	for _, process := range []bool{false, true} {
+		t.Run(map[bool]string{false: "http", true: "stdio"}[process], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newHerald(caps)
+				s.era = era
+				s.tools = `{"name":"long","execution":{"taskSupport":"required"}},{"name":"maybe","execution":{"taskSupport":"optional"}},{"name":"short"}`
+				r := newHeraldRig(t, s, process, func(o *Options) { o.DriveTasks = drive })
+				f(t, r)
+				r.close()
+			})
+		})
+	}
+}
+
+// after makes the server answer a method with the given results, or, if they begin with an error's code, errors, in turn;
+// the last for all further ones.
+func (s *herald) answers(method string, results ...string) {
+	s.set(func() {
+		n := 0
+		s.on[method] = func(c *heraldCall) {
+			result := results[min(n, len(results)-1)]
+			n++
+			if strings.HasPrefix(result, "-") {
+				c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":` + result + `,"message":"no"}}`)
+				return
+			}
+			c.result(result)
+		}
+	})
+}
+
+// stateOf is what tasks/get says of a task.
+func stateOf(status, more string) string {
+	return `{"resultType":"complete","taskId":"t/1","status":"` + status + `","createdAt":"2026-07-28T00:00:00Z","lastUpdatedAt":"2026-07-28T00:00:00Z","ttlMs":null` + more + `}`
+}
+
+const madeTask = `{"resultType":"task","taskId":"t/1","status":"working","createdAt":"2026-07-28T00:00:00Z","lastUpdatedAt":"2026-07-28T00:00:00Z","ttlMs":null,"pollIntervalMs":2000}`
+
+// heard checks what the server was told without the envelopes and handshakes.
+func (r *heraldRig) toldBriefly(want ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	var got []string
+	for _, line := range r.s.said() {
+		_, what, _ := strings.Cut(line, " ")
+		method, about, _ := strings.Cut(what, " ")
+		switch {
+		case method == "initialize", method == "notifications/initialized", method == "server/discover":
+			continue
+		case method == "tools/call":
+			about = ""
+		}
+		got = append(got, strings.TrimSpace(method+" "+about))
+	}
+	if !slices.Equal(got, want) {
+		r.t.Errorf("the server was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A legacy client's call that the server makes a task of is asked after until it ends; the client sees one call.
+func TestTaskDrivenUp(t *testing.T) {
+	for _, c := range []struct{ name, end, want, fails string }{
+		{"completed", stateOf("completed", `,"result":{"resultType":"complete","content":[{"type":"text","text":"x"}],"structuredContent":{"n":9007199254740993},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f"},"v/x":1}}`),
+			`{"jsonrpc":"2.0","id":"k","result":{"content":[{"type":"text","text":"x"}],"structuredContent":{"n":9007199254740993},"_meta":{"v/x":1}}}`, ""},
+		{"a tool's own error", stateOf("completed", `,"result":{"content":[],"isError":true}`), `{"jsonrpc":"2.0","id":"k","result":{"content":[],"isError":true}}`, ""},
+		{"failed", stateOf("failed", `,"error":{"code":-32050,"message":"broken","data":{"x":1.50}}`), `{"jsonrpc":"2.0","id":"k","error":{"code":-32050,"message":"broken","data":{"x":1.50}}}`, ""},
+		{"failed without a reason", stateOf("failed", ``), "", "upstream_bad_answer"},
+		{"completed without a result", stateOf("completed", ``), "", "upstream_bad_answer"},
+		{"cancelled", stateOf("cancelled", ``), "", "upstream_bad_answer"},
+		{"unknown", `-32602`, "", "upstream_bad_answer"},
+	} {
+		taskRig(t, proxy.Modern, true, func(t *testing.T, r *heraldRig) {
+			r.s.answers("tools/call", madeTask)
+			r.s.answers("tasks/get", stateOf("working", `,"pollIntervalMs":5000`), stateOf("working", ``), c.end)
+			e := r.ask(r.legacy(`{"roots":{}}`), `"k"`, "tools/call", `"name":"a","arguments":{},"task":{"ttl":1}`)
+			if got := strings.Join(r.s.said(), "\n"); !strings.Contains(got, `"io.modelcontextprotocol/clientCapabilities":{"roots":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}`) || strings.Contains(got, `"task":`) {
+				t.Errorf("the server was told\n%s", got)
+			}
+			for _, wait := range []time.Duration{2 * time.Second, 5 * time.Second, 5 * time.Second} {
+				time.Sleep(wait - time.Millisecond)
+				r.told()
+				time.Sleep(2 * time.Millisecond)
+				synctest.Wait()
+				if got := r.s.said(); len(got) != 1 || !strings.HasSuffix(got[0], " tasks/get t/1") {
+					t.Errorf("%s: the server was told %q after %s", c.name, got, wait)
+				}
+			}
+			if c.want != "" {
+				e.hears(c.want)
+			}
+			e.ended(c.fails)
+			time.Sleep(time.Minute)
+			r.told()
+		})
+	}
+}
+
+// The extension is declared where a task may come of it, and nowhere else; the client's own declaration counts for nothing.
+func TestTaskDeclaredUp(t *testing.T) {
+	for _, drive := range []bool{true, false} {
+		taskRig(t, proxy.Modern, drive, func(t *testing.T, r *heraldRig) {
+			s := r.legacy(`{"tasks":{"list":{}},"extensions":{"io.modelcontextprotocol/tasks":{},"v/x":{}}}`)
+			for _, method := range []string{"tools/call", "tools/list", "prompts/get", "completion/complete"} {
+				var caps string
+				r.s.on[method] = func(c *heraldCall) {
+					caps = string(c.msg.Of(c.msg.Caps))
+					c.result(`{"resultType":"complete"}`)
+				}
+				r.ask(s, "1", method, `"name":"a","task":{"ttl":1}`).ended("")
+				want := `{"extensions":{"v/x":{}}}`
+				if drive && method == "tools/call" {
+					want = `{"extensions":{"v/x":{},"io.modelcontextprotocol/tasks":{}}}`
+				}
+				if caps != want {
+					t.Errorf("drive %v, %s: %s", drive, method, caps)
+				}
+			}
+			got := ""
+			e := r.ask(s, "2", "initialize", `"protocolVersion":"2025-11-25","capabilities":{"tasks":{}},"clientInfo":{"name":"c","version":"1"}`)
+			e.mu.Lock()
+			got = strings.Join(e.got, "")
+			e.mu.Unlock()
+			if want := `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/ui":{}}},"serverInfo":{"name":"f","version":"1"}}}`; got != want {
+				t.Errorf("welcomed with\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+// Where tasks are hidden, a server that makes one all the same has broken the rules (vector 53).
+func TestTaskHiddenUp(t *testing.T) {
+	taskRig(t, proxy.Modern, false, func(_ *testing.T, r *heraldRig) {
+		r.s.answers("tools/call", madeTask)
+		r.ask(r.legacy(`{}`), "1", "tools/call", `"name":"a","arguments":{}`).ended("upstream_bad_answer")
+	})
+	taskRig(t, proxy.Modern, true, func(_ *testing.T, r *heraldRig) { // of a call only
+		r.s.answers("prompts/get", madeTask)
+		r.ask(r.legacy(`{}`), "1", "prompts/get", `"name":"a"`).ended("upstream_bad_answer")
+		r.s.answers("tools/call", `{"resultType":"task","status":"working"}`)
+		r.ask(r.legacy(`{}`), "1", "tools/call", `"name":"a","arguments":{}`).ended("upstream_bad_answer")
+		r.s.answers("tools/call", `{"resultType":"other"}`)
+		r.ask(r.legacy(`{}`), "1", "tools/call", `"name":"a","arguments":{}`).ended("upstream_bad_answer")
+	})
+}
+
+// What a task asks is put to the client once, and its answers go to the task.
+func TestTaskQuestionsUp(t *testing.T) {
+	taskRig(t, proxy.Modern, true, func(_ *testing.T, r *heraldRig) {
+		const form = `"params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}`
+		const first = `,"inputRequests":{"a":{"method":"elicitation/create",` + form + `},"b":{"method":"roots/list","params":{}}}`
+		r.s.answers("tools/call", madeTask)
+		r.s.answers("tasks/get", stateOf("input_required", first), stateOf("input_required", first), stateOf("input_required", `,"inputRequests":{"b":{"method":"roots/list"},"c":{"method":"roots/list"}}`),
+			stateOf("completed", `,"result":{"content":[]}`))
+		s := r.legacy(`{"elicitation":{},"roots":{}}`)
+		e := r.ask(s, `7`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		e.hears(`{"jsonrpc":"2.0","id":"dragoman-1","method":"elicitation/create",`+form+`}`, `{"jsonrpc":"2.0","id":"dragoman-2","method":"roots/list","params":{}}`)
+		time.Sleep(time.Minute) // the user thinks
+		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"action":"accept","content":{"n":9007199254740993},"_meta":{"x":1}}}`))
+		synctest.Wait()
+		r.toldBriefly("tools/call", "tasks/get t/1")
+		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-2","result":{"roots":[]}}`))
+		// the answers, and at once how it is doing; what is still asked there has been answered
+		r.toldBriefly(`tasks/update {"a":{"action":"accept","content":{"n":9007199254740993}},"b":{"roots":[]}}`, "tasks/get t/1")
+		e.hears()
+		time.Sleep(2 * time.Second)
+		e.hears(`{"jsonrpc":"2.0","id":"dragoman-3","method":"roots/list","params":{}}`)
+		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-3","result":{"roots":[]}}`))
+		r.toldBriefly("tasks/get t/1", `tasks/update {"c":{"roots":[]}}`, "tasks/get t/1")
+		e.hears(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
+		e.ended("")
+	})
+}
+
+// A question that the client cannot answer, or may not be asked, ends the call and the task.
+func TestTaskQuestionsRefusedUp(t *testing.T) {
+	taskRig(t, proxy.Modern, true, func(_ *testing.T, r *heraldRig) {
+		r.s.answers("tools/call", madeTask)
+		r.s.answers("tasks/get", stateOf("input_required", `,"inputRequests":{"b":{"method":"roots/list"}}`))
+		s := r.legacy(`{"roots":{}}`)
+		e := r.ask(s, `7`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		e.hears(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
+		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","error":{"code":-1,"message":"no"}}`))
+		e.hears(`{"jsonrpc":"2.0","id":7,"result":{"content":[{"type":"text","text":"the client could not answer the server's question: no (code -1)"}],"isError":true}}`)
+		e.ended("")
+		r.toldBriefly("tools/call", "tasks/get t/1", "tasks/cancel t/1")
+		f := r.ask(r.legacy(`{"sampling":{}}`), `8`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		f.ended("question_not_supported")
+		r.toldBriefly("tools/call", "tasks/get t/1", "tasks/cancel t/1")
+		// one that asks for ever is stopped
+		n := 0
+		r.s.on["tasks/get"] = func(c *heraldCall) {
+			n++
+			c.result(stateOf("input_required", fmt.Sprintf(`,"pollIntervalMs":0,"inputRequests":{"k%d":{"method":"roots/list"}}`, n)))
+		}
+		g := r.ask(s, `9`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		for i := 0; i < 10000 && !g.done(); i++ {
+			s.Answer(scan(r.t, fmt.Sprintf(`{"jsonrpc":"2.0","id":"dragoman-%d","result":{"roots":[]}}`, i+2)))
+			synctest.Wait()
+		}
+		g.ended("upstream_bad_answer")
+	})
+}
+
+func (e *ear) done() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.over
+}
+
+// A client that cancels, or whose session ends, or that leaves, cancels the task, in the way that tasks are cancelled.
+func TestTaskCancelledUp(t *testing.T) {
+	taskRig(t, proxy.Modern, true, func(t *testing.T, r *heraldRig) {
+		r.s.answers("tools/call", madeTask)
+		r.s.answers("tasks/get", stateOf("working", ""))
+		s := r.legacy(`{}`)
+		e := r.ask(s, `7`, "tools/call", `"name":"a","arguments":{}`)
+		e.leave()
+		e.ended("cancelled")
+		r.toldBriefly("tools/call", "tasks/cancel t/1")
+		// while it is being asked after: that request is cancelled, the task by its own method
+		held := r.s.hold("tasks/get")
+		e = r.ask(s, `8`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		c := <-held
+		e.leave()
+		e.ended("cancelled")
+		got := r.s.said()
+		if len(got) != 4 || !slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, "notifications/cancelled "+c.id) }) ||
+			!slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, "tasks/cancel t/1") }) {
+			t.Errorf("the server was told %q", got)
+		}
+		// while its user is asked
+		r.s.answers("tasks/get", stateOf("input_required", `,"inputRequests":{"b":{"method":"roots/list"}}`))
+		s = r.legacy(`{"roots":{}}`)
+		out := &stream{}
+		s.SetOutlet(out)
+		e = r.ask(s, `8`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		e.hears(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
+		e.leave()
+		r.toldBriefly("tools/call", "tasks/get t/1", "tasks/cancel t/1")
+		e.mu.Lock()
+		withdrawn := strings.Join(append(out.take(), e.got...), "\n")
+		e.mu.Unlock()
+		if !strings.Contains(withdrawn, `"notifications/cancelled","params":{"requestId":"dragoman-1"`) {
+			t.Errorf("the question was not taken back: %s", withdrawn)
+		}
+		if s.Answer(scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)) {
+			t.Error("somebody still waits for the answer")
+		}
+	})
+}
+
+// A server that fails to say how a task is doing is asked again a few times, and so it is given answers; then the call fails.
+func TestTaskPollFails(t *testing.T) {
+	taskRig(t, proxy.Modern, true, func(t *testing.T, r *heraldRig) {
+		broken := 0
+		fail := func(then string) func(c *heraldCall) {
+			return func(c *heraldCall) {
+				if broken > 0 {
+					broken--
+					c.fail()
+					return
+				}
+				c.result(then)
+			}
+		}
+		r.s.answers("tools/call", madeTask)
+		r.s.on["tasks/get"] = fail(stateOf("completed", `,"result":{"content":[]}`))
+		broken = pollFailures
+		e := r.ask(r.legacy(`{}`), `7`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(time.Minute)
+		e.hears(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
+		e.ended("")
+		r.toldBriefly("tools/call", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1")
+		broken = pollFailures + 1
+		e = r.ask(r.legacy(`{}`), `8`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(time.Minute)
+		e.ended("upstream_lost")
+		r.toldBriefly("tools/call", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/get t/1", "tasks/cancel t/1")
+		// answers that were lost are given again
+		r.s.answers("tasks/get", stateOf("input_required", `,"inputRequests":{"b":{"method":"roots/list"}}`), stateOf("completed", `,"result":{"content":[]}`))
+		r.s.on["tasks/update"] = fail(`{"resultType":"complete"}`)
+		broken = 2
+		s := r.legacy(`{"roots":{}}`)
+		e = r.ask(s, `9`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(2100 * time.Millisecond)
+		s.Answer(scan(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
+		time.Sleep(time.Minute)
+		r.toldBriefly("tools/call", "tasks/get t/1", `tasks/update {"b":{"roots":[]}}`, `tasks/update {"b":{"roots":[]}}`, `tasks/update {"b":{"roots":[]}}`, "tasks/get t/1")
+		e.hears(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`, `{"jsonrpc":"2.0","id":9,"result":{"content":[]}}`)
+	})
+}
+
+// A server that cannot be reached for a moment is not one that has lost the task.
+func TestTaskPollUnreachable(t *testing.T) {
+	taskRig(t, proxy.Modern, true, func(_ *testing.T, r *heraldRig) {
+		r.s.answers("tools/call", madeTask)
+		r.s.answers("tasks/get", stateOf("completed", `,"result":{"content":[]}`))
+		e := r.ask(r.legacy(`{}`), `7`, "tools/call", `"name":"a","arguments":{}`)
+		synctest.Wait()
+		r.s.link(0).fails(true)
+		time.Sleep(5 * time.Second)
+		e.hears()
+		r.s.link(0).fails(false)
+		time.Sleep(5 * time.Second)
+		e.hears(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
+	})
+}
+
+// fail breaks a call off without an answer.
+func (c *heraldCall) fail() {
+	if c.l.Mux == nil {
+		c.in <- "broken"
+		return
+	}
+	c.l.Unreadable([]byte(`{"id":`+c.id), proxy.Errf(proxy.Lost, "broken off"))
+}
+
+const wanted = `{"task":{"taskId":"t/1","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":null,"pollInterval":5}}`
+
+// A tool that can only run as a task does, and its caller sees a call: the result comes without a word of the task.
+func TestTaskDrivenDown(t *testing.T) {
+	const info = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}`
+	for _, c := range []struct{ name, end, want string }{
+		{"completed", `"result":{"content":[{"type":"text","text":"x"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"},"v/x":1}}`,
+			`{"jsonrpc":"2.0","id":"k","result":{"content":[{"type":"text","text":"x"}],"_meta":{"v/x":1,"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}},"resultType":"complete"}}`},
+		{"nothing but related-task", `"result":{"content":[],"isError":true,"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}`,
+			`{"jsonrpc":"2.0","id":"k","result":{"content":[],"isError":true,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}},"resultType":"complete"}}`},
+		{"failed", `"error":{"code":-32600,"message":"broken","data":{"x":1.50}}`, `{"jsonrpc":"2.0","id":"k","error":{"code":-32600,"message":"broken","data":{"x":1.50}}}`},
+		{"an error of the legacy era", `"error":{"code":-32050,"message":"broken"}`,
+			`{"jsonrpc":"2.0","id":"k","error":{"code":-32603,"message":"broken","data":{"code":"upstream_code_not_translatable","retryable":false,"originalCode":-32050}}}`},
+	} {
+		for _, caps := range []string{`{}`, `{"roots":{}}`} {
+			taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
+				r.s.answers("tools/call", wanted)
+				held := r.s.hold("tasks/result")
+				e := r.call(client{caps: caps}, `"k"`, "long")
+				got := strings.Join(r.s.said(), "\n")
+				if !strings.Contains(got, `tools/call {"name":"long","arguments":{},"task":{}}`) || !strings.Contains(got, " tasks/result t/1") {
+					t.Errorf("the server was told\n%s", got)
+				}
+				time.Sleep(time.Minute)
+				(<-held).say(`{"jsonrpc":"2.0","id":$ID,` + c.end + `}`)
+				e.hears(c.want)
+				e.ended("")
+				time.Sleep(time.Minute)
+				r.told()
+				// one that runs at once all the same
+				r.s.answers("tools/call", `{"content":[]}`)
+				e = r.call(client{caps: caps}, `1`, "long")
+				e.hears(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete",` + info + `}}`)
+				r.s.said()
+				// the others are calls as ever
+				for _, tool := range []string{"maybe", "short", "unknown"} {
+					r.call(client{caps: caps}, `1`, tool).ended("")
+				}
+				if got := strings.Join(r.s.said(), "\n"); strings.Contains(got, `"task"`) {
+					t.Errorf("the server was told\n%s", got)
+				}
+			})
+		}
+	}
+}
+
+// What a task asks while its result is awaited ends the client's request, and the retry finds it, as in any call.
+func TestTaskQuestionsDown(t *testing.T) {
+	taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
+		r.s.answers("tools/call", wanted)
+		held := r.s.hold("tasks/result")
+		e := r.call(client{caps: `{"roots":{}}`}, `1`, "long")
+		c := <-held
+		c.say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}}`)
+		time.Sleep(time.Second)
+		e.ended("")
+		e.mu.Lock()
+		got := strings.Join(e.got, "\n")
+		e.mu.Unlock()
+		if !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"roots/list","params":{}}},"requestState":"v1.`) {
+			t.Fatalf("heard %s", got)
+		}
+		_, state, _ := strings.Cut(got, `"requestState":"`)
+		state, _, _ = strings.Cut(state, `"`)
+		r.s.said()
+		f := r.request(client{caps: `{"roots":{}}`}, `2`, "tools/call", `"name":"long","arguments":{},"inputResponses":{"r1-1":{"roots":[]}},"requestState":"`+state+`"`)
+		if said := strings.Join(r.s.said(), "\n"); !strings.HasSuffix(said, ` answer {"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`) || strings.Contains(said, "tools/call") {
+			t.Errorf("the server was told\n%s", said)
+		}
+		c.result(`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}`)
+		f.hears(`{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}},"resultType":"complete"}}`)
+		f.ended("")
+		r.told()
+	})
+}
+
+// A client that leaves cancels the task by tasks/cancel, whenever it leaves.
+func TestTaskCancelledDown(t *testing.T) {
+	for _, caps := range []string{`{}`, `{"roots":{}}`} {
+		taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
+			r.s.answers("tools/call", wanted)
+			held := r.s.hold("tasks/result")
+			e := r.call(client{caps: caps}, `1`, "long")
+			c := <-held
+			r.s.said()
+			e.leave()
+			e.ended("cancelled")
+			time.Sleep(time.Second)
+			got := r.s.said()
+			slices.Sort(got)
+			session := fmt.Sprint(c.l.n)
+			if !slices.Equal(got, []string{session + " notifications/cancelled " + c.id, session + " tasks/cancel t/1"}) {
+				t.Errorf("the server was told %q", got)
+			}
+			// a result that cannot be had
+			time.Sleep(10 * time.Second)
+			e = r.call(client{caps: caps}, `2`, "long")
+			c = <-held
+			r.s.said()
+			c.fail()
+			e.ended("upstream_lost")
+			time.Sleep(time.Second)
+			if got := r.s.said(); !slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, " tasks/cancel t/1") }) {
+				t.Errorf("the server was told %q", got)
+			}
+		})
+	}
+}
+
+// Progress of a task has the token that its client gave, also after the task was made of the call.
+func TestTaskProgressDown(t *testing.T) {
+	for _, caps := range []string{`{}`, `{"roots":{}}`} {
+		taskRig(t, proxy.Legacy, true, func(_ *testing.T, r *heraldRig) {
+			token := ""
+			r.s.on["tools/call"] = func(c *heraldCall) {
+				token = c.token
+				c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}`)
+				c.result(wanted)
+			}
+			held := r.s.hold("tasks/result")
+			e := r.call(client{caps: caps, extra: `,"progressToken":7`}, `1`, "long")
+			e.hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`)
+			c := <-held
+			c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":2}}`)
+			synctest.Wait()
+			if c.l.Mux == nil { // on a channel it names a call that is over
+				e.hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2}}`)
+			}
+			c.result(`{"content":[]}`)
+			e.hears(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+		})
+	}
+}
+
+// Where tasks are hidden, so is a tool that runs as nothing else; execution never passes (vector 80).
+func TestTaskHiddenDown(t *testing.T) {
+	const rest = `],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`
+	for _, drive := range []bool{false, true} {
+		taskRig(t, proxy.Legacy, drive, func(t *testing.T, r *heraldRig) {
+			e := r.request(client{}, "1", "tools/list", `"x":1`)
+			if drive {
+				e.hears(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"long"},{"name":"maybe"},{"name":"short"}` + rest)
+			} else {
+				e.hears(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"maybe"},{"name":"short"}` + rest)
+			}
+			r.request(client{caps: `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`}, "1", "server/discover", `"x":1`).
+				hears(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+			if got := strings.Join(r.s.said(), "\n"); strings.Contains(got, "tasks") {
+				t.Errorf("declared: %s", got)
+			}
+			r.call(client{}, "1", "maybe").ended("")
+			if got := strings.Join(r.s.said(), "\n"); strings.Contains(got, `"task"`) {
+				t.Errorf("the server was told %s", got)
+			}
+		})
+	}
+}
