@@ -133,7 +133,7 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	}
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
 		VerdictTTL: up.VerdictTTL, Shared: up.Isolation == "shared", MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL,
-		AsksOnCall: up.PushesOnCall, PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log)}), nil
+		AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log)}), nil
 }
 
 // note writes what an upstream reports of itself.

@@ -237,6 +237,9 @@ type Upstream struct {
 	ProbeTimeout time.Duration
 	// VerdictTTL is how long a probe's verdict holds. 1 s to 168 h, default 10 min.
 	VerdictTTL time.Duration
+	// Declare is what a legacy server is told of the clients behind it: "client" (default), what the client in question has
+	// declared, or "all".
+	Declare string
 	// PollChanges is how often a legacy server that announces changes, and has no stream to do it on, is read for them
 	// while a modern client listens. 1 s to 24 h, default 30 s; 0 is never, and no changes are advertised then.
 	PollChanges time.Duration

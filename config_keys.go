@@ -208,6 +208,8 @@ func upstreamKeys() []setting[Upstream] {
 		{key: "connect_timeout", std: "10s", doc: "time to connect, TLS included", field: span(func(u *Upstream) *time.Duration { return &u.ConnectTimeout }, 100*time.Millisecond, 5*time.Minute, "")},
 		{key: "probe_timeout", std: "0s", doc: "time for one probe of the era", field: span(func(u *Upstream) *time.Duration { return &u.ProbeTimeout }, 100*time.Millisecond, 5*time.Minute, "5s over HTTP and 10s over stdio")},
 		{key: "verdict_ttl", std: "10m", doc: "how long a probe's verdict holds", field: span(func(u *Upstream) *time.Duration { return &u.VerdictTTL }, time.Second, 7*day, "")},
+		{key: "declare", std: "client", doc: "what a legacy server is told that it may ask modern clients: client, what each has declared; all, anything, and a call in which it asks for what its client lacks ends with error -32021",
+			field: func(u *Upstream) field { return enumField{at: &u.Declare, values: []string{"client", "all"}} }},
 		{key: "poll_changes", std: "30s", doc: "how often to look for changes at a legacy server without a stream for notices", field: span(func(u *Upstream) *time.Duration { return &u.PollChanges }, time.Second, day, "never")},
 		{key: "max_sessions", std: "100", doc: "pooled legacy sessions or children at a time",
 			field: func(u *Upstream) field { return intField{at: &u.MaxSessions, least: 1, most: 100_000} }},

@@ -124,6 +124,8 @@ func clientMistakes(t *testing.T, f func(proxy.Fault, int, *response)) {
 	u.on("tools/call", func(c *call) {
 		c.error(400, `{"code":-32021,"message":"need","data":{"requiredCapabilities":{"roots":{}}}}`)
 	})
+	old := newUpstream(t, "legacy")
+	f(proxy.BadState, 400, startRig(t, old.toml(""), true).must("POST", "/mcp", modernCall("1", "a", `,"requestState":"v1.none"`), modernHeaders("tools/call", "a")...))
 	f(proxy.MissingCapability, 400, post(modernCall("1", "a", ""), modernHeaders("tools/call", "a")...))
 	started, session := hanging(u, 0), r.open("2025-11-25", "{}")
 	done := make(chan struct{})

@@ -152,7 +152,7 @@ func TestPoolOverHTTP(t *testing.T) {
 	}
 	c1, c2 := receive(t, "a call", started), receive(t, "another", started)
 	res := ask(one, `{"experimental":{"y":{}}}`)
-	if !matches(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…upstreams.default.max_sessions","data":{"code":"too_many_sessions","retryable":true}}}`, res.body) {
+	if !matches(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…upstreams.default.max_sessions, now 2","data":{"code":"too_many_sessions","retryable":true,"retryAfter":5}}}`, res.body) {
 		t.Errorf("%s", res.body)
 	}
 	c1.cancel()

@@ -27,7 +27,8 @@ import (
 //	-- nothing --                   the server has seen nothing at all since the last seen
 //
 // An upstream, or a config before it, begins a new scene. Lines that begin with # are remarks.
-// Bodies are compared byte for byte; … stands for anything. $META is a modern envelope.
+// Bodies are compared byte for byte; … stands for anything. $META is a modern envelope, $CURSOR the last
+// nextCursor that came.
 //
 //	-- upstream KIND KIND --        the scene is played with each kind of server
 //	-- faces FACE FACE --           and with each kind of client: http, sse, stdio; then it is a dialogue (dialogue.step)
@@ -39,7 +40,10 @@ type transcript struct {
 	upConfig string
 	session  string
 	last     *response
+	cursor   string // the last nextCursor
 }
+
+var cursorPattern = regexp.MustCompile(`"nextCursor":"([^"]*)"`)
 
 var sectionHead = regexp.MustCompile(`^-- (.+) --$`)
 
@@ -130,7 +134,7 @@ func split(text string) (headers []string, body string) {
 }
 
 func (p *transcript) expand(s string) string {
-	return strings.NewReplacer("$META", modernMeta, "$SESSION", p.session).Replace(s)
+	return strings.NewReplacer("$META", modernMeta, "$SESSION", p.session, "$CURSOR", p.cursor).Replace(s)
 }
 
 func (p *transcript) play(words []string, text string) bool {
@@ -212,6 +216,9 @@ func (p *transcript) send(verb, path string, headers []string, text string) {
 		headers = append(headers, name, strings.TrimPrefix(value, " "))
 	}
 	p.last = p.r.must(verb, path, body, headers...)
+	if m := cursorPattern.FindStringSubmatch(p.last.body); m != nil {
+		p.cursor = m[1]
+	}
 	if s := p.last.header.Get("Mcp-Session-Id"); s != "" {
 		p.session = s
 	}

@@ -35,6 +35,7 @@ type upstream struct {
 	procs    []*stream
 	getOpen  bool // the legacy kind serves GET streams
 	lost     map[string]bool
+	heard    func(s *seen, out *stream) // if not nil, is told of everything, and does not wait
 	group    sync.WaitGroup
 }
 
@@ -239,6 +240,7 @@ func (u *upstream) note(verb, path string, header http.Header, body []byte, out 
 	}
 	u.mu.Lock()
 	u.seen = append(u.seen, s)
+	heard := u.heard
 	var gone *call
 	if m.Method == "notifications/cancelled" {
 		for _, c := range u.calls { // the newest of that session, or channel, with the id
@@ -248,6 +250,9 @@ func (u *upstream) note(verb, path string, header http.Header, body []byte, out 
 		}
 	}
 	u.mu.Unlock()
+	if heard != nil {
+		heard(s, out)
+	}
 	if gone != nil {
 		gone.cancel()
 	}

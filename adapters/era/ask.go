@@ -229,6 +229,7 @@ func (c *upCall) retry() error {
 	}
 	a.list, a.again = nil, false
 	_ = c.Replies.Close()
+	c.Replies = nil // there may be none any more
 	c.again = changes
 	return c.begin()
 }
@@ -253,11 +254,11 @@ func (c *upCall) collect() []byte {
 	return append(answers, '}')
 }
 
-// updateTask gives a task the answers to what it has asked.
+// updateTask has a task given the answers to what it has asked.
 func (c *upCall) updateTask() error {
-	answers := c.collect()
-	c.ask.list, c.ask.again, c.task.update = nil, false, true
-	return c.say("tasks/update", []wire.Change{{Key: "inputResponses", Value: answers}})
+	c.task.answers, c.task.due = c.collect(), time.Now()
+	c.ask.list, c.ask.again = nil, false
+	return nil
 }
 
 // complete tells a client of 2025-11-25 that what it was asked to do at other places has been done, ahead of the

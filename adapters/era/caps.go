@@ -39,6 +39,14 @@ func modernCaps(legacy []byte, version string) []byte {
 // declare roots.listChanged in either era; a pooled session has nobody who would keep that promise.
 func legacyCaps(modern []byte) []byte { return modernCaps(modern, LegacyVersion) }
 
+// declareAll makes capabilities that let a server ask anything, whatever its client has declared.
+func declareAll(caps []byte) []byte {
+	m := wire.Message{Raw: caps}
+	m.EditObject(m.Whole(), []wire.Change{{Key: "roots", Value: []byte("{}")}, {Key: "sampling", Value: []byte(`{"tools":{}}`)},
+		{Key: "elicitation", Value: []byte(`{"form":{},"url":{}}`)}})
+	return m.Append(nil)
+}
+
 func withoutTasksExtension(caps []byte) []byte {
 	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
 	ext := wire.Get(caps, all, "extensions")
@@ -67,9 +75,9 @@ func formMode(raw []byte, elicitation wire.Span) bool {
 	return wire.Get(raw, elicitation, "form").Present() || !wire.Get(raw, elicitation, "url").Present()
 }
 
-// undeclared answers what a client would have had to declare for a question, as the object that error -32021 carries in
-// requiredCapabilities; "" if the capabilities allow it. q is the question's {method, params}, scanned by hand: its
-// method, and where its params are.
+// undeclared answers what a client would have had to declare to be asked by a method with the params at the given place of
+// raw, as the object that error -32021 carries in requiredCapabilities; "" if its capabilities allow it, "{}" if no such
+// question exists.
 func undeclared(caps []byte, method string, raw []byte, params wire.Span) (required string) {
 	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
 	has := func(path ...string) bool { return len(caps) > 0 && wire.Path(caps, all, path...).Present() }

@@ -91,7 +91,11 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 		s.leave(d)
 		return nil, err
 	}
-	u.group.Go(d.pump)
+	if !u.spawn(d.pump) {
+		_ = d.replies.Close()
+		s.leave(d)
+		return nil, errClosing()
+	}
 	return d, nil
 }
 
@@ -172,11 +176,17 @@ func (d *dialogue) signal() {
 func (d *dialogue) ask(m *wire.Message) {
 	d.mu.Lock()
 	method := string(m.Text(m.Method))
-	why := ""
+	why, need := "", undeclared(d.caps, method, m.Raw, m.Params)
+	if need != "" && need != "{}" && d.u.opt.DeclareAll && !d.answered && d.err == nil {
+		d.mu.Unlock()
+		d.giveUp(missingCapability(method, need))
+		refuse(d.u, d.session.link.get(), m)
+		return
+	}
 	switch {
 	case method == "ping", d.answered, d.err != nil:
 		why = "ended"
-	case undeclared(d.caps, method, m.Raw, m.Params) != "":
+	case need != "":
 		why = "undeclared"
 	case len(d.open) >= maxOpen, d.round >= d.u.lot.opt.Rounds:
 		why = "too many"
@@ -193,6 +203,13 @@ func (d *dialogue) ask(m *wire.Message) {
 	d.pending()
 	d.mu.Unlock()
 	d.signal()
+}
+
+// missingCapability is the error that tells a modern client what it would have to declare.
+func missingCapability(method, need string) *proxy.Error {
+	e := proxy.Errf(proxy.MissingCapability, "the server needs to ask the client (%s), which has not declared that it can be asked", method)
+	e.Data = append(append([]byte(`{"requiredCapabilities":`), need...), '}')
+	return e
 }
 
 // pending notes that there are questions to go out. The caller holds d.mu.
@@ -247,7 +264,7 @@ func (d *dialogue) giveUp(cause error) {
 	if len(open) == 0 {
 		return
 	}
-	d.u.group.Go(func() {
+	d.u.spawn(func() {
 		ctx, cancel := context.WithTimeout(d.u.ctx, answerTime)
 		defer cancel()
 		if link, ok := linkAs[Settler](d.session.link.get()); ok {

@@ -35,7 +35,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	c.turnPage()
 	c.edits = slices.Clone(m.Edits)
 	if slices.Contains(askable, method) && !u.opt.Shared {
-		c.asks = hasQuestions(ex.Client.Caps)
+		c.asks = u.opt.DeclareAll || hasQuestions(ex.Client.Caps)
 		if m.ReqState.Present() {
 			return c.comeBack()
 		}

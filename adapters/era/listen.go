@@ -137,8 +137,8 @@ func (h *hearing) open(again bool) error {
 	}
 	lists, uris := h.deliverable(s)
 	h.mu.Lock()
-	if h.group = s.group; !again { // so that what is said while the server is asked is not lost
-		h.lists, h.subs = lists, uris
+	if !again { // so that what is said while the server is asked is not lost
+		h.group, h.lists, h.subs = s.group, lists, uris
 	}
 	h.mu.Unlock()
 	s.addListen(h)
@@ -154,8 +154,7 @@ func (h *hearing) open(again bool) error {
 	}
 	h.session, h.since, h.lists, h.subs = s, time.Now(), lists, subs
 	if !s.pushes() && !h.polling && len(lists)+len(subs) > 0 {
-		h.polling = true
-		h.u.group.Go(h.poll)
+		h.polling = h.u.spawn(h.poll)
 	}
 	if again { // nobody heard anything while the session was being opened
 		for _, n := range missed(lists, subs) {
@@ -359,14 +358,17 @@ func (h *hearing) moved(s *pooled) {
 	}
 	h.mu.Unlock()
 	s.release(false)
-	h.u.group.Go(func() {
+	again := h.u.spawn(func() {
 		for h.pace() {
 			if h.open(true) == nil {
 				return
 			}
 		}
-		h.end(proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down"))
+		h.end(errClosing())
 	})
+	if !again {
+		h.end(errClosing())
+	}
 }
 
 // pace waits until it is time to open a session again; false if it is not wanted any more.

@@ -81,6 +81,9 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 		id.info = p.u.opt.Self
 	}
 	principal := ex.Caller.Principal
+	if p.u.opt.DeclareAll {
+		id.caps = declareAll(id.caps)
+	}
 	if p.u.opt.Shared {
 		id.info, id.caps, principal = p.u.opt.Self, []byte("{}"), ""
 	}
@@ -243,9 +246,9 @@ func (p *pool) drop(s *pooled) {
 		if p.sessions[s.key] = slices.Delete(p.sessions[s.key], i, i+1); len(p.sessions[s.key]) == 0 {
 			delete(p.sessions, s.key)
 		}
+		p.u.group.Go(s.end) // who found it before has ended it
 	}
 	p.wake()
-	p.u.group.Go(s.end)
 }
 
 // discard drops a session that has proved dead.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +87,11 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 	})
 	defer patience.Stop()
 	defer a.w.under(tag)()
+	defer func() {
+		if p := recover(); p != nil {
+			a.bad("%s: %v\n%s", tag, p, debug.Stack())
+		}
+	}()
 	replies, err := handle(ex)
 	if err != nil {
 		return a.failed(tag, ex, err)
@@ -264,9 +270,13 @@ func (a *actor) mischief(method, tag string, n int, right string, again func(str
 		refused("a changed state", a.once(method, tag, 100+n, strings.Replace(again(right), state, broken, 1), a.who))
 	case k < 26:
 		refused("another's state", a.once(method, tag, 200+n, again(right), "mallory"))
-	case k < 32:
+	case k < 32: // it is refused, unless the call has ended and nothing is asked any more
 		key, _, _ := strings.Cut(right, ":")
-		refused("an answer that is none", a.once(method, tag, 300+n, again(key+":7"), a.who))
+		end := a.once(method, tag, 300+n, again(key+":7"), a.who)
+		if end.m != nil && end.m.ResultType.Is(end.m.Raw, "input_required") {
+			a.bad("%s: an answer that is none is taken: %s", tag, end.m.Raw)
+		}
+		return end.m != nil
 	case k < 38:
 		var group sync.WaitGroup
 		ends := make([]ending, 2)

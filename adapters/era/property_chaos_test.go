@@ -22,7 +22,7 @@ import (
 // Time is not real, so that minutes pass at once and a run is the same again as far as goroutines allow.
 // DRAGOMAN_TEST_SEED=n runs one seed again and prints what happened, DRAGOMAN_TEST_RUNS=n runs n of them.
 func TestChaos(t *testing.T) {
-	seeds(t, 400, func(seed uint64) {
+	seeds(t, 400, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) { newWorld(t, seed).live() })
 	})
 }

@@ -33,8 +33,8 @@ func fromEnv(t *testing.T, name string, std uint64) (n uint64, set bool) {
 }
 
 // seeds calls f with each seed that is to be run: a fixed number, from a fixed first one on, so that what passes here
-// passes there.
-func seeds(t *testing.T, runs uint64, f func(seed uint64)) {
+// passes there. Each is a test of its own, so that -v says which it was if all ends with a panic.
+func seeds(t *testing.T, runs uint64, f func(t *testing.T, seed uint64)) {
 	t.Helper()
 	first, one := fromEnv(t, "DRAGOMAN_TEST_SEED", 1)
 	runs, many := fromEnv(t, "DRAGOMAN_TEST_RUNS", runs)
@@ -42,7 +42,7 @@ func seeds(t *testing.T, runs uint64, f func(seed uint64)) {
 		runs = 1
 	}
 	for seed := first; seed < first+runs && !t.Failed(); seed++ {
-		f(seed)
+		t.Run("seed="+strconv.FormatUint(seed, 10), func(t *testing.T) { f(t, seed) })
 	}
 }
 

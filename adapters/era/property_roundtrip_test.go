@@ -26,7 +26,7 @@ import (
 //
 // Each seed is a pair of Upstreams and twenty exchanges. DRAGOMAN_TEST_SEED=n runs one again, DRAGOMAN_TEST_RUNS=n runs n.
 func TestRoundTrip(t *testing.T) {
-	seeds(t, 300, func(seed uint64) {
+	seeds(t, 300, func(t *testing.T, seed uint64) {
 		synctest.Test(t, func(t *testing.T) {
 			c := newChain(t, seed)
 			defer c.close()

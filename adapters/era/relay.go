@@ -221,7 +221,7 @@ func refuse(u *Upstream, link Link, m *wire.Message) {
 	} else {
 		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", m.Text(m.Method)))
 	}
-	u.group.Go(func() {
+	u.spawn(func() {
 		ctx, cancel := context.WithTimeout(u.ctx, answerTime)
 		defer cancel()
 		if err := link.Send(ctx, answer.Raw); err != nil {

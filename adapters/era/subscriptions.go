@@ -107,12 +107,15 @@ func (s *pooled) endListen(h *hearing, uris []string) {
 	s.mu.Lock()
 	s.listens--
 	s.mu.Unlock()
-	s.u.group.Go(func() {
+	ends := s.u.spawn(func() {
 		for _, uri := range uris {
 			_ = s.unsubscribe(s.u.ctx, uri) // a server that is gone has forgotten it anyway
 		}
 		s.release(false)
 	})
+	if !ends {
+		s.release(false)
+	}
 }
 
 // notice takes a change notice to the listens of the session's client; false if m is none.

@@ -45,7 +45,14 @@ type heraldLink struct {
 	next   uint64
 	closed bool
 	broken bool // calls cannot be sent
+	own    Errands
 }
+
+// Settle implements Settler.
+func (l *heraldLink) Settle(ctx context.Context) { l.own.Settle(ctx) }
+
+// Begin notes what others send besides.
+func (l *heraldLink) Begin() func() { return l.own.Begin() }
 
 // fails makes calls fail before they are sent, or no more.
 func (l *heraldLink) fails(broken bool) {
@@ -339,12 +346,14 @@ func (c *heraldCall) Next(until time.Time) (wire.Message, error) {
 		case "":
 			return wire.Message{}, io.EOF
 		case "broken":
+			c.once.Do(func() { close(c.gone) })
 			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
 		}
 		m, err := wire.Scan([]byte(raw))
 		if err == nil {
 			c.minted.Restore(&m)
 			if m.IsResponse() {
+				c.once.Do(func() {}) // no more to be cancelled
 				c.in <- ""
 			}
 		}

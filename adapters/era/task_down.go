@@ -3,6 +3,7 @@ package era
 import (
 	"bytes"
 	"context"
+	"sync/atomic"
 	"time"
 
 	"dragoman/proxy"
@@ -37,7 +38,7 @@ type drivenCall struct {
 	ex    *proxy.Exchange
 	task  []byte // its id, raw JSON; nil: not begun
 	inner *proxy.Exchange
-	done  bool
+	done  atomic.Bool // it has ended, or is being cancelled
 }
 
 // callLegacy sends an exchange in a session; asTask says that it has been made a task.
@@ -64,7 +65,12 @@ func (c *drivenCall) Next(until time.Time) (wire.Message, error) {
 			}
 			continue
 		}
-		c.done = c.done || m.IsResponse()
+		if m.IsResponse() {
+			c.done.Store(true)
+		}
+		if token := c.ex.Msg.Token; c.task != nil && token.Present() && m.Is("notifications/progress") && m.ProgressToken.Present() {
+			m.Replace(m.ProgressToken, c.ex.Msg.Of(token)) // it goes by the token of the call, which is over for the link
+		}
 		if m.Kind == wire.Result && c.task != nil && m.Meta.IsObject(m.Raw) {
 			m.EditObject(m.Meta, []wire.Change{{Key: relatedTask}}) // the client knows of no task
 			if _, err := m.Settle(nil); err != nil {
@@ -85,7 +91,7 @@ func (c *drivenCall) wait(task []byte) error {
 	}
 	inner.Client.LogLevel, inner.Caller = c.ex.Client.LogLevel, c.ex.Caller
 	c.inner = inner
-	c.ex.Attach(along{inner})
+	c.ex.Attach(c)
 	c.Replies, err = c.link.Call(inner)
 	if err != nil {
 		c.Replies = proxy.Reply(wire.Message{})
@@ -94,21 +100,33 @@ func (c *drivenCall) wait(task []byte) error {
 	return err
 }
 
-// Close implements proxy.Replies. A task is cancelled by its own method, not by cancelling a request (2025-11-25
-// cancellation).
+// Abort implements proxy.Aborter.
+func (c *drivenCall) Abort() {
+	c.inner.Cancel(proxy.ErrCancelled)
+	c.cancel()
+}
+
+// Close implements proxy.Replies.
 func (c *drivenCall) Close() error {
-	if c.inner != nil {
-		c.ex.Detach(along{c.inner})
-	}
-	if c.task != nil && !c.done {
+	c.ex.Detach(c)
+	if c.task != nil {
 		c.cancel()
 	}
 	return c.Replies.Close()
 }
 
+// cancel cancels the task, once, unless it has ended: by its own method, not by cancelling a request (2025-11-25
+// cancellation). Like a cancellation it comes before whatever waits for those to settle.
 func (c *drivenCall) cancel() {
-	c.done = true
-	c.u.group.Go(func() {
+	if c.done.Swap(true) {
+		return
+	}
+	sent := func() {}
+	if link, ok := linkAs[interface{ Begin() func() }](c.link); ok {
+		sent = link.Begin()
+	}
+	under := c.u.spawn(func() {
+		defer sent()
 		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
 		defer stop()
 		ex, err := exchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
@@ -119,6 +137,9 @@ func (c *drivenCall) cancel() {
 			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
+	if !under {
+		sent()
+	}
 }
 
 // taskRequest makes a request about a task. id and task are raw JSON.

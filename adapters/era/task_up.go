@@ -22,14 +22,14 @@ const (
 // task is a task that a modern server has made of a legacy client's call (SEP-2663): it is asked after until it has
 // ended, while the client waits for its response as if there were none.
 type task struct {
-	id     []byte // raw JSON
-	every  time.Duration
-	due    time.Time // when to ask next
-	inner  *proxy.Exchange
-	update bool // what is under way is an update, not a question after the state
-	known  map[string]bool
-	failed int
-	over   bool
+	id      []byte // raw JSON
+	every   time.Duration
+	due     time.Time // when to ask next
+	inner   *proxy.Exchange
+	answers []byte // to what the task has asked, raw JSON, until the server has them; nil: none
+	known   map[string]bool
+	failed  int // times in a row that the server could not be spoken to
+	over    bool
 }
 
 // drive begins to ask after the task that a result names.
@@ -69,16 +69,18 @@ func (c *upCall) poll(until time.Time) (m wire.Message, give bool, err error) {
 			}
 			return m, false, c.ex.Err()
 		}
-		return m, false, c.say("tasks/get", nil)
-	}
-	if m, err = c.Replies.Next(until); err != nil {
-		var lost *proxy.Error
-		if t.failed++; c.ex.Err() != nil || t.failed > pollFailures || !errors.As(err, &lost) {
-			return m, false, err
+		if t.answers != nil {
+			return m, false, c.bear(c.say("tasks/update", []wire.Change{{Key: "inputResponses", Value: t.answers}}))
 		}
+		return m, false, c.bear(c.say("tasks/get", nil))
+	}
+	m, err = c.Replies.Next(until)
+	switch {
+	case errors.Is(err, proxy.ErrNotYet):
+		return m, false, err
+	case err != nil:
 		c.hush()
-		t.due = time.Now().Add(t.every)
-		return m, false, nil
+		return m, false, c.bear(err)
 	}
 	if !m.IsResponse() {
 		return m, false, nil // none is defined here
@@ -89,11 +91,30 @@ func (c *upCall) poll(until time.Time) (m wire.Message, give bool, err error) {
 		t.over = true
 		return m, false, proxy.Errf(proxy.BadAnswer, "the upstream server has lost the task: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 	}
-	if t.update {
-		t.update, t.due = false, time.Now()
+	if t.answers != nil {
+		t.answers, t.due = nil, time.Now()
 		return m, false, nil
 	}
 	return c.state(&m)
+}
+
+// bear puts up with a failure to speak to the server about the task, as long as there are few of them in a row: the task
+// goes on meanwhile, and both methods may be sent again.
+func (c *upCall) bear(err error) error {
+	if err == nil {
+		return nil
+	}
+	t := c.task
+	var status *StatusError
+	if errors.As(err, &status) {
+		err = StatusFault(status)
+	}
+	var known *proxy.Error
+	if t.failed++; c.ex.Err() != nil || t.failed > pollFailures || !errors.As(err, &known) {
+		return err
+	}
+	t.due = time.Now().Add(t.every)
+	return nil
 }
 
 // state judges what tasks/get says.
@@ -103,6 +124,9 @@ func (c *upCall) state(m *wire.Message) (wire.Message, bool, error) {
 	switch string(wire.Get(m.Raw, m.Result, "status").Text(m.Raw)) {
 	case "completed":
 		t.over = true
+		if !wire.Get(m.Raw, m.Result, "result").IsObject(m.Raw) {
+			return *m, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task is completed, and has no result")
+		}
 		return proxy.ResultMessage(id, bytes.Clone(wire.Get(m.Raw, m.Result, "result").Of(m.Raw))), true, nil
 	case "failed":
 		t.over = true
@@ -207,7 +231,7 @@ func (c *upCall) abandon() {
 	if err != nil {
 		return
 	}
-	c.u.group.Go(func() {
+	c.u.spawn(func() {
 		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
 		defer stop()
 		link, err := c.u.modernLink(ctx)

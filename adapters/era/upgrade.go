@@ -304,6 +304,9 @@ func (c *upCall) Close() error {
 		_ = c.ex.Session.Push(msg) // without a stream it finds out when it answers
 	}
 	c.abandon()
+	if c.Replies == nil {
+		return nil
+	}
 	return c.Replies.Close()
 }
 

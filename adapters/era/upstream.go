@@ -22,6 +22,7 @@ type Options struct {
 	MaxSessions  int           // pooled legacy sessions (or processes)
 	Shared       bool          // one session, or process, of a legacy server for all clients
 	AsksOnCall   bool          // the server asks on the stream of the call concerned: calls that may be asked share sessions
+	DeclareAll   bool          // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
 	DriveTasks   bool          // long calls that become tasks are driven for clients of the other era, which cannot
 	SealState    bool          // a modern server's requestState goes to clients sealed, bound to the principal
 	PollChanges  time.Duration // how often what is listened for is read at a legacy server without a stream for notices; 0: never
@@ -108,6 +109,9 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	v, err := u.Verdict(ex)
 	if err != nil {
 		return nil, err
+	}
+	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Shared { // its relay has ended, and it is about to
+		return nil, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 	}
 	if !m.Is("initialize") || u.opt.Shared {
 		return u.upgrade(ex)
@@ -224,7 +228,9 @@ func (u *Upstream) believe(v *Verdict) {
 func (u *Upstream) keep(link Link) {
 	u.mu.Lock()
 	before := u.modern
-	u.modern = link
+	if u.modern = link; u.closed { // while the server was probed
+		u.modern, before, link = nil, link, nil
+	}
 	u.mu.Unlock()
 	if before != nil && before != link {
 		_ = before.Close()
@@ -268,6 +274,11 @@ func (u *Upstream) modernLink(ctx context.Context) (Link, error) {
 		return nil, err
 	}
 	u.mu.Lock()
+	if u.closed {
+		u.mu.Unlock()
+		_ = link.Close()
+		return nil, errClosing()
+	}
 	if u.modern != nil { // somebody else was faster
 		first := u.modern
 		u.mu.Unlock()
@@ -327,6 +338,9 @@ func (u *Upstream) Close() error {
 	u.group.Wait()
 	return err
 }
+
+// errClosing answers who comes when all conversations end.
+func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 
 // isRepeatable tells whether a lost request may be sent again unasked.
 func isRepeatable(m *wire.Message) bool { return slices.Contains(repeatable, string(m.Text(m.Method))) }

@@ -1,0 +1,225 @@
+package era
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+)
+
+const logCaps = `{"tools":{},"logging":{}}`
+
+func logOf(level string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"` + level + `","data":1}}`
+}
+
+func wanting(level string) client {
+	if level == "" {
+		return client{}
+	}
+	return client{extra: `,"io.modelcontextprotocol/logLevel":"` + level + `"`}
+}
+
+const doneResult = `"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`
+
+// A request gets the log messages of its own stream that it has asked for, and no others (vector 73). The level of a
+// session that several share only sinks.
+func TestLogsOfCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHeraldRig(t, newHerald(logCaps), false, nil)
+		for _, caps := range []string{`{}`, `{"roots":{}}`} {
+			calls := r.s.hold("tools/call")
+			as := func(level string) client { c := wanting(level); c.caps = caps; return c }
+			quiet := r.call(as(""), "1", "t")
+			one := <-calls
+			strict := r.call(as("error"), "2", "t")
+			two := <-calls
+			loose := r.call(as("info"), "3", "t")
+			three := <-calls
+			strictAgain := r.call(as("critical"), "4", "t")
+			four := <-calls
+			for _, c := range []*heraldCall{one, two, three, four} {
+				for _, level := range []string{"debug", "info", "error", "emergency", "loud"} {
+					c.say(logOf(level))
+				}
+			}
+			quiet.hears()
+			strict.hears(logOf("error"), logOf("emergency"))
+			loose.hears(logOf("info"), logOf("error"), logOf("emergency"))
+			strictAgain.hears(logOf("emergency"))
+			for i, c := range []*heraldCall{one, two, three, four} {
+				c.result(`{"content":[]}`)
+				[]*ear{quiet, strict, loose, strictAgain}[i].hears(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, i+1) + doneResult)
+			}
+		}
+		r.close()
+	})
+}
+
+// What the server is told of levels: nothing unless somebody asks, no more than is needed, nothing if it has no logging.
+func TestLogsLevel(t *testing.T) {
+	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
+		for _, level := range []string{"", "error", "critical", "error", "debug", "info", ""} {
+			r.call(wanting(level), "1", "t").ended("")
+		}
+		r.toldBriefly("tools/call", "logging/setLevel error", "tools/call", "tools/call", "tools/call", "logging/setLevel debug", "tools/call", "tools/call", "tools/call")
+		// a refusal is the server's choice
+		r.s.answers("logging/setLevel", "-32603")
+		e := r.call(client{who: "other", extra: wanting("info").extra}, "1", "t")
+		e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+		r.toldBriefly("logging/setLevel info", "tools/call")
+		// one that does not answer holds the call up for a while only
+		r.s.hold("logging/setLevel")
+		e = r.call(client{who: "third", extra: wanting("info").extra}, "1", "t")
+		time.Sleep(time.Minute)
+		e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+	})
+	bothWires(t, `{"tools":{}}`, func(_ *testing.T, r *heraldRig) {
+		r.call(wanting("debug"), "1", "t").ended("")
+		r.toldBriefly("tools/call")
+	})
+}
+
+// A log message that names no call is delivered while one call only could have caused it.
+func TestLogsOffStream(t *testing.T) {
+	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
+		process := r.s.link(0).Mux != nil
+		for _, caps := range []string{`{}`, `{"roots":{}}`} {
+			calls := r.s.hold("tools/call")
+			c := wanting("error")
+			c.caps = caps
+			e := r.call(c, "1", "t")
+			one := <-calls
+			one.l.away(logOf("info"))
+			one.l.away(logOf("critical"))
+			if process || caps != "{}" { // over HTTP a call that is not leased has no claim to what comes elsewhere
+				e.hears(logOf("critical"))
+			} else {
+				e.hears()
+			}
+			one.result(`{"content":[]}`)
+			e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+			one.l.away(logOf("critical"))
+			e.hears()
+		}
+		// two that want logs, in one session
+		calls := r.s.hold("tools/call")
+		a, b := r.call(wanting("debug"), "1", "t"), r.call(wanting("error"), "2", "t")
+		one, two := <-calls, <-calls
+		if one.l.n != two.l.n {
+			r.t.Fatal("two sessions")
+		}
+		one.l.away(logOf("critical"))
+		a.hears()
+		b.hears()
+		two.result(`{"content":[]}`)
+		b.hears(`{"jsonrpc":"2.0","id":2,` + doneResult)
+		one.l.away(logOf("info"))
+		if process {
+			a.hears(logOf("info"))
+		} else {
+			a.hears()
+		}
+		one.result(`{"content":[]}`)
+		a.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+		// one that wants logs beside one that wants none: whose it is nobody knows, but only one may see it
+		a, b = r.call(wanting("debug"), "1", "t"), r.call(wanting(""), "2", "t")
+		one, two = <-calls, <-calls
+		one.l.away(logOf("info"))
+		b.hears()
+		one.result(`{"content":[]}`)
+		two.result(`{"content":[]}`)
+		a.ended("")
+		b.ended("")
+	})
+}
+
+// Logs of a modern process name no call either: one call in flight that wants them gets them, of two none (vector 84).
+// Over HTTP each has its own.
+func TestLogsOfModernServer(t *testing.T) {
+	for _, process := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newHerald(logCaps)
+			s.era = proxy.Modern
+			r := newHeraldRig(t, s, process, nil)
+			calls := r.s.hold("tools/call")
+			a := r.call(wanting("error"), "1", "t")
+			one := <-calls
+			one.say(logOf("error"))
+			a.hears(logOf("error"))
+			b := r.call(wanting("debug"), "2", "t")
+			two := <-calls
+			two.say(logOf("error"))
+			a.hears()
+			if process {
+				b.hears()
+			} else {
+				b.hears(logOf("error"))
+			}
+			// a legacy client's session has its level put on each request
+			l := r.legacy(`{}`)
+			l.SetLogLevel("warning")
+			two.result(`{"resultType":"complete","content":[]}`)
+			b.ended("")
+			one.result(`{"resultType":"complete","content":[]}`)
+			a.ended("")
+			e := r.ask(l, `"1"`, "tools/call", `"name":"t","arguments":{},"_meta":{"progressToken":"p"}`)
+			three := <-calls
+			if got := string(three.msg.Of(three.msg.LogLevel)); got != `"warning"` {
+				t.Errorf("level %s", got)
+			}
+			three.say(logOf("error"))
+			three.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":0.5,"total":9007199254740993}}`)
+			three.result(`{"resultType":"complete","content":[]}`)
+			e.hears(logOf("error"), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":0.5,"total":9007199254740993}}`,
+				`{"jsonrpc":"2.0","id":"1","result":{"content":[]}}`)
+			r.close()
+		})
+	}
+}
+
+// Progress goes to the request that asked for it, under the token that it gave, in its JSON type; without a token there is
+// none; what comes later, or under a strange token, is nobody's.
+func TestProgressTokens(t *testing.T) {
+	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
+		process := r.s.link(0).Mux != nil
+		for _, caps := range []string{`{}`, `{"roots":{}}`} {
+			calls := r.s.hold("tools/call")
+			tokens := []string{`7`, `"7"`, `""`}
+			ears, all := make([]*ear, len(tokens)), make([]*heraldCall, len(tokens))
+			seen := map[string]bool{}
+			for i, token := range tokens {
+				ears[i] = r.call(client{caps: caps, extra: `,"progressToken":` + token}, "1", "t")
+				all[i] = <-calls
+				key := fmt.Sprint(all[i].l.n, all[i].token)
+				if seen[key] {
+					r.t.Errorf("token %s twice in a session", all[i].token)
+				}
+				seen[key] = true
+			}
+			const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1,"message":"m"}}`
+			for i, c := range all {
+				c.say(progress)
+				ears[i].hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + tokens[i] + `,"progress":1,"message":"m"}}`)
+			}
+			for i, c := range all {
+				c.result(`{"content":[]}`)
+				ears[i].hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+				if process {
+					c.say(progress)
+				} else {
+					c.l.away(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":2}}`, c.token))
+				}
+				ears[i].hears()
+			}
+			e := r.call(client{caps: caps}, "1", "t")
+			c := <-calls
+			c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`)
+			c.result(`{"content":[]}`)
+			e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+		}
+	})
+}
