@@ -71,7 +71,7 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
 
 # What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
 smoke:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue)$$'
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue|OpenState|Canonical)$$'
 
 bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
 	bench/run.sh $(ARGS)

@@ -96,12 +96,18 @@ func (s *Session) Keep(key string, msg []byte) {
 			if s.kept[i].key == key {
 				s.keptSize += len(msg) - len(s.kept[i].msg)
 				s.kept[i].msg = append([]byte(nil), msg...)
+				s.trim()
 				return
 			}
 		}
 	}
 	s.kept = append(s.kept, kept{key, append([]byte(nil), msg...)})
 	s.keptSize += len(msg)
+	s.trim()
+}
+
+// trim lets the oldest go of what is kept beyond the bounds. The caller holds s.mu.
+func (s *Session) trim() {
 	for len(s.kept) > keptMessages || s.keptSize > keptBytes && len(s.kept) > 1 {
 		s.keptSize -= len(s.kept[0].msg)
 		s.kept = s.kept[1:]

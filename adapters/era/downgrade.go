@@ -57,6 +57,7 @@ func (c *downCall) comeBack() (proxy.Replies, error) {
 		if c.Replies, err = c.u.resume(c, handle(body)); err != nil {
 			return nil, err
 		}
+		c.retried = true // a call that has asked is not run anew: the user would be asked again
 		return c, nil
 	case kind == sealedURLs:
 		return c.visited(body)

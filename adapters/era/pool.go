@@ -44,6 +44,8 @@ type pooled struct {
 	err    error
 	link   linked
 	hello  *hello
+	// declared are the client capabilities that it was opened with.
+	declared []byte
 
 	mu    sync.Mutex
 	uses  int  // calls, and listens
@@ -158,7 +160,7 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 		}
 		p.numbers++
 		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
-			talks: talks{subs: make(map[string]int)}}
+			declared: id.caps, talks: talks{subs: make(map[string]int)}}
 		p.sessions[id.key] = append(p.sessions[id.key], s)
 		p.count++
 		p.u.group.Go(func() { s.open(id.info, id.caps) })

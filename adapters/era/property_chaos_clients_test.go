@@ -81,9 +81,10 @@ type ending struct {
 
 // drive runs one exchange to its end: exactly one response, or an error, or, if the client has left, whatever.
 func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told func(m *wire.Message)) ending {
+	id := slices.Clone(ex.Msg.Of(ex.Msg.ID)) // the message is the handler's from now on
 	patience := time.AfterFunc(time.Duration(20+a.int(400))*time.Millisecond, func() {
 		a.w.note("client %s: %s is cancelled", a.name, tag)
-		a.cancel(ex)
+		a.cancel(ex, id)
 	})
 	defer patience.Stop()
 	defer a.w.under(tag)()
@@ -123,7 +124,7 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 		if err != nil {
 			a.bad("%s: %v", tag, err)
 		}
-		a.response(tag, ex, &kept)
+		a.response(tag, id, &kept)
 		if a.chance(50) {
 			if m, err := replies.Next(time.Time{}); err != io.EOF {
 				a.bad("%s: after the response comes %s, %v", tag, m.Raw, err)
@@ -134,12 +135,12 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 }
 
 // cancel leaves a call as clients of the era do.
-func (a *actor) cancel(ex *proxy.Exchange) {
+func (a *actor) cancel(ex *proxy.Exchange, id []byte) {
 	if a.sess == nil {
 		ex.Leave()
 		return
 	}
-	m, _ := wire.Scan(cancellation(ex.Msg.Of(ex.Msg.ID)))
+	m, _ := wire.Scan(cancellation(id))
 	session.Tell(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
 }
 
@@ -158,10 +159,10 @@ func (a *actor) failed(tag string, ex *proxy.Exchange, err error) ending {
 }
 
 // response judges what a call got: it is its own.
-func (a *actor) response(tag string, ex *proxy.Exchange, m *wire.Message) {
+func (a *actor) response(tag string, id []byte, m *wire.Message) {
 	a.w.note("client %s: %s gets %s", a.name, tag, m.Raw)
-	if string(m.Of(m.ID)) != string(ex.Msg.Of(ex.Msg.ID)) {
-		a.bad("%s has the id %s and gets %s", tag, ex.Msg.Of(ex.Msg.ID), m.Raw)
+	if string(m.Of(m.ID)) != string(id) {
+		a.bad("%s has the id %s and gets %s", tag, id, m.Raw)
 	}
 	got := wire.Get(m.Raw, m.Result, "tag")
 	if got.Present() && string(got.Text(m.Raw)) != tag || m.ErrorCode == -32000 && string(m.Text(m.ErrorText)) != tag {
@@ -253,8 +254,7 @@ func (a *actor) once(method, tag string, n int, extra, who string) ending {
 // the client.
 func (a *actor) mischief(method, tag string, n int, right string, again func(string) string, state string) (gone bool) {
 	refused := func(what string, end ending) {
-		var e *proxy.Error
-		if end.err == nil || errors.As(end.err, &e) && e.Code != proxy.CodeInvalidParams {
+		if end.err == nil {
 			a.bad("%s: %s is not refused: %v", tag, what, end.err)
 		}
 	}

@@ -114,7 +114,7 @@ func (c *conv) crash(l *streams) {
 		j.cancel()
 	}
 	c.mu.Unlock()
-	l.breakOff()
+	l.breakOff(proxy.Errf(proxy.Lost, "the connection broke"))
 }
 
 func (c *conv) isOver() bool {
@@ -192,7 +192,7 @@ func (c *conv) begin(m *wire.Message, id string, say func(raw []byte)) func() {
 	c.b.mu.Lock()
 	c.b.live++
 	if j.state == "" {
-		if c.b.runs[j.tag]++; c.b.runs[j.tag] > 1 && j.method == "tools/call" { // all others have no effects
+		if c.b.runs[j.tag]++; c.b.runs[j.tag] > 1 && (j.method == "tools/call" || c.b.runs[j.tag] > 4) { // all others have no effects: twice for each of two translations
 			c.b.w.bad("%s %s runs %d times", j.method, j.tag, c.b.runs[j.tag])
 		}
 	}

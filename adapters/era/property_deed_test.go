@@ -12,6 +12,12 @@ import (
 // visited stands, in what the client is to get, for an elicitationId that was made on the way.
 const visited = `"VISITED"`
 
+// sealed stands for a cursor that was sealed on the way.
+const sealed = `"SEALED"`
+
+// page is a cursor: the client's and the server's.
+type page struct{ client, server string }
+
 // deed is one exchange: what the client asks, what the server does, and what each is to hear of it.
 type deed struct {
 	c       *chain
@@ -31,6 +37,7 @@ type deed struct {
 	round    int
 	progress int
 	visits   int
+	next     string // the cursor it gives out, as written
 	state    string // requestState of the round before, as written
 	given    string // the answers to it
 }
@@ -263,6 +270,10 @@ func (d *deed) respond(g *gen, id string, say func(raw []byte)) {
 func (d *deed) outcome(o, m obj) obj {
 	left := survives(d.q.method, o, d.c.version)
 	kept := m.without(meta + "serverInfo")
+	if at := left.find("nextCursor"); at >= 0 {
+		d.next = left[at].value
+		left = left.with("nextCursor", sealed)
+	}
 	if d.c.modern {
 		left = left.with("resultType", `"complete"`)
 		if slices.Contains(cacheable, d.q.method) {

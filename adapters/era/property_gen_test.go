@@ -258,6 +258,7 @@ type request struct {
 	hasMeta           bool
 	at                int    // where _meta stands among the params
 	uri               string // as written
+	page              string // the server's own cursor, if the request names it
 	seed              uint64 // of the order of the members
 }
 

@@ -18,6 +18,7 @@ import (
 //     that is no object, and an outputSchema of none, exist in the modern era only; older revisions have neither, and
 //     fewer kinds of content.
 //   - errors: codes that one era has and the other has not.
+//   - cursors: a modern client's are sealed, and the server gets its own.
 //   - notifications in a call: progress if there is a token, log messages of the level asked for, nothing else.
 
 // result makes one of the given method, without _meta.
@@ -40,6 +41,9 @@ func (g *gen) result(method string) obj {
 		o = append(o, mem("messages", "["+strings.Join(all, ",")+"]"))
 	case "tools/list":
 		o = append(o, mem("tools", g.tools()))
+	}
+	if strings.HasSuffix(method, "/list") && g.chance(40) {
+		o = append(o, mem("nextCursor", g.str()))
 	}
 	for _, spoof := range []string{"resultType", "inputRequests", "requestState", "ttlMs", "cacheScope"} {
 		if g.chance(10) {

@@ -252,17 +252,17 @@ func (l *streams) kill(later error) {
 	l.dead = later
 	l.mu.Unlock()
 	l.far.end()
-	l.breakOff()
+	l.breakOff(proxy.Errf(proxy.Lost, "the connection broke"))
 }
 
 // breakOff ends all streams of calls.
-func (l *streams) breakOff() {
+func (l *streams) breakOff(why error) {
 	l.mu.Lock()
 	flows := l.flows
 	l.flows = map[*flow]struct{}{}
 	l.mu.Unlock()
 	for f := range flows {
-		f.fail(proxy.Errf(proxy.Lost, "the connection broke"))
+		f.fail(why)
 	}
 }
 

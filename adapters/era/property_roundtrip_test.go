@@ -55,6 +55,7 @@ type chain struct {
 	client     *face
 	heard      chan string // what the client is told
 	count      int
+	pages      map[string]page // that the client was told of, by method
 }
 
 const (
@@ -66,7 +67,7 @@ const (
 
 func newChain(t *testing.T, seed uint64) *chain {
 	g := newGen(seed)
-	c := &chain{t: t, g: g, seed: seed, modern: g.chance(50), version: LegacyVersion, heard: make(chan string, 64)}
+	c := &chain{t: t, g: g, seed: seed, modern: g.chance(50), version: LegacyVersion, heard: make(chan string, 64), pages: map[string]page{}}
 	c.level = pick(g, "", "debug", "warning")
 	c.caps, c.carried = pick(g, "{}", `{"roots":{"listChanged":true},"sampling":{"tools":{},"x":1},"elicitation":{"url":{},"form":{}},"x-c":{"z":0}}`), "{}"
 	if c.caps != "{}" {
@@ -197,6 +198,9 @@ func (c *chain) exchange() {
 	if g.chance(60) {
 		q.token = g.id()
 	}
+	if p := c.pages[q.method]; p.client != "" && g.chance(60) {
+		q.bare, q.params, q.page = false, q.params.with("cursor", p.client), p.server
+	}
 	d := &deed{c: c, q: q, level: c.level}
 	d.plan()
 	if c.modern || q.token != "" || g.chance(60) {
@@ -291,6 +295,9 @@ func (d *deed) seen(m *wire.Message) {
 	} else {
 		c.bad("id %s became %s", q.id, id)
 	}
+	if q.page != "" {
+		q.params = q.params.with("cursor", q.page)
+	}
 	d.token = ""
 	if q.token != "" {
 		if d.token = string(m.Of(m.Token)); d.token != q.token && !minted.MatchString(d.token) {
@@ -370,6 +377,11 @@ func (d *deed) told(m *wire.Message) {
 	d.due = d.due[1:]
 	if at := strings.Index(want, visited); at >= 0 { // the id was made on the way
 		want = strings.Replace(want, visited, string(wire.Get(m.Raw, m.Params, "elicitationId").Of(m.Raw)), 1)
+	}
+	if strings.Contains(want, sealed) {
+		cursor := string(wire.Get(m.Raw, m.Result, "nextCursor").Of(m.Raw))
+		want = strings.Replace(want, sealed, cursor, 1)
+		d.c.pages[d.q.method] = page{cursor, d.next}
 	}
 	d.c.same("what the client gets", string(m.Raw), want)
 }

@@ -67,7 +67,7 @@ func (s *sealer) seal(kind byte, body []byte, bound [32]byte, exp time.Time) str
 // open answers what was sealed; errState if any of it is not as it was.
 func (s *sealer) open(state string, bound [32]byte, now time.Time) (kind byte, body []byte, err error) {
 	rest, ok := strings.CutPrefix(state, sealPrefix)
-	if !ok {
+	if !ok || strings.ContainsAny(rest, "\r\n") { // which the decoder would pass over
 		return 0, nil, errState
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(rest)

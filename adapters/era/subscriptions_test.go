@@ -547,6 +547,14 @@ func (e *ear) hears(want ...string) {
 	}
 }
 
+// forget forgets what came.
+func (e *ear) forget() {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.got = nil
+}
+
 // ended wants the request to be over, with an error of the given name; "": with a response.
 func (e *ear) ended(name string) {
 	e.t.Helper()

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -71,6 +72,7 @@ func (s *pooled) Message(m *wire.Message) bool {
 	case s.notice(m):
 	case m.Is("notifications/cancelled"):
 		s.mu.Lock()
+		s.early = slices.DeleteFunc(s.early, func(q wire.Message) bool { return bytes.Equal(q.Of(q.ID), m.Of(m.RequestID)) })
 		all := slices.Clone(s.with)
 		s.mu.Unlock()
 		for _, d := range all {
@@ -94,8 +96,9 @@ func (s *pooled) question(m *wire.Message) {
 		return
 	}
 	kept, err := m.Clone()
+	never := undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // no call to come may be asked it
 	s.mu.Lock()
-	if err != nil || len(s.with) > 0 || s.talked || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
+	if err != nil || never || len(s.with) > 0 || s.talked || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
 		s.mu.Unlock()
 		refuse(s.u, s.link.get(), m)
 		return

@@ -11,8 +11,8 @@ import (
 // A server of 2025-11-25 may refuse a call until its user has visited some URLs: error -32042, which lists them. Nothing
 // waits in the meantime. To a modern client they are questions in URL mode, and the retry is a new call.
 
-// visit makes input_required of a -32042 error; nil if it lists nothing that could be asked, or the client has not
-// declared URL mode.
+// visit makes input_required of a -32042 error, or, after too many of them, another error; nil if it lists nothing that
+// could be asked, or the client has not declared URL mode.
 func (c *downCall) visit(m *wire.Message) *wire.Message {
 	list := wire.Get(m.Raw, m.ErrorData, "elicitations")
 	var asked []wire.Change
@@ -28,8 +28,13 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 		asked = append(asked, wire.Change{Key: "u" + strconv.Itoa(c.visits+1) + "-" + strconv.Itoa(i+1), Value: object([]wire.Change{
 			{Key: "method", Value: []byte(`"elicitation/create"`)}, {Key: "params", Value: params}})})
 	}
-	if len(asked) == 0 || c.visits >= c.u.lot.opt.Rounds {
+	switch {
+	case len(asked) == 0:
 		return nil
+	case c.visits >= c.u.lot.opt.Rounds:
+		over := proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), proxy.Errf(proxy.BadAnswer,
+			"the upstream server has asked for visits in %d rounds, and asks for more than questions.rounds allows", c.visits))
+		return &over
 	}
 	again := c.askVisits(object(asked), c.visits+1)
 	return &again

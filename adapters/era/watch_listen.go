@@ -27,7 +27,6 @@ type listen struct {
 	w      *watch
 	ctx    context.Context
 	cancel context.CancelFunc
-	ex     *proxy.Exchange
 	lists  []string // asked for
 	uris   []string
 	acked  chan struct{} // closed with the acknowledgement

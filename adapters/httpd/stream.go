@@ -25,13 +25,10 @@ const chunkRoom = 10
 
 const lastChunk = "0\r\n\r\n"
 
-// Stream makes the answer of ctx a text/event-stream pulled from src after the handler has returned. The head is
-// written before the first Next. Nothing else tells src that the client has left while Next waits: that is what Watch
-// is for. A client that takes nothing for Options.WriteTimeout loses the connection.
-func Stream(ctx *fasthttp.RequestCtx, src Source) { StreamAfter(ctx, nil, src) }
-
-// StreamAfter is Stream for an answer whose first event is at hand: head and event leave in one write. The event is
-// copied.
+// StreamAfter makes the answer of ctx a text/event-stream pulled from src after the handler has returned. The head is
+// written before the first Next; a first event that is at hand, copied, leaves with it in one write. Nothing else tells src
+// that the client has left while Next waits: that is what Watch is for. A client that takes nothing for
+// Options.WriteTimeout loses the connection.
 func StreamAfter(ctx *fasthttp.RequestCtx, first []byte, src Source) {
 	eventStream(&ctx.Response.Header)
 	b, ok := streams.Get().(*streamBody)

@@ -236,7 +236,7 @@ func TestStreamReplaced(t *testing.T) {
 			ctx.Error("changed my mind", 500)
 		})
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
-			Stream(ctx, src)
+			StreamAfter(ctx, nil, src)
 			panic("on purpose")
 		})
 	})

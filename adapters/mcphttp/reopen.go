@@ -191,8 +191,8 @@ func (c *Call) reopened(until time.Time) error {
 		c.state = streaming
 		c.split.Reset(c.Limits.Event)
 		return nil
-	case status == fasthttp.StatusNotFound && c.InSession:
-		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+	case status == fasthttp.StatusNotFound && c.InSession: // not SessionLost: the call may have run, and must not be sent again
+		return proxy.Errf(proxy.Lost, "the upstream server has forgotten the session in the middle of the call")
 	case status >= 500 || status == fasthttp.StatusTooManyRequests || status == fasthttp.StatusConflict:
 		return c.retry(&era.StatusError{Status: status}) // 409: it has not noticed yet that the first stream is gone
 	}
