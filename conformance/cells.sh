@@ -2,7 +2,7 @@
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, met by every kind of client
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, and npm-stdio (a server from npm).
 #   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
-#   suite's frozen requirement set, which must be complete; or one of our clients (v1-http, v2-modern-stdio …), whose every case
+#   suite's frozen requirement set, which must be complete (set+all@REVISION: where Dragoman has `declare = "all"`); or one of our clients (v1-http, v2-modern-stdio …), whose every case
 #   must pass.
 #   --short           what CI runs: one revision of each era, one client of each kind
 #   --results FILE    writes there what every client could do at every server: client, server, feature, result, note
@@ -16,9 +16,9 @@ set -u
 need_packages
 
 CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio"
-FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28
+FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
-SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
+SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
 
 NODE=$(command -v node)
 DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
@@ -77,6 +77,7 @@ faces_of() {
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
     [[ $1 == npm-* && $face == *@* ]] && continue
+    [[ $face == set+all@* && $1 != legacy-* ]] && continue # only to a legacy server anything is declared
     [ $control = no ] || native "$1" "$face" || continue
     echo "$face"
   done
@@ -106,17 +107,38 @@ start_upstream() {
   UPSTREAM=("$(wait_url "$2/fixture.log" "$FIXTURE")") && [ -n "${UPSTREAM[0]}" ]
 }
 
-# start_proxy DIR: starts Dragoman in front of UPSTREAM; leaves its pid in PROXY and its port in PORT.
+# start_proxy LOG ARG…: starts Dragoman with these arguments; leaves its pid in PROXY and its port in PORT.
 start_proxy() {
-  local try
+  local try log=$1; shift
   for try in 1 2 3; do # another process may take the port between the choice and the start
     PORT=$(free_port)
-    start "$1/dragoman.log" "$DRAGOMAN" serve --listen "127.0.0.1:$PORT" --admin off "${UPSTREAM[@]}"
+    start "$log" "$DRAGOMAN" serve --listen "127.0.0.1:$PORT" --admin off "$@"
     PROXY=$PID
     wait_port "$PORT" "$PROXY" && return 0
     stop "$PROXY"
   done
   return 1
+}
+
+# askable DIR: writes a configuration in which the upstream is told that it may ask everything. Then it asks also for what a client
+# lacks, which is told so in the protocol's own error.
+askable() {
+  {
+    printf '[upstreams.default]\ndeclare = "all"\n'
+    if [ "${UPSTREAM[0]}" != -- ]; then printf 'url = "%s"\n' "${UPSTREAM[0]}"
+    else printf 'command = ['; printf '"%s", ' "${UPSTREAM[@]:1}"; printf ']\n'; fi
+  } >"$1/askable.toml"
+}
+
+# run_askable CELL REVISION LOG: the requirement set in front of a Dragoman of its own, with `declare = "all"`. In differs.tsv
+# this cell is called CELL+all.
+run_askable() {
+  local PROXY PORT status
+  askable "$RUN/$1"
+  start_proxy "$RUN/$1/askable.log" --config "$RUN/$1/askable.toml" || { echo "FAIL dragoman serve did not open its port" >"$3"; return 1; }
+  bounded "$3" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "$2" --cell "$1+all" --requirements; status=$?
+  stop "$PROXY"
+  return "$status"
 }
 
 # run_face CELL FACE LOG
@@ -125,6 +147,7 @@ run_face() {
   case $face in
     suite@*) bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#*@}" --cell "$cell"; return ;;
     set@*) bounded "$log" $((SUITE_TIMEOUT + 10)) "$HERE/suite.sh" "http://localhost:$PORT/mcp" "${face#*@}" --cell "$cell" --requirements; return ;;
+    set+all@*) run_askable "$cell" "${face#*@}" "$log"; return ;;
   esac
   client=("$NODE" "$HERE/clients/${face%%-*}.mjs" --server "$cell" --face "$face" --known "$HERE/known.tsv" --results "$log.tsv")
   case $face in
@@ -168,6 +191,7 @@ features() {
   case $2 in
     suite@*) name="suite ${2#*@}" ;;
     set@*) name="requirements ${2#*@}" ;;
+    set+all@*) name="requirements ${2#*@}, declare = all" ;;
   esac
   if [ -n "${name:-}" ]; then
     [ "$4" = 0 ] || result=fail
@@ -190,7 +214,7 @@ run_cell() {
   [ -n "$faces" ] || return 0
   mkdir -p "$dir/state"
   start_upstream "$cell" "$dir" || problem="the fixture did not start"
-  if [ -z "$problem" ] && grep -qv -- '-stdio$' <<<"$faces"; then start_proxy "$dir" || problem="dragoman serve did not open its port"; fi
+  if [ -z "$problem" ] && grep -qv -- '-stdio$' <<<"$faces"; then start_proxy "$dir/dragoman.log" "${UPSTREAM[@]}" || problem="dragoman serve did not open its port"; fi
   for face in $faces; do
     log=$dir/$face.log begun=$SECONDS
     if [ -n "$problem" ]; then
@@ -233,7 +257,7 @@ in_order() {
 
 NAMES=()
 stale=0
-if [ "$control" = no ] && ! "$HERE/suite.sh" --check-differs "$CELLS $("$HERE/client-suite.sh" --cells)"; then stale=1; fi
+if [ "$control" = no ] && ! "$HERE/suite.sh" --check-differs "$CELLS legacy-http+all $("$HERE/client-suite.sh" --cells)"; then stale=1; fi
 for cell in $CELLS; do
   [[ $cell =~ $CELL_RE ]] || continue
   while in_order; [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done

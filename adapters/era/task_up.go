@@ -110,8 +110,11 @@ func (c *upCall) bear(err error) error {
 		err = StatusFault(status)
 	}
 	var known *proxy.Error
-	if t.failed++; c.ex.Err() != nil || t.failed > pollFailures || !errors.As(err, &known) {
+	switch t.failed++; {
+	case c.ex.Err() != nil, !errors.As(err, &known):
 		return err
+	case t.failed > pollFailures: // whatever it was, the call has been made: it is not to be repeated
+		return proxy.Errf(proxy.Lost, "the upstream server cannot be asked how the task is doing: %w", err)
 	}
 	t.due = time.Now().Add(t.every)
 	return nil

@@ -2,7 +2,7 @@
 // know what fasthttp leaves to its user. It knows HTTP/1.1 and nothing of what is said with it.
 //
 // Downstream, a Server reads requests within limits, hands them to handlers, and closes in order. Watch tells a handler
-// that its client has left; Stream answers with events pulled from a Source, one write each; Hold keeps a connection open
+// that its client has left; StreamAfter answers with events pulled from a Source, one write each; Hold keeps a connection open
 // for as long as both sides like, without a goroutine.
 //
 // Upstream, a Host is one origin and its pool of connections. Send writes a request and returns at once; the Answer is

@@ -180,6 +180,7 @@ func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
 			m, err = a.replies.Next(until)
 		}
 		switch {
+		case err == nil && a.aside(&m):
 		case err == nil && !m.IsResponse():
 			return m, false, nil
 		case err == nil:
@@ -203,6 +204,17 @@ func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
 	}
 }
 
+// aside puts the withdrawal of a question on the session's own stream, if that is open, where the client has cancelled the
+// request: some close the answer's stream as they do, and what is written there may reach nobody, unnoticed.
+func (a *answer) aside(m *wire.Message) bool {
+	s := a.ex.Session
+	if s == nil || !m.Is("notifications/cancelled") || !errors.Is(a.ex.Err(), proxy.ErrCancelled) || !s.HasOutlet() {
+		return false
+	}
+	s.Keep("", m.AppendLine(nil))
+	return true
+}
+
 func (a *answer) failure(err error) wire.Message {
 	return proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(err))
 }
@@ -218,7 +230,7 @@ func (a *answer) advance() {
 // Close implements httpd.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending
 // Messages): its requests go on.
 func (a *answer) Close(sent bool) {
-	if !a.n.Leaves && !a.done && (a.ex.Err() == nil || len(a.rest) > 0) {
+	if !a.n.Leaves && !a.done && (a.ex.Err() == nil || errors.Is(a.ex.Err(), proxy.ErrCancelled) || len(a.rest) > 0) {
 		go a.drain() // ends with the session at the latest, and with the cap
 		return
 	}

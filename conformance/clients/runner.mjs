@@ -13,7 +13,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --no-subscriptions      leave out the cases about change notifications
   --lossy-logs            log messages of calls that overlap may get lost (but not into another client)
   --basic                 only the cases that any server with an \`echo\` tool can pass
-  --npm                   those, and the cases of the server from npm
+  --npm, --tasks          those, and the cases of the server from npm, of the one with tasks
   --server KIND           the kind of server (default dual-http): some cases make no sense at some
   --face NAME             what this client is called in known.tsv and in results
   --known FILE            the cases that must fail here (known.tsv)
@@ -33,7 +33,7 @@ export function readOptions() {
       allowPositionals: true,
       options: {
         transport: text('http'), mode: text('auto'), expect: { type: 'string' }, only: text('.'), skip: text('^$'), timeout: text('10000'),
-        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag,
+        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag,
         server: text('dual-http'), face: text('client'), known: { type: 'string' }, results: { type: 'string' },
       },
     });
@@ -164,8 +164,8 @@ function left(options, test) {
   if (new RegExp(options.skip).test(test.name)) return true;
   if (options['no-questions'] && test.about === 'question') return true;
   if (options['no-subscriptions'] && test.about === 'subscription') return true;
-  if (options.npm || options.basic) return !(test.basic || (options.npm && test.npm));
-  return Boolean(test.npm);
+  if (options.npm || options.tasks || options.basic) return !(test.basic || (options.npm && test.npm) || (options.tasks && test.tasks));
+  return Boolean(test.npm || test.tasks);
 }
 
 /** Why a case does not apply to this client at this server, or undefined. */

@@ -5,7 +5,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { getDefaultEnvironment, StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import {
-  CreateMessageRequestSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
+  CreateMessageRequestSchema, CreateTaskResultSchema, ElicitRequestSchema, ListRootsRequestSchema, LoggingMessageNotificationSchema,
   PromptListChangedNotificationSchema, ResourceListChangedNotificationSchema, ResourceUpdatedNotificationSchema, ToolListChangedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { answers, readOptions, RECONNECTION, run, scissors } from './runner.mjs';
@@ -17,6 +17,17 @@ function transport(wire) {
   if (options.transport === 'http') return new StreamableHTTPClientTransport(new URL(options.url), { fetch: wire.fetch, reconnectionOptions: RECONNECTION });
   const [command, ...args] = options.command;
   return new StdioClientTransport({ command, args, stderr: 'inherit', env: { ...getDefaultEnvironment(), ...process.env } });
+}
+
+/** Calls a tool as a task and waits for its end; resolves to { states, answer }. */
+async function runTask(client, tool, args) {
+  const states = [];
+  for await (const message of client.experimental.tasks.callToolStream({ name: tool, arguments: args }, undefined, { task: {} })) {
+    if (message.type === 'error') throw message.error;
+    if (message.type === 'result') return { states, answer: message.result };
+    states.push(message.type === 'taskCreated' ? 'created' : message.task.status);
+  }
+  throw new Error('the task ended without a result');
 }
 
 async function connect(name) {
@@ -52,6 +63,10 @@ async function connect(name) {
       for (const uri of uris) await client.subscribeResource({ uri });
       return async () => { for (const uri of uris) await client.unsubscribeResource({ uri }); };
     },
+    task: (tool, args) => runTask(client, tool, args),
+    beginTask: async (tool, args) => (await client.request({ method: 'tools/call', params: { name: tool, arguments: args, task: {} } }, CreateTaskResultSchema)).task,
+    listTasks: async () => (await client.experimental.tasks.listTasks()).tasks,
+    cancelTask: id => client.experimental.tasks.cancelTask(id),
     watchLists: async () => async () => {},
     close: async () => { await wire.terminateSession?.(); await client.close(); },
   };

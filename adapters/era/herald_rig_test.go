@@ -1,0 +1,233 @@
+package era
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// heraldRig is an upstream before a herald, in a bubble with a clock of its own.
+type heraldRig struct {
+	t *testing.T
+	s *herald
+	u *Upstream
+	n int
+}
+
+// bothWires runs a test with each kind of link.
+func bothWires(t *testing.T, caps string, f func(t *testing.T, r *heraldRig)) {
+	t.Helper()
+	for _, process := range []bool{false, true} {
+		t.Run(map[bool]string{false: "http", true: "stdio"}[process], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newHeraldRig(t, newHerald(caps), process, nil)
+				f(t, r)
+				r.close()
+			})
+		})
+	}
+}
+
+func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *heraldRig {
+	t.Helper()
+	wires := Wires{Legacy: s.dial(process), Stdio: process}
+	if s.era == proxy.Modern {
+		wires = Wires{Modern: s.dial(process), Stdio: process, Mirrors: !process}
+	}
+	opt := Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`),
+		ProbeTimeout: 5 * time.Second, VerdictTTL: 1000 * time.Hour, MaxSessions: 10}
+	if set != nil {
+		set(&opt)
+	}
+	r := &heraldRig{t: t, s: s, u: NewUpstream(opt)}
+	if _, err := r.u.Verdict(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.said()
+	return r
+}
+
+// close wants everything given back.
+func (r *heraldRig) close() {
+	r.t.Helper()
+	if err := r.u.Close(); err != nil {
+		r.t.Error(err)
+	}
+	synctest.Wait()
+	if n := r.s.open(); n != 0 {
+		r.t.Errorf("%d sessions left", n)
+	}
+	if n := r.u.Listens(); n != 0 {
+		r.t.Errorf("%d listens left", n)
+	}
+}
+
+// ear is a modern client's request, and what it hears of it.
+type ear struct {
+	t    *testing.T
+	ex   *proxy.Exchange
+	mu   sync.Mutex
+	got  []string
+	over bool
+	err  error
+	stop chan struct{} // closed: it reads no more
+	read chan struct{} // one for each message that it may read; nil: as they come
+}
+
+// legacy makes a session of a legacy client of 2025-11-25 with the given capabilities.
+func (r *heraldRig) legacy(caps string) *proxy.Session {
+	s := proxy.NewSession("s", "stdio", "", proxy.Caller{Principal: "p"}, time.Now())
+	s.Initialize(proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
+	return s
+}
+
+// ask runs a legacy client's request in its session.
+func (r *heraldRig) ask(s *proxy.Session, id, method, params string) *ear {
+	r.t.Helper()
+	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`}}`)
+	e := &ear{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
+	go e.run(r.u)
+	synctest.Wait()
+	return e
+}
+
+// client is who asks.
+type client struct{ who, name, caps, extra string }
+
+func (r *heraldRig) exchange(c client, id, method, params string) *proxy.Exchange {
+	r.t.Helper()
+	if c.name == "" {
+		c.name = "c"
+	}
+	if c.caps == "" {
+		c.caps = "{}"
+	}
+	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"`+
+		c.name+`","version":"1"},"io.modelcontextprotocol/clientCapabilities":`+c.caps+c.extra+`}}}`)
+	return &proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: c.who}, Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+		Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
+}
+
+// request runs a request; its client reads what comes.
+func (r *heraldRig) request(c client, id, method, params string) *ear {
+	r.t.Helper()
+	e := &ear{t: r.t, ex: r.exchange(c, id, method, params), stop: make(chan struct{})}
+	go e.run(r.u)
+	synctest.Wait()
+	return e
+}
+
+func (r *heraldRig) listen(c client, id, filter string) *ear {
+	r.t.Helper()
+	return r.request(c, id, "subscriptions/listen", `"notifications":{`+filter+`}`)
+}
+
+// call runs a tools/call of a tool.
+func (r *heraldRig) call(c client, id, tool string) *ear {
+	r.t.Helper()
+	return r.request(c, id, "tools/call", `"name":"`+tool+`","arguments":{}`)
+}
+
+func (e *ear) run(u *Upstream) {
+	replies, err := u.Do(e.ex)
+	for err == nil {
+		if e.read != nil {
+			select {
+			case <-e.read:
+			case <-e.stop:
+			}
+		}
+		var m wire.Message
+		if m, err = replies.Next(time.Time{}); err == nil {
+			e.mu.Lock()
+			e.got = append(e.got, string(m.Append(nil)))
+			e.mu.Unlock()
+			if m.IsResponse() {
+				break
+			}
+		}
+	}
+	if replies != nil {
+		_ = replies.Close()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.over, e.err = true, err
+}
+
+// hears checks what came since the last time.
+func (e *ear) hears(want ...string) {
+	e.t.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	got := e.got
+	e.got = nil
+	e.mu.Unlock()
+	if !slices.Equal(got, want) {
+		e.t.Errorf("heard\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// forget forgets what came.
+func (e *ear) forget() {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.got = nil
+}
+
+// ended wants the request to be over, with an error of the given name; "": with a response.
+func (e *ear) ended(name string) {
+	e.t.Helper()
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	got := ""
+	if e.err != nil {
+		got = proxy.AsError(e.err).Name
+	}
+	if !e.over || got != name {
+		e.t.Errorf("over: %v, error %v, want %q", e.over, e.err, name)
+	}
+}
+
+func (e *ear) leave() {
+	e.ex.Cancel(proxy.ErrCancelled)
+	synctest.Wait()
+}
+
+// told checks what the server was told since the last time, but for handshakes.
+func (r *heraldRig) told(want ...string) {
+	r.t.Helper()
+	synctest.Wait()
+	got := slices.DeleteFunc(r.s.said(), func(line string) bool {
+		return strings.Contains(line, " initialize ") || strings.HasSuffix(line, "notifications/initialized")
+	})
+	if !slices.Equal(got, want) {
+		r.t.Errorf("the server was told\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// ackOf is the acknowledgement of a listen with an id, raw JSON.
+func ackOf(id, honoured string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id +
+		`},"notifications":{` + honoured + `}}}`
+}
+
+func taggedList(id, list string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
+}
+
+func taggedUpdate(id, uri string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `","_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
+}
+
+func endOf(id string) string {
+	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
+}

@@ -1,0 +1,384 @@
+package era
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// herald is a server of either era, spoken to over HTTP or as a process, that the test has in its hands: it answers at
+// once but for the methods that are scripted, and writes down what it is told.
+type herald struct {
+	era   proxy.Era
+	mu    sync.Mutex
+	caps  string
+	tools string // of tools/list
+	log   []string
+	times []time.Time // of each dial
+	links []*heraldLink
+	down  bool                             // dialling fails
+	brief bool                             // a session ends as soon as it is open
+	dumb  bool                             // there is no stream for what belongs to no call
+	lose  map[string]bool                  // methods to which the answer is that the session is unknown
+	no    func(uri string) bool            // which resources cannot be subscribed to
+	on    map[string]func(c *heraldCall)   // scripts
+	held  map[string]chan *heraldCall      // calls that wait for the test
+	then  func(l *heraldLink, said string) // after each message
+}
+
+// heraldLink is one session; its number counts from 1.
+type heraldLink struct {
+	*Mux   // nil over HTTP
+	s      *herald
+	n      int
+	sink   Sink
+	mu     sync.Mutex
+	next   uint64
+	closed bool
+	broken bool // calls cannot be sent
+	own    Errands
+}
+
+// Settle implements Settler.
+func (l *heraldLink) Settle(ctx context.Context) { l.own.Settle(ctx) }
+
+// Begin notes what others send besides.
+func (l *heraldLink) Begin() func() { return l.own.Begin() }
+
+// fails makes calls fail before they are sent, or no more.
+func (l *heraldLink) fails(broken bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.broken = broken
+}
+
+// quietLink is one whose server says nothing outside calls.
+type quietLink struct{ *heraldLink }
+
+func (quietLink) Pushes() bool { return false }
+
+// heraldCall is one request at the server.
+type heraldCall struct {
+	l         *heraldLink
+	id, token string
+	msg       wire.Message
+	ex        *proxy.Exchange // over HTTP
+	minted    *Minted
+	in        chan string
+	gone      chan struct{}
+	once      sync.Once
+}
+
+func newHerald(caps string) *herald {
+	return &herald{caps: caps, on: map[string]func(*heraldCall){}, held: map[string]chan *heraldCall{}, lose: map[string]bool{}}
+}
+
+func (s *herald) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, fmt.Sprintf(format, args...))
+}
+
+// said answers what happened since the last time: a line for each message, with the session's number.
+func (s *herald) said() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	log := s.log
+	s.log = nil
+	return log
+}
+
+func (s *herald) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// hold keeps the calls of a method until the test takes them from the channel and answers them.
+func (s *herald) hold(method string) chan *heraldCall {
+	came := make(chan *heraldCall, 64)
+	s.set(func() {
+		s.held[method] = came
+		s.on[method] = func(c *heraldCall) { came <- c }
+	})
+	return came
+}
+
+func (s *herald) link(n int) *heraldLink {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		if l.n == n {
+			return l
+		}
+	}
+	return nil
+}
+
+func (s *herald) open() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.links {
+		l.mu.Lock()
+		if !l.closed {
+			n++
+		}
+		l.mu.Unlock()
+	}
+	return n
+}
+
+func (s *herald) dial(process bool) Dial {
+	return func(_ context.Context, sink Sink) (Link, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.times = append(s.times, time.Now())
+		if s.down {
+			return nil, proxy.Errf(proxy.Unreachable, "down")
+		}
+		l := &heraldLink{s: s, n: len(s.links), sink: sink}
+		if process {
+			l.Mux = NewMux(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+		}
+		s.links = append(s.links, l)
+		if s.dumb {
+			return quietLink{l}, nil
+		}
+		return l, nil
+	}
+}
+
+// Call implements Link.
+func (l *heraldLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	l.mu.Lock()
+	broken := l.broken
+	l.mu.Unlock()
+	if broken {
+		return nil, proxy.Errf(proxy.Unreachable, "down")
+	}
+	if l.Mux != nil {
+		return l.Mux.Call(ex)
+	}
+	l.mu.Lock()
+	l.next++
+	minted := Mint(&ex.Msg, l.next)
+	l.mu.Unlock()
+	raw := ex.Msg.Append(nil)
+	l.s.mu.Lock()
+	lose := l.s.lose[string(ex.Msg.Text(ex.Msg.Method))]
+	l.s.mu.Unlock()
+	if lose {
+		l.s.note("%d lost %s", l.n, ex.Msg.Text(ex.Msg.Method))
+		return nil, proxy.Errf(proxy.SessionLost, "unknown session")
+	}
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	c := newHeraldCall(l, m)
+	c.ex, c.minted = ex, minted
+	ex.Attach(c)
+	l.s.take(c)
+	return c, nil
+}
+
+func newHeraldCall(l *heraldLink, m wire.Message) *heraldCall {
+	return &heraldCall{l: l, msg: m, id: string(m.Of(m.ID)), token: string(m.Of(m.Token)), in: make(chan string, 4096), gone: make(chan struct{})}
+}
+
+// Send implements Link.
+func (l *heraldLink) Send(ctx context.Context, msg []byte) error {
+	if l.Mux != nil {
+		return l.Mux.Send(ctx, msg)
+	}
+	return l.line(msg)
+}
+
+// Close implements Link.
+func (l *heraldLink) Close() error {
+	l.mu.Lock()
+	was := l.closed
+	l.closed = true
+	l.mu.Unlock()
+	if was {
+		return nil
+	}
+	l.s.note("%d end", l.n)
+	if l.Mux != nil {
+		l.Fail(proxy.Errf(proxy.Lost, "closed"))
+	}
+	return nil
+}
+
+// die loses the session from the server's side.
+func (l *heraldLink) die() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	if l.Mux != nil {
+		l.Fail(proxy.Errf(proxy.Lost, "died"))
+	}
+	l.sink.Lost(proxy.Errf(proxy.SessionLost, "died"))
+}
+
+// line is what comes outside calls over HTTP, and all of it at a process.
+func (l *heraldLink) line(raw []byte) error {
+	m, err := wire.Scan(slices.Clone(raw))
+	if err != nil {
+		return err
+	}
+	switch m.Kind {
+	case wire.Request:
+		l.s.take(newHeraldCall(l, m))
+	case wire.Notification:
+		l.s.note("%d %s", l.n, strings.TrimSpace(string(m.Text(m.Method))+" "+string(m.Of(m.RequestID))))
+		l.s.after(l, string(m.Text(m.Method)))
+	default:
+		l.s.note("%d answer %s", l.n, m.Raw)
+	}
+	return nil
+}
+
+func (s *herald) after(l *heraldLink, said string) {
+	s.mu.Lock()
+	then := s.then
+	s.mu.Unlock()
+	if then != nil {
+		then(l, said)
+	}
+}
+
+// take answers one request.
+func (s *herald) take(c *heraldCall) {
+	m := &c.msg
+	method, about := string(m.Text(m.Method)), ""
+	switch {
+	case m.Is("tools/call"):
+		about = " " + string(m.Of(m.Params))
+	case m.Is("initialize"):
+		about = " " + string(wire.Get(m.Raw, m.Params, "capabilities").Of(m.Raw))
+	case m.Params.Present():
+		if m.Is("tasks/update") {
+			about = " " + string(m.Of(m.InputResponses))
+		} else if text := string(m.Text(m.URI)) + string(m.Text(m.Level)) + string(wire.Get(m.Raw, m.Params, "taskId").Text(m.Raw)); text != "" {
+			about = " " + text
+		}
+	}
+	s.note("%d %s%s", c.l.n, method, about)
+	s.mu.Lock()
+	script, caps, tools, no, brief := s.on[method], s.caps, s.tools, s.no, s.brief
+	s.mu.Unlock()
+	switch {
+	case script != nil:
+		script(c)
+	case m.Is("server/discover") && s.era == proxy.Legacy:
+		c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"unknown method"}}`)
+	case m.Is("server/discover"):
+		c.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + caps +
+			`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}`)
+	case s.era == proxy.Modern && m.Is("tools/call"):
+		c.result(`{"resultType":"complete","content":[]}`)
+	case m.Is("initialize"):
+		c.result(`{"protocolVersion":"2025-11-25","capabilities":` + caps + `,"serverInfo":{"name":"f","version":"1"}}`)
+		if brief {
+			go c.l.die()
+		}
+	case m.Is("resources/subscribe") && no != nil && no(string(m.Text(m.URI))):
+		c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"not this one"}}`)
+	case m.Is("tools/list"):
+		c.result(`{"tools":[` + tools + `]}`)
+	case m.Is("tools/call"):
+		c.result(`{"content":[]}`)
+	default:
+		c.result("{}")
+	}
+	s.after(c.l, method)
+}
+
+// say sends a message in the call: on its stream, or on the channel.
+func (c *heraldCall) say(msg string) {
+	msg = strings.NewReplacer("$ID", c.id, "$TOKEN", c.token).Replace(msg)
+	if c.l.Mux != nil {
+		_ = c.l.Deliver([]byte(msg))
+		return
+	}
+	c.in <- msg
+}
+
+func (c *heraldCall) result(result string) {
+	c.say(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
+}
+
+// away sends what belongs to no call.
+func (l *heraldLink) away(msg string) {
+	if l.Mux != nil {
+		_ = l.Deliver([]byte(msg))
+		return
+	}
+	m, err := wire.Scan([]byte(msg))
+	if err == nil {
+		l.sink.Message(&m)
+	}
+}
+
+// Next implements proxy.Replies, over HTTP.
+func (c *heraldCall) Next(until time.Time) (wire.Message, error) {
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-c.gone:
+		return wire.Message{}, proxy.ErrCancelled
+	case raw := <-c.in:
+		switch raw {
+		case "":
+			return wire.Message{}, io.EOF
+		case "broken":
+			c.once.Do(func() { close(c.gone) })
+			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
+		}
+		m, err := wire.Scan([]byte(raw))
+		if err == nil {
+			c.minted.Restore(&m)
+			if m.IsResponse() {
+				c.once.Do(func() {}) // no more to be cancelled
+				c.in <- ""
+			}
+		}
+		return m, err
+	case <-late:
+		return wire.Message{}, proxy.ErrNotYet
+	}
+}
+
+// Abort implements proxy.Aborter.
+func (c *heraldCall) Abort() {
+	c.once.Do(func() {
+		close(c.gone)
+		c.l.s.note("%d notifications/cancelled %s", c.l.n, c.id)
+	})
+}
+
+// Close implements proxy.Replies.
+func (c *heraldCall) Close() error {
+	c.ex.Detach(c)
+	select {
+	case raw := <-c.in:
+		if raw == "" { // the response has been read
+			return nil
+		}
+	default:
+	}
+	c.Abort()
+	return nil
+}
