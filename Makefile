@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench conformance cells packages clean
+.PHONY: help build run test check race lint fuzz smoke bench conformance matrix cells clients packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells ## install what the tests need, then run everything (about six minutes)
+test: packages check race smoke cells clients ## install what the tests need, then run everything (about six minutes)
 
 check:
 	go vet ./...
@@ -84,8 +84,18 @@ packages:
 conformance: build packages ## every kind of client at every kind of server; ARGS='--short CELL_RE FACE_RE'
 	conformance/cells.sh $(ARGS)
 
+matrix: build packages ## all of conformance in its long form, shown in conformance/MATRIX.md (about fifteen minutes)
+	@status=0; \
+	conformance/cells.sh --results conformance/results.tsv || status=1; \
+	conformance/client-suite.sh --results conformance/results.tsv || status=1; \
+	./dragoman conformance --matrix || status=1; \
+	exit $$status
+
 cells: build
 	conformance/cells.sh --short
+
+clients: build
+	conformance/client-suite.sh --short
 
 clean: ## remove what was built and the logs of the cells; installed packages stay
 	rm -rf dragoman bench/.tmp/bench conformance/.tmp

@@ -209,7 +209,7 @@ func (h *house) faces() (*httpd.Server, error) {
 		return nil, err
 	}
 	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining,
-		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: &h.kept}}
+		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: &h.kept}}
 	mcphttp.Register(srv, h.routes(manner))
 	return srv, nil
 }

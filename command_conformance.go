@@ -21,7 +21,7 @@ does not pass without Dragoman either, for the reason in the note. What was not 
 is shown as not run. --check changes nothing and fails if the document is not what
 would be written.`
 
-const conformanceExample = `  conformance/cells.sh && dragoman conformance --matrix
+const conformanceExample = `  conformance/cells.sh --results conformance/results.tsv && dragoman conformance --matrix
   dragoman conformance --matrix --results results.tsv --out -
   dragoman conformance --matrix --check`
 

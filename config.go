@@ -130,10 +130,10 @@ type QuestionsConfig struct {
 // ResumeConfig bounds what each session of a legacy client keeps for
 // Last-Event-ID, and says how its streams are closed early.
 type ResumeConfig struct {
-	// Events is the number of events kept for a session. Up to 100 000, default 256; 0 is no resumption.
+	// Events is the number of events kept of a stream. Up to 100 000, default 256; 0 is no resumption.
 	Events int
-	// Bytes bounds their size together. 1 KiB to 1 GiB, default 1 MiB.
-	Bytes int
+	// Bytes bounds the size of what is kept for a session, Total for all of them. 1 KiB to 1 GiB, defaults 1 MiB and 256 MiB.
+	Bytes, Total int
 	// Retry is what clients are told to wait before they come back. 100 ms to 30 s, default 1 s.
 	Retry time.Duration
 	// Hold is after how long an open answer stream is closed for the client to

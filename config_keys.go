@@ -122,11 +122,12 @@ func questionKeys() []setting[Config] {
 			}},
 		{key: "questions.state_key", std: "", doc: "seals requestState; empty: a random key of this process", secret: true,
 			field: func(c *Config) field { return keyField{at: &c.Questions.StateKey, least: 32} }},
-		{key: "resume.events", std: "256", doc: "events kept for a session, for clients that lose a stream",
+		{key: "resume.events", std: "256", doc: "events kept of a stream, for clients that lose it",
 			field: func(c *Config) field {
 				return intField{at: &c.Resume.Events, least: 1, most: 100_000, zero: "no resumption"}
 			}},
 		{key: "resume.bytes", std: "1MiB", doc: "bytes of the events kept for a session", field: bytesField(func(c *Config) *int { return &c.Resume.Bytes })},
+		{key: "resume.total", std: "256MiB", doc: "bytes of the events kept for all sessions", field: bytesField(func(c *Config) *int { return &c.Resume.Total })},
 		{key: "resume.retry", std: "1s", doc: "what a client is told to wait before it comes back",
 			field: func(c *Config) field {
 				return durationField{at: &c.Resume.Retry, least: 100 * time.Millisecond, most: 30 * time.Second}

@@ -79,7 +79,7 @@ func (a *asker) tool(name string, write func(context.Context, *mcp.CallToolReque
 		if err := json.Unmarshal(req.Params.Arguments, &in); err != nil {
 			return nil, err
 		}
-		a.report("called " + name)
+		a.report("called " + name + " " + in.Say)
 		ask, keep, says, err := a.play(ctx, name, req.Session, write(ctx, req, in), req.Params.RequestState, req.Params.InputResponses)
 		switch {
 		case err != nil:

@@ -70,7 +70,7 @@ func warn(cfg *Config, log zerolog.Logger) {
 	for _, u := range cfg.Upstreams {
 		if u.Isolation == "shared" {
 			log.Warn().Str("upstream", u.Name).Msg("isolation is shared: if this server is legacy, all clients use one session of it, " +
-				"so what it remembers of one client the others may see, log messages of overlapping calls are dropped, and it cannot notify")
+				"so what it remembers of one client the others may see, log messages of overlapping calls are dropped, and it cannot ask anybody")
 		}
 	}
 	if !loopback(cfg.Service.Host) {

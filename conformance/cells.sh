@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, met by every kind of client
-#   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, and npm-stdio (a server from npm).
+#   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm), and
+#   one with tasks of 2025-11-25: tasks-http, and drive-stdio behind `--tasks drive`.
 #   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
-#   suite's frozen requirement set, which must be complete (set+all@REVISION: where Dragoman has `declare = "all"`); or one of our clients (v1-http, v2-modern-stdio …), whose every case
-#   must pass.
+#   suite's frozen requirement set, which must be complete (set+all@REVISION: where Dragoman has `declare = "all"`); or one of our
+#   clients (v1-http, v2-modern-stdio …), whose every case must pass.
 #   --short           what CI runs: one revision of each era, one client of each kind
 #   --results FILE    writes there what every client could do at every server: client, server, feature, result, note
 #   --jobs N          how many cells at once (default 3; most of the time is waiting)
@@ -15,7 +16,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
-CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio"
+CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio tasks-http drive-stdio"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
@@ -66,7 +67,8 @@ native() {
     legacy-sse:*-sse) ;;
     legacy-stdio:v1-stdio | legacy-stdio:v2-legacy-stdio) ;;
     modern-stdio:v2-modern-stdio | modern-stdio:v2-auto-stdio) ;;
-    npm-stdio:v1-stdio | npm-stdio:v2-legacy-stdio) ;;
+    npm-stdio:v1-stdio | npm-stdio:v2-legacy-stdio | drive-stdio:v1-stdio) ;;
+    tasks-http:v1-http | tasks-http:v2-legacy-http) ;;
     *) return 1 ;;
   esac
 }
@@ -76,7 +78,7 @@ faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
-    [[ $1 == npm-* && $face == *@* ]] && continue
+    [[ $1 =~ ^(npm|tasks|drive)- && $face == *@* ]] && continue
     [[ $face == set+all@* && $1 != legacy-* ]] && continue # only to a legacy server anything is declared
     [ $control = no ] || native "$1" "$face" || continue
     echo "$face"
@@ -100,7 +102,12 @@ start_upstream() {
     UPSTREAM=(-- "$NODE" "$HERE/node_modules/@modelcontextprotocol/server-everything/dist/index.js" stdio)
     return 0
   fi
-  fixture+=(--era "$era" --transport "$transport" --state "$2/state")
+  case $1 in
+    drive-*) UPSTREAM=(--tasks drive -- "$NODE" "$HERE/fixtures/tasks.mjs" --transport "$transport" --state "$2/state"); return 0 ;;
+    tasks-*) fixture=("$NODE" "$HERE/fixtures/tasks.mjs") ;;
+    *) fixture+=(--era "$era") ;;
+  esac
+  fixture+=(--transport "$transport" --state "$2/state")
   if [ "$transport" = stdio ]; then UPSTREAM=(-- "${fixture[@]}"); return 0; fi
   start "$2/fixture.log" "${fixture[@]}"
   FIXTURE=$PID
@@ -160,7 +167,10 @@ run_face() {
     *-sse) options+=(--transport sse); target=("http://127.0.0.1:$PORT/sse") ;;
     *-stdio) target=(-- "$DRAGOMAN" stdio "${UPSTREAM[@]}") ;;
   esac
-  [[ $cell == npm-* ]] && options+=(--npm)
+  case $cell in
+    npm-*) options+=(--npm) ;;
+    tasks-* | drive-*) options+=(--tasks) ;;
+  esac
   # On a modern stdio server that two clients share, a log message says neither whose it is nor of which call.
   [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)
   bounded "$log" 150 "${client[@]}" "${options[@]}" "${target[@]}"
@@ -177,9 +187,9 @@ record() {
   [ "${excused:-0}" != 0 ] || excused=
   features "$1" "$2" "$passed" "$failed" "${excused:-0}" "$5" >>"$RUN/$1.results.tsv"
   if [ "$failed" = 0 ] && [ "$3" = 0 ]; then
-    printf 'PASS %-13s %-17s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks known to differ}" "$4"
+    printf 'PASS %-13s %-18s %3s passed%s, %s s\n' "$1" "$2" "$passed" "${excused:+, $excused checks known to differ}" "$4"
   else
-    printf 'FAIL %-13s %-17s %3s passed, %s failed, %s s\n' "$1" "$2" "$passed" "$failed" "$4"
+    printf 'FAIL %-13s %-18s %3s passed, %s failed, %s s\n' "$1" "$2" "$passed" "$failed" "$4"
     if grep -qaE '^(DIFF|STALE|FAIL)' "$5"; then grep -aE '^(DIFF|STALE|FAIL)' "$5" | head -12; else tail -4 "$5"; fi | cut -c1-260 | sed 's/^/     /'
   fi
 }

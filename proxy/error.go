@@ -68,7 +68,7 @@ var (
 	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream"}
 
 	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman"}
-	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, true, "dragoman"}
+	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman"}
 	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman"}
 	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman"}
 )

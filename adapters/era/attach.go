@@ -22,7 +22,7 @@ type attachment struct {
 func (d *dialogue) attach(ex *proxy.Exchange) *attachment {
 	a := &attachment{d: d, ex: ex}
 	d.mu.Lock()
-	d.caps = bytes.Clone(ex.Client.Caps)
+	d.caps, d.parked = bytes.Clone(ex.Client.Caps), false
 	d.mu.Unlock()
 	ex.Attach(a)
 	return a
@@ -143,6 +143,9 @@ func (a *attachment) park() (wire.Message, error) {
 	d := a.d
 	d.round++
 	h, full := d.u.lot.park(d)
+	if full == nil && d.u.shut() && d.u.lot.take(h) != nil { // clear has been there before
+		full = errClosing()
+	}
 	if full != nil {
 		d.mu.Unlock()
 		d.giveUp(full)
@@ -150,7 +153,7 @@ func (a *attachment) park() (wire.Message, error) {
 	}
 	state := d.u.lot.seal.seal(sealedCall, h[:], d.bound, time.Now().Add(d.u.lot.opt.TTL))
 	result := d.inputRequired(state)
-	a.over, a.asked, d.first = true, true, time.Time{}
+	a.over, a.asked, d.parked, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()
 	a.ex.Detach(a)
 	return proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), result), nil

@@ -34,6 +34,7 @@ type dialogue struct {
 	u         *Upstream
 	session   *pooled
 	lease     bool
+	asks      bool // the server may ask in it
 	principal string
 	bound     [32]byte
 	inner     *proxy.Exchange // the call upstream; cancelled when it is given up
@@ -51,13 +52,14 @@ type dialogue struct {
 	first    time.Time // of the questions that are still to go out
 	last     time.Time
 	wake     chan struct{}
+	parked   bool
 	expiry   *time.Timer // while parked
 }
 
 // converse begins a call that may be asked something, in a session leased for it.
 func (u *Upstream) converse(c *downCall) (*dialogue, error) {
 	ex := c.ex
-	lease := !u.opt.AsksOnCall
+	lease := c.asks && !u.opt.AsksOnCall
 	s, err := u.pool.acquire(ex, lease, 0)
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 	}
 	inner.Client, inner.Caller, inner.TraceID = ex.Client, ex.Caller, ex.TraceID
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
-	d := &dialogue{u: u, session: s, lease: lease, principal: ex.Caller.Principal, bound: binding(ex, u.opt.Name), inner: inner,
+	d := &dialogue{u: u, session: s, lease: lease, asks: c.asks, principal: ex.Caller.Principal, bound: binding(ex, u.opt.Name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
 	ex.Attach(along{inner}) // until the request is attached itself
 	defer ex.Detach(along{inner})
@@ -144,14 +146,19 @@ func (d *dialogue) put(m *wire.Message) {
 	if d.answered || d.err != nil {
 		return
 	}
-	for len(d.queue) > 0 && (len(d.queue) >= heldMessages || d.size+len(raw) > heldBytes) {
+	messages, bytes := queueMessages, queueBytes
+	if d.parked {
+		messages, bytes = heldMessages, heldBytes
+	}
+	for len(d.queue) > 0 && (len(d.queue) >= messages || d.size+len(raw) > bytes) {
 		d.size -= len(d.queue[0])
 		d.queue = d.queue[1:]
 	}
 	d.queue = append(d.queue, raw)
 	d.size += len(raw)
 	if m.IsResponse() {
-		d.answered, d.open = true, nil // what it asked before it asks no more
+		d.void(d.open, "has ended") // the server may wait all the same: for one asked before the call, say
+		d.answered, d.open = true, nil
 	}
 	d.signal()
 }
@@ -160,6 +167,7 @@ func (d *dialogue) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err == nil && !d.answered {
+		d.void(d.open, "is lost")
 		d.err, d.open = err, nil
 	}
 	d.signal()
@@ -186,7 +194,7 @@ func (d *dialogue) ask(m *wire.Message) {
 	switch {
 	case method == "ping", d.answered, d.err != nil:
 		why = "ended"
-	case need != "":
+	case need != "", !d.asks:
 		why = "undeclared"
 	case len(d.open) >= maxOpen, d.round >= d.u.lot.opt.Rounds:
 		why = "too many"
@@ -261,6 +269,12 @@ func (d *dialogue) giveUp(cause error) {
 	d.mu.Unlock()
 	d.inner.Cancel(cause)
 	d.signal()
+	d.void(open, "has been given up")
+}
+
+// void answers questions with errors that nobody will be asked any more: how says what has become of the call. It does not
+// wait.
+func (d *dialogue) void(open []question, how string) {
 	if len(open) == 0 {
 		return
 	}
@@ -271,7 +285,7 @@ func (d *dialogue) giveUp(cause error) {
 			link.Settle(ctx)
 		}
 		for _, q := range open {
-			m := proxy.ErrorMessage(q.id, proxy.Errf(proxy.Unanswered, "the call in which this was asked has been given up"))
+			m := proxy.ErrorMessage(q.id, proxy.Errf(proxy.Unanswered, "the call in which this was asked %s", how))
 			d.send(ctx, m.Raw)
 		}
 	})

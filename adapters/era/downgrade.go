@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"dragoman/proxy"
@@ -15,6 +16,9 @@ import (
 func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	method := string(m.Text(m.Method))
+	if strings.HasPrefix(method, "tasks/") {
+		return nil, noTasks(method)
+	}
 	if method == "subscriptions/listen" {
 		return u.listen(ex)
 	}
@@ -34,6 +38,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	strip(m, c.task)
 	c.turnPage()
 	c.edits = slices.Clone(m.Edits)
+	c.logs = ex.Client.LogLevel != "" && !u.opt.Shared
 	if slices.Contains(askable, method) && !u.opt.Shared {
 		c.asks = u.opt.DeclareAll || hasQuestions(ex.Client.Caps)
 		if m.ReqState.Present() {
@@ -122,6 +127,7 @@ type downCall struct {
 	ex      *proxy.Exchange
 	method  string
 	asks    bool        // the server may ask in it
+	logs    bool        // it wants log messages, which may come outside it
 	task    bool        // it runs as a task there
 	edits   []wire.Edit // of the message before the link adds its own
 	session *pooled
@@ -135,7 +141,7 @@ type downCall struct {
 func (c *downCall) begin() error {
 	c.ex.Msg.Edits = slices.Clone(c.edits)
 	start := c.plain
-	if c.asks {
+	if c.asks || c.logs {
 		start = c.conversation
 	}
 	err := start()
@@ -150,7 +156,7 @@ func (c *downCall) begin() error {
 	return c.fault(err)
 }
 
-// conversation begins a call that may be asked something.
+// conversation begins a call to which belongs what comes outside it: questions, log messages.
 func (c *downCall) conversation() error {
 	d, err := c.u.converse(c)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestLotBounds(t *testing.T) {
 		switch {
 		case refusal == "" && err != nil, refusal != "" && err == nil:
 			t.Errorf("%s: %v", who, err)
-		case err != nil && (err.Name != proxy.TooManyParked.Name || !strings.Contains(err.Message, refusal) || !err.Retryable || err.RetryAfter <= 0):
+		case err != nil && (err.Name != proxy.TooManyParked.Name || !strings.Contains(err.Message, refusal) || err.Retryable || err.RetryAfter <= 0):
 			t.Errorf("%s: %v", who, err)
 		}
 		return h

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -270,10 +271,10 @@ func (a *actor) mischief(method, tag string, n int, right string, again func(str
 		refused("a changed state", a.once(method, tag, 100+n, strings.Replace(again(right), state, broken, 1), a.who))
 	case k < 26:
 		refused("another's state", a.once(method, tag, 200+n, again(right), "mallory"))
-	case k < 32: // it is refused, unless the call has ended and nothing is asked any more
+	case k < 32: // it is refused, unless that is asked no more
 		key, _, _ := strings.Cut(right, ":")
 		end := a.once(method, tag, 300+n, again(key+":7"), a.who)
-		if end.m != nil && end.m.ResultType.Is(end.m.Raw, "input_required") {
+		if end.m != nil && bytes.Contains(end.m.Of(end.m.InputRequests), []byte(key+":")) {
 			a.bad("%s: an answer that is none is taken: %s", tag, end.m.Raw)
 		}
 		return end.m != nil

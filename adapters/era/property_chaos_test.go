@@ -143,7 +143,6 @@ func (w *world) live() {
 		w.close()
 	}
 	w.wait("the clients", clients.Wait)
-	w.wait("the clients' answers", w.group.Wait)
 	if !abrupt {
 		w.calm()
 		w.close()
@@ -261,6 +260,7 @@ func (w *world) ended() {
 	for _, c := range convs {
 		w.wait("the server", c.group.Wait)
 	}
+	w.wait("the clients' answers", w.group.Wait)
 	if n := w.lot.Parked(); n != 0 {
 		w.bad("%d calls are parked", n)
 	}

@@ -110,7 +110,7 @@ var common = []loss{
 	{"all", "", "logs", "a log message of the child names no call; where calls that want logs overlap it is dropped", func(s *server) bool { return s.Stdio && s.modern && s.can("logging") }},
 	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Shared && s.legacy }},
 	{"all", "", "questions", "the server cannot ask: nobody could tell whom it means", func(s *server) bool { return s.Shared && s.legacy }},
-	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Shared && s.legacy && s.can("tasks") }},
+	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Shared && s.legacy && s.can("tasks") && !s.DriveTasks }},
 	{"all", "", "logs", "messages of calls that overlap are dropped", func(s *server) bool { return s.Shared && s.legacy && s.can("logging") }},
 	{"all", "", "resumption", "the transport of the server has none: a call is lost with its connection", func(s *server) bool { return s.sse }},
 }

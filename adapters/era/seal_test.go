@@ -165,7 +165,7 @@ func TestCanonicalDepth(t *testing.T) {
 
 // Whatever comes as a state: only what was sealed opens, and only as it was.
 func FuzzOpenState(f *testing.F) {
-	s, bound, now := newTestSealer(f, "a secret of the test's"), [32]byte{7}, time.Now()
+	s, bound, now := newTestSealer(f, ""), [32]byte{7}, time.Now() // a worker has another key than made the seeds
 	good := s.seal(sealedCall, make([]byte, 16), bound, now.Add(time.Hour))
 	for _, seed := range []string{good, good + "=", good[:20], sealPrefix, "", "v1.AAAA", "v1.%%%", strings.Repeat("A", 1<<12)} {
 		f.Add(seed)

@@ -32,13 +32,17 @@ func (s *pooled) listening() bool { return s.listens > 0 }
 // handshake, and an empty answer would be a false one.
 func (s *pooled) join(d *dialogue) {
 	s.mu.Lock()
+	s.with = append(s.with, d)
+	if !d.asks {
+		s.mu.Unlock()
+		return
+	}
 	early := s.early
-	s.early = nil
+	s.early, s.talked = nil, true
 	if s.refusal != nil {
 		s.refusal.Stop()
 		s.refusal = nil
 	}
-	s.with, s.talked = append(s.with, d), true
 	s.mu.Unlock()
 	for i := range early {
 		d.ask(&early[i])
@@ -51,14 +55,20 @@ func (s *pooled) leave(d *dialogue) {
 	s.with = slices.DeleteFunc(s.with, func(o *dialogue) bool { return o == d })
 }
 
-// only answers the one dialogue of the session; nil if there are none or several.
-func (s *pooled) only() *dialogue {
+// only answers the one dialogue of the session that is meant, nil if there are none or several, and how many there are.
+func (s *pooled) only(meant func(d *dialogue) bool) (found *dialogue, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.with) == 1 {
-		return s.with[0]
+	for _, d := range s.with {
+		if meant(d) {
+			found = d
+			count++
+		}
 	}
-	return nil
+	if count > 1 {
+		found = nil
+	}
+	return found, count
 }
 
 // Message implements Sink: what comes outside any call belongs to the call that has the session leased, if any. Change
@@ -79,8 +89,8 @@ func (s *pooled) Message(m *wire.Message) bool {
 			d.withdrawn(m)
 		}
 	case m.Is("notifications/message"):
-		d := s.only()
-		if d == nil || d.inner.Client.LogLevel == "" {
+		d, _ := s.only(func(d *dialogue) bool { return d.inner.Client.LogLevel != "" })
+		if d == nil {
 			return false // it names no call, and nothing tells whose it is
 		}
 		d.put(m)
@@ -91,14 +101,15 @@ func (s *pooled) Message(m *wire.Message) bool {
 }
 
 func (s *pooled) question(m *wire.Message) {
-	if d := s.only(); d != nil {
+	d, asking := s.only(func(d *dialogue) bool { return d.asks })
+	if d != nil {
 		d.ask(m)
 		return
 	}
 	kept, err := m.Clone()
 	never := undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // no call to come may be asked it
 	s.mu.Lock()
-	if err != nil || never || len(s.with) > 0 || s.talked || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
+	if err != nil || never || asking > 0 || s.talked || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
 		s.mu.Unlock()
 		refuse(s.u, s.link.get(), m)
 		return

@@ -15,6 +15,12 @@ const taskTime = 10 * time.Second
 
 const relatedTask = meta + "related-task"
 
+// noTasks refuses the methods of tasks across the eras: the two protocols share names and nothing else, and neither is
+// offered to clients of the other (SEP-2663, Backward Compatibility).
+func noTasks(method string) *proxy.Error {
+	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: tasks do not exist between this client and this server", method)
+}
+
 // onlyAsTask tells whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
 // negotiation), and is to be: the tool list says so, which is fetched if it is not known.
 func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {

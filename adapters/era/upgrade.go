@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"dragoman/proxy"
@@ -33,6 +34,8 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.subscribe(ex)
 	case method == "resources/unsubscribe":
 		return u.unsubscribe(ex)
+	case strings.HasPrefix(method, "tasks/"):
+		return nil, noTasks(method)
 	case Removed(method), ModernOnly(method):
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
 	}

@@ -339,6 +339,12 @@ func (u *Upstream) Close() error {
 	return err
 }
 
+func (u *Upstream) shut() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.closed
+}
+
 // errClosing answers who comes when all conversations end.
 func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 

@@ -20,7 +20,9 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 		if !s.IsObject(m.Raw) || i >= maxOpen {
 			continue
 		}
-		params := without(s.Of(m.Raw), "elicitationId", "_meta", "task")
+		page := wire.Message{Raw: without(s.Of(m.Raw), "elicitationId", "_meta", "task")}
+		page.EditObject(page.Whole(), []wire.Change{{Key: "mode", Value: []byte(`"url"`)}}) // some leave it out: the error says so already
+		params := page.Append(nil)
 		whole := wire.Span{From: 0, To: uint32(len(params))} //nolint:gosec // part of a message
 		if !wire.Get(params, whole, "url").IsString(params) || undeclared(c.ex.Client.Caps, "elicitation/create", params, whole) != "" {
 			return nil

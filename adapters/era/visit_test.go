@@ -31,7 +31,7 @@ func TestVisit(t *testing.T) {
 	f(url, 0, `[5,"x"]`, "")
 	f(url, 0, `[{"mode":"url","url":5}]`, "")
 	f(url, 0, `[{"mode":"url"}]`, "")
-	f(url, 0, `[{"url":"x:1"}]`, "") // a form, which this client has not declared
+	f(url, 0, `[{"url":"x:1"}]`, `"u1-1":{"method":"elicitation/create","params":{"url":"x:1","mode":"url"}}`) // the error is of that mode only
 	f(`{"elicitation":{}}`, 0, `[{"mode":"url","url":"x:1"}]`, "")
 	f(`{}`, 0, `[{"mode":"url","url":"x:1"}]`, "")
 	c := &downCall{u: u, ex: modernExchange(t, "p", `{"name":"n"}`, url), method: "tools/call", visits: 10}

@@ -330,7 +330,8 @@ func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) {
 	}
 }
 
-// Close implements era.Link: the server is told, and is not waited for longer than noticeTime.
+// Close implements era.Link: the server is told, of calls that have been given up first, and is not waited for longer than
+// noticeTime each.
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -340,6 +341,9 @@ func (l *link) Close() error {
 	if was {
 		return nil
 	}
+	ctx, stop := context.WithTimeout(l.ctx, noticeTime)
+	defer stop()
+	l.Settle(ctx) // some servers end a session only after its calls, and those only once they are cancelled
 	l.cancel()
 	l.group.Wait()
 	if tell {

@@ -18,6 +18,7 @@ import (
 type Resume struct {
 	Events int            // of one stream that are kept; 0: none, events have no ids and nothing can be picked up
 	Bytes  int            // kept of all streams of a session
+	Total  int            // kept of all sessions
 	Retry  time.Duration  // what a client is told to wait before it comes back; less than a millisecond: it is told nothing
 	Hold   time.Duration  // an answer stream without its response is closed after so long, for its client to come back; 0: never
 	Usage  *session.Usage // counts what is kept; nil: nobody counts
@@ -28,7 +29,7 @@ const graceLeast = 2 * time.Second
 
 // Limits are those of a session's record.
 func (r *Resume) Limits() session.EventLimits {
-	return session.EventLimits{Events: r.Events, Bytes: r.Bytes, Grace: max(graceLeast, 3*r.Retry)}
+	return session.EventLimits{Events: r.Events, Bytes: r.Bytes, Total: r.Total, Grace: max(graceLeast, 3*r.Retry)}
 }
 
 // Keeping says where the streams of a session are recorded. The zero Keeping records nothing.

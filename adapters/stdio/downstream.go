@@ -139,6 +139,7 @@ func (c *client) session() *proxy.Session {
 func (c *client) cancel(id string) {
 	c.mu.Lock()
 	ex, sess := c.modern[id], c.sess
+	delete(c.modern, id) // it gets no answer, so the id is free
 	c.mu.Unlock()
 	switch {
 	case ex != nil:

@@ -53,7 +53,7 @@ export const TASKS = [
       const before = await count();
       const abort = new AbortController();
       const call = failure('the cancelled call', a.call('task_required', { ms: 1500 }, { signal: abort.signal }));
-      await until('the task runs', async () => (await count()).begun > before.begun);
+      await until('the task runs', async () => (await count()).running > before.running);
       abort.abort('no longer wanted');
       await call;
       await until('the server counts it', async () => (await count()).cancelled > before.cancelled, 4000);

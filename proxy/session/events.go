@@ -15,6 +15,9 @@ import (
 type EventLimits struct {
 	Events int // of one stream; beyond them its oldest go
 	Bytes  int // of all streams, with what keeping costs; beyond them the oldest finished stream goes, then the oldest event
+	// Total is Bytes of all sessions together, as Usage counts them: beyond it the session that keeps more loses of its own.
+	// 0: no such limit.
+	Total int
 	// Grace is how long a client that has lost a stream may take to pick it up before the questions on it are put
 	// elsewhere.
 	Grace time.Duration
@@ -211,16 +214,21 @@ func (e *Events) drop(i int) {
 	s.events, s.cost, s.dropped = nil, 0, true
 }
 
-// shrink brings what is kept below the limit: finished streams go first, then single events.
+// over tells whether this session, or all of them, keep too much.
+func (e *Events) over() bool {
+	return e.bytes > e.limits.Bytes || e.limits.Total > 0 && e.usage.Bytes.Load() > int64(e.limits.Total)
+}
+
+// shrink brings what is kept below the limits: finished streams go first, then single events.
 func (e *Events) shrink() {
-	for i := 0; e.bytes > e.limits.Bytes && i < len(e.streams); {
+	for i := 0; e.over() && i < len(e.streams); {
 		if e.streams[i].finished {
 			e.drop(i)
 			continue
 		}
 		i++
 	}
-	for e.bytes > e.limits.Bytes {
+	for e.over() {
 		var oldest *Stream
 		for _, s := range e.streams {
 			if len(s.events) > 0 && (oldest == nil || s.events[0].order < oldest.events[0].order) {

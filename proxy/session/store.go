@@ -1,5 +1,5 @@
 // Package session keeps the sessions that legacy clients have opened: who may use them, how long they live without
-// use, how many there may be. It knows neither transports nor revisions.
+// use, how many there may be; and of their streams what a client may have missed. It knows neither transports nor revisions.
 package session
 
 import (
