@@ -125,9 +125,7 @@ func (a *asker) play(ctx context.Context, name string, session *mcp.ServerSessio
 		}
 		var err error
 		if got, err = push(ctx, session, ask); err != nil {
-			if ctx.Err() != nil {
-				a.report("cancelled " + name)
-			}
+			a.report(map[bool]string{true: "cancelled ", false: "refused "}[ctx.Err() != nil] + name)
 			return nil, "", "", err
 		}
 		state = keep

@@ -3,6 +3,7 @@ package era
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,6 +26,7 @@ type question struct {
 	id     []byte // as the server wrote it, raw JSON
 	method string
 	params []byte // as a modern client sees them
+	early  bool   // it was asked before the call
 }
 
 // dialogue is a call at a legacy server in which the server may ask: it outlives the request that began it. A question
@@ -110,7 +112,7 @@ func (d *dialogue) pump() {
 			break
 		}
 		if m.Kind == wire.Request {
-			d.ask(&m)
+			d.ask(&m, false)
 			continue
 		}
 		if m.Kind == wire.Notification && (d.withdrawn(&m) || d.session.notice(&m)) {
@@ -157,7 +159,8 @@ func (d *dialogue) put(m *wire.Message) {
 	d.queue = append(d.queue, raw)
 	d.size += len(raw)
 	if m.IsResponse() {
-		d.void(d.open, "has ended") // the server may wait all the same: for one asked before the call, say
+		// What it asked in the call it has done without; for what it asked before, it may still wait.
+		d.void(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return !q.early }), "has ended")
 		d.answered, d.open = true, nil
 	}
 	d.signal()
@@ -180,8 +183,8 @@ func (d *dialogue) signal() {
 	}
 }
 
-// ask takes a question of the server's. One that cannot be put to the client is refused, and the call goes on.
-func (d *dialogue) ask(m *wire.Message) {
+// ask takes a question of the server's; early: one from before the call. One that cannot be put to the client is refused, and the call goes on.
+func (d *dialogue) ask(m *wire.Message, early bool) {
 	d.mu.Lock()
 	method := string(m.Text(m.Method))
 	why, need := "", undeclared(d.caps, method, m.Raw, m.Params)
@@ -207,7 +210,7 @@ func (d *dialogue) ask(m *wire.Message) {
 	}
 	d.asked++
 	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.asked)
-	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: modernQuestion(m)})
+	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: modernQuestion(m), early: early})
 	d.pending()
 	d.mu.Unlock()
 	d.signal()

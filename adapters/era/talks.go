@@ -45,7 +45,7 @@ func (s *pooled) join(d *dialogue) {
 	}
 	s.mu.Unlock()
 	for i := range early {
-		d.ask(&early[i])
+		d.ask(&early[i], true)
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *pooled) Message(m *wire.Message) bool {
 func (s *pooled) question(m *wire.Message) {
 	d, asking := s.only(func(d *dialogue) bool { return d.asks })
 	if d != nil {
-		d.ask(m)
+		d.ask(m, false)
 		return
 	}
 	kept, err := m.Clone()
