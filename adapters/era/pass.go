@@ -97,7 +97,7 @@ func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 		if err != nil {
 			return
 		}
-		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: ex.Client.Caps}
 		inner.Caller, inner.Session = ex.Caller, nil
 		stop := inner.Follow(ex)
 		replies, err := u.doModern(inner)

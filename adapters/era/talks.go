@@ -12,6 +12,7 @@ import (
 const (
 	heldQuestions = 16
 	holdTime      = 15 * time.Second // then they are refused: a server may answer nothing before it has its answer
+	holdBusy      = time.Second      // while a call is under way that they cannot belong to
 )
 
 // talks are what goes on in a pooled session beside single calls: the dialogues in it, and questions that wait for one.
@@ -116,7 +117,11 @@ func (s *pooled) question(m *wire.Message) {
 	}
 	s.early = append(s.early, kept)
 	if s.refusal == nil {
-		s.refusal = time.AfterFunc(holdTime, s.refuseEarly)
+		hold := holdTime
+		if s.uses > s.listens { // a call that may not be asked is under way, and may wait for this
+			hold = holdBusy
+		}
+		s.refusal = time.AfterFunc(hold, s.refuseEarly)
 	}
 	s.mu.Unlock()
 }
