@@ -66,7 +66,7 @@ func TestDefaults(t *testing.T) {
 		ErrorStatus: "strict",
 		Questions: QuestionsConfig{TTL: 10 * time.Minute, MaxParked: 1000, MaxParkedPerPrincipal: 100, Rounds: 10,
 			Settle: 8 * time.Millisecond, LeaseWait: 30 * time.Second},
-		Resume:       ResumeConfig{Events: 256, Bytes: 1 << 20, Retry: time.Second},
+		Resume:       ResumeConfig{Events: 256, Bytes: 1 << 20, Total: 256 << 20, Retry: time.Second},
 		DrainTimeout: 30 * time.Second,
 		Keepalive:    15 * time.Second,
 		Limits: LimitsConfig{
@@ -90,7 +90,7 @@ func TestUpstreamDefaults(t *testing.T) {
 	}
 	want := &Upstream{
 		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session",
-		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second,
+		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, Declare: "client", PollChanges: 30 * time.Second,
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, want %+v", u, want)

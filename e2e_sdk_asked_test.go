@@ -13,6 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// progressToken is the token of every call whose progress is looked at.
+const progressToken = "token-\u00e9"
+
 // askedFaces are the SDK's clients, by what they speak to Dragoman.
 var askedFaces = []string{"modern", "legacy", "sse", "modern-stdio", "legacy-stdio"}
 
@@ -35,7 +38,8 @@ type asked struct {
 	updated   []string
 	acked     []*mcp.NotificationSubscriptions
 	lists     map[string]int // notices of changed lists
-	progress  []float64
+	progress  []float64      // of calls with progressToken
+	strange   []any          // progress tokens that are not that
 	logs      []string
 }
 
@@ -157,6 +161,9 @@ func (c *asked) options() *mcp.ClientOptions {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.progress = append(c.progress, r.Params.Progress)
+			if r.Params.ProgressToken != progressToken {
+				c.strange = append(c.strange, r.Params.ProgressToken)
+			}
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 			c.mu.Lock()

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -15,12 +17,38 @@ import (
 func TestSDKChanges(t *testing.T) {
 	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
 		told := changedLists(t, c)
-		steppedThrough(t, up, c)
+		steppedThrough(t, up, c, through)
 		changedResources(t, c)
-		if through || !isModern(c.face) || up.url != "" {
-			told("+tool more", "tools", 3) // the listen for lists has outlived those for resources
+		if up.kind == "modern-stdio" && isModern(c.face) {
+			if !through {
+				lastListen(t, c)
+			}
+			return // see there
 		}
+		told("+tool more", "tools", 3) // the listen for lists has outlived those for resources
 	})
+}
+
+// lastListen shows that the SDK's server on pipes, asked directly, tells of no list any more once any listen of its client
+// has ended: it has one listen for lists on each connection. If this fails, it is to be wanted of it.
+func lastListen(t *testing.T, c *asked) {
+	t.Helper()
+	c.mu.Lock()
+	before := c.lists["tools"]
+	c.mu.Unlock()
+	if _, err := c.call(c.ctx, "change", "", "+tool more"); err != nil {
+		t.Fatal(err)
+	}
+	late := time.After(10 * 10 * time.Millisecond) // the SDK gathers changes for 10 ms
+	select {
+	case <-late:
+	case <-c.ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lists["tools"] > before {
+		t.Error("the SDK's server on pipes keeps telling of changed lists when another listen has ended")
+	}
 }
 
 // changedLists changes every list and wants the client to be told of each change, and to see it.
@@ -134,10 +162,10 @@ func changedResources(t *testing.T, c *asked) {
 }
 
 // steppedThrough wants the progress and the logs of a call that asks in between.
-func steppedThrough(t *testing.T, up *askerUp, c *asked) {
+func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
 	t.Helper()
 	params := &mcp.CallToolParams{Name: "step", Arguments: map[string]any{"say": "accept on"}, Meta: mcp.Meta{}}
-	params.SetProgressToken("token")
+	params.SetProgressToken(progressToken)
 	if isModern(c.face) {
 		params.Meta[mcp.MetaKeyLogLevel] = "warning"
 	} else if err := c.SetLoggingLevel(c.ctx, &mcp.SetLoggingLevelParams{Level: "warning"}); err != nil {
@@ -150,12 +178,19 @@ func steppedThrough(t *testing.T, up *askerUp, c *asked) {
 	if isModern(c.face) && isModern(up.kind) {
 		progress = []float64{1, 2, 1, 2, 3} // two requests of one token, each of which rises
 	}
-	defer func() { t.Log(c.progress, c.logs) }()
+	if through && up.kind == "legacy-json" { // it tells all this beside the call, whose answer may overtake it
+		if isModern(c.face) {
+			c.sees("the first logs", func() bool { return len(c.logs) > 0 && c.logs[0] == logs[0] })
+			return
+		}
+		c.sees("the logs", func() bool { return slices.Equal(c.logs, logs) })
+		return
+	}
 	c.sees("progress and logs", func() bool { return len(c.progress) >= len(progress) && len(c.logs) >= len(logs) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !slices.Equal(c.progress, progress) || !slices.Equal(c.logs, logs) {
-		t.Errorf("progress %v, logs %q; want %v, %q", c.progress, c.logs, progress, logs)
+	if !slices.Equal(c.progress, progress) || !slices.Equal(c.logs, logs) || c.strange != nil {
+		t.Errorf("progress %v, logs %q; want %v, %q; and progress of %v", c.progress, c.logs, progress, logs, c.strange)
 	}
 	c.progress, c.logs = nil, nil
 }
@@ -167,7 +202,7 @@ func (c *asked) halfway(up *askerUp, what string) (rest func()) {
 	c.progress = nil
 	c.mu.Unlock()
 	params := &mcp.CallToolParams{Name: "gate", Arguments: map[string]any{"what": what}}
-	params.SetProgressToken("half")
+	params.SetProgressToken(progressToken)
 	done := make(chan error, 1)
 	var res *mcp.CallToolResult
 	go func() {
@@ -189,8 +224,8 @@ func (c *asked) halfway(up *askerUp, what string) (rest func()) {
 		c.sees("the second half", func() bool { return len(c.progress) >= 2 })
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if !slices.Equal(c.progress, []float64{1, 2}) {
-			c.t.Errorf("progress %v", c.progress)
+		if !slices.Equal(c.progress, []float64{1, 2}) || c.strange != nil {
+			c.t.Errorf("progress %v, and of %v", c.progress, c.strange)
 		}
 	}
 }
@@ -201,7 +236,7 @@ func TestSDKServerLetsGo(t *testing.T) {
 	for _, face := range append([]string{""}, askedFaces...) {
 		t.Run(face, func(t *testing.T) {
 			up := startAsker(t, "legacy-resumes")
-			c := up.client(t, face, "")
+			c := up.client(t, face, "[resume]\nretry = \"100ms\"\n")
 			c.halfway(up, "close")()
 			c.says("accept:after", "form", "accept after")
 		})
@@ -263,6 +298,9 @@ func (k *cutter) cut() {
 // back with Last-Event-ID.
 func TestSDKClientComesBack(t *testing.T) {
 	for _, kind := range askerKinds {
+		if kind == "legacy-json" {
+			continue // its answers are no streams before they are there
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			up := startAsker(t, kind)
@@ -288,13 +326,43 @@ func TestSDKClientComesBack(t *testing.T) {
 			if err := receive(t, "the result", done); err != nil {
 				t.Error(err)
 			}
-			if n := up.diary.count("called form late answer"); n < 1 || n > 2 || n == 2 && !isModern(kind) {
-				t.Errorf("the tool ran %d times", n)
+			runs := 1
+			if isModern(kind) {
+				runs = 2
+			}
+			eventually(t, "the call in the diary", func() bool { return up.diary.count("called form late answer") >= runs })
+			if n := up.diary.count("called form late answer"); n != runs {
+				t.Errorf("the tool ran %d times, want %d", n, runs)
 			}
 			if _, err := c.call(c.ctx, "change", "", "+tool extra"); err != nil {
 				t.Error(err)
 			}
 			c.sees("a notice on the stream that was cut, too", func() bool { return c.lists["tools"] > 0 })
+		})
+	}
+}
+
+// Several modern clients of one server: each is told of what it listens for.
+func TestSDKListensTogether(t *testing.T) {
+	for _, kind := range askerKinds {
+		t.Run(kind, func(t *testing.T) {
+			if kind == "modern-stdio" {
+				t.Skip("the SDK's server has one listen for lists on each pipe, and the clients share one: see lastListen")
+			}
+			up := startAsker(t, kind)
+			r := startRig(t, up.toml(t, ""), false)
+			var both []*asked
+			for range 2 {
+				c := connectAsked(t, "modern", &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
+				c.sees("the acknowledgement", func() bool { return len(c.acked) > 0 })
+				both = append(both, c)
+			}
+			if _, err := both[0].call(both[0].ctx, "change", "", "+tool extra"); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range both {
+				c.sees(fmt.Sprintf("a notice for client %d", i+1), func() bool { return c.lists["tools"] > 0 })
+			}
 		})
 	}
 }

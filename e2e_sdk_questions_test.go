@@ -213,3 +213,21 @@ func TestSDKNeverBack(t *testing.T) {
 		}
 	}
 }
+
+// A call that waits for its client's answer when Dragoman ends: the server is told, so that its session can end.
+func TestSDKEndsParked(t *testing.T) {
+	for _, kind := range []string{"legacy", "legacy-json", "legacy-resumes", "sse"} {
+		t.Run(kind, func(t *testing.T) {
+			up := startAsker(t, kind)
+			t.Run("meanwhile", func(t *testing.T) { // at whose end Dragoman ends
+				c := up.client(t, "modern", "")
+				for range 3 {
+					if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
+						t.Errorf("the handler failed, the tool says %q", got)
+					}
+				}
+			})
+			eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 3 })
+		})
+	}
+}

@@ -14,10 +14,10 @@ import (
 
 // Bounds of one dialogue.
 const (
-	maxOpen      = 64          // questions open at a time
-	heldMessages = 256         // that wait for a client to come back for them
-	heldBytes    = 1 << 20     // of these
-	strayTime    = time.Second // between a call that was given up, and the next in its session in which the server may ask
+	maxOpen      = 64                     // questions open at a time
+	heldMessages = 256                    // that wait for a client to come back for them
+	heldBytes    = 1 << 20                // of these
+	strayTime    = 250 * time.Millisecond // between a call that was given up, and the next in its session in which the server may ask
 )
 
 // question is one that a legacy server has asked in a call.
@@ -27,6 +27,7 @@ type question struct {
 	method string
 	params []byte // as a modern client sees them
 	early  bool   // it was asked before the call
+	given  bool   // the client has been asked
 }
 
 // dialogue is a call at a legacy server in which the server may ask: it outlives the request that began it. A question
@@ -159,8 +160,8 @@ func (d *dialogue) put(m *wire.Message) {
 	d.queue = append(d.queue, raw)
 	d.size += len(raw)
 	if m.IsResponse() {
-		// What it asked in the call it has done without; for what it asked before, it may still wait.
-		d.void(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return !q.early }), "has ended")
+		// What the client was asked the server has done without; for what came before the call, or beside it, it may wait.
+		d.void(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return q.given && !q.early }), "has ended")
 		d.answered, d.open = true, nil
 	}
 	d.signal()
@@ -343,7 +344,8 @@ func (d *dialogue) answers(m *wire.Message) (out [][]byte) {
 // inputRequired makes the result that brings the open questions to the client. The caller holds d.mu.
 func (d *dialogue) inputRequired(state string) []byte {
 	asked := make([]wire.Change, 0, len(d.open))
-	for _, q := range d.open {
+	for i, q := range d.open {
+		d.open[i].given = true
 		asked = append(asked, wire.Change{Key: q.key, Value: object([]wire.Change{
 			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
 	}

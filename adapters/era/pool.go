@@ -155,6 +155,9 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 		if lease && len(p.sessions[id.key]) > p.u.opt.MaxSessions/2 {
 			return nil, p.freed, p.full("half of the sessions with the upstream are this client's, each with a call that may be asked something")
 		}
+		if opening(p.sessions[id.key]) >= maxOpening {
+			return nil, p.freed, p.full("sessions with the upstream take long to open")
+		}
 		if !p.makeRoom() {
 			return nil, p.freed, p.full("all sessions with the upstream are in use")
 		}
@@ -173,6 +176,22 @@ func (p *pool) full(what string) *proxy.Error {
 	e := proxy.Errf(proxy.TooManySessions, "%s; raise upstreams.%s.max_sessions, now %d", what, p.u.opt.Name, p.u.opt.MaxSessions)
 	e.RetryAfter = 5
 	return e
+}
+
+// maxOpening is how many sessions of one client are opened at a time. Many calls at once are better served by those that
+// are done first than by a process for each of them.
+const maxOpening = 4
+
+// opening counts the sessions that are not open yet.
+func opening(all []*pooled) (n int) {
+	for _, s := range all {
+		select {
+		case <-s.ready:
+		default:
+			n++
+		}
+	}
+	return n
 }
 
 // best chooses among sessions of one identity: the one that carries a listen, since what a call changes is then told
@@ -276,6 +295,29 @@ func (p *pool) size() (all, leased int) {
 	return p.count, leased
 }
 
+// settleTime bounds how long the end waits for servers to hear that calls are given up: some end a session only after its
+// calls.
+const settleTime = time.Second
+
+// settle waits until the servers have been told of the calls that are given up.
+func (p *pool) settle() {
+	ctx, cancel := context.WithTimeout(p.u.ctx, settleTime)
+	defer cancel()
+	p.mu.Lock()
+	var all []Settler
+	for _, of := range p.sessions {
+		for _, s := range of {
+			if link, ok := linkAs[Settler](s.link.get()); ok {
+				all = append(all, link)
+			}
+		}
+	}
+	p.mu.Unlock()
+	for _, link := range all {
+		link.Settle(ctx)
+	}
+}
+
 func (p *pool) close() error {
 	p.mu.Lock()
 	p.closed = true
@@ -293,7 +335,7 @@ func (p *pool) close() error {
 
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
 func (s *pooled) open(info, caps []byte) {
-	defer close(s.ready)
+	defer s.opened()
 	ctx, cancel := context.WithTimeout(s.u.ctx, s.u.opt.ProbeTimeout)
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
@@ -341,6 +383,14 @@ func (s *pooled) fault(err error) error {
 		return StatusFault(status)
 	}
 	return err
+}
+
+// opened lets those go on that wait for the session, or for another's turn.
+func (s *pooled) opened() {
+	close(s.ready)
+	s.u.pool.mu.Lock()
+	defer s.u.pool.mu.Unlock()
+	s.u.pool.wake()
 }
 
 // wait waits until the session is open. It is released if it cannot be used.

@@ -489,9 +489,3 @@ func (j *job) finish(g *gen) string {
 	j.say(proxy.ResultMessage([]byte(j.id), []byte(`{"content":[],"tag":`+quote(j.tag)+`}`)).Raw)
 	return "answered"
 }
-
-func (c *conv) canAsk() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.asks && !c.ended
-}

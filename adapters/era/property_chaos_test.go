@@ -173,7 +173,7 @@ func (w *world) trouble(clients *sync.WaitGroup) {
 				c.aside([]byte(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`))
 			default:
 				if c.canAsk() {
-					c.ask(g, "", c.aside)
+					c.loose(g)
 				}
 			}
 		})
@@ -285,4 +285,22 @@ func (w *world) print() {
 		fmt.Fprintf(os.Stderr, "DRAGOMAN_TEST_SEED=%d\n%s\n", w.seed, strings.Join(w.log, "\n"))
 		w.failed = false
 	}
+}
+
+func (c *conv) canAsk() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asks && !c.ended
+}
+
+// loose asks something that belongs to no call. While one is under way it is taken for that one's, and ends with it,
+// unanswered if need be: nothing tells them apart.
+func (c *conv) loose(g *gen) {
+	c.mu.Lock()
+	busy := len(c.jobs) > 0
+	c.mu.Unlock()
+	_, q := c.ask(g, "", c.aside)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q.moot = q.moot || busy
 }

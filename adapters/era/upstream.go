@@ -326,6 +326,7 @@ func (u *Upstream) Close() error {
 	u.relays = map[string]*relay{}
 	u.mu.Unlock()
 	u.lot.clear(u)
+	u.pool.settle()
 	u.cancel()
 	var err error
 	if link != nil {

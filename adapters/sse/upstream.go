@@ -164,7 +164,8 @@ func (l *link) end(err error) {
 	}
 }
 
-// Close implements era.Link: the stream is the session, so closing it is all.
+// Close implements era.Link: the stream is the session, so closing it is all, once the server has been told of calls that
+// are given up.
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -173,6 +174,9 @@ func (l *link) Close() error {
 	if was {
 		return nil
 	}
+	ctx, stop := context.WithTimeout(context.Background(), postTime)
+	defer stop()
+	l.Settle(ctx) // some servers end a session only after its calls, and those only once they are cancelled
 	l.ans.Abort()
 	<-l.reader
 	l.ans.Close()
