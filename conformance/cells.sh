@@ -211,9 +211,9 @@ record() {
 features() {
   local name result=ok note="$3 of $(($3 + $4)) scenarios"
   case $2 in
-    suite@*) name="suite ${2#*@}" ;;
-    set@*) name="requirements ${2#*@}" ;;
-    set+all@*) name="requirements ${2#*@}, declare = all" ;;
+    suite@*) name="official suite/server scenarios ${2#*@}" ;;
+    set@*) name="official suite/requirements ${2#*@}" ;;
+    set+all@*) name="official suite/requirements ${2#*@}, declare = all" ;;
   esac
   if [ -n "${name:-}" ]; then
     [ "$4" = 0 ] || result=fail

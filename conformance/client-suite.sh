@@ -79,7 +79,7 @@ for client in $CLIENTS; do
       pairs_failed=$((pairs_failed + 1))
       { grep -aE '^(DIFF|STALE|FAIL)' "$log" || tail -4 "$log"; } | head -12 | cut -c1-300 | sed 's/^/     /'
     else pairs_passed=$((pairs_passed + 1)); fi
-    [ -z "$results" ] || printf '%s\tsuite mock %s\tclient suite %s\t%s\t%s\n' "$client" "$revision" "$revision" $result "$note" >>"$results"
+    [ -z "$results" ] || printf '%s\tsuite mock %s\tofficial suite/client scenarios %s\t%s\t%s\n' "$client" "$revision" "$revision" $result "$note" >>"$results"
   done
 done
 echo "$SECONDS seconds"
