@@ -81,6 +81,9 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 	if err := s.wantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
 		return nil, ex.Err()
 	}
+	if ex.Msg.Token.Present() { // one of its own: clients use the same ones
+		ex.Msg.Replace(ex.Msg.Token, append(strconv.AppendUint([]byte(`"d`), u.dialogues.Add(1), 10), '"'))
+	}
 	inner, err := exchange(proxy.Modern, ex.Msg.Append(nil))
 	if err != nil {
 		return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)

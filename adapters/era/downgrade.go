@@ -38,7 +38,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	strip(m, c.task)
 	c.turnPage()
 	c.edits = slices.Clone(m.Edits)
-	c.logs = ex.Client.LogLevel != "" && !u.opt.Shared
+	c.heeds = !u.opt.Shared && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	if slices.Contains(askable, method) && !u.opt.Shared {
 		c.asks = u.opt.DeclareAll || hasQuestions(ex.Client.Caps)
 		if m.ReqState.Present() {
@@ -127,7 +127,7 @@ type downCall struct {
 	ex      *proxy.Exchange
 	method  string
 	asks    bool        // the server may ask in it
-	logs    bool        // it wants log messages, which may come outside it
+	heeds   bool        // it wants log messages or progress, which may come outside it
 	task    bool        // it runs as a task there
 	edits   []wire.Edit // of the message before the link adds its own
 	session *pooled
@@ -141,7 +141,7 @@ type downCall struct {
 func (c *downCall) begin() error {
 	c.ex.Msg.Edits = slices.Clone(c.edits)
 	start := c.plain
-	if c.asks || c.logs {
+	if c.asks || c.heeds {
 		start = c.conversation
 	}
 	err := start()
@@ -156,7 +156,7 @@ func (c *downCall) begin() error {
 	return c.fault(err)
 }
 
-// conversation begins a call to which belongs what comes outside it: questions, log messages.
+// conversation begins a call to which belongs what comes outside it: questions, log messages, progress.
 func (c *downCall) conversation() error {
 	d, err := c.u.converse(c)
 	if err != nil {

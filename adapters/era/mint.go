@@ -11,6 +11,7 @@ import (
 // each request where several clients, or several sessions, share what the server tells requests apart by.
 type Minted struct {
 	ID        []byte // what the server sees, raw JSON
+	Token     []byte // likewise; no token: nil
 	id, token []byte // the client's own, raw JSON; no token: nil
 }
 
@@ -19,7 +20,8 @@ func Mint(m *wire.Message, n uint64) *Minted {
 	x := &Minted{ID: strconv.AppendUint(nil, n, 10), id: bytes.Clone(m.Of(m.ID)), token: bytes.Clone(m.Of(m.Token))}
 	m.Replace(m.ID, x.ID)
 	if x.token != nil {
-		m.Replace(m.Token, append(strconv.AppendUint([]byte(`"p`), n, 10), '"'))
+		x.Token = append(strconv.AppendUint([]byte(`"p`), n, 10), '"')
+		m.Replace(m.Token, x.Token)
 	}
 	return x
 }

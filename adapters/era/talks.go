@@ -89,6 +89,13 @@ func (s *pooled) Message(m *wire.Message) bool {
 		for _, d := range all {
 			d.withdrawn(m)
 		}
+	case m.Is("notifications/progress"):
+		token := m.AppendPart(nil, m.ProgressToken)
+		d, _ := s.only(func(d *dialogue) bool { return bytes.Equal(d.inner.Msg.Of(d.inner.Msg.Token), token) })
+		if d == nil {
+			return false
+		}
+		d.put(m)
 	case m.Is("notifications/message"):
 		d, _ := s.only(func(d *dialogue) bool { return d.inner.Client.LogLevel != "" })
 		if d == nil {

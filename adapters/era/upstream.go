@@ -49,7 +49,8 @@ type Upstream struct {
 	watches watches // of legacy sessions at a modern server
 	closed  bool
 
-	ready atomic.Bool
+	ready     atomic.Bool
+	dialogues atomic.Uint64 // so far
 }
 
 // probing is a ladder being climbed; many may wait for it.

@@ -24,6 +24,7 @@ const (
 	reopenFirst = 500 * time.Millisecond // before a GET stream that ended is opened again; doubled each time
 	reopenMost  = 30 * time.Second
 	maxDiscard  = 1 << 20 // of an answer nobody wants
+	spentTokens = 64
 )
 
 // Dialer makes links to a legacy HTTP server.
@@ -40,7 +41,7 @@ func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
 
 // Dial is the era.Dial of the server: a link, in which no session has been opened.
 func (d *Dialer) Dial(_ context.Context, sink era.Sink) (era.Link, error) {
-	l := &link{d: d, sink: sink}
+	l := &link{d: d, sink: sink, reports: make(map[string]*era.Minted)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
@@ -60,7 +61,9 @@ type link struct {
 	next    uint64
 	closed  bool
 	lost    bool
-	silent  bool // the server has no GET stream
+	silent  bool                   // the server has no GET stream
+	reports map[string]*era.Minted // calls under way, and the last that were, by the progress token that the server sees
+	spent   []string               // tokens of the latter
 }
 
 // Pushes implements era.Pusher.
@@ -100,7 +103,45 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, ex.Err()
 	}
 	c.Answer = ans
-	return c.Start(ex), nil
+	if minted.Token == nil {
+		return c.Start(ex), nil
+	}
+	l.mu.Lock()
+	l.reports[string(minted.Token)] = minted
+	l.mu.Unlock()
+	return &reporting{Replies: c.Start(ex), l: l, token: string(minted.Token)}, nil
+}
+
+// reporting is a call whose progress may also come on the GET stream: that of some servers does.
+type reporting struct {
+	proxy.Replies
+	l     *link
+	token string
+}
+
+// Close implements proxy.Replies. Progress on another stream may be read after the response, though it was sent before: the
+// last tokens are known for a while.
+func (r *reporting) Close() error {
+	r.l.mu.Lock()
+	if r.l.spent = append(r.l.spent, r.token); len(r.l.spent) > spentTokens {
+		delete(r.l.reports, r.l.spent[0])
+		r.l.spent = r.l.spent[1:]
+	}
+	r.l.mu.Unlock()
+	return r.Replies.Close()
+}
+
+// progress gives a notification of progress outside any call the token of the call that it is about; false if that has
+// ended.
+func (l *link) progress(m *wire.Message) bool {
+	l.mu.Lock()
+	minted := l.reports[string(m.Of(m.ProgressToken))]
+	l.mu.Unlock()
+	if minted == nil {
+		return false
+	}
+	minted.Restore(m)
+	return true
 }
 
 // follow opens a stream with what comes after the event last: a broken one goes on.
@@ -324,9 +365,11 @@ func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) {
 		if !ev.IsMessage() || len(ev.Data) == 0 {
 			continue
 		}
-		if m, err := wire.Scan(ev.Data); err == nil && (m.Kind == wire.Notification || m.Kind == wire.Request) {
-			l.sink.Message(&m)
+		m, err := wire.Scan(ev.Data)
+		if err != nil || m.Kind != wire.Notification && m.Kind != wire.Request || m.Is("notifications/progress") && !l.progress(&m) {
+			continue
 		}
+		l.sink.Message(&m)
 	}
 }
 
