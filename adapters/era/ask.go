@@ -186,8 +186,7 @@ func (c *upCall) withdraw() (out [][]byte) {
 	c.ask.again = false
 	for _, x := range c.ask.list {
 		if x.id != nil && c.ex.Session.Withdraw(x.id) {
-			msg := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), x.id...)
-			out = append(out, append(msg, `,"reason":"the request in which this was asked has ended"}}`...))
+			out = append(out, withdrawal(x.id))
 		}
 	}
 	c.ask.list = nil

@@ -210,6 +210,11 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 		p.note(v, step, err)
 		return err
 	}
+	if settled := string(version.Text(m.Raw)); IsModern(settled) { // for which no handshake exists
+		err = fmt.Errorf("a handshake that settles on %s, which has none", settled)
+		p.note(v, step, err)
+		return err
+	}
 	if err = link.Send(ctx, []byte(initialized)); err == nil {
 		m, err = p.ask(ctx, link, proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"dragoman/proxy"
@@ -16,6 +17,9 @@ type relay struct {
 	u       *Upstream
 	session *proxy.Session
 	link    linked
+
+	mu   sync.Mutex
+	open map[string]*relayCall // questions put to the client on the stream of a call, by id
 }
 
 func (u *Upstream) relayOf(session string) *relay {
@@ -30,7 +34,7 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 	if v.SSE {
 		dial = u.opt.Wires.SSE
 	}
-	r := &relay{u: u, session: ex.Session}
+	r := &relay{u: u, session: ex.Session, open: make(map[string]*relayCall)}
 	link, err := dial(ex, r)
 	if err != nil {
 		return nil, r.fault(err)
@@ -61,6 +65,9 @@ func (r *relay) end() {
 
 func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Msg.Kind != wire.Request { // a notification, or the answer to a question of the server's
+		if ex.Msg.IsResponse() {
+			r.close(string(ex.Msg.Of(ex.Msg.ID)))
+		}
 		return nil, r.link.get().Send(ex, ex.Msg.AppendLine(nil))
 	}
 	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {
@@ -130,23 +137,81 @@ func (r *relay) fault(err error) error {
 // relayCall is one call of a legacy client at a legacy server.
 type relayCall struct {
 	proxy.Replies
-	r  *relay
-	ex *proxy.Exchange
+	r   *relay
+	ex  *proxy.Exchange
+	out [][]byte // for the client, before err
+	err error
+}
+
+// ask notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back
+// (a channel has others), so whoever cancels the call is told here that it need not answer.
+func (c *relayCall) ask(m *wire.Message) {
+	if _, shared := linkAs[channel](c.r.link.get()); shared {
+		return
+	}
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	if len(c.r.open) < maxOpen {
+		c.r.open[string(m.Of(m.ID))] = c
+	}
+}
+
+// close notes that a question needs no answer any more.
+func (r *relay) close(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.open, id)
+}
+
+// withdraw takes back the questions that are open in the call.
+func (c *relayCall) withdraw() (out [][]byte) {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	for id, of := range c.r.open {
+		if of == c {
+			delete(c.r.open, id)
+			out = append(out, withdrawal([]byte(id)))
+		}
+	}
+	return out
+}
+
+// withdrawal is the notification that takes a question back. id is raw JSON.
+func withdrawal(id []byte) []byte {
+	msg := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
+	return append(msg, `,"reason":"the request in which this was asked has ended"}}`...)
 }
 
 // Next implements proxy.Replies.
 func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 	for {
+		switch {
+		case len(c.out) > 0:
+			raw := c.out[0]
+			c.out = c.out[1:]
+			return wire.Scan(raw)
+		case c.err != nil:
+			return wire.Message{}, c.err
+		}
 		m, err := c.Replies.Next(until)
+		if err != nil && c.ex.Err() != nil {
+			c.out, c.err = c.withdraw(), c.fail(err)
+			continue
+		}
 		if err != nil {
 			return m, c.fail(err)
 		}
 		switch m.Kind {
+		case wire.Notification:
+			if m.Is("notifications/cancelled") {
+				c.r.close(string(m.Of(m.RequestID)))
+			}
 		case wire.Request:
 			if m.Is("ping") { // asks whether this end lives
 				refuse(c.r.u, c.r.link.get(), &m)
 				continue
 			}
+			c.ask(&m)
 		case wire.Result:
 			if m.InputRequests.Present() { // clients of a dual SDK would act on it
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
@@ -193,6 +258,11 @@ func (c *relayCall) fail(err error) error {
 func (c *relayCall) Close() error {
 	if c.ex.Msg.Is("initialize") && c.r.session.State() != proxy.Initialized {
 		defer c.r.end()
+	}
+	for _, msg := range c.withdraw() {
+		if c.ex.Err() != nil {
+			_ = c.r.session.Push(msg) // without a stream it finds out when it answers
+		}
 	}
 	return c.Replies.Close()
 }
