@@ -30,9 +30,10 @@ type question struct {
 	given  bool   // the client has been asked
 }
 
-// dialogue is a call at a legacy server in which the server may ask: it outlives the request that began it. A question
-// ends that request with input_required, and the call is parked; the client's retry finds it, answers, and waits for what
-// comes next (2026-07-28 multi-round-trip requests).
+// dialogue is a call at a legacy server to which belongs what the server says outside it: progress, log messages, and
+// questions, if the client can be asked. It outlives the request that began it. A question ends that request with
+// input_required, and the call is parked; the client's retry finds it, answers, and waits for what comes next (2026-07-28
+// multi-round-trip requests).
 type dialogue struct {
 	u         *Upstream
 	session   *pooled
@@ -59,11 +60,11 @@ type dialogue struct {
 	expiry   *time.Timer // while parked
 }
 
-// converse begins a call that may be asked something, in a session leased for it.
+// converse begins a call as a dialogue, in a session that is leased for it if the server may ask.
 func (u *Upstream) converse(c *downCall) (*dialogue, error) {
 	ex := c.ex
 	lease := c.asks && !u.opt.AsksOnCall
-	s, err := u.pool.acquire(ex, lease, 0)
+	s, err := u.pool.acquire(ex, lease, c.page)
 	if err != nil {
 		return nil, err
 	}
