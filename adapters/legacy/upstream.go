@@ -92,8 +92,10 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	req := mcphttp.NewCall(l.d.path, m)
 	defer req.Done()
 	l.dress(req.Request)
+	l.report(minted) // first: the server may be faster than the return of Send
 	ans, err := l.d.host.Send(ex, req.Request)
 	if err != nil {
+		l.unreport(minted)
 		if ex.Err() == nil {
 			return nil, mcphttp.Fault(err)
 		}
@@ -106,10 +108,27 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if minted.Token == nil {
 		return c.Start(ex), nil
 	}
-	l.mu.Lock()
-	l.reports[string(minted.Token)] = minted
-	l.mu.Unlock()
 	return &reporting{Replies: c.Start(ex), l: l, token: string(minted.Token)}, nil
+}
+
+// report notes whose progress a token stands for.
+func (l *link) report(minted *era.Minted) {
+	if minted.Token == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reports[string(minted.Token)] = minted
+}
+
+// unreport forgets it.
+func (l *link) unreport(minted *era.Minted) {
+	if minted.Token == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.reports, string(minted.Token))
 }
 
 // reporting is a call whose progress may also come on the GET stream: that of some servers does.
