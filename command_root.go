@@ -48,7 +48,7 @@ func (e *failure) Unwrap() error { return e.err }
 // to std.Err, each with what to do about it.
 func execute(ctx context.Context, args, environ []string, std Streams, run runners) int {
 	root := newRoot(&program{std: std, environ: environ, run: run})
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would stand for those of the process
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +20,9 @@ type relay struct {
 	session *proxy.Session
 	link    linked
 
-	mu   sync.Mutex
-	open map[string]*relayCall // questions put to the client on the stream of a call, by id
+	mu    sync.Mutex
+	open  map[string]*relayCall // questions put to the client on the stream of a call, by id
+	taken []string              // the last that were taken back, by id
 }
 
 func (u *Upstream) relayOf(session string) *relay {
@@ -65,8 +68,8 @@ func (r *relay) end() {
 
 func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Msg.Kind != wire.Request { // a notification, or the answer to a question of the server's
-		if ex.Msg.IsResponse() {
-			r.close(string(ex.Msg.Of(ex.Msg.ID)))
+		if ex.Msg.IsResponse() && !r.answer(string(ex.Msg.Of(ex.Msg.ID))) {
+			return nil, nil
 		}
 		return nil, r.link.get().Send(ex, ex.Msg.AppendLine(nil))
 	}
@@ -156,11 +159,31 @@ func (c *relayCall) ask(m *wire.Message) {
 	}
 }
 
+// answer takes the answer to a question; false if that has been taken back. Some clients answer all the same, with an
+// error, which must not reach the server before the cancellation of the call: it would take it for the user's.
+func (r *relay) answer(id string) bool {
+	r.close(id)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.taken, id)
+	if i >= 0 {
+		r.taken = slices.Delete(r.taken, i, i+1)
+	}
+	return i < 0
+}
+
 // close notes that a question needs no answer any more.
 func (r *relay) close(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, id)
+}
+
+// forget leaves the questions of a call that has ended to the server and the client.
+func (c *relayCall) forget() {
+	c.r.mu.Lock()
+	defer c.r.mu.Unlock()
+	maps.DeleteFunc(c.r.open, func(_ string, of *relayCall) bool { return of == c })
 }
 
 // withdraw takes back the questions that are open in the call.
@@ -170,6 +193,9 @@ func (c *relayCall) withdraw() (out [][]byte) {
 	for id, of := range c.r.open {
 		if of == c {
 			delete(c.r.open, id)
+			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > maxOpen {
+				c.r.taken = c.r.taken[1:]
+			}
 			out = append(out, withdrawal([]byte(id)))
 		}
 	}
@@ -259,10 +285,11 @@ func (c *relayCall) Close() error {
 	if c.ex.Msg.Is("initialize") && c.r.session.State() != proxy.Initialized {
 		defer c.r.end()
 	}
+	if c.ex.Err() == nil {
+		c.forget()
+	}
 	for _, msg := range c.withdraw() {
-		if c.ex.Err() != nil {
-			_ = c.r.session.Push(msg) // without a stream it finds out when it answers
-		}
+		_ = c.r.session.Push(msg) // without a stream it finds out when it answers
 	}
 	return c.Replies.Close()
 }
