@@ -50,9 +50,9 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	c := &muxCall{mux: x, ex: ex,
 		relayed: x.relays(ex) && !m.Is("initialize"), logs: ex.Client.LogLevel != "" || x.relays(ex), wake: make(chan struct{}, 1)}
 	x.mu.Lock()
-	if x.dead != nil {
+	if dead := x.dead; dead != nil {
 		x.mu.Unlock()
-		return nil, x.dead
+		return nil, unsent(dead)
 	}
 	x.next++
 	c.n, c.Minted = x.next, Mint(m, x.next)
@@ -66,6 +66,11 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	ex.Attach(c)
 	return c, nil
+}
+
+// unsent says of a call on a dead channel that it was not sent: it may be made anew elsewhere.
+func unsent(dead error) error {
+	return proxy.Errf(proxy.SessionLost, "%s", proxy.AsError(dead).Message)
 }
 
 func (x *Mux) forget(n uint64) bool {
