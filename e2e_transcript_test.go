@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A transcript is a file of testdata/transcripts: prose that says which bug it keeps dead, then sections.
+// A transcript is a file of conformance/transcripts: prose that says which bug it keeps dead, then sections.
 //
 //	-- upstream KIND --             the scripted server; lines of its configuration
 //	-- config --                    lines of the proxy's configuration
@@ -48,7 +48,7 @@ var cursorPattern = regexp.MustCompile(`"nextCursor":"([^"]*)"`)
 var sectionHead = regexp.MustCompile(`^-- (.+) --$`)
 
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/transcripts/*.txt")
+	files, err := filepath.Glob("conformance/transcripts/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no transcripts: %v", err)
 	}
