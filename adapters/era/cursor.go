@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"time"
 
 	"dragoman/proxy"
@@ -21,11 +22,14 @@ func cursorBound(ex *proxy.Exchange, server string) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", ex.Caller.Principal, server, ex.Msg.Text(ex.Msg.Method)))
 }
 
+// pages tells whether the method's result comes in pages; a member of that name elsewhere is the server's own affair.
+func (c *downCall) pages() bool { return strings.HasSuffix(c.method, "/list") }
+
 // turnPage takes the server's own cursor out of the client's, and remembers the session. What is none that was given out
 // here is for the server to judge.
 func (c *downCall) turnPage() {
 	m := &c.ex.Msg
-	if !m.Cursor.IsString(m.Raw) {
+	if !c.pages() || !m.Cursor.IsString(m.Raw) {
 		return
 	}
 	kind, body, err := c.u.lot.seal.open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
@@ -38,7 +42,7 @@ func (c *downCall) turnPage() {
 // pageMark puts the session beside the cursor of a result's next page.
 func (c *downCall) pageMark(m *wire.Message) {
 	next := wire.Get(m.Raw, m.Result, "nextCursor")
-	if !next.IsString(m.Raw) {
+	if !c.pages() || !next.IsString(m.Raw) {
 		return
 	}
 	body := append(binary.BigEndian.AppendUint64(nil, c.session.number), next.Of(m.Raw)...)

@@ -109,9 +109,10 @@ func (r *relay) Message(m *wire.Message) bool {
 func noticeKey(m *wire.Message) string {
 	method := string(m.Text(m.Method))
 	switch method {
-	case "notifications/resources/updated":
+	case updated:
 		return method + " " + string(m.Text(m.URI))
-	case "notifications/tools/list_changed", "notifications/prompts/list_changed", "notifications/resources/list_changed":
+	}
+	if slices.ContainsFunc(noticeLists, func(list string) bool { return listChanged(list) == method }) {
 		return method
 	}
 	return ""

@@ -73,8 +73,8 @@ func (c *conversation) Close() error {
 }
 
 // Tell takes a notification or an answer of a legacy client where it belongs: an answer that nobody here awaits goes to
-// the handler, as an exchange without replies, since the server may have put the question itself. Whatever becomes of it, the client is not
-// told: an error status for it ends some clients altogether.
+// the handler, as an exchange without replies, since the server may have put the question itself. Whatever becomes of it,
+// the client is not told: an error status for it ends some clients altogether.
 func Tell(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 	ex.Session, ex.Caller, ex.Server, ex.Client = s, s.Caller, s.Server, s.Client()
 	m := &ex.Msg

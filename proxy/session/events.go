@@ -15,8 +15,8 @@ import (
 type EventLimits struct {
 	Events int // of one stream; beyond them its oldest go
 	Bytes  int // of all streams, with what keeping costs; beyond them the oldest finished stream goes, then the oldest event
-	// Total is Bytes of all sessions together, as Usage counts them: beyond it the session that keeps more loses of its own.
-	// 0: no such limit.
+	// Total is Bytes of all sessions together, as Usage counts them: beyond it the session that keeps more loses of its own,
+	// down to 16 KiB. 0: no such limit.
 	Total int
 	// Grace is how long a client that has lost a stream may take to pick it up before the questions on it are put
 	// elsewhere.
@@ -28,6 +28,8 @@ const (
 	eventCost  = 96
 	streamCost = 256
 	spentKept  = 16
+	// leastKept is what a session may keep though all of them keep too much: an answer that says so has room there.
+	leastKept = 16 << 10
 )
 
 // Usage counts what all sessions keep, for gauges.
@@ -216,7 +218,12 @@ func (e *Events) drop(i int) {
 
 // over tells whether this session, or all of them, keep too much.
 func (e *Events) over() bool {
-	return e.bytes > e.limits.Bytes || e.limits.Total > 0 && e.usage.Bytes.Load() > int64(e.limits.Total)
+	return e.bytes > e.limits.Bytes || e.bytes > leastKept && e.crowded(0)
+}
+
+// crowded tells whether all sessions together would keep too much with so many bytes more.
+func (e *Events) crowded(more int) bool {
+	return e.limits.Total > 0 && e.usage.Bytes.Load()+int64(more) > int64(e.limits.Total)
 }
 
 // shrink brings what is kept below the limits: finished streams go first, then single events.
@@ -343,10 +350,18 @@ func (s *Stream) keep(m *wire.Message, raw []byte, written bool) {
 	if s.dropped || s.of.limits.Events <= 0 {
 		return
 	}
-	if m != nil && m.IsResponse() && len(raw)+2*eventCost+streamCost > s.of.limits.Bytes {
-		instead := proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.ResponseTooLarge,
-			"the response came while its stream was broken, and is too large to be kept: resume.bytes is %d", s.of.limits.Bytes))
-		raw = instead.Raw
+	if cost := len(raw) + 2*eventCost + streamCost; m != nil && m.IsResponse() {
+		limits, unkept := s.of.limits, (*proxy.Error)(nil)
+		switch {
+		case cost > limits.Bytes:
+			unkept = proxy.Errf(proxy.ResponseTooLarge, "the response came while its stream was broken, and is too large to be kept: resume.bytes is %d", limits.Bytes)
+		case cost > leastKept && s.of.crowded(cost):
+			unkept = proxy.Errf(proxy.ResponseTooLarge, "the response came while its stream was broken, and too much is kept already: resume.total is %d", limits.Total)
+		}
+		if unkept != nil {
+			instead := proxy.ErrorMessage(m.Of(m.ID), unkept)
+			raw = instead.Raw
+		}
 	}
 	s.of.order++
 	ev := event{seq: s.seq, order: s.of.order, msg: append([]byte(nil), raw...), written: written}

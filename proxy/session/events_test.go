@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -209,6 +210,43 @@ func TestEventsLargeResponse(t *testing.T) {
 	got := replay(e, "s1-1").said()
 	if !strings.HasPrefix(got, `s1-2 {"jsonrpc":"2.0","id":7,"error":`) || !strings.Contains(got, "response_too_large") {
 		t.Errorf("kept: %s", got)
+	}
+}
+
+// All sessions together have a limit too. Beyond it the one that keeps more loses of its own, and nobody waits for ever for a
+// response that found no room.
+func TestEventsTotal(t *testing.T) {
+	limits := EventLimits{Events: 8, Bytes: 1 << 20, Total: 64 << 10, Grace: time.Hour}
+	first, _, u := newEvents(t, limits)
+	second := NewEvents(proxy.NewSession("t", "streamable-http", "", proxy.Caller{}, time.Now()), limits, u)
+	second.Start()
+	t.Cleanup(second.end)
+	lost := func(e *Events) *Stream {
+		s := e.Open(false)
+		s.Mark()
+		s.Lose()
+		return s
+	}
+	large := func(n int) string {
+		return `{"jsonrpc":"2.0","id":7,"result":{"x":"` + strings.Repeat("x", n) + `"}}`
+	}
+	a, b := lost(first), lost(second)
+	carry(t, a, large(50<<10))
+	carry(t, b, large(20<<10))
+	if got := replay(second, "s1-1").said(); !strings.HasPrefix(got, `s1-2 {"jsonrpc":"2.0","id":7,"error":`) || !strings.Contains(got, "resume.total") {
+		t.Errorf("kept: %.200s", got)
+	}
+	if got := replay(first, "s1-1").said(); !strings.HasSuffix(got, large(50<<10)) {
+		t.Errorf("lost for another session: %.200s", got)
+	}
+	for i := range 6 {
+		carry(t, b, `{"jsonrpc":"2.0","method":"notifications/x","params":{"x":"`+strings.Repeat("y", 6<<10)+strconv.Itoa(i)+`"}}`)
+	}
+	if n := u.Bytes.Load(); n > int64(limits.Total)+leastKept {
+		t.Errorf("%d bytes are kept", n)
+	}
+	if got := replay(first, "s1-1").said(); !strings.HasSuffix(got, large(50<<10)) {
+		t.Errorf("lost for another session's notifications: %.200s", got)
 	}
 }
 
