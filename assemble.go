@@ -121,6 +121,8 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	var err error
 	if len(up.Command) > 0 {
 		wires = h.stdioWires(up, log)
+	} else if socket, ok := h.socketWires(up, log); ok {
+		wires = socket
 	} else if wires, err = h.httpWires(up); err != nil {
 		return nil, err
 	}
@@ -132,8 +134,23 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 		wires.Legacy, wires.SSE = nil, nil
 	}
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
-		VerdictTTL: up.VerdictTTL, Shared: up.Isolation == "shared", MaxSessions: up.MaxSessions, IdleTTL: h.cfg.Sessions.IdleTTL,
+		VerdictTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), MaxPrincipal: up.MaxProcessesPerPrincipal,
+		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
 		AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log)}), nil
+}
+
+// isolation is how the clients of an upstream are kept apart.
+func isolation(up *Upstream) era.Isolation {
+	kind, size := up.Isolated()
+	switch kind {
+	case perPrincipal:
+		return era.Isolation{Sharing: era.ByPrincipal}
+	case pooled:
+		return era.Isolation{Sharing: era.Pooled, Size: size}
+	case sharedByAll:
+		return era.Isolation{Sharing: era.Shared}
+	}
+	return era.Isolation{}
 }
 
 // note writes what an upstream reports of itself.
@@ -186,12 +203,22 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 }
 
 func (h *house) stdioWires(up *Upstream, log zerolog.Logger) era.Wires {
-	dialer := stdio.NewDialer(stdio.UpstreamOptions{
+	dialer := stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name,
 		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(nil), up.Environ()...), Dir: up.Cwd,
 			MaxLine: h.cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace},
-		Stderr: func(pid int, line []byte) { log.Debug().Int("pid", pid).Bytes("stderr", line).Msg("the server says") },
-		Noise: func(pid int, line []byte, err error) {
-			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
+		Stderr: func(pid int, line []byte, dropped int) {
+			if dropped > 0 {
+				log.Debug().Int("pid", pid).Int("lines", dropped).Msg("the server says too much; lines of its standard error were left out")
+			}
+			if line != nil {
+				log.Debug().Int("pid", pid).Bytes("stderr", line).Msg("the server says")
+			}
+		},
+		Noise: func(pid int, line []byte, err error, skipped int) {
+			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
+		},
+		Changed: func(s stdio.Health) {
+			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("how the server's starts go has changed")
 		},
 	})
 	return era.Wires{Stdio: true, Modern: dialer.Dial(proxy.Modern), Legacy: dialer.Dial(proxy.Legacy)}
@@ -295,7 +322,7 @@ func (h *house) probe(ctx context.Context, fatal chan<- error) {
 // setting is what decides, besides its verdict, what clients lose at an upstream.
 func (h *house) setting(name string) era.Setting {
 	up := h.cfg.Upstream(name)
-	return era.Setting{Stdio: len(up.Command) > 0, Shared: up.Isolation == "shared", DriveTasks: up.Tasks == "drive",
+	return era.Setting{Stdio: inLines(up), Isolation: isolation(up), DeclareAll: up.Declare == "all", DriveTasks: up.Tasks == "drive",
 		AsksOnCall: up.PushesOnCall, Clients: h.cfg.Served()}
 }
 

@@ -61,7 +61,7 @@ func addSettingFlags(c *cobra.Command, on verb) *settingFlags {
 
 // dividers part NAME and VALUE in the flags of tables: a header is written as
 // on the wire, a variable as in a shell.
-var dividers = map[string]string{headersKey: ":", "env": "="}
+var dividers = map[string]string{headersKey: ":", envKey: "="}
 
 func addRows[T any](c *cobra.Command, s *settingFlags, rows []setting[T], on verb, upstream bool) {
 	var zero T
@@ -150,7 +150,7 @@ func target(c *cobra.Command, args []string) ([]Assignment, error) {
 	case dashed:
 		return []Assignment{{Path: []string{commandKey}, Value: command, List: true, Name: "COMMAND"}}, nil
 	case len(before) > 0 && !isURL(before[0]):
-		return nil, usagef("%s is not an http or https URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`",
+		return nil, usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`",
 			mistaken(before[0]), path, path)
 	case len(before) > 1:
 		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", shorten(before[1]), path)
@@ -170,7 +170,7 @@ func mistaken(argument string) string {
 
 // isURL tells what is meant for a URL from what is meant for a command.
 func isURL(text string) bool {
-	return strings.Contains(text, "://")
+	return strings.Contains(text, "://") || strings.HasPrefix(text, unixScheme)
 }
 
 // load makes the configuration of a command that takes `URL | -- COMMAND…`.

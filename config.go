@@ -2,6 +2,8 @@ package main
 
 import (
 	"net"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -148,7 +150,7 @@ type LimitsConfig struct {
 	RequestBody int
 	// ResponseBody is the largest body an upstream may send; default 100 MiB.
 	ResponseBody int
-	// Line is the longest line on a child's stdout or our own stdin; default 100 MiB.
+	// Line is the longest line on a child's stdout, a socket or our own stdin; default 64 MiB.
 	Line int
 	// Event is the largest event of an event stream; default 100 MiB.
 	Event int
@@ -196,11 +198,12 @@ type Upstream struct {
 	// Name matches ^[a-z][a-z0-9_-]*$, at most 64 characters.
 	Name string
 	// URL is http or https, with a host, without user information and
-	// fragment. Its query may hold a key: log it through [redactURL] only.
+	// fragment; or unix:/PATH or tcp://HOST:PORT, see [Upstream.Socket]. Its
+	// query may hold a key: log it through [redactURL] only.
 	URL string
 	// Command is the argv of a child process, never a shell string.
 	Command []string
-	// Transport is auto (default), http or sse for a URL, auto or stdio for a command.
+	// Transport is auto (default), http or sse for an http URL, auto or stdio for a command or a socket.
 	Transport string
 	// Era is auto (default), modern or legacy.
 	Era string
@@ -217,13 +220,22 @@ type Upstream struct {
 	// questions on the stream of the call they belong to; calls that may be asked
 	// then share a session. Default false.
 	PushesOnCall bool
-	// Isolation is session (default: an upstream session or child for each
-	// legacy downstream session) or shared.
+	// Isolation says who shares an upstream session or child of a legacy server:
+	// session (default: each legacy downstream session has its own), principal,
+	// pool(N) or shared. [Upstream.Isolated] takes it apart.
 	Isolation string
 	// Headers are sent with every request to URL; names are unique without regard to case.
 	Headers []Header
-	// Env is added to the environment of Command.
+	// Env is added to the environment of Command, over what EnvFile says.
 	Env []EnvVar
+	// EnvInherit are the variables of Dragoman's own environment that Command gets besides
+	// those of stdio.BaseEnv; a name may end in a star. At most 1000.
+	EnvInherit []string
+	// EnvFile is a file of NAME=VALUE lines for the environment of Command; "" is none. It is
+	// read when the configuration is loaded, see [Upstream.Environ].
+	EnvFile string
+	// FileEnv is what EnvFile holds, sorted by name. It has no key of its own.
+	FileEnv []EnvVar
 	// Cwd is the working directory of Command; "" is Dragoman's own.
 	Cwd string
 	// CAFile is a PEM file of roots trusted for URL instead of the system's; "" is the system's.
@@ -245,6 +257,21 @@ type Upstream struct {
 	PollChanges time.Duration
 	// MaxSessions bounds the pooled legacy sessions or children. 1 to 100 000, default 100.
 	MaxSessions int
+	// Spares is the number of children of Command kept started and unused. 0 (default) to 100.
+	Spares int
+	// MaxProcesses bounds the children of Command at a time, spares included; 1 to 100 000,
+	// default 100. MaxProcessesPerPrincipal is that for one principal; 0 (default): as MaxProcesses.
+	MaxProcesses, MaxProcessesPerPrincipal int
+	// IdleExit ends what serves nobody for so long, to be started again on demand. 1 s to 168 h; 0 (default) never.
+	IdleExit time.Duration
+	// StartTimeout bounds the time from the start of a child to its first answer. 1 s to 15 min, default 1 min.
+	StartTimeout time.Duration
+	// CrashLimit is how many crashes in a row, 1 to 1000, default 5, stop further starts for
+	// CrashPause, 1 s to 1 h, default 30 s.
+	CrashLimit int
+	CrashPause time.Duration
+	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.
+	Stderr string
 	// StopGrace is how long a child may take from the end of its stdin to
 	// SIGTERM, KillGrace from SIGTERM to SIGKILL. 0 to 5 min, defaults 5 s and 2 s.
 	StopGrace, KillGrace time.Duration
@@ -269,13 +296,14 @@ const (
 	probeWaitStdio = 10 * time.Second
 )
 
-// ProbeWait is the patience of one probe: ProbeTimeout, or 5 s for a URL and
-// 10 s for a command where that is 0.
+// ProbeWait is the patience of one probe: ProbeTimeout, or where that is 0, 5 s
+// for an http URL, and 10 s for a command or a socket, behind which there may be one.
 func (u *Upstream) ProbeWait() time.Duration {
+	_, _, socket := u.Socket()
 	switch {
 	case u.ProbeTimeout > 0:
 		return u.ProbeTimeout
-	case len(u.Command) > 0:
+	case socket, len(u.Command) > 0:
 		return probeWaitStdio
 	}
 	return probeWaitHTTP
@@ -297,14 +325,43 @@ func (c *Config) Served() era.Allowed {
 	return served
 }
 
-// Environ is Env as "NAME=value" strings, to be appended to os.Environ. They
-// are secret.
+// Environ is what EnvFile and Env add to the environment of Command, as
+// "NAME=value" strings: first the file's, then Env's, which hold where a name is
+// in both. They are to follow stdio.BaseEnv(EnvInherit), and are secret.
 func (u *Upstream) Environ() []string {
-	vars := make([]string, 0, len(u.Env))
-	for _, v := range u.Env {
+	vars := make([]string, 0, len(u.FileEnv)+len(u.Env))
+	for _, v := range slices.Concat(u.FileEnv, u.Env) {
 		vars = append(vars, v.Name+"="+v.Value.Reveal())
 	}
 	return vars
+}
+
+// Kinds of isolation, see [Upstream.Isolated].
+const (
+	perSession   = "session"
+	perPrincipal = "principal"
+	pooled       = "pool"
+	sharedByAll  = "shared"
+)
+
+// Isolated takes Isolation apart: kind is "session", "principal", "pool" or
+// "shared", and n the size of a pool, 1 to 1000, otherwise 0.
+func (u *Upstream) Isolated() (kind string, n int) {
+	kind, n, _ = parseIsolation(u.Isolation) // checked when it was read
+	return kind, n
+}
+
+// Socket answers where a server listens that speaks lines over a socket: network
+// is "unix" with the path of the socket, or "tcp" with HOST:PORT. ok is false for
+// every other upstream.
+func (u *Upstream) Socket() (network, address string, ok bool) {
+	if path, ok := strings.CutPrefix(u.URL, unixScheme); ok {
+		return "unix", socketPath(path), true
+	}
+	if at, err := url.Parse(u.URL); err == nil && at.Scheme == "tcp" {
+		return "tcp", at.Host, true
+	}
+	return "", "", false
 }
 
 // Target names the server for people: the URL without what may be secret, or

@@ -44,13 +44,17 @@ func (l *loader) checkUpstream(u *Upstream) {
 		l.checkCommand(u, table, at)
 		return
 	}
+	if _, _, socket := u.Socket(); socket {
+		if u.Transport != auto && u.Transport != stdioName {
+			l.fail(&problem{what: u.Transport + " needs an http or https url: a socket is spoken to in lines", fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+		}
+		l.misplaced(u, table, socketKind)
+		return
+	}
 	if u.Transport == stdioName {
 		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http or sse"}, table+".transport", at("transport"), "")
 	}
-	l.misplaced(table, commandKey, u.Cwd != "", "cwd", at("cwd"))
-	for _, v := range u.Env {
-		l.misplaced(table, commandKey, true, "env", l.cfg.sources[table+".env."+keyText([]string{v.Name})])
-	}
+	l.misplaced(u, table, urlKey)
 	if err := checkRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
 	}
@@ -80,11 +84,9 @@ func (l *loader) checkCommand(u *Upstream, table string, at func(string) Source)
 	if u.Transport != auto && u.Transport != stdioName {
 		l.fail(&problem{what: fmt.Sprintf("%s needs a url, not a command", u.Transport), fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
 	}
-	l.misplaced(table, urlKey, u.CAFile != "", "ca_file", at("ca_file"))
-	l.misplaced(table, urlKey, u.Proxy != "", "proxy", at("proxy"))
-	for _, h := range u.Headers {
-		l.misplaced(table, urlKey, true, headersKey, l.cfg.sources[table+".headers."+keyText([]string{strings.ToLower(h.Name)})])
-	}
+	l.misplaced(u, table, commandKey)
+	l.checkProcesses(u, table, at)
+	l.readEnvFile(u, table+".env_file", at("env_file"))
 	if u.Cwd == "" {
 		return
 	}
@@ -93,10 +95,56 @@ func (l *loader) checkCommand(u *Upstream, table string, at func(string) Source)
 	}
 }
 
-// misplaced reports a setting that only the other kind of upstream has.
-func (l *loader) misplaced(table, needs string, set bool, key string, from Source) {
-	if set {
-		l.fail(&problem{what: fmt.Sprintf("only concerns an upstream with a %s", needs), fix: "remove it"}, table+"."+key, from, "")
+// checkProcesses finds numbers of children that exceed max_processes.
+func (l *loader) checkProcesses(u *Upstream, table string, at func(string) Source) {
+	exceeds := func(key string, n int) {
+		if n > u.MaxProcesses {
+			l.fail(&problem{what: fmt.Sprintf("%d children are more than %s.max_processes allows, %d", n, table, u.MaxProcesses), fix: "change one of the two"},
+				table+"."+key, at(key), "")
+		}
+	}
+	exceeds("max_processes_per_principal", u.MaxProcessesPerPrincipal)
+	exceeds("spares", u.Spares)
+	_, n := u.Isolated()
+	exceeds("isolation", n)
+}
+
+// socketKind is an upstream with a url that is a socket, see [Upstream.Socket];
+// the others are named after the key that they have, url or command.
+const socketKind = "socket"
+
+// misplaced reports settings that upstreams of another kind have. A value that
+// is the default is let pass: print writes it for every upstream.
+func (l *loader) misplaced(u *Upstream, table, kind string) {
+	report := func(needs, key string, from Source) {
+		if needs == urlKey && kind == socketKind {
+			needs = "n http or https url"
+		} else {
+			needs = " " + needs
+		}
+		l.fail(&problem{what: "only concerns an upstream with a" + needs, fix: "remove it"}, key, from, "")
+	}
+	for i := range l.below {
+		row := &l.below[i]
+		if row.needs == "" || row.needs == kind {
+			continue
+		}
+		key := table + "." + row.key
+		switch row.key {
+		case headersKey:
+			for _, h := range u.Headers {
+				report(row.needs, key, l.cfg.sources[key+"."+keyText([]string{strings.ToLower(h.Name)})])
+			}
+		case envKey:
+			for _, v := range u.Env {
+				report(row.needs, key, l.cfg.sources[key+"."+keyText([]string{v.Name})])
+			}
+		default:
+			standard := row.field(&Upstream{})
+			if err := standard.set(word(row.std)); err == nil && row.field(u).text() != standard.text() {
+				report(row.needs, key, l.cfg.sources[key])
+			}
+		}
 	}
 }
 

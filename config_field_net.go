@@ -264,12 +264,17 @@ func (f urlField) set(v literal) error {
 	if !ok {
 		return problemf("must be text, not %s", v.kind)
 	}
+	if path, ok := strings.CutPrefix(text, unixScheme); ok {
+		return f.unix(text, path)
+	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || hasControl(text):
 		return problemf("is not a URL") // not repeated: a password may be in it
+	case u.Scheme == "tcp":
+		return f.tcp(text, u)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return problemf("has the scheme %q; only http and https are spoken", shorten(u.Scheme))
+		return problemf("has the scheme %q; only http, https, unix and tcp are spoken", shorten(u.Scheme))
 	case u.User != nil:
 		return &problem{what: "contains user information", fix: `put the credentials into headers: Authorization = "env:NAME"`}
 	case u.Hostname() == "":
@@ -281,8 +286,54 @@ func (f urlField) set(v literal) error {
 	return nil
 }
 
-func (f urlField) text() string    { return quote(redactURL(*f.at)) }
-func (f urlField) allowed() string { return "an http or https URL such as https://example.com/mcp" }
+// unixScheme begins the address of a Unix socket; the rest is its path as it is.
+const unixScheme = "unix:"
+
+// maxSocketPath is what fits into an address (unix(7)); some systems have less.
+const maxSocketPath = 107
+
+func (f urlField) unix(text, path string) error {
+	path = socketPath(path)
+	switch {
+	case hasControl(path):
+		return problemf("is not the path of a socket")
+	case !strings.HasPrefix(path, "/"):
+		return &problem{what: "is not followed by an absolute path", fix: `write "unix:/path/to.sock"`}
+	case len(path) > maxSocketPath:
+		return &problem{what: fmt.Sprintf("has a path of %d bytes; an address holds %d", len(path), maxSocketPath), fix: "put the socket into a directory with a shorter name"}
+	}
+	*f.at = text
+	return nil
+}
+
+// socketPath takes the empty authority off unix:///path.
+func socketPath(path string) string {
+	if rest, ok := strings.CutPrefix(path, "//"); ok {
+		return rest
+	}
+	return path
+}
+
+func (f urlField) tcp(text string, u *url.URL) error {
+	port, err := strconv.Atoi(u.Port())
+	switch {
+	case u.User != nil:
+		return &problem{what: "contains user information, which lines over TCP have no place for", fix: `write "tcp://HOST:PORT"`}
+	case u.Hostname() == "" || !validHost(u.Hostname()):
+		return &problem{what: "has no host", fix: `write "tcp://HOST:PORT"`}
+	case err != nil || port < 1 || port > mostPort:
+		return &problem{what: "has no port of 1 to 65535", fix: `write "tcp://HOST:PORT"`}
+	case u.Path != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		return &problem{what: "has something after the port, which lines over TCP have no place for", fix: `write "tcp://HOST:PORT", or https:// for a server that speaks HTTP`}
+	}
+	*f.at = text
+	return nil
+}
+
+func (f urlField) text() string { return quote(redactURL(*f.at)) }
+func (f urlField) allowed() string {
+	return `an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`
+}
 
 // proxyField is "", "off" or the URL of an HTTP proxy, which may hold a password.
 type proxyField struct{ at *string }

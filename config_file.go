@@ -167,7 +167,7 @@ func userTable(path []string) bool {
 		return false
 	}
 	if path[0] == upstreamsKey {
-		return len(path) >= 3 && (path[2] == "headers" || path[2] == "env")
+		return len(path) >= 3 && (path[2] == headersKey || path[2] == envKey)
 	}
 	return path[0] == "dependencies"
 }

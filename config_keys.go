@@ -78,7 +78,7 @@ func limitKeys() []setting[Config] {
 			field: func(c *Config) field {
 				return sizeField{at: &c.Limits.ResponseBody, least: mib, most: gib, unit: mib}
 			}},
-		{key: "limits.line", std: "100MiB", doc: "longest line of stdin and of a child's stdout", field: bytesField(func(c *Config) *int { return &c.Limits.Line })},
+		{key: "limits.line", std: "64MiB", doc: "longest line of stdin, of a child's stdout and of a socket", field: bytesField(func(c *Config) *int { return &c.Limits.Line })},
 		{key: "limits.event", std: "100MiB", doc: "largest event of an event stream", field: bytesField(func(c *Config) *int { return &c.Limits.Event })},
 		{key: "limits.header", std: "64KiB", doc: "largest header block",
 			field: func(c *Config) field { return sizeField{at: &c.Limits.Header, least: 4 * kib, most: mib} }},
@@ -180,7 +180,7 @@ func securityKeys() []setting[Config] {
 // upstreamKeys is every key below upstreams.NAME.
 func upstreamKeys() []setting[Upstream] {
 	return []setting[Upstream]{
-		{key: urlKey, doc: "address of a server that speaks HTTP", field: func(u *Upstream) field { return urlField{at: &u.URL} }},
+		{key: urlKey, doc: "address of a server: http, https, or unix:/PATH and tcp://HOST:PORT for one that speaks lines over a socket", field: func(u *Upstream) field { return urlField{at: &u.URL} }},
 		{key: commandKey, doc: "program and arguments of a server that speaks stdio; never a shell string",
 			field: func(u *Upstream) field {
 				return listField{at: &u.Command, check: checkArgument, what: `a list such as ["npx", "-y", "PACKAGE"]`, most: maxList}
@@ -196,24 +196,49 @@ func upstreamKeys() []setting[Upstream] {
 			field: func(u *Upstream) field { return enumField{at: &u.Tasks, values: []string{"hide", "drive"}} }},
 		{key: "seal_state", std: "false", doc: "bind a modern server's requestState to the principal", field: func(u *Upstream) field { return boolField{at: &u.SealState} }},
 		{key: "asks_on_call", std: "false", doc: "the legacy server puts its questions on the stream of the call they belong to", field: func(u *Upstream) field { return boolField{at: &u.PushesOnCall} }},
-		{key: "isolation", std: "session", doc: "one upstream session or child for each legacy client, or one shared", arg: "session|shared", flag: "isolation", on: onServe,
-			field: func(u *Upstream) field { return enumField{at: &u.Isolation, values: []string{"session", "shared"}} }},
-		{key: "headers", doc: "header sent with every request; VALUE may be env:NAME or file:/path", arg: "'NAME: VALUE'", flag: "header", on: onServe | onStdio | onProbe, open: true, entry: headerEntry},
-		{key: "env", doc: "variable for the command", arg: "NAME=VALUE", flag: "env", on: onServe | onStdio | onProbe, open: true, entry: envEntry},
-		{key: "cwd", std: "", doc: "working directory of the command", arg: "DIR", flag: "cwd", on: onServe | onStdio | onProbe,
+		{key: "isolation", std: perSession, doc: "who shares an upstream session or child of a legacy server", arg: "session|principal|pool(N)|shared", flag: "isolation", on: onServe,
+			field: func(u *Upstream) field { return isolationField{at: &u.Isolation} }},
+		{key: headersKey, doc: "header sent with every request; VALUE may be env:NAME or file:/path", arg: "'NAME: VALUE'", flag: "header", on: onServe | onStdio | onProbe, needs: urlKey, open: true, entry: headerEntry},
+		{key: envKey, doc: "variable for the command; VALUE may be env:NAME or file:/path", arg: "NAME=VALUE", flag: "env", on: onServe | onStdio | onProbe, needs: commandKey, open: true, entry: envEntry},
+		{key: "cwd", std: "", doc: "working directory of the command", arg: "DIR", flag: "cwd", on: onServe | onStdio | onProbe, needs: commandKey,
 			field: func(u *Upstream) field { return textField{at: &u.Cwd, what: "a directory", empty: true} }},
-		{key: "ca_file", std: "", doc: "PEM file of the roots to trust instead of the system's", arg: "FILE", flag: "ca-file", on: onServe | onStdio | onProbe,
+		{key: "env_inherit", std: "", doc: "variable of Dragoman's own that the command gets; a trailing * stands for any ending", arg: "NAME", flag: "env-inherit", on: onServe | onStdio | onProbe, needs: commandKey,
+			field: func(u *Upstream) field {
+				return listField{at: &u.EnvInherit, check: checkInherited, what: `a list of names such as ["SSH_AUTH_SOCK", "AWS_*"]`, most: maxList, commas: true}
+			}},
+		{key: "env_file", std: "", doc: "file of NAME=VALUE lines for the command's environment", arg: "FILE", flag: "env-file", on: onServe | onStdio | onProbe, needs: commandKey,
+			field: func(u *Upstream) field {
+				return textField{at: &u.EnvFile, what: "a file of NAME=VALUE lines", empty: true}
+			}},
+		{key: "ca_file", std: "", doc: "PEM file of the roots to trust instead of the system's", arg: "FILE", flag: "ca-file", on: onServe | onStdio | onProbe, needs: urlKey,
 			field: func(u *Upstream) field { return textField{at: &u.CAFile, what: "a PEM file", empty: true} }},
-		{key: "proxy", std: "", doc: "HTTP proxy to the upstream, or off; default: HTTPS_PROXY, HTTP_PROXY, NO_PROXY", arg: "URL|off", flag: "proxy", on: onServe | onStdio | onProbe,
+		{key: "proxy", std: "", doc: "HTTP proxy to the upstream, or off; default: HTTPS_PROXY, HTTP_PROXY, NO_PROXY", arg: "URL|off", flag: "proxy", on: onServe | onStdio | onProbe, needs: urlKey,
 			field: func(u *Upstream) field { return proxyField{at: &u.Proxy} }},
 		{key: "connect_timeout", std: "10s", doc: "time to connect, TLS included", field: span(func(u *Upstream) *time.Duration { return &u.ConnectTimeout }, 100*time.Millisecond, 5*time.Minute, "")},
-		{key: "probe_timeout", std: "0s", doc: "time for one probe of the era", field: span(func(u *Upstream) *time.Duration { return &u.ProbeTimeout }, 100*time.Millisecond, 5*time.Minute, "5s over HTTP and 10s over stdio")},
+		{key: "probe_timeout", std: "0s", doc: "time for one probe of the era", field: span(func(u *Upstream) *time.Duration { return &u.ProbeTimeout }, 100*time.Millisecond, 5*time.Minute, "5s over HTTP and 10s else")},
 		{key: "verdict_ttl", std: "10m", doc: "how long a probe's verdict holds", field: span(func(u *Upstream) *time.Duration { return &u.VerdictTTL }, time.Second, 7*day, "")},
 		{key: "declare", std: "client", doc: "what a legacy server is told that it may ask modern clients: client, what each has declared; all, anything, and a call in which it asks for what its client lacks ends with error -32021",
 			field: func(u *Upstream) field { return enumField{at: &u.Declare, values: []string{"client", "all"}} }},
 		{key: "poll_changes", std: "30s", doc: "how often to look for changes at a legacy server without a stream for notices", field: span(func(u *Upstream) *time.Duration { return &u.PollChanges }, time.Second, day, "never")},
 		{key: "max_sessions", std: "100", doc: "pooled legacy sessions or children at a time",
 			field: func(u *Upstream) field { return intField{at: &u.MaxSessions, least: 1, most: 100_000} }},
+		{key: "spares", std: "0", doc: "children kept started and unused, for the next session", needs: commandKey,
+			field: func(u *Upstream) field { return intField{at: &u.Spares, least: 0, most: 100} }},
+		{key: "max_processes", std: "100", doc: "children at a time, spares included", needs: commandKey,
+			field: func(u *Upstream) field { return intField{at: &u.MaxProcesses, least: 1, most: 100_000} }},
+		{key: "max_processes_per_principal", std: "0", doc: "of these, for one principal", needs: commandKey,
+			field: func(u *Upstream) field {
+				return intField{at: &u.MaxProcessesPerPrincipal, least: 1, most: 100_000, zero: "as many as max_processes"}
+			}},
+		{key: "idle_exit", std: "0s", doc: "a session or child that serves nobody for so long is ended, and started again on demand", field: span(func(u *Upstream) *time.Duration { return &u.IdleExit }, time.Second, 7*day, "never")},
+		{key: "start_timeout", std: "60s", doc: "from the start of a child to its first answer", needs: commandKey, field: span(func(u *Upstream) *time.Duration { return &u.StartTimeout }, time.Second, 15*time.Minute, "")},
+		{key: "crash_limit", std: "5", doc: "crashes in a row after which no child is started for crash_pause", needs: commandKey,
+			field: func(u *Upstream) field { return intField{at: &u.CrashLimit, least: 1, most: 1000} }},
+		{key: "crash_pause", std: "30s", doc: "how long no child is started after crash_limit", needs: commandKey, field: span(func(u *Upstream) *time.Duration { return &u.CrashPause }, time.Second, time.Hour, "")},
+		{key: "stderr", std: "info", doc: "level at which a child's standard error is logged", needs: commandKey,
+			field: func(u *Upstream) field {
+				return enumField{at: &u.Stderr, values: []string{off, "debug", "info", "warn"}}
+			}},
 		{key: "stop_grace", std: "5s", doc: "from the end of a child's stdin to SIGTERM", field: span(func(u *Upstream) *time.Duration { return &u.StopGrace }, time.Millisecond, 5*time.Minute, "at once")},
 		{key: "kill_grace", std: "2s", doc: "from SIGTERM to SIGKILL", field: span(func(u *Upstream) *time.Duration { return &u.KillGrace }, time.Millisecond, 5*time.Minute, "at once")},
 	}

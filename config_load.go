@@ -45,8 +45,8 @@ func (a Assignment) literal() literal {
 // variables, then DRAGOMAN_… variables, then flags, each over the ones before.
 // The error is a [ConfigErrors] with everything that is wrong in any of them,
 // also where a higher layer would have hidden it. Files are bounded (256 KiB);
-// what "env:" and "file:" values refer to is read here, and so are ca_file
-// and cwd looked at. Nothing is connected to.
+// what "env:" and "file:" values refer to is read here, and so is env_file;
+// ca_file and cwd are looked at. Nothing is connected to.
 func LoadConfig(opt LoadOptions) (*Config, error) {
 	l := newLoader(opt)
 	l.file(opt.File)
@@ -246,11 +246,11 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 		cell := keyText(path)
 		if row.key == headersKey { // names are equal without regard to case (RFC 9110 §5.1)
 			cell = keyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
-			if text, ok := v.scalarText(); ok {
-				if v.text, err = resolveSecret(text, l.lookup); err != nil {
-					l.fail(err, shown, from, "")
-					return
-				}
+		}
+		if text, ok := v.scalarText(); ok && (row.key != envKey || refers(text)) {
+			if v.text, err = resolveSecret(text, l.lookup); err != nil {
+				l.fail(err, shown, from, "")
+				return
 			}
 		}
 		store(l, place, v, slot{key: shown, cells: []string{cell}, secret: true, text: func(string) string { return "" }}, from)

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 		DrainTimeout: 30 * time.Second,
 		Keepalive:    15 * time.Second,
 		Limits: LimitsConfig{
-			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 100 << 20, Event: 100 << 20, Header: 64 << 10,
+			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
 			Streams: 10000, RequestTime: 15 * time.Minute, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
 		},
 		Security:   SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}},
@@ -91,12 +91,16 @@ func TestUpstreamDefaults(t *testing.T) {
 	want := &Upstream{
 		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session",
 		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, Declare: "client", PollChanges: 30 * time.Second,
+		EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute, CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info",
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, want %+v", u, want)
 	}
 	if http, stdio := want.ProbeWait(), (&Upstream{Command: []string{"x"}}).ProbeWait(); http != 5*time.Second || stdio != 10*time.Second {
 		t.Errorf("probe waits: %v, %v", http, stdio)
+	}
+	if socket := (&Upstream{URL: "unix:/x.sock"}).ProbeWait(); socket != 10*time.Second {
+		t.Errorf("probe wait of a socket: %v", socket)
 	}
 }
 

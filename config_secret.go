@@ -56,6 +56,14 @@ func resolveSecret(text string, lookup func(string) (string, bool)) (string, err
 	return text, nil
 }
 
+// refers tells whether a value of env is a reference. There also "file:./x.db"
+// and "env:prod,region:eu" are usual, and mean themselves.
+func refers(text string) bool {
+	name, env := strings.CutPrefix(text, "env:")
+	path, file := strings.CutPrefix(text, "file:")
+	return env && plainVariable.MatchString(name) || file && filepath.IsAbs(path)
+}
+
 func readSecret(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", &problem{what: fmt.Sprintf("the file %q it refers to is not an absolute path", path), fix: "write \"file:/path\""}
@@ -82,6 +90,9 @@ func readSecret(path string) (string, error) {
 // redactURL is a URL fit for logs: without password, and without its query's
 // values, where some servers expect an API key.
 func redactURL(raw string) string {
+	if strings.HasPrefix(raw, unixScheme) {
+		return raw // a path, in which "?" and "#" are as good as any other character
+	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		return hidden // what cannot be parsed cannot be redacted

@@ -28,6 +28,7 @@ type setting[T any] struct {
 	later  bool   // accepted and checked, but not enforced by this version
 	null   bool   // null in a file means: not set
 	secret bool   // never shown; "env:NAME" and "file:/path" are followed
+	needs  string // urlKey (of HTTP) or commandKey: of no other upstream it may be set
 
 	field func(*T) field
 	entry func(at *T, name string) (field, error)
@@ -87,6 +88,7 @@ const (
 	urlKey       = "url"
 	commandKey   = "command"
 	headersKey   = "headers"
+	envKey       = "env"
 )
 
 // Values that the code itself needs to name.
@@ -189,5 +191,5 @@ func envEntry(u *Upstream, name string) (field, error) {
 		}
 		u.Env = append(u.Env, EnvVar{Name: name, Value: value})
 	}
-	return secretField{store: store, check: checkArgument, what: "the variable's value"}, nil
+	return secretField{store: store, check: checkArgument, what: `the variable's value, "env:NAME" or "file:/path"`}, nil
 }

@@ -42,6 +42,7 @@ var homes = map[string]struct {
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{".", "policies"}, "errors are logged once, by audit"},
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "."}, "metrics are a policy"},
+	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "policies"}, "a circuit belongs to what it protects"},
 	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},
 	"net/http":                            {[]string{}, "the house speaks HTTP through adapters/httpd"},
 }

@@ -38,8 +38,8 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	strip(m, c.task)
 	c.turnPage()
 	c.edits = slices.Clone(m.Edits)
-	c.heeds = !u.opt.Shared && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
-	if slices.Contains(askable, method) && !u.opt.Shared {
+	c.heeds = !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
+	if slices.Contains(askable, method) && u.opt.asks() {
 		c.asks = u.opt.DeclareAll || hasQuestions(ex.Client.Caps)
 		if m.ReqState.Present() {
 			return c.comeBack()

@@ -42,10 +42,11 @@ func (v *Verdict) Eras() string {
 // finally the old SSE transport. No single error code decides (2026-07-28 versioning, stdio Backward Compatibility):
 // what is no modern answer says nothing, and only a successful initialize shows a legacy server.
 type prober struct {
-	wires   Wires
-	self    []byte // clientInfo of Dragoman
-	timeout time.Duration
-	sink    Sink // for the modern link, if it is kept
+	wires    Wires
+	self     []byte        // clientInfo of Dragoman
+	timeout  time.Duration // for a step
+	patience time.Duration // for the first step that any server answers
+	sink     Sink          // for the modern link, if it is kept
 
 	reached bool  // some step got an answer, or ran into a time-out
 	last    error // of the last step that failed
@@ -181,7 +182,7 @@ func (p *prober) legacy(ctx context.Context, v *Verdict) error {
 // initialize opens a session of Dragoman's own, and pings in it: a server that takes initialize and then refuses every
 // request of the session is no legacy server.
 func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step string) error {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
 	link, err := dial(ctx, deaf{})
 	if err != nil {
@@ -247,7 +248,7 @@ func ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, erro
 	until, _ := ctx.Deadline()
 	m, err := proxy.Response(replies, until)
 	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) {
-		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time", ex.Msg.Text(ex.Msg.Method))
+		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time%s", ex.Msg.Text(ex.Msg.Method), lastWords(link))
 	}
 	return m, err
 }

@@ -72,6 +72,14 @@ type Pusher interface {
 	Pushes() bool
 }
 
+// lastWords is what a process has said last beside the protocol, as the end of a sentence; empty if the link is none.
+func lastWords(l Link) string {
+	if w, ok := linkAs[interface{ LastWords() string }](l); ok {
+		return w.LastWords()
+	}
+	return ""
+}
+
 // linkAs finds what a link can do besides, also if it stands behind another.
 func linkAs[T any](l Link) (as T, ok bool) {
 	for l != nil {
@@ -96,8 +104,12 @@ type Wires struct {
 	Modern Dial // 2026-07-28; nil: not to be tried
 	Legacy Dial // 2025-03-26 … 2025-11-25 over HTTP, or any legacy revision over stdio; nil: not to be tried
 	SSE    Dial // HTTP+SSE of 2024-11-05; nil: not to be tried
-	// Stdio says that a link is a process that has one client, and one era, for its life.
+	// Stdio says that a link is a process, or a conversation like one with a process: it has one client, and one era, for its
+	// life.
 	Stdio bool
+	// Remote says that such a link is a connection to a server that others run. With a connection that is lost it may have
+	// become another, and so it may while none is open.
+	Remote bool
 	// Mirrors says that the modern wire mirrors parameters into headers (HTTP): the link takes them from Exchange.Headers.
 	Mirrors bool
 }

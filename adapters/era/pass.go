@@ -19,7 +19,10 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
-	link, err := u.modernLink(ex)
+	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
+		return u.keepListening(ex)
+	}
+	link, err := u.modernLink(ex, ex.Caller.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +133,7 @@ func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
 type modernCall struct {
 	proxy.Replies
 	u      *Upstream
+	link   Link // that carries it
 	ex     *proxy.Exchange
 	method string
 	before []wire.Edit
@@ -141,11 +145,10 @@ func (c *modernCall) begin(link Link) (proxy.Replies, error) {
 	if c.again {
 		c.before = slices.Clone(c.ex.Msg.Edits)
 	}
-	replies, err := link.Call(c.ex)
-	if err != nil {
+	var err error
+	if c.Replies, c.link, err = c.u.call(c.ex, link); err != nil {
 		return nil, c.fault(err)
 	}
-	c.Replies = replies
 	return c, nil
 }
 
@@ -185,15 +188,15 @@ func (c *modernCall) repeat() error {
 	if err := c.u.mirror(c.ex, c.u.opt.Wires.Mirrors); err != nil {
 		return err
 	}
-	link, err := c.u.modernLink(c.ex)
+	link, err := c.u.modernLink(c.ex, c.ex.Caller.Principal)
 	if err != nil {
 		return err
 	}
-	replies, err := link.Call(c.ex)
+	replies, link, err := c.u.call(c.ex, link)
 	if err != nil {
 		return err
 	}
-	c.Replies = replies
+	c.Replies, c.link = replies, link
 	return nil
 }
 

@@ -35,15 +35,16 @@ func (p *pool) init(u *Upstream) {
 
 // pooled is one session, opening or open.
 type pooled struct {
-	u      *Upstream
-	number uint64
-	key    [32]byte
-	group  [32]byte      // the client, whatever its capabilities
-	turn   chan struct{} // of subscribing
-	ready  chan struct{} // closed when opened or failed
-	err    error
-	link   linked
-	hello  *hello
+	u         *Upstream
+	number    uint64
+	key       [32]byte
+	group     [32]byte // the client, whatever its capabilities
+	principal string
+	turn      chan struct{} // of subscribing
+	ready     chan struct{} // closed when opened or failed
+	err       error
+	link      linked
+	hello     *hello
 	// declared are the client capabilities that it was opened with.
 	declared []byte
 
@@ -74,23 +75,26 @@ func newHello(result []byte) *hello {
 type identity struct {
 	key, group [32]byte // group: without the capabilities
 	info, caps []byte
+	principal  string // empty if several have it
 }
 
 // identify tells which sessions are an exchange's.
 func (p *pool) identify(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps)}
+	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps), principal: ex.Caller.Principal}
+	if p.u.opt.Isolation.mixed() {
+		id.info, id.caps = p.u.opt.Self, []byte("{}")
+	}
 	if id.info == nil {
 		id.info = p.u.opt.Self
 	}
-	principal := ex.Caller.Principal
-	if p.u.opt.DeclareAll {
+	if p.u.opt.DeclareAll && p.u.opt.asks() {
 		id.caps = declareAll(id.caps)
 	}
-	if p.u.opt.Shared {
-		id.info, id.caps, principal = p.u.opt.Self, []byte("{}"), ""
+	if p.u.opt.Isolation.anonymous() {
+		id.principal = ""
 	}
 	h := sha256.New()
-	for i, part := range [][]byte{[]byte(principal), id.info, id.caps} {
+	for i, part := range [][]byte{[]byte(id.principal), id.info, id.caps} {
 		if i == 2 {
 			id.group = [32]byte(h.Sum(nil))
 		}
@@ -150,8 +154,11 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 	if p.closed {
 		return nil, nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
 	}
-	s := best(p.sessions[id.key], lease)
+	s := p.choose(p.sessions[id.key], lease)
 	if s == nil {
+		if most := p.u.opt.Isolation.most(); most > 0 && len(p.sessions[id.key]) >= most {
+			return nil, p.freed, taken()
+		}
 		if lease && len(p.sessions[id.key]) > p.u.opt.MaxSessions/2 {
 			return nil, p.freed, p.full("half of the sessions with the upstream are this client's, each with a call that may be asked something")
 		}
@@ -162,7 +169,7 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 			return nil, p.freed, p.full("all sessions with the upstream are in use")
 		}
 		p.numbers++
-		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
+		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
 			declared: id.caps, talks: talks{subs: make(map[string]int)}}
 		p.sessions[id.key] = append(p.sessions[id.key], s)
 		p.count++
@@ -237,21 +244,40 @@ func (p *pool) makeRoom() bool {
 	if p.count < p.u.opt.MaxSessions {
 		return true
 	}
-	var oldest *pooled
-	for _, all := range p.sessions {
-		for _, s := range all {
-			s.mu.Lock()
-			if s.uses == 0 && (oldest == nil || s.last.Before(oldest.last)) {
-				oldest = s
-			}
-			s.mu.Unlock()
-		}
-	}
+	oldest := p.longestUnused("", false)
 	if oldest == nil {
 		return false
 	}
 	p.drop(oldest)
 	return true
+}
+
+// longestUnused finds the session that has been without calls the longest, of the principal if own says so. The caller
+// holds p.mu.
+func (p *pool) longestUnused(principal string, own bool) (oldest *pooled) {
+	for _, all := range p.sessions {
+		for _, s := range all {
+			s.mu.Lock()
+			if s.uses == 0 && (!own || s.principal == principal) && (oldest == nil || s.last.Before(oldest.last)) {
+				oldest = s
+			}
+			s.mu.Unlock()
+		}
+	}
+	return oldest
+}
+
+// unused is longestUnused, with the time since when it is; nil and the zero time if all are in use.
+func (p *pool) unused(principal string, own bool) (*pooled, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.longestUnused(principal, own)
+	if s == nil {
+		return nil, time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s, s.last
 }
 
 // wake lets those look again that wait for a session. The caller holds p.mu.
@@ -336,7 +362,7 @@ func (p *pool) close() error {
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
 func (s *pooled) open(info, caps []byte) {
 	defer s.opened()
-	ctx, cancel := context.WithTimeout(s.u.ctx, s.u.opt.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(s.u.ctx, s.u.opt.patience())
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
 		if s.u.ctx.Err() != nil {
@@ -355,7 +381,7 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 	if v.SSE {
 		dial = s.u.opt.Wires.SSE
 	}
-	link, err := dial(ctx, s)
+	link, err := s.u.dial(ctx, dial, s.principal, s)
 	if err != nil {
 		return s.fault(err)
 	}
@@ -425,8 +451,8 @@ func (s *pooled) release(lease bool) {
 	if lease {
 		s.lease = false
 	}
-	if s.uses--; s.uses == 0 && !s.dead && s.u.opt.IdleTTL > 0 {
-		s.idle = time.AfterFunc(s.u.opt.IdleTTL, s.expire)
+	if s.uses--; s.uses == 0 && !s.dead && s.u.opt.pooledIdle() > 0 {
+		s.idle = time.AfterFunc(s.u.opt.pooledIdle(), s.expire)
 	}
 	free := lease || s.uses == 0
 	s.mu.Unlock()
@@ -471,6 +497,7 @@ func (s *pooled) end() {
 
 // Lost implements Sink.
 func (s *pooled) Lost(err error) {
+	s.u.lost()
 	s.u.opt.Note("warn", "a session with the upstream is lost; the next request opens a new one", err)
 	s.u.pool.discard(s)
 }

@@ -62,14 +62,17 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.lot = lot
 	opt := Options{Name: "up", Lot: lot, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, VerdictTTL: pick(g, time.Hour, 30*time.Millisecond),
-		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Shared: !b.modern && g.chance(10)}
+		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Isolation: Isolation{Sharing: pick(g, BySession, BySession, BySession, BySession, BySession, BySession, ByPrincipal, Pooled, Shared), Size: 2}}
+	if b.piped {
+		opt.MaxProcesses, opt.MaxPrincipal, opt.IdleExit = pick(g, 0, 2, 16), pick(g, 0, 1, 8), pick(g, 0, 0, 20*time.Millisecond)
+	}
 	opt.Wires = Wires{Legacy: b.dial, Stdio: b.piped}
 	if b.modern {
 		opt.Wires = Wires{Modern: b.dial, Stdio: b.piped}
 	}
 	opt.Note = func(level, msg string, err error) { w.note("%s: %s: %v", level, msg, err) }
 	w.u = NewUpstream(opt)
-	w.note("modern %v, piped %v, aside %v, slow %v, ttl %v, sessions %d, on call %v, shared %v", b.modern, b.piped, b.aside, b.slow, w.ttl, opt.MaxSessions, opt.AsksOnCall, opt.Shared)
+	w.note("modern %v, piped %v, aside %v, slow %v, ttl %v, sessions %d, on call %v, isolation %v", b.modern, b.piped, b.aside, b.slow, w.ttl, opt.MaxSessions, opt.AsksOnCall, opt.Isolation)
 	return w
 }
 
@@ -115,7 +118,7 @@ func (w *world) live() {
 	defer w.print()
 	var clients sync.WaitGroup
 	g := w.g
-	shared := w.u.opt.Shared
+	shared := w.u.opt.Isolation.mixed()
 	var lives []func()
 	for i := range 1 + g.IntN(5) {
 		a := &actor{w: w, g: newGen(w.seed<<8 + uint64(i)), who: pick(g, "p", "q"), asks: g.chance(75) && !shared} //nolint:gosec // a seeded test

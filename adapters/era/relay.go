@@ -23,6 +23,7 @@ type relay struct {
 	mu    sync.Mutex
 	open  map[string]*relayCall // questions put to the client on the stream of a call, by id
 	taken []string              // the last that were taken back, by id
+	nap   nap
 }
 
 func (u *Upstream) relayOf(session string) *relay {
@@ -38,7 +39,7 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 		dial = u.opt.Wires.SSE
 	}
 	r := &relay{u: u, session: ex.Session, open: make(map[string]*relayCall)}
-	link, err := dial(ex, r)
+	link, err := u.dial(ex, dial, ex.Caller.Principal, r.sink())
 	if err != nil {
 		return nil, r.fault(err)
 	}
@@ -61,8 +62,8 @@ func (r *relay) end() {
 	defer r.u.mu.Unlock()
 	_, open := r.u.relays[r.session.ID]
 	delete(r.u.relays, r.session.ID)
-	if open {
-		r.u.group.Go(func() { _ = r.link.get().Close() }) // under the lock: Upstream.Close waits either for this or does it itself
+	if link := r.link.get(); open && link != nil {
+		r.u.group.Go(func() { _ = link.Close() }) // under the lock: Upstream.Close waits either for this or does it itself
 	}
 }
 
@@ -71,7 +72,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.IsResponse() && !r.answer(string(ex.Msg.Of(ex.Msg.ID))) {
 			return nil, nil
 		}
-		return nil, r.link.get().Send(ex, ex.Msg.AppendLine(nil))
+		return nil, r.tell(ex)
 	}
 	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
@@ -79,11 +80,30 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if fill := fillArguments(&ex.Msg); fill != nil {
 		editParams(&ex.Msg, fill)
 	}
+	if err := r.enter(ex); err != nil {
+		return nil, err
+	}
 	replies, err := r.link.get().Call(ex)
 	if err != nil {
+		r.leave()
 		return nil, r.fault(err)
 	}
 	return &relayCall{Replies: replies, r: r, ex: ex}, nil
+}
+
+// tell sends what is no request. A session whose process is stopped has nothing open that it could concern; what lists the
+// client has changed, the next process asks for by itself.
+func (r *relay) tell(ex *proxy.Exchange) error {
+	link := r.link.get()
+	if link == nil {
+		return nil
+	}
+	if ex.Msg.Is("notifications/initialized") {
+		r.mu.Lock()
+		r.nap.greeted = true
+		r.mu.Unlock()
+	}
+	return link.Send(ex, ex.Msg.AppendLine(nil))
 }
 
 // Message implements Sink: what belongs to no call goes to the client's stream, questions too. Without a stream a
@@ -121,6 +141,7 @@ func noticeKey(m *wire.Message) string {
 // Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
 // opens a new one.
 func (r *relay) Lost(err error) {
+	r.u.lost()
 	r.u.opt.Note("warn", "the upstream's session is lost, and the client's with it", err)
 	r.end()
 	var known *proxy.Error
@@ -240,6 +261,7 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 			}
 			c.ask(&m)
 		case wire.Result:
+			c.r.remember(&c.ex.Msg, &m)
 			if m.InputRequests.Present() { // clients of a dual SDK would act on it
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
 			}
@@ -283,6 +305,7 @@ func (c *relayCall) fail(err error) error {
 
 // Close implements proxy.Replies. A handshake without success leaves no conversation.
 func (c *relayCall) Close() error {
+	defer c.r.leave()
 	if c.ex.Msg.Is("initialize") && c.r.session.State() != proxy.Initialized {
 		defer c.r.end()
 	}

@@ -37,9 +37,10 @@ func all(raw []byte) wire.Span { return wire.Span{From: 0, To: uint32(len(raw))}
 
 // Setting is what, besides the verdict, decides what clients lose at a server.
 type Setting struct {
-	Stdio      bool    // the server is a child process
-	Shared     bool    // one session of a legacy server for all clients
+	Stdio      bool // the server is a child process
+	Isolation  Isolation
 	DriveTasks bool    // tasks are driven for clients of the other era
+	DeclareAll bool    // a legacy server is told that it may ask anything
 	AsksOnCall bool    // the legacy server's questions name their call
 	Clients    Allowed // whom the listener serves
 }
@@ -64,6 +65,11 @@ func (s *server) can(path ...string) bool {
 	return s.caps == nil || wire.Path(s.caps, all(s.caps), path...).Present()
 }
 
+// asks tells whether a legacy server may ask, and each call has its session to itself meanwhile.
+func (s *server) asks() bool {
+	return (&Options{Isolation: s.Isolation, DeclareAll: s.DeclareAll}).asks()
+}
+
 func (s *server) notifies() bool {
 	return s.can("tools", "listChanged") || s.can("prompts", "listChanged") || s.can("resources", "listChanged") || s.can("resources", "subscribe")
 }
@@ -81,11 +87,11 @@ type loss struct {
 var losses = []loss{
 	{"modern", "", "lists", "may differ from session to session: every list goes out as private and stale at once (ttlMs 0)", nil},
 	{"modern", "", "questions", "come as input_required under keys made here; a call that may be asked has a session with the server to itself while it lasts",
-		func(s *server) bool { return !s.Shared && !s.AsksOnCall && !s.Stdio }},
+		func(s *server) bool { return s.asks() && !s.AsksOnCall && !s.Stdio }},
 	{"modern", "", "questions", "come as input_required under keys made here; a call that may be asked has a process to itself while it lasts",
-		func(s *server) bool { return !s.Shared && !s.AsksOnCall && s.Stdio }},
-	{"modern", "", "questions", "come as input_required under keys made here", func(s *server) bool { return !s.Shared && s.AsksOnCall }},
-	{"modern", "", "url elicitation", "error -32042 becomes input_required, and the call is sent again once the client has answered", func(s *server) bool { return !s.Shared }},
+		func(s *server) bool { return s.asks() && !s.AsksOnCall && s.Stdio }},
+	{"modern", "", "questions", "come as input_required under keys made here", func(s *server) bool { return s.asks() && s.AsksOnCall }},
+	{"modern", "", "url elicitation", "error -32042 becomes input_required, and the call is sent again once the client has answered", func(s *server) bool { return s.asks() }},
 	{"modern", "", "tasks", "tools that can only run as a task are hidden", func(s *server) bool { return s.can("tasks") && !s.DriveTasks }},
 	{"modern", "", "tasks", "run to their end within the call; they cannot be listed or fetched later", func(s *server) bool { return s.can("tasks") && s.DriveTasks }},
 	{"modern", "", "logs", "a message outside the stream of a call is delivered only while one call could have caused it", func(s *server) bool { return s.can("logging") }},
@@ -108,10 +114,15 @@ var losses = []loss{
 // common is the rest of the table: what all clients lose, whatever their era.
 var common = []loss{
 	{"all", "", "logs", "a log message of the child names no call; where calls that want logs overlap it is dropped", func(s *server) bool { return s.Stdio && s.modern && s.can("logging") }},
-	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Shared && s.legacy }},
-	{"all", "", "questions", "the server cannot ask: nobody could tell whom it means", func(s *server) bool { return s.Shared && s.legacy }},
-	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Shared && s.legacy && s.can("tasks") && !s.DriveTasks }},
-	{"all", "", "logs", "messages of calls that overlap are dropped", func(s *server) bool { return s.Shared && s.legacy && s.can("logging") }},
+	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == Shared && s.legacy }},
+	{"all", "", "isolation", "the clients of one caller use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == ByPrincipal && s.legacy }},
+	{"all", "", "isolation", "any of several sessions takes any call: what the server remembers of one call the next may not find, and others may see", func(s *server) bool { return s.Isolation.Sharing == Pooled && s.legacy }},
+	{"all", "", "change notices", "come from one of the processes", func(s *server) bool { return s.Isolation.Sharing == Pooled && s.Stdio && s.modern && s.notifies() }},
+	{"all", "", "questions", "the server cannot ask: nobody could tell whom it means", func(s *server) bool { return s.Isolation.anonymous() && s.legacy }},
+	{"all", "", "questions", "the server cannot ask: nobody could tell which client it means; with declare = \"all\" it can", func(s *server) bool { return s.Isolation.Sharing == ByPrincipal && !s.DeclareAll && s.legacy }},
+	{"all", "", "questions", "of one caller's calls in which the server may ask only one runs at a time", func(s *server) bool { return s.Isolation.Sharing == ByPrincipal && s.DeclareAll && s.legacy }},
+	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Isolation.mixed() && s.legacy && s.can("tasks") && !s.DriveTasks }},
+	{"all", "", "logs", "messages of calls that overlap are dropped", func(s *server) bool { return s.Isolation.mixed() && s.legacy && s.can("logging") }},
 	{"all", "", "resumption", "the transport of the server has none: a call is lost with its connection", func(s *server) bool { return s.sse }},
 }
 

@@ -31,7 +31,7 @@ func TestDegrades(t *testing.T) {
 	f("legacy, all", legacy(`{"tasks":{},"logging":{}}`), Setting{}, "modern: lists", "modern: questions", "modern: url elicitation", "modern: tasks", "modern: logs", "modern: errors")
 	f("legacy for legacy clients", legacy(`{"tasks":{},"logging":{}}`), Setting{Clients: only("legacy")})
 	f("SSE for legacy clients", &Verdict{Legacy: true, SSE: true, Init: caps(`{}`)}, Setting{Clients: only("legacy")}, "all: resumption")
-	f("shared", legacy(`{"tasks":{},"logging":{}}`), Setting{Shared: true}, "modern: lists", "modern: tasks", "modern: logs", "modern: errors",
+	f("shared", legacy(`{"tasks":{},"logging":{}}`), Setting{Isolation: Isolation{Sharing: Shared}}, "modern: lists", "modern: tasks", "modern: logs", "modern: errors",
 		"all: isolation", "all: questions", "all: tasks", "all: logs")
 	f("dual", &Verdict{Modern: true, Legacy: true, checked: true, Discover: caps(`{"tools":{},"logging":{}}`)}, Setting{})
 	f("dual SSE", &Verdict{Modern: true, Legacy: true, SSE: true, checked: true, Discover: caps(`{}`)}, Setting{})

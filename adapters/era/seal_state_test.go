@@ -60,7 +60,7 @@ const (
 // A modern server's state goes out sealed, and comes back to it as it was written: for the same principal, method and
 // parameters, in its time, and to nobody else. That it is used again is the server's affair.
 func TestSealStateBinds(t *testing.T) {
-	for _, own := range []string{`"S1"`, `"\u00fc\/ \"x\""`, `""`, `"` + strings.Repeat("z", 70000) + `"`, `{"odd":1.50}`} {
+	for _, own := range []string{`"a server's state"`, `"\u00fc\/ \"x\""`, `""`, `"` + strings.Repeat("z", 70000) + `"`, `{"odd":1.50}`} {
 		sealRig(t, true, func(t *testing.T, r *heraldRig) {
 			alice := client{who: "alice", caps: `{"roots":{}}`}
 			for _, c := range []struct{ method, params, other string }{

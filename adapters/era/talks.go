@@ -117,7 +117,7 @@ func (s *pooled) question(m *wire.Message) {
 	kept, err := m.Clone()
 	never := undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // no call to come may be asked it
 	s.mu.Lock()
-	if err != nil || never || asking > 0 || s.talked || s.u.opt.Shared || s.dead || len(s.early) >= heldQuestions {
+	if err != nil || never || asking > 0 || s.talked || !s.u.opt.asks() || s.dead || len(s.early) >= heldQuestions {
 		s.mu.Unlock()
 		refuse(s.u, s.link.get(), m)
 		return

@@ -183,14 +183,10 @@ func (c *upCall) say(method string, changes []wire.Change) error {
 	if err != nil {
 		return err
 	}
-	link, err := c.u.modernLink(c.ex)
-	if err != nil {
-		return err
-	}
 	_ = c.Replies.Close()
 	c.Replies = proxy.Reply(wire.Message{})
 	c.ex.Attach(along{inner})
-	replies, err := link.Call(inner)
+	replies, err := c.link.Call(inner) // where the task is: another process would not know it
 	if err != nil {
 		c.ex.Detach(along{inner})
 		return err
@@ -234,14 +230,11 @@ func (c *upCall) abandon() {
 	if err != nil {
 		return
 	}
+	link := c.link
 	c.u.spawn(func() {
 		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
 		defer stop()
-		link, err := c.u.modernLink(ctx)
-		if err == nil {
-			_, err = ask(ctx, link, inner)
-		}
-		if err != nil {
+		if _, err := ask(ctx, link, inner); err != nil {
 			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})

@@ -92,14 +92,14 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // discover asks the server, or, for a legacy one that all clients share, its session, what it is.
 func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
-	ctx, cancel := context.WithTimeout(ex, u.opt.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ex, u.opt.patience())
 	defer cancel()
 	v, err := u.Verdict(ctx)
 	if err != nil {
 		return wire.Message{}, err
 	}
 	if v.Modern {
-		link, err := u.modernLink(ex)
+		link, err := u.modernLink(ex, ex.Caller.Principal)
 		if err != nil {
 			return wire.Message{}, err
 		}
@@ -170,7 +170,8 @@ type upCall struct {
 	edits   []wire.Edit
 	again   []wire.Change // of params, in a call that is made again with answers
 	settled []byte
-	modern  bool // the server is; else it is a legacy one that all clients share
+	modern  bool // the server is; else it is a legacy one that several clients share
+	link    Link // to a modern server
 	retried bool
 	begun   bool
 
@@ -186,7 +187,7 @@ func (c *upCall) begin() error {
 	if !c.modern {
 		return c.share()
 	}
-	link, err := c.u.modernLink(c.ex)
+	link, err := c.u.modernLink(c.ex, c.ex.Caller.Principal)
 	if err != nil {
 		return err
 	}
@@ -196,6 +197,7 @@ func (c *upCall) begin() error {
 	}
 	call := &modernCall{u: c.u, ex: c.ex, method: c.method, again: c.method == "tools/call" && c.u.opt.Wires.Mirrors}
 	c.Replies, err = call.begin(link)
+	c.link = call.link
 	return err
 }
 

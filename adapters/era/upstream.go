@@ -16,18 +16,23 @@ import (
 type Options struct {
 	Name         string
 	Wires        Wires
-	Self         []byte        // Dragoman's own clientInfo, raw JSON
-	ProbeTimeout time.Duration // for each step of the ladder
-	VerdictTTL   time.Duration // how long a verdict is believed; a stdio server's until it is contradicted
-	MaxSessions  int           // pooled legacy sessions (or processes)
-	Shared       bool          // one session, or process, of a legacy server for all clients
-	AsksOnCall   bool          // the server asks on the stream of the call concerned: calls that may be asked share sessions
-	DeclareAll   bool          // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
-	DriveTasks   bool          // long calls that become tasks are driven for clients of the other era, which cannot
-	SealState    bool          // a modern server's requestState goes to clients sealed, bound to the principal
-	PollChanges  time.Duration // how often what is listened for is read at a legacy server without a stream for notices; 0: never
-	Lot          *Lot          // where calls wait for their clients' answers; nil: one of this upstream's own
-	IdleTTL      time.Duration // a pooled session without calls for so long is closed
+	Self         []byte           // Dragoman's own clientInfo, raw JSON
+	ProbeTimeout time.Duration    // for each step of the ladder
+	StartTimeout time.Duration    // for a process to answer for the first time
+	VerdictTTL   time.Duration    // how long a verdict is believed; a stdio server's until it is contradicted
+	MaxSessions  int              // pooled legacy sessions
+	MaxProcesses int              // processes, whatever they are for; 0: no limit
+	MaxPrincipal int              // processes of one principal; 0: no limit of its own
+	Isolation    Isolation        // which clients have sessions, or processes, in common
+	AsksOnCall   bool             // the server asks on the stream of the call concerned: calls that may be asked share sessions
+	DeclareAll   bool             // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
+	DriveTasks   bool             // long calls that become tasks are driven for clients of the other era, which cannot
+	SealState    bool             // a modern server's requestState goes to clients sealed, bound to the principal
+	PollChanges  time.Duration    // how often what is listened for is read at a legacy server without a stream for notices; 0: never
+	Lot          *Lot             // where calls wait for their clients' answers; nil: one of this upstream's own
+	IdleTTL      time.Duration    // a pooled session without calls for so long is closed
+	IdleExit     time.Duration    // the same of a process, whatever it is for; 0: a pooled one as IdleTTL says, others not
+	Known        func(v *Verdict) // told when it has been found what the server speaks
 	Note         func(level, msg string, err error)
 }
 
@@ -41,7 +46,8 @@ type Upstream struct {
 	mu      sync.Mutex
 	verdict *Verdict
 	probing *probing
-	modern  Link
+	links   links
+	seats   seats
 	relays  map[string]*relay // by session id
 	pool    pool
 	lot     *Lot
@@ -71,6 +77,8 @@ func NewUpstream(opt Options) *Upstream {
 	}
 	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.pool.init(u)
+	u.links.init(u)
+	u.seats.init(u)
 	return u
 }
 
@@ -111,10 +119,10 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Shared { // its relay has ended, and it is about to
+	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.mixed() { // its relay has ended, and it is about to
 		return nil, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 	}
-	if !m.Is("initialize") || u.opt.Shared {
+	if !m.Is("initialize") || u.opt.Isolation.mixed() {
 		return u.upgrade(ex)
 	}
 	if v.Modern && !v.checked {
@@ -131,13 +139,19 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 // Verdict answers what the server speaks, probing it if that is not known. It waits no longer than ctx lives.
 func (u *Upstream) Verdict(ctx context.Context) (*Verdict, error) {
 	u.mu.Lock()
-	if v := u.verdict; v != nil && (u.opt.Wires.Stdio || time.Since(v.At) < u.opt.VerdictTTL) {
+	if v := u.verdict; v != nil && (u.steady() || time.Since(v.At) < u.opt.VerdictTTL) {
 		u.mu.Unlock()
 		return v, nil
 	}
 	p := u.start(func(ctx context.Context) (*Verdict, error) { return u.climb(ctx) })
 	u.mu.Unlock()
 	return p.wait(ctx)
+}
+
+// steady tells whether the verdict holds until it is contradicted: that of a command, or of a server to which the
+// connection still stands on which it was found.
+func (u *Upstream) steady() bool {
+	return u.opt.Wires.Stdio && (!u.opt.Wires.Remote || u.links.count() > 0)
 }
 
 // checkLegacy asks a modern server for its legacy side, once a verdict: a dual server is spoken to in each client's own
@@ -156,7 +170,7 @@ func (u *Upstream) checkLegacy(ctx context.Context) (*Verdict, error) {
 			v = &copied
 		}
 		v.checked = true
-		_ = u.prober().legacy(ctx, v) // that it fails is an answer: the server is modern only
+		_ = u.prober(deaf{}).legacy(ctx, v) // that it fails is an answer: the server is modern only
 		u.believe(v)
 		return v, nil
 	})
@@ -195,20 +209,21 @@ func (p *probing) wait(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-func (u *Upstream) prober() *prober {
-	return &prober{wires: u.opt.Wires, self: u.opt.Self, timeout: u.opt.ProbeTimeout, sink: modernSink{u}}
+func (u *Upstream) prober(modern Sink) *prober {
+	return &prober{wires: u.opt.Wires, self: u.opt.Self, timeout: u.opt.ProbeTimeout, patience: u.opt.patience(), sink: modern}
 }
 
 // climb finds the verdict and remembers it; one that is inconclusive is an error and is not remembered.
 func (u *Upstream) climb(ctx context.Context) (*Verdict, error) {
-	v, link, err := u.prober().climb(ctx)
+	slot := u.links.slot("")
+	v, link, err := u.prober(slot).climb(ctx)
 	if err != nil {
 		u.ready.Store(false)
 		u.opt.Note("warn", "the upstream's revision could not be found", err)
 		return nil, err
 	}
 	if link != nil {
-		u.keep(link)
+		u.links.adopt(slot, link)
 	}
 	if u.opt.Wires.Legacy == nil && u.opt.Wires.SSE == nil {
 		v.checked = true
@@ -223,29 +238,31 @@ func (u *Upstream) believe(v *Verdict) {
 	u.mu.Unlock()
 	u.ready.Store(true)
 	u.opt.Note("info", "upstream speaks "+v.Eras()+", revision "+v.Version, nil)
-}
-
-// keep makes link the modern link; an older one is closed.
-func (u *Upstream) keep(link Link) {
-	u.mu.Lock()
-	before := u.modern
-	if u.modern = link; u.closed { // while the server was probed
-		u.modern, before, link = nil, link, nil
-	}
-	u.mu.Unlock()
-	if before != nil && before != link {
-		_ = before.Close()
+	if u.opt.Known != nil {
+		u.opt.Known(v)
 	}
 }
 
-// doubt forgets the verdict: the server contradicted it.
-func (u *Upstream) doubt(why error) {
+// lost forgets the verdict if the server may not be the same when it is back.
+func (u *Upstream) lost() {
+	if u.opt.Wires.Remote {
+		u.forget()
+	}
+}
+
+// forget forgets the verdict, and tells whether there was one.
+func (u *Upstream) forget() bool {
 	u.mu.Lock()
 	known := u.verdict != nil
 	u.verdict = nil
 	u.mu.Unlock()
 	u.mirrors.forget()
-	if known {
+	return known
+}
+
+// doubt forgets the verdict: the server contradicted it.
+func (u *Upstream) doubt(why error) {
+	if u.forget() {
 		u.opt.Note("info", "the upstream contradicted what was known of it; it is probed again", why)
 	}
 }
@@ -259,67 +276,10 @@ func (u *Upstream) Sessions() (all, leased int) { return u.pool.size() }
 // Name is the upstream's name in the configuration.
 func (u *Upstream) Name() string { return u.opt.Name }
 
-// modernLink answers the shared link to a modern server, and opens it if there is none.
-func (u *Upstream) modernLink(ctx context.Context) (Link, error) {
-	u.mu.Lock()
-	link, closed := u.modern, u.closed
-	u.mu.Unlock()
-	if closed {
-		return nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
-	}
-	if link != nil {
-		return link, nil
-	}
-	link, err := u.opt.Wires.Modern(ctx, modernSink{u})
-	if err != nil {
-		return nil, err
-	}
-	u.mu.Lock()
-	if u.closed {
-		u.mu.Unlock()
-		_ = link.Close()
-		return nil, errClosing()
-	}
-	if u.modern != nil { // somebody else was faster
-		first := u.modern
-		u.mu.Unlock()
-		_ = link.Close()
-		return first, nil
-	}
-	u.modern = link
-	u.mu.Unlock()
-	return link, nil
-}
-
-// modernSink is where a modern server's messages outside any call end: it may send none, but for the end of a listen.
-type modernSink struct{ u *Upstream }
-
-// Message implements Sink.
-func (s modernSink) Message(m *wire.Message) bool {
-	if m.Is("notifications/cancelled") {
-		s.u.watches.withdrawn(m)
-	}
-	return false
-}
-
-// Lost implements Sink: the next call opens a new link.
-func (s modernSink) Lost(err error) {
-	s.u.mu.Lock()
-	link := s.u.modern
-	s.u.modern = nil
-	if link != nil {
-		s.u.group.Go(func() { _ = link.Close() }) // under the lock: Close waits either for this or does it itself
-	}
-	s.u.mu.Unlock()
-	s.u.opt.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
-}
-
 // Close ends all conversations with the server.
 func (u *Upstream) Close() error {
 	u.mu.Lock()
 	u.closed = true
-	link := u.modern
-	u.modern = nil
 	relays := make([]*relay, 0, len(u.relays))
 	for _, r := range u.relays {
 		relays = append(relays, r)
@@ -329,12 +289,11 @@ func (u *Upstream) Close() error {
 	u.lot.clear(u)
 	u.pool.settle()
 	u.cancel()
-	var err error
-	if link != nil {
-		err = link.Close()
-	}
+	err := u.links.close()
 	for _, r := range relays {
-		err = errors.Join(err, r.link.get().Close())
+		if link := r.link.get(); link != nil {
+			err = errors.Join(err, link.Close())
+		}
 	}
 	err = errors.Join(err, u.pool.close())
 	u.group.Wait()

@@ -45,6 +45,7 @@ type watch struct {
 
 	mu      sync.Mutex
 	working bool
+	retired bool // its last session has ended
 	members []*watcher
 	joins   []*joining      // subscriptions that wait for a listen
 	opening []*joining      // those that wait for the acknowledgement of one
@@ -146,6 +147,9 @@ func (w *watch) plan() (stop *listen, wait time.Duration, more bool) {
 		return nil, time.Until(w.retry), true
 	}
 	w.working = false
+	if w.retired {
+		w.cancel()
+	}
 	return nil, 0, false
 }
 

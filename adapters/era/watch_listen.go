@@ -58,11 +58,12 @@ func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.
 		inner.Session = nil // the server's session is not the client's
 		return u.downgrade(inner)
 	}
-	link, err := u.modernLink(ctx)
+	link, err := u.modernLink(ctx, inner.Caller.Principal)
 	if err != nil {
 		return nil, err
 	}
-	return link.Call(inner)
+	replies, _, err := u.call(inner, link)
+	return replies, err
 }
 
 // request makes the message, in the name of the session, or of the first of those that share a watch. It wants no log

@@ -196,7 +196,7 @@ func TestWatchComesBack(t *testing.T) {
 				if process {
 					l := srv.links[len(srv.links)-1]
 					l.Fail(proxy.Errf(proxy.Lost, "died"))
-					modernSink{r.u}.Lost(fmt.Errorf("died"))
+					r.u.links.of[""][0].Lost(fmt.Errorf("died"))
 				} else {
 					srv.last().lose()
 				}

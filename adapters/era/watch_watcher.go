@@ -13,7 +13,9 @@ import (
 // watcher is a session with its part in a watch.
 type watcher struct {
 	w          *watch
-	own        bool // nobody else has part in the watch
+	own        bool   // nobody else has part in the watch
+	key        string // of the processes that it listens at, if others do too
+	left       bool   // under the watches' lock
 	session    *proxy.Session
 	client     proxy.Client // as requests in its name carry it
 	caller     proxy.Caller
@@ -29,8 +31,14 @@ type watcher struct {
 type watches struct {
 	mu     sync.Mutex
 	of     map[*proxy.Session]*watcher
-	shared *watch // of a process
-	n      uint64 // listens so far, for their ids
+	shared map[string]*sharedWatch // of processes, by linkKey
+	n      uint64                  // listens so far, for their ids
+}
+
+// sharedWatch is a watch with the number of its sessions; with the last of them it ends.
+type sharedWatch struct {
+	*watch
+	sessions int
 }
 
 func (x *watches) get(s *proxy.Session) *watcher {
@@ -44,8 +52,8 @@ func (x *watches) all() []*watch {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var list []*watch
-	if x.shared != nil {
-		list = append(list, x.shared)
+	for _, w := range x.shared {
+		list = append(list, w.watch)
 	}
 	for _, m := range x.of {
 		if m.own {
@@ -64,26 +72,47 @@ func (x *watches) put(u *Upstream, m *watcher, own bool) (before *watcher) {
 	}
 	before = x.of[m.session]
 	x.of[m.session] = m
-	if m.own = own; own || x.shared == nil {
-		m.w = &watch{u: u, wake: make(chan struct{}, 1)}
-		m.w.ctx, m.w.cancel = context.WithCancel(u.ctx)
+	if m.own = own; own {
+		m.w = newWatch(u)
+		return before
 	}
-	switch {
-	case own:
-	case x.shared == nil:
-		x.shared = m.w
-	default:
-		m.w = x.shared
+	m.key = u.linkKey(m.caller.Principal)
+	if x.shared[m.key] == nil {
+		if x.shared == nil {
+			x.shared = make(map[string]*sharedWatch)
+		}
+		x.shared[m.key] = &sharedWatch{watch: newWatch(u)}
 	}
+	x.shared[m.key].sessions++
+	m.w = x.shared[m.key].watch
 	return before
 }
 
-func (x *watches) drop(m *watcher) {
+func newWatch(u *Upstream) *watch {
+	w := &watch{u: u, wake: make(chan struct{}, 1)}
+	w.ctx, w.cancel = context.WithCancel(u.ctx)
+	return w
+}
+
+// drop takes a session out; last tells that its watch has no other.
+func (x *watches) drop(m *watcher) (last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of[m.session] == m {
 		delete(x.of, m.session)
 	}
+	if m.left {
+		return false
+	}
+	m.left = true
+	if m.own {
+		return true
+	}
+	w := x.shared[m.key]
+	if w.sessions--; w.sessions == 0 {
+		delete(x.shared, m.key)
+	}
+	return w.sessions == 0
 }
 
 func (x *watches) number() uint64 {
@@ -153,11 +182,12 @@ func (u *Upstream) greeted(s *proxy.Session) {
 
 // end takes the session out of its watch. It may be called more than once.
 func (m *watcher) end() {
-	m.w.u.watches.drop(m)
+	last := m.w.u.watches.drop(m)
 	if m.own {
 		m.w.cancel()
 	}
 	m.w.change(func() {
+		m.w.retired = last
 		m.ready, m.uris = false, nil
 		m.w.members = slices.DeleteFunc(m.w.members, func(o *watcher) bool { return o == m })
 		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
@@ -171,6 +201,16 @@ func (m *watcher) end() {
 			close(l.void)
 		}
 	})
+	m.w.rest()
+}
+
+// rest ends a watch that has no sessions any more, unless the worker, who still has something to end, does.
+func (w *watch) rest() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.retired && !w.working {
+		w.cancel()
+	}
 }
 
 // withdrawn takes a process's notifications/cancelled, which is how it ends a listen of itself (2026-07-28 cancellation).

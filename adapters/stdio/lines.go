@@ -7,8 +7,8 @@ import (
 )
 
 // DefaultMaxLine is the longest line, in bytes without its terminator, that is read or written where nothing else is
-// configured: 100 MiB.
-const DefaultMaxLine = 100 << 20
+// configured: 64 MiB.
+const DefaultMaxLine = 64 << 20
 
 const (
 	// prefixSize is how much of a line that is too long is shown in the error: enough to find its id and method.

@@ -1,0 +1,193 @@
+package era
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// vigil is a modern client's listen at a modern server behind a pipe. A process that ends takes its listens with it, and
+// the client, whose connection stands, would not know: so the listen is made again at the next process, and everything
+// that was acknowledged is told to have changed, since nothing is replayed (2026-07-28 subscriptions).
+//
+// It has no goroutine but the one that waits for the next process, which is the upstream's.
+type vigil struct {
+	u       *Upstream
+	ex      *proxy.Exchange
+	id      []byte // of the request, raw JSON
+	edits   []wire.Edit
+	replies proxy.Replies // nil while there is no process
+	filter  []notice      // what stands for everything that was acknowledged
+	acked   bool          // the client has been
+	renewed bool          // and the next acknowledgement is not for it
+	out     []notice      // for the client, ahead of what the server says
+	since   time.Time     // when replies were there
+	tries   int           // since they were steady
+	found   chan found    // the next process; nil: not being waited for
+}
+
+// found is a link to the next process, or why there is none.
+type found struct {
+	link Link
+	err  error
+}
+
+// keepListening begins a listen that outlives its process.
+func (u *Upstream) keepListening(ex *proxy.Exchange) (proxy.Replies, error) {
+	v := &vigil{u: u, ex: ex, id: bytes.Clone(ex.Msg.Of(ex.Msg.ID)), edits: slices.Clone(ex.Msg.Edits)}
+	link, err := u.modernLink(ex, ex.Caller.Principal)
+	if err != nil {
+		return nil, err
+	}
+	if err := v.begin(link); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func (v *vigil) begin(link Link) (err error) {
+	v.ex.Msg.Edits = slices.Clone(v.edits)
+	call := &modernCall{u: v.u, ex: v.ex, method: "subscriptions/listen"}
+	replies, err := call.begin(link)
+	if err == nil {
+		v.replies, v.since = replies, time.Now()
+	}
+	return err
+}
+
+// Next implements proxy.Replies.
+func (v *vigil) Next(until time.Time) (wire.Message, error) {
+	for {
+		if len(v.out) > 0 {
+			raw := v.out[0].msg
+			v.out = v.out[1:]
+			return wire.Scan(raw)
+		}
+		if v.replies == nil {
+			if err := v.renew(until); err != nil {
+				return wire.Message{}, err
+			}
+			continue
+		}
+		m, err := v.replies.Next(until)
+		switch {
+		case err != nil && v.acked && sessionIsLost(err) && v.ex.Err() == nil && !v.u.shut():
+			v.lost()
+		case err != nil || m.Kind != wire.Notification || !m.Is("notifications/subscriptions/acknowledged"):
+			return m, err
+		case v.renewed:
+			v.out, v.renewed = slices.Clone(v.filter), false
+		case !v.acked:
+			v.acknowledge(&m)
+			return m, nil
+		default:
+			return m, nil
+		}
+	}
+}
+
+// acknowledge notes what the server has promised to tell.
+func (v *vigil) acknowledge(m *wire.Message) {
+	v.acked = true
+	var lists, uris []string
+	for _, list := range noticeLists {
+		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
+			lists = append(lists, list)
+		}
+	}
+	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
+		if len(uris) < maxSubscribed {
+			uris = append(uris, string(s.Text(m.Raw)))
+		}
+	}
+	tag := object([]wire.Change{{Key: meta + "subscriptionId", Value: v.id}})
+	for _, n := range missed(lists, uris) {
+		msg, err := wire.Scan(n.msg)
+		if err != nil {
+			continue // it is our own
+		}
+		editParams(&msg, []wire.Change{{Key: "_meta", Value: tag}})
+		v.filter = append(v.filter, notice{n.key, msg.Append(nil)})
+	}
+}
+
+// lost gives up the replies of a process that has ended.
+func (v *vigil) lost() {
+	_ = v.replies.Close()
+	v.replies, v.renewed = nil, true
+	if time.Since(v.since) >= steadyTime {
+		v.tries = 0
+	}
+}
+
+// renew waits until a next process is there, or until, and makes the listen there. A process that cannot be started is
+// tried again with growing pauses, for as long as the client listens.
+func (v *vigil) renew(until time.Time) error {
+	if v.found == nil {
+		v.found = make(chan found, 1)
+		where, pause := v.found, v.pause()
+		if !v.u.spawn(func() { where <- v.next(pause) }) {
+			return errClosing()
+		}
+	}
+	var late <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case f := <-v.found:
+		v.found = nil
+		if f.err == nil {
+			f.err = v.begin(f.link)
+		}
+		if f.err != nil && v.u.shut() {
+			return errClosing()
+		}
+		return v.ex.Err() // what failed is tried again
+	case <-late:
+		return proxy.ErrNotYet
+	case <-v.ex.Done():
+		return v.ex.Err()
+	case <-v.u.ctx.Done():
+		return errClosing()
+	}
+}
+
+// pause is how long to wait before the next try; the first is made at once.
+func (v *vigil) pause() (wait time.Duration) {
+	if v.tries > 0 {
+		wait = min(backoffLeast<<min(v.tries-1, 10), backoffMost)
+		wait += rand.N(wait / 2) //nolint:gosec // jitter
+	}
+	v.tries++
+	return wait
+}
+
+func (v *vigil) next(pause time.Duration) found {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-v.ex.Done():
+	case <-v.u.ctx.Done():
+	}
+	if err := v.ex.Err(); err != nil {
+		return found{err: err}
+	}
+	link, err := v.u.modernLink(v.ex, v.ex.Caller.Principal)
+	return found{link, err}
+}
+
+// Close implements proxy.Replies.
+func (v *vigil) Close() error {
+	if v.replies == nil {
+		return nil
+	}
+	return v.replies.Close()
+}

@@ -1,0 +1,229 @@
+//go:build unix
+
+package guardian
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// greetTime is how long a new guardian may take until it says so. It is generous: a machine may be busy.
+	greetTime = 10 * time.Second
+	// closeTime is how long a guardian may take to end; it gives itself less (see termGrace and killLimit).
+	closeTime = 5 * time.Second
+	// sendTime is how long a request may wait for the guardian to read. One that does not is stopped, or worse.
+	sendTime = 10 * time.Second
+	// retryAfter is how long we do without after a guardian that could not be started.
+	retryAfter = time.Minute
+	// startsMost bounds the starts under way: each has three descriptors in the guardian.
+	startsMost = 64
+)
+
+// impl is what a Guardian is on Unix.
+type impl struct {
+	mu     sync.Mutex
+	link   *link     // the guardian process, nil if there is none
+	retry  time.Time // no attempt before
+	noted  bool      // Note has been told that none can be started
+	closed bool
+	ending []chan struct{} // of processes that were lost and are not cleared up yet
+}
+
+// Prestart starts the guardian process unless it runs, so that the first Start need not wait for it. It returns when the
+// process has been forked, and reports nothing: Start will find out.
+func (g *Guardian) Prestart() { _, _ = g.join() }
+
+// Start starts a child through the guardian and returns when it has been executed. The error is ErrUnavailable, ErrClosed,
+// ErrLost, ctx's, or an *os.PathError with what the system said, as os.StartProcess gives it. If ctx ends first, the child
+// is killed as soon as it is there.
+func (g *Guardian) Start(ctx context.Context, s Spec) (*Child, error) {
+	l, err := g.join()
+	if err != nil {
+		return nil, err
+	}
+	return l.start(ctx, s)
+}
+
+// Close ends the guardian process, and whatever still runs below it, and waits for that. It takes a moment if all children
+// are gone, and less than 5 s in any case.
+func (g *Guardian) Close() {
+	m := &g.impl
+	m.mu.Lock()
+	m.closed = true
+	l, ending := m.link, m.ending
+	m.mu.Unlock()
+	if l != nil {
+		l.close()
+	}
+	for _, done := range ending {
+		<-done
+	}
+}
+
+// join returns the guardian that runs, or a new one.
+func (g *Guardian) join() (*link, error) {
+	m := &g.impl
+	var first bool
+	var err error
+	defer func() {
+		if first {
+			g.opt.Note(fmt.Errorf("%w: children are started without: %w", ErrUnavailable, err))
+		}
+	}()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.closed:
+		return nil, ErrClosed
+	case m.link != nil:
+		return m.link, nil
+	case time.Now().Before(m.retry):
+		return nil, ErrUnavailable
+	}
+	var l *link
+	if l, err = launch(g); err != nil {
+		first = m.lacking()
+		return nil, ErrUnavailable
+	}
+	m.link = l
+	return l, nil
+}
+
+// lacking says that no guardian could be started, and whether that is news. mu is held.
+func (m *impl) lacking() (first bool) {
+	first = !m.noted
+	m.retry, m.noted = time.Now().Add(retryAfter), true
+	return first
+}
+
+// parted takes a guardian that has ended out of use. greeted says whether it had ever spoken.
+func (g *Guardian) parted(l *link, greeted bool, why error) {
+	m := &g.impl
+	m.mu.Lock()
+	closed, first := m.closed, false
+	if !closed {
+		m.link = nil
+		m.ending = append(m.ending, l.done)
+		if len(m.ending) > 8 { // those of long ago are over
+			m.ending = m.ending[1:]
+		}
+		if greeted {
+			m.noted = false
+		} else {
+			first = m.lacking()
+		}
+	}
+	m.mu.Unlock()
+	switch {
+	case first:
+		g.opt.Note(fmt.Errorf("%w: children are started without: %w", ErrUnavailable, why))
+	case greeted && !closed:
+		g.opt.Note(fmt.Errorf("%w, and its children with it; the next child gets a new one: %w", ErrLost, why))
+	}
+}
+
+// command is what to execute, refused where it would not become a guardian.
+func (o *Options) command() (string, error) {
+	if os.Getenv(callKey) != "" {
+		return "", errors.New("guardian: this is one that does not know it: its main does not call Called")
+	}
+	if o.Exe != "" {
+		return o.Exe, nil
+	}
+	if flag.Lookup("test.run") != nil {
+		return "", errors.New("guardian: a test binary has to be named in Exe")
+	}
+	if runtime.GOOS == "linux" {
+		return "/proc/self/exe", nil // right also after our file has been replaced
+	}
+	return os.Executable()
+}
+
+// launch starts a guardian process.
+func launch(g *Guardian) (*link, error) {
+	exe, err := g.opt.command()
+	if err != nil {
+		return nil, err
+	}
+	secret := make([]byte, 8)
+	_, _ = rand.Read(secret) // never fails
+	mark := hex.EncodeToString(secret)
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	defer null.Close()
+	// A runtime with room for forks that are held up by a slow file system, each of which keeps a processor.
+	env := []string{callKey + "=" + mark, fmt.Sprintf("GOMAXPROCS=%d", forkers+2), "GODEBUG=" + os.Getenv("GODEBUG"), "GORACE=atexit_sleep_ms=0"}
+	if outer := os.Getenv(MarkKey); outer != "" { // we are somebody's child ourselves, and so is the guardian
+		env = append(env, MarkKey+"="+outer)
+	}
+	proc, err := os.StartProcess(exe, []string{title}, &os.ProcAttr{
+		Env: env, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		_ = ours.Close()
+		return nil, err
+	}
+	l := &link{guardian: g, mark: mark, proc: proc, conn: ours, children: map[uint64]*Child{}, places: make(chan struct{}, startsMost),
+		greeted: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{})}
+	go l.serve()
+	return l, nil
+}
+
+// socketPair makes the two ends, neither of which any child inherits by itself.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+	syscall.ForkLock.RLock()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err == nil {
+		unix.CloseOnExec(fds[0])
+		unix.CloseOnExec(fds[1])
+	}
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "guardian") //nolint:gosec // G115: a descriptor is not negative
+	defer f.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "guardian") //nolint:gosec // G115: likewise
+	conn, err := net.FileConn(f)
+	if err != nil {
+		_ = theirs.Close()
+		return nil, nil, err
+	}
+	return conn.(*net.UnixConn), theirs, nil
+}
+
+// Called says whether this process has been started as a guardian. Main asks first thing, and calls Run if so.
+func Called() bool { return len(os.Args) > 0 && os.Args[0] == title && os.Getenv(callKey) != "" }
+
+// deaf makes a signal one that does nothing to us, and is as it ever was in our children: they would inherit one that is
+// ignored, but not one that is handled.
+func deaf(sigs ...os.Signal) {
+	nobody := make(chan os.Signal, 1)
+	for _, s := range sigs {
+		if !signal.Ignored(s) {
+			signal.Notify(nobody, s)
+		}
+	}
+}

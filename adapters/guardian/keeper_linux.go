@@ -1,0 +1,286 @@
+package guardian
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// freezes is how often those who are to be killed are looked for before the first is: who forks faster than we look is met
+// again by the next sweep.
+const freezes = 8
+
+// restLeast is the least pause between two looks at the processes: we are told when there is a reason for the next.
+const restLeast = 0
+
+// adopt makes us the one to whom everybody comes who loses his parent below us (prctl(2), PR_SET_CHILD_SUBREAPER), and gives
+// us a short name of our own: who kills by the name of dragoman shall not kill its guardian first.
+func adopt() error {
+	_ = os.WriteFile("/proc/self/comm", []byte("guardian"), 0) // no more than a name
+	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// childAttr gives a child a session of its own, by which those of its descendants are known who make process groups, and
+// SIGTERM should the guardian be killed. Why SIGTERM: the end of stdin and SIGTERM are what launchers (npx, uvx, docker)
+// pass on to the server they have started; SIGKILL would make it an orphan.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+}
+
+// receiveRights reads with descriptors, close-on-exec from the first moment.
+func receiveRights(b, oob []byte) (n, oobn int, err error) {
+	for {
+		n, oobn, _, _, err = unix.Recvmsg(socketFD, b, oob, unix.MSG_CMSG_CLOEXEC)
+		if err != unix.EINTR {
+			return n, oobn, err
+		}
+	}
+}
+
+// remains tells whether anybody is left whom reap does not see.
+func (k *keeper) remains() bool { return false }
+
+// tend does what can only be done by looking at the processes: finds out whose the orphans are, asks or kills those who are
+// to go, and says which families are gone.
+func (k *keeper) tend(press bool) {
+	k.look = false
+	k.census()
+	k.terminate()
+	if press {
+		k.slay()
+		k.pause = min(2*k.pause, pressMost)
+		k.press = time.Now().Add(k.pause)
+	}
+	// Nobody but this goroutine reaps, so nobody has left the list of our children since it was read: a family of which
+	// anybody lives has its child there, or an orphan.
+	for f := range k.waiting {
+		if f.kin == 0 {
+			k.gone(f)
+		}
+	}
+}
+
+// census takes in the orphans that are new.
+func (k *keeper) census() {
+	for _, pid := range k.files.children() {
+		if f := k.leaders[pid]; f != nil && !f.exited || k.orphans[pid] != nil {
+			continue
+		}
+		p, ok := k.files.process(pid)
+		if !ok || p.ended() { // reap will meet it
+			continue
+		}
+		if o := k.recognise(p); o != nil {
+			k.orphans[pid] = o
+			if o.family != nil {
+				o.family.kin++
+			}
+		}
+	}
+	k.doomed = false
+	for _, o := range k.orphans {
+		if o.family == nil && !o.doomed {
+			k.guess(o)
+		}
+		k.doomed = k.doomed || o.doomed
+	}
+}
+
+// recognise finds out whose an orphan is: by session and group, which a family's child leads, else by the mark in its
+// environment. It is nil for what may be a child that is just being forked.
+func (k *keeper) recognise(p proc) *orphan {
+	for _, id := range [...]int{p.session, p.group} {
+		if f := k.leaders[id]; f != nil {
+			return &orphan{family: f}
+		}
+	}
+	if n := k.numberOf(k.files.marked(p.pid, k.mark)); n != 0 {
+		switch f := k.families[n]; {
+		case f != nil:
+			return &orphan{family: f}
+		case k.pending[n]:
+			return nil
+		}
+		return &orphan{doomed: true}
+	}
+	if len(k.pending) > 0 {
+		return nil
+	}
+	return &orphan{before: k.newest}
+}
+
+// guess decides about an orphan without session, group or mark: it belongs to one of the families that there were when it
+// was seen first. When one is left of them it is taken for that one's, and if none is it has to go.
+func (k *keeper) guess(o *orphan) {
+	var only *family
+	for _, f := range k.families {
+		if f.id <= o.before {
+			if only != nil {
+				return
+			}
+			only = f
+		}
+	}
+	if o.family = only; only == nil {
+		o.doomed = true
+		return
+	}
+	only.kin++
+}
+
+// terminate sends SIGTERM to those of the asked families, and of those whose child has exited, who are not in the child's
+// group, which has had it.
+func (k *keeper) terminate() {
+	roots := map[int]bool{}
+	for _, f := range k.asked {
+		if !f.exited {
+			roots[f.pid] = true
+		}
+		for pid, o := range k.orphans {
+			if o.family == f {
+				roots[pid], o.asked = true, true
+			}
+		}
+	}
+	k.asked = nil
+	for pid, o := range k.orphans {
+		if o.family != nil && o.family.exited && !o.asked {
+			roots[pid], o.asked = true, true
+		}
+	}
+	if len(roots) == 0 {
+		return
+	}
+	for _, p := range k.files.everybody().below(roots) {
+		if f := k.leaders[p.group]; f == nil || !f.termed {
+			_ = unix.Kill(p.pid, unix.SIGTERM)
+		}
+	}
+}
+
+// slay kills the families that are to be killed, and orphans who are nobody's.
+func (k *keeper) slay() {
+	for _, f := range k.families {
+		if f.killing && !f.exited {
+			_ = unix.Kill(-f.pid, unix.SIGSTOP) // the whole group at once; who is being forked is in it
+		}
+	}
+	freeze(func() []proc {
+		k.census()
+		roots := map[int]bool{}
+		for _, f := range k.families {
+			if f.killing && !f.exited {
+				roots[f.pid] = true
+			}
+		}
+		for pid, o := range k.orphans {
+			if o.doomed || o.family != nil && o.family.killing {
+				roots[pid] = true
+			}
+		}
+		return k.files.everybody().below(roots)
+	})
+}
+
+// freeze stops everybody that find finds until it finds nobody new, and kills them then. If they were killed one by one,
+// those who are left would fork on, and lose the parents by whom they are found.
+func freeze(find func() []proc) {
+	stopped := map[int]bool{}
+	for range freezes {
+		fresh := false
+		for _, p := range find() {
+			if !stopped[p.pid] {
+				stopped[p.pid], fresh = true, true
+				_ = unix.Kill(p.pid, unix.SIGSTOP)
+			}
+		}
+		if !fresh {
+			break
+		}
+	}
+	for pid := range stopped {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// everybody signals all that there is below us.
+func (k *keeper) everybody(sig syscall.Signal) {
+	first := sig
+	if sig == unix.SIGKILL {
+		first = unix.SIGSTOP // see freeze
+	}
+	for _, f := range k.families {
+		if !f.exited {
+			_ = unix.Kill(-f.pid, first) // all of a group at once
+		}
+	}
+	self := map[int]bool{os.Getpid(): true}
+	find := func() []proc {
+		all := k.files.everybody().below(self)
+		for i, p := range all {
+			if p.pid == os.Getpid() {
+				return append(all[:i], all[i+1:]...)
+			}
+		}
+		return all
+	}
+	if sig == unix.SIGKILL {
+		freeze(find)
+		return
+	}
+	for _, p := range find() {
+		if f := k.leaders[p.group]; f == nil || f.exited {
+			_ = unix.Kill(p.pid, sig)
+		}
+	}
+}
+
+// clearUp ends what a lost guardian has left behind: pids are the children that it had, mark the secret of its marks. The
+// children have got SIGTERM at its death (PDEATHSIG). Those whom we become the parent of, as the system's first process, are
+// reaped. It takes 1.5 s at most.
+func clearUp(mark string, pids []int) {
+	if len(pids) == 0 {
+		return
+	}
+	r, known := &reader{}, map[int]bool{}
+	for _, pid := range pids {
+		known[pid] = true
+	}
+	kill := time.Now().Add(termGrace)
+	limit := kill.Add(killLimit)
+	for pause := pressFirst; ; pause = min(2*pause, pressMost) {
+		left := r.family(known, MarkKey+"="+mark+"-")
+		now := time.Now()
+		for _, p := range left {
+			switch {
+			case now.After(kill):
+				_ = unix.Kill(p.pid, unix.SIGKILL)
+			case !known[p.pid]:
+				_ = unix.Kill(p.pid, unix.SIGTERM)
+			}
+			known[p.pid] = true
+		}
+		for pid := range known {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // fails if it is not our child, as is usual
+		}
+		if len(left) == 0 || now.After(limit) {
+			return
+		}
+		<-time.After(pause)
+	}
+}
+
+// family finds those that are known by number, group or session, or marked, and all below them.
+func (r *reader) family(known map[int]bool, mark string) []proc {
+	t := r.everybody()
+	roots := map[int]bool{}
+	self := os.Getpid()
+	for _, p := range t {
+		if p.pid != self && (known[p.session] || known[p.group] || r.marked(p.pid, mark) != "") {
+			roots[p.pid] = true
+		}
+	}
+	return t.below(roots)
+}

@@ -1,0 +1,326 @@
+//go:build unix
+
+package guardian
+
+import (
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// socketFD is our end of the socket, as launch hands it over.
+	socketFD = 3
+	// forkers is how many children can be executed at a time; one on a file system that hangs keeps one of them.
+	forkers = 4
+	// termGrace is how long those who are left have after SIGTERM when Dragoman is gone, and killLimit how long we then
+	// try to end them: nobody can refuse SIGKILL, but the kernel may take its time.
+	termGrace = 500 * time.Millisecond
+	killLimit = time.Second
+	// pressFirst and pressMost are the pauses between two sweeps of a family that is being killed.
+	pressFirst = 5 * time.Millisecond
+	pressMost  = time.Second
+)
+
+// keeper is the guardian process. One goroutine, run, has all of it; it alone reaps. Besides there are the receiver, which
+// reads requests, and the forkers; all end with the process.
+type keeper struct {
+	mark string // the part of all marks before the child's number
+
+	requests chan request
+	jobs     chan order
+	forked   chan birth
+	deaths   chan os.Signal
+	alarm    *time.Timer
+
+	families map[uint64]*family
+	leaders  map[int]*family            // by the child's process id
+	orphans  map[int]*orphan            // processes that came to us when they lost their parent
+	early    map[int]syscall.WaitStatus // exits of processes that are not known yet, while something is being forked
+	pending  map[uint64]bool            // children that are being forked
+	newest   uint64                     // the number of the last child that was started
+	files    reader
+
+	waiting map[*family]bool // families whose child has exited and that are not known to be gone
+	look    bool             // somebody may be gone, or new
+	asked   []*family        // to be sent SIGTERM, as far as they are not in the child's group
+	killing int              // families that are being killed
+	doomed  bool             // there are orphans who belong to nobody that is left
+	press   time.Time        // when those that are being killed are looked for again
+	pause   time.Duration
+	rest    time.Time // no look at the processes before: looking takes at most half of our time
+}
+
+// family is a child and what descends from it.
+type family struct {
+	id      uint64
+	pid     int
+	exited  bool // the child has been reaped
+	termed  bool // its group has got SIGTERM
+	killing bool
+	kin     int // orphans that belong to it
+}
+
+// orphan is a process that lost its parent.
+type orphan struct {
+	family *family // whose it is; nil if that is not known or long gone
+	doomed bool    // nobody can own it who is left
+	before uint64  // if family is nil: started by one of the children up to this number
+	asked  bool    // it has got SIGTERM after the child's exit
+}
+
+type request struct {
+	kind  kind
+	order order
+	err   error
+}
+
+type birth struct {
+	id  uint64
+	pid int
+	err error
+}
+
+// Run is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
+// ended, and nobody is left that it had started.
+func Run() int {
+	debug.SetGCPercent(50) // we have little and shall keep it little
+	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	k := &keeper{
+		mark:     MarkKey + "=" + os.Getenv(callKey) + "-",
+		requests: make(chan request, 16), jobs: make(chan order, 2*startsMost), forked: make(chan birth, 2*startsMost),
+		deaths: make(chan os.Signal, 1), alarm: time.NewTimer(time.Hour),
+		families: map[uint64]*family{}, leaders: map[int]*family{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
+		pending: map[uint64]bool{}, pause: pressFirst, waiting: map[*family]bool{},
+	}
+	unix.CloseOnExec(socketFD)
+	if err := adopt(); err != nil || !isSocket(socketFD) {
+		return 2
+	}
+	signal.Notify(k.deaths, unix.SIGCHLD)
+	for range forkers {
+		go fork(k.jobs, k.forked)
+	}
+	k.say(sayHello, 0, version)
+	go receive(k.requests)
+	return k.run()
+}
+
+func isSocket(fd int) bool {
+	_, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	return err == nil
+}
+
+// say writes an answer. If Dragoman is gone nobody misses it; receive will see the end. If Dragoman does not read, we wait:
+// whatever we would do meanwhile it could not be told.
+func (k *keeper) say(what kind, id uint64, a int32) {
+	var b [answerSize]byte
+	answer{kind: what, id: id, a: a}.encode(&b)
+	for rest := b[:]; len(rest) > 0; {
+		n, err := unix.Write(socketFD, rest)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		rest = rest[n:]
+	}
+}
+
+func (k *keeper) run() int {
+	for {
+		select {
+		case r, ok := <-k.requests:
+			if !ok {
+				return k.end()
+			}
+			k.take(r)
+		case b := <-k.forked:
+			k.born(b)
+		case <-k.deaths:
+			k.reap()
+		case <-k.alarm.C:
+		}
+		k.settle()
+	}
+}
+
+// take does what a request wants.
+func (k *keeper) take(r request) {
+	f := k.families[r.order.id]
+	switch {
+	case r.kind == askStart && r.err != nil:
+		k.say(sayFailed, r.order.id, int32(errnoOf(r.err))) //nolint:gosec // G115: small
+	case r.kind == askStart:
+		k.pending[r.order.id] = true
+		k.jobs <- r.order // has room for more than Dragoman lets be under way
+	case f == nil: // gone meanwhile
+	case r.kind == askTerm:
+		if !f.exited {
+			f.termed = true
+			_ = unix.Kill(-f.pid, unix.SIGTERM)
+		}
+		k.asked = append(k.asked, f)
+	case r.kind == askKill && !f.killing:
+		f.killing = true
+		k.killing++
+		k.press, k.pause = time.Now(), pressFirst
+	}
+}
+
+// born takes in a child that has been forked, or was not.
+func (k *keeper) born(b birth) {
+	delete(k.pending, b.id)
+	k.look = true
+	if b.err != nil {
+		k.say(sayFailed, b.id, int32(errnoOf(b.err))) //nolint:gosec // G115: small
+	} else {
+		f := &family{id: b.id, pid: b.pid}
+		k.families[b.id], k.leaders[b.pid] = f, f
+		k.newest = max(k.newest, b.id)
+		k.say(sayStarted, b.id, int32(b.pid)) //nolint:gosec // G115: a process id is small
+		if ws, ok := k.early[b.pid]; ok {
+			delete(k.early, b.pid)
+			k.exited(f, ws)
+		}
+	}
+	if len(k.pending) == 0 {
+		clear(k.early)
+	}
+}
+
+// reap takes in all exits. It tells whether anybody is left below us.
+func (k *keeper) reap() bool {
+	for {
+		var ws syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
+		switch {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			return false
+		case pid <= 0:
+			return true
+		}
+		f, o := k.leaders[pid], k.orphans[pid]
+		switch {
+		case f != nil && !f.exited:
+			k.exited(f, ws)
+		case o != nil:
+			delete(k.orphans, pid)
+			if o.family != nil {
+				o.family.kin--
+			}
+		case len(k.pending) > 0:
+			k.early[pid] = ws
+		}
+		k.look = true // what it had started came to us
+	}
+}
+
+// exited notes that a child has ended. Whoever is left of its group has lost the one who spoke with Dragoman and is asked
+// to go. The group's id is its own as long as anybody is in it, and freed ids are given out again only after all others.
+func (k *keeper) exited(f *family, ws syscall.WaitStatus) {
+	f.exited = true
+	k.waiting[f] = true
+	if !f.termed {
+		f.termed = true
+		_ = unix.Kill(-f.pid, unix.SIGTERM)
+	}
+	k.say(sayExited, f.id, int32(ws)) //nolint:gosec // G115: the same bits
+	k.look = true
+}
+
+// gone notes that nobody of a family is left.
+func (k *keeper) gone(f *family) {
+	delete(k.waiting, f)
+	if f.killing {
+		k.killing--
+	}
+	delete(k.families, f.id)
+	if k.leaders[f.pid] == f {
+		delete(k.leaders, f.pid)
+	}
+	k.say(sayGone, f.id, 0)
+}
+
+// settle looks at the processes if there is a reason to, and not too often, and sets the alarm for the next time.
+func (k *keeper) settle() {
+	now := time.Now()
+	due := now.Add(time.Hour)
+	pressing := k.killing > 0 || k.doomed
+	switch {
+	case k.look && len(k.waiting) > 0, len(k.asked) > 0:
+		due = k.rest
+	case pressing:
+		due = k.press
+		if due.Before(k.rest) {
+			due = k.rest
+		}
+	}
+	if due.After(now) {
+		k.alarm.Reset(due.Sub(now))
+		return
+	}
+	k.tend(pressing && !k.press.After(now))
+	after := time.Now()
+	k.rest = after.Add(max(after.Sub(now), restLeast))
+	k.alarm.Reset(pressFirst)
+}
+
+// end is what is done when Dragoman is gone. Stdin of the children has ended with it.
+func (k *keeper) end() int {
+	k.everybody(unix.SIGTERM)
+	kill := time.Now().Add(termGrace)
+	limit := kill.Add(killLimit)
+	pause := pressFirst
+	for k.reap() || len(k.pending) > 0 || k.remains() {
+		now := time.Now()
+		if now.After(limit) {
+			return 1
+		}
+		next := kill.Sub(now)
+		if next <= 0 {
+			k.everybody(unix.SIGKILL)
+			next, pause = pause, min(2*pause, killLimit/10)
+		}
+		k.alarm.Reset(next)
+		select {
+		case b := <-k.forked:
+			delete(k.pending, b.id)
+			if b.err == nil { // too late
+				_ = unix.Kill(-b.pid, unix.SIGKILL)
+			}
+		case <-k.deaths:
+		case <-k.alarm.C:
+		}
+	}
+	return 0
+}
+
+func errnoOf(err error) syscall.Errno {
+	if e, ok := err.(syscall.Errno); ok {
+		return e
+	}
+	return syscall.EINVAL
+}
+
+// numberOf reads the child's number from a mark; 0 if it is not ours.
+func (k *keeper) numberOf(entry string) uint64 {
+	rest, ok := strings.CutPrefix(entry, k.mark)
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseUint(rest, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

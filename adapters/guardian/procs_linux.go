@@ -1,0 +1,172 @@
+package guardian
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// proc is what /proc/PID/stat says of a process.
+type proc struct {
+	pid, parent, group, session int
+	state                       byte
+}
+
+// ended tells whether it only waits to be reaped.
+func (p proc) ended() bool { return p.state == 'Z' || p.state == 'X' }
+
+// table is everybody at one moment, or nearly.
+type table []proc
+
+// reader reads small files of /proc into one buffer.
+type reader struct{ buf []byte }
+
+// file returns the file's bytes until the next call, at most limit of them.
+func (r *reader) file(path string, limit int) ([]byte, bool) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = unix.Close(fd) }() // nothing was written
+	if r.buf == nil {
+		r.buf = make([]byte, 8<<10)
+	}
+	n := 0
+	for n < limit {
+		if n == len(r.buf) {
+			r.buf = append(r.buf, make([]byte, len(r.buf))...)
+		}
+		m, err := unix.Read(fd, r.buf[n:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, false
+		}
+		if m == 0 {
+			break
+		}
+		n += m
+	}
+	return r.buf[:n], true
+}
+
+// process reads what there is to know of a process; false if there is none.
+func (r *reader) process(pid int) (proc, bool) {
+	b, ok := r.file("/proc/"+strconv.Itoa(pid)+"/stat", 4<<10)
+	if !ok {
+		return proc{}, false
+	}
+	// pid (name, which may contain anything) state ppid pgrp session …
+	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	if len(fields) < 4 {
+		return proc{}, false
+	}
+	return proc{pid: pid, state: fields[0][0], parent: number(fields[1]), group: number(fields[2]), session: number(fields[3])}, true
+}
+
+func number(b []byte) int {
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n
+}
+
+// everybody reads all processes that we may see.
+func (r *reader) everybody() table {
+	names := list("/proc")
+	t := make(table, 0, len(names))
+	for _, name := range names {
+		if name[0] < '1' || name[0] > '9' {
+			continue
+		}
+		if p, ok := r.process(number([]byte(name))); ok {
+			t = append(t, p)
+		}
+	}
+	return t
+}
+
+func list(dir string) []string {
+	f, err := os.Open(dir) //nolint:gosec // G304: one of /proc
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1) // what was read is of use all the same
+	return names
+}
+
+// below gives the roots and all that descend from them, without those that have ended.
+func (t table) below(roots map[int]bool) []proc {
+	in := make(map[int]bool, 2*len(roots))
+	for pid := range roots {
+		in[pid] = true
+	}
+	for grown := true; grown; { // mostly a child has the higher number, and one round is enough
+		grown = false
+		for _, p := range t {
+			if !in[p.pid] && in[p.parent] {
+				in[p.pid], grown = true, true
+			}
+		}
+	}
+	var out []proc
+	for _, p := range t {
+		if in[p.pid] && !p.ended() {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// children lists our own children, orphans that came to us and unreaped ones included. As long as nobody reaps meanwhile,
+// nobody is missing. Where the kernel has no such list, all processes are looked through.
+func (r *reader) children() []int {
+	var out []int
+	told := false
+	for _, thread := range list("/proc/self/task") {
+		b, ok := r.file("/proc/self/task/"+thread+"/children", 64<<20)
+		told = told || ok
+		if !ok {
+			continue
+		}
+		for field := range bytes.FieldsSeq(b) {
+			out = append(out, number(field))
+		}
+	}
+	if told {
+		return out
+	}
+	self := os.Getpid()
+	for _, p := range r.everybody() {
+		if p.parent == self {
+			out = append(out, p.pid)
+		}
+	}
+	return out
+}
+
+// marked returns the value of the variable that begins with mark (KEY= and perhaps more) in the environment with which a
+// process was executed, or "".
+func (r *reader) marked(pid int, mark string) string {
+	env, _ := r.file("/proc/"+strconv.Itoa(pid)+"/environ", 4<<20)
+	for len(env) > 0 {
+		entry := env
+		if i := bytes.IndexByte(env, 0); i >= 0 {
+			entry, env = env[:i], env[i+1:]
+		} else {
+			env = nil
+		}
+		if bytes.HasPrefix(entry, []byte(mark)) {
+			return string(entry)
+		}
+	}
+	return ""
+}

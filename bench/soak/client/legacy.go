@@ -1,0 +1,313 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+var accept = Header{"Accept", "application/json, text/event-stream"}
+
+// Place is where a server is found: a listener's HOST:PORT and the path below which its endpoints are.
+type Place struct{ Addr, Base string }
+
+func initialize(version string) string {
+	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +
+		`","capabilities":{"elicitation":{}},"clientInfo":{"name":"soak","version":"1"}}}`
+}
+
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+
+// Legacy is a session over streamable HTTP. It is for one goroutine.
+type Legacy struct {
+	at Place
+	c  *Conn
+	id string
+	n  int
+}
+
+// OpenLegacy opens a session. What it has opened is closed if that fails.
+func OpenLegacy(ctx context.Context, at Place) (*Legacy, error) {
+	s, err := BeginLegacy(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.welcome(); err != nil {
+		s.Leave()
+		return nil, err
+	}
+	return s, nil
+}
+
+// BeginLegacy sends initialize, and no more.
+func BeginLegacy(ctx context.Context, at Place) (*Legacy, error) {
+	c, err := Dial(ctx, at.Addr)
+	if err != nil {
+		return nil, err
+	}
+	s := &Legacy{at: at, c: c, n: 1}
+	if err = c.Send("POST", s.path(), s.headers(), initialize(legacyVersion)); err != nil {
+		s.Leave()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Legacy) welcome() error {
+	m, h, err := s.c.Exchange("1", nil)
+	if err != nil {
+		return err
+	}
+	if h.Session == "" || m.Result == nil {
+		return fmt.Errorf("%w: a handshake without a session", ErrWrong)
+	}
+	s.id = h.Session
+	return s.Tell(initialized)
+}
+
+func (s *Legacy) path() string { return s.at.Base + "/mcp" }
+
+func (s *Legacy) headers() []Header {
+	if s.id == "" {
+		return []Header{accept}
+	}
+	return []Header{accept, {"Mcp-Session-Id", s.id}, {"MCP-Protocol-Version", legacyVersion}}
+}
+
+// Tell posts a notification, or the answer to a question.
+func (s *Legacy) Tell(message string) error {
+	if err := s.c.Send("POST", s.path(), s.headers(), message); err != nil {
+		return err
+	}
+	return accepted(s.c)
+}
+
+// accepted reads a response without content.
+func accepted(c *Conn) error {
+	h, err := c.Head()
+	if err != nil {
+		return err
+	}
+	raw, err := All(c.Body(h))
+	if err != nil {
+		return err
+	}
+	if h.Status/100 == 2 {
+		return nil
+	}
+	var m Message
+	if json.Unmarshal(raw, &m) == nil && m.Error != nil {
+		return m.Error
+	}
+	return &StatusError{Status: h.Status, Body: string(raw)}
+}
+
+// Begin sends a call and gives its id.
+func (s *Legacy) Begin(call Call) (string, error) {
+	id, body, err := s.number(&call)
+	if err != nil {
+		return "", err
+	}
+	return id, s.c.Send("POST", s.path(), s.headers(), body)
+}
+
+// BeginHalf sends the first half of a call.
+func (s *Legacy) BeginHalf(call Call) error {
+	_, body, err := s.number(&call)
+	if err != nil {
+		return err
+	}
+	return s.c.SendHalf("POST", s.path(), s.headers(), body)
+}
+
+func (s *Legacy) number(call *Call) (id, body string, err error) {
+	s.n++
+	id = strconv.Itoa(s.n)
+	body, err = call.body(id, "")
+	return id, body, err
+}
+
+// End waits for the answer to what Begin has sent, and checks it.
+func (s *Legacy) End(id string, call Call, each func(*Message) error) error {
+	m, _, err := s.c.Exchange(id, each)
+	if err != nil {
+		return err
+	}
+	return call.check(m)
+}
+
+// Call makes a call and checks its answer.
+func (s *Legacy) Call(call Call) error {
+	id, err := s.Begin(call)
+	if err != nil {
+		return err
+	}
+	return s.End(id, call, nil)
+}
+
+// Beside makes another connection to the session, for what goes on at the same time.
+func (s *Legacy) Beside(ctx context.Context) (*Legacy, error) {
+	c, err := Dial(ctx, s.at.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Legacy{at: s.at, c: c, id: s.id, n: s.n + 1000}, nil
+}
+
+// From has the ids of calls on this connection begin at n and something: those of a session must differ.
+func (s *Legacy) From(n int) { s.n += n }
+
+// Cancel tells the server that a call is cancelled.
+func (s *Legacy) Cancel(id string) error {
+	return s.Tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+}
+
+// Stream opens the session's own stream on this connection, which serves nothing else from then on.
+func (s *Legacy) Stream() (*Events, error) {
+	if err := s.c.Send("GET", s.path(), s.headers(), ""); err != nil {
+		return nil, err
+	}
+	h, err := s.c.Head()
+	if err != nil {
+		return nil, err
+	}
+	if h.Status != 200 {
+		raw, _ := All(s.c.Body(h)) // shown as far as it came
+		return nil, &StatusError{Status: h.Status, Body: string(raw)}
+	}
+	return NewEvents(s.c.Body(h)), nil
+}
+
+// Delete ends the session as it should be ended.
+func (s *Legacy) Delete() error {
+	if err := s.c.Send("DELETE", s.path(), s.headers(), ""); err != nil {
+		return err
+	}
+	return accepted(s.c)
+}
+
+// Leave closes the connection and says nothing.
+func (s *Legacy) Leave() { _ = s.c.Close() }
+
+// Conn is the connection.
+func (s *Legacy) Conn() *Conn { return s.c }
+
+// SSE is a session over HTTP+SSE. It is for one goroutine.
+type SSE struct {
+	at     Place
+	stream *Conn
+	post   *Conn
+	events *Events
+	path   string
+	n      int
+}
+
+// OpenSSE opens a session. What it has opened is closed if that fails.
+func OpenSSE(ctx context.Context, at Place) (*SSE, error) {
+	c, err := Dial(ctx, at.Addr)
+	if err != nil {
+		return nil, err
+	}
+	s := &SSE{at: at, stream: c, n: 1}
+	if err = s.open(ctx); err != nil {
+		s.Leave()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *SSE) open(ctx context.Context) error {
+	if err := s.stream.Send("GET", s.at.Base+"/sse", []Header{{"Accept", "text/event-stream"}}, ""); err != nil {
+		return err
+	}
+	h, err := s.stream.Head()
+	if err != nil {
+		return err
+	}
+	body := s.stream.Body(h)
+	if h.Status != 200 {
+		raw, _ := All(body) // shown as far as it came
+		return &StatusError{Status: h.Status, Body: string(raw)}
+	}
+	s.events = NewEvents(body)
+	ev, err := s.events.Next()
+	if err != nil {
+		return fmt.Errorf("client: the endpoint was expected: %w", unexpected(err))
+	}
+	if ev.Name != "endpoint" {
+		return fmt.Errorf("%w: the first event is %q", ErrWrong, ev.Name)
+	}
+	s.path = strings.TrimPrefix(ev.Data, "http://"+s.at.Addr)
+	if s.post, err = Dial(ctx, s.at.Addr); err != nil {
+		return err
+	}
+	if err = s.Tell(initialize(sseVersion)); err != nil {
+		return err
+	}
+	if _, err = s.await("1"); err != nil {
+		return err
+	}
+	return s.Tell(initialized)
+}
+
+// Tell posts a message.
+func (s *SSE) Tell(message string) error {
+	if err := s.post.Send("POST", s.path, []Header{accept}, message); err != nil {
+		return err
+	}
+	return accepted(s.post)
+}
+
+// await reads the stream to the response with the id.
+func (s *SSE) await(id string) (*Message, error) {
+	for {
+		ev, err := s.events.Next()
+		if err != nil {
+			return nil, fmt.Errorf("client: the stream ended before the response: %w", unexpected(err))
+		}
+		m := &Message{}
+		if err = json.Unmarshal([]byte(ev.Data), m); err != nil {
+			return nil, fmt.Errorf("%w: an event that is no message: %.80q", ErrWrong, ev.Data)
+		}
+		if m.Method == "" {
+			return m, m.answers(id)
+		}
+	}
+}
+
+// Begin posts a call and gives its id.
+func (s *SSE) Begin(call Call) (string, error) {
+	s.n++
+	id := strconv.Itoa(s.n)
+	body, err := call.body(id, "")
+	if err != nil {
+		return "", err
+	}
+	return id, s.Tell(body)
+}
+
+// Call makes a call and checks its answer.
+func (s *SSE) Call(call Call) error {
+	id, err := s.Begin(call)
+	if err != nil {
+		return err
+	}
+	m, err := s.await(id)
+	if err != nil {
+		return err
+	}
+	return call.check(m)
+}
+
+// Unread makes the session one of a client that does not read.
+func (s *SSE) Unread() { s.stream.Unread() }
+
+// Leave closes the connections, which is how such a session ends.
+func (s *SSE) Leave() {
+	_ = s.stream.Close()
+	if s.post != nil {
+		_ = s.post.Close()
+	}
+}

@@ -1,0 +1,174 @@
+// Package ledger is the soak's accounts: what a Dragoman has before and after the load, and what must not be more.
+package ledger
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Reading is what one Dragoman had at a moment. Figures of memory are bytes.
+type Reading struct {
+	Children   int   `json:"children"`    // living descendants and marked processes that are not Dragoman's own program
+	Helpers    int   `json:"helpers"`     // living descendants that are
+	Zombies    int   `json:"zombies"`     // descendants that nobody has reaped
+	Goroutines int   `json:"goroutines"`  // of Dragoman itself
+	FDs        int   `json:"fds"`         // open files of Dragoman itself
+	HelperFDs  int   `json:"helper_fds"`  // of its helpers
+	Sessions   int   `json:"sessions"`    // of legacy clients
+	Pooled     int   `json:"pooled"`      // sessions or children for modern clients
+	Leases     int   `json:"leases"`      // of these, leased
+	Parked     int   `json:"parked"`      // calls
+	InFlight   int   `json:"in_flight"`   // requests
+	Listens    int   `json:"listens"`     // of modern clients, and watches for legacy ones
+	Streams    int   `json:"streams"`     // kept for legacy clients that might come back
+	RSS        int64 `json:"rss"`         // of Dragoman itself
+	HelperRSS  int64 `json:"helper_rss"`  // of its helpers
+	Heap       int64 `json:"heap_in_use"` // of Dragoman itself, garbage included
+	Threads    int   `json:"threads"`     // of Dragoman itself
+}
+
+// Item is one line of the account.
+type Item struct {
+	Name string
+	// Get is the figure.
+	Get func(*Reading) int64
+	// Slack is how much more is no leak, in percent of what was there before.
+	Slack int64
+	// Bytes says that it is an amount of memory.
+	Bytes bool
+	// Shown says that it is not judged: a figure that explains others.
+	Shown bool
+}
+
+// memorySlack is what "memory is back" means.
+const memorySlack = 10
+
+// Items lists the lines of the account.
+func Items() []Item {
+	count := func(get func(*Reading) int) func(*Reading) int64 {
+		return func(r *Reading) int64 { return int64(get(r)) }
+	}
+	return []Item{
+		{Name: "children", Get: count(func(r *Reading) int { return r.Children })},
+		{Name: "zombies", Get: count(func(r *Reading) int { return r.Zombies })},
+		{Name: "goroutines", Get: count(func(r *Reading) int { return r.Goroutines })},
+		{Name: "open files", Get: count(func(r *Reading) int { return r.FDs })},
+		{Name: "helpers", Get: count(func(r *Reading) int { return r.Helpers })},
+		{Name: "helpers' open files", Get: count(func(r *Reading) int { return r.HelperFDs })},
+		{Name: "sessions", Get: count(func(r *Reading) int { return r.Sessions })},
+		{Name: "pooled sessions", Get: count(func(r *Reading) int { return r.Pooled })},
+		{Name: "leases", Get: count(func(r *Reading) int { return r.Leases })},
+		{Name: "parked calls", Get: count(func(r *Reading) int { return r.Parked })},
+		{Name: "requests in flight", Get: count(func(r *Reading) int { return r.InFlight })},
+		{Name: "listens", Get: count(func(r *Reading) int { return r.Listens })},
+		{Name: "resumable streams", Get: count(func(r *Reading) int { return r.Streams })},
+		{Name: "memory (RSS)", Get: func(r *Reading) int64 { return r.RSS }, Slack: memorySlack, Bytes: true},
+		{Name: "helpers' memory", Get: func(r *Reading) int64 { return r.HelperRSS }, Slack: memorySlack, Bytes: true},
+		{Name: "heap in use", Get: func(r *Reading) int64 { return r.Heap }, Bytes: true, Shown: true},
+		{Name: "threads", Get: count(func(r *Reading) int { return r.Threads }), Shown: true},
+	}
+}
+
+// More says whether after is more than before allows.
+func (i Item) More(before, after int64) bool {
+	return !i.Shown && after*100 > before*(100+i.Slack)
+}
+
+// Format writes a figure for people.
+func (i Item) Format(n int64) string {
+	if !i.Bytes {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}
+
+// Delta writes a difference for people.
+func (i Item) Delta(before, after int64) string {
+	switch d := after - before; {
+	case d == 0:
+		return "0"
+	case i.Bytes && before > 0:
+		return fmt.Sprintf("%+.1f %%", 100*float64(d)/float64(before))
+	default:
+		return fmt.Sprintf("%+d", d)
+	}
+}
+
+// Compare lists what is more after than it was before; empty if nothing is.
+func Compare(before, after *Reading) []string {
+	var more []string
+	for _, i := range Items() {
+		b, a := i.Get(before), i.Get(after)
+		if i.More(b, a) {
+			more = append(more, fmt.Sprintf("%s: %s before, %s after (%s)", i.Name, i.Format(b), i.Format(a), i.Delta(b, a)))
+		}
+	}
+	return more
+}
+
+// Sum makes one reading of several that were taken while nothing happened: the median of each figure, the lower one of
+// two.
+func Sum(readings []Reading) Reading {
+	var sum Reading
+	n := len(readings)
+	if n == 0 {
+		return sum
+	}
+	counts := func(at func(*Reading) *int) {
+		values := make([]int, n)
+		for i := range readings {
+			values[i] = *at(&readings[i])
+		}
+		slices.Sort(values)
+		*at(&sum) = values[(n-1)/2]
+	}
+	sizes := func(at func(*Reading) *int64) {
+		values := make([]int64, n)
+		for i := range readings {
+			values[i] = *at(&readings[i])
+		}
+		slices.Sort(values)
+		*at(&sum) = values[(n-1)/2]
+	}
+	for _, at := range []func(*Reading) *int{
+		func(r *Reading) *int { return &r.Children }, func(r *Reading) *int { return &r.Helpers }, func(r *Reading) *int { return &r.Zombies },
+		func(r *Reading) *int { return &r.Goroutines }, func(r *Reading) *int { return &r.FDs }, func(r *Reading) *int { return &r.HelperFDs },
+		func(r *Reading) *int { return &r.Sessions }, func(r *Reading) *int { return &r.Pooled }, func(r *Reading) *int { return &r.Leases },
+		func(r *Reading) *int { return &r.Parked }, func(r *Reading) *int { return &r.InFlight }, func(r *Reading) *int { return &r.Listens },
+		func(r *Reading) *int { return &r.Streams }, func(r *Reading) *int { return &r.Threads },
+	} {
+		counts(at)
+	}
+	for _, at := range []func(*Reading) *int64{
+		func(r *Reading) *int64 { return &r.RSS }, func(r *Reading) *int64 { return &r.HelperRSS }, func(r *Reading) *int64 { return &r.Heap },
+	} {
+		sizes(at)
+	}
+	return sum
+}
+
+// Idle says whether nothing is under way that ends by itself: what there is then is what stays.
+func (r *Reading) Idle() bool {
+	return r.Zombies == 0 && r.Sessions == 0 && r.Pooled == 0 && r.Leases == 0 && r.Parked == 0 && r.InFlight == 0 &&
+		r.Listens == 0 && r.Streams == 0
+}
+
+// Same says whether two readings have the same counts, whatever their memory.
+func (r *Reading) Same(other *Reading) bool {
+	a, b := *r, *other
+	a.RSS, a.HelperRSS, a.Heap, a.Threads = 0, 0, 0, 0
+	b.RSS, b.HelperRSS, b.Heap, b.Threads = 0, 0, 0, 0
+	return a == b
+}
+
+// String is the counts on one line, those that are zero left out.
+func (r *Reading) String() string {
+	var parts []string
+	for _, i := range Items() {
+		if n := i.Get(r); n != 0 && !i.Shown {
+			parts = append(parts, i.Name+" "+i.Format(n))
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,49 @@
+package ledger
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// AddMetrics takes into the reading what Dragoman says of itself: text is what its /metrics answers. It fails if a figure
+// that must be there is not.
+func (r *Reading) AddMetrics(text string) error {
+	sums := map[string]float64{}
+	for line := range strings.Lines(text) {
+		name, value, ok := sample(strings.TrimSpace(line))
+		if ok {
+			sums[name] += value
+		}
+	}
+	for _, name := range []string{"go_goroutines", "dragoman_sessions"} {
+		if _, ok := sums[name]; !ok {
+			return fmt.Errorf("ledger: the metrics have no %s", name)
+		}
+	}
+	r.Goroutines = int(sums["go_goroutines"])
+	r.Sessions = int(sums["dragoman_sessions"])
+	r.Pooled = int(sums["dragoman_upstream_sessions"])
+	r.Leases = int(sums["dragoman_upstream_leases"])
+	r.Parked = int(sums["dragoman_calls_parked"])
+	r.InFlight = int(sums["dragoman_requests_in_flight"])
+	r.Listens = int(sums["dragoman_listens"] + sums["dragoman_watches"])
+	r.Streams = int(sums["dragoman_streams_resumable"])
+	r.Heap = int64(sums["go_memstats_heap_inuse_bytes"])
+	return nil
+}
+
+// sample reads a line of the Prometheus text format: NAME{LABELS} VALUE. Labels are left out, so that the samples of one
+// name add up.
+func sample(line string) (name string, value float64, ok bool) {
+	if line == "" || line[0] == '#' {
+		return "", 0, false
+	}
+	at := strings.LastIndexByte(line, ' ')
+	if at < 0 {
+		return "", 0, false
+	}
+	value, err := strconv.ParseFloat(line[at+1:], 64)
+	name, _, _ = strings.Cut(line[:at], "{")
+	return strings.TrimSpace(name), value, err == nil
+}

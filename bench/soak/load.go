@@ -1,0 +1,91 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	workers     = 8                     // clients at a time, of each scenario
+	carefulRate = 50 * time.Millisecond // between visits of the clients that only meet good servers
+)
+
+// load sends clients to a Dragoman for a time; phase makes the tokens of its calls its own. It returns when the last client
+// has left.
+func (r *soak) load(ctx context.Context, d *dragoman, s *scenario, t *tally, phase int, length time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	slots := make(chan struct{})
+	var group sync.WaitGroup
+	for i := range workers {
+		group.Go(func() {
+			w := r.worker(d, s, t, phase, i)
+			for range slots {
+				server := w.choose()
+				w.visit(ctx, server, pick(w.all, server, w.rng))
+			}
+		})
+	}
+	group.Go(func() { // good clients of good servers, whatever the others do
+		w := r.worker(d, s, t, phase, workers)
+		for ctx.Err() == nil {
+			server := &s.good[w.rng.IntN(len(s.good))]
+			w.visit(ctx, server, pick(w.polite, server, w.rng))
+			pause(ctx, carefulRate)
+		}
+	})
+	tick := time.NewTicker(time.Second / time.Duration(r.settings.rate))
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-tick.C:
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+			}
+		case <-ctx.Done():
+		}
+	}
+	close(slots)
+	group.Wait()
+}
+
+// worker is one goroutine's clients, one after the other.
+type worker struct {
+	d       *dragoman
+	t       *tally
+	servers []server
+	bad     int // of the servers, those from here on
+	rng     *rand.Rand
+	name    string
+	n       int
+	all     []journey
+	polite  []journey
+}
+
+func (r *soak) worker(d *dragoman, s *scenario, t *tally, phase, i int) *worker {
+	return &worker{d: d, t: t, servers: s.servers(), bad: len(s.good), rng: rand.New(rand.NewPCG(r.settings.seed, uint64(phase<<16|i))),
+		name: fmt.Sprintf("%s-%d-%d", s.name, phase, i), all: journeys(), polite: polite()}
+}
+
+// choose picks a server: three times of four a bad one, if there is one.
+func (w *worker) choose() *server {
+	if w.bad < len(w.servers) && w.rng.IntN(4) > 0 {
+		return &w.servers[w.bad+w.rng.IntN(len(w.servers)-w.bad)]
+	}
+	return &w.servers[w.rng.IntN(w.bad)]
+}
+
+// visit is one client. Its limit does not end with the load: what has begun is seen through.
+func (w *worker) visit(ctx context.Context, s *server, j *journey) {
+	w.n++
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limit())
+	defer cancel()
+	a := &actor{ctx: ctx, rng: w.rng, s: s, at: w.d.place(s.name), t: w.t, token: fmt.Sprintf("%s-%d", w.name, w.n)}
+	w.t.outcome(s, j.name, j.run(a))
+}

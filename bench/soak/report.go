@@ -1,0 +1,210 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"dragoman/bench/soak/ledger"
+)
+
+// report is what a run has found.
+type report struct {
+	Seed     uint64    `json:"seed"`
+	Duration string    `json:"duration"` // of the load
+	Took     string    `json:"took"`     // in all
+	Dragoman string    `json:"dragoman"`
+	Results  []*result `json:"scenarios"`
+	Kills    []*killed `json:"kills"`
+}
+
+// result is what one scenario has found. It has failed if Failures is not empty.
+type result struct {
+	Name string `json:"name"`
+	counts
+	Before   *ledger.Reading `json:"before"`
+	After    *ledger.Reading `json:"after"`
+	Settled  string          `json:"settled"` // how long that took after the load
+	Drain    string          `json:"drain"`   // how long that took
+	Failures []string        `json:"failures"`
+	Evidence []string        `json:"evidence"`
+
+	load *tally
+	step *atomic.Value // string: what it is doing
+}
+
+func (r *result) fail(why string) { r.Failures = append(r.Failures, why) }
+
+// close takes the clients' side into the result.
+func (r *result) close() {
+	var wrongs []string
+	r.counts, wrongs = r.load.snapshot()
+	if r.Wrong > 0 {
+		r.fail(fmt.Sprintf("%d of %d clients did not get what they should", r.Wrong, r.Clients))
+		for _, w := range wrongs {
+			r.Evidence = append(r.Evidence, "client of "+w)
+		}
+	}
+}
+
+// killed is what became of the descendants of a Dragoman that was killed.
+type killed struct {
+	Name        string   `json:"name"`
+	Calls       int      `json:"calls"`       // under way, or so far
+	Descendants int      `json:"descendants"` // when it was killed
+	Took        string   `json:"took"`        // until nobody was left
+	Failures    []string `json:"failures"`
+	Notes       []string `json:"notes"`
+}
+
+func (k *killed) fail(why string) { k.Failures = append(k.Failures, why) }
+
+// failure is nil if nothing leaked; else it names the first thing that did.
+func (r *report) failure() error {
+	var first string
+	n := 0
+	note := func(name string, failures []string) {
+		if n += len(failures); first == "" && len(failures) > 0 {
+			first = name + ": " + failures[0]
+		}
+	}
+	for _, res := range r.Results {
+		note(res.Name, res.Failures)
+	}
+	for _, k := range r.Kills {
+		note(k.Name, k.Failures)
+	}
+	switch {
+	case len(r.Results)+len(r.Kills) == 0:
+		return errors.New("soak: FAILED: there is no such scenario")
+	case n > 0:
+		return fmt.Errorf("soak: FAILED: %s (%d failures in all, above; seed %d)", first, n, r.Seed)
+	}
+	return nil
+}
+
+func (r *report) write(file string) error {
+	if file == "" {
+		return nil
+	}
+	raw, err := json.MarshalIndent(r, "", "\t")
+	if err == nil {
+		err = os.WriteFile(file, append(raw, '\n'), 0o644) //nolint:gosec // nothing in it is secret
+	}
+	if err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	return nil
+}
+
+// print writes everything for people, what failed first.
+func (r *report) print(out io.Writer) {
+	if err := r.failure(); err != nil {
+		fmt.Fprintf(out, "%v\n", err)
+	}
+	fmt.Fprintf(out, "\nsoak of %s: load for %s, %s in all, seed %d\n", r.Dragoman, r.Duration, r.Took, r.Seed)
+	for _, res := range r.Results {
+		res.print(out)
+	}
+	if len(r.Kills) > 0 {
+		fmt.Fprintln(out, "\nkilled by SIGKILL")
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "  \tdescendants\tcalls\tnobody left after\tverdict")
+		for _, k := range r.Kills {
+			fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%s\n", k.Name, k.Descendants, k.Calls, k.Took, verdict(k.Failures))
+		}
+		_ = w.Flush() // what out cannot take is lost
+		for _, k := range r.Kills {
+			indent(out, k.Name+": ", k.Failures)
+			indent(out, k.Name+": ", k.Notes)
+		}
+	}
+}
+
+func (r *result) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s: %s\n", r.Name, verdict(r.Failures))
+	fmt.Fprintf(out, "  %d clients, %d legacy sessions, %d calls answered right, %d wrong; settled in %s, drained in %s\n",
+		r.Clients, r.Sessions, r.Calls, r.Wrong, or(r.Settled, "?"), or(r.Drain, "?"))
+	if len(r.Errors) > 0 {
+		fmt.Fprintf(out, "  errors where they may be: %s\n", list(r.Errors))
+	}
+	if r.Before != nil && r.After != nil {
+		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintln(w, "\tbefore\tafter\tdelta\t\t")
+		for _, i := range ledger.Items() {
+			b, a := i.Get(r.Before), i.Get(r.After)
+			if b == 0 && a == 0 {
+				continue
+			}
+			word := "ok"
+			switch {
+			case i.Shown:
+				word = ""
+			case i.More(b, a):
+				word = "MORE"
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t\n", i.Name, i.Format(b), i.Format(a), i.Delta(b, a), word)
+		}
+		_ = w.Flush() // what out cannot take is lost
+	}
+	indent(out, "", r.Failures)
+	indent(out, "  ", r.Evidence)
+}
+
+func verdict(failures []string) string {
+	if len(failures) > 0 {
+		return "FAILED"
+	}
+	return "ok"
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func indent(out io.Writer, head string, lines []string) {
+	for _, line := range lines {
+		fmt.Fprintf(out, "  %s%s\n", head, strings.ReplaceAll(line, "\n", "\n    "))
+	}
+}
+
+const progressEvery = 5 * time.Second
+
+// progress says every few seconds how far it is.
+func (r *soak) progress(results []*result, quit <-chan struct{}) {
+	began := time.Now()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-tick.C:
+		}
+		var all counts
+		expected := 0
+		steps := make([]string, 0, len(results))
+		for _, res := range results {
+			c, _ := res.load.snapshot()
+			all.Clients, all.Sessions, all.Calls, all.Wrong = all.Clients+c.Clients, all.Sessions+c.Sessions, all.Calls+c.Calls, all.Wrong+c.Wrong
+			for _, n := range c.Errors {
+				expected += n
+			}
+			step, _ := res.step.Load().(string)
+			steps = append(steps, res.Name+" "+step)
+		}
+		fmt.Fprintf(r.errs, "soak: %4d s: %d clients, %d sessions, %d calls, %d errors as expected, %d wrong | %s\n", int(time.Since(began).Seconds()),
+			all.Clients, all.Sessions, all.Calls, expected, all.Wrong, strings.Join(steps, ", "))
+	}
+}

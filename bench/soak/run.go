@@ -1,0 +1,295 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"dragoman/bench/soak/ledger"
+	"dragoman/bench/soak/procs"
+)
+
+const (
+	settleTries = 3               // settling takes at most this many times the patience, drain and kills included
+	killReserve = 5 * time.Minute // for the kills
+	drainAfter  = 1500 * time.Millisecond
+	drainLoad   = 4 * time.Second
+	// survival is how long anybody may live on who descends from a Dragoman that has ended.
+	survival = 2 * time.Second
+	glance   = 50 * time.Millisecond
+	stopTime = 10 * time.Second
+)
+
+// soak is one run.
+type soak struct {
+	settings settings
+	self     string // this program
+	program  string // Dragoman's
+	dir      string // for logs and configurations
+	id       string // of the run, in the marks
+	until    string // when children end by themselves, in Unix time
+	keeper   *procs.Keeper
+	errs     io.Writer
+	started  []*dragoman
+	phase    atomic.Value // string, for the progress
+}
+
+// run does the whole work. What it has started has ended when it returns. The report is nil if nothing could be done.
+func run(ctx context.Context, s settings, errs io.Writer) (rep *report, err error) {
+	r := &soak{settings: s, errs: errs}
+	limit := s.warmup + s.duration + settleTries*s.patience + killReserve
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	r.until = strconv.FormatInt(time.Now().Add(limit+time.Minute).Unix(), 10)
+	if err = r.prepare(); err != nil {
+		return nil, err
+	}
+	if r.keeper, err = procs.Keep(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.cleanup()) }()
+	fmt.Fprintf(errs, "soak: seed %d, load for %v, logs in %s\n", s.seed, s.duration, r.dir)
+	rep = &report{Seed: s.seed, Duration: s.duration.String(), Dragoman: r.program}
+	began := time.Now()
+	r.soakAll(ctx, rep)
+	if ctx.Err() == nil && s.only.MatchString("kill") {
+		r.killAll(ctx, rep)
+	}
+	rep.Took = time.Since(began).Round(time.Second).String()
+	return rep, ctx.Err()
+}
+
+func (r *soak) prepare() (err error) {
+	if r.self, err = os.Executable(); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	if r.program, err = exec.LookPath(r.settings.dragoman); err != nil {
+		return fmt.Errorf("soak: no Dragoman to soak: %w; `make build` makes one", err)
+	}
+	if r.program, err = filepath.Abs(r.program); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	if r.program, err = filepath.EvalSymlinks(r.program); err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	var word [6]byte
+	_, _ = rand.Read(word[:]) // never fails
+	r.id = hex.EncodeToString(word[:])
+	if r.dir = r.settings.keep; r.dir == "" {
+		r.dir, err = os.MkdirTemp("", "soak-")
+	} else {
+		err = os.MkdirAll(r.dir, 0o700)
+	}
+	if err != nil {
+		return fmt.Errorf("soak: %w", err)
+	}
+	return nil
+}
+
+// cleanup ends all that the run has started, and says whom it had to kill.
+func (r *soak) cleanup() error {
+	var group sync.WaitGroup
+	for _, d := range r.started {
+		d.signal(syscall.SIGTERM)
+		group.Go(func() {
+			if !d.gone(stopTime) {
+				d.signal(syscall.SIGKILL)
+				<-d.exited
+			}
+		})
+	}
+	group.Wait()
+	left, err := r.left()
+	for _, p := range left {
+		err = errors.Join(err, procs.Kill(p.ID()))
+	}
+	r.keeper.Close()
+	if r.settings.keep == "" {
+		err = errors.Join(err, os.RemoveAll(r.dir))
+	}
+	return err
+}
+
+// left is everybody whom the run has brought about, directly or not, but for Dragomans.
+func (r *soak) left() ([]procs.Process, error) {
+	left, err := r.keeper.Strays()
+	known := map[procs.ID]bool{}
+	for _, p := range left {
+		known[p.ID()] = true
+	}
+	for _, d := range r.started {
+		of, err2 := d.family()
+		err = errors.Join(err, err2)
+		for _, p := range of {
+			if !known[p.ID()] {
+				left, known[p.ID()] = append(left, p), true
+			}
+		}
+	}
+	return left, err
+}
+
+// soakAll soaks the scenarios that were asked for, at the same time.
+func (r *soak) soakAll(ctx context.Context, rep *report) {
+	var group sync.WaitGroup
+	quit := make(chan struct{})
+	var shown sync.WaitGroup
+	for _, s := range scenarios() {
+		if !r.settings.only.MatchString(s.name) {
+			continue
+		}
+		res := &result{Name: s.name, load: &tally{}, step: &atomic.Value{}}
+		res.step.Store("starts")
+		rep.Results = append(rep.Results, res)
+		d, err := r.launch(&s)
+		if err != nil {
+			res.fail(err.Error())
+			continue
+		}
+		group.Go(func() {
+			r.soakOne(ctx, d, &s, res)
+			res.step.Store("done")
+		})
+	}
+	shown.Go(func() { r.progress(rep.Results, quit) })
+	group.Wait()
+	close(quit)
+	shown.Wait()
+	for _, res := range rep.Results {
+		res.close()
+	}
+}
+
+// soakOne takes one Dragoman through all of it.
+func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *result) {
+	if err := d.ready(ctx); err != nil {
+		res.fail(err.Error())
+		return
+	}
+	res.step.Store("warms up")
+	r.load(ctx, d, s, res.load, 0, r.settings.warmup)
+	res.step.Store("settles")
+	before, err := r.settle(ctx, d, nil, r.settings.patience)
+	if err != nil {
+		res.fail(err.Error())
+		r.evidence(d, res, nil)
+		return
+	}
+	known := r.ids(d)
+	res.step.Store("under load")
+	r.load(ctx, d, s, res.load, 1, r.settings.duration)
+	res.step.Store("settles")
+	began := time.Now()
+	after, err := r.settle(ctx, d, &before, r.settings.patience)
+	res.Before, res.After, res.Settled = &before, &after, time.Since(began).Round(100*time.Millisecond).String()
+	if err != nil {
+		res.fail(err.Error())
+		return
+	}
+	if more := ledger.Compare(&before, &after); len(more) > 0 {
+		for _, m := range more {
+			res.fail(m)
+		}
+		r.evidence(d, res, known)
+		return
+	}
+	res.step.Store("drains")
+	r.drain(ctx, d, s, res)
+}
+
+func (r *soak) ids(d *dragoman) map[procs.ID]bool {
+	known := map[procs.ID]bool{}
+	all, err := d.family()
+	if err != nil {
+		return known
+	}
+	for _, p := range all {
+		known[p.ID()] = true
+	}
+	return known
+}
+
+const maxShown = 10
+
+// evidence adds to a failure who is there too many, and what the goroutines are doing, which ends the Dragoman.
+func (r *soak) evidence(d *dragoman, res *result, known map[procs.ID]bool) {
+	all, err := d.family()
+	if err != nil {
+		res.Evidence = append(res.Evidence, err.Error())
+	}
+	for _, p := range all {
+		if !known[p.ID()] && len(res.Evidence) < maxShown {
+			res.Evidence = append(res.Evidence, "process "+p.String())
+		}
+	}
+	res.Evidence = append(res.Evidence, d.dump()...)
+}
+
+// drain stops the Dragoman under load: it must exit with 0, and nobody may be left.
+func (r *soak) drain(ctx context.Context, d *dragoman, s *scenario, res *result) {
+	var group sync.WaitGroup
+	group.Go(func() { r.load(ctx, d, s, &tally{}, 2, drainLoad) }) // its clients may see anything
+	pause(ctx, drainAfter)
+	known := r.ids(d)
+	began := time.Now()
+	d.signal(syscall.SIGTERM)
+	ended := d.gone(exitLimit)
+	took := time.Since(began)
+	switch {
+	case !ended:
+		res.fail(fmt.Sprintf("SIGTERM under load: it runs on after %v", exitLimit))
+		res.Evidence = append(res.Evidence, d.dump()...)
+	case d.err != nil:
+		res.fail(fmt.Sprintf("SIGTERM under load: %v instead of exit code 0; %s", d.err, d.log.tail()))
+	}
+	for _, p := range r.survivors(ctx, d, known) {
+		res.fail(fmt.Sprintf("SIGTERM under load: %v after its end there is still %s", survival, p))
+	}
+	res.Drain = took.Round(time.Millisecond).String()
+	group.Wait()
+}
+
+// survivors waits until everybody is gone whom a Dragoman that has ended had, and gives those who are not.
+func (r *soak) survivors(ctx context.Context, d *dragoman, known map[procs.ID]bool) []procs.Process {
+	ctx, cancel := context.WithTimeout(ctx, survival)
+	defer cancel()
+	for {
+		left := r.alive(d, known)
+		if len(left) == 0 || ctx.Err() != nil {
+			return left
+		}
+		pause(ctx, glance)
+	}
+}
+
+// alive gives who has the Dragoman's mark or is known.
+func (r *soak) alive(d *dragoman, known map[procs.ID]bool) []procs.Process {
+	t, err := procs.Read()
+	if err != nil {
+		return nil
+	}
+	left := t.Marked(d.mark)
+	seen := map[procs.ID]bool{}
+	for _, p := range left {
+		seen[p.ID()] = true
+	}
+	for id := range known {
+		if p, ok := t[id.PID]; ok && p.ID() == id && !seen[id] {
+			left = append(left, p)
+		}
+	}
+	return left
+}

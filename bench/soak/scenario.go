@@ -1,0 +1,139 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"dragoman/bench/soak/child"
+)
+
+// server is one upstream.
+type server struct {
+	name      string
+	role      child.Role
+	isolation string
+	// more are further settings, as TOML.
+	more string
+	// command takes the place of the role.
+	command []string
+	// huge lets clients ask for answers of megabytes.
+	huge bool
+}
+
+// The kinds whose clients wait in vain.
+func (s *server) silent() bool {
+	return slices.Contains([]child.Kind{child.Hang, child.Mute, child.NeverRead}, s.role.Kind)
+}
+
+func (s *server) crashes() bool {
+	return slices.Contains([]child.Kind{child.CrashStart, child.CrashCall, child.CrashLater}, s.role.Kind)
+}
+
+// sure says that every call must be answered, and right.
+func (s *server) sure() bool { return !s.silent() && !s.crashes() }
+
+// scenario is one Dragoman and what stands behind it: good servers always, whose clients must not suffer from the others.
+type scenario struct {
+	name string
+	bad  []server
+	good []server
+}
+
+const modern = true
+
+func role(isModern bool, kind child.Kind) child.Role {
+	return child.Role{Modern: isModern, Kind: kind}
+}
+
+// scenarios lists all there is.
+func scenarios() []scenario {
+	of := func(kinds ...child.Kind) []server {
+		var out []server
+		for _, k := range kinds {
+			out = append(out, server{name: string(k), role: role(!modern, k)})
+		}
+		return out
+	}
+	goods := []server{
+		{name: "good", role: role(!modern, child.Good)},
+		{name: "good-shared", role: role(!modern, child.Good), isolation: "shared"},
+		{name: "good-modern", role: role(modern, child.Good)},
+	}
+	all := []scenario{
+		{name: "good"},
+		{name: "crash", bad: append(of(child.CrashStart, child.CrashCall, child.CrashLater),
+			server{name: "crash-modern", role: role(modern, child.CrashLater)},
+			server{name: "crash-shared", role: role(!modern, child.CrashLater), isolation: "shared"})},
+		{name: "silent", bad: append(of(child.Hang, child.Mute, child.NeverRead, child.Slow),
+			server{name: "hang-modern", role: role(modern, child.Hang)},
+			server{name: "hang-shared", role: role(!modern, child.Hang), isolation: "shared"})},
+		{name: "stubborn", bad: append(of(child.Deaf, child.Stubborn, child.Loner), server{name: "stubborn-shared", role: role(!modern, child.Stubborn), isolation: "shared"})},
+		{name: "fork", bad: append(of(child.Fork, child.Daemon), server{name: "daemon-modern", role: role(modern, child.Daemon)})},
+		{name: "noisy", bad: append(of(child.Flood, child.Noise, child.Loud, child.Chatty),
+			server{name: "flood-modern", role: role(modern, child.Flood)},
+			server{name: "huge", role: role(!modern, child.Good), huge: true})},
+	}
+	for i := range all {
+		all[i].good = goods
+	}
+	return all
+}
+
+// servers are all upstreams of the scenario.
+func (s *scenario) servers() []server { return slices.Concat(s.good, s.bad) }
+
+// The times that a scenario's Dragoman is given: short, so that a run sees them pass often.
+const (
+	preamble = `listen = "127.0.0.1:0"
+drain_timeout = "3s"
+[admin]
+listen = "127.0.0.1:0"
+[sessions]
+idle_ttl = "2s"
+max = 100000
+[questions]
+ttl = "2s"
+lease_wait = "20s"
+max_parked = 10000
+max_parked_per_principal = 10000
+[limits]
+request_time = "10s"
+`
+	muteProbe = `probe_timeout = "700ms"`
+)
+
+// config writes the configuration. mark and until are given to the children; self is this program.
+func (s *scenario) config(self, mark, until string) string {
+	var b strings.Builder
+	b.WriteString(preamble)
+	for _, up := range s.servers() {
+		argv := up.command
+		if argv == nil {
+			argv = []string{self, child.Word, up.role.String()}
+		}
+		fmt.Fprintf(&b, "[upstreams.%s]\ncommand = [%s]\nstop_grace = \"300ms\"\nkill_grace = \"300ms\"\nmax_sessions = 1000\n", up.name, quoted(argv))
+		fmt.Fprintf(&b, "env = { %s = %q, %s = %q, GOMAXPROCS = \"1\" }\n", child.RunVariable, mark, child.UntilVariable, until)
+		if up.isolation != "" {
+			fmt.Fprintf(&b, "isolation = %q\n", up.isolation)
+		}
+		if up.role.Kind == child.Mute || up.role.Kind == child.CrashStart {
+			fmt.Fprintln(&b, muteProbe)
+		}
+		if up.more != "" {
+			fmt.Fprintln(&b, up.more)
+		}
+	}
+	return b.String()
+}
+
+// quoted writes the items of a TOML array. A basic string of TOML is written as %q writes plain text.
+func quoted(words []string) string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = fmt.Sprintf("%q", w)
+	}
+	return strings.Join(out, ", ")
+}

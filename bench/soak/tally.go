@@ -1,0 +1,136 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"dragoman/bench/soak/client"
+)
+
+// maxWrongs is how many failures are told in full.
+const maxWrongs = 10
+
+// tally counts what became of clients.
+type tally struct {
+	mu sync.Mutex
+	counts
+	wrongs []string // what must not have happened, the first of it
+}
+
+// counts is what a scenario's clients have done and seen.
+type counts struct {
+	Clients  int            `json:"clients"`
+	Sessions int            `json:"sessions"` // that legacy clients opened
+	Calls    int            `json:"calls"`    // that were answered, and right
+	Errors   map[string]int `json:"errors"`   // by their names, where they may happen
+	Wrong    int            `json:"wrong"`    // what must not happen
+}
+
+func (t *tally) add(n *int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*n++
+}
+
+func (t *tally) session() { t.add(&t.Sessions) }
+func (t *tally) call()    { t.add(&t.Calls) }
+
+// outcome takes how a client's visit to a server ended.
+func (t *tally) outcome(server *server, journey string, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Clients++
+	if err == nil {
+		return
+	}
+	name := errorName(err)
+	if !server.may(name) {
+		t.wrong(fmt.Sprintf("%s, %s: %v", server.name, journey, err))
+		return
+	}
+	if t.Errors == nil {
+		t.Errors = map[string]int{}
+	}
+	t.Errors[name]++
+}
+
+// wrong notes what must not happen. The caller holds t.mu.
+func (t *tally) wrong(what string) {
+	t.Wrong++
+	if len(t.wrongs) < maxWrongs {
+		t.wrongs = append(t.wrongs, what)
+	}
+}
+
+// snapshot is what there is so far.
+func (t *tally) snapshot() (counts, []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.counts
+	c.Errors = maps.Clone(t.Errors)
+	return c, slices.Clone(t.wrongs)
+}
+
+// The names of what goes wrong besides Dragoman's own errors.
+const (
+	nameLate   = "no answer"
+	nameClosed = "closed"
+	nameWrong  = "wrong"
+	nameOther  = "other"
+)
+
+func errorName(err error) string {
+	var rpc *client.RPCError
+	var status *client.StatusError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, client.ErrWrong):
+		return nameWrong
+	case errors.As(err, &rpc):
+		return rpc.Name()
+	case errors.As(err, &status):
+		return fmt.Sprint("HTTP ", status.Status)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return nameLate
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return nameClosed
+	}
+	return nameOther
+}
+
+// may says whether an error of this name is what the server deserves. A wrong answer never is.
+func (s *server) may(name string) bool {
+	switch {
+	case name == nameWrong, name == nameOther, name == "internal":
+		return false
+	case s.silent():
+		return true
+	case s.crashes():
+		return name != nameLate
+	}
+	return false
+}
+
+// list writes the errors, the most frequent first.
+func list(errs map[string]int) string {
+	names := slices.SortedFunc(maps.Keys(errs), func(a, b string) int {
+		if errs[a] != errs[b] {
+			return errs[b] - errs[a]
+		}
+		return strings.Compare(a, b)
+	})
+	parts := make([]string, len(names))
+	for i, n := range names {
+		parts[i] = fmt.Sprintf("%s %d", n, errs[n])
+	}
+	return strings.Join(parts, ", ")
+}
