@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ import (
 
 	"dragoman/adapters/admin"
 	"dragoman/adapters/era"
+	"dragoman/adapters/guardian"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/legacy"
 	"dragoman/adapters/mcphttp"
@@ -34,6 +36,8 @@ type house struct {
 	store     *session.Store
 	upstreams []*era.Upstream
 	hosts     []*httpd.Host
+	dialers   map[string]*stdio.Dialer // of the upstreams that are children
+	guardian  *guardian.Guardian       // starts and ends all children
 	handle    proxy.Handler
 	lot       *era.Lot        // where calls wait for answers to their questions
 	kept      session.Usage   // what is kept for clients that lose a stream
@@ -45,6 +49,10 @@ type house struct {
 func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) {
 	h := &house{cfg: cfg, log: log, metrics: prometheus.NewRegistry()}
 	h.draining, h.drain = context.WithCancel(context.Background())
+	h.guardian = guardian.New(guardian.Options{Note: func(err error) { log.Warn().Err(err).Msg("the guardian of the children") }})
+	if slices.ContainsFunc(ups, func(up *Upstream) bool { return len(up.Command) > 0 }) {
+		h.guardian.Prestart()
+	}
 	var err error
 	if h.store, err = session.NewStore(session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
 		MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
@@ -93,7 +101,7 @@ func (h *house) gauges() {
 	for _, u := range h.upstreams {
 		h.metrics.MustRegister(
 			gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
-				if u.Ready() {
+				if ok, _ := h.sound(u.Name()); ok && u.Ready() {
 					return 1
 				}
 				return 0
@@ -102,6 +110,7 @@ func (h *house) gauges() {
 			gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
 			gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
 			gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches))
+		h.processGauges(u)
 	}
 }
 
@@ -135,7 +144,7 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	}
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
 		VerdictTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), MaxPrincipal: up.MaxProcessesPerPrincipal,
-		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
+		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout, Known: h.known(up.Name),
 		AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log)}), nil
 }
 
@@ -202,28 +211,6 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 	return wires, nil
 }
 
-func (h *house) stdioWires(up *Upstream, log zerolog.Logger) era.Wires {
-	dialer := stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name,
-		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(nil), up.Environ()...), Dir: up.Cwd,
-			MaxLine: h.cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace},
-		Stderr: func(pid int, line []byte, dropped int) {
-			if dropped > 0 {
-				log.Debug().Int("pid", pid).Int("lines", dropped).Msg("the server says too much; lines of its standard error were left out")
-			}
-			if line != nil {
-				log.Debug().Int("pid", pid).Bytes("stderr", line).Msg("the server says")
-			}
-		},
-		Noise: func(pid int, line []byte, err error, skipped int) {
-			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
-		},
-		Changed: func(s stdio.Health) {
-			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("how the server's starts go has changed")
-		},
-	})
-	return era.Wires{Stdio: true, Modern: dialer.Dial(proxy.Modern), Legacy: dialer.Dial(proxy.Legacy)}
-}
-
 // faces makes the listener for clients.
 func (h *house) faces() (*httpd.Server, error) {
 	c := h.cfg
@@ -287,7 +274,8 @@ func (h *house) operators() (*httpd.Server, error) {
 func (h *house) checks() []admin.Check {
 	out := make([]admin.Check, 0, len(h.upstreams))
 	for _, u := range h.upstreams {
-		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: u.Ready()})
+		ok, why := h.sound(u.Name())
+		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: ok && u.Ready(), Why: why})
 	}
 	return out
 }
@@ -339,6 +327,10 @@ func (h *house) close() {
 		if err := u.Close(); err != nil {
 			h.log.Warn().Err(err).Str("upstream", u.Name()).Msg("closing the upstream")
 		}
+	}
+	h.guardian.Close()
+	for _, d := range h.dialers {
+		d.Close()
 	}
 	for _, host := range h.hosts {
 		host.Close()

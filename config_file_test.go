@@ -161,8 +161,8 @@ func TestUpstreamErrors(t *testing.T) {
 		`c.toml:3: upstreams.a.transport: stdio needs a command, not a url; fix: write auto, http or sse`,
 		`c.toml:4: upstreams.a.env: only concerns an upstream with a command; fix: remove it`,
 		`c.toml:5: upstreams.a.ca_file: "config.toml" holds no PEM certificate; fix: write the roots as PEM (-----BEGIN CERTIFICATE-----)`)
-	f("[upstreams.a]\nurl = \"ftp://a\"\n", `c.toml:2: upstreams.a.url: has the scheme "ftp"; only http and https are spoken; fix: write an http or https URL such as https://example.com/mcp`)
-	f("[upstreams.a]\nurl = \"http://\"\n", `c.toml:2: upstreams.a.url: has no host; fix: write an http or https URL such as https://example.com/mcp`)
+	f("[upstreams.a]\nurl = \"ftp://a\"\n", `c.toml:2: upstreams.a.url: has the scheme "ftp"; only http, https, unix and tcp are spoken; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`)
+	f("[upstreams.a]\nurl = \"http://\"\n", `c.toml:2: upstreams.a.url: has no host; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`)
 	f("[upstreams.a]\nurl = \"http://a\"\nera = \"2025\"\n", `c.toml:3: upstreams.a.era: "2025" is not known; fix: write auto, modern or legacy`)
 	f("[upstreams.a]\nurl = \"http://a\"\nheaders.Host = \"b\"\nheaders.mcp-param-x = \"b\"\nheaders.\"a b\" = \"c\"\nheaders.A.B = \"c\"\n",
 		`c.toml:3: upstreams.a.headers.Host: the header Host cannot be set: it is taken from url; fix: remove it`,

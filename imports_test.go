@@ -17,6 +17,7 @@ var floors = map[string]int{
 	"proxy":                  1,
 	"proxy/session":          2,
 	"adapters/eventstream":   2,
+	"adapters/guardian":      2,
 	"adapters/httpd":         2,
 	"adapters/era":           3, // uses the waist; the adapters make its Links
 	"adapters/mcphttp":       4, // what modern and legacy HTTP share

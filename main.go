@@ -14,6 +14,8 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+
+	"dragoman/adapters/guardian"
 )
 
 // Exit codes, on which scripts rely.
@@ -45,6 +47,9 @@ type DemoOptions struct {
 const collectAt = 400
 
 func main() {
+	if guardian.Called() { // we are the process that watches over another Dragoman's children
+		os.Exit(guardian.Run())
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}

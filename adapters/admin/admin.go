@@ -16,6 +16,7 @@ import (
 type Check struct {
 	Name  string `json:"name"`
 	Ready bool   `json:"ready"`
+	Why   string `json:"why,omitempty"` // it is not, for people
 }
 
 // Options of the admin handlers.

@@ -206,6 +206,9 @@ func (c *upCall) begin() error {
 func (c *upCall) share() error {
 	m := c.ex.Msg
 	m.Edits = slices.Clone(c.edits)
+	if c.again != nil {
+		editParams(&m, c.again)
+	}
 	raw := m.Append(nil)
 	inner, err := exchange(proxy.Modern, raw)
 	if err != nil {

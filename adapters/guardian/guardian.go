@@ -44,8 +44,9 @@ type Spec struct {
 }
 
 // MarkKey is the variable that the guardian puts into the environment of each child. Its value is different for each; by it
-// descendants are told apart whose parents are gone.
-const MarkKey = "DRAGOMAN_CHILD"
+// descendants are told apart whose parents are gone. It does not begin like the variables that configure Dragoman, which
+// may be such a child itself.
+const MarkKey = "_DRAGOMAN_CHILD"
 
 // Exit tells how a child ended.
 type Exit struct {
@@ -74,6 +75,6 @@ func New(opt Options) *Guardian {
 const (
 	// title is the guardian's argv[0], by which a person recognises it in a list of processes.
 	title = "dragoman-guardian"
-	// callKey is the variable that makes us the guardian, besides title; its value is the secret part of the marks.
-	callKey = "DRAGOMAN_GUARDIAN"
+	// callKey is the variable that makes us the guardian, besides title; its value is the part of the marks that only this guardian uses.
+	callKey = "_DRAGOMAN_GUARDIAN"
 )

@@ -19,7 +19,19 @@ const restLeast = 0
 // us a short name of our own: who kills by the name of dragoman shall not kill its guardian first.
 func adopt() error {
 	_ = os.WriteFile("/proc/self/comm", []byte("guardian"), 0) // no more than a name
+	disinherit()
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+}
+
+// disinherit closes what we were left with by whoever started Dragoman: it is nothing to us, and nothing to the children. All
+// that is our own is close-on-exec, and what came through an exec is not.
+func disinherit() {
+	for _, name := range list("/proc/self/fd") {
+		fd := number([]byte(name))
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); fd > socketFD && err == nil && flags&unix.FD_CLOEXEC == 0 { //nolint:gosec // G115: not negative
+			_ = unix.Close(fd) // whatever it is
+		}
+	}
 }
 
 // childAttr gives a child a session of its own, by which those of its descendants are known who make process groups, and

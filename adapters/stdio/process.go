@@ -12,9 +12,10 @@ import (
 	"io"
 	"iter"
 	"os"
-	"os/exec"
 	"sync"
 	"time"
+
+	"dragoman/adapters/guardian"
 )
 
 // ErrStopped is why nothing can be written to a Process after Stop.
@@ -54,15 +55,19 @@ type Command struct {
 	// PipeSize is what a pipe grows to once more than 64 KiB at a time go through it (Linux, as far as the system permits);
 	// 0 means 1 MiB, negative leaves it. It does not grow before, because all idle pipes of a user count against one limit.
 	PipeSize int
+	// Guardian, if not nil, starts the child, and ends everything that descends from it: also what has left its process
+	// group, and also when we are killed. While none is available the child is started directly, as without.
+	Guardian *guardian.Guardian
 }
 
-// Process is a child and what it has started, as far as that stayed in its process group. Whoever has started it must
-// call Stop in the end, also when it exits by itself: only then are its pipes closed for certain.
+// Process is a child and what it has started: with a guardian all that descends from it, else what stayed in its process
+// group. Whoever has started it must call Stop in the end, also when it exits by itself: only then are its pipes closed for
+// certain.
 //
 // Two goroutines belong to it, one that waits for the exit and one that reads stderr; both end with the child.
 type Process struct {
 	name      string
-	cmd       *exec.Cmd
+	kin       kin
 	pid       int
 	started   time.Time
 	stopGrace time.Duration
@@ -81,17 +86,16 @@ type Process struct {
 	gone     chan struct{} // closed when nobody of its group is left either
 	exit     *ExitError    // set before done is closed
 
-	mu     sync.Mutex
-	ended  bool      // the child has exited: its group may only be signalled by attend from now on
-	stop   bool      // Stop has been called
-	termed time.Time // when the group got SIGTERM; zero if it did not
+	mu   sync.Mutex
+	stop bool // Stop has been called
 }
 
 // Start starts the child. ctx can only prevent the start; afterwards only Stop ends the child. The errors:
 // *NotFoundError if there is no such command, *StartError if there is but the system would not run it, ctx's error.
 //
 // On Unix the child leads a process group of its own, so that all that it starts can be signalled together, and a
-// terminal's Ctrl-C reaches us alone. On Linux it gets SIGTERM should we die without stopping it (see sysProcAttr).
+// terminal's Ctrl-C reaches us alone. On Linux it gets SIGTERM should we die without stopping it (see sysProcAttr); with a
+// guardian, everything that descends from it is ended then.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -114,8 +118,10 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 		done:      make(chan struct{}),
 		gone:      make(chan struct{}),
 	}
-	p.cmd = &exec.Cmd{Path: path, Args: c.Argv, Env: exactEnv(c.Env), Dir: c.Dir, SysProcAttr: sysProcAttr()}
-	if err := p.spawn(c); err != nil {
+	if err := p.spawn(ctx, c, path); err != nil {
+		if ctxErr := ctx.Err(); ctxErr != nil && errors.Is(err, ctxErr) {
+			return nil, err
+		}
 		return nil, startError(c, path, err)
 	}
 	go p.pump(c.Stderr)
@@ -130,17 +136,9 @@ func grace(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// exactEnv makes sure that os/exec does not take an empty environment for a wish to inherit ours.
-func exactEnv(env []string) []string {
-	if env == nil {
-		return []string{}
-	}
-	return env
-}
-
 // spawn makes the three pipes and starts the child. Of each pipe one end is the child's and is closed here in any
 // case; the other becomes part of p.
-func (p *Process) spawn(c Command) error {
+func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 	var theirs, ours []*os.File
 	pipe := func(childReads bool) (child, own *os.File, err error) {
 		r, w, err := os.Pipe()
@@ -170,18 +168,16 @@ func (p *Process) spawn(c Command) error {
 		if err := p.wrap(c, in, out, errs); err != nil {
 			return err
 		}
-		p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = stdin, stdout, stderr
 		p.started = time.Now()
-		return launch(p.cmd)
+		p.kin, p.pid, err = bear(ctx, c, path, [3]*os.File{stdin, stdout, stderr})
+		return err
 	}
 	err := start()
 	closeAll(theirs)
 	if err != nil {
 		closeAll(ours)
-		return err
 	}
-	p.pid = p.cmd.Process.Pid
-	return nil
+	return err
 }
 
 // wrap builds our ends of the pipes and what reads and writes lines on them.

@@ -29,6 +29,7 @@ type ExitError struct {
 	StderrTail []string      // its last lines on stderr, at most 20 of 512 bytes, 4 KiB in all; printable UTF-8
 	Uptime     time.Duration // from start to exit
 	Stopped    bool          // Stop had been called before
+	Lost       bool          // the guardian process ended, and the child with it; how is not known
 }
 
 // Error names the command, how it ended, and its last line on stderr.
@@ -37,19 +38,14 @@ func (e *ExitError) Error() string {
 	if e.Signal != "" {
 		how = "was ended by " + e.Signal
 	}
+	if e.Lost {
+		how = "was ended because its guardian process is gone,"
+	}
 	s := fmt.Sprintf("stdio: server %q %s after %s", e.Command, how, e.Uptime.Round(time.Millisecond))
 	if n := len(e.StderrTail); n > 0 {
 		s += "; last on stderr: " + e.StderrTail[n-1]
 	}
 	return s
-}
-
-func exitError(name string, state *os.ProcessState, uptime time.Duration) *ExitError {
-	e := &ExitError{Command: name, Code: -1, Uptime: uptime}
-	if state != nil { // nil if somebody else in this process has reaped it
-		e.Code, e.Signal = exitStatus(state)
-	}
-	return e
 }
 
 // NotFoundError says that there is no such command.
@@ -87,8 +83,6 @@ func (e *StartError) Error() string {
 
 // Unwrap returns what the system said.
 func (e *StartError) Unwrap() error { return e.Err }
-
-var errBatchArgument = errors.New(`an argument of a batch file must not contain " % ! ^ & | < > or a line break`)
 
 // startError explains what the system's short words leave open.
 func startError(c Command, path string, err error) error {

@@ -6,19 +6,11 @@ import (
 	"time"
 )
 
-const (
-	// sweepFirst and sweepMost are the pauses between two looks at a group that is ending.
-	sweepFirst = time.Millisecond
-	sweepMost  = 50 * time.Millisecond
-	// sweepKilled is how long we look on after SIGKILL: nobody can refuse it, but the kernel may take its time.
-	sweepKilled = time.Second
-)
-
-// Stop ends the child and its process group in the order the specification gives ([2026-07-28 stdio §Shutdown]): what was
-// written is flushed and stdin is closed; after StopGrace SIGTERM; after KillGrace SIGKILL, each to the whole group.
+// Stop ends the child and what descends from it in the order the specification gives ([2026-07-28 stdio §Shutdown]): what was
+// written is flushed and stdin is closed; after StopGrace SIGTERM; after KillGrace SIGKILL, each to all of them.
 // What the child still says meanwhile is read and dropped, so that it is not kept from ending by a full pipe, and
-// ReadLine returns io.EOF. Stop returns when the child has been reaped, nobody of its group is left and our ends of the
-// pipes are closed, even if somebody who left the group still holds theirs. Any number of goroutines may call it, any
+// ReadLine returns io.EOF. Stop returns when the child has been reaped, nobody is left and our ends of the pipes are closed,
+// even if, without a guardian, somebody who left the child's process group still holds theirs. Any number of goroutines may call it, any
 // number of times; each returns when that is reached. It takes at most StopGrace + KillGrace and what the system needs.
 func (p *Process) Stop() {
 	p.stopping.Do(p.end)
@@ -34,9 +26,9 @@ func (p *Process) end() {
 	limit := time.Now().Add(p.stopGrace)
 	p.closeStdin(limit)
 	if !p.exitsWithin(time.Until(limit)) {
-		p.signal(sigTerm)
+		p.kin.signal(sigTerm)
 		if !p.exitsWithin(p.killGrace) {
-			p.signal(sigKill)
+			p.kin.signal(sigKill)
 		}
 	}
 	<-p.gone
@@ -67,46 +59,22 @@ func (p *Process) exitsWithin(d time.Duration) bool {
 	}
 }
 
-// signal sends to the group unless the child has exited: its id might be somebody else's by then.
-func (p *Process) signal(s signalKind) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended {
-		return
-	}
-	if s == sigTerm {
-		p.termed = time.Now()
-	}
-	signalGroup(p.cmd.Process, s)
-}
-
-// attend waits for the child's exit, which may come at any time, and clears up behind it. It is the only place that
-// reaps the child.
+// attend waits for the child's exit, which may come at any time, and clears up behind it.
 func (p *Process) attend() {
 	defer close(p.gone)
-	defer released()
-	awaitExit(p.cmd)
-	// On Linux the child is a zombie now and keeps its id, so the group is certainly its own. Whoever is left of it has
-	// lost the one who spoke with us and is asked to go.
+	how := p.kin.wait()
 	p.mu.Lock()
-	p.ended = true
-	if p.termed.IsZero() {
-		p.termed = time.Now()
-		signalGroup(p.cmd.Process, sigTerm)
-	}
 	stopped := p.stop
 	p.mu.Unlock()
-	_ = p.cmd.Wait() // says what ProcessState says
 	p.errs.finish()
 	p.out.finish()
 	p.awaitPump()
-	p.exit = exitError(p.name, p.cmd.ProcessState, time.Since(p.started))
-	p.exit.Stopped = stopped
-	p.exit.StderrTail = p.tail.lines()
+	p.exit = &ExitError{Command: p.name, Code: how.code, Signal: how.signal, Lost: how.lost, Uptime: time.Since(p.started),
+		Stopped: stopped, StderrTail: p.tail.lines()}
 	p.writer.Fail(p.exit)
 	p.in.Close()
 	close(p.done)
-	p.sweep()
+	p.kin.sweep(p.killGrace)
 }
 
 // awaitPump waits for the last lines of stderr. The pump ends by itself unless the callback hangs.
@@ -116,26 +84,5 @@ func (p *Process) awaitPump() {
 	select {
 	case <-p.pumped:
 	case <-t.C:
-	}
-}
-
-// sweep sees to it that nobody of the group outlives the child. They have been sent SIGTERM; who is there after
-// KillGrace gets SIGKILL. The id of a group stays taken as long as somebody is in it, and freed ids are given out again
-// only after all others, so between two looks it cannot become a stranger's.
-func (p *Process) sweep() {
-	limit := p.termed.Add(p.killGrace)
-	killed := false
-	for pause := sweepFirst; groupAlive(p.pid, pause > sweepMost/4); pause = min(2*pause, sweepMost) {
-		left := time.Until(limit)
-		switch {
-		case left > 0:
-			time.Sleep(min(pause, left))
-		case killed:
-			return
-		default:
-			signalGroupID(p.pid, sigKill)
-			killed = true
-			limit, pause = time.Now().Add(sweepKilled), sweepFirst/2
-		}
 	}
 }

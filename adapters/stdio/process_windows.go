@@ -3,13 +3,10 @@ package stdio
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strings"
 	"syscall"
 )
 
-// signalKind is one of the two signals that Stop sends. Windows knows neither; both end the child at once. What it has
-// started is not reached without a job object, which is not used yet.
+// signalKind is one of the two signals that Stop sends. Windows has neither: see job.signal for what is done instead.
 type signalKind int
 
 const (
@@ -17,7 +14,8 @@ const (
 	sigKill
 )
 
-// sysProcAttr keeps a console's Ctrl-C from the child.
+// sysProcAttr keeps a console's Ctrl-C from the child, and its window from the user where the child gets a console of its
+// own because we have none.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
@@ -36,22 +34,6 @@ func groupAlive(int, bool) bool { return false }
 
 func exitStatus(state *os.ProcessState) (code int, signal string) { return state.ExitCode(), "" }
 
-// Read reads once, waiting for something to be there.
-func (o *outPipe) Read(p []byte) (int, error) {
-	o.reading.Lock()
-	defer o.reading.Unlock()
-	if o.muted.Load() {
-		return 0, ErrStopped
-	}
-	return o.verdict(o.file.Read(p))
-}
-
-func (o *outPipe) readStep(uintptr) bool { return true }
-
-func (i *inPipe) writeStep(uintptr) bool { return true }
-
-func growPipe(syscall.RawConn, int) {}
-
 // executable tells whether path is a file; what can be run is a matter of its extension.
 func executable(path string) error {
 	info, err := os.Stat(path)
@@ -64,34 +46,8 @@ func executable(path string) error {
 	return nil
 }
 
-// candidates are the file names that a command may have, by PATHEXT: npx is npx.cmd.
 func candidates(command string, env []string) []string {
-	exts := envValue(env, "PATHEXT")
-	if exts == "" {
-		exts = ".COM;.EXE;.BAT;.CMD"
-	}
-	var names []string
-	if filepath.Ext(command) != "" {
-		names = append(names, command)
-	}
-	for ext := range strings.SplitSeq(exts, ";") {
-		if ext != "" {
-			names = append(names, command+strings.ToLower(ext))
-		}
-	}
-	return names
+	return programNames(command, envValue(env, "PATHEXT"))
 }
 
-// checkArgs refuses arguments that cmd.exe, which runs batch files, would take for more than text.
-func checkArgs(path string, args []string) error {
-	ext := strings.ToLower(filepath.Ext(path))
-	if ext != ".cmd" && ext != ".bat" {
-		return nil
-	}
-	for _, arg := range args {
-		if strings.ContainsAny(arg, "\"%!^&|<>\r\n") {
-			return errBatchArgument
-		}
-	}
-	return nil
-}
+func checkArgs(path string, args []string) error { return checkBatch(path, args) }

@@ -14,6 +14,7 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 const (
@@ -184,12 +185,19 @@ func (c *connection) read() {
 		case err != nil:
 			c.ended(err)
 			return
+		case c.in.err != nil && !whole(line): // cut off by the end, which comes next and says more
 		default:
 			if err := c.Deliver(line); err != nil {
 				c.s.noise(line, err)
 			}
 		}
 	}
+}
+
+// whole tells whether a line is a message.
+func whole(line []byte) bool {
+	_, err := wire.Scan(line)
+	return err == nil
 }
 
 // ended is called when nothing more can be read. A server that closes its side alone cannot answer any more either.

@@ -120,19 +120,25 @@ func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// dialSocket opens a link that is closed with the test, and after which no connection may be open.
+// newSocket makes a dialer of which no connection may be open at the test's end.
+func newSocket(t *testing.T, opt SocketOptions) *Socket {
+	s := NewSocket(opt)
+	t.Cleanup(func() {
+		if n := s.Open(); n != 0 {
+			t.Errorf("%d connections are open", n)
+		}
+	})
+	return s
+}
+
+// dialSocket opens a link that is closed with the test.
 func dialSocket(t *testing.T, s *Socket, sink era.Sink) era.Link {
 	t.Helper()
 	link, err := s.Dial(proxy.Legacy)(t.Context(), sink)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = link.Close()
-		if n := s.Open(); n != 0 {
-			t.Errorf("%d connections are open", n)
-		}
-	})
+	t.Cleanup(func() { _ = link.Close() })
 	return link
 }
 
@@ -156,7 +162,7 @@ func TestSocketCall(t *testing.T) {
 			opt := p.options()
 			opt.Noise = func(line []byte, err error, _ int) { noise <- fmt.Sprintf("%s|%v", line, err != nil) }
 			sink := newEar()
-			s := NewSocket(opt)
+			s := newSocket(t, opt)
 			link := dialSocket(t, s, sink)
 			srv := p.accept()
 			replies, err := link.Call(request(t, called1))
@@ -193,7 +199,7 @@ func TestSocketCall(t *testing.T) {
 // Two links are two connections, with ids of their own.
 func TestSocketLinksAreApart(t *testing.T) {
 	p := listen(t, "unix")
-	s := NewSocket(p.options())
+	s := newSocket(t, p.options())
 	for i := range 2 {
 		link := dialSocket(t, s, newEar())
 		srv := p.accept()
@@ -230,7 +236,7 @@ func TestSocketServerGoes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := listen(t, "tcp")
 			sink := newEar()
-			s := NewSocket(p.options())
+			s := newSocket(t, p.options())
 			link := dialSocket(t, s, sink)
 			srv := p.accept()
 			replies, err := link.Call(request(t, called1))
@@ -275,7 +281,7 @@ func TestSocketClose(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%v", network, polite), func(t *testing.T) {
 				p := listen(t, network)
 				sink := newEar()
-				s := NewSocket(p.options())
+				s := newSocket(t, p.options())
 				link := dialSocket(t, s, sink)
 				srv := p.accept()
 				replies, err := link.Call(request(t, called1))
@@ -321,7 +327,7 @@ func TestSocketClose(t *testing.T) {
 // A server that does not read holds up whoever writes only as long as he waits, and Close not at all.
 func TestSocketDeafServer(t *testing.T) {
 	p := listen(t, "unix")
-	s := NewSocket(p.options())
+	s := newSocket(t, p.options())
 	link := dialSocket(t, s, newEar())
 	p.accept()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -348,7 +354,7 @@ func TestSocketLongLines(t *testing.T) {
 	p := listen(t, "tcp")
 	opt := p.options()
 	opt.MaxLine = 1000
-	link := dialSocket(t, NewSocket(opt), newEar())
+	link := dialSocket(t, newSocket(t, opt), newEar())
 	srv := p.accept()
 	var fault *proxy.Error
 	if _, err := link.Call(request(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"`+strings.Repeat("x", 1000)+`"}}`)); !errors.As(err, &fault) || fault.Name != proxy.RequestTooLarge.Name {
@@ -379,7 +385,7 @@ func TestSocketLargeLines(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			p := listen(t, network)
-			link := dialSocket(t, NewSocket(p.options()), newEar())
+			link := dialSocket(t, newSocket(t, p.options()), newEar())
 			srv := p.accept()
 			go func() { // echoes each call's params as its result; ends with the connection
 				for {

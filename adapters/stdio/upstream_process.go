@@ -33,7 +33,8 @@ type process struct {
 	probed  bool           // all that it was asked is server/discover
 	lived   bool           // it has reached healthyAge before its first answer was there
 	dead    bool           // its output has ended: it cannot be adopted
-	closed  bool           // we have stopped it
+	closed  bool           // nobody wants it any more
+	stopped bool           // and it was alive then: we have ended it
 	expired *proxy.Error   // it was stopped because its first answer was overdue
 }
 
@@ -179,7 +180,7 @@ func (c *process) crash(err error) *proxy.Error {
 // ended is called when the child's output has: whoever waits is told first, and the child is stopped then.
 func (c *process) ended(err error) {
 	c.mu.Lock()
-	ours := c.closed || c.expired != nil
+	ours := c.stopped || c.expired != nil
 	c.mu.Unlock()
 	if !ours {
 		c.exits()
@@ -187,10 +188,10 @@ func (c *process) ended(err error) {
 	c.mu.Lock()
 	c.dead = true
 	c.calm()
-	closed, fault, probed := c.closed, c.expired, c.probed
+	closed, stopped, fault, probed := c.closed, c.stopped, c.expired, c.probed
 	l := c.link.Load()
 	c.mu.Unlock()
-	if !closed && fault == nil {
+	if !stopped && fault == nil {
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
 		c.judge(c.how(err)+words(c.proc.tail.lines()), l == nil, probed && !c.heard.Load())
@@ -298,11 +299,11 @@ func (c *process) calm() {
 	}
 }
 
-// close stops and reaps the child.
+// close stops and reaps the child. If it has ended by itself just before, that is its end all the same.
 func (c *process) close() {
 	c.mu.Lock()
-	first := !c.closed && !c.dead && c.expired == nil
-	c.closed = true
+	first := !c.closed && !c.dead && c.expired == nil && c.proc.Exit() == nil
+	c.closed, c.stopped = true, c.stopped || first
 	c.calm()
 	mute := c.asked > 0 && !c.heard.Load()
 	l := c.link.Load()

@@ -119,15 +119,15 @@ func (d *dragoman) place(server string) client.Place {
 // read takes a reading.
 func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
 	var r ledger.Reading
+	own, err := procs.ReadUsage(d.pid) // before the metrics are asked for, which takes a connection
+	if err != nil {
+		return r, err
+	}
 	text, err := d.metrics(ctx)
 	if err != nil {
 		return r, err
 	}
 	if err = r.AddMetrics(text); err != nil {
-		return r, err
-	}
-	own, err := procs.ReadUsage(d.pid)
-	if err != nil {
 		return r, err
 	}
 	r.FDs, r.RSS, r.Threads = own.FDs, own.RSS, own.Threads

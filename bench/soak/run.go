@@ -44,7 +44,6 @@ type soak struct {
 	keeper   *procs.Keeper
 	errs     io.Writer
 	started  []*dragoman
-	phase    atomic.Value // string, for the progress
 }
 
 // run does the whole work. What it has started has ended when it returns. The report is nil if nothing could be done.

@@ -100,7 +100,7 @@ lease_wait = "20s"
 max_parked = 10000
 max_parked_per_principal = 10000
 [limits]
-request_time = "10s"
+request_time = "6s"
 `
 	muteProbe = `probe_timeout = "700ms"`
 )

@@ -12,41 +12,91 @@ import (
 )
 
 const (
-	look       = 300 * time.Millisecond  // between two readings
-	quietTime  = 3500 * time.Millisecond // without a change is quiet: longer than every time-out of the configuration
-	quietReads = 9                       // that a quiet time has at least
+	look      = 300 * time.Millisecond  // between two readings
+	quietTime = 3500 * time.Millisecond // without a change is quiet: longer than every time-out that ends something idle
+	reads     = 7                       // that make a reading which counts
+	cycles    = 4                       // of the collector, before memory is read
+	maxChurn  = 3000                    // metrics that are asked for to see so many
+	churnTime = 10 * time.Second        // between two churns, while memory is not back
 )
 
 // settle waits until nothing changes any more, and gives what there is then. With a reading from before it waits until
-// nothing is more than then, and what is more after the limit is the error.
+// nothing is more than then; what still is after the limit, the comparison says.
+//
+// Memory is compared at the same point both times. What the runtime holds at rest is what lives, several times over, and
+// not yet touched by as much garbage it is less than that. So first the metrics are asked for until the collector has run
+// a few times, which fills what may be filled, drops what pools have kept, and starts giving back the rest.
 func (r *soak) settle(ctx context.Context, d *dragoman, before *ledger.Reading, limit time.Duration) (ledger.Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var quiet []ledger.Reading
-	since := time.Now()
-	tick := time.NewTicker(look)
-	defer tick.Stop()
+	var last ledger.Reading
 	for {
-		now, err := d.read(ctx)
-		if err != nil && ctx.Err() == nil {
-			return now, err
-		}
-		if err == nil {
-			if len(quiet) > 0 && !now.Same(&quiet[len(quiet)-1]) {
-				quiet, since = nil, time.Now()
+		err := r.quiet(ctx, d, before)
+		var churned time.Time
+		for err == nil && (churned.IsZero() || time.Since(churned) < churnTime) {
+			if churned.IsZero() {
+				if err = d.churn(ctx); err != nil {
+					break
+				}
+				churned = time.Now()
 			}
-			quiet = append(quiet, now)
+			if last, err = d.sample(ctx); err == nil && settled(&last, before) {
+				return last, nil
+			}
 		}
-		sum := ledger.Sum(quiet[max(0, len(quiet)-quietReads):])
-		if len(quiet) >= quietReads && time.Since(since) >= quietTime && settled(&sum, before) {
-			return sum, nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return sum, unsettled(ctx, &sum, before)
+		if err != nil {
+			return last, r.unsettled(ctx, d, &last, before, err)
 		}
 	}
+}
+
+// quiet waits until nothing changes any more.
+func (r *soak) quiet(ctx context.Context, d *dragoman, before *ledger.Reading) error {
+	last, err := d.read(ctx)
+	for since := time.Now(); err == nil && (time.Since(since) < quietTime || before == nil && !last.Idle()); {
+		pause(ctx, look)
+		var now ledger.Reading
+		if now, err = d.read(ctx); err == nil && !now.Same(&last) {
+			since = time.Now()
+		}
+		last = now
+	}
+	return err
+}
+
+// sample makes one reading of several.
+func (d *dragoman) sample(ctx context.Context) (ledger.Reading, error) {
+	var all []ledger.Reading
+	for range reads {
+		now, err := d.read(ctx)
+		if err != nil {
+			return now, err
+		}
+		all = append(all, now)
+		pause(ctx, look/2)
+	}
+	return ledger.Sum(all), nil
+}
+
+// churn has Dragoman make garbage until its collector has run a few times.
+func (d *dragoman) churn(ctx context.Context) error {
+	var first, now ledger.Reading
+	for i := range maxChurn {
+		text, err := d.metrics(ctx)
+		if err == nil {
+			err = now.AddMetrics(text)
+		}
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			first = now
+		}
+		if now.Collected >= first.Collected+cycles {
+			return nil
+		}
+	}
+	return nil
 }
 
 func settled(now, before *ledger.Reading) bool {
@@ -56,12 +106,18 @@ func settled(now, before *ledger.Reading) bool {
 	return len(ledger.Compare(before, now)) == 0
 }
 
-func unsettled(ctx context.Context, now, before *ledger.Reading) error {
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		return fmt.Errorf("soak: %w", ctx.Err())
-	case before == nil:
-		return fmt.Errorf("soak: what was opened is not closed again, and nothing was left out: %s", now)
+// unsettled says why there is nothing to settle for. last becomes what there is.
+func (r *soak) unsettled(ctx context.Context, d *dragoman, last, before *ledger.Reading, err error) error {
+	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("soak: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeLimit)
+	defer cancel()
+	if *last, err = d.sample(ctx); err != nil {
+		return err
+	}
+	if before == nil || settled(last, before) {
+		return fmt.Errorf("soak: it does not come to rest: %s", last)
 	}
 	return nil // the comparison says it
 }

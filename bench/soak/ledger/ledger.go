@@ -26,6 +26,7 @@ type Reading struct {
 	HelperRSS  int64 `json:"helper_rss"`  // of its helpers
 	Heap       int64 `json:"heap_in_use"` // of Dragoman itself, garbage included
 	Threads    int   `json:"threads"`     // of Dragoman itself
+	Collected  int   `json:"collected"`   // how often the collector has run
 }
 
 // Item is one line of the account.
@@ -108,7 +109,7 @@ func Compare(before, after *Reading) []string {
 }
 
 // Sum makes one reading of several that were taken while nothing happened: the median of each figure, the lower one of
-// two.
+// two. Of goroutines it is the least: to answer for the metrics takes some.
 func Sum(readings []Reading) Reading {
 	var sum Reading
 	n := len(readings)
@@ -145,6 +146,9 @@ func Sum(readings []Reading) Reading {
 	} {
 		sizes(at)
 	}
+	for i := range readings {
+		sum.Goroutines = min(sum.Goroutines, readings[i].Goroutines)
+	}
 	return sum
 }
 
@@ -154,11 +158,12 @@ func (r *Reading) Idle() bool {
 		r.Listens == 0 && r.Streams == 0
 }
 
-// Same says whether two readings have the same counts, whatever their memory.
+// Same says whether two readings have the same counts, but for those that change while nothing happens.
 func (r *Reading) Same(other *Reading) bool {
 	a, b := *r, *other
-	a.RSS, a.HelperRSS, a.Heap, a.Threads = 0, 0, 0, 0
-	b.RSS, b.HelperRSS, b.Heap, b.Threads = 0, 0, 0, 0
+	for _, x := range []*Reading{&a, &b} {
+		x.RSS, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Collected = 0, 0, 0, 0, 0, 0
+	}
 	return a == b
 }
 

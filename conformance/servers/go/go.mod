@@ -6,7 +6,6 @@ go 1.25.5
 tool (
 	github.com/mark3labs/mcp-go/examples/everything
 	github.com/modelcontextprotocol/go-sdk/examples/server/everything
-	github.com/modelcontextprotocol/go-sdk/examples/server/memory
 )
 
 require (

@@ -1,0 +1,526 @@
+package guardian
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const stubborn = `trap "" TERM HUP INT; echo $$ >> $GUARDIAN_TEST_PIDS; while :; do sleep 40; done`
+
+// scripts are what children do, and how many processes write down their number.
+var scripts = map[string]struct {
+	count int
+	text  string
+}{
+	"plain":    {1, `echo $$ >> $GUARDIAN_TEST_PIDS; exec sleep 40`},
+	"stubborn": {1, stubborn},
+	"setsid":   {2, `export S='` + stubborn + `'; setsid sh -c "$S" & ` + stubborn},
+	"daemon":   {2, `export S='` + stubborn + `'; (setsid sh -c 'sh -c "$S" & exit' </dev/null >/dev/null 2>&1 &); ` + stubborn},
+	"nameless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH GUARDIAN_TEST_PIDS=$GUARDIAN_TEST_PIDS setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
+	"pipeline": {1, `echo $$ >> $GUARDIAN_TEST_PIDS; sleep 40 | cat | cat | sh -c 'trap "" TERM; cat; sleep 40'`},
+	"jobs":     {2, `set -m; (` + stubborn + `) & ` + stubborn},
+	"stopped":  {1, `echo $$ >> $GUARDIAN_TEST_PIDS; kill -STOP $$`},
+	"orphans":  {1, `for i in 1 2 3 4 5; do (setsid sleep 40 &); done; echo $$ >> $GUARDIAN_TEST_PIDS; exec sleep 40`},
+	"swarm":    {1, `GUARDIAN_TEST_ROLE=swarm exec ` + self()},
+}
+
+// rig is a test's own guardian, and how to find what has come of it.
+type rig struct {
+	*Guardian
+	t     *testing.T
+	token string
+	pids  string
+
+	mu    sync.Mutex
+	notes []error
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	r := &rig{t: t, token: filepath.Base(filepath.Dir(dir)) + fmt.Sprint(os.Getpid(), time.Now().UnixNano()), pids: filepath.Join(dir, "pids")}
+	r.Guardian = New(Options{Exe: self(), Note: func(err error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.notes = append(r.notes, err)
+	}})
+	t.Cleanup(func() {
+		r.Close()
+		r.nobody(2 * time.Second)
+	})
+	return r
+}
+
+func (r *rig) told() []error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.notes)
+}
+
+func (r *rig) env(more ...string) []string {
+	return append([]string{"PATH=" + os.Getenv("PATH"), tokenKey + "=" + r.token, pidsKey + "=" + r.pids, "GORACE=atexit_sleep_ms=0"}, more...)
+}
+
+func (r *rig) script(name string) (*Child, <-chan string) {
+	r.t.Helper()
+	before := len(recorded(r.pids))
+	c, lines := r.sh(scripts[name].text)
+	r.eventually("the script's processes", func() bool { return len(recorded(r.pids)) >= before+scripts[name].count })
+	return c, lines
+}
+
+func (r *rig) sh(text string) (*Child, <-chan string) {
+	r.t.Helper()
+	c, lines, err := run(context.Background(), r.Guardian, r.env(), "sh", "-c", text)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c, lines
+}
+
+func (r *rig) eventually(what string, done func() bool) {
+	r.t.Helper()
+	for limit := time.Now().Add(20 * time.Second); !done(); {
+		if time.Now().After(limit) {
+			r.t.Fatalf("%s: not in time", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// left are the processes of the test: by the token in their environment, and by the numbers that were written down.
+func (r *rig) left() []string {
+	files := &reader{}
+	var out []string
+	numbers := recorded(r.pids)
+	for _, p := range files.everybody() {
+		if p.pid == os.Getpid() || p.ended() {
+			continue
+		}
+		if files.marked(p.pid, tokenKey+"="+r.token) != "" || slices.Contains(numbers, p.pid) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+			out = append(out, fmt.Sprintf("%+v %.80q", p, line))
+		}
+	}
+	return out
+}
+
+// nobody fails the test if anybody is left after limit, and returns how long it took.
+func (r *rig) nobody(limit time.Duration) time.Duration {
+	r.t.Helper()
+	begin := time.Now()
+	for {
+		left := r.left()
+		took := time.Since(begin)
+		if len(left) == 0 {
+			return took
+		}
+		if took > limit {
+			r.t.Errorf("%d are left after %v, of them %s", len(left), took, left[0])
+			for _, pid := range recorded(r.pids) {
+				_ = unix.Kill(pid, unix.SIGKILL)
+			}
+			return took
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func closed(c <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	select {
+	case <-c:
+		return true
+	case <-time.After(limit):
+		return false
+	}
+}
+
+// Whatever the children do, and have done: 2 s after the end of the process that wanted them nobody is left.
+func TestNobodySurvivesAKilledParent(t *testing.T) {
+	for name, s := range scripts {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			parent := exec.Command(self())
+			parent.Env = r.env(fmt.Sprintf("%s=parent:%d:%s", roleKey, s.count, s.text))
+			parent.Env = append(parent.Env, "OUT=1")
+			out, err := parent.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			parent.Stderr = os.Stderr
+			if err := parent.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+				t.Errorf("%q, %v", line, err)
+			}
+			if n := len(r.left()); n < 4+3*(s.count-1) {
+				t.Errorf("only %d processes: this tests nothing", n)
+			}
+			_ = parent.Process.Kill()
+			_ = parent.Wait()
+			t.Logf("%v", r.nobody(2*time.Second))
+		})
+	}
+}
+
+// Kill ends everybody of the one family, and nobody of another.
+func TestKillEndsTheFamily(t *testing.T) {
+	for name := range scripts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			other, _ := r.sh(`(setsid sleep 40 &); exec sleep 40`)
+			c, _ := r.script(name)
+			begin := time.Now()
+			c.Kill()
+			if !closed(c.Gone(), 10*time.Second) {
+				t.Fatal("it is not gone")
+			}
+			t.Logf("%v", time.Since(begin))
+			if e := c.Exit(); e.Signal != "SIGKILL" || e.Code != -1 || e.Lost {
+				t.Errorf("%+v", e)
+			}
+			if closed(other.Exited(), 0) {
+				t.Error("the other child is gone as well")
+			}
+			if n := len(r.left()); n != 2 && name != "nameless" && name != "swarm" {
+				t.Errorf("%d are left", n)
+			}
+			other.Kill()
+			<-other.Gone()
+			r.nobody(time.Second) // also those whom nothing tells whose they were
+		})
+	}
+}
+
+// A child that exits by itself takes its daemons along: they are asked to go, and gone is who goes.
+func TestAChildThatExitsLeavesNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, _ := r.sh(`(setsid sleep 40 &); (env -i setsid sleep 40 &); sleep 40 & exit 7`)
+	<-c.Exited()
+	if e := c.Exit(); e.Code != 7 || e.Signal != "" {
+		t.Errorf("%+v", e)
+	}
+	if !closed(c.Gone(), 10*time.Second) {
+		t.Error("it is not gone")
+	}
+	r.nobody(0)
+}
+
+// Who does not go when asked is there until he is killed.
+func TestAStubbornDaemonWaitsForKill(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, _ := r.script("daemon")
+	if err := unix.Kill(c.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-c.Exited()
+	if closed(c.Gone(), 100*time.Millisecond) {
+		t.Error("gone already")
+	}
+	c.Terminate()
+	c.Kill()
+	if !closed(c.Gone(), 10*time.Second) {
+		t.Error("it is not gone")
+	}
+	r.nobody(0)
+}
+
+// SIGTERM reaches all of the family.
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, _ := r.script("orphans")
+	c.Terminate()
+	if !closed(c.Gone(), 10*time.Second) {
+		t.Error("it is not gone")
+	}
+	if e := c.Exit(); e.Signal != "SIGTERM" {
+		t.Errorf("%+v", e)
+	}
+	r.nobody(0)
+}
+
+// An orphan without a mark goes with the last family that can have started it.
+func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	one, _ := r.script("plain")
+	two, _ := r.script("nameless")
+	two.Kill()
+	<-two.Gone()
+	if n := len(r.left()); n == 0 {
+		t.Error("one is gone as well")
+	}
+	young, _ := r.script("plain")
+	one.Kill()
+	<-one.Gone()
+	daemon := recorded(r.pids)[1:3]
+	r.eventually("the orphan's end", func() bool { return dead(daemon[0]) && dead(daemon[1]) })
+	if closed(young.Exited(), 0) {
+		t.Error("the youngest is gone as well")
+	}
+	young.Kill()
+	<-young.Gone()
+	r.nobody(0)
+}
+
+func dead(pid int) bool {
+	p, ok := (&reader{}).process(pid)
+	return !ok || p.ended()
+}
+
+// guardianOf gives the guardian's process id.
+func (r *rig) guardian() int {
+	r.impl.mu.Lock()
+	defer r.impl.mu.Unlock()
+	return r.impl.link.proc.Pid
+}
+
+func TestAKilledGuardian(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"plain", "stubborn", "daemon"} {
+		r := newRig(t)
+		c, _ := r.script(name)
+		first := r.guardian()
+		if err := unix.Kill(first, unix.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if !closed(c.Exited(), 10*time.Second) || !c.Exit().Lost {
+			t.Fatalf("%s: not exited, or %+v", name, c.Exit())
+		}
+		again, _ := r.script("plain") // at once
+		if !closed(c.Gone(), 10*time.Second) {
+			t.Errorf("%s: it is not gone", name)
+		}
+		if n := len(r.left()); n != 1 || r.guardian() == first {
+			t.Errorf("%s: %d are left: %v", name, n, r.left())
+		}
+		if notes := r.told(); len(notes) != 1 || !errors.Is(notes[0], ErrLost) {
+			t.Errorf("%s: %v", name, notes)
+		}
+		again.Kill()
+		<-again.Gone()
+		r.Close()
+		r.nobody(0)
+	}
+}
+
+// What a terminal or a service manager sends to everybody does not end the guardian before Dragoman.
+func TestSignalsDoNotEndTheGuardian(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, _ := r.script("plain")
+	pid := r.guardian()
+	for _, s := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGTSTP} {
+		if err := unix.Kill(pid, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, _ := r.script("plain")
+	if r.guardian() != pid || closed(c.Exited(), 0) || closed(d.Exited(), 0) {
+		t.Error("a signal ended the guardian")
+	}
+	own, err := unix.Getpgid(pid)
+	if err != nil || own != pid {
+		t.Errorf("its group is %d: %v", own, err)
+	}
+}
+
+func TestNoGuardian(t *testing.T) {
+	t.Parallel()
+	f := func(exe string) {
+		t.Helper()
+		var mu sync.Mutex
+		var notes []error
+		g := New(Options{Exe: exe, Note: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, err)
+		}})
+		g.Prestart()
+		for range 2 {
+			if _, _, err := run(context.Background(), g, nil, "true"); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%q: %v", exe, err)
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(notes) != 1 || !errors.Is(notes[0], ErrUnavailable) {
+			t.Errorf("%q: %v", exe, notes)
+		}
+		g.Close()
+		if _, _, err := run(context.Background(), g, nil, "true"); err != ErrClosed {
+			t.Errorf("%q: %v", exe, err)
+		}
+	}
+	f("/no/such/file")
+	f("/bin/true")
+	f("") // a test binary is not to be executed unasked
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(want error, s Spec) {
+		t.Helper()
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		s.Stdin, s.Stdout, s.Stderr = null, null, null
+		_, err = r.Start(context.Background(), s)
+		var path *fs.PathError
+		if !errors.Is(err, want) || !errors.As(err, &path) {
+			t.Errorf("%v", err)
+		}
+	}
+	f(fs.ErrNotExist, Spec{Path: "/no/such/file", Argv: []string{"x"}})
+	f(fs.ErrPermission, Spec{Path: plain, Argv: []string{"x"}})
+	f(fs.ErrNotExist, Spec{Path: "/bin/sh", Argv: []string{"x"}, Dir: filepath.Join(dir, "none")})
+	f(syscall.EINVAL, Spec{Path: "/bin/sh", Argv: []string{"x\x00"}})
+	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", 4<<20)}})
+	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", bodyMost)}})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := run(ended, r.Guardian, nil, "true"); err != context.Canceled {
+		t.Errorf("%v", err)
+	}
+}
+
+// A child gets three descriptors that block, default signals, the environment and directory that it was given, and a
+// session of its own.
+func TestWhatAChildGets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	long := "LONG=" + strings.Repeat("x", 100_000)
+	_, lines, err := run(context.Background(), r.Guardian, r.env(long, "A=b c"), "sh", "-c",
+		`ls /proc/self/fd | wc -w; grep -h -E 'SigIgn|SigBlk' /proc/self/status; echo "$A" ${#LONG}; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); grep -h flags /proc/self/fdinfo/0 /proc/self/fdinfo/1; echo $`+MarkKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range lines {
+		got = append(got, line)
+	}
+	var pid, pgrp, session int
+	if len(got) != 8 {
+		t.Fatalf("%q", got)
+	}
+	if _, err := fmt.Sscan(got[4], &pid, &pgrp, &session); err != nil || pid != pgrp || pid != session {
+		t.Errorf("%q, %v", got[4], err)
+	}
+	r.impl.mu.Lock()
+	mark := r.impl.link.mark + "-1"
+	r.impl.mu.Unlock()
+	want := []string{"4", "SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000", "b c 100000", got[4], "flags:\t00", "flags:\t01", mark}
+	if !slices.Equal(got, want) { // the fourth is of ls itself
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Many come and go; of none is anything left in the guardian.
+func TestNothingStaysInTheGuardian(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	first, _ := r.script("plain")
+	pid := r.guardian()
+	fds := func() int { return len(list(fmt.Sprintf("/proc/%d/fd", pid))) }
+	before := fds()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			for range 5 {
+				c, _, err := run(context.Background(), r.Guardian, r.env(), "sh", "-c", `(setsid sleep 40 &); (true &); exit 3`)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%2 == 0 {
+					c.Kill()
+				}
+				<-c.Gone()
+				if e := c.Exit(); e.Code != 3 && e.Signal != "SIGKILL" {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
+	all.Wait()
+	children := func() (n int) {
+		for _, p := range (&reader{}).everybody() {
+			if p.parent == pid {
+				n++
+			}
+		}
+		return n
+	}
+	r.eventually("the guardian to have but one child, and no zombie", func() bool { return children() == 1 })
+	if after := fds(); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+	if r.guardian() != pid || closed(first.Exited(), 0) {
+		t.Error("it was lost")
+	}
+}
+
+// Close ends what still runs, and the guardian itself.
+func TestCloseEndsEverybody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, _ := r.script("daemon")
+	pid := r.guardian()
+	r.Close()
+	if !closed(c.Gone(), 0) || !dead(pid) {
+		t.Error("not gone")
+	}
+	r.nobody(0)
+	r.Close()
+	unused := New(Options{Exe: self()})
+	unused.Close()
+	early := New(Options{Exe: self()})
+	early.Prestart()
+	early.Close()
+}
+
+// In a container Dragoman may be the first process, to whom everybody else's orphans come.
+func TestAsTheFirstProcess(t *testing.T) {
+	t.Parallel()
+	cmd := exec.Command("unshare", "--pid", "--fork", "--mount-proc", self())
+	cmd.Env = append(os.Environ(), roleKey+"=first")
+	out, err := cmd.CombinedOutput()
+	if err != nil && strings.Contains(string(out), "unshare") {
+		t.Skipf("not permitted here: %s", out)
+	}
+	if string(out) != "first 1\nend\n" {
+		t.Errorf("%s, %v", out, err)
+	}
+}

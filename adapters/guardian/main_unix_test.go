@@ -1,0 +1,177 @@
+//go:build unix
+
+package guardian
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+const (
+	roleKey  = "GUARDIAN_TEST_ROLE"  // makes the test binary one of the processes below
+	tokenKey = "GUARDIAN_TEST_TOKEN" // by its value a test finds what has come of it
+	pidsKey  = "GUARDIAN_TEST_PIDS"  // the file into which children write their process ids
+)
+
+func TestMain(m *testing.M) {
+	if Called() {
+		os.Exit(Run())
+	}
+	if role := os.Getenv(roleKey); role != "" {
+		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // should a test go wrong
+		os.Exit(play(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// play is what a process of a test does that is no shell script.
+func play(role string) int {
+	name, arg, _ := strings.Cut(role, ":")
+	switch name {
+	case "parent": // starts children of a script and waits to be killed
+		return playParent(arg)
+	case "first": // the same as the first process of a container
+		return playFirst()
+	case "swarm": // starts, in sessions of their own, as many as it can, for a while
+		until := time.Now().Add(20 * time.Second)
+		for n := 0; time.Now().Before(until) && n < 3000; n++ {
+			cmd := exec.Command("sleep", "50")
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH")} // no mark
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+			if n%2 == 0 {
+				cmd.Env = append(cmd.Environ(), tokenKey+"="+os.Getenv(tokenKey), MarkKey+"="+os.Getenv(MarkKey))
+			}
+			if err := cmd.Start(); err != nil {
+				return 1
+			}
+			if n == 20 {
+				note()
+			}
+		}
+		time.Sleep(50 * time.Second)
+	}
+	return 98
+}
+
+// note writes our process id into the test's file.
+func note() {
+	f, err := os.OpenFile(os.Getenv(pidsKey), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		os.Exit(97)
+	}
+	fmt.Fprintln(f, os.Getpid())
+	_ = f.Close()
+}
+
+// playParent stands for Dragoman: it starts the script in a few children and says so when all that are expected are there.
+func playParent(arg string) int {
+	count, script, _ := strings.Cut(arg, ":")
+	g := New(Options{Exe: self(), Note: func(err error) { fmt.Fprintln(os.Stderr, err) }})
+	for range 3 {
+		if _, _, err := run(context.Background(), g, os.Environ(), "sh", "-c", script); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+	}
+	want, _ := strconv.Atoi(count)
+	for limit := time.Now().Add(20 * time.Second); len(recorded(os.Getenv(pidsKey))) < 3*want; {
+		if time.Now().After(limit) {
+			fmt.Println("only", recorded(os.Getenv(pidsKey)))
+			return 1
+		}
+		time.Sleep(time.Millisecond)
+	}
+	fmt.Println("ready")
+	time.Sleep(time.Hour)
+	return 0
+}
+
+// playFirst runs in a process namespace of its own and says who is left after a child with a daemon has gone.
+func playFirst() int {
+	g := New(Options{Exe: self(), Note: func(err error) { fmt.Println(err) }})
+	c, _, err := run(context.Background(), g, os.Environ(), "sh", "-c", `(setsid sleep 50 &) ; (setsid sh -c 'exit 3' &)`)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	<-c.Gone()
+	g.Close()
+	fmt.Println("first", os.Getpid())
+	procs, _ := os.ReadDir("/proc")
+	for _, p := range procs {
+		if pid, err := strconv.Atoi(p.Name()); err == nil && pid != os.Getpid() {
+			stat, _ := os.ReadFile("/proc/" + p.Name() + "/stat")
+			fmt.Println("left", string(stat))
+		}
+	}
+	fmt.Println("end")
+	return 0
+}
+
+func self() string {
+	exe, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return exe
+}
+
+// run starts a command by a guardian. Its stdout and stderr are read into the channel line by line; its stdin is /dev/zero's
+// opposite, a pipe that ends with us.
+func run(ctx context.Context, g *Guardian, env []string, argv ...string) (*Child, <-chan string, error) {
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		path = argv[0]
+	}
+	in, stdin, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, theirs, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := g.Start(ctx, Spec{Path: path, Argv: argv, Env: env, Stdin: in, Stdout: theirs, Stderr: theirs})
+	_, _ = in.Close(), theirs.Close()
+	if err != nil {
+		_, _ = stdin.Close(), out.Close()
+		return nil, nil, err
+	}
+	lines := make(chan string, 1000)
+	go func() { // ends with the family
+		defer close(lines)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			select {
+			case lines <- s.Text():
+			default:
+			}
+		}
+		_, _ = out.Close(), stdin.Close()
+	}()
+	return c, lines, nil
+}
+
+// recorded are the process ids in a test's file.
+func recorded(file string) []int {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	var pids []int
+	for field := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}

@@ -1,0 +1,99 @@
+// Starting, asking and ending one `dragoman serve`, and the clients that use it.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createWriteStream, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { HERE } from './catalogue.mjs';
+import { Watch } from './processes.mjs';
+
+export const IDLE = 2; // seconds of sessions.idle_ttl and idle_exit
+const CLIENT_TIME = 180_000;
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address();
+  server.close();
+  return port;
+}
+
+/** Waits until `f` gives something true, at most `ms`; resolves to it or to undefined. */
+export async function until(f, ms) {
+  for (const end = performance.now() + ms; ;) {
+    const value = await f();
+    if (value) return value;
+    if (performance.now() > end) return undefined;
+    await pause(50);
+  }
+}
+
+/** The options that Dragoman takes from a file: short times, so that a run is short. A pinned era saves the probes. */
+function configure(file, server, era) {
+  const upstream = {
+    command: server.command, cwd: server.cwd ?? server.dir, env: server.env ?? {}, probe_timeout: '30s', idle_exit: `${IDLE}s`, stop_grace: '1s', kill_grace: '1s',
+    ...(server.name === 'mute' && { probe_timeout: '3s' }), ...(era && { era }),
+  };
+  writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: `${IDLE}s` }, drain_timeout: '1s', upstreams: { default: upstream } }));
+}
+
+/** Starts Dragoman in front of a server; resolves to { url, child, watch, said, ended }. */
+export async function serve(binary, server, label, era) {
+  const port = await freePort();
+  const config = path.join(server.dir, `${label}.json`);
+  const log = path.join(server.dir, `${label}.log`);
+  const mark = `DRAGOMAN_TEST_MARK=${process.pid}.${server.name}.${label}.${port}`;
+  configure(config, server, era);
+  const child = spawn(binary, ['serve', '--config', config, '--listen', `127.0.0.1:${port}`, '--admin', 'off', '--log-format', 'json', '--env', mark],
+    { stdio: ['ignore', 'ignore', 'pipe'], detached: true }); // a group of its own: what is sent to ours does not reach it
+  child.stderr.pipe(createWriteStream(log));
+  const ended = once(child, 'exit');
+  const watch = new Watch(child.pid, mark);
+  const said = () => readFileSync(log, 'utf8');
+  const url = `http://127.0.0.1:${port}/mcp`;
+  const up = await until(async () => child.exitCode !== null || fetch(url, { method: 'OPTIONS' }).then(() => true, () => false), 15_000);
+  if (!up || child.exitCode !== null) {
+    watch.end();
+    child.kill('SIGKILL');
+    throw new Error(`dragoman serve did not open its port: ${said().trim().split('\n').at(-1)}`);
+  }
+  return { url, child, watch, said, ended };
+}
+
+const command = (client, url, spec) => (client.startsWith('py')
+  ? [path.join(HERE, '.venv', client[2], 'bin/python'), path.join(HERE, 'use.py'), client, url, spec]
+  : [process.execPath, path.join(HERE, 'use.mjs'), client, url, spec]);
+
+function run(client, url, spec, ...more) {
+  const [program, ...args] = [...command(client, url, spec), ...more];
+  const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
+  const out = { text: '', errors: '' };
+  child.stdout.on('data', data => { out.text += data; });
+  child.stderr.on('data', data => { out.errors = (out.errors + data).slice(-2000); });
+  return { child, out };
+}
+
+/** Runs a client to its end; resolves to its lines, each [word, check, detail]. */
+export async function use(client, url, spec) {
+  const { child, out } = run(client, url, spec);
+  const timer = setTimeout(() => child.kill('SIGKILL'), CLIENT_TIME);
+  const [code, signal] = await once(child, 'close');
+  clearTimeout(timer);
+  const lines = out.text.split('\n').filter(line => /^(ok|FAIL)\t/.test(line)).map(line => line.split('\t'));
+  if (code !== 0 && !lines.some(([word]) => word === 'FAIL')) {
+    lines.push(['FAIL', 'client', `it ended with ${signal ?? code}: ${out.errors.trim().split('\n').at(-1) ?? ''}`]);
+  }
+  return lines;
+}
+
+/** Opens a session and leaves it open; resolves to how to end its client. */
+export async function hold(client, url, spec) {
+  const { child, out } = run(client, url, spec, '--hold');
+  const held = await until(() => /^holding$/m.test(out.text) || child.exitCode !== null, 60_000);
+  if (!held || child.exitCode !== null) {
+    child.kill('SIGKILL');
+    throw new Error(`${client} could not open its session: ${out.errors.trim().split('\n').find(line => /Error/.test(line)) ?? out.errors.slice(0, 200)}`);
+  }
+  return () => child.kill('SIGKILL');
+}

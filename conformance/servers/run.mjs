@@ -1,0 +1,178 @@
+#!/usr/bin/env node
+// run.mjs [options] [SERVER_RE]      real stdio servers behind Dragoman, used by real clients of both eras; README.md says what is checked
+//   --short       what `make test` runs: fewer servers, one client of each era
+//   --table       only: how each server answers the probe, with and without Dragoman; writes servers.tsv
+//   --clients L   which clients, with commas (v1-http, v1-sse, v2-modern, v2-legacy, v2-auto, py1, py2-modern, py2-legacy, py2-auto)
+//   --jobs N      how many servers at once (default 3: most of the time is waiting)
+//   --keep        keeps the logs of a run that passed
+// DRAGOMAN is the binary (default: dragoman at the root of the repository). Needs ./setup.sh, ../setup.sh, and Linux (/proc).
+// A line for each check; the last is `N passed, N failed`.
+import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import path from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { HERE, resolve, SERVERS } from './catalogue.mjs';
+import { hold, IDLE, serve, until, use } from './dragoman.mjs';
+import { writeTable } from './table.mjs';
+
+const CLIENTS = ['v1-http', 'v1-sse', 'v2-modern', 'v2-legacy', 'v2-auto', 'py1', 'py2-modern', 'py2-legacy'];
+const SHORT_CLIENTS = ['v1-http', 'v2-modern'];
+const GONE = 2000; // ms that anything may live on after Dragoman's end
+const ENDING = 12_000; // ms from the idle time to the last process's end: sweeps and graces, on a busy machine
+
+function die(text) {
+  console.error(`servers/run.mjs: ${text}`);
+  process.exit(2);
+}
+
+const onPath = name => process.env.PATH.split(':').map(dir => path.join(dir, name)).find(file => { try { accessSync(file, constants.X_OK); return true; } catch { return false; } });
+
+function readOptions() {
+  try {
+    const { values, positionals } = parseArgs({
+      allowPositionals: true,
+      options: { short: { type: 'boolean' }, table: { type: 'boolean' }, keep: { type: 'boolean' }, clients: { type: 'string' }, jobs: { type: 'string', default: '3' } },
+    });
+    return { ...values, pick: new RegExp(positionals[0] ?? '.'), clients: values.clients?.split(',') ?? (values.short ? SHORT_CLIENTS : CLIENTS) };
+  } catch (error) {
+    return die(error.message);
+  }
+}
+
+/** A web site for those servers that look at pages: /slow never answers. */
+function website() {
+  const server = createServer((request, response) => {
+    if (request.url === '/slow') return;
+    response.setHeader('content-type', 'text/html');
+    response.end(`<html><head><title>a page</title></head><body><p>This is the page for ${request.url.split('?')[1] ?? 'nobody'}, and it has something to say.</p></body></html>`);
+  }).listen(0, '127.0.0.1');
+  server.unref();
+  return new Promise(done => { server.on('listening', () => done(`http://127.0.0.1:${server.address().port}`)); });
+}
+
+/** Everybody that clients left behind must be gone after the idle time, with Dragoman running. */
+async function abandoned(dragoman, say) {
+  const { watch } = dragoman;
+  const begun = performance.now();
+  const gone = await until(() => watch.servers().length === 0, IDLE * 1000 + ENDING);
+  const took = `${((performance.now() - begun) / 1000).toFixed(1)} s after the last client, ${watch.peak} processes at most`;
+  say('dragoman', 'abandoned', gone ? undefined : `still there: ${watch.names(watch.servers())}`, took);
+  await until(() => watch.zombies().length === 0, 500); // what is being reaped at this moment is no leak
+  const zombies = watch.zombies();
+  say('dragoman', 'zombies', zombies.length ? `not reaped: ${watch.names(zombies)}` : undefined);
+}
+
+/** Dragoman is ended while sessions are open and calls run: nobody may live on. */
+async function ended(dragoman, spec, signal, say) {
+  const { child, watch, url } = dragoman;
+  const name = `${signal} with open sessions`;
+  const held = [];
+  try {
+    for (const client of ['v1-http', 'v2-modern']) held.push(await hold(client, url, spec));
+    const before = watch.servers().length;
+    if (before === 0) throw new Error('no process of the server was found');
+    const begun = performance.now();
+    child.kill(signal);
+    const [code] = await Promise.race([dragoman.ended, pause(30_000, ['it did not end within 30 s'], { ref: false })]);
+    const end = performance.now();
+    if (signal === 'SIGTERM' && code !== 0) throw new Error(`Dragoman's exit status: ${code}`);
+    const gone = await until(() => watch.alive().length === 0, GONE);
+    const detail = `${before} processes; Dragoman after ${Math.round(end - begun)} ms, the last ${gone ? Math.round(performance.now() - end) : '?'} ms later`;
+    say('dragoman', name, gone ? undefined : `alive ${GONE} ms after Dragoman: ${watch.names(watch.alive())}`, detail);
+  } catch (error) {
+    say('dragoman', name, error.message);
+  }
+  for (const leave of held) leave();
+}
+
+function judgeVerdict(dragoman, server, say) {
+  const found = [...dragoman.said().matchAll(/upstream speaks (.*?), revision ([\d-]+)/g)].at(-1);
+  const right = { legacy: /^legacy/, both: /^modern/, modern: /^modern$/ }[server.era];
+  say('dragoman', 'verdict', found && right.test(found[1]) ? undefined : `found ${found?.[1] ?? 'nothing'}, want ${server.era}`, found && `${found[1]}, revision ${found[2]}`);
+}
+
+/** Everything about one server. `say(client, check, wrong, detail)` takes the results. */
+async function examine(binary, server, clients, say) {
+  const spec = path.join(server.dir, 'spec.json');
+  writeFileSync(spec, JSON.stringify(server));
+  let dragoman = await serve(binary, server, 'first');
+  try {
+    for (const client of clients) {
+      for (const [word, check, detail] of await use(client, dragoman.url, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
+    }
+    judgeVerdict(dragoman, server, say);
+    await abandoned(dragoman, say);
+    await ended(dragoman, spec, 'SIGTERM', say);
+  } finally {
+    dragoman.child.kill('SIGKILL');
+    dragoman.watch.end();
+  }
+  dragoman = await serve(binary, server, 'second', server.era === 'legacy' ? 'legacy' : 'modern');
+  try {
+    await ended(dragoman, spec, 'SIGKILL', say);
+  } finally {
+    dragoman.child.kill('SIGKILL');
+    dragoman.watch.end();
+  }
+}
+
+/** Runs one server and answers what it has to say, with its count of failures. */
+async function one(binary, server, clients, at) {
+  const lines = [];
+  const count = { passed: 0, failed: 0 };
+  const say = (client, check, wrong, detail) => {
+    count[wrong === undefined ? 'passed' : 'failed']++;
+    lines.push(`${wrong === undefined ? 'ok  ' : 'FAIL'} ${server.name.padEnd(12)} ${client.padEnd(11)} ${check.padEnd(26)} ${wrong ?? detail ?? ''}`.trimEnd());
+  };
+  const begun = performance.now();
+  try {
+    const ready = { ...resolve(server, at), dir: at.dir };
+    await examine(binary, ready, clients, say);
+  } catch (error) {
+    say('dragoman', 'run', error.message);
+  }
+  lines.push(`     ${server.name}: ${Math.round((performance.now() - begun) / 1000)} s`);
+  return { lines, ...count };
+}
+
+async function main() {
+  const options = readOptions();
+  if (process.platform !== 'linux') die('needs Linux: it looks for processes in /proc');
+  const binary = path.resolve(process.env.DRAGOMAN ?? path.join(HERE, '../../dragoman'));
+  if (!existsSync(binary)) die(`${binary} is not there: build it, or set DRAGOMAN`);
+  if (!existsSync(path.join(HERE, '.bin/.ready'))) die(`run ${path.join(HERE, 'setup.sh')} first`);
+  const scratch = path.join(HERE, '../.tmp');
+  mkdirSync(scratch, { recursive: true });
+  const runDir = mkdtempSync(path.join(scratch, 'servers.'));
+  const web = await website();
+  const queue = [];
+  for (const server of SERVERS.filter(s => (options.short ? s.short : true) && options.pick.test(s.name))) {
+    if (server.needs && !onPath(server.needs)) console.log(`n/a  ${server.name.padEnd(12)} needs ${server.needs}`);
+    else queue.push([server, { dir: path.join(runDir, server.name), web, chromium: onPath('chromium') }]);
+  }
+  if (queue.length === 0) die(`no server matches ${options.pick}`);
+  if (options.table) {
+    await writeTable(binary, queue, path.join(HERE, 'servers.tsv'));
+    rmSync(runDir, { recursive: true, force: true });
+    return;
+  }
+  const total = { passed: 0, failed: 0 };
+  const worker = async () => {
+    for (let next; (next = queue.shift());) {
+      const { lines, passed, failed } = await one(binary, next[0], options.clients, next[1]);
+      console.log(lines.join('\n'));
+      total.passed += passed;
+      total.failed += failed;
+    }
+  };
+  const begun = performance.now();
+  await Promise.all(Array.from({ length: Number(options.jobs) }, worker));
+  if (total.failed || options.keep) console.log(`logs: ${runDir}`);
+  else rmSync(runDir, { recursive: true, force: true });
+  console.log(`${Math.round((performance.now() - begun) / 1000)} seconds`);
+  console.log(`${total.passed} passed, ${total.failed} failed`);
+  process.exitCode = total.failed ? 1 : 0;
+}
+
+await main();

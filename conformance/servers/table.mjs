@@ -1,0 +1,76 @@
+// How each server takes the probe of the eras: asked directly, as a client would on its stdin, and by `dragoman probe`.
+import { execFile, spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { setTimeout as pause } from 'node:timers/promises';
+import { promisify } from 'node:util';
+import { resolve } from './catalogue.mjs';
+
+const ANSWER = 12_000; // ms to wait for an answer
+const LEAVE = 6000; // ms to wait for the end after the end of stdin
+const DISCOVER = {
+  jsonrpc: '2.0', id: 1, method: 'server/discover',
+  params: { _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientInfo': { name: 'table', version: '1' }, 'io.modelcontextprotocol/clientCapabilities': {} } },
+};
+
+const parsed = line => { try { return JSON.parse(line); } catch { return undefined; } };
+
+/** Asks a fresh process, closes its stdin, and waits for its end. */
+async function ask(server, request) {
+  const [program, ...args] = server.command;
+  const begun = performance.now();
+  const since = () => Math.round(performance.now() - begun);
+  const child = spawn(program, args, { cwd: server.cwd ?? server.dir, env: { ...process.env, ...server.env }, stdio: 'pipe', detached: true });
+  const seen = { noise: 0, early: 0, errors: 0, answer: undefined, ms: undefined, exit: undefined };
+  child.stdin.on('error', () => {});
+  child.on('exit', (code, signal) => { seen.exit = { how: signal ?? code, at: since() }; });
+  createInterface({ input: child.stderr }).on('line', () => { seen.errors++; });
+  createInterface({ input: child.stdout }).on('line', line => {
+    const message = parsed(line);
+    if (!message) seen.noise++;
+    else if (message.method) seen.early += seen.answer ? 0 : 1;
+    else [seen.answer, seen.ms] = [message, since()];
+  });
+  const wait = async (ms, f) => { for (const end = performance.now() + ms; !f() && performance.now() < end;) await pause(5); };
+  child.stdin.write(`${JSON.stringify(request)}\n`);
+  await wait(ANSWER, () => seen.answer || seen.exit);
+  const open = seen.exit === undefined;
+  const closed = since();
+  child.stdin.end();
+  await wait(LEAVE, () => seen.exit);
+  seen.left = !open ? '-' : seen.exit ? `${seen.exit.at - closed} ms` : 'stays';
+  try { process.kill(-child.pid, 'SIGKILL'); } catch { /* gone */ }
+  return seen;
+}
+
+function told({ answer, exit }) {
+  if (!answer) return exit ? `exits with ${exit.how}` : 'silence';
+  if (answer.error) return `error ${answer.error.code}${answer.id === null ? ', id null' : ''}`;
+  return `${answer.result.supportedVersions?.at(0) ?? 'a result'}`;
+}
+
+/** The verdict of `dragoman probe`, and how long it took, start of the processes included. */
+async function probe(binary, server) {
+  const begun = performance.now();
+  const env = Object.entries(server.env ?? {}).flatMap(([name, value]) => ['--env', `${name}=${value}`]);
+  try {
+    const { stdout } = await promisify(execFile)(binary, ['probe', '--json', '--cwd', server.cwd ?? server.dir, ...env, '--', ...server.command], { timeout: 60_000 });
+    const found = JSON.parse(stdout);
+    return [`${found.eras} ${found.version}`, Math.round(performance.now() - begun)];
+  } catch (error) {
+    return [String(error.stderr || error.message).trim().split('\n').at(-1), Math.round(performance.now() - begun)];
+  }
+}
+
+/** Asks one server after the other, so that the times are those of a machine with nothing else to do. */
+export async function writeTable(binary, queue, file) {
+  const rows = [['server', 'version', 'make', 'launcher', 'server/discover', 'after', 'noise on stdout', 'notifications before', 'lines on stderr', 'gone after EOF', 'verdict', 'after', 'note']];
+  for (const [server, at] of queue) {
+    const ready = { ...resolve(server, at), dir: at.dir };
+    const seen = await ask(ready, DISCOVER);
+    const [verdict, took] = await probe(binary, ready);
+    rows.push([server.name, server.version, server.make, server.launcher, told(seen), `${seen.ms ?? seen.exit?.at ?? ANSWER} ms`, seen.noise, seen.early, seen.errors, seen.left, verdict, `${took} ms`, server.note ?? '']);
+    console.log(rows.at(-1).join('\t'));
+  }
+  writeFileSync(file, `${rows.map(row => row.join('\t')).join('\n')}\n`);
+}

@@ -1,0 +1,115 @@
+#!/usr/bin/env node
+// use.mjs CLIENT URL SPEC [--hold]: three sessions of an SDK client at a server, as SPEC (JSON, see catalogue.mjs) says; use.py is the
+// same in Python. A line for each check: `ok|FAIL<TAB>check<TAB>detail`. Leaves without a word: no DELETE, no close. With --hold: one
+// session, with a call in it that takes long where the server has one; says `holding` and stays until stdin ends.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { setTimeout as pause } from 'node:timers/promises';
+
+const PATIENCE = { timeout: 60_000 };
+const [kind, url, file, hold] = process.argv.slice(2);
+const spec = JSON.parse(readFileSync(file, 'utf8'));
+
+/** The SDK v1, over streamable HTTP or HTTP+SSE. */
+async function version1(info) {
+  const [{ Client }, { SSEClientTransport }, { StreamableHTTPClientTransport }] = await Promise.all(
+    ['index', 'sse', 'streamableHttp'].map(module => import(`@modelcontextprotocol/sdk/client/${module}.js`)));
+  const client = new Client(info, { capabilities: {} });
+  await client.connect(kind === 'v1-sse' ? new SSEClientTransport(new URL(url.replace(/mcp$/, 'sse'))) : new StreamableHTTPClientTransport(new URL(url)), PATIENCE);
+  return { client, call: (tool, args, o) => client.callTool({ name: tool, arguments: args }, undefined, { ...PATIENCE, ...o }) };
+}
+
+/** The SDK v2, in the era that the client's name says. */
+async function version2(info) {
+  const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
+  const versionNegotiation = { 'v2-modern': { mode: { pin: '2026-07-28' } }, 'v2-legacy': { mode: 'legacy' }, 'v2-auto': { mode: 'auto', probe: { timeoutMs: 60_000 } } }[kind];
+  const client = new Client(info, { capabilities: {}, versionNegotiation });
+  await client.connect(new StreamableHTTPClientTransport(new URL(url)), PATIENCE);
+  return { client, call: (tool, args, o) => client.callTool({ name: tool, arguments: args }, { ...PATIENCE, ...o }) };
+}
+
+async function connect(name) {
+  return { name, ...await (kind.startsWith('v1') ? version1 : version2)({ name, version: '1.0.0' }) };
+}
+
+const fill = (value, who) => JSON.parse(JSON.stringify(value).replaceAll('${WHO}', who));
+
+/** Makes one call and checks its text; ${WHO} in it is this session's, so that mixed-up sessions are seen. */
+async function check({ client, call, name }, of) {
+  const one = fill(of, `${name}${process.pid}`);
+  let result;
+  if (one.tool) result = await call(one.tool, one.args ?? {});
+  else if (one.uri) result = await client.readResource({ uri: one.uri }, PATIENCE);
+  else result = await client.getPrompt({ name: one.prompt, arguments: one.args }, PATIENCE);
+  assert.match(JSON.stringify(result.content ?? result.contents ?? result.messages), new RegExp(one.expect), `${one.tool ?? one.uri ?? one.prompt}: the result does not match`);
+  assert.equal(Boolean(result.isError), Boolean(one.error), `${one.tool}: isError`);
+}
+
+/** Every list that the server offers, with what the specification of the test wants in it. */
+async function lists({ client }) {
+  const able = client.getServerCapabilities() ?? {};
+  const counts = [];
+  for (const [what, list, key] of [['tools', 'listTools', 'name'], ['resources', 'listResources', 'uri'], ['prompts', 'listPrompts', 'name']]) {
+    if (!able[what]) { assert.equal(spec[what], undefined, `${what} are not offered`); continue; }
+    const items = (await client[list]({}, PATIENCE))[what];
+    for (const wanted of spec[what] ?? []) assert.ok(items.some(i => i[key] === wanted), `${wanted} is not among the ${what}`);
+    counts.push(`${items.length} ${what}`);
+  }
+  return counts.join(', ');
+}
+
+/** A call that is cancelled fails at once, and the session goes on. */
+async function cancelled(session) {
+  const slow = spec.slow ?? spec.calls.find(c => c.tool);
+  const { tool, args } = fill(slow, 'cancelled');
+  const abort = new AbortController();
+  const call = session.call(tool, args ?? {}, { signal: abort.signal }).then(() => 'answered', () => 'refused');
+  if (spec.slow) await pause(300);
+  const begun = performance.now();
+  abort.abort(new Error('changed my mind'));
+  const end = await call;
+  if (spec.slow) assert.equal(end, 'refused', 'it was answered');
+  assert.ok(performance.now() - begun < 2000, 'the end took long');
+  await check(session, spec.calls.find(c => c.tool && !c.once));
+  return spec.slow ? '' : 'a quick call: it may have been answered';
+}
+
+let failed = false;
+async function judge(name, f) {
+  const begun = performance.now();
+  let word = 'ok';
+  let text;
+  try {
+    text = await f();
+  } catch (error) {
+    failed = true;
+    word = 'FAIL';
+    text = String(error?.message ?? error).replace(/\s+/g, ' ').slice(0, 300);
+  }
+  console.log(`${word}\t${name}\t${text ? `${text}, ` : ''}${Math.round(performance.now() - begun)} ms`);
+}
+
+if (hold) {
+  const session = await connect('held');
+  await check(session, spec.calls.find(c => c.tool && !c.once));
+  const long = spec.slow ?? spec.hold;
+  if (long) session.call(long.tool, fill(long.args, 'held')).catch(() => {});
+  if (long) await pause(200);
+  console.log('holding');
+  process.stdin.on('end', () => process.exit(0)).resume();
+} else {
+  const again = spec.calls.filter(c => !c.once);
+  let all = [];
+  await judge('connect', async () => { all = [await connect('ann')]; });
+  if (all.length) {
+    await judge('lists', () => lists(all[0]));
+    await judge('calls', async () => { for (const call of spec.calls) await check(all[0], call); return `${spec.calls.length} calls`; });
+    await judge('three sessions', async () => {
+      all.push(...await Promise.all(['bob', 'cy'].map(connect)));
+      await Promise.all(all.flatMap(session => [...again, ...again].map(call => check(session, call))));
+      return `${all.length * again.length * 2} calls at once`;
+    });
+    await judge('cancel', () => cancelled(all[0]));
+  }
+  process.exit(failed ? 1 : 0);
+}
