@@ -23,6 +23,7 @@ while read -r line; do
   *'"method":"server/discover"'*) printf '{"jsonrpc":"2.0","id":%%s,%s}\n' "$id" ;;
   *'"method":"initialize"'*) printf '{"jsonrpc":"2.0","id":%%s,%s}\n' "$id" ;;
   *'"method":"ping"'*) printf '{"jsonrpc":"2.0","id":%%s,"result":{}}\n' "$id" ;;
+  *'"method":"tools/list"'*) printf '{"jsonrpc":"2.0","id":%%s,"result":{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}}\n' "$id" ;;
   *'"name":"ok"'*) printf '{"jsonrpc":"2.0","id":%%s,"result":{"resultType":"complete","content":[],"pid":%%s}}\n' "$id" $$ ;;
   *'"name":"hang"'*) echo hanging >&2 ;;
   *'"name":"crash"'*) printf 'one\ntwo\nout of \033[31mmemory\033[0m\n' >&2; exit 3 ;;
@@ -213,7 +214,12 @@ func TestCrashLoop(t *testing.T) {
 
 // A server that does not begin to answer is told apart from one that is not there: by its last words.
 func TestSilentServer(t *testing.T) {
-	r := startRig(t, "[upstreams.default]\ncommand = [\"/bin/sh\", \"-c\", \"echo fetching the index >&2; cat >/dev/null\"]\nprobe_timeout = \"1s\"\nstop_grace = \"500ms\"\n", false)
+	command := "[upstreams.default]\ncommand = [\"/bin/sh\", \"-c\", \"echo fetching the index >&2; cat >/dev/null\"]\nprobe_timeout = \"1s\"\nstop_grace = \"500ms\"\n"
+	r := startRig(t, command+"start_timeout = \"1500ms\"\n", false)
 	f := failureOf(t, r.must("POST", "/mcp", modernCall("1", "ok", ""), modernHeaders("tools/call", "ok")...))
-	mentions(t, f.Error.Message, "no answer to initialize in time; last on stderr: fetching the index")
+	mentions(t, f.Error.Message, "server/discover: no answer to server/discover in time; last on stderr: fetching the index",
+		"1.5s", "upstreams.default.start_timeout")
+	if n := strings.Count(f.Error.Message, "last on stderr: fetching the index"); n != 2 {
+		t.Errorf("%d steps say what was on stderr: %s", n, f.Error.Message)
+	}
 }

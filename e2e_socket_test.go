@@ -213,8 +213,10 @@ func TestSocketQuestion(t *testing.T) {
 		}
 		_, rest, _ := strings.Cut(res.body, `"inputRequests":{"`)
 		key, _, _ := strings.Cut(rest, `"`)
-		state := textAfter(res.body, `"requestState":"`)
-		retry := fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"answer":"me"}}},"requestState":%q,`, key, state) + asksMeta
+		retry := fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"name":"me"}}},`, key) + asksMeta
+		if state := textAfter(res.body, `"requestState":"`); state != "" {
+			retry += fmt.Sprintf(`,"requestState":%q`, state)
+		}
 		res = r.must("POST", "/mcp", fmt.Sprintf(call, "2", retry), modernHeaders("tools/call", "ask_user")...)
 		if !strings.Contains(res.body, `"resultType":"complete"`) || !strings.Contains(res.body, "me") {
 			t.Errorf("the modern client's answer is lost: %s", res.body)
@@ -228,7 +230,7 @@ func TestSocketQuestion(t *testing.T) {
 		if !matches(`{…"method":"elicitation/create"…who?…`, asked) {
 			t.Fatalf("the legacy client is not asked: %s", asked)
 		}
-		f.say("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"answer":"me"}}}`, understand(t, asked).ID))
+		f.say("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"me"}}}`, understand(t, asked).ID))
 		wants(t, f, "l", `{"jsonrpc":"2.0","id":"c","result":{…me…`)
 	}, "modern", "legacy")
 }

@@ -3,23 +3,34 @@ package era
 import (
 	"bytes"
 	"context"
-	"io"
+	"errors"
+	"math"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// The queue of one call on a shared channel. A client that does not read must not stop the others: beyond these bounds
-// the oldest notifications are dropped, never the response.
 const (
-	queueMessages = 1024
-	queueBytes    = 8 << 20
 	// cancelTime bounds how long telling the server of a cancellation may wait for it to read.
 	cancelTime = 5 * time.Second
+	// Messages that wait for a server that does not read: so many, and so many bytes of them. A lone one may be larger.
+	waitingMessages = 16 << 10
+	waitingBytes    = 64 << 20
 )
+
+// Lines is a channel that can carry large messages without copying them.
+type Lines interface {
+	// WriteParts writes one message that stands in several places, one behind the other, without line ends in it. The parts
+	// are borrowed until it returns. After ctx's error nothing of the message has been written, nor will be.
+	WriteParts(ctx context.Context, parts ...[]byte) error
+	// Keep, called while a message is being delivered, by the goroutine that delivers it, makes its bytes the caller's until
+	// release, which is then called exactly once, by any goroutine. Nil: they cannot be had, or are cheaper copied.
+	Keep() (release func())
+}
 
 // Mux makes a Link of a channel on which everything shares one stream each way: a process's pipes, or the two halves of
 // HTTP+SSE. Request ids and progress tokens are its own, minted by counting, and restored on the way back; so several
@@ -27,18 +38,28 @@ const (
 type Mux struct {
 	server proxy.Era
 	write  func(ctx context.Context, msg []byte) error
+	lines  Lines // nil if the channel has nothing of it
 	sink   Sink
 	Errands
+	waiting, waitingBytes atomic.Int64 // what is being written
 
 	mu    sync.Mutex
 	next  uint64
 	calls map[uint64]*muxCall
+	rows  [rows]row
 	dead  error
 }
 
 // NewMux makes a mux for a server of the given era that writes whole messages, without line ends in them, with write.
 func NewMux(server proxy.Era, write func(ctx context.Context, msg []byte) error, sink Sink) *Mux {
 	return &Mux{server: server, write: write, sink: sink, calls: make(map[uint64]*muxCall)}
+}
+
+// NewLinesMux is NewMux for a channel of lines.
+func NewLinesMux(server proxy.Era, lines Lines, sink Sink) *Mux {
+	x := NewMux(server, func(ctx context.Context, msg []byte) error { return lines.WriteParts(ctx, msg) }, sink)
+	x.lines = lines
+	return x
 }
 
 // Call implements Link.
@@ -56,10 +77,10 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	x.next++
 	c.n, c.Minted = x.next, Mint(m, x.next)
-	x.calls[c.n] = c
+	x.enter(c)
 	x.mu.Unlock()
-	if err := x.write(ex, m.AppendLine(nil)); err != nil {
-		if x.forget(c.n) && ex.Err() != nil {
+	if err := x.send(ex, m); err != nil {
+		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
 			c.withdraw() // cancelled while being written: the server may have it
 		}
 		return nil, proxy.AsError(err)
@@ -73,16 +94,82 @@ func unsent(dead error) error {
 	return proxy.Errf(proxy.SessionLost, "%s", proxy.AsError(dead).Message)
 }
 
+// send writes a message with its edits.
+func (x *Mux) send(ctx context.Context, m *wire.Message) error {
+	size := m.Size()
+	if err := x.admit(size); err != nil {
+		return err
+	}
+	defer x.admitted(size)
+	if x.lines != nil && !m.Lines {
+		return x.lines.WriteParts(ctx, m.Parts(make([][]byte, 0, 2*len(m.Edits)+1))...)
+	}
+	return x.write(ctx, m.AppendLine(make([]byte, 0, size)))
+}
+
+// admit refuses what would make too much wait for a server that does not read. Each success needs an admitted.
+func (x *Mux) admit(size int) error {
+	n, bytes := x.waiting.Add(1), x.waitingBytes.Add(int64(size))
+	if n > waitingMessages || n > 1 && bytes > waitingBytes {
+		x.admitted(size)
+		return proxy.Errf(proxy.Overloaded, "the upstream server does not read: %d messages, %d bytes, are waiting for it", n-1, bytes-int64(size))
+	}
+	return nil
+}
+
+func (x *Mux) admitted(size int) {
+	x.waiting.Add(-1)
+	x.waitingBytes.Add(-int64(size))
+}
+
+// enter notes a call that begins. The caller holds mu.
+func (x *Mux) enter(c *muxCall) {
+	x.calls[c.n] = c
+	if c.logs {
+		x.rows[rowLogs].add(c, rowLogs)
+	}
+	if c.relayed {
+		x.rows[rowRelayed].add(c, rowRelayed)
+	}
+}
+
+// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu.
+func (x *Mux) take(n uint64) *muxCall {
+	c := x.calls[n]
+	if c == nil {
+		return nil
+	}
+	delete(x.calls, n)
+	for kind := range x.rows {
+		x.rows[kind].remove(c, kind)
+	}
+	return c
+}
+
+// only answers the only call there is, nil if there are none or several. The caller holds mu.
+func (x *Mux) only() *muxCall {
+	if len(x.calls) == 1 {
+		for _, c := range x.calls {
+			return c
+		}
+	}
+	return nil
+}
+
 func (x *Mux) forget(n uint64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	_, was := x.calls[n]
-	delete(x.calls, n)
-	return was
+	return x.take(n) != nil
 }
 
 // Send implements Link's Send.
-func (x *Mux) Send(ctx context.Context, msg []byte) error { return x.write(ctx, msg) }
+func (x *Mux) Send(ctx context.Context, msg []byte) error {
+	if err := x.admit(len(msg)); err != nil {
+		return err
+	}
+	defer x.admitted(len(msg))
+	return x.write(ctx, msg)
+}
 
 // InFlight tells how many calls wait for their response.
 func (x *Mux) InFlight() int {
@@ -100,16 +187,19 @@ func (x *Mux) Fail(err error) {
 	}
 	x.dead = err
 	calls := x.calls
-	x.calls = map[uint64]*muxCall{}
+	x.calls, x.rows = map[uint64]*muxCall{}, [rows]row{}
 	x.mu.Unlock()
 	for _, c := range calls {
 		c.fail(err)
 	}
 }
 
-// Deliver takes one message from the server: to the call it belongs to, or to the sink. raw is borrowed until it
-// returns. It never waits. An error says why the bytes are no message; the channel goes on.
-func (x *Mux) Deliver(raw []byte) error {
+// Deliver takes one message from the server: to the call it belongs to, or to the sink. raw is borrowed until it returns,
+// and longer if the channel's Keep allows. It never waits. An error says why the bytes are no message; the channel goes on.
+func (x *Mux) Deliver(raw []byte) error { return x.deliver(raw, true) }
+
+// deliver takes a message; whole says that it is all that is being delivered.
+func (x *Mux) deliver(raw []byte, whole bool) error {
 	m, err := wire.Scan(raw)
 	if err != nil {
 		if m.ID.Present() && !m.Method.Present() && bytes.Contains(raw, []byte(`"jsonrpc"`)) {
@@ -119,76 +209,146 @@ func (x *Mux) Deliver(raw []byte) error {
 	}
 	switch m.Kind {
 	case wire.Result, wire.Failure:
-		x.respond(&m)
+		x.respond(&m, whole)
 	case wire.Batch:
-		for _, s := range wire.Items(m.Raw, m.Whole()) {
-			if err := x.Deliver(s.Of(m.Raw)); err != nil {
-				return err
-			}
-		}
+		return x.unpack(&m, whole)
 	case wire.Request:
-		x.question(&m)
+		x.question(&m, whole)
 	default:
-		x.notify(&m)
+		x.notify(&m, whole)
 	}
 	return nil
 }
 
-// Unreadable ends the call that was answered with what cannot be read, as far as its beginning tells which that was: the
-// one whose id it names, or the only one there is.
-func (x *Mux) Unreadable(beginning []byte, err error) {
-	m, _ := wire.Scan(beginning) // it fails at the end at the latest; the id may come before
-	n, perr := strconv.ParseUint(string(m.Of(m.ID)), 10, 64)
-	x.mu.Lock()
-	if perr != nil && len(x.calls) == 1 {
-		for n = range x.calls {
-			break
+var errNested = errors.New("era: an array within an array, or without elements, is no message")
+
+// unpack delivers the messages of an array, which revision 2025-03-26 has; one that is none does not hold up the others.
+func (x *Mux) unpack(m *wire.Message, whole bool) error {
+	if !whole {
+		return errNested
+	}
+	var first error
+	empty := true
+	for _, s := range wire.Items(m.Raw, m.Whole()) {
+		empty = false
+		if err := x.deliver(s.Of(m.Raw), false); first == nil {
+			first = err
 		}
 	}
-	c := x.calls[n]
-	delete(x.calls, n)
+	if empty {
+		return errNested
+	}
+	return first
+}
+
+// Unreadable ends the call that was answered with what cannot be read, as far as its beginning tells which that was: the
+// one whose id it names, or the only one there is.
+func (x *Mux) Unreadable(beginning []byte, err error) { x.TooLong(beginning, nil, err) }
+
+// TooLong is Unreadable for a message of which the end is known too: some servers write the id last. What begins like no
+// message, or like one that is no answer, is nobody's.
+func (x *Mux) TooLong(beginning, end []byte, err error) {
+	if text := bytes.TrimSpace(beginning); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+		return
+	}
+	m, _ := wire.Scan(beginning) // it fails at the end at the latest; the id may come before
+	if m.Method.Present() {
+		return
+	}
+	n, named := number(m.Of(m.ID))
+	if !m.ID.Present() {
+		n, named = lastID(end)
+	}
+	x.mu.Lock()
+	c := x.only()
+	if named {
+		c = x.calls[n]
+	}
+	if c != nil {
+		x.take(c.n)
+	}
 	x.mu.Unlock()
 	if c != nil {
 		c.fail(err)
 	}
 }
 
-// garbled ends the call whose answer names it, and is no message.
+// lastID finds the id that a message ends with, but for the version. The last brace closes the message itself, so what stands
+// directly before it is the message's own.
+func lastID(end []byte) (n uint64, ok bool) {
+	cut := func(what string) {
+		if rest, was := bytes.CutSuffix(bytes.TrimSpace(end), []byte(what)); was {
+			end = bytes.TrimSpace(rest)
+		}
+	}
+	for _, what := range []string{"}", `"2.0"`, ":", `"jsonrpc"`, ","} {
+		cut(what)
+	}
+	from := len(end)
+	for from > 0 && end[from-1] >= '0' && end[from-1] <= '9' {
+		from--
+	}
+	n, ok = number(end[from:])
+	end = end[:from]
+	cut(":")
+	return n, ok && bytes.HasSuffix(end, []byte(`"id"`))
+}
+
+// number reads an id that was minted here. A server may have made a string of it: the ids on this channel are all ours, so
+// it can mean no other.
+func number(id []byte) (n uint64, ok bool) {
+	if len(id) > 2 && id[0] == '"' {
+		id = id[1 : len(id)-1]
+	}
+	n, err := strconv.ParseUint(string(id), 10, 64)
+	return n, err == nil && (id[0] != '0' || n == 0)
+}
+
+// garbled ends the call whose answer names it, and is no message. An id like 7.0 is taken for the 7 that it was: the call
+// must not wait for another answer.
 func (x *Mux) garbled(m *wire.Message, err error) {
-	n, perr := strconv.ParseUint(string(m.Of(m.ID)), 10, 64)
+	n, ok := number(m.Of(m.ID))
+	if f, ferr := strconv.ParseFloat(string(m.Of(m.ID)), 64); !ok && ferr == nil && f > 0 && f < 1<<53 && f == math.Trunc(f) {
+		n, ok = uint64(f), true
+	}
+	if !ok {
+		return
+	}
 	x.mu.Lock()
-	c := x.calls[n]
-	delete(x.calls, n)
+	c := x.take(n)
 	x.mu.Unlock()
-	if perr == nil && c != nil {
+	if c != nil {
 		c.fail(err)
 	}
 }
 
-func (x *Mux) respond(m *wire.Message) {
-	n, err := strconv.ParseUint(string(m.Of(m.ID)), 10, 64)
+func (x *Mux) respond(m *wire.Message, whole bool) {
+	n, ok := number(m.Of(m.ID))
 	x.mu.Lock()
-	if err != nil && m.Kind == wire.Failure && !m.ID.Present() && len(x.calls) == 1 {
-		for n = range x.calls { // an error without id, as to a probe the server could not read
-			break
+	c := x.calls[n]
+	if !ok {
+		c = nil
+		if m.Kind == wire.Failure && !m.ID.Present() {
+			c = x.only() // an error without id, as to a probe the server could not read
 		}
 	}
-	c := x.calls[n]
-	delete(x.calls, n)
+	if c != nil {
+		x.take(c.n)
+	}
 	x.mu.Unlock()
 	if c == nil {
 		return // the late answer to a cancelled request
 	}
 	c.Restore(m)
-	if s := m.Subscription; s.Present() && string(m.Of(s)) == strconv.FormatUint(n, 10) {
+	if s := m.Subscription; s.Present() && string(m.Of(s)) == string(c.ID) {
 		m.Replace(s, c.id)
 	}
-	c.put(m, true)
+	c.put(m, true, whole)
 }
 
 // notify finds the call a notification belongs to: by progress token, by subscription, or, for log messages, which name
 // none, by being the only one that wants any.
-func (x *Mux) notify(m *wire.Message) {
+func (x *Mux) notify(m *wire.Message, whole bool) {
 	switch {
 	case m.Is("notifications/progress"):
 		c := x.owner(m.Text(m.ProgressToken))
@@ -196,10 +356,10 @@ func (x *Mux) notify(m *wire.Message) {
 			return // the call has ended, and so must its progress
 		}
 		c.Restore(m)
-		c.put(m, false)
+		c.put(m, false, whole)
 	case m.Subscription.Present():
-		n, err := strconv.ParseUint(string(m.Of(m.Subscription)), 10, 64)
-		if err != nil {
+		n, ok := number(m.Of(m.Subscription))
+		if !ok {
 			return
 		}
 		x.mu.Lock()
@@ -207,18 +367,18 @@ func (x *Mux) notify(m *wire.Message) {
 		x.mu.Unlock()
 		if c != nil {
 			m.Replace(m.Subscription, c.id)
-			c.put(m, false)
+			c.put(m, false, whole)
 		}
 	case m.Is("notifications/message"):
-		only, oldest := x.among(func(c *muxCall) bool { return c.logs })
+		only, oldest := x.among(rowLogs)
 		switch {
 		case only != nil:
-			only.put(m, false)
+			only.put(m, false, whole)
 		case x.server == proxy.Legacy && !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:
-			oldest.put(m, false) // all calls are of the one session that the link is for
+			oldest.put(m, false, whole) // all calls are of the one session that the link is for
 		}
 	case m.Is("notifications/cancelled"):
-		x.question(m) // of a question: it goes where that went
+		x.question(m, whole) // of a question: it goes where that went
 	default:
 		x.sink.Message(m)
 	}
@@ -237,166 +397,30 @@ func (x *Mux) owner(token []byte) *muxCall {
 	return x.calls[n]
 }
 
-// among finds the only call that is meant, if there is exactly one, and the oldest.
-func (x *Mux) among(meant func(c *muxCall) bool) (only, oldest *muxCall) {
+// among finds the only call of a kind, if there is exactly one, and the oldest.
+func (x *Mux) among(kind int) (only, oldest *muxCall) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	count := 0
-	for _, c := range x.calls {
-		if meant(c) {
-			count++
-			if oldest == nil || c.n < oldest.n {
-				oldest = c
-			}
-		}
+	r := &x.rows[kind]
+	if r.count == 1 {
+		only = r.oldest
 	}
-	if count == 1 {
-		only = oldest
-	}
-	return only, oldest
+	return only, r.oldest
 }
 
 // question finds the call that a server's question belongs to, which names none: of a link that one legacy client has to
 // itself, the only call in flight; else the client's stream for what belongs to none; else the oldest call.
-func (x *Mux) question(m *wire.Message) {
-	only, oldest := x.among(func(c *muxCall) bool { return c.relayed })
+func (x *Mux) question(m *wire.Message, whole bool) {
+	only, oldest := x.among(rowRelayed)
 	switch {
 	case only != nil:
-		only.put(m, false)
+		only.put(m, false, whole)
 	case !x.sink.Message(m) && oldest != nil:
-		oldest.put(m, false)
+		oldest.put(m, false, whole)
 	}
 }
 
 // relays tells whether an exchange is of the legacy client that the link is for.
 func (x *Mux) relays(ex *proxy.Exchange) bool {
 	return x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy && ex.Session != nil
-}
-
-// muxCall is one call: its replies wait in a queue that the reader of the channel fills.
-type muxCall struct {
-	mux     *Mux
-	ex      *proxy.Exchange
-	n       uint64
-	*Minted      // what stands for the client's own id and token
-	relayed bool // it is of the one legacy client that the link is for
-	logs    bool // it wants log messages
-
-	mu    sync.Mutex
-	queue [][]byte
-	size  int
-	ended bool // the response is in the queue, or has been given out
-	given bool // the response has been given out
-	err   error
-	wake  chan struct{}
-}
-
-// put copies a message, with its edits, into the queue.
-func (c *muxCall) put(m *wire.Message, final bool) {
-	raw := m.Append(nil)
-	c.mu.Lock()
-	if c.ended {
-		c.mu.Unlock()
-		return
-	}
-	for !final && len(c.queue) > 0 && (len(c.queue) >= queueMessages || c.size+len(raw) > queueBytes) {
-		c.size -= len(c.queue[0])
-		c.queue = c.queue[1:]
-	}
-	c.queue = append(c.queue, raw)
-	c.size += len(raw)
-	c.ended = final
-	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *muxCall) fail(err error) {
-	c.mu.Lock()
-	if c.err == nil && !c.ended {
-		c.err = err
-	}
-	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *muxCall) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Next implements proxy.Replies.
-func (c *muxCall) Next(until time.Time) (wire.Message, error) {
-	var timer *time.Timer
-	for {
-		c.mu.Lock()
-		if len(c.queue) > 0 {
-			raw := c.queue[0]
-			c.queue = c.queue[1:]
-			c.size -= len(raw)
-			c.given = c.ended && len(c.queue) == 0
-			c.mu.Unlock()
-			return wire.Scan(raw)
-		}
-		given, err := c.given, c.err
-		c.mu.Unlock()
-		switch {
-		case given:
-			return wire.Message{}, io.EOF
-		case err != nil:
-			return wire.Message{}, err
-		}
-		if timer == nil && !until.IsZero() {
-			timer = time.NewTimer(time.Until(until))
-			defer timer.Stop()
-		}
-		if !c.wait(timer) {
-			return wire.Message{}, proxy.ErrNotYet
-		}
-	}
-}
-
-func (c *muxCall) wait(timer *time.Timer) bool {
-	if timer == nil {
-		<-c.wake
-		return true
-	}
-	select {
-	case <-c.wake:
-		return true
-	case <-timer.C:
-		return false
-	}
-}
-
-// Abort implements proxy.Aborter: the server is told, and Next ends. It does not wait for the server to read.
-func (c *muxCall) Abort() {
-	if !c.mux.forget(c.n) {
-		return
-	}
-	c.fail(proxy.ErrCancelled)
-	c.withdraw()
-}
-
-// withdraw tells the server that the call is given up.
-func (c *muxCall) withdraw() {
-	if c.ex.Msg.Is("initialize") {
-		return // MUST NOT be cancelled
-	}
-	sent := c.mux.Begin()
-	go func() {
-		defer sent()
-		ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
-		defer cancel()
-		msg := strconv.AppendUint([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), c.n, 10)
-		_ = c.mux.write(ctx, append(msg, "}}"...))
-	}()
-}
-
-// Close implements proxy.Replies.
-func (c *muxCall) Close() error {
-	c.ex.Detach(c)
-	c.Abort()
-	return nil
 }

@@ -21,9 +21,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fakeServer is a legacy server behind links of its own; it counts conversations.
 type fakeServer struct {
-	mu     sync.Mutex
-	links  []*fakeLink
-	refuse bool // initialize is answered with an error
+	mu      sync.Mutex
+	links   []*fakeLink
+	refuse  bool // initialize is answered with an error
+	modern  bool
+	version string // that a handshake settles on; empty: 2025-11-25
 }
 
 // fakeLink is one conversation.
@@ -65,16 +67,21 @@ func (l *fakeLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	lost := l.lost
 	l.mu.Unlock()
 	l.s.mu.Lock()
-	refuse := l.s.refuse
+	refuse, modern, version := l.s.refuse, l.s.modern, l.s.version
 	l.s.mu.Unlock()
+	if version == "" {
+		version = LegacyVersion
+	}
 	id := m.Of(m.ID)
 	switch {
 	case lost:
 		return nil, proxy.Errf(proxy.SessionLost, "forgotten")
-	case m.Is("initialize") && refuse:
+	case m.Is("server/discover") && modern:
+		return proxy.Reply(proxy.ResultMessage(id, []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}`))), nil
+	case m.Is("initialize") && (refuse || modern):
 		return proxy.Reply(proxy.ErrorMessage(id, proxy.Errf(proxy.InvalidParams, "no"))), nil
 	case m.Is("initialize"):
-		return proxy.Reply(proxy.ResultMessage(id, []byte(`{"protocolVersion":"2025-11-25","capabilities":{"logging":{}},"serverInfo":{"name":"f","version":"1"}}`))), nil
+		return proxy.Reply(proxy.ResultMessage(id, []byte(`{"protocolVersion":"`+version+`","capabilities":{"logging":{}},"serverInfo":{"name":"f","version":"1"}}`))), nil
 	}
 	return proxy.Reply(proxy.ResultMessage(id, []byte(`{"link":`+strconv.Itoa(l.n)+`}`))), nil
 }
@@ -295,9 +302,9 @@ func TestMuxRouting(t *testing.T) {
 	deliver(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 	deliver(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 	deliver(`{"jsonrpc":"2.0","id":2,"result":{"again":1}}`)
-	deliver(`{"jsonrpc":"2.0","id":"1","result":{"a string":1}}`)
 	deliver(`{"jsonrpc":"2.0","id":3,"result":{},"error":{}}`)
 	deliver(`{"level":"info","id":1,"msg":"a log line"}`)
+	deliver(`{"jsonrpc":"2.0","id":"1","result":{"a string":1}}`) // all ids are ours: it can mean no other
 	deliver(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	next := func(r proxy.Replies) string {
 		m, err := r.Next(time.Now().Add(time.Second))
@@ -315,7 +322,7 @@ func TestMuxRouting(t *testing.T) {
 	f(b, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"12","progress":1}}`)
 	f(b, `{"jsonrpc":"2.0","id":"12","result":{}}`)
 	f(b, "EOF")
-	f(a, `{"jsonrpc":"2.0","id":12,"result":{}}`)
+	f(a, `{"jsonrpc":"2.0","id":12,"result":{"a string":1}}`)
 	f(c, "upstream_bad_answer")
 	if len(sink.got) != 1 || sink.got[0] != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` {
 		t.Errorf("%v", sink.got)

@@ -70,6 +70,8 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 	}
 	m, err := replies.Next(a.until(n.Patience))
 	switch {
+	case err == nil && m.IsResponse() && len(m.Raw) >= largeMessage:
+		large(ctx, n.status(&m), &m, a)
 	case err == nil && m.IsResponse():
 		Message(ctx, n.status(&m), &m)
 		a.release(false)

@@ -42,7 +42,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		Fail(ctx, err.Status, id, err)
 		return
 	}
-	m, err := wire.Scan(bytes.Clone(ctx.PostBody()))
+	m, err := wire.Scan(takeBody(ctx))
 	if err != nil {
 		Unreadable(ctx, &m, err)
 		return

@@ -31,10 +31,13 @@ const flushTime = 5 * time.Second
 // errGone ends what is in flight when the client has closed its side.
 var errGone = errors.New("stdio: the client has closed its side")
 
+// errDeaf says that what was said could not be written.
+var errDeaf = errors.New("stdio: the client does not read")
+
 // Serve reads until the client closes its side or ctx ends; what is in flight then is cancelled, and waited for.
 func (d *Downstream) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	out := NewWriter(d.Out, WriterOptions{})
+	out := NewWriter(d.Out, WriterOptions{MaxLine: d.MaxLine})
 	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
 		listens: make(chan struct{}, d.InFlight)}
 	lines := make(chan error, 1)
@@ -47,14 +50,30 @@ func (d *Downstream) Serve(ctx context.Context) error {
 	ours := ctx.Err() != nil
 	cancel(errGone)
 	c.end(ours)
-	c.group.Wait()
 	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
 	defer stop()
+	if !c.wait(flush) {
+		return errDeaf
+	}
 	if ferr := out.Flush(flush); err == nil && !errors.Is(ferr, io.ErrClosedPipe) {
 		err = ferr
 	}
 	out.Shut(errGone)
 	return err
+}
+
+// wait waits for the requests to end. A client that does not read holds them up, but not for ever: those whose answers wait
+// for room are sent away. One whose answer is half written stays behind; it ends with the output.
+func (c *client) wait(ctx context.Context) bool {
+	done := make(chan struct{})
+	go func() { c.group.Wait(); close(done) }() // ends with them
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		c.out.Fail(errDeaf)
+		return false
+	}
 }
 
 // client is the state of the one client.
@@ -91,7 +110,27 @@ func (c *client) read() error {
 
 func (c *client) reply(m wire.Message) { _ = c.write(&m) } // a client that is gone is noticed by read
 
-func (c *client) write(m *wire.Message) error { return c.out.Write(m.AppendLine(nil)) }
+// write writes a message; a large one from where it stands. A response that is too long for a line becomes an error: its
+// client waits for one.
+func (c *client) write(m *wire.Message) error {
+	var err error
+	if len(m.Raw) >= chunkSize && !m.Lines {
+		err = c.out.WriteParts(context.Background(), m.Parts(nil)...)
+	} else {
+		s := takeSlab(m.Size())
+		s.b = m.AppendLine(s.b)
+		err = c.out.Write(s.b)
+		s.free()
+	}
+	var long *LineTooLongError
+	if errors.As(err, &long) && m.IsResponse() {
+		// The id as it leaves: the message may have another's.
+		id := m.AppendPart(nil, m.ID)
+		tooLong := proxy.ErrorMessage(id, proxy.Errf(proxy.ResponseTooLarge, "the answer is longer than limits.line, %d bytes", long.Limit))
+		err = c.out.Write(tooLong.Raw)
+	}
+	return err
+}
 
 // line takes one message.
 func (c *client) line(raw []byte) {

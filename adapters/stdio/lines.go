@@ -13,6 +13,10 @@ const DefaultMaxLine = 64 << 20
 const (
 	// prefixSize is how much of a line that is too long is shown in the error: enough to find its id and method.
 	prefixSize = 1 << 10
+	// suffixSize is how much of its end: some servers write the id last.
+	suffixSize = 256
+	// keepLeast is the shortest line that is worth its buffer: a shorter one is copied at less expense.
+	keepLeast = chunkSize / 2
 	// emptyReads is how often in a row a source may return nothing before it counts as broken, as in package bufio.
 	emptyReads = 100
 )
@@ -23,6 +27,7 @@ type LineTooLongError struct {
 	Limit  int    // the longest line allowed, in bytes without its terminator
 	Size   int64  // how long this one was, as far as it was there
 	Prefix []byte // its first bytes, at most 1 KiB; owned by the error
+	Suffix []byte // its last bytes, at most 256, without its terminator; likewise. A Writer gives none
 }
 
 // Error names the size and the limit, never the content.
@@ -52,6 +57,8 @@ type Reader struct {
 	hold     *slab // nil while there is nothing in it
 	from, to int   // the unread bytes are hold.b[from:to]
 	seen     int   // how many of them are known to hold no LF
+	given    int   // length of the line that was returned last, if it may still be kept
+	large    bool  // the last line but empty ones did not fit the smaller buffers: the next may not either
 	begun    bool  // the first line, with its byte order mark, has gone by
 	err      error // what the source said last; sticks
 
@@ -61,7 +68,8 @@ type Reader struct {
 
 // NewReader returns a Reader of src for lines of at most maxLine bytes without their terminator; maxLine below 1 means
 // DefaultMaxLine. It reads up to 64 KiB at a time, holds more only for as long as a line needs it, and never more than
-// maxLine and a few bytes (rounded up to a power of two up to 16 MiB).
+// maxLine and a few bytes (below 512 KiB rounded up to a power of two). A line beyond 256 KiB grows in a region of memory of
+// its own, uncopied.
 func NewReader(src io.Reader, maxLine int) *Reader {
 	if maxLine < 1 {
 		maxLine = DefaultMaxLine
@@ -77,6 +85,7 @@ func NewReader(src io.Reader, maxLine int) *Reader {
 // or what the source returned, for good: io.EOF at its end, where a last line without a terminator has been returned
 // before. Such a line is dropped if the source ends with any other error, since it is incomplete.
 func (r *Reader) ReadLine() ([]byte, error) {
+	r.given = 0
 	for {
 		if i := bytes.IndexByte(r.unread()[r.seen:], '\n'); i >= 0 {
 			raw := r.unread()[:r.seen+i]
@@ -135,11 +144,33 @@ func (r *Reader) accept(raw []byte) ([]byte, error) {
 	case len(line) > r.max:
 		return nil, r.tooLong(line)
 	}
+	r.given, r.large = len(line), len(line) > chunkSize*4
 	return line[:len(line):len(line)], nil
 }
 
 func (r *Reader) tooLong(line []byte) *LineTooLongError {
-	return &LineTooLongError{Limit: r.max, Size: int64(len(line)), Prefix: bytes.Clone(line[:min(len(line), r.keep)])}
+	return &LineTooLongError{Limit: r.max, Size: int64(len(line)), Prefix: bytes.Clone(line[:min(len(line), r.keep)]),
+		Suffix: bytes.Clone(line[max(0, len(line)-suffixSize):])}
+}
+
+// Keep makes the line that ReadLine has returned last the caller's: it is borrowed no longer until the next ReadLine but
+// until release, which must be called exactly once, by any goroutine, and after which nothing may look at the line any more.
+// It answers nil, and changes nothing, where the line is better copied: below 32 KiB, or of less than half of what has been
+// read with it; and if it has been kept already.
+func (r *Reader) Keep() (release func()) {
+	s := r.hold
+	if r.given < keepLeast || s == nil || 2*r.given < r.to || !s.ours && 2*r.given < cap(s.b) {
+		return nil
+	}
+	r.given = 0
+	s.high = max(s.high, r.to)
+	rest := r.unread()
+	if r.hold = nil; len(rest) > 0 {
+		r.hold = takeSlab(len(rest))
+		copy(r.hold.b[:len(rest)], rest)
+	}
+	r.from, r.to = 0, len(rest)
+	return s.free
 }
 
 // last returns the line without a terminator before the end, once, and then the error that ended the stream.
@@ -163,15 +194,26 @@ func (r *Reader) skip() error {
 		r.from, r.to = 0, 0
 		r.fill()
 		chunk := r.unread()
-		if i := bytes.IndexByte(chunk, '\n'); i >= 0 {
-			e.Size += int64(i)
+		i := bytes.IndexByte(chunk, '\n')
+		if i >= 0 {
+			chunk = chunk[:i]
 			r.from += i + 1
-			return e
 		}
 		e.Size += int64(len(chunk))
+		e.ends(chunk)
+		if i >= 0 {
+			e.Suffix = bytes.TrimSuffix(e.Suffix, []byte{'\r'})
+			return e
+		}
 	}
 	r.from = r.to
 	return e
+}
+
+// ends keeps the last bytes of what has gone by.
+func (e *LineTooLongError) ends(chunk []byte) {
+	e.Suffix = append(e.Suffix, chunk[max(0, len(chunk)-suffixSize):]...)
+	e.Suffix = e.Suffix[max(0, len(e.Suffix)-suffixSize):]
 }
 
 // fill makes room and reads once; what the source says besides is kept in r.err.
@@ -205,15 +247,20 @@ func (r *Reader) compact() {
 	case n == 0:
 		r.from, r.to = 0, 0
 	case r.from > 0 && n <= chunkSize/2 && cap(r.hold.b) > chunkSize:
-		small := takeSlab(chunkSize)
-		copy(small.b[:n], r.unread())
-		r.hold.free()
-		r.hold, r.from, r.to = small, 0, n
+		r.move(takeSlab(chunkSize))
 	case r.from > 0:
 		whole := r.hold.b[:cap(r.hold.b)]
+		r.hold.high = max(r.hold.high, r.to)
 		copy(whole, whole[r.from:r.to])
 		r.from, r.to = 0, n
 	}
+}
+
+// move takes what is unread into another buffer.
+func (r *Reader) move(to *slab) {
+	n := copy(to.b[:cap(to.b)], r.unread())
+	r.release()
+	r.hold, r.from, r.to = to, 0, n
 }
 
 // space returns where the next bytes go: never empty, since a line that fills max and its margin is skipped before.
@@ -223,13 +270,21 @@ func (r *Reader) space() []byte {
 		r.hold = takeSlab(chunkSize)
 		r.from, r.to = 0, 0
 	case r.to == cap(r.hold.b):
-		bigger := takeSlab(min(2*cap(r.hold.b), max(r.max+2+len(byteOrderMark), cap(r.hold.b)+1)))
-		copy(bigger.b[:r.to], r.hold.b[:r.to])
-		r.hold.free()
-		r.hold = bigger
+		r.move(r.bigger())
 	}
-	r.hold.b = r.hold.b[:cap(r.hold.b)]
-	return r.hold.b[r.to:]
+	return r.hold.b[r.to:cap(r.hold.b)]
+}
+
+// bigger returns a buffer for a line that has filled the one it stands in: four times as large, and then one for the longest.
+func (r *Reader) bigger() *slab {
+	most := max(r.max+2+len(byteOrderMark), cap(r.hold.b)+1)
+	if next := 4 * cap(r.hold.b); next <= largestSlab && !r.large || next >= most {
+		return takeSlab(min(next, most))
+	}
+	if s := regions.take(most); s != nil {
+		return s
+	}
+	return takeSlab(min(2*cap(r.hold.b), most)) // plain memory is filled before there is more of it
 }
 
 // unload gives the buffer away if nothing is in it.
@@ -240,8 +295,16 @@ func (r *Reader) unload() {
 }
 
 func (r *Reader) drop() {
-	if r.hold != nil {
-		r.hold.free()
+	r.release()
+	r.from, r.to, r.seen = 0, 0, 0
+}
+
+// release gives the buffer back.
+func (r *Reader) release() {
+	if r.hold == nil {
+		return
 	}
-	r.hold, r.from, r.to, r.seen = nil, 0, 0, 0
+	r.hold.high = max(r.hold.high, r.to)
+	r.hold.free()
+	r.hold = nil
 }

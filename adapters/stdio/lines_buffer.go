@@ -8,15 +8,20 @@ import (
 const (
 	// chunkSize is what one read asks for and what one gathered write carries: the capacity of a Linux pipe.
 	chunkSize = 64 << 10
-	// slabClasses are the pooled sizes: 64 KiB, doubled up to 16 MiB. Larger ones are left to the garbage collector.
-	slabClasses = 9
+	// slabClasses are the pooled sizes: 64 KiB, doubled up to 512 KiB. Larger ones are regions.
+	slabClasses = 4
+	largestSlab = chunkSize << (slabClasses - 1)
 )
 
-// slab is a buffer on loan from slabs. The length of b is what it holds, the capacity what it could.
-type slab struct{ b []byte }
+// slab is a buffer on loan. The length of b is what it holds, the capacity what it could.
+type slab struct {
+	b    []byte
+	high int  // a region: how much of it may have been touched
+	ours bool // a region: its memory is not the collector's, and nothing may look at it after free
+}
 
-// slabs lend buffers by size class, so that an idle reader or writer owns none, and a stream of large lines does not
-// allocate one for each.
+// slabs lend buffers by size class, so that an idle reader or writer owns none, and a stream of lines does not allocate one
+// for each.
 var slabs [slabClasses]sync.Pool
 
 // slabClass returns the class whose size is at least n; it may lie beyond the pooled ones.
@@ -26,6 +31,9 @@ func slabClass(n int) int { return bits.Len(uint(max(n, 1)-1) / chunkSize) }
 func takeSlab(n int) *slab {
 	class := slabClass(n)
 	if class >= slabClasses {
+		if s := regions.take(n); s != nil {
+			return s
+		}
 		return &slab{b: make([]byte, 0, n)}
 	}
 	if s, ok := slabs[class].Get().(*slab); ok {
@@ -37,8 +45,23 @@ func takeSlab(n int) *slab {
 
 // free gives the slab back; neither it nor a slice of it may be used afterwards.
 func (s *slab) free() {
-	class := slabClass(cap(s.b))
-	if class < slabClasses && cap(s.b) == chunkSize<<class {
+	if s.ours {
+		regions.put(s)
+		return
+	}
+	if class := slabClass(cap(s.b)); class < slabClasses && cap(s.b) == chunkSize<<class {
+		s.poison()
 		slabs[class].Put(s)
 	}
 }
+
+// poison makes what is read of a slab after its release easy to tell from a message, in tests.
+func (s *slab) poison() {
+	if !poisoned {
+		return
+	}
+	for b := s.b[:cap(s.b)]; len(b) > 0; b = b[copy(b, poisonText):] {
+	}
+}
+
+const poisonText = "\xDB released \xDB"

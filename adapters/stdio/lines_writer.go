@@ -57,7 +57,7 @@ type directWriter interface {
 // Writer writes lines to one destination for any number of goroutines. A line is accepted or refused whole; lines leave
 // in the order in which they were accepted. While one goroutine writes, the others' lines gather and leave together with
 // the next write, so that many small messages cost few system calls. A large line that finds nobody writing leaves from
-// the caller's memory; any other is copied once.
+// the caller's memory, if the waiting can be cut short or is not to be; any other is copied once.
 //
 // An accepted line has not necessarily been written yet: if the destination fails, it is lost, and every later call
 // says why. A destination that does not read fills the buffer, and then writers wait.
@@ -110,22 +110,27 @@ func (w *Writer) Write(line []byte) error { return w.WriteContext(context.Backgr
 // written. Once the line is accepted ctx has no say: a line half written cannot be taken back.
 //
 // The errors: *EmbeddedNewlineError, *LineTooLongError, ctx's, or the cause with which the Writer failed or was shut.
-func (w *Writer) WriteContext(ctx context.Context, line []byte) error {
-	if err := w.check(line); err != nil {
+func (w *Writer) WriteContext(ctx context.Context, line []byte) error { return w.WriteParts(ctx, line) }
+
+// WriteParts is WriteContext for a line that stands in several places, one behind the other: so a message with a few changed
+// bytes need not be copied to be written.
+func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
+	size, err := w.check(parts)
+	if err != nil {
 		return err
 	}
 	w.mu.Lock()
-	if err := w.admit(ctx, len(line)+1); err != nil {
+	if err := w.admit(ctx, size+1); err != nil {
 		w.mu.Unlock()
 		return err
 	}
 	lead := !w.flushing
 	w.flushing = true
-	if lead && w.direct != nil && len(line) > chunkSize {
+	if lead && size > chunkSize && (w.direct != nil || ctx.Done() == nil) {
 		w.mu.Unlock()
-		return w.writeLarge(ctx, line)
+		return w.writeLarge(ctx, parts, size)
 	}
-	w.enqueue(line)
+	w.enqueue(parts, size+1)
 	w.mu.Unlock()
 	if !lead {
 		return nil
@@ -188,18 +193,26 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 }
 
-func (w *Writer) check(line []byte) error {
-	if len(line) > w.max {
-		return &LineTooLongError{Limit: w.max, Size: int64(len(line)), Prefix: bytes.Clone(line[:min(len(line), prefixSize)])}
+// check tells how long the line is, and whether it is one.
+func (w *Writer) check(parts [][]byte) (size int, err error) {
+	for _, p := range parts {
+		at := bytes.IndexByte(p, '\n')
+		if cr := bytes.IndexByte(p, '\r'); cr >= 0 && (at < 0 || cr < at) {
+			at = cr
+		}
+		if at >= 0 && err == nil {
+			err = &EmbeddedNewlineError{At: size + at}
+		}
+		size += len(p)
 	}
-	at := bytes.IndexByte(line, '\n')
-	if cr := bytes.IndexByte(line, '\r'); cr >= 0 && (at < 0 || cr < at) {
-		at = cr
+	if size > w.max {
+		prefix := make([]byte, 0, prefixSize)
+		for _, p := range parts {
+			prefix = append(prefix, p[:min(len(p), prefixSize-len(prefix))]...)
+		}
+		return size, &LineTooLongError{Limit: w.max, Size: int64(size), Prefix: prefix}
 	}
-	if at >= 0 {
-		return &EmbeddedNewlineError{At: at}
-	}
-	return nil
+	return size, err
 }
 
 // admit reserves room for need bytes, waiting for it in the order of arrival. Called and returning with mu held.
@@ -270,17 +283,19 @@ func (w *Writer) wakeCalm() {
 	}
 }
 
-// enqueue copies the line, once, behind what waits already. mu is held.
-func (w *Writer) enqueue(line []byte) {
-	need := len(line) + 1
+// enqueue copies the line, once, behind what waits already; need is its length with the newline. mu is held.
+func (w *Writer) enqueue(parts [][]byte, need int) {
 	var s *slab
-	if n := len(w.queue); n > 0 && cap(w.queue[n-1].b)-len(w.queue[n-1].b) >= need {
+	if n := len(w.queue); n > 0 && cap(w.queue[n-1].b)-len(w.queue[n-1].b) >= need && !w.queue[n-1].ours {
 		s = w.queue[n-1]
 	} else {
 		s = takeSlab(need)
 		w.queue = append(w.queue, s)
 	}
-	s.b = append(append(s.b, line...), '\n')
+	for _, p := range parts {
+		s.b = append(s.b, p...)
+	}
+	s.b = append(s.b, '\n')
 }
 
 // settle books what has just been written and returns what comes next, nil when nothing is left or the Writer has failed.
@@ -347,32 +362,66 @@ func (w *Writer) drain() {
 	}
 }
 
-// writeLarge writes a line from the caller's memory. The caller has set flushing, and nothing stood in the queue. If ctx
-// ends meanwhile, the rest is copied, once, and left to drain.
-func (w *Writer) writeLarge(ctx context.Context, line []byte) error {
-	split := len(line) - largeTail
-	n, err := w.writeInterruptible(ctx, line[:split])
-	var rest *slab
-	switch {
-	case err == nil:
-		rest = takeSlab(largeTail + 1)
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		split, err = n, nil
-		rest = takeSlab(len(line) - n + 1)
-	default:
+// writeLarge writes a line of so many bytes from the caller's memory. The caller has set flushing, and nothing stood in the
+// queue. If ctx ends meanwhile, the rest is copied, once, and left to drain.
+func (w *Writer) writeLarge(ctx context.Context, parts [][]byte, size int) error {
+	var err error
+	done, scratch := 0, takeSlab(chunkSize)
+	for n := 0; err == nil && done < size-largeTail; done += n {
+		n, err = w.writeInterruptible(ctx, piece(parts, done, size-largeTail-done, scratch.b[:0:largeTail]))
+	}
+	scratch.free()
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 		w.settle(0, err)
 		return w.lead(nil)
 	}
-	rest.b = append(append(rest.b, line[split:]...), '\n')
+	rest := takeSlab(size - done + 1)
+	for _, p := range parts {
+		rest.b = append(rest.b, p[min(done, len(p)):]...)
+		done = max(0, done-len(p))
+	}
+	rest.b = append(rest.b, '\n')
 	w.mu.Lock()
-	w.held -= split
+	w.held -= size + 1 - len(rest.b)
 	w.cur, w.off = rest, 0
 	w.mu.Unlock()
+	if w.direct == nil {
+		go w.drain()
+		return nil
+	}
 	return w.lead(w.settle(0, nil))
+}
+
+// piece returns what is written next of a line of which off bytes have been, most bytes at most: from where it stands if that
+// fills scratch at least, else gathered there.
+func piece(parts [][]byte, off, most int, scratch []byte) []byte {
+	for _, p := range parts {
+		if off >= len(p) {
+			off -= len(p)
+			continue
+		}
+		p = p[off:]
+		off = 0
+		if len(scratch) == 0 && len(p) >= cap(scratch) {
+			return p[:min(len(p), most)]
+		}
+		scratch = append(scratch, p[:min(len(p), cap(scratch)-len(scratch), most-len(scratch))]...)
+		if len(scratch) == min(cap(scratch), most) {
+			break
+		}
+	}
+	return scratch
 }
 
 // writeInterruptible writes all of p; when ctx ends it returns os.ErrDeadlineExceeded and how much was written.
 func (w *Writer) writeInterruptible(ctx context.Context, p []byte) (int, error) {
+	if w.direct == nil {
+		n, err := w.dst.Write(p)
+		if n < len(p) && err == nil {
+			err = io.ErrShortWrite
+		}
+		return n, err
+	}
 	if ctx.Done() == nil {
 		return w.direct.Write(p)
 	}

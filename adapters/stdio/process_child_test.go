@@ -18,6 +18,8 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/guardian"
 )
 
 // childKey switches the test binary into one of the children below.
@@ -26,11 +28,41 @@ const childKey = "STDIO_TEST_CHILD"
 // raceEnv spares children under the race detector the second that it waits at the exit.
 const raceEnv = "GORACE=atexit_sleep_ms=0"
 
+// guardedKey makes the tests start their children through a guardian; see TestWithGuardian.
+const guardedKey = "STDIO_TEST_GUARDED"
+
+// ward is the guardian of all tests, nil where there is none.
+var ward *guardian.Guardian
+
 func TestMain(m *testing.M) {
+	if guardian.Called() {
+		os.Exit(guardian.Run())
+	}
 	if role := os.Getenv(childKey); role != "" {
 		os.Exit(playChild(role))
 	}
-	goleak.VerifyTestMain(m)
+	if os.Getenv(guardedKey) == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	goleak.VerifyTestMain(guardedTests{m})
+}
+
+// guardedTests are the tests, with a guardian while they run.
+type guardedTests struct{ *testing.M }
+
+func (g guardedTests) Run() int {
+	failed := make(chan error, 10)
+	ward = guardian.New(guardian.Options{Exe: os.Args[0], Note: func(err error) { failed <- err }})
+	code := g.M.Run()
+	ward.Close()
+	select {
+	case err := <-failed:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	default:
+		return code
+	}
 }
 
 // playChild is the child's main. Every role ends by itself after a minute at most, should a test go wrong.

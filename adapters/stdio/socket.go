@@ -147,14 +147,18 @@ func (s *Socket) attach(conn net.Conn, server proxy.Era, sink era.Sink) *connect
 	src, dst := ends(conn)
 	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
 		in: NewReader(src, s.opt.MaxLine), out: NewWriter(dst, WriterOptions{MaxLine: s.opt.MaxLine})}
-	c.Mux = era.NewMux(server, c.write, sink)
+	c.Mux = era.NewLinesMux(server, c, sink)
 	s.open.Add(1)
 	go c.read() // ends with the connection
 	return c
 }
 
-func (c *connection) write(ctx context.Context, line []byte) error {
-	err := c.out.WriteContext(ctx, line)
+// Keep implements era.Lines.
+func (c *connection) Keep() (release func()) { return c.in.Keep() }
+
+// WriteParts implements era.Lines.
+func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
+	err := c.out.WriteParts(ctx, parts...)
 	var long *LineTooLongError
 	var known *proxy.Error
 	switch {
@@ -180,7 +184,7 @@ func (c *connection) read() {
 		switch {
 		case errors.As(err, &long):
 			c.s.noise(long.Prefix, err)
-			c.Unreadable(long.Prefix, proxy.Errf(proxy.ResponseTooLarge,
+			c.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
 				"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
 		case err != nil:
 			c.ended(err)

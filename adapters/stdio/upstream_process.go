@@ -82,7 +82,7 @@ func (c *process) mutter(pid <-chan int) func([]byte) {
 // first makes a child whose reader does not run yet the process behind a link.
 func (c *process) first(server proxy.Era, sink era.Sink) *link {
 	l := &link{c: c, sink: sink}
-	l.Mux = era.NewMux(server, c.write, sink)
+	l.Mux = era.NewLinesMux(server, c, sink)
 	c.link.Store(l)
 	return l
 }
@@ -114,7 +114,7 @@ func (c *process) read() {
 		case errors.As(err, &long):
 			c.d.noise(c.proc.PID(), long.Prefix, err)
 			if l != nil {
-				l.Unreadable(long.Prefix, proxy.Errf(proxy.ResponseTooLarge,
+				l.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
 					"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
 				c.answered()
 			}
@@ -133,8 +133,12 @@ func (c *process) read() {
 	}
 }
 
-func (c *process) write(ctx context.Context, line []byte) error {
-	err := c.proc.WriteContext(ctx, line)
+// Keep implements era.Lines.
+func (c *process) Keep() (release func()) { return c.proc.reader.Keep() }
+
+// WriteParts implements era.Lines.
+func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
+	err := c.proc.writer.WriteParts(ctx, parts...)
 	switch {
 	case err == nil:
 		return nil
@@ -145,7 +149,10 @@ func (c *process) write(ctx context.Context, line []byte) error {
 	}
 	var long *LineTooLongError
 	var embedded *EmbeddedNewlineError
-	if !errors.As(err, &long) && !errors.As(err, &embedded) && c.exits() {
+	if errors.As(err, &long) {
+		return proxy.Errf(proxy.RequestTooLarge, "the message is longer than limits.line, %d bytes", long.Limit)
+	}
+	if !errors.As(err, &embedded) && c.exits() {
 		return c.crash(err)
 	}
 	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", called(c.d.opt.Name), err)

@@ -135,11 +135,13 @@ func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
 	if err != nil {
 		return r, err
 	}
+	theirs := d.children(all)
 	for _, p := range all {
 		switch {
+		case p.Zombie() && theirs[p.Parent]: // for the child to reap
 		case p.Zombie():
 			r.Zombies++
-		case procs.Program(p.PID) == d.program:
+		case !theirs[p.PID]:
 			r.Helpers++
 			if u, err := procs.ReadUsage(p.PID); err == nil { // it may be ending
 				r.HelperFDs += u.FDs
@@ -150,6 +152,17 @@ func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
 		}
 	}
 	return r, nil
+}
+
+// children tells, by PID, who lives and is not of Dragoman's own program.
+func (d *dragoman) children(all []procs.Process) map[int]bool {
+	out := map[int]bool{}
+	for _, p := range all {
+		if !p.Zombie() && procs.Program(p.PID) != d.program {
+			out[p.PID] = true
+		}
+	}
+	return out
 }
 
 // family is everybody that descends from this Dragoman or has its mark.

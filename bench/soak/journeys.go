@@ -45,11 +45,11 @@ type journey struct {
 	when func(s *server) bool
 }
 
-func asks(s *server) bool  { return s.isolation != "shared" && s.sure() }
+func asks(s *server) bool  { return (s.isolation == "" || s.isolation == "principal") && s.sure() }
 func sure(s *server) bool  { return s.sure() }
 func huge(s *server) bool  { return s.huge }
 func deaf(s *server) bool  { return s.role.Kind == child.NeverRead || s.role.Kind == child.Hang }
-func legal(s *server) bool { return s.sure() && !s.role.Modern && s.isolation != "shared" }
+func legal(s *server) bool { return s.sure() && !s.role.Modern && s.isolation == "" }
 
 // journeys lists them all.
 func journeys() []journey {
@@ -86,17 +86,20 @@ func polite() []journey {
 	}
 }
 
+// fits says whether a server is visited like that.
+func (j *journey) fits(s *server) bool { return j.when == nil || j.when(s) }
+
 // pick chooses a journey to the server by weight.
 func pick(all []journey, s *server, rng *rand.Rand) *journey {
 	total := 0
 	for i := range all {
-		if all[i].when == nil || all[i].when(s) {
+		if all[i].fits(s) {
 			total += all[i].weight
 		}
 	}
 	n := rng.IntN(total)
 	for i := range all {
-		if all[i].when == nil || all[i].when(s) {
+		if all[i].fits(s) {
 			if n -= all[i].weight; n < 0 {
 				return &all[i]
 			}

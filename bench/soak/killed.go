@@ -49,7 +49,7 @@ func (r *soak) killAll(ctx context.Context, rep *report) {
 
 // doomed is what stands behind a Dragoman that will be killed.
 func (r *soak) doomed(name string, withNpx bool, res *killed) *scenario {
-	s := &scenario{name: name, good: []server{{name: "good", role: role(!modern, child.Good)}}}
+	s := &scenario{name: name, requestTime: "2m", good: []server{{name: "good", role: role(!modern, child.Good)}}}
 	for _, k := range []child.Kind{child.Loner, child.Daemon, child.Fork, child.Stubborn} {
 		s.bad = append(s.bad, server{name: string(k), role: role(!modern, k)})
 	}
@@ -93,7 +93,7 @@ func (r *soak) npx() (server, error) {
 		return server{}, fmt.Errorf("%s/package.json does not pin %s", dir, everything)
 	}
 	return server{name: "npx", role: role(!modern, child.Good), command: []string{"npx", "-y", everything + "@" + pin},
-		more: fmt.Sprintf("cwd = %q\nprobe_timeout = \"90s\"\nera = \"legacy\"", dir)}, nil
+		more: fmt.Sprintf("cwd = %q\nprobe_timeout = \"90s\"\nstart_timeout = \"90s\"\nera = \"legacy\"", dir)}, nil
 }
 
 // killCalls kills a Dragoman with calls under way at every server.
@@ -168,7 +168,7 @@ func (r *soak) killBusy(ctx context.Context, s *scenario, res *killed) {
 	}
 	var group sync.WaitGroup
 	t := &tally{}
-	group.Go(func() { r.load(ctx, d, s, t, 3, busyTime) })
+	group.Go(func() { r.load(ctx, d, s, t, killPhase, busyTime) })
 	pause(ctx, busyTime-time.Duration(rand.IntN(1000))*time.Millisecond) //nolint:gosec // when it strikes does not matter
 	counts, _ := t.snapshot()
 	res.Calls = counts.Calls

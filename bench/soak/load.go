@@ -10,6 +10,15 @@ import (
 	"time"
 )
 
+// The phases of a scenario, which are part of its calls' tokens.
+const (
+	tourPhase = iota
+	warmPhase
+	loadPhase
+	drainPhase
+	killPhase
+)
+
 const (
 	workers     = 8                     // clients at a time, of each scenario
 	carefulRate = 50 * time.Millisecond // between visits of the clients that only meet good servers
@@ -52,6 +61,34 @@ func (r *soak) load(ctx context.Context, d *dragoman, s *scenario, t *tally, pha
 		}
 	}
 	close(slots)
+	group.Wait()
+}
+
+// tour sends one client of each kind to each server, as fast as they come: what can be touched has been touched then.
+func (r *soak) tour(ctx context.Context, d *dragoman, s *scenario, t *tally) {
+	type stop struct {
+		server *server
+		by     *journey
+	}
+	stops := make(chan stop)
+	var group sync.WaitGroup
+	for i := range workers {
+		group.Go(func() {
+			w := r.worker(d, s, t, tourPhase, i)
+			for at := range stops {
+				w.visit(ctx, at.server, at.by)
+			}
+		})
+	}
+	servers, all := s.servers(), journeys()
+	for i := range servers {
+		for j := range all {
+			if all[j].fits(&servers[i]) && ctx.Err() == nil {
+				stops <- stop{&servers[i], &all[j]}
+			}
+		}
+	}
+	close(stops)
 	group.Wait()
 }
 

@@ -179,7 +179,8 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 		return
 	}
 	res.step.Store("warms up")
-	r.load(ctx, d, s, res.load, 0, r.settings.warmup)
+	r.tour(ctx, d, s, res.load)
+	r.load(ctx, d, s, res.load, warmPhase, r.settings.warmup)
 	res.step.Store("settles")
 	before, err := r.settle(ctx, d, nil, r.settings.patience)
 	if err != nil {
@@ -189,7 +190,7 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 	}
 	known := r.ids(d)
 	res.step.Store("under load")
-	r.load(ctx, d, s, res.load, 1, r.settings.duration)
+	r.load(ctx, d, s, res.load, loadPhase, r.settings.duration)
 	res.step.Store("settles")
 	began := time.Now()
 	after, err := r.settle(ctx, d, &before, r.settings.patience)
@@ -240,7 +241,7 @@ func (r *soak) evidence(d *dragoman, res *result, known map[procs.ID]bool) {
 // drain stops the Dragoman under load: it must exit with 0, and nobody may be left.
 func (r *soak) drain(ctx context.Context, d *dragoman, s *scenario, res *result) {
 	var group sync.WaitGroup
-	group.Go(func() { r.load(ctx, d, s, &tally{}, 2, drainLoad) }) // its clients may see anything
+	group.Go(func() { r.load(ctx, d, s, &tally{}, drainPhase, drainLoad) }) // its clients may see anything
 	pause(ctx, drainAfter)
 	known := r.ids(d)
 	began := time.Now()

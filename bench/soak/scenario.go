@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,6 +41,8 @@ type scenario struct {
 	name string
 	bad  []server
 	good []server
+	// requestTime is limits.request_time; "" is a short one.
+	requestTime string
 }
 
 const modern = true
@@ -62,11 +65,18 @@ func scenarios() []scenario {
 		{name: "good-shared", role: role(!modern, child.Good), isolation: "shared"},
 		{name: "good-modern", role: role(modern, child.Good)},
 	}
+	more := []server{
+		{name: "good-spares", role: role(!modern, child.Good), more: "spares = 2"},
+		{name: "good-principal", role: role(!modern, child.Good), isolation: "principal", more: idleExit},
+		{name: "good-pool", role: role(!modern, child.Good), isolation: "pool(3)", more: idleExit},
+		{name: "good-modern-pool", role: role(modern, child.Good), isolation: "pool(2)", more: idleExit},
+	}
 	all := []scenario{
-		{name: "good"},
+		{name: "good", bad: more},
 		{name: "crash", bad: append(of(child.CrashStart, child.CrashCall, child.CrashLater),
 			server{name: "crash-modern", role: role(modern, child.CrashLater)},
-			server{name: "crash-shared", role: role(!modern, child.CrashLater), isolation: "shared"})},
+			server{name: "crash-shared", role: role(!modern, child.CrashLater), isolation: "shared"},
+			server{name: "crash-pool", role: role(!modern, child.CrashLater), isolation: "pool(3)"})},
 		{name: "silent", bad: append(of(child.Hang, child.Mute, child.NeverRead, child.Slow),
 			server{name: "hang-modern", role: role(modern, child.Hang)},
 			server{name: "hang-shared", role: role(!modern, child.Hang), isolation: "shared"})},
@@ -100,27 +110,35 @@ lease_wait = "20s"
 max_parked = 10000
 max_parked_per_principal = 10000
 [limits]
-request_time = "6s"
+request_time = %q
 `
-	muteProbe = `probe_timeout = "700ms"`
+	requestTime = "6s"
+	idleExit    = `idle_exit = "1s"`
+	fewTime     = "probe_timeout = \"700ms\"\nstart_timeout = \"1s\""
+	each        = `stop_grace = "300ms"
+kill_grace = "300ms"
+max_sessions = 1000
+max_processes = 1000
+crash_pause = "2s"
+`
 )
 
 // config writes the configuration. mark and until are given to the children; self is this program.
 func (s *scenario) config(self, mark, until string) string {
 	var b strings.Builder
-	b.WriteString(preamble)
+	fmt.Fprintf(&b, preamble, cmp.Or(s.requestTime, requestTime))
 	for _, up := range s.servers() {
 		argv := up.command
 		if argv == nil {
 			argv = []string{self, child.Word, up.role.String()}
 		}
-		fmt.Fprintf(&b, "[upstreams.%s]\ncommand = [%s]\nstop_grace = \"300ms\"\nkill_grace = \"300ms\"\nmax_sessions = 1000\n", up.name, quoted(argv))
+		fmt.Fprintf(&b, "[upstreams.%s]\ncommand = [%s]\n%s", up.name, quoted(argv), each)
 		fmt.Fprintf(&b, "env = { %s = %q, %s = %q, GOMAXPROCS = \"1\" }\n", child.RunVariable, mark, child.UntilVariable, until)
 		if up.isolation != "" {
 			fmt.Fprintf(&b, "isolation = %q\n", up.isolation)
 		}
 		if up.role.Kind == child.Mute || up.role.Kind == child.CrashStart {
-			fmt.Fprintln(&b, muteProbe)
+			fmt.Fprintln(&b, fewTime)
 		}
 		if up.more != "" {
 			fmt.Fprintln(&b, up.more)

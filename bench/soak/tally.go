@@ -33,6 +33,8 @@ type counts struct {
 	Calls    int            `json:"calls"`    // that were answered, and right
 	Errors   map[string]int `json:"errors"`   // by their names, where they may happen
 	Wrong    int            `json:"wrong"`    // what must not happen
+	// Samples are errors in full, one of each name.
+	Samples map[string]string `json:"samples"`
 }
 
 func (t *tally) add(n *int) {
@@ -58,7 +60,10 @@ func (t *tally) outcome(server *server, journey string, err error) {
 		return
 	}
 	if t.Errors == nil {
-		t.Errors = map[string]int{}
+		t.Errors, t.Samples = map[string]int{}, map[string]string{}
+	}
+	if t.Errors[name] == 0 {
+		t.Samples[name] = fmt.Sprintf("%s, %s: %v", server.name, journey, err)
 	}
 	t.Errors[name]++
 }
@@ -76,7 +81,7 @@ func (t *tally) snapshot() (counts, []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := t.counts
-	c.Errors = maps.Clone(t.Errors)
+	c.Errors, c.Samples = maps.Clone(t.Errors), maps.Clone(t.Samples)
 	return c, slices.Clone(t.wrongs)
 }
 

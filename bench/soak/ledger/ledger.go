@@ -27,6 +27,8 @@ type Reading struct {
 	Heap       int64 `json:"heap_in_use"` // of Dragoman itself, garbage included
 	Threads    int   `json:"threads"`     // of Dragoman itself
 	Collected  int   `json:"collected"`   // how often the collector has run
+	Starts     int   `json:"starts"`      // of children so far
+	Crashes    int   `json:"crashes"`     // of children so far, as Dragoman counts them
 }
 
 // Item is one line of the account.
@@ -68,6 +70,8 @@ func Items() []Item {
 		{Name: "helpers' memory", Get: func(r *Reading) int64 { return r.HelperRSS }, Slack: memorySlack, Bytes: true},
 		{Name: "heap in use", Get: func(r *Reading) int64 { return r.Heap }, Bytes: true, Shown: true},
 		{Name: "threads", Get: count(func(r *Reading) int { return r.Threads }), Shown: true},
+		{Name: "children started", Get: count(func(r *Reading) int { return r.Starts }), Shown: true},
+		{Name: "crashes counted", Get: count(func(r *Reading) int { return r.Crashes }), Shown: true},
 	}
 }
 
@@ -138,6 +142,7 @@ func Sum(readings []Reading) Reading {
 		func(r *Reading) *int { return &r.Sessions }, func(r *Reading) *int { return &r.Pooled }, func(r *Reading) *int { return &r.Leases },
 		func(r *Reading) *int { return &r.Parked }, func(r *Reading) *int { return &r.InFlight }, func(r *Reading) *int { return &r.Listens },
 		func(r *Reading) *int { return &r.Streams }, func(r *Reading) *int { return &r.Threads },
+		func(r *Reading) *int { return &r.Starts }, func(r *Reading) *int { return &r.Crashes },
 	} {
 		counts(at)
 	}
@@ -162,7 +167,7 @@ func (r *Reading) Idle() bool {
 func (r *Reading) Same(other *Reading) bool {
 	a, b := *r, *other
 	for _, x := range []*Reading{&a, &b} {
-		x.RSS, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Collected = 0, 0, 0, 0, 0, 0
+		x.RSS, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Collected, x.Starts, x.Crashes = 0, 0, 0, 0, 0, 0, 0, 0
 	}
 	return a == b
 }

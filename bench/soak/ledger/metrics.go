@@ -29,6 +29,8 @@ func (r *Reading) AddMetrics(text string) error {
 	r.InFlight = int(sums["dragoman_requests_in_flight"])
 	r.Listens = int(sums["dragoman_listens"] + sums["dragoman_watches"])
 	r.Streams = int(sums["dragoman_streams_resumable"])
+	r.Starts = int(sums["dragoman_upstream_starts_total"])
+	r.Crashes = int(sums["dragoman_upstream_crashes_total"])
 	r.Collected = int(sums["go_gc_duration_seconds_count"])
 	r.Heap = int64(sums["go_memstats_heap_inuse_bytes"])
 	return nil

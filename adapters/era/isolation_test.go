@@ -1,0 +1,347 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// newProcesses is an upstream whose links are processes.
+func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
+	t.Helper()
+	lot, err := NewLot(Questions{LeaseWait: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Name, opt.Lot, opt.Self, opt.ProbeTimeout, opt.MaxSessions = "up", lot, []byte(`{"name":"dragoman","version":"1"}`), 5*time.Second, 100
+	opt.Wires = Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}
+	u := NewUpstream(opt)
+	t.Cleanup(func() {
+		if err := u.Close(); err != nil {
+			t.Error(err)
+		}
+		if n, left := s.open(), u.Processes(); n != 0 || left != 0 {
+			t.Errorf("%d processes left, %d counted", n, left)
+		}
+	})
+	if _, err := u.Verdict(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// By principal: what one is does not matter within one principal, and nothing is shared between two.
+func TestPrincipalsAreApart(t *testing.T) {
+	for _, modern := range []bool{false, true} {
+		s := &fakeServer{modern: modern}
+		u := newProcesses(t, s, Options{Isolation: Isolation{Sharing: ByPrincipal}})
+		alice := conversationOf(t, u, modernExchange(t, "alice", `{"name":"a","version":"1"}`, `{}`))
+		if again := conversationOf(t, u, modernExchange(t, "alice", `{"name":"b","version":"1"}`, `{"roots":{}}`)); again != alice {
+			t.Errorf("modern %v: one principal has two processes", modern)
+		}
+		if bob := conversationOf(t, u, modernExchange(t, "bob", `{"name":"a","version":"1"}`, `{}`)); bob == alice {
+			t.Errorf("modern %v: two principals have one process", modern)
+		}
+	}
+}
+
+// However many calls come at once, a modern server's process is started once.
+func TestModernProcessIsStartedOnce(t *testing.T) {
+	s := &fakeServer{modern: true}
+	u := newProcesses(t, s, Options{Isolation: Isolation{Sharing: ByPrincipal}})
+	before := len(s.links)
+	var group sync.WaitGroup
+	for range 50 {
+		ex := modernExchange(t, "p", `{}`, `{}`)
+		group.Go(func() { conversationOf(t, u, ex) })
+	}
+	group.Wait()
+	if n := len(s.links) - before; n != 1 {
+		t.Errorf("%d processes were started", n)
+	}
+}
+
+// Processes are counted until they have ended, and limits name their key.
+func TestSeats(t *testing.T) {
+	s := &fakeServer{}
+	u := newProcesses(t, s, Options{MaxProcesses: 3, MaxPrincipal: 2})
+	take := func(who string) (Link, string) {
+		link, err := u.dial(t.Context(), s.dial, who, deaf{})
+		if err != nil {
+			return nil, proxy.AsError(err).Message
+		}
+		return link, ""
+	}
+	one, _ := take("p")
+	two, _ := take("p")
+	if _, text := take("p"); !strings.Contains(text, "all of this caller's 2 processes") || !strings.Contains(text, "upstreams.up.max_processes_per_principal") {
+		t.Error(text)
+	}
+	three, _ := take("q")
+	if _, text := take("r"); !strings.Contains(text, "all 3 processes") || !strings.Contains(text, "upstreams.up.max_processes") {
+		t.Error(text)
+	}
+	// Who finds one that is ending waits for it.
+	slow := make(chan struct{})
+	link := &seated{Link: slowly{two, slow}, s: &u.seats, principal: "p"}
+	closed := make(chan struct{})
+	go func() { _ = link.Close(); close(closed) }()
+	for u.seats.waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	got := make(chan Link, 1)
+	go func() {
+		l, _ := take("p")
+		got <- l
+	}()
+	select {
+	case <-got:
+		t.Error("there was a seat while the process lived")
+	case <-time.After(10 * time.Millisecond):
+	}
+	close(slow)
+	<-closed
+	next := <-got
+	if next == nil {
+		t.Fatal("no seat after the process had ended")
+	}
+	for _, l := range []Link{one, three, next} {
+		_ = l.Close()
+		_ = l.Close() // counts once
+	}
+}
+
+// waiting tells how many processes are ending.
+func (s *seats) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ending
+}
+
+// slowly is a link whose end takes a while. What it stands for has a seat of its own, which it gives up unseen.
+type slowly struct {
+	Link
+	until chan struct{}
+}
+
+func (l slowly) Close() error {
+	<-l.until
+	return l.Link.(*seated).Link.Close()
+}
+
+// legacyClient is a legacy client's session at an upstream.
+type legacyClient struct {
+	t    *testing.T
+	u    *Upstream
+	sess *proxy.Session
+}
+
+func newLegacyClient(t *testing.T, u *Upstream, who string) *legacyClient {
+	t.Helper()
+	c := &legacyClient{t, u, proxy.NewSession("session-of-"+who, "test", "", proxy.Caller{Principal: who}, time.Now())}
+	replies, err := c.begin("initialize", `{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replies.Next(time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	c.sess.Initialize(proxy.Client{Era: proxy.Legacy, Version: LegacyVersion})
+	_ = replies.Close()
+	if _, err := u.Do(c.exchange(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func (c *legacyClient) exchange(raw string) *proxy.Exchange {
+	m, err := wire.Scan([]byte(raw))
+	if err != nil {
+		c.t.Error(err)
+	}
+	return &proxy.Exchange{Msg: m, Caller: c.sess.Caller, Session: c.sess, Client: proxy.Client{Era: proxy.Legacy, Version: LegacyVersion}}
+}
+
+func (c *legacyClient) begin(method, params string) (proxy.Replies, error) {
+	return c.u.Do(c.exchange(fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params)))
+}
+
+func (c *legacyClient) call(method, params string) (string, error) {
+	replies, err := c.begin(method, params)
+	if err != nil {
+		return "", err
+	}
+	m, err := proxy.Response(replies, time.Now().Add(5*time.Second))
+	return string(m.Append(nil)), err
+}
+
+// napping runs a test with a legacy client whose process may sleep after a minute.
+func napping(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClient)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{}
+		u := newProcesses(t, s, Options{IdleExit: time.Minute, MaxProcesses: 10, VerdictTTL: time.Hour})
+		f(t, s, newLegacyClient(t, u, "p"))
+	})
+}
+
+// A process of a session ends when it is idle, and is started again once for all that come, in the client's words.
+func TestNap(t *testing.T) {
+	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+		if _, err := c.call("logging/setLevel", `{"level":"error"}`); err != nil {
+			t.Fatal(err)
+		}
+		first := s.links[len(s.links)-1]
+		time.Sleep(59 * time.Second)
+		synctest.Wait()
+		if s.open() != 1 {
+			t.Fatal("it ended too early")
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if s.open() != 0 || c.u.Processes() != 0 {
+			t.Fatal("it goes on")
+		}
+		if replies, err := c.u.Do(c.exchange(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)); replies != nil || err != nil || s.open() != 0 {
+			t.Error("a notification has woken it, or failed", err)
+		}
+		before := len(s.links)
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				if got, err := c.call("tools/call", `{"name":"a","arguments":{}}`); err != nil || got != fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"result":{"link":%d}}`, before) {
+					t.Error(got, err)
+				}
+			})
+		}
+		group.Wait()
+		if len(s.links) != before+1 {
+			t.Errorf("%d processes were started", len(s.links)-before)
+		}
+		if second := s.links[before]; !slices.Equal(first.said[:3], second.said[:3]) {
+			t.Errorf("it was told\n%q\nthe one before\n%q", second.said[:3], first.said[:3])
+		}
+		first.sink.Lost(errors.New("late")) // of a process that was given up
+		if c.sess.State() != proxy.Initialized {
+			t.Error("the end of the sleeping process ended the session")
+		}
+	})
+}
+
+// What a new process would not know of keeps the old one awake.
+func TestNoNap(t *testing.T) {
+	for name, stir := range map[string]func(t *testing.T, c *legacyClient) func(){
+		"call": func(t *testing.T, c *legacyClient) func() {
+			replies, err := c.begin("tools/call", `{"name":"a","arguments":{}}`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func() { _ = replies.Close() }
+		},
+		"subscription": func(_ *testing.T, c *legacyClient) func() {
+			_, _ = c.call("resources/subscribe", `{"uri":"u"}`)
+			return nil
+		},
+		"task": func(_ *testing.T, c *legacyClient) func() {
+			_, _ = c.call("tools/call", `{"name":"a","arguments":{},"task":{}}`)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+				end := stir(t, c)
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				if s.open() != 1 {
+					t.Error("it was ended")
+				}
+				if end == nil {
+					return
+				}
+				end()
+				time.Sleep(2*time.Minute + time.Second)
+				synctest.Wait()
+				if s.open() != 0 {
+					t.Error("it goes on after the call")
+				}
+			})
+		})
+	}
+}
+
+// A server that is another when it is started again ends the session: what the client knows of it is not true any more.
+func TestNapOfAnother(t *testing.T) {
+	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+		time.Sleep(2 * time.Minute)
+		s.mu.Lock()
+		s.version = "2025-03-26"
+		s.mu.Unlock()
+		_, err := c.call("tools/call", `{"name":"a","arguments":{}}`)
+		var e *proxy.Error
+		if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if c.sess.State() != proxy.Closed || s.open() != 0 {
+			t.Errorf("the session is %v, %d processes", c.sess.State(), s.open())
+		}
+	})
+}
+
+// A caller that leaves while the process starts waits no longer; the process is there for the next.
+func TestNapCancelled(t *testing.T) {
+	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+		time.Sleep(2 * time.Minute)
+		held := make(chan struct{})
+		slow := c.u.opt.Wires.Legacy
+		c.u.opt.Wires.Legacy = func(ctx context.Context, sink Sink) (Link, error) {
+			<-held
+			return slow(ctx, sink)
+		}
+		ex := c.exchange(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{}}}`)
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.u.Do(ex)
+			done <- err
+		}()
+		synctest.Wait()
+		ex.Cancel(proxy.ErrCancelled)
+		if err := <-done; !errors.Is(err, proxy.ErrCancelled) {
+			t.Errorf("got %v", err)
+		}
+		close(held)
+		if got, err := c.call("tools/call", `{"name":"a","arguments":{}}`); err != nil || s.open() != 1 {
+			t.Error(got, err, s.open())
+		}
+	})
+}
+
+// At the limit an idle session gives way, a sleeping one has nothing to give.
+func TestRoomFromIdleSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &fakeServer{}
+		u := newProcesses(t, s, Options{MaxProcesses: 2, VerdictTTL: time.Hour})
+		first := newLegacyClient(t, u, "p")
+		time.Sleep(time.Second)
+		second := newLegacyClient(t, u, "q")
+		time.Sleep(time.Second)
+		first.sess.Touch(time.Now()) // used since
+		third := newLegacyClient(t, u, "r")
+		if second.sess.State() != proxy.Expired || first.sess.State() != proxy.Initialized || third.sess.State() != proxy.Initialized {
+			t.Errorf("the sessions are %v, %v, %v", first.sess.State(), second.sess.State(), third.sess.State())
+		}
+		synctest.Wait()
+		if s.open() != 2 {
+			t.Errorf("%d processes", s.open())
+		}
+	})
+}

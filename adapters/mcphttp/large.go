@@ -1,0 +1,94 @@
+package mcphttp
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/proxy/wire"
+)
+
+const (
+	// largeMessage is from how many bytes on a message is not copied on its way: a response is written from where it stands.
+	largeMessage = 64 << 10
+	// largeTail is how much of it is held back until the replies have been closed.
+	largeTail = 256
+)
+
+// large answers with a message that stays where it is until it has been written, and ends the exchange then.
+func large(ctx *fasthttp.RequestCtx, status int, m *wire.Message, of *answer) {
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	size := m.Size()
+	ctx.Response.SetBodyStream(&largeBody{msg: *m, of: of, left: size}, size)
+}
+
+// largeBody is a message as fasthttp writes it.
+type largeBody struct {
+	msg  wire.Message // borrowed from the replies of
+	of   *answer      // nil once they are closed
+	w    io.Writer
+	left int             // bytes not written yet
+	tail [largeTail]byte // the last of them
+}
+
+var errPullOnly = errors.New("mcphttp: a message cannot be read, only written")
+
+// Read is never called by fasthttp, which prefers WriteTo; it is there to be a body stream.
+func (b *largeBody) Read([]byte) (int, error) { return 0, errPullOnly }
+
+// SupportsBodyWriteTo tells fasthttp to prefer WriteTo.
+func (b *largeBody) SupportsBodyWriteTo() bool { return true }
+
+// WriteTo writes the message with its edits, the large pieces past w's buffer. The exchange ends before the last bytes leave:
+// a client may use the id again as soon as it has read its answer.
+func (b *largeBody) WriteTo(w io.Writer) (int64, error) {
+	b.w = w
+	size := b.left
+	if err := b.msg.WriteOut((*largeBodyWriter)(b)); err != nil {
+		return int64(size - b.left), err
+	}
+	b.end()
+	n, err := w.Write(b.tail[largeTail-b.left:])
+	b.left -= n
+	return int64(size - b.left), err
+}
+
+// largeBodyWriter is what the message is written to: all but the tail passes.
+type largeBodyWriter largeBody
+
+func (b *largeBodyWriter) Write(p []byte) (n int, err error) {
+	if pass := min(len(p), b.left-largeTail); pass > 0 {
+		n, err = b.w.Write(p[:pass])
+		b.left -= n
+	}
+	if err == nil {
+		copy(b.tail[:], b.tail[len(p)-n:])
+		copy(b.tail[largeTail-(len(p)-n):], p[n:])
+	}
+	return len(p), err
+}
+
+// end closes the replies: what they have lent is theirs again.
+func (b *largeBody) end() {
+	if of := b.of; of != nil {
+		b.of, b.msg = nil, wire.Message{}
+		of.release(false)
+	}
+}
+
+// Close is called by fasthttp once, whatever happened.
+func (b *largeBody) Close() error {
+	b.end()
+	return nil
+}
+
+// takeBody gives a request's body, which then is the caller's: a copy, or itself if it is large. It can be had once.
+func takeBody(ctx *fasthttp.RequestCtx) []byte {
+	if body := ctx.PostBody(); len(body) < largeMessage {
+		return bytes.Clone(body)
+	}
+	return ctx.Request.SwapBody(nil)
+}

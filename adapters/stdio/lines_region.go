@@ -1,0 +1,86 @@
+package stdio
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// A large line stands in a region: address space for the longest line, reserved at once, of which the system gives memory
+// page by page as the line comes. So a line grows without being copied, is held once, costs the collector nothing, and is
+// given back to the system as soon as nobody needs it.
+const (
+	// regionSize is what is reserved at least, so that one region serves as well as another.
+	regionSize = DefaultMaxLine + chunkSize
+	// Of those that are given back some stay, for the next large line: so many, none of which has held more than this.
+	warmRegions = 8
+	warmBytes   = 4 << 20
+	// warmTime is how often those that were not needed since are let go.
+	warmTime = 500 * time.Millisecond
+)
+
+// regionPool keeps a few regions for a moment.
+type regionPool struct {
+	mu   sync.Mutex
+	warm []*slab
+	low  int // how many of warm nobody has needed since the last look
+	tick *time.Timer
+}
+
+var regions regionPool
+
+// take returns an empty region with room for n bytes at least, nil if the system gives none.
+func (p *regionPool) take(n int) *slab {
+	p.mu.Lock()
+	if last := len(p.warm) - 1; last >= 0 && n <= regionSize {
+		s := p.warm[last]
+		p.warm[last] = nil
+		p.warm = p.warm[:last]
+		p.low = min(p.low, last)
+		p.mu.Unlock()
+		return s
+	}
+	p.mu.Unlock()
+	if b := mapMemory(max(n, regionSize)); b != nil {
+		return &slab{b: b[:0], ours: true}
+	}
+	return nil
+}
+
+// put takes a region back.
+func (p *regionPool) put(s *slab) {
+	s.high = max(s.high, len(s.b))
+	if s.high > warmBytes || cap(s.b) > 2*regionSize || poisoned {
+		unmapMemory(s.b)
+		return
+	}
+	s.b = s.b[:0]
+	p.mu.Lock()
+	if len(p.warm) >= warmRegions {
+		p.mu.Unlock()
+		unmapMemory(s.b)
+		return
+	}
+	p.warm = append(p.warm, s)
+	if p.tick == nil {
+		p.low = 0
+		p.tick = time.AfterFunc(warmTime, p.cool)
+	}
+	p.mu.Unlock()
+}
+
+// cool lets go of the regions that nobody has needed since the last look, and looks again while there are any.
+func (p *regionPool) cool() {
+	p.mu.Lock()
+	old := slices.Clone(p.warm[:p.low])
+	p.warm = slices.Delete(p.warm, 0, p.low)
+	if p.low = len(p.warm); p.low > 0 {
+		p.tick.Reset(warmTime)
+	} else {
+		p.tick = nil
+	}
+	p.mu.Unlock()
+	for _, s := range old {
+		unmapMemory(s.b)
+	}
+}
