@@ -201,9 +201,7 @@ func TestCrashLoop(t *testing.T) {
 			if res := ask("modern"); !strings.Contains(res.body, `"pid":`) {
 				t.Errorf("modern client: %+v", res)
 			}
-			if h := d.Health(); h.State != "closed" {
-				t.Errorf("%+v", h)
-			}
+			eventually(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 			c := newCrashClient(r, "legacy")
 			if res, err := c.call(t.Context(), "2", "ok"); err != nil || !strings.Contains(res.body, `"pid":`) {
 				t.Errorf("legacy client: %v %+v", err, res)

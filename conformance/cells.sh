@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, met by every kind of client
-#   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm), and
-#   one with tasks of 2025-11-25: tasks-http, and drive-stdio behind `--tasks drive`.
+#   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm),
+#   legacy-socket (the stdio server behind a TCP socket), and one with tasks of 2025-11-25: tasks-http, and drive-stdio behind
+#   `--tasks drive`.
 #   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
 #   suite's frozen requirement set, which must be complete (set+all@REVISION: where Dragoman has `declare = "all"`); or one of our
 #   clients (v1-http, v2-modern-stdio …), whose every case must pass.
@@ -16,7 +17,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
-CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio tasks-http drive-stdio"
+CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
@@ -79,7 +80,8 @@ brief() {
   case $1:$2 in
     *:set*@*) [[ $1 == modern-http || $1 == legacy-http ]] ;;
     npm-*:v1-stdio | npm-*:v2-modern-http | tasks-*:v1-http | tasks-*:v2-modern-http | drive-*:v1-http | drive-*:v2-modern-http) ;;
-    npm-* | tasks-* | drive-*) return 1 ;;
+    *-socket:v1-http | *-socket:v2-modern-http | *-socket:v1-stdio) ;;
+    npm-* | tasks-* | drive-* | *-socket:*) return 1 ;;
     *) ;;
   esac
 }
@@ -89,7 +91,7 @@ faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
-    [[ $1 =~ ^(npm|tasks|drive)- && $face == *@* ]] && continue
+    [[ $1 =~ ^(npm|tasks|drive)-|-socket$ && $face == *@* ]] && continue
     [[ $face == set+all@* && $1 != legacy-* ]] && continue # only to a legacy server anything is declared
     [ $control = no ] || native "$1" "$face" || continue
     [ $short = no ] || brief "$1" "$face" || continue
@@ -119,7 +121,8 @@ start_upstream() {
     tasks-*) fixture=("$NODE" "$HERE/fixtures/tasks.mjs") ;;
     *) fixture+=(--era "$era") ;;
   esac
-  fixture+=(--transport "$transport" --state "$2/state")
+  if [ "$transport" = socket ]; then fixture=("$NODE" "$HERE/fixtures/socket.mjs" "${fixture[@]}" --transport stdio --state "$2/state")
+  else fixture+=(--transport "$transport" --state "$2/state"); fi
   if [ "$transport" = stdio ]; then UPSTREAM=(-- "${fixture[@]}"); return 0; fi
   start "$2/fixture.log" "${fixture[@]}"
   FIXTURE=$PID

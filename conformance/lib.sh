@@ -54,7 +54,7 @@ wait_port() {
 wait_url() {
   local i url
   for ((i = 0; i < 100; i++)); do
-    url=$(sed -n 's/.*listening on \(http[^ ]*\).*/\1/p' "$1" 2>/dev/null | head -1)
+    url=$(sed -n 's/.*listening on \([a-z]*:[^ ]*\).*/\1/p' "$1" 2>/dev/null | head -1)
     [ -z "$url" ] || { echo "$url"; return 0; }
     kill -0 "$2" 2>/dev/null || return 1
     sleep 0.1

@@ -99,7 +99,7 @@ func taken() *proxy.Error {
 // that downloads it.
 func (o *Options) patience() time.Duration {
 	if o.Wires.Stdio {
-		return max(o.StartTimeout, o.ProbeTimeout)
+		return max(o.StartTimeout+time.Second, o.ProbeTimeout) // the link gives up first, and knows what the process said
 	}
 	return o.ProbeTimeout
 }

@@ -247,7 +247,8 @@ func ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, erro
 	}
 	until, _ := ctx.Deadline()
 	m, err := proxy.Response(replies, until)
-	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) {
+	cut := errors.Is(err, proxy.ErrCancelled) && errors.Is(ctx.Err(), context.DeadlineExceeded) // both end at the same time
+	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) || cut {
 		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time%s", ex.Msg.Text(ex.Msg.Method), lastWords(link))
 	}
 	return m, err

@@ -76,7 +76,8 @@ func (c *muxCall) put(m *wire.Message, final, whole bool) {
 
 // hold makes a message last beyond the Deliver it came with.
 func (x *Mux) hold(m *wire.Message, whole bool) queued {
-	if whole && x.lines != nil && len(m.Raw) >= keepLeast {
+	tagged := m.Subscription.Present() // its place may be edited once, and a listen's reader edits it again
+	if whole && x.lines != nil && !tagged && len(m.Raw) >= keepLeast {
 		if release := x.lines.Keep(); release != nil {
 			kept := *m
 			return queued{raw: m.Raw, msg: &kept, release: release}

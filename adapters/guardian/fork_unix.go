@@ -6,22 +6,49 @@ import (
 	"io"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 // fork executes children, one after the other. It has a thread of its own, which ends with the process and no sooner: a
 // child's PDEATHSIG is sent when the thread that forked it ends (prctl(2)).
-func fork(jobs <-chan order, forked chan<- birth) {
+func fork(jobs <-chan order, forked chan<- birth, turns turns, brand uint64) {
 	runtime.LockOSThread()
 	for o := range jobs {
 		attr := &syscall.ProcAttr{Dir: o.dir, Env: o.env, Sys: childAttr()}
 		for _, fd := range o.files {
 			attr.Files = append(attr.Files, uintptr(fd)) //nolint:gosec // G115: a descriptor is not negative
 		}
+		turns.take()
+		burn(0, brand, o.id)
 		pid, err := syscall.ForkExec(o.path, o.argv, attr)
+		turns.pass()
+		if err == nil {
+			burn(pid, brand, o.id)
+		}
 		closeAll(o.files)
 		forked <- birth{id: o.id, pid: pid, err: err}
+	}
+}
+
+// turns lets one forker at a time fork: the brand that a child inherits is the process's, not the thread's. Who has been at
+// it for turnTime has forked for certain, and waits for the file system.
+type turns chan struct{}
+
+func (t turns) take() {
+	patience := time.NewTimer(turnTime)
+	defer patience.Stop()
+	select {
+	case <-t:
+	case <-patience.C:
+	}
+}
+
+func (t turns) pass() {
+	select {
+	case t <- struct{}{}:
+	default: // somebody did not wait for us
 	}
 }
 

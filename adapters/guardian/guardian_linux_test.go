@@ -31,6 +31,7 @@ var scripts = map[string]struct {
 	"setsid":   {2, `export S='` + stubborn + `'; setsid sh -c "$S" & ` + stubborn},
 	"daemon":   {2, `export S='` + stubborn + `'; (setsid sh -c 'sh -c "$S" & exit' </dev/null >/dev/null 2>&1 &); ` + stubborn},
 	"nameless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH GUARDIAN_TEST_PIDS=$GUARDIAN_TEST_PIDS setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
+	"faceless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH GUARDIAN_TEST_PIDS=$GUARDIAN_TEST_PIDS prlimit --locks=unlimited setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
 	"pipeline": {1, `echo $$ >> $GUARDIAN_TEST_PIDS; sleep 40 | cat | cat | sh -c 'trap "" TERM; cat; sleep 40'`},
 	"jobs":     {2, `set -m; (` + stubborn + `) & ` + stubborn},
 	"stopped":  {1, `echo $$ >> $GUARDIAN_TEST_PIDS; kill -STOP $$`},
@@ -203,7 +204,7 @@ func TestKillEndsTheFamily(t *testing.T) {
 			if closed(other.Exited(), 0) {
 				t.Error("the other child is gone as well")
 			}
-			if n := len(r.left()); n != 2 && name != "nameless" && name != "swarm" {
+			if n := len(r.left()); n != 2 && name != "faceless" {
 				t.Errorf("%d are left", n)
 			}
 			other.Kill()
@@ -263,12 +264,12 @@ func TestTerminate(t *testing.T) {
 	r.nobody(0)
 }
 
-// An orphan without a mark goes with the last family that can have started it.
+// An orphan without any mark goes with the last family that can have started it.
 func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, _ := r.script("plain")
-	two, _ := r.script("nameless")
+	two, _ := r.script("faceless")
 	two.Kill()
 	<-two.Gone()
 	if n := len(r.left()); n == 0 {
@@ -366,12 +367,12 @@ func TestNoGuardian(t *testing.T) {
 				t.Errorf("%q: %v", exe, err)
 			}
 		}
+		g.Close()
 		mu.Lock()
 		defer mu.Unlock()
 		if len(notes) != 1 || !errors.Is(notes[0], ErrUnavailable) {
 			t.Errorf("%q: %v", exe, notes)
 		}
-		g.Close()
 		if _, _, err := run(context.Background(), g, nil, "true"); err != ErrClosed {
 			t.Errorf("%q: %v", exe, err)
 		}

@@ -2,6 +2,7 @@ package guardian
 
 import (
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -39,6 +40,32 @@ func disinherit() {
 // pass on to the server they have started; SIGKILL would make it an orphan.
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+}
+
+// brandBits are those of a brand that count children.
+const brandBits = 32
+
+// brandOf makes the second mark, one that nobody washes off by chance: the limit of file locks, which a process inherits and
+// which Linux has not looked at since 2.4 (getrlimit(2), RLIMIT_LOCKS). It has the guardian's secret in the upper half and
+// the child's number in the lower. It is 0 where the limit cannot be set.
+func brandOf(secret string) uint64 {
+	var own unix.Rlimit
+	n, err := strconv.ParseUint(secret[:min(len(secret), 7)], 16, 31)
+	if err != nil || unix.Getrlimit(rlimitLocks, &own) != nil || own.Max != unix.RLIM_INFINITY {
+		return 0
+	}
+	return (n | 1<<30) << brandBits
+}
+
+const rlimitLocks = 10 // of asm-generic/resource.h, and of all architectures that Go knows
+
+// burn gives a process its brand: ourselves (pid 0) before a child is forked, so that it has it from the first moment, and
+// the child afterwards, should another forker have been in between.
+func burn(pid int, brand, id uint64) {
+	if brand != 0 {
+		// An error, as with a program that has become somebody else's, leaves the other mark.
+		_ = unix.Prlimit(pid, rlimitLocks, &unix.Rlimit{Cur: brand | id&(1<<brandBits-1), Max: unix.RLIM_INFINITY}, nil)
+	}
 }
 
 // receiveRights reads with descriptors, close-on-exec from the first moment.
@@ -100,15 +127,19 @@ func (k *keeper) census() {
 	}
 }
 
-// recognise finds out whose an orphan is: by session and group, which a family's child leads, else by the mark in its
-// environment. It is nil for what may be a child that is just being forked.
+// recognise finds out whose an orphan is: by session and group, which a family's child leads, else by its marks. It is nil
+// for what may be a child that is just being forked.
 func (k *keeper) recognise(p proc) *orphan {
 	for _, id := range [...]int{p.session, p.group} {
 		if f := k.leaders[id]; f != nil {
 			return &orphan{family: f}
 		}
 	}
-	if n := k.numberOf(k.files.marked(p.pid, k.mark)); n != 0 {
+	n := k.numberOf(k.files.marked(p.pid, k.mark))
+	if n == 0 {
+		n = k.files.branded(p.pid, k.brand)
+	}
+	if n != 0 {
 		switch f := k.families[n]; {
 		case f != nil:
 			return &orphan{family: f}
@@ -256,14 +287,14 @@ func clearUp(mark string, pids []int) {
 	if len(pids) == 0 {
 		return
 	}
-	r, known := &reader{}, map[int]bool{}
+	r, brand, known := &reader{}, brandOf(mark), map[int]bool{}
 	for _, pid := range pids {
 		known[pid] = true
 	}
 	kill := time.Now().Add(termGrace)
 	limit := kill.Add(killLimit)
 	for pause := pressFirst; ; pause = min(2*pause, pressMost) {
-		left := r.family(known, MarkKey+"="+mark+"-")
+		left := r.family(known, MarkKey+"="+mark+"-", brand)
 		now := time.Now()
 		for _, p := range left {
 			switch {
@@ -285,12 +316,12 @@ func clearUp(mark string, pids []int) {
 }
 
 // family finds those that are known by number, group or session, or marked, and all below them.
-func (r *reader) family(known map[int]bool, mark string) []proc {
+func (r *reader) family(known map[int]bool, mark string, brand uint64) []proc {
 	t := r.everybody()
 	roots := map[int]bool{}
 	self := os.Getpid()
 	for _, p := range t {
-		if p.pid != self && (known[p.session] || known[p.group] || r.marked(p.pid, mark) != "") {
+		if p.pid != self && (known[p.session] || known[p.group] || r.marked(p.pid, mark) != "" || r.branded(p.pid, brand) != 0) {
 			roots[p.pid] = true
 		}
 	}

@@ -17,8 +17,10 @@ import (
 const (
 	// socketFD is our end of the socket, as launch hands it over.
 	socketFD = 3
-	// forkers is how many children can be executed at a time; one on a file system that hangs keeps one of them.
-	forkers = 4
+	// forkers is how many children can be executed at a time; one on a file system that hangs keeps one of them. Usually they
+	// take turns, and wait turnTime for one of them at most.
+	forkers  = 4
+	turnTime = 50 * time.Millisecond
 	// termGrace is how long those who are left have after SIGTERM when Dragoman is gone, and killLimit how long we then
 	// try to end them: nobody can refuse SIGKILL, but the kernel may take its time.
 	termGrace = 500 * time.Millisecond
@@ -31,7 +33,8 @@ const (
 // keeper is the guardian process. One goroutine, run, has all of it; it alone reaps. Besides there are the receiver, which
 // reads requests, and the forkers; all end with the process.
 type keeper struct {
-	mark string // the part of all marks before the child's number
+	mark  string // the part of all marks before the child's number
+	brand uint64 // likewise of the other mark
 
 	requests chan request
 	jobs     chan order
@@ -93,6 +96,7 @@ func Run() int {
 	debug.SetGCPercent(50) // we have little and shall keep it little
 	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	k := &keeper{
+		brand:    brandOf(os.Getenv(callKey)),
 		mark:     MarkKey + "=" + os.Getenv(callKey) + "-",
 		requests: make(chan request, 16), jobs: make(chan order, 2*startsMost), forked: make(chan birth, 2*startsMost),
 		deaths: make(chan os.Signal, 1), alarm: time.NewTimer(time.Hour),
@@ -104,8 +108,10 @@ func Run() int {
 		return 2
 	}
 	signal.Notify(k.deaths, unix.SIGCHLD)
+	turns := make(turns, 1)
+	turns.pass()
 	for range forkers {
-		go fork(k.jobs, k.forked)
+		go fork(k.jobs, k.forked, turns, k.brand)
 	}
 	k.say(sayHello, 0, version)
 	go receive(k.requests)

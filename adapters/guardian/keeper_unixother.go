@@ -17,6 +17,11 @@ func adopt() error { return nil }
 
 func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
+// brandOf and burn do nothing: nobody looks for marks here.
+func brandOf(string) uint64 { return 0 }
+
+func burn(int, uint64, uint64) {}
+
 // receiveRights reads with descriptors. They become close-on-exec while nobody can fork.
 func receiveRights(b, oob []byte) (n, oobn int, err error) {
 	for {

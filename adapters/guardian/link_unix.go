@@ -218,11 +218,6 @@ func (l *link) serve() {
 	if waitErr == nil {
 		why = errors.New(state.String())
 	}
-	l.mu.Lock()
-	l.over = true
-	left := l.children
-	l.children = nil
-	l.mu.Unlock()
 	greeted := false
 	select {
 	case <-l.greeted:
@@ -230,6 +225,11 @@ func (l *link) serve() {
 	default:
 	}
 	l.guardian.parted(l, greeted, why)
+	l.mu.Lock()
+	l.over = true
+	left := l.children
+	l.children = nil
+	l.mu.Unlock()
 	var pids []int
 	for _, c := range left {
 		select {

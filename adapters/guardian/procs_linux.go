@@ -170,3 +170,21 @@ func (r *reader) marked(pid int, mark string) string {
 	}
 	return ""
 }
+
+// branded returns the child's number from a process's brand; 0 if it has none of these.
+func (r *reader) branded(pid int, brand uint64) uint64 {
+	b, ok := r.file("/proc/"+strconv.Itoa(pid)+"/limits", 8<<10)
+	if !ok || brand == 0 {
+		return 0
+	}
+	_, line, _ := bytes.Cut(b, []byte("\nMax file locks"))
+	fields := bytes.Fields(line[:min(len(line), 60)])
+	if len(fields) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(fields[0]), 10, 64)
+	if err != nil || n>>brandBits != brand>>brandBits {
+		return 0
+	}
+	return n & (1<<brandBits - 1)
+}

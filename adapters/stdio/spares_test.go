@@ -96,9 +96,7 @@ func TestSparesThatDieOpenTheCircuit(t *testing.T) {
 	}
 	l := dial(t, d, newListener()) // it is the trial, and its first answer shows that all is well
 	mustCall(t, l, "initialize")
-	if h := d.Health(); h.State != "closed" {
-		t.Errorf("%+v", h)
-	}
+	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 }
 
 func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {

@@ -314,7 +314,8 @@ func TestCrashLoop(t *testing.T) {
 	until(t, "the trial", func() bool { return d.Health().State == "half-open" })
 	l := dial(t, d, newListener())
 	mustCall(t, l, "initialize")
-	if h := d.Health(); h.State != "closed" || h.Failures != 0 {
+	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
+	if h := d.Health(); h.Failures != 0 {
 		t.Errorf("%+v", h)
 	}
 }
@@ -364,6 +365,7 @@ func TestStartTimeoutSparesLongCalls(t *testing.T) {
 	d = dialer(t, "good", func(o *UpstreamOptions) { o.StartTimeout = 2 * time.Second })
 	l = dial(t, d, newListener())
 	mustCall(t, l, "initialize")
+	until(t, "the answer to be noted", l.c.heard.Load)
 	l.c.mu.Lock()
 	armed := l.c.patient != nil && l.c.patient.Stop()
 	l.c.mu.Unlock()

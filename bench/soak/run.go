@@ -197,6 +197,7 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 	res.Before, res.After, res.Settled = &before, &after, time.Since(began).Round(100*time.Millisecond).String()
 	if err != nil {
 		res.fail(err.Error())
+		r.evidence(d, res, known)
 		return
 	}
 	if more := ledger.Compare(&before, &after); len(more) > 0 {

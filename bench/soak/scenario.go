@@ -102,7 +102,7 @@ drain_timeout = "3s"
 [admin]
 listen = "127.0.0.1:0"
 [sessions]
-idle_ttl = "2s"
+idle_ttl = "3s"
 max = 100000
 [questions]
 ttl = "2s"

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	look      = 300 * time.Millisecond  // between two readings
-	quietTime = 3500 * time.Millisecond // without a change is quiet: longer than every time-out that ends something idle
-	reads     = 7                       // that make a reading which counts
-	cycles    = 4                       // of the collector, before memory is read
-	maxChurn  = 3000                    // metrics that are asked for to see so many
-	churnTime = 10 * time.Second        // between two churns, while memory is not back
+	look      = 300 * time.Millisecond // between two readings
+	quietTime = 4 * time.Second        // without a change is quiet: longer than every time-out that ends something idle
+	reads     = 7                      // that make a reading which counts
+	cycles    = 4                      // of the collector, before memory is read
+	maxChurn  = 3000                   // metrics that are asked for to see so many
+	churnTime = 10 * time.Second       // between two churns, while memory is not back
 )
 
 // settle waits until nothing changes any more, and gives what there is then. With a reading from before it waits until

@@ -5,6 +5,8 @@
 //   tools, resources, prompts    what must be in the lists; not there: the list is not looked into
 //   calls       what is called and must be in the result: { tool | uri | prompt, args, expect (a regular expression), error, once }; ${WHO}
 //               becomes the session's name; `once`: only one session makes it
+//   silent      it does not answer the probe: how long Dragoman waits is set low
+//   inTurn      its calls disturb each other, whoever makes them: the sessions take turns
 //   slow        a call that takes long, to be cancelled and to be in flight when Dragoman goes; hold: one only for the latter
 //   note        what is worth knowing about it
 //   short       part of the short form; needs: a program without which it is left out
@@ -85,11 +87,12 @@ export const SERVERS = [
   },
   {
     name: 'code-runner', make: 'TypeScript SDK v1', launcher: 'a link to a script', version: npmVersion('mcp-server-code-runner'), era: 'legacy', short: true,
+    env: at => ({ TMPDIR: at.dir }),
     command: () => [bin('mcp-server-code-runner')],
-    tools: ['run-code'],
+    tools: ['run-code'], inTurn: true,
     calls: [{ tool: 'run-code', args: { languageId: 'python', code: 'print("${WHO}", 6 * 7)' }, expect: '${WHO} 42' }, { tool: 'run-code', args: { languageId: 'shellscript', code: 'echo $((6 * 7))' }, expect: '42' }],
     slow: { tool: 'run-code', args: { languageId: 'shellscript', code: 'sleep 300' } },
-    note: 'its banner goes to stdout; starts interpreters',
+    note: 'its banner and its log go to stdout; starts interpreters; writes every snippet into one and the same file, so calls at once mix up',
   },
   { ...TIME, name: 'time', launcher: 'console script', version: pinned(2, 'mcp-server-time'), short: true, command: () => [venv(2, 'mcp-server-time')] },
   {
@@ -147,7 +150,7 @@ export const SERVERS = [
   {
     name: 'mute', make: 'no SDK (sh)', launcher: 'script', version: '-', era: 'legacy', short: true,
     command: () => [own('mute.sh')],
-    tools: ['say'], calls: [{ tool: 'say', args: { text: '${WHO}' }, expect: 'you said ${WHO}' }],
+    silent: true, tools: ['say'], calls: [{ tool: 'say', args: { text: '${WHO}' }, expect: 'you said ${WHO}' }],
     note: 'CR LF; says nothing to a method that it does not know; each answer costs two processes',
   },
   {

@@ -32,8 +32,9 @@ export async function until(f, ms) {
 /** The options that Dragoman takes from a file: short times, so that a run is short. A pinned era saves the probes. */
 function configure(file, server, era) {
   const upstream = {
-    command: server.command, cwd: server.cwd ?? server.dir, env: server.env ?? {}, probe_timeout: '30s', idle_exit: `${IDLE}s`, stop_grace: '1s', kill_grace: '1s',
-    ...(server.name === 'mute' && { probe_timeout: '3s' }), ...(era && { era }),
+    command: server.command, cwd: server.cwd ?? server.dir, env: server.env ?? {}, probe_timeout: '30s', stop_grace: '1s', kill_grace: '1s',
+    ...(server.era !== 'legacy' && { idle_exit: `${IDLE}s` }), // the process that all modern clients share belongs to no session
+    ...(server.silent && { probe_timeout: '3s' }), ...(era && { era }),
   };
   writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: `${IDLE}s` }, drain_timeout: '1s', upstreams: { default: upstream } }));
 }

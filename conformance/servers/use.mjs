@@ -106,8 +106,10 @@ if (hold) {
     await judge('calls', async () => { for (const call of spec.calls) await check(all[0], call); return `${spec.calls.length} calls`; });
     await judge('three sessions', async () => {
       all.push(...await Promise.all(['bob', 'cy'].map(connect)));
-      await Promise.all(all.flatMap(session => [...again, ...again].map(call => check(session, call))));
-      return `${all.length * again.length * 2} calls at once`;
+      const each = all.flatMap(session => [...again, ...again].map(call => () => check(session, call)));
+      if (spec.inTurn) for (const one of each) await one();
+      else await Promise.all(each.map(one => one()));
+      return `${each.length} calls ${spec.inTurn ? 'in turn' : 'at once'}`;
     });
     await judge('cancel', () => cancelled(all[0]));
   }

@@ -154,13 +154,17 @@ func (s *Store) sweep() {
 // Expire ends the sessions that have been idle for the TTL. The sweeper calls it; tests with a clock of their own may.
 // A session with a request in flight or a stream open is in use, however long that lasts.
 func (s *Store) Expire() {
-	limit := s.opt.Now().Add(-s.opt.IdleTTL)
+	now := s.opt.Now()
+	limit := now.Add(-s.opt.IdleTTL)
 	var gone []*proxy.Session
 	s.mu.Lock()
 	for _, id := range s.cache.Keys() {
 		sess, _ := s.cache.Peek(id)
 		last, busy := sess.Idle()
-		if sess.State() >= proxy.Closed || !busy && !sess.HasOutlet() && !last.After(limit) {
+		if busy = busy || sess.HasOutlet(); busy {
+			sess.Touch(now) // the idle time begins when the request or the stream has ended
+		}
+		if sess.State() >= proxy.Closed || !busy && !last.After(limit) {
 			s.remove(sess)
 			gone = append(gone, sess)
 		}

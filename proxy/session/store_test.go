@@ -100,7 +100,12 @@ func TestExpiry(t *testing.T) {
 	}
 	busy.Finish("1")
 	open.ClearOutlet(o)
-	c.now = c.now.Add(time.Hour)
+	c.now = c.now.Add(time.Hour - time.Second)
+	s.Expire()
+	if busy.State() == proxy.Expired || open.State() == proxy.Expired {
+		t.Errorf("the idle time counts from before the end: busy %s, with a stream %s", busy.State(), open.State())
+	}
+	c.now = c.now.Add(time.Second)
 	s.Expire()
 	if s.Len() != 0 {
 		t.Errorf("%d sessions left", s.Len())

@@ -180,12 +180,20 @@ func (s *Legacy) Stream() (*Events, error) {
 	return NewEvents(s.c.Body(h)), nil
 }
 
-// Delete ends the session as it should be ended.
+// Delete ends the session as it should be ended. That it has expired is no error: the client may have been slow.
 func (s *Legacy) Delete() error {
 	if err := s.c.Send("DELETE", s.path(), s.headers(), ""); err != nil {
 		return err
 	}
-	return accepted(s.c)
+	h, err := s.c.Head()
+	if err != nil {
+		return err
+	}
+	raw, err := All(s.c.Body(h))
+	if err == nil && h.Status/100 != 2 && h.Status != 404 {
+		err = &StatusError{Status: h.Status, Body: string(raw)}
+	}
+	return err
 }
 
 // Leave closes the connection and says nothing.

@@ -29,6 +29,8 @@ type Message struct {
 		RequestState  string                     `json:"requestState"`
 	} `json:"result"`
 	Error *RPCError `json:"error"`
+
+	raw string
 }
 
 // RPCError is the error of a response.
@@ -91,7 +93,7 @@ func (c *Conn) Exchange(id string, each func(*Message) error) (*Message, Head, e
 	if err != nil {
 		return nil, h, err
 	}
-	var m Message
+	m := Message{raw: string(raw)}
 	if json.Unmarshal(raw, &m) != nil || m.Error == nil && h.Status != 200 {
 		return nil, h, &StatusError{Status: h.Status, Body: string(raw)}
 	}
@@ -120,7 +122,7 @@ func await(body io.Reader, id string, each func(*Message) error) (*Message, erro
 		if err != nil {
 			return nil, fmt.Errorf("client: the stream ended before the response: %w", unexpected(err))
 		}
-		m := &Message{}
+		m := &Message{raw: ev.Data}
 		if err = json.Unmarshal([]byte(ev.Data), m); err != nil {
 			return nil, fmt.Errorf("%w: an event that is no message: %.80q", ErrWrong, ev.Data)
 		}

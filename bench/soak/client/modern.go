@@ -86,7 +86,7 @@ func (m *Modern) Ask(call Call) (*Message, error) {
 		return nil, err
 	}
 	if r := reply.Result; r == nil || r.ResultType != "input_required" || len(r.InputRequests) != 1 || r.RequestState == "" {
-		return nil, fmt.Errorf("%w: a question was expected", ErrWrong)
+		return nil, fmt.Errorf("%w: a question was expected, not %.300s", ErrWrong, reply.raw)
 	}
 	return reply, nil
 }

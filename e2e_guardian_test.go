@@ -1,0 +1,158 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// clinging is a server that never answers, ignores the end of its input and SIGTERM, and starts others like itself: in its
+// process group, in a session of their own, and as a daemon without its environment. Each writes down its number.
+const clinging = `
+cling='trap "" TERM HUP INT; echo $$ >> %[1]s; while :; do sleep 30; done'
+sh -c "$cling" &
+setsid sh -c "$cling" &
+(env -i PATH="$PATH" setsid sh -c "sh -c '$cling' & exit" </dev/null >/dev/null 2>&1 &)
+eval "$cling"`
+
+// clingers is how many of them there are.
+const clingers = 4
+
+// The program itself, with its guardian, is ended in several ways. Two seconds later nobody is left that it had started.
+func TestNobodyOutlivesDragoman(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "dragoman")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGABRT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			endDragoman(t, bin, signal)
+		})
+	}
+}
+
+func endDragoman(t *testing.T, bin string, signal syscall.Signal) {
+	dir := t.TempDir()
+	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")
+	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(clinging, pids)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"100ms\"\nkill_grace = \"100ms\"\n", command)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dragoman := exec.CommandContext(t.Context(), bin, "serve", "--config", config, "--listen", "127.0.0.1:0", "--admin", "off")
+	log, err := dragoman.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dragoman.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range written(pids) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	said := make(chan string, 1)
+	go func() { // ends with the pipe, which the guardian does not hold
+		var lines []string
+		for s := bufio.NewScanner(log); s.Scan(); {
+			lines = append(lines, s.Text())
+		}
+		said <- strings.Join(lines, "\n")
+	}()
+	until(t, "the server's processes", 20*time.Second, func() bool { return len(written(pids)) >= clingers })
+	guardian := childrenOf(dragoman.Process.Pid)
+	if len(guardian) != 1 {
+		t.Errorf("Dragoman has the children %v, not just the guardian", guardian)
+	}
+	if err := dragoman.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	lines := <-said
+	_ = dragoman.Wait()
+	if strings.Contains(lines, "guardian") {
+		t.Error(lines)
+	}
+	begin := time.Now()
+	all := append(written(pids), guardian...)
+	left := func() (n int) {
+		for _, pid := range all {
+			if runs(pid) {
+				n++
+			}
+		}
+		return n
+	}
+	if signal == syscall.SIGTERM && left() > 0 {
+		t.Errorf("%d processes are left after an ordinary end", left())
+	}
+	until(t, "the end of everybody", 2*time.Second, func() bool { return left() == 0 })
+	t.Logf("after %v", time.Since(begin))
+}
+
+func written(file string) []int {
+	b, _ := os.ReadFile(file) // not there yet: nobody
+	var out []int
+	for field := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// statOf gives state and parent of a process; false if there is none.
+func statOf(pid int) (state byte, parent int, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, false
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	parent, _ = strconv.Atoi(fields[1])
+	return fields[0][0], parent, true
+}
+
+// runs tells whether a process is there and does not merely wait for the system's first process to reap it.
+func runs(pid int) bool {
+	state, _, ok := statOf(pid)
+	return ok && state != 'Z' && state != 'X'
+}
+
+func childrenOf(parent int) (out []int) {
+	procs, _ := os.ReadDir("/proc")
+	for _, p := range procs {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		if _, of, ok := statOf(pid); ok && of == parent {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, limit time.Duration, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(limit); !done(); {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not in %v", what, limit)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
