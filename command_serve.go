@@ -5,7 +5,8 @@ import "github.com/spf13/cobra"
 const serveLong = `Serve an MCP server, or several, to every kind of MCP client: streamable HTTP of
 all revisions at /mcp, HTTP+SSE at /sse.
 
-The server is a URL, a COMMAND after -- that is started as a child process (what
+The server is a URL (http, https; unix:/PATH or tcp://HOST:PORT for one that speaks
+lines over a socket), a COMMAND after -- that is started as a child process (what
 follows -- is its argv, no shell reads it), or what a --config file names. Its era
 and transport are found by asking it, unless they are pinned.
 
@@ -22,6 +23,9 @@ const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
 
   # for modern clients only, and for some that end altogether at a 4xx
   dragoman serve https://example.com/mcp --eras modern --error-status compat
+
+  # a server that speaks lines, as over stdio, on a socket of this machine
+  dragoman serve unix:/run/my-server.sock
 
   # several servers, from a file
   dragoman serve --config config.toml`

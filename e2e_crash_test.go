@@ -212,11 +212,11 @@ func TestCrashLoop(t *testing.T) {
 
 // A server that does not begin to answer is told apart from one that is not there: by its last words.
 func TestSilentServer(t *testing.T) {
-	command := "[upstreams.default]\ncommand = [\"/bin/sh\", \"-c\", \"echo fetching the index >&2; cat >/dev/null\"]\nprobe_timeout = \"1s\"\nstop_grace = \"500ms\"\n"
-	r := startRig(t, command+"start_timeout = \"1500ms\"\n", false)
+	command := "[upstreams.default]\ncommand = [\"/bin/sh\", \"-c\", \"echo fetching the index >&2; cat >/dev/null\"]\nprobe_timeout = \"2s\"\nstop_grace = \"500ms\"\n"
+	r := startRig(t, command+"start_timeout = \"2500ms\"\n", false)
 	f := failureOf(t, r.must("POST", "/mcp", modernCall("1", "ok", ""), modernHeaders("tools/call", "ok")...))
 	mentions(t, f.Error.Message, "server/discover: no answer to server/discover in time; last on stderr: fetching the index",
-		"1.5s", "upstreams.default.start_timeout")
+		"2.5s", "upstreams.default.start_timeout")
 	if n := strings.Count(f.Error.Message, "last on stderr: fetching the index"); n != 2 {
 		t.Errorf("%d steps say what was on stderr: %s", n, f.Error.Message)
 	}

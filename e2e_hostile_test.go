@@ -152,7 +152,10 @@ func TestHostileChildren(t *testing.T) {
 	f("an answer to nobody", `{"jsonrpc":"2.0","id":99999,"result":{}}`, "")
 	f("an answer with a strange id", `{"jsonrpc":"2.0","id":"x","result":{}}`, "")
 	f("an unknown notification", `{"jsonrpc":"2.0","method":"notifications/unknown"}`, "")
-	f("long noise", strings.Repeat("x", 100<<10), `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…limits.line…","data":{"code":"response_too_large","retryable":false}}}`)
+	f("long noise", strings.Repeat("x", 100<<10), "")
+	f("a long notification", `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"`+strings.Repeat("x", 100<<10)+`"}}`, "")
+	f("a long answer with its id at the end", `{"result":{"content":"`+strings.Repeat("x", 100<<10)+`"},"jsonrpc":"2.0","id":$ID}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…limits.line…","data":{"code":"response_too_large","retryable":false}}}`)
 	f("a long answer", `{"jsonrpc":"2.0","id":$ID,"result":{"content":"`+strings.Repeat("x", 100<<10)+`"}}`,
 		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"…limits.line, 65536 bytes","data":{"code":"response_too_large","retryable":false}}}`)
 	f("a deep answer", `{"jsonrpc":"2.0","id":$ID,"result":`+strings.Repeat("[", 10000)+strings.Repeat("]", 10000)+`}`,

@@ -29,6 +29,8 @@ func TestMain(m *testing.M) {
 		waitingMain()
 	case "pipe":
 		pipeMain()
+	case "swell":
+		swellMain()
 	case "sdk":
 		sdkMain()
 	}

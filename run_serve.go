@@ -26,6 +26,7 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 		return err
 	}
 	defer h.close()
+	defer keepLean()()
 	face, err := h.faces()
 	if err != nil {
 		return err

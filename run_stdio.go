@@ -24,6 +24,7 @@ func runStdio(ctx context.Context, cfg *Config, std Streams) error {
 		return err
 	}
 	defer h.close()
+	defer keepLean()()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fatal := make(chan error, 1)

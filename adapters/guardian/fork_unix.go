@@ -11,24 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fork executes children, one after the other. It has a thread of its own, which ends with the process and no sooner: a
+// fork executes children, one after the other, and says so. It has a thread of its own, which ends with the process and no sooner: a
 // child's PDEATHSIG is sent when the thread that forked it ends (prctl(2)).
-func fork(jobs <-chan order, forked chan<- birth, turns turns, brand uint64) {
+func (k *keeper) fork() {
 	runtime.LockOSThread()
-	for o := range jobs {
+	for o := range k.jobs {
 		attr := &syscall.ProcAttr{Dir: o.dir, Env: o.env, Sys: childAttr()}
 		for _, fd := range o.files {
 			attr.Files = append(attr.Files, uintptr(fd)) //nolint:gosec // G115: a descriptor is not negative
 		}
-		turns.take()
-		burn(0, brand, o.id)
+		k.turns.take()
+		k.busy.Add(1)
+		burn(0, k.brand, o.id)
 		pid, err := syscall.ForkExec(o.path, o.argv, attr)
-		turns.pass()
-		if err == nil {
-			burn(pid, brand, o.id)
+		k.busy.Add(-1)
+		k.turns.pass()
+		if err != nil {
+			say(sayFailed, o.id, int32(errnoOf(err))) //nolint:gosec // G115: small
+		} else {
+			say(sayStarted, o.id, int32(pid)) //nolint:gosec // G115: a process id is small
+			burn(pid, k.brand, o.id)
 		}
 		closeAll(o.files)
-		forked <- birth{id: o.id, pid: pid, err: err}
+		k.forked <- birth{id: o.id, pid: pid, err: err}
 	}
 }
 
@@ -59,8 +64,8 @@ func closeAll(fds []int) {
 }
 
 // receive reads requests until the socket ends, or says something that we do not understand.
-func receive(requests chan<- request) {
-	defer close(requests)
+func (k *keeper) receive() {
+	defer close(k.requests)
 	var body []byte
 	for {
 		h, files, err := readHead()
@@ -86,12 +91,27 @@ func receive(requests chan<- request) {
 				body = nil
 			}
 			r.order.id, r.order.files = h.id, files
-			if len(files) != 3 { // the system hands over none where there is no room for all
-				closeAll(files)
-				r.err = syscall.EMFILE
+			if len(files) == 3 {
+				k.pending.add(h.id)
+				k.jobs <- r.order // has room for more than Dragoman lets be under way
+				continue
 			}
+			closeAll(files)
+			r.err = syscall.EMFILE // the system hands over none where there is no room for all
 		}
-		requests <- r
+		k.requests <- r
+	}
+}
+
+// say writes an answer, which is too short to be written in part. If Dragoman is gone nobody misses it; receive will see the
+// end. If Dragoman does not read, we wait: whatever we would do meanwhile it could not be told.
+func say(what kind, id uint64, a int32) {
+	var b [answerSize]byte
+	answer{kind: what, id: id, a: a}.encode(&b)
+	for {
+		if _, err := unix.Write(socketFD, b[:]); err != unix.EINTR {
+			return
+		}
 	}
 }
 

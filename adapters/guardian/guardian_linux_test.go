@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -524,4 +525,69 @@ func TestAsTheFirstProcess(t *testing.T) {
 	if string(out) != "first 1\nend\n" {
 		t.Errorf("%s, %v", out, err)
 	}
+}
+
+// Hundreds at once cost the guardian no descriptor and little memory, and are gone within a moment.
+func TestManyChildren(t *testing.T) {
+	many := 300
+	if n, err := strconv.Atoi(os.Getenv("GUARDIAN_TEST_MANY")); err == nil {
+		many = n
+	}
+	r := newRig(t)
+	r.Prestart()
+	pid := r.guardian()
+	fds := func() int { return len(list(fmt.Sprintf("/proc/%d/fd", pid))) }
+	private := func() string {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, after, _ := strings.Cut(string(b), "RssAnon:")
+		line, _, _ := strings.Cut(after, "\n")
+		return strings.TrimSpace(line)
+	}
+	_, _ = r.sh("exit")
+	before := fds()
+	begin := time.Now()
+	var mu sync.Mutex
+	var children []*Child
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for {
+				mu.Lock()
+				full := len(children) >= many
+				children = append(children, nil)
+				i := len(children) - 1
+				mu.Unlock()
+				if full {
+					return
+				}
+				c, _, err := run(context.Background(), r.Guardian, r.env(), "sleep", "40")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				children[i] = c
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d started in %v; the guardian has %s of its own", many, time.Since(begin), private())
+	if after := fds(); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+	begin = time.Now()
+	for _, c := range children {
+		if c != nil {
+			c.Terminate()
+		}
+	}
+	for _, c := range children {
+		if c != nil && !closed(c.Gone(), 20*time.Second) {
+			t.Fatal("one is not gone")
+		}
+	}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	times := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))[11:13]
+	t.Logf("gone after %v; the guardian has %s of its own, and used %s user and %s system ticks", time.Since(begin), private(), times[0], times[1])
 }

@@ -143,12 +143,12 @@ func (k *keeper) recognise(p proc) *orphan {
 		switch f := k.families[n]; {
 		case f != nil:
 			return &orphan{family: f}
-		case k.pending[n]:
+		case k.pending.has(n):
 			return nil
 		}
 		return &orphan{doomed: true}
 	}
-	if len(k.pending) > 0 {
+	if k.pending.count() > 0 {
 		return nil
 	}
 	return &orphan{before: k.newest}

@@ -5,9 +5,13 @@ package guardian
 import (
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,13 +35,15 @@ const (
 )
 
 // keeper is the guardian process. One goroutine, run, has all of it; it alone reaps. Besides there are the receiver, which
-// reads requests, and the forkers; all end with the process.
+// reads requests, and the forkers, to whom it gives the starts; all end with the process.
 type keeper struct {
 	mark  string // the part of all marks before the child's number
 	brand uint64 // likewise of the other mark
 
 	requests chan request
 	jobs     chan order
+	turns    turns
+	busy     atomic.Int32 // forkers that are forking
 	forked   chan birth
 	deaths   chan os.Signal
 	alarm    *time.Timer
@@ -46,7 +52,7 @@ type keeper struct {
 	leaders  map[int]*family            // by the child's process id
 	orphans  map[int]*orphan            // processes that came to us when they lost their parent
 	early    map[int]syscall.WaitStatus // exits of processes that are not known yet, while something is being forked
-	pending  map[uint64]bool            // children that are being forked
+	pending  pending                    // children that are being forked
 	newest   uint64                     // the number of the last child that was started
 	files    reader
 
@@ -57,6 +63,7 @@ type keeper struct {
 	doomed  bool             // there are orphans who belong to nobody that is left
 	press   time.Time        // when those that are being killed are looked for again
 	pause   time.Duration
+	quiet   int       // rounds since memory was looked at
 	rest    time.Time // no look at the processes before: looking takes at most half of our time
 }
 
@@ -78,6 +85,37 @@ type orphan struct {
 	asked  bool    // it has got SIGTERM after the child's exit
 }
 
+// pending are the children that are being forked: from before the fork, until run knows of it.
+type pending struct {
+	mu  sync.Mutex
+	ids map[uint64]bool
+}
+
+func (p *pending) add(id uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids[id] = true
+}
+
+func (p *pending) remove(id uint64) (left int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ids, id)
+	return len(p.ids)
+}
+
+func (p *pending) has(id uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ids[id]
+}
+
+func (p *pending) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.ids)
+}
+
 type request struct {
 	kind  kind
 	order order
@@ -93,51 +131,33 @@ type birth struct {
 // Run is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
 // ended, and nobody is left that it had started.
 func Run() int {
-	debug.SetGCPercent(50) // we have little and shall keep it little
+	debug.SetGCPercent(-1) // see tidy
 	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	k := &keeper{
-		brand:    brandOf(os.Getenv(callKey)),
-		mark:     MarkKey + "=" + os.Getenv(callKey) + "-",
-		requests: make(chan request, 16), jobs: make(chan order, 2*startsMost), forked: make(chan birth, 2*startsMost),
+		brand: brandOf(os.Getenv(callKey)),
+		mark:  MarkKey + "=" + os.Getenv(callKey) + "-",
+		turns: make(turns, 1), requests: make(chan request, 16), jobs: make(chan order, 2*startsMost), forked: make(chan birth, 2*startsMost),
 		deaths: make(chan os.Signal, 1), alarm: time.NewTimer(time.Hour),
 		families: map[uint64]*family{}, leaders: map[int]*family{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
-		pending: map[uint64]bool{}, pause: pressFirst, waiting: map[*family]bool{},
+		pending: pending{ids: map[uint64]bool{}}, pause: pressFirst, waiting: map[*family]bool{},
 	}
 	unix.CloseOnExec(socketFD)
 	if err := adopt(); err != nil || !isSocket(socketFD) {
 		return 2
 	}
 	signal.Notify(k.deaths, unix.SIGCHLD)
-	turns := make(turns, 1)
-	turns.pass()
+	k.turns.pass()
 	for range forkers {
-		go fork(k.jobs, k.forked, turns, k.brand)
+		go k.fork()
 	}
-	k.say(sayHello, 0, version)
-	go receive(k.requests)
+	say(sayHello, 0, version)
+	go k.receive()
 	return k.run()
 }
 
 func isSocket(fd int) bool {
 	_, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
 	return err == nil
-}
-
-// say writes an answer. If Dragoman is gone nobody misses it; receive will see the end. If Dragoman does not read, we wait:
-// whatever we would do meanwhile it could not be told.
-func (k *keeper) say(what kind, id uint64, a int32) {
-	var b [answerSize]byte
-	answer{kind: what, id: id, a: a}.encode(&b)
-	for rest := b[:]; len(rest) > 0; {
-		n, err := unix.Write(socketFD, rest)
-		if err == unix.EINTR {
-			continue
-		}
-		if err != nil {
-			return
-		}
-		rest = rest[n:]
-	}
 }
 
 func (k *keeper) run() int {
@@ -155,18 +175,43 @@ func (k *keeper) run() int {
 		case <-k.alarm.C:
 		}
 		k.settle()
+		k.tidy()
+	}
+}
+
+// heapMost is how much memory may be used before what of it is garbage is looked for.
+const heapMost = 4 << 20
+
+// tidy collects garbage, which the runtime does not do by itself here: it would have to stop all threads for it, and one that
+// forks stands still, and all with it, until the file system has found what to execute.
+func (k *keeper) tidy() {
+	if k.quiet++; k.quiet < 16 {
+		return
+	}
+	k.quiet = 0
+	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	if metrics.Read(used); used[0].Value.Kind() != metrics.KindUint64 || used[0].Value.Uint64() < heapMost {
+		return
+	}
+	select {
+	case <-k.turns: // nobody begins to fork now
+		if k.busy.Load() == 0 {
+			runtime.GC()
+		}
+		k.turns.pass()
+	default:
 	}
 }
 
 // take does what a request wants.
 func (k *keeper) take(r request) {
+	for k.pending.has(r.order.id) { // Dragoman knows already that it has been started
+		k.born(<-k.forked)
+	}
 	f := k.families[r.order.id]
 	switch {
 	case r.kind == askStart && r.err != nil:
-		k.say(sayFailed, r.order.id, int32(errnoOf(r.err))) //nolint:gosec // G115: small
-	case r.kind == askStart:
-		k.pending[r.order.id] = true
-		k.jobs <- r.order // has room for more than Dragoman lets be under way
+		say(sayFailed, r.order.id, int32(errnoOf(r.err))) //nolint:gosec // G115: small
 	case f == nil: // gone meanwhile
 	case r.kind == askTerm:
 		if !f.exited {
@@ -183,21 +228,18 @@ func (k *keeper) take(r request) {
 
 // born takes in a child that has been forked, or was not.
 func (k *keeper) born(b birth) {
-	delete(k.pending, b.id)
+	left := k.pending.remove(b.id)
 	k.look = true
-	if b.err != nil {
-		k.say(sayFailed, b.id, int32(errnoOf(b.err))) //nolint:gosec // G115: small
-	} else {
+	if b.err == nil {
 		f := &family{id: b.id, pid: b.pid}
 		k.families[b.id], k.leaders[b.pid] = f, f
 		k.newest = max(k.newest, b.id)
-		k.say(sayStarted, b.id, int32(b.pid)) //nolint:gosec // G115: a process id is small
 		if ws, ok := k.early[b.pid]; ok {
 			delete(k.early, b.pid)
 			k.exited(f, ws)
 		}
 	}
-	if len(k.pending) == 0 {
+	if left == 0 {
 		clear(k.early)
 	}
 }
@@ -224,7 +266,7 @@ func (k *keeper) reap() bool {
 			if o.family != nil {
 				o.family.kin--
 			}
-		case len(k.pending) > 0:
+		case k.pending.count() > 0:
 			k.early[pid] = ws
 		}
 		k.look = true // what it had started came to us
@@ -240,7 +282,7 @@ func (k *keeper) exited(f *family, ws syscall.WaitStatus) {
 		f.termed = true
 		_ = unix.Kill(-f.pid, unix.SIGTERM)
 	}
-	k.say(sayExited, f.id, int32(ws)) //nolint:gosec // G115: the same bits
+	say(sayExited, f.id, int32(ws)) //nolint:gosec // G115: the same bits
 	k.look = true
 }
 
@@ -254,7 +296,7 @@ func (k *keeper) gone(f *family) {
 	if k.leaders[f.pid] == f {
 		delete(k.leaders, f.pid)
 	}
-	k.say(sayGone, f.id, 0)
+	say(sayGone, f.id, 0)
 }
 
 // settle looks at the processes if there is a reason to, and not too often, and sets the alarm for the next time.
@@ -287,7 +329,7 @@ func (k *keeper) end() int {
 	kill := time.Now().Add(termGrace)
 	limit := kill.Add(killLimit)
 	pause := pressFirst
-	for k.reap() || len(k.pending) > 0 || k.remains() {
+	for k.reap() || k.pending.count() > 0 || k.remains() {
 		now := time.Now()
 		if now.After(limit) {
 			return 1
@@ -300,7 +342,7 @@ func (k *keeper) end() int {
 		k.alarm.Reset(next)
 		select {
 		case b := <-k.forked:
-			delete(k.pending, b.id)
+			k.pending.remove(b.id)
 			if b.err == nil { // too late
 				_ = unix.Kill(-b.pid, unix.SIGKILL)
 			}

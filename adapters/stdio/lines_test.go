@@ -68,6 +68,86 @@ func TestReaderSplits(t *testing.T) {
 	f("123456", 5, "!123456")
 	f(bom+"12345\n", 5, "12345")
 	f(bom+"12345\r\n1", 5, "12345", "1")
+	f("1234567890", 10, "1234567890")
+	f("12345678901\r\n1234567890\r\n1", 10, "!12345678901", "1234567890", "1")
+}
+
+// Whatever byte a read ends with, the line is the same.
+func TestReaderSplitAnywhere(t *testing.T) {
+	t.Parallel()
+	const text = "\xEF\xBB\xBF{\"a\":\"ä€😀\u2028\u2029\x00\r\xF0\x9F\"}\r\n{\"é\":1}\n"
+	want := naive([]byte(text), 99)
+	for i := range len(text) {
+		for j := i; j < len(text); j++ {
+			src := io.MultiReader(strings.NewReader(text[:i]), strings.NewReader(text[i:j]), strings.NewReader(text[j:]))
+			if got, err := collect(NewReader(src, 99)); err != io.EOF || !equal(got, want) {
+				t.Fatalf("split at %d and %d: %q, %v", i, j, got, err)
+			}
+		}
+	}
+}
+
+// filler is a source of lines of so many bytes each, without the memory for them.
+type filler struct{ size, left int }
+
+func (f *filler) Read(p []byte) (int, error) {
+	if f.left == 0 {
+		return 0, io.EOF
+	}
+	n := 0
+	for ; n < len(p) && f.left > 0; n++ {
+		p[n] = 'x'
+		if f.left--; f.left%(f.size+1) == 0 {
+			p[n] = '\n'
+		}
+	}
+	return n, nil
+}
+
+// The longest line there may be by default, and one that is a byte longer.
+func TestReaderLongestLine(t *testing.T) {
+	t.Parallel()
+	r := NewReader(&filler{size: DefaultMaxLine, left: 2 * (DefaultMaxLine + 1)}, 0)
+	for range 2 {
+		line, err := r.ReadLine()
+		if err != nil || len(line) != DefaultMaxLine || line[0] != 'x' || line[len(line)-1] != 'x' {
+			t.Fatalf("%d bytes, %v", len(line), err)
+		}
+	}
+	if _, err := r.ReadLine(); err != io.EOF {
+		t.Error(err)
+	}
+	r = NewReader(&filler{size: DefaultMaxLine + 1, left: DefaultMaxLine + 2}, 0)
+	var long *LineTooLongError
+	if _, err := r.ReadLine(); !errors.As(err, &long) || long.Size != DefaultMaxLine+1 || len(long.Suffix) != suffixSize {
+		t.Error(err)
+	}
+}
+
+// A line that is too long is known by both its ends, wherever its end lies.
+func TestReaderShowsBothEnds(t *testing.T) {
+	t.Parallel()
+	f := func(size int, terminator string) {
+		t.Helper()
+		line := strings.Repeat("x", size) + `,"id":7}`
+		r := NewReader(strings.NewReader(line+terminator+"next\n"), 1000)
+		_, err := r.ReadLine()
+		var long *LineTooLongError
+		if !errors.As(err, &long) || !strings.HasSuffix(string(long.Suffix), `x,"id":7}`) || len(long.Suffix) < suffixSize-1 ||
+			string(long.Prefix) != line[:prefixSize] && len(line) >= prefixSize {
+			t.Fatalf("%d%q: %.300q, %v", size, terminator, long.Suffix, err)
+		}
+		if next, err := r.ReadLine(); string(next) != "next" {
+			t.Errorf("then %q, %v", next, err)
+		}
+	}
+	for _, end := range []string{"\n", "\r\n"} {
+		for size := chunkSize - 300; size < chunkSize+300; size++ {
+			f(size, end)
+		}
+		f(1100, end)
+		f(3<<20, end)
+	}
 }
 
 // A limit and a prefix that lie far apart, with the end of the long line in a later chunk.
@@ -201,6 +281,8 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("\xEF\xBB\xBF12345\r"), uint16(5), uint16(3), uint16(0))
 	f.Add([]byte("0123456789\n"), uint16(10), uint16(0), uint16(20_000))
 	f.Add([]byte("xxxxxxxx"), uint16(60_000), uint16(0), uint16(25_000))
+	f.Add(bytes.Repeat([]byte("k"), 50_000), uint16(50_001), uint16(40_000), uint16(0))
+	f.Add(append(bytes.Repeat([]byte("k"), 45_000), 10), uint16(50_001), uint16(0), uint16(3))
 	f.Add([]byte("one\ntwo three\r\n"), uint16(8), uint16(1000), uint16(7000))
 	f.Fuzz(func(t *testing.T, in []byte, limit, step, repeat uint16) {
 		in = bytes.Repeat(in, max(1, min(int(repeat), 200_000/(len(in)+1))))
@@ -218,7 +300,44 @@ func FuzzReader(f *testing.F) {
 		if r.hold != nil {
 			t.Error("the buffer is still held at the end")
 		}
+		keeping(t, NewReader(stutter{bytes.NewReader(in), n}, maxLine), naive(in, maxLine))
 	})
+}
+
+// keeping reads all lines, keeps what can be kept, and compares when everything has been read.
+func keeping(t *testing.T, r *Reader, want []string) {
+	t.Helper()
+	var lines [][]byte
+	for i := 0; ; i++ {
+		line, err := r.ReadLine()
+		var long *LineTooLongError
+		if errors.As(err, &long) {
+			lines = append(lines, append([]byte{'!'}, long.Prefix[0]))
+			continue
+		}
+		if err != nil {
+			break
+		}
+		if i%3 == 1 {
+			line = bytes.Clone(line)
+		} else if release := r.Keep(); release != nil {
+			defer release()
+			if r.Keep() != nil {
+				t.Error("a line was kept twice")
+			}
+		} else {
+			line = bytes.Clone(line)
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) != len(want) {
+		t.Fatalf("%d lines, want %d", len(lines), len(want))
+	}
+	for i := range want {
+		if string(lines[i]) != want[i] {
+			t.Fatalf("line %d: %.100q, want %.100q", i, lines[i], want[i])
+		}
+	}
 }
 
 func TestFlatten(t *testing.T) {

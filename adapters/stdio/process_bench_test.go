@@ -5,7 +5,11 @@ package stdio
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"testing"
+	"time"
+
+	"dragoman/adapters/guardian"
 )
 
 // BenchmarkProcessEcho sends lines through a real child that echoes them, as many at a time as depth says, each by a
@@ -64,4 +68,29 @@ func benchEcho(b *testing.B, size, depth int) {
 	b.StopTimer()
 	p.Stop()
 	<-stopped
+}
+
+// BenchmarkProcessStart starts a small child, and stops it, directly and by a guardian.
+func BenchmarkProcessStart(b *testing.B) {
+	g := guardian.New(guardian.Options{Exe: os.Args[0]})
+	defer g.Close()
+	g.Prestart()
+	for _, way := range []struct {
+		name string
+		g    *guardian.Guardian
+	}{{"direct", nil}, {"guarded", g}} {
+		b.Run(way.name, func(b *testing.B) {
+			var starts time.Duration
+			for range b.N {
+				begin := time.Now()
+				p, err := Start(background(), Command{Argv: []string{"cat"}, Guardian: way.g})
+				if err != nil {
+					b.Fatal(err)
+				}
+				starts += time.Since(begin)
+				p.Stop()
+			}
+			b.ReportMetric(float64(starts.Microseconds())/float64(b.N), "us/start")
+		})
+	}
 }

@@ -15,7 +15,7 @@ type spares struct {
 	lost    int  // in a row that have died before anybody used one, or could not be started
 	filling bool // the goroutine runs
 	closed  bool
-	group   sync.WaitGroup // that goroutine, and the Dials; nobody is added once closed is set
+	group   sync.WaitGroup // that goroutine, Dials under way, and spares until they are used; whoever adds one is in it, or sees that closed is not set
 }
 
 // enter begins a Dial, which ends with s.group.Done; false after the end.
@@ -62,11 +62,12 @@ func (d *Dialer) spare() *process {
 	return c
 }
 
-// used notes that a spare was of use.
+// used notes that a spare was of use, and is none any more.
 func (d *Dialer) used() {
 	d.spares.mu.Lock()
 	defer d.spares.mu.Unlock()
 	d.spares.lost = 0
+	d.spares.group.Done()
 }
 
 // spareEnded is called when a child has ended to which nobody has said anything.
@@ -124,6 +125,7 @@ func (d *Dialer) prepare() *process {
 // shelve puts a new spare to the others and begins to read what it says. It may be in use before that.
 func (d *Dialer) shelve(c *process) {
 	s := &d.spares
+	s.group.Add(1)
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {

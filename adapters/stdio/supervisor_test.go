@@ -361,3 +361,12 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+func TestShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{0: "0s", 1234567 * time.Nanosecond: "1ms", 12345 * time.Millisecond: "12.3s", time.Minute: "1m",
+		90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m"} {
+		if got := short(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+}

@@ -198,6 +198,10 @@ func (c *process) ended(err error) {
 	closed, stopped, fault, probed := c.closed, c.stopped, c.expired, c.probed
 	l := c.link.Load()
 	c.mu.Unlock()
+	if l == nil {
+		defer c.d.spares.group.Done()
+		c.d.spareEnded(c)
+	}
 	if !stopped && fault == nil {
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
@@ -212,9 +216,6 @@ func (c *process) ended(err error) {
 	c.proc.Stop()
 	if n := c.stderr.rest(); n > 0 {
 		c.d.opt.Stderr(c.proc.PID(), nil, n)
-	}
-	if l == nil {
-		c.d.spareEnded(c)
 	}
 }
 

@@ -321,15 +321,25 @@ func TestCrashLoop(t *testing.T) {
 }
 
 func TestStartTimeout(t *testing.T) {
-	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = 300 * time.Millisecond })
+	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = time.Hour })
 	sink := newListener()
 	l := dial(t, d, sink)
-	from := time.Now()
-	e := fault(t, l, "initialize", proxy.UpstreamTimeout)
-	if took := time.Since(from); took < 300*time.Millisecond {
-		t.Errorf("after %v", took)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(l, "initialize")
+		failed <- err
+	}()
+	until(t, "the request, and the child's words", func() bool {
+		l.c.mu.Lock()
+		defer l.c.mu.Unlock()
+		return l.c.patient != nil && l.LastWords() != ""
+	})
+	l.c.patient.Reset(0) // an hour later
+	var e *proxy.Error
+	if err := <-failed; !errors.As(err, &e) || e.Name != proxy.UpstreamTimeout.Name {
+		t.Fatalf("%v", err)
 	}
-	has(t, e.Message, `"files" has not answered its first request within 300ms`, "upstreams.files.start_timeout", "last on stderr: loading…")
+	has(t, e.Message, `"files" has not answered its first request within 1h (upstreams.files.start_timeout) and is stopped; last on stderr: loading…`)
 	has(t, string(e.Data), `{"code":"upstream_timeout","retryable":false,"stderr":["loading…"]}`)
 	select {
 	case err := <-sink:

@@ -45,7 +45,7 @@ type journey struct {
 	when func(s *server) bool
 }
 
-func asks(s *server) bool  { return (s.isolation == "" || s.isolation == "principal") && s.sure() }
+func asks(s *server) bool  { return s.isolation == "" && s.sure() } // who shares a session cannot be asked
 func sure(s *server) bool  { return s.sure() }
 func huge(s *server) bool  { return s.huge }
 func deaf(s *server) bool  { return s.role.Kind == child.NeverRead || s.role.Kind == child.Hang }

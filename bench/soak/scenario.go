@@ -74,16 +74,16 @@ func scenarios() []scenario {
 	all := []scenario{
 		{name: "good", bad: more},
 		{name: "crash", bad: append(of(child.CrashStart, child.CrashCall, child.CrashLater),
-			server{name: "crash-modern", role: role(modern, child.CrashLater)},
+			server{name: "crash-modern", more: idleExit, role: role(modern, child.CrashLater)},
 			server{name: "crash-shared", role: role(!modern, child.CrashLater), isolation: "shared"},
 			server{name: "crash-pool", role: role(!modern, child.CrashLater), isolation: "pool(3)"})},
 		{name: "silent", bad: append(of(child.Hang, child.Mute, child.NeverRead, child.Slow),
-			server{name: "hang-modern", role: role(modern, child.Hang)},
+			server{name: "hang-modern", more: idleExit, role: role(modern, child.Hang)},
 			server{name: "hang-shared", role: role(!modern, child.Hang), isolation: "shared"})},
 		{name: "stubborn", bad: append(of(child.Deaf, child.Stubborn, child.Loner), server{name: "stubborn-shared", role: role(!modern, child.Stubborn), isolation: "shared"})},
-		{name: "fork", bad: append(of(child.Fork, child.Daemon), server{name: "daemon-modern", role: role(modern, child.Daemon)})},
+		{name: "fork", bad: append(of(child.Fork, child.Daemon), server{name: "daemon-modern", more: idleExit, role: role(modern, child.Daemon)})},
 		{name: "noisy", bad: append(of(child.Flood, child.Noise, child.Loud, child.Chatty),
-			server{name: "flood-modern", role: role(modern, child.Flood)},
+			server{name: "flood-modern", more: idleExit, role: role(modern, child.Flood)},
 			server{name: "huge", role: role(!modern, child.Good), huge: true})},
 	}
 	for i := range all {

@@ -108,7 +108,7 @@ func settled(now, before *ledger.Reading) bool {
 
 // unsettled says why there is nothing to settle for. last becomes what there is.
 func (r *soak) unsettled(ctx context.Context, d *dragoman, last, before *ledger.Reading, err error) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > look || errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("soak: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeLimit)

@@ -39,7 +39,7 @@ const FAST = {
 
 export const SERVERS = [
   {
-    name: 'everything', make: 'TypeScript SDK v1', launcher: 'node', version: npmVersion('@modelcontextprotocol/server-everything'), era: 'legacy', short: true,
+    name: 'everything', make: 'TypeScript SDK v1', launcher: 'node', version: npmVersion('@modelcontextprotocol/server-everything'), era: 'legacy',
     command: () => [process.execPath, path.join(NPM, 'node_modules/@modelcontextprotocol/server-everything/dist/index.js'), 'stdio'],
     tools: ['echo', 'get-sum'], resources: [], prompts: ['simple-prompt'],
     calls: [{ tool: 'echo', args: { message: '${WHO}' }, expect: 'Echo: ${WHO}' }, { tool: 'get-sum', args: { a: 2, b: 40 }, expect: '42' }, { prompt: 'simple-prompt', args: {}, expect: 'prompt' }],
@@ -86,7 +86,7 @@ export const SERVERS = [
     note: 'runs shells; one of them leaves a process in a session of its own; a cancelled command goes on',
   },
   {
-    name: 'code-runner', make: 'TypeScript SDK v1', launcher: 'a link to a script', version: npmVersion('mcp-server-code-runner'), era: 'legacy', short: true,
+    name: 'code-runner', make: 'TypeScript SDK v1', launcher: 'a link to a script', version: npmVersion('mcp-server-code-runner'), era: 'legacy',
     env: at => ({ TMPDIR: at.dir }),
     command: () => [bin('mcp-server-code-runner')],
     tools: ['run-code'], inTurn: true,

@@ -9,7 +9,7 @@ import { HERE } from './catalogue.mjs';
 import { Watch } from './processes.mjs';
 
 export const IDLE = 2; // seconds of sessions.idle_ttl and idle_exit
-const CLIENT_TIME = 180_000;
+const CLIENT_TIME = 300_000;
 
 async function freePort() {
   const server = createServer().listen(0, '127.0.0.1');
@@ -62,39 +62,44 @@ export async function serve(binary, server, label, era) {
   return { url, child, watch, said, ended };
 }
 
-const command = (client, url, spec) => (client.startsWith('py')
-  ? [path.join(HERE, '.venv', client[2], 'bin/python'), path.join(HERE, 'use.py'), client, url, spec]
-  : [process.execPath, path.join(HERE, 'use.mjs'), client, url, spec]);
+const python = clients => /^py/.test(clients);
 
-function run(client, url, spec, ...more) {
-  const [program, ...args] = [...command(client, url, spec), ...more];
+const command = (clients, url, spec) => (python(clients)
+  ? [path.join(HERE, '.venv', clients[2], 'bin/python'), path.join(HERE, 'use.py'), clients, url, spec]
+  : [process.execPath, path.join(HERE, 'use.mjs'), clients, url, spec]);
+
+function run(clients, url, spec, ...more) {
+  const [program, ...args] = [...command(clients, url, spec), ...more];
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
   const out = { text: '', errors: '' };
   child.stdout.on('data', data => { out.text += data; });
-  child.stderr.on('data', data => { out.errors = (out.errors + data).slice(-2000); });
+  child.stderr.on('data', data => { out.errors = (out.errors + data).slice(-4000); });
   return { child, out };
 }
 
-/** Runs a client to its end; resolves to its lines, each [word, check, detail]. */
-export async function use(client, url, spec) {
-  const { child, out } = run(client, url, spec);
+const lastError = ({ errors }) => errors.split('\n').find(line => /^\S*Error/.test(line)) ?? errors.trim().split('\n').at(-1);
+
+/** The clients' processes: those on JavaScript share one, of Python each has its own. */
+export const processesOf = clients => [clients.filter(c => !python(c)).join(','), ...clients.filter(python)].filter(Boolean);
+
+/** Runs clients (names with commas) to their end; resolves to their lines, each [word, client, check, detail]. */
+export async function use(clients, url, spec) {
+  const { child, out } = run(clients, url, spec);
   const timer = setTimeout(() => child.kill('SIGKILL'), CLIENT_TIME);
   const [code, signal] = await once(child, 'close');
   clearTimeout(timer);
   const lines = out.text.split('\n').filter(line => /^(ok|FAIL)\t/.test(line)).map(line => line.split('\t'));
-  if (code !== 0 && !lines.some(([word]) => word === 'FAIL')) {
-    lines.push(['FAIL', 'client', `it ended with ${signal ?? code}: ${out.errors.trim().split('\n').at(-1) ?? ''}`]);
-  }
+  if (code !== 0 && !lines.some(([word]) => word === 'FAIL')) lines.push(['FAIL', clients, 'client', `it ended with ${signal ?? code}: ${lastError(out)}`]);
   return lines;
 }
 
-/** Opens a session and leaves it open; resolves to how to end its client. */
-export async function hold(client, url, spec) {
-  const { child, out } = run(client, url, spec, '--hold');
-  const held = await until(() => /^holding$/m.test(out.text) || child.exitCode !== null, 60_000);
+/** Opens a session of each client and leaves it open; resolves to how to end them. */
+export async function hold(clients, url, spec) {
+  const { child, out } = run(clients, url, spec, '--hold');
+  const held = await until(() => /^holding$/m.test(out.text) || child.exitCode !== null, 120_000);
   if (!held || child.exitCode !== null) {
     child.kill('SIGKILL');
-    throw new Error(`${client} could not open its session: ${out.errors.trim().split('\n').find(line => /Error/.test(line)) ?? out.errors.slice(0, 200)}`);
+    throw new Error(`${clients} could not open their sessions: ${lastError(out)}`);
   }
   return () => child.kill('SIGKILL');
 }

@@ -13,7 +13,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { HERE, resolve, SERVERS } from './catalogue.mjs';
-import { hold, IDLE, serve, until, use } from './dragoman.mjs';
+import { hold, IDLE, processesOf, serve, until, use } from './dragoman.mjs';
 import { writeTable } from './table.mjs';
 
 const CLIENTS = ['v1-http', 'v1-sse', 'v2-modern', 'v2-legacy', 'v2-auto', 'py1', 'py2-modern', 'py2-legacy'];
@@ -67,9 +67,9 @@ async function abandoned(dragoman, say) {
 async function ended(dragoman, spec, signal, say) {
   const { child, watch, url } = dragoman;
   const name = `${signal} with open sessions`;
-  const held = [];
+  let leave = () => {};
   try {
-    for (const client of ['v1-http', 'v2-modern']) held.push(await hold(client, url, spec));
+    leave = await hold('v1-http,v2-modern', url, spec);
     const before = watch.servers().length;
     if (before === 0) throw new Error('no process of the server was found');
     const begun = performance.now();
@@ -83,7 +83,7 @@ async function ended(dragoman, spec, signal, say) {
   } catch (error) {
     say('dragoman', name, error.message);
   }
-  for (const leave of held) leave();
+  leave();
 }
 
 function judgeVerdict(dragoman, server, say) {
@@ -98,8 +98,8 @@ async function examine(binary, server, clients, say) {
   writeFileSync(spec, JSON.stringify(server));
   let dragoman = await serve(binary, server, 'first');
   try {
-    for (const client of clients) {
-      for (const [word, check, detail] of await use(client, dragoman.url, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
+    for (const process of processesOf(clients)) {
+      for (const [word, client, check, detail] of await use(process, dragoman.url, spec)) say(client, check, word === 'ok' ? undefined : detail, detail);
     }
     judgeVerdict(dragoman, server, say);
     await abandoned(dragoman, say);

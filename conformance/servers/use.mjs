@@ -1,17 +1,18 @@
 #!/usr/bin/env node
-// use.mjs CLIENT URL SPEC [--hold]: three sessions of an SDK client at a server, as SPEC (JSON, see catalogue.mjs) says; use.py is the
-// same in Python. A line for each check: `ok|FAIL<TAB>check<TAB>detail`. Leaves without a word: no DELETE, no close. With --hold: one
-// session, with a call in it that takes long where the server has one; says `holding` and stays until stdin ends.
+// use.mjs CLIENTS URL SPEC [--hold]: three sessions of each SDK client at a server, as SPEC (JSON, see catalogue.mjs) says; use.py is
+// the same in Python. A line for each check: `ok|FAIL<TAB>client<TAB>check<TAB>detail`. Leaves without a word: no DELETE, no close.
+// With --hold: one session of each, with a call in it that takes long where the server has one; says `holding` and stays until stdin
+// ends.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 
 const PATIENCE = { timeout: 60_000 };
-const [kind, url, file, hold] = process.argv.slice(2);
+const [kinds, url, file, hold] = process.argv.slice(2);
 const spec = JSON.parse(readFileSync(file, 'utf8'));
 
 /** The SDK v1, over streamable HTTP or HTTP+SSE. */
-async function version1(info) {
+async function version1(kind, info) {
   const [{ Client }, { SSEClientTransport }, { StreamableHTTPClientTransport }] = await Promise.all(
     ['index', 'sse', 'streamableHttp'].map(module => import(`@modelcontextprotocol/sdk/client/${module}.js`)));
   const client = new Client(info, { capabilities: {} });
@@ -20,7 +21,7 @@ async function version1(info) {
 }
 
 /** The SDK v2, in the era that the client's name says. */
-async function version2(info) {
+async function version2(kind, info) {
   const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
   const versionNegotiation = { 'v2-modern': { mode: { pin: '2026-07-28' } }, 'v2-legacy': { mode: 'legacy' }, 'v2-auto': { mode: 'auto', probe: { timeoutMs: 60_000 } } }[kind];
   const client = new Client(info, { capabilities: {}, versionNegotiation });
@@ -28,8 +29,8 @@ async function version2(info) {
   return { client, call: (tool, args, o) => client.callTool({ name: tool, arguments: args }, { ...PATIENCE, ...o }) };
 }
 
-async function connect(name) {
-  return { name, ...await (kind.startsWith('v1') ? version1 : version2)({ name, version: '1.0.0' }) };
+async function connect(kind, name) {
+  return { name, ...await (kind.startsWith('v1') ? version1 : version2)(kind, { name, version: '1.0.0' }) };
 }
 
 const fill = (value, who) => JSON.parse(JSON.stringify(value).replaceAll('${WHO}', who));
@@ -75,7 +76,7 @@ async function cancelled(session) {
 }
 
 let failed = false;
-async function judge(name, f) {
+async function judge(kind, name, f) {
   const begun = performance.now();
   let word = 'ok';
   let text;
@@ -86,32 +87,42 @@ async function judge(name, f) {
     word = 'FAIL';
     text = String(error?.message ?? error).replace(/\s+/g, ' ').slice(0, 300);
   }
-  console.log(`${word}\t${name}\t${text ? `${text}, ` : ''}${Math.round(performance.now() - begun)} ms`);
+  console.log(`${word}\t${kind}\t${name}\t${text ? `${text}, ` : ''}${Math.round(performance.now() - begun)} ms`);
+}
+
+/** All checks with one kind of client. */
+async function use(kind) {
+  const again = spec.calls.filter(c => !c.once);
+  const all = [];
+  await judge(kind, 'connect', async () => { all.push(await connect(kind, 'ann')); });
+  if (all.length === 0) return;
+  await judge(kind, 'lists', () => lists(all[0]));
+  await judge(kind, 'calls', async () => { for (const call of spec.calls) await check(all[0], call); return `${spec.calls.length} calls`; });
+  await judge(kind, 'three sessions', async () => {
+    all.push(...await Promise.all(['bob', 'cy'].map(name => connect(kind, name))));
+    const each = all.flatMap(session => [...again, ...again].map(call => () => check(session, call)));
+    if (spec.inTurn) for (const one of each) await one();
+    else await Promise.all(each.map(one => one()));
+    return `${each.length} calls ${spec.inTurn ? 'in turn' : 'at once'}`;
+  });
+  await judge(kind, 'cancel', () => cancelled(all[0]));
+}
+
+/** Opens a session, and leaves a call running in it. */
+async function stay(kind) {
+  const session = await connect(kind, 'held');
+  await check(session, spec.calls.find(c => c.tool && !c.once));
+  const long = spec.slow ?? spec.hold;
+  if (!long) return;
+  session.call(long.tool, fill(long.args, 'held')).catch(() => {});
+  await pause(200);
 }
 
 if (hold) {
-  const session = await connect('held');
-  await check(session, spec.calls.find(c => c.tool && !c.once));
-  const long = spec.slow ?? spec.hold;
-  if (long) session.call(long.tool, fill(long.args, 'held')).catch(() => {});
-  if (long) await pause(200);
+  for (const kind of kinds.split(',')) await stay(kind);
   console.log('holding');
   process.stdin.on('end', () => process.exit(0)).resume();
 } else {
-  const again = spec.calls.filter(c => !c.once);
-  let all = [];
-  await judge('connect', async () => { all = [await connect('ann')]; });
-  if (all.length) {
-    await judge('lists', () => lists(all[0]));
-    await judge('calls', async () => { for (const call of spec.calls) await check(all[0], call); return `${spec.calls.length} calls`; });
-    await judge('three sessions', async () => {
-      all.push(...await Promise.all(['bob', 'cy'].map(connect)));
-      const each = all.flatMap(session => [...again, ...again].map(call => () => check(session, call)));
-      if (spec.inTurn) for (const one of each) await one();
-      else await Promise.all(each.map(one => one()));
-      return `${each.length} calls ${spec.inTurn ? 'in turn' : 'at once'}`;
-    });
-    await judge('cancel', () => cancelled(all[0]));
-  }
+  for (const kind of kinds.split(',')) await use(kind);
   process.exit(failed ? 1 : 0);
 }

@@ -99,7 +99,7 @@ async def judge(name, work):
     except Exception as error:  # noqa: BLE001 - whatever went wrong is the result
         failed, word = True, "FAIL"
         text = re.sub(r"\s+", " ", str(error) or repr(error))[:300]
-    print(word, name, f"{text + ', ' if text else ''}{round((time.monotonic() - begun) * 1000)} ms", sep="\t", flush=True)
+    print(word, KIND, name, f"{text + ', ' if text else ''}{round((time.monotonic() - begun) * 1000)} ms", sep="\t", flush=True)
 
 
 async def main():

@@ -1,0 +1,23 @@
+package main
+
+import "testing"
+
+// The heap is given back when much of it lies about and little is asked for, and once only if that is of no use.
+func TestKeepLean(t *testing.T) {
+	freed := 0
+	h := heap{free: func() { freed++ }}
+	f := func(asked, spare uint64, want int) {
+		t.Helper()
+		if h.look(asked, spare); freed != want {
+			t.Errorf("asked %d MiB, spare %d MiB: freed %d times, want %d", asked/mib, spare/mib, freed, want)
+		}
+	}
+	f(500*mib, 300*mib, 0) // busy
+	f(501*mib, 10*mib, 0)
+	f(502*mib, 31*mib, 0)
+	f(503*mib, 300*mib, 1)
+	h.floor = 290 * mib // it was of no use
+	f(504*mib, 300*mib, 1)
+	f(505*mib, 330*mib, 2)
+	keepLean()()
+}
