@@ -3,7 +3,7 @@
 #   LISTEN, ADMIN   addresses of `make run`
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            which targets, a regular expression for the name
-#   ARGS            arguments for `make bench` and `make conformance`
+#   ARGS            arguments for `make bench`, `make soak` and `make conformance`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench conformance matrix cells clients packages clean
+.PHONY: help build run test check race lint fuzz smoke bench soak soaked conformance matrix cells clients packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients ## install what the tests need, then run everything (about six minutes)
+test: packages check race smoke cells clients soaked ## install what the tests need, then run everything (about six minutes)
 
 check:
 	go vet ./...
@@ -76,6 +76,14 @@ smoke:
 bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
 	bench/run.sh $(ARGS)
 
+soak: build ## look for leaks under load and after being killed, about six minutes; ARGS='--duration 1h' or --short
+	@mkdir -p bench/.tmp
+	go build -o bench/.tmp/soak ./bench/soak
+	bench/.tmp/soak $(ARGS)
+
+soaked:
+	@$(MAKE) --no-print-directory soak ARGS=--short
+
 packages:
 	@command -v node >/dev/null || { echo "make: node is missing: the conformance cells run real MCP clients and servers from npm." >&2; \
 		echo "make: install Node.js 20 or later (https://nodejs.org); the Go tests alone are: make race" >&2; exit 1; }
@@ -98,7 +106,7 @@ clients: build
 	conformance/client-suite.sh --short
 
 clean: ## remove what was built and the logs of the cells; installed packages stay
-	rm -rf dragoman bench/.tmp/bench conformance/.tmp
+	rm -rf dragoman bench/.tmp/bench bench/.tmp/soak conformance/.tmp
 
 # What `make run` prints. Kept true by trying it: each command answers, at every server that has a tool "echo".
 define TRY

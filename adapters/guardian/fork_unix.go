@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fork executes children, one after the other, and says so. It has a thread of its own, which ends with the process and no sooner: a
-// child's PDEATHSIG is sent when the thread that forked it ends (prctl(2)).
+// fork executes children, one after the other, and says so. It has a thread of its own, which ends with the process and no
+// sooner: a child's PDEATHSIG is sent when the thread that forked it ends (prctl(2)).
 func (k *keeper) fork() {
 	runtime.LockOSThread()
 	for o := range k.jobs {

@@ -37,7 +37,7 @@ type Options struct {
 
 // Spec is a child to be started. The files are borrowed until Start returns; they become blocking ones.
 type Spec struct {
-	Path                  string   // the file to execute, found already; relative to our working directory at the guardian's start
+	Path                  string   // the file to execute, found already
 	Argv, Env             []string // as execve(2) wants them; MarkKey is added to Env, whose keys must be different ones
 	Dir                   string   // working directory; empty means ours
 	Stdin, Stdout, Stderr *os.File
@@ -75,6 +75,7 @@ func New(opt Options) *Guardian {
 const (
 	// title is the guardian's argv[0], by which a person recognises it in a list of processes.
 	title = "dragoman-guardian"
-	// callKey is the variable that makes us the guardian, besides title; its value is the part of the marks that only this guardian uses.
+	// callKey is the variable that makes us the guardian, besides title; its value is the part of the marks that only this
+	// guardian uses.
 	callKey = "_DRAGOMAN_GUARDIAN"
 )

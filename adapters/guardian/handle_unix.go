@@ -174,9 +174,12 @@ func launch(g *Guardian) (*link, error) {
 	}
 	defer null.Close()
 	// A runtime with room for forks that are held up by a slow file system, each of which keeps a processor.
-	env := []string{callKey + "=" + mark, fmt.Sprintf("GOMAXPROCS=%d", forkers+2), "GODEBUG=" + os.Getenv("GODEBUG"), "GORACE=atexit_sleep_ms=0"}
-	if outer := os.Getenv(MarkKey); outer != "" { // we are somebody's child ourselves, and so is the guardian
-		env = append(env, MarkKey+"="+outer)
+	env := []string{callKey + "=" + mark, fmt.Sprintf("GOMAXPROCS=%d", forkers+2)}
+	// MarkKey is there if we are somebody's child ourselves: then the guardian is it too. The others are for finding faults.
+	for _, key := range []string{MarkKey, "GODEBUG", "GORACE"} {
+		if value, ok := os.LookupEnv(key); ok {
+			env = append(env, key+"="+value)
+		}
 	}
 	proc, err := os.StartProcess(exe, []string{title}, &os.ProcAttr{
 		Env: env, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
@@ -185,7 +188,8 @@ func launch(g *Guardian) (*link, error) {
 		_ = ours.Close()
 		return nil, err
 	}
-	l := &link{guardian: g, mark: mark, proc: proc, conn: ours, children: map[uint64]*Child{}, places: make(chan struct{}, startsMost),
+	l := &link{guardian: g, mark: mark, proc: proc, conn: ours, children: map[uint64]*Child{},
+		places:  make(chan struct{}, startsMost),
 		greeted: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{})}
 	go l.serve()
 	return l, nil

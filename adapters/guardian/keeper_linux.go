@@ -29,7 +29,8 @@ func adopt() error {
 func disinherit() {
 	for _, name := range list("/proc/self/fd") {
 		fd := number([]byte(name))
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); fd > socketFD && err == nil && flags&unix.FD_CLOEXEC == 0 { //nolint:gosec // G115: not negative
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0) //nolint:gosec // G115: not negative
+		if fd > socketFD && err == nil && flags&unix.FD_CLOEXEC == 0 {
 			_ = unix.Close(fd) // whatever it is
 		}
 	}

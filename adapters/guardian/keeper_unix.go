@@ -132,11 +132,13 @@ type birth struct {
 // ended, and nobody is left that it had started.
 func Run() int {
 	debug.SetGCPercent(-1) // see tidy
-	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	k := &keeper{
 		brand: brandOf(os.Getenv(callKey)),
 		mark:  MarkKey + "=" + os.Getenv(callKey) + "-",
-		turns: make(turns, 1), requests: make(chan request, 16), jobs: make(chan order, 2*startsMost), forked: make(chan birth, 2*startsMost),
+		turns: make(turns, 1), requests: make(chan request, 16), jobs: make(chan order, 2*startsMost),
+		forked: make(chan birth, 2*startsMost),
 		deaths: make(chan os.Signal, 1), alarm: time.NewTimer(time.Hour),
 		families: map[uint64]*family{}, leaders: map[int]*family{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
 		pending: pending{ids: map[uint64]bool{}}, pause: pressFirst, waiting: map[*family]bool{},
@@ -325,7 +327,9 @@ func (k *keeper) settle() {
 
 // end is what is done when Dragoman is gone. Stdin of the children has ended with it.
 func (k *keeper) end() int {
-	k.everybody(unix.SIGTERM)
+	if k.reap() || k.pending.count() > 0 || k.remains() {
+		k.everybody(unix.SIGTERM)
+	}
 	kill := time.Now().Add(termGrace)
 	limit := kill.Add(killLimit)
 	pause := pressFirst

@@ -85,10 +85,15 @@ func (c *Child) ask(k kind) {
 func (l *link) start(ctx context.Context, s Spec) (*Child, error) {
 	select {
 	case l.places <- struct{}{}:
-		defer func() { <-l.places }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+	waits := true // the place is kept until there is an answer, also when nobody waits for that any more
+	defer func() {
+		if waits {
+			<-l.places
+		}
+	}()
 	c := &Child{link: l, settled: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
 	if !l.enter(c) {
 		return nil, l.lostStart()
@@ -98,17 +103,20 @@ func (l *link) start(ctx context.Context, s Spec) (*Child, error) {
 		l.leave(c)
 		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: syscall.E2BIG}
 	}
-	files := make([]int, 0, 3)
-	for _, f := range []*os.File{s.Stdin, s.Stdout, s.Stderr} {
-		files = append(files, int(f.Fd())) //nolint:gosec // G115: a descriptor is small
-	}
-	if err := l.send(head{kind: askStart, size: uint32(len(body)), id: c.id}, body, files); err != nil { //nolint:gosec // G115: checked above
+	files := []int{int(s.Stdin.Fd()), int(s.Stdout.Fd()), int(s.Stderr.Fd())} //nolint:gosec // G115: a descriptor is small
+	h := head{kind: askStart, size: uint32(len(body)), id: c.id}              //nolint:gosec // G115: checked above
+	if err := l.send(h, body, files); err != nil {
 		l.broken()
 	}
 	select {
 	case <-c.settled:
 	case <-ctx.Done():
 		l.drop(c)
+		waits = false
+		go func() { // ends with the answer, or the guardian
+			<-c.settled
+			<-l.places
+		}()
 		return nil, ctx.Err()
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,7 +32,28 @@ func TestMain(m *testing.M) {
 		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // should a test go wrong
 		os.Exit(play(role))
 	}
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(watched{m})
+}
+
+// watched are the tests, which fail also if the race detector finds something in a guardian.
+type watched struct{ *testing.M }
+
+func (w watched) Run() int {
+	dir, err := os.MkdirTemp("", "guardian")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	_ = os.Setenv("GORACE", "atexit_sleep_ms=0 log_path="+dir+"/race") // fails for no such name
+	code := w.M.Run()
+	reports, _ := filepath.Glob(dir + "/race*")
+	for _, name := range reports {
+		text, _ := os.ReadFile(name)
+		fmt.Fprintf(os.Stderr, "%s\n", text)
+		code = 1
+	}
+	return code
 }
 
 // play is what a process of a test does that is no shell script.

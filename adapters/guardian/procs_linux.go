@@ -64,7 +64,9 @@ func (r *reader) process(pid int) (proc, bool) {
 	if len(fields) < 4 {
 		return proc{}, false
 	}
-	return proc{pid: pid, state: fields[0][0], parent: number(fields[1]), group: number(fields[2]), session: number(fields[3])}, true
+	p := proc{pid: pid, state: fields[0][0]}
+	p.parent, p.group, p.session = number(fields[1]), number(fields[2]), number(fields[3])
+	return p, true
 }
 
 func number(b []byte) int {

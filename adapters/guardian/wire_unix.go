@@ -62,7 +62,9 @@ func (a answer) encode(b *[answerSize]byte) {
 }
 
 func decodeAnswer(b *[answerSize]byte) answer {
-	return answer{kind: kind(b[0]), id: binary.LittleEndian.Uint64(b[8:]), a: int32(binary.LittleEndian.Uint32(b[16:]))} //nolint:gosec // G115: the same bits
+	a := answer{kind: kind(b[0]), id: binary.LittleEndian.Uint64(b[8:])}
+	a.a = int32(binary.LittleEndian.Uint32(b[16:])) //nolint:gosec // G115: the same bits
+	return a
 }
 
 var errBody = errors.New("guardian: a start request that makes no sense")

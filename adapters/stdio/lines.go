@@ -17,6 +17,8 @@ const (
 	suffixSize = 256
 	// keepLeast is the shortest line that is worth its buffer: a shorter one is copied at less expense.
 	keepLeast = chunkSize / 2
+	// readMost is what one read asks for at most, so that little but the line gets into its region.
+	readMost = 1 << 20
 	// emptyReads is how often in a row a source may return nothing before it counts as broken, as in package bufio.
 	emptyReads = 100
 )
@@ -272,7 +274,7 @@ func (r *Reader) space() []byte {
 	case r.to == cap(r.hold.b):
 		r.move(r.bigger())
 	}
-	return r.hold.b[r.to:cap(r.hold.b)]
+	return r.hold.b[r.to:min(r.to+readMost, cap(r.hold.b))]
 }
 
 // bigger returns a buffer for a line that has filled the one it stands in: four times as large, and then one for the longest.

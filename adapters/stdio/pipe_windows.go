@@ -17,11 +17,10 @@ import (
 var peekNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("PeekNamedPipe")
 
 // newPipe makes a pipe and says which end is the child's. Ours waits in the runtime's poller, so that it knows deadlines, is
-// ended by Close and keeps no thread, none of which is true of the system's anonymous pipes; those are named ones too, of
-// this make. The child's end is what an anonymous pipe would give it.
+// ended by Close and keeps no thread, none of which is true of the system's anonymous pipes. Those are named ones too, of
+// this make, and the child cannot tell.
 //
-// Between the two calls another process could open the child's end, if it guesses the name. Then ours fails, and nothing has
-// been written yet.
+// Between the two calls another process could open the writer's end, if it guesses the name. Then we cannot, and give up.
 func newPipe(childReads bool) (child, ours *os.File, err error) {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
@@ -30,42 +29,50 @@ func newPipe(childReads bool) (child, ours *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	direction, access := uint32(windows.PIPE_ACCESS_INBOUND), uint32(windows.GENERIC_WRITE|windows.FILE_READ_ATTRIBUTES)
+	forReader, forWriter := uint32(windows.FILE_FLAG_OVERLAPPED), uint32(0)
 	if childReads {
-		direction, access = windows.PIPE_ACCESS_OUTBOUND, windows.GENERIC_READ|windows.FILE_WRITE_ATTRIBUTES
+		forReader, forWriter = forWriter, forReader
 	}
-	own, err := windows.CreateNamedPipe(path, direction|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
+	r, err := windows.CreateNamedPipe(path, windows.PIPE_ACCESS_INBOUND|windows.FILE_FLAG_FIRST_PIPE_INSTANCE|forReader,
 		windows.PIPE_TYPE_BYTE|windows.PIPE_READMODE_BYTE|windows.PIPE_WAIT|windows.PIPE_REJECT_REMOTE_CLIENTS,
 		1, chunkSize, chunkSize, 0, nil)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("CreateNamedPipe", err)
 	}
-	theirs, err := windows.CreateFile(path, access, 0, nil, windows.OPEN_EXISTING,
-		windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS, 0)
+	w, err := windows.CreateFile(path, windows.GENERIC_WRITE|windows.FILE_READ_ATTRIBUTES, 0, nil, windows.OPEN_EXISTING,
+		windows.SECURITY_SQOS_PRESENT|windows.SECURITY_ANONYMOUS|forWriter, 0)
 	if err != nil {
-		_ = windows.CloseHandle(own)
+		_ = windows.CloseHandle(r)
 		return nil, nil, os.NewSyscallError("CreateFile", err)
 	}
-	return os.NewFile(uintptr(theirs), name), os.NewFile(uintptr(own), name), nil
+	reader, writer := os.NewFile(uintptr(r), name), os.NewFile(uintptr(w), name)
+	if childReads {
+		return reader, writer, nil
+	}
+	return writer, reader, nil
 }
 
 // available tells how much can be read without waiting; the error is io.EOF when nobody can write any more.
-func (o *outPipe) available() (n int, err error) {
-	var there uint32
-	var ok uintptr
-	var cause error
-	err = o.raw.Control(func(fd uintptr) {
-		ok, _, cause = peekNamedPipe.Call(fd, 0, 0, 0, uintptr(unsafe.Pointer(&there)), 0)
-	})
-	switch {
-	case err != nil:
+func (o *outPipe) available() (int, error) {
+	if err := o.raw.Read(o.call.step); err != nil {
 		return 0, os.ErrClosed
-	case ok == 0 && cause == windows.ERROR_BROKEN_PIPE:
-		return 0, io.EOF
-	case ok == 0:
-		return 0, os.NewSyscallError("PeekNamedPipe", cause)
 	}
-	return int(there), nil
+	return o.call.n, o.call.err
+}
+
+// readStep looks at what is there and never asks to wait.
+func (o *outPipe) readStep(fd uintptr) bool {
+	var there uint32
+	ok, _, cause := syscall.SyscallN(peekNamedPipe.Addr(), fd, 0, 0, 0, uintptr(unsafe.Pointer(&there)), 0)
+	o.call.n, o.call.err = int(there), nil
+	switch {
+	case ok != 0:
+	case cause == windows.ERROR_BROKEN_PIPE, cause == windows.ERROR_PIPE_NOT_CONNECTED:
+		o.call.err = io.EOF
+	default:
+		o.call.err = os.NewSyscallError("PeekNamedPipe", cause)
+	}
+	return true
 }
 
 // Read reads once, waiting for something to be there.
@@ -81,8 +88,8 @@ func (o *outPipe) ReadPark(lend func() []byte, back func()) (int, error) {
 	o.reading.Lock()
 	defer o.reading.Unlock()
 	for parked := false; !o.muted.Load(); {
+		finished := o.finished.Load() // first: what is written until then is found
 		n, err := o.available()
-		finished := o.finished.Load()
 		switch {
 		case err != nil:
 			return o.verdict(0, err)
@@ -109,8 +116,6 @@ func (o *outPipe) ReadPark(lend func() []byte, back func()) (int, error) {
 	}
 	return 0, ErrStopped
 }
-
-func (o *outPipe) readStep(uintptr) bool { return true }
 
 func (i *inPipe) writeStep(uintptr) bool { return true }
 

@@ -141,13 +141,8 @@ func grace(d time.Duration) time.Duration {
 func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 	var theirs, ours []*os.File
 	pipe := func(childReads bool) (child, own *os.File, err error) {
-		r, w, err := os.Pipe()
-		if err != nil {
+		if child, own, err = newPipe(childReads); err != nil {
 			return nil, nil, err
-		}
-		child, own = w, r
-		if childReads {
-			child, own = r, w
 		}
 		theirs, ours = append(theirs, child), append(ours, own)
 		return child, own, nil

@@ -52,13 +52,8 @@ func bear(ctx context.Context, c Command, path string, std [3]*os.File) (kin, in
 			return nil, 0, err
 		}
 	}
-	d := &direct{cmd: &exec.Cmd{Path: path, Args: c.Argv, Env: exactEnv(c.Env), Dir: c.Dir, SysProcAttr: sysProcAttr(),
-		Stdin: std[0], Stdout: std[1], Stderr: std[2]}}
-	if err := launch(d.cmd); err != nil {
-		return nil, 0, err
-	}
-	d.pid = d.cmd.Process.Pid
-	return d, d.pid, nil
+	return startDirect(&exec.Cmd{Path: path, Args: c.Argv, Env: exactEnv(c.Env), Dir: c.Dir, SysProcAttr: sysProcAttr(),
+		Stdin: std[0], Stdout: std[1], Stderr: std[2]})
 }
 
 // exactEnv makes sure that os/exec does not take an empty environment for a wish to inherit ours.
@@ -84,69 +79,6 @@ func lastOf(env []string) []string {
 	}
 	slices.Reverse(out)
 	return out
-}
-
-// direct is a child of our own and its process group.
-type direct struct {
-	cmd *exec.Cmd
-	pid int
-
-	mu     sync.Mutex
-	ended  bool      // the child has exited: its group may only be signalled by wait and sweep from now on
-	termed time.Time // when the group got SIGTERM; zero if it did not
-}
-
-// signal sends to the group unless the child has exited: its id might be somebody else's by then.
-func (d *direct) signal(s signalKind) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.ended {
-		return
-	}
-	if s == sigTerm {
-		d.termed = time.Now()
-	}
-	signalGroup(d.cmd.Process, s)
-}
-
-// wait is the only place that reaps the child.
-func (d *direct) wait() outcome {
-	awaitExit(d.cmd)
-	// On Linux the child is a zombie now and keeps its id, so the group is certainly its own.
-	d.mu.Lock()
-	d.ended = true
-	if d.termed.IsZero() {
-		d.termed = time.Now()
-		signalGroup(d.cmd.Process, sigTerm)
-	}
-	d.mu.Unlock()
-	_ = d.cmd.Wait() // says what ProcessState says
-	if d.cmd.ProcessState == nil {
-		return outcome{code: -1} // somebody else in this process has reaped it
-	}
-	code, signal := exitStatus(d.cmd.ProcessState)
-	return outcome{code: code, signal: signal}
-}
-
-// sweep sees to it that nobody of the group outlives the child. The id of a group stays taken as long as somebody is in it,
-// and freed ids are given out again only after all others, so between two looks it cannot become a stranger's.
-func (d *direct) sweep(grace time.Duration) {
-	defer released()
-	limit := d.termed.Add(grace)
-	killed := false
-	for pause := sweepFirst; groupAlive(d.pid, pause > sweepMost/4); pause = min(2*pause, sweepMost) {
-		left := time.Until(limit)
-		switch {
-		case left > 0:
-			time.Sleep(min(pause, left))
-		case killed:
-			return
-		default:
-			signalGroupID(d.pid, sigKill)
-			killed = true
-			limit, pause = time.Now().Add(sweepKilled), sweepFirst/2
-		}
-	}
 }
 
 // guarded is a child of the guardian's, and everybody that descends from it.

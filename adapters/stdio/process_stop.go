@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Stop ends the child and what descends from it in the order the specification gives ([2026-07-28 stdio §Shutdown]): what was
-// written is flushed and stdin is closed; after StopGrace SIGTERM; after KillGrace SIGKILL, each to all of them.
-// What the child still says meanwhile is read and dropped, so that it is not kept from ending by a full pipe, and
-// ReadLine returns io.EOF. Stop returns when the child has been reaped, nobody is left and our ends of the pipes are closed,
-// even if, without a guardian, somebody who left the child's process group still holds theirs. Any number of goroutines may call it, any
-// number of times; each returns when that is reached. It takes at most StopGrace + KillGrace and what the system needs.
+// Stop ends the child and what descends from it in the order the specification gives ([2026-07-28 stdio §Shutdown]): what
+// was written is flushed and stdin is closed; after StopGrace SIGTERM; after KillGrace SIGKILL, each to all of them. What the
+// child still says meanwhile is read and dropped, so that it is not kept from ending by a full pipe, and ReadLine returns
+// io.EOF. Stop returns when the child has been reaped, nobody is left and our ends of the pipes are closed, even if, without a
+// guardian, somebody who left the child's process group still holds theirs. Any number of goroutines may call it, any number
+// of times; each returns when that is reached. It takes at most StopGrace + KillGrace and what the system needs.
 func (p *Process) Stop() {
 	p.stopping.Do(p.end)
 	<-p.gone

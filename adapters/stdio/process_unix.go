@@ -44,6 +44,15 @@ func groupAlive(pgid int, thorough bool) bool {
 	return !thorough || !onlyZombies(pgid)
 }
 
+// newPipe makes a pipe and says which end is the child's.
+func newPipe(childReads bool) (child, ours *os.File, err error) {
+	r, w, err := os.Pipe()
+	if childReads {
+		return r, w, err
+	}
+	return w, r, err
+}
+
 // exitStatus splits how a process ended into its code (-1 if a signal ended it) and the signal's name.
 func exitStatus(state *os.ProcessState) (code int, signal string) {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {

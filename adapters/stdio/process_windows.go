@@ -20,19 +20,14 @@ func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
-func launch(cmd *exec.Cmd) error { return cmd.Start() }
-
-func released() {}
-
-func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() } // says what ProcessState says
-
-func signalGroup(child *os.Process, _ signalKind) { _ = child.Kill() } // fails only if it has exited
-
-func signalGroupID(int, signalKind) {}
-
-func groupAlive(int, bool) bool { return false }
-
-func exitStatus(state *os.ProcessState) (code int, signal string) { return state.ExitCode(), "" }
+// startDirect starts the command; a guardian is not needed here.
+func startDirect(cmd *exec.Cmd) (kin, int, error) {
+	j, err := startJob(cmd)
+	if err != nil {
+		return nil, 0, err
+	}
+	return j, cmd.Process.Pid, nil
+}
 
 // executable tells whether path is a file; what can be run is a matter of its extension.
 func executable(path string) error {

@@ -47,6 +47,7 @@ type Dialer struct {
 	sup    *supervisor
 	spares spares
 	noises sampler
+	grown  time.Duration // healthyAge; tests have less time
 
 	running                         atomic.Int64
 	starts, crashes, noisy, dropped atomic.Uint64
@@ -80,7 +81,7 @@ func NewDialer(opt UpstreamOptions) *Dialer {
 	if opt.CrashPause <= 0 {
 		opt.CrashPause = defaultCrashPause
 	}
-	d := &Dialer{opt: opt}
+	d := &Dialer{opt: opt, grown: healthyAge}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	d.sup = newSupervisor(&d.opt, d.ctx.Done())
 	return d

@@ -31,7 +31,7 @@ type process struct {
 	late    sync.WaitGroup // patient's function, from when it is set until it has returned or cannot run any more
 	asked   int            // requests so far, as long as it has not been heard
 	probed  bool           // all that it was asked is server/discover
-	lived   bool           // it has reached healthyAge before its first answer was there
+	lived   bool           // it has reached the age for a good start before its first answer was there
 	dead    bool           // its output has ended: it cannot be adopted
 	closed  bool           // nobody wants it any more
 	stopped bool           // and it was alive then: we have ended it
@@ -61,7 +61,7 @@ func (d *Dialer) launch(ctx context.Context, t *ticket) (*process, error) {
 	c.proc = proc
 	d.running.Add(1)
 	c.mu.Lock()
-	c.healthy = time.AfterFunc(healthyAge, c.grown)
+	c.healthy = time.AfterFunc(d.grown, c.grown)
 	c.mu.Unlock()
 	return c, nil
 }
@@ -225,7 +225,7 @@ func (c *process) judge(how string, spare, byProbe bool) {
 	switch {
 	case byProbe:
 		c.ticket.drop()
-	case spare || time.Since(c.ticket.began) < healthyAge:
+	case spare || time.Since(c.ticket.began) < c.d.grown:
 		c.ticket.fail(how)
 	default:
 		c.ticket.succeed()

@@ -3,13 +3,11 @@
 package stdio
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -21,172 +19,6 @@ import (
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-var (
-	idPattern     = regexp.MustCompile(`"id":([0-9]+)`)
-	methodPattern = regexp.MustCompile(`"method":"([^"]+)"`)
-)
-
-// playServer is a server that answers every request with its process id, but for what its role says:
-//
-//	die            says why and exits with 7
-//	die-while=FILE the same, as long as there is a FILE
-//	fall=METHOD    says three lines on stderr and exits with 3 when METHOD comes
-//	kill=METHOD    is killed when METHOD comes
-//	mute           says a line on stderr and never answers
-//	banner         writes a MiB on stdout before it reads
-//	noisy          writes 20 lines that are no message before each answer
-//	mutter         writes 500 lines on stderr before each answer
-//	close          closes its output at the first request, and lives on
-func playServer(role string) int {
-	role, arg, _ := strings.Cut(role, "=")
-	switch role {
-	case "die-while":
-		if _, err := os.Stat(arg); err != nil {
-			break
-		}
-		fallthrough
-	case "die":
-		fmt.Fprintln(os.Stderr, "no database")
-		return 7
-	case "mute":
-		fmt.Fprintln(os.Stderr, "loading\x1b[0m…")
-	case "banner":
-		if _, err := os.Stdout.WriteString(strings.Repeat("welcome to the server\n", 48<<10)); err != nil {
-			return 1
-		}
-	}
-	in := bufio.NewReader(os.Stdin)
-	for {
-		line, err := in.ReadString('\n')
-		if err != nil {
-			return 0
-		}
-		id, method := idPattern.FindStringSubmatch(line), methodPattern.FindStringSubmatch(line)
-		if id == nil || method == nil || role == "mute" {
-			continue
-		}
-		if method[1] == arg || role == "close" {
-			if code := fall(role); code >= 0 {
-				return code
-			}
-		}
-		for range map[string]int{"noisy": 20}[role] {
-			fmt.Println("some noise")
-		}
-		for range map[string]int{"mutter": 500}[role] {
-			fmt.Fprintln(os.Stderr, "some muttering")
-		}
-		fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"pid":%d}}`+"\n", id[1], os.Getpid())
-	}
-}
-
-// fall is how a server fails in the middle of a call.
-func fall(role string) int {
-	switch role {
-	case "fall":
-		fmt.Fprint(os.Stderr, "one\ntwo\nthree\n\x1b[31mout of\x07 memory\x1b[0m\n")
-		return 3
-	case "kill":
-		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
-	case "close":
-		_ = os.Stdout.Close()
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		return 0
-	}
-	return -1
-}
-
-// listener is a Sink that remembers how its link was lost.
-type listener chan error
-
-func (l listener) Message(*wire.Message) bool { return false }
-func (l listener) Lost(err error)             { l <- err }
-
-func newListener() listener { return make(listener, 2) }
-
-// dialer makes a dialer for a server of playServer, and closes it at the end; nothing is left then.
-func dialer(t *testing.T, role string, change func(*UpstreamOptions)) *Dialer {
-	t.Helper()
-	opt := UpstreamOptions{Name: "files", Command: child("server:" + role)}
-	if change != nil {
-		change(&opt)
-	}
-	d := NewDialer(opt)
-	d.sup.jitter = func(d time.Duration) time.Duration { return d / 100 }
-	t.Cleanup(func() {
-		d.Close()
-		if s := d.Stats(); s.Running != 0 || s.Spares != 0 {
-			t.Errorf("left at the end: %+v", s)
-		}
-	})
-	return d
-}
-
-func dial(t *testing.T, d *Dialer, sink era.Sink) *link {
-	t.Helper()
-	l, err := d.Dial(proxy.Legacy)(t.Context(), sink)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	return l.(*link)
-}
-
-// call calls a method and answers the result.
-func call(l era.Link, method string) (string, error) {
-	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"x","method":"` + method + `","params":{}}`))
-	if err != nil {
-		return "", err
-	}
-	replies, err := l.Call(&proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Legacy}})
-	if err != nil {
-		return "", err
-	}
-	res, err := proxy.Response(replies, time.Now().Add(20*time.Second))
-	if err != nil {
-		return "", err
-	}
-	return string(res.Of(res.Result)), nil
-}
-
-func mustCall(t *testing.T, l *link, method string) {
-	t.Helper()
-	res, err := call(l, method)
-	if want := fmt.Sprintf(`{"pid":%d}`, l.PID()); err != nil || res != want {
-		t.Fatalf("%s: %s %v, not %s", method, res, err, want)
-	}
-}
-
-// fault calls a method, which must fail with an error of a row.
-func fault(t *testing.T, l era.Link, method string, row proxy.Fault) *proxy.Error {
-	t.Helper()
-	_, err := call(l, method)
-	var e *proxy.Error
-	if !errors.As(err, &e) || e.Name != row.Name {
-		t.Fatalf("%s: %v, not %s", method, err, row.Name)
-	}
-	return e
-}
-
-func has(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in: %s", part, text)
-		}
-	}
-}
-
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); {
-		if time.Now().After(end) {
-			t.Fatalf("never happened: %s", what)
-		}
-		time.Sleep(time.Millisecond) // polled
-	}
-}
 
 func TestCrashInACall(t *testing.T) {
 	for _, c := range []struct {
@@ -266,6 +98,113 @@ func TestStoppedIsNoCrash(t *testing.T) {
 	}
 }
 
+// settled tells whether a child's start has been judged.
+func settled(c *process) bool {
+	c.ticket.mu.Lock()
+	defer c.ticket.mu.Unlock()
+	return c.ticket.done == nil
+}
+
+// A start was good once the child has lived for a while; what happens then is a crash, and no failed start.
+func TestGrownChildren(t *testing.T) {
+	d := dialer(t, "fall=tools/call", nil)
+	d.grown = time.Millisecond
+	l := dial(t, d, newListener())
+	until(t, "its age", func() bool { return settled(l.c) })
+	fault(t, l, "tools/call", proxy.Lost)
+	if s, h := d.Stats(), d.Health(); s.Crashes != 1 || s.FailedStarts != 0 || h.Failures != 0 {
+		t.Errorf("%+v %+v", s, h)
+	}
+}
+
+// A child whose first answer is being waited for has not started well, however old it is.
+func TestGrownWithoutAnAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "go")
+	d := dialer(t, "late="+file, nil)
+	d.grown = 10 * time.Millisecond
+	l := dial(t, d, newListener())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := call(l, "initialize")
+		answered <- err
+	}()
+	until(t, "its age", func() bool {
+		l.c.mu.Lock()
+		defer l.c.mu.Unlock()
+		return l.c.lived
+	})
+	if settled(l.c) {
+		t.Error("the start was judged before the first answer")
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the verdict", func() bool { return settled(l.c) })
+}
+
+// Whoever leaves before the first answer says nothing about the server; whoever has never asked found it alive.
+func TestLeavingEarly(t *testing.T) {
+	d := dialer(t, "mute", nil)
+	l := dial(t, d, newListener())
+	if err := unix.Kill(l.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the failure", func() bool { return d.Health().Failures == 1 })
+	l = dial(t, d, newListener())
+	left := make(chan error, 1)
+	go func() {
+		_, err := call(l, "initialize")
+		left <- err
+	}()
+	until(t, "the request", func() bool { return l.InFlight() == 1 })
+	_ = l.Close()
+	var e *proxy.Error
+	if err := <-left; !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name || !strings.Contains(e.Message, `"files" was stopped`) {
+		t.Errorf("%v", err)
+	}
+	if h := d.Health(); h.Failures != 1 {
+		t.Errorf("%+v", h)
+	}
+	_ = dial(t, d, newListener()).Close()
+	if h := d.Health(); h.Failures != 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// A child that has ended by itself has crashed, also if it is closed before anybody has noticed.
+func TestCloseAfterACrash(t *testing.T) {
+	d := dialer(t, "die", nil)
+	k, err := d.sup.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.launch(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := newListener()
+	l := c.first(proxy.Legacy, sink)
+	until(t, "its end", func() bool { return c.proc.Exit() != nil })
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = l.Close()
+	}()
+	until(t, "Close", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.closed
+	})
+	go c.read()
+	<-closed
+	if s := d.Stats(); s.Crashes != 1 || s.FailedStarts != 1 || len(sink) != 0 {
+		t.Errorf("%+v, %d lost", s, len(sink))
+	}
+}
+
 // Some legacy servers answer server/discover by ending. That says nothing about their health.
 func TestEndingAtTheProbeIsNoFailure(t *testing.T) {
 	d := dialer(t, "fall=server/discover", func(o *UpstreamOptions) { o.CrashLimit = 1 })
@@ -312,8 +251,9 @@ func TestCrashLoop(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the trial", func() bool { return d.Health().State == "half-open" })
+	d.grown = time.Hour
 	l := dial(t, d, newListener())
-	mustCall(t, l, "initialize")
+	mustCall(t, l, "initialize") // which is enough
 	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
 	if h := d.Health(); h.Failures != 0 {
 		t.Errorf("%+v", h)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,9 +131,9 @@ func (r *report) print(out io.Writer) {
 }
 
 func (r *result) print(out io.Writer) {
-	fmt.Fprintf(out, "\n%s: %s\n", r.Name, verdict(r.Failures))
+	fmt.Fprintf(out, "\n%s: %s\n", r.Name, paint(out, verdict(r.Failures)))
 	fmt.Fprintf(out, "  %d clients, %d legacy sessions, %d calls answered right, %d wrong; settled in %s, drained in %s\n",
-		r.Clients, r.Sessions, r.Calls, r.Wrong, or(r.Settled, "?"), or(r.Drain, "?"))
+		r.Clients, r.Sessions, r.Calls, r.Wrong, cmp.Or(r.Settled, "?"), cmp.Or(r.Drain, "?"))
 	if len(r.Errors) > 0 {
 		fmt.Fprintf(out, "  errors where they may be: %s\n", list(r.Errors))
 	}
@@ -144,7 +145,7 @@ func (r *result) print(out io.Writer) {
 			if b == 0 && a == 0 {
 				continue
 			}
-			word := "ok"
+			word := passed
 			switch {
 			case i.Shown:
 				word = ""
@@ -161,16 +162,30 @@ func (r *result) print(out io.Writer) {
 
 func verdict(failures []string) string {
 	if len(failures) > 0 {
-		return "FAILED"
+		return failed
 	}
-	return "ok"
+	return passed
 }
 
-func or(s, other string) string {
-	if s == "" {
-		return other
+const (
+	passed = "ok"
+	failed = "FAILED"
+)
+
+// paint colours a verdict on a terminal, where nobody has asked for none (no-color.org).
+func paint(out io.Writer, word string) string {
+	f, ok := out.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" {
+		return word
 	}
-	return s
+	info, err := f.Stat()
+	switch {
+	case err != nil || info.Mode()&os.ModeCharDevice == 0:
+		return word
+	case word == failed:
+		return "\x1b[31m" + word + "\x1b[0m"
+	}
+	return "\x1b[32m" + word + "\x1b[0m"
 }
 
 func indent(out io.Writer, head string, lines []string) {

@@ -118,7 +118,7 @@ export const SERVERS = [
   },
   {
     name: 'fetch', make: `Python SDK ${pinned(2, 'mcp')}`, launcher: 'console script', version: pinned(2, 'mcp-server-fetch'), era: 'both',
-    command: () => [venv(2, 'mcp-server-fetch'), '--ignore-robots-txt'],
+    command: () => [venv(2, 'mcp-server-fetch'), '--ignore-robots-txt', '--allow-private-ips'],
     tools: ['fetch'], prompts: ['fetch'],
     calls: at => [{ tool: 'fetch', args: { url: `${at.web}/page?\${WHO}` }, expect: 'page for ${WHO}' }],
     slow: at => ({ tool: 'fetch', args: { url: `${at.web}/slow` } }),
@@ -140,6 +140,7 @@ export const SERVERS = [
     tools: ['echo', 'add'], resources: ['test://static/resource'], prompts: ['simple_prompt'],
     calls: [{ tool: 'echo', args: { message: '${WHO}' }, expect: '${WHO}' }, { tool: 'add', args: { a: 2, b: 40 }, expect: '42' }],
     slow: { tool: 'longRunningOperation', args: { duration: 30, steps: 30 } },
+    note: 'writes every message to stderr; its long operation panics without _meta, and is recovered',
   },
   {
     name: 'go-sdk', make: 'Go SDK', launcher: 'binary', version: goVersion('modelcontextprotocol/go-sdk'), era: 'both', short: true,

@@ -67,7 +67,7 @@ func Items() []Item {
 		{Name: "listens", Get: count(func(r *Reading) int { return r.Listens })},
 		{Name: "resumable streams", Get: count(func(r *Reading) int { return r.Streams })},
 		{Name: "memory (RSS)", Get: func(r *Reading) int64 { return r.RSS }, Slack: memorySlack, Bytes: true},
-		{Name: "helpers' memory", Get: func(r *Reading) int64 { return r.HelperRSS }, Slack: memorySlack, Bytes: true},
+		{Name: "with helpers'", Get: func(r *Reading) int64 { return r.RSS + r.HelperRSS }, Slack: memorySlack, Bytes: true},
 		{Name: "heap in use", Get: func(r *Reading) int64 { return r.Heap }, Bytes: true, Shown: true},
 		{Name: "threads", Get: count(func(r *Reading) int { return r.Threads }), Shown: true},
 		{Name: "children started", Get: count(func(r *Reading) int { return r.Starts }), Shown: true},

@@ -1,0 +1,180 @@
+package guardian
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestNoGuardian(t *testing.T) {
+	t.Parallel()
+	f := func(exe string) {
+		t.Helper()
+		var mu sync.Mutex
+		var notes []error
+		g := New(Options{Exe: exe, Note: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			notes = append(notes, err)
+		}})
+		g.Prestart()
+		for range 2 {
+			if _, _, err := run(context.Background(), g, nil, "true"); !errors.Is(err, ErrUnavailable) {
+				t.Errorf("%q: %v", exe, err)
+			}
+		}
+		g.Close()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(notes) != 1 || !errors.Is(notes[0], ErrUnavailable) {
+			t.Errorf("%q: %v", exe, notes)
+		}
+		if _, _, err := run(context.Background(), g, nil, "true"); err != ErrClosed {
+			t.Errorf("%q: %v", exe, err)
+		}
+	}
+	f("/no/such/file")
+	f("/bin/true")
+	f("") // a test binary is not to be executed unasked
+}
+
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	if err := os.WriteFile(plain, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(want error, s Spec) {
+		t.Helper()
+		null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer null.Close()
+		s.Stdin, s.Stdout, s.Stderr = null, null, null
+		_, err = r.Start(context.Background(), s)
+		var path *fs.PathError
+		if !errors.Is(err, want) || !errors.As(err, &path) {
+			t.Errorf("%v", err)
+		}
+	}
+	f(fs.ErrNotExist, Spec{Path: "/no/such/file", Argv: []string{"x"}})
+	f(fs.ErrPermission, Spec{Path: plain, Argv: []string{"x"}})
+	f(fs.ErrNotExist, Spec{Path: "/bin/sh", Argv: []string{"x"}, Dir: filepath.Join(dir, "none")})
+	f(syscall.EINVAL, Spec{Path: "/bin/sh", Argv: []string{"x\x00"}})
+	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", 4<<20)}})
+	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", bodyMost)}})
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, err := run(ended, r.Guardian, nil, "true"); err != context.Canceled {
+		t.Errorf("%v", err)
+	}
+}
+
+// A child gets three descriptors that block, default signals, the environment and directory that it was given, and a
+// session of its own.
+func TestWhatAChildGets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	long := "LONG=" + strings.Repeat("x", 100_000)
+	_, lines, err := run(context.Background(), r.Guardian, r.env(long, "A=b c"), "sh", "-c",
+		`ls /proc/self/fd | wc -w; grep -h -E 'SigIgn|SigBlk' /proc/self/status; echo "$A" ${#LONG}; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); grep -h flags /proc/self/fdinfo/0 /proc/self/fdinfo/1; echo $`+MarkKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range lines {
+		got = append(got, line)
+	}
+	var pid, pgrp, session int
+	if len(got) != 8 {
+		t.Fatalf("%q", got)
+	}
+	if _, err := fmt.Sscan(got[4], &pid, &pgrp, &session); err != nil || pid != pgrp || pid != session {
+		t.Errorf("%q, %v", got[4], err)
+	}
+	r.impl.mu.Lock()
+	mark := r.impl.link.mark + "-1"
+	r.impl.mu.Unlock()
+	want := []string{"4", "SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000", "b c 100000", got[4], "flags:\t00", "flags:\t01", mark}
+	if !slices.Equal(got, want) { // the fourth is of ls itself
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// Hundreds at once cost the guardian no descriptor and little memory, and are gone within a moment.
+func TestManyChildren(t *testing.T) {
+	many := 300
+	if n, err := strconv.Atoi(os.Getenv("GUARDIAN_TEST_MANY")); err == nil {
+		many = n
+	}
+	r := newRig(t)
+	r.Prestart()
+	pid := r.guardian()
+	fds := func() int { return len(list(fmt.Sprintf("/proc/%d/fd", pid))) }
+	private := func() string {
+		b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, after, _ := strings.Cut(string(b), "RssAnon:")
+		line, _, _ := strings.Cut(after, "\n")
+		return strings.TrimSpace(line)
+	}
+	_, _ = r.sh("exit")
+	before := fds()
+	begin := time.Now()
+	var mu sync.Mutex
+	var children []*Child
+	var all sync.WaitGroup
+	for range 32 {
+		all.Go(func() {
+			for {
+				mu.Lock()
+				full := len(children) >= many
+				children = append(children, nil)
+				i := len(children) - 1
+				mu.Unlock()
+				if full {
+					return
+				}
+				c, _, err := run(context.Background(), r.Guardian, r.env(), "sleep", "40")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				children[i] = c
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d started in %v; the guardian has %s of its own", many, time.Since(begin), private())
+	if after := fds(); after > before {
+		t.Errorf("%d descriptors, %d before", after, before)
+	}
+	begin = time.Now()
+	for _, c := range children {
+		if c != nil {
+			c.Terminate()
+		}
+	}
+	for _, c := range children {
+		if c != nil && !closed(c.Gone(), 20*time.Second) {
+			t.Fatal("one is not gone")
+		}
+	}
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	times := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))[11:13]
+	t.Logf("gone after %v; the guardian has %s of its own, and used %s user and %s system ticks", time.Since(begin), private(), times[0], times[1])
+}
