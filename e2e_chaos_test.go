@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -191,7 +190,9 @@ func (c *chaos) finish(call *call, tag string) {
 	case k < 12 && runtime.GOOS == "linux":
 		if pids := children(); len(pids) > 0 {
 			c.add(&c.killed, 1)
-			_ = syscall.Kill(pids[c.int(len(pids))], syscall.SIGKILL)
+			if child, err := os.FindProcess(pids[c.int(len(pids))]); err == nil {
+				_ = child.Kill()
+			}
 		}
 		fallthrough
 	case k < 20:

@@ -15,7 +15,7 @@ import (
 
 const (
 	// exitTime bounds how long those who wait are kept waiting for the reason of a child's end.
-	exitTime = 100 * time.Millisecond
+	exitTime = 500 * time.Millisecond
 	// lastWords is how many lines of stderr an error shows, and lastBytes how much of them in all.
 	lastWords = 3
 	lastBytes = 500
@@ -111,8 +111,8 @@ func faultData(f proxy.Fault, exit *ExitError, tail []string) []byte {
 
 // silent is the error of a child that has not answered its first request in time.
 func silent(name string, limit time.Duration, tail []string) *proxy.Error {
-	e := &proxy.Error{Fault: proxy.UpstreamTimeout, Message: fmt.Sprintf("%s has not answered its first request within %s (upstreams.%s.start_timeout) and is stopped%s",
-		called(name), short(limit), keyName(name), words(tail))}
+	e := proxy.Errf(proxy.UpstreamTimeout, "%s has not answered its first request within %s (upstreams.%s.start_timeout) and is stopped%s",
+		called(name), short(limit), keyName(name), words(tail))
 	e.Data = faultData(e.Fault, nil, tail)
 	return e
 }

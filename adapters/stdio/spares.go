@@ -15,7 +15,9 @@ type spares struct {
 	lost    int  // in a row that have died before anybody used one, or could not be started
 	filling bool // the goroutine runs
 	closed  bool
-	group   sync.WaitGroup // that goroutine, Dials under way, and spares until they are used; whoever adds one is in it, or sees that closed is not set
+	// group are that goroutine, the Dials under way, and spares until they are used. Whoever adds one is in it, or sees that
+	// closed is not set.
+	group sync.WaitGroup
 }
 
 // enter begins a Dial, which ends with s.group.Done; false after the end.

@@ -68,7 +68,8 @@ type supervisor struct {
 var errNeutral = errors.New("stdio: the start tells nothing")
 
 func newSupervisor(opt *UpstreamOptions, quit <-chan struct{}) *supervisor {
-	s := &supervisor{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit, settled: make(chan struct{})}
+	s := &supervisor{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit,
+		settled: make(chan struct{})}
 	limit := uint32(opt.CrashLimit) //nolint:gosec // positive, and no count of processes comes near
 	s.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: opt.Name, MaxRequests: 1, Interval: crashWindow, BucketPeriod: crashBucket, Timeout: opt.CrashPause,
@@ -188,7 +189,8 @@ func (s *supervisor) refusal() *proxy.Error {
 	s.mu.Lock()
 	left := max(time.Until(s.openedAt.Add(s.pause)), 0)
 	text := fmt.Sprintf("%s keeps crashing: %s, the last one %s ago: it %s; it is started again in %s (upstreams.%s.crash_pause)",
-		called(s.name), plural(s.failures, "start", " in a row failed"), short(time.Since(s.lastAt)), s.last, short(left), keyName(s.name))
+		called(s.name), plural(s.failures, "start", " in a row failed"), short(time.Since(s.lastAt)), s.last, short(left),
+		keyName(s.name))
 	s.mu.Unlock()
 	e := proxy.Errf(proxy.Unreachable, "%s", text)
 	e.RetryAfter = seconds(left)
@@ -203,7 +205,8 @@ func (s *supervisor) tooEarly(wait time.Duration) *proxy.Error {
 	s.mu.Unlock()
 	e := proxy.Errf(proxy.Unreachable, "%s is started again after a pause: the last time it %s", called(s.name), last)
 	if e.RetryAfter = seconds(wait); wait < 0 {
-		e = proxy.Errf(proxy.Unreachable, "%s kept crashing, and a start that shows whether it still does is under way: the last time it %s", called(s.name), last)
+		e = proxy.Errf(proxy.Unreachable, "%s kept crashing, and a start that shows whether it still does is under way: "+
+			"the last time it %s", called(s.name), last)
 		e.RetryAfter = 1
 	}
 	return e

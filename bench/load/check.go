@@ -22,25 +22,25 @@ type checker struct {
 	splitter eventstream.Splitter
 	reader   bytes.Reader
 	seen     uint64
-	message  []byte
+	last     []byte
 }
 
-// check returns an error if the response is not the answer to t.
-func (c *checker) check(t *template, status int, contentType, body []byte) error {
+// message gives what a response brings: its body, or the last message of its event stream.
+func (c *checker) message(status int, contentType, body []byte) ([]byte, error) {
 	if status != 200 {
-		return fmt.Errorf("load: HTTP status %d: %.*q", status, quoteLimit, body)
+		return nil, fmt.Errorf("load: HTTP status %d: %.*q", status, quoteLimit, body)
 	}
-	message := body
 	switch media, _, _ := bytes.Cut(contentType, []byte(";")); string(media) {
 	case "application/json":
+		return body, nil
 	case "text/event-stream":
-		var err error
-		if message, err = c.lastEvent(body); err != nil {
-			return err
-		}
-	default:
-		return fmt.Errorf("load: content type %q", contentType)
+		return c.lastEvent(body)
 	}
+	return nil, fmt.Errorf("load: content type %q", contentType)
+}
+
+// check returns an error if the message is not the answer to t.
+func (c *checker) check(t *template, message []byte) error {
 	if !hasID(message, t.wantID()) {
 		return fmt.Errorf("load: the id is not %s: %.*q", t.wantID(), quoteLimit, message)
 	}
@@ -58,17 +58,17 @@ func (c *checker) check(t *template, status int, contentType, body []byte) error
 func (c *checker) lastEvent(body []byte) ([]byte, error) {
 	c.reader.Reset(body)
 	c.splitter.Reset(len(body) + 1)
-	c.message = c.message[:0]
+	c.last = c.last[:0]
 	for {
 		event, err := c.splitter.Next(&c.reader)
-		if err == io.EOF && len(c.message) > 0 {
-			return c.message, nil
+		if err == io.EOF && len(c.last) > 0 {
+			return c.last, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("load: incomplete event stream: %w", err)
 		}
 		if event.IsMessage() && len(event.Data) > 0 {
-			c.message = append(c.message[:0], event.Data...)
+			c.last = append(c.last[:0], event.Data...)
 		}
 	}
 }

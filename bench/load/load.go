@@ -18,6 +18,15 @@ const (
 	Legacy Era = "legacy"
 )
 
+// Transport is how a legacy client reaches a server.
+type Transport string
+
+// The transports. The zero value is the first.
+const (
+	Streamable Transport = ""    // one endpoint, answers in the response of the POST
+	TwoWay     Transport = "sse" // HTTP+SSE of 2024-11-05: answers on a stream that stays open
+)
+
 const (
 	// DefaultTimeout is the longest that a single call may take.
 	DefaultTimeout = 20 * time.Second
@@ -32,10 +41,13 @@ const (
 // Plan says what to send where.
 type Plan struct {
 	Addr        string // host:port
-	Path        string // of the MCP endpoint
+	Path        string // of the MCP endpoint; of the event stream where the transport is TwoWay
 	Era         Era
+	Transport   Transport
+	Sessionless bool          // a server that gives a legacy client no session id is right, too
 	Connections int           // each with a session of its own where the era is legacy
 	Size        int           // bytes of a request's body, and about as many of its answer's
+	Answer      int           // bytes of an answer, if it shall be of another length
 	SSE         bool          // ask for answers as event streams
 	Warmup      time.Duration // calls that are checked but not counted
 	Duration    time.Duration
@@ -49,7 +61,9 @@ type Plan struct {
 type Result struct {
 	Requests uint64 // answered rightly
 	Errors   uint64 // answered wrongly or not at all, in the warm-up too
-	Elapsed  time.Duration
+	// Strays are messages that came on a session's stream and answer no call of that session.
+	Strays  uint64
+	Elapsed time.Duration
 	// First is the first error, for the report; nil if there was none.
 	First error
 	// P50, P90, P99 and Max are latencies of the right answers, to three digits.
@@ -83,6 +97,7 @@ func Run(ctx context.Context, p Plan) (Result, error) {
 	}()
 	for i := range workers {
 		workers[i] = newWorker(&p, i)
+		workers[i].latency = newHistogram()
 	}
 	if err := each(workers, func(w *worker) error { return w.open(ctx) }); err != nil {
 		return Result{}, err
@@ -129,6 +144,7 @@ func sum(workers []*worker, elapsed time.Duration) Result {
 	for _, w := range workers {
 		all.Merge(w.latency)
 		r.Errors += w.errors
+		r.Strays += w.strays
 		if r.First == nil {
 			r.First = w.first
 		}

@@ -57,7 +57,7 @@ func TestTemplate(t *testing.T) {
 		t.Helper()
 		p := plan("127.0.0.1:1", era)
 		p.Size = size
-		tmpl := newTemplate(&p, "s")
+		tmpl := newTemplate(&p, session{"s", reference.LegacyVersion})
 		tmpl.number(7)
 		head, body, ok := strings.Cut(string(tmpl.raw), "\r\n\r\n")
 		if !ok || len(body) != wantSize || !json.Valid([]byte(body)) {
@@ -83,7 +83,7 @@ func TestTemplate(t *testing.T) {
 func TestChecker(t *testing.T) {
 	p := plan("127.0.0.1:1", Modern)
 	p.Size = 150
-	tmpl := newTemplate(&p, "")
+	tmpl := newTemplate(&p, session{})
 	text := string(tmpl.text)
 	answer := func(id, text string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"result":{"content":[{"type":"text","text":"` + text + `"}]}}`
@@ -92,7 +92,10 @@ func TestChecker(t *testing.T) {
 	f := func(status int, contentType, body, want string) {
 		t.Helper()
 		var c checker
-		err := c.check(&tmpl, status, []byte(contentType), []byte(body))
+		message, err := c.message(status, []byte(contentType), []byte(body))
+		if err == nil {
+			err = c.check(&tmpl, message)
+		}
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d %s %s: %v, want %q", status, contentType, body, err, want)
 		}

@@ -24,13 +24,17 @@ type template struct {
 }
 
 // newTemplate writes the request: its body is size bytes long, or as short as
-// possible, and asks for an answer of about the same length.
-func newTemplate(p *Plan, session string) template {
+// possible, and asks for an answer of about the same length or of the plan's.
+func newTemplate(p *Plan, s session) template {
 	form := byte(reference.FormJSON)
 	if p.SSE {
 		form = reference.FormSSE
 	}
-	answer := max(reference.TokenLen, p.Size-answerEnvelope)
+	answer := p.Size
+	if p.Answer > 0 {
+		answer = p.Answer
+	}
+	answer = max(reference.TokenLen, answer-answerEnvelope)
 	token := reference.AppendToken(nil, firstNumber, answer, form)
 
 	head := `{"jsonrpc":"2.0","id":` + strconv.Itoa(firstNumber) +
@@ -44,7 +48,7 @@ func newTemplate(p *Plan, session string) template {
 	body = append(body, tail...)
 
 	var t template
-	t.raw = appendHead(nil, p, session, "tools/call", "echo", len(body))
+	t.raw = appendHead(nil, p, s, "tools/call", "echo", len(body))
 	at := len(t.raw)
 	t.raw = append(t.raw, body...)
 	t.id = at + len(`{"jsonrpc":"2.0","id":`)
@@ -66,8 +70,11 @@ func (t *template) wantID() []byte { return t.raw[t.id : t.id+10] }
 const modernMeta = `{"io.modelcontextprotocol/protocolVersion":"` + reference.ModernVersion +
 	`","io.modelcontextprotocol/clientCapabilities":{}}`
 
+// session is what a legacy client names in the head of every request; empty before it is known.
+type session struct{ id, version string }
+
 // appendHead writes the HTTP head of a message of the plan's era.
-func appendHead(dst []byte, p *Plan, session, method, name string, length int) []byte {
+func appendHead(dst []byte, p *Plan, s session, method, name string, length int) []byte {
 	b := bytes.NewBuffer(dst)
 	b.WriteString("POST " + p.Path + " HTTP/1.1\r\nHost: " + p.Addr +
 		"\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n")
@@ -77,8 +84,11 @@ func appendHead(dst []byte, p *Plan, session, method, name string, length int) [
 		if name != "" {
 			b.WriteString("Mcp-Name: " + name + "\r\n")
 		}
-	case session != "":
-		b.WriteString("MCP-Protocol-Version: " + reference.LegacyVersion + "\r\nMcp-Session-Id: " + session + "\r\n")
+	case s.version != "":
+		b.WriteString("MCP-Protocol-Version: " + s.version + "\r\n")
+		if s.id != "" {
+			b.WriteString("Mcp-Session-Id: " + s.id + "\r\n")
+		}
 	}
 	b.WriteString("Content-Length: " + strconv.Itoa(length) + "\r\n\r\n")
 	return b.Bytes()

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,46 +24,56 @@ const (
 
 // worker is one connection. It is used by one goroutine at a time.
 type worker struct {
-	plan     *Plan
+	plan     Plan
 	conn     net.Conn
 	reader   *bufio.Reader
 	response fasthttp.Response
 	template template
 	checker  checker
-	next     uint64 // the number of the next call; no two workers share one
+	stream   *stream // of a two-way client; the plan's path is where it posts
+	// streamPath is what the plan's path was.
+	streamPath string
+	next       uint64 // the number of the next call; no two workers share one
 
-	latency *hdrhistogram.Histogram // of right answers, in nanoseconds
+	latency *hdrhistogram.Histogram // of right answers, in nanoseconds; nil for a Caller
 	errors  uint64
+	strays  uint64
 	first   error
 }
 
 func newWorker(p *Plan, index int) *worker {
 	return &worker{
-		plan:    p,
-		next:    uint64(index) * numbers,
-		latency: newHistogram(),
-		reader:  bufio.NewReaderSize(nil, readBuffer),
+		plan: *p, streamPath: p.Path,
+		next:   uint64(index) * numbers,
+		reader: bufio.NewReaderSize(nil, readBuffer),
 	}
 }
 
 // open connects and, for a legacy client, opens the session.
 func (w *worker) open(ctx context.Context) error {
-	if err := w.dial(ctx); err != nil {
-		return err
-	}
-	session := ""
-	if w.plan.Era == Legacy {
-		var err error
-		if session, err = w.initialize(); err != nil {
+	w.close()
+	if w.plan.Transport == TwoWay {
+		if err := w.openStream(ctx); err != nil {
 			return err
 		}
 	}
-	w.template = newTemplate(w.plan, session)
+	if err := w.dial(ctx); err != nil {
+		return err
+	}
+	var s session
+	if w.plan.Era == Legacy {
+		var err error
+		if s, err = w.initialize(); err != nil {
+			return err
+		}
+	}
+	w.template = newTemplate(&w.plan, s)
 	return nil
 }
 
+// dial connects for what is posted; a stream stays.
 func (w *worker) dial(ctx context.Context) error {
-	w.close()
+	w.hangUp()
 	dialer := net.Dialer{Timeout: w.plan.Timeout}
 	conn, err := dialer.DialContext(ctx, "tcp", w.plan.Addr)
 	if err != nil {
@@ -74,30 +85,64 @@ func (w *worker) dial(ctx context.Context) error {
 }
 
 func (w *worker) close() {
-	if w != nil && w.conn != nil {
+	if w != nil {
+		w.hangUp()
+		if w.stream != nil {
+			w.stream.close()
+			w.stream = nil
+		}
+	}
+}
+
+func (w *worker) hangUp() {
+	if w.conn != nil {
 		_ = w.conn.Close() // nothing is left to lose
 		w.conn = nil
 	}
 }
 
 // initialize makes the handshake of a legacy client.
-func (w *worker) initialize() (string, error) {
-	const hello = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + reference.LegacyVersion +
-		`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
-	if err := w.post("", "initialize", hello, fasthttp.StatusOK); err != nil {
-		return "", err
+func (w *worker) initialize() (session, error) {
+	version, want := reference.LegacyVersion, fasthttp.StatusOK
+	if w.stream != nil {
+		version, want = reference.OldestVersion, fasthttp.StatusAccepted
 	}
-	session := string(w.response.Header.Peek("Mcp-Session-Id"))
-	if session == "" {
-		return "", errors.New("load: initialize was answered without a session id")
+	hello := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"` + version +
+		`","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`
+	if err := w.post(session{}, "initialize", hello, want); err != nil {
+		return session{}, err
+	}
+	s := session{id: string(w.response.Header.Peek("Mcp-Session-Id"))}
+	if s.id == "" && w.stream == nil && !w.plan.Sessionless {
+		return s, errors.New("load: initialize was answered without a session id")
+	}
+	answer, err := w.answer([]byte("0"))
+	if err != nil {
+		return s, err
+	}
+	if _, rest, ok := bytes.Cut(answer, []byte(`"protocolVersion":"`)); ok && w.stream == nil {
+		settled, _, _ := bytes.Cut(rest, []byte(`"`))
+		s.version = string(settled)
+	}
+	if s.version == "" && w.stream == nil {
+		return s, fmt.Errorf("load: initialize: no protocol version in %.*q", quoteLimit, answer)
 	}
 	const ready = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-	return session, w.post(session, "notifications/initialized", ready, fasthttp.StatusAccepted)
+	return s, w.post(s, "notifications/initialized", ready, fasthttp.StatusAccepted)
+}
+
+// answer gives the message that answers the request last written: of the response to it, or of the stream. It holds until
+// the next exchange.
+func (w *worker) answer(id []byte) ([]byte, error) {
+	if w.stream != nil {
+		return w.streamed(id)
+	}
+	return w.checker.message(w.response.StatusCode(), w.response.Header.ContentType(), w.response.Body())
 }
 
 // post sends one message outside the measured ones.
-func (w *worker) post(session, method, body string, want int) error {
-	raw := append(appendHead(nil, w.plan, session, method, "", len(body)), body...)
+func (w *worker) post(s session, method, body string, want int) error {
+	raw := append(appendHead(nil, &w.plan, s, method, "", len(body)), body...)
 	if err := w.exchange(raw, time.Now().Add(w.plan.Timeout)); err != nil {
 		return fmt.Errorf("load: %s: %w", method, err)
 	}
@@ -109,8 +154,16 @@ func (w *worker) post(session, method, body string, want int) error {
 
 // exchange writes a request and reads the response to it.
 func (w *worker) exchange(raw []byte, deadline time.Time) error {
+	if w.conn == nil {
+		return errors.New("not connected")
+	}
 	if err := w.conn.SetDeadline(deadline); err != nil {
 		return err
+	}
+	if w.stream != nil {
+		if err := w.stream.conn.SetDeadline(deadline); err != nil {
+			return err
+		}
 	}
 	if _, err := w.conn.Write(raw); err != nil {
 		return err
@@ -145,29 +198,24 @@ func (w *worker) call(now time.Time) error {
 	if err := w.exchange(w.template.raw, now.Add(w.plan.Timeout)); err != nil {
 		return fmt.Errorf("load: call %s: %w", w.template.wantID(), err)
 	}
-	r := &w.response
-	return w.checker.check(&w.template, r.StatusCode(), r.Header.ContentType(), r.Body())
+	if got := w.response.StatusCode(); w.stream != nil && got != fasthttp.StatusAccepted {
+		return fmt.Errorf("load: call %s: HTTP status %d: %.*q", w.template.wantID(), got, quoteLimit, w.response.Body())
+	}
+	message, err := w.answer(w.template.wantID())
+	if err != nil {
+		return err
+	}
+	return w.checker.check(&w.template, message)
 }
 
 // failed counts an error and connects anew: what else the connection may bring
-// belongs to nobody.
+// belongs to nobody. A two-way client's session ends with its stream, so it opens another.
 func (w *worker) failed(ctx context.Context, err error) error {
 	if w.errors++; w.first == nil {
 		w.first = err
 	}
+	if w.stream != nil {
+		return w.open(ctx)
+	}
 	return w.dial(ctx)
-}
-
-// Once makes one call outside any measurement and returns what is wrong with the
-// answer: the way to wait for a server that is starting.
-func Once(ctx context.Context, p Plan) error {
-	if p.Timeout <= 0 {
-		p.Timeout = DefaultTimeout
-	}
-	w := newWorker(&p, 0)
-	defer w.close()
-	if err := w.open(ctx); err != nil {
-		return err
-	}
-	return w.call(time.Now())
 }

@@ -18,10 +18,12 @@ const tick = 10 * time.Millisecond
 // Places in /proc/PID/stat behind the program's name (proc(5) counts from 1 and
 // has the name second).
 const (
-	statParent = 4 - 3
-	statUser   = 14 - 3
-	statSystem = 15 - 3
-	statFields = 22
+	statParent       = 4 - 3
+	statUser         = 14 - 3
+	statSystem       = 15 - 3
+	statReapedUser   = 16 - 3
+	statReapedSystem = 17 - 3
+	statFields       = 22
 )
 
 // attributes puts the process into its own group and ties its life to ours.
@@ -75,9 +77,55 @@ func ReadRSS(pid int) (int64, error) {
 	return 0, fmt.Errorf("measure: process %d has no memory", pid)
 }
 
+// ReadTimes reads the CPU time of one process: its own, and that of the children which it has reaped, and they of theirs.
+func ReadTimes(pid int) (own, reaped time.Duration, err error) {
+	s, err := readStat(pid)
+	return s.cpu, s.reaped, err
+}
+
+// Memory is what a process has in memory, in bytes. Of what processes share, its code above all, PSS counts a share and
+// USS nothing.
+type Memory struct {
+	RSS, PSS, USS int64
+}
+
+// ReadMemory reads what pid has in memory.
+func ReadMemory(pid int) (Memory, error) {
+	raw, err := os.ReadFile(procFile(pid, "smaps_rollup"))
+	if err != nil {
+		return Memory{}, fmt.Errorf("measure: memory of %d: %w", pid, err)
+	}
+	return parseRollup(raw)
+}
+
+func parseRollup(raw []byte) (Memory, error) {
+	var m Memory
+	found := false
+	for line := range strings.Lines(string(raw)) {
+		name, rest, _ := strings.Cut(line, ":")
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		if err != nil {
+			continue // the first line has addresses
+		}
+		switch name {
+		case "Rss":
+			m.RSS, found = kib<<10, true
+		case "Pss":
+			m.PSS = kib << 10
+		case "Private_Clean", "Private_Dirty":
+			m.USS += kib << 10
+		}
+	}
+	if !found {
+		return m, errors.New("measure: malformed smaps_rollup")
+	}
+	return m, nil
+}
+
 type stat struct {
 	parent int
 	cpu    time.Duration
+	reaped time.Duration // of children that are gone
 }
 
 var errStat = errors.New("measure: malformed stat")
@@ -99,10 +147,12 @@ func parseStat(raw []byte) (stat, error) {
 	parent, err := strconv.Atoi(fields[statParent])
 	user, err2 := strconv.ParseInt(fields[statUser], 10, 64)
 	system, err3 := strconv.ParseInt(fields[statSystem], 10, 64)
-	if err := errors.Join(err, err2, err3); err != nil {
+	reapedUser, err4 := strconv.ParseInt(fields[statReapedUser], 10, 64)
+	reapedSystem, err5 := strconv.ParseInt(fields[statReapedSystem], 10, 64)
+	if err := errors.Join(err, err2, err3, err4, err5); err != nil {
 		return stat{}, errStat
 	}
-	return stat{parent: parent, cpu: time.Duration(user+system) * tick}, nil
+	return stat{parent: parent, cpu: time.Duration(user+system) * tick, reaped: time.Duration(reapedUser+reapedSystem) * tick}, nil
 }
 
 // descendants reads every process whose line of parents leads to pid.

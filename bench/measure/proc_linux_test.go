@@ -19,7 +19,11 @@ func TestParseStat(t *testing.T) {
 	f := func(raw string, parent int, cpu time.Duration, ok bool) {
 		t.Helper()
 		got, err := parseStat([]byte(raw))
-		if ok != (err == nil) || got != (stat{parent: parent, cpu: cpu}) {
+		want := stat{parent: parent, cpu: cpu}
+		if ok {
+			want.reaped = 150 * time.Millisecond
+		}
+		if ok != (err == nil) || got != want {
 			t.Errorf("%q: %+v, %v", raw, got, err)
 		}
 	}
@@ -53,6 +57,28 @@ func TestReadOwnFigures(t *testing.T) {
 	}
 	if _, err := ReadCPU(1 << 30); err == nil {
 		t.Error("CPU time of nobody")
+	}
+}
+
+func TestReadMemory(t *testing.T) {
+	const rollup = `00400000-7fff00000000 ---p 00000000 00:00 0                      [rollup]
+Rss:                5000 kB
+Pss:                3000 kB
+Pss_Anon:           1000 kB
+Shared_Clean:       2000 kB
+Private_Clean:       400 kB
+Private_Dirty:       600 kB
+`
+	got, err := parseRollup([]byte(rollup))
+	if want := (Memory{RSS: 5000 << 10, PSS: 3000 << 10, USS: 1000 << 10}); err != nil || got != want {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if _, err = parseRollup([]byte("nothing")); err == nil {
+		t.Error("memory of nothing")
+	}
+	own, err := ReadMemory(os.Getpid())
+	if err != nil || own.USS <= 0 || own.USS > own.PSS || own.PSS > own.RSS {
+		t.Errorf("own memory %+v, %v", own, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package reference
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
 )
 
@@ -10,6 +11,8 @@ import (
 const (
 	ModernVersion = "2026-07-28"
 	LegacyVersion = "2025-11-25"
+	// OldestVersion is what clients over HTTP+SSE speak.
+	OldestVersion = "2024-11-05"
 )
 
 // Era says what a reference server speaks.
@@ -88,6 +91,20 @@ type request struct {
 	id, method, token []byte
 	form              byte
 	length            int
+	version           []byte // that initialize asks for
+}
+
+// legacyVersions are the revisions with initialize.
+func legacyVersions() []string {
+	return []string{OldestVersion, "2025-03-26", "2025-06-18", LegacyVersion}
+}
+
+// settled is the revision that an initialize is answered with.
+func (r *request) settled() string {
+	if asked := string(r.version); slices.Contains(legacyVersions(), asked) {
+		return asked
+	}
+	return LegacyVersion
 }
 
 // parse finds the members by their look. It trusts its own load generator, and
@@ -96,6 +113,9 @@ func parse(raw []byte) request {
 	r := request{
 		id:     after(raw, `"id":`, ",}"),
 		method: after(raw, `"method":"`, `"`),
+	}
+	if string(r.method) == "initialize" {
+		r.version = after(raw, `"protocolVersion":"`, `"`)
 	}
 	if string(r.method) != "tools/call" {
 		return r
@@ -139,7 +159,7 @@ const (
 	cacheable      = `"resultType":"complete","ttlMs":60000,"cacheScope":"public"`
 	modernMeta     = `"_meta":{"io.modelcontextprotocol/serverInfo":` + serverInfo + `}`
 	discoverResult = `{` + cacheable + `,"supportedVersions":["` + ModernVersion + `"],"capabilities":{"tools":{}},` + modernMeta + `}`
-	initResult     = `{"protocolVersion":"` + LegacyVersion + `","capabilities":{"tools":{}},"serverInfo":` + serverInfo + `}`
+	initRest       = `","capabilities":{"tools":{}},"serverInfo":` + serverInfo + `}`
 
 	unknownMethod = `{"code":-32601,"message":"method not found"}`
 	badCall       = `{"code":-32602,"message":"echo wants a text that begins with a token"}`
@@ -169,7 +189,7 @@ func appendAnswer(dst []byte, r *request, modern bool) ([]byte, int) {
 			failure = unknownMethod
 		}
 	case "initialize":
-		result = initResult
+		result = `{"protocolVersion":"` + r.settled() + initRest
 		if modern {
 			failure = modernOnly
 		}

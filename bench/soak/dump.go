@@ -81,6 +81,9 @@ func where(part string) string {
 			own = append(own, strings.TrimPrefix(f, "dragoman/"))
 		}
 	}
+	if len(own) == 0 && !slices.ContainsFunc(frames, func(f string) bool { return !strings.HasPrefix(f, "runtime.") }) {
+		return "" // the runtime's own
+	}
 	if len(own) == 0 {
 		own = frames
 	}

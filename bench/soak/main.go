@@ -69,6 +69,10 @@ func execute(ctx context.Context, args []string, out, errs io.Writer) int {
 		return exitUsage
 	}
 	r, err := run(ctx, s, errs)
+	if errors.Is(err, errInterrupted) {
+		fmt.Fprintln(errs, err)
+		return exitFailed
+	}
 	if r != nil {
 		r.print(out)
 		err = errors.Join(err, r.write(s.json), r.failure())

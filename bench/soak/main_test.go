@@ -166,7 +166,7 @@ rax 0x1
 `
 
 func TestGroups(t *testing.T) {
-	want := []string{"2 × [select] adapters/era.(*pool).wait < main.serve", "1 × [idle] runtime.futex"}
+	want := []string{"2 × [select] adapters/era.(*pool).wait < main.serve"}
 	if got := groups([]byte(dumped)); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

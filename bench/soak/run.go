@@ -49,6 +49,7 @@ type soak struct {
 // run does the whole work. What it has started has ended when it returns. The report is nil if nothing could be done.
 func run(ctx context.Context, s settings, errs io.Writer) (rep *report, err error) {
 	r := &soak{settings: s, errs: errs}
+	interrupted := ctx.Done()
 	limit := s.warmup + s.duration + settleTries*s.patience + killReserve
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -68,8 +69,18 @@ func run(ctx context.Context, s settings, errs io.Writer) (rep *report, err erro
 		r.killAll(ctx, rep)
 	}
 	rep.Took = time.Since(began).Round(time.Second).String()
-	return rep, ctx.Err()
+	select {
+	case <-interrupted:
+		return rep, errInterrupted
+	default:
+	}
+	if ctx.Err() != nil {
+		return rep, fmt.Errorf("soak: it takes longer than %v: %w", limit, ctx.Err())
+	}
+	return rep, nil
 }
+
+var errInterrupted = errors.New("soak: interrupted; what it had started is ended")
 
 func (r *soak) prepare() (err error) {
 	if r.self, err = os.Executable(); err != nil {
@@ -185,7 +196,7 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 	before, err := r.settle(ctx, d, nil, r.settings.patience)
 	if err != nil {
 		res.fail(err.Error())
-		r.evidence(d, res, nil)
+		r.evidence(ctx, d, res, nil)
 		return
 	}
 	known := r.ids(d)
@@ -197,14 +208,14 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 	res.Before, res.After, res.Settled = &before, &after, time.Since(began).Round(100*time.Millisecond).String()
 	if err != nil {
 		res.fail(err.Error())
-		r.evidence(d, res, known)
+		r.evidence(ctx, d, res, known)
 		return
 	}
 	if more := ledger.Compare(&before, &after); len(more) > 0 {
 		for _, m := range more {
 			res.fail(m)
 		}
-		r.evidence(d, res, known)
+		r.evidence(ctx, d, res, known)
 		return
 	}
 	res.step.Store("drains")
@@ -226,7 +237,10 @@ func (r *soak) ids(d *dragoman) map[procs.ID]bool {
 const maxShown = 10
 
 // evidence adds to a failure who is there too many, and what the goroutines are doing, which ends the Dragoman.
-func (r *soak) evidence(d *dragoman, res *result, known map[procs.ID]bool) {
+func (r *soak) evidence(ctx context.Context, d *dragoman, res *result, known map[procs.ID]bool) {
+	if ctx.Err() != nil {
+		return // interrupted
+	}
 	all, err := d.family()
 	if err != nil {
 		res.Evidence = append(res.Evidence, err.Error())

@@ -120,8 +120,9 @@ export const SERVERS = [
     name: 'fetch', make: `Python SDK ${pinned(2, 'mcp')}`, launcher: 'console script', version: pinned(2, 'mcp-server-fetch'), era: 'both',
     command: () => [venv(2, 'mcp-server-fetch'), '--ignore-robots-txt', '--allow-private-ips'],
     tools: ['fetch'], prompts: ['fetch'],
-    calls: at => [{ tool: 'fetch', args: { url: `${at.web}/page?\${WHO}` }, expect: 'page for ${WHO}' }],
-    slow: at => ({ tool: 'fetch', args: { url: `${at.web}/slow` } }),
+    calls: at => [{ tool: 'fetch', args: { url: `${at.web}/page?\${WHO}`, raw: true }, expect: 'page for ${WHO}' }],
+    slow: at => ({ tool: 'fetch', args: { url: `${at.web}/slow`, raw: true } }),
+    note: 'asked for anything but raw pages it starts npm and node, and takes seconds for each',
   },
   {
     name: 'sqlite', make: `Python SDK ${pinned(1, 'mcp')}`, launcher: 'console script', version: pinned(1, 'mcp-server-sqlite'), era: 'legacy', short: true,

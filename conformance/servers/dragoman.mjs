@@ -39,7 +39,19 @@ function configure(file, server, era) {
   writeFileSync(file, JSON.stringify({ sessions: { idle_ttl: `${IDLE}s` }, drain_timeout: '1s', upstreams: { default: upstream } }));
 }
 
-/** Starts Dragoman in front of a server; resolves to { url, child, watch, said, ended }. */
+const running = new Set();
+
+/** Ends a Dragoman, and whoever it has left. */
+export function end(dragoman) {
+  running.delete(dragoman);
+  dragoman.child.kill('SIGKILL');
+  dragoman.watch.end();
+}
+
+/** Ends all of them. */
+export function endAll() { for (const dragoman of running) end(dragoman); }
+
+/** Starts Dragoman in front of a server; resolves to { url, child, watch, said, ended }, for `end`. */
 export async function serve(binary, server, label, era) {
   const port = await freePort();
   const config = path.join(server.dir, `${label}.json`);
@@ -50,16 +62,15 @@ export async function serve(binary, server, label, era) {
     { stdio: ['ignore', 'ignore', 'pipe'], detached: true }); // a group of its own: what is sent to ours does not reach it
   child.stderr.pipe(createWriteStream(log));
   const ended = once(child, 'exit');
-  const watch = new Watch(child.pid, mark);
-  const said = () => readFileSync(log, 'utf8');
   const url = `http://127.0.0.1:${port}/mcp`;
+  const dragoman = { url, child, ended, watch: new Watch(child.pid, mark), said: () => readFileSync(log, 'utf8') };
+  running.add(dragoman);
   const up = await until(async () => child.exitCode !== null || fetch(url, { method: 'OPTIONS' }).then(() => true, () => false), 15_000);
   if (!up || child.exitCode !== null) {
-    watch.end();
-    child.kill('SIGKILL');
-    throw new Error(`dragoman serve did not open its port: ${said().trim().split('\n').at(-1)}`);
+    end(dragoman);
+    throw new Error(`dragoman serve did not open its port: ${dragoman.said().trim().split('\n').at(-1)}`);
   }
-  return { url, child, watch, said, ended };
+  return dragoman;
 }
 
 const python = clients => /^py/.test(clients);

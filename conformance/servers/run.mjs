@@ -13,7 +13,7 @@ import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { HERE, resolve, SERVERS } from './catalogue.mjs';
-import { hold, IDLE, processesOf, serve, until, use } from './dragoman.mjs';
+import { end, endAll, hold, IDLE, processesOf, serve, until, use } from './dragoman.mjs';
 import { writeTable } from './table.mjs';
 
 const CLIENTS = ['v1-http', 'v1-sse', 'v2-modern', 'v2-legacy', 'v2-auto', 'py1', 'py2-modern', 'py2-legacy'];
@@ -75,10 +75,10 @@ async function ended(dragoman, spec, signal, say) {
     const begun = performance.now();
     child.kill(signal);
     const [code] = await Promise.race([dragoman.ended, pause(30_000, ['it did not end within 30 s'], { ref: false })]);
-    const end = performance.now();
+    const exit = performance.now();
     if (signal === 'SIGTERM' && code !== 0) throw new Error(`Dragoman's exit status: ${code}`);
     const gone = await until(() => watch.alive().length === 0, GONE);
-    const detail = `${before} processes; Dragoman after ${Math.round(end - begun)} ms, the last ${gone ? Math.round(performance.now() - end) : '?'} ms later`;
+    const detail = `${before} processes; Dragoman after ${Math.round(exit - begun)} ms, the last ${gone ? Math.round(performance.now() - exit) : '?'} ms later`;
     say('dragoman', name, gone ? undefined : `alive ${GONE} ms after Dragoman: ${watch.names(watch.alive())}`, detail);
   } catch (error) {
     say('dragoman', name, error.message);
@@ -105,15 +105,13 @@ async function examine(binary, server, clients, say) {
     await abandoned(dragoman, say);
     await ended(dragoman, spec, 'SIGTERM', say);
   } finally {
-    dragoman.child.kill('SIGKILL');
-    dragoman.watch.end();
+    end(dragoman);
   }
   dragoman = await serve(binary, server, 'second', server.era === 'legacy' ? 'legacy' : 'modern');
   try {
     await ended(dragoman, spec, 'SIGKILL', say);
   } finally {
-    dragoman.child.kill('SIGKILL');
-    dragoman.watch.end();
+    end(dragoman);
   }
 }
 
@@ -175,4 +173,10 @@ async function main() {
   process.exitCode = total.failed ? 1 : 0;
 }
 
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
+  process.on(signal, () => {
+    endAll();
+    process.exit(1);
+  });
+}
 await main();
