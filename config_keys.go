@@ -178,7 +178,9 @@ func securityKeys() []setting[Config] {
 }
 
 // upstreamKeys is every key below upstreams.NAME.
-func upstreamKeys() []setting[Upstream] {
+func upstreamKeys() []setting[Upstream] { return slices.Concat(serverKeys(), childKeys()) }
+
+func serverKeys() []setting[Upstream] {
 	return []setting[Upstream]{
 		{key: urlKey, doc: "address of a server: http, https, or unix:/PATH and tcp://HOST:PORT for one that speaks lines over a socket", field: func(u *Upstream) field { return urlField{at: &u.URL} }},
 		{key: commandKey, doc: "program and arguments of a server that speaks stdio; never a shell string",
@@ -222,6 +224,12 @@ func upstreamKeys() []setting[Upstream] {
 		{key: "poll_changes", std: "30s", doc: "how often to look for changes at a legacy server without a stream for notices", field: span(func(u *Upstream) *time.Duration { return &u.PollChanges }, time.Second, day, "never")},
 		{key: "max_sessions", std: "100", doc: "pooled legacy sessions or children at a time",
 			field: func(u *Upstream) field { return intField{at: &u.MaxSessions, least: 1, most: 100_000} }},
+	}
+}
+
+// childKeys are those of the children that are started, but for what they are started with.
+func childKeys() []setting[Upstream] {
+	return []setting[Upstream]{
 		{key: "spares", std: "0", doc: "children kept started and unused, for the next session", needs: commandKey,
 			field: func(u *Upstream) field { return intField{at: &u.Spares, least: 0, most: 100} }},
 		{key: "max_processes", std: "100", doc: "children at a time, spares included", needs: commandKey,

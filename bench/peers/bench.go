@@ -1,0 +1,229 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"dragoman/bench/load"
+	"dragoman/bench/measure"
+	"dragoman/bench/soak/procs"
+)
+
+const (
+	connections = 16
+	smallCall   = 300
+	startLimit  = 30 * time.Second // to the first right answer
+	callLimit   = 30 * time.Second
+	// leastMemory is what the machine keeps in any case: below it a step opens nothing more.
+	leastMemory = 4 << 30
+	// settle is how long things are left alone before they are counted.
+	settle = 3 * time.Second
+	// goneLimit is how long what a contender has started may take to end after it.
+	goneLimit = 3 * time.Second
+)
+
+// bench is a run. It is for one goroutine, which is locked to its thread.
+type bench struct {
+	settings settings
+	self     string // this program: the child of all
+	id       string // an argument of every child of this run
+	dir      string
+	progress io.Writer
+	field    []contender
+	absent   map[string]string // who is left out, and why
+	leftover []leftover
+	count    int
+}
+
+// leftover is what had to be ended after a contender was stopped with SIGTERM.
+type leftover struct {
+	Contender string `json:"contender"`
+	Processes int    `json:"processes"`
+	Example   string `json:"example"`
+}
+
+func newBench(s settings, progress io.Writer) (*bench, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "peers-")
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	b := &bench{settings: s, self: self, dir: dir, progress: progress, absent: map[string]string{},
+		id: "run-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().Unix(), 36)}
+	for _, c := range contenders() {
+		if s.wants(c.name) {
+			b.field = append(b.field, c)
+		}
+	}
+	if len(b.field) == 0 {
+		b.close()
+		return nil, errors.New("peers: --only leaves nobody; --list names all")
+	}
+	return b, nil
+}
+
+func (s *settings) wants(name string) bool {
+	for _, prefix := range s.only {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return len(s.only) == 0
+}
+
+func (b *bench) close() { _ = os.RemoveAll(b.dir) } // in the system's temporary directory
+
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(b.progress, time.Now().Format("15:04:05")+" "+format+"\n", args...)
+}
+
+// child is the argv of the child that all have.
+func (b *bench) child() []string { return []string{b.self, echoWord, b.id} }
+
+// running is a contender that runs.
+type running struct {
+	contender *contender
+	process   *measure.Process
+	addr      string
+	began     time.Time
+	tree      *tree
+}
+
+// start starts a contender; it may not answer yet.
+func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, extra string) (*running, error) {
+	b.count++
+	dir := filepath.Join(b.dir, fmt.Sprintf("%03d-%s", b.count, c.name))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	argv, err := c.argv(&place{settings: &b.settings, dir: dir, port: port, child: b.child(), idleTTL: idleTTL, extra: extra})
+	if err != nil {
+		return nil, fmt.Errorf("peers: %s: %w", c.name, err)
+	}
+	r := &running{contender: c, addr: "127.0.0.1:" + port, began: time.Now()}
+	r.process, err = measure.Start(ctx, measure.Command{Name: c.name, Argv: argv, Log: filepath.Join(dir, "log")})
+	if err != nil {
+		return nil, err
+	}
+	r.tree = newTree(r.process.PID(), b.self+" "+echoWord+" "+b.id)
+	return r, nil
+}
+
+// ready waits for the first right answer, and gives the time since the start.
+func (r *running) ready(ctx context.Context, every time.Duration) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	p := r.contender.plan(r.contender.face(), r.addr)
+	p.Timeout = callLimit
+	for {
+		err := load.Once(ctx, p)
+		if err == nil {
+			return time.Since(r.began), nil
+		}
+		if ended := r.process.Failed(); ended != nil {
+			return 0, ended
+		}
+		if pause(ctx, every) != nil {
+			return 0, fmt.Errorf("peers: %s gives no right answer: %w", r.contender.name, err)
+		}
+	}
+}
+
+// launch starts a contender and waits until it answers. One that never does is left out from then on.
+func (b *bench) launch(ctx context.Context, c *contender, idleTTL time.Duration, extra string) (*running, error) {
+	if why := b.absent[c.name]; why != "" {
+		return nil, errors.New(why)
+	}
+	r, err := b.start(ctx, c, idleTTL, extra)
+	if err == nil {
+		if _, err = r.ready(ctx, 20*time.Millisecond); err != nil {
+			b.stop(r)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		b.absent[c.name] = err.Error()
+		b.say("%s is left out: %v", c.name, err)
+	}
+	return r, err
+}
+
+// stop ends a contender as an operator would, with SIGTERM, and counts what that leaves, and ends it.
+func (b *bench) stop(r *running) {
+	_, _ = r.tree.read() // what it has at the end is what must be gone; an unreadable /proc would have shown before
+	r.process.Stop()
+	left := r.tree.survivors(goneLimit)
+	if len(left) == 0 {
+		return
+	}
+	b.leftover = append(b.leftover, leftover{r.contender.name, len(left), left[0].String()})
+	b.say("%s has left %d processes behind: %s", r.contender.name, len(left), left[0])
+	for _, p := range left {
+		_ = syscall.Kill(p.PID, syscall.SIGKILL) // of ours: see tree
+	}
+}
+
+// memory is what the machine has left, in bytes.
+func availableMemory() int64 {
+	raw, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, "MemAvailable:"); ok {
+			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64) // 0 stops the step
+			return kib << 10
+		}
+	}
+	return 0
+}
+
+// pause waits, or fails when ctx ends.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// freePort finds a loopback port: not every contender can choose one itself.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("peers: %w", err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+func writeFile(name, text string) error {
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	return nil
+}
+
+// processID keeps procs out of the other files' imports.
+type processID = procs.ID

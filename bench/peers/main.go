@@ -1,0 +1,227 @@
+//go:build linux
+
+// Command peers puts Dragoman beside other bridges from stdio to HTTP: each stands in front of the same child, is called by
+// the same clients, and is a process of its own. It counts processes and memory by sessions, the time to a first answer,
+// answers per second and CPU time for each, and what is left of sessions that nobody ends.
+//
+// It knows of Dragoman and of the peers only their command lines. README.md of bench says how to read what it writes.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"dragoman/bench/reference"
+)
+
+const (
+	exitFailed = 1
+	exitUsage  = 2
+	maxRounds  = 100
+)
+
+// echoWord as the first argument makes this program the child of all.
+const echoWord = "echo"
+
+// The steps.
+const (
+	stepSessions  = "sessions"
+	stepStartup   = "startup"
+	stepRates     = "rates"
+	stepIdle      = "idle"
+	stepAbandoned = "abandoned"
+)
+
+func allSteps() []string {
+	return []string{stepStartup, stepRates, stepSessions, stepIdle, stepAbandoned}
+}
+
+// settings is the checked command line, and what its length says.
+type settings struct {
+	dragoman, node, npm, tbxark string
+	results                     string
+	steps                       []string
+	only                        []string // contenders
+	short                       bool
+
+	rounds            int
+	duration, warmup  time.Duration
+	firstWarmup       time.Duration // before the first round of each: just-in-time compilers take a while
+	sizes             []size
+	sessions          []int
+	starts            int
+	idleSessions      int
+	idleSharedLess    int
+	idleSharedMore    int
+	idleWait          time.Duration
+	abandoned         int
+	idleTTL, leftWait time.Duration
+}
+
+// size is how long a call and its answer are, and how many times as many calls as the best peer's are wanted of Dragoman.
+type size struct {
+	Request int     `json:"request"`
+	Answer  int     `json:"answer"`
+	Target  float64 `json:"target,omitempty"`
+}
+
+func (s size) String() string {
+	if s.Answer == s.Request {
+		return bytesWord(s.Request)
+	}
+	return bytesWord(s.Request) + " → " + bytesWord(s.Answer)
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == echoWord {
+		if err := reference.ServeEcho(os.Stdin, os.Stdout, reference.Legacy); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// execute is main without the process: it returns the exit code.
+func execute(ctx context.Context, args []string, out, errs io.Writer) int {
+	s, err := parseArgs(args, errs)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(errs, err)
+		return exitUsage
+	}
+	if err = compare(ctx, s, out, errs); err != nil {
+		fmt.Fprintln(errs, err)
+		return exitFailed
+	}
+	return 0
+}
+
+// compare does the whole work. What went wrong with a contender stands in the report; an error is for what would make the
+// report wrong.
+func compare(ctx context.Context, s settings, out, errs io.Writer) error {
+	runtime.LockOSThread() // the processes die with the thread that starts them
+	defer runtime.UnlockOSThread()
+	b, err := newBench(s, errs)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	r := newReport(ctx, b)
+	for _, step := range []struct {
+		name string
+		run  func(context.Context, *report) error
+	}{
+		{stepStartup, b.measureStarts}, {stepRates, b.measureRates}, {stepSessions, b.countSessions},
+		{stepIdle, b.weighIdle}, {stepAbandoned, b.countAbandoned},
+	} {
+		if !slices.Contains(s.steps, step.name) {
+			continue
+		}
+		b.say("== %s", step.name)
+		if err = step.run(ctx, r); err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("peers: %s: %w", step.name, err)
+		}
+	}
+	r.finish(b)
+	names, err := r.write(s.results)
+	if err != nil {
+		return err
+	}
+	r.markdown(out)
+	fmt.Fprintln(errs, "peers: written to", strings.Join(names, " and "))
+	return r.failure()
+}
+
+func parseArgs(args []string, errs io.Writer) (settings, error) {
+	s := settings{}
+	f := flag.NewFlagSet("peers", flag.ContinueOnError)
+	f.SetOutput(errs)
+	f.BoolVar(&s.short, "short", false, "fewer and shorter rounds, smaller counts: to see that it works")
+	steps := f.String("steps", "", "only these, with commas (default all): "+strings.Join(allSteps(), ","))
+	only := f.String("only", "", "only contenders whose name begins with one of these, with commas; --list names them")
+	list := f.Bool("list", false, "list the contenders, and end")
+	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure")
+	f.StringVar(&s.node, "node", "node", "the Node.js that runs the peers from npm")
+	f.StringVar(&s.npm, "npm", "bench/.tmp/peers/npm/node_modules", "where they are installed")
+	f.StringVar(&s.tbxark, "tbxark", "bench/.tmp/peers/tbxark", "TBXark/mcp-proxy")
+	f.StringVar(&s.results, "results", "bench/results", "directory for the figures, as JSON and Markdown")
+	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 5, or 2 with --short)")
+	f.DurationVar(&s.duration, "duration", 0, "of one round (default 3s, or 1s with --short)")
+	if err := f.Parse(args); err != nil {
+		return s, fmt.Errorf("peers: %w", err)
+	}
+	if *list {
+		for _, c := range contenders() {
+			fmt.Fprintf(errs, "%-22s %s\n", c.name, c.what)
+		}
+		return s, flag.ErrHelp
+	}
+	s.fill()
+	s.steps, s.only = words(*steps), words(*only)
+	if s.steps == nil {
+		s.steps = allSteps()
+	}
+	for _, step := range s.steps {
+		if !slices.Contains(allSteps(), step) {
+			return s, fmt.Errorf("peers: --steps: there is no %q, only %s", step, strings.Join(allSteps(), ","))
+		}
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("peers: unexpected argument %q", f.Arg(0))
+	}
+	if s.rounds < 1 || s.rounds > maxRounds || s.duration <= 0 || s.duration > time.Minute {
+		return s, fmt.Errorf("peers: --rounds is 1 to %d, --duration at most a minute", maxRounds)
+	}
+	return s, nil
+}
+
+// fill sets what the command line does not.
+func (s *settings) fill() {
+	rounds, duration := 5, 3*time.Second
+	s.warmup, s.firstWarmup = 300*time.Millisecond, 2*time.Second
+	s.sizes = []size{{300, 300, 2}, {10 << 10, 10 << 10, 5}, {1 << 20, 1 << 20, 8}, {300, 1 << 20, 0}}
+	s.sessions, s.starts = []int{1, 100, 1000}, 10
+	s.idleSessions, s.idleSharedLess, s.idleSharedMore = 1000, 1000, 10_000
+	s.idleWait = 150 * time.Second // the collector runs every two minutes at least
+	s.abandoned, s.idleTTL, s.leftWait = 100, 30*time.Second, time.Minute
+	if s.short {
+		rounds, duration = 2, time.Second
+		s.firstWarmup = time.Second
+		s.sessions, s.starts = []int{1, 20, 100}, 2
+		s.idleSessions, s.idleSharedLess, s.idleSharedMore, s.idleWait = 100, 200, 1000, 5*time.Second
+		s.abandoned, s.idleTTL, s.leftWait = 20, 3*time.Second, 10*time.Second
+	}
+	if s.rounds == 0 {
+		s.rounds = rounds
+	}
+	if s.duration == 0 {
+		s.duration = duration
+	}
+}
+
+func words(list string) []string {
+	if list == "" {
+		return nil
+	}
+	return strings.Split(list, ",")
+}
