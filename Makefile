@@ -76,7 +76,7 @@ smoke:
 bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
 	bench/run.sh $(ARGS)
 
-soak: build ## look for leaks under load and after being killed, about six minutes; ARGS='--duration 1h' or --short
+soak: build ## look for leaks under load and after being killed, about seven minutes; ARGS='--duration 1h' or --short
 	@mkdir -p bench/.tmp
 	go build -o bench/.tmp/soak ./bench/soak
 	bench/.tmp/soak $(ARGS)

@@ -12,9 +12,10 @@ import (
 const (
 	// regionSize is what is reserved at least, so that one region serves as well as another.
 	regionSize = DefaultMaxLine + chunkSize
-	// Of those that are given back some stay, for the next large line: so many, none of which has held more than this.
-	warmRegions = 8
-	warmBytes   = 4 << 20
+	// Of those that are given back some stay, for the next large line: as long as what they have held is no more than this
+	// together, and no more than that each.
+	warmTotal = 32 << 20
+	warmBytes = 4 << 20
 	// warmTime is how often those that were not needed since are let go.
 	warmTime = 500 * time.Millisecond
 )
@@ -23,6 +24,7 @@ const (
 type regionPool struct {
 	mu   sync.Mutex
 	warm []*slab
+	held int // what they have held together, in bytes
 	low  int // how many of warm nobody has needed since the last look
 	tick *time.Timer
 }
@@ -36,6 +38,7 @@ func (p *regionPool) take(n int) *slab {
 		s := p.warm[last]
 		p.warm[last] = nil
 		p.warm = p.warm[:last]
+		p.held -= s.high
 		p.low = min(p.low, last)
 		p.mu.Unlock()
 		return s
@@ -56,12 +59,13 @@ func (p *regionPool) put(s *slab) {
 	}
 	s.b = s.b[:0]
 	p.mu.Lock()
-	if len(p.warm) >= warmRegions {
+	if p.held+s.high > warmTotal {
 		p.mu.Unlock()
 		unmapMemory(s.b)
 		return
 	}
 	p.warm = append(p.warm, s)
+	p.held += s.high
 	if p.tick == nil {
 		p.low = 0
 		p.tick = time.AfterFunc(warmTime, p.cool)
@@ -73,6 +77,9 @@ func (p *regionPool) put(s *slab) {
 func (p *regionPool) cool() {
 	p.mu.Lock()
 	old := slices.Clone(p.warm[:p.low])
+	for _, s := range old {
+		p.held -= s.high
+	}
 	p.warm = slices.Delete(p.warm, 0, p.low)
 	if p.low = len(p.warm); p.low > 0 {
 		p.tick.Reset(warmTime)

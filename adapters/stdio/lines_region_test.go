@@ -74,15 +74,16 @@ func TestRegionsCool(t *testing.T) {
 	}
 	var p regionPool
 	var taken []*slab
-	for range warmRegions + 2 {
+	for range warmTotal/warmBytes + 2 {
 		taken = append(taken, p.take(1<<20))
 	}
 	for i, s := range taken {
 		if cap(s.b) < regionSize || len(s.b) != 0 || !s.ours {
 			t.Fatalf("%d of %d", len(s.b), cap(s.b))
 		}
+		s.high = warmBytes
 		if i == 0 {
-			s.high = warmBytes + 1
+			s.high++
 		}
 		p.put(s)
 	}
@@ -91,10 +92,13 @@ func TestRegionsCool(t *testing.T) {
 		defer p.mu.Unlock()
 		return len(p.warm)
 	}
-	if n := count(); n != warmRegions && !poisoned {
+	if n := count(); n != warmTotal/warmBytes && !poisoned {
 		t.Errorf("%d stay", n)
 	}
 	eventually(t, "all are gone", func() bool { return count() == 0 })
+	if p.held != 0 {
+		t.Errorf("%d bytes are held", p.held)
+	}
 	s := p.take(2 * regionSize)
 	if cap(s.b) < 2*regionSize {
 		t.Errorf("%d bytes", cap(s.b))

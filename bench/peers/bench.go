@@ -37,7 +37,7 @@ const (
 type bench struct {
 	settings settings
 	self     string // this program: the child of all
-	id       string // an argument of every child of this run
+	id       string // begins an argument of every child of this run
 	dir      string
 	progress io.Writer
 	field    []contender
@@ -91,9 +91,6 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, time.Now().Format("15:04:05")+" "+format+"\n", args...)
 }
 
-// child is the argv of the child that all have.
-func (b *bench) child() []string { return []string{b.self, echoWord, b.id} }
-
 // running is a contender that runs.
 type running struct {
 	contender *contender
@@ -114,7 +111,8 @@ func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, 
 	if err != nil {
 		return nil, err
 	}
-	argv, err := c.argv(&place{settings: &b.settings, dir: dir, port: port, child: b.child(), idleTTL: idleTTL, extra: extra})
+	child := b.child(b.count)
+	argv, err := c.argv(&place{settings: &b.settings, dir: dir, port: port, child: child, idleTTL: idleTTL, extra: extra})
 	if err != nil {
 		return nil, fmt.Errorf("peers: %s: %w", c.name, err)
 	}
@@ -123,8 +121,13 @@ func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, 
 	if err != nil {
 		return nil, err
 	}
-	r.tree = newTree(r.process.PID(), b.self+" "+echoWord+" "+b.id)
+	r.tree = newTree(r.process.PID(), strings.Join(child, " "))
 	return r, nil
+}
+
+// child is the argv of the child that all have; its last word tells whose it is.
+func (b *bench) child(n int) []string {
+	return []string{b.self, echoWord, b.id + "-" + strconv.Itoa(n)}
 }
 
 // ready waits for the first right answer, and gives the time since the start.

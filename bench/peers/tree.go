@@ -24,7 +24,8 @@ func newTree(root int, child string) *tree {
 
 // census is what a contender has at a moment.
 type census struct {
-	Own      group `json:"proxy"`
+	Own      group `json:"proxy"` // all of it, the root included
+	Root     group `json:"root"`  // the process that was started
 	Children group `json:"children"`
 	Zombies  int   `json:"zombies"`
 }
@@ -99,12 +100,16 @@ func (t *tree) take(look func(procs.Process, *group)) (census, error) {
 		default:
 			c.Own.Processes++
 			look(p, &c.Own)
+			if p.PID == t.root {
+				c.Root.Processes++
+				look(p, &c.Root)
+			}
 		}
 	}
 	return c, err
 }
 
-// survivors waits for everybody who was ever seen to end, and gives those who have not.
+// survivors waits for everybody to end who was ever seen, or is one of its children, and gives those who have not.
 func (t *tree) survivors(limit time.Duration) []procs.Process {
 	end := time.Now().Add(limit)
 	for {
@@ -113,8 +118,9 @@ func (t *tree) survivors(limit time.Duration) []procs.Process {
 			return nil
 		}
 		var left []procs.Process
-		for id := range t.seen {
-			if p, ok := table[id.PID]; ok && p.ID() == id && !p.Zombie() {
+		for _, p := range table {
+			_, seen := t.seen[p.ID()]
+			if !p.Zombie() && (seen || t.isChild(p)) {
 				left = append(left, p)
 			}
 		}

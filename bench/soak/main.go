@@ -104,7 +104,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	s.warmup, s.patience, s.rounds = 20*time.Second, 3*time.Minute, 3
 	if *short {
-		s.warmup, s.patience, s.rounds = 4*time.Second, 40*time.Second, 1
+		s.warmup, s.patience, s.rounds = 4*time.Second, time.Minute, 1
 		if !given["duration"] {
 			s.duration = 25 * time.Second
 		}

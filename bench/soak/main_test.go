@@ -69,7 +69,7 @@ func TestScenarios(t *testing.T) {
 			}
 		}
 		text := s.config("/self", "mark", "123")
-		for _, want := range []string{`request_time = "6s"`, `command = ["/self", "child", "legacy/good"]`, `SOAK_RUN = "mark", SOAK_UNTIL = "123"`} {
+		for _, want := range []string{`request_time = "1`, `command = ["/self", "child", "legacy/good"]`, `SOAK_RUN = "mark", SOAK_UNTIL = "123"`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: no %s in\n%s", s.name, want, text)
 			}

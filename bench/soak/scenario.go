@@ -82,7 +82,7 @@ func scenarios() []scenario {
 			server{name: "hang-shared", role: role(!modern, child.Hang), isolation: "shared"})},
 		{name: "stubborn", bad: append(of(child.Deaf, child.Stubborn, child.Loner), server{name: "stubborn-shared", role: role(!modern, child.Stubborn), isolation: "shared"})},
 		{name: "fork", bad: append(of(child.Fork, child.Daemon), server{name: "daemon-modern", more: idleExit, role: role(modern, child.Daemon)})},
-		{name: "noisy", bad: append(of(child.Flood, child.Noise, child.Loud, child.Chatty),
+		{name: "noisy", requestTime: "15s", bad: append(of(child.Flood, child.Noise, child.Loud, child.Chatty),
 			server{name: "flood-modern", more: idleExit, role: role(modern, child.Flood)},
 			server{name: "huge", role: role(!modern, child.Good), huge: true})},
 	}
@@ -105,14 +105,14 @@ listen = "127.0.0.1:0"
 idle_ttl = "3s"
 max = 100000
 [questions]
-ttl = "2s"
+ttl = "5s"
 lease_wait = "20s"
 max_parked = 10000
 max_parked_per_principal = 10000
 [limits]
 request_time = %q
 `
-	requestTime = "6s"
+	requestTime = "10s"
 	idleExit    = `idle_exit = "1s"`
 	fewTime     = "probe_timeout = \"700ms\"\nstart_timeout = \"1s\""
 	each        = `stop_grace = "300ms"

@@ -33,6 +33,7 @@ func (r *soak) settle(ctx context.Context, d *dragoman, before *ledger.Reading, 
 	for {
 		err := r.quiet(ctx, d, before)
 		var churned time.Time
+		var least int // goroutines: to answer for the metrics takes some, more or less of them
 		for err == nil && (churned.IsZero() || time.Since(churned) < churnTime) {
 			if churned.IsZero() {
 				if err = d.churn(ctx); err != nil {
@@ -40,7 +41,15 @@ func (r *soak) settle(ctx context.Context, d *dragoman, before *ledger.Reading, 
 				}
 				churned = time.Now()
 			}
-			if last, err = d.sample(ctx); err == nil && settled(&last, before) {
+			var now ledger.Reading
+			if now, err = d.sample(ctx); err != nil {
+				break
+			}
+			last = now
+			if least == 0 || last.Goroutines < least {
+				least = last.Goroutines
+			}
+			if last.Goroutines = least; settled(&last, before) {
 				return last, nil
 			}
 		}
@@ -113,8 +122,12 @@ func (r *soak) unsettled(ctx context.Context, d *dragoman, last, before *ledger.
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeLimit)
 	defer cancel()
+	least := last.Goroutines // 0 if there was no sample
 	if *last, err = d.sample(ctx); err != nil {
 		return err
+	}
+	if least > 0 {
+		last.Goroutines = min(least, last.Goroutines)
 	}
 	if before == nil || settled(last, before) {
 		return fmt.Errorf("soak: it does not come to rest: %s", last)

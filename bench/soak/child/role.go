@@ -37,7 +37,7 @@ const (
 	Fork       Kind = "fork"        // starts two processes that hold its pipes, one of which ignores SIGTERM
 	Daemon     Kind = "daemon"      // starts a process that leaves group and session, is orphaned, and ignores SIGTERM
 	Loner      Kind = "loner"       // runs its server in another session; it ignores the end of its stdin, and SIGTERM
-	Flood      Kind = "flood"       // thousands of notifications in each call, and as many lines on stderr
+	Flood      Kind = "flood"       // a thousand notifications in each call, and as many lines on stderr
 	NeverRead  Kind = "never-read"  // stops reading at its first call
 	Slow       Kind = "slow"        // needs more than a second before it reads
 	Noise      Kind = "noise"       // writes banners, empty lines and garbage between its messages

@@ -21,7 +21,7 @@ const (
 
 	crashCode   = 3
 	lastCalls   = 3 // that CrashLater answers
-	floodCount  = 3000
+	floodCount  = 1000
 	loudBytes   = 1 << 20
 	noiseBanner = "Starting up ...\n\n\x1b[32mready\x1b[0m\n{\"half\":\n[]\nnull\n\xff\xfe\n"
 )

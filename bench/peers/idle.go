@@ -1,0 +1,251 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// idleTarget is how much an idle session without its child may take, in bytes.
+const idleTarget = 8 << 10
+
+// idleRow is what Dragoman's own process takes for sessions that nobody uses, and whose connections are closed.
+type idleRow struct {
+	What       string  `json:"what"`
+	Sessions   int     `json:"sessions"`
+	Failed     int     `json:"sessions_failed"`
+	First      string  `json:"first_failure,omitempty"`
+	Children   int     `json:"children"`
+	PSS        int64   `json:"pss"` // of the process
+	USS        int64   `json:"uss"`
+	PerSession float64 `json:"pss_per_session"` // against the same process before them
+	Further    float64 `json:"pss_per_further_session,omitempty"`
+	Guardian   int64   `json:"other_processes_pss"` // of Dragoman, that are no children
+}
+
+// idleCase is one configuration.
+type idleCase struct {
+	what      string
+	contender string
+	extra     string
+	counts    []int
+	napping   bool // until all children are gone
+
+	running *running
+	base    int64
+	rows    []idleRow
+}
+
+// weighIdle weighs Dragoman with idle sessions. The cases wait together.
+func (b *bench) weighIdle(ctx context.Context, rep *report) error {
+	s := &b.settings
+	cases := []*idleCase{
+		{what: "a child for each, which runs", contender: "dragoman", counts: []int{s.idleSessions}},
+		{what: "a child for each, ended by idle_exit", contender: "dragoman", extra: `idle_exit = "1s"`, counts: []int{s.idleSessions}, napping: true},
+		{what: "one child for all", contender: "dragoman-shared", counts: []int{s.idleSharedLess, s.idleSharedMore}},
+	}
+	for _, c := range cases {
+		who := b.find(c.contender)
+		if who == nil {
+			continue
+		}
+		r, err := b.launch(ctx, who, 0, c.extra)
+		if err != nil {
+			return err
+		}
+		defer b.stop(r)
+		c.running = r
+	}
+	for stage := range 2 {
+		if err := b.weighStage(ctx, cases, stage); err != nil {
+			return err
+		}
+	}
+	for _, c := range cases {
+		rep.Idle = append(rep.Idle, c.rows...)
+	}
+	return nil
+}
+
+// weighStage opens the sessions of a stage in all cases, waits, and weighs.
+func (b *bench) weighStage(ctx context.Context, cases []*idleCase, stage int) error {
+	any := false
+	for _, c := range cases {
+		if c.running == nil || stage >= len(c.counts) {
+			continue
+		}
+		any = true
+		if err := c.open(ctx, stage); err != nil {
+			return err
+		}
+	}
+	if !any {
+		return nil
+	}
+	b.say("idle: waiting %v", b.settings.idleWait)
+	if err := pause(ctx, b.settings.idleWait); err != nil {
+		return err
+	}
+	for _, c := range cases {
+		if c.running == nil || stage >= len(c.counts) {
+			continue
+		}
+		if err := c.weigh(ctx, stage); err != nil {
+			return err
+		}
+		row := c.rows[stage]
+		b.say("idle, %s: %d sessions (%d failed), %d children: %.1f KiB a session", row.What, row.Sessions, row.Failed, row.Children, row.PerSession/1024)
+	}
+	return nil
+}
+
+func (c *idleCase) open(ctx context.Context, stage int) error {
+	before, have := 0, 0
+	if stage > 0 {
+		before, have = c.counts[stage-1], c.rows[stage-1].Sessions
+	} else {
+		if err := pause(ctx, settle); err != nil {
+			return err
+		}
+		now, err := c.running.tree.read()
+		if err != nil {
+			return err
+		}
+		c.base = c.dragoman(now)
+	}
+	o := open(ctx, c.running, streamable, before, c.counts[stage], true)
+	row := idleRow{What: c.what, Sessions: have + len(o.callers), Failed: o.failed}
+	if o.first != nil {
+		row.First = o.first.Error()
+	}
+	c.rows = append(c.rows, row)
+	return nil
+}
+
+// dragoman is the PSS of the process itself, without its guardian.
+func (c *idleCase) dragoman(now census) int64 { return now.Root.PSS }
+
+func (c *idleCase) weigh(ctx context.Context, stage int) error {
+	end := time.Now().Add(openLimit)
+	for {
+		now, err := c.running.tree.read()
+		if err != nil {
+			return err
+		}
+		if c.napping && now.Children.Processes > 0 && time.Now().Before(end) {
+			if err = pause(ctx, time.Second); err != nil {
+				return err
+			}
+			continue
+		}
+		row := &c.rows[stage]
+		row.PSS, row.USS, row.Children = c.dragoman(now), now.Root.USS, now.Children.Processes
+		row.Guardian = now.Own.PSS - now.Root.PSS
+		if row.Sessions > 0 {
+			row.PerSession = float64(row.PSS-c.base) / float64(row.Sessions)
+		}
+		if stage > 0 {
+			last := &c.rows[stage-1]
+			row.Further = float64(row.PSS-last.PSS) / float64(max(row.Sessions-last.Sessions, 1))
+		}
+		return nil
+	}
+}
+
+func (b *bench) find(name string) *contender {
+	for i := range b.field {
+		if b.field[i].name == name {
+			return &b.field[i]
+		}
+	}
+	return nil
+}
+
+// abandonedRow is what a contender still has of sessions that were left without a word.
+type abandonedRow struct {
+	Contender string   `json:"contender"`
+	What      string   `json:"what"`
+	Face      faceKind `json:"face"`
+	IdleTTL   string   `json:"idle_time"` // after which it ends a session; its own default if empty
+	Sessions  int      `json:"sessions"`
+	Failed    int      `json:"sessions_failed"`
+	Before    census   `json:"before"`
+	Then      census   `json:"when_abandoned"`
+	Later     census   `json:"later"`
+	Seconds   float64  `json:"later_seconds"`
+
+	running *running
+}
+
+// countAbandoned opens sessions everywhere, leaves them, waits once for all, and counts.
+func (b *bench) countAbandoned(ctx context.Context, rep *report) error {
+	var rows []*abandonedRow
+	defer func() {
+		for _, row := range rows {
+			b.stop(row.running)
+		}
+	}()
+	for i := range b.field {
+		c := &b.field[i]
+		ttls := []time.Duration{0}
+		if c.idle {
+			ttls = append(ttls, b.settings.idleTTL)
+		}
+		for _, kind := range c.faces() {
+			if kind == httpSSE {
+				ttls = ttls[:1] // such a session ends with its stream
+			}
+			for _, ttl := range ttls {
+				row, err := b.abandon(ctx, c, kind, ttl)
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				if err == nil {
+					rows = append(rows, row)
+				}
+			}
+		}
+	}
+	b.say("abandoned: waiting %v", b.settings.leftWait)
+	began := time.Now()
+	if err := pause(ctx, b.settings.leftWait); err != nil {
+		return err
+	}
+	for _, row := range rows {
+		now, err := row.running.tree.read()
+		if err != nil {
+			return err
+		}
+		row.Later, row.Seconds = now, time.Since(began).Seconds()
+		rep.Abandoned = append(rep.Abandoned, *row)
+		b.say("%s, %s, idle time %q: %d+%d processes before, %d+%d with %d sessions, %d+%d later", row.Contender, row.Face, row.IdleTTL,
+			row.Before.Own.Processes, row.Before.Children.Processes, row.Then.Own.Processes, row.Then.Children.Processes,
+			row.Sessions, now.Own.Processes, now.Children.Processes)
+	}
+	return nil
+}
+
+func (b *bench) abandon(ctx context.Context, c *contender, kind faceKind, ttl time.Duration) (*abandonedRow, error) {
+	row := &abandonedRow{Contender: c.name, What: c.what, Face: kind}
+	if ttl > 0 {
+		row.IdleTTL = ttl.String()
+	}
+	r, err := b.launch(ctx, c, ttl, "")
+	if err != nil {
+		return nil, err
+	}
+	row.running = r
+	if row.Before, err = r.tree.read(); err == nil {
+		o := open(ctx, r, kind, 0, b.settings.abandoned, false)
+		row.Sessions, row.Failed = len(o.callers), o.failed
+		row.Then, err = r.tree.read()
+		o.leave()
+	}
+	if err != nil {
+		b.stop(r)
+		return nil, fmt.Errorf("peers: %s: %w", c.name, err)
+	}
+	return row, nil
+}

@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"dragoman/bench/load"
+	"dragoman/bench/measure"
+)
+
+// rateRow is how many calls a contender answers, with one size of call.
+type rateRow struct {
+	Contender string   `json:"contender"`
+	What      string   `json:"what"`
+	Face      faceKind `json:"face"`
+	Size      size     `json:"size"`
+	Rounds    []rate   `json:"rounds"`
+	First     string   `json:"first_error,omitempty"`
+	Note      string   `json:"note,omitempty"` // why it has no figures
+
+	PerSecond measure.Spread `json:"requests_per_second"`
+	Own       measure.Spread `json:"proxy_cpu_us_per_request"`
+	All       measure.Spread `json:"cpu_us_per_request"` // children too
+	P50       measure.Spread `json:"p50_us"`
+	P99       measure.Spread `json:"p99_us"`
+	Errors    uint64         `json:"errors"`
+	Strays    uint64         `json:"strays"`
+
+	contender *contender
+	running   *running
+}
+
+// rate is one round.
+type rate struct {
+	Requests  uint64  `json:"requests"`
+	Errors    uint64  `json:"errors"`
+	Strays    uint64  `json:"strays"`
+	PerSecond float64 `json:"requests_per_second"`
+	Own       float64 `json:"proxy_cpu_us_per_request"`
+	All       float64 `json:"cpu_us_per_request"`
+	P50       float64 `json:"p50_us"`
+	P99       float64 `json:"p99_us"`
+}
+
+// measureRates calls everybody in turn, round by round, size by size.
+func (b *bench) measureRates(ctx context.Context, rep *report) error {
+	for _, s := range b.settings.sizes {
+		rows := b.rateRows(ctx, s)
+		for n := range b.settings.rounds {
+			for i := range rows {
+				row := rows[(i+n)%len(rows)]
+				if row.Note == "" {
+					b.rateOnce(ctx, row)
+				}
+				if ctx.Err() != nil {
+					break
+				}
+			}
+			b.say("%s: round %d of %d", s, n+1, b.settings.rounds)
+		}
+		stopped := map[*running]bool{}
+		for _, row := range rows {
+			if row.running != nil && !stopped[row.running] {
+				stopped[row.running] = true
+				b.stop(row.running)
+			}
+			row.sum()
+			rep.Rates = append(rep.Rates, *row)
+			b.say("%s, %s, %s: %.0f/s, %.0f µs (%.0f µs with children) %d errors %s %s", s, row.Contender, row.Face, row.PerSecond.Median,
+				row.Own.Median, row.All.Median, row.Errors, row.First, row.Note)
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// rateRows starts everybody. The faces of one contender share a process.
+func (b *bench) rateRows(ctx context.Context, s size) []*rateRow {
+	var rows []*rateRow
+	for i := range b.field {
+		c := &b.field[i]
+		r, err := b.launch(ctx, c, 0, "")
+		for _, kind := range c.faces() {
+			row := &rateRow{Contender: c.name, What: c.what, Face: kind, Size: s, contender: c, running: r}
+			if err != nil {
+				row.Note, row.running = err.Error(), nil
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// rateOnce adds a round to a row, or a note that ends it.
+func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
+	p := row.contender.plan(row.Face, row.running.addr)
+	p.Size, p.Answer = row.Size.Request, row.Size.Answer
+	p.Warmup, p.Duration, p.Timeout = b.settings.warmup, b.settings.duration, callLimit
+	if len(row.Rounds) == 0 {
+		p.Warmup = b.settings.firstWarmup
+	}
+	var before, after census
+	var errs [2]error
+	p.Begin = func() { before, errs[0] = row.running.tree.times() }
+	p.End = func() { after, errs[1] = row.running.tree.times() }
+	got, err := load.Run(ctx, p)
+	if got.First != nil && row.First == "" {
+		row.First = got.First.Error()
+	}
+	if ended := row.running.process.Failed(); ended != nil {
+		err = ended
+	}
+	if err = errors.Join(err, errs[0], errs[1]); err != nil {
+		row.Note = "given up: " + err.Error()
+		return
+	}
+	own, all := cpuBetween(before, after)
+	calls := float64(max(got.Requests, 1))
+	row.Rounds = append(row.Rounds, rate{
+		Requests: got.Requests, Errors: got.Errors, Strays: got.Strays, PerSecond: got.PerSecond(),
+		Own: micro(own) / calls, All: micro(all) / calls, P50: micro(got.P50), P99: micro(got.P99),
+	})
+}
+
+func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+func (row *rateRow) values(f func(*rate) float64) []float64 {
+	values := make([]float64, len(row.Rounds))
+	for i := range row.Rounds {
+		values[i] = f(&row.Rounds[i])
+	}
+	return values
+}
+
+func perSecond(r *rate) float64 { return r.PerSecond }
+func ownCPU(r *rate) float64    { return r.Own }
+
+func (row *rateRow) sum() {
+	row.PerSecond = measure.Sum(row.values(perSecond))
+	row.Own = measure.Sum(row.values(ownCPU))
+	row.All = measure.Sum(row.values(func(r *rate) float64 { return r.All }))
+	row.P50 = measure.Sum(row.values(func(r *rate) float64 { return r.P50 }))
+	row.P99 = measure.Sum(row.values(func(r *rate) float64 { return r.P99 }))
+	for i := range row.Rounds {
+		row.Errors += row.Rounds[i].Errors
+		row.Strays += row.Rounds[i].Strays
+	}
+}

@@ -1,0 +1,222 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"dragoman/bench/measure"
+)
+
+// report is what the JSON file holds. Memory is bytes.
+type report struct {
+	Started  time.Time         `json:"started"`
+	Ended    time.Time         `json:"ended"`
+	Short    bool              `json:"short"`
+	Machine  map[string]string `json:"machine"`
+	LoadAt   [2]string         `json:"load_average"` // at the start and at the end
+	Versions map[string]string `json:"versions"`
+	Absent   map[string]string `json:"left_out,omitempty"`
+
+	Rounds      int     `json:"rounds"`
+	Seconds     float64 `json:"seconds_per_round"`
+	Connections int     `json:"connections"`
+
+	Starts    []startRow     `json:"startup,omitempty"`
+	Rates     []rateRow      `json:"rates,omitempty"`
+	Verdicts  []verdict      `json:"verdicts,omitempty"`
+	Sessions  []sessionRow   `json:"sessions,omitempty"`
+	Idle      []idleRow      `json:"idle,omitempty"`
+	Abandoned []abandonedRow `json:"abandoned,omitempty"`
+	Leftover  []leftover     `json:"left_after_sigterm,omitempty"`
+}
+
+// verdict compares a row of Dragoman's with the best peer's.
+type verdict struct {
+	Contender string         `json:"contender"`
+	Face      faceKind       `json:"face"`
+	Size      size           `json:"size"`
+	Best      string         `json:"best_peer"`
+	Rate      measure.Spread `json:"requests_ratio"` // round by round
+	Lean      string         `json:"leanest_peer"`
+	CPU       measure.Spread `json:"cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
+}
+
+func newReport(ctx context.Context, b *bench) *report {
+	s := &b.settings
+	return &report{
+		Started: time.Now().UTC().Truncate(time.Second), Short: s.short,
+		Rounds: s.rounds, Seconds: s.duration.Seconds(), Connections: connections,
+		Machine: map[string]string{
+			"system": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU()),
+			"kernel": fileWords("/proc/sys/kernel/osrelease", ""), "cpu": fileWords("/proc/cpuinfo", "model name"),
+			"memory": fileWords("/proc/meminfo", "MemTotal"),
+		},
+		LoadAt: [2]string{loadAverage()},
+		Versions: map[string]string{
+			"go": runtime.Version(), "node": measure.FirstLine(ctx, s.node, "--version"),
+			"dragoman":         measure.FirstLine(ctx, s.dragoman, "version"),
+			"supergateway":     packageVersion(s.npm, "supergateway"),
+			"mcp-proxy":        packageVersion(s.npm, "mcp-proxy"),
+			"TBXark/mcp-proxy": moduleVersion(s.tbxark),
+		},
+	}
+}
+
+// packageVersion reads what npm has installed; empty if it is not there.
+func packageVersion(modules, name string) string {
+	var is struct{ Version string }
+	raw, err := os.ReadFile(filepath.Join(modules, name, "package.json"))
+	if err != nil || json.Unmarshal(raw, &is) != nil {
+		return ""
+	}
+	return is.Version
+}
+
+// moduleVersion reads of which version a Go program of TBXark's module is.
+func moduleVersion(program string) string {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return ""
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if strings.HasSuffix(m.Path, "/mcp-proxy") {
+			return m.Version
+		}
+	}
+	return ""
+}
+
+func loadAverage() string {
+	words := strings.Fields(fileWords("/proc/loadavg", ""))
+	return strings.Join(words[:min(3, len(words))], " ")
+}
+
+// fileWords gives the first line of a file, or what follows "key :" in it.
+func fileWords(file, key string) string {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, value, _ := strings.Cut(line, ":")
+		if key == "" {
+			return strings.TrimSpace(line)
+		}
+		if strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// finish compares, once all is measured.
+func (r *report) finish(b *bench) {
+	r.Ended = time.Now().UTC().Truncate(time.Second)
+	r.LoadAt[1] = loadAverage()
+	r.Absent, r.Leftover = b.absent, b.leftover
+	for i := range r.Rates {
+		row := &r.Rates[i]
+		if !row.contender.ours || len(row.Rounds) == 0 {
+			continue
+		}
+		v := verdict{Contender: row.Contender, Face: row.Face, Size: row.Size}
+		if best := r.best(row, func(a, b *rateRow) bool { return a.PerSecond.Median > b.PerSecond.Median }); best != nil {
+			v.Best, v.Rate = best.Contender, measure.Ratios(row.values(perSecond), best.values(perSecond))
+		}
+		if lean := r.best(row, func(a, b *rateRow) bool { return a.Own.Median < b.Own.Median }); lean != nil {
+			v.Lean, v.CPU = lean.Contender, measure.Ratios(lean.values(ownCPU), row.values(ownCPU))
+		}
+		r.Verdicts = append(r.Verdicts, v)
+	}
+}
+
+// best is the peer before all others with the same face and size. One that gave wrong answers is no rival.
+func (r *report) best(of *rateRow, before func(a, b *rateRow) bool) *rateRow {
+	var best *rateRow
+	for i := range r.Rates {
+		row := &r.Rates[i]
+		if row.contender.ours || row.Face != of.Face || row.Size != of.Size || len(row.Rounds) == 0 || row.Errors > 0 {
+			continue
+		}
+		if best == nil || before(row, best) {
+			best = row
+		}
+	}
+	return best
+}
+
+// failure tells whether Dragoman's figures must not be believed: wrong answers, failed sessions, or processes left behind.
+// The peers' stand in the report.
+func (r *report) failure() error {
+	var errs []error
+	for _, row := range r.Rates {
+		if row.contender.ours && (row.Errors > 0 || row.Note != "") {
+			errs = append(errs, fmt.Errorf("peers: %s, %s, %s: %d wrong answers: %s %s", row.Contender, row.Face, row.Size, row.Errors, row.First, row.Note))
+		}
+	}
+	for _, row := range r.Sessions {
+		if strings.HasPrefix(row.Contender, "dragoman") && (row.Failed > 0 || row.Note != "") {
+			errs = append(errs, fmt.Errorf("peers: %s, %s: %d of %d sessions failed: %s %s", row.Contender, row.Face, row.Failed, row.Wanted, row.First, row.Note))
+		}
+	}
+	for _, row := range r.Idle {
+		if row.Failed > 0 {
+			errs = append(errs, fmt.Errorf("peers: idle sessions, %s: %d failed: %s", row.What, row.Failed, row.First))
+		}
+	}
+	for _, l := range r.Leftover {
+		if strings.HasPrefix(l.Contender, "dragoman") {
+			errs = append(errs, fmt.Errorf("peers: %s has left %d processes behind: %s", l.Contender, l.Processes, l.Example))
+		}
+	}
+	for name, why := range r.Absent {
+		if strings.HasPrefix(name, "dragoman") {
+			errs = append(errs, fmt.Errorf("peers: %s: %s", name, why))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// write puts the report into two new files of dir and returns their names.
+func (r *report) write(dir string) ([]string, error) {
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	var text strings.Builder
+	r.markdown(&text)
+	if err = os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
+	name := filepath.Join(dir, "peers-"+r.Started.Format("20060102-150405"))
+	if r.Short {
+		name += "-short"
+	}
+	names := []string{name + ".json", name + ".md"}
+	for i, content := range []string{string(raw) + "\n", text.String()} {
+		if err = os.WriteFile(names[i], []byte(content), 0o644); err != nil {
+			return nil, fmt.Errorf("peers: %w", err)
+		}
+	}
+	return names, nil
+}
+
+// cut keeps a text short enough for a table.
+func cut(text string, n int) string {
+	line, _, _ := strings.Cut(text, "\n")
+	line = strings.ReplaceAll(line, "|", "/")
+	if len(line) > n {
+		line = line[:n] + "…"
+	}
+	return strings.ToValidUTF8(line, "")
+}

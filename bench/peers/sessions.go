@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"dragoman/bench/load"
+)
+
+const (
+	openers    = 16
+	openLimit  = 4 * time.Minute // for all sessions of a step
+	checkEvery = 20              // sessions between two looks at the machine's memory
+)
+
+// opened are sessions that are open, in a contender.
+type opened struct {
+	callers []*load.Caller
+	failed  int
+	first   error // why the first failed
+	short   bool  // the machine had no memory left for more
+}
+
+// open opens sessions until there are n, each with a connection of its own and one right answer. With leave their
+// connections are closed at once, and the sessions are kept by nobody.
+func open(ctx context.Context, r *running, kind faceKind, from, n int, leave bool) *opened {
+	ctx, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	p := r.contender.plan(kind, r.addr)
+	p.Timeout = callLimit
+	var mu sync.Mutex
+	o := &opened{}
+	next := make(chan int)
+	var all sync.WaitGroup
+	for range openers {
+		all.Go(func() { // until next is closed
+			for index := range next {
+				c, err := load.Open(ctx, p, index)
+				if err == nil {
+					if err = c.Call(); err != nil || leave {
+						c.Leave()
+					}
+				}
+				mu.Lock()
+				switch {
+				case err == nil:
+					o.callers = append(o.callers, c)
+				default:
+					if o.failed++; o.first == nil {
+						o.first = err
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for index := from; index < n && ctx.Err() == nil; index++ {
+		if index%checkEvery == 0 && availableMemory() < leastMemory {
+			o.short = true
+			break
+		}
+		next <- index
+	}
+	close(next)
+	all.Wait()
+	return o
+}
+
+func (o *opened) leave() {
+	for _, c := range o.callers {
+		c.Leave()
+	}
+}
+
+// sessionRow is what a contender has with so many sessions open, each with its connection.
+type sessionRow struct {
+	Contender string   `json:"contender"`
+	What      string   `json:"what"`
+	Face      faceKind `json:"face"`
+	Wanted    int      `json:"sessions_wanted"`
+	Open      int      `json:"sessions_open"`
+	Failed    int      `json:"sessions_failed"`
+	First     string   `json:"first_failure,omitempty"`
+	Note      string   `json:"note,omitempty"`
+	Seconds   float64  `json:"seconds_to_open"` // those that this row has more than the one before
+	Census    census   `json:"census"`
+}
+
+// countSessions opens sessions in each contender, in steps, and counts what it has then.
+func (b *bench) countSessions(ctx context.Context, rep *report) error {
+	for i := range b.field {
+		c := &b.field[i]
+		if c.perRequest {
+			continue
+		}
+		for _, kind := range c.faces() {
+			if err := b.countOne(ctx, rep, c, kind); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *bench) countOne(ctx context.Context, rep *report, c *contender, kind faceKind) error {
+	r, err := b.launch(ctx, c, 0, "")
+	if err != nil {
+		return ctx.Err() // it is among the absent
+	}
+	defer b.stop(r)
+	var held []*opened
+	defer func() {
+		for _, o := range held {
+			o.leave()
+		}
+	}()
+	have, failed := 0, 0
+	for _, wanted := range append([]int{0}, b.settings.sessions...) {
+		began := time.Now()
+		o := open(ctx, r, kind, have+failed, wanted, false)
+		row := sessionRow{Contender: c.name, What: c.what, Face: kind, Wanted: wanted, Seconds: time.Since(began).Seconds()}
+		held = append(held, o)
+		have, failed = have+len(o.callers), failed+o.failed
+		row.Open, row.Failed = have, failed
+		if o.first != nil {
+			row.First = o.first.Error()
+		}
+		if o.short {
+			row.Note = fmt.Sprintf("stopped: less than %d GiB left on the machine", leastMemory>>30)
+		}
+		if err = pause(ctx, settle); err != nil {
+			return err
+		}
+		if row.Census, err = r.tree.read(); err != nil {
+			return err
+		}
+		rep.Sessions = append(rep.Sessions, row)
+		b.say("%s, %s: %d sessions (%d failed): %d+%d processes, %.1f + %.1f MiB", c.name, kind, row.Open, row.Failed,
+			row.Census.Own.Processes, row.Census.Children.Processes, mib(row.Census.Own.PSS), mib(row.Census.Children.PSS))
+		if ended := r.process.Failed(); ended != nil {
+			rep.Sessions[len(rep.Sessions)-1].Note = ended.Error()
+			return nil
+		}
+		if o.short {
+			return nil
+		}
+	}
+	return nil
+}
