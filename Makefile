@@ -3,7 +3,7 @@
 #   LISTEN, ADMIN   addresses of `make run`
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            which targets, a regular expression for the name
-#   ARGS            arguments for `make bench`, `make soak` and `make conformance`
+#   ARGS            arguments for `make bench`, `make soak`, `make servers` and `make conformance`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench soak soaked conformance matrix cells clients packages clean
+.PHONY: help build run test check race lint fuzz smoke bench soak soaked conformance matrix cells clients servers served packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients soaked ## install what the tests need, then run everything (about six minutes)
+test: packages check race smoke cells clients served soaked ## install what the tests need, then run everything (about six minutes)
 
 check:
 	go vet ./...
@@ -98,6 +98,13 @@ matrix: build packages ## all of conformance in its long form, shown in conforma
 	conformance/client-suite.sh --results conformance/results.tsv || status=1; \
 	./dragoman conformance --matrix || status=1; \
 	exit $$status
+
+servers: build packages ## real stdio servers from npm, PyPI and Go, and nothing of them left behind; ARGS='--short SERVER_RE'
+	conformance/servers/setup.sh
+	conformance/servers/run.mjs $(ARGS)
+
+served:
+	@$(MAKE) --no-print-directory servers ARGS=--short
 
 cells: build
 	conformance/cells.sh --short

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -323,15 +324,19 @@ func (h *house) close() {
 	if h.store != nil {
 		h.store.Close()
 	}
+	var ends sync.WaitGroup // at the same time: a server that does not end takes its graces
 	for _, u := range h.upstreams {
-		if err := u.Close(); err != nil {
-			h.log.Warn().Err(err).Str("upstream", u.Name()).Msg("closing the upstream")
-		}
+		ends.Go(func() {
+			if err := u.Close(); err != nil {
+				h.log.Warn().Err(err).Str("upstream", u.Name()).Msg("closing the upstream")
+			}
+			if d := h.dialers[u.Name()]; d != nil {
+				d.Close()
+			}
+		})
 	}
+	ends.Wait()
 	h.guardian.Close()
-	for _, d := range h.dialers {
-		d.Close()
-	}
 	for _, host := range h.hosts {
 		host.Close()
 	}

@@ -202,7 +202,7 @@ func TestChildDies(t *testing.T) {
 			u.hangUp()
 			for range 2 {
 				res := receive(t, "an answer", answers)
-				if res == nil || !matches(`{"jsonrpc":"2.0","id":"…","error":{"code":-32603,"message":"…","data":{"code":"upstream_lost","retryable":false}}}`, res.body) {
+				if res == nil || !matches(`{"jsonrpc":"2.0","id":"…","error":{"code":-32603,"message":"…","data":{"code":"upstream_lost","retryable":false,"exitCode":0,"stderr":[]}}}`, res.body) {
 					t.Errorf("%+v", res)
 				}
 			}

@@ -69,14 +69,30 @@ func warn(cfg *Config, log zerolog.Logger) {
 		log.Warn().Str("key", key).Msg("accepted, but not enforced by this version")
 	}
 	for _, u := range cfg.Upstreams {
-		if u.Isolation == "shared" {
-			log.Warn().Str("upstream", u.Name).Msg("isolation is shared: if this server is legacy, all clients use one session of it, " +
-				"so what it remembers of one client the others may see, log messages of overlapping calls are dropped, and it cannot ask anybody")
+		if text := costs(u); text != "" {
+			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
 		}
 	}
 	if !loopback(cfg.Service.Host) {
 		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
 	}
+}
+
+// costs says what the isolation of an upstream gives up, at a legacy server; nothing if it is the strictest.
+func costs(u *Upstream) string {
+	const dropped = "log messages of overlapping calls are dropped, and it cannot ask anybody"
+	switch kind, _ := u.Isolated(); kind {
+	case sharedByAll:
+		return "all clients use one session of it: what it remembers of one client the others may see, " + dropped
+	case pooled:
+		return "any of its sessions takes any call: what one call leaves behind the next may not find and others may see, " + dropped
+	case perPrincipal:
+		if u.Declare == "all" {
+			return "the clients of one caller use one session of it: what it remembers of one the others may see, and calls in which it may ask run one after the other"
+		}
+		return "the clients of one caller use one session of it: what it remembers of one the others may see, " + dropped + ` (declare = "all" lets it ask)`
+	}
+	return ""
 }
 
 // openAdmin opens the admin listener. Its default port may be taken, by another Dragoman on the same host: then any

@@ -273,16 +273,19 @@ func (x *links) close() error {
 		}
 	}
 	x.mu.Unlock()
-	var err error
+	var ends closing
 	for _, of := range all {
 		for _, l := range of {
-			<-l.ready
-			if l.link != nil {
-				err = errors.Join(err, l.link.Close())
-			}
+			ends.close(func() error {
+				<-l.ready
+				if l.link == nil {
+					return nil
+				}
+				return l.link.Close()
+			})
 		}
 	}
-	return err
+	return ends.wait()
 }
 
 // call sends a call to a modern server. A link that was dead already has sent nothing: then another is opened, once.
@@ -298,4 +301,25 @@ func (u *Upstream) call(ex *proxy.Exchange, link Link) (proxy.Replies, Link, err
 	}
 	replies, err = link.Call(ex)
 	return replies, link, err
+}
+
+// closing closes many conversations at a time: one whose server does not end takes its graces, and the others need not wait.
+type closing struct {
+	group sync.WaitGroup
+	mu    sync.Mutex
+	errs  []error
+}
+
+func (c *closing) close(f func() error) {
+	c.group.Go(func() {
+		err := f()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.errs = append(c.errs, err)
+	})
+}
+
+func (c *closing) wait() error {
+	c.group.Wait()
+	return errors.Join(c.errs...)
 }

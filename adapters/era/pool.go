@@ -351,12 +351,13 @@ func (p *pool) close() error {
 	p.sessions, p.count = map[[32]byte][]*pooled{}, 0
 	p.wake()
 	p.mu.Unlock()
+	var ends closing
 	for _, of := range all {
 		for _, s := range of {
-			s.end()
+			ends.close(func() error { s.end(); return nil })
 		}
 	}
-	return nil
+	return ends.wait()
 }
 
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.

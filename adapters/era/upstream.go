@@ -2,7 +2,6 @@ package era
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -289,13 +288,15 @@ func (u *Upstream) Close() error {
 	u.lot.clear(u)
 	u.pool.settle()
 	u.cancel()
-	err := u.links.close()
+	var ends closing
+	ends.close(u.links.close)
+	ends.close(u.pool.close)
 	for _, r := range relays {
 		if link := r.link.get(); link != nil {
-			err = errors.Join(err, link.Close())
+			ends.close(link.Close)
 		}
 	}
-	err = errors.Join(err, u.pool.close())
+	err := ends.wait()
 	u.group.Wait()
 	return err
 }

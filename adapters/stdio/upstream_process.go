@@ -123,6 +123,7 @@ func (c *process) read() {
 			return
 		case l == nil:
 			c.d.noise(c.proc.PID(), line, errUnasked)
+		case c.proc.reader.err != nil && !whole(line): // cut off by the child's end, which comes next and says more
 		default:
 			if err := l.Deliver(line); err != nil {
 				c.d.noise(c.proc.PID(), line, err)

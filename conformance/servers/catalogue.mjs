@@ -32,6 +32,7 @@ const TIME = {
   ],
 };
 const FAST = {
+  env: () => ({ PYTHONDONTWRITEBYTECODE: '1' }), // its file lies in the repository
   tools: ['echo', 'count'], resources: ['note://one'], prompts: ['ask'],
   calls: [{ tool: 'echo', args: { text: '${WHO}' }, expect: '${WHO}' }, { uri: 'note://one', expect: 'a note' }, { prompt: 'ask', args: { topic: '${WHO}' }, expect: 'about ${WHO}' }],
   slow: { tool: 'count', args: { n: 30 } },
@@ -170,8 +171,9 @@ export const SERVERS = [
   {
     name: 'playwright', make: 'TypeScript SDK v1', launcher: 'a link to a script', version: npmVersion('@playwright/mcp'), era: 'legacy', needs: 'chromium',
     command: at => [bin('playwright-mcp'), '--headless', '--isolated', '--no-sandbox', '--browser', 'chromium', '--executable-path', at.chromium, '--output-dir', at.dir],
-    tools: ['browser_navigate'],
-    calls: at => [{ tool: 'browser_navigate', args: { url: `${at.web}/page?\${WHO}` }, expect: 'page for ${WHO}' }],
+    tools: ['browser_navigate'], inTurn: true, // a page goes to one place at a time
+    calls: at => [{ tool: 'browser_navigate', args: { url: `${at.web}/page?\${WHO}` }, expect: 'Page URL: .*page\\?${WHO}.*Page Title: a page' }],
+    slow: at => ({ tool: 'browser_navigate', args: { url: `${at.web}/slow` } }),
     note: 'starts a browser, which is a dozen processes',
   },
 ];
