@@ -58,6 +58,9 @@ type Exchange struct {
 	mu     sync.Mutex
 	done   chan struct{}
 	cause  error
+	end    time.Time // when it is given up; zero: never, or it is over
+	limit  time.Duration
+	late   *time.Timer // once somebody waits
 	aborts []Aborter
 	room   [2]Aborter // what aborts begins in
 }
@@ -133,6 +136,7 @@ func (ex *Exchange) Done() <-chan struct{} {
 			return closed
 		}
 		ex.done = make(chan struct{})
+		ex.arm()
 	}
 	return ex.done
 }
@@ -166,5 +170,44 @@ func (ex *Exchange) GiveUp(limit time.Duration) time.Time {
 	if ex.Msg.Is("subscriptions/listen") {
 		limit = never
 	}
-	return time.Now().Add(limit)
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	ex.end, ex.limit = time.Now().Add(limit), limit
+	if ex.done != nil {
+		ex.arm()
+	}
+	return ex.end
+}
+
+// arm sees to it that who waits for anything but a reply is sent away too when the exchange is given up. Only those call
+// Done, so that an exchange that is served at once has no timer. The caller holds ex.mu.
+func (ex *Exchange) arm() {
+	if ex.late == nil && !ex.end.IsZero() && ex.cause == nil {
+		ex.late = time.AfterFunc(time.Until(ex.end), func() { ex.Cancel(Overdue(ex.limit)) })
+	}
+}
+
+// Release says that the exchange is over, and gives back what it may have armed.
+func (ex *Exchange) Release() {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	ex.end = time.Time{}
+	if ex.late != nil {
+		ex.late.Stop()
+	}
+}
+
+// Why is the reason of a failure in an exchange: what it was cancelled for, if that is an error that a client may see, else
+// err, which may be no more than the trace that the cancellation has left.
+func (ex *Exchange) Why(err error) error {
+	var e *Error
+	if errors.As(ex.Err(), &e) {
+		return e
+	}
+	return err
+}
+
+// Overdue is the error of a request without a response within limits.request_time.
+func Overdue(limit time.Duration) *Error {
+	return Errf(UpstreamTimeout, "no response in %s, the most that limits.request_time allows", limit)
 }

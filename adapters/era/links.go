@@ -49,6 +49,11 @@ func (u *Upstream) modernLink(ctx context.Context, principal string) (Link, erro
 	select {
 	case <-l.ready:
 		return l.link, l.err
+	default: // who need not wait makes no channel to wait on
+	}
+	select {
+	case <-l.ready:
+		return l.link, l.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

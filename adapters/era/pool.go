@@ -423,10 +423,14 @@ func (s *pooled) opened() {
 // wait waits until the session is open. It is released if it cannot be used.
 func (s *pooled) wait(ex *proxy.Exchange, lease bool) error {
 	select {
-	case <-s.ready:
-	case <-ex.Done():
-		s.release(lease)
-		return ex.Err()
+	case <-s.ready: // who need not wait makes no channel to wait on
+	default:
+		select {
+		case <-s.ready:
+		case <-ex.Done():
+			s.release(lease)
+			return ex.Err()
+		}
 	}
 	if s.err != nil {
 		s.release(lease)

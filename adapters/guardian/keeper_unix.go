@@ -5,7 +5,6 @@ package guardian
 import (
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
@@ -182,7 +181,7 @@ func (k *keeper) run() int {
 }
 
 // heapMost is how much memory may be used before what of it is garbage is looked for.
-const heapMost = 4 << 20
+const heapMost = 1 << 20
 
 // tidy collects garbage, which the runtime does not do by itself here: it would have to stop all threads for it, and one that
 // forks stands still, and all with it, until the file system has found what to execute.
@@ -198,7 +197,7 @@ func (k *keeper) tidy() {
 	select {
 	case <-k.turns: // nobody begins to fork now
 		if k.busy.Load() == 0 {
-			runtime.GC()
+			debug.FreeOSMemory() // collects too; what was used once is not kept, since this process is to be small
 		}
 		k.turns.pass()
 	default:

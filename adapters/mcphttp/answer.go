@@ -78,6 +78,9 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 	case err == nil:
 		first, _ := a.event(a.begin(nil), &m)
 		httpd.StreamAfter(ctx, first, a)
+	case errors.Is(err, proxy.ErrNotYet) && !time.Now().Before(a.end):
+		n.fail(ctx, ex, proxy.Overdue(n.Cap))
+		a.release(false)
 	case errors.Is(err, proxy.ErrNotYet):
 		httpd.StreamAfter(ctx, a.begin(nil), a)
 	default:
@@ -89,7 +92,7 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 // DoAll runs several exchanges through handle, one after the other, and answers them on one event stream: a batch of
 // revision 2025-03-26. There must be one at least.
 func (n *Manner) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
-	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: time.Now().Add(n.Cap), kept: kept{keep: keep}}
+	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: exs[0].GiveUp(n.Cap), kept: kept{keep: keep}}
 	httpd.StreamAfter(ctx, a.begin(nil), a)
 }
 
@@ -103,7 +106,7 @@ func (n *Manner) status(m *wire.Message) int {
 // fail answers an error before anything was sent. A legacy client that cancelled gets no response, but its HTTP answer
 // ends: official clients keep it open otherwise.
 func (n *Manner) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
-	e := proxy.AsError(err)
+	e := proxy.AsError(ex.Why(err))
 	if !n.Leaves && errors.Is(ex.Err(), proxy.ErrCancelled) {
 		ctx.SetContentType("text/event-stream")
 		return
@@ -189,7 +192,7 @@ func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
 		case errors.Is(err, proxy.ErrNotYet) && time.Now().Before(a.end):
 			return m, false, proxy.ErrNotYet
 		case errors.Is(err, proxy.ErrNotYet):
-			m = a.failure(proxy.Errf(proxy.UpstreamTimeout, "no response in %s, the most that limits.request_time allows", a.n.Cap))
+			m = a.failure(proxy.Overdue(a.n.Cap))
 		case errors.Is(a.ex.Err(), proxy.ErrCancelled):
 			if len(a.rest) == 0 {
 				return m, false, io.EOF
@@ -218,7 +221,7 @@ func (a *answer) aside(m *wire.Message) bool {
 }
 
 func (a *answer) failure(err error) wire.Message {
-	return proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(err))
+	return proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(a.ex.Why(err)))
 }
 
 // advance goes on to the next exchange.
@@ -226,7 +229,9 @@ func (a *answer) advance() {
 	if a.replies != nil {
 		_ = a.replies.Close()
 	}
+	a.ex.Release()
 	a.ex, a.rest, a.replies, a.answered = a.rest[0], a.rest[1:], nil, false
+	a.ex.GiveUp(time.Until(a.end))
 }
 
 // Close implements httpd.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending
@@ -247,5 +252,6 @@ func (a *answer) release(sent bool) {
 	if a.replies != nil {
 		_ = a.replies.Close()
 	}
+	a.ex.Release()
 	a.finish(sent)
 }

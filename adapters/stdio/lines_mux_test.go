@@ -5,7 +5,6 @@ package stdio
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -109,7 +108,7 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 	p := startPiped(t)
 	served := make(chan struct{})
 	go func() { defer close(served); p.serve() }()
-	const slow, size = 6, 9 << 20
+	const slow, size = 4, 5 << 20
 	var large [slow]proxy.Replies
 	for i := range large {
 		var err error
@@ -117,7 +116,7 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 		must(t, err)
 	}
 	until := time.Now().Add(20 * time.Second)
-	for range 200 {
+	for range 50 {
 		_, r, err := p.begin(t, 10, "")
 		must(t, err)
 		m, err := r.Next(until)
@@ -151,7 +150,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	sent, lost := map[string]bool{}, 0
 	var all sync.WaitGroup
 	var exs []*proxy.Exchange
-	for i := range 40 { // ten times what may wait
+	for i := range 24 { // six times what may wait
 		m, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":"own","method":"m","params":{"name":"call-%d","pad":"%s"}}`, i, pad))
 		must(t, err)
 		ex := &proxy.Exchange{Msg: m}
@@ -175,7 +174,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 			_ = r.Close()
 		})
 	}
-	waiting(t, p.w, 36)
+	waiting(t, p.w, 20)
 	p.w.mu.Lock()
 	if p.w.held > defaultBuffer+2<<20 {
 		t.Errorf("%d bytes wait", p.w.held)
@@ -185,7 +184,7 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		ex.Cancel(proxy.ErrCancelled)
 	}
 	all.Wait()
-	if lost < 30 || len(sent) == 0 {
+	if lost < 18 || len(sent) == 0 {
 		t.Errorf("%d were given up in time, %d sent", lost, len(sent))
 	}
 	arrived, cancelled := 0, 0
@@ -252,15 +251,4 @@ func TestLargeMessagesAllocateLittle(t *testing.T) {
 	}
 	p.in.Close()
 	<-served
-}
-
-// deafWriter never takes anything.
-type deafWriter struct{ open chan struct{} }
-
-func (d deafWriter) Write(p []byte) (int, error) { <-d.open; return 0, errors.New("closed") }
-
-// A client that has closed its side and does not read does not hold up the end for ever.
-func TestDownstreamDeafClient(t *testing.T) {
-	t.Parallel()
-	t.Skip("replaced below")
 }

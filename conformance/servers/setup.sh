@@ -28,7 +28,7 @@ for sdk in 1 2; do
   cmp -s "python/requirements-$sdk.txt" ".venv/$sdk/.ready" && continue
   rm -rf ".venv/$sdk"
   "$uv" venv --quiet --no-config --python python3 ".venv/$sdk"
-  VIRTUAL_ENV=$PWD/.venv/$sdk "$uv" pip sync --quiet --no-config "python/requirements-$sdk.txt"
+  VIRTUAL_ENV=$PWD/.venv/$sdk "$uv" pip sync --quiet --no-config --compile-bytecode "python/requirements-$sdk.txt"
   cp "python/requirements-$sdk.txt" ".venv/$sdk/.ready"
 done
 

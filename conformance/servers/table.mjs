@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as pause } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { resolve } from './catalogue.mjs';
+import { Watch } from './processes.mjs';
 
 const ANSWER = 12_000; // ms to wait for an answer
 const LEAVE = 6000; // ms to wait for the end after the end of stdin
@@ -20,7 +21,9 @@ async function ask(server, request) {
   const [program, ...args] = server.command;
   const begun = performance.now();
   const since = () => Math.round(performance.now() - begun);
-  const child = spawn(program, args, { cwd: server.cwd ?? server.dir, env: { ...process.env, ...server.env }, stdio: 'pipe', detached: true });
+  const mark = `table.${process.pid}`;
+  const child = spawn(program, args, { cwd: server.cwd ?? server.dir, env: { ...process.env, ...server.env, DRAGOMAN_TEST_MARK: mark }, stdio: 'pipe', detached: true });
+  const watch = new Watch(child.pid, `DRAGOMAN_TEST_MARK=${mark}`);
   const seen = { noise: 0, early: 0, errors: 0, answer: undefined, ms: undefined, exit: undefined };
   child.stdin.on('error', () => {});
   child.on('exit', (code, signal) => { seen.exit = { how: signal ?? code, at: since() }; });
@@ -39,12 +42,13 @@ async function ask(server, request) {
   child.stdin.end();
   await wait(LEAVE, () => seen.exit);
   seen.left = !open ? '-' : seen.exit ? `${seen.exit.at - closed} ms` : 'stays';
-  try { process.kill(-child.pid, 'SIGKILL'); } catch { /* gone */ }
+  child.kill('SIGKILL');
+  watch.end();
   return seen;
 }
 
-function told({ answer, exit }) {
-  if (!answer) return exit ? `exits with ${exit.how}` : 'silence';
+function told({ answer, exit, left }) {
+  if (!answer) return left === '-' ? `exits with ${exit.how}` : 'silence';
   if (answer.error) return `error ${answer.error.code}${answer.id === null ? ', id null' : ''}`;
   return `${answer.result.supportedVersions?.at(0) ?? 'a result'}`;
 }
@@ -69,7 +73,7 @@ export async function writeTable(binary, queue, file) {
     const ready = { ...resolve(server, at), dir: at.dir };
     const seen = await ask(ready, DISCOVER);
     const [verdict, took] = await probe(binary, ready);
-    rows.push([server.name, server.version, server.make, server.launcher, told(seen), `${seen.ms ?? seen.exit?.at ?? ANSWER} ms`, seen.noise, seen.early, seen.errors, seen.left, verdict, `${took} ms`, server.note ?? '']);
+    rows.push([server.name, server.version, server.make, server.launcher, told(seen), seen.ms || seen.left === '-' ? `${seen.ms ?? seen.exit.at} ms` : '-', seen.noise, seen.early, seen.errors, seen.left, verdict, `${took} ms`, server.note ?? '']);
     console.log(rows.at(-1).join('\t'));
   }
   writeFileSync(file, `${rows.map(row => row.join('\t')).join('\n')}\n`);

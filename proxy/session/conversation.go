@@ -136,22 +136,23 @@ func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func
 		case errors.Is(ex.Err(), proxy.ErrDraining):
 			endListen(id, write)
 		case Answerable(ex):
-			m := proxy.ErrorMessage(id, proxy.AsError(err))
+			m := proxy.ErrorMessage(id, proxy.AsError(ex.Why(err)))
 			_ = write(&m) // a channel that fails is noticed by its reader
 		}
 	}
+	end := ex.GiveUp(limit)
+	defer ex.Release()
 	replies, err := run(ex)
 	if err != nil {
 		fail(err)
 		return
 	}
 	defer func() { _ = replies.Close() }()
-	end := ex.GiveUp(limit)
 	for {
 		m, err := replies.Next(end)
 		switch {
 		case err == proxy.ErrNotYet:
-			fail(proxy.Errf(proxy.UpstreamTimeout, "no response in %s, the most that limits.request_time allows", limit))
+			fail(proxy.Overdue(limit))
 			return
 		case err != nil:
 			fail(err)
