@@ -26,13 +26,13 @@ func (k *keeper) fork() {
 		pid, err := syscall.ForkExec(o.path, o.argv, attr)
 		k.busy.Add(-1)
 		k.turns.pass()
+		closeAll(o.files) // before the child is heard of: its pipes are Dragoman's affair alone
 		if err != nil {
 			say(sayFailed, o.id, int32(errnoOf(err))) //nolint:gosec // G115: small
 		} else {
 			say(sayStarted, o.id, int32(pid)) //nolint:gosec // G115: a process id is small
 			burn(pid, k.brand, o.id)
 		}
-		closeAll(o.files)
 		k.forked <- birth{id: o.id, pid: pid, err: err}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -77,12 +78,7 @@ func newBench(s settings, progress io.Writer) (*bench, error) {
 }
 
 func (s *settings) wants(name string) bool {
-	for _, prefix := range s.only {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return len(s.only) == 0
+	return len(s.only) == 0 || slices.Contains(s.only, name)
 }
 
 func (b *bench) close() { _ = os.RemoveAll(b.dir) } // in the system's temporary directory

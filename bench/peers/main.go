@@ -17,6 +17,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -28,6 +29,7 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 	maxRounds  = 100
+	maxSize    = 32 << 20
 )
 
 // echoWord as the first argument makes this program the child of all.
@@ -158,13 +160,14 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.SetOutput(errs)
 	f.BoolVar(&s.short, "short", false, "fewer and shorter rounds, smaller counts: to see that it works")
 	steps := f.String("steps", "", "only these, with commas (default all): "+strings.Join(allSteps(), ","))
-	only := f.String("only", "", "only contenders whose name begins with one of these, with commas; --list names them")
+	only := f.String("only", "", "only these contenders, with commas; --list names them")
 	list := f.Bool("list", false, "list the contenders, and end")
 	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure")
 	f.StringVar(&s.node, "node", "node", "the Node.js that runs the peers from npm")
 	f.StringVar(&s.npm, "npm", "bench/.tmp/peers/npm/node_modules", "where they are installed")
 	f.StringVar(&s.tbxark, "tbxark", "bench/.tmp/peers/tbxark", "TBXark/mcp-proxy")
 	f.StringVar(&s.results, "results", "bench/results", "directory for the figures, as JSON and Markdown")
+	sizes := f.String("sizes", "", "bytes of a call and its answer, several with commas (default 300, 10240, 1048576, and answers of 1 MiB to calls of 300)")
 	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 5, or 2 with --short)")
 	f.DurationVar(&s.duration, "duration", 0, "of one round (default 3s, or 1s with --short)")
 	if err := f.Parse(args); err != nil {
@@ -177,6 +180,9 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 		return s, flag.ErrHelp
 	}
 	s.fill()
+	if err := s.chooseSizes(words(*sizes)); err != nil {
+		return s, err
+	}
 	s.steps, s.only = words(*steps), words(*only)
 	if s.steps == nil {
 		s.steps = allSteps()
@@ -217,6 +223,28 @@ func (s *settings) fill() {
 	if s.duration == 0 {
 		s.duration = duration
 	}
+}
+
+func (s *settings) chooseSizes(list []string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	all := s.sizes
+	s.sizes = nil
+	for _, word := range list {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || n > maxSize {
+			return fmt.Errorf("peers: --sizes: %q is not a number of bytes from 1 to %d", word, maxSize)
+		}
+		chosen := size{Request: n, Answer: n}
+		for _, known := range all {
+			if known.Request == n && known.Answer == n {
+				chosen.Target = known.Target
+			}
+		}
+		s.sizes = append(s.sizes, chosen)
+	}
+	return nil
 }
 
 func words(list string) []string {

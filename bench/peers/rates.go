@@ -119,6 +119,10 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 		row.Note = "given up: " + err.Error()
 		return
 	}
+	if got.Requests == 0 {
+		row.Note = "given up: not one right answer: " + row.First
+		return
+	}
 	own, all := cpuBetween(before, after)
 	calls := float64(max(got.Requests, 1))
 	row.Rounds = append(row.Rounds, rate{
