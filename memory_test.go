@@ -19,5 +19,9 @@ func TestKeepLean(t *testing.T) {
 	h.floor = 290 * mib // it was of no use
 	f(504*mib, 300*mib, 1)
 	f(505*mib, 330*mib, 2)
+	f(506*mib, 3*mib, 2) // what was in use then
+	f(507*mib, 3*mib, 3)
+	f(508*mib, 3*mib, 3)
+	f(509*mib, 30*mib, 3)
 	keepLean()()
 }

@@ -90,6 +90,11 @@ func TestSeats(t *testing.T) {
 	if _, text := take("r"); !strings.Contains(text, "all 3 processes") || !strings.Contains(text, "upstreams.up.max_processes") {
 		t.Error(text)
 	}
+	u.opt.MaxProcesses, u.opt.Spares = 5, 2
+	if _, text := take("r"); !strings.Contains(text, "all 5 processes of the upstream server are in use (2 of them spares)") {
+		t.Error(text)
+	}
+	u.opt.MaxProcesses, u.opt.Spares = 3, 0
 	// Who finds one that is ending waits for it.
 	slow := make(chan struct{})
 	link := &seated{Link: slowly{two, slow}, s: &u.seats, principal: "p"}

@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -58,7 +59,7 @@ func (s *seats) full(principal string) (own, all bool) {
 	if s.u.opt.MaxPrincipal > 0 && s.of[principal] >= s.u.opt.MaxPrincipal && !s.u.opt.Isolation.anonymous() {
 		own = true
 	}
-	return own, s.taken >= s.u.opt.MaxProcesses
+	return own, s.taken >= max(s.u.opt.MaxProcesses-s.u.opt.Spares, 1) // a spare that is used is replaced
 }
 
 func (s *seats) add(principal string, n int) {
@@ -105,8 +106,12 @@ func (s *seats) none(own bool) *proxy.Error {
 	if own {
 		name, limit, whose = "max_processes_per_principal", s.u.opt.MaxPrincipal, "all of this caller's"
 	}
-	e := proxy.Errf(proxy.TooManySessions, "%s %d processes of the upstream server are in use; end a session, or raise upstreams.%s.%s",
-		whose, limit, s.u.opt.Name, name)
+	spares := ""
+	if s.u.opt.Spares > 0 && !own {
+		spares = fmt.Sprintf(" (%d of them spares)", s.u.opt.Spares)
+	}
+	e := proxy.Errf(proxy.TooManySessions, "%s %d processes of the upstream server are in use%s; end a session, or raise upstreams.%s.%s",
+		whose, limit, spares, s.u.opt.Name, name)
 	e.RetryAfter = 5
 	return e
 }

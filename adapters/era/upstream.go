@@ -21,6 +21,7 @@ type Options struct {
 	VerdictTTL   time.Duration    // how long a verdict is believed; a stdio server's until it is contradicted
 	MaxSessions  int              // pooled legacy sessions
 	MaxProcesses int              // processes, whatever they are for; 0: no limit
+	Spares       int              // of these, processes that nobody uses yet
 	MaxPrincipal int              // processes of one principal; 0: no limit of its own
 	Isolation    Isolation        // which clients have sessions, or processes, in common
 	AsksOnCall   bool             // the server asks on the stream of the call concerned: calls that may be asked share sessions

@@ -90,11 +90,7 @@ func Run(ctx context.Context, p Plan) (Result, error) {
 		p.Timeout = DefaultTimeout
 	}
 	workers := make([]*worker, p.Connections)
-	defer func() {
-		for _, w := range workers {
-			w.close()
-		}
-	}()
+	defer func() { _ = each(workers, (*worker).end) }() // what has been measured holds without it
 	for i := range workers {
 		workers[i] = newWorker(&p, i)
 		workers[i].latency = newHistogram()

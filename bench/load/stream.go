@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,7 @@ func (s *stream) begin(addr, path string, deadline time.Time) (endpoint string, 
 	}
 }
 
-// streamed gives the next message on the stream that answers id. Others are counted: whose they are is not known here.
+// streamed gives the next message on the stream that answers id. Responses to something else are counted.
 func (w *worker) streamed(id []byte) ([]byte, error) {
 	for {
 		event, err := w.stream.splitter.Next(w.stream.body)
@@ -95,7 +96,9 @@ func (w *worker) streamed(id []byte) ([]byte, error) {
 		if hasID(event.Data, id) {
 			return event.Data, nil
 		}
-		w.strays++
+		if !bytes.Contains(event.Data, []byte(`"method":`)) {
+			w.strays++
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 const (
 	readBuffer  = 16 << 10
 	maxBody     = 64 << 20
+	endLimit    = 5 * time.Second
 	maxFailures = 10      // in a row; then a connection gives up
 	numbers     = 1 << 24 // calls that one connection may number
 )
@@ -28,6 +29,7 @@ type worker struct {
 	conn     net.Conn
 	reader   *bufio.Reader
 	response fasthttp.Response
+	session  session
 	template template
 	checker  checker
 	stream   *stream // of a two-way client; the plan's path is where it posts
@@ -67,8 +69,22 @@ func (w *worker) open(ctx context.Context) error {
 			return err
 		}
 	}
-	w.template = newTemplate(&w.plan, s)
+	w.session, w.template = s, newTemplate(&w.plan, s)
 	return nil
+}
+
+// end ends the session, if there is one to end, and closes.
+func (w *worker) end() error {
+	if w == nil {
+		return nil
+	}
+	defer w.close()
+	if w.session.id == "" || w.conn == nil {
+		return nil
+	}
+	bye := "DELETE " + w.plan.Path + " HTTP/1.1\r\nHost: " + w.plan.Addr + "\r\nMCP-Protocol-Version: " + w.session.version +
+		"\r\nMcp-Session-Id: " + w.session.id + "\r\n\r\n"
+	return w.exchange([]byte(bye), time.Now().Add(endLimit))
 }
 
 // dial connects for what is posted; a stream stays.

@@ -101,7 +101,7 @@ max_per_principal = 100000
 %s[upstreams.echo]
 command = %s
 isolation = %q
-max_processes = 2000
+max_processes = 5000
 %s
 `
 

@@ -18,11 +18,11 @@ type idleRow struct {
 	Failed     int     `json:"sessions_failed"`
 	First      string  `json:"first_failure,omitempty"`
 	Children   int     `json:"children"`
-	PSS        int64   `json:"pss"` // of the process
+	PSS        int64   `json:"pss"` // of the process itself
 	USS        int64   `json:"uss"`
 	PerSession float64 `json:"pss_per_session"` // against the same process before them
 	Further    float64 `json:"pss_per_further_session,omitempty"`
-	Guardian   int64   `json:"other_processes_pss"` // of Dragoman, that are no children
+	Guardian   int64   `json:"guardian_pss"`
 }
 
 // idleCase is one configuration.
@@ -42,8 +42,8 @@ type idleCase struct {
 func (b *bench) weighIdle(ctx context.Context, rep *report) error {
 	s := &b.settings
 	cases := []*idleCase{
-		{what: "a child for each, which runs", contender: "dragoman", counts: []int{s.idleSessions}},
-		{what: "a child for each, ended by idle_exit", contender: "dragoman", extra: `idle_exit = "1s"`, counts: []int{s.idleSessions}, napping: true},
+		{what: "a child for each, which runs", contender: "dragoman", counts: []int{s.idleSessions, 2 * s.idleSessions}},
+		{what: "a child for each, ended by idle_exit", contender: "dragoman", extra: `idle_exit = "1s"`, counts: []int{s.idleSessions, 2 * s.idleSessions}, napping: true},
 		{what: "one child for all", contender: "dragoman-shared", counts: []int{s.idleSharedLess, s.idleSharedMore}},
 	}
 	for _, c := range cases {
@@ -113,7 +113,7 @@ func (c *idleCase) open(ctx context.Context, stage int) error {
 		if err != nil {
 			return err
 		}
-		c.base = c.dragoman(now)
+		c.base = now.Root.PSS
 	}
 	o := open(ctx, c.running, streamable, before, c.counts[stage], true)
 	row := idleRow{What: c.what, Sessions: have + len(o.callers), Failed: o.failed}
@@ -123,9 +123,6 @@ func (c *idleCase) open(ctx context.Context, stage int) error {
 	c.rows = append(c.rows, row)
 	return nil
 }
-
-// dragoman is the PSS of the process itself, without its guardian.
-func (c *idleCase) dragoman(now census) int64 { return now.Root.PSS }
 
 func (c *idleCase) weigh(ctx context.Context, stage int) error {
 	end := time.Now().Add(openLimit)
@@ -141,7 +138,7 @@ func (c *idleCase) weigh(ctx context.Context, stage int) error {
 			continue
 		}
 		row := &c.rows[stage]
-		row.PSS, row.USS, row.Children = c.dragoman(now), now.Root.USS, now.Children.Processes
+		row.PSS, row.USS, row.Children = now.Root.PSS, now.Root.USS, now.Children.Processes
 		row.Guardian = now.Own.PSS - now.Root.PSS
 		if row.Sessions > 0 {
 			row.PerSession = float64(row.PSS-c.base) / float64(row.Sessions)

@@ -123,14 +123,15 @@ func (r *report) idleTable(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\n## Idle sessions of Dragoman, without their children\n\nConnections closed. What the process has more than before its sessions, by their number: "+
-		"nothing is taken off for what a first session needs once. Target: at most %d KiB without a child.\n\n", idleTarget>>10)
+		"nothing is taken off for what the first sessions need once (code that had not run, the heap's least size). A further session is what those cost that "+
+		"were opened on top of the row before. Target: at most %d KiB without a child.\n\n", idleTarget>>10)
 	fmt.Fprintf(w, "| | sessions | failed | children | process PSS MiB | KiB a session | KiB a further session | target | guardian PSS MiB |\n|---|--:|--:|--:|--:|--:|--:|---|--:|\n")
 	for _, row := range r.Idle {
-		further, target := "", "missed"
+		further, target, each := "", "missed", row.PerSession
 		if row.Further != 0 {
-			further = fmt.Sprintf("%.1f", row.Further/1024)
+			further, each = fmt.Sprintf("%.1f", row.Further/1024), row.Further
 		}
-		if row.PerSession <= idleTarget {
+		if each <= idleTarget {
 			target = "met"
 		}
 		fmt.Fprintf(w, "| %s | %d | %d | %d | %.1f | %.1f | %s | %s | %.1f |\n", row.What, row.Sessions, row.Failed, row.Children, mib(row.PSS),

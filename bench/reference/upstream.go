@@ -31,7 +31,7 @@ func NewUpstream(era Era) *Upstream { return &Upstream{era: era} }
 // Serve answers on l until l is closed.
 func (u *Upstream) Serve(l net.Listener) error {
 	server := fasthttp.Server{
-		Handler:               u.handle,
+		Handler:               u.Handle,
 		MaxRequestBodySize:    maxBody,
 		ReadBufferSize:        readBuffer,
 		NoDefaultServerHeader: true,
@@ -40,7 +40,8 @@ func (u *Upstream) Serve(l net.Listener) error {
 	return server.Serve(l)
 }
 
-func (u *Upstream) handle(ctx *fasthttp.RequestCtx) {
+// Handle answers one request: Serve for those who have a server of their own.
+func (u *Upstream) Handle(ctx *fasthttp.RequestCtx) {
 	if !ctx.IsPost() {
 		u.handleOther(ctx)
 		return

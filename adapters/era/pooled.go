@@ -1,0 +1,216 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// pooled is one session, opening or open.
+type pooled struct {
+	u         *Upstream
+	number    uint64
+	key       [32]byte
+	group     [32]byte // the client, whatever its capabilities
+	principal string
+	turn      chan struct{} // of subscribing
+	ready     chan struct{} // closed when opened or failed
+	err       error
+	link      linked
+	hello     *hello
+	// declared are the client capabilities that it was opened with.
+	declared []byte
+
+	mu    sync.Mutex
+	uses  int  // calls, and listens
+	lease bool // one of the calls may be asked, and no second one may be added
+	idle  *time.Timer
+	last  time.Time
+	level string // what logging/setLevel asked so far
+	dead  bool
+	talks
+}
+
+// hello is what the server said in its InitializeResult, as raw JSON.
+type hello struct {
+	info, caps, instr []byte
+	logging           bool
+}
+
+func newHello(result []byte) *hello {
+	all := wire.Span{From: 0, To: uint32(len(result))} //nolint:gosec // part of a message
+	get := func(key string) []byte { return wire.Get(result, all, key).Of(result) }
+	return &hello{info: get("serverInfo"), caps: get("capabilities"), instr: get("instructions"),
+		logging: wire.Path(result, all, "capabilities", "logging").Present()}
+}
+
+// open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
+func (s *pooled) open(info, caps []byte) {
+	defer s.opened()
+	ctx, cancel := context.WithTimeout(s.u.ctx, s.u.opt.patience())
+	defer cancel()
+	if s.err = s.shake(ctx, info, caps); s.err != nil {
+		if s.u.ctx.Err() != nil {
+			s.err = proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+		}
+		s.u.pool.discard(s)
+	}
+}
+
+func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
+	v, err := s.u.Verdict(ctx)
+	if err != nil {
+		return err
+	}
+	dial := s.u.opt.Wires.Legacy
+	if v.SSE {
+		dial = s.u.opt.Wires.SSE
+	}
+	link, err := s.u.dial(ctx, dial, s.principal, s)
+	if err != nil {
+		return s.fault(err)
+	}
+	s.link.set(link)
+	ex, err := exchange(proxy.Legacy, initializeRequest(info, caps))
+	if err != nil {
+		return proxy.AsError(err)
+	}
+	m, err := ask(ctx, s.link.get(), ex)
+	if err != nil {
+		return s.fault(err)
+	}
+	if m.Kind == wire.Failure {
+		s.u.doubt(errors.New(string(m.Text(m.ErrorText))))
+		return proxy.Errf(proxy.BadAnswer, "the upstream server refused initialize: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+	}
+	s.hello = newHello(m.Of(m.Result))
+	return s.link.get().Send(ctx, []byte(initialized))
+}
+
+func (s *pooled) fault(err error) error {
+	var status *StatusError
+	if errors.As(err, &status) {
+		s.u.doubt(status)
+		return StatusFault(status)
+	}
+	return err
+}
+
+// opened lets those go on that wait for the session, or for another's turn.
+func (s *pooled) opened() {
+	close(s.ready)
+	s.u.pool.mu.Lock()
+	defer s.u.pool.mu.Unlock()
+	s.u.pool.wake()
+}
+
+// wait waits until the session is open. It is released if it cannot be used.
+func (s *pooled) wait(ex *proxy.Exchange, lease bool) error {
+	select {
+	case <-s.ready: // who need not wait makes no channel to wait on
+	default:
+		select {
+		case <-s.ready:
+		case <-ex.Done():
+			s.release(lease)
+			return ex.Err()
+		}
+	}
+	if s.err != nil {
+		s.release(lease)
+	}
+	return s.err
+}
+
+func (s *pooled) hold(lease bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	s.lease = s.lease || lease
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+}
+
+// release gives the session back; without use it is closed after the idle time.
+func (s *pooled) release(lease bool) {
+	s.mu.Lock()
+	s.last = time.Now()
+	if lease {
+		s.lease = false
+	}
+	if s.uses--; s.uses == 0 && !s.dead && s.u.opt.pooledIdle() > 0 {
+		s.idle = time.AfterFunc(s.u.opt.pooledIdle(), s.expire)
+	}
+	free := lease || s.uses == 0
+	s.mu.Unlock()
+	if free {
+		s.u.pool.mu.Lock()
+		s.u.pool.wake()
+		s.u.pool.mu.Unlock()
+	}
+}
+
+func (s *pooled) expire() {
+	s.u.pool.mu.Lock()
+	defer s.u.pool.mu.Unlock()
+	s.mu.Lock()
+	unused := s.uses == 0
+	s.mu.Unlock()
+	if unused && !s.u.pool.closed {
+		s.u.pool.drop(s)
+	}
+}
+
+// end closes the link, once it is there.
+func (s *pooled) end() {
+	<-s.ready
+	s.mu.Lock()
+	was := s.dead
+	s.dead = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if s.refusal != nil {
+		s.refusal.Stop()
+	}
+	s.mu.Unlock()
+	if link := s.link.get(); !was && link != nil {
+		_ = link.Close()
+	}
+	for _, h := range s.u.pool.heard(s.group) {
+		h.moved(s)
+	}
+}
+
+// Lost implements Sink.
+func (s *pooled) Lost(err error) {
+	s.u.lost()
+	s.u.opt.Note("warn", "a session with the upstream is lost; the next request opens a new one", err)
+	s.u.pool.discard(s)
+}
+
+// wantLevel makes the server send log messages down to the given level. The level of a shared session only ever sinks;
+// each call's replies are filtered by what it asked for.
+func (s *pooled) wantLevel(ctx context.Context, level string) error {
+	s.mu.Lock()
+	if level == "" || !s.hello.logging || s.level != "" && severe(level, s.level) {
+		s.mu.Unlock()
+		return nil
+	}
+	s.level = level
+	s.mu.Unlock()
+	ex, err := exchange(proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"`+level+`"}}`))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.u.opt.ProbeTimeout)
+	defer cancel()
+	_, err = ask(ctx, s.link.get(), ex) // a refusal is the server's choice: it then sends what it sends
+	return err
+}
