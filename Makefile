@@ -3,7 +3,7 @@
 #   LISTEN, ADMIN   addresses of `make run`
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            which targets, a regular expression for the name
-#   ARGS            arguments for `make bench`, `make soak`, `make servers` and `make conformance`
+#   ARGS            arguments for `make bench`, `make peers`, `make soak`, `make servers` and `make conformance`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench soak soaked conformance matrix cells clients servers served packages clean
+.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -83,6 +83,9 @@ soak: build ## look for leaks under load and after being killed, about seven min
 
 soaked:
 	@$(MAKE) --no-print-directory soak ARGS=--short
+
+peers: build ## side by side with other bridges from stdio (half an hour; ARGS=--short is quicker)
+	bench/peers/run.sh $(ARGS)
 
 packages:
 	@command -v node >/dev/null || { echo "make: node is missing: the conformance cells run real MCP clients and servers from npm." >&2; \

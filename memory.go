@@ -13,9 +13,6 @@ const (
 	// asked for since the last look: in the middle of work the memory is needed again at once.
 	leanSpare = 32 << 20
 	leanCalm  = 8 << 20
-	// leanAfter is so many looks after a collection there is a second, because it takes two for what lies in pools, and the
-	// first may have come before the last answer was sent.
-	leanAfter = 1
 )
 
 // keepLean gives memory back to the system that a burst of large messages has left behind: an idle proxy makes too little
@@ -45,7 +42,7 @@ type heap struct {
 	asked   uint64 // bytes allocated in all until the last look
 	samples [5]metrics.Sample
 	floor   uint64 // what lay about after the last collection of ours
-	after   int    // one more collection is due at the next look: 1
+	again   bool   // a second is due: it takes two for what lies in pools, and the first may have come before the last answer had gone
 }
 
 // read answers how many bytes have been allocated since the start, and how many lie about unused: garbage, and what was.
@@ -68,13 +65,11 @@ func (h *heap) look(asked, spare uint64) {
 	if !calm {
 		return
 	}
-	switch {
-	case spare >= h.floor+leanSpare:
-		h.after = leanAfter + 1
-	case h.after != 1:
+	much := spare >= h.floor+leanSpare
+	if !much && !h.again {
 		return
 	}
-	h.after--
+	h.again = much
 	h.free()
 	_, h.floor = h.read()
 }

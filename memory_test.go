@@ -16,12 +16,13 @@ func TestKeepLean(t *testing.T) {
 	f(501*mib, 10*mib, 0)
 	f(502*mib, 31*mib, 0)
 	f(503*mib, 300*mib, 1)
-	h.floor = 290 * mib // it was of no use
-	f(504*mib, 300*mib, 1)
-	f(505*mib, 330*mib, 2)
-	f(506*mib, 3*mib, 2) // what was in use then
-	f(507*mib, 3*mib, 3)
-	f(508*mib, 3*mib, 3)
-	f(509*mib, 30*mib, 3)
+	h.floor = 290 * mib    // it was of no use
+	f(604*mib, 300*mib, 1) // busy again
+	f(605*mib, 300*mib, 2) // the second time
+	h.floor = 290 * mib
+	f(606*mib, 300*mib, 2)
+	f(607*mib, 322*mib, 3)
+	f(608*mib, 1*mib, 4)
+	f(609*mib, 30*mib, 4)
 	keepLean()()
 }

@@ -63,9 +63,13 @@ func (s *stream) begin(addr, path string, deadline time.Time) (endpoint string, 
 	if head.StatusCode() != fasthttp.StatusOK || media != "text/event-stream" {
 		return "", fmt.Errorf("HTTP status %d, %s", head.StatusCode(), media)
 	}
-	s.body = s.reader
-	if head.ContentLength() == -1 { // chunked, as fasthttp says it
+	switch n := head.ContentLength(); {
+	case n == -1: // chunked, as fasthttp says it
 		s.body = &chunks{in: s.reader}
+	case n >= 0:
+		s.body = io.LimitReader(s.reader, int64(n))
+	default:
+		s.body = s.reader
 	}
 	s.splitter.Reset(maxBody)
 	for {
@@ -114,24 +118,24 @@ func (c *chunks) Read(p []byte) (int, error) {
 		c.err = c.next()
 	}
 	if c.err != nil {
-		err := c.err
-		var timeout net.Error
-		if errors.As(err, &timeout) && timeout.Timeout() {
-			c.err = nil
-		}
-		return 0, err
+		return 0, c.err
 	}
 	n, err := c.in.Read(p[:min(int64(len(p)), c.left)])
 	if c.left -= int64(n); err == nil && c.left == 0 {
 		_, err = c.line() // behind a chunk's data
 	}
-	c.err = err
+	if c.err = err; err == io.EOF {
+		c.err = io.ErrUnexpectedEOF
+	}
 	return n, nil
 }
 
 // next reads the size of a chunk. A stream has no trailers that would matter: behind the last chunk it is over.
 func (c *chunks) next() error {
 	line, err := c.line()
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
 	if err != nil {
 		return err
 	}

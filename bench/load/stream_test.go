@@ -89,7 +89,10 @@ func TestTwoWayFails(t *testing.T) {
 		}
 	}
 	f(func(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(404) }, "HTTP status 404")
-	f(func(ctx *fasthttp.RequestCtx) { ctx.SetContentType("text/event-stream"); ctx.SetBodyString(": nothing\n\n") }, "EOF")
+	f(func(ctx *fasthttp.RequestCtx) {
+		ctx.SetContentType("text/event-stream")
+		ctx.SetBodyString(": nothing\n\n")
+	}, "EOF")
 }
 
 // A server without sessions is right for a plan that says so, and for no other.

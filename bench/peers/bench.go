@@ -18,7 +18,6 @@ import (
 
 	"dragoman/bench/load"
 	"dragoman/bench/measure"
-	"dragoman/bench/soak/procs"
 )
 
 const (
@@ -179,7 +178,7 @@ func (b *bench) stop(r *running) {
 	}
 }
 
-// memory is what the machine has left, in bytes.
+// availableMemory is what the machine has left, in bytes.
 func availableMemory() int64 {
 	raw, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -223,6 +222,3 @@ func writeFile(name, text string) error {
 	}
 	return nil
 }
-
-// processID keeps procs out of the other files' imports.
-type processID = procs.ID

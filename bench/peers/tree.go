@@ -15,11 +15,11 @@ import (
 type tree struct {
 	root  int
 	child string // what the command line of a child begins with
-	seen  map[processID]procs.Process
+	seen  map[procs.ID]procs.Process
 }
 
 func newTree(root int, child string) *tree {
-	return &tree{root: root, child: child, seen: map[processID]procs.Process{}}
+	return &tree{root: root, child: child, seen: map[procs.ID]procs.Process{}}
 }
 
 // census is what a contender has at a moment.
