@@ -47,9 +47,11 @@ type prober struct {
 	timeout  time.Duration // for a step
 	patience time.Duration // for the first step that any server answers
 	sink     Sink          // for the modern link, if it is kept
+	spawn    func(func())  // runs what may take a while, and is waited for in the end
 
 	reached bool  // some step got an answer, or ran into a time-out
 	last    error // of the last step that failed
+	late    *late // a process that has not answered server/discover yet
 }
 
 // climb answers the verdict and, if the server is modern, the link that showed it.
@@ -61,7 +63,12 @@ func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
 			return v, link, err
 		}
 	}
-	if err := p.legacy(ctx, v); err == nil {
+	err := p.legacy(ctx, v)
+	if link := p.settle(v); link != nil {
+		v.checked = true
+		return v, link, nil
+	}
+	if err == nil {
 		return v, nil, nil
 	} else if errors.Is(err, errModern) && p.wires.Modern != nil {
 		return v, nil, nil
@@ -104,9 +111,9 @@ func (p *prober) note(v *Verdict, step string, err error) {
 
 // discover tries server/discover; it answers a link if the server is modern.
 func (p *prober) discover(ctx context.Context, v *Verdict) (Link, error) {
-	ctx, cancel := context.WithTimeout(ctx, p.timeout)
+	dialling, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	link, err := p.wires.Modern(ctx, p.sink)
+	link, err := p.wires.Modern(dialling, p.sink)
 	if err != nil {
 		p.note(v, "server/discover", err)
 		if errors.Is(err, ErrFatal) {
@@ -114,14 +121,22 @@ func (p *prober) discover(ctx context.Context, v *Verdict) (Link, error) {
 		}
 		return nil, nil
 	}
-	m, err := p.ask(ctx, link, proxy.Modern, discoverRequest(p.self, nil))
+	m, later, err := p.knock(ctx, link)
 	if err == nil && p.isModern(v, &m) {
 		return link, nil
 	}
 	if err != nil {
 		p.note(v, "server/discover", err)
 	}
-	_ = link.Close()
+	if p.late = later; later != nil && p.wires.Stdio {
+		return nil, nil
+	}
+	p.late = nil
+	if later != nil {
+		later.stop()
+		_ = later.replies.Close()
+	}
+	p.part(link)
 	return nil, nil
 }
 
@@ -189,7 +204,7 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 		p.note(v, step, err)
 		return err
 	}
-	defer func() { _ = link.Close() }()
+	defer p.part(link)
 	m, err := p.ask(ctx, link, proxy.Legacy, initializeRequest(p.self, []byte("{}")))
 	if err != nil {
 		p.note(v, step, err)

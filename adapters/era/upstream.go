@@ -209,8 +209,15 @@ func (p *probing) wait(ctx context.Context) (*Verdict, error) {
 	}
 }
 
+// background runs f as one of the upstream's goroutines, or, when those are being waited for already, at once.
+func (u *Upstream) background(f func()) {
+	if !u.spawn(f) {
+		f()
+	}
+}
+
 func (u *Upstream) prober(modern Sink) *prober {
-	return &prober{wires: u.opt.Wires, self: u.opt.Self, timeout: u.opt.ProbeTimeout, patience: u.opt.patience(), sink: modern}
+	return &prober{wires: u.opt.Wires, self: u.opt.Self, timeout: u.opt.ProbeTimeout, patience: u.opt.patience(), sink: modern, spawn: u.background}
 }
 
 // climb finds the verdict and remembers it; one that is inconclusive is an error and is not remembered.

@@ -1,0 +1,110 @@
+package era
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// sluggish is a server behind a pipe that takes a while to start, and perhaps to end.
+type sluggish struct {
+	start, stop time.Duration
+	modern      bool // it knows server/discover; otherwise it is silent to it
+	noLegacy    bool // it refuses initialize
+	t           *testing.T
+
+	mu    sync.Mutex
+	ended int
+}
+
+func (s *sluggish) dial(_ context.Context, sink Sink) (Link, error) {
+	began := time.Now()
+	var mux *Mux
+	mux = NewMux(proxy.Modern, func(_ context.Context, raw []byte) error {
+		m, err := wire.Scan(raw)
+		if err != nil || m.Kind != wire.Request {
+			return err
+		}
+		answer := `{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}`
+		switch {
+		case m.Is("server/discover") && !s.modern:
+			return nil
+		case m.Is("server/discover"):
+			answer = `{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}`
+		case m.Is("initialize") && s.noLegacy:
+			answer = `{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,"error":{"code":-32601,"message":"no"}}`
+		}
+		time.AfterFunc(max(0, s.start-time.Since(began)), func() { _ = mux.Deliver([]byte(answer)) })
+		return nil
+	}, sink)
+	return &sluggishLink{mux, s}, nil
+}
+
+type sluggishLink struct {
+	*Mux
+	s *sluggish
+}
+
+func (l *sluggishLink) Close() error {
+	time.Sleep(l.s.stop)
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.s.ended++
+	return nil
+}
+
+func (s *sluggish) verdict() (*Verdict, time.Duration) {
+	u := NewUpstream(Options{Name: "up", Wires: Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+		ProbeTimeout: 10 * time.Second, StartTimeout: time.Minute, MaxSessions: 1})
+	began := time.Now()
+	v, err := u.Verdict(s.t.Context())
+	took := time.Since(began)
+	if err != nil {
+		s.t.Error(err)
+	}
+	if err := u.Close(); err != nil {
+		s.t.Error(err)
+	}
+	return v, took
+}
+
+// A modern server that takes longer to start than a probe waits is not taken for a legacy one: its first process answers
+// while the second one starts.
+func TestSlowModernServer(t *testing.T) {
+	for _, noLegacy := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &sluggish{t: t, start: 15 * time.Second, modern: true, noLegacy: noLegacy}
+			if v, took := s.verdict(); v == nil || !v.Modern || v.Legacy == noLegacy || took > 26*time.Second {
+				t.Errorf("%+v after %v", v, took)
+			}
+		})
+	}
+}
+
+// A legacy server that is silent to what it does not know costs the one step's time, however slowly it starts.
+func TestSilentLegacyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sluggish{t: t, start: 15 * time.Second}
+		if v, took := s.verdict(); v == nil || v.Modern || !v.Legacy || took > 26*time.Second {
+			t.Errorf("%+v after %v", v, took)
+		}
+	})
+}
+
+// The verdict does not wait for the end of processes that take long to end; closing the upstream does.
+func TestProbeDoesNotWaitForTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &sluggish{t: t, stop: 7 * time.Second, modern: false}
+		if v, took := s.verdict(); v == nil || !v.Legacy || took > 12*time.Second { // 10 s of silence, and twice half a second
+			t.Errorf("%+v after %v", v, took)
+		}
+		if s.ended != 2 {
+			t.Errorf("%d processes have ended, want 2", s.ended)
+		}
+	})
+}
