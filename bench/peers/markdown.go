@@ -45,8 +45,9 @@ func (r *report) verdictTable(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "\n## Dragoman against the best of the peers\n\nRatios are formed round by round. CPU is that of the proxy's own processes for each call: "+
-		"the peer's that needs least, by Dragoman's.\n\n")
-	fmt.Fprintf(w, "| call | clients | Dragoman | answers/s, times the best peer's | target | best peer | CPU, times less | leanest peer |\n|---|---|---|--:|--:|---|--:|---|\n")
+		"the peer's that needs least, by Dragoman's. Clients, children and proxies share the processors: the bound is what the first ratio could be "+
+		"at most if Dragoman's own work took no time.\n\n")
+	fmt.Fprintf(w, "| call | clients | Dragoman | answers/s, times the best peer's | bound | target | best peer | CPU, times less | leanest peer |\n|---|---|---|--:|--:|--:|---|--:|---|\n")
 	for _, v := range r.Verdicts {
 		target := ""
 		if v.Size.Target > 0 && v.Face == streamable {
@@ -56,7 +57,7 @@ func (r *report) verdictTable(w io.Writer) {
 			}
 			target = fmt.Sprintf("≥ %g: %s", v.Size.Target, verdict)
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", v.Size, v.Face, v.Contender, spread(v.Rate, "%.1f"), target, v.Best, spread(v.CPU, "%.1f"), v.Lean)
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %.1f | %s | %s | %s | %s |\n", v.Size, v.Face, v.Contender, spread(v.Rate, "%.1f"), v.Bound, target, v.Best, spread(v.CPU, "%.1f"), v.Lean)
 	}
 }
 
@@ -66,15 +67,15 @@ func (r *report) rateTable(w io.Writer) {
 	}
 	fmt.Fprintf(w, "\n## Calls\n\n%d connections with a session each, one call under way at a time; %d interleaved rounds of %g s. "+
 		"Strays are answers to other sessions' calls that came to a session.\n\n", r.Connections, r.Rounds, r.Seconds)
-	fmt.Fprintf(w, "| call | clients | contender | answers/s | proxy's CPU, µs a call | with children, µs | p50 ms | p99 ms | wrong | strays | |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|---|\n")
+	fmt.Fprintf(w, "| call | clients | contender | answers/s | proxy's CPU, µs a call | with children, µs | clients', µs | p50 ms | p99 ms | wrong | strays | |\n|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|---|\n")
 	for i := range r.Rates {
 		row := &r.Rates[i]
 		note := row.Note
 		if note == "" {
 			note = row.First
 		}
-		fmt.Fprintf(w, "| %s | %s | %s: %s | %s | %s | %s | %.2f | %.2f | %d | %d | %s |\n", row.Size, row.Face, row.Contender, row.What,
-			spread(row.PerSecond, "%.0f"), spread(row.Own, "%.0f"), spread(row.All, "%.0f"), row.P50.Median/1000, row.P99.Median/1000,
+		fmt.Fprintf(w, "| %s | %s | %s: %s | %s | %s | %s | %.0f | %.2f | %.2f | %d | %d | %s |\n", row.Size, row.Face, row.Contender, row.What,
+			spread(row.PerSecond, "%.0f"), spread(row.Own, "%.0f"), spread(row.All, "%.0f"), row.Generator.Median, row.P50.Median/1000, row.P99.Median/1000,
 			row.Errors, row.Strays, cut(note, noteLimit))
 	}
 }

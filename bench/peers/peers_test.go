@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,7 +118,7 @@ func TestStartChild(t *testing.T) {
 func rowOf(c *contender, kind faceKind, s size, rates ...float64) rateRow {
 	row := rateRow{Contender: c.name, Face: kind, Size: s, contender: c}
 	for _, r := range rates {
-		row.Rounds = append(row.Rounds, rate{Requests: 1, PerSecond: r, Own: 1000 / r})
+		row.Rounds = append(row.Rounds, rate{Requests: 1, PerSecond: r, Own: 1000 / r, All: 2000 / r, Generator: 1})
 	}
 	row.sum()
 	return row
@@ -139,12 +140,12 @@ func TestVerdicts(t *testing.T) {
 		t.Fatalf("%+v", r.Verdicts)
 	}
 	v := r.Verdicts[0]
-	if want := (measure.Spread{Median: 3, Min: 1.5, Max: 3, Rounds: 3}); v.Best != "fast" || v.Lean != "fast" || v.Rate != want || v.CPU.Median != 3 {
+	if want := (measure.Spread{Median: 3, Min: 1.5, Max: 3, Rounds: 3}); v.Best != "fast" || v.Lean != "fast" || v.Rate != want || v.CPU.Median != 3 || math.Abs(v.Bound-(100+1)/(1000.0/60+1)) > 1e-9 {
 		t.Errorf("%+v", v)
 	}
 	var text strings.Builder
 	r.markdown(&text)
-	for _, want := range []string{"| 300 B | streamable HTTP | dragoman | 3.0 (1.5–3.0) | ≥ 2: met | fast |", "## Calls"} {
+	for _, want := range []string{"| 300 B | streamable HTTP | dragoman | 3.0 (1.5–3.0) | 5.7 | ≥ 2: met | fast |", "## Calls"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"dragoman/bench/load"
@@ -23,7 +24,8 @@ type rateRow struct {
 
 	PerSecond measure.Spread `json:"requests_per_second"`
 	Own       measure.Spread `json:"proxy_cpu_us_per_request"`
-	All       measure.Spread `json:"cpu_us_per_request"` // children too
+	All       measure.Spread `json:"cpu_us_per_request"`           // children too
+	Generator measure.Spread `json:"generator_cpu_us_per_request"` // the clients'
 	P50       measure.Spread `json:"p50_us"`
 	P99       measure.Spread `json:"p99_us"`
 	Errors    uint64         `json:"errors"`
@@ -41,6 +43,7 @@ type rate struct {
 	PerSecond float64 `json:"requests_per_second"`
 	Own       float64 `json:"proxy_cpu_us_per_request"`
 	All       float64 `json:"cpu_us_per_request"`
+	Generator float64 `json:"generator_cpu_us_per_request"`
 	P50       float64 `json:"p50_us"`
 	P99       float64 `json:"p99_us"`
 }
@@ -105,9 +108,16 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 		p.Warmup = b.settings.firstWarmup
 	}
 	var before, after census
-	var errs [2]error
-	p.Begin = func() { before, errs[0] = row.running.tree.times() }
-	p.End = func() { after, errs[1] = row.running.tree.times() }
+	var generator [2]time.Duration
+	var errs [4]error
+	p.Begin = func() {
+		before, errs[0] = row.running.tree.times()
+		generator[0], _, errs[1] = measure.ReadTimes(os.Getpid())
+	}
+	p.End = func() {
+		generator[1], _, errs[2] = measure.ReadTimes(os.Getpid())
+		after, errs[3] = row.running.tree.times()
+	}
 	got, err := load.Run(ctx, p)
 	if got.First != nil && row.First == "" {
 		row.First = got.First.Error()
@@ -115,7 +125,7 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 	if ended := row.running.process.Failed(); ended != nil {
 		err = ended
 	}
-	if err = errors.Join(err, errs[0], errs[1]); err != nil {
+	if err = errors.Join(append(errs[:], err)...); err != nil {
 		row.Note = "given up: " + err.Error()
 		return
 	}
@@ -127,7 +137,7 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 	calls := float64(max(got.Requests, 1))
 	row.Rounds = append(row.Rounds, rate{
 		Requests: got.Requests, Errors: got.Errors, Strays: got.Strays, PerSecond: got.PerSecond(),
-		Own: micro(own) / calls, All: micro(all) / calls, P50: micro(got.P50), P99: micro(got.P99),
+		Own: micro(own) / calls, All: micro(all) / calls, Generator: micro(generator[1]-generator[0]) / calls, P50: micro(got.P50), P99: micro(got.P99),
 	})
 }
 
@@ -148,6 +158,7 @@ func (row *rateRow) sum() {
 	row.PerSecond = measure.Sum(row.values(perSecond))
 	row.Own = measure.Sum(row.values(ownCPU))
 	row.All = measure.Sum(row.values(func(r *rate) float64 { return r.All }))
+	row.Generator = measure.Sum(row.values(func(r *rate) float64 { return r.Generator }))
 	row.P50 = measure.Sum(row.values(func(r *rate) float64 { return r.P50 }))
 	row.P99 = measure.Sum(row.values(func(r *rate) float64 { return r.P99 }))
 	for i := range row.Rounds {

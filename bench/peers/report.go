@@ -47,8 +47,11 @@ type verdict struct {
 	Size      size           `json:"size"`
 	Best      string         `json:"best_peer"`
 	Rate      measure.Spread `json:"requests_ratio"` // round by round
-	Lean      string         `json:"leanest_peer"`
-	CPU       measure.Spread `json:"cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
+	// Bound is what Rate could be at most where the processors are the limit, if Dragoman's own work took no time: child
+	// and clients need theirs.
+	Bound float64        `json:"requests_ratio_bound"`
+	Lean  string         `json:"leanest_peer"`
+	CPU   measure.Spread `json:"cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
 }
 
 func newReport(ctx context.Context, b *bench) *report {
@@ -132,6 +135,9 @@ func (r *report) finish(b *bench) {
 		v := verdict{Contender: row.Contender, Face: row.Face, Size: row.Size}
 		if best := r.best(row, func(a, b *rateRow) bool { return a.PerSecond.Median > b.PerSecond.Median }); best != nil {
 			v.Best, v.Rate = best.Contender, measure.Ratios(row.values(perSecond), best.values(perSecond))
+			if rest := row.All.Median - row.Own.Median + row.Generator.Median; rest > 0 {
+				v.Bound = (best.All.Median + best.Generator.Median) / rest
+			}
 		}
 		if lean := r.best(row, func(a, b *rateRow) bool { return a.Own.Median < b.Own.Median }); lean != nil {
 			v.Lean, v.CPU = lean.Contender, measure.Ratios(lean.values(ownCPU), row.values(ownCPU))
