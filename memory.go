@@ -42,7 +42,9 @@ type heap struct {
 	asked   uint64 // bytes allocated in all until the last look
 	samples [5]metrics.Sample
 	floor   uint64 // what lay about after the last collection of ours
-	again   bool   // a second is due: it takes two for what lies in pools, and the first may have come before the last answer had gone
+	// again says that a second collection is due: it takes two for what lies in pools, and the first may have come before
+	// the last answer had gone.
+	again bool
 }
 
 // read answers how many bytes have been allocated since the start, and how many lie about unused: garbage, and what was.

@@ -60,7 +60,7 @@ type Exchange struct {
 	cause  error
 	end    time.Time // when it is given up; zero: never, or it is over
 	limit  time.Duration
-	late   *time.Timer // once somebody waits
+	late   *lateness // once somebody waits
 	aborts []Aborter
 	room   [2]Aborter // what aborts begins in
 }
@@ -183,8 +183,22 @@ func (ex *Exchange) GiveUp(limit time.Duration) time.Time {
 // Done, so that an exchange that is served at once has no timer. The caller holds ex.mu.
 func (ex *Exchange) arm() {
 	if ex.late == nil && !ex.end.IsZero() && ex.cause == nil {
-		ex.late = time.AfterFunc(time.Until(ex.end), func() { ex.Cancel(Overdue(ex.limit)) })
+		late, limit := new(lateness), ex.limit
+		late.of.Store(ex)
+		late.timer = time.AfterFunc(time.Until(ex.end), func() {
+			if ex := late.of.Load(); ex != nil {
+				ex.Cancel(Overdue(limit))
+			}
+		})
+		ex.late = late
 	}
+}
+
+// lateness is the timer of an exchange. It lets go of it when it is stopped: the runtime may keep a stopped timer until its
+// time, and with it would keep a request of many megabytes.
+type lateness struct {
+	timer *time.Timer
+	of    atomic.Pointer[Exchange]
 }
 
 // Release says that the exchange is over, and gives back what it may have armed.
@@ -193,7 +207,8 @@ func (ex *Exchange) Release() {
 	defer ex.mu.Unlock()
 	ex.end = time.Time{}
 	if ex.late != nil {
-		ex.late.Stop()
+		ex.late.timer.Stop()
+		ex.late.of.Store(nil)
 	}
 }
 

@@ -71,17 +71,17 @@ func (b *bench) weighIdle(ctx context.Context, rep *report) error {
 
 // weighStage opens the sessions of a stage in all cases, waits, and weighs.
 func (b *bench) weighStage(ctx context.Context, cases []*idleCase, stage int) error {
-	any := false
+	opened := false
 	for _, c := range cases {
 		if c.running == nil || stage >= len(c.counts) {
 			continue
 		}
-		any = true
+		opened = true
 		if err := c.open(ctx, stage); err != nil {
 			return err
 		}
 	}
-	if !any {
+	if !opened {
 		return nil
 	}
 	b.say("idle: waiting %v", b.settings.idleWait)
