@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients served soaked ## install what the tests need, then run everything (about six minutes)
+test: packages check race smoke cells clients served soaked ## install what the tests need, then run everything (about ten minutes)
 
 check:
 	go vet ./...
@@ -60,13 +60,16 @@ lint: check ## go vet, gofmt and, where it is installed, golangci-lint
 	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
 	else echo "make: golangci-lint is not installed; go vet and gofmt are satisfied"; fi
 
+# On a busy machine `go test` may call it a failure that the time for fuzzing was over, and no input was at fault: once more then.
 fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
-	@set -eu; \
+	@set -eu; log=$$(mktemp); trap 'rm -f "$$log" "$$log.status"' EXIT; \
+	run() { { echo "$$*"; code=0; "$$@" </dev/null || code=$$?; echo $$code >"$$log.status"; } 2>&1 | tee "$$log"; return "$$(cat "$$log.status")"; }; \
 	grep -roE --include='*_test.go' --exclude-dir=node_modules --exclude-dir='.?*' '^func Fuzz[A-Za-z0-9_]*' . | sort | \
 	sed 's/:func /:/' | while IFS=: read -r file name; do \
 		echo "$$name" | grep -qE '$(FUZZ)' || continue; \
-		echo "go test -run '^$$' -fuzz '^$$name\$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$(dirname "$$file")"; \
-		go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")" </dev/null || exit 1; \
+		set -- go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$(dirname "$$file")"; \
+		run "$$@" && continue; \
+		grep -q '^ *context deadline exceeded$$' "$$log" && ! grep -q 'Failing input' "$$log" && run "$$@" || exit 1; \
 	done
 
 # What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.

@@ -266,8 +266,8 @@ type Upstream struct {
 	IdleExit time.Duration
 	// StartTimeout bounds the time from the start of a child to its first answer. 1 s to 15 min, default 1 min.
 	StartTimeout time.Duration
-	// CrashLimit is how many crashes in a row, 1 to 1000, default 5, stop further starts for
-	// CrashPause, 1 s to 1 h, default 30 s.
+	// CrashLimit is how many starts within a minute have to fail, 1 to 1000, default 5, and half of all, for no
+	// child to be started for CrashPause, 1 s to 1 h, default 30 s.
 	CrashLimit int
 	CrashPause time.Duration
 	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.

@@ -240,7 +240,7 @@ func childKeys() []setting[Upstream] {
 			}},
 		{key: "idle_exit", std: "0s", doc: "a session or child that serves nobody for so long is ended, and started again on demand", field: span(func(u *Upstream) *time.Duration { return &u.IdleExit }, time.Second, 7*day, "never")},
 		{key: "start_timeout", std: "60s", doc: "from the start of a child to its first answer", needs: commandKey, field: span(func(u *Upstream) *time.Duration { return &u.StartTimeout }, time.Second, 15*time.Minute, "")},
-		{key: "crash_limit", std: "5", doc: "crashes in a row after which no child is started for crash_pause", needs: commandKey,
+		{key: "crash_limit", std: "5", doc: "failed starts within a minute after which no child is started for crash_pause", needs: commandKey,
 			field: func(u *Upstream) field { return intField{at: &u.CrashLimit, least: 1, most: 1000} }},
 		{key: "crash_pause", std: "30s", doc: "how long no child is started after crash_limit", needs: commandKey, field: span(func(u *Upstream) *time.Duration { return &u.CrashPause }, time.Second, time.Hour, "")},
 		{key: "stderr", std: "info", doc: "level at which a child's standard error is logged", needs: commandKey,
