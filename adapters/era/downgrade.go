@@ -136,6 +136,7 @@ type downCall struct {
 	visits  int    // rounds of -32042 before this one
 	retried bool
 	begun   bool
+	older   bool // the client is a legacy one after all: what only modern clients are told is left out
 }
 
 func (c *downCall) begin() error {
@@ -276,11 +277,13 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		c.u.mirrors.learn(m)
 		dropExecution(m, c.u.opt.DriveTasks && c.session.hello.runsTasks())
 	}
+	if c.pageMark(m); c.older {
+		return true, nil
+	}
 	info := c.session.hello.info
 	if info == nil {
 		info = c.u.nameless()
 	}
-	c.pageMark(m)
 	stampResult(m, c.method, info)
 	return true, nil
 }

@@ -12,30 +12,42 @@ import (
 func olderContent(m *wire.Message, version string) (changes []wire.Change) {
 	structured := wire.Get(m.Raw, m.Result, "structuredContent")
 	drop := structured.Present() && !(structured.IsObject(m.Raw) && hasStructured.has(version))
-	text := wire.AppendText(nil, structured.Of(m.Raw))
-	said, edited := false, false
-	out := []byte{'['}
-	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content")) {
-		block := s.Of(m.Raw)
-		said = said || bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) ||
-			structured.IsObject(m.Raw) && wire.Get(m.Raw, s, "type").Is(m.Raw, "text")
-		if older := olderBlock(block, version); older != nil {
-			block, edited = older, true
-		}
-		out = append(append(out, block...), ',')
+	if !drop && hasLinks.has(version) && hasAudio.has(version) {
+		return nil // the revision knows all that there is
+	}
+	var text []byte
+	if drop {
+		text = wire.AppendText(nil, structured.Of(m.Raw))
+	}
+	said := false
+	blocks := wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content"))
+	var olders [][]byte
+	edited := false
+	for _, s := range blocks {
+		said = said || drop && (bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) ||
+			structured.IsObject(m.Raw) && wire.Get(m.Raw, s, "type").Is(m.Raw, "text"))
+		older := olderBlock(s.Of(m.Raw), version)
+		olders, edited = append(olders, older), edited || older != nil
 	}
 	if drop {
 		changes = append(changes, wire.Change{Key: "structuredContent"})
-		if !said {
-			out = append(append(append(out, `{"type":"text","text":`...), text...), "},"...)
-			edited = true
+	}
+	if !edited && (!drop || said) {
+		return changes
+	}
+	out := []byte{'['}
+	for i, s := range blocks {
+		block := s.Of(m.Raw)
+		if olders[i] != nil {
+			block = olders[i]
 		}
+		out = append(append(out, block...), ',')
 	}
-	if edited {
-		out[len(out)-1] = ']'
-		changes = append(changes, wire.Change{Key: "content", Value: out})
+	if drop && !said {
+		out = append(append(append(out, `{"type":"text","text":`...), text...), "},"...)
 	}
-	return changes
+	out[len(out)-1] = ']'
+	return append(changes, wire.Change{Key: "content", Value: out})
 }
 
 // olderMessages does the same with the messages of a prompt.

@@ -43,8 +43,8 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.dress(ex)
 	if v.Modern {
+		u.dress(ex)
 		if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 			return nil, err
 		}
@@ -201,24 +201,26 @@ func (c *upCall) begin() error {
 	return err
 }
 
-// share takes the call, dressed as a modern one, down again to the one session that all clients share: sharing is what
-// the modern era is made for.
+// share takes the call, as a modern client's, down again to a session that several clients share: sharing is what the modern
+// era is made for. The message stays as it is, but for answers to questions, which modern clients send with it.
 func (c *upCall) share() error {
-	m := c.ex.Msg
-	m.Edits = slices.Clone(c.edits)
+	inner := &proxy.Exchange{Msg: c.ex.Msg, Caller: c.ex.Caller, Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+		Info: c.ex.Client.Info, Caps: modernCaps(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}}
+	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
-		editParams(&m, c.again)
+		editParams(&inner.Msg, c.again)
+		m, err := wire.Scan(inner.Msg.Append(nil))
+		if err != nil {
+			return proxy.AsError(err)
+		}
+		inner.Msg = m
 	}
-	raw := m.Append(nil)
-	inner, err := exchange(proxy.Modern, raw)
-	if err != nil {
-		return proxy.AsError(err)
-	}
-	inner.Caller = c.ex.Caller
-	inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: inner.Msg.Of(inner.Msg.Info),
-		Caps: inner.Msg.Of(inner.Msg.Caps), LogLevel: c.ex.Client.LogLevel}
 	c.ex.Attach(along{inner})
-	c.Replies, err = c.u.downgrade(inner)
+	replies, err := c.u.downgrade(inner)
+	if d, ok := replies.(*downCall); ok {
+		d.older = true
+	}
+	c.Replies = replies
 	return err
 }
 
