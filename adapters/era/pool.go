@@ -2,11 +2,10 @@ package era
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/proxy"
@@ -24,45 +23,14 @@ type pool struct {
 	count    int
 	numbers  uint64                  // given to sessions so far
 	hearings map[[32]byte][]*hearing // by the client, whatever its capabilities
-	freed    chan struct{}           // closed, and made anew, when a session may have become free
+	freed    chan struct{}           // closed, and made anew, when a session may have become free and somebody waits
+	awaited  atomic.Bool             // somebody does; set under mu
+	recent   [16]atomic.Pointer[recent]
 	closed   bool
 }
 
 func (p *pool) init(u *Upstream) {
 	p.u, p.sessions, p.hearings, p.freed = u, make(map[[32]byte][]*pooled), make(map[[32]byte][]*hearing), make(chan struct{})
-}
-
-// identity is what a session is opened with.
-type identity struct {
-	key, group [32]byte // group: without the capabilities
-	info, caps []byte
-	principal  string // empty if several have it
-}
-
-// identify tells which sessions are an exchange's.
-func (p *pool) identify(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps), principal: ex.Caller.Principal}
-	if p.u.opt.Isolation.mixed() {
-		id.info, id.caps = p.u.opt.Self, []byte("{}")
-	}
-	if id.info == nil {
-		id.info = p.u.opt.Self
-	}
-	if p.u.opt.DeclareAll && p.u.opt.asks() {
-		id.caps = declareAll(id.caps)
-	}
-	if p.u.opt.Isolation.anonymous() {
-		id.principal = ""
-	}
-	h := sha256.New()
-	for i, part := range [][]byte{[]byte(id.principal), id.info, id.caps} {
-		if i == 2 {
-			id.group = [32]byte(h.Sum(nil))
-		}
-		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
-	}
-	id.key = [32]byte(h.Sum(nil))
-	return id
 }
 
 // acquire answers a session for an exchange, opening one if need be; with a lease, one that no other call has leased, for
@@ -115,19 +83,33 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 	if p.closed {
 		return nil, nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
 	}
+	s, err := p.find(id, lease)
+	if err != nil && !p.awaited.Swap(true) {
+		s, err = p.find(id, lease) // one that became free before it was known that somebody waits
+	}
+	if err != nil {
+		return nil, p.freed, err
+	}
+	s.hold(lease)
+	return s, nil, nil
+}
+
+// find answers a session of an identity, one that opens if there is none to be had, or says why there can be none now. The
+// caller holds p.mu.
+func (p *pool) find(id identity, lease bool) (*pooled, error) {
 	s := p.choose(p.sessions[id.key], lease)
 	if s == nil {
 		if most := p.u.opt.Isolation.most(); most > 0 && len(p.sessions[id.key]) >= most {
-			return nil, p.freed, taken()
+			return nil, taken()
 		}
 		if lease && len(p.sessions[id.key]) > p.u.opt.MaxSessions/2 {
-			return nil, p.freed, p.full("half of the sessions with the upstream are this client's, each with a call that may be asked something")
+			return nil, p.full("half of the sessions with the upstream are this client's, each with a call that may be asked something")
 		}
 		if opening(p.sessions[id.key]) >= maxOpening {
-			return nil, p.freed, p.full("sessions with the upstream take long to open")
+			return nil, p.full("sessions with the upstream take long to open")
 		}
 		if !p.makeRoom() {
-			return nil, p.freed, p.full("all sessions with the upstream are in use")
+			return nil, p.full("all sessions with the upstream are in use")
 		}
 		p.numbers++
 		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
@@ -136,8 +118,7 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 		p.count++
 		p.u.group.Go(func() { s.open(id.info, id.caps) })
 	}
-	s.hold(lease)
-	return s, nil, nil
+	return s, nil
 }
 
 func (p *pool) full(what string) *proxy.Error {
@@ -243,8 +224,10 @@ func (p *pool) unused(principal string, own bool) (*pooled, time.Time) {
 
 // wake lets those look again that wait for a session. The caller holds p.mu.
 func (p *pool) wake() {
-	close(p.freed)
-	p.freed = make(chan struct{})
+	if p.awaited.Swap(false) {
+		close(p.freed)
+		p.freed = make(chan struct{})
+	}
 }
 
 // drop takes a session out and closes it. The caller holds p.mu.

@@ -131,10 +131,6 @@ func (s *pooled) hold(lease bool) {
 	defer s.mu.Unlock()
 	s.uses++
 	s.lease = s.lease || lease
-	if s.idle != nil {
-		s.idle.Stop()
-		s.idle = nil
-	}
 }
 
 // release gives the session back; without use it is closed after the idle time.
@@ -144,25 +140,34 @@ func (s *pooled) release(lease bool) {
 	if lease {
 		s.lease = false
 	}
-	if s.uses--; s.uses == 0 && !s.dead && s.u.opt.pooledIdle() > 0 {
+	if s.uses--; s.uses == 0 && !s.dead && s.idle == nil && s.u.opt.pooledIdle() > 0 {
 		s.idle = time.AfterFunc(s.u.opt.pooledIdle(), s.expire)
 	}
 	free := lease || s.uses == 0
 	s.mu.Unlock()
-	if free {
+	if free && s.u.pool.awaited.Load() {
 		s.u.pool.mu.Lock()
 		s.u.pool.wake()
 		s.u.pool.mu.Unlock()
 	}
 }
 
+// expire closes the session if it has been without calls long enough, or looks again later: calls come and go without
+// touching the timer.
 func (s *pooled) expire() {
 	s.u.pool.mu.Lock()
 	defer s.u.pool.mu.Unlock()
 	s.mu.Lock()
+	left := s.u.opt.pooledIdle() - time.Since(s.last)
 	unused := s.uses == 0
+	switch {
+	case !unused:
+		s.idle = nil // the release of the last call sets another
+	case left > 0 && !s.dead:
+		s.idle.Reset(left)
+	}
 	s.mu.Unlock()
-	if unused && !s.u.pool.closed {
+	if unused && left <= 0 && !s.u.pool.closed {
 		s.u.pool.drop(s)
 	}
 }

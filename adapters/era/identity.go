@@ -1,0 +1,69 @@
+package era
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+
+	"dragoman/proxy"
+)
+
+// identity is what a session is opened with.
+type identity struct {
+	key, group [32]byte // group: without the capabilities
+	info, caps []byte
+	principal  string // empty if several have it
+}
+
+// recent is an identity, and what it was made of.
+type recent struct {
+	principal  string
+	info, caps []byte
+	id         identity
+}
+
+// recentMost bounds what is remembered of a client: most say a few hundred bytes of themselves.
+const recentMost = 4 << 10
+
+// identify tells which sessions are an exchange's. Clients say the same of themselves in every request, so what was made of
+// it lately is remembered.
+func (p *pool) identify(ex *proxy.Exchange) identity {
+	who, info, caps := ex.Caller.Principal, ex.Client.Info, ex.Client.Caps
+	if len(info)+len(caps)+len(who) > recentMost {
+		return p.identity(ex)
+	}
+	place := &p.recent[(len(who)+len(info)+len(caps))%len(p.recent)]
+	if r := place.Load(); r != nil && r.principal == who && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
+		return r.id
+	}
+	// The exchange's bytes are borrowed, what is remembered is not.
+	own := proxy.Exchange{Caller: ex.Caller, Client: proxy.Client{Info: bytes.Clone(info), Caps: bytes.Clone(caps)}}
+	r := &recent{principal: who, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(&own)}
+	place.Store(r)
+	return r.id
+}
+
+func (p *pool) identity(ex *proxy.Exchange) identity {
+	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps), principal: ex.Caller.Principal}
+	if p.u.opt.Isolation.mixed() {
+		id.info, id.caps = p.u.opt.Self, []byte("{}")
+	}
+	if id.info == nil {
+		id.info = p.u.opt.Self
+	}
+	if p.u.opt.DeclareAll && p.u.opt.asks() {
+		id.caps = declareAll(id.caps)
+	}
+	if p.u.opt.Isolation.anonymous() {
+		id.principal = ""
+	}
+	h := sha256.New()
+	for i, part := range [][]byte{[]byte(id.principal), id.info, id.caps} {
+		if i == 2 {
+			id.group = [32]byte(h.Sum(nil))
+		}
+		_, _ = fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	id.key = [32]byte(h.Sum(nil))
+	return id
+}
