@@ -116,9 +116,9 @@ func (r *relay) doze() {
 	n := &r.nap
 	left := r.u.opt.IdleExit - time.Since(n.last)
 	switch {
-	case r.u.closed || r.u.relays[r.session.ID] != r:
-		return // it ends anyway
-	case n.calls > 0 || n.asleep || n.wakeful || len(r.open) > 0 || r.session.State() != proxy.Initialized:
+	case r.u.closed || r.u.relays[r.session.ID] != r || n.asleep:
+		return // it ends anyway, or begins to be looked at again when it is woken
+	case n.calls > 0 || n.wakeful || len(r.open) > 0 || r.session.State() != proxy.Initialized:
 		n.timer.Reset(r.u.opt.IdleExit)
 		return
 	case left > 0:
