@@ -230,7 +230,7 @@ func serverKeys() []setting[Upstream] {
 // childKeys are those of the children that are started, but for what they are started with.
 func childKeys() []setting[Upstream] {
 	return []setting[Upstream]{
-		{key: "spares", std: "0", doc: "children kept started and unused, for the next session", needs: commandKey,
+		{key: "spares", std: "0", doc: "children kept started and unused, for the next session", needs: commandKey, arg: "N", flag: "spares", on: onServe,
 			field: func(u *Upstream) field { return intField{at: &u.Spares, least: 0, most: 100} }},
 		{key: "max_processes", std: "100", doc: "children at a time, spares included", needs: commandKey,
 			field: func(u *Upstream) field { return intField{at: &u.MaxProcesses, least: 1, most: 100_000} }},
