@@ -93,7 +93,7 @@ type Process struct {
 // Start starts the child. ctx can only prevent the start; afterwards only Stop ends the child. The errors:
 // *NotFoundError if there is no such command, *StartError if there is but the system would not run it, ctx's error.
 //
-// On Unix the child leads a process group of its own, so that all that it starts can be signalled together, and a
+// On Unix the child leads a process group of its own (and, with a guardian, a session), so that all that it starts can be signalled together, and a
 // terminal's Ctrl-C reaches us alone. On Linux it gets SIGTERM should we die without stopping it (see sysProcAttr); with a
 // guardian, everything that descends from it is ended then.
 func Start(ctx context.Context, c Command) (*Process, error) {
