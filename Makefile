@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench peers soak conformance matrix cells clients servers served packages clean
+.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients served ## install what the tests need, then run everything (about ten minutes)
+test: packages check race smoke cells clients served soaked ## install what the tests need, then run everything (about twelve minutes)
 
 check:
 	go vet ./...
@@ -84,6 +84,8 @@ soak: build ## look for leaks under load and after being killed, about seven min
 	go build -o bench/.tmp/soak ./bench/soak
 	bench/.tmp/soak $(ARGS)
 
+soaked:
+	@$(MAKE) --no-print-directory soak ARGS=--short
 
 peers: build ## side by side with other bridges from stdio (half an hour; ARGS=--short is quicker)
 	bench/peers/run.sh $(ARGS)

@@ -13,6 +13,10 @@ const (
 	// asked for since the last look: in the middle of work the memory is needed again at once.
 	leanSpare = 32 << 20
 	leanCalm  = 8 << 20
+	// stillSpare and stillCalm are the same for a process that hardly works at all, as a sidecar does most of its life: it
+	// keeps next to nothing. Somebody who asks for the metrics now and then does not count as work.
+	stillSpare = 2 << 20
+	stillCalm  = 1 << 20
 )
 
 // keepLean gives memory back to the system that a burst of large messages has left behind: an idle proxy makes too little
@@ -61,13 +65,17 @@ func (h *heap) read() (asked, spare uint64) {
 
 // look decides whether there is something to give back, and gives it.
 func (h *heap) look(asked, spare uint64) {
-	calm := asked-h.asked < leanCalm
+	since := asked - h.asked
 	h.asked = asked
 	h.floor = min(h.floor, spare)
-	if !calm {
+	if since >= leanCalm {
 		return
 	}
-	much := spare >= h.floor+leanSpare
+	enough := uint64(leanSpare)
+	if since < stillCalm {
+		enough = stillSpare
+	}
+	much := spare >= h.floor+enough
 	if !much && !h.again {
 		return
 	}

@@ -38,7 +38,9 @@ func Register(s *httpd.Server, opt Options) {
 		answer(ctx, ready, checks)
 	})
 	if opt.Metrics != nil {
-		s.Handle(fasthttp.MethodGet, "/metrics", fasthttpadaptor.NewFastHTTPHandler(promhttp.HandlerFor(opt.Metrics, promhttp.HandlerOpts{})))
+		// A compressor takes many times the memory that the text has, and the scraper stands beside us.
+		h := promhttp.HandlerFor(opt.Metrics, promhttp.HandlerOpts{DisableCompression: true})
+		s.Handle(fasthttp.MethodGet, "/metrics", fasthttpadaptor.NewFastHTTPHandler(h))
 	}
 }
 

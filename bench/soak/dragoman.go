@@ -118,8 +118,7 @@ func (d *dragoman) place(server string) client.Place {
 
 // read takes a reading.
 func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
-	var r ledger.Reading
-	own, err := procs.ReadUsage(d.pid) // before the metrics are asked for, which takes a connection
+	r, err := d.usage() // before the metrics are asked for, which takes a connection
 	if err != nil {
 		return r, err
 	}
@@ -127,7 +126,14 @@ func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
 	if err != nil {
 		return r, err
 	}
-	if err = r.AddMetrics(text); err != nil {
+	return r, r.AddMetrics(text)
+}
+
+// usage is the part of a reading that the system knows, without troubling Dragoman.
+func (d *dragoman) usage() (ledger.Reading, error) {
+	var r ledger.Reading
+	own, err := procs.ReadUsage(d.pid)
+	if err != nil {
 		return r, err
 	}
 	r.FDs, r.RSS, r.Threads = own.FDs, own.RSS, own.Threads

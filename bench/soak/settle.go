@@ -15,42 +15,25 @@ const (
 	look      = 300 * time.Millisecond // between two readings
 	quietTime = 4 * time.Second        // without a change is quiet: longer than every time-out that ends something idle
 	reads     = 7                      // that make a reading which counts
-	cycles    = 4                      // of the collector, before memory is read
-	maxChurn  = 3000                   // metrics that are asked for to see so many
-	churnTime = 10 * time.Second       // between two churns, while memory is not back
+	// restTime is how long Dragoman is left alone before its memory is read: it gives back what it does not need once it
+	// hardly works, looking every two seconds, and twice.
+	restTime = 7 * time.Second
 )
 
 // settle waits until nothing changes any more, and gives what there is then. With a reading from before it waits until
 // nothing is more than then; what still is after the limit, the comparison says.
-//
-// Memory is compared at the same point both times. What the runtime holds at rest is what lives, several times over, and
-// not yet touched by as much garbage it is less than that. So first the metrics are asked for until the collector has run
-// a few times, which fills what may be filled, drops what pools have kept, and starts giving back the rest.
 func (r *soak) settle(ctx context.Context, d *dragoman, before *ledger.Reading, limit time.Duration) (ledger.Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var last ledger.Reading
 	for {
 		err := r.quiet(ctx, d, before)
-		var churned time.Time
-		var least int // goroutines: to answer for the metrics takes some, more or less of them
-		for err == nil && (churned.IsZero() || time.Since(churned) < churnTime) {
-			if churned.IsZero() {
-				if err = d.churn(ctx); err != nil {
-					break
-				}
-				churned = time.Now()
-			}
+		if err == nil {
 			var now ledger.Reading
-			if now, err = d.sample(ctx); err != nil {
-				break
-			}
-			last = now
-			if least == 0 || last.Goroutines < least {
-				least = last.Goroutines
-			}
-			if last.Goroutines = least; settled(&last, before) {
-				return last, nil
+			if now, err = d.sample(ctx); err == nil {
+				if last = now; settled(&last, before) {
+					return last, nil
+				}
 			}
 		}
 		if err != nil {
@@ -73,39 +56,24 @@ func (r *soak) quiet(ctx context.Context, d *dragoman, before *ledger.Reading) e
 	return err
 }
 
-// sample makes one reading of several.
+// sample makes one reading of several. Memory is read at rest, before anybody asks for the metrics: to answer takes as much
+// of it as some sessions.
 func (d *dragoman) sample(ctx context.Context) (ledger.Reading, error) {
+	pause(ctx, restTime)
 	var all []ledger.Reading
+	rest, err := d.usage()
 	for range reads {
-		now, err := d.read(ctx)
 		if err != nil {
-			return now, err
+			return rest, err
 		}
+		var now ledger.Reading
+		now, err = d.read(ctx)
 		all = append(all, now)
 		pause(ctx, look/2)
 	}
-	return ledger.Sum(all), nil
-}
-
-// churn has Dragoman make garbage until its collector has run a few times.
-func (d *dragoman) churn(ctx context.Context) error {
-	var first, now ledger.Reading
-	for i := range maxChurn {
-		text, err := d.metrics(ctx)
-		if err == nil {
-			err = now.AddMetrics(text)
-		}
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			first = now
-		}
-		if now.Collected >= first.Collected+cycles {
-			return nil
-		}
-	}
-	return nil
+	sum := ledger.Sum(all)
+	sum.RSS, sum.HelperRSS = rest.RSS, rest.HelperRSS
+	return sum, err
 }
 
 func settled(now, before *ledger.Reading) bool {
@@ -122,12 +90,10 @@ func (r *soak) unsettled(ctx context.Context, d *dragoman, last, before *ledger.
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeLimit)
 	defer cancel()
-	least := last.Goroutines // 0 if there was no sample
-	if *last, err = d.sample(ctx); err != nil {
-		return err
-	}
-	if least > 0 {
-		last.Goroutines = min(least, last.Goroutines)
+	if last.RSS == 0 { // no sample has been taken
+		if *last, err = d.sample(ctx); err != nil {
+			return err
+		}
 	}
 	if before == nil || settled(last, before) {
 		return fmt.Errorf("soak: it does not come to rest: %s", last)

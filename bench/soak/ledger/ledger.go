@@ -26,7 +26,6 @@ type Reading struct {
 	HelperRSS  int64 `json:"helper_rss"`  // of its helpers
 	Heap       int64 `json:"heap_in_use"` // of Dragoman itself, garbage included
 	Threads    int   `json:"threads"`     // of Dragoman itself
-	Collected  int   `json:"collected"`   // how often the collector has run
 	Starts     int   `json:"starts"`      // of children so far
 	Crashes    int   `json:"crashes"`     // of children so far, as Dragoman counts them
 }
@@ -167,7 +166,7 @@ func (r *Reading) Idle() bool {
 func (r *Reading) Same(other *Reading) bool {
 	a, b := *r, *other
 	for _, x := range []*Reading{&a, &b} {
-		x.RSS, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Collected, x.Starts, x.Crashes = 0, 0, 0, 0, 0, 0, 0, 0
+		x.RSS, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Starts, x.Crashes = 0, 0, 0, 0, 0, 0, 0
 	}
 	return a == b
 }

@@ -31,7 +31,6 @@ func (r *Reading) AddMetrics(text string) error {
 	r.Streams = int(sums["dragoman_streams_resumable"])
 	r.Starts = int(sums["dragoman_upstream_starts_total"])
 	r.Crashes = int(sums["dragoman_upstream_crashes_total"])
-	r.Collected = int(sums["go_gc_duration_seconds_count"])
 	r.Heap = int64(sums["go_memstats_heap_inuse_bytes"])
 	return nil
 }
