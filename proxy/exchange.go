@@ -213,9 +213,13 @@ func (ex *Exchange) Release() {
 }
 
 // Why is the reason of a failure in an exchange: what it was cancelled for, if that is an error that a client may see, else
-// err, which may be no more than the trace that the cancellation has left.
+// err, which may be no more than the trace that the cancellation has left. That the upstream's session is lost stays what it
+// is: such a request has not been served, and its client has to open a session anew, whatever has ended this one.
 func (ex *Exchange) Why(err error) error {
 	var e *Error
+	if errors.As(err, &e) && e.Name == SessionLost.Name {
+		return err
+	}
 	if errors.As(ex.Err(), &e) {
 		return e
 	}

@@ -19,6 +19,26 @@ type aborter struct {
 
 func (a *aborter) Abort() { a.mu.Lock(); a.n++; a.mu.Unlock() }
 
+// A failure is told for what ended the exchange, unless it says that nothing has been served.
+func TestWhy(t *testing.T) {
+	trace, lost := errors.New("closed"), Errf(SessionLost, "open a new one")
+	crash := Errf(Lost, "it has ended")
+	ex := &Exchange{}
+	f := func(err, want error) {
+		t.Helper()
+		if got := ex.Why(err); got != want {
+			t.Errorf("%v is told as %v, want %v", err, got, want)
+		}
+	}
+	f(trace, trace)
+	ex.Cancel(crash)
+	f(trace, crash)
+	f(lost, lost)
+	ex = &Exchange{}
+	ex.Cancel(ErrCancelled) // not for clients
+	f(trace, trace)
+}
+
 // An exchange is cancelled once, with the first cause; who attaches late is aborted at once.
 func TestExchangeCancel(t *testing.T) {
 	ex := &Exchange{}
