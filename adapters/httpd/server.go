@@ -60,6 +60,9 @@ type Server struct {
 	conns     map[*conn]struct{}
 }
 
+// writeBuffer is what a response may have to leave in one system call, which also wakes its reader once and not twice.
+const writeBuffer = 16 << 10
+
 // NewServer makes a Server; Shutdown must be called to let go of what it holds, even if it never served. The error is
 // the system's refusal of a watcher.
 func NewServer(opts Options) (*Server, error) {
@@ -86,6 +89,7 @@ func NewServer(opts Options) (*Server, error) {
 		Logger:                       logger(s.logf),
 		Concurrency:                  opts.MaxConns,
 		ReadBufferSize:               opts.MaxHeader,
+		WriteBufferSize:              writeBuffer,
 		ReadTimeout:                  opts.ReadTimeout,
 		IdleTimeout:                  opts.IdleTimeout,
 		MaxRequestBodySize:           opts.MaxBody,
