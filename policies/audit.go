@@ -14,7 +14,7 @@ import (
 )
 
 // Audit writes a line for each request: what was asked of which server, what came of it, how long it took. Successes are
-// written at level debug, the client's own mistakes at info, everything else at warn. Arguments and results are never
+// written at level debug, the client's own mistakes and what ends because we do at info, everything else at warn. Arguments and results are never
 // written.
 func Audit(log zerolog.Logger) proxy.Policy {
 	return func(next proxy.Handler) proxy.Handler {
@@ -90,7 +90,7 @@ func (a *audited) failed(err error) {
 	}
 	e := proxy.AsError(err)
 	level := zerolog.WarnLevel
-	if e.Blame == "client" {
+	if e.Blame == "client" || errors.Is(err, proxy.ErrDraining) {
 		level = zerolog.InfoLevel
 	}
 	line := a.line(level)
@@ -117,6 +117,10 @@ func (a *audited) Next(until time.Time) (wire.Message, error) {
 }
 
 func (a *audited) Close() error {
-	a.failed(proxy.ErrCancelled)
+	why := a.ex.Err() // a listen that ends because we do was not cancelled by its client
+	if why == nil {
+		why = proxy.ErrCancelled
+	}
+	a.failed(why)
 	return a.Replies.Close()
 }

@@ -1,0 +1,86 @@
+package policies
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-json"
+	"github.com/rs/zerolog"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// script is replies that end with err after the messages.
+type script struct {
+	messages []string
+	err      error
+}
+
+func (s *script) Next(time.Time) (m wire.Message, err error) {
+	if len(s.messages) == 0 {
+		return m, s.err
+	}
+	m, err = wire.Scan([]byte(s.messages[0]))
+	s.messages = s.messages[1:]
+	return m, err
+}
+
+func (s *script) Close() error { return nil }
+
+// One line a request, whatever comes of it, with the outcome that its end has; nothing of arguments and results is in it.
+func TestAudit(t *testing.T) {
+	const ok, progress = `{"jsonrpc":"2.0","id":1,"result":{"secret":1}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
+	for _, c := range []struct {
+		name    string
+		replies script
+		err     error // instead of replies
+		end     error // of the exchange, before the replies are closed
+		level   string
+		outcome string
+	}{
+		{name: "a result", replies: script{messages: []string{progress, ok}, err: io.EOF}, level: "debug", outcome: "ok"},
+		{name: "an error of the server", replies: script{messages: []string{`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`}, err: io.EOF}, level: "info", outcome: "server_error"},
+		{name: "a refusal", err: proxy.Errf(proxy.InvalidParams, "no"), level: "info", outcome: proxy.InvalidParams.Name},
+		{name: "a lost server", replies: script{messages: []string{progress}, err: proxy.Errf(proxy.Lost, "gone")}, level: "warn", outcome: proxy.Lost.Name},
+		{name: "a fault of ours", err: errors.New("secret"), level: "warn", outcome: proxy.Internal.Name},
+		{name: "given up", replies: script{err: proxy.ErrNotYet}, level: "info", outcome: proxy.Cancelled.Name},
+		{name: "cancelled", replies: script{err: proxy.ErrNotYet}, end: proxy.ErrCancelled, level: "info", outcome: proxy.Cancelled.Name},
+		{name: "a listen that is drained", replies: script{err: proxy.ErrNotYet}, end: proxy.ErrDraining, level: "info", outcome: proxy.ShuttingDown.Name},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var log bytes.Buffer
+			m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{"a":"secret"}}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ex := &proxy.Exchange{Msg: m, Target: "up"}
+			replies, err := Audit(zerolog.New(&log))(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err })(ex)
+			if err == nil {
+				for {
+					if _, err := replies.Next(time.Time{}); err != nil {
+						break
+					}
+				}
+				if c.end != nil {
+					ex.Cancel(c.end)
+				}
+				_ = replies.Close()
+			}
+			var line struct{ Level, Method, About, Server, Outcome string }
+			if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+				t.Fatalf("%v: %s", err, log.Bytes())
+			}
+			if line.Level != c.level || line.Outcome != c.outcome || line.Method != "tools/call" || line.About != "t" || line.Server != "up" {
+				t.Errorf("%s", log.Bytes())
+			}
+			if c.err == nil && strings.Contains(log.String(), "secret") {
+				t.Errorf("arguments or results are logged: %s", log.Bytes())
+			}
+		})
+	}
+}
