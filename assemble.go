@@ -98,7 +98,8 @@ func (h *house) gauges() {
 			func() float64 { return float64(h.kept.Streams.Load()) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_stream_events_bytes", Help: "Bytes kept for picking up event streams again."},
 			func() float64 { return float64(h.kept.Bytes.Load()) }))
-	h.metrics.MustRegister(gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.lot.Parked))
+	h.metrics.MustRegister(gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", stdio.LargeLines),
+		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.lot.Parked))
 	for _, u := range h.upstreams {
 		h.metrics.MustRegister(
 			gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {

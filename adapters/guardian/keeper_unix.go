@@ -46,6 +46,7 @@ type keeper struct {
 	forked   chan birth
 	deaths   chan os.Signal
 	alarm    *time.Timer
+	calm     *time.Timer // for tidying once nothing has happened for calmTime
 
 	families map[uint64]*family
 	leaders  map[int]*family            // by the child's process id
@@ -138,7 +139,7 @@ func Run() int {
 		mark:  MarkKey + "=" + os.Getenv(callKey) + "-",
 		turns: make(turns, 1), requests: make(chan request, 16), jobs: make(chan order, 2*startsMost),
 		forked: make(chan birth, 2*startsMost),
-		deaths: make(chan os.Signal, 1), alarm: time.NewTimer(time.Hour),
+		deaths: make(chan os.Signal, 1), alarm: time.NewTimer(time.Hour), calm: time.NewTimer(calmTime),
 		families: map[uint64]*family{}, leaders: map[int]*family{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
 		pending: pending{ids: map[uint64]bool{}}, pause: pressFirst, waiting: map[*family]bool{},
 	}
@@ -174,24 +175,32 @@ func (k *keeper) run() int {
 		case <-k.deaths:
 			k.reap()
 		case <-k.alarm.C:
+		case <-k.calm.C:
+			k.tidy(0)
+			continue
 		}
 		k.settle()
-		k.tidy()
+		k.calm.Reset(calmTime)
+		if k.quiet++; k.quiet >= quietRounds {
+			k.quiet = 0
+			k.tidy(heapMost)
+		}
 	}
 }
 
-// heapMost is how much memory may be used before what of it is garbage is looked for.
-const heapMost = 1 << 20
+const (
+	// heapMost is how much memory may be used before what of it is garbage is looked for, every so many rounds of work.
+	heapMost    = 1 << 20
+	quietRounds = 16
+	// calmTime is after how long without work everything is given back that is not needed.
+	calmTime = 2 * time.Second
+)
 
-// tidy collects garbage, which the runtime does not do by itself here: it would have to stop all threads for it, and one that
-// forks stands still, and all with it, until the file system has found what to execute.
-func (k *keeper) tidy() {
-	if k.quiet++; k.quiet < 16 {
-		return
-	}
-	k.quiet = 0
+// tidy collects garbage if more than most is used, which the runtime does not do by itself here: it would have to stop all
+// threads for it, and one that forks stands still, and all with it, until the file system has found what to execute.
+func (k *keeper) tidy(most uint64) {
 	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	if metrics.Read(used); used[0].Value.Kind() != metrics.KindUint64 || used[0].Value.Uint64() < heapMost {
+	if metrics.Read(used); used[0].Value.Kind() != metrics.KindUint64 || used[0].Value.Uint64() < most {
 		return
 	}
 	select {

@@ -26,10 +26,20 @@ type regionPool struct {
 	warm []*slab
 	held int // what they have held together, in bytes
 	low  int // how many of warm nobody has needed since the last look
+	lent int // how many are out
 	tick *time.Timer
 }
 
 var regions regionPool
+
+// LargeLines answers how many lines beyond 512 KiB, and lines on their way there, are being held in memory of their own just
+// now, for all servers and clients of this process. With nothing under way there are none: the collector does not see them,
+// so that one which nobody gives back is there for good.
+func LargeLines() int {
+	regions.mu.Lock()
+	defer regions.mu.Unlock()
+	return regions.lent
+}
 
 // take returns an empty region with room for n bytes at least, nil if the system gives none.
 func (p *regionPool) take(n int) *slab {
@@ -40,19 +50,27 @@ func (p *regionPool) take(n int) *slab {
 		p.warm = p.warm[:last]
 		p.held -= s.high
 		p.low = min(p.low, last)
+		p.lent++
 		p.mu.Unlock()
 		return s
 	}
 	p.mu.Unlock()
-	if b := mapMemory(max(n, regionSize)); b != nil {
-		return &slab{b: b[:0], ours: true}
+	b := mapMemory(max(n, regionSize))
+	if b == nil {
+		return nil
 	}
-	return nil
+	p.mu.Lock()
+	p.lent++
+	p.mu.Unlock()
+	return &slab{b: b[:0], ours: true}
 }
 
 // put takes a region back.
 func (p *regionPool) put(s *slab) {
 	s.high = max(s.high, len(s.b))
+	p.mu.Lock()
+	p.lent--
+	p.mu.Unlock()
 	if s.high > warmBytes || cap(s.b) > 2*regionSize || poisoned {
 		unmapMemory(s.b)
 		return

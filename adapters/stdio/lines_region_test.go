@@ -187,3 +187,26 @@ func cut(rnd *rand.Rand, line []byte, cuts int) (parts [][]byte) {
 	}
 	return append(parts, line)
 }
+
+// What waits for a destination when that fails is given back, large lines too, which no collector sees.
+func TestWriterFailsWithLargeLines(t *testing.T) {
+	if mapMemory(1<<20) == nil {
+		t.Skip("no regions here")
+	}
+	g := &gate{open: make(chan struct{}), enter: make(chan struct{}, 9), err: io.ErrClosedPipe}
+	w := NewWriter(g, WriterOptions{MaxLine: 2 << 20, Buffer: 64 << 20})
+	before := LargeLines()
+	must(t, w.Write([]byte("first")))
+	<-g.enter // it is on its way: the rest waits
+	for range 5 {
+		must(t, w.Write(bytes.Repeat([]byte{'x'}, 1<<20)))
+	}
+	if n := LargeLines(); n < before+5 {
+		t.Fatalf("%d large lines wait, and %d before", n, before)
+	}
+	close(g.open)
+	if err := w.Flush(shortly(t)); err == nil {
+		t.Error("written to a closed pipe")
+	}
+	eventually(t, "all are given back", func() bool { return LargeLines() <= before })
+}

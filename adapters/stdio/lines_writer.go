@@ -322,10 +322,10 @@ func (w *Writer) settle(n int, err error) []byte {
 		w.grant()
 		return w.cur.b
 	}
-	w.queue, w.flushing = w.queue[:0], false
-	if w.err != nil {
-		w.queue = nil
+	for _, s := range w.queue { // it has failed
+		s.free()
 	}
+	w.queue, w.flushing = slices.Delete(w.queue, 0, len(w.queue)), false
 	w.grant()
 	w.wakeCalm()
 	return nil

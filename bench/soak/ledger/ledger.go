@@ -22,6 +22,7 @@ type Reading struct {
 	InFlight   int   `json:"in_flight"`   // requests
 	Listens    int   `json:"listens"`     // of modern clients, and watches for legacy ones
 	Streams    int   `json:"streams"`     // kept for legacy clients that might come back
+	LargeLines int   `json:"large_lines"` // messages held outside the heap
 	RSS        int64 `json:"rss"`         // of Dragoman itself
 	HelperRSS  int64 `json:"helper_rss"`  // of its helpers
 	Heap       int64 `json:"heap_in_use"` // of Dragoman itself, garbage included
@@ -65,6 +66,7 @@ func Items() []Item {
 		{Name: "requests in flight", Get: count(func(r *Reading) int { return r.InFlight })},
 		{Name: "listens", Get: count(func(r *Reading) int { return r.Listens })},
 		{Name: "resumable streams", Get: count(func(r *Reading) int { return r.Streams })},
+		{Name: "large lines", Get: count(func(r *Reading) int { return r.LargeLines })},
 		{Name: "memory (RSS)", Get: func(r *Reading) int64 { return r.RSS }, Slack: memorySlack, Bytes: true},
 		{Name: "with helpers'", Get: func(r *Reading) int64 { return r.RSS + r.HelperRSS }, Slack: memorySlack, Bytes: true},
 		{Name: "heap in use", Get: func(r *Reading) int64 { return r.Heap }, Bytes: true, Shown: true},
@@ -140,7 +142,7 @@ func Sum(readings []Reading) Reading {
 		func(r *Reading) *int { return &r.Goroutines }, func(r *Reading) *int { return &r.FDs }, func(r *Reading) *int { return &r.HelperFDs },
 		func(r *Reading) *int { return &r.Sessions }, func(r *Reading) *int { return &r.Pooled }, func(r *Reading) *int { return &r.Leases },
 		func(r *Reading) *int { return &r.Parked }, func(r *Reading) *int { return &r.InFlight }, func(r *Reading) *int { return &r.Listens },
-		func(r *Reading) *int { return &r.Streams }, func(r *Reading) *int { return &r.Threads },
+		func(r *Reading) *int { return &r.Streams }, func(r *Reading) *int { return &r.LargeLines }, func(r *Reading) *int { return &r.Threads },
 		func(r *Reading) *int { return &r.Starts }, func(r *Reading) *int { return &r.Crashes },
 	} {
 		counts(at)

@@ -26,7 +26,7 @@ func TestCompare(t *testing.T) {
 	f(func(r *Reading) { r.Zombies++ }, "zombies")
 	f(func(r *Reading) { r.Goroutines++; r.FDs++ }, "goroutines", "open files")
 	f(func(r *Reading) { r.HelperFDs++ }, "helpers' open files")
-	f(func(r *Reading) { r.Sessions, r.Parked = 1, 1 }, "sessions", "parked calls")
+	f(func(r *Reading) { r.Sessions, r.Parked, r.LargeLines = 1, 1, 1 }, "sessions", "parked calls", "large lines")
 	f(func(r *Reading) { r.RSS = 110 << 20 })
 	f(func(r *Reading) { r.RSS = 110<<20 + 1 }, "memory (RSS)")
 	f(func(r *Reading) { r.HelperRSS = 33 << 20 }, "with helpers'")
@@ -63,6 +63,7 @@ dragoman_upstream_sessions{server="a"} 2
 dragoman_upstream_sessions{server="b {c} "} 1
 dragoman_listens{server="a"} 1
 dragoman_watches{server="a"} 1
+dragoman_large_lines 4
 go_memstats_heap_inuse_bytes 4.5e+06
 dragoman_request_duration_seconds_bucket{le="+Inf"} NaN
 `
@@ -70,7 +71,7 @@ dragoman_request_duration_seconds_bucket{le="+Inf"} NaN
 	if err := r.AddMetrics(text); err != nil {
 		t.Fatal(err)
 	}
-	if want := (Reading{FDs: 7, Goroutines: 25, Sessions: 3, Pooled: 3, Listens: 2, Heap: 4_500_000}); r != want {
+	if want := (Reading{FDs: 7, Goroutines: 25, Sessions: 3, Pooled: 3, Listens: 2, LargeLines: 4, Heap: 4_500_000}); r != want {
 		t.Errorf("%+v, want %+v", r, want)
 	}
 	for _, bad := range []string{"", "go_goroutines 1\n", "dragoman_sessions 1\n", "<html>"} {

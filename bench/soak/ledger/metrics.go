@@ -28,6 +28,7 @@ func (r *Reading) AddMetrics(text string) error {
 	r.Parked = int(sums["dragoman_calls_parked"])
 	r.InFlight = int(sums["dragoman_requests_in_flight"])
 	r.Listens = int(sums["dragoman_listens"] + sums["dragoman_watches"])
+	r.LargeLines = int(sums["dragoman_large_lines"])
 	r.Streams = int(sums["dragoman_streams_resumable"])
 	r.Starts = int(sums["dragoman_upstream_starts_total"])
 	r.Crashes = int(sums["dragoman_upstream_crashes_total"])
