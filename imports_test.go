@@ -20,11 +20,15 @@ var floors = map[string]int{
 	"adapters/guardian":      2,
 	"adapters/httpd":         2,
 	"adapters/era":           3, // uses the waist; the adapters make its Links
+	"adapters/service":       3,
+	"adapters/rest/schema":   3,
+	"adapters/rest/openapi":  3,
 	"adapters/mcphttp":       4, // what modern and legacy HTTP share
 	"adapters/modern":        5,
 	"adapters/legacy":        5,
 	"adapters/sse":           5,
 	"adapters/stdio":         5,
+	"adapters/rest":          5,
 	"adapters/admin":         5,
 	"policies":               5,
 	"conformance/everything": 5,
@@ -37,10 +41,10 @@ var homes = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio", "bench"}, "one package owns child processes"},
-	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search"}, "caches live with their owners"},
+	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search", "adapters/rest", "adapters/rest/schema"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{".", "policies"}, "errors are logged once, by audit"},
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "."}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "policies"}, "a circuit belongs to what it protects"},

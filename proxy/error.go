@@ -24,53 +24,54 @@ const (
 
 // Fault is one row of the error table: a failure of Dragoman's own or of the way to the server, as a client sees it.
 type Fault struct {
-	Name      string // data.code: stable, for programs
-	Code      int    // the JSON-RPC code
-	Status    int    // the HTTP status towards clients that get one; 0: what the era says for Code
-	Retryable bool   // data.retryable: sending the same request again may help and cannot run a tool twice
-	Blame     string // whose fault it was: client, upstream, dragoman
+	Name      string       // data.code: stable, for programs
+	Code      int          // the JSON-RPC code
+	Status    int          // the HTTP status towards clients that get one; 0: what the era says for Code
+	Retryable bool         // data.retryable: sending the same request again may help and cannot run a tool twice
+	Blame     string       // whose fault it was: client, upstream, dragoman
+	Envelope  EnvelopeCode // what REST callers are told
 }
 
 // The error table. Every failure that is not the server's own answer is one of these rows; the message says what
 // happened to this request and how to mend it.
 var (
-	Parse             = Fault{"parse_error", CodeParse, 400, false, "client"}
-	InvalidRequest    = Fault{"invalid_request", CodeInvalidRequest, 400, false, "client"}
-	InvalidParams     = Fault{"invalid_params", CodeInvalidParams, 0, false, "client"}
-	InvalidEnvelope   = Fault{"invalid_envelope", CodeInvalidParams, 400, false, "client"}
-	MethodNotFound    = Fault{"method_not_found", CodeMethodNotFound, 0, false, "client"}
-	HeaderMismatch    = Fault{"header_mismatch", CodeHeaderMismatch, 400, false, "client"}
-	MissingCapability = Fault{"missing_capability", CodeMissingCapability, 400, false, "client"}
-	BadVersion        = Fault{"unsupported_version", CodeUnsupportedVersion, 400, false, "client"}
-	BadState          = Fault{"request_state_invalid", CodeInvalidParams, 400, false, "client"}
-	Unanswered        = Fault{"question_unanswered", CodeInternal, 0, false, "client"}
-	RequestTooLarge   = Fault{"request_too_large", CodeInvalidRequest, 413, false, "client"}
-	BadMediaType      = Fault{"unsupported_media_type", CodeInvalidRequest, 415, false, "client"}
-	NotAcceptable     = Fault{"not_acceptable", CodeInvalidRequest, 406, false, "client"}
-	ForbiddenOrigin   = Fault{"forbidden_origin", CodeInvalidRequest, 403, false, "client"}
-	SessionUnknown    = Fault{"session_unknown", CodeInvalidRequest, 404, false, "client"}
-	SessionMissing    = Fault{"session_missing", CodeInvalidRequest, 400, false, "client"}
-	DuplicateID       = Fault{"duplicate_request_id", CodeInvalidRequest, 0, false, "client"}
-	Cancelled         = Fault{"cancelled", CodeInternal, 0, false, "client"}
-	ServerUnknown     = Fault{"server_unknown", CodeInvalidRequest, 404, false, "client"}
+	Parse             = Fault{"parse_error", CodeParse, 400, false, "client", BadArguments}
+	InvalidRequest    = Fault{"invalid_request", CodeInvalidRequest, 400, false, "client", BadArguments}
+	InvalidParams     = Fault{"invalid_params", CodeInvalidParams, 0, false, "client", BadArguments}
+	InvalidEnvelope   = Fault{"invalid_envelope", CodeInvalidParams, 400, false, "client", BadArguments}
+	MethodNotFound    = Fault{"method_not_found", CodeMethodNotFound, 0, false, "client", NoSuchTool}
+	HeaderMismatch    = Fault{"header_mismatch", CodeHeaderMismatch, 400, false, "client", BadArguments}
+	MissingCapability = Fault{"missing_capability", CodeMissingCapability, 400, false, "client", BadArguments}
+	BadVersion        = Fault{"unsupported_version", CodeUnsupportedVersion, 400, false, "client", BadArguments}
+	BadState          = Fault{"request_state_invalid", CodeInvalidParams, 400, false, "client", BadArguments}
+	Unanswered        = Fault{"question_unanswered", CodeInternal, 0, false, "client", Failed}
+	RequestTooLarge   = Fault{"request_too_large", CodeInvalidRequest, 413, false, "client", BadArguments}
+	BadMediaType      = Fault{"unsupported_media_type", CodeInvalidRequest, 415, false, "client", BadArguments}
+	NotAcceptable     = Fault{"not_acceptable", CodeInvalidRequest, 406, false, "client", BadArguments}
+	ForbiddenOrigin   = Fault{"forbidden_origin", CodeInvalidRequest, 403, false, "client", BadArguments}
+	SessionUnknown    = Fault{"session_unknown", CodeInvalidRequest, 404, false, "client", BadArguments}
+	SessionMissing    = Fault{"session_missing", CodeInvalidRequest, 400, false, "client", BadArguments}
+	DuplicateID       = Fault{"duplicate_request_id", CodeInvalidRequest, 0, false, "client", BadArguments}
+	Cancelled         = Fault{"cancelled", CodeInternal, 0, false, "client", Failed}
+	ServerUnknown     = Fault{"server_unknown", CodeInvalidRequest, 404, false, "client", NoSuchTool}
 
-	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream"}
-	Lost             = Fault{"upstream_lost", CodeInternal, 0, false, "upstream"}
-	BadAnswer        = Fault{"upstream_bad_answer", CodeInternal, 0, false, "upstream"}
-	ResponseTooLarge = Fault{"response_too_large", CodeInternal, 0, false, "upstream"}
-	HTTPStatus       = Fault{"upstream_http_status", CodeInternal, 0, false, "upstream"}
-	Refused          = Fault{"upstream_refused_credentials", CodeInternal, 0, false, "upstream"}
-	Overloaded       = Fault{"upstream_overloaded", CodeInternal, 0, true, "upstream"}
-	SessionLost      = Fault{"upstream_session_lost", CodeInternal, 0, true, "upstream"}
-	EraUnknown       = Fault{"upstream_era_unknown", CodeInternal, 0, true, "upstream"}
-	Question         = Fault{"question_not_supported", CodeInternal, 0, false, "upstream"}
-	Translation      = Fault{"upstream_code_not_translatable", CodeInternal, 0, false, "upstream"}
-	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream"}
+	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream", Unavailable}
+	Lost             = Fault{"upstream_lost", CodeInternal, 0, false, "upstream", Failed}
+	BadAnswer        = Fault{"upstream_bad_answer", CodeInternal, 0, false, "upstream", Failed}
+	ResponseTooLarge = Fault{"response_too_large", CodeInternal, 0, false, "upstream", Failed}
+	HTTPStatus       = Fault{"upstream_http_status", CodeInternal, 0, false, "upstream", Failed}
+	Refused          = Fault{"upstream_refused_credentials", CodeInternal, 0, false, "upstream", Failed}
+	Overloaded       = Fault{"upstream_overloaded", CodeInternal, 0, true, "upstream", Unavailable}
+	SessionLost      = Fault{"upstream_session_lost", CodeInternal, 0, true, "upstream", Unavailable}
+	EraUnknown       = Fault{"upstream_era_unknown", CodeInternal, 0, true, "upstream", Unavailable}
+	Question         = Fault{"question_not_supported", CodeInternal, 0, false, "upstream", Failed}
+	Translation      = Fault{"upstream_code_not_translatable", CodeInternal, 0, false, "upstream", Failed}
+	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream", TimedOut}
 
-	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman"}
-	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman"}
-	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman"}
-	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman"}
+	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman", Unavailable}
+	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman", Unavailable}
+	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman", Unavailable}
+	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman", Broken}
 )
 
 // Error is an error that a client may see.
