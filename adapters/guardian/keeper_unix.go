@@ -64,6 +64,7 @@ type keeper struct {
 	press   time.Time        // when those that are being killed are looked for again
 	pause   time.Duration
 	quiet   int       // rounds since memory was looked at
+	tidied  time.Time // when it was collected last
 	rest    time.Time // no look at the processes before: looking takes at most half of our time
 }
 
@@ -131,7 +132,7 @@ type birth struct {
 // Run is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
 // ended, and nobody is left that it had started.
 func Run() int {
-	debug.SetGCPercent(-1) // see tidy
+	debug.SetGCPercent(lazyGC) // see tidy
 	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
 	k := &keeper{
@@ -183,7 +184,11 @@ func (k *keeper) run() int {
 		k.calm.Reset(calmTime)
 		if k.quiet++; k.quiet >= quietRounds {
 			k.quiet = 0
-			k.tidy(heapMost)
+			most := uint64(heapMost)
+			if time.Since(k.tidied) > tidyTime {
+				most = 0
+			}
+			k.tidy(most)
 		}
 	}
 }
@@ -194,6 +199,12 @@ const (
 	quietRounds = 16
 	// calmTime is after how long without work everything is given back that is not needed.
 	calmTime = 2 * time.Second
+	// tidyTime is the longest time without a collection of ours, so that the runtime, which wants one every two minutes, makes
+	// none at a bad moment.
+	tidyTime = time.Minute
+	// lazyGC lets the runtime collect by itself at 800 MiB. Never (-1) would do as well, but then it takes the heap for a very
+	// large one, and its own books get memory by the two megabytes.
+	lazyGC = 20_000
 )
 
 // tidy collects garbage if more than most is used, which the runtime does not do by itself here: it would have to stop all
@@ -207,6 +218,7 @@ func (k *keeper) tidy(most uint64) {
 	case <-k.turns: // nobody begins to fork now
 		if k.busy.Load() == 0 {
 			debug.FreeOSMemory() // collects too; what was used once is not kept, since this process is to be small
+			k.tidied = time.Now()
 		}
 		k.turns.pass()
 	default:

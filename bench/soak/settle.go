@@ -14,10 +14,12 @@ import (
 const (
 	look      = 300 * time.Millisecond // between two readings
 	quietTime = 4 * time.Second        // without a change is quiet: longer than every time-out that ends something idle
-	reads     = 7                      // that make a reading which counts
+	reads     = 21                     // that make a reading which counts
 	// restTime is how long Dragoman is left alone before its memory is read: it gives back what it does not need once it
 	// hardly works, looking every two seconds, and twice.
 	restTime = 7 * time.Second
+	// unsettledTime bounds the one sample of a Dragoman that did not come to rest.
+	unsettledTime = restTime + 20*time.Second
 )
 
 // settle waits until nothing changes any more, and gives what there is then. With a reading from before it waits until
@@ -88,7 +90,7 @@ func (r *soak) unsettled(ctx context.Context, d *dragoman, last, before *ledger.
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > look || errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("soak: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), scrapeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsettledTime)
 	defer cancel()
 	if last.RSS == 0 { // no sample has been taken
 		if *last, err = d.sample(ctx); err != nil {

@@ -37,8 +37,9 @@ func TestSum(t *testing.T) {
 	if got := Sum(nil); got != (Reading{}) {
 		t.Error(got)
 	}
-	got := Sum([]Reading{{FDs: 3, RSS: 30, Goroutines: 9}, {FDs: 1, RSS: 10, Goroutines: 7}, {FDs: 2, RSS: 50, Goroutines: 8}, {FDs: 9, RSS: 40, Goroutines: 8}})
-	if want := (Reading{FDs: 2, RSS: 30, Goroutines: 7}); got != want {
+	got := Sum([]Reading{{FDs: 3, RSS: 30, Goroutines: 9}, {FDs: 1, RSS: 10, Goroutines: 7}, {FDs: 2, RSS: 50, Goroutines: 8}, {FDs: 9, RSS: 40, Goroutines: 8},
+		{FDs: 1, RSS: 10, Goroutines: 9}})
+	if want := (Reading{FDs: 2, RSS: 30, Goroutines: 8}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
