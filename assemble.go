@@ -21,6 +21,8 @@ import (
 	"dragoman/adapters/legacy"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/modern"
+	"dragoman/adapters/rest"
+	"dragoman/adapters/service"
 	"dragoman/adapters/sse"
 	"dragoman/adapters/stdio"
 	"dragoman/policies"
@@ -37,11 +39,16 @@ type house struct {
 	store     *session.Store
 	upstreams []*era.Upstream
 	hosts     []*httpd.Host
-	dialers   map[string]*stdio.Dialer // of the upstreams that are children
-	guardian  *guardian.Guardian       // starts and ends all children
+	dialers   map[string]*stdio.Dialer  // of the upstreams that are children
+	services  map[string]*rest.Upstream // of the upstreams that speak the REST envelope
+	guardian  *guardian.Guardian        // starts and ends all children
+	service   *service.Service          // the state that we are in
+	depends   *service.Checks           // of what the service depends on besides; nil: nothing
 	handle    proxy.Handler
-	lot       *era.Lot        // where calls wait for answers to their questions
-	kept      session.Usage   // what is kept for clients that lose a stream
+	plain     proxy.Handler // for callers that speak no revision
+	lot       *era.Lot      // where calls wait for answers to their questions
+	kept      session.Usage // what is kept for clients that lose a stream
+	repeats   *policies.Idempotency
 	draining  context.Context // ends when the proxy is about to end
 	drain     context.CancelFunc
 }
@@ -56,7 +63,7 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 	}
 	var err error
 	if h.store, err = session.NewStore(session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
-		MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
+		Repeats: cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
 	q := cfg.Questions
@@ -81,7 +88,16 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	h.gauges()
-	h.handle = proxy.Chain(proxy.NewRouter(proxy.NewTable(targets...)).Do, policies.Audit(log), meters.Policy, policies.Eras(cfg.Served()))
+	if err := h.serviceState(); err != nil {
+		h.close()
+		return nil, err
+	}
+	if err := h.idempotency(); err != nil {
+		h.close()
+		return nil, fmt.Errorf("idempotency: %w", err)
+	}
+	route, around := proxy.NewRouter(proxy.NewTable(targets...)).Do, []proxy.Policy{policies.Audit(log), meters.Policy, h.repeats.Policy}
+	h.handle, h.plain = proxy.Chain(route, append(around, policies.Eras(cfg.Served()))...), proxy.Chain(route, around...)
 	return h, nil
 }
 
@@ -134,6 +150,10 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 		wires = h.stdioWires(up, log)
 	} else if socket, ok := h.socketWires(up, log); ok {
 		wires = socket
+	} else if up.Transport == restName {
+		if wires, err = h.restWires(up); err != nil {
+			return nil, err
+		}
 	} else if wires, err = h.httpWires(up); err != nil {
 		return nil, err
 	}
@@ -185,10 +205,11 @@ func self(cfg *Config) []byte {
 	return append(wire.AppendText(append(v, `,"version":`...), version), '}')
 }
 
-func (h *house) httpWires(up *Upstream) (era.Wires, error) {
+// host opens the way to an upstream with an http or https url.
+func (h *house) host(up *Upstream) (*httpd.Host, *url.URL, error) {
 	base, err := url.Parse(up.URL)
 	if err != nil {
-		return era.Wires{}, err
+		return nil, nil, err
 	}
 	headers := make([]httpd.Header, 0, len(up.Headers))
 	for _, x := range up.Headers {
@@ -197,9 +218,17 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers,
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.cfg.Limits.Header})
 	if err != nil {
-		return era.Wires{}, err
+		return nil, nil, err
 	}
 	h.hosts = append(h.hosts, host)
+	return host, base, nil
+}
+
+func (h *house) httpWires(up *Upstream) (era.Wires, error) {
+	host, base, err := h.host(up)
+	if err != nil {
+		return era.Wires{}, err
+	}
 	limits := mcphttp.Limits{Body: h.cfg.Limits.ResponseBody, Event: h.cfg.Limits.Event}
 	path := base.RequestURI()
 	wires := era.Wires{Mirrors: true}
@@ -217,16 +246,24 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 func (h *house) faces() (*httpd.Server, error) {
 	c := h.cfg
 	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(c.Service.Host), Hosts: c.Security.AllowedHosts, Origins: c.Security.AllowedOrigins})
-	srv, err := httpd.NewServer(httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
+	opts := httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
 		KeepAlive: c.Keepalive, Gates: mcphttp.Gates(gate), Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
 		NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed,
-		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }})
+		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }}
+	down, err := h.restFace(&opts, gate)
+	if err != nil {
+		return nil, err
+	}
+	srv, err := httpd.NewServer(opts)
 	if err != nil {
 		return nil, err
 	}
 	manner := mcphttp.Manner{Patience: patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining,
 		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: &h.kept}}
 	mcphttp.Register(srv, h.routes(manner))
+	if down != nil {
+		down.Register(srv)
+	}
 	return srv, nil
 }
 
@@ -322,8 +359,14 @@ const probeAgain = 2 * time.Second
 // close ends sessions first, then the conversations with the servers.
 func (h *house) close() {
 	h.drain()
+	if h.depends != nil {
+		h.depends.Close()
+	}
 	if h.store != nil {
 		h.store.Close()
+	}
+	if h.repeats != nil {
+		h.repeats.Close()
 	}
 	var ends sync.WaitGroup // at the same time: a server that does not end takes its graces
 	for _, u := range h.upstreams {

@@ -52,8 +52,11 @@ func (h *house) known(name string) func(*era.Verdict) {
 	}
 }
 
-// sound tells whether a server's starts go well, and if not, why. A server that is no child always does.
+// sound tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.
 func (h *house) sound(name string) (ok bool, why string) {
+	if s := h.services[name]; s != nil {
+		return s.Sound()
+	}
 	d := h.dialers[name]
 	if d == nil {
 		return true, ""

@@ -43,6 +43,10 @@ type Config struct {
 	Questions QuestionsConfig
 	// Resume says what is kept for legacy clients that lose a stream.
 	Resume ResumeConfig
+	// Idempotency says what becomes of a request that comes again.
+	Idempotency IdempotencyConfig
+	// Rest says how callers without MCP are served.
+	Rest RestConfig
 	// Limits bounds single bodies, lines, events and requests, and their number.
 	Limits LimitsConfig
 	// DrainTimeout is how long exchanges may still run after the first
@@ -55,6 +59,8 @@ type Config struct {
 	Security SecurityConfig
 	// Monitoring concerns metrics and dependency checks.
 	Monitoring MonitoringConfig
+	// Dependencies are what the service depends on besides its upstreams, as they were named.
+	Dependencies []*Dependency
 	// Timeouts are the time-outs by kind of request. Not enforced yet, see [Config.Unenforced].
 	Timeouts TimeoutsConfig
 	// RateLimit bounds requests per minute and client. Not enforced yet.
@@ -143,6 +149,20 @@ type ResumeConfig struct {
 	Hold time.Duration
 }
 
+// IdempotencyConfig concerns requests that come again with the same id in a
+// session, or with the same Idempotency-Key.
+type IdempotencyConfig struct {
+	// Mode is replay (default: they are answered from the first call), reject or off.
+	Mode string
+	// Window is how long a request is remembered after its answer. 1 s to 24 h, default 5 min.
+	Window time.Duration
+	// Max is the number of requests remembered at a time, and of repeats that
+	// may wait for an answer. 1 to 1 000 000, default 10 000.
+	Max int
+	// Bytes bounds what is remembered. 1 KiB to 1 GiB, default 16 MiB.
+	Bytes int
+}
+
 // LimitsConfig bounds what is read and held. Sizes are in bytes, 1 KiB to
 // 1 GiB unless said.
 type LimitsConfig struct {
@@ -181,7 +201,7 @@ type SecurityConfig struct {
 type MonitoringConfig struct {
 	// MetricsEnabled serves /metrics on the admin listener; default true.
 	MetricsEnabled bool
-	// HealthCheckInterval is the time between dependency checks, 10 s to 24 h, default 30 s. Not enforced yet.
+	// HealthCheckInterval is the time between dependency checks, 10 s to 24 h, default 30 s.
 	HealthCheckInterval time.Duration
 }
 
@@ -203,7 +223,7 @@ type Upstream struct {
 	URL string
 	// Command is the argv of a child process, never a shell string.
 	Command []string
-	// Transport is auto (default), http or sse for an http URL, auto or stdio for a command or a socket.
+	// Transport is auto (default), http, sse or rest for an http URL, auto or stdio for a command or a socket.
 	Transport string
 	// Era is auto (default), modern or legacy.
 	Era string

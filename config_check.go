@@ -29,6 +29,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 	table := upstreamsKey + "." + u.Name
 	at := func(key string) Source { return l.cfg.sources[table+"."+key] }
 	l.checkEras(u, table, at)
+	l.checkRest(u, table, at)
 	hasURL, hasCommand := at(urlKey).Set(), at(commandKey).Set()
 	if !hasURL && !hasCommand {
 		if !l.reported(table) {
@@ -52,7 +53,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 		return
 	}
 	if u.Transport == stdioName {
-		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http or sse"}, table+".transport", at("transport"), "")
+		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http, sse or rest"}, table+".transport", at("transport"), "")
 	}
 	l.misplaced(u, table, urlKey)
 	if err := checkRoots(u.CAFile); err != nil {

@@ -158,7 +158,7 @@ func TestUpstreamErrors(t *testing.T) {
 		`c.toml:4: upstreams.a.proxy: only concerns an upstream with a url; fix: remove it`,
 		`c.toml:5: upstreams.a.cwd: "/no/such/place" is not a directory; fix: create it, or remove the key`)
 	f("[upstreams.a]\nurl = \"http://a\"\ntransport = \"stdio\"\nenv = { A = \"b\" }\nca_file = \"config.toml\"\n",
-		`c.toml:3: upstreams.a.transport: stdio needs a command, not a url; fix: write auto, http or sse`,
+		`c.toml:3: upstreams.a.transport: stdio needs a command, not a url; fix: write auto, http, sse or rest`,
 		`c.toml:4: upstreams.a.env: only concerns an upstream with a command; fix: remove it`,
 		`c.toml:5: upstreams.a.ca_file: "config.toml" holds no PEM certificate; fix: write the roots as PEM (-----BEGIN CERTIFICATE-----)`)
 	f("[upstreams.a]\nurl = \"ftp://a\"\n", `c.toml:2: upstreams.a.url: has the scheme "ftp"; only http, https, unix and tcp are spoken; fix: write an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era"
+	"dragoman/policies"
 )
 
 // configKeys is every key of the file outside upstreams, in the order in which
@@ -16,7 +17,7 @@ import (
 // a Service called dragoman, Kubernetes puts its address into every pod as
 // DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func configKeys() []setting[Config] {
-	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), securityKeys())
+	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), restKeys(), securityKeys())
 }
 
 func serviceKeys() []setting[Config] {
@@ -72,6 +73,17 @@ func limitKeys() []setting[Config] {
 			field: func(c *Config) field { return intField{at: &c.Sessions.Max, least: 1, most: 1_000_000} }},
 		{key: "sessions.max_per_principal", std: "1000", doc: "sessions of one principal at a time", later: true,
 			field: func(c *Config) field { return intField{at: &c.Sessions.MaxPerPrincipal, least: 1, most: 1_000_000} }},
+		{key: "idempotency.mode", std: policies.ReplayRepeats, doc: "a request that comes again with its id or Idempotency-Key is answered from the first call, refused, or run again",
+			field: func(c *Config) field {
+				return enumField{at: &c.Idempotency.Mode, values: []string{off, policies.ReplayRepeats, policies.RejectRepeats}}
+			}},
+		{key: "idempotency.window", std: "5m", doc: "how long a request is remembered after its answer",
+			field: func(c *Config) field {
+				return durationField{at: &c.Idempotency.Window, least: time.Second, most: day}
+			}},
+		{key: "idempotency.max", std: "10000", doc: "requests remembered at a time, and repeats that may wait",
+			field: func(c *Config) field { return intField{at: &c.Idempotency.Max, least: 1, most: 1_000_000} }},
+		{key: "idempotency.bytes", std: "16MiB", doc: "bytes of the answers that are remembered", field: bytesField(func(c *Config) *int { return &c.Idempotency.Bytes })},
 		{key: "limits.request_body", std: "4MiB", doc: "largest body of a client's request", field: bytesField(func(c *Config) *int { return &c.Limits.RequestBody })},
 		{key: "limits.response_body", std: "100MiB", doc: "largest body of an upstream's answer", field: bytesField(func(c *Config) *int { return &c.Limits.ResponseBody })},
 		{key: "max_response_size_mb", doc: "limits.response_body in MiB, as server scaffolds call it", writes: []string{"limits.response_body"}, mcp: "MCP_MAX_RESPONSE_SIZE_MB",
@@ -169,11 +181,11 @@ func securityKeys() []setting[Config] {
 		{key: "prompt_timeout", std: "5", doc: "time-out of prompts/get", mcp: "MCP_PROMPT_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Prompt })},
 		{key: "monitoring.metrics_enabled", std: "true", doc: "serve /metrics on the admin listener",
 			field: func(c *Config) field { return boolField{at: &c.Monitoring.MetricsEnabled} }},
-		{key: "monitoring.health_check_interval", std: "30", doc: "time between checks of the dependencies", later: true,
+		{key: "monitoring.health_check_interval", std: "30", doc: "time between checks of the dependencies",
 			field: func(c *Config) field {
 				return durationField{at: &c.Monitoring.HealthCheckInterval, least: 10 * time.Second, most: day, seconds: true}
 			}},
-		{key: "dependencies", doc: "what the service depends on, free-form", open: true, later: true},
+		{key: "dependencies", doc: "what the service depends on: host and port, or url, and timeout are looked after", open: true, take: takeDependency},
 	}
 }
 
@@ -187,9 +199,9 @@ func serverKeys() []setting[Upstream] {
 			field: func(u *Upstream) field {
 				return listField{at: &u.Command, check: checkArgument, what: `a list such as ["npx", "-y", "PACKAGE"]`, most: maxList}
 			}},
-		{key: "transport", std: auto, doc: "pin the upstream's transport", arg: "auto|http|sse", flag: "transport", on: onServe | onStdio | onProbe,
+		{key: "transport", std: auto, doc: "pin the upstream's transport", arg: "auto|http|sse|rest", flag: "transport", on: onServe | onStdio | onProbe,
 			field: func(u *Upstream) field {
-				return enumField{at: &u.Transport, values: []string{auto, "http", "sse", stdioName}}
+				return enumField{at: &u.Transport, values: []string{auto, "http", "sse", restName, stdioName}}
 			}},
 		{key: "era", std: auto, doc: "pin the upstream's era", arg: "auto|modern|legacy", flag: "era", on: onServe | onStdio | onProbe,
 			field: func(u *Upstream) field { return enumField{at: &u.Era, values: []string{auto, "modern", "legacy"}} }},

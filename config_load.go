@@ -232,6 +232,11 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 		if _, set := l.cfg.sources[table]; !set {
 			l.cfg.sources[table] = from
 		}
+		if row.take != nil {
+			if err := row.take(at, own, v); err != nil {
+				l.fail(err, shown, from, "")
+			}
+		}
 	case len(own) == 0 && (v.kind == tableLiteral || v.kind == nullLiteral):
 	case len(own) == 0:
 		l.fail(&problem{what: "must be a table of names and values, not " + v.kind.String(), fix: fmt.Sprintf("write %s.NAME = \"VALUE\"", shown)}, shown, from, "")

@@ -67,6 +67,7 @@ func TestDefaults(t *testing.T) {
 		Questions: QuestionsConfig{TTL: 10 * time.Minute, MaxParked: 1000, MaxParkedPerPrincipal: 100, Rounds: 10,
 			Settle: 8 * time.Millisecond, LeaseWait: 30 * time.Second},
 		Resume:       ResumeConfig{Events: 256, Bytes: 1 << 20, Total: 256 << 20, Retry: time.Second},
+		Idempotency:  IdempotencyConfig{Mode: "replay", Window: 5 * time.Minute, Max: 10000, Bytes: 16 << 20},
 		DrainTimeout: 30 * time.Second,
 		Keepalive:    15 * time.Second,
 		Limits: LimitsConfig{
@@ -240,7 +241,7 @@ func TestRequirementFiles(t *testing.T) {
 	if c.Service.Name != "code-graph-rag" || c.Listen() != "0.0.0.0:8001" || c.Monitoring.MetricsEnabled || c.RateLimit.PerMinute != 1000 {
 		t.Errorf("service.yaml: %+v", c)
 	}
-	want := "security.rate_limit (testdata/service.yaml:13)|monitoring.health_check_interval (testdata/service.yaml:9)|dependencies (testdata/service.yaml:15)"
+	want := "security.rate_limit (testdata/service.yaml:13)"
 	if got := strings.Join(c.Unenforced(), "|"); got != want {
 		t.Errorf("unenforced: %s, want %s", got, want)
 	}

@@ -32,6 +32,8 @@ type setting[T any] struct {
 
 	field func(*T) field
 	entry func(at *T, name string) (field, error)
+	// take, of a free-form table, sees what stands in it: own is the path within.
+	take func(at *T, own []string, v literal) error
 }
 
 // verb is a set of commands.

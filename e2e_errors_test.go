@@ -134,7 +134,7 @@ func clientMistakes(t *testing.T, f func(proxy.Fault, int, *response)) {
 		_, _ = r.do(t.Context(), "POST", "/mcp", legacyCall("1", "a"), legacyHeaders(session)...)
 	}()
 	c := receive(t, "the call", started)
-	f(proxy.DuplicateID, 200, post(legacyCall("1", "a"), legacyHeaders(session)...))
+	f(proxy.DuplicateID, 200, post(legacyCall("1", "b"), legacyHeaders(session)...))
 	c.cancel()
 	<-done
 }

@@ -94,9 +94,9 @@ func TestMixedIsolation(t *testing.T) {
 			r := startRig(t, u.toml(fmt.Sprintf("isolation = %q", isolation)), true)
 			u.forget()
 			one, two := r.open("2025-11-25", `{}`), r.open("2025-06-18", "{}")
-			for _, id := range []string{one, two, one} {
-				res := r.must("POST", "/mcp", legacyCall("1", "a"), legacyHeaders(id)...)
-				if want := `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}]}}`; res.body != want {
+			for i, id := range []string{one, two, one} {
+				res := r.must("POST", "/mcp", legacyCall(fmt.Sprint(i), "a"), legacyHeaders(id)...)
+				if want := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"content":[{"type":"text","text":"x"}]}}`, i); res.body != want {
 					t.Errorf("got %s\nwant %s", res.body, want)
 				}
 			}

@@ -51,8 +51,8 @@ func TestTooManySessions(t *testing.T) {
 	if !matches(`{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"…sessions.max","data":{"code":"too_many_sessions","retryable":true}}}`, res.body) {
 		t.Errorf("%d %s", res.status, res.body)
 	}
-	dup := r.must("POST", "/mcp", legacyCall(`"k"`, "a"), legacyHeaders(id)...)
-	if !matches(`{"jsonrpc":"2.0","id":"k","error":{"code":-32600,"message":"…in flight…"}}`, dup.body) {
+	dup := r.must("POST", "/mcp", legacyCall(`"k"`, "b"), legacyHeaders(id)...)
+	if !matches(`{"jsonrpc":"2.0","id":"k","error":{"code":-32600,"message":"…another message…"}}`, dup.body) {
 		t.Errorf("an id in use: %s", dup.body)
 	}
 	if res := r.must("DELETE", "/mcp", "", "Mcp-Session-Id", id); res.status != 204 {

@@ -41,7 +41,7 @@ var homes = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/service", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio", "bench"}, "one package owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search", "adapters/rest", "adapters/rest/schema"}, "caches live with their owners"},

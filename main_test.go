@@ -135,7 +135,7 @@ func TestUsage(t *testing.T) {
 	f(2, "--listen: \"8080\" is not HOST:PORT; fix: write HOST:PORT", "serve", "http://a", "--listen", "8080")
 	f(2, "choose a port of 1024 to 65535", "serve", "http://a", "--listen", "127.0.0.1:80")
 	f(2, `did you mean "modern"?`, "serve", "--era", "modrn", "http://a")
-	f(2, "fix: write auto, http or sse", "serve", "--transport", "stdio", "http://a")
+	f(2, "fix: write auto, http, sse or rest", "serve", "--transport", "stdio", "http://a")
 	f(2, "--header: the value has no \":\"", "serve", "http://a", "--header", "hunter2")
 	f(2, "concerns one upstream, but 2 are configured", "serve", "--config", file, "--era", "modern")
 	f(2, "add --upstream with a or b", "probe", "--config", file)
@@ -253,7 +253,7 @@ func TestHelp(t *testing.T) {
 	_, _, out, _ := runLine(t, nil, nil, "serve", "--help")
 	for _, want := range []string{
 		"--listen HOST:PORT", "(default 127.0.0.1:8080)", "--admin HOST:PORT|off", "(default 127.0.0.1:9090)",
-		"--era auto|modern|legacy", "--transport auto|http|sse", "--isolation", "--log-format auto|json|console", "--header 'NAME: VALUE'",
+		"--era auto|modern|legacy", "--transport auto|http|sse|rest", "--isolation", "--log-format auto|json|console", "--header 'NAME: VALUE'",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("serve --help lacks %q:\n%s", want, out)

@@ -30,7 +30,7 @@ func runDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 		return err
 	}
 	defer h.close()
-	h.handle = only(opt.Era, server.Do)
+	h.handle, h.plain = only(opt.Era, server.Do), server.Do
 	if opt.HTTP == "" {
 		return (&stdio.Downstream{Handle: h.handle, Store: h.store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
 			Cap: cfg.Limits.RequestTime, InFlight: stdioInFlight}).Serve(ctx)

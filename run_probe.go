@@ -48,6 +48,9 @@ func runProbe(ctx context.Context, cfg *Config, std Streams, asJSON bool) error 
 	}
 	r := report{Target: up.Target(), Eras: v.Eras(), Modern: v.Modern, Legacy: v.Legacy, SSE: v.SSE, Version: v.Version, Steps: v.Steps,
 		Degrades: v.Degrades(h.setting(up.Name))}
+	if up.Transport == restName {
+		r.Eras = restSpeaks
+	}
 	r.ServerInfo, r.Capabilities = v.Identity()
 	if asJSON {
 		out, err := json.MarshalIndent(r, "", "  ")

@@ -120,6 +120,8 @@ func (h *house) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, erro
 func (h *house) finish(why error, servers []*httpd.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.DrainTimeout)
 	defer cancel()
+	h.service.ShutDown()
+	defer h.service.Stop()
 	h.drain()
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {

@@ -54,6 +54,15 @@ type Exchange struct {
 	// lets its own clients go (2025-11-25 transports, polling) then set Polled, and answer ErrNotYet before its time.
 	Polls  bool
 	Polled atomic.Bool
+	// Key is under which name the client may send this request again: the text of its Idempotency-Key header, or what the face
+	// has in its place, as it came; empty: none. Whoever keeps answers judges it.
+	Key string
+	// Replayed says that the response is the answer to an earlier request. It is set before Next gives that out, or by the time
+	// that a Handler or Next fails, on the goroutine that called it.
+	Replayed bool
+
+	older, newer *Exchange // its neighbours in flight under the same id; the Session's
+	once         bool      // no other may be in flight under its id; the Session's
 
 	mu     sync.Mutex
 	done   chan struct{}
@@ -199,6 +208,26 @@ func (ex *Exchange) arm() {
 type lateness struct {
 	timer *time.Timer
 	of    atomic.Pointer[Exchange]
+}
+
+// Late tells whether the exchange has taken as long as it may (GiveUp).
+func (ex *Exchange) Late() bool {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return !ex.end.IsZero() && !time.Now().Before(ex.end)
+}
+
+// Limit is how long the exchange may take, as GiveUp was told.
+func (ex *Exchange) Limit() time.Duration {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return ex.limit
+}
+
+// Repeatable tells whether a request may be answered with the answer to an earlier one that was the same. What opens a session
+// or lasts is not, and a ping asks about now.
+func Repeatable(m *wire.Message) bool {
+	return m.Kind == wire.Request && !m.Is("initialize") && !m.Is("ping") && !m.Is("subscriptions/listen")
 }
 
 // Release says that the exchange is over, and gives back what it may have armed.

@@ -42,6 +42,9 @@ type Session struct {
 	Server    string // the server it was opened for
 	Caller    Caller // who opened it; nobody else may use it
 	Created   time.Time
+	// Repeats lets several requests be in flight under one id: the Handler tells a repeat from a duplicate. It is set before the
+	// session is used.
+	Repeats bool
 
 	mu       sync.Mutex
 	state    State
@@ -49,9 +52,9 @@ type Session struct {
 	client   Client
 	outlet   Outlet
 	ends     []func()
-	inFlight map[string]*Exchange
-	onOutlet []func() // told when a stream has been opened
-	asked    uint64   // questions put so far, for their ids
+	inFlight map[string]*Exchange // the newest of each id
+	onOutlet []func()             // told when a stream has been opened
+	asked    uint64               // questions put so far, for their ids
 	owed     map[string]func(*wire.Message)
 	kept     []kept
 	keptSize int
@@ -201,7 +204,7 @@ func (s *Session) EndFor(state State, cause error) {
 	s.state = state
 	ends, outlet, flying := s.ends, s.outlet, make([]*Exchange, 0, len(s.inFlight))
 	for _, ex := range s.inFlight {
-		flying = append(flying, ex)
+		flying = ex.appendAlike(flying)
 	}
 	s.ends, s.outlet = nil, nil
 	s.owed, s.kept, s.onOutlet = nil, nil, nil
@@ -218,7 +221,8 @@ func (s *Session) EndFor(state State, cause error) {
 }
 
 // Begin enters a request into the table of what is in flight. It fails if the session has ended or its id is in flight
-// already: a legacy id is never used twice by its sender (2025-11-25 basic, Requests).
+// already: a legacy id is never used twice by its sender (2025-11-25 basic, Requests). In a session that Repeats it is let in all
+// the same, if both may be repeated and have the same Key.
 func (s *Session) Begin(ex *Exchange) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,26 +230,51 @@ func (s *Session) Begin(ex *Exchange) *Error {
 		return Errf(SessionUnknown, "the session has ended; send initialize to open a new one")
 	}
 	id := string(ex.Msg.Of(ex.Msg.ID))
-	if _, dup := s.inFlight[id]; dup {
+	ex.once = !s.Repeats || !Repeatable(&ex.Msg)
+	before := s.inFlight[id]
+	if before != nil && (ex.once || before.once || ex.Key != before.Key) {
 		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", id)
+	}
+	if ex.older = before; before != nil {
+		before.newer = ex
 	}
 	s.inFlight[id] = ex
 	return nil
 }
 
-// Finish takes a request out of the table.
-func (s *Session) Finish(id string) {
+// Finish takes a request out of the table, where it is under the given id (raw JSON).
+func (s *Session) Finish(id string, ex *Exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.inFlight, id)
+	switch {
+	case ex.newer != nil:
+		ex.newer.older = ex.older
+	case ex.older != nil:
+		s.inFlight[id] = ex.older
+	default:
+		delete(s.inFlight, id)
+	}
+	if ex.older != nil {
+		ex.older.newer = ex.newer
+	}
+	ex.older, ex.newer = nil, nil
 }
 
-// CancelRequest cancels the request with the given id (raw JSON), if it is in flight: notifications/cancelled.
+// CancelRequest cancels the request with the given id (raw JSON), if it is in flight: notifications/cancelled. Of several the
+// newest comes first: then no repeat is left to take over when the first one ends.
 func (s *Session) CancelRequest(id string) {
 	s.mu.Lock()
-	ex := s.inFlight[id]
+	all := s.inFlight[id].appendAlike(nil)
 	s.mu.Unlock()
-	if ex != nil {
+	for _, ex := range all {
 		ex.Cancel(ErrCancelled)
 	}
+}
+
+// appendAlike appends ex and all that are in flight under its id, the newest first. The caller holds the session's lock.
+func (ex *Exchange) appendAlike(dst []*Exchange) []*Exchange {
+	for ; ex != nil; ex = ex.older {
+		dst = append(dst, ex)
+	}
+	return dst
 }

@@ -77,7 +77,7 @@ func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
 	if errors.As(p.lastErr(ctx), &nf) {
 		return nil, nil, nf
 	}
-	if !p.reached && p.last != nil {
+	if (!p.reached || p.wires.Certain) && p.last != nil {
 		return nil, nil, p.last // nobody is there: that is all there is to say
 	}
 	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))

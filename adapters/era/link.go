@@ -110,6 +110,9 @@ type Wires struct {
 	// Remote says that such a link is a connection to a server that others run. With a connection that is lost it may have
 	// become another, and so it may while none is open.
 	Remote bool
+	// Certain says that there is nothing to find out: whoever answers on the modern wire is modern. Why nobody does is then all
+	// there is to say.
+	Certain bool
 	// Mirrors says that the modern wire mirrors parameters into headers (HTTP): the link takes them from Exchange.Headers.
 	Mirrors bool
 }

@@ -277,6 +277,19 @@ func (u *Upstream) doubt(why error) {
 // Ready tells whether the server has been reached and its era is known.
 func (u *Upstream) Ready() bool { return u.ready.Load() }
 
+// ServerInfo is what the server said of itself when it was asked last, an Implementation object as raw JSON; nil if it has
+// not been reached, or said nothing.
+func (u *Upstream) ServerInfo() []byte {
+	u.mu.Lock()
+	v := u.verdict
+	u.mu.Unlock()
+	if v == nil {
+		return nil
+	}
+	info, _ := v.Identity()
+	return info
+}
+
 // Sessions tells how many sessions modern clients have with a legacy server, and how many are leased.
 func (u *Upstream) Sessions() (all, leased int) { return u.pool.size() }
 

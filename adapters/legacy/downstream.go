@@ -53,7 +53,7 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Batch:
 		d.batch(p, sess)
 	case wire.Request:
-		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m}, d.run(sess), d.records.keeping(sess))
+		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m, Key: p.Key}, d.run(sess), d.records.keeping(sess))
 	default:
 		d.tell(sess, &proxy.Exchange{Msg: *m})
 		mcphttp.Accepted(p.Ctx)
@@ -149,6 +149,7 @@ const maxBatch = 100
 func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*proxy.Exchange, err *proxy.Error) {
 	m := &p.Msg
 	var others []*proxy.Exchange
+	seen := map[string]bool{}
 	for i, s := range wire.Items(m.Raw, m.Whole()) {
 		one, serr := wire.Scan(s.Of(m.Raw))
 		switch {
@@ -159,6 +160,11 @@ func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*pr
 		case one.Is("initialize"):
 			return nil, proxy.Errf(proxy.InvalidRequest, "initialize must not be in an array")
 		case one.Kind == wire.Request:
+			id := string(one.Of(one.ID))
+			if seen[id] {
+				return nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)
+			}
+			seen[id] = true
 			requests = append(requests, &proxy.Exchange{Msg: one})
 		default:
 			others = append(others, &proxy.Exchange{Msg: one})

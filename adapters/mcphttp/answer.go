@@ -71,8 +71,10 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 	m, err := replies.Next(a.until(n.Patience))
 	switch {
 	case err == nil && m.IsResponse() && len(m.Raw) >= largeMessage:
+		replayed(ctx, ex)
 		large(ctx, n.status(&m), &m, a)
 	case err == nil && m.IsResponse():
+		replayed(ctx, ex)
 		Message(ctx, n.status(&m), &m)
 		a.release(false)
 	case err == nil:
@@ -106,6 +108,7 @@ func (n *Manner) status(m *wire.Message) int {
 // fail answers an error before anything was sent. A legacy client that cancelled gets no response, but its HTTP answer
 // ends: official clients keep it open otherwise.
 func (n *Manner) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
+	replayed(ctx, ex)
 	e := proxy.AsError(ex.Why(err))
 	if !n.Leaves && errors.Is(ex.Err(), proxy.ErrCancelled) {
 		ctx.SetContentType("text/event-stream")
@@ -122,6 +125,13 @@ func (n *Manner) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
 		status, id = fasthttp.StatusNotFound, nil
 	}
 	Fail(ctx, status, id, e)
+}
+
+// replayed marks an answer that was given before. An event stream has no room for it: its head is gone by then.
+func replayed(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
+	if ex.Replayed {
+		ctx.Response.Header.Set(HeaderReplayed, "true")
+	}
 }
 
 // answer is an exchange, or one after the other, that is being answered as an event stream.

@@ -18,12 +18,19 @@ const (
 	HeaderSession = "Mcp-Session-Id"
 )
 
+// Headers of requests that may come again: the client's name for one, and what says that its answer was given before.
+const (
+	HeaderKey      = "Idempotency-Key"
+	HeaderReplayed = "Idempotent-Replayed"
+)
+
 // Post is one POST that was read: a scanned message that borrows nothing from the connection.
 type Post struct {
 	Ctx    *fasthttp.RequestCtx
 	Msg    wire.Message
 	Server string       // from the path; empty: the only one
 	Caller proxy.Caller // who asks
+	Key    string       // proxy.Exchange.Key: of a request, or of nobody's if this is an array
 }
 
 // Face serves the messages of one era.
@@ -47,7 +54,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		Unreadable(ctx, &m, err)
 		return
 	}
-	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx)}
+	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Key: KeyOf(ctx)}
 	header := string(ctx.Request.Header.Peek(HeaderVersion))
 	if era.Classify(&m, header, len(ctx.Request.Header.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
@@ -75,6 +82,24 @@ func ServerOf(ctx *fasthttp.RequestCtx) string {
 func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
 	c, _ := ctx.UserValue("caller").(proxy.Caller)
 	return c
+}
+
+// KeyOf gives the client's Idempotency-Key, without the quotes of a structured field, in which not all write it
+// (draft-ietf-httpapi-idempotency-key-header); empty if there is none. What is no key is not hidden: an empty one becomes a space,
+// several are listed.
+func KeyOf(ctx *fasthttp.RequestCtx) string {
+	all := ctx.Request.Header.PeekAll(HeaderKey)
+	if len(all) == 0 {
+		return ""
+	}
+	key := string(bytes.Join(all, []byte(", ")))
+	if n := len(key); n > 1 && key[0] == '"' && key[n-1] == '"' {
+		key = key[1 : n-1]
+	}
+	if key == "" {
+		return " "
+	}
+	return key
 }
 
 // acceptable checks the media types of a POST. A client without Accept takes anything (RFC 9110).

@@ -29,13 +29,13 @@ type Downstream struct {
 
 // NewDownstream makes the face of modern clients before a handler; its statuses are strict.
 func NewDownstream(handle proxy.Handler, manner mcphttp.Manner) *Downstream {
-	manner.Leaves, manner.Status = true, status
+	manner.Leaves, manner.Status = true, Status
 	return &Downstream{Handle: handle, Manner: manner}
 }
 
-// status is the HTTP status of an error response (2026-07-28 streamable HTTP, Protocol Version Header; basic, _meta).
+// Status is the HTTP status of an error response (2026-07-28 streamable HTTP, Protocol Version Header; basic, _meta).
 // Errors of the call itself go out with 200: official clients read a JSON-RPC error at 200 and 400 only.
-func status(code int) int {
+func Status(code int) int {
 	switch code {
 	case proxy.CodeMethodNotFound:
 		return fasthttp.StatusNotFound
@@ -82,7 +82,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 		d.refuse(p, err)
 		return
 	}
-	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true,
+	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true, Key: p.Key,
 		Client: proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
 			LogLevel: string(m.Text(m.LogLevel))}}
 	d.Manner.Do(p.Ctx, ex, d.Handle)
@@ -91,7 +91,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {
 	code := err.Status
 	if code == 0 {
-		code = status(err.Code)
+		code = Status(err.Code)
 	}
 	mcphttp.Fail(p.Ctx, code, p.Msg.Of(p.Msg.ID), err)
 }

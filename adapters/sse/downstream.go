@@ -61,7 +61,7 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 		return
 	case wire.Request:
 		// The goroutine ends with its request, which ends with the session, or with the cap.
-		go session.Pump(&proxy.Exchange{Msg: m}, d.run(sess), d.Cap, func(m *wire.Message) error {
+		go session.Pump(&proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx)}, d.run(sess), d.Cap, func(m *wire.Message) error {
 			return sess.Push(m.AppendLine(nil))
 		})
 	default:

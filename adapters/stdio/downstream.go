@@ -163,9 +163,30 @@ func (c *client) batch(m *wire.Message) {
 		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.InvalidRequest, "arrays of messages exist in revision 2025-03-26 only")))
 		return
 	}
+	if id := alike(m); id != "" {
+		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)))
+		return
+	}
 	for _, s := range wire.Items(m.Raw, m.Whole()) {
 		c.line(s.Of(m.Raw))
 	}
+}
+
+// alike finds an id (raw JSON) that two requests of an array have; empty: none.
+func alike(array *wire.Message) string {
+	seen := map[string]bool{}
+	for _, s := range wire.Items(array.Raw, array.Whole()) {
+		m, err := wire.Scan(s.Of(array.Raw))
+		if err != nil || m.Kind != wire.Request {
+			continue
+		}
+		id := string(m.Of(m.ID))
+		if seen[id] {
+			return id
+		}
+		seen[id] = true
+	}
+	return ""
 }
 
 func (c *client) session() *proxy.Session {

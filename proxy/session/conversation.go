@@ -35,16 +35,17 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 	id := string(m.Of(m.ID))
 	replies, err := handle(ex)
 	if err != nil || replies == nil {
-		s.Finish(id)
+		s.Finish(id, ex)
 		return nil, err
 	}
-	return &conversation{Replies: replies, s: s, id: id, offer: offer, level: level}, nil
+	return &conversation{Replies: replies, s: s, ex: ex, id: id, offer: offer, level: level}, nil
 }
 
 // conversation watches the replies of one request for what they change in the session.
 type conversation struct {
 	proxy.Replies
 	s     *proxy.Session
+	ex    *proxy.Exchange
 	id    string
 	offer proxy.Client // what an initialize request said
 	level string       // what a logging/setLevel asked
@@ -68,7 +69,7 @@ func (c *conversation) Next(until time.Time) (wire.Message, error) {
 }
 
 func (c *conversation) Close() error {
-	c.s.Finish(c.id)
+	c.s.Finish(c.id, c.ex)
 	return c.Replies.Close()
 }
 

@@ -18,6 +18,7 @@ type Options struct {
 	IdleTTL         time.Duration // a session without activity for so long expires
 	Max             int           // sessions in all; beyond it the least recently used one without a request in flight expires
 	MaxPerPrincipal int           // sessions of one principal; beyond it its own least recently used one expires; 0: no such limit
+	Repeats         bool          // see proxy.Session
 	Now             func() time.Time
 }
 
@@ -57,6 +58,7 @@ func NewID() string {
 // Create opens a session. It fails if all sessions that could make room have requests in flight.
 func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Session, *proxy.Error) {
 	sess := proxy.NewSession(NewID(), transport, server, caller, s.opt.Now())
+	sess.Repeats = s.opt.Repeats
 	s.mu.Lock()
 	var victim *proxy.Session
 	switch {

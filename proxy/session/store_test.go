@@ -98,7 +98,7 @@ func TestExpiry(t *testing.T) {
 	if idle.State() != proxy.Expired || used.State() != proxy.Created || busy.State() == proxy.Expired || open.State() == proxy.Expired {
 		t.Errorf("idle %s, used %s, busy %s, with a stream %s", idle.State(), used.State(), busy.State(), open.State())
 	}
-	busy.Finish("1")
+	busy.Finish("1", ex)
 	open.ClearOutlet(o)
 	c.now = c.now.Add(time.Hour - time.Second)
 	s.Expire()

@@ -1,0 +1,121 @@
+package rest
+
+import (
+	"context"
+	"regexp"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/rest/schema"
+	"dragoman/proxy"
+)
+
+// Checker validates an instance against a JSON Schema, both as raw JSON: nil, nil where it fits. An error says that the schema
+// itself cannot be used. It is a *schema.Cache.
+type Checker interface {
+	Check(schemaJSON, instance []byte) (*schema.Violation, error)
+}
+
+// Options are what a Downstream is made with.
+type Options struct {
+	Service string // service of ToolsResponse (seed 000, ToolsResponse)
+	Version string // version likewise; empty: the server's, if it is semantic, else 0.0.0
+	Info    []byte // clientInfo towards the servers, raw JSON: one for all callers, so that they share what can be shared
+	Caps    []byte // what callers can be asked, raw ClientCapabilities; a call may declare others
+
+	Cap       time.Duration // a request without response is given up after so long (limits.request_time)
+	KeepAlive time.Duration // between comments on a streamed answer without events
+	ToolsTTL  time.Duration // how long a list of tools is used again; 0: never
+	MaxBody   int           // bytes of a request's body, for the error that names it
+	MaxHead   int           // bytes of a request's head, likewise
+
+	ToolErrorAsData bool    // a tool's own failure is answered with 200 and the result as data (rest.tool_error)
+	Check           Checker // of arguments before a call; nil: the server checks them
+	Trusting        bool    // with Check: arguments are not checked after all
+	CheckResults    bool    // with Check: structured results are checked, too
+
+	Health   func(*fasthttp.RequestCtx)                    // serves GET /health; nil: it is not served
+	Draining context.Context                               // ends when the proxy is about to; listens end with it. May be nil
+	Note     func(level, message string, err error)        // is told of schemas that cannot be used; may be nil
+	Now      func() time.Time                              // nil: time.Now
+	Pages    func() (contentType string, page []byte)      // serves GET /docs; nil: it is not served
+	Describe func(info Info, tools []Tool) ([]byte, error) // makes GET /openapi.json; nil: it is not served
+}
+
+// Info is what a description of the service says of it.
+type Info struct {
+	Title, Version string
+	Base           string // the path before /tools: empty, or /servers/NAME
+}
+
+// Downstream serves callers without MCP: the endpoints of seed 000, and those of seed 001's HTTP transport. It turns each call
+// into a modern exchange, so that whatever stands before the servers counts for it, too.
+type Downstream struct {
+	handle proxy.Handler
+	opt    Options
+	ids    atomic.Uint64
+	lists  *listCache
+	told   *lru.Cache[string, struct{}] // schemas that were complained of
+}
+
+// NewDownstream makes the REST face before a handler.
+func NewDownstream(handle proxy.Handler, opt Options) (*Downstream, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Note == nil {
+		opt.Note = func(string, string, error) {}
+	}
+	if opt.KeepAlive <= 0 {
+		opt.KeepAlive = 15 * time.Second
+	}
+	lists, err := newListCache()
+	if err != nil {
+		return nil, err
+	}
+	told, err := lru.New[string, struct{}](1024)
+	if err != nil {
+		return nil, err
+	}
+	return &Downstream{handle: handle, opt: opt, lists: lists, told: told}, nil
+}
+
+// Register puts the endpoints on a server: at the root, and for each server under /servers/{server}.
+func (d *Downstream) Register(s *httpd.Server) {
+	for _, base := range []string{"", "/servers/{server}"} {
+		get := func(path string, h func(*request)) { s.Handle(fasthttp.MethodGet, base+path, d.serve(h)) }
+		post := func(path string, h func(*request)) { s.Handle(fasthttp.MethodPost, base+path, d.serve(h)) }
+		get("/tools", (*request).tools)
+		post("/call-tool", (*request).callTool)
+		post("/tools/{tool:*}", (*request).callNamed)
+		get("/resources", (*request).resources)
+		post("/read-resource", (*request).readResource)
+		get("/prompts", (*request).prompts)
+		post("/get-prompt", (*request).getPrompt)
+		post("/complete", (*request).complete)
+		post("/mcp/{method:*}", (*request).method)
+		if d.opt.Health != nil {
+			s.Handle(fasthttp.MethodGet, base+"/health", d.opt.Health)
+		}
+		if d.opt.Describe != nil {
+			get("/openapi.json", (*request).openapi)
+		}
+		if d.opt.Pages != nil {
+			s.Handle(fasthttp.MethodGet, base+"/docs", d.docs)
+		}
+	}
+}
+
+// docs serves the page that shows /openapi.json.
+func (d *Downstream) docs(ctx *fasthttp.RequestCtx) {
+	kind, page := d.opt.Pages()
+	ctx.SetContentType(kind)
+	ctx.SetBody(page)
+}
+
+// semver is MAJOR.MINOR.PATCH, perhaps with a pre-release and a build (seed 000, ToolsResponse).
+var semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)

@@ -1,0 +1,161 @@
+package rest
+
+import (
+	"bytes"
+	"errors"
+	"mime"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// A body is read by the scanner of messages, as the only member of the params of one: it is as strict as that.
+const (
+	bodyBefore = `{"jsonrpc":"2.0","method":"x","params":{"b":`
+	bodyAfter  = `}}`
+)
+
+var bom = []byte("\xef\xbb\xbf")
+
+// body is a request's body: one JSON object. It borrows nothing from the connection.
+type body struct {
+	raw []byte
+	all wire.Span // the object
+}
+
+// readBody reads the body of ctx. An empty one is the empty object, if that may be.
+func readBody(ctx *fasthttp.RequestCtx, mayBeEmpty bool) (body, *proxy.Error) {
+	if err := jsonBody(ctx); err != nil {
+		return body{}, err
+	}
+	text := bytes.TrimRight(bytes.TrimLeft(bytes.TrimPrefix(ctx.PostBody(), bom), " \t\r\n"), " \t\r\n")
+	switch {
+	case len(text) > 0:
+	case mayBeEmpty:
+		text = []byte("{}")
+	default:
+		return body{}, proxy.Errf(proxy.Parse, "the body is empty; send a JSON object")
+	}
+	raw := make([]byte, 0, len(bodyBefore)+len(text)+len(bodyAfter))
+	raw = append(append(append(raw, bodyBefore...), text...), bodyAfter...)
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return body{}, unreadable(err)
+	}
+	b := body{raw: m.Raw, all: wire.Get(m.Raw, m.Params, "b")}
+	switch { // a text that ends the object around it, and begins another, is no value
+	case int(b.all.From) != len(bodyBefore), int(b.all.To) != len(m.Raw)-len(bodyAfter):
+		return body{}, proxy.Errf(proxy.Parse, "the body is no JSON: text after the end of the value")
+	case !b.all.IsObject(b.raw):
+		return body{}, proxy.Errf(proxy.InvalidRequest, "the body is JSON, but no object")
+	}
+	return b, nil
+}
+
+// jsonBody checks the media type of a body. A request that names none is taken to send JSON.
+func jsonBody(ctx *fasthttp.RequestCtx) *proxy.Error {
+	kind := string(ctx.Request.Header.ContentType())
+	if kind == "" || kind == "application/json" {
+		return nil
+	}
+	t, _, err := mime.ParseMediaType(kind)
+	if err == nil && (t == "application/json" || strings.HasPrefix(t, "application/") && strings.HasSuffix(t, "+json")) {
+		return nil
+	}
+	return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", kind)
+}
+
+// unreadable is what the scanner says, told of the body alone.
+func unreadable(err error) *proxy.Error {
+	var e *wire.ScanError
+	if !errors.As(err, &e) || e.Code != wire.CodeParse { // the object around it was ended
+		return proxy.Errf(proxy.Parse, "the body is no JSON: text after the end of the value")
+	}
+	where := ""
+	if at := e.At - len(bodyBefore); at >= 0 {
+		where = " at byte " + strconv.Itoa(at)
+	}
+	return proxy.Errf(proxy.Parse, "the body is no JSON: %s%s", e.Reason, where)
+}
+
+// pick finds members of the object. One that occurs twice is refused: two readers could choose different ones.
+func (b *body) pick(keys ...string) ([]wire.Span, *proxy.Error) {
+	out := make([]wire.Span, len(keys))
+	for k, v := range wire.Members(b.raw, b.all) {
+		for i, key := range keys {
+			if !k.Is(b.raw, key) {
+				continue
+			}
+			if out[i].Present() {
+				return nil, proxy.Errf(proxy.InvalidParams, "member %q occurs twice", key)
+			}
+			out[i] = v
+		}
+	}
+	return out, nil
+}
+
+func (b *body) of(s wire.Span) []byte   { return s.Of(b.raw) }
+func (b *body) text(s wire.Span) string { return string(s.Text(b.raw)) }
+
+// null tells whether a member says nothing: callers' libraries write null for what they leave out.
+func (b *body) null(s wire.Span) bool { return !s.Present() || string(s.Of(b.raw)) == "null" }
+
+// wrong is the error of a member of the wrong kind.
+func wrong(key, want string) *proxy.Error {
+	return proxy.Errf(proxy.InvalidParams, "member %q must be %s", key, want)
+}
+
+// missing is the error of a member that has to be there.
+func missing(key, fix string) *proxy.Error {
+	return proxy.Errf(proxy.InvalidParams, "member %q is missing; %s", key, fix)
+}
+
+// members writes members of an object, each behind a comma but the first.
+type members []byte
+
+func (p *members) add(key string, value []byte) { p.addRaw([]byte(`"`+key+`"`), value) }
+
+// addRaw adds a member whose name is written as JSON.
+func (p *members) addRaw(key, value []byte) {
+	if len(*p) > 0 {
+		*p = append(*p, ',')
+	}
+	*p = append(append(append(*p, key...), ':'), value...)
+}
+
+func (p *members) addText(key, value string) { p.add(key, wire.AppendText(nil, value)) }
+
+// acceptsStream weighs an Accept header: the caller wants an event stream if it names that, and JSON not more or earlier.
+func acceptsStream(accept string) bool {
+	stream, json, at := -1.0, -1.0, 0
+	streamAt, jsonAt := 0, 0
+	for part := range strings.SplitSeq(accept, ",") {
+		at++
+		kind, params, _ := strings.Cut(part, ";")
+		q := quality(params)
+		switch strings.ToLower(strings.TrimSpace(kind)) {
+		case "text/event-stream":
+			stream, streamAt = q, at
+		case "application/json":
+			json, jsonAt = q, at
+		}
+	}
+	return stream > 0 && (stream > json || stream == json && streamAt < jsonAt)
+}
+
+// quality is the weight that the parameters of a media range give it (RFC 9110, 12.4.2); 1 if they give none.
+func quality(params string) float64 {
+	for p := range strings.SplitSeq(params, ";") {
+		if k, v, ok := strings.Cut(p, "="); ok && strings.EqualFold(strings.TrimSpace(k), "q") {
+			if q, err := strconv.ParseFloat(strings.TrimSpace(v), 64); err == nil && q >= 0 && q <= 1 {
+				return q
+			}
+		}
+	}
+	return 1
+}

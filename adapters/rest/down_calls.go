@@ -1,0 +1,375 @@
+package rest
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// common are the members that the body of any call may have.
+var common = []string{"request_id", "input_responses", "request_state", "client_capabilities", "log_level"}
+
+// open reads the body of a call: the members of the given names, and of what any call may have those that go to the server, as
+// params.
+func (r *request) open(keys ...string) (b body, spans []wire.Span, params members, err *proxy.Error) {
+	if b, err = readBody(r.ctx, false); err != nil {
+		return b, nil, nil, err
+	}
+	all, err := b.pick(append(common, keys...)...)
+	if err != nil {
+		return b, nil, nil, err
+	}
+	id, responses, state, caps, level := all[0], all[1], all[2], all[3], all[4]
+	if !b.null(id) {
+		if !id.IsString(b.raw) || !ValidRequestID(b.text(id)) {
+			return b, nil, nil, wrong("request_id", "a UUID of version 4")
+		}
+		if r.id = b.text(id); r.key == "" {
+			r.key = r.id
+		}
+	}
+	if !b.null(responses) {
+		if !responses.IsObject(b.raw) {
+			return b, nil, nil, wrong("input_responses", "an object with the keys of input_requests")
+		}
+		params.add("inputResponses", b.of(responses))
+	}
+	if !b.null(state) {
+		if !state.IsString(b.raw) {
+			return b, nil, nil, wrong("request_state", "the string that came with input_requests")
+		}
+		params.add("requestState", b.of(state))
+	}
+	if !b.null(caps) {
+		if !caps.IsObject(b.raw) {
+			return b, nil, nil, wrong("client_capabilities", "an object")
+		}
+		r.caps = b.of(caps)
+	}
+	if !b.null(level) && !level.IsString(b.raw) {
+		return b, nil, nil, wrong("log_level", "a string")
+	}
+	return b, all[len(common):], params, r.listen(b.text(level))
+}
+
+// listen decides whether the answer is a stream, and which log messages are wanted on it: those of level info and above, unless
+// the caller says otherwise, in the body or in the query.
+func (r *request) listen(level string) *proxy.Error {
+	if level == "" {
+		level = string(r.ctx.QueryArgs().Peek("log_level"))
+	}
+	if level != "" && !era.ValidLevel(level) {
+		return wrong("log_level", "one of debug, info, notice, warning, error, critical, alert, emergency")
+	}
+	if r.streams = acceptsStream(string(r.ctx.Request.Header.Peek("Accept"))); r.streams && level == "" {
+		level = "info"
+	}
+	r.level = level
+	return nil
+}
+
+// callTool serves POST /call-tool (seed 000, ToolRequest). The tool is named by tool or, as some callers say, by name. data is the
+// result of tools/call as it is: content, structuredContent and whatever else the server gave.
+func (r *request) callTool() {
+	b, at, params, err := r.open("tool", "name", "arguments")
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	named, other, args := at[0], at[1], at[2]
+	if b.null(named) {
+		named, other = other, wire.Span{}
+	}
+	switch {
+	case b.null(named):
+		err = missing("tool", "name one of GET /tools")
+	case !named.IsString(b.raw):
+		err = wrong("tool", "a string")
+	case !b.null(other) && b.text(other) != b.text(named):
+		err = proxy.Errf(proxy.InvalidParams, `members "tool" and "name" differ; give one of them`)
+	case b.null(args):
+		err = missing("arguments", "give an object, {} for no arguments")
+	case !args.IsObject(b.raw):
+		err = wrong("arguments", "an object")
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.call(b.text(named), b.of(args), params, nil)
+}
+
+// callNamed serves POST /tools/{name}: the body is the arguments.
+func (r *request) callNamed() {
+	b, err := readBody(r.ctx, true)
+	if err == nil {
+		err = r.listen("")
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	_, name, _ := strings.Cut(string(r.ctx.URI().PathOriginal()), "/tools/")
+	if plain, uerr := url.PathUnescape(name); uerr == nil {
+		name = plain
+	}
+	r.call(name, b.of(b.all), nil, nil)
+}
+
+// call calls a tool, after its name and its arguments have been looked at.
+func (r *request) call(name string, args []byte, params, meta members) {
+	tool, err := r.judged(name, args)
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	if tool == nil {
+		r.write(r.seal(Envelope{Error: "Tool not found: " + name, Code: proxy.NoSuchTool}, 0))
+		return
+	}
+	p := members{}
+	p.addText("name", name)
+	p.add("arguments", args)
+	if len(params) > 0 {
+		p = append(append(p, ','), params...)
+	}
+	r.forward("tools/call", p, meta, toolResult(tool))
+}
+
+// judged finds a tool and checks arguments for it; nil if there is none. What would be refused by a list that is not fresh is
+// judged once more by one that is.
+func (r *request) judged(name string, args []byte) (*Tool, error) {
+	list, err := r.known()
+	if err != nil {
+		return nil, err
+	}
+	tool, ok := list.find(name)
+	if ok {
+		if err = r.fits(tool, args); err == nil {
+			return tool, nil
+		}
+	}
+	fresh, ferr := r.renewed(list)
+	if ferr != nil {
+		return nil, ferr
+	}
+	if fresh != list {
+		if tool, ok = fresh.find(name); ok {
+			err = r.fits(tool, args)
+		}
+	}
+	if !ok {
+		return nil, nil //nolint:nilnil // there is no such tool, which is no failure of the search
+	}
+	return tool, err
+}
+
+// fits checks arguments against the schema that the server gives for them (seed 000, ToolRequest).
+func (r *request) fits(tool *Tool, args []byte) error {
+	if r.d.opt.Check == nil || r.d.opt.Trusting || tool.Arguments == nil {
+		return nil
+	}
+	v, err := r.d.opt.Check.Check(tool.Arguments, args)
+	switch {
+	case err != nil:
+		r.complain(tool, "inputSchema", err)
+		return nil
+	case v == nil:
+		return nil
+	}
+	e := proxy.Errf(proxy.InvalidParams, "arguments: %s", v)
+	data := members{}
+	data.addText("path", v.Path)
+	data.addText("rule", v.Rule)
+	e.Data = braced(data)
+	return e
+}
+
+// readResource serves POST /read-resource.
+func (r *request) readResource() {
+	b, at, params, err := r.open("uri")
+	switch {
+	case err != nil:
+	case b.null(at[0]):
+		err = missing("uri", "name one of GET /resources")
+	case !at[0].IsString(b.raw):
+		err = wrong("uri", "a string")
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	params.add("uri", b.of(at[0]))
+	r.forward("resources/read", params, nil, whole)
+}
+
+// getPrompt serves POST /get-prompt.
+func (r *request) getPrompt() {
+	b, at, params, err := r.open("name", "arguments")
+	switch {
+	case err != nil:
+	case b.null(at[0]):
+		err = missing("name", "name one of GET /prompts")
+	case !at[0].IsString(b.raw):
+		err = wrong("name", "a string")
+	case !b.null(at[1]) && !at[1].IsObject(b.raw):
+		err = wrong("arguments", "an object of strings")
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	params.add("name", b.of(at[0]))
+	if !b.null(at[1]) {
+		params.add("arguments", b.of(at[1]))
+	}
+	r.forward("prompts/get", params, nil, whole)
+}
+
+// complete serves POST /complete.
+func (r *request) complete() {
+	b, at, params, err := r.open("ref", "argument", "context")
+	for i, key := range []string{"ref", "argument", "context"} {
+		switch {
+		case err != nil:
+		case b.null(at[i]) && key == "context":
+			continue
+		case b.null(at[i]):
+			err = missing(key, "give an object as completion/complete has it")
+		case !at[i].IsObject(b.raw):
+			err = wrong(key, "an object")
+		default:
+			params.add(key, b.of(at[i]))
+		}
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	r.forward("completion/complete", params, nil, whole)
+}
+
+// method serves POST /mcp/{method} (seed 001, HTTP Implementation): the body is the params, a good answer is the bare result.
+func (r *request) method() {
+	method, _ := r.ctx.UserValue("method").(string)
+	if method == "sse" { // which is there for GET; clients try it with POST first
+		r.ctx.Response.Header.Set("Allow", fasthttp.MethodGet)
+		mcphttp.MethodNotAllowed(r.ctx)
+		return
+	}
+	r.bare = true
+	b, err := readBody(r.ctx, true)
+	if err == nil {
+		err = r.listen("")
+	}
+	switch {
+	case err != nil:
+	case method == "" || strings.HasPrefix(method, "notifications/"):
+		err = proxy.Errf(proxy.MethodNotFound, "no request is called %q; a path such as /mcp/tools/call names one", method)
+	case era.Removed(method):
+		err = proxy.Errf(proxy.MethodNotFound, "%s belongs to sessions, and a REST caller has none", method)
+	case method == "subscriptions/listen" && !r.streams:
+		err = proxy.Errf(proxy.NotAcceptable, "%s lasts; send Accept: text/event-stream", method)
+	}
+	var params, meta members
+	var name, args wire.Span
+	if err == nil {
+		params, meta, err = r.params(&b)
+	}
+	if err == nil && method == "tools/call" {
+		if name, args, err = b.toolCall(); err == nil {
+			params, err = b.without("name", "arguments", "_meta")
+		}
+	}
+	switch {
+	case err != nil:
+		r.fail(err)
+	case method == "tools/call" && args.Present():
+		r.call(b.text(name), b.of(args), params, meta)
+	case method == "tools/call":
+		r.call(b.text(name), []byte("{}"), params, meta)
+	default:
+		r.forward(method, params, meta, whole)
+	}
+}
+
+// toolCall finds what a call of a tool has to say.
+func (b *body) toolCall() (name, args wire.Span, err *proxy.Error) {
+	at, err := b.pick("name", "arguments")
+	switch {
+	case err != nil:
+	case b.null(at[0]):
+		err = missing("name", "name one of GET /tools")
+	case !at[0].IsString(b.raw):
+		err = wrong("name", "a string")
+	case b.null(at[1]):
+		return at[0], wire.Span{}, nil
+	case !at[1].IsObject(b.raw):
+		err = wrong("arguments", "an object")
+	}
+	if err != nil {
+		return name, args, err
+	}
+	return at[0], at[1], nil
+}
+
+// without gives the members of the body but for some.
+func (b *body) without(keys ...string) (out members, err *proxy.Error) {
+	if _, err = b.pick(keys...); err != nil {
+		return nil, err
+	}
+	for k, v := range wire.Members(b.raw, b.all) {
+		if !isOne(b.raw, k, keys) {
+			out.addRaw(b.of(k), b.of(v))
+		}
+	}
+	return out, nil
+}
+
+func isOne(raw []byte, k wire.Span, keys []string) bool {
+	for _, key := range keys {
+		if k.Is(raw, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// params takes a body that is the params of a request apart: what the caller says of itself in _meta counts, but for its
+// revision and its name, which are the face's.
+func (r *request) params(b *body) (params, meta members, err *proxy.Error) {
+	at, err := b.pick("_meta")
+	if err != nil {
+		return nil, nil, err
+	}
+	if !b.null(at[0]) && !at[0].IsObject(b.raw) {
+		return nil, nil, wrong("_meta", "an object")
+	}
+	for k, v := range wire.Members(b.raw, at[0]) {
+		switch key := b.text(k); key {
+		case wire.MetaPrefix + "protocolVersion", wire.MetaPrefix + "clientInfo":
+		case wire.MetaPrefix + "clientCapabilities":
+			if !v.IsObject(b.raw) {
+				return nil, nil, wrong(key, "an object")
+			}
+			r.caps = b.of(v)
+		case wire.MetaPrefix + "logLevel":
+			if !era.ValidLevel(b.text(v)) {
+				return nil, nil, wrong(key, "a log level")
+			}
+			r.level = b.text(v)
+		case "progressToken":
+			r.token = b.of(v)
+		default:
+			meta.addRaw(b.of(k), b.of(v))
+		}
+	}
+	params, err = b.without("_meta")
+	return params, meta, err
+}

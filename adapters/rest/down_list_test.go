@@ -1,0 +1,253 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// Seed 000, ToolsResponse and ToolSchema: bare, all pages merged, names as they are, what is missing filled in.
+func TestToolsResponse(t *testing.T) {
+	r := newRig(t, nil)
+	pages := map[string]string{
+		``: `{"tools":[{"name":"query_callers","description":"Find","inputSchema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]},"outputSchema":{}},` +
+			`{"name":"no-Python identifier","title":"A title"}],"nextCursor":""}`,
+		`""`: `{"tools":[{"name":"c","description":"","inputSchema":{"required":["a"],"$defs":{}}},7,{"noname":1},{"name":"query_callers","description":"twice"}],"nextCursor":"x","ttlMs":60000}`,
+		`"x"`: `{"tools":[{"name":"d","description":"D","inputSchema":{"type":"string","properties":[]}}],` +
+			`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"0.0.24"}}}`,
+	}
+	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		return replied(ex, pages[string(ex.Msg.Of(ex.Msg.Cursor))]), nil
+	})
+	const tools = `"tools":[{"name":"query_callers","description":"Find","input_schema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}},` +
+		`{"name":"no-Python identifier","description":"A title","input_schema":{"type":"object","properties":{}}},` +
+		`{"name":"c","description":"Tool c","input_schema":{"required":["a"],"$defs":{},"type":"object","properties":{}}},` +
+		`{"name":"d","description":"D","input_schema":{"type":"object","properties":{}}}]}`
+	r.want(200, `{"service":"code-graph-rag","version":"0.0.24",`+tools, "GET", "/tools", "")
+	r.want(200, `{"service":"code-graph-rag","version":"0.0.24",`+tools, "GET", "/tools", "") // from the cache
+	if n := len(r.s.all("tools/list")); n != 3 {
+		t.Errorf("%d pages were asked for", n)
+	}
+	r.want(200, `{"service":"code-graph-rag","version":"0.0.24",`+tools, "GET", "/servers/a/tools", "")
+	if all := r.s.all("tools/list"); len(all) != 6 || all[5].Server != "a" {
+		t.Errorf("%d pages were asked for", len(all))
+	}
+}
+
+// Seed 000, ToolsResponse: version is semantic. It is the configured one, else the server's, which may tell it on being asked.
+func TestToolsVersion(t *testing.T) {
+	f := func(configured, listed, discovered, want string) {
+		t.Helper()
+		r := newRig(t, func(o *Options) { o.Version = configured })
+		r.s.result("tools/list", fmt.Sprintf(`{"tools":[],"_meta":{%s}}`, listed))
+		if discovered != "" {
+			r.s.result("server/discover", discovered)
+		}
+		r.want(200, `{"service":"code-graph-rag","version":"`+want+`","tools":[]}`, "GET", "/tools", "")
+	}
+	info := func(v string) string {
+		return `"io.modelcontextprotocol/serverInfo":{"name":"up","version":"` + v + `"}`
+	}
+	f("2.0.0", info("1.2.3"), "", "2.0.0")
+	f("", info("1.2.3-rc.1+5"), "", "1.2.3-rc.1+5")
+	f("", info("v1"), "", "0.0.0")
+	f("", "", `{"_meta":{`+info("3.2.1")+`}}`, "3.2.1")
+	f("", "", `{}`, "0.0.0")
+	f("", "", "", "0.0.0") // it does not know server/discover
+}
+
+// A server without a list has an empty one; one that fails is an envelope.
+func TestMissingLists(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.on = map[string]func(*proxy.Exchange) (proxy.Replies, error){}
+	r.want(200, `{"service":"code-graph-rag","version":"0.0.0","tools":[]}`, "GET", "/tools", "")
+	r.want(200, `{"success":true,"data":{"resources":[],"resourceTemplates":[]},"request_id":"ID",$S}`, "GET", "/resources", "")
+	r.want(200, `{"success":true,"data":{"prompts":[]},"request_id":"ID",$S}`, "GET", "/prompts", "")
+	r.pass(time.Minute)
+	for _, path := range []string{"/tools", "/resources", "/prompts"} {
+		for _, method := range []string{"tools/list", "resources/list", "prompts/list"} {
+			r.s.set(method, func(*proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.Unreachable, "gone") })
+		}
+		if status, got := r.got("GET", path, ""); status != 503 || !strings.HasPrefix(got, `{"success":false,"error":"gone","code":"SERVICE_UNAVAILABLE"`) {
+			t.Errorf("%d %s", status, got)
+		}
+	}
+}
+
+// The same for resources, prompts and completions: all pages, and what the server answers as data.
+func TestOtherEndpoints(t *testing.T) {
+	r := newRig(t, nil)
+	two := func(key string) func(ex *proxy.Exchange) (proxy.Replies, error) {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Msg.Cursor.Present() {
+				return replied(ex, `{"`+key+`":[{"b":2}]}`), nil
+			}
+			return replied(ex, `{"`+key+`":[{"a":1}],"nextCursor":"n"}`), nil
+		}
+	}
+	r.s.set("resources/list", two("resources"))
+	r.s.set("resources/templates/list", two("resourceTemplates"))
+	r.s.set("prompts/list", two("prompts"))
+	r.want(200, `{"success":true,"data":{"resources":[{"a":1},{"b":2}],"resourceTemplates":[{"a":1},{"b":2}]},"request_id":"ID",$S}`, "GET", "/resources", "")
+	r.want(200, `{"success":true,"data":{"prompts":[{"a":1},{"b":2}]},"request_id":"ID",$S}`, "GET", "/prompts", "")
+	call := func(path, body, method, params string) {
+		t.Helper()
+		r.s.result(method, `{"r":[1]}`)
+		r.want(200, `{"success":true,"data":{"r":[1]},"request_id":"`+callerID+`",$S}`, "POST", path, body[:len(body)-1]+`,"request_id":"`+callerID+`"}`)
+		all := r.s.all(method)
+		if got := string(all[len(all)-1].Msg.Of(all[len(all)-1].Msg.Params)); !strings.HasPrefix(got, params+`,"_meta":{`) {
+			t.Error(got)
+		}
+	}
+	call("/read-resource", `{"uri":"a:b"}`, "resources/read", `{"uri":"a:b"`)
+	call("/get-prompt", `{"name":"p"}`, "prompts/get", `{"name":"p"`)
+	call("/get-prompt", `{"name":"p","arguments":{"x":"1"}}`, "prompts/get", `{"name":"p","arguments":{"x":"1"}`)
+	call("/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":""}}`, "completion/complete", `{"ref":{"type":"ref/prompt","name":"p"},"argument":{"name":"x","value":""}`)
+	call("/complete", `{"argument":{},"ref":{},"context":{"arguments":{}}}`, "completion/complete", `{"ref":{},"argument":{},"context":{"arguments":{}}`)
+	bad := func(path, body, want string) {
+		t.Helper()
+		if status, got := r.got("POST", path, body); status != 400 || !strings.Contains(got, want) {
+			t.Errorf("%s: %d %s", path, status, got)
+		}
+	}
+	bad("/read-resource", `{}`, `member \"uri\" is missing`)
+	bad("/read-resource", `{"uri":1}`, `member \"uri\" must be a string`)
+	bad("/get-prompt", `{}`, `member \"name\" is missing`)
+	bad("/get-prompt", `{"name":[]}`, `member \"name\" must be a string`)
+	bad("/get-prompt", `{"name":"p","arguments":"x"}`, `member \"arguments\" must be an object of strings`)
+	bad("/complete", `{"argument":{}}`, `member \"ref\" is missing`)
+	bad("/complete", `{"ref":{},"argument":{},"context":1}`, `member \"context\" must be an object`)
+}
+
+// How long a list is used: as long as is configured, less if the server says so; one that changes at any time is shown once.
+func TestToolsCached(t *testing.T) {
+	f := func(ttl time.Duration, hint string, path string, pass time.Duration, want int) {
+		t.Helper()
+		r := newRig(t, func(o *Options) { o.ToolsTTL = ttl })
+		r.s.result("tools/list", `{"tools":[{"name":"plain"}]`+hint+`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"1"}}}`)
+		r.s.result("tools/call", `{}`)
+		for range 2 {
+			if path == "/tools" {
+				r.got("GET", path, "")
+			} else {
+				r.got("POST", path, `{}`)
+			}
+			r.pass(pass)
+		}
+		if n := len(r.s.all("tools/list")); n != want {
+			t.Errorf("ttl %v, %s, %s after %v: %d lists, want %d", ttl, hint, path, pass, n, want)
+		}
+	}
+	const s = time.Second
+	f(30*s, ``, "/tools", 29*s, 1)
+	f(30*s, ``, "/tools", 31*s, 2)
+	f(30*s, `,"ttlMs":5000`, "/tools", 4*s, 1)
+	f(30*s, `,"ttlMs":5000`, "/tools", 6*s, 2)
+	f(30*s, `,"ttlMs":5000`, "/tools/plain", 6*s, 2)
+	f(30*s, `,"ttlMs":500000`, "/tools", 31*s, 2)
+	f(30*s, `,"ttlMs":0`, "/tools", 2*s, 2)
+	f(30*s, `,"ttlMs":0`, "/tools/plain", 2*s, 1)
+	f(30*s, `,"ttlMs":-1`, "/tools", 2*s, 1)
+	f(0, ``, "/tools/plain", 0, 2)
+}
+
+// Several that want a list at once share one fetch; if who fetches leaves, another takes over.
+func TestToolsFetchedOnce(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.result("tools/call", `{"content":[]}`)
+	began, release := make(chan *proxy.Exchange, 100), make(chan struct{})
+	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		began <- ex
+		select {
+		case <-release:
+			return replied(ex, demo), nil
+		case <-ex.Done():
+			return nil, ex.Err()
+		}
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	first := make(chan struct{})
+	go func() { // who fetches
+		defer close(first)
+		req, _ := newRequest(ctx, r.base+"/tools/plain")
+		if res, err := r.http.Do(req); err == nil {
+			_ = res.Body.Close()
+			t.Error("it was answered")
+		}
+	}()
+	<-began
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if status, got := r.got("POST", "/tools/plain", `{}`); status != 200 {
+				t.Errorf("%d %s", status, got)
+			}
+		})
+	}
+	eventually(t, "all wait", func() bool { return r.d.lists.waiting() == 8 })
+	leave()
+	<-first
+	<-began
+	close(release)
+	group.Wait()
+	if len(began) > 0 {
+		t.Errorf("%d more fetches", len(began))
+	}
+}
+
+// What is cached is bounded: by number and by size; each principal has lists of its own.
+func TestToolsBounded(t *testing.T) {
+	c, err := newListCache()
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(key string, size int) {
+		f := &flight{done: make(chan struct{}), list: &toolList{at: clock, ttl: time.Minute, size: size}}
+		c.land(key, f)
+	}
+	for i := range 2 * cachedLists {
+		add(fmt.Sprint(i), 1)
+	}
+	if n := c.lists.Len(); n != cachedLists || c.size != cachedLists {
+		t.Errorf("%d lists, %d bytes", n, c.size)
+	}
+	add("0", 1)
+	add("0", 2) // in its own place
+	if c.size != cachedLists+1 {
+		t.Errorf("%d bytes", c.size)
+	}
+	add("large", cachedBytes-1)
+	if n := c.lists.Len(); c.size > cachedBytes || n > 2 {
+		t.Errorf("%d lists, %d bytes", n, c.size)
+	}
+	add("larger", cachedBytes+1)
+	if c.lists.Contains("larger") {
+		t.Error("a list beyond the bound is kept")
+	}
+	a, b := &request{server: "s", caller: proxy.Caller{Principal: "a"}}, &request{server: "s", caller: proxy.Caller{Principal: "b"}}
+	if a.place() == b.place() {
+		t.Error("principals share a list")
+	}
+}
+
+// A list without end is given up.
+func TestEndlessList(t *testing.T) {
+	r := newRig(t, nil)
+	n := 0
+	r.s.set("prompts/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		n++
+		return replied(ex, fmt.Sprintf(`{"prompts":[],"nextCursor":"%d"}`, n)), nil
+	})
+	if status, got := r.got("GET", "/prompts", ""); status != 500 || !strings.Contains(got, "more than 1000 pages") {
+		t.Errorf("%d %s", status, got)
+	}
+	r.s.set("prompts/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		return replied(ex, `{"prompts":[1],"nextCursor":"same"}`), nil
+	})
+	r.want(200, `{"success":true,"data":{"prompts":[1,1]},"request_id":"ID",$S}`, "GET", "/prompts", "")
+}

@@ -1,0 +1,97 @@
+package rest
+
+import (
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+)
+
+// owned are the first segments of the face's paths.
+var owned = map[string]bool{"tools": true, "call-tool": true, "resources": true, "read-resource": true, "prompts": true, "get-prompt": true,
+	"complete": true, "health": true, "openapi.json": true, "docs": true}
+
+// Owns tells whether a path is one of the face's, so that whatever is refused there is to be an envelope.
+func Owns(path string) bool {
+	path = strings.TrimPrefix(path, "/")
+	if rest, below := strings.CutPrefix(path, "servers/"); below {
+		_, path, _ = strings.Cut(rest, "/")
+	}
+	first, rest, _ := strings.Cut(path, "/")
+	return owned[first] || first == "mcp" && rest != "" && rest != "sse"
+}
+
+// refuse answers a request that has no handler.
+func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status int) {
+	r := &request{d: d, ctx: ctx, id: requestID(ctx), began: d.opt.Now()}
+	a := r.refusal(err)
+	if status != 0 {
+		a.status = status
+	}
+	r.write(a)
+}
+
+// Gates makes gates of the waist those of a server; a refusal is an envelope on the face's paths.
+func (d *Downstream) Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+	out := mcphttp.Gates(gates...)
+	for i, gate := range gates {
+		other := out[i]
+		out[i] = func(ctx *fasthttp.RequestCtx) bool {
+			if !Owns(string(ctx.Path())) {
+				return other(ctx)
+			}
+			err := gate(&proxy.Head{Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin")})
+			if err != nil {
+				d.refuse(ctx, err, 0)
+			}
+			return err == nil
+		}
+	}
+	return out
+}
+
+// Refused answers what was refused before a handler could see it: with an envelope on the face's paths, as next does elsewhere.
+func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthttp.RequestCtx, int) {
+	return func(ctx *fasthttp.RequestCtx, status int) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx, status)
+			return
+		}
+		err := proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
+		switch status {
+		case fasthttp.StatusRequestEntityTooLarge:
+			err = proxy.Errf(proxy.RequestTooLarge, "the request body is larger than limits.request_body, %d bytes", d.opt.MaxBody)
+		case fasthttp.StatusRequestHeaderFieldsTooLarge:
+			err = proxy.Errf(proxy.RequestTooLarge, "the request's head is larger than limits.header, %d bytes", d.opt.MaxHead)
+		case fasthttp.StatusRequestTimeout:
+			err = proxy.Errf(proxy.InvalidRequest, "the request did not come in time")
+		case fasthttp.StatusInternalServerError:
+			err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
+		}
+		d.refuse(ctx, err, status)
+	}
+}
+
+// NotFound answers a path of the face's that is not served.
+func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx)
+			return
+		}
+		d.refuse(ctx, proxy.Errf(proxy.InvalidRequest, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()), fasthttp.StatusNotFound)
+	}
+}
+
+// MethodNotAllowed answers a method that a path of the face's does not have.
+func (d *Downstream) MethodNotAllowed(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx)
+			return
+		}
+		d.refuse(ctx, proxy.Errf(proxy.InvalidRequest, "method %s is not served here", ctx.Method()), fasthttp.StatusMethodNotAllowed)
+	}
+}

@@ -1,0 +1,81 @@
+package rest
+
+import (
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/service"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+	"time"
+)
+
+// HealthOptions are what GET /health tells of.
+type HealthOptions struct {
+	Service string
+	// Version gives the version of the service, or of one of its servers where the path names one.
+	Version func(server string) string
+	// Health looks at the service, or at one of its servers and what the service depends on besides. It does not wait. ok is
+	// false if there is no such server.
+	Health func(server string) (h service.Health, ok bool)
+	Now    func() time.Time // nil: time.Now
+}
+
+// ServeHealth makes the handler of GET /health. Its answer is bare (seed 000, HealthResponse): 200 while the service can serve,
+// degraded or not, 503 while it cannot. A server that does not exist is told in an envelope.
+func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		server := mcphttp.ServerOf(ctx)
+		h, ok := opt.Health(server)
+		ctx.SetContentType("application/json")
+		ctx.Response.Header.Set("Cache-Control", "no-store")
+		if !ok {
+			e := Envelope{Error: "no server is called " + strconv.Quote(server), Code: proxy.ServerUnknown.Envelope, RequestID: NewRequestID(), Timestamp: Timestamp(opt.Now())}
+			ctx.SetStatusCode(e.Code.Status())
+			ctx.SetBody(e.AppendJSON(nil))
+			return
+		}
+		if h.Status == service.StatusUnavailable {
+			ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		}
+		ctx.SetBody(appendHealth(nil, &opt, server, &h))
+	}
+}
+
+func appendHealth(dst []byte, opt *HealthOptions, server string, h *service.Health) []byte {
+	dst = wire.AppendText(append(dst, `{"status":`...), string(h.Status))
+	dst = wire.AppendText(append(dst, `,"service":`...), opt.Service)
+	dst = wire.AppendText(append(dst, `,"version":`...), opt.Version(server))
+	dst = strconv.AppendInt(append(dst, `,"uptime_seconds":`...), max(0, int64(h.Uptime/time.Second)), 10)
+	dst = append(dst, `,"dependencies":{`...)
+	for i := range h.Dependencies {
+		d := &h.Dependencies[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(wire.AppendText(dst, d.Name), ':')
+		dst = appendDependency(dst, d)
+	}
+	dst = wire.AppendText(append(dst, `},"timestamp":`...), Timestamp(opt.Now()))
+	return append(dst, '}')
+}
+
+func appendDependency(dst []byte, d *service.Dependency) []byte {
+	if !d.Connected {
+		dst = append(dst, `{"status":"unavailable"`...)
+		if d.Error != "" {
+			dst = wire.AppendText(append(dst, `,"error":`...), d.Error)
+		}
+		return append(dst, '}')
+	}
+	dst = append(dst, `{"status":"connected"`...)
+	if d.Took > 0 {
+		dst = strconv.AppendInt(append(dst, `,"response_time_ms":`...), d.Took.Milliseconds(), 10)
+	}
+	return append(dst, '}')
+}

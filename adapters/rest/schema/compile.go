@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	js "github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+const (
+	home     = "dragoman:///schema" // where the schema stands, for references that are relative; nothing is there
+	maxChain = 100                  // subschemas that apply to the same value, one by the other
+
+	// What compiling a schema costs grows with the square of its subschemas, each of which is an object.
+	maxNodes   = 10_000 // JSON values in a schema
+	maxObjects = 4_000
+)
+
+// plan is a compiled schema, and what is known of its subschemas.
+type plan struct {
+	root  *js.Schema
+	facts map[*js.Schema]*fact
+	notes []string
+	// Annotations of unevaluatedProperties and unevaluatedItems are collected: every step handles all members of its value.
+	collects bool
+}
+
+// refuse is the loader: it loads nothing. The metaschemas are built into the library and never come here.
+type refuse struct{}
+
+// Load implements the library's URLLoader.
+func (refuse) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
+
+// compile makes a plan. Its error is fit for clients.
+func compile(raw []byte) (*plan, error) {
+	doc, bad := decode(raw, document)
+	if bad != nil {
+		bad.Path = shorten(bad.Path, 100)
+		return nil, fmt.Errorf("schema: %s", bad)
+	}
+	s := survey{doc: doc}
+	if err := s.look(doc, 0); err != nil {
+		return nil, err
+	}
+	p, err := build(doc, &s, js.Draft2020)
+	var invalid *js.SchemaValidationError
+	if obj, ok := doc.(map[string]any); err != nil && ok && errors.As(err, &invalid) {
+		// Servers that left out $schema before it meant 2020-12 wrote draft-07.
+		if _, named := obj["$schema"]; !named {
+			if older, err7 := build(doc, &s, js.Draft7); err7 == nil {
+				return older, nil
+			}
+		}
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	return p, nil
+}
+
+func build(doc any, s *survey, draft *js.Draft) (p *plan, err error) {
+	defer rescue(&err)
+	ps := newPatterns()
+	c := js.NewCompiler()
+	c.DefaultDraft(draft)
+	c.UseLoader(refuse{})
+	c.UseRegexpEngine(ps.compile)
+	if err := c.AddResource(home, doc); err != nil {
+		return nil, err
+	}
+	root, err := c.Compile(home)
+	if err != nil {
+		return nil, err
+	}
+	starts := []*js.Schema{root}
+	for _, at := range s.anchors { // which a $dynamicRef or $recursiveRef may reach, though nothing else refers to them
+		if sch, err := c.Compile(home + "#" + at); err == nil {
+			starts = append(starts, sch)
+		}
+	}
+	p = &plan{root: root, facts: map[*js.Schema]*fact{}}
+	g := explore(starts)
+	p.notes = g.soften()
+	g.replace(p)
+	return p, g.chains()
+}
+
+// rescue turns a panic of the library into an error: what strangers wrote must not end the process.
+func rescue(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("schema: the validator failed: %s", shorten(fmt.Sprint(r), 100))
+	}
+}
+
+// explain shortens the library's errors to what a client can use.
+func explain(err error) error {
+	var load *js.LoadURLError
+	var invalid *js.SchemaValidationError
+	switch {
+	case errors.As(err, &load):
+		return fmt.Errorf("schema: %s is not in the schema itself, and nothing is loaded", quote(strings.TrimPrefix(load.URL, "dragoman:///")))
+	case errors.As(err, &invalid):
+		var why *js.ValidationError
+		if errors.As(invalid.Err, &why) {
+			if v := report(why); v != nil {
+				return fmt.Errorf("schema: not valid against its metaschema: %s", v)
+			}
+		}
+		return errors.New("schema: not valid against its metaschema")
+	}
+	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), home, ""), "schema: ")
+	return errors.New("schema: " + shorten(text, 300))
+}

@@ -1,0 +1,161 @@
+package schema
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+
+	"github.com/goccy/go-json"
+
+	"dragoman/proxy/wire"
+)
+
+const (
+	maxDepth  = 128 // objects and arrays in one another, in schemas and arguments
+	maxDigits = 400 // of a number with its exponent written out; an IEEE double has no more than 309 before the point
+)
+
+// role says what is decoded.
+type role int
+
+const (
+	arguments role = iota // a name twice is refused: two readers may disagree about which counts
+	document              // a schema: of two members with one name the last counts, as everywhere
+)
+
+// decode reads JSON into what the validator wants: map[string]any, []any, string, json.Number, bool, nil. What is too
+// deep, or a number too large to calculate with, is a Violation.
+func decode(raw []byte, as role) (any, *Violation) {
+	if bad := strict(raw); bad != nil {
+		return nil, bad
+	}
+	d := decoder{raw: raw, as: as}
+	v, bad := d.value(d.space(0), 0)
+	return v, bad
+}
+
+// strict checks that raw is one JSON value, by the same reader that judges messages, so that both agree.
+func strict(raw []byte) *Violation {
+	const head = `{"jsonrpc":"2.0","id":0,"result":[`
+	framed := append(append(append(make([]byte, 0, len(raw)+len(head)+2), head...), raw...), "]}"...)
+	m, err := wire.Scan(framed)
+	if err != nil {
+		return &Violation{Rule: "json", Message: "no JSON: " + shorten(err.Error(), 200)}
+	}
+	items := 0
+	for range wire.Items(framed, m.Result) {
+		items++
+	}
+	if items != 1 || int(m.Result.To) != len(framed)-1 {
+		return &Violation{Rule: "json", Message: "one JSON value is expected"}
+	}
+	return nil
+}
+
+// decoder walks bytes that strict has passed. Its methods leave the place behind what they read in d.end.
+type decoder struct {
+	raw []byte
+	as  role
+	end int
+}
+
+func (d *decoder) space(i int) int {
+	for i < len(d.raw) && (d.raw[i] == ' ' || d.raw[i] == '\t' || d.raw[i] == '\n' || d.raw[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+func (d *decoder) value(i, depth int) (any, *Violation) {
+	switch c := d.raw[i]; c {
+	case '{', '[':
+		if depth == maxDepth {
+			return nil, &Violation{Rule: "depth", Message: fmt.Sprintf("more than %d objects and arrays in one another", maxDepth)}
+		}
+		if c == '{' {
+			return d.object(d.space(i+1), depth+1)
+		}
+		return d.array(d.space(i+1), depth+1)
+	case '"':
+		return d.text(i), nil
+	case 't':
+		d.end = i + 4
+		return true, nil
+	case 'f':
+		d.end = i + 5
+		return false, nil
+	case 'n':
+		d.end = i + 4
+		return nil, nil
+	}
+	return d.number(i)
+}
+
+func (d *decoder) object(i, depth int) (any, *Violation) {
+	obj := map[string]any{}
+	for d.raw[i] != '}' {
+		name := d.text(i)
+		if _, twice := obj[name]; twice && d.as == arguments {
+			return nil, &Violation{Rule: "duplicate", Message: "property " + quote(name) + " is there twice"}
+		}
+		v, bad := d.value(d.space(d.space(d.end)+1), depth)
+		if bad != nil {
+			return nil, bad.under(name)
+		}
+		obj[name] = v
+		if i = d.space(d.end); d.raw[i] == ',' {
+			i = d.space(i + 1)
+		}
+	}
+	d.end = i + 1
+	return obj, nil
+}
+
+func (d *decoder) array(i, depth int) (any, *Violation) {
+	arr := []any{}
+	for d.raw[i] != ']' {
+		v, bad := d.value(i, depth)
+		if bad != nil {
+			return nil, bad.under(strconv.Itoa(len(arr)))
+		}
+		arr = append(arr, v)
+		if i = d.space(d.end); d.raw[i] == ',' {
+			i = d.space(i + 1)
+		}
+	}
+	d.end = i + 1
+	return arr, nil
+}
+
+func (d *decoder) text(i int) string {
+	end := i + 1
+	for ; d.raw[end] != '"'; end++ {
+		if d.raw[end] == '\\' {
+			end++
+		}
+	}
+	d.end = end + 1
+	return string(wire.Span{From: uint32(i), To: uint32(d.end)}.Text(d.raw)) //nolint:gosec // Scan refuses what does not fit
+}
+
+// number keeps the number as it is written. Calculating with 1e999999 takes a million digits, so that is refused.
+func (d *decoder) number(i int) (any, *Violation) {
+	end := i
+	for end < len(d.raw) && bytes.IndexByte([]byte("+-.0123456789eE"), d.raw[end]) >= 0 {
+		end++
+	}
+	d.end = end
+	text := string(d.raw[i:end])
+	digits := len(text)
+	if e := bytes.IndexAny([]byte(text), "eE"); e >= 0 {
+		exp, err := strconv.Atoi(text[e+1:])
+		if err != nil || exp > maxDigits || exp < -maxDigits {
+			exp = maxDigits
+		}
+		digits = e + max(exp, -exp)
+	}
+	if digits > maxDigits {
+		return nil, &Violation{Rule: "number", Message: fmt.Sprintf("a number of more than %d digits", maxDigits)}
+	}
+	return json.Number(text), nil
+}

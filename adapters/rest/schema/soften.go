@@ -1,0 +1,93 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	js "github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// soften takes out of the schemas what is not to be judged, and says what that is. A pattern that cannot be run holds for
+// everything; so whatever would fail because something holds (not, if, oneOf, a limit to what is contained) is taken out
+// with it.
+func (g *graph) soften() []string {
+	var notes []string
+	loose := map[*js.Schema]bool{}
+	for _, s := range g.all {
+		s.Format = nil
+		if p, ok := s.Pattern.(*pattern); ok && p.re == nil {
+			notes = append(notes, fmt.Sprintf("%s: the pattern %s cannot be run in linear time and is not checked", place(s), quote(p.source)))
+			s.Pattern, loose[s] = nil, true
+		}
+		for re := range s.PatternProperties {
+			if p, ok := re.(*pattern); ok && p.re == nil {
+				notes = append(notes, fmt.Sprintf("%s: the pattern %s of properties cannot be run in linear time: these are not checked, and all names may occur",
+					place(s), quote(p.source)))
+				delete(s.PatternProperties, re)
+				s.AdditionalProperties, loose[s] = nil, true
+			}
+		}
+	}
+	if len(loose) == 0 {
+		return nil
+	}
+	g.spread(loose)
+	for _, s := range g.all {
+		harmless(s, loose)
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+// spread marks all schemas from which a loose one can be reached.
+func (g *graph) spread(loose map[*js.Schema]bool) {
+	users := map[*js.Schema][]*js.Schema{}
+	var todo []*js.Schema
+	for _, s := range g.all {
+		for _, sub := range slices.Concat(same(s), below(s), g.dynamics(s)) {
+			users[sub] = append(users[sub], s)
+		}
+		if loose[s] {
+			todo = append(todo, s)
+		}
+	}
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, user := range users[s] {
+			if !loose[user] {
+				loose[user] = true
+				todo = append(todo, user)
+			}
+		}
+	}
+}
+
+// harmless takes from s what might fail because a loose subschema holds too often.
+func harmless(s *js.Schema, loose map[*js.Schema]bool) {
+	if s.Not != nil && loose[s.Not] {
+		s.Not = nil
+	}
+	if s.If != nil && loose[s.If] {
+		s.If, s.Then, s.Else = nil, nil, nil
+	}
+	if slices.ContainsFunc(s.OneOf, func(sub *js.Schema) bool { return loose[sub] }) {
+		s.OneOf = nil
+	}
+	if s.Contains != nil && loose[s.Contains] {
+		s.MaxContains = nil
+	}
+	if loose[s] { // what a loose part would have evaluated is unknown
+		s.UnevaluatedProperties, s.UnevaluatedItems = nil, nil
+	}
+}
+
+// place is where a subschema stands, for people: a JSON pointer into the schema.
+func place(s *js.Schema) string {
+	_, at, _ := strings.Cut(s.Location, "#")
+	if at == "" {
+		return "the schema"
+	}
+	return shorten("#"+at, 200)
+}

@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Upstream is a service that serves the REST envelope (seed 000), as a modern MCP server: it is one link for everybody, which
+// answers server/discover by itself and makes a request of the service of every other. What the service has beside tools is
+// found by asking for it.
+type Upstream struct {
+	host   *httpd.Host
+	path   string // of the base, without a slash at its end
+	query  string // of the base, "?" included; empty if it has none
+	limits mcphttp.Limits
+	about  atomic.Pointer[profile] // what the service said of itself last
+
+	checking sync.Mutex // held by who asks for the health
+	health   atomic.Pointer[health]
+}
+
+// NewUpstream makes the upstream for the service whose endpoints lie below base, a path with its query, at host. limits bound
+// what is read of its answers.
+func NewUpstream(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
+	path, query, asked := strings.Cut(base, "?")
+	if asked {
+		query = "?" + query
+	}
+	return &Upstream{host: host, path: strings.TrimRight(path, "/"), query: query, limits: limits}
+}
+
+// Dial is the era.Dial of the service, for modern exchanges.
+func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u, nil }
+
+// Call implements era.Link. Cancelling closes the connection, which is all that the envelope has for it.
+func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	c := &upCall{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), least: ex.Client.LogLevel}
+	if len(c.m.Edits) > 0 {
+		m, err := wire.Scan(c.m.Append(nil))
+		if err != nil {
+			return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
+		}
+		c.m = m
+	}
+	c.token = c.m.Of(c.m.Token)
+	first, err := c.plan()
+	if err != nil {
+		return nil, err
+	}
+	ex.Attach(c)
+	if err := c.begin(first); err != nil {
+		ex.Detach(c)
+		return nil, c.fault(err)
+	}
+	return c, nil
+}
+
+// Send implements era.Link. The modern era defines no message to a server but requests: it is dropped.
+func (u *Upstream) Send(context.Context, []byte) error { return nil }
+
+// Close implements era.Link; the host belongs to who made it.
+func (u *Upstream) Close() error { return nil }
+
+// LastWords says in an error about silence what was asked for in truth.
+func (u *Upstream) LastWords() string {
+	return ": of a service that speaks the envelope GET " + u.target("/health") + " and GET " + u.target("/tools") + " are asked for"
+}
+
+// target is the request target of an endpoint.
+func (u *Upstream) target(endpoint string) string { return u.path + endpoint + u.query }
+
+// page is the target of a list from a cursor on.
+func (u *Upstream) page(endpoint string, cursor []byte) string {
+	target := u.target(endpoint)
+	if cursor == nil {
+		return target
+	}
+	sep := "?"
+	if u.query != "" {
+		sep = "&"
+	}
+	return target + sep + "cursor=" + url.QueryEscape(string(cursor))
+}
+
+// plan decides what the service is asked for in place of a method.
+func (c *upCall) plan() (*upStep, error) {
+	switch method := string(c.m.Text(c.m.Method)); method {
+	case "server/discover":
+		return c.discover(), nil
+	case "tools/list":
+		return c.list("/tools", (*upCall).tools), nil
+	case "resources/list":
+		return c.list("/resources", (*upCall).resources), nil
+	case "resources/templates/list":
+		return c.list("/resources", (*upCall).templates), nil
+	case "prompts/list":
+		return c.list("/prompts", (*upCall).prompts), nil
+	case "tools/call":
+		return c.post("/call-tool", "tool", (*upCall).called), nil
+	case "resources/read":
+		return c.post("/read-resource", "uri", (*upCall).read), nil
+	case "prompts/get":
+		return c.post("/get-prompt", "name", (*upCall).prompted), nil
+	case "completion/complete":
+		return c.post("/complete", "ref", (*upCall).completed), nil
+	default:
+		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered: the server is a REST service, which has nothing like it", method)
+	}
+}
+
+// list is a GET of one page of a list.
+func (c *upCall) list(endpoint string, take upTake) *upStep {
+	var cursor []byte
+	if c.m.Cursor.IsString(c.m.Raw) {
+		cursor = c.m.Text(c.m.Cursor)
+	}
+	return &upStep{verb: "GET", endpoint: endpoint, target: c.u.page(endpoint, cursor), take: take}
+}
+
+// post is a POST of what the request is about, under the given name; the rest is called as in the request.
+func (c *upCall) post(endpoint, about string, take upTake) *upStep {
+	m, params := &c.m, c.m.Params
+	subject := m.Name
+	if about == "uri" {
+		subject = m.URI
+	} else if about == "ref" {
+		subject = wire.Get(m.Raw, params, "ref")
+	}
+	b := upObject{}
+	b.add(about, m.Of(subject))
+	switch about {
+	case "ref":
+		b.add("argument", wire.Get(m.Raw, params, "argument").Of(m.Raw))
+		b.add("context", wire.Get(m.Raw, params, "context").Of(m.Raw))
+	case "tool", "name":
+		arguments := m.Of(m.Arguments)
+		if arguments == nil || bytes.Equal(arguments, []byte("null")) {
+			arguments = []byte("{}")
+		}
+		b.add("arguments", arguments)
+	}
+	b.add("input_responses", m.Of(m.InputResponses))
+	b.add("request_state", m.Of(m.ReqState))
+	b.add("request_id", wire.AppendText(nil, NewRequestID()))
+	return &upStep{verb: "POST", endpoint: endpoint, target: c.u.target(endpoint), body: b.done(), live: c.token != nil || c.least != "", take: take}
+}
+
+// upObject is a JSON object in the making; the zero value is ready.
+type upObject struct{ raw []byte }
+
+// add appends a member unless its value, raw JSON, is nil. The key needs no escaping.
+func (o *upObject) add(key string, value []byte) {
+	if value == nil {
+		return
+	}
+	sep := byte(',')
+	if len(o.raw) == 0 {
+		sep = '{'
+	}
+	o.raw = append(append(append(append(o.raw, sep, '"'), key...), `":`...), value...)
+}
+
+// done closes the object, which is not to be added to any more.
+func (o *upObject) done() []byte {
+	if len(o.raw) == 0 {
+		return []byte("{}")
+	}
+	return append(o.raw, '}')
+}

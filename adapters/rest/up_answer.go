@@ -1,0 +1,231 @@
+package rest
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// upWrap stands before a body, so that the scanner of messages checks it: as the result of one.
+const upWrap = `{"jsonrpc":"2.0","id":0,"result":`
+
+// upReply is the whole answer to a step, which may be anything.
+type upReply struct {
+	step     *upStep
+	status   int
+	kind     string // the media type, lower case, without parameters
+	location string
+	retryIn  int       // seconds; 0: not said
+	raw      []byte    // upWrap and the body
+	body     wire.Span // the value in raw; absent if it is no JSON
+	reason   error     // why it is none
+}
+
+// scanned checks a JSON value of the service's. The span is absent if it is none.
+func scanned(data []byte) ([]byte, wire.Span) {
+	r := upReply{raw: append([]byte(upWrap), data...)}
+	r.parse()
+	return r.raw, r.body
+}
+
+// parse checks the body: it must be one JSON value, and not end the message that stands around it.
+func (r *upReply) parse() {
+	body := r.raw[len(upWrap):]
+	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(body, bom) {
+		copy(body, "   ")
+	}
+	text := bytes.Trim(body, " \t\r\n")
+	r.raw = append(r.raw, '}')
+	m, err := wire.Scan(r.raw)
+	switch {
+	case err != nil:
+		r.reason = err
+	case m.Kind != wire.Result || int(m.Result.To-m.Result.From) != len(text):
+		r.reason = fmt.Errorf("text after the end of the value")
+	default:
+		r.body = m.Result
+	}
+}
+
+// envelope is what a service's envelope says (seed 000, ResponseEnvelope). Its spans are places in the answer.
+type upEnvelope struct {
+	success bool
+	data    wire.Span          // if success
+	text    string             // else
+	code    proxy.EnvelopeCode // else
+	meta    wire.Span
+}
+
+func isNull(b []byte) bool { return b == nil || string(b) == "null" }
+
+func isNumber(b []byte) bool {
+	return len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9')
+}
+
+// envelope reads an answer as the envelope. What is none is an error that says what came instead, and whose fault it is.
+func (r *upReply) envelope() (e upEnvelope, err error) {
+	get := func(key string) wire.Span { return wire.Get(r.raw, r.body, key) }
+	if !r.body.IsObject(r.raw) || !get("success").Present() {
+		return e, r.foreign("has no member success")
+	}
+	bad := func(why string) error {
+		return proxy.Errf(proxy.BadAnswer, "the service's envelope for %s breaks the rules: %s (HTTP %d)", r.step.what(), why, r.status)
+	}
+	text, code, data := get("error"), get("code"), get("data")
+	e.meta = get("meta")
+	switch string(get("success").Of(r.raw)) {
+	case "true":
+		e.success, e.data = true, data
+		switch {
+		case r.status >= fasthttp.StatusMultipleChoices:
+			return e, bad("success is true")
+		case isNull(data.Of(r.raw)):
+			return e, bad("success is true, and data is missing")
+		case !isNull(text.Of(r.raw)) || !isNull(code.Of(r.raw)):
+			return e, bad("success is true, and error or code is not null")
+		}
+	case "false":
+		switch {
+		case !text.IsString(r.raw):
+			return e, bad("success is false, and error is no string")
+		case !code.IsString(r.raw):
+			return e, bad("success is false, and code is no string; error: " + printable(text.Text(r.raw)))
+		}
+		e.text = string(text.Text(r.raw))
+		e.code = r.known(proxy.EnvelopeCode(code.Text(r.raw)))
+	default:
+		return e, bad("success is no boolean")
+	}
+	if !isNull(e.meta.Of(r.raw)) && !e.meta.IsObject(r.raw) {
+		return e, bad("meta is no object")
+	}
+	return e, nil
+}
+
+// known gives the code of the closed set that a service's own code comes nearest to: the status tells.
+func (r *upReply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
+	for _, c := range proxy.EnvelopeCodes() {
+		if c == code {
+			return c
+		}
+	}
+	switch r.status {
+	case 404:
+		return proxy.NoSuchTool
+	case 400, 422:
+		return proxy.BadArguments
+	case 429:
+		return proxy.RateLimited
+	case 503:
+		return proxy.Unavailable
+	case 408, 504:
+		return proxy.TimedOut
+	}
+	return proxy.Failed
+}
+
+// foreign is the error of an answer that is not the envelope's. why completes "a JSON value that …".
+func (r *upReply) foreign(why string) *proxy.Error {
+	what, status := r.step.what(), fasthttp.StatusMessage(r.status)
+	f, text := proxy.HTTPStatus, ""
+	switch {
+	case r.status >= 300 && r.status < 400:
+		text = fmt.Sprintf("the service redirects %s (HTTP %d), which is not followed", what, r.status)
+		if r.location != "" {
+			text += ": set upstreams.NAME.url so that it need not go to " + printable([]byte(r.location))
+		}
+		return proxy.Errf(f, "%s", text)
+	case r.status == 401 || r.status == 403:
+		f, text = proxy.Refused, "; set the credentials in upstreams.NAME.headers"
+	case r.status == 404 || r.status == 405:
+		text = "; upstreams.NAME.url must be the base of a service that speaks the REST envelope"
+	case r.status == 429 || r.status == 503:
+		f = proxy.Overloaded
+	case r.status < 300 && !r.body.Present():
+		kind := r.kind
+		if kind == "" {
+			kind = "no media type"
+		}
+		return proxy.Errf(proxy.BadAnswer, "the service answered %s with HTTP %d (%s), and what is no JSON: %s: %w", what, r.status, kind, r.beginning(), r.reason)
+	case r.status < 300:
+		return proxy.Errf(proxy.BadAnswer, "the service answered %s with HTTP %d and a JSON value that %s: %s", what, r.status, why, r.beginning())
+	}
+	e := proxy.Errf(f, "the service answered %s with HTTP %d %s and no envelope: %s%s", what, r.status, status, r.beginning(), text)
+	e.RetryAfter = r.retryIn
+	return e
+}
+
+func (r *upReply) beginning() string {
+	if text := printable(bytes.TrimSuffix(r.raw[min(len(r.raw), len(upWrap)):], []byte{'}'})); text != "" {
+		return text
+	}
+	return "(an empty body)"
+}
+
+// printable is the beginning of a service's text for an error message.
+func printable(text []byte) string {
+	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
+	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, s)), " ")
+	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
+}
+
+// refusal makes the answer to the request of an envelope without success, for all that is not a tool's own failure: the
+// client's mistakes become JSON-RPC errors, as a server gives them, and the service's become rows of the error table.
+func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, error) {
+	var f proxy.Fault
+	what := "the service failed"
+	m, known := c.original(r, e)
+	switch e.code {
+	case proxy.NoSuchTool, proxy.BadArguments:
+		if known {
+			return m, nil, nil
+		}
+		return proxy.ErrorMessage(c.id, proxy.Errf(proxy.InvalidParams, "%s", e.text)), nil, nil
+	case proxy.TimedOut:
+		f, what = proxy.UpstreamTimeout, "the service gave up"
+	case proxy.RateLimited:
+		f, what = proxy.Overloaded, "the service limits how often it is called"
+	case proxy.Unavailable:
+		f, what = proxy.Overloaded, "the service is not available"
+		c.u.note(what + ": " + printable([]byte(e.text)))
+	default:
+		if known {
+			return m, nil, nil
+		}
+		f = proxy.HTTPStatus
+	}
+	err := proxy.Errf(f, "%s: %s (%s)", what, e.text, e.code)
+	err.RetryAfter = r.retryIn
+	if n, nerr := strconv.Atoi(string(wire.Get(r.raw, e.meta, "retry_after").Of(r.raw))); nerr == nil && n > 0 && n <= 1<<30 {
+		err.RetryAfter = n
+	}
+	return wire.Message{}, nil, err
+}
+
+// original gives the JSON-RPC error that stands behind an envelope, if the service names one in meta.cause, as Dragoman does:
+// then nothing of it is lost. What a server says of the revisions that it speaks stays out: it is not true of this one.
+func (c *upCall) original(r *upReply, e *upEnvelope) (wire.Message, bool) {
+	cause := wire.Get(r.raw, e.meta, "cause")
+	code, err := strconv.Atoi(string(wire.Get(r.raw, cause, "code").Of(r.raw)))
+	if err != nil || code == proxy.CodeUnsupportedVersion {
+		return wire.Message{}, false
+	}
+	b := upObject{}
+	b.add("code", strconv.AppendInt(nil, int64(code), 10))
+	b.add("message", wire.AppendText(nil, e.text))
+	b.add("data", wire.Get(r.raw, cause, "data").Of(r.raw))
+	raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), c.id...), `,"error":`...)
+	m, err := wire.Scan(append(append(raw, b.done()...), '}'))
+	return m, err == nil
+}

@@ -1,0 +1,296 @@
+package rest
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// errorBody bounds what is read of an answer that is an error, in bytes.
+const errorBody = 64 << 10
+
+// upCall is one modern request at a service, as proxy.Replies. It takes a step, a request of HTTP, after the other; all but
+// server/discover take one.
+type upCall struct {
+	u     *Upstream
+	ex    *proxy.Exchange
+	m     wire.Message // the request, its edits applied
+	id    []byte       // raw JSON
+	token []byte       // the progress token, raw JSON; nil: none
+	least string       // the least severe log level that is wanted; empty: no logs
+
+	step  *upStep
+	state upState
+	reply upReply
+	split eventstream.Splitter
+
+	mu   sync.Mutex
+	ans  httpd.Answer
+	over bool // the response was made, or the call given up
+	once sync.Once
+}
+
+// upStep is one request to the service.
+type upStep struct {
+	verb, endpoint string // for people
+	target         string
+	body           []byte
+	live           bool // the caller wants to know how it goes on
+	take           upTake
+}
+
+// what names the step in errors.
+func (s *upStep) what() string { return s.verb + " " + s.endpoint }
+
+// upTake makes of the whole answer to a step the response, or the next step, or an error that a client may see.
+type upTake func(c *upCall, r *upReply) (wire.Message, *upStep, error)
+
+type upState uint8
+
+const (
+	upAwaiting  upState = iota // the head has not come
+	upReading                  // a JSON body is being read
+	upStreaming                // an event stream is being read
+	upComplete                 // the response was given out
+)
+
+// begin sends the request of a step.
+func (c *upCall) begin(s *upStep) error {
+	req := mcphttp.NewRequest(s.verb, s.target, s.body)
+	defer fasthttp.ReleaseRequest(req)
+	accept := "application/json"
+	if s.live {
+		accept = "text/event-stream, application/json"
+	}
+	req.Header.Set("Accept", accept)
+	ans, err := c.u.host.Send(c.ex, req)
+	if err != nil {
+		return err
+	}
+	c.step, c.state = s, upAwaiting
+	c.mu.Lock()
+	c.ans = ans
+	over := c.over
+	c.mu.Unlock()
+	if over { // cancelled meanwhile
+		ans.Abort()
+	}
+	return nil
+}
+
+// Next implements proxy.Replies.
+func (c *upCall) Next(until time.Time) (wire.Message, error) {
+	for {
+		var m wire.Message
+		var done bool
+		var err error
+		switch c.state {
+		case upAwaiting:
+			err = c.head(until)
+		case upReading:
+			if err = c.load(until); err == nil {
+				m, done, err = c.taken()
+			}
+		case upStreaming:
+			m, done, err = c.event(until)
+		default:
+			return wire.Message{}, io.EOF
+		}
+		if err != nil {
+			return wire.Message{}, c.fault(err)
+		}
+		if done {
+			return m, nil
+		}
+	}
+}
+
+// fault makes an error of the way there one that a client may see.
+func (c *upCall) fault(err error) error {
+	if isLate(err) {
+		return proxy.ErrNotYet
+	}
+	if cause := c.ex.Err(); cause != nil {
+		return cause
+	}
+	err = mcphttp.Fault(err)
+	var e *proxy.Error
+	if errors.As(err, &e) && e.Name == proxy.Unreachable.Name {
+		c.u.note(e.Message)
+	}
+	return err
+}
+
+// head waits for the answer's head and decides how to read on.
+func (c *upCall) head(until time.Time) error {
+	status, h, err := c.ans.Head(until)
+	if err != nil {
+		return err
+	}
+	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
+	c.reply = upReply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
+		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), raw: append(c.reply.raw[:0], upWrap...)}
+	c.state = upReading
+	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
+		c.state = upStreaming
+		c.split.Reset(c.u.limits.Event)
+	}
+	return nil
+}
+
+// load reads the body. Of one that is an error the beginning is enough.
+func (c *upCall) load(until time.Time) error {
+	r := &c.reply
+	limit := c.u.limits.Body
+	if r.status >= fasthttp.StatusMultipleChoices {
+		limit = min(limit, errorBody)
+	}
+	var err error
+	r.raw, err = c.ans.Body(r.raw, limit, until)
+	var large *httpd.TooLargeError
+	if errors.As(err, &large) && r.status >= fasthttp.StatusMultipleChoices {
+		err = nil
+	}
+	if err == nil {
+		r.parse()
+	}
+	return err
+}
+
+// event reads the next event that the client is to see, or the last one, which has the response.
+func (c *upCall) event(until time.Time) (wire.Message, bool, error) {
+	c.ans.SetDeadline(until)
+	for {
+		ev, err := c.split.Next(c.ans)
+		if err == io.EOF {
+			return wire.Message{}, false, proxy.Errf(proxy.Lost, "the service ended the event stream of %s without an event named result", c.step.what())
+		}
+		if err != nil {
+			return wire.Message{}, false, err
+		}
+		var m wire.Message
+		give := false
+		switch string(ev.Name) {
+		case "progress":
+			m, give, err = c.progress(ev.Data)
+		case "log":
+			m, give, err = c.log(ev.Data)
+		case "result":
+			c.reply.raw = append(c.reply.raw[:0], upWrap...)
+			c.reply.raw = append(c.reply.raw, ev.Data...)
+			c.reply.parse()
+			return c.taken()
+		}
+		if give || err != nil {
+			return m, give, err
+		}
+	}
+}
+
+// taken hands the whole answer to the step, and goes on to the next one if there is one.
+func (c *upCall) taken() (wire.Message, bool, error) {
+	m, next, err := c.step.take(c, &c.reply)
+	if err != nil {
+		return m, false, err
+	}
+	if next != nil {
+		c.leave()
+		return m, false, c.begin(next)
+	}
+	c.mu.Lock()
+	c.over = true
+	c.mu.Unlock()
+	c.leave()
+	c.state = upComplete
+	c.u.note("")
+	return m, true, nil
+}
+
+// leave ends an answer of which everything that matters has been read.
+func (c *upCall) leave() {
+	if c.state == upStreaming {
+		c.ans.Finish()
+		return
+	}
+	c.ans.Close()
+}
+
+// progress makes a notification of the data of an event; the token is the client's own, whatever the service says.
+func (c *upCall) progress(data []byte) (wire.Message, bool, error) {
+	r, all := scanned(data)
+	if !all.IsObject(r) || !isNumber(wire.Get(r, all, "progress").Of(r)) {
+		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a progress event of %s whose data has no number `progress`", c.step.what())
+	}
+	if c.token == nil {
+		return wire.Message{}, false, nil
+	}
+	return c.notification("notifications/progress", r, all, []wire.Change{{Key: "progressToken", Value: c.token}})
+}
+
+// log does the same with what the service logs, as far as the client wants it.
+func (c *upCall) log(data []byte) (wire.Message, bool, error) {
+	r, all := scanned(data)
+	if !all.IsObject(r) {
+		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a log event of %s whose data is no object", c.step.what())
+	}
+	level := "info"
+	var changes []wire.Change
+	if at := wire.Get(r, all, "level"); at.IsString(r) && era.ValidLevel(at.Text(r)) {
+		level = string(at.Text(r))
+	} else {
+		changes = append(changes, wire.Change{Key: "level", Value: []byte(`"info"`)})
+	}
+	if !wire.Get(r, all, "data").Present() {
+		changes = append(changes, wire.Change{Key: "data", Value: []byte("null")})
+	}
+	if c.least == "" || !era.Severe(level, c.least) {
+		return wire.Message{}, false, nil
+	}
+	return c.notification("notifications/message", r, all, changes)
+}
+
+func (c *upCall) notification(method string, raw []byte, params wire.Span, changes []wire.Change) (wire.Message, bool, error) {
+	p := wire.Message{Raw: raw}
+	p.EditObject(params, changes)
+	msg := append(wire.AppendText([]byte(`{"jsonrpc":"2.0","method":`), method), `,"params":`...)
+	m, err := wire.Scan(append(p.AppendPart(msg, params), '}'))
+	if err != nil {
+		return m, false, proxy.Errf(proxy.BadAnswer, "the service sent an event of %s that makes no %s: %w", c.step.what(), method, err)
+	}
+	return m, true, nil
+}
+
+// Abort implements proxy.Aborter.
+func (c *upCall) Abort() {
+	c.mu.Lock()
+	was, ans := c.over, c.ans
+	c.over = true
+	c.mu.Unlock()
+	if !was {
+		ans.Abort()
+	}
+}
+
+// Close implements proxy.Replies.
+func (c *upCall) Close() error {
+	c.ex.Detach(c)
+	c.once.Do(func() {
+		if c.state != upComplete {
+			c.Abort()
+		}
+		c.ans.Close()
+		c.reply = upReply{}
+	})
+	return nil
+}

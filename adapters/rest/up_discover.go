@@ -1,0 +1,251 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+const (
+	// profileTime is how long what a service has beside tools is believed while its version stays.
+	profileTime = time.Minute
+	// healthTime is how long an answer of GET /health is waited for when somebody asks whether the service is well, and
+	// healthFresh how long it holds.
+	healthTime  = 2 * time.Second
+	healthFresh = 5 * time.Second
+	healthBody  = 1 << 20 // bytes of it
+)
+
+// profile is what a service said of itself.
+type profile struct {
+	info   []byte // serverInfo, raw JSON
+	extras *extras
+}
+
+// extras is what a service was found to have beside tools. It is not changed once it is in a profile.
+type extras struct {
+	at                           time.Time
+	resources, prompts, complete bool
+}
+
+// learn remembers who a service is; what it was found to have, it has as long as it is of this version.
+func (u *Upstream) learn(service, version []byte) {
+	if len(service) == 0 {
+		service = []byte(u.host.Authority())
+	}
+	if len(version) == 0 {
+		version = []byte("0.0.0")
+	}
+	b := upObject{}
+	b.add("name", wire.AppendText(nil, service))
+	b.add("version", wire.AppendText(nil, version))
+	p := &profile{info: b.done()}
+	old := u.about.Load()
+	if old != nil && bytes.Equal(old.info, p.info) {
+		return
+	}
+	u.about.Store(p)
+}
+
+// discover is the way to an answer of server/discover: the health, the tools, and, unless that is known, whether there is
+// anything else.
+func (c *upCall) discover() *upStep {
+	return c.look("/health", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+		if err := r.unwell(); err != nil {
+			c.u.note(err.Message)
+			return wire.Message{}, nil, err
+		}
+		return wire.Message{}, c.look("/tools", (*upCall).introduced), nil
+	})
+}
+
+// look is a GET of an endpoint.
+func (c *upCall) look(endpoint string, take upTake) *upStep {
+	return &upStep{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), take: take}
+}
+
+// introduced reads the tools: they say who the service is, and that it is one.
+func (c *upCall) introduced(r *upReply) (wire.Message, *upStep, error) {
+	_, items, m, err := c.toolList(r)
+	if err != nil {
+		return m, nil, err
+	}
+	if items == nil {
+		return m, nil, proxy.Errf(proxy.BadAnswer, "the service refused GET /tools: %s", m.Text(m.ErrorText))
+	}
+	if x := c.u.about.Load().extras; x != nil && time.Since(x.at) < profileTime {
+		return c.introduce(x)
+	}
+	return wire.Message{}, c.look("/resources", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+		x := &extras{at: time.Now(), resources: r.has("resources")}
+		return wire.Message{}, c.look("/prompts", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+			x.prompts = r.has("prompts")
+			if !x.prompts && !x.resources { // there is nothing whose arguments could be completed
+				return c.introduce(x)
+			}
+			s := c.look("/complete", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+				x.complete = !r.isMissing() && wire.Get(r.raw, r.body, "success").Present()
+				return c.introduce(x)
+			})
+			s.verb, s.body = "POST", []byte("{}") // a mistake: all that is to be seen is who answers it
+			return wire.Message{}, s, nil
+		}), nil
+	}), nil
+}
+
+// has tells whether an answer shows that there is such a list: one that cannot be had just now is there, too.
+func (r *upReply) has(list string) bool {
+	if r.isMissing() || !r.body.IsObject(r.raw) {
+		return false
+	}
+	data := r.body
+	if success := wire.Get(r.raw, r.body, "success"); success.Present() {
+		if string(success.Of(r.raw)) != "true" {
+			return r.status != 400
+		}
+		data = wire.Get(r.raw, r.body, "data")
+	}
+	at := wire.Get(r.raw, data, list)
+	return at.Present() && r.raw[at.From] == '['
+}
+
+// introduce makes the DiscoverResult.
+func (c *upCall) introduce(x *extras) (wire.Message, *upStep, error) {
+	c.u.about.Store(&profile{info: c.u.about.Load().info, extras: x})
+	caps := upObject{}
+	empty := []byte("{}")
+	caps.add("tools", empty)
+	caps.add("logging", empty)
+	if x.resources {
+		caps.add("resources", empty)
+	}
+	if x.prompts {
+		caps.add("prompts", empty)
+	}
+	if x.complete {
+		caps.add("completions", empty)
+	}
+	b := upObject{}
+	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, era.ModernVersion), ']'))
+	b.add("capabilities", caps.done())
+	b.add("ttlMs", []byte("0"))
+	b.add("cacheScope", []byte(`"private"`))
+	return c.whole(b.done(), nil)
+}
+
+// unwell judges an answer to GET /health (seed 000, HealthResponse). A service without it, and one that answers in a way of
+// its own, is taken to be well.
+func (r *upReply) unwell() *proxy.Error {
+	status := string(wire.Get(r.raw, r.body, "status").Text(r.raw))
+	switch {
+	case r.status == fasthttp.StatusServiceUnavailable || status == "unavailable" || status == "unhealthy":
+		err := proxy.Errf(proxy.Overloaded, "the service says that it is unavailable%s (GET /health, HTTP %d)", r.ailments(), r.status)
+		err.RetryAfter = r.retryIn
+		return err
+	case r.isMissing(), r.status < 300:
+		return nil
+	}
+	return r.foreign("")
+}
+
+// ailments names the dependencies that a service misses, as far as it tells.
+func (r *upReply) ailments() string {
+	text := ""
+	if e := wire.Get(r.raw, r.body, "error").Text(r.raw); len(e) > 0 {
+		text = ": " + printable(e)
+	}
+	n := 0
+	for k, d := range wire.Members(r.raw, wire.Get(r.raw, r.body, "dependencies")) {
+		if !wire.Get(r.raw, d, "status").Is(r.raw, "unavailable") {
+			continue
+		}
+		if n++; n > 5 {
+			return text + ", and others"
+		}
+		text += map[bool]string{true: ": ", false: ", "}[text == ""] + printable(k.Text(r.raw))
+		if why := wire.Get(r.raw, d, "error").Text(r.raw); len(why) > 0 {
+			text += " (" + printable(why) + ")"
+		}
+	}
+	return text
+}
+
+// health is what was last found of a service.
+type health struct {
+	at  time.Time
+	why string // it is not well; empty: it is
+}
+
+// note remembers what a call has shown of the service's health; an empty why: it is well.
+func (u *Upstream) note(why string) {
+	if old := u.health.Load(); old != nil && old.why == why && time.Since(old.at) < healthFresh/2 {
+		return // as known
+	}
+	u.health.Store(&health{at: time.Now(), why: why})
+}
+
+// Sound tells whether the service is well, and if not, why: what calls have shown within the last five seconds, else what
+// GET /health answers within two. Who asks meanwhile gets what was known before.
+func (u *Upstream) Sound() (ok bool, why string) {
+	h := u.health.Load()
+	if (h == nil || time.Since(h.at) >= healthFresh) && u.checking.TryLock() {
+		defer u.checking.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), healthTime)
+		defer cancel()
+		h = &health{at: time.Now()}
+		if err := u.Check(ctx); err != nil {
+			h.why = err.Message
+		}
+		u.health.Store(h)
+	}
+	if h == nil {
+		return false, "the service has not been asked yet"
+	}
+	return h.why == "", h.why
+}
+
+// Check asks for the service's health, as long as ctx lives.
+func (u *Upstream) Check(ctx context.Context) *proxy.Error {
+	req := mcphttp.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
+	defer fasthttp.ReleaseRequest(req)
+	req.Header.Set("Accept", "application/json")
+	r := upReply{step: &upStep{verb: "GET", endpoint: "/health"}, raw: []byte(upWrap)}
+	ans, err := u.host.Send(ctx, req)
+	if err == nil {
+		defer ans.Close()
+		defer context.AfterFunc(ctx, ans.Abort)()
+		err = r.healthOf(ctx, ans)
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil, isLate(err):
+		return proxy.Errf(proxy.UpstreamTimeout, "the service did not answer GET /health in time")
+	default:
+		return proxy.AsError(mcphttp.Fault(err))
+	}
+	r.parse()
+	return r.unwell()
+}
+
+func (r *upReply) healthOf(ctx context.Context, ans httpd.Answer) error {
+	until, _ := ctx.Deadline()
+	status, h, err := ans.Head(until)
+	if err != nil {
+		return err
+	}
+	r.status, r.retryIn = status, mcphttp.RetryAfter(h)
+	r.raw, err = ans.Body(r.raw, healthBody, until)
+	return err
+}
+
+func isLate(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -1,0 +1,315 @@
+package rest
+
+import (
+	"slices"
+	"strconv"
+
+	"dragoman/adapters/era"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// called makes the result of tools/call.
+func (c *upCall) called(r *upReply) (wire.Message, *upStep, error) {
+	e, err := r.envelope()
+	if err != nil {
+		return wire.Message{}, nil, err
+	}
+	if !e.success {
+		return c.failed(r, &e)
+	}
+	data := e.data.Of(r.raw)
+	if m, asks, err := c.asks(r, &e); asks || err != nil {
+		return m, nil, err
+	}
+	if isToolResult(r.raw, e.data) {
+		return c.whole(data, nil)
+	}
+	b := upObject{}
+	b.add("content", textContent(data))
+	if e.data.IsObject(r.raw) { // of anything else there are clients that refuse it
+		b.add("structuredContent", data)
+	}
+	return c.whole(b.done(), nil)
+}
+
+// failed makes the answer of a tools/call without success. A tool that ran and failed has a result.
+func (c *upCall) failed(r *upReply, e *upEnvelope) (wire.Message, *upStep, error) {
+	if e.code != proxy.Failed {
+		return c.refusal(r, e)
+	}
+	isError := []wire.Change{{Key: "isError", Value: []byte("true")}}
+	if result := wire.Get(r.raw, e.meta, "result"); isToolResult(r.raw, result) {
+		return c.whole(result.Of(r.raw), isError)
+	}
+	if m, ok := c.original(r, e); ok {
+		return m, nil, nil
+	}
+	b := upObject{}
+	b.add("content", textContent([]byte(e.text)))
+	return c.whole(b.done(), isError)
+}
+
+// textContent is a content array with one text.
+func textContent(text []byte) []byte {
+	return append(wire.AppendText([]byte(`[{"type":"text","text":`), text), "}]"...)
+}
+
+// isToolResult tells whether a value is a result of tools/call already: it has a content array of blocks, or an empty one and
+// nothing that such a result has not.
+func isToolResult(raw []byte, v wire.Span) bool {
+	content := wire.Get(raw, v, "content")
+	if !content.Present() || raw[content.From] != '[' {
+		return false
+	}
+	blocks := 0
+	for _, b := range wire.Items(raw, content) {
+		if !slices.Contains([]string{"text", "image", "audio", "resource", "resource_link"}, string(wire.Get(raw, b, "type").Text(raw))) {
+			return false
+		}
+		blocks++
+	}
+	if blocks > 0 {
+		return true
+	}
+	for k := range wire.Members(raw, v) {
+		if !slices.Contains([]string{"content", "structuredContent", "isError", "_meta", "resultType"}, string(k.Text(raw))) {
+			return false
+		}
+	}
+	return true
+}
+
+// asks makes the result of a call in which the service asks something (data.result_type, 2026-07-28 multi-round-trip
+// requests). A modern client is asked only what it has declared; a legacy one is asked by who translates for it.
+func (c *upCall) asks(r *upReply, e *upEnvelope) (m wire.Message, asks bool, err error) {
+	get := func(snake, camel string) wire.Span {
+		if s := wire.Get(r.raw, e.data, snake); s.Present() {
+			return s
+		}
+		return wire.Get(r.raw, e.data, camel)
+	}
+	if !get("result_type", "resultType").Is(r.raw, "input_required") {
+		return m, false, nil
+	}
+	requests, state := get("input_requests", "inputRequests"), get("request_state", "requestState")
+	switch {
+	case !isNull(requests.Of(r.raw)) && !requests.IsObject(r.raw):
+		return m, true, c.unusable("data.input_requests is no object")
+	case !isNull(state.Of(r.raw)) && !state.IsString(r.raw):
+		return m, true, c.unusable("data.request_state is no string")
+	case isNull(requests.Of(r.raw)) && isNull(state.Of(r.raw)):
+		return m, true, c.unusable("it asks for input, and has neither data.input_requests nor data.request_state")
+	}
+	for k, q := range wire.Members(r.raw, requests) {
+		method := wire.Get(r.raw, q, "method")
+		if !method.IsString(r.raw) {
+			return m, true, c.unusable("data.input_requests has a member " + printable(k.Text(r.raw)) + " without a method")
+		}
+		if c.ex.Client.Era != proxy.Modern {
+			continue
+		}
+		if e := era.MayAsk(c.ex.Client.Caps, string(method.Text(r.raw)), wire.Get(r.raw, q, "params").Of(r.raw)); e != nil {
+			return m, true, e
+		}
+	}
+	b := upObject{}
+	b.add("resultType", []byte(`"input_required"`))
+	b.add("inputRequests", present(requests.Of(r.raw)))
+	b.add("requestState", present(state.Of(r.raw)))
+	m, _, err = c.respond(b.done())
+	return m, true, err
+}
+
+// present is a value, or nil for null.
+func present(v []byte) []byte {
+	if isNull(v) {
+		return nil
+	}
+	return v
+}
+
+// unusable is the error of an envelope of success whose data does not fit the request.
+func (c *upCall) unusable(why string) *proxy.Error {
+	return proxy.Errf(proxy.BadAnswer, "the service's answer to %s cannot be used: %s", c.step.what(), why)
+}
+
+// whole answers with a result, made complete: what every modern result carries, and the given changes.
+func (c *upCall) whole(result []byte, changes []wire.Change) (wire.Message, *upStep, error) {
+	m := wire.Message{Raw: result}
+	changes = append(changes, wire.Change{Key: "resultType", Value: []byte(`"complete"`)})
+	if p := c.u.about.Load(); p != nil {
+		info := wire.Change{Key: wire.MetaPrefix + "serverInfo", Value: p.info}
+		if at := wire.Get(result, m.Whole(), "_meta"); at.IsObject(result) {
+			m.EditObject(at, []wire.Change{info})
+		} else {
+			b := upObject{}
+			b.add(info.Key, info.Value)
+			changes = append(changes, wire.Change{Key: "_meta", Value: b.done()})
+		}
+	}
+	m.EditObject(m.Whole(), changes)
+	return c.respond(m.Append(nil))
+}
+
+func (c *upCall) respond(result []byte) (wire.Message, *upStep, error) {
+	m := proxy.ResultMessage(c.id, result)
+	if m.Kind != wire.Result {
+		return m, nil, c.unusable("it makes no message")
+	}
+	return m, nil, nil
+}
+
+// payload is the data of an envelope of success, or the bare answer, which is an object.
+func (c *upCall) payload(r *upReply, bare bool) (data wire.Span, m wire.Message, err error) {
+	if bare && r.status < 300 && r.body.IsObject(r.raw) && !wire.Get(r.raw, r.body, "success").Present() {
+		return r.body, m, nil
+	}
+	e, err := r.envelope()
+	if err != nil {
+		return data, m, err
+	}
+	if !e.success {
+		m, _, err = c.refusal(r, &e)
+		return data, m, err
+	}
+	if !e.data.IsObject(r.raw) {
+		return data, m, c.unusable("data is no object")
+	}
+	return e.data, m, nil
+}
+
+// gone is the error of an endpoint that a service does not have.
+func (c *upCall) gone(r *upReply) error {
+	if !r.isMissing() || wire.Get(r.raw, r.body, "success").Present() {
+		return nil
+	}
+	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: the service has no %s (HTTP %d)", c.m.Text(c.m.Method), c.step.what(), r.status)
+}
+
+// isMissing tells whether the status says that there is no such endpoint.
+func (r *upReply) isMissing() bool { return r.status == 404 || r.status == 405 || r.status == 501 }
+
+// camel are the members that the envelope writes otherwise than the protocol.
+var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "outputSchema", "mime_type": "mimeType", "uri_template": "uriTemplate"}
+
+// respelled copies an object with the protocol's spelling of its members; members that are null are left out, as frameworks
+// write what is not there.
+func respelled(raw []byte, obj wire.Span) []byte {
+	b := upObject{}
+	for k, v := range wire.Members(raw, obj) {
+		key := string(k.Text(raw))
+		if c, ok := camel[key]; ok {
+			if wire.Get(raw, obj, c).Present() {
+				continue
+			}
+			b.add(c, present(v.Of(raw)))
+			continue
+		}
+		if v := present(v.Of(raw)); v != nil {
+			b.addRaw(k.Of(raw), v)
+		}
+	}
+	return b.done()
+}
+
+// addRaw appends a member whose key is raw JSON.
+func (o *upObject) addRaw(key, value []byte) {
+	sep := byte(',')
+	if len(o.raw) == 0 {
+		sep = '{'
+	}
+	o.raw = append(append(append(append(o.raw, sep), key...), ':'), value...)
+}
+
+// items are the elements of a list under a key of data, respelled; check finds what one lacks.
+func (c *upCall) items(r *upReply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) ([]byte, error) {
+	list := wire.Get(r.raw, data, key)
+	if !list.Present() || r.raw[list.From] != '[' {
+		return nil, c.unusable("it has no array " + key)
+	}
+	out := []byte{'['}
+	for i, item := range wire.Items(r.raw, list) {
+		where := key + "[" + strconv.Itoa(i) + "]"
+		if !item.IsObject(r.raw) {
+			return nil, c.unusable(where + " is no object")
+		}
+		if why := check(r.raw, item); why != "" {
+			return nil, c.unusable(where + " " + why)
+		}
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, respelled(r.raw, item)...)
+	}
+	return append(out, ']'), nil
+}
+
+// listed makes the result of a list.
+func (c *upCall) listed(r *upReply, data wire.Span, key string, items []byte) (wire.Message, *upStep, error) {
+	b := upObject{}
+	b.add(key, items)
+	cursor := wire.Get(r.raw, data, "next_cursor")
+	if !cursor.Present() {
+		cursor = wire.Get(r.raw, data, "nextCursor")
+	}
+	if cursor.IsString(r.raw) {
+		b.add("nextCursor", cursor.Of(r.raw))
+	}
+	b.add("ttlMs", []byte("0")) // the service says nothing of how long it holds, and for whom
+	b.add("cacheScope", []byte(`"private"`))
+	return c.whole(b.done(), nil)
+}
+
+// tools makes the result of tools/list of the ToolsResponse (seed 000).
+func (c *upCall) tools(r *upReply) (wire.Message, *upStep, error) {
+	data, items, m, err := c.toolList(r)
+	if items == nil {
+		return m, nil, err
+	}
+	return c.listed(r, data, "tools", items)
+}
+
+// toolList reads the ToolsResponse, and learns from it who the service is. Without items the message or the error is the answer.
+func (c *upCall) toolList(r *upReply) (data wire.Span, items []byte, m wire.Message, err error) {
+	if data, m, err = c.payload(r, true); err != nil || m.Kind != wire.Invalid {
+		return data, nil, m, err
+	}
+	if items, err = c.items(r, data, "tools", checkTool); err != nil {
+		return data, nil, m, err
+	}
+	c.u.learn(wire.Get(r.raw, data, "service").Text(r.raw), wire.Get(r.raw, data, "version").Text(r.raw))
+	return data, items, m, nil
+}
+
+func checkTool(raw []byte, t wire.Span) string {
+	name := wire.Get(raw, t, "name")
+	schema := wire.Get(raw, t, "input_schema")
+	if !schema.Present() {
+		schema = wire.Get(raw, t, "inputSchema")
+	}
+	called := "(" + printable(name.Text(raw)) + ") "
+	switch {
+	case len(name.Text(raw)) == 0:
+		return "has no name"
+	case !schema.IsObject(raw):
+		return called + "has no object input_schema"
+	case !wire.Get(raw, schema, "type").Is(raw, "object"):
+		return called + `has an input_schema whose type is not "object"`
+	case !isNull(wire.Get(raw, t, "description").Of(raw)) && !wire.Get(raw, t, "description").IsString(raw):
+		return called + "has a description that is no string"
+	}
+	return ""
+}
+
+// needs is a check for members that must be strings with content.
+func needs(keys ...string) func(raw []byte, item wire.Span) string {
+	return func(raw []byte, item wire.Span) string {
+		for _, key := range keys {
+			if len(wire.Get(raw, item, key).Text(raw)) == 0 {
+				return "has no " + key
+			}
+		}
+		return ""
+	}
+}

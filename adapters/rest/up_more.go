@@ -1,0 +1,126 @@
+package rest
+
+import (
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// What a service may have beside tools, each by an endpoint of its own. The seed has nothing of it; the shapes are those of
+// the protocol, in the envelope, with its spelling or the protocol's.
+
+// resources makes the result of resources/list.
+func (c *upCall) resources(r *upReply) (wire.Message, *upStep, error) {
+	return c.extraList(r, "resources", "resources", needs("uri", "name"))
+}
+
+// templates makes the result of resources/templates/list, which come with the resources.
+func (c *upCall) templates(r *upReply) (wire.Message, *upStep, error) {
+	check := func(raw []byte, item wire.Span) string {
+		if len(wire.Get(raw, item, "uri_template").Text(raw)) == 0 && len(wire.Get(raw, item, "uriTemplate").Text(raw)) == 0 {
+			return "has no uri_template"
+		}
+		return needs("name")(raw, item)
+	}
+	for _, key := range []string{"resource_templates", "resourceTemplates", "templates"} {
+		if wire.Get(r.raw, r.body, key).Present() || wire.Path(r.raw, r.body, "data", key).Present() {
+			return c.extraList(r, "resourceTemplates", key, check)
+		}
+	}
+	return c.extraList(r, "resourceTemplates", "", check)
+}
+
+// prompts makes the result of prompts/list.
+func (c *upCall) prompts(r *upReply) (wire.Message, *upStep, error) {
+	return c.extraList(r, "prompts", "prompts", needs("name"))
+}
+
+// extraList makes the result of a list that a service may lack: to is its name in the result, from in the data; without from it is
+// empty.
+func (c *upCall) extraList(r *upReply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *upStep, error) {
+	if err := c.gone(r); err != nil {
+		return wire.Message{}, nil, err
+	}
+	data, m, err := c.payload(r, true)
+	if err != nil || m.Kind != wire.Invalid {
+		return m, nil, err
+	}
+	items := []byte("[]")
+	if from != "" {
+		if items, err = c.items(r, data, from, check); err != nil {
+			return m, nil, err
+		}
+	}
+	return c.listed(r, data, to, items)
+}
+
+// read makes the result of resources/read. Data without contents is the content.
+func (c *upCall) read(r *upReply) (wire.Message, *upStep, error) {
+	data, m, done, err := c.answered(r)
+	if done {
+		return m, nil, err
+	}
+	b := upObject{}
+	if list := wire.Get(r.raw, data, "contents"); list.Present() {
+		items, err := c.items(r, data, "contents", needs("uri"))
+		if err != nil {
+			return m, nil, err
+		}
+		b.add("contents", items)
+		b.add("_meta", wire.Get(r.raw, data, "_meta").Of(r.raw))
+	} else {
+		one := upObject{}
+		one.add("uri", c.m.Of(c.m.URI))
+		one.add("mimeType", []byte(`"application/json"`))
+		one.add("text", wire.AppendText(nil, data.Of(r.raw)))
+		b.add("contents", append(append([]byte{'['}, one.done()...), ']'))
+	}
+	b.add("ttlMs", []byte("0"))
+	b.add("cacheScope", []byte(`"private"`))
+	return c.whole(b.done(), nil)
+}
+
+// prompted makes the result of prompts/get.
+func (c *upCall) prompted(r *upReply) (wire.Message, *upStep, error) {
+	data, m, done, err := c.answered(r)
+	if done {
+		return m, nil, err
+	}
+	if list := wire.Get(r.raw, data, "messages"); !list.Present() || r.raw[list.From] != '[' {
+		return m, nil, c.unusable("data has no array messages")
+	}
+	return c.whole(respelled(r.raw, data), nil)
+}
+
+// completed makes the result of completion/complete: data has completion, or is it.
+func (c *upCall) completed(r *upReply) (wire.Message, *upStep, error) {
+	data, m, done, err := c.answered(r)
+	if done {
+		return m, nil, err
+	}
+	completion := wire.Get(r.raw, data, "completion")
+	if !completion.Present() {
+		completion = data
+	}
+	if values := wire.Get(r.raw, completion, "values"); !values.Present() || r.raw[values.From] != '[' {
+		return m, nil, c.unusable("data has no completion with an array values")
+	}
+	b := upObject{}
+	b.add("completion", completion.Of(r.raw))
+	return c.whole(b.done(), nil)
+}
+
+// answered is the data of a POST to an endpoint that a service may lack, or, if done, the answer: a question, or an error.
+func (c *upCall) answered(r *upReply) (data wire.Span, m wire.Message, done bool, err error) {
+	if err = c.gone(r); err != nil {
+		return data, m, true, err
+	}
+	if data, m, err = c.payload(r, false); err != nil || m.Kind != wire.Invalid {
+		return data, m, true, err
+	}
+	if !c.m.Is("completion/complete") {
+		m, done, err = c.asks(r, &upEnvelope{success: true, data: data})
+	}
+	return data, m, done, err
+}
+
+var _ proxy.Replies = (*upCall)(nil)

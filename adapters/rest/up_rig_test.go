@@ -1,0 +1,151 @@
+package rest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// upPatient is how long a test waits for what must happen.
+const upPatient = 10 * time.Second
+
+// upService is a service of which the test says every word, and the Upstream before it.
+type upService struct {
+	t     *testing.T
+	u     *Upstream
+	url   string
+	mu    sync.Mutex
+	say   map[string]http.HandlerFunc // by verb and path
+	heard []string                    // verb, path, Accept and body
+}
+
+// fixed answers with a status and a body.
+func fixed(status int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+const (
+	someTools = `{"service":"code-graph-rag","version":"0.0.24","tools":[]}`
+	wellThen  = `{"status":"healthy","service":"code-graph-rag","version":"0.0.24","uptime_seconds":7200,"dependencies":{},"timestamp":"2025-12-09T14:30:00.000Z"}`
+)
+
+func newUpService(t *testing.T, base string, say map[string]http.HandlerFunc) *upService {
+	t.Helper()
+	ignore := goleak.IgnoreCurrent()
+	t.Cleanup(func() {
+		goleak.VerifyNone(t, ignore, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+	})
+	s := &upService{t: t, say: say}
+	srv := httptest.NewServer(s)
+	host, err := httpd.NewHost(httpd.HostOptions{URL: srv.URL + base, Proxy: "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = host.Close()
+		srv.Close()
+	})
+	s.u, s.url = NewUpstream(host, base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
+	return s
+}
+
+// ServeHTTP implements http.Handler.
+func (s *upService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	s.mu.Lock()
+	say := s.say[r.Method+" "+r.URL.RequestURI()]
+	s.heard = append(s.heard, fmt.Sprintf("%s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("Accept"), body))
+	s.mu.Unlock()
+	if say == nil {
+		http.NotFound(w, r)
+		return
+	}
+	say(w, r)
+}
+
+// said are the requests so far.
+func (s *upService) said() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.heard...)
+}
+
+// last is the last request so far.
+func (s *upService) last() string {
+	all := s.said()
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
+// upExchange makes an exchange of a modern client's.
+func upExchange(t *testing.T, method, params string, with ...func(*proxy.Exchange)) *proxy.Exchange {
+	t.Helper()
+	if params == "" {
+		params = "{}"
+	}
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"q\u0031","method":"` + method + `","params":` + params + `}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ex := &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern, Version: era.ModernVersion, Caps: []byte("{}")}}
+	for _, f := range with {
+		f(ex)
+	}
+	return ex
+}
+
+// call makes a call and answers all that came: messages as text, the response last.
+func (s *upService) call(method, params string, with ...func(*proxy.Exchange)) (out []string, err error) {
+	s.t.Helper()
+	replies, err := s.u.Call(upExchange(s.t, method, params, with...))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = replies.Close() }()
+	for end := time.Now().Add(upPatient); ; {
+		m, err := replies.Next(end)
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, string(m.Append(nil)))
+	}
+}
+
+// must is the one result of a call.
+func (s *upService) must(method, params string, with ...func(*proxy.Exchange)) string {
+	s.t.Helper()
+	out, err := s.call(method, params, with...)
+	if err != nil || len(out) != 1 {
+		s.t.Fatalf("%s: %v, %v", method, out, err)
+	}
+	return out[0]
+}
+
+func asking(caps string) func(*proxy.Exchange) {
+	return func(ex *proxy.Exchange) { ex.Client.Caps = []byte(caps) }
+}
+
+func logging(level string) func(*proxy.Exchange) {
+	return func(ex *proxy.Exchange) { ex.Client.LogLevel = level }
+}

@@ -1,0 +1,164 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd"
+)
+
+// Check is how one dependency is looked after: by an HTTP request, or by opening a connection.
+type Check struct {
+	Name    string
+	URL     string        // http or https: a GET must be answered with a status below 400
+	Address string        // HOST:PORT, if there is no URL: a TCP connection must come about
+	Timeout time.Duration // how long that may take
+}
+
+// Checks looks after dependencies, one goroutine for each, from Start to Close.
+type Checks struct {
+	every time.Duration
+	stop  context.CancelFunc
+	group sync.WaitGroup
+	hosts []*httpd.Host // of the checks by HTTP, nil for the others
+
+	mu     sync.Mutex
+	checks []Check
+	last   []Dependency
+}
+
+// errUnchecked stands until the first look is over.
+var errUnchecked = errors.New("not checked yet")
+
+// StartChecks begins to look at once, and again every so often. It fails if a URL cannot be asked.
+func StartChecks(checks []Check, every time.Duration) (*Checks, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Checks{every: every, stop: stop, checks: checks}
+	for _, check := range checks {
+		c.last = append(c.last, Dependency{Name: check.Name, Error: errUnchecked.Error()})
+		var host *httpd.Host
+		if check.URL != "" {
+			var err error
+			if host, err = httpd.NewHost(httpd.HostOptions{URL: check.URL, ConnectTimeout: check.Timeout}); err != nil {
+				c.Close()
+				return nil, fmt.Errorf("service: dependencies.%s: %w", check.Name, err)
+			}
+		}
+		c.hosts = append(c.hosts, host)
+	}
+	for i := range checks {
+		c.group.Go(func() { c.run(ctx, i) })
+	}
+	return c, nil
+}
+
+// Close ends looking.
+func (c *Checks) Close() {
+	c.stop()
+	c.group.Wait()
+	for _, h := range c.hosts {
+		if h != nil {
+			_ = h.Close() // what is left of a check
+		}
+	}
+}
+
+// Last gives what was seen last.
+func (c *Checks) Last() []Dependency {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Dependency(nil), c.last...)
+}
+
+func (c *Checks) run(ctx context.Context, i int) {
+	tick := time.NewTicker(c.every)
+	defer tick.Stop()
+	for {
+		seen := c.look(ctx, i)
+		if ctx.Err() != nil {
+			return
+		}
+		c.mu.Lock()
+		c.last[i] = seen
+		c.mu.Unlock()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Checks) look(ctx context.Context, i int) Dependency {
+	check := c.checks[i]
+	ctx, cancel := context.WithTimeout(ctx, check.Timeout)
+	defer cancel()
+	began := time.Now()
+	var err error
+	if host := c.hosts[i]; host != nil {
+		err = get(ctx, host)
+	} else {
+		err = dial(ctx, check.Address)
+	}
+	if err != nil && ctx.Err() != nil { // whatever it broke off with
+		err = ctx.Err()
+	}
+	d := Dependency{Name: check.Name, Connected: err == nil, Took: time.Since(began)}
+	if err != nil {
+		d.Error = explain(err, check.Timeout)
+	}
+	return d
+}
+
+func dial(ctx context.Context, address string) error {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err == nil {
+		_ = conn.Close() // it came about: that is all
+	}
+	return err
+}
+
+// get asks once. The answer's body is not read: its connection is not used again.
+func get(ctx context.Context, host *httpd.Host) error {
+	var req fasthttp.Request
+	req.Header.SetMethod(fasthttp.MethodGet)
+	answer, err := host.Send(ctx, &req)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	defer context.AfterFunc(ctx, answer.Abort)()
+	status, _, err := answer.Head(time.Time{})
+	if err == nil && status >= fasthttp.StatusBadRequest {
+		err = errors.New("HTTP status " + strconv.Itoa(status))
+	}
+	return err
+}
+
+// explain tells a person why a check has failed, without addresses that the caller is not to know.
+func explain(err error, limit time.Duration) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("Connection timeout after %dms", limit.Milliseconds())
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "Connection refused"
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return "Name not found"
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err.Error()
+	}
+	return err.Error()
+}

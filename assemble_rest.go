@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/rest"
+	"dragoman/adapters/rest/schema"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// restFace makes the face of callers without MCP, nil if it is off, and has what is refused on its paths be envelopes.
+func (h *house) restFace(opts *httpd.Options, gate proxy.Gate) (*rest.Downstream, error) {
+	c := h.cfg
+	if !c.Rest.Enabled {
+		return nil, nil //nolint:nilnil // it is off
+	}
+	opt := rest.Options{Service: c.Service.Name, Version: c.Service.Version, Info: restInfo(), Caps: c.Rest.Declared(),
+		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, ToolsTTL: c.Rest.ToolsTTL, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
+		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Draining: h.draining, Note: note(h.log), Health: h.health()}
+	if c.Rest.Validate || c.Rest.ValidateResults {
+		opt.Check = schema.NewCache(schema.Options{})
+		opt.Trusting = !c.Rest.Validate
+	}
+	down, err := rest.NewDownstream(h.plain, opt)
+	if err != nil {
+		return nil, fmt.Errorf("rest: %w", err)
+	}
+	opts.Gates = down.Gates(gate)
+	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
+	return down, nil
+}
+
+// restInfo is the clientInfo of all REST callers: one, so that they share sessions and children of legacy servers.
+func restInfo() []byte {
+	return append(wire.AppendText([]byte(`{"name":"REST client","version":`), readVersion().Version), '}')
+}

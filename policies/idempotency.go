@@ -1,0 +1,266 @@
+package policies
+
+import (
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// What Idempotency does about a request that came before.
+const (
+	ReplayRepeats = "replay" // answers it from the first call
+	RejectRepeats = "reject" // refuses it
+	IgnoreRepeats = "off"    // does not notice
+)
+
+// maxAnswer is the size in bytes of the largest answer that is kept for repeats.
+const maxAnswer = 64 << 10
+
+// IdempotencyOptions are those of NewIdempotency. All but Mode are greater than 0.
+type IdempotencyOptions struct {
+	Mode   string           // ReplayRepeats, RejectRepeats or IgnoreRepeats
+	Window time.Duration    // for how long a request is remembered after its answer
+	Max    int              // requests that are remembered, and likewise repeats that wait for an answer
+	Bytes  int              // of all that is remembered, with what remembering costs
+	Now    func() time.Time // nil: time.Now
+}
+
+// Idempotency answers a request that was made before with the answer to the first, also while that is still to come, so
+// that whoever repeats a request for want of an answer does not run a tool twice.
+//
+// A request is known by its key (proxy.Exchange.Key: the header of draft-ietf-httpapi-idempotency-key-header, or what
+// stands for it), which counts for one principal at one server, as the path names it, whatever its sessions; else, in a legacy
+// session, by its JSON-RPC id, which its sender must not use again there (2025-11-25 basic, Requests). Anonymous callers are one
+// principal: their keys have to be unguessable. Without either, and for initialize, ping and subscriptions/listen,
+// nothing is remembered. A retry with the answers to questions may have the key of the call: each round is remembered for itself.
+//
+// The same request is: the same method, and the same bytes of params. What a sender makes anew for each attempt does not count:
+// the id, and in _meta the progress token and the trace context. Another request under a known name is refused
+// (duplicate_request_id), and so is a repeat whose answer is too large to be kept, 64 KiB.
+//
+// Of the first call only the response is given again, with the id of the repeat; notifications and questions are
+// the first one's. A result that is given again says so in _meta["io.dragoman/replayed"], which every revision leaves open; an
+// error has nothing to say it in, since clients read the data of some. HTTP says it in a header besides, and an error with the
+// status that it had.
+//
+// Not remembered is what may be sent again without harm: a failure whose row in the error table is retryable; those who wait for
+// the first get it too. What the first client has cancelled is forgotten, and the first of those who wait runs it anew. Who waits
+// keeps no goroutine, and nothing of what a policy inside this one counts.
+type Idempotency struct {
+	opt    IdempotencyOptions
+	counts *prometheus.CounterVec
+
+	mu       sync.Mutex
+	running  map[name]*memo
+	kept     [kinds]shelf
+	sessions map[*proxy.Session]*memos
+	waiting  int // repeats that wait
+	sweeper  *time.Timer
+	sweeping bool // the sweeper is armed
+	closed   bool
+}
+
+// NewIdempotency makes the policy and registers its metrics. Close it.
+func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempotency, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	p := &Idempotency{opt: opt, running: make(map[name]*memo), sessions: make(map[*proxy.Session]*memos)}
+	if opt.Mode == IgnoreRepeats {
+		return p, nil
+	}
+	for i := range p.kept {
+		var err error
+		if p.kept[i], err = newShelf(opt.Max); err != nil {
+			return nil, err
+		}
+	}
+	p.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
+		Help: "Requests that came again, by what became of them (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"})
+	for _, c := range []prometheus.Collector{p.counts,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers", Help: "Requests remembered with their answers."},
+			func() float64 { n, _ := p.Kept(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers_bytes", Help: "Bytes of what is remembered."},
+			func() float64 { _, n := p.Kept(); return float64(n) })} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// Policy is the policy; next itself where repeats are ignored.
+func (p *Idempotency) Policy(next proxy.Handler) proxy.Handler {
+	if p.opt.Mode == IgnoreRepeats {
+		return next
+	}
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		if ex.Session == nil && ex.Key == "" || !proxy.Repeatable(&ex.Msg) {
+			return next(ex)
+		}
+		if !validKey(ex.Key) {
+			p.count("bad_key")
+			return nil, proxy.Errf(proxy.InvalidRequest, "an idempotency key is 1 to %d visible ASCII characters, given once", maxKey)
+		}
+		m, w, err := p.enter(ex)
+		switch {
+		case err != nil:
+			return nil, err
+		case w != nil:
+			w.next = next
+			return w, nil
+		case m.over:
+			p.count("replayed")
+			return m.replay(ex)
+		}
+		return p.lead(next, ex, m)
+	}
+}
+
+func (p *Idempotency) count(outcome string) { p.counts.WithLabelValues(outcome).Inc() }
+
+// enter finds what is known of a request: a memo that is over holds its answer, a repeat waits for it. Else the memo is new, and
+// the caller's to lead.
+func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
+	n, sum := nameOf(ex), sumOf(ex)
+	p.mu.Lock()
+	m := p.find(n)
+	if m == nil {
+		m = &memo{name: n, sum: sum}
+		p.running[n] = m
+		register := n.session != nil && p.link(m)
+		p.mu.Unlock()
+		if register {
+			n.session.OnEnd(func() { p.forget(n.session) })
+		}
+		return m, nil, nil
+	}
+	defer p.mu.Unlock()
+	switch {
+	case m.sum != sum:
+		p.count("other_message")
+		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used for another message; use a new one", n)
+	case p.opt.Mode == RejectRepeats:
+		p.count("repeat")
+		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used before, and idempotency.mode lets nothing be repeated; use a new one", n)
+	case m.over && m.err == nil && m.raw == nil:
+		p.count("not_kept")
+		return nil, nil, m.notKept()
+	case m.over:
+		return m, nil, nil
+	case p.waiting >= p.opt.Max:
+		p.count("too_many")
+		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s is still being served, and idempotency.max repeats, %d, wait already", n, p.opt.Max)
+	}
+	w := &repeat{p: p, ex: ex, memo: m, at: len(m.waiting), wake: make(chan struct{}, 1)}
+	m.waiting = append(m.waiting, w)
+	p.waiting++
+	return m, w, nil
+}
+
+// lead makes a request, for all who will wait for it.
+func (p *Idempotency) lead(next proxy.Handler, ex *proxy.Exchange, m *memo) (proxy.Replies, error) {
+	replies, err := next(ex)
+	f := &first{Replies: replies, p: p, ex: ex, memo: m}
+	if err == nil && replies != nil {
+		return f, nil
+	}
+	f.failed(err)
+	f.ended()
+	return nil, err
+}
+
+// first are the replies to a request that is made.
+type first struct {
+	proxy.Replies
+	p    *Idempotency
+	ex   *proxy.Exchange
+	memo *memo // nil once it is settled
+}
+
+// Next implements proxy.Replies.
+func (f *first) Next(until time.Time) (wire.Message, error) {
+	m, err := f.Replies.Next(until)
+	switch {
+	case f.memo == nil || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		f.failed(err)
+	case m.IsResponse():
+		f.answered(&m)
+	}
+	return m, err
+}
+
+// Close implements proxy.Replies. The call is over before another may take its place.
+func (f *first) Close() error {
+	err := f.Replies.Close()
+	f.ended()
+	return err
+}
+
+func (f *first) answered(m *wire.Message) {
+	var raw []byte
+	if size := m.Size(); size <= maxAnswer && m.ID.Present() && f.p.opt.Mode == ReplayRepeats {
+		raw = m.Append(make([]byte, 0, size))
+	}
+	f.settle(raw, nil, true)
+}
+
+// failed settles what the failure itself says; what the client has cancelled is left to ended.
+func (f *first) failed(err error) {
+	var own *proxy.Error
+	if cause := f.ex.Err(); err == nil || cause != nil && !errors.As(cause, &own) {
+		return
+	}
+	if e := proxy.AsError(f.ex.Why(err)); e.Name != proxy.Cancelled.Name {
+		f.settle(nil, e, !e.Retryable)
+	}
+}
+
+// ended settles what is over without a response: it took too long, or nobody wants it any more.
+func (f *first) ended() {
+	switch {
+	case f.memo == nil:
+	case f.ex.Late():
+		f.settle(nil, proxy.Overdue(f.ex.Limit()), true)
+	default:
+		f.p.abandon(f.memo)
+		f.memo = nil
+	}
+}
+
+func (f *first) settle(raw []byte, err *proxy.Error, keep bool) {
+	m := f.memo
+	f.memo = nil
+	f.p.settle(m, outcomeOf{raw: raw, err: err, target: f.ex.Target}, keep)
+}
+
+// maxKey bounds a key, in characters.
+const maxKey = 255
+
+// validKey tells whether a key, if there is one, is visible ASCII of a bounded length.
+func validKey(key string) bool {
+	for i := range len(key) {
+		if key[i] < 0x21 || key[i] > 0x7e {
+			return false
+		}
+	}
+	return len(key) <= maxKey
+}
+
+// String says in a message to the client what a request was known by.
+func (n name) String() string {
+	if n.session != nil {
+		return "request id " + n.id
+	}
+	key, _, _ := strings.Cut(n.id, " ")
+	return "idempotency key " + strconv.Quote(key)
+}

@@ -1,0 +1,37 @@
+package proxy
+
+import "fmt"
+
+// Faults lists the error table in its order: every failure that Dragoman can tell a client of (seed 003, McpErrorMapping).
+func Faults() []Fault {
+	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
+		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
+		Cancelled, ServerUnknown,
+		Unreachable, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, SessionLost, EraUnknown, Question, Translation,
+		UpstreamTimeout,
+		TooManySessions, TooManyParked, ShuttingDown, Internal}
+}
+
+// DataSchema is the shape of error.data as JSON Schema 2020-12; empty if the row has none. A server's own data passes as it
+// is, under whatever code.
+func (f Fault) DataSchema() string {
+	switch f.Name {
+	case BadVersion.Name:
+		return `{"type":"object","required":["supported"],"properties":{` +
+			`"supported":{"type":"array","items":{"type":"string"},"minItems":1},"requested":{"type":"string"}}}`
+	case MissingCapability.Name:
+		return `{"type":"object","required":["requiredCapabilities"],"properties":{"requiredCapabilities":{"type":"object"}}}`
+	}
+	if f.Code != CodeInternal {
+		return ""
+	}
+	more := ""
+	switch f.Name {
+	case Lost.Name, Unreachable.Name, UpstreamTimeout.Name: // of a child: how it ended, and what it said last
+		more = `,"exitCode":{"type":"integer"},"signal":{"type":"string"},"stderr":{"type":"array","items":{"type":"string"}}`
+	case Translation.Name:
+		more = `,"originalCode":{"type":"integer"}`
+	}
+	return fmt.Sprintf(`{"type":"object","required":["code","retryable"],"properties":{"code":{"const":%q},"retryable":{"const":%t},`+
+		`"retryAfter":{"type":"integer","minimum":1,"description":"seconds"}%s}}`, f.Name, f.Retryable, more)
+}
