@@ -5,10 +5,8 @@ package stdio
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,8 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"dragoman/adapters/guardian"
 )
 
 func background() context.Context { return context.Background() }
@@ -236,114 +232,6 @@ func TestProcessTermIsPolite(t *testing.T) {
 	}
 }
 
-// forked reads the grandchild's process id, whatever else is on the pipe, and waits for its word.
-func forked(t *testing.T, p *Process, word string) int {
-	t.Helper()
-	pid := 0
-	for said := word == ""; pid == 0 || !said; {
-		line := readLine(t, p)
-		if rest, ok := strings.CutPrefix(line, "forked "); ok {
-			pid, _ = strconv.Atoi(rest)
-		}
-		said = said || line == word
-	}
-	return pid
-}
-
-func dead(pid int) bool {
-	if unix.Kill(pid, 0) != nil {
-		return true
-	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err != nil || strings.Contains(string(stat), ") Z ")
-}
-
-// The child goes at the end of its stdin and leaves a grandchild behind that holds the pipes and ignores everything.
-func TestProcessStopKillsTheGroup(t *testing.T) {
-	t.Parallel()
-	c := child("fork:stubborn,stay")
-	c.KillGrace = 100 * time.Millisecond
-	p := start(t, c)
-	pid := forked(t, p, "ready")
-	took(t, p, 8*time.Second)
-	if e := p.Exit(); e.Code != 0 {
-		t.Errorf("got %v", e)
-	}
-	if !dead(pid) {
-		t.Error("the grandchild is still there")
-	}
-}
-
-// What the child leaves behind gets the time to end in its own way.
-func TestProcessStopAsksTheGroupFirst(t *testing.T) {
-	t.Parallel()
-	p := start(t, child("fork:polite,stay"))
-	pid := forked(t, p, "ready")
-	took(t, p, 8*time.Second) // KillGrace is longer
-	if !dead(pid) {
-		t.Error("the grandchild is still there")
-	}
-}
-
-// The child exits by itself, and nobody calls Stop: the grandchild goes as well, and the lines end although it held them.
-func TestProcessExitKillsTheGroup(t *testing.T) {
-	t.Parallel()
-	c := child("fork:stubborn,exit")
-	c.KillGrace = 100 * time.Millisecond
-	p := start(t, c)
-	pid := forked(t, p, "")
-	if e := await(t, p); e.Code != 5 {
-		t.Errorf("got %v", e)
-	}
-	for {
-		if _, err := p.ReadLine(); err == io.EOF {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, "the grandchild's end", func() bool { return dead(pid) })
-}
-
-// A grandchild that has left the group is out of reach without a guardian, but must not keep Stop or ReadLine from returning.
-// With one, it is ended like all others.
-func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
-	t.Parallel()
-	c := child("fork:setsid-deaf,exit")
-	p := start(t, c)
-	pid := forked(t, p, "")
-	t.Cleanup(func() { _ = unix.Kill(pid, unix.SIGKILL) })
-	await(t, p)
-	for {
-		if _, err := p.ReadLine(); err == io.EOF {
-			break
-		}
-	}
-	took(t, p, 8*time.Second)
-	if dead(pid) != (ward != nil) {
-		t.Errorf("dead: %v; with a guardian: %v", dead(pid), ward != nil)
-	}
-}
-
-// A grandchild in a session of its own that ignores everything, stopped by us.
-func TestProcessStopKillsWhoEscaped(t *testing.T) {
-	t.Parallel()
-	if ward == nil {
-		t.Skip("takes a guardian")
-	}
-	c := child("fork:setsid-stubborn,stay")
-	c.KillGrace = 100 * time.Millisecond
-	p := start(t, c)
-	pid := forked(t, p, "ready")
-	took(t, p, 8*time.Second)
-	if e := p.Exit(); e.Code != 0 {
-		t.Errorf("got %v", e)
-	}
-	if !dead(pid) {
-		t.Error("the grandchild is still there")
-	}
-}
-
 func TestProcessFlood(t *testing.T) {
 	t.Parallel()
 	p := start(t, child("flood"))
@@ -529,75 +417,4 @@ func TestProcessEndsWithUs(t *testing.T) {
 	}
 	must(t, unix.Kill(us.PID(), unix.SIGKILL))
 	eventually(t, "the orphan's end", func() bool { return dead(pid) })
-}
-
-// All tests of processes again, with a guardian.
-func TestWithGuardian(t *testing.T) {
-	if ward != nil {
-		t.Skip("this is it")
-	}
-	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^Test(Process|Start)", "-test.timeout=5m", fmt.Sprintf("-test.short=%v", testing.Short()))
-	cmd.Env = append(os.Environ(), guardedKey+"=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
-// Where a guardian cannot be started, children are started all the same.
-func TestProcessWithoutTheGuardianItWants(t *testing.T) {
-	t.Parallel()
-	told := make(chan error, 10)
-	g := guardian.New(guardian.Options{Exe: "/no/such/file", Note: func(err error) { told <- err }})
-	defer g.Close()
-	for range 2 {
-		c := child("echo")
-		c.Guardian = g
-		p := start(t, c)
-		must(t, p.Write([]byte("x")))
-		expect(t, p, "x")
-		if _, ok := p.kin.(*direct); !ok {
-			t.Errorf("got a %T", p.kin)
-		}
-	}
-	if err := <-told; !errors.Is(err, guardian.ErrUnavailable) || len(told) > 0 {
-		t.Errorf("told %v, and %d more", err, len(told))
-	}
-}
-
-// A guardian that is killed takes its children along; the next child gets a new one.
-func TestProcessLosesItsGuardian(t *testing.T) {
-	t.Parallel()
-	told := make(chan error, 10)
-	g := guardian.New(guardian.Options{Exe: os.Args[0], Note: func(err error) { told <- err }})
-	defer g.Close()
-	c := child("echo")
-	c.Guardian = g
-	p, err := Start(background(), c)
-	must(t, err)
-	defer p.Stop() // and no more: an orphan is reaped by the system's first process, when that likes
-	must(t, p.Write([]byte("x")))
-	expect(t, p, "x")
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
-	if err != nil {
-		t.Skip("no /proc to find the guardian by")
-	}
-	var id, parent int
-	var name, state string
-	if _, err := fmt.Sscan(string(stat), &id, &name, &state, &parent); err != nil {
-		t.Fatal(err)
-	}
-	must(t, unix.Kill(parent, unix.SIGKILL))
-	if e := await(t, p); !e.Lost || e.Code != -1 || !strings.Contains(e.Error(), "guardian") {
-		t.Errorf("got %+v", e)
-	}
-	if _, err := p.ReadLine(); err != io.EOF {
-		t.Errorf("got %v", err)
-	}
-	if err := <-told; !errors.Is(err, guardian.ErrLost) {
-		t.Errorf("told %v", err)
-	}
-	q := start(t, c)
-	must(t, q.Write([]byte("y")))
-	expect(t, q, "y")
 }
