@@ -27,6 +27,9 @@ const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
   # a server that speaks lines, as over stdio, on a socket of this machine
   dragoman serve unix:/run/my-server.sock
 
+  # a service that speaks the REST envelope (GET /tools, POST /call-tool) below an address
+  dragoman serve http://127.0.0.1:8001 --transport rest
+
   # several servers, from a file
   dragoman serve --config config.toml`
 

@@ -20,7 +20,8 @@ type RestConfig struct {
 	// ToolsTTL is how long a list of tools is used again. 0 to 24 h, default 30 s.
 	ToolsTTL time.Duration
 	// Capabilities are what callers can be asked, of restCapabilities; default
-	// elicitation, sampling and roots.
+	// elicitation and sampling. Of roots many servers ask as soon as a session
+	// begins: whoever declared them would have his first call end with that.
 	Capabilities []string
 }
 
@@ -41,7 +42,7 @@ func restKeys() []setting[Config] {
 			field: func(c *Config) field {
 				return durationField{at: &c.Rest.ToolsTTL, least: time.Millisecond, most: day, zero: "not at all"}
 			}},
-		{key: "rest.capabilities", std: "elicitation,sampling,roots", doc: "what servers may ask of REST callers",
+		{key: "rest.capabilities", std: "elicitation,sampling", doc: "what servers may ask of REST callers",
 			field: func(c *Config) field {
 				return listField{at: &c.Rest.Capabilities, check: checkRestCapability, what: "a list of " + oneOf(restCapabilities), most: maxList, commas: true}
 			}},

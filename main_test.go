@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		swellMain()
 	case "sdk":
 		sdkMain()
+	case "count":
+		countMain()
 	}
 	code := m.Run()
 	if code == 0 {

@@ -2,7 +2,7 @@
 # cells.sh [options] [CELL_RE [FACE_RE]]      Dragoman in front of every kind of server, met by every kind of client
 #   A cell is an upstream: modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http, npm-stdio (a server from npm),
 #   legacy-socket (the stdio server behind a TCP socket), and one with tasks of 2025-11-25: tasks-http, and drive-stdio behind
-#   `--tasks drive`.
+#   `--tasks drive`; and rest, a service of the REST envelope (needs python3).
 #   A face is what meets it: suite@REVISION, the official suite compared with the baseline of the dual fixture; set@REVISION, the
 #   suite's frozen requirement set, which must be complete (set+all@REVISION: where Dragoman has `declare = "all"`); or one of our
 #   clients (v1-http, v2-modern-stdio …), whose every case must pass.
@@ -17,7 +17,7 @@ set -u
 . "$(dirname "$0")/lib.sh"
 need_packages
 
-CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio"
+CELLS="modern-http legacy-http legacy-stdio modern-stdio legacy-sse dual-http npm-stdio legacy-socket tasks-http drive-stdio rest"
 FACES="suite@2025-03-26 suite@2025-06-18 suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28
   v2-modern-http v2-auto-http v2-legacy-http v1-http v1-sse v2-legacy-sse v1-stdio v2-legacy-stdio v2-modern-stdio v2-auto-stdio"
 SHORT_FACES="suite@2025-11-25 suite@2026-07-28 set@2025-11-25 set@2026-07-28 set+all@2026-07-28 v2-modern-http v1-http v1-sse v1-stdio v2-modern-stdio"
@@ -81,7 +81,8 @@ brief() {
     *:set*@*) [[ $1 == modern-http || $1 == legacy-http ]] ;;
     npm-*:v1-stdio | npm-*:v2-modern-http | tasks-*:v1-http | tasks-*:v2-modern-http | drive-*:v1-http | drive-*:v2-modern-http) ;;
     *-socket:v1-http | *-socket:v2-modern-http | *-socket:v1-stdio) ;;
-    npm-* | tasks-* | drive-* | *-socket:*) return 1 ;;
+    rest:v1-http | rest:v1-sse | rest:v2-modern-http | rest:v2-modern-stdio) ;;
+    npm-* | tasks-* | drive-* | *-socket:* | rest:*) return 1 ;;
     *) ;;
   esac
 }
@@ -91,7 +92,7 @@ faces_of() {
   local face
   for face in $FACES; do
     [[ $face =~ $FACE_RE ]] || continue
-    [[ $1 =~ ^(npm|tasks|drive)-|-socket$ && $face == *@* ]] && continue
+    [[ $1 =~ ^(npm|tasks|drive)-|-socket$|^rest$ && $face == *@* ]] && continue
     [[ $face == set+all@* && $1 != legacy-* ]] && continue # only to a legacy server anything is declared
     [ $control = no ] || native "$1" "$face" || continue
     [ $short = no ] || brief "$1" "$face" || continue
@@ -118,15 +119,17 @@ start_upstream() {
   fi
   case $1 in
     drive-*) UPSTREAM=(--tasks drive -- "$NODE" "$HERE/fixtures/tasks.mjs" --transport "$transport" --state "$2/state"); return 0 ;;
+    rest) fixture=(python3 "$HERE/rest/service.py") ;;
     tasks-*) fixture=("$NODE" "$HERE/fixtures/tasks.mjs") ;;
     *) fixture+=(--era "$era") ;;
   esac
   if [ "$transport" = socket ]; then fixture=("$NODE" "$HERE/fixtures/socket.mjs" "${fixture[@]}" --transport stdio --state "$2/state")
-  else fixture+=(--transport "$transport" --state "$2/state"); fi
+  elif [ "$1" != rest ]; then fixture+=(--transport "$transport" --state "$2/state"); fi
   if [ "$transport" = stdio ]; then UPSTREAM=(-- "${fixture[@]}"); return 0; fi
   start "$2/fixture.log" "${fixture[@]}"
   FIXTURE=$PID
-  UPSTREAM=("$(wait_url "$2/fixture.log" "$FIXTURE")") && [ -n "${UPSTREAM[0]}" ]
+  UPSTREAM=("$(wait_url "$2/fixture.log" "$FIXTURE")") && [ -n "${UPSTREAM[0]}" ] || return 1
+  [ "$1" != rest ] || UPSTREAM+=(--transport rest)
 }
 
 # start_proxy LOG ARG…: starts Dragoman with these arguments; leaves its pid in PROXY and its port in PORT.
@@ -185,6 +188,7 @@ run_face() {
   case $cell in
     npm-*) options+=(--npm) ;;
     tasks-* | drive-*) options+=(--tasks) ;;
+    rest) options+=(--rest) ;;
   esac
   # On a modern stdio server that two clients share, a log message says neither whose it is nor of which call.
   [[ $cell == modern-stdio && $face != *-stdio ]] && options+=(--lossy-logs)

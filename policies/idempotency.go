@@ -89,7 +89,9 @@ func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempot
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers", Help: "Requests remembered with their answers."},
 			func() float64 { n, _ := p.Kept(); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers_bytes", Help: "Bytes of what is remembered."},
-			func() float64 { _, n := p.Kept(); return float64(n) })} {
+			func() float64 { _, n := p.Kept(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_requests_waiting", Help: "Requests that wait for the answer to the same one before them."},
+			func() float64 { return float64(p.Waiting()) })} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -16,6 +16,13 @@ func (p *Idempotency) Kept() (requests, bytes int) {
 	return p.total()
 }
 
+// Waiting tells how many repeats wait for the answer to the first.
+func (p *Idempotency) Waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting
+}
+
 func (p *Idempotency) total() (requests, bytes int) {
 	for i := range p.kept {
 		requests += p.kept[i].lru.Len()

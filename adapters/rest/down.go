@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/httpd"
+	"dragoman/adapters/rest/openapi"
 	"dragoman/adapters/rest/schema"
 	"dragoman/proxy"
 )
@@ -38,18 +39,10 @@ type Options struct {
 	Trusting        bool    // with Check: arguments are not checked after all
 	CheckResults    bool    // with Check: structured results are checked, too
 
-	Health   func(*fasthttp.RequestCtx)                    // serves GET /health; nil: it is not served
-	Draining context.Context                               // ends when the proxy is about to; listens end with it. May be nil
-	Note     func(level, message string, err error)        // is told of schemas that cannot be used; may be nil
-	Now      func() time.Time                              // nil: time.Now
-	Pages    func() (contentType string, page []byte)      // serves GET /docs; nil: it is not served
-	Describe func(info Info, tools []Tool) ([]byte, error) // makes GET /openapi.json; nil: it is not served
-}
-
-// Info is what a description of the service says of it.
-type Info struct {
-	Title, Version string
-	Base           string // the path before /tools: empty, or /servers/NAME
+	Health   func(*fasthttp.RequestCtx)             // serves GET /health; nil: it is not served
+	Draining context.Context                        // ends when the proxy is about to; listens end with it. May be nil
+	Note     func(level, message string, err error) // is told of schemas that cannot be used; may be nil
+	Now      func() time.Time                       // nil: time.Now
 }
 
 // Downstream serves callers without MCP: the endpoints of seed 000, and those of seed 001's HTTP transport. It turns each call
@@ -72,6 +65,9 @@ func NewDownstream(handle proxy.Handler, opt Options) (*Downstream, error) {
 	}
 	if opt.KeepAlive <= 0 {
 		opt.KeepAlive = 15 * time.Second
+	}
+	if opt.Caps == nil {
+		opt.Caps = []byte("{}")
 	}
 	lists, err := newListCache()
 	if err != nil {
@@ -101,18 +97,17 @@ func (d *Downstream) Register(s *httpd.Server) {
 		if d.opt.Health != nil {
 			s.Handle(fasthttp.MethodGet, base+"/health", d.opt.Health)
 		}
-		if d.opt.Describe != nil {
-			get("/openapi.json", (*request).openapi)
-		}
-		if d.opt.Pages != nil {
-			s.Handle(fasthttp.MethodGet, base+"/docs", d.docs)
-		}
+		get("/openapi.json", (*request).openapi)
+		s.Handle(fasthttp.MethodGet, base+"/docs", docs)
 	}
 }
 
 // docs serves the page that shows /openapi.json.
-func (d *Downstream) docs(ctx *fasthttp.RequestCtx) {
-	kind, page := d.opt.Pages()
+func docs(ctx *fasthttp.RequestCtx) {
+	kind, page := openapi.Page()
+	h := &ctx.Response.Header
+	h.Set("Content-Security-Policy", openapi.CSP())
+	h.Set("X-Content-Type-Options", "nosniff")
 	ctx.SetContentType(kind)
 	ctx.SetBody(page)
 }

@@ -130,22 +130,19 @@ func (p *members) addRaw(key, value []byte) {
 
 func (p *members) addText(key, value string) { p.add(key, wire.AppendText(nil, value)) }
 
-// acceptsStream weighs an Accept header: the caller wants an event stream if it names that, and JSON not more or earlier.
+// acceptsStream weighs an Accept header: the caller wants an event stream if it names that, and JSON not as much.
 func acceptsStream(accept string) bool {
-	stream, json, at := -1.0, -1.0, 0
-	streamAt, jsonAt := 0, 0
+	stream, json := 0.0, 0.0
 	for part := range strings.SplitSeq(accept, ",") {
-		at++
 		kind, params, _ := strings.Cut(part, ";")
-		q := quality(params)
 		switch strings.ToLower(strings.TrimSpace(kind)) {
 		case "text/event-stream":
-			stream, streamAt = q, at
+			stream = quality(params)
 		case "application/json":
-			json, jsonAt = q, at
+			json = quality(params)
 		}
 	}
-	return stream > 0 && (stream > json || stream == json && streamAt < jsonAt)
+	return stream > json
 }
 
 // quality is the weight that the parameters of a media range give it (RFC 9110, 12.4.2); 1 if they give none.

@@ -115,11 +115,20 @@ func (r *request) callNamed() {
 		r.fail(err)
 		return
 	}
-	_, name, _ := strings.Cut(string(r.ctx.URI().PathOriginal()), "/tools/")
-	if plain, uerr := url.PathUnescape(name); uerr == nil {
-		name = plain
+	r.call(r.pathTool(), b.of(b.all), nil, nil)
+}
+
+// pathTool is the tool that the path names, which is taken as it was sent: its name may be anything.
+func (r *request) pathTool() string {
+	path := string(r.ctx.URI().PathOriginal())
+	if rest, below := strings.CutPrefix(path, "/servers/"); below {
+		_, path, _ = strings.Cut(rest, "/")
 	}
-	r.call(name, b.of(b.all), nil, nil)
+	name := strings.TrimPrefix(strings.TrimPrefix(path, "/"), "tools/")
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
+	}
+	return name
 }
 
 // call calls a tool, after its name and its arguments have been looked at.

@@ -39,6 +39,26 @@ func TestToolsResponse(t *testing.T) {
 	}
 }
 
+// The description is made of the tools as they are, and names the server that its paths are below; the page shows it.
+func TestDescription(t *testing.T) {
+	r := newRig(t, nil)
+	for _, base := range []string{"", "/servers/x"} {
+		status, got := r.got("GET", base+"/openapi.json", "")
+		url := base
+		if base == "" {
+			url = "/"
+		}
+		for _, part := range []string{`{"openapi":"3.1`, `"title":"code-graph-rag","version":"0.0.24"`, `"/tools/query_callers":{"post":`, `"servers":[{"url":"` + url + `"}]`} {
+			if status != 200 || !strings.Contains(got, part) {
+				t.Errorf("%d, no %s in\n%.300s", status, part, got)
+			}
+		}
+		if status, got = r.got("GET", base+"/docs", ""); status != 200 || !strings.HasPrefix(got, "<!doctype html>") {
+			t.Errorf("%d %.100s", status, got)
+		}
+	}
+}
+
 // Seed 000, ToolsResponse: version is semantic. It is the configured one, else the server's, which may tell it on being asked.
 func TestToolsVersion(t *testing.T) {
 	f := func(configured, listed, discovered, want string) {
@@ -197,6 +217,19 @@ func TestToolsFetchedOnce(t *testing.T) {
 	group.Wait()
 	if len(began) > 0 {
 		t.Errorf("%d more fetches", len(began))
+	}
+}
+
+// A fetch that ends in a panic is over for those who wait, too.
+func TestToolsFetchPanics(t *testing.T) {
+	r := newRig(t, nil)
+	r.s.set("tools/list", func(*proxy.Exchange) (proxy.Replies, error) { panic("a test") })
+	if status, got := r.got("GET", "/tools", ""); status != 500 || !strings.Contains(got, "INTERNAL_ERROR") {
+		t.Errorf("%d %s", status, got)
+	}
+	r.s.result("tools/list", demo)
+	if status, got := r.got("GET", "/tools", ""); status != 200 {
+		t.Errorf("%d %s", status, got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"dragoman/adapters/rest/openapi"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -82,11 +83,16 @@ func (r *request) openapi() {
 		r.fail(err)
 		return
 	}
-	base := ""
+	info := openapi.Info{Title: r.d.opt.Service, Version: l.version}
 	if r.server != "" {
-		base = "/servers/" + r.server
+		info.ServerURL = "/servers/" + r.server
 	}
-	doc, err := r.d.opt.Describe(Info{Title: r.d.opt.Service, Version: l.version, Base: base}, l.tools)
+	tools := make([]openapi.Tool, len(l.tools))
+	for i := range l.tools {
+		t := &l.tools[i]
+		tools[i] = openapi.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: t.Output, Annotations: t.Annotations}
+	}
+	doc, err := openapi.Build(info, tools)
 	if err != nil {
 		r.fail(proxy.Errf(proxy.Internal, "the description of the tools cannot be made: %w", err))
 		return

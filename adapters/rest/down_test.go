@@ -141,6 +141,13 @@ func TestUnknownTool(t *testing.T) {
 	r.s.result("tools/call", `{"content":[]}`)
 	ask(`{"success":true,"data":{"content":[]},`)
 	lists(3)
+	r.s.result("tools/list", `{"tools":[{"name":"a/b c"},{"name":"tools/x"},{"name":"e%41"}]}`)
+	r.pass(2 * justNow)
+	for _, path := range []string{"/tools/a%2Fb%20c", "/tools/a/b%20c", "/servers/tools/tools/a%2fb%20c", "/servers/tools/tools/tools/x", "/tools/tools/x", "/tools/e%2541"} {
+		if status, got := r.got("POST", path, "{}"); status != 200 {
+			t.Errorf("%s: %d %s", path, status, got)
+		}
+	}
 	if status, got := r.got("POST", "/tools/no%2Fsuch%20tool", "{}"); status != 404 || !strings.Contains(got, `"Tool not found: no/such tool"`) {
 		t.Errorf("%d %s", status, got)
 	}
@@ -270,7 +277,7 @@ func TestRefusals(t *testing.T) {
 	f(405, `method POST is not served here`, "POST", "/tools", "{}")
 	f(405, `method GET is not served here`, "GET", "/servers/x/call-tool", "")
 	f(405, `method GET is not served here`, "GET", "/mcp/tools/list", "")
-	f(404, `nothing is served at /docs; `, "GET", "/docs", "")
+	f(404, `nothing is served at /servers/x/health; `, "GET", "/servers/x/health", "")
 	f(404, `nothing is served at /health; `, "GET", "/health", "")
 	f(403, `no`, "GET", "/tools", "", "Origin", "http://evil.example")
 	for _, path := range []string{"/nothing", "/servers/x", "/mcp"} {

@@ -26,10 +26,12 @@ const (
 // Tool is one tool of a list (seed 000, ToolSchema). The schemas are raw JSON.
 type Tool struct {
 	Name        string // as the server gives it
+	Title       string // may be empty
 	Description string // never empty: one that is missing is made of the title, or of the name
 	InputSchema []byte // an object with type and properties, filled in where they are missing
 	// Arguments is the schema as the server gives it, nil if there is none; Output that of the structured result, likewise.
 	Arguments, Output []byte
+	Annotations       []byte // likewise
 }
 
 // toolList is one state of a server's tools. It is not changed.
@@ -96,8 +98,7 @@ func (c *listCache) get(r *request, key string, since time.Time, good func(*tool
 			f = &flight{at: r.d.opt.Now(), done: make(chan struct{})}
 			c.flights[key] = f
 			c.mu.Unlock()
-			f.list, f.err = r.fetchTools(f.at)
-			c.land(key, f)
+			c.fly(r, key, f)
 			return f.list, f.err
 		}
 		c.waits++
@@ -109,6 +110,13 @@ func (c *listCache) get(r *request, key string, since time.Time, good func(*tool
 			return f.list, f.err
 		}
 	}
+}
+
+// fly fetches a list. Whatever becomes of that, nobody waits for it afterwards.
+func (c *listCache) fly(r *request, key string, f *flight) {
+	f.err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
+	defer c.land(key, f)
+	f.list, f.err = r.fetchTools(f.at)
 }
 
 // wait waits for the end of a flight, as long as the caller does.
@@ -157,13 +165,13 @@ func (c *listCache) land(key string, f *flight) {
 // listed answers the tools as they may be shown.
 func (r *request) listed() (*toolList, error) {
 	now := r.d.opt.Now()
-	return r.d.lists.get(r, r.place(), now.Add(-justNow), func(l *toolList) bool { return now.Sub(l.at) < l.shown })
+	return r.d.lists.get(r, r.place(), time.Time{}, func(l *toolList) bool { return now.Sub(l.at) < l.shown })
 }
 
 // known answers the tools for a call. A list that may be out of date does no harm here: nothing is refused by it.
 func (r *request) known() (*toolList, error) {
 	now := r.d.opt.Now()
-	return r.d.lists.get(r, r.place(), now.Add(-justNow), func(l *toolList) bool { return now.Sub(l.at) < l.ttl })
+	return r.d.lists.get(r, r.place(), time.Time{}, func(l *toolList) bool { return now.Sub(l.at) < l.ttl })
 }
 
 // renewed answers l if it is no older than a second, else a fresh list.
@@ -228,21 +236,23 @@ func (l *toolList) add(raw []byte, at wire.Span) {
 	if !at.IsObject(raw) || !named.IsString(raw) {
 		return
 	}
-	t := Tool{Name: string(named.Text(raw)), Description: string(wire.Get(raw, at, "description").Text(raw))}
+	text := func(key string) string { return string(wire.Get(raw, at, key).Text(raw)) }
+	sub := func(key string) []byte {
+		if s := wire.Get(raw, at, key); s.IsObject(raw) {
+			return bytes.Clone(s.Of(raw))
+		}
+		return nil
+	}
+	t := Tool{Name: string(named.Text(raw)), Title: text("title"), Description: text("description"),
+		Arguments: sub("inputSchema"), Output: sub("outputSchema"), Annotations: sub("annotations")}
 	if _, twice := l.index[t.Name]; twice {
 		return
 	}
 	if t.Description == "" {
-		t.Description = string(wire.Get(raw, at, "title").Text(raw))
+		t.Description = t.Title
 	}
 	if t.Description == "" {
 		t.Description = "Tool " + t.Name
-	}
-	if s := wire.Get(raw, at, "inputSchema"); s.IsObject(raw) {
-		t.Arguments = bytes.Clone(s.Of(raw))
-	}
-	if s := wire.Get(raw, at, "outputSchema"); s.IsObject(raw) {
-		t.Output = bytes.Clone(s.Of(raw))
 	}
 	t.InputSchema = filled(t.Arguments)
 	l.index[t.Name] = len(l.tools)

@@ -79,17 +79,18 @@ func (u *Upstream) LastWords() string {
 // target is the request target of an endpoint.
 func (u *Upstream) target(endpoint string) string { return u.path + endpoint + u.query }
 
-// page is the target of a list from a cursor on.
-func (u *Upstream) page(endpoint string, cursor []byte) string {
+// asking is the target of an endpoint with a parameter in its query, unless its value is empty. What a service does not know
+// it finds easier to overlook there than in the body.
+func (u *Upstream) asking(endpoint, parameter, value string) string {
 	target := u.target(endpoint)
-	if cursor == nil {
+	if value == "" {
 		return target
 	}
 	sep := "?"
 	if u.query != "" {
 		sep = "&"
 	}
-	return target + sep + "cursor=" + url.QueryEscape(string(cursor))
+	return target + sep + parameter + "=" + url.QueryEscape(value)
 }
 
 // plan decides what the service is asked for in place of a method.
@@ -120,11 +121,7 @@ func (c *upCall) plan() (*upStep, error) {
 
 // list is a GET of one page of a list.
 func (c *upCall) list(endpoint string, take upTake) *upStep {
-	var cursor []byte
-	if c.m.Cursor.IsString(c.m.Raw) {
-		cursor = c.m.Text(c.m.Cursor)
-	}
-	return &upStep{verb: "GET", endpoint: endpoint, target: c.u.page(endpoint, cursor), take: take}
+	return &upStep{verb: "GET", endpoint: endpoint, target: c.u.asking(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
 }
 
 // post is a POST of what the request is about, under the given name; the rest is called as in the request.
@@ -152,7 +149,7 @@ func (c *upCall) post(endpoint, about string, take upTake) *upStep {
 	b.add("input_responses", m.Of(m.InputResponses))
 	b.add("request_state", m.Of(m.ReqState))
 	b.add("request_id", wire.AppendText(nil, NewRequestID()))
-	return &upStep{verb: "POST", endpoint: endpoint, target: c.u.target(endpoint), body: b.done(), live: c.token != nil || c.least != "", take: take}
+	return &upStep{verb: "POST", endpoint: endpoint, target: c.u.asking(endpoint, "log_level", c.least), body: b.done(), live: c.token != nil || c.least != "", take: take}
 }
 
 // upObject is a JSON object in the making; the zero value is ready.

@@ -71,12 +71,12 @@ func (c *upCall) begin(s *upStep) error {
 	defer fasthttp.ReleaseRequest(req)
 	accept := "application/json"
 	if s.live {
-		accept = "text/event-stream, application/json"
+		accept = "text/event-stream, application/json;q=0.9"
 	}
 	req.Header.Set("Accept", accept)
 	ans, err := c.u.host.Send(c.ex, req)
 	if err != nil {
-		return err
+		return mcphttp.Fault(err) // a time that is up here is no time of the caller's
 	}
 	c.step, c.state = s, upAwaiting
 	c.mu.Lock()
@@ -118,14 +118,14 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 
 // fault makes an error of the way there one that a client may see.
 func (c *upCall) fault(err error) error {
-	if isLate(err) {
+	var e *proxy.Error
+	if !errors.As(err, &e) && isLate(err) {
 		return proxy.ErrNotYet
 	}
 	if cause := c.ex.Err(); cause != nil {
 		return cause
 	}
 	err = mcphttp.Fault(err)
-	var e *proxy.Error
 	if errors.As(err, &e) && e.Name == proxy.Unreachable.Name {
 		c.u.note(e.Message)
 	}

@@ -42,7 +42,7 @@ func lines(pieces <-chan string) http.HandlerFunc {
 // A call whose caller wants to know how it goes on is made for events, and they become notifications as they come.
 func TestUpEvents(t *testing.T) {
 	pieces := make(chan string, 10)
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": lines(pieces)})
+	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool?log_level=warning": lines(pieces)})
 	replies, err := s.u.Call(upExchange(t, "tools/call", `{"name":"a","_meta":{"progressToken":7}}`, logging("warning")))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestUpEvents(t *testing.T) {
 	if _, err := replies.Next(time.Now().Add(upPatient)); err != io.EOF {
 		t.Error(err)
 	}
-	if !strings.HasPrefix(s.last(), "POST /call-tool text/event-stream, application/json {") {
+	if !strings.HasPrefix(s.last(), "POST /call-tool?log_level=warning text/event-stream, application/json;q=0.9 {") {
 		t.Error(s.last())
 	}
 	close(pieces)
@@ -92,7 +92,7 @@ func TestUpEventsAreNoDuty(t *testing.T) {
 	more := make(chan string, 1)
 	more <- "event: log\ndata: {\"level\":\"loud\"}\n\nevent: result\ndata: " + okay(`{}`) + "\n\n"
 	close(more)
-	s.say["POST /call-tool"] = lines(more)
+	s.say["POST /call-tool?log_level=debug"] = lines(more)
 	out, err := s.call("tools/call", `{"name":"a"}`, logging("debug"))
 	if err != nil || len(out) != 2 || !strings.Contains(out[0], `"params":{"level":"info","data":null}`) {
 		t.Error(out, err)
@@ -343,6 +343,7 @@ func TestUpTheRest(t *testing.T) {
 	for _, method := range []string{"GET /resources", "GET /prompts", "POST /complete", "POST /get-prompt", "POST /read-resource"} {
 		delete(s.say, method)
 	}
+	s.say["GET /prompts"] = fixed(404, nope("TOOL_NOT_FOUND", ""))
 	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list", "completion/complete", "prompts/get", "resources/read", "subscriptions/listen", "x/y"} {
 		_, err := s.call(method, "")
 		upJudge(t, nil, err, &proxy.MethodNotFound, "is not offered")

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/valyala/fasthttp"
+
 	"dragoman/adapters/era"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -181,7 +183,7 @@ func (c *upCall) payload(r *upReply, bare bool) (data wire.Span, m wire.Message,
 
 // gone is the error of an endpoint that a service does not have.
 func (c *upCall) gone(r *upReply) error {
-	if !r.isMissing() || wire.Get(r.raw, r.body, "success").Present() {
+	if !r.isMissing() || r.step.verb == fasthttp.MethodPost && wire.Get(r.raw, r.body, "success").Present() { // it did not find what was asked for
 		return nil
 	}
 	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: the service has no %s (HTTP %d)", c.m.Text(c.m.Method), c.step.what(), r.status)

@@ -2,7 +2,7 @@
 //   era        legacy | modern: runs only for clients of that era
 //   needs      a function from the world to the reason why the case makes no sense there, or to nothing
 //   basic      needs nothing from the server but an `echo` tool
-//   npm, tasks only for the server from npm, for that with tasks: they have tools of their own
+//   npm, tasks, rest    only for the server from npm, for that with tasks, for the REST service: they have tools of their own
 // `feature` is what a case is a part of, in the words of the matrix: a group, a slash, a name. `world.a` is a connected client,
 // `await world.second()` another one; `world.server` is the kind of server behind Dragoman. What a client offers is written
 // down in v2.mjs.
@@ -10,6 +10,7 @@ import assert from 'node:assert/strict';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CHANGES } from './cases-changes.mjs';
 import { QUESTIONS } from './cases-questions.mjs';
+import { REST } from './cases-rest.mjs';
 import { TASKS } from './cases-tasks.mjs';
 import { allPages, failure, lineNumbers, logsOf, range, refused, said, stats, unique, until, WATCHED } from './helpers.mjs';
 
@@ -224,5 +225,5 @@ const closing = [
 ];
 
 export const CASES = [
-  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...closing,
+  ...opening, ...lists, ...calls, ...documents, ...notifications, ...concurrency, ...apart, ...QUESTIONS, ...CHANGES, ...TASKS, ...REST, ...closing,
 ];

@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { CASES } from './cases.mjs';
+import { atRest } from './cases-rest.mjs';
 
 const KNOWN_TIMEOUT = 3000;
 const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…]
@@ -14,6 +15,7 @@ const USAGE = `usage: CLIENT [options] URL | CLIENT [options] -- COMMAND [ARG…
   --lossy-logs            log messages of calls that overlap may get lost (but not into another client)
   --basic                 only the cases that any server with an \`echo\` tool can pass
   --npm, --tasks          those, and the cases of the server from npm, of the one with tasks
+  --rest                  the cases that a service of the REST envelope can pass
   --server KIND           the kind of server (default dual-http): some cases make no sense at some
   --face NAME             what this client is called in known.tsv and in results
   --known FILE            the cases that must fail here (known.tsv)
@@ -33,7 +35,7 @@ export function readOptions() {
       allowPositionals: true,
       options: {
         transport: text('http'), mode: text('auto'), expect: { type: 'string' }, only: text('.'), skip: text('^$'), timeout: text('10000'),
-        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag,
+        'no-questions': flag, 'no-subscriptions': flag, 'lossy-logs': flag, basic: flag, npm: flag, tasks: flag, rest: flag,
         server: text('dual-http'), face: text('client'), known: { type: 'string' }, results: { type: 'string' },
       },
     });
@@ -164,8 +166,9 @@ function left(options, test) {
   if (new RegExp(options.skip).test(test.name)) return true;
   if (options['no-questions'] && test.about === 'question') return true;
   if (options['no-subscriptions'] && test.about === 'subscription') return true;
+  if (options.rest) return !atRest(test);
   if (options.npm || options.tasks || options.basic) return !(test.basic || (options.npm && test.npm) || (options.tasks && test.tasks));
-  return Boolean(test.npm || test.tasks);
+  return Boolean(test.npm || test.tasks || test.rest);
 }
 
 /** Why a case does not apply to this client at this server, or undefined. */

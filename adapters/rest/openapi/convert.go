@@ -1,0 +1,300 @@
+package openapi
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"dragoman/proxy/wire"
+)
+
+var errNoObject = errors.New("no JSON object")
+
+const (
+	maxDepth  = 128       // of schemas in one another
+	maxSchema = 256 << 10 // bytes of a schema that is shown
+	maxParts  = 500       // places in a schema that are referred to
+	maxGrowth = 4         // how many times its size a schema may become, for all that is referred to is copied out of it
+	slack     = 16 << 10  // and this
+	maxWork   = 256 << 20 // bytes that are looked at for a document; schemas beyond are not shown
+)
+
+// converter takes one schema into the document: every subschema that something refers to becomes a component of its own, which
+// generators understand, and of the rest only known keywords stay, each only with a value of the kind that it may have: what
+// a server got wrong must not make the whole document invalid. Drafts before 2020-12 are rewritten.
+type converter struct {
+	raw      []byte
+	root     string
+	names    *namer
+	parts    map[string]string // name of the component, by place in the schema
+	todo     []string          // places
+	anchors  map[string]string // places, by anchor; nil: not looked for yet
+	work     *int              // what is left of maxWork
+	overflow bool
+}
+
+// embed appends a schema as a component, and those that it refers to. If request is set, it is that of arguments, which are
+// always an object. What cannot be read is any object.
+func (b *fixed) embed(dst, schema []byte, name string, names *namer, request bool) []byte {
+	raw, err := object(schema)
+	if err != nil {
+		return component(dst, name, `{"type":"object"}`)
+	}
+	c := converter{raw: raw, root: name, names: names, parts: map[string]string{"": name}, todo: []string{""}, work: &b.work,
+		overflow: len(raw) > maxSchema}
+	out := dst
+	for len(c.todo) > 0 && !c.overflow {
+		at := c.todo[0]
+		c.todo = c.todo[1:]
+		text := c.schema(nil, c.find(at), true, 0)
+		if at == "" && request {
+			text = typed(text)
+		}
+		out = component(out, c.parts[at], string(text))
+		c.overflow = c.overflow || len(out)-len(dst) > maxGrowth*len(raw)+slack || len(c.parts) > maxParts
+	}
+	if c.overflow {
+		return component(dst, name, `{"type":"object","description":"The schema is too large to be shown; GET /tools has it."}`)
+	}
+	return out
+}
+
+// typed sees to it that a schema says that it is of an object, if it says nothing of its type.
+func typed(schema []byte) []byte {
+	switch {
+	case wire.Get(schema, whole(schema), "type").Present(), wire.Get(schema, whole(schema), "$ref").Present():
+		return schema
+	case len(schema) == len("{}"):
+		return []byte(`{"type":"object"}`)
+	}
+	return append([]byte(`{"type":"object",`), schema[1:]...)
+}
+
+// member is one member of an object.
+type member struct {
+	key   string
+	value wire.Span
+}
+
+// members lists those of an object; of several with one name the last.
+func (c *converter) members(obj wire.Span) []member {
+	var out []member
+	at := map[string]int{}
+	for k, v := range wire.Members(c.raw, obj) {
+		key := string(k.Text(c.raw))
+		if i, twice := at[key]; twice {
+			out[i].value = v
+			continue
+		}
+		at[key] = len(out)
+		out = append(out, member{key, v})
+	}
+	return out
+}
+
+// schema writes a subschema. top says that it becomes a component: its title is left out, or generators would name it by that,
+// and several the same.
+func (c *converter) schema(dst []byte, s wire.Span, top bool, depth int) []byte {
+	c.spend(int(s.To - s.From))
+	c.overflow = c.overflow || depth > maxDepth
+	if c.overflow || !s.IsObject(c.raw) {
+		if string(s.Of(c.raw)) == "false" {
+			return append(dst, `{"not":{}}`...)
+		}
+		return append(dst, "{}"...)
+	}
+	start := len(dst)
+	dst = append(dst, '{')
+	all := c.members(s)
+	tuple := false
+	for _, m := range all {
+		tuple = tuple || m.key == "items" && c.raw[m.value.From] == '['
+	}
+	for _, m := range all {
+		if m.key == "title" && top {
+			continue
+		}
+		before := len(dst)
+		if before > start+1 {
+			dst = append(dst, ',')
+		}
+		mark := len(dst)
+		if dst = c.keyword(dst, m, all, tuple, depth); len(dst) == mark {
+			dst = dst[:before]
+		}
+	}
+	return append(dst, '}')
+}
+
+// spend counts what is looked at.
+func (c *converter) spend(bytes int) {
+	if *c.work -= bytes; *c.work < 0 {
+		c.overflow = true
+	}
+}
+
+// keyword writes a keyword with its value, or nothing if it does not belong there.
+func (c *converter) keyword(dst []byte, m member, all []member, tuple bool, depth int) []byte {
+	name := m.key
+	switch {
+	case name == "$ref" || name == "$dynamicRef" || name == "$recursiveRef":
+		if name != "$ref" && has(all, "$ref") {
+			return dst
+		}
+		return c.reference(dst, m.value)
+	case name == "items" && tuple:
+		if has(all, "prefixItems") {
+			return dst
+		}
+		name = "prefixItems"
+	case name == "additionalItems":
+		if !tuple {
+			return dst
+		}
+		name = "items"
+	case name == "dependencies":
+		return c.dependencies(dst, m.value, all, depth)
+	case (name == "exclusiveMaximum" || name == "exclusiveMinimum") && string(m.value.Of(c.raw)) == "true": // draft-04
+		limit := strings.ToLower(name[len("exclusive"):])
+		for _, other := range all {
+			if other.key == limit && c.fits(number, other.value) {
+				return c.plain(dst, name, other.value)
+			}
+		}
+		return dst
+	case (name == "maximum" || name == "minimum") && c.exclusive(all, name):
+		return dst
+	}
+	return c.value(dst, name, m.value, all, depth)
+}
+
+// exclusive tells whether a draft-04 schema says that its maximum or minimum is not itself allowed.
+func (c *converter) exclusive(all []member, limit string) bool {
+	for _, m := range all {
+		if m.key == "exclusive"+strings.ToUpper(limit[:1])+limit[1:] && string(m.value.Of(c.raw)) == "true" {
+			return true
+		}
+	}
+	return false
+}
+
+func has(all []member, key string) bool {
+	for _, m := range all {
+		if m.key == key {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *converter) plain(dst []byte, name string, v wire.Span) []byte {
+	return append(append(wire.AppendText(dst, name), ':'), v.Of(c.raw)...)
+}
+
+// reference writes a $ref to the component that it means, or nothing if that is not in the schema.
+func (c *converter) reference(dst []byte, v wire.Span) []byte {
+	at, ok := c.resolve(string(v.Text(c.raw)))
+	for n := 0; ok; n++ { // a place that only refers to another is that
+		only := c.members(c.find(at))
+		if len(only) != 1 || only[0].key != "$ref" {
+			break
+		}
+		if at, ok = c.resolve(string(only[0].value.Text(c.raw))); n > maxDepth {
+			ok = false
+		}
+	}
+	if !ok {
+		return dst
+	}
+	name, known := c.parts[at]
+	if !known {
+		stem := at[strings.LastIndexByte(at, '/')+1:]
+		name = c.names.free(cut(c.root + camel(stem)))
+		c.parts[at] = name
+		c.todo = append(c.todo, at)
+	}
+	return append(dst, `"$ref":"#/components/schemas/`+name+`"`...)
+}
+
+// resolve gives the place that a reference means: a JSON pointer without its escapes of URLs.
+func (c *converter) resolve(ref string) (place string, ok bool) {
+	before, fragment, _ := strings.Cut(ref, "#")
+	if before != "" {
+		if place, ok = c.anchored(before); !ok {
+			return "", false
+		}
+	}
+	fragment, err := url.PathUnescape(fragment)
+	switch {
+	case err != nil:
+		return "", false
+	case fragment == "":
+	case fragment[0] == '/':
+		place += fragment
+	default:
+		return c.anchored("#" + fragment)
+	}
+	return place, c.find(place).Present()
+}
+
+// find gives the value at a place.
+func (c *converter) find(place string) wire.Span {
+	s := whole(c.raw)
+	if place == "" {
+		return s
+	}
+	if c.spend(len(c.raw)); c.overflow {
+		return wire.Span{}
+	}
+	unescape := strings.NewReplacer("~1", "/", "~0", "~")
+	for token := range strings.SplitSeq(place[1:], "/") {
+		var next wire.Span
+		if s.IsObject(c.raw) {
+			for _, m := range c.members(s) {
+				if m.key == unescape.Replace(token) {
+					next = m.value
+				}
+			}
+		} else {
+			for i, item := range wire.Items(c.raw, s) {
+				if strconv.Itoa(i) == token {
+					next = item
+					break
+				}
+			}
+		}
+		if s = next; !s.Present() {
+			break
+		}
+	}
+	return s
+}
+
+// anchored gives the place with an $anchor ("#name") or an $id.
+func (c *converter) anchored(name string) (place string, ok bool) {
+	if c.anchors == nil {
+		c.anchors = map[string]string{}
+		c.anchor(whole(c.raw), "")
+	}
+	place, ok = c.anchors[name]
+	return place, ok
+}
+
+func (c *converter) anchor(s wire.Span, place string) {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	for _, m := range c.members(s) {
+		text := string(m.value.Text(c.raw))
+		switch {
+		case text == "":
+		case m.key == "$anchor" || m.key == "$dynamicAnchor":
+			c.anchors["#"+text] = place
+		case m.key == "$id" || m.key == "id":
+			c.anchors[text] = place
+		}
+		c.anchor(m.value, place+"/"+escape.Replace(m.key))
+	}
+	for i, item := range wire.Items(c.raw, s) {
+		c.anchor(item, place+"/"+strconv.Itoa(i))
+	}
+}

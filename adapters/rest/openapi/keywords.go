@@ -1,0 +1,196 @@
+package openapi
+
+import (
+	"strings"
+
+	"dragoman/proxy/wire"
+)
+
+// shape is what a keyword's value has to be.
+type shape int
+
+const (
+	anything shape = iota
+	text
+	number
+	positive // number
+	count
+	truth
+	values  // array
+	strs    // array of different strings
+	types   // one of the types, or some
+	schema  // or a boolean
+	limit   // schema where a boolean stays one
+	schemas // array, not empty
+	table   // object of schemas
+	needs   // object of arrays of strings
+)
+
+// keywords are those of JSON Schema 2020-12 that are taken over.
+var keywords = map[string]shape{
+	"title": text, "description": text, "$comment": text, "format": text, "pattern": text, "contentEncoding": text, "contentMediaType": text,
+	"default": anything, "const": anything, "enum": values, "examples": values, "type": types,
+	"maximum": number, "minimum": number, "exclusiveMaximum": number, "exclusiveMinimum": number, "multipleOf": positive,
+	"maxLength": count, "minLength": count, "maxItems": count, "minItems": count, "maxProperties": count, "minProperties": count,
+	"maxContains": count, "minContains": count, "uniqueItems": truth, "deprecated": truth, "readOnly": truth, "writeOnly": truth,
+	"required": strs, "dependentRequired": needs,
+	"not": schema, "if": schema, "then": schema, "else": schema, "contains": schema, "propertyNames": schema, "items": schema, "contentSchema": schema,
+	"additionalProperties": limit, "unevaluatedProperties": limit, "unevaluatedItems": limit,
+	"allOf": schemas, "anyOf": schemas, "oneOf": schemas, "prefixItems": schemas,
+	"properties": table, "patternProperties": table, "dependentSchemas": table,
+}
+
+// value writes a keyword of 2020-12 if its value fits.
+func (c *converter) value(dst []byte, name string, v wire.Span, all []member, depth int) []byte {
+	kind, known := keywords[name]
+	if !known || !c.fits(kind, v) || name == "enum" && string(v.Of(c.raw)) == "[]" || name == "default" && !c.defaults(v, all) {
+		return dst
+	}
+	switch kind {
+	case limit:
+		if c.raw[v.From] != '{' {
+			return c.plain(dst, name, v)
+		}
+		fallthrough
+	case schema:
+		return c.schema(append(wire.AppendText(dst, name), ':'), v, false, depth+1)
+	case schemas:
+		dst = append(wire.AppendText(dst, name), `:[`...)
+		for i, item := range wire.Items(c.raw, v) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = c.schema(dst, item, false, depth+1)
+		}
+		return append(dst, ']')
+	case table:
+		return c.table(append(wire.AppendText(dst, name), ':'), c.members(v), depth)
+	}
+	return c.plain(dst, name, v)
+}
+
+func (c *converter) table(dst []byte, all []member, depth int) []byte {
+	dst = append(dst, '{')
+	for i, m := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = c.schema(append(wire.AppendText(dst, m.key), ':'), m.value, false, depth+1)
+	}
+	return append(dst, '}')
+}
+
+// dependencies writes those of draft-07 as dependentRequired and dependentSchemas.
+func (c *converter) dependencies(dst []byte, v wire.Span, all []member, depth int) []byte {
+	var names, subs []member
+	for _, m := range c.members(v) {
+		if c.fits(strs, m.value) {
+			names = append(names, m)
+		} else if c.fits(schema, m.value) {
+			subs = append(subs, m)
+		}
+	}
+	if len(names) > 0 && !has(all, "dependentRequired") {
+		dst = append(dst, `"dependentRequired":{`...)
+		for i, m := range names {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = c.plain(dst, m.key, m.value)
+		}
+		dst = append(dst, '}')
+	}
+	if len(subs) > 0 && !has(all, "dependentSchemas") {
+		if len(names) > 0 && !has(all, "dependentRequired") {
+			dst = append(dst, ',')
+		}
+		dst = c.table(append(dst, `"dependentSchemas":`...), subs, depth)
+	}
+	return dst
+}
+
+// fits tells whether a value is what its keyword may have.
+func (c *converter) fits(kind shape, v wire.Span) bool {
+	first := c.raw[v.From]
+	digits := first == '-' || first >= '0' && first <= '9'
+	switch kind {
+	case text:
+		return first == '"'
+	case number:
+		return digits
+	case positive:
+		return digits && first != '-' && strings.Trim(string(v.Of(c.raw)), "0.eE+-") != ""
+	case count:
+		return digits && strings.Trim(string(v.Of(c.raw)), "0123456789") == ""
+	case truth:
+		return first == 't' || first == 'f'
+	case values:
+		return first == '['
+	case strs:
+		return c.strings(v)
+	case types:
+		return c.types(v)
+	case schema, limit:
+		return first == '{' || first == 't' || first == 'f'
+	case schemas:
+		return first == '[' && string(v.Of(c.raw)) != "[]"
+	case table:
+		return first == '{'
+	case needs:
+		for _, m := range c.members(v) {
+			if !c.strings(m.value) {
+				return false
+			}
+		}
+		return first == '{'
+	}
+	return true
+}
+
+// strings tells whether a value is an array of different strings.
+func (c *converter) strings(v wire.Span) bool {
+	seen := map[string]bool{}
+	for _, item := range wire.Items(c.raw, v) {
+		name := string(item.Text(c.raw))
+		if !item.IsString(c.raw) || seen[name] {
+			return false
+		}
+		seen[name] = true
+	}
+	return c.raw[v.From] == '['
+}
+
+func (c *converter) types(v wire.Span) bool {
+	if v.IsString(c.raw) {
+		return typeFirst[string(v.Text(c.raw))] != ""
+	}
+	for _, item := range wire.Items(c.raw, v) {
+		if typeFirst[string(item.Text(c.raw))] == "" {
+			return false
+		}
+	}
+	return c.strings(v) && string(v.Of(c.raw)) != "[]"
+}
+
+// typeFirst are the types, with what their values begin with.
+var typeFirst = map[string]string{"null": "n", "boolean": "tf", "number": "-0123456789", "integer": "-0123456789", "string": `"`, "array": "[", "object": "{"}
+
+// defaults tells whether a default is of the schema's type: some servers write null for none, and validators of documents
+// mind.
+func (c *converter) defaults(v wire.Span, all []member) bool {
+	for _, m := range all {
+		if m.key != "type" || !c.types(m.value) {
+			continue
+		}
+		if m.value.IsString(c.raw) {
+			return strings.IndexByte(typeFirst[string(m.value.Text(c.raw))], c.raw[v.From]) >= 0
+		}
+		for _, item := range wire.Items(c.raw, m.value) {
+			if strings.IndexByte(typeFirst[string(item.Text(c.raw))], c.raw[v.From]) >= 0 {
+				return true
+			}
+		}
+		return false
+	}
+	return true
+}

@@ -1,0 +1,266 @@
+package openapi
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-json"
+
+	"dragoman/proxy"
+)
+
+var update = flag.Bool("update", false, "write the golden document anew")
+
+// few is a small set of tools: a plain one, one with a result, one of draft-07, and odd names.
+var few = []Tool{
+	{Name: "query_callers", Description: "Find all functions that call a specified function", InputSchema: json.RawMessage(`{"type":"object","properties":{
+		"function_name":{"type":"string","description":"Qualified name of the function to query"},
+		"max_depth":{"type":"integer","description":"Maximum call depth to traverse","default":3,"minimum":1,"maximum":10}},"required":["function_name"]}`)},
+	{Name: "tree/of nodes", Title: "Tree", Annotations: json.RawMessage(`{"readOnlyHint":true}`),
+		InputSchema:  json.RawMessage(`{"title":"Args","properties":{"root":{"$ref":"#/$defs/node"}},"$defs":{"node":{"title":"Node","type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/node"}}}}}}`),
+		OutputSchema: json.RawMessage(`{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}`)},
+	{Name: "tree-of-nodes", InputSchema: json.RawMessage(`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"pair":{"items":[{"type":"string"},true],"additionalItems":false}},
+		"definitions":{"x":{"$ref":"https://a.example/x"}},"dependencies":{"a":["b"],"c":{"$ref":"#/definitions/x"}}}`)},
+	{Name: "查询", Description: "</script><img src=x onerror=alert(1)>"},
+	{Name: ".."},
+}
+
+func build(t *testing.T, tools ...Tool) map[string]any {
+	t.Helper()
+	raw, err := Build(Info{Title: "code-graph-rag", Version: "0.0.24"}, tools)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc map[string]any
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatalf("%v\n%s", err, raw)
+	}
+	return doc
+}
+
+// at walks a decoded document.
+func at(v any, keys ...string) any {
+	for _, key := range keys {
+		m, _ := v.(map[string]any)
+		v = m[key]
+	}
+	return v
+}
+
+func TestGolden(t *testing.T) {
+	got, err := Build(Info{Title: "code-graph-rag", Version: "0.0.24", Description: "Tools for graphs of code", ServerURL: "/servers/graph"}, few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _ := Build(Info{Title: "code-graph-rag", Version: "0.0.24", Description: "Tools for graphs of code", ServerURL: "/servers/graph"}, few)
+	if !bytes.Equal(got, again) {
+		t.Error("twice is not the same")
+	}
+	var pretty bytes.Buffer
+	if err := json.Indent(&pretty, got, "", " "); err != nil {
+		t.Fatal(err)
+	}
+	pretty.WriteByte('\n')
+	golden := filepath.Join("testdata", "document.json")
+	if *update {
+		if err := os.WriteFile(golden, pretty.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || !bytes.Equal(pretty.Bytes(), want) {
+		t.Errorf("%s differs (%v); look at it after: go test ./adapters/rest/openapi -update", golden, err)
+	}
+}
+
+// TestReferencesResolve: every $ref is to a component that is there, and every component is one that generators can name.
+func TestReferencesResolve(t *testing.T) {
+	doc := build(t, few...)
+	name := regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if ref, ok := v["$ref"].(string); ok {
+				tokens := strings.Split(strings.TrimPrefix(ref, "#/"), "/")
+				if at(doc, tokens...) == nil || len(tokens) != 3 {
+					t.Errorf("%s leads nowhere", ref)
+				}
+			}
+			for _, sub := range v {
+				walk(sub)
+			}
+		case []any:
+			for _, sub := range v {
+				walk(sub)
+			}
+		}
+	}
+	walk(doc)
+	for key := range at(doc, "components", "schemas").(map[string]any) {
+		if !name.MatchString(key) {
+			t.Errorf("component %q", key)
+		}
+	}
+	if n := len(at(doc, "components", "schemas").(map[string]any)); n < 30 {
+		t.Errorf("only %d schemas", n)
+	}
+}
+
+// TestOperations: one a tool, named apart, with all statuses that can occur.
+func TestOperations(t *testing.T) {
+	doc := build(t, few...)
+	paths, _ := doc["paths"].(map[string]any)
+	for _, path := range []string{"/tools", "/call-tool", "/health", "/resources", "/read-resource", "/prompts", "/get-prompt", "/complete",
+		"/tools/query_callers", "/tools/tree%2Fof%20nodes", "/tools/tree-of-nodes", "/tools/%E6%9F%A5%E8%AF%A2"} {
+		if paths[path] == nil {
+			t.Errorf("%s is missing", path)
+		}
+	}
+	if len(paths) != 12 {
+		t.Errorf("%d paths", len(paths))
+	}
+	seen := map[string]bool{}
+	for path, ops := range paths {
+		for method, op := range ops.(map[string]any) {
+			id, _ := at(op, "operationId").(string)
+			if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(id) || seen[id] {
+				t.Errorf("%s: operationId %q", path, id)
+			}
+			seen[id] = true
+			want := []string{"200", "400", "403", "404", "405", "408", "413", "429", "431", "500", "503"}
+			if method == "post" {
+				want = append(want, "415")
+				if at(op, "responses", "200", "content", "text/event-stream") == nil {
+					t.Errorf("%s: no stream", path)
+				}
+			}
+			for _, status := range want {
+				if at(op, "responses", status) == nil {
+					t.Errorf("%s: no %s", path, status)
+				}
+			}
+		}
+	}
+	for _, id := range []string{"call_query_callers", "call_tree_of_nodes", "call_tree_of_nodes_2", "call_tool_2"} {
+		if !seen[id] {
+			t.Errorf("no operation %s among %v", id, seen)
+		}
+	}
+}
+
+// TestStatuses: whatever the error table can answer REST callers with is documented.
+func TestStatuses(t *testing.T) {
+	responses, _ := at(build(t), "paths", "/call-tool", "post", "responses").(map[string]any)
+	for _, code := range proxy.EnvelopeCodes() {
+		if responses[fmt.Sprint(code.Status())] == nil {
+			t.Errorf("%s: %d is not documented", code, code.Status())
+		}
+	}
+	var codes []string
+	for _, code := range proxy.EnvelopeCodes() {
+		codes = append(codes, string(code))
+	}
+	var listed []string
+	for _, code := range at(build(t), "components", "schemas", "ErrorCode", "enum").([]any) {
+		listed = append(listed, code.(string))
+	}
+	if !slices.Equal(codes, listed) {
+		t.Errorf("%v, want %v", listed, codes)
+	}
+}
+
+// TestSchemas: what becomes of a tool's schema. The component is called TArguments.
+func TestSchemas(t *testing.T) {
+	for _, k := range []struct{ in, want string }{
+		{``, `{"type":"object"}`},
+		{`{`, `{"type":"object"}`},
+		{`[]`, `{"type":"object"}`},
+		{`{}`, `{"type":"object"}`},
+		{`{"type":"object","title":"T","description":"d"}`, `{"type":"object","description":"d"}`},
+		{`{"properties":{"a":true,"b":false,"c":{"title":"C"}}}`, `{"type":"object","properties":{"a":{},"b":{"not":{}},"c":{"title":"C"}}}`},
+		{`{"additionalProperties":false,"$schema":"x","$id":"y","x-y":{"$ref":"z"},"nullable":true}`, `{"type":"object","additionalProperties":false}`},
+		{`{"type":"thing","properties":[],"required":["a","a"],"minLength":-1,"multipleOf":0,"enum":[],"anyOf":[],"pattern":3,"maximum":"1"}`, `{"type":"object"}`},
+		{`{"type":"object","type":"object","properties":{"a":{"type":"string"},"a":{"type":"null"}}}`, `{"type":"object","properties":{"a":{"type":"null"}}}`},
+		{`{"properties":{"a":{"type":"string","default":null},"b":{"type":["integer","null"],"default":null},"c":{"type":"integer","default":12345678901234567890}}}`,
+			`{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["integer","null"],"default":null},"c":{"type":"integer","default":12345678901234567890}}}`},
+		{`{"properties":{"a":{"items":[{"type":"string"}],"additionalItems":{"type":"number"}},"b":{"items":{},"additionalItems":false}}}`,
+			`{"type":"object","properties":{"a":{"prefixItems":[{"type":"string"}],"items":{"type":"number"}},"b":{"items":{}}}}`},
+		{`{"properties":{"a":{"maximum":3,"exclusiveMaximum":true,"minimum":1,"exclusiveMinimum":false}}}`, `{"type":"object","properties":{"a":{"exclusiveMaximum":3,"minimum":1}}}`},
+		{`{"dependencies":{"a":["b"],"c":{"type":"null"}}}`, `{"type":"object","dependentRequired":{"a":["b"]},"dependentSchemas":{"c":{"type":"null"}}}`},
+		{`{"properties":{"a":{"$ref":"#"}}}`, `{"type":"object","properties":{"a":{"$ref":"#/components/schemas/TArguments"}}}`},
+		{`{"properties":{"a":{"$ref":"http://a.example/"},"b":{"$ref":"#/nowhere"},"c":{"$ref":"#x"},"d":{"$ref":"#%zz"}}}`, `{"type":"object","properties":{"a":{},"b":{},"c":{},"d":{}}}`},
+		{`{"$ref":"#"}`, `{"type":"object"}`},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, `{"type":"object"}`},
+		{`{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"type":"object"}}}`, `{"$ref":"#/components/schemas/TArgumentsB"} TArgumentsB={"type":"object"}`},
+		{`{"properties":{"a":{"$ref":"#/definitions/a~1%20b"}},"definitions":{"a/ b":{"items":{"$ref":"#/definitions/a~1%20b"}}}}`,
+			`{"type":"object","properties":{"a":{"$ref":"#/components/schemas/TArgumentsA1B"}}} TArgumentsA1B={"items":{"$ref":"#/components/schemas/TArgumentsA1B"}}`},
+		{`{"properties":{"a":{"$ref":"#n"},"b":{"$ref":"urn:b"},"c":{"$ref":"#/allOf/0"}},"$defs":{"x":{"$anchor":"n"},"y":{"$id":"urn:b","type":"null"}},"allOf":[{"type":"object"}]}`,
+			`{"type":"object","properties":{"a":{"$ref":"#/components/schemas/TArgumentsX"},"b":{"$ref":"#/components/schemas/TArgumentsY"},"c":{"$ref":"#/components/schemas/TArgumentsTool0"}},"allOf":[{"type":"object"}]} TArgumentsTool0={"type":"object"} TArgumentsX={} TArgumentsY={"type":"null"}`},
+		{`{"const":{"$ref":"x"},"default":{"b":[1]},"examples":[{"type":1}]}`, `{"type":"object","const":{"$ref":"x"},"default":{"b":[1]},"examples":[{"type":1}]}`},
+		{strings.Repeat(`{"not":`, 200) + `{}` + strings.Repeat(`}`, 200), `{"type":"object","description":"The schema is too large to be shown; GET /tools has it."}`},
+		{`{"description":"` + strings.Repeat("x", maxSchema) + `"}`, `{"type":"object","description":"The schema is too large to be shown; GET /tools has it."}`},
+	} {
+		raw, err := Build(Info{}, []Tool{{Name: "t", InputSchema: json.RawMessage(k.in)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc struct {
+			Components struct{ Schemas map[string]json.RawMessage }
+		}
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			t.Fatalf("%.80s: %v", k.in, err)
+		}
+		got := string(doc.Components.Schemas["TArguments"])
+		var more []string
+		for name, s := range doc.Components.Schemas {
+			if strings.HasPrefix(name, "TArguments") && name != "TArguments" {
+				more = append(more, " "+name+"="+string(s))
+			}
+		}
+		slices.Sort(more)
+		if got += strings.Join(more, ""); got != k.want {
+			t.Errorf("%.200s\ngives %s\nwant  %s", k.in, got, k.want)
+		}
+	}
+}
+
+// TestGrowth: what refers to overlapping parts of itself is not copied out of without end.
+func TestGrowth(t *testing.T) {
+	var in strings.Builder
+	in.WriteString(`{"allOf":[`)
+	for i := range 100 {
+		in.WriteString(`{"$ref":"#` + strings.Repeat("/items", i) + `"},`)
+	}
+	in.WriteString(`{}],` + strings.Repeat(`"items":{`, 110)[:110*9])
+	in.WriteString(`"description":"` + strings.Repeat("x", 5000) + `"` + strings.Repeat("}", 111))
+	raw, err := Build(Info{}, []Tool{{Name: "t", InputSchema: json.RawMessage(in.String())}})
+	if err != nil || !strings.Contains(string(raw), "too large to be shown") || len(raw) > 100_000 {
+		t.Errorf("%v, %d bytes", err, len(raw))
+	}
+}
+
+// FuzzBuild: whatever a server's schema is, the document is JSON and its references stay inside.
+func FuzzBuild(f *testing.F) {
+	for i := range few {
+		f.Add(few[i].Name, []byte(few[i].InputSchema))
+	}
+	f.Add("a", []byte(`{"$defs":{"a":{"$anchor":"x","$ref":"#x"}},"items":[{"$dynamicRef":"#x"}],"dependencies":{"a":[],"b":{}}}`))
+	f.Fuzz(func(t *testing.T, name string, schema []byte) {
+		raw, err := Build(Info{}, []Tool{{Name: name, Description: name, InputSchema: schema, OutputSchema: schema}, {Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc any
+		if err := json.Unmarshal(raw, &doc); err != nil {
+			t.Fatalf("%v\n%s", err, raw)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+"use strict";
+// Shows openapi.json, which lies beside this page, and tries its operations. Whatever comes from the document or from a call is
+// set as text, never as markup: names and descriptions are written by strangers.
+(() => {
+  const here = new URL(".", location.href);
+  const app = document.getElementById("app");
+  const PREFIX = "#/components/";
+
+  function el(tag, props, ...kids) {
+    const e = document.createElement(tag);
+    for (const [k, v] of Object.entries(props || {})) e[k] = v;
+    for (const kid of kids) if (kid !== null && kid !== undefined) e.append(kid); // append makes text of strings
+    return e;
+  }
+  const json = (v) => JSON.stringify(v, null, 2);
+
+  // resolve follows a reference into the document's components.
+  function resolve(doc, v) {
+    for (let n = 0; v && typeof v.$ref === "string" && n < 20; n++) {
+      const ref = v.$ref;
+      if (!ref.startsWith(PREFIX)) return {};
+      v = ref.slice(2).split("/").reduce((o, k) => (o && Object.hasOwn(o, k) ? o[k] : undefined), doc);
+    }
+    return v || {};
+  }
+
+  // sample makes a value to begin with: required members only, so that it is short.
+  function sample(doc, schema, depth) {
+    const s = resolve(doc, schema);
+    if (s.default !== undefined) return s.default;
+    if (s.const !== undefined) return s.const;
+    if (Array.isArray(s.enum)) return s.enum[0];
+    if (Array.isArray(s.examples)) return s.examples[0];
+    if (depth > 6) return null;
+    const type = Array.isArray(s.type) ? s.type[0] : s.type;
+    if (type === "string") return "";
+    if (type === "integer" || type === "number") return typeof s.minimum === "number" ? s.minimum : 0;
+    if (type === "boolean") return false;
+    if (type === "array") return [];
+    if (type === "object" || s.properties) {
+      const out = Object.create(null);
+      for (const name of Array.isArray(s.required) ? s.required : []) out[name] = sample(doc, (s.properties || {})[name], depth + 1);
+      return out;
+    }
+    const first = (s.anyOf || s.oneOf || s.allOf || [])[0];
+    return first ? sample(doc, first, depth + 1) : null;
+  }
+
+  // schemaView is a schema as text, with links to the components that it refers to.
+  function schemaView(doc, schema) {
+    const names = new Set();
+    const text = JSON.stringify(schema, (k, v) => {
+      if (k === "$ref" && typeof v === "string" && v.startsWith(PREFIX + "schemas/")) names.add(v.slice(PREFIX.length + 8));
+      return v;
+    }, 2);
+    const links = [...names].map((name) => el("a", { href: "#schema-" + encodeURIComponent(name), textContent: name }));
+    const line = el("div", {});
+    links.forEach((a, i) => line.append(i ? ", " : "refers to ", a));
+    return el("div", {}, el("pre", { textContent: text }), links.length ? line : null);
+  }
+
+  function row(...cells) { return el("tr", {}, ...cells.map((c) => el("td", {}, c))); }
+
+  function bodyOf(doc, op) {
+    const content = op.requestBody && resolve(doc, op.requestBody).content;
+    return content && content["application/json"];
+  }
+
+  function example(doc, body) {
+    const given = body.examples && Object.values(body.examples)[0];
+    return given ? resolve(doc, given).value : sample(doc, body.schema, 0);
+  }
+
+  // tryIt is the form that sends a request.
+  function tryIt(doc, method, path, op) {
+    const body = bodyOf(doc, op);
+    const area = body ? el("textarea", { value: json(example(doc, body)), spellcheck: false, ariaLabel: "Body" }) : null;
+    const stream = el("input", { type: "checkbox" });
+    const key = el("input", { type: "text", autocomplete: "off" });
+    const status = el("div", {});
+    const out = el("pre", { hidden: true });
+    let running = null;
+    const send = el("button", { type: "button", textContent: "Send" });
+    const stop = el("button", { type: "button", textContent: "Cancel", disabled: true });
+    stop.addEventListener("click", () => running && running.abort());
+    send.addEventListener("click", async () => {
+      const headers = { Accept: stream.checked ? "text/event-stream" : "application/json" };
+      if (area) headers["Content-Type"] = "application/json";
+      if (key.value) headers["Idempotency-Key"] = key.value;
+      running = new AbortController();
+      send.disabled = true; stop.disabled = false; out.hidden = false; out.textContent = ""; status.textContent = "…"; status.className = "";
+      try {
+        const answer = await fetch(new URL("." + path, here), { method, headers, body: area ? area.value : undefined, signal: running.signal });
+        status.textContent = answer.status + " " + (answer.headers.get("Content-Type") || "");
+        status.className = answer.ok ? "" : "bad";
+        await show(answer, out);
+      } catch (e) {
+        status.textContent = String(e); status.className = "bad";
+      }
+      send.disabled = false; stop.disabled = true;
+    });
+    return el("div", {}, el("h3", { textContent: "Try it" }), area,
+      area ? el("label", {}, stream, " show progress as it comes (text/event-stream)") : null,
+      area ? el("label", {}, "Idempotency-Key ", key) : null, send, stop, status, out);
+  }
+
+  async function show(answer, out) {
+    const reader = answer.body.getReader();
+    const decoder = new TextDecoder();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      text += decoder.decode(value, { stream: true });
+      out.textContent = text;
+    }
+    if (/\d{16}/.test(text)) return; // large numbers would be changed
+    try { out.textContent = json(JSON.parse(text)); } catch { /* it is no JSON: a stream */ }
+  }
+
+  function operation(doc, path, method, op) {
+    const box = el("details", {}, el("summary", {}, el("span", { className: "method " + (method === "get" ? "get" : ""), textContent: method.toUpperCase() }),
+      el("code", { textContent: path }), el("span", { className: "what", textContent: op.summary || "" })));
+    box.addEventListener("toggle", () => {
+      if (!box.open || box.childElementCount > 1) return; // filled when it is first opened
+      box.append(el("p", { className: "text", textContent: op.description || "" }));
+      const params = (op.parameters || []).map((p) => resolve(doc, p));
+      if (params.length) box.append(el("h3", { textContent: "Parameters" }), el("table", {}, ...params.map((p) =>
+        row(el("code", { textContent: p.name }), p.in, p.description || ""))));
+      const body = bodyOf(doc, op);
+      if (body) box.append(el("h3", { textContent: "Body" }), schemaView(doc, body.schema.$ref ? resolve(doc, body.schema) : body.schema));
+      box.append(el("h3", { textContent: "Answers" }), el("table", {}, ...Object.entries(op.responses || {}).map(([code, r]) => {
+        const full = resolve(doc, r), content = full.content && full.content["application/json"];
+        return row(el("code", { textContent: code }), full.description || "", content ? schemaView(doc, content.schema) : "");
+      })));
+      box.append(tryIt(doc, method.toUpperCase(), path, op));
+    });
+    return box;
+  }
+
+  function render(doc) {
+    const info = doc.info || {};
+    document.title = String(info.title || "API");
+    app.replaceChildren(el("h1", { textContent: info.title || "" }), el("div", { textContent: "version " + info.version + ", OpenAPI " + doc.openapi }),
+      el("p", { className: "text", textContent: info.description || "" }), el("a", { href: "openapi.json", textContent: "openapi.json" }));
+    const groups = new Map();
+    for (const [path, ops] of Object.entries(doc.paths || {})) for (const [method, op] of Object.entries(ops)) {
+      const tag = (op.tags || ["Other"])[0];
+      if (!groups.has(tag)) groups.set(tag, []);
+      groups.get(tag).push(operation(doc, path, method, op));
+    }
+    for (const [tag, boxes] of groups) app.append(el("h2", { textContent: tag }), ...boxes);
+    app.append(el("h2", { textContent: "Schemas" }));
+    for (const [name, schema] of Object.entries((doc.components || {}).schemas || {})) {
+      app.append(el("details", { id: "schema-" + encodeURIComponent(name) }, el("summary", {}, el("code", { textContent: name })), schemaView(doc, schema)));
+    }
+    open();
+  }
+
+  // open opens the schema that the address names.
+  function open() {
+    const target = location.hash.startsWith("#schema-") ? document.getElementById(location.hash.slice(1)) : null;
+    if (target) { target.open = true; target.scrollIntoView(); }
+  }
+  addEventListener("hashchange", open);
+
+  fetch(new URL("openapi.json", here), { headers: { Accept: "application/json" } })
+    .then((r) => r.json().then((doc) => { if (!r.ok) throw new Error(doc.error || r.status); render(doc); }))
+    .catch((e) => app.replaceChildren(el("p", { className: "bad", textContent: "openapi.json cannot be read: " + e })));
+})();

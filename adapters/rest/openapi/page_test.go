@@ -1,0 +1,108 @@
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// TestPageIsClosed: nothing is loaded from elsewhere, nothing runs but the script that the policy names.
+func TestPageIsClosed(t *testing.T) {
+	kind, body := Page()
+	if kind != "text/html; charset=utf-8" {
+		t.Error(kind)
+	}
+	root, err := html.Parse(bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := CSP()
+	count := map[string]int{}
+	var walk func(n *html.Node)
+	walk = func(n *html.Node) {
+		if n.Type == html.ElementNode {
+			count[n.Data]++
+			for _, a := range n.Attr {
+				if strings.HasPrefix(a.Key, "on") || a.Key == "style" || a.Key == "src" || a.Key == "action" ||
+					a.Key == "href" && a.Val != "data:," && a.Val != "openapi.json" {
+					t.Errorf("<%s %s=%q>", n.Data, a.Key, a.Val)
+				}
+				if a.Key == "content" && strings.HasPrefix(a.Val, "default-src") && !strings.HasPrefix(policy, a.Val) {
+					t.Errorf("the page's own policy is another: %s", a.Val)
+				}
+			}
+			if n.Data == "script" || n.Data == "style" {
+				sum := sha256.Sum256([]byte(n.FirstChild.Data))
+				if !strings.Contains(policy, n.Data+"-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+					t.Errorf("the policy does not allow the page's %s", n.Data)
+				}
+			}
+		}
+		for kid := n.FirstChild; kid != nil; kid = kid.NextSibling {
+			walk(kid)
+		}
+	}
+	walk(root)
+	if count["script"] != 1 || count["style"] != 1 || count["iframe"]+count["object"]+count["img"] > 0 {
+		t.Error(count)
+	}
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") || strings.Contains(policy, "http") {
+		t.Error(policy)
+	}
+	if found := regexp.MustCompile(`(?i:https?://|@import)|url\(`).FindString(script + style); found != "" {
+		t.Errorf("the page names %s", found)
+	}
+}
+
+// TestScriptMakesNoMarkup: the script has no way to make markup or code of a string.
+func TestScriptMakesNoMarkup(t *testing.T) {
+	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|setTimeout|srcdoc|DOMParser|createContextualFragment|setAttribute|setHTML|javascript:|\bimport\b`)
+	if found := sinks.FindString(script); found != "" {
+		t.Errorf("page.js uses %s", found)
+	}
+	for _, href := range regexp.MustCompile(`href: [^,}]*`).FindAllString(script, -1) {
+		if href != `href: "openapi.json"` && href != `href: "#schema-" + encodeURIComponent(name)` {
+			t.Errorf("a link to %s", href)
+		}
+	}
+}
+
+// TestPageShowsHostileText runs the script on a document made of hostile names and descriptions, in a document tree that fails
+// on whatever would make markup of strings.
+func TestPageShowsHostileText(t *testing.T) {
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("node is missing: it runs the page's script")
+	}
+	evil := `"><script>alert(1)</script><img src=x onerror=alert(1)>`
+	doc, err := Build(Info{Title: evil, Version: evil, Description: evil}, []Tool{
+		{Name: evil, Title: evil, Description: evil, InputSchema: []byte(`{"type":"object","properties":{"a":{"description":"<b>","default":"` + "</script>" + `"}},"required":["__proto__","a"]}`)},
+		{Name: "javascript:alert(1)"}, {Name: "__proto__", InputSchema: []byte(`{"properties":{"__proto__":{"$ref":"#/$defs/__proto__"}},"$defs":{"__proto__":{"type":"string"}}}`)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string][]byte{"page.js": []byte(script), "openapi.json": doc} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), node, "testdata/page.mjs", dir).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, want := range []string{evil, "GET /tools 200", "POST /tools/javascript:alert%281%29"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q is not shown:\n%.3000s", want, out)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package openapi
+
+import (
+	"bytes"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-json"
+
+	"dragoman/proxy/wire"
+)
+
+// tool appends the path of a tool and the schemas that its operation needs.
+func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer) (newPaths, newSchemas []byte) {
+	stem := camel(t.Name)
+	arguments := names.free(stem + "Arguments")
+	schemas = b.embed(schemas, t.InputSchema, arguments, names, true)
+	answer := "CallToolResponse"
+	if _, err := object(t.OutputSchema); err == nil {
+		output, result := names.free(stem+"Output"), names.free(stem+"Result")
+		answer = names.free(stem + "Response")
+		schemas = b.embed(schemas, t.OutputSchema, output, names, false)
+		structured := strings.Replace(string(b.get("components", "schemas", "ToolResult")), `{"description":"The structured result."}`, ref(output), 1)
+		typed := strings.Replace(string(b.get("components", "schemas", "CallToolResponse")), ref("ToolResult"), ref(result), 1)
+		schemas = component(component(schemas, result, structured), answer, typed)
+	}
+	op := wire.AppendText([]byte(`{"operationId":`), names.free("call_"+snake(t.Name)))
+	op = wire.AppendText(append(op, `,"summary":`...), or(t.Title, "Call "+t.Name))
+	op = wire.AppendText(append(op, `,"description":`...), or(t.Description, "Tool "+t.Name))
+	if raw, err := object(t.Annotations); err == nil {
+		op = append(append(op, `,"x-mcp-annotations":`...), raw...)
+	}
+	fill := strings.NewReplacer("#/components/schemas/$arguments", "#/components/schemas/"+arguments, "#/components/schemas/$answer", "#/components/schemas/"+answer)
+	op = append(append(append(op, ','), fill.Replace(b.inside("tool"))...), '}')
+	paths = wire.AppendText(append(paths, ','), "/tools/"+url.PathEscape(t.Name))
+	paths = append(append(append(paths, `:{"post":`...), op...), '}')
+	return paths, schemas
+}
+
+func ref(name string) string { return `{"$ref":"#/components/schemas/` + name + `"}` }
+
+func component(dst []byte, name, schema string) []byte {
+	return append(append(wire.AppendText(append(dst, ','), name), ':'), schema...)
+}
+
+// whole is the span of scanned bytes.
+func whole(raw []byte) wire.Span { return wire.Span{To: uint32(len(raw))} } //nolint:gosec // Scan refuses what does not fit
+
+// scanned checks that raw is JSON and takes the white space out. Then wire may walk it.
+func scanned(raw []byte) ([]byte, error) {
+	const head = `{"jsonrpc":"2.0","id":0,"result":[`
+	m, err := wire.Scan(append(append([]byte(head), raw...), "]}"...))
+	if err != nil {
+		return nil, err
+	}
+	for _, item := range wire.Items(m.Raw, m.Result) {
+		var out bytes.Buffer
+		if err := json.Compact(&out, m.Of(item)); err != nil {
+			return nil, err
+		}
+		return out.Bytes(), nil
+	}
+	return nil, errNoObject
+}
+
+// object is scanned for what has to be an object.
+func object(raw []byte) ([]byte, error) {
+	out, err := scanned(raw)
+	if err == nil && out[0] != '{' {
+		err = errNoObject
+	}
+	return out, err
+}
+
+// namer keeps names apart, also for generators that write them in another case or drop what stands between words.
+type namer struct{ known map[string]bool }
+
+func (n *namer) take(name string) bool {
+	key := strings.ToLower(strings.Map(func(r rune) rune {
+		if r == '_' || r == '-' || r == '.' {
+			return -1
+		}
+		return r
+	}, name))
+	if n.known[key] {
+		return false
+	}
+	if n.known == nil {
+		n.known = map[string]bool{}
+	}
+	n.known[key] = true
+	return true
+}
+
+// free gives name, or name with a number if another has it.
+func (n *namer) free(name string) string {
+	got := name
+	for i := 2; !n.take(got); i++ {
+		got = name + "_" + strconv.Itoa(i)
+	}
+	return got
+}
+
+// words splits a name at what is neither letter nor digit of ASCII, and at capitals.
+func words(name string) []string {
+	var out []string
+	begin := true
+	for i := range len(name) {
+		c := name[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z'
+		switch {
+		case !letter && (c < '0' || c > '9'):
+			begin = true
+			continue
+		case begin || letter && c < 'a' && i > 0 && name[i-1] >= 'a' && name[i-1] <= 'z':
+			out = append(out, "")
+		}
+		begin = false
+		out[len(out)-1] += string(c)
+	}
+	return out
+}
+
+// nameLimit is how long a name made of a tool's may be: files of generated clients are called by it.
+const nameLimit = 64
+
+// snake writes a name as generators want an operationId.
+func snake(name string) string {
+	return or(cut(strings.ToLower(strings.Join(words(name), "_"))), "tool")
+}
+
+// camel writes a name as generators want that of a schema: beginning with a letter.
+func camel(name string) string {
+	var out strings.Builder
+	for _, w := range words(name) {
+		out.WriteString(strings.ToUpper(w[:1]) + w[1:])
+	}
+	s := cut(out.String())
+	if s == "" || s[0] <= '9' {
+		return "Tool" + s
+	}
+	return s
+}
+
+func cut(s string) string { return s[:min(len(s), nameLimit)] }

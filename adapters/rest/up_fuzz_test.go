@@ -1,0 +1,54 @@
+package rest
+
+import (
+	"testing"
+
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/proxy/wire"
+)
+
+// FuzzUpAnswer: whatever a service answers, to whatever request, makes a message for the request, a next step, or an error.
+func FuzzUpAnswer(f *testing.F) {
+	for _, body := range []string{okay(`{"a":1}`), nope("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), someTools, wellThen, "", "<p>", "[]", "1",
+		okay(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}},"request_state":"s"}`), okay(`{"content":[{"type":"text","text":"x"}],"_meta":{}}`),
+		okay(`{"resources":[{"uri":"a","name":"b","mime_type":"c"}],"resource_templates":[{"uri_template":"a","name":"b"}],"prompts":[{"name":"p"}],"next_cursor":"n"}`),
+		okay(`{"contents":[{"uri":"a"}],"messages":[],"completion":{"values":[]}}`), `{"tools":[{"name":"a","input_schema":{"type":"object"},"description":null}]}`, `1,"method":"x"`, "\xef\xbb\xbf{}"} {
+		for which := range 10 {
+			f.Add(uint8(which), uint16(200), []byte(body)) //nolint:gosec // ten
+		}
+	}
+	host, err := httpd.NewHost(httpd.HostOptions{URL: "http://h"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	takes := []upTake{(*upCall).called, (*upCall).tools, (*upCall).resources, (*upCall).templates, (*upCall).prompts, (*upCall).read, (*upCall).prompted, (*upCall).completed,
+		(*upCall).introduced, func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+			if _, _, err := c.progress(r.raw[len(upWrap) : len(r.raw)-1]); err != nil {
+				m, _, err := c.log(r.raw[len(upWrap) : len(r.raw)-1])
+				return m, c.discover(), err
+			}
+			return wire.Message{}, c.discover(), nil
+		}}
+	f.Fuzz(func(t *testing.T, which uint8, status uint16, body []byte) {
+		u := NewUpstream(host, "/", mcphttp.Limits{})
+		ex := upExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
+		c := &upCall{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), token: []byte("1"), least: "debug"}
+		c.step = c.look("/x", nil)
+		r := &upReply{step: c.step, status: int(status), raw: append([]byte(upWrap), body...)}
+		r.parse()
+		m, next, err := takes[int(which)%len(takes)](c, r)
+		switch {
+		case err != nil && err.Error() == "":
+			t.Error("an error without words")
+		case err != nil, next != nil:
+		case m.Kind == wire.Invalid:
+			t.Error("nothing came of it")
+		default:
+			out, err := wire.Scan(m.Append(nil))
+			if err != nil || out.IsResponse() && string(out.Of(out.ID)) != string(c.id) {
+				t.Errorf("%v: %s", err, m.Append(nil))
+			}
+		}
+	})
+}
