@@ -157,7 +157,8 @@ func restCalls(t *testing.T, ctx context.Context, s *mcp.ClientSession) {
 		number int64
 		name   string
 	}{"TOOL_NOT_FOUND": {-32602, ""}, "INVALID_ARGUMENTS": {-32602, ""}, "TIMEOUT": {-32603, proxy.UpstreamTimeout.Name},
-		"SERVICE_UNAVAILABLE": {-32603, proxy.Overloaded.Name}, "RATE_LIMITED": {-32603, `"retryAfter":9`}, "INTERNAL_ERROR": {-32603, ""}} {
+		"SERVICE_UNAVAILABLE": {-32603, proxy.Overloaded.Name}, "RATE_LIMITED": {-32603, `"code":"upstream_rate_limited","retryable":true,"retryAfter":9`},
+		"INTERNAL_ERROR": {-32603, `"code":"upstream_internal_error"`}} {
 		_, err := call("fail", map[string]any{"code": code})
 		var e *jsonrpc.Error
 		if !errors.As(err, &e) || e.Code != want.number || !strings.Contains(e.Message, "as you asked: "+code) || !strings.Contains(string(e.Data), want.name) {

@@ -23,10 +23,12 @@ var updateTemplates = flag.Bool("update-templates", false, "rewrite error_templa
 
 // chosen are the messages whose row is decided where they are made: what the expression can be.
 var chosen = map[string][]string{
-	"the upstream server answered %w%s":                          {"HTTPStatus", "Refused", "Overloaded"},
-	"the upstream server refused the subscription: %s (code %d)": {"BadAnswer", "InvalidParams", "MethodNotFound"},
-	"the body is no JSON-RPC message: %s":                        {"Parse", "InvalidRequest"},
-	"the line is no JSON-RPC message: %w":                        {"Parse", "InvalidRequest"},
+	"the upstream server answered %w%s":                             {"HTTPStatus", "Refused", "Overloaded"},
+	"the upstream server refused the subscription: %s (code %d)":    {"BadAnswer", "InvalidParams", "MethodNotFound"},
+	"the service answered %s with HTTP %d %s and no envelope: %s%s": {"HTTPStatus", "Refused", "Overloaded"},
+	"%s: %s (%s)":                         {"UpstreamTimeout", "UpstreamLimited", "Overloaded", "UpstreamFailed"},
+	"the body is no JSON-RPC message: %s": {"Parse", "InvalidRequest"},
+	"the line is no JSON-RPC message: %w": {"Parse", "InvalidRequest"},
 }
 
 // The message templates that `dragoman errors` prints are those in the code: who changes a message, which people search for

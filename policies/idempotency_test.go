@@ -10,8 +10,15 @@ import (
 	"dragoman/proxy"
 )
 
-// What counts as the same request, and under which name.
-func TestSameRequest(t *testing.T) {
+// twice is a request that is made twice.
+type twice struct {
+	name          string
+	first, second string
+	one, two      func(*proxy.Exchange)
+	want          string // of the second: again, anew, or the name of an error
+}
+
+func sameRequests() []twice {
 	sess, other := proxy.NewSession("s", "http", "", proxy.Caller{}, time.Now()), proxy.NewSession("t", "http", "", proxy.Caller{}, time.Now())
 	in := func(s *proxy.Session) func(*proxy.Exchange) {
 		return func(ex *proxy.Exchange) { ex.Session, ex.Key = s, "" }
@@ -21,12 +28,7 @@ func TestSameRequest(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call"` + rest + `}`
 	}
 	const round = `,"params":{"name":"a","inputResponses":{"q":{"action":"accept"}},"requestState":"%s"}`
-	for _, c := range []struct {
-		name          string
-		first, second string
-		one, two      func(*proxy.Exchange)
-		want          string // of the second: again, anew, or the name of an error
-	}{
+	return []twice{
 		{"a key", aCall, aCall, nil, nil, "again"},
 		{"a key, another id", aCall, call(`"x"`, `,"params":{"name":"a"}`), nil, nil, "again"},
 		{"a key in another session", aCall, aCall, func(ex *proxy.Exchange) { ex.Session = sess }, func(ex *proxy.Exchange) { ex.Session = other }, "again"},
@@ -59,7 +61,12 @@ func TestSameRequest(t *testing.T) {
 		{"ping", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, nil, nil, "anew"},
 		{"initialize", `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize"}`, in(sess), in(sess), "anew"},
 		{"a listen", `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen"}`, nil, nil, "anew"},
-	} {
+	}
+}
+
+// What counts as the same request, and under which name.
+func TestSameRequest(t *testing.T) {
+	for _, c := range sameRequests() {
 		t.Run(c.name, func(t *testing.T) {
 			r := newCallsRig(t, nil)
 			a := r.ask(c.first, c.one)

@@ -62,6 +62,8 @@ var (
 	HTTPStatus       = Fault{"upstream_http_status", CodeInternal, 0, false, "upstream", Failed}
 	Refused          = Fault{"upstream_refused_credentials", CodeInternal, 0, false, "upstream", Failed}
 	Overloaded       = Fault{"upstream_overloaded", CodeInternal, 0, true, "upstream", Unavailable}
+	UpstreamLimited  = Fault{"upstream_rate_limited", CodeInternal, 0, true, "upstream", RateLimited}
+	UpstreamFailed   = Fault{"upstream_internal_error", CodeInternal, 0, false, "upstream", Broken}
 	SessionLost      = Fault{"upstream_session_lost", CodeInternal, 0, true, "upstream", Unavailable}
 	EraUnknown       = Fault{"upstream_era_unknown", CodeInternal, 0, true, "upstream", Unavailable}
 	Question         = Fault{"question_not_supported", CodeInternal, 0, false, "upstream", Failed}

@@ -39,7 +39,7 @@ func (c EnvelopeCode) Status() int {
 // EnvelopeOf gives the code for a server's own JSON-RPC error, of which nothing but the number is known for sure.
 func EnvelopeOf(code int) EnvelopeCode {
 	switch code {
-	case CodeInvalidParams, CodeInvalidRequest, CodeParse, CodeResourceNotFound:
+	case CodeInvalidParams, CodeInvalidRequest, CodeParse, CodeResourceNotFound, CodeMissingCapability:
 		return BadArguments
 	case CodeMethodNotFound:
 		return NoSuchTool

@@ -7,7 +7,7 @@ func Faults() []Fault {
 	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
 		Cancelled, ServerUnknown,
-		Unreachable, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, SessionLost, EraUnknown, Question, Translation,
+		Unreachable, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
 		UpstreamTimeout,
 		TooManySessions, TooManyParked, ShuttingDown, Internal}
 }

@@ -32,7 +32,11 @@ func readBody(ctx *fasthttp.RequestCtx, mayBeEmpty bool) (body, *proxy.Error) {
 	if err := jsonBody(ctx); err != nil {
 		return body{}, err
 	}
-	text := bytes.TrimRight(bytes.TrimLeft(bytes.TrimPrefix(ctx.PostBody(), bom), " \t\r\n"), " \t\r\n")
+	return parseBody(ctx.PostBody(), mayBeEmpty)
+}
+
+func parseBody(text []byte, mayBeEmpty bool) (body, *proxy.Error) {
+	text = bytes.Trim(bytes.TrimPrefix(text, bom), " \t\r\n")
 	switch {
 	case len(text) > 0:
 	case mayBeEmpty:

@@ -149,7 +149,8 @@ func (c *upCall) post(endpoint, about string, take upTake) *upStep {
 	b.add("input_responses", m.Of(m.InputResponses))
 	b.add("request_state", m.Of(m.ReqState))
 	b.add("request_id", wire.AppendText(nil, NewRequestID()))
-	return &upStep{verb: "POST", endpoint: endpoint, target: c.u.asking(endpoint, "log_level", c.least), body: b.done(), live: c.token != nil || c.least != "", take: take}
+	return &upStep{verb: "POST", endpoint: endpoint, target: c.u.asking(endpoint, "log_level", c.least), body: b.done(),
+		live: c.token != nil || c.least != "", take: take}
 }
 
 // upObject is a JSON object in the making; the zero value is ready.

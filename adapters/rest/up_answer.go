@@ -140,7 +140,7 @@ func (r *upReply) foreign(why string) *proxy.Error {
 		if r.location != "" {
 			text += ": set upstreams.NAME.url so that it need not go to " + printable([]byte(r.location))
 		}
-		return proxy.Errf(f, "%s", text)
+		return proxy.Errf(proxy.HTTPStatus, "%s", text)
 	case r.status == 401 || r.status == 403:
 		f, text = proxy.Refused, "; set the credentials in upstreams.NAME.headers"
 	case r.status == 404 || r.status == 405:
@@ -152,7 +152,8 @@ func (r *upReply) foreign(why string) *proxy.Error {
 		if kind == "" {
 			kind = "no media type"
 		}
-		return proxy.Errf(proxy.BadAnswer, "the service answered %s with HTTP %d (%s), and what is no JSON: %s: %w", what, r.status, kind, r.beginning(), r.reason)
+		return proxy.Errf(proxy.BadAnswer, "the service answered %s with HTTP %d (%s), and what is no JSON: %s: %w",
+			what, r.status, kind, r.beginning(), r.reason)
 	case r.status < 300:
 		return proxy.Errf(proxy.BadAnswer, "the service answered %s with HTTP %d and a JSON value that %s: %s", what, r.status, why, r.beginning())
 	}
@@ -195,7 +196,7 @@ func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, erro
 	case proxy.TimedOut:
 		f, what = proxy.UpstreamTimeout, "the service gave up"
 	case proxy.RateLimited:
-		f, what = proxy.Overloaded, "the service limits how often it is called"
+		f, what = proxy.UpstreamLimited, "the service limits how often it is called"
 	case proxy.Unavailable:
 		f, what = proxy.Overloaded, "the service is not available"
 		c.u.note(what + ": " + printable([]byte(e.text)))
@@ -203,7 +204,7 @@ func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, erro
 		if known {
 			return m, nil, nil
 		}
-		f = proxy.HTTPStatus
+		f = proxy.UpstreamFailed
 	}
 	err := proxy.Errf(f, "%s: %s (%s)", what, e.text, e.code)
 	err.RetryAfter = r.retryIn

@@ -230,7 +230,8 @@ func (c *upCall) leave() {
 func (c *upCall) progress(data []byte) (wire.Message, bool, error) {
 	r, all := scanned(data)
 	if !all.IsObject(r) || !isNumber(wire.Get(r, all, "progress").Of(r)) {
-		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a progress event of %s whose data has no number `progress`", c.step.what())
+		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a progress event of %s whose data has no number `progress`",
+			c.step.what())
 	}
 	if c.token == nil {
 		return wire.Message{}, false, nil

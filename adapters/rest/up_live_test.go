@@ -334,7 +334,7 @@ func TestUpTheRest(t *testing.T) {
 	}
 	s.say["POST /read-resource"] = fixed(500, nope("EXECUTION_ERROR", ""))
 	_, err := s.call("resources/read", `{"uri":"a:1"}`)
-	upJudge(t, nil, err, &proxy.HTTPStatus, `because "x" (EXECUTION_ERROR)`)
+	upJudge(t, nil, err, &proxy.UpstreamFailed, `because "x" (EXECUTION_ERROR)`)
 	for method, path := range map[string]string{"POST /get-prompt": "prompts/get", "POST /complete": "completion/complete"} {
 		s.say[method] = fixed(200, okay(`{"a":1}`))
 		_, err := s.call(path, `{"name":"a","ref":{}}`)

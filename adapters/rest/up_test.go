@@ -132,13 +132,13 @@ func TestUpErrorCodes(t *testing.T) {
 		"with something else": {500, nope("EXECUTION_ERROR", `,"meta":{"result":{"a":1}}`), nil, `"text":"because \"x\""}],"isError":true`, 0},
 		"with its cause":      {500, nope("EXECUTION_ERROR", `,"meta":{"cause":{"code":-32042,"data":{"a":[1]}}}`), nil, `"error":{"code":-32042,"message":"because \"x\"","data":{"a":[1]}}`, 0},
 		"a cause that lies":   {400, nope("INVALID_ARGUMENTS", `,"meta":{"cause":{"code":-32022,"data":{"supported":[]}}}`), nil, `"error":{"code":-32602,`, 0},
-		"INTERNAL_ERROR":      {500, nope("INTERNAL_ERROR", ""), &proxy.HTTPStatus, `the service failed: because "x" (INTERNAL_ERROR)`, 0},
+		"INTERNAL_ERROR":      {500, nope("INTERNAL_ERROR", ""), &proxy.UpstreamFailed, `the service failed: because "x" (INTERNAL_ERROR)`, 0},
 		"TIMEOUT":             {504, nope("TIMEOUT", ""), &proxy.UpstreamTimeout, `the service gave up: because "x" (TIMEOUT)`, 0},
-		"RATE_LIMITED":        {429, nope("RATE_LIMITED", `,"meta":{"retry_after":7}`), &proxy.Overloaded, `limits how often it is called: because "x"`, 7},
+		"RATE_LIMITED":        {429, nope("RATE_LIMITED", `,"meta":{"retry_after":7}`), &proxy.UpstreamLimited, `limits how often it is called: because "x"`, 7},
 		"SERVICE_UNAVAILABLE": {503, nope("SERVICE_UNAVAILABLE", ""), &proxy.Overloaded, `is not available: because "x"`, 0},
 		"own code, 422":       {422, nope("VALIDATION", ""), nil, `"error":{"code":-32602`, 0},
 		"own code, 404":       {404, nope("NOPE", ""), nil, `"error":{"code":-32602`, 0},
-		"own code, 429":       {429, nope("SLOW", ""), &proxy.Overloaded, "RATE_LIMITED", 0},
+		"own code, 429":       {429, nope("SLOW", ""), &proxy.UpstreamLimited, "RATE_LIMITED", 0},
 		"own code, 500":       {500, nope("OOPS", ""), nil, `"isError":true`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

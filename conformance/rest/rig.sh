@@ -1,0 +1,44 @@
+# Sourced by the scripts beside it: a Dragoman before the built-in demo server. Starts nothing itself.
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+REST=$HERE/rest
+"$REST/setup.sh" || exit 2
+DRAGOMAN=${DRAGOMAN:-$HERE/../dragoman}
+[ -x "$DRAGOMAN" ] || die "$DRAGOMAN is not there: build it, or set DRAGOMAN"
+DRAGOMAN=$(cd "$(dirname "$DRAGOMAN")" && pwd)/$(basename "$DRAGOMAN")
+mkdir -p "$HERE/.tmp"
+RUN=$(mktemp -d "$HERE/.tmp/rest.XXXXXX")
+KEEP=no
+leave() { # what failed or is wanted stays to be looked at
+  local status=$?
+  trap '' INT TERM HUP
+  stop_all
+  if [ $status = 0 ] && [ $KEEP = no ]; then rm -rf "$RUN"; else echo "logs: $RUN"; fi
+}
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# serve TOOL_ERROR: starts Dragoman before its demo server; the address is left in $URL.
+serve() {
+  local port; port=$(free_port)
+  printf 'listen = "127.0.0.1:%s"\n[admin]\nlisten = "off"\n[rest]\ntool_error = "%s"\n[upstreams.demo]\ncommand = ["%s", "demo"]\n' \
+    "$port" "$1" "$DRAGOMAN" >"$RUN/$1.toml"
+  start "$RUN/$1.dragoman.log" "$DRAGOMAN" serve --config "$RUN/$1.toml"
+  wait_port "$port" "$PID" || { cat "$RUN/$1.dragoman.log" >&2; die "Dragoman does not serve"; }
+  URL=http://127.0.0.1:$port
+}
+
+passed=0 failed=0
+# verdict NAME COMMAND…: runs a part, counts it, and shows the log of what failed.
+verdict() {
+  local name=$1 from=$SECONDS; shift
+  if "$@" >"$RUN/$name.log" 2>&1; then
+    passed=$((passed + 1)); printf 'ok    %-24s %s s\n' "$name" $((SECONDS - from))
+  else
+    failed=$((failed + 1)); printf 'FAIL  %-24s %s s\n' "$name" $((SECONDS - from)); tail -n 200 "$RUN/$name.log"
+  fi
+}
+
+# finish: the last line, and the status.
+finish() { echo "$passed passed, $failed failed"; [ "$failed" = 0 ]; }
