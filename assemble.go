@@ -321,11 +321,13 @@ func (h *house) checks() []admin.Check {
 
 // probe asks every upstream what it speaks. An error that no later attempt can mend goes to fatal.
 func (h *house) probe(ctx context.Context, fatal chan<- error) {
+	go h.follow(ctx)
 	for _, u := range h.upstreams {
 		go func() { // ends with ctx, or with the ladder
 			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
 				v, err := u.Verdict(ctx)
 				if err == nil {
+					h.service.Health() // it may have become another
 					announce(h.log, u.Name(), v, v.Degrades(h.setting(u.Name())))
 				}
 				if errors.Is(err, era.ErrFatal) {

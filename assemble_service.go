@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"time"
+
 	"github.com/goccy/go-json"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
@@ -39,6 +42,20 @@ func (h *house) serviceState() error {
 		}))
 	}
 	return nil
+}
+
+// follow looks at the state now and then, so that the log tells of a change that nobody asked about. It ends with ctx.
+func (h *house) follow(ctx context.Context) {
+	tick := time.NewTicker(h.cfg.Monitoring.HealthCheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			h.service.Health()
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // reached tells how each upstream is.

@@ -58,6 +58,8 @@ type Idempotency struct {
 	opt    IdempotencyOptions
 	counts *prometheus.CounterVec
 
+	hashers *sync.Pool
+
 	mu       sync.Mutex
 	running  map[name]*memo
 	kept     [kinds]shelf
@@ -73,7 +75,7 @@ func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempot
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &Idempotency{opt: opt, running: make(map[name]*memo), sessions: make(map[*proxy.Session]*memos)}
+	p := &Idempotency{opt: opt, hashers: newHashers(), running: make(map[name]*memo), sessions: make(map[*proxy.Session]*memos)}
 	if opt.Mode == IgnoreRepeats {
 		return p, nil
 	}
@@ -132,7 +134,7 @@ func (p *Idempotency) count(outcome string) { p.counts.WithLabelValues(outcome).
 // enter finds what is known of a request: a memo that is over holds its answer, a repeat waits for it. Else the memo is new, and
 // the caller's to lead.
 func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
-	n, sum := nameOf(ex), sumOf(ex)
+	n, sum := nameOf(ex), p.sumOf(ex)
 	p.mu.Lock()
 	m := p.find(n)
 	if m == nil {

@@ -24,7 +24,7 @@ conforms=status_code_conformance,content_type_conformance,response_schema_confor
 # try CHECKS PHASES: a run of Schemathesis; the same requests each time. `slow` waits as long as it is told to.
 try() {
   (cd "$RUN" && SCHEMATHESIS_HOOKS=checks PYTHONPATH=$REST "$REST/.venv/bin/st" run "$URL/openapi.json" --url "$URL" --checks "$1" --phases "$2" \
-    --max-examples $examples --seed 1 --generation-deterministic --generation-database none --workers 2 --request-timeout 60 --no-color \
+    --max-examples $examples --generation-deterministic --workers 2 --request-timeout 60 --no-color \
     --exclude-path /tools/slow --continue-on-failure)
 }
 
