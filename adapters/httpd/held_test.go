@@ -136,7 +136,7 @@ func TestHeldPeerWhoDoesNotRead(t *testing.T) {
 
 // What does not fit into the socket waits, and comes in order.
 func TestHeldQueue(t *testing.T) {
-	_, addr, held, closed := holding(t, Options{}, StreamOptions{Queue: 64 << 20})
+	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20}) // nothing comes between
 	c := dialTo(t, addr)
 	c.say(get)
 	c.head()
