@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served packages clean
+.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -45,7 +45,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients served soaked ## install what the tests need, then run everything (about twelve minutes)
+test: packages check race smoke cells clients rested served soaked ## install what the tests need, then run everything (about fifteen minutes)
 
 check:
 	go vet ./...
@@ -74,7 +74,7 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
 
 # What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
 smoke:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue|OpenState|Canonical)$$'
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue|OpenState|Canonical|Check)$$'
 
 bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
 	bench/run.sh $(ARGS)
@@ -111,6 +111,10 @@ servers: build packages ## real stdio servers from npm, PyPI and Go, and nothing
 
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short
+
+rested: build
+	conformance/rest/schemathesis.sh --short
+	conformance/rest/client.sh
 
 cells: build
 	conformance/cells.sh --short

@@ -36,7 +36,7 @@ verdict() {
   if "$@" >"$RUN/$name.log" 2>&1; then
     passed=$((passed + 1)); printf 'ok    %-24s %s s\n' "$name" $((SECONDS - from))
   else
-    failed=$((failed + 1)); printf 'FAIL  %-24s %s s\n' "$name" $((SECONDS - from)); tail -n 200 "$RUN/$name.log"
+    failed=$((failed + 1)); printf 'FAIL  %-24s %s s\n' "$name" $((SECONDS - from)); tail -n 100 "$RUN/$name.log" | cut -c1-500
   fi
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# setup.sh: installs Schemathesis, a generator of clients and a validator of OpenAPI documents, pinned, into .venv. Does nothing where
-# they already are what requirements.txt says. Needs Python 3.10 with venv; and for the first time the package registry.
+# setup.sh: installs Schemathesis, a generator of clients and a validator of OpenAPI documents, pinned, into .venv. Does
+# nothing where they already are what requirements.txt says. Needs Python 3.10 with venv, and once the package registry.
 set -eu
 cd "$(dirname "$0")"
 cmp -s requirements.txt .venv/.ready && exit 0
-command -v python3 >/dev/null || { echo "rest/setup.sh: python3 is missing: install Python 3.10 or later with venv (python3-venv)" >&2; exit 2; }
+command -v python3 >/dev/null ||
+  { echo "rest/setup.sh: python3 is missing: install Python 3.10 or later with venv (python3-venv)" >&2; exit 2; }
 python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
   { echo "rest/setup.sh: Python 3.10 or later with venv is needed (on Debian: python3-venv)" >&2; exit 2; }
 rm -rf .venv

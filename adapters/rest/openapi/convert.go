@@ -156,9 +156,9 @@ func (c *converter) keyword(dst []byte, m member, all []member, tuple bool, dept
 	case name == "dependencies":
 		return c.dependencies(dst, m.value, all, depth)
 	case (name == "exclusiveMaximum" || name == "exclusiveMinimum") && string(m.value.Of(c.raw)) == "true": // draft-04
-		limit := strings.ToLower(name[len("exclusive"):])
+		bound := strings.ToLower(name[len("exclusive"):])
 		for _, other := range all {
-			if other.key == limit && c.fits(number, other.value) {
+			if other.key == bound && c.fits(number, other.value) {
 				return c.plain(dst, name, other.value)
 			}
 		}
@@ -170,9 +170,9 @@ func (c *converter) keyword(dst []byte, m member, all []member, tuple bool, dept
 }
 
 // exclusive tells whether a draft-04 schema says that its maximum or minimum is not itself allowed.
-func (c *converter) exclusive(all []member, limit string) bool {
+func (c *converter) exclusive(all []member, bound string) bool {
 	for _, m := range all {
-		if m.key == "exclusive"+strings.ToUpper(limit[:1])+limit[1:] && string(m.value.Of(c.raw)) == "true" {
+		if m.key == "exclusive"+strings.ToUpper(bound[:1])+bound[1:] && string(m.value.Of(c.raw)) == "true" {
 			return true
 		}
 	}

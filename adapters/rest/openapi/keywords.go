@@ -28,13 +28,15 @@ const (
 
 // keywords are those of JSON Schema 2020-12 that are taken over.
 var keywords = map[string]shape{
-	"title": text, "description": text, "$comment": text, "format": text, "pattern": text, "contentEncoding": text, "contentMediaType": text,
-	"default": anything, "const": anything, "enum": values, "examples": values, "type": types,
+	"title": text, "description": text, "$comment": text, "format": text, "pattern": text, "contentEncoding": text,
+	"contentMediaType": text,
+	"default":          anything, "const": anything, "enum": values, "examples": values, "type": types,
 	"maximum": number, "minimum": number, "exclusiveMaximum": number, "exclusiveMinimum": number, "multipleOf": positive,
 	"maxLength": count, "minLength": count, "maxItems": count, "minItems": count, "maxProperties": count, "minProperties": count,
 	"maxContains": count, "minContains": count, "uniqueItems": truth, "deprecated": truth, "readOnly": truth, "writeOnly": truth,
 	"required": strs, "dependentRequired": needs,
-	"not": schema, "if": schema, "then": schema, "else": schema, "contains": schema, "propertyNames": schema, "items": schema, "contentSchema": schema,
+	"not": schema, "if": schema, "then": schema, "else": schema, "contains": schema, "propertyNames": schema, "items": schema,
+	"contentSchema":        schema,
 	"additionalProperties": limit, "unevaluatedProperties": limit, "unevaluatedItems": limit,
 	"allOf": schemas, "anyOf": schemas, "oneOf": schemas, "prefixItems": schemas,
 	"properties": table, "patternProperties": table, "dependentSchemas": table,
@@ -173,7 +175,8 @@ func (c *converter) types(v wire.Span) bool {
 }
 
 // typeFirst are the types, with what their values begin with.
-var typeFirst = map[string]string{"null": "n", "boolean": "tf", "number": "-0123456789", "integer": "-0123456789", "string": `"`, "array": "[", "object": "{"}
+var typeFirst = map[string]string{"null": "n", "boolean": "tf", "number": "-0123456789", "integer": "-0123456789", "string": `"`,
+	"array": "[", "object": "{"}
 
 // defaults tells whether a default is of the schema's type: some servers write null for none, and validators of documents
 // mind.

@@ -43,7 +43,8 @@ func Page() (contentType string, body []byte) {
 // comes from; nothing else, in no frame, and no markup made of strings.
 func CSP() string {
 	return "default-src 'none'; script-src '" + hash(script) + "'; style-src '" + hash(style) +
-		"'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; frame-ancestors 'none'"
+		"'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'" +
+		"; frame-ancestors 'none'"
 }
 
 func hash(text string) string {

@@ -21,9 +21,11 @@ func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer) (newPaths, ne
 		output, result := names.free(stem+"Output"), names.free(stem+"Result")
 		answer = names.free(stem + "Response")
 		schemas = b.embed(schemas, t.OutputSchema, output, names, false)
-		structured := strings.Replace(string(b.get("components", "schemas", "ToolResult")), `{"description":"The structured result."}`, ref(output), 1)
-		typed := strings.Replace(string(b.get("components", "schemas", "CallToolResponse")), ref("ToolResult"), ref(result), 1)
-		schemas = component(component(schemas, result, structured), answer, typed)
+		of := func(schema, old, with string) string {
+			return strings.Replace(string(b.get("components", "schemas", schema)), old, with, 1)
+		}
+		schemas = component(schemas, result, of("ToolResult", `{"description":"The structured result."}`, ref(output)))
+		schemas = component(schemas, answer, of("CallToolResponse", ref("ToolResult"), ref(result)))
 	}
 	op := wire.AppendText([]byte(`{"operationId":`), names.free("call_"+snake(t.Name)))
 	op = wire.AppendText(append(op, `,"summary":`...), or(t.Title, "Call "+t.Name))
@@ -31,7 +33,7 @@ func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer) (newPaths, ne
 	if raw, err := object(t.Annotations); err == nil {
 		op = append(append(op, `,"x-mcp-annotations":`...), raw...)
 	}
-	fill := strings.NewReplacer("#/components/schemas/$arguments", "#/components/schemas/"+arguments, "#/components/schemas/$answer", "#/components/schemas/"+answer)
+	fill := strings.NewReplacer(ref("$arguments"), ref(arguments), ref("$answer"), ref(answer))
 	op = append(append(append(op, ','), fill.Replace(b.inside("tool"))...), '}')
 	paths = wire.AppendText(append(paths, ','), "/tools/"+url.PathEscape(t.Name))
 	paths = append(append(append(paths, `:{"post":`...), op...), '}')

@@ -99,7 +99,8 @@ func explain(err error) error {
 	var invalid *js.SchemaValidationError
 	switch {
 	case errors.As(err, &load):
-		return fmt.Errorf("schema: %s is not in the schema itself, and nothing is loaded", quote(strings.TrimPrefix(load.URL, "dragoman:///")))
+		what := quote(strings.TrimPrefix(load.URL, "dragoman:///"))
+		return fmt.Errorf("schema: %s is not in the schema itself, and nothing is loaded", what)
 	case errors.As(err, &invalid):
 		var why *js.ValidationError
 		if errors.As(invalid.Err, &why) {

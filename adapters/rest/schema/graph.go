@@ -75,15 +75,16 @@ func (g *graph) dynamics(s *js.Schema) []*js.Schema {
 
 // below lists the subschemas that apply to members, elements and names of the value.
 func below(s *js.Schema) []*js.Schema {
-	subs := slices.Concat(s.PrefixItems, []*js.Schema{s.Items2020, s.Contains, s.PropertyNames, s.UnevaluatedItems, s.UnevaluatedProperties})
+	subs := slices.Concat(s.PrefixItems,
+		[]*js.Schema{s.Items2020, s.Contains, s.PropertyNames, s.UnevaluatedItems, s.UnevaluatedProperties})
 	for _, sub := range s.Properties {
 		subs = append(subs, sub)
 	}
 	for _, sub := range s.PatternProperties {
 		subs = append(subs, sub)
 	}
-	for _, any := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
-		switch sub := any.(type) {
+	for _, either := range []any{s.AdditionalProperties, s.AdditionalItems, s.Items} {
+		switch sub := either.(type) {
 		case *js.Schema:
 			subs = append(subs, sub)
 		case []*js.Schema:

@@ -25,7 +25,8 @@ func leaves(dst []leaf, err *js.ValidationError) []leaf {
 		return append(dst, alternatives(at, "anyOf", err.Causes)...)
 	case *kind.OneOf:
 		if len(k.Subschemas) == 2 {
-			return append(dst, leaf{at, "oneOf", fmt.Sprintf("alternatives %d and %d both hold; exactly one may", k.Subschemas[0]+1, k.Subschemas[1]+1)})
+			both := fmt.Sprintf("alternatives %d and %d both hold; exactly one may", k.Subschemas[0]+1, k.Subschemas[1]+1)
+			return append(dst, leaf{at, "oneOf", both})
 		}
 		return append(dst, alternatives(at, "oneOf", err.Causes)...)
 	case *kind.PropertyNames:

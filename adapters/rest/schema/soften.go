@@ -17,13 +17,14 @@ func (g *graph) soften() []string {
 	for _, s := range g.all {
 		s.Format = nil
 		if p, ok := s.Pattern.(*pattern); ok && p.re == nil {
-			notes = append(notes, fmt.Sprintf("%s: the pattern %s cannot be run in linear time and is not checked", place(s), quote(p.source)))
+			notes = append(notes, fmt.Sprintf("%s: the pattern %s cannot be run in linear time and is not checked",
+				place(s), quote(p.source)))
 			s.Pattern, loose[s] = nil, true
 		}
 		for re := range s.PatternProperties {
 			if p, ok := re.(*pattern); ok && p.re == nil {
-				notes = append(notes, fmt.Sprintf("%s: the pattern %s of properties cannot be run in linear time: these are not checked, and all names may occur",
-					place(s), quote(p.source)))
+				notes = append(notes, fmt.Sprintf("%s: the pattern %s of properties cannot be run in linear time: these are not checked, "+
+					"and all names may occur", place(s), quote(p.source)))
 				delete(s.PatternProperties, re)
 				s.AdditionalProperties, loose[s] = nil, true
 			}

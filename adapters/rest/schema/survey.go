@@ -14,7 +14,7 @@ type survey struct {
 	doc     any
 	nodes   int
 	objects int
-	remote  int      // JSON values below targets of references that are no place of a subschema; each is validated for itself
+	remote  int      // JSON values that are referred to where no subschema stands; they are validated for themselves
 	anchors []string // JSON pointers to subschemas with $dynamicAnchor or $recursiveAnchor
 	refs    map[string]bool
 	path    []string
