@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"time"
 
 	"dragoman/bench/load"
@@ -126,11 +127,11 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 		err = ended
 	}
 	if err = errors.Join(append(errs[:], err)...); err != nil {
-		row.Note = "given up: " + err.Error()
+		row.Note = "given up: " + placeless(err.Error())
 		return
 	}
 	if got.Requests == 0 {
-		row.Note = "given up: not one right answer: " + row.First
+		row.Note = "given up: not one right answer: " + placeless(row.First)
 		return
 	}
 	own, all := cpuBetween(before, after)
@@ -165,4 +166,13 @@ func (row *rateRow) sum() {
 		row.Errors += row.Rounds[i].Errors
 		row.Strays += row.Rounds[i].Strays
 	}
+}
+
+// placeless takes this directory out of what a contender says: some tell where they are installed, which is nobody's business.
+func placeless(text string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return text
+	}
+	return strings.ReplaceAll(text, here+"/", "")
 }
