@@ -136,7 +136,7 @@ func (d *dragoman) usage() (ledger.Reading, error) {
 	if err != nil {
 		return r, err
 	}
-	r.FDs, r.RSS, r.Threads = own.FDs, own.RSS, own.Threads
+	r.FDs, r.RSS, r.Code, r.Threads = own.FDs, own.RSS, own.Code, own.Threads
 	all, err := d.family()
 	if err != nil {
 		return r, err

@@ -29,7 +29,10 @@ const (
 	exitUsage  = 2
 
 	maxDuration = 24 * time.Hour
-	maxRate     = 1000
+	// Warming up is a twentieth of the load, within bounds: in a long run more of the program is touched, and the heap's
+	// spans come to lie as they stay, and neither is a leak.
+	warmPart, warmLeast, warmMost = 20, 20 * time.Second, 3 * time.Minute
+	maxRate                       = 1000
 )
 
 // settings is the checked command line.
@@ -102,7 +105,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	}
 	given := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	s.warmup, s.patience, s.rounds = 20*time.Second, 3*time.Minute, 3
+	s.warmup, s.patience, s.rounds = min(max(s.duration/warmPart, warmLeast), warmMost), 3*time.Minute, 3
 	if *short {
 		s.warmup, s.patience, s.rounds = 4*time.Second, time.Minute, 1
 		if !given["duration"] {

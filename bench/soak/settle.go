@@ -74,7 +74,7 @@ func (d *dragoman) sample(ctx context.Context) (ledger.Reading, error) {
 		pause(ctx, look/2)
 	}
 	sum := ledger.Sum(all)
-	sum.RSS, sum.HelperRSS = rest.RSS, rest.HelperRSS
+	sum.RSS, sum.Code, sum.HelperRSS = rest.RSS, rest.Code, rest.HelperRSS
 	return sum, err
 }
 

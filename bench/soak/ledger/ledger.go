@@ -9,26 +9,27 @@ import (
 
 // Reading is what one Dragoman had at a moment. Figures of memory are bytes.
 type Reading struct {
-	Children   int   `json:"children"`    // living descendants and marked processes that are not Dragoman's own program
-	Helpers    int   `json:"helpers"`     // living descendants that are
-	Zombies    int   `json:"zombies"`     // descendants that nobody has reaped
-	Goroutines int   `json:"goroutines"`  // of Dragoman itself
-	FDs        int   `json:"fds"`         // open files of Dragoman itself
-	HelperFDs  int   `json:"helper_fds"`  // of its helpers
-	Sessions   int   `json:"sessions"`    // of legacy clients
-	Pooled     int   `json:"pooled"`      // sessions or children for modern clients
-	Leases     int   `json:"leases"`      // of these, leased
-	Parked     int   `json:"parked"`      // calls
-	InFlight   int   `json:"in_flight"`   // requests
-	Listens    int   `json:"listens"`     // of modern clients, and watches for legacy ones
-	Streams    int   `json:"streams"`     // kept for legacy clients that might come back
-	LargeLines int   `json:"large_lines"` // messages held outside the heap
-	RSS        int64 `json:"rss"`         // of Dragoman itself
-	HelperRSS  int64 `json:"helper_rss"`  // of its helpers
-	Heap       int64 `json:"heap_in_use"` // of Dragoman itself, garbage included
-	Threads    int   `json:"threads"`     // of Dragoman itself
-	Starts     int   `json:"starts"`      // of children so far
-	Crashes    int   `json:"crashes"`     // of children so far, as Dragoman counts them
+	Children   int   `json:"children"`     // living descendants and marked processes that are not Dragoman's own program
+	Helpers    int   `json:"helpers"`      // living descendants that are
+	Zombies    int   `json:"zombies"`      // descendants that nobody has reaped
+	Goroutines int   `json:"goroutines"`   // of Dragoman itself
+	FDs        int   `json:"fds"`          // open files of Dragoman itself
+	HelperFDs  int   `json:"helper_fds"`   // of its helpers
+	Sessions   int   `json:"sessions"`     // of legacy clients
+	Pooled     int   `json:"pooled"`       // sessions or children for modern clients
+	Leases     int   `json:"leases"`       // of these, leased
+	Parked     int   `json:"parked"`       // calls
+	InFlight   int   `json:"in_flight"`    // requests
+	Listens    int   `json:"listens"`      // of modern clients, and watches for legacy ones
+	Streams    int   `json:"streams"`      // kept for legacy clients that might come back
+	LargeLines int   `json:"large_lines"`  // messages held outside the heap
+	RSS        int64 `json:"rss"`          // of Dragoman itself
+	Code       int64 `json:"rss_of_files"` // of RSS, pages of the program's file, which are shared
+	HelperRSS  int64 `json:"helper_rss"`   // of its helpers
+	Heap       int64 `json:"heap_in_use"`  // of Dragoman itself, garbage included
+	Threads    int   `json:"threads"`      // of Dragoman itself
+	Starts     int   `json:"starts"`       // of children so far
+	Crashes    int   `json:"crashes"`      // of children so far, as Dragoman counts them
 }
 
 // Item is one line of the account.
@@ -69,6 +70,7 @@ func Items() []Item {
 		{Name: "large lines", Get: count(func(r *Reading) int { return r.LargeLines })},
 		{Name: "memory (RSS)", Get: func(r *Reading) int64 { return r.RSS }, Slack: memorySlack, Bytes: true},
 		{Name: "with helpers'", Get: func(r *Reading) int64 { return r.RSS + r.HelperRSS }, Slack: memorySlack, Bytes: true},
+		{Name: "its program's pages", Get: func(r *Reading) int64 { return r.Code }, Bytes: true, Shown: true},
 		{Name: "heap in use", Get: func(r *Reading) int64 { return r.Heap }, Bytes: true, Shown: true},
 		{Name: "threads", Get: count(func(r *Reading) int { return r.Threads }), Shown: true},
 		{Name: "children started", Get: count(func(r *Reading) int { return r.Starts }), Shown: true},
@@ -149,7 +151,7 @@ func Sum(readings []Reading) Reading {
 		counts(at)
 	}
 	for _, at := range []func(*Reading) *int64{
-		func(r *Reading) *int64 { return &r.RSS }, func(r *Reading) *int64 { return &r.HelperRSS }, func(r *Reading) *int64 { return &r.Heap },
+		func(r *Reading) *int64 { return &r.RSS }, func(r *Reading) *int64 { return &r.Code }, func(r *Reading) *int64 { return &r.HelperRSS }, func(r *Reading) *int64 { return &r.Heap },
 	} {
 		sizes(at)
 	}
@@ -172,7 +174,7 @@ func (r *Reading) Idle() bool {
 func (r *Reading) Same(other *Reading) bool {
 	a, b := *r, *other
 	for _, x := range []*Reading{&a, &b} {
-		x.RSS, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Starts, x.Crashes = 0, 0, 0, 0, 0, 0, 0
+		x.RSS, x.Code, x.HelperRSS, x.Heap, x.Threads, x.Goroutines, x.Starts, x.Crashes = 0, 0, 0, 0, 0, 0, 0, 0
 	}
 	return a == b
 }

@@ -163,6 +163,7 @@ type Usage struct {
 	FDs     int
 	Threads int
 	RSS     int64 // bytes
+	Code    int64 // of these, pages of files: the program itself
 }
 
 // ReadUsage reads what pid has. It fails if the process is gone, or is not ours to ask.
@@ -180,12 +181,16 @@ func ReadUsage(pid int) (Usage, error) {
 		key, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
 		switch key {
-		case "VmRSS":
+		case "VmRSS", "RssFile":
 			kib, err := strconv.ParseInt(strings.TrimSuffix(value, " kB"), 10, 64)
 			if err != nil {
-				return Usage{}, fmt.Errorf("procs: VmRSS of %d: %w", pid, err)
+				return Usage{}, fmt.Errorf("procs: %s of %d: %w", key, pid, err)
 			}
-			u.RSS = kib << 10
+			if key == "VmRSS" {
+				u.RSS = kib << 10
+			} else {
+				u.Code = kib << 10
+			}
 		case "Threads":
 			if u.Threads, err = strconv.Atoi(value); err != nil {
 				return Usage{}, fmt.Errorf("procs: threads of %d: %w", pid, err)

@@ -141,7 +141,7 @@ func TestMarkedAndUsage(t *testing.T) {
 		return len(marked) == 1 && marked[0].PID == cmd.Process.Pid && strings.HasSuffix(Program(cmd.Process.Pid), "/sleep")
 	})
 	u, err := ReadUsage(cmd.Process.Pid)
-	if err != nil || u.FDs < 3 || u.RSS <= 0 || u.Threads != 1 {
+	if err != nil || u.FDs < 3 || u.RSS <= 0 || u.Code <= 0 || u.Code >= u.RSS || u.Threads != 1 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	if _, err = ReadUsage(1 << 30); err == nil {
