@@ -6,9 +6,6 @@ import (
 	"dragoman/adapters/rest"
 )
 
-// restName is the transport of a service that speaks the REST envelope.
-const restName = "rest"
-
 // restSpeaks is what such a service is said to speak.
 const restSpeaks = "the REST envelope, served to clients as a modern server"
 
@@ -25,17 +22,4 @@ func (h *house) restWires(up *Upstream) (era.Wires, error) {
 	}
 	h.services[up.Name] = service
 	return era.Wires{Modern: service.Dial, Certain: true}, nil
-}
-
-// checkRest finds pins of the era that a REST service cannot keep.
-func (l *loader) checkRest(u *Upstream, table string, at func(string) Source) {
-	if u.Transport != restName || len(u.Allowed().Versions()) == 0 || len(u.Allowed().Modern()) > 0 {
-		return
-	}
-	key := erasKey
-	if !at(erasKey).Set() {
-		key = "era"
-	}
-	l.fail(&problem{what: "excludes every modern revision, but " + table + ".transport (" + at("transport").String() +
-		") is rest, whose services are spoken to as modern servers", fix: "write auto or modern, or remove it"}, table+"."+key, at(key), "")
 }
