@@ -245,12 +245,11 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 // faces makes the listener for clients.
 func (h *house) faces() (*httpd.Server, error) {
 	c := h.cfg
-	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(c.Service.Host), Hosts: c.Security.AllowedHosts, Origins: c.Security.AllowedOrigins})
 	opts := httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
-		KeepAlive: c.Keepalive, Gates: mcphttp.Gates(gate), Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
+		KeepAlive: c.Keepalive, Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
 		NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed,
 		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }}
-	down, err := h.restFace(&opts, gate)
+	down, err := h.restFace(&opts)
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +297,7 @@ func (h *house) operators() (*httpd.Server, error) {
 		return nil, err
 	}
 	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(host)})
-	srv, err := httpd.NewServer(httpd.Options{Gates: mcphttp.Gates(gate)})
+	srv, err := httpd.NewServer(httpd.Options{Gates: gateway(mcphttp.Refuse, gate)})
 	if err != nil {
 		return nil, err
 	}

@@ -4,16 +4,17 @@ import (
 	"fmt"
 
 	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest"
 	"dragoman/adapters/rest/schema"
-	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // restFace makes the face of callers without MCP, nil if it is off, and has what is refused on its paths be envelopes.
-func (h *house) restFace(opts *httpd.Options, gate proxy.Gate) (*rest.Downstream, error) {
+func (h *house) restFace(opts *httpd.Options) (*rest.Downstream, error) {
 	c := h.cfg
 	if !c.Rest.Enabled {
+		opts.Gates = gateway(mcphttp.Refuse, h.gates()...)
 		return nil, nil //nolint:nilnil // it is off
 	}
 	opt := rest.Options{Service: c.Service.Name, Version: c.Service.Version, Info: restInfo(), Caps: c.Rest.Declared(),
@@ -27,7 +28,7 @@ func (h *house) restFace(opts *httpd.Options, gate proxy.Gate) (*rest.Downstream
 	if err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
 	}
-	opts.Gates = down.Gates(gate)
+	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), h.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
 	return down, nil
 }

@@ -191,6 +191,8 @@ type SecurityConfig struct {
 	AllowedHosts []string
 	// AllowedOrigins are browser origins accepted besides the listener's own: scheme://host[:port].
 	AllowedOrigins []string
+	// TrustedProxies are addresses and networks (CIDR) of proxies that are believed what they say of who has asked them.
+	TrustedProxies []string
 	// AllowAnonymous lets a listener that is not loopback serve without authentication; default false.
 	AllowAnonymous bool
 	// APIKeysEnabled is always false: true is refused, because this version cannot check keys.

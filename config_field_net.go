@@ -237,6 +237,25 @@ func checkOrigin(item string) error {
 	return nil
 }
 
+// network reads an address, or a network in CIDR notation.
+func network(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err == nil && p.Masked() != p {
+		return p, fmt.Errorf("the network of %s is %s", text, p.Masked())
+	}
+	return p, err
+}
+
+func checkNetwork(item string) error {
+	if _, err := network(item); err != nil {
+		return problemf("%q is neither an address nor a network", shorten(item))
+	}
+	return nil
+}
+
 // checkEra accepts modern, legacy and every revision that is spoken.
 func checkEra(item string) error {
 	if _, err := era.Allow([]string{item}); err != nil {

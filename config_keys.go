@@ -162,9 +162,13 @@ func securityKeys() []setting[Config] {
 			field: func(c *Config) field {
 				return listField{at: &c.Security.AllowedHosts, check: checkHostEntry, what: "a list of host or host:port", most: maxList, commas: true}
 			}},
-		{key: "security.allowed_origins", std: "", doc: "browser origins accepted besides the listener's own", arg: "ORIGIN", flag: "allow-origin", on: onServe | onConfig,
+		{key: "security.allowed_origins", std: "", doc: "browser origins accepted besides the listener's own, and whose pages may read the answers", arg: "ORIGIN", flag: "allow-origin", on: onServe | onConfig,
 			field: func(c *Config) field {
 				return listField{at: &c.Security.AllowedOrigins, check: checkOrigin, what: "a list of scheme://host[:port]", most: maxList, commas: true}
+			}},
+		{key: "security.trusted_proxies", std: "", doc: "addresses and networks whose X-Forwarded-For, -Host and -Proto are believed", arg: "NETWORK", flag: "trust-proxy", on: onServe | onConfig,
+			field: func(c *Config) field {
+				return listField{at: &c.Security.TrustedProxies, check: checkNetwork, what: "a list of addresses and networks such as 10.0.0.0/8", most: maxList, commas: true}
 			}},
 		{key: anonymousKey, std: "false", doc: "serve without authentication although the listener is not loopback", flag: "allow-anonymous", on: onServe | onConfig,
 			field: func(c *Config) field { return boolField{at: &c.Security.AllowAnonymous} }},

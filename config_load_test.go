@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
 			Streams: 10000, RequestTime: 15 * time.Minute, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
 		},
-		Security:   SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}},
+		Security:   SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}, TrustedProxies: []string{}},
 		Monitoring: MonitoringConfig{MetricsEnabled: true, HealthCheckInterval: 30 * time.Second},
 		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
 		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20},

@@ -117,10 +117,18 @@ func (a *audited) Next(until time.Time) (wire.Message, error) {
 }
 
 func (a *audited) Close() error {
-	why := a.ex.Err() // a listen that ends because we do was not cancelled by its client
-	if why == nil {
-		why = proxy.ErrCancelled
-	}
-	a.failed(why)
+	a.failed(unanswered(a.ex))
 	return a.Replies.Close()
+}
+
+// unanswered is why replies are closed before the response: not always because the client has left. A listen ends because we do,
+// and a request that has taken as long as it may is given up by the face that reads its replies.
+func unanswered(ex *proxy.Exchange) error {
+	switch why := ex.Err(); {
+	case why != nil:
+		return why
+	case ex.Late():
+		return proxy.Overdue(ex.Limit())
+	}
+	return proxy.ErrCancelled
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"dragoman/proxy"
@@ -32,7 +33,7 @@ func (s *script) Next(time.Time) (m wire.Message, err error) {
 
 func (s *script) Close() error { return nil }
 
-// One line a request, whatever comes of it, with the outcome that its end has; nothing of arguments and results is in it.
+// One line a request, whatever comes of it, with the outcome that its end has, and a count of the same; nothing of arguments and results is in it.
 func TestAudit(t *testing.T) {
 	const ok, progress = `{"jsonrpc":"2.0","id":1,"result":{"secret":1}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
 	for _, c := range []struct {
@@ -40,6 +41,7 @@ func TestAudit(t *testing.T) {
 		replies script
 		err     error // instead of replies
 		end     error // of the exchange, before the replies are closed
+		late    bool  // it has taken as long as it may
 		level   string
 		outcome string
 	}{
@@ -49,6 +51,7 @@ func TestAudit(t *testing.T) {
 		{name: "a lost server", replies: script{messages: []string{progress}, err: proxy.Errf(proxy.Lost, "gone")}, level: "warn", outcome: proxy.Lost.Name},
 		{name: "a fault of ours", err: errors.New("secret"), level: "warn", outcome: proxy.Internal.Name},
 		{name: "given up", replies: script{err: proxy.ErrNotYet}, level: "info", outcome: proxy.Cancelled.Name},
+		{name: "given up by us", replies: script{err: proxy.ErrNotYet}, late: true, level: "warn", outcome: proxy.UpstreamTimeout.Name},
 		{name: "cancelled", replies: script{err: proxy.ErrNotYet}, end: proxy.ErrCancelled, level: "info", outcome: proxy.Cancelled.Name},
 		{name: "a listen that is drained", replies: script{err: proxy.ErrNotYet}, end: proxy.ErrDraining, level: "info", outcome: proxy.ShuttingDown.Name},
 	} {
@@ -59,7 +62,15 @@ func TestAudit(t *testing.T) {
 				t.Fatal(err)
 			}
 			ex := &proxy.Exchange{Msg: m, Target: "up"}
-			replies, err := Audit(zerolog.New(&log))(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err })(ex)
+			if c.late {
+				ex.GiveUp(0)
+			}
+			counts := prometheus.NewRegistry()
+			metrics, err := NewMetrics(counts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			replies, err := metrics.Policy(Audit(zerolog.New(&log))(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err }))(ex)
 			if err == nil {
 				for {
 					if _, err := replies.Next(time.Time{}); err != nil {
@@ -78,9 +89,34 @@ func TestAudit(t *testing.T) {
 			if line.Level != c.level || line.Outcome != c.outcome || line.Method != "tools/call" || line.About != "t" || line.Server != "up" {
 				t.Errorf("%s", log.Bytes())
 			}
+			if got := counted(t, counts); got != c.outcome {
+				t.Errorf("counted as %q", got)
+			}
 			if c.err == nil && strings.Contains(log.String(), "secret") {
 				t.Errorf("arguments or results are logged: %s", log.Bytes())
 			}
 		})
 	}
+}
+
+// counted is the outcome of the only request.
+func counted(t *testing.T, from prometheus.Gatherer) (outcome string) {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "dragoman_requests_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "outcome" && m.GetCounter().GetValue() > 0 {
+					outcome += l.GetValue()
+				}
+			}
+		}
+	}
+	return outcome
 }

@@ -120,7 +120,7 @@ func (o *observed) Next(until time.Time) (wire.Message, error) {
 }
 
 func (o *observed) Close() error {
-	o.end(proxy.Cancelled.Name)
+	o.end(outcome(unanswered(o.ex)))
 	return o.Replies.Close()
 }
 

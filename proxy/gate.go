@@ -1,9 +1,36 @@
 package proxy
 
-// Head is what is known of an HTTP request before its body is read. The bytes are borrowed until the gate returns.
+import (
+	"crypto/x509"
+	"net/netip"
+)
+
+// Head is an HTTP request before its body is read. What a gate finds out it writes here, for the gates after it and for the
+// request. The bytes are borrowed until the last gate has returned.
 type Head struct {
-	Host, Origin []byte
+	Method, Path []byte
+	Host, Origin []byte            // Host is what the client has sent, also where a trusted proxy stands between
+	Length       int               // bytes of the body; -1: nobody knows yet
+	Address      netip.Addr        // of the client; of the connection, unless a trusted proxy names another. Invalid: a Unix socket
+	Secure       bool              // the client's connection is TLS
+	Cert         *x509.Certificate // of the client, verified by the listener; nil: none
+	Fields       Fields            // all there is in the head
+
+	Caller Caller   // who asks
+	Reply  []Header // goes into the head of the answer, also of a refusal
+	Status int      // not 0: the gate has answered, with this status and no body, and no other gate is asked
 }
+
+// Fields is a header block. Names are matched without regard to case.
+type Fields interface {
+	// Peek gives the first value of a field, nil if there is none.
+	Peek(name string) []byte
+	// PeekAll gives the value of each line of a field.
+	PeekAll(name string) [][]byte
+}
+
+// Say puts a field into the head of the answer.
+func (h *Head) Say(name, value string) { h.Reply = append(h.Reply, Header{name, value}) }
 
 // Gate judges a request by its head, before its body is read: where it comes from, who asks, how much. An error ends the
 // request.

@@ -51,6 +51,8 @@ type conn struct {
 	holding  bool   // writes go to out
 	swallow  int    // bytes of fasthttp's end of a body that have been written already
 	gated    bool   // the gates have judged this request, before its body
+	quiet    bool   // an interim answer that nobody expects is about to be written
+	kept     []byte // what may be the beginning of that
 	linger   bool   // the client is told why and may still be sending
 }
 
@@ -110,6 +112,19 @@ func (c *conn) Read(p []byte) (int, error) {
 
 // Write writes all of p under a deadline of its own.
 func (c *conn) Write(p []byte) (int, error) {
+	size := len(p)
+	if c.quiet {
+		if p = c.withhold(p); len(p) > 0 {
+			if _, err := c.write(p); err != nil {
+				return 0, err
+			}
+		}
+		return size, nil
+	}
+	return c.write(p)
+}
+
+func (c *conn) write(p []byte) (int, error) {
 	size := len(p)
 	if c.swallow > 0 {
 		n := min(c.swallow, len(p))

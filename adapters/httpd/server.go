@@ -30,8 +30,8 @@ type Options struct {
 	WriteTimeout time.Duration // for each write of up to 256 KiB, and at most twice as long; 30 s
 	KeepAlive    time.Duration // between keep-alive comments on held streams; 15 s
 
-	// Gates judge a request before its handler, and before its body where the client waits to be asked for it (Expect:
-	// 100-continue). A gate that returns false has written the answer.
+	// Gates judge a request by its head, before its body is read unless that is small (8 KiB). A gate that returns false has
+	// written the answer.
 	Gates []func(*fasthttp.RequestCtx) bool
 	// NotFound and MethodNotAllowed answer what no handler is registered for. Allow is set already (ctx.Error would reset
 	// it). Nil: a bare status.
@@ -84,6 +84,7 @@ func NewServer(opts Options) (*Server, error) {
 	s.http = &fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.refuse,
+		HeaderReceived:               headRead,
 		ExpectHandler:                s.expect,
 		ConnState:                    s.state,
 		Logger:                       logger(s.logf),
@@ -275,9 +276,10 @@ func trim(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// expect decides whether a client that waits for 100 Continue may send its body (RFC 9110 §10.1.1).
+// expect decides, before the body is read, whether the client may send it (RFC 9110 §10.1.1).
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	c := connOf(ctx)
+	quiet := uninvited(ctx)
 	if ctx.Request.Header.ContentLength() > s.opts.MaxBody {
 		c.linger = true
 		ctx.SetStatusCode(fasthttp.StatusRequestEntityTooLarge)
@@ -288,7 +290,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 		c.linger = true
 		return ctx.Response.StatusCode()
 	}
-	c.gated = true
+	c.gated, c.quiet = true, quiet
 	return fasthttp.StatusContinue
 }
 

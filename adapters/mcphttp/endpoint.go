@@ -78,12 +78,6 @@ func ServerOf(ctx *fasthttp.RequestCtx) string {
 	return name
 }
 
-// CallerOf gives who asks, as authentication found out; the anonymous caller if nobody looked.
-func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
-	c, _ := ctx.UserValue("caller").(proxy.Caller)
-	return c
-}
-
 // KeyOf gives the client's Idempotency-Key, without the quotes of a structured field, in which not all write it
 // (draft-ietf-httpapi-idempotency-key-header); empty if there is none. What is no key is not hidden: an empty one becomes a space,
 // several are listed.

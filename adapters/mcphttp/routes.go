@@ -5,7 +5,6 @@ import (
 
 	"dragoman/adapters/httpd"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
 // Streams serves the methods that only legacy streamable HTTP has.
@@ -37,23 +36,6 @@ func Register(s *httpd.Server, r *Routes) {
 		s.Handle(fasthttp.MethodGet, base+"/mcp/sse", r.SSE.Get)
 		s.Handle(fasthttp.MethodPost, base+"/messages", r.SSE.Post)
 	}
-}
-
-// Gates makes gates of the waist those of a server.
-func Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
-	out := make([]func(*fasthttp.RequestCtx) bool, 0, len(gates))
-	for _, gate := range gates {
-		out = append(out, func(ctx *fasthttp.RequestCtx) bool {
-			err := gate(&proxy.Head{Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin")})
-			if err != nil {
-				// With the request's id, if its body is here already: some clients end altogether at a refusal without it.
-				m, _ := wire.Scan(ctx.PostBody())
-				Fail(ctx, err.Status, m.Of(m.ID), err)
-			}
-			return err == nil
-		})
-	}
-	return out
 }
 
 // Refused answers what was refused before a handler could see it, naming the limit.

@@ -52,6 +52,9 @@ func (r *request) render(m *wire.Message, judge judge) answer {
 	if m.Kind == wire.Failure {
 		return r.refusal(failure(m))
 	}
+	if !m.Result.IsObject(m.Raw) { // so that data is one (seed 000, ResponseEnvelope); null above all would be no success
+		return r.refusal(proxy.Errf(proxy.BadAnswer, "the upstream server's result is no object"))
+	}
 	if r.bare {
 		return answer{fasthttp.StatusOK, append([]byte(nil), m.Of(m.Result)...), 0}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 )
 
@@ -33,23 +32,15 @@ func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status i
 	r.write(a)
 }
 
-// Gates makes gates of the waist those of a server; a refusal is an envelope on the face's paths.
-func (d *Downstream) Gates(gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
-	out := mcphttp.Gates(gates...)
-	for i, gate := range gates {
-		other := out[i]
-		out[i] = func(ctx *fasthttp.RequestCtx) bool {
-			if !Owns(string(ctx.Path())) {
-				return other(ctx)
-			}
-			err := gate(&proxy.Head{Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin")})
-			if err != nil {
-				d.refuse(ctx, err, 0)
-			}
-			return err == nil
+// Refuse answers what a gate has refused: with an envelope on the face's paths, as next does elsewhere.
+func (d *Downstream) Refuse(next func(*fasthttp.RequestCtx, *proxy.Error)) func(*fasthttp.RequestCtx, *proxy.Error) {
+	return func(ctx *fasthttp.RequestCtx, err *proxy.Error) {
+		if !Owns(string(ctx.Path())) {
+			next(ctx, err)
+			return
 		}
+		d.refuse(ctx, err, 0)
 	}
-	return out
 }
 
 // Refused answers what was refused before a handler could see it: with an envelope on the face's paths, as next does elsewhere.

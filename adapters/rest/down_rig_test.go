@@ -159,7 +159,7 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 		}
 		return nil
 	}
-	srv, err := httpd.NewServer(httpd.Options{MaxBody: opt.MaxBody, MaxHeader: opt.MaxHead, Gates: r.d.Gates(gate), Refused: r.d.Refused(mcphttp.Refused(1, 1)),
+	srv, err := httpd.NewServer(httpd.Options{MaxBody: opt.MaxBody, MaxHeader: opt.MaxHead, Gates: []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(r.d.Refuse(mcphttp.Refuse), gate)}, Refused: r.d.Refused(mcphttp.Refused(1, 1)),
 		NotFound: r.d.NotFound(mcphttp.NotFound), MethodNotAllowed: r.d.MethodNotAllowed(mcphttp.MethodNotAllowed)})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,101 @@
+package httpd
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// gatekept serves /x, which answers with its body, to who has the key.
+func gatekept(t *testing.T) (addr string, gated, handled *atomic.Int64) {
+	gated, handled = new(atomic.Int64), new(atomic.Int64)
+	_, addr = serve(t, Options{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
+		gated.Add(1)
+		if len(ctx.Request.Header.Peek("Expect")) > 0 || len(ctx.Request.Header.Peek(unasked)) > 0 {
+			ctx.Error("the expectation is not the client's", 500)
+			return false
+		}
+		if string(ctx.Request.Header.Peek("x-key")) == "right" {
+			return true
+		}
+		ctx.Error("who are you?", 401)
+		return false
+	}}}, nil, func(s *Server) {
+		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
+			handled.Add(1)
+			ctx.SetBody(ctx.PostBody())
+		})
+	})
+	return addr, gated, handled
+}
+
+func TestALargeBodyIsNotReadBeforeTheGates(t *testing.T) {
+	for name, head := range map[string]string{
+		"length":  fmt.Sprintf("Content-Length: %d\r\n", smallBody+1),
+		"chunked": "Transfer-Encoding: chunked\r\n",
+		"spoofed": fmt.Sprintf("Content-Length: %d\r\n%s: 1\r\n", smallBody+1, unasked),
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, gated, handled := gatekept(t)
+			c := dialTo(t, addr)
+			c.say("POST /x HTTP/1.1\r\nHost: a\r\n" + head + "\r\n") // and nothing of the body
+			if resp, body := c.answer(); resp.StatusCode != 401 || body != "who are you?" {
+				t.Fatal(resp.StatusCode, body)
+			}
+			if gated.Load() != 1 || handled.Load() != 0 {
+				t.Fatalf("gated %d, handled %d", gated.Load(), handled.Load())
+			}
+		})
+	}
+}
+
+func TestAClientThatDidNotAskIsNotToldToContinue(t *testing.T) {
+	addr, gated, handled := gatekept(t)
+	c := dialTo(t, addr)
+	long, short := strings.Repeat("x", 5*smallBody), "hi"
+	const head = "POST /x HTTP/1.1\r\nHost: a\r\nX-Key: right\r\n"
+	sized := func(body string) string { return fmt.Sprintf("%sContent-Length: %d\r\n\r\n%s", head, len(body), body) }
+	pieces := fmt.Sprintf("%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, len(long), long)
+	// In a pipeline the answers before may still wait in the buffer into which the interim answer goes.
+	requests := []string{short, long, short, short, long, short}
+	for round := range 3 {
+		var all strings.Builder
+		for _, body := range requests {
+			all.WriteString(sized(body))
+		}
+		all.WriteString(pieces)
+		go func() { _, _ = c.Conn.Write([]byte(all.String())) }() // ends with the connection: its answers are read below
+		for i, body := range append(requests[:len(requests):len(requests)], long) {
+			if resp, got := c.answer(); resp.StatusCode != 200 || got != body {
+				t.Fatalf("round %d, answer %d: %d, %.60q", round, i, resp.StatusCode, got)
+			}
+		}
+	}
+	if n := int64(3 * (len(requests) + 1)); gated.Load() != n || handled.Load() != n {
+		t.Fatalf("gated %d, handled %d, want %d", gated.Load(), handled.Load(), n)
+	}
+}
+
+func TestTheInterimAnswerIsFoundWhereverWritesSplitIt(t *testing.T) {
+	const before = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nHTTP/" // ends like the beginning of an interim answer
+	all := before + string(interim)
+	for i := range len(all) {
+		for j := i; j <= len(all); j++ {
+			c := &conn{quiet: true}
+			var out []byte
+			for _, piece := range []string{all[:i], all[i:j], all[j:]} {
+				if c.quiet {
+					out = append(out, c.withhold([]byte(piece))...)
+				} else {
+					out = append(out, piece...)
+				}
+			}
+			if string(out) != before || c.quiet || len(c.kept) > 0 {
+				t.Fatalf("split at %d and %d: %q, quiet %v, kept %q", i, j, out, c.quiet, c.kept)
+			}
+		}
+	}
+}

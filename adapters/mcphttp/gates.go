@@ -1,0 +1,84 @@
+package mcphttp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// heads are lent to the gates: what is handed to a function that is not known escapes.
+var heads = sync.Pool{New: func() any { return new(proxy.Head) }}
+
+// Gates makes of gates of the waist, in their order, one of a server. refuse writes the answer to what one of them refuses.
+func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) func(*fasthttp.RequestCtx) bool {
+	return func(ctx *fasthttp.RequestCtx) bool {
+		h := heads.Get().(*proxy.Head)
+		defer heads.Put(h)
+		read(ctx, h)
+		for _, gate := range gates {
+			err := gate(h)
+			if err == nil && h.Status == 0 {
+				continue
+			}
+			if err != nil {
+				refuse(ctx, err)
+			} else {
+				ctx.SetStatusCode(h.Status)
+			}
+			say(ctx, h)
+			return false
+		}
+		say(ctx, h)
+		if h.Caller != (proxy.Caller{}) {
+			ctx.SetUserValue(callerKey, h.Caller)
+		}
+		return true
+	}
+}
+
+// callerKey is under which a request has what authentication found out.
+const callerKey = "caller"
+
+// CallerOf gives who asks, as authentication found out; the anonymous caller if nobody looked.
+func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
+	c, _ := ctx.UserValue(callerKey).(proxy.Caller)
+	return c
+}
+
+func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
+	*h = proxy.Head{Method: ctx.Method(), Path: ctx.Path(), Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin"),
+		Length: ctx.Request.Header.ContentLength(), Secure: ctx.IsTLS(), Fields: &ctx.Request.Header, Reply: h.Reply[:0]}
+	if h.Secure {
+		h.Cert = certificate(ctx.TLSConnectionState())
+	}
+	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
+		h.Address = tcp.AddrPort().Addr().Unmap()
+	}
+}
+
+// certificate is the client's, if the handshake has verified it.
+func certificate(state *tls.ConnectionState) *x509.Certificate {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return nil
+	}
+	return state.VerifiedChains[0][0]
+}
+
+func say(ctx *fasthttp.RequestCtx, h *proxy.Head) {
+	for _, x := range h.Reply {
+		ctx.Response.Header.Add(x.Name, x.Value)
+	}
+}
+
+// Refuse answers what a gate has refused: with the request's id, if its body is here already, because some clients end
+// altogether at a refusal without it.
+func Refuse(ctx *fasthttp.RequestCtx, err *proxy.Error) {
+	m, _ := wire.Scan(ctx.PostBody())
+	Fail(ctx, err.Status, m.Of(m.ID), err)
+}

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/mcphttp"
+	"dragoman/policies"
+	"dragoman/proxy"
+)
+
+// gates judge what comes to the main listener by its head, in this order.
+func (h *house) gates() []proxy.Gate {
+	c := h.cfg.Security
+	var trusted []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		if p, err := network(text); err == nil { // the configuration was checked
+			trusted = append(trusted, p)
+		}
+	}
+	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
+	return []proxy.Gate{
+		policies.Forwarded(trusted),
+		policies.Origin(policies.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		policies.CORS(origins),
+	}
+}
+
+func lower(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.ToLower(s)
+	}
+	return out
+}
+
+// gateway is the gates that are on, as a listener takes them.
+func gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+	on := make([]proxy.Gate, 0, len(gates))
+	for _, gate := range gates {
+		if gate != nil {
+			on = append(on, gate)
+		}
+	}
+	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(refuse, on...)}
+}
