@@ -45,9 +45,10 @@ type house struct {
 	service   *service.Service          // the state that we are in
 	depends   *service.Checks           // of what the service depends on besides; nil: nothing
 	handle    proxy.Handler
-	plain     proxy.Handler // for callers that speak no revision
-	lot       *era.Lot      // where calls wait for answers to their questions
-	kept      session.Usage // what is kept for clients that lose a stream
+	watching  []proxy.Policy // see every request and what becomes of it, also those that a face refuses
+	plain     proxy.Handler  // for callers that speak no revision; what watches stands around it elsewhere
+	lot       *era.Lot       // where calls wait for answers to their questions
+	kept      session.Usage  // what is kept for clients that lose a stream
 	repeats   *policies.Idempotency
 	draining  context.Context // ends when the proxy is about to end
 	drain     context.CancelFunc
@@ -80,7 +81,7 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 			return nil, fmt.Errorf("upstreams.%s: %w", up.Name, err)
 		}
 		h.upstreams = append(h.upstreams, u)
-		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: u})
+		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: proxy.Around(u, h.around(up, u)...)})
 	}
 	meters, err := policies.NewMetrics(h.metrics)
 	if err != nil {
@@ -96,8 +97,10 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 		h.close()
 		return nil, fmt.Errorf("idempotency: %w", err)
 	}
-	route, around := proxy.NewRouter(proxy.NewTable(targets...)).Do, []proxy.Policy{policies.Audit(log), meters.Policy, h.repeats.Policy}
-	h.handle, h.plain = proxy.Chain(route, append(around, policies.Eras(cfg.Served()))...), proxy.Chain(route, around...)
+	route, around := proxy.NewRouter(proxy.NewTable(targets...)).Do, append([]proxy.Policy{h.repeats.Policy}, h.before()...)
+	h.watching = []proxy.Policy{policies.Audit(log), meters.Policy}
+	h.plain = proxy.Chain(route, around...)
+	h.handle = proxy.Chain(proxy.Chain(route, append(around, policies.Eras(cfg.Served()))...), h.watching...)
 	return h, nil
 }
 

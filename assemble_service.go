@@ -32,16 +32,29 @@ func (h *house) serviceState() error {
 	h.service = service.New(service.Options{Upstreams: h.reached, Checks: h.depends, Changed: func(from, to service.State) {
 		h.log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
 	}})
-	for _, state := range service.States() {
-		h.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_service_state", Help: "1 for the state that the service is in.",
-			ConstLabels: prometheus.Labels{"state": string(state)}}, func() float64 {
-			if h.service.Health().State == state {
-				return 1
-			}
-			return 0
-		}))
-	}
+	h.metrics.MustRegister(stateGauge{h.service, prometheus.NewDesc("dragoman_service_state", "1 for the state that the service is in.", []string{"state"}, nil)})
 	return nil
+}
+
+// stateGauge shows the state of the service: a gauge for each that there is, all of one look.
+type stateGauge struct {
+	service *service.Service
+	desc    *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (g stateGauge) Describe(to chan<- *prometheus.Desc) { to <- g.desc }
+
+// Collect implements prometheus.Collector.
+func (g stateGauge) Collect(to chan<- prometheus.Metric) {
+	now := g.service.Health().State
+	for _, state := range service.States() {
+		value := 0.0
+		if state == now {
+			value = 1
+		}
+		to <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, value, string(state))
+	}
 }
 
 // follow looks at the state now and then, so that the log tells of a change that nobody asked about. It ends with ctx.
@@ -84,20 +97,14 @@ func (h *house) health() func(*fasthttp.RequestCtx) {
 		}})
 }
 
-// serviceVersion is the configured version, else that of the server if there is one alone and it has a semantic one, else
-// 0.0.0 (seed 000, ToolsResponse).
+// serviceVersion is the version of the service as a whole, or as far as it is one server's: that of the server counts if there is
+// one alone.
 func (h *house) serviceVersion(server string) string {
-	if v := h.cfg.Service.Version; v != "" {
-		return v
-	}
+	var info struct{ Version string }
 	for _, u := range h.upstreams {
-		if u.Name() != server && (server != "" || len(h.upstreams) > 1) {
-			continue
-		}
-		var info struct{ Version string }
-		if err := json.Unmarshal(u.ServerInfo(), &info); err == nil && semver.MatchString(info.Version) {
-			return info.Version
+		if u.Name() == server || server == "" && len(h.upstreams) == 1 {
+			_ = json.Unmarshal(u.ServerInfo(), &info) // what is none has no version
 		}
 	}
-	return "0.0.0"
+	return service.Version(h.cfg.Service.Version, info.Version)
 }

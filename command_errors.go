@@ -44,7 +44,7 @@ func errorRows() ([]errorRow, error) {
 		if status == 0 {
 			status = modern.Status(f.Code)
 		}
-		row := errorRow{InternalCode: f.Name, JSONRPCCode: f.Code, HTTPStatus: status, EnvelopeCode: f.Envelope, RESTStatus: f.Envelope.Status(),
+		row := errorRow{InternalCode: f.Name, JSONRPCCode: f.Code, HTTPStatus: status, EnvelopeCode: f.Envelope, RESTStatus: f.RESTStatus(),
 			Retryable: f.Retryable, Blame: f.Blame, Templates: templates[f.Name]}
 		if schema := f.DataSchema(); schema != "" {
 			row.DataSchema = json.RawMessage(schema)

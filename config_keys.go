@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/service"
 	"dragoman/policies"
 )
 
@@ -269,7 +270,7 @@ func childKeys() []setting[Upstream] {
 }
 
 func versionField(c *Config) field {
-	return textField{at: &c.Service.Version, pattern: semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}
+	return textField{at: &c.Service.Version, pattern: service.Semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}
 }
 
 func bindHost(c *Config) field { return hostField{at: &c.Service.Host} }

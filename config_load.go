@@ -227,6 +227,8 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 	shown := keyText(path)
 	own := path[skip+1:]
 	switch {
+	case row.parts != nil:
+		assignPart(l, at, row, path, skip, v, from)
 	case row.entry == nil: // free-form: accepted as it is, at any depth
 		table := keyText(path[:skip+1])
 		if _, set := l.cfg.sources[table]; !set {

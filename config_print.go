@@ -45,6 +45,9 @@ func (c *Config) printedValues() []printed {
 			}
 			all = append(all, newPrinted(row.key, text, c.Source(row.key), false))
 		}
+		if row.parts != nil {
+			all = append(all, printedParts(c, c, &row, row.key)...)
+		}
 	}
 	for _, u := range c.Upstreams {
 		all = append(all, c.printedUpstream(u)...)
@@ -63,6 +66,8 @@ func (c *Config) printedUpstream(u *Upstream) []printed {
 				from := c.sources[key+"."+keyText([]string{strings.ToLower(h.Name)})]
 				all = append(all, newPrinted(key+"."+keyText([]string{h.Name}), "", from, true))
 			}
+		case row.parts != nil:
+			all = append(all, printedParts(c, u, &row, key)...)
 		case row.open:
 			for _, v := range u.Env {
 				name := key + "." + keyText([]string{v.Name})

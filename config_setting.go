@@ -10,7 +10,7 @@ import (
 // setting is one known key: a row of the tables in config_keys.go, which drive
 // decoding, checking, flags, variables, `config print` and the help. T is what
 // it is a setting of, [Config] or [Upstream]. Exactly one of field and entry
-// is set, except for a free-form table, which has neither.
+// is set, except for a free-form table and one of named entries, which have neither.
 type setting[T any] struct {
 	key string // dotted, as in the file
 	std string // the default, as one would write it in the environment
@@ -34,6 +34,10 @@ type setting[T any] struct {
 	entry func(at *T, name string) (field, error)
 	// take, of a free-form table, sees what stands in it: own is the path within.
 	take func(at *T, own []string, v literal) error
+	// parts, of a table of entries that the user names, gives the keys of one entry, which is made if it is not there; names lists
+	// the entries that are.
+	parts func(at *T, name string) ([]part, error)
+	names func(at *T) []string
 }
 
 // verb is a set of commands.
@@ -107,7 +111,6 @@ var (
 	serviceName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	serverName   = regexp.MustCompile(`^[a-z0-9-]+$`)
 	upstreamName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
-	semver       = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
 	variableName = regexp.MustCompile(`^[^=\x00-\x1f\x7f]+$`)
 )

@@ -54,6 +54,12 @@ var (
 	DuplicateID       = Fault{"duplicate_request_id", CodeInvalidRequest, 0, false, "client", BadArguments}
 	Cancelled         = Fault{"cancelled", CodeInternal, 0, false, "client", Failed}
 	ServerUnknown     = Fault{"server_unknown", CodeInvalidRequest, 404, false, "client", NoSuchTool}
+	ToolUnknown       = Fault{"tool_not_found", CodeInvalidParams, 0, false, "client", NoSuchTool}
+	ArgumentsInvalid  = Fault{"arguments_invalid", CodeInvalidParams, 0, false, "client", BadArguments}
+	PathUnknown       = Fault{"path_not_found", CodeInvalidRequest, 404, false, "client", BadArguments}
+	VerbUnknown       = Fault{"http_method_not_allowed", CodeInvalidRequest, 405, false, "client", BadArguments}
+	RequestSlow       = Fault{"request_incomplete", CodeInvalidRequest, 408, false, "client", BadArguments}
+	HeadTooLarge      = Fault{"request_head_too_large", CodeInvalidRequest, 431, false, "client", BadArguments}
 
 	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream", Unavailable}
 	Lost             = Fault{"upstream_lost", CodeInternal, 0, false, "upstream", Failed}
@@ -69,6 +75,7 @@ var (
 	Question         = Fault{"question_not_supported", CodeInternal, 0, false, "upstream", Failed}
 	Translation      = Fault{"upstream_code_not_translatable", CodeInternal, 0, false, "upstream", Failed}
 	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream", TimedOut}
+	ResultInvalid    = Fault{"result_invalid", CodeInternal, 0, false, "upstream", Failed}
 
 	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman", Unavailable}
 	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman", Unavailable}

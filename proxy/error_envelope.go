@@ -36,6 +36,14 @@ func (c EnvelopeCode) Status() int {
 	return 500
 }
 
+// RESTStatus is the HTTP status towards REST callers: the row's own, else that of its code.
+func (f Fault) RESTStatus() int {
+	if f.Status != 0 {
+		return f.Status
+	}
+	return f.Envelope.Status()
+}
+
 // EnvelopeOf gives the code for a server's own JSON-RPC error, of which nothing but the number is known for sure.
 func EnvelopeOf(code int) EnvelopeCode {
 	switch code {

@@ -6,9 +6,9 @@ import "fmt"
 func Faults() []Fault {
 	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
-		Cancelled, ServerUnknown,
+		Cancelled, ServerUnknown, ToolUnknown, ArgumentsInvalid, PathUnknown, VerbUnknown, RequestSlow, HeadTooLarge,
 		Unreachable, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
-		UpstreamTimeout,
+		UpstreamTimeout, ResultInvalid,
 		TooManySessions, TooManyParked, ShuttingDown, Internal}
 }
 
@@ -22,7 +22,7 @@ func (f Fault) DataSchema() string {
 	case MissingCapability.Name:
 		return `{"type":"object","required":["requiredCapabilities"],"properties":{"requiredCapabilities":{"type":"object"}}}`
 	}
-	if f.Code != CodeInternal {
+	if f.Code != CodeInternal && f.Name != ArgumentsInvalid.Name {
 		return ""
 	}
 	more := ""
@@ -31,6 +31,9 @@ func (f Fault) DataSchema() string {
 		more = `,"exitCode":{"type":"integer"},"signal":{"type":"string"},"stderr":{"type":"array","items":{"type":"string"}}`
 	case Translation.Name:
 		more = `,"originalCode":{"type":"integer"}`
+	case ArgumentsInvalid.Name, ResultInvalid.Name:
+		more = `,"path":{"type":"string","description":"JSON Pointer to the value"},` +
+			`"rule":{"type":"string","description":"the keyword of the schema that it breaks"}`
 	}
 	return fmt.Sprintf(`{"type":"object","required":["code","retryable"],"properties":{"code":{"const":%q},"retryable":{"const":%t},`+
 		`"retryAfter":{"type":"integer","minimum":1,"description":"seconds"}%s}}`, f.Name, f.Retryable, more)

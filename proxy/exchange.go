@@ -32,9 +32,6 @@ type Client struct {
 	LogLevel string // the least severe log level it wants; empty: none asked for
 }
 
-// Caller is who asks, as far as anybody found out. The zero Caller is the anonymous one.
-type Caller struct{ Principal string }
-
 // Header is a request header that travels with an exchange: the Mcp-Param-* of a modern client.
 type Header struct{ Name, Value string }
 
@@ -46,6 +43,7 @@ type Exchange struct {
 	Session *Session // the legacy client's session; nil for modern clients
 	Caller  Caller
 	Server  string   // the server asked for by path; empty: the only one, or all
+	Below   string   // what a path that names a server has behind /servers/NAME/, for errors; empty: mcp
 	Target  string   // the name of the target it went to, once the Router knows
 	Headers []Header // Mcp-Param-* as the client sent them
 	Mirrors bool     // the client mirrors parameters into headers: modern HTTP

@@ -44,6 +44,22 @@ type Upstream interface {
 	Close() error
 }
 
+// Around puts policies around an upstream: those that belong to one server, within those that belong to all.
+func Around(u Upstream, policies ...Policy) Upstream {
+	if len(policies) == 0 {
+		return u
+	}
+	return guarded{u, Chain(u.Do, policies...)}
+}
+
+type guarded struct {
+	Upstream
+	do Handler
+}
+
+// Do implements Upstream.
+func (g guarded) Do(ex *Exchange) (Replies, error) { return g.do(ex) }
+
 // Reply is the Replies of a request that is answered here: one response. raw must be a scanned message.
 func Reply(m wire.Message) Replies { return &single{m: m} }
 

@@ -24,8 +24,9 @@ func NewTable(targets ...*Target) *Table {
 	return t
 }
 
-// Find gives the target for a server name; the empty name finds the only one there is.
-func (t *Table) Find(server string) (*Target, *Error) {
+// Find gives the target for a server name; the empty name finds the only one there is. below is what a path that names one has
+// behind the name, for the error.
+func (t *Table) Find(server, below string) (*Target, *Error) {
 	if server == "" && len(t.targets) == 1 {
 		for _, target := range t.targets {
 			return target, nil
@@ -35,7 +36,7 @@ func (t *Table) Find(server string) (*Target, *Error) {
 		return target, nil
 	}
 	if server == "" {
-		return nil, Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/mcp with NAME one of %s", strings.Join(t.Names(), ", "))
+		return nil, Errf(ServerUnknown, "several servers are configured; name one in the path: /servers/NAME/%s with NAME one of %s", below, strings.Join(t.Names(), ", "))
 	}
 	return nil, Errf(ServerUnknown, "no server %q is configured; there is %s", server, strings.Join(t.Names(), ", "))
 }
@@ -63,12 +64,26 @@ func NewRouter(t *Table) *Router {
 // Swap sets a new table; exchanges under way keep the one they began with.
 func (r *Router) Swap(t *Table) { r.table.Store(t) }
 
-// Do is the Handler at the end of the chain.
+// Do is the Handler at the end of the chain. What was cancelled on its way here goes to no server.
 func (r *Router) Do(ex *Exchange) (Replies, error) {
-	target, err := r.table.Load().Find(ex.Server)
+	if cause := ex.Err(); cause != nil {
+		return nil, cause
+	}
+	target, err := r.table.Load().Find(ex.Server, below(ex))
 	if err != nil {
 		return nil, err
 	}
 	ex.Target = target.Name
 	return target.Upstream.Do(ex)
+}
+
+// below is where the client finds its face behind a server's name.
+func below(ex *Exchange) string {
+	switch {
+	case ex.Below != "":
+		return ex.Below
+	case ex.Session != nil && ex.Session.Transport == "sse":
+		return "sse"
+	}
+	return "mcp"
 }

@@ -299,7 +299,7 @@ func (c *downCall) asked() bool {
 func (c *downCall) notification(m *wire.Message) bool {
 	if m.Is("notifications/message") {
 		least := c.ex.Client.LogLevel
-		return least != "" && severe(string(m.Text(m.Level)), least)
+		return least != "" && Severe(string(m.Text(m.Level)), least)
 	}
 	return m.Is("notifications/progress") && c.ex.Msg.Token.Present()
 }

@@ -4,9 +4,6 @@ import "dragoman/proxy"
 
 // What a Link needs that is no server of the protocol, and answers in its place.
 
-// Severe tells whether a log message of the given level is to be delivered to who asked for the least level.
-func Severe(level, least string) bool { return severe(level, least) }
-
 // MayAsk judges a question of a server's: method, and params as raw JSON, to a client with the given capabilities, raw JSON.
 // The error says that no such question exists (BadAnswer), or what the client would have to declare (MissingCapability,
 // 2026-07-28 basic, Capabilities).

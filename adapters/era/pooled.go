@@ -204,7 +204,7 @@ func (s *pooled) Lost(err error) {
 // each call's replies are filtered by what it asked for.
 func (s *pooled) wantLevel(ctx context.Context, level string) error {
 	s.mu.Lock()
-	if level == "" || !s.hello.logging || s.level != "" && severe(level, s.level) {
+	if level == "" || !s.hello.logging || s.level != "" && Severe(level, s.level) {
 		s.mu.Unlock()
 		return nil
 	}

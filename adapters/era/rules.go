@@ -103,7 +103,7 @@ func ModernOnly[T string | []byte](method T) bool { return among(modernOnly, met
 // ValidLevel tells whether a log level is one of the protocol's eight.
 func ValidLevel[T string | []byte](level T) bool { return among(logLevels, level) }
 
-// severe tells whether a message of the given level is to be delivered to who asked for the least level.
-func severe(level, least string) bool {
+// Severe tells whether a log message of the given level is to be delivered to who asked for the least level.
+func Severe(level, least string) bool {
 	return slices.Index(logLevels, level) >= slices.Index(logLevels, least)
 }

@@ -53,9 +53,9 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Batch:
 		d.batch(p, sess)
 	case wire.Request:
-		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m, Key: p.Key}, d.run(sess), d.records.keeping(sess))
+		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m, Key: p.Key, Caller: p.Caller}, d.run(sess), d.records.keeping(sess))
 	default:
-		d.tell(sess, &proxy.Exchange{Msg: *m})
+		d.tell(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
 		mcphttp.Accepted(p.Ctx)
 	}
 }
@@ -111,7 +111,7 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 	}
 	manner := d.Manner
 	manner.Patience = manner.Cap // as JSON, so that the id is known when the head is written
-	manner.Do(p.Ctx, &proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+	manner.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, d.Handle)
 		return session.Handshake(replies), err
 	})
@@ -165,9 +165,9 @@ func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*pr
 				return nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)
 			}
 			seen[id] = true
-			requests = append(requests, &proxy.Exchange{Msg: one})
+			requests = append(requests, &proxy.Exchange{Msg: one, Caller: p.Caller})
 		default:
-			others = append(others, &proxy.Exchange{Msg: one})
+			others = append(others, &proxy.Exchange{Msg: one, Caller: p.Caller})
 		}
 	}
 	if len(requests)+len(others) == 0 {

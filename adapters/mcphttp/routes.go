@@ -40,29 +40,32 @@ func Register(s *httpd.Server, r *Routes) {
 
 // Refused answers what was refused before a handler could see it, naming the limit.
 func Refused(body, header int) func(ctx *fasthttp.RequestCtx, status int) {
-	return func(ctx *fasthttp.RequestCtx, status int) {
-		err := proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
-		switch status {
-		case fasthttp.StatusRequestEntityTooLarge:
-			err = proxy.Errf(proxy.RequestTooLarge, "the request body is larger than limits.request_body, %d bytes", body)
-		case fasthttp.StatusRequestHeaderFieldsTooLarge:
-			err = proxy.Errf(proxy.RequestTooLarge, "the request's head is larger than limits.header, %d bytes", header)
-		case fasthttp.StatusRequestTimeout:
-			err = proxy.Errf(proxy.InvalidRequest, "the request did not come in time")
-		case fasthttp.StatusInternalServerError:
-			err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
-		}
-		Fail(ctx, status, nil, err)
+	return func(ctx *fasthttp.RequestCtx, status int) { Fail(ctx, status, nil, Refusal(status, body, header)) }
+}
+
+// Refusal is the error of a request that no handler has seen, by the status that the listener gave it; body and header are the
+// limits, in bytes.
+func Refusal(status, body, header int) *proxy.Error {
+	switch status {
+	case fasthttp.StatusRequestEntityTooLarge:
+		return proxy.Errf(proxy.RequestTooLarge, "the request body is larger than limits.request_body, %d bytes", body)
+	case fasthttp.StatusRequestHeaderFieldsTooLarge:
+		return proxy.Errf(proxy.HeadTooLarge, "the request's head is larger than limits.header, %d bytes", header)
+	case fasthttp.StatusRequestTimeout:
+		return proxy.Errf(proxy.RequestSlow, "the request did not come in time")
+	case fasthttp.StatusInternalServerError:
+		return proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
 	}
+	return proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
 }
 
 // NotFound answers a path that is not served.
 func NotFound(ctx *fasthttp.RequestCtx) {
-	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.InvalidRequest,
+	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.PathUnknown,
 		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse", ctx.Path()))
 }
 
 // MethodNotAllowed answers a method that a path does not have.
 func MethodNotAllowed(ctx *fasthttp.RequestCtx) {
-	Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.InvalidRequest, "method %s is not served here", ctx.Method()))
+	Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.VerbUnknown, "method %s is not served here", ctx.Method()))
 }

@@ -2,7 +2,7 @@ package rest
 
 import (
 	"context"
-	"regexp"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,9 +16,10 @@ import (
 )
 
 // Checker validates an instance against a JSON Schema, both as raw JSON: nil, nil where it fits. An error says that the schema
-// itself cannot be used. It is a *schema.Cache.
+// itself cannot be used. Notes says what of a schema is not checked, a line each. It is a *schema.Cache.
 type Checker interface {
 	Check(schemaJSON, instance []byte) (*schema.Violation, error)
+	Notes(schemaJSON []byte) ([]string, error)
 }
 
 // Options are what a Downstream is made with.
@@ -39,21 +40,27 @@ type Options struct {
 	Trusting        bool    // with Check: arguments are not checked after all
 	CheckResults    bool    // with Check: structured results are checked, too
 
+	Around []proxy.Policy // stand around what the face checks of a call, so that they see what it refuses; the first is the outermost
+
 	Health   func(*fasthttp.RequestCtx)             // serves GET /health; nil: it is not served
 	Draining context.Context                        // ends when the proxy is about to; listens end with it. May be nil
-	Note     func(level, message string, err error) // is told of schemas that cannot be used; may be nil
+	Note     func(level, message string, err error) // is told of schemas that cannot be used, as a whole or in part; may be nil
 	Now      func() time.Time                       // nil: time.Now
 }
 
 // Downstream serves callers without MCP: the endpoints of seed 000, and those of seed 001's HTTP transport. It turns each call
 // into a modern exchange, so that whatever stands before the servers counts for it, too.
 type Downstream struct {
-	handle proxy.Handler
-	opt    Options
-	ids    atomic.Uint64
-	lists  *listCache
-	told   *lru.Cache[string, struct{}] // schemas that were complained of
+	handle    proxy.Handler // with what stands around it
+	opt       Options
+	ids       atomic.Uint64
+	lists     *listCache
+	documents documents
+	told      *lru.Cache[telling, struct{}]
 }
+
+// maxTold is how many things are remembered to have been told.
+const maxTold = 4096
 
 // NewDownstream makes the REST face before a handler.
 func NewDownstream(handle proxy.Handler, opt Options) (*Downstream, error) {
@@ -69,22 +76,33 @@ func NewDownstream(handle proxy.Handler, opt Options) (*Downstream, error) {
 	if opt.Caps == nil {
 		opt.Caps = []byte("{}")
 	}
-	lists, err := newListCache()
-	if err != nil {
+	d := &Downstream{opt: opt}
+	d.handle = proxy.Chain(d.judging(handle), opt.Around...)
+	var err error
+	if d.lists, err = newListCache(); err != nil {
 		return nil, err
 	}
-	told, err := lru.New[string, struct{}](1024)
-	if err != nil {
+	if d.documents.kept, err = newShelf[documentKey, *document](maxDocuments); err != nil {
 		return nil, err
 	}
-	return &Downstream{handle: handle, opt: opt, lists: lists, told: told}, nil
+	if d.told, err = lru.New[telling, struct{}](maxTold); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
-// Register puts the endpoints on a server: at the root, and for each server under /servers/{server}.
+// Register puts the endpoints on a server: at the root, and for each server under /servers/{server}. What is there to be got has
+// its head to be had, too (RFC 9110, 9.3.2): the listener leaves out the body.
 func (d *Downstream) Register(s *httpd.Server) {
 	for _, base := range []string{"", "/servers/{server}"} {
-		get := func(path string, h func(*request)) { s.Handle(fasthttp.MethodGet, base+path, d.serve(h)) }
-		post := func(path string, h func(*request)) { s.Handle(fasthttp.MethodPost, base+path, d.serve(h)) }
+		read := func(path string, h fasthttp.RequestHandler) {
+			s.Handle(fasthttp.MethodGet, base+path, h)
+			s.Handle(fasthttp.MethodHead, base+path, h)
+		}
+		get := func(path string, h func(*request)) { read(path, d.serve(shownPath(path), h)) }
+		post := func(path string, h func(*request)) {
+			s.Handle(fasthttp.MethodPost, base+path, d.serve(shownPath(path), h))
+		}
 		get("/tools", (*request).tools)
 		post("/call-tool", (*request).callTool)
 		post("/tools/{tool:*}", (*request).callNamed)
@@ -95,11 +113,16 @@ func (d *Downstream) Register(s *httpd.Server) {
 		post("/complete", (*request).complete)
 		post("/mcp/{method:*}", (*request).method)
 		if d.opt.Health != nil {
-			s.Handle(fasthttp.MethodGet, base+"/health", d.opt.Health)
+			read("/health", d.opt.Health)
 		}
 		get("/openapi.json", (*request).openapi)
-		s.Handle(fasthttp.MethodGet, base+"/docs", docs)
+		read("/docs", docs)
 	}
+}
+
+// shownPath is a path as people are told it.
+func shownPath(path string) string {
+	return strings.NewReplacer("{tool:*}", "TOOL", "{method:*}", "METHOD").Replace(path[1:])
 }
 
 // docs serves the page that shows /openapi.json.
@@ -111,6 +134,3 @@ func docs(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType(kind)
 	ctx.SetBody(page)
 }
-
-// semver is MAJOR.MINOR.PATCH, perhaps with a pre-release and a build (seed 000, ToolsResponse).
-var semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)

@@ -1,8 +1,8 @@
 package rest
 
 import (
+	"bytes"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/goccy/go-json"
@@ -19,8 +19,9 @@ type judge func(r *request, m *wire.Message) Envelope
 // answer is what a caller gets.
 type answer struct {
 	status  int
-	body    []byte
-	retryIn int // seconds; 0: unknown
+	body    []byte // is not changed
+	retryIn int    // seconds; 0: unknown
+	tag     string // an ETag, quotes included; empty: none
 }
 
 // envelope completes an envelope: the same in every answer.
@@ -41,7 +42,7 @@ func (r *request) seal(e Envelope, status int) answer {
 		status = e.Code.Status()
 	}
 	e = r.envelope(e)
-	return answer{status, e.AppendJSON(make([]byte, 0, len(e.Data)+len(e.Meta.Result)+512)), e.Meta.RetryIn}
+	return answer{status: status, body: e.AppendJSON(make([]byte, 0, len(e.Data)+len(e.Meta.Result)+512)), retryIn: e.Meta.RetryIn}
 }
 
 // render makes the answer of a response: of a result what judge says, of a server's error what the table says.
@@ -56,21 +57,28 @@ func (r *request) render(m *wire.Message, judge judge) answer {
 		return r.refusal(proxy.Errf(proxy.BadAnswer, "the upstream server's result is no object"))
 	}
 	if r.bare {
-		return answer{fasthttp.StatusOK, append([]byte(nil), m.Of(m.Result)...), 0}
+		return answer{status: fasthttp.StatusOK, body: bytes.Clone(m.Of(m.Result))}
 	}
 	e := judge(r, m)
 	return r.seal(e, 0)
 }
 
 // refusal makes the answer of an error: one of Dragoman's, or a server's own.
-func (r *request) refusal(err error) answer {
+func (r *request) refusal(err error) answer { return r.seal(explained(err)) }
+
+// explained makes the envelope of an error, and the status to go with it.
+func explained(err error) (Envelope, int) {
 	var failed *serverError
 	if errors.As(err, &failed) {
-		return r.seal(Envelope{Error: said(failed.text), Code: proxy.EnvelopeOf(failed.code), Meta: Meta{Cause: cause(failed.code, failed.data)}}, 0)
+		return Envelope{Error: said(failed.text), Code: proxy.EnvelopeOf(failed.code), Meta: Meta{Cause: cause(failed.code, failed.data)}}, 0
 	}
 	e := proxy.AsError(err)
 	meta := Meta{Cause: cause(e.Code, causeData(e)), Retryable: e.Retryable, RetryIn: e.RetryAfter}
-	return r.seal(Envelope{Error: said(e.Message), Code: e.Envelope, Meta: meta}, e.Status)
+	var bad *misfit
+	if errors.As(err, &bad) {
+		meta.Result = bad.result
+	}
+	return Envelope{Error: said(e.Message), Code: e.Envelope, Meta: meta}, e.RESTStatus()
 }
 
 // causeData is what a program may want to know of one of Dragoman's errors: its row in the table at least.
@@ -108,7 +116,29 @@ func (r *request) write(a answer) {
 	if a.retryIn > 0 {
 		h.Set("Retry-After", strconv.Itoa(a.retryIn))
 	}
+	if a.tag != "" {
+		h.Set("ETag", a.tag)
+		h.Set("Cache-Control", "private, no-cache") // each may see other tools
+		if matches(r.ctx.Request.Header.PeekAll("If-None-Match"), a.tag) {
+			r.ctx.SetStatusCode(fasthttp.StatusNotModified)
+			h.SetContentType("")
+			return
+		}
+	}
 	r.ctx.Response.SetBodyRaw(a.body)
+}
+
+// matches tells whether what the caller has is what the tag stands for (RFC 9110, 13.1.2).
+func matches(fields [][]byte, tag string) bool {
+	for _, field := range fields {
+		for one := range bytes.SplitSeq(field, []byte{','}) {
+			one = bytes.TrimPrefix(bytes.TrimSpace(one), []byte("W/"))
+			if string(one) == tag || string(one) == "*" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // whole gives a result as data; a question of the server's is data of its own shape (2026-07-28 multi-round-trip requests).
@@ -134,23 +164,11 @@ func asked(m *wire.Message) json.RawMessage {
 }
 
 // toolResult judges the result of a tool: its own failure is EXECUTION_ERROR, unless that is to be data.
-func toolResult(tool *Tool) judge {
-	return func(r *request, m *wire.Message) Envelope {
-		result := m.Of(m.Result)
-		switch {
-		case m.ResultType.Is(m.Raw, "input_required"):
-			return whole(r, m)
-		case string(wire.Get(m.Raw, m.Result, "isError").Of(m.Raw)) == "true":
-			if r.d.opt.ToolErrorAsData {
-				return Envelope{Success: true, Data: result}
-			}
-			return Envelope{Error: spoken(m), Code: proxy.Failed, Meta: Meta{Result: result}}
-		}
-		if why := r.misfit(tool, m); why != "" {
-			return Envelope{Error: why, Code: proxy.Failed, Meta: Meta{Result: result}}
-		}
-		return Envelope{Success: true, Data: result}
+func toolResult(r *request, m *wire.Message) Envelope {
+	if r.d.opt.ToolErrorAsData || !isError(m) || m.ResultType.Is(m.Raw, "input_required") {
+		return whole(r, m)
 	}
+	return Envelope{Error: spoken(m), Code: proxy.Failed, Meta: Meta{Result: m.Of(m.Result)}}
 }
 
 // spoken is the text of a tool's failure: that of its content.
@@ -168,31 +186,4 @@ func spoken(m *wire.Message) string {
 		return "the tool failed and said nothing; meta.result has what it gave"
 	}
 	return string(text)
-}
-
-// misfit says why a tool's structured result does not fit its outputSchema; empty if it does, or nobody wants to know.
-func (r *request) misfit(tool *Tool, m *wire.Message) string {
-	if !r.d.opt.CheckResults || r.d.opt.Check == nil || tool.Output == nil {
-		return ""
-	}
-	got := wire.Get(m.Raw, m.Result, "structuredContent")
-	if !got.Present() {
-		return "the tool has an outputSchema, but its result has no structuredContent"
-	}
-	v, err := r.d.opt.Check.Check(tool.Output, got.Of(m.Raw))
-	switch {
-	case err != nil:
-		r.complain(tool, "outputSchema", err)
-		return ""
-	case v == nil:
-		return ""
-	}
-	return fmt.Sprintf("the tool's structuredContent does not fit its outputSchema at %q: %s (%s)", v.Path, v.Message, v.Rule)
-}
-
-// complain tells once of a schema that cannot be used.
-func (r *request) complain(tool *Tool, which string, err error) {
-	if had, _ := r.d.told.ContainsOrAdd(r.server+"\x00"+tool.Name+"\x00"+which, struct{}{}); !had {
-		r.d.opt.Note("warn", "the "+which+" of tool "+strconv.Quote(tool.Name)+" cannot be used; nothing is checked against it", err)
-	}
 }

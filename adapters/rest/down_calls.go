@@ -79,7 +79,7 @@ func (r *request) listen(level string) *proxy.Error {
 func (r *request) callTool() {
 	b, at, params, err := r.open("tool", "name", "arguments")
 	if err != nil {
-		r.fail(err)
+		r.refused("tools/call", err)
 		return
 	}
 	named, other, args := at[0], at[1], at[2]
@@ -99,7 +99,7 @@ func (r *request) callTool() {
 		err = wrong("arguments", "an object")
 	}
 	if err != nil {
-		r.fail(err)
+		r.refused("tools/call", err)
 		return
 	}
 	r.call(b.text(named), b.of(args), params, nil)
@@ -112,7 +112,7 @@ func (r *request) callNamed() {
 		err = r.listen("")
 	}
 	if err != nil {
-		r.fail(err)
+		r.refused("tools/call", err)
 		return
 	}
 	r.call(r.pathTool(), b.of(b.all), nil, nil)
@@ -131,73 +131,15 @@ func (r *request) pathTool() string {
 	return name
 }
 
-// call calls a tool, after its name and its arguments have been looked at.
+// call calls a tool.
 func (r *request) call(name string, args []byte, params, meta members) {
-	tool, err := r.judged(name, args)
-	if err != nil {
-		r.fail(err)
-		return
-	}
-	if tool == nil {
-		r.write(r.seal(Envelope{Error: "Tool not found: " + name, Code: proxy.NoSuchTool}, 0))
-		return
-	}
 	p := members{}
 	p.addText("name", name)
 	p.add("arguments", args)
 	if len(params) > 0 {
 		p = append(append(p, ','), params...)
 	}
-	r.forward("tools/call", p, meta, toolResult(tool))
-}
-
-// judged finds a tool and checks arguments for it; nil if there is none. What would be refused by a list that is not fresh is
-// judged once more by one that is.
-func (r *request) judged(name string, args []byte) (*Tool, error) {
-	list, err := r.known()
-	if err != nil {
-		return nil, err
-	}
-	tool, ok := list.find(name)
-	if ok {
-		if err = r.fits(tool, args); err == nil {
-			return tool, nil
-		}
-	}
-	fresh, ferr := r.renewed(list)
-	if ferr != nil {
-		return nil, ferr
-	}
-	if fresh != list {
-		if tool, ok = fresh.find(name); ok {
-			err = r.fits(tool, args)
-		}
-	}
-	if !ok {
-		return nil, nil //nolint:nilnil // there is no such tool, which is no failure of the search
-	}
-	return tool, err
-}
-
-// fits checks arguments against the schema that the server gives for them (seed 000, ToolRequest).
-func (r *request) fits(tool *Tool, args []byte) error {
-	if r.d.opt.Check == nil || r.d.opt.Trusting || tool.Arguments == nil {
-		return nil
-	}
-	v, err := r.d.opt.Check.Check(tool.Arguments, args)
-	switch {
-	case err != nil:
-		r.complain(tool, "inputSchema", err)
-		return nil
-	case v == nil:
-		return nil
-	}
-	e := proxy.Errf(proxy.InvalidParams, "arguments: %s", v)
-	data := members{}
-	data.addText("path", v.Path)
-	data.addText("rule", v.Rule)
-	e.Data = braced(data)
-	return e
+	r.forward("tools/call", p, meta, toolResult)
 }
 
 // readResource serves POST /read-resource.
@@ -211,7 +153,7 @@ func (r *request) readResource() {
 		err = wrong("uri", "a string")
 	}
 	if err != nil {
-		r.fail(err)
+		r.refused("resources/read", err)
 		return
 	}
 	params.add("uri", b.of(at[0]))
@@ -231,7 +173,7 @@ func (r *request) getPrompt() {
 		err = wrong("arguments", "an object of strings")
 	}
 	if err != nil {
-		r.fail(err)
+		r.refused("prompts/get", err)
 		return
 	}
 	params.add("name", b.of(at[0]))
@@ -258,7 +200,7 @@ func (r *request) complete() {
 		}
 	}
 	if err != nil {
-		r.fail(err)
+		r.refused("completion/complete", err)
 		return
 	}
 	r.forward("completion/complete", params, nil, whole)
@@ -298,7 +240,7 @@ func (r *request) method() {
 	}
 	switch {
 	case err != nil:
-		r.fail(err)
+		r.refused(method, err)
 	case method == "tools/call" && args.Present():
 		r.call(b.text(name), b.of(args), params, meta)
 	case method == "tools/call":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,7 +179,17 @@ func TestToolsCached(t *testing.T) {
 
 // Several that want a list at once share one fetch; if who fetches leaves, another takes over.
 func TestToolsFetchedOnce(t *testing.T) {
-	r := newRig(t, nil)
+	var calls atomic.Int32
+	r := newRig(t, func(o *Options) {
+		o.Around = []proxy.Policy{func(next proxy.Handler) proxy.Handler {
+			return func(ex *proxy.Exchange) (proxy.Replies, error) {
+				if ex.Msg.Is("tools/call") {
+					calls.Add(1)
+				}
+				return next(ex)
+			}
+		}}
+	})
 	r.s.result("tools/call", `{"content":[]}`)
 	began, release := make(chan *proxy.Exchange, 100), make(chan struct{})
 	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -209,7 +220,7 @@ func TestToolsFetchedOnce(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "all wait", func() bool { return r.d.lists.waiting() == 8 })
+	eventually(t, "all are about to wait", func() bool { return calls.Load() == 9 })
 	leave()
 	<-first
 	<-began
@@ -246,25 +257,28 @@ func TestToolsBounded(t *testing.T) {
 	for i := range 2 * cachedLists {
 		add(fmt.Sprint(i), 1)
 	}
-	if n := c.lists.Len(); n != cachedLists || c.size != cachedLists {
-		t.Errorf("%d lists, %d bytes", n, c.size)
+	if n := c.lists.Len(); n != cachedLists || c.lists.size != cachedLists {
+		t.Errorf("%d lists, %d bytes", n, c.lists.size)
 	}
 	add("0", 1)
 	add("0", 2) // in its own place
-	if c.size != cachedLists+1 {
-		t.Errorf("%d bytes", c.size)
+	if c.lists.size != cachedLists+1 {
+		t.Errorf("%d bytes", c.lists.size)
 	}
 	add("large", cachedBytes-1)
-	if n := c.lists.Len(); c.size > cachedBytes || n > 2 {
-		t.Errorf("%d lists, %d bytes", n, c.size)
+	if n := c.lists.Len(); c.lists.size > cachedBytes || n > 2 {
+		t.Errorf("%d lists, %d bytes", n, c.lists.size)
 	}
 	add("larger", cachedBytes+1)
 	if c.lists.Contains("larger") {
 		t.Error("a list beyond the bound is kept")
 	}
-	a, b := &request{server: "s", caller: proxy.Caller{Principal: "a"}}, &request{server: "s", caller: proxy.Caller{Principal: "b"}}
-	if a.place() == b.place() {
-		t.Error("principals share a list")
+	seen := map[string]bool{}
+	for _, caller := range []proxy.Caller{{Principal: "a"}, {Principal: "b"}, {Principal: "a", Rights: &proxy.Rights{Scopes: []string{"x"}}}, {Principal: "a", Rights: &proxy.Rights{Scopes: []string{"y"}}}} {
+		seen[(&inquiry{server: "s", caller: caller}).place()] = true
+	}
+	if len(seen) != 4 {
+		t.Errorf("callers share a list: %v", seen)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 )
 
@@ -24,7 +25,7 @@ func Owns(path string) bool {
 
 // refuse answers a request that has no handler.
 func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status int) {
-	r := &request{d: d, ctx: ctx, id: requestID(ctx), began: d.opt.Now()}
+	r := &request{ctx: ctx, began: d.opt.Now(), inquiry: inquiry{d: d, id: requestID(ctx)}}
 	a := r.refusal(err)
 	if status != 0 {
 		a.status = status
@@ -50,18 +51,7 @@ func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthtt
 			next(ctx, status)
 			return
 		}
-		err := proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
-		switch status {
-		case fasthttp.StatusRequestEntityTooLarge:
-			err = proxy.Errf(proxy.RequestTooLarge, "the request body is larger than limits.request_body, %d bytes", d.opt.MaxBody)
-		case fasthttp.StatusRequestHeaderFieldsTooLarge:
-			err = proxy.Errf(proxy.RequestTooLarge, "the request's head is larger than limits.header, %d bytes", d.opt.MaxHead)
-		case fasthttp.StatusRequestTimeout:
-			err = proxy.Errf(proxy.InvalidRequest, "the request did not come in time")
-		case fasthttp.StatusInternalServerError:
-			err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
-		}
-		d.refuse(ctx, err, status)
+		d.refuse(ctx, mcphttp.Refusal(status, d.opt.MaxBody, d.opt.MaxHead), status)
 	}
 }
 
@@ -72,7 +62,7 @@ func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHand
 			next(ctx)
 			return
 		}
-		d.refuse(ctx, proxy.Errf(proxy.InvalidRequest, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()), fasthttp.StatusNotFound)
+		d.refuse(ctx, proxy.Errf(proxy.PathUnknown, "nothing is served at %s; tools are listed at /tools and called at /call-tool", ctx.Path()), 0)
 	}
 }
 
@@ -83,6 +73,6 @@ func (d *Downstream) MethodNotAllowed(next fasthttp.RequestHandler) fasthttp.Req
 			next(ctx)
 			return
 		}
-		d.refuse(ctx, proxy.Errf(proxy.InvalidRequest, "method %s is not served here", ctx.Method()), fasthttp.StatusMethodNotAllowed)
+		d.refuse(ctx, proxy.Errf(proxy.VerbUnknown, "method %s is not served here", ctx.Method()), 0)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
@@ -19,15 +18,10 @@ import (
 // request is one call of the face, from its head to its answer. It may make several exchanges; a caller that leaves cancels
 // whichever runs.
 type request struct {
-	d      *Downstream
-	ctx    *fasthttp.RequestCtx // until the handler returns
-	id     string               // request_id
-	server string
-	caller proxy.Caller
-	began  time.Time
-	end    time.Time // it is given up
+	inquiry
+	ctx   *fasthttp.RequestCtx // until the handler returns
+	began time.Time
 
-	life  context.Context
 	leave context.CancelCauseFunc
 	armed httpd.Armed
 	kept  bool // a stream goes on after the handler
@@ -36,7 +30,6 @@ type request struct {
 	bare    bool   // a good answer is the result itself
 	level   string // of log messages on the stream; empty: none
 	token   []byte // for progress on the stream, raw JSON
-	caps    []byte // what the caller can be asked
 	key     string // proxy.Exchange.Key of the call: Idempotency-Key, else the request_id that the caller gave
 	again   bool   // the answer is that of an earlier call
 }
@@ -44,12 +37,12 @@ type request struct {
 // Leave implements httpd.Leaver.
 func (r *request) Leave() { r.leave(proxy.ErrCancelled) }
 
-// serve makes a handler of an endpoint.
-func (d *Downstream) serve(h func(*request)) fasthttp.RequestHandler {
+// serve makes a handler of an endpoint, which stands below /servers/NAME/ as is said.
+func (d *Downstream) serve(below string, h func(*request)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
-		now := d.opt.Now()
-		r := &request{d: d, ctx: ctx, id: requestID(ctx), server: mcphttp.ServerOf(ctx), caller: mcphttp.CallerOf(ctx), began: now, end: time.Now().Add(d.opt.Cap),
-			caps: d.opt.Caps, key: mcphttp.KeyOf(ctx)}
+		r := &request{ctx: ctx, began: d.opt.Now(), key: mcphttp.KeyOf(ctx),
+			inquiry: inquiry{d: d, server: mcphttp.ServerOf(ctx), below: below, caller: mcphttp.CallerOf(ctx), id: requestID(ctx), caps: d.opt.Caps,
+				end: time.Now().Add(d.opt.Cap)}}
 		r.life, r.leave = context.WithCancelCause(context.Background())
 		r.armed = httpd.Watch(ctx, r)
 		defer func() {
@@ -74,89 +67,6 @@ func requestID(ctx *fasthttp.RequestCtx) string {
 	return NewRequestID()
 }
 
-// exchange makes an exchange of the house's waist: a modern one, since that needs nothing but the request. params are members;
-// meta are further members of _meta.
-func (r *request) exchange(method string, params, meta members) (*proxy.Exchange, error) {
-	raw := append(make([]byte, 0, len(params)+len(meta)+512), `{"jsonrpc":"2.0","id":`...)
-	raw = strconv.AppendUint(raw, r.d.ids.Add(1), 10) // the caller's request_id may come twice at once
-	raw = wire.AppendText(append(raw, `,"method":`...), method)
-	raw = append(append(raw, `,"params":{`...), params...)
-	if len(params) > 0 {
-		raw = append(raw, ',')
-	}
-	m := members{}
-	m.addText(wire.MetaPrefix+"protocolVersion", era.ModernVersion)
-	m.add(wire.MetaPrefix+"clientInfo", r.d.opt.Info)
-	m.add(wire.MetaPrefix+"clientCapabilities", r.caps)
-	if len(meta) > 0 {
-		m = append(append(m, ','), meta...)
-	}
-	raw = append(append(append(raw, `"_meta":{`...), m...), "}}}"...)
-	msg, err := wire.Scan(raw)
-	if err != nil {
-		return nil, proxy.Errf(proxy.InvalidParams, "the request cannot be taken to MCP: %w", err)
-	}
-	ex := &proxy.Exchange{Msg: msg, Caller: r.caller, Server: r.server, TraceID: r.id,
-		Client: proxy.Client{Era: proxy.Modern, Version: era.ModernVersion, Info: msg.Of(msg.Info), Caps: msg.Of(msg.Caps), LogLevel: string(msg.Text(msg.LogLevel))}}
-	return ex, nil
-}
-
-// serverError is a server's own JSON-RPC error.
-type serverError struct {
-	code int
-	text string
-	data []byte
-}
-
-func (e *serverError) Error() string { return e.text }
-
-// failure takes a server's error out of its message.
-func failure(m *wire.Message) *serverError {
-	return &serverError{m.ErrorCode, string(m.Text(m.ErrorText)), m.AppendPart(nil, m.ErrorData)}
-}
-
-// ask makes a request of the face's own and waits for the result.
-func (r *request) ask(method string, params members) (wire.Message, error) {
-	ex, err := r.exchange(method, params, nil)
-	if err != nil {
-		return wire.Message{}, err
-	}
-	defer r.follow(ex)()
-	replies, err := r.d.handle(ex)
-	if err != nil {
-		return wire.Message{}, ex.Why(err)
-	}
-	m, err := proxy.Response(replies, r.end)
-	switch {
-	case errors.Is(err, proxy.ErrNotYet):
-		return m, proxy.Overdue(r.d.opt.Cap)
-	case err != nil:
-		return m, r.why(ex, err)
-	case m.Kind == wire.Failure:
-		return m, failure(&m)
-	}
-	return m, nil
-}
-
-// follow ties an exchange to the caller: it ends when the caller leaves, or when its time is over. The returned function
-// releases it.
-func (r *request) follow(ex *proxy.Exchange) (release func()) {
-	ex.GiveUp(time.Until(r.end))
-	stop := ex.Follow(r.life)
-	return func() {
-		stop()
-		ex.Release()
-	}
-}
-
-// why is the reason of a failure in an exchange.
-func (r *request) why(ex *proxy.Exchange, err error) error {
-	if cause := context.Cause(r.life); cause != nil {
-		return cause
-	}
-	return ex.Why(err)
-}
-
 // forward takes a request to the server, and what comes back to the caller, as a whole or as a stream.
 func (r *request) forward(method string, params, meta members, judge judge) {
 	if r.streams {
@@ -170,7 +80,7 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 	}
 	ex, err := r.exchange(method, params, meta)
 	if err != nil {
-		r.fail(err)
+		r.refused(method, err)
 		return
 	}
 	ex.Key = r.key
@@ -207,6 +117,15 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 			return
 		}
 	}
+}
+
+// refused answers a request for a method that is no good as the caller made it. No server sees it, but whoever stands around the
+// handler does, as a refused exchange.
+func (r *request) refused(method string, err error) {
+	if ex, xerr := r.exchange(method, nil, nil); xerr == nil {
+		_, err = proxy.Chain(func(*proxy.Exchange) (proxy.Replies, error) { return nil, err }, r.d.opt.Around...)(ex)
+	}
+	r.fail(err)
 }
 
 // cause is what an envelope says of the JSON-RPC error behind it.

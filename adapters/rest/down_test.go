@@ -159,10 +159,10 @@ func TestInvalidArguments(t *testing.T) {
 	r.s.result("tools/call", `{"content":[]}`)
 	status, got := r.got("POST", "/call-tool", `{"tool":"query_callers","arguments":{"function_name":"f","max_depth":11}}`)
 	if status != 400 || !strings.Contains(got, `"error":"arguments: /max_depth: `) || !strings.Contains(got, `"code":"INVALID_ARGUMENTS"`) ||
-		!strings.Contains(got, `"cause":{"code":-32602,"data":{"path":"/max_depth","rule":"maximum"}}`) {
+		!strings.Contains(got, `"cause":{"code":-32602,"data":{"code":"arguments_invalid","retryable":false,"path":"/max_depth","rule":"maximum"}}`) {
 		t.Errorf("%d %s", status, got)
 	}
-	if _, got = r.got("POST", "/tools/query_callers", ``); !strings.Contains(got, `"data":{"path":"","rule":"required"}`) {
+	if _, got = r.got("POST", "/tools/query_callers", ``); !strings.Contains(got, `"retryable":false,"path":"","rule":"required"}`) {
 		t.Error(got)
 	}
 	if n := len(r.s.all("tools/call")); n > 0 {

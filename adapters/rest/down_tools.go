@@ -2,25 +2,20 @@ package rest
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
+	"dragoman/adapters/service"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// Bounds of merged lists, and of what is kept of them.
+// Bounds of merged lists.
 const (
 	maxPages     = 1000
 	maxListBytes = 64 << 20
-	cachedLists  = 256
-	cachedBytes  = 64 << 20
-	// justNow is how old a list may be that a call is refused by; an older one is fetched anew first.
-	justNow = time.Second
 )
 
 // Tool is one tool of a list (seed 000, ToolSchema). The schemas are raw JSON.
@@ -32,18 +27,25 @@ type Tool struct {
 	// Arguments is the schema as the server gives it, nil if there is none; Output that of the structured result, likewise.
 	Arguments, Output []byte
 	Annotations       []byte // likewise
+
+	list *toolList // that it is in
 }
 
 // toolList is one state of a server's tools. It is not changed.
 type toolList struct {
-	at      time.Time     // when it was asked for
-	ttl     time.Duration // how long it may be used
-	shown   time.Duration // how long it may be shown as what there is: shorter, if the server says that it changes
+	server  string            // as it was asked for
+	target  string            // whose it is
+	sum     [sha256.Size]byte // of all that the server said in it
+	at      time.Time         // when it was asked for
+	ttl     time.Duration     // how long it may be used
+	shown   time.Duration     // how long it may be shown as what there is: shorter, if the server says that it changes
 	version string
 	tools   []Tool
 	index   map[string]int
 	size    int
 }
+
+func (l *toolList) bytes() int { return l.size }
 
 func (l *toolList) find(name string) (*Tool, bool) {
 	i, ok := l.index[name]
@@ -53,166 +55,32 @@ func (l *toolList) find(name string) (*Tool, bool) {
 	return &l.tools[i], true
 }
 
-// listCache keeps the lists of tools, by server and principal, and sees to it that each is fetched once at a time.
-type listCache struct {
-	mu      sync.Mutex
-	lists   *simplelru.LRU[string, *toolList]
-	size    int
-	flights map[string]*flight
-	waits   int // for flights
-}
-
-// waiting tells how many wait for a fetch of another.
-func (c *listCache) waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.waits
-}
-
-// flight is a fetch under way.
-type flight struct {
-	at   time.Time
-	done chan struct{}
-	list *toolList
-	err  error
-}
-
-func newListCache() (*listCache, error) {
-	c := &listCache{flights: map[string]*flight{}}
-	var err error
-	c.lists, err = simplelru.NewLRU(cachedLists, func(_ string, l *toolList) { c.size -= l.size })
-	return c, err
-}
-
-// get answers a list that good accepts, from the cache or else from fetch; several that want it at once share one fetch, which
-// must have begun at or after since.
-func (c *listCache) get(r *request, key string, since time.Time, good func(*toolList) bool) (*toolList, error) {
-	for {
-		c.mu.Lock()
-		if l, ok := c.lists.Get(key); ok && good(l) {
-			c.mu.Unlock()
-			return l, nil
-		}
-		f := c.flights[key]
-		if f == nil || f.at.Before(since) {
-			f = &flight{at: r.d.opt.Now(), done: make(chan struct{})}
-			c.flights[key] = f
-			c.mu.Unlock()
-			c.fly(r, key, f)
-			return f.list, f.err
-		}
-		c.waits++
-		c.mu.Unlock()
-		if err := c.wait(r, f); err != nil {
-			return nil, err
-		}
-		if !errors.Is(f.err, proxy.ErrCancelled) { // else who fetched has left; whoever is first now takes over
-			return f.list, f.err
-		}
-	}
-}
-
-// fly fetches a list. Whatever becomes of that, nobody waits for it afterwards.
-func (c *listCache) fly(r *request, key string, f *flight) {
-	f.err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
-	defer c.land(key, f)
-	f.list, f.err = r.fetchTools(f.at)
-}
-
-// wait waits for the end of a flight, as long as the caller does.
-func (c *listCache) wait(r *request, f *flight) error {
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.waits--
-	}()
-	late := time.NewTimer(time.Until(r.end))
-	defer late.Stop()
-	select {
-	case <-f.done:
-		return nil
-	case <-r.life.Done():
-		return proxy.ErrCancelled
-	case <-late.C:
-		return proxy.Overdue(r.d.opt.Cap)
-	}
-}
-
-// land ends a flight.
-func (c *listCache) land(key string, f *flight) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.flights[key] == f {
-		delete(c.flights, key)
-	}
-	close(f.done)
-	if f.err != nil || f.list.ttl <= 0 || f.list.size > cachedBytes {
-		return
-	}
-	if old, ok := c.lists.Peek(key); ok {
-		if old.at.After(f.list.at) {
-			return
-		}
-		c.lists.Remove(key)
-	}
-	c.size += f.list.size
-	c.lists.Add(key, f.list)
-	for c.size > cachedBytes && c.lists.Len() > 1 {
-		c.lists.RemoveOldest()
-	}
-}
-
-// listed answers the tools as they may be shown.
-func (r *request) listed() (*toolList, error) {
-	now := r.d.opt.Now()
-	return r.d.lists.get(r, r.place(), time.Time{}, func(l *toolList) bool { return now.Sub(l.at) < l.shown })
-}
-
-// known answers the tools for a call. A list that may be out of date does no harm here: nothing is refused by it.
-func (r *request) known() (*toolList, error) {
-	now := r.d.opt.Now()
-	return r.d.lists.get(r, r.place(), time.Time{}, func(l *toolList) bool { return now.Sub(l.at) < l.ttl })
-}
-
-// renewed answers l if it is no older than a second, else a fresh list.
-func (r *request) renewed(l *toolList) (*toolList, error) {
-	now := r.d.opt.Now()
-	if now.Sub(l.at) < justNow {
-		return l, nil
-	}
-	return r.d.lists.get(r, r.place(), now.Add(-justNow), func(l *toolList) bool { return now.Sub(l.at) < justNow })
-}
-
-// place is the key of the caller's list.
-func (r *request) place() string { return r.server + "\x00" + r.caller.Principal }
-
 // fetchTools reads all pages of the list of tools.
-func (r *request) fetchTools(at time.Time) (*toolList, error) {
-	l := &toolList{at: at, ttl: r.d.opt.ToolsTTL, shown: r.d.opt.ToolsTTL, index: map[string]int{}}
-	err := r.collect("tools/list", func(m *wire.Message) {
+func (q *inquiry) fetchTools(at time.Time) (*toolList, error) {
+	l := &toolList{server: q.server, at: at, ttl: q.d.opt.ToolsTTL, shown: q.d.opt.ToolsTTL, index: map[string]int{}}
+	sum, version := sha256.New(), ""
+	target, err := q.collect("tools/list", func(m *wire.Message) {
 		l.size += len(m.Raw)
 		l.limit(m)
-		if l.version == "" {
-			l.version = versionIn(m)
+		if version == "" {
+			version = versionIn(m)
 		}
 		for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
+			sum.Write(s.Of(m.Raw))
 			l.add(m.Raw, s)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case r.d.opt.Version != "":
-		l.version = r.d.opt.Version
-	case l.version == "":
-		if l.version, err = r.serverVersion(); err != nil {
+	if version == "" && q.d.opt.Version == "" {
+		if version, err = q.serverVersion(); err != nil {
 			return nil, err
 		}
 	}
-	if !semver.MatchString(l.version) {
-		l.version = "0.0.0"
-	}
+	l.target, l.version = target, service.Version(q.d.opt.Version, version)
+	sum.Write([]byte(l.version))
+	sum.Sum(l.sum[:0])
 	return l, nil
 }
 
@@ -244,7 +112,7 @@ func (l *toolList) add(raw []byte, at wire.Span) {
 		return nil
 	}
 	t := Tool{Name: string(named.Text(raw)), Title: text("title"), Description: text("description"),
-		Arguments: sub("inputSchema"), Output: sub("outputSchema"), Annotations: sub("annotations")}
+		Arguments: sub("inputSchema"), Output: sub("outputSchema"), Annotations: sub("annotations"), list: l}
 	if _, twice := l.index[t.Name]; twice {
 		return
 	}
@@ -285,8 +153,8 @@ func versionIn(m *wire.Message) string {
 }
 
 // serverVersion asks a server that did not tell its version with its tools.
-func (r *request) serverVersion() (string, error) {
-	m, err := r.ask("server/discover", nil)
+func (q *inquiry) serverVersion() (string, error) {
+	m, _, err := q.ask("server/discover", nil)
 	var failed *serverError
 	switch {
 	case errors.As(err, &failed):
@@ -297,8 +165,8 @@ func (r *request) serverVersion() (string, error) {
 	return versionIn(&m), nil
 }
 
-// collect reads all pages of a list. A server that does not have the list has an empty one.
-func (r *request) collect(method string, page func(m *wire.Message)) error {
+// collect reads all pages of a list; target is the server that has it. A server that does not have the list has an empty one.
+func (q *inquiry) collect(method string, page func(m *wire.Message)) (target string, err error) {
 	var cursor []byte
 	size := 0
 	for n := range maxPages {
@@ -306,24 +174,24 @@ func (r *request) collect(method string, page func(m *wire.Message)) error {
 		if cursor != nil {
 			params.add("cursor", cursor)
 		}
-		m, err := r.ask(method, params)
-		if err != nil {
+		var m wire.Message
+		if m, target, err = q.ask(method, params); err != nil {
 			if n == 0 && unknownMethod(err) {
-				return nil
+				err = nil
 			}
-			return err
+			return target, err
 		}
 		if size += len(m.Raw); size > maxListBytes {
-			return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's %s is larger than %d bytes", method, maxListBytes)
+			return target, proxy.Errf(proxy.ResponseTooLarge, "the upstream server's %s is larger than %d bytes", method, maxListBytes)
 		}
 		page(&m)
 		next := wire.Get(m.Raw, m.Result, "nextCursor")
 		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
-			return nil
+			return target, nil
 		}
 		cursor = bytes.Clone(next.Of(m.Raw))
 	}
-	return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's %s has more than %d pages", method, maxPages)
+	return target, proxy.Errf(proxy.ResponseTooLarge, "the upstream server's %s has more than %d pages", method, maxPages)
 }
 
 // unknownMethod tells whether an error says that the server does not have the method.

@@ -53,13 +53,16 @@ func appendHealth(dst []byte, opt *HealthOptions, server string, h *service.Heal
 	dst = wire.AppendText(append(dst, `,"version":`...), opt.Version(server))
 	dst = strconv.AppendInt(append(dst, `,"uptime_seconds":`...), max(0, int64(h.Uptime/time.Second)), 10)
 	dst = append(dst, `,"dependencies":{`...)
-	for i := range h.Dependencies {
-		d := &h.Dependencies[i]
-		if i > 0 {
-			dst = append(dst, ',')
+	sep := ""
+	for i, d := range h.Dependencies {
+		if i+1 < len(h.Dependencies) && h.Dependencies[i+1].Name == d.Name { // an upstream and a dependency: the worse is told, once
+			if !d.Connected {
+				h.Dependencies[i+1] = d
+			}
+			continue
 		}
-		dst = append(wire.AppendText(dst, d.Name), ':')
-		dst = appendDependency(dst, d)
+		dst = append(wire.AppendText(append(dst, sep...), d.Name), ':')
+		dst, sep = appendDependency(dst, &d), ","
 	}
 	dst = wire.AppendText(append(dst, `},"timestamp":`...), Timestamp(opt.Now()))
 	return append(dst, '}')

@@ -61,11 +61,11 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 		return
 	case wire.Request:
 		// The goroutine ends with its request, which ends with the session, or with the cap.
-		go session.Pump(&proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx)}, d.run(sess), d.Cap, func(m *wire.Message) error {
+		go session.Pump(&proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx), Caller: mcphttp.CallerOf(ctx)}, d.run(sess), d.Cap, func(m *wire.Message) error {
 			return sess.Push(m.AppendLine(nil))
 		})
 	default:
-		session.Tell(sess, &proxy.Exchange{Msg: m}, d.Handle)
+		session.Tell(sess, &proxy.Exchange{Msg: m, Caller: mcphttp.CallerOf(ctx)}, d.Handle)
 	}
 	mcphttp.Accepted(ctx)
 }

@@ -177,6 +177,12 @@ class Rest:
     def stream(self, path, body):
         return Stream(self, path, body)
 
+    def abandoned(self, path, body):
+        """Sends a POST and does not wait for its answer. Returns what closes the connection."""
+        connection = http.client.HTTPConnection(self.host, timeout=self.patience)
+        connection.request("POST", path, json.dumps(body).encode(), {"Accept": "application/json", "Content-Type": "application/json"})
+        return lambda: hang_up(connection)
+
     def until(self, what, condition):
         """The first true value of condition, within the patience."""
         end = time.monotonic() + self.patience
@@ -203,7 +209,10 @@ class Stream:
         return self
 
     def __exit__(self, *_):
-        leave(self.connection, self.response)
+        self.close()
+
+    def close(self):
+        hang_up(self.connection, self.response)
 
     def event(self):
         """The next (name, data); None at the end."""
@@ -243,8 +252,8 @@ class Stream:
         return told, envelope
 
 
-def leave(connection, response=None):
-    """Closes a connection at once; that of an answer that is still read is kept open by its reader otherwise."""
+def hang_up(connection, response=None):
+    """Closes a connection at once, also while its answer is being read."""
     sock = connection.sock or getattr(getattr(getattr(response, "fp", None), "raw", None), "_sock", None)
     if sock is not None:
         try:

@@ -26,7 +26,6 @@ class Process:
 
     def __init__(self, command, log, announces=None, env=None):
         self.log, self.announced, self.found = log, threading.Event(), None
-        # os.nice: whatever is started yields as this program does; it is inherited
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         start_new_session=True, env=env)
         self.reader = threading.Thread(target=self.read, args=(re.compile(announces or r"(?!)"),), daemon=True)

@@ -13,7 +13,8 @@ import (
 // beside it, it is entered as in flight until its replies are closed, and what its success changes in the session is
 // recorded. The exchange must not be used for anything else.
 func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
-	ex.Session, ex.Caller, ex.Server = s, s.Caller, s.Server
+	ex.Session, ex.Server = s, s.Server
+	claim(s, ex)
 	ex.Client = s.Client()
 	m := &ex.Msg
 	var offer proxy.Client
@@ -39,6 +40,14 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 		return nil, err
 	}
 	return &conversation{Replies: replies, s: s, ex: ex, id: id, offer: offer, level: level}, nil
+}
+
+// claim leaves the exchange the caller with whom it came, whose credential may be another than the one that opened the session;
+// what came without one is the session's.
+func claim(s *proxy.Session, ex *proxy.Exchange) {
+	if !ex.Caller.Is(s.Caller) || ex.Caller.Rights == nil {
+		ex.Caller = s.Caller
+	}
 }
 
 // conversation watches the replies of one request for what they change in the session.
@@ -77,7 +86,8 @@ func (c *conversation) Close() error {
 // the handler, as an exchange without replies, since the server may have put the question itself. Whatever becomes of it,
 // the client is not told: an error status for it ends some clients altogether.
 func Tell(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
-	ex.Session, ex.Caller, ex.Server, ex.Client = s, s.Caller, s.Server, s.Client()
+	ex.Session, ex.Server, ex.Client = s, s.Server, s.Client()
+	claim(s, ex)
 	m := &ex.Msg
 	switch {
 	case m.IsResponse() && s.Answer(m):

@@ -63,7 +63,7 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 	var victim *proxy.Session
 	switch {
 	case s.opt.MaxPerPrincipal > 0 && s.of[caller.Principal] >= s.opt.MaxPerPrincipal:
-		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller == caller })
+		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller.Is(caller) })
 	case s.cache.Len() >= s.opt.Max:
 		victim = s.oldest(func(*proxy.Session) bool { return true })
 	default:
@@ -115,7 +115,7 @@ func (s *Store) Get(id, server string, caller proxy.Caller) *proxy.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sess, ok := s.cache.Peek(id)
-	if !ok || sess.Caller != caller || sess.Server != server || sess.State() >= proxy.Closed {
+	if !ok || !sess.Caller.Is(caller) || sess.Server != server || sess.State() >= proxy.Closed {
 		return nil
 	}
 	s.cache.Get(id)

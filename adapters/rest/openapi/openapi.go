@@ -25,6 +25,9 @@ type Info struct {
 	Version     string // likewise
 	Description string // may be empty
 	ServerURL   string // what all paths are below, absolute or relative to the document's address; empty: "/"
+
+	// Note is told of each thing of a tool that the document does not show, for people; nil: nobody is.
+	Note func(tool, what string)
 }
 
 // Tool is one tool of the server. The schemas and annotations are raw JSON; what is no JSON object is left out.

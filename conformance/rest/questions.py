@@ -1,0 +1,191 @@
+"""Questions over the envelope: data.result_type is input_required, and the same call goes on with input_responses and request_state."""
+from cases import NotOffered, at_once, body_of, case, text_of
+from envelope import Wrong, members, new_id, same, want
+
+EVERYTHING = {"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}}
+ASK, MODEL, ROOTS = "elicitation/create", "sampling/createMessage", "roots/list"
+
+# What asks, by what it asks for: (tool, or tool@era where it does so in one era only; arguments).
+ASKS_USER = [("ask_user", {"question": "who?"}), ("test_elicitation@legacy", {"message": "who?"}), ("test_input_required_result_elicitation", {}),
+             ("trigger-elicitation-request", {})]
+ASKS_MODEL = [("ask_model", {"prompt": "speak"}), ("ask_llm", {"prompt": "speak"}), ("test_sampling@legacy", {"prompt": "speak"}),
+              ("test_input_required_result_sampling", {}), ("trigger-sampling-request", {"prompt": "speak"})]
+ASKS_ROOTS = [("ask_roots", {}), ("test_input_required_result_list_roots", {})]
+ASKS_TWICE = [("ask_rounds", {}, MODEL), ("two_step", {}, MODEL), ("test_input_required_result_multi_round", {}, ASK)]
+ASKS_AT_ONCE = [("ask_at_once", {}, [ASK, MODEL]), ("both", {}, [ASK, MODEL]), ("test_input_required_result_multiple_inputs", {}, [ASK, MODEL, ROOTS])]
+
+VALUES = {"string": "ada", "boolean": True, "integer": 30, "number": 30.5}
+
+
+def filled(schema):
+    """A form, filled in: what is needed, and no more."""
+    properties = schema.get("properties", {})
+    return {name: VALUES[properties[name]["type"]] for name in schema.get("required", properties)}
+
+
+def answer(question, action="accept"):
+    members(question, ("method",), ("params",), "a question")
+    params = question.get("params", {})
+    if question["method"] == ROOTS:
+        return {"roots": [{"uri": "file:///rest/roots", "name": "roots"}]}
+    if question["method"] == MODEL:
+        want(params["messages"], "a question to the model without messages", params)
+        return {"role": "assistant", "model": "m", "stopReason": "endTurn", "content": {"type": "text", "text": "the model speaks"}}
+    same(question["method"], ASK, "the method of the question")
+    if action != "accept":
+        return {"action": action}
+    return {"action": action, **({"content": filled(params["requestedSchema"])} if "requestedSchema" in params else {})}
+
+
+def by_envelope(s, path, body):
+    return s.rest.call(path, body)
+
+
+def by_stream(s, path, body):
+    with s.rest.stream(path, body) as stream:
+        return stream.rest_of_it()[1]
+
+
+def asked(envelope):
+    """The questions of an envelope, by key; None if it has none. The member request_state may be missing, says the protocol."""
+    data = envelope["data"]
+    if "result_type" not in data:
+        return None
+    members(data, ("result_type", "input_requests"), ("request_state",), "data")
+    same(data["result_type"], "input_required", "result_type")
+    want(data["input_requests"], "nothing is asked", data)
+    return data["input_requests"]
+
+
+def dialogue(s, path, body, rounds, action="accept", send=by_envelope, case=None):
+    """Goes through the rounds, each a list of the methods that are to be asked at once; the data at the end."""
+    body = {"client_capabilities": EVERYTHING, **body}
+    again = {}
+    for number, methods in enumerate(rounds, 1):
+        envelope = send(s, path, {**body, **again, "request_id": new_id()})
+        questions = asked(envelope)
+        want(questions, f"nothing is asked in round {number}", envelope)
+        same(sorted(q["method"] for q in questions.values()), sorted(methods), f"what is asked in round {number}")
+        again = {"input_responses": {key: answer(q, action) for key, q in questions.items()}}
+        if "request_state" in envelope["data"]:
+            again["request_state"] = envelope["data"]["request_state"]
+    body = {**body, **again, "request_id": new_id()}
+    if case and (limit := s.limit(case)):
+        e = s.rest.call(path, body, "TIMEOUT")
+        want("limits.request_time" in e["error"], "the error does not name the limit", e)
+        s.note = limit.why
+        return None
+    envelope = send(s, path, body)
+    want(asked(envelope) is None, "one more round", envelope)
+    s.note = ", then ".join(" and ".join(methods) for methods in rounds)
+    return envelope["data"]
+
+
+def says(data, *words):
+    if data is not None:
+        text = text_of(data).lower()
+        for word in words:
+            want(word in text, f"the result does not say {word!r}", text)
+
+
+@case
+def ask_elicitation(s):
+    tool, arguments = s.pick(*ASKS_USER)
+    says(dialogue(s, "/call-tool", body_of(tool, arguments), [[ASK]], case="ask_elicitation"), "ada")
+
+
+@case
+def ask_declined(s):
+    tool, arguments = s.pick(*ASKS_USER)
+    says(dialogue(s, "/call-tool", body_of(tool, arguments), [[ASK]], action="decline", case="ask_declined"), "decline")
+
+
+@case
+def ask_sampling(s):
+    tool, arguments = s.pick(*ASKS_MODEL)
+    says(dialogue(s, "/call-tool", body_of(tool, arguments), [[MODEL]], case="ask_sampling"), "the model speaks")
+
+
+@case
+def ask_roots(s):
+    tool, arguments = s.pick(*ASKS_ROOTS)
+    says(dialogue(s, "/call-tool", body_of(tool, arguments), [[ROOTS]], case="ask_roots"), "file:///rest/roots")
+
+
+@case
+def ask_two_rounds(s):
+    tool, arguments, then = s.pick(*ASKS_TWICE)
+    if s.limit("ask_two_rounds"):
+        dialogue(s, "/call-tool", body_of(tool, arguments), [[ASK]], case="ask_two_rounds")
+        return
+    says(dialogue(s, "/call-tool", body_of(tool, arguments), [[ASK], [then]]), "ada", *(["the model speaks"] if then == MODEL else []))
+
+
+@case
+def ask_at_once(s):
+    """In one round. A legacy server pushes its questions, and they are gathered for a moment, which a busy machine may miss."""
+    tool, arguments, methods = s.pick(*ASKS_AT_ONCE)
+    tries = 3 if s.kind.era == "legacy" else 1
+    for left in reversed(range(tries)):
+        try:
+            says(dialogue(s, "/call-tool", body_of(tool, arguments), [methods], case="ask_at_once"), "ada", "the model speaks")
+            return
+        except Wrong:
+            if left == 0:
+                raise
+
+
+@case
+def ask_streaming(s):
+    """Each round on a stream of its own."""
+    tool, arguments, then = s.pick(*ASKS_TWICE)
+    if limit := s.limit("ask_streaming"):
+        raise NotOffered(limit.why)
+    says(dialogue(s, "/call-tool", body_of(tool, arguments), [[ASK], [then]], send=by_stream), "ada")
+
+
+@case
+def ask_url(s):
+    tool, = s.pick(("ask_url",))
+    says(dialogue(s, "/call-tool", body_of(tool, {}), [[ASK]]), "accept")
+
+
+@case
+def ask_prompt(s):
+    name = "test_input_required_result_prompt"
+    if name not in {p["name"] for p in s.rest.call("/prompts")["data"]["prompts"]}:
+        raise NotOffered("no prompt asks")
+    messages = dialogue(s, "/get-prompt", {"name": name}, [[ASK]])["messages"]
+    want("ada" in str(messages), "the answer is not in the prompt", messages)
+
+
+@case
+def ask_resource(s):
+    if "note://asked" not in {r["uri"] for r in s.rest.call("/resources")["data"]["resources"]}:
+        raise NotOffered("no resource asks")
+    contents = dialogue(s, "/read-resource", {"uri": "note://asked"}, [[ASK]])["contents"]
+    want("ada" in contents[0]["text"], "the answer is not in the resource", contents)
+
+
+@case
+def ask_parallel(s):
+    """Four calls ask at once; each gets its own answers."""
+    tool, arguments = s.pick(*ASKS_USER)
+    if limit := s.limit("ask_parallel"):
+        raise NotOffered(limit.why)
+    at_once(4, lambda _: says(dialogue(s, "/call-tool", body_of(tool, arguments), [[ASK]]), "ada"))
+
+
+@case
+def ask_nobody(s):
+    """A caller that cannot be asked: a modern server says what he lacks, a legacy one fails in its own words."""
+    tool, arguments = s.pick(*ASKS_USER)
+    body = body_of(tool, arguments, client_capabilities={})
+    if limit := s.limit("ask_nobody"):
+        s.rest.call("/call-tool", body, "TIMEOUT")
+        s.note = limit.why
+    elif s.kind.era == "legacy":
+        s.note = s.rest.call("/call-tool", body, "EXECUTION_ERROR")["error"][:90]
+    else:
+        cause = s.rest.call("/call-tool", body, "INVALID_ARGUMENTS")["meta"]["cause"]
+        same((cause["code"], list(cause["data"]["requiredCapabilities"])), (-32021, ["elicitation"]), "the cause")

@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"slices"
+	"time"
+)
+
+// Caller is who asks, as far as anybody found out. The zero Caller is the anonymous one. Compare callers with Is.
+type Caller struct {
+	// Principal is whose sessions, parked calls, pooled connections and cached answers this caller has: one text for a person or
+	// program, whatever it presented. Empty: anonymous.
+	Principal string
+	// Rights is what it presented allows; nil: nobody asked, and it may do everything.
+	Rights *Rights
+}
+
+// Rights are what a credential says of its bearer, who may have another with other rights.
+type Rights struct {
+	Kind    string    // "api_key", "jwt" or "certificate"
+	Name    string    // for logs and configuration: the key's name, the token's subject, the certificate's
+	Scopes  []string  // that were granted (RFC 6749, 3.3)
+	Expires time.Time // zero: never
+}
+
+// Is tells whether both are the same principal, whatever each presented.
+func (c Caller) Is(other Caller) bool { return c.Principal == other.Principal }
+
+// Has tells whether a scope was granted; whoever was not asked who he is has all.
+func (c Caller) Has(scope string) bool {
+	return c.Rights == nil || slices.Contains(c.Rights.Scopes, scope)
+}
