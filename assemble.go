@@ -50,6 +50,10 @@ type house struct {
 	lot       *era.Lot       // where calls wait for answers to their questions
 	kept      session.Usage  // what is kept for clients that lose a stream
 	repeats   *policies.Idempotency
+	rate      *policies.Rate  // how much may come
+	slots     *policies.Slots // how much runs at a time
+	upkeep    *upkeep         // how the upstreams are
+	who       identity
 	draining  context.Context // ends when the proxy is about to end
 	drain     context.CancelFunc
 }
@@ -64,7 +68,7 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 	}
 	var err error
 	if h.store, err = session.NewStore(session.Options{IdleTTL: cfg.Sessions.IdleTTL, Max: cfg.Sessions.Max,
-		Repeats: cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: 0}); err != nil { // anonymous callers are one principal: until callers are told apart, Max is the bound
+		Repeats: cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: cfg.Sessions.MaxPerPrincipal}); err != nil {
 		return nil, fmt.Errorf("sessions: %w", err)
 	}
 	q := cfg.Questions
@@ -72,6 +76,18 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 		MaxPerPrincipal: q.MaxParkedPerPrincipal, Rounds: q.Rounds, Key: []byte(q.StateKey.Reveal())}); err != nil {
 		h.close()
 		return nil, fmt.Errorf("questions: %w", err)
+	}
+	if err := h.limits(); err != nil {
+		h.close()
+		return nil, fmt.Errorf("limits: %w", err)
+	}
+	if h.upkeep, err = newUpkeep(h.metrics); err != nil {
+		h.close()
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if err := h.identify(); err != nil {
+		h.close()
+		return nil, fmt.Errorf("authentication: %w", err)
 	}
 	targets := make([]*proxy.Target, 0, len(ups))
 	for _, up := range ups {
@@ -81,7 +97,9 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 			return nil, fmt.Errorf("upstreams.%s: %w", up.Name, err)
 		}
 		h.upstreams = append(h.upstreams, u)
-		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: proxy.Around(u, h.around(up, u)...)})
+		way := proxy.Around(u, h.around(up, u)...)
+		h.upkeep.ways[up.Name] = way.Do
+		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: way})
 	}
 	meters, err := policies.NewMetrics(h.metrics)
 	if err != nil {
@@ -97,7 +115,8 @@ func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) 
 		h.close()
 		return nil, fmt.Errorf("idempotency: %w", err)
 	}
-	route, around := proxy.NewRouter(proxy.NewTable(targets...)).Do, append([]proxy.Policy{h.repeats.Policy}, h.before()...)
+	route, around := proxy.NewRouter(proxy.NewTable(targets...)).Do, append([]proxy.Policy{h.who.scopes, h.repeats.Policy}, h.before()...)
+	h.tend()
 	h.watching = []proxy.Policy{policies.Audit(log), meters.Policy}
 	h.plain = proxy.Chain(route, around...)
 	h.handle = proxy.Chain(proxy.Chain(route, append(around, policies.Eras(cfg.Served()))...), h.watching...)
@@ -122,7 +141,7 @@ func (h *house) gauges() {
 	for _, u := range h.upstreams {
 		h.metrics.MustRegister(
 			gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
-				if ok, _ := h.sound(u.Name()); ok && u.Ready() {
+				if h.state(u).Connected {
 					return 1
 				}
 				return 0
@@ -218,7 +237,7 @@ func (h *house) host(up *Upstream) (*httpd.Host, *url.URL, error) {
 	for _, x := range up.Headers {
 		headers = append(headers, httpd.Header{Name: x.Name, Value: x.Value.Reveal()})
 	}
-	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers,
+	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Credentials: h.credentials(up),
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.cfg.Limits.Header})
 	if err != nil {
 		return nil, nil, err
@@ -266,7 +285,7 @@ func (h *house) faces() (*httpd.Server, error) {
 	if down != nil {
 		down.Register(srv)
 	}
-	return srv, nil
+	return srv, h.metadata(srv)
 }
 
 // routes are the faces for the eras that are served. What only the other era knows is answered as a server answers that
@@ -315,8 +334,8 @@ func (h *house) operators() (*httpd.Server, error) {
 func (h *house) checks() []admin.Check {
 	out := make([]admin.Check, 0, len(h.upstreams))
 	for _, u := range h.upstreams {
-		ok, why := h.sound(u.Name())
-		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: ok && u.Ready(), Why: why})
+		d := h.state(u)
+		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
 	}
 	return out
 }
@@ -327,7 +346,12 @@ func (h *house) probe(ctx context.Context, fatal chan<- error) {
 	for _, u := range h.upstreams {
 		go func() { // ends with ctx, or with the ladder
 			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
+				began := time.Now()
+				h.upkeep.of[u.Name()].Trying()
 				v, err := u.Verdict(ctx)
+				if ctx.Err() == nil {
+					h.tried(u.Name(), began, err)
+				}
 				if err == nil {
 					h.service.Health() // it may have become another
 					announce(h.log, u.Name(), v, v.Degrades(h.setting(u.Name())))
@@ -366,6 +390,7 @@ func (h *house) close() {
 	if h.depends != nil {
 		h.depends.Close()
 	}
+	h.upkeep.close()
 	if h.store != nil {
 		h.store.Close()
 	}
@@ -388,6 +413,7 @@ func (h *house) close() {
 	for _, host := range h.hosts {
 		host.Close()
 	}
+	h.who.close()
 }
 
 // exitCause is what a person is told of an error of an upstream.

@@ -25,6 +25,9 @@ func (h *house) gates() []proxy.Gate {
 		policies.Forwarded(trusted),
 		policies.Origin(policies.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
 		policies.CORS(origins),
+		h.who.auth.Gate(),
+		h.rate.Gate(),
+		h.rate.Where(),
 	}
 }
 

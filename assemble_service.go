@@ -32,7 +32,7 @@ func (h *house) serviceState() error {
 	h.service = service.New(service.Options{Upstreams: h.reached, Checks: h.depends, Changed: func(from, to service.State) {
 		h.log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
 	}})
-	h.metrics.MustRegister(stateGauge{h.service, prometheus.NewDesc("dragoman_service_state", "1 for the state that the service is in.", []string{"state"}, nil)})
+	h.metrics.MustRegister(newStateGauge(h.service))
 	return nil
 }
 
@@ -40,6 +40,10 @@ func (h *house) serviceState() error {
 type stateGauge struct {
 	service *service.Service
 	desc    *prometheus.Desc
+}
+
+func newStateGauge(s *service.Service) stateGauge {
+	return stateGauge{s, prometheus.NewDesc("dragoman_service_state", "1 for the state that the service is in.", []string{"state"}, nil)}
 }
 
 // Describe implements prometheus.Collector.
@@ -75,21 +79,22 @@ func (h *house) follow(ctx context.Context) {
 func (h *house) reached() []service.Dependency {
 	all := make([]service.Dependency, 0, len(h.upstreams))
 	for _, u := range h.upstreams {
-		ok, why := h.sound(u.Name())
-		d := service.Dependency{Name: u.Name(), Connected: ok && u.Ready(), Error: why, Upstream: true}
-		if !d.Connected && why == "" {
-			d.Error = "not reached yet"
-		}
-		all = append(all, d)
+		all = append(all, h.state(u))
 	}
 	return all
 }
 
 // health serves GET /health.
-func (h *house) health() func(*fasthttp.RequestCtx) {
+func (h *house) health() func(*fasthttp.RequestCtx) { return h.brief(h.healthOf(false)) }
+
+// healthOf serves it with what the service depends on, or without.
+func (h *house) healthOf(brief bool) func(*fasthttp.RequestCtx) {
 	return rest.ServeHealth(rest.HealthOptions{Service: h.cfg.Service.Name, Version: h.serviceVersion,
 		Health: func(server string) (service.Health, bool) {
 			all := h.service.Health()
+			if brief {
+				all.Dependencies = nil
+			}
 			if server == "" {
 				return all, true
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -34,6 +35,9 @@ func (h *house) stdioWires(up *Upstream, log zerolog.Logger) era.Wires {
 		},
 		Changed: func(s stdio.Health) {
 			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("how the server's starts go has changed")
+			if health := h.upkeep.of[up.Name]; health != nil {
+				health.Look()
+			}
 		},
 	})
 	if h.dialers == nil {
@@ -49,6 +53,7 @@ func (h *house) known(name string) func(*era.Verdict) {
 		if d := h.dialers[name]; d != nil {
 			d.Warm()
 		}
+		h.tried(name, time.Now(), nil)
 	}
 }
 

@@ -102,9 +102,6 @@ func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cf
 // complete, so nothing is said of serving it.
 func (c *Config) remarks(complete bool) []string {
 	var list []string
-	for _, key := range c.Unenforced() {
-		list = append(list, key+" is accepted but not enforced by this version")
-	}
 	if err := c.CheckServe(); complete && err != nil {
 		list = append(list, "`dragoman serve` would refuse this: "+err.Error())
 	}

@@ -57,13 +57,15 @@ type Config struct {
 	Keepalive time.Duration
 	// Security says who may reach the listener.
 	Security SecurityConfig
+	// TLS is what the main listener speaks, and whose certificates it believes.
+	TLS TLSConfig
 	// Monitoring concerns metrics and dependency checks.
 	Monitoring MonitoringConfig
 	// Dependencies are what the service depends on besides its upstreams, as they were named.
 	Dependencies []*Dependency
-	// Timeouts are the time-outs by kind of request. Not enforced yet, see [Config.Unenforced].
+	// Timeouts are the time-outs by kind of request.
 	Timeouts TimeoutsConfig
-	// RateLimit bounds requests per minute and client. Not enforced yet.
+	// RateLimit bounds requests per minute.
 	RateLimit RateLimitConfig
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
@@ -178,10 +180,12 @@ type LimitsConfig struct {
 	Header int
 	// Streams is the number of open event streams; 1 to 1 000 000, default 10 000.
 	Streams int
+	// Listens and ListensPerPrincipal bound the listens of modern clients, 1 to 1 000 000, defaults 10 000 and 1 000.
+	Listens, ListensPerPrincipal int
 	// RequestTime ends one request however much progress it reports. 1 s to 24 h, default 15 min.
 	RequestTime time.Duration
 	// InFlight, Queue and InFlightBytes bound what runs and waits at a time
-	// (defaults 100, 1 000 and 100 MiB). Not enforced yet.
+	// (defaults 100, 1 000 and 100 MiB); 0 is no bound of InFlight, and no queue.
 	InFlight, Queue, InFlightBytes int
 }
 
@@ -195,8 +199,10 @@ type SecurityConfig struct {
 	TrustedProxies []string
 	// AllowAnonymous lets a listener that is not loopback serve without authentication; default false.
 	AllowAnonymous bool
-	// APIKeysEnabled is always false: true is refused, because this version cannot check keys.
+	// APIKeysEnabled asks clients for one of Auth.Keys; default false.
 	APIKeysEnabled bool
+	// Auth says who is let in.
+	Auth AuthConfig
 }
 
 // MonitoringConfig concerns what operators watch.
@@ -207,13 +213,18 @@ type MonitoringConfig struct {
 	HealthCheckInterval time.Duration
 }
 
-// TimeoutsConfig are time-outs by kind, 1 to 300 s each: tool_timeout 30 s,
-// resource_timeout 10 s, prompt_timeout 5 s. Not enforced yet.
+// TimeoutsConfig is how long a server may be silent in a call, by kind, 1 to 300 s each: tool_timeout 30 s,
+// resource_timeout 10 s, prompt_timeout 5 s.
 type TimeoutsConfig struct{ Tool, Resource, Prompt time.Duration }
 
-// RateLimitConfig bounds requests per client: PerMinute (default 100) with
-// Burst above it (default 20). Not enforced yet.
-type RateLimitConfig struct{ PerMinute, Burst int }
+// RateLimitConfig bounds the requests of one client, PerMinute (default 100), of which Burst (default 20) may come at once;
+// and those of all, Total a minute (default 0, any number). Mode is auto (default), on or off; [Config.RateLimited] knows
+// what that means.
+type RateLimitConfig struct {
+	PerMinute, Burst, Total int
+	Address                 int // requests of one address, a minute; default 0, any number
+	Mode                    string
+}
 
 // Upstream is one MCP server: exactly one of URL and Command is set.
 type Upstream struct {
@@ -248,6 +259,10 @@ type Upstream struct {
 	Isolation string
 	// Headers are sent with every request to URL; names are unique without regard to case.
 	Headers []Header
+	// Scopes are what callers need for single tools, prompts, resources and methods.
+	Scopes []*ScopeRule
+	// OAuth is how Dragoman gets tokens for URL.
+	OAuth OAuthConfig
 	// Env is added to the environment of Command, over what EnvFile says.
 	Env []EnvVar
 	// EnvInherit are the variables of Dragoman's own environment that Command gets besides
@@ -292,6 +307,12 @@ type Upstream struct {
 	// child to be started for CrashPause, 1 s to 1 h, default 30 s.
 	CrashLimit int
 	CrashPause time.Duration
+	// Health is what becomes of it when it fails.
+	Health HealthConfig
+	// Concurrency is how many requests run at the server at a time; 0 (default) is any number.
+	Concurrency int
+	// Tools is what is said of single tools.
+	Tools []*ToolConfig
 	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.
 	Stderr string
 	// StopGrace is how long a child may take from the end of its stdin to

@@ -14,15 +14,12 @@ import (
 // had, settings that exclude each other, paths that lead nowhere.
 func (l *loader) check() {
 	c := l.cfg
-	if c.Security.APIKeysEnabled {
-		l.fail(&problem{
-			what: "is refused: this version cannot check API keys, and would leave you unprotected",
-			fix:  "remove it, and keep the listener on loopback or behind a proxy that authenticates",
-		}, apiKeysKey, c.sources[apiKeysKey], "")
-	}
+	l.checkAuth()
+	l.checkTLS()
 	for _, u := range c.Upstreams {
 		l.checkUpstream(u)
 	}
+	l.checkFallbacks()
 }
 
 func (l *loader) checkUpstream(u *Upstream) {
@@ -56,6 +53,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http, sse or rest"}, table+".transport", at("transport"), "")
 	}
 	l.misplaced(u, table, urlKey)
+	l.checkAccess(u, table, at)
 	if err := checkRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
 	}
@@ -188,9 +186,9 @@ func (c *Config) CheckServe() error {
 	if len(c.Upstreams) == 0 {
 		add(upstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
 	}
-	if !loopback(c.Service.Host) && !c.Security.AllowAnonymous {
+	if !loopback(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
 		add(listenKey, c.Listen()+" is not loopback and nobody is asked who he is: anyone on the network could use the upstream",
-			"listen on 127.0.0.1, or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
+			"listen on 127.0.0.1, or ask for credentials ("+apiKeysKey+", security.jwt, tls.client_auth), or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
 	}
 	if c.TransportType == stdioType {
 		add(transportKey, "is STDIO, but `dragoman serve` speaks HTTP to its clients", "run `dragoman stdio`, or write HTTP")
@@ -262,17 +260,13 @@ func (c *Config) Source(key string) Source {
 	return c.sources[key]
 }
 
-// Unenforced lists, as "KEY (SOURCE)", what a user has set and this version
-// accepts without acting on it, for a warning at the start.
-func (c *Config) Unenforced() []string {
-	var list []string
-	for _, row := range configKeys() {
-		if from := c.sources[row.key]; row.later && !row.alias() && from.Set() {
-			list = append(list, fmt.Sprintf("%s (%s)", row.key, from))
-		}
+// RateLimited tells whether the requests of each client are limited.
+func (c *Config) RateLimited() bool {
+	switch c.RateLimit.Mode {
+	case "on":
+		return true
+	case off:
+		return false
 	}
-	if c.Profile == production {
-		list = append(list, fmt.Sprintf("%s = %s (%s)", profileKey, production, c.sources[profileKey]))
-	}
-	return list
+	return c.Profile == production || c.sources[rateKey].Set()
 }

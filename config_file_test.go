@@ -130,7 +130,7 @@ func TestFileErrors(t *testing.T) {
 		"c.toml:2: listen.host: unknown key; fix: remove it; `dragoman config print` lists the keys")
 	f("c.toml", "keepalive = 2020-01-01\n", `c.toml:1: keepalive: must be a duration, not 2020-01-01; fix: write a duration such as "30s" or "1h30m", 1s to 5m`)
 	f("c.yaml", "listen:\n", `c.yaml:1: listen: has no value; fix: write HOST:PORT such as 127.0.0.1:8080, port 1024 to 65535, or 0 for any free port, or remove the key`)
-	f("c.yaml", "security: {api_keys_enabled: true}\n", `c.yaml:1: security.api_keys_enabled: is refused: this version cannot check API keys, and would leave you unprotected; fix: remove it, and keep the listener on loopback or behind a proxy that authenticates`)
+	f("c.yaml", "security: {api_keys_enabled: true}\n", "c.yaml:1: security.api_keys_enabled: is on, but there is no key: nobody could get in; fix: add what `dragoman key new NAME` prints")
 	f("c.yaml", "security: {rate_limit: 9}\nmonitoring: {health_check_interval: 9}\n", `c.yaml:1: security.rate_limit: 9 is out of range; fix: write 10 or more`,
 		`c.yaml:2: monitoring.health_check_interval: 9 is out of range; fix: write a number of seconds or a duration, 10s to 24h`)
 	f("c.yaml", "security: {allowed_origins: ['*', 'https://a/']}\n", `c.yaml:1: security.allowed_origins: entry 1: "*" is not an origin; fix: write a list of scheme://host[:port]`)

@@ -6,19 +6,17 @@ import (
 	"time"
 
 	"dragoman/adapters/era"
-	"dragoman/adapters/service"
 	"dragoman/policies"
 )
 
 // configKeys is every key of the file outside upstreams, in the order in which
-// they are printed. Keys marked later are part of the requirements and are
-// checked, but nothing acts on them yet; see [Config.Unenforced].
+// they are printed.
 //
 // service.host and service.port have no variable of their own on purpose: for
 // a Service called dragoman, Kubernetes puts its address into every pod as
 // DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func configKeys() []setting[Config] {
-	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), restKeys(), securityKeys())
+	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), securityKeys())
 }
 
 func serviceKeys() []setting[Config] {
@@ -72,7 +70,7 @@ func limitKeys() []setting[Config] {
 			}},
 		{key: "sessions.max", std: "10000", doc: "sessions at a time; the least recently used goes first",
 			field: func(c *Config) field { return intField{at: &c.Sessions.Max, least: 1, most: 1_000_000} }},
-		{key: "sessions.max_per_principal", std: "1000", doc: "sessions of one principal at a time", later: true,
+		{key: "sessions.max_per_principal", std: "1000", doc: "sessions of one principal at a time",
 			field: func(c *Config) field { return intField{at: &c.Sessions.MaxPerPrincipal, least: 1, most: 1_000_000} }},
 		{key: "idempotency.mode", std: policies.ReplayRepeats, doc: "a request that comes again with its id or Idempotency-Key is answered from the first call, refused, or run again",
 			field: func(c *Config) field {
@@ -97,17 +95,23 @@ func limitKeys() []setting[Config] {
 			field: func(c *Config) field { return sizeField{at: &c.Limits.Header, least: 4 * kib, most: mib} }},
 		{key: "limits.streams", std: "10000", doc: "open event streams at a time",
 			field: func(c *Config) field { return intField{at: &c.Limits.Streams, least: 1, most: 1_000_000} }},
+		{key: "limits.listens", std: "10000", doc: "listens of modern clients at a time",
+			field: func(c *Config) field { return intField{at: &c.Limits.Listens, least: 1, most: 1_000_000} }},
+		{key: "limits.listens_per_principal", std: "1000", doc: "of these, for one principal",
+			field: func(c *Config) field { return intField{at: &c.Limits.ListensPerPrincipal, least: 1, most: 1_000_000} }},
 		{key: "limits.request_time", std: "15m", doc: "end of one request, however much progress it reports",
 			field: func(c *Config) field {
 				return durationField{at: &c.Limits.RequestTime, least: time.Second, most: day}
 			}},
-		{key: "limits.in_flight", std: "100", doc: "requests that run at a time", later: true,
-			field: func(c *Config) field { return intField{at: &c.Limits.InFlight, least: 1, most: 100_000} }},
-		{key: "limits.queue", std: "1000", doc: "requests that wait at a time; more get 503", later: true,
+		{key: "limits.in_flight", std: "100", doc: "requests that run at a time",
+			field: func(c *Config) field {
+				return intField{at: &c.Limits.InFlight, least: 1, most: 100_000, zero: "any number"}
+			}},
+		{key: "limits.queue", std: "1000", doc: "requests that wait at a time; more get 503",
 			field: func(c *Config) field {
 				return intField{at: &c.Limits.Queue, least: 1, most: 1_000_000, zero: "no queue"}
 			}},
-		{key: "limits.in_flight_bytes", std: "100MiB", doc: "bytes of the requests that run at a time", later: true, field: bytesField(func(c *Config) *int { return &c.Limits.InFlightBytes })},
+		{key: "limits.in_flight_bytes", std: "100MiB", doc: "bytes of the requests that run at a time", field: bytesField(func(c *Config) *int { return &c.Limits.InFlightBytes })},
 	}
 }
 
@@ -173,17 +177,25 @@ func securityKeys() []setting[Config] {
 			}},
 		{key: anonymousKey, std: "false", doc: "serve without authentication although the listener is not loopback", flag: "allow-anonymous", on: onServe | onConfig,
 			field: func(c *Config) field { return boolField{at: &c.Security.AllowAnonymous} }},
-		{key: apiKeysKey, std: "false", doc: "require API keys; true is refused, this version cannot check them",
-			field: func(c *Config) field { return boolField{at: &c.Security.APIKeysEnabled} }},
-		{key: "security.rate_limit", std: "100", doc: "requests per minute and client", later: true,
+		{key: rateKey, std: "100", doc: "requests of one client in a minute, if rate_limiting is on",
 			field: func(c *Config) field { return intField{at: &c.RateLimit.PerMinute, least: 10, most: math.MaxInt32} }},
-		{key: "rate_limit_per_minute", doc: "security.rate_limit, as server scaffolds call it", writes: []string{"security.rate_limit"}, mcp: "MCP_RATE_LIMIT_PER_MINUTE", later: true,
+		{key: "rate_limit_per_minute", doc: "security.rate_limit, as server scaffolds call it", writes: []string{rateKey}, mcp: "MCP_RATE_LIMIT_PER_MINUTE",
 			field: func(c *Config) field { return intField{at: &c.RateLimit.PerMinute, least: 1, most: math.MaxInt32} }},
-		{key: "rate_limit_burst", std: "20", doc: "requests above the rate that are let through at once", mcp: "MCP_RATE_LIMIT_BURST", later: true,
+		{key: "rate_limit_burst", std: "20", doc: "requests of one client that are let through at once", mcp: "MCP_RATE_LIMIT_BURST",
 			field: func(c *Config) field { return intField{at: &c.RateLimit.Burst, least: 1, most: math.MaxInt32} }},
-		{key: toolTimeout, std: "30", doc: "time-out of tools/call", mcp: "MCP_TOOL_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Tool })},
-		{key: "resource_timeout", std: "10", doc: "time-out of resources/read", mcp: "MCP_RESOURCE_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Resource })},
-		{key: "prompt_timeout", std: "5", doc: "time-out of prompts/get", mcp: "MCP_PROMPT_TIMEOUT", later: true, field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Prompt })},
+		{key: rateLimitingKey, std: auto, doc: "limit the requests of each client; auto: in production, or when a rate is set", arg: "auto|on|off",
+			field: func(c *Config) field { return enumField{at: &c.RateLimit.Mode, values: []string{auto, "on", off}} }},
+		{key: "security.address_rate_limit", std: "0", doc: "HTTP requests of one address in a minute, whoever asks",
+			field: func(c *Config) field {
+				return intField{at: &c.RateLimit.Address, least: 10, most: math.MaxInt32, zero: "any number"}
+			}},
+		{key: "limits.rate", std: "0", doc: "requests of all clients in a minute",
+			field: func(c *Config) field {
+				return intField{at: &c.RateLimit.Total, least: 1, most: math.MaxInt32, zero: "any number"}
+			}},
+		{key: toolTimeout, std: "30", doc: "how long a tool may be silent, without answer or progress", mcp: "MCP_TOOL_TIMEOUT", field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Tool })},
+		{key: "resource_timeout", std: "10", doc: "the same for resources", mcp: "MCP_RESOURCE_TIMEOUT", field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Resource })},
+		{key: "prompt_timeout", std: "5", doc: "the same for prompts and completion", mcp: "MCP_PROMPT_TIMEOUT", field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Prompt })},
 		{key: "monitoring.metrics_enabled", std: "true", doc: "serve /metrics on the admin listener",
 			field: func(c *Config) field { return boolField{at: &c.Monitoring.MetricsEnabled} }},
 		{key: "monitoring.health_check_interval", std: "30", doc: "time between checks of the dependencies",
@@ -195,7 +207,9 @@ func securityKeys() []setting[Config] {
 }
 
 // upstreamKeys is every key below upstreams.NAME.
-func upstreamKeys() []setting[Upstream] { return slices.Concat(serverKeys(), childKeys()) }
+func upstreamKeys() []setting[Upstream] {
+	return slices.Concat(serverKeys(), childKeys(), healthKeys(), toolKeys(), accessKeys())
+}
 
 func serverKeys() []setting[Upstream] {
 	return []setting[Upstream]{
@@ -270,7 +284,7 @@ func childKeys() []setting[Upstream] {
 }
 
 func versionField(c *Config) field {
-	return textField{at: &c.Service.Version, pattern: service.Semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}
+	return textField{at: &c.Service.Version, pattern: semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}
 }
 
 func bindHost(c *Config) field { return hostField{at: &c.Service.Host} }

@@ -58,6 +58,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	}
 	l.upstreamFlags(opt.UpstreamFlags, opt.Pick)
 	l.pick(opt.Pick)
+	l.keysFile()
 	l.check()
 	if len(l.errs) > 0 {
 		sortErrors(l.errs)
@@ -192,7 +193,7 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 		switch {
 		case row.key == key:
 			longest = row
-		case row.open && path[skip] == row.key:
+		case row.open && hasPrefix(path[skip:], strings.Split(row.key, ".")):
 			longest = row
 		case strings.HasPrefix(row.key, key+"."): // a table of keys
 			if v.kind != tableLiteral && v.kind != nullLiteral {
@@ -206,7 +207,7 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 	case longest == nil:
 		l.unknownKey(rowKeys(rows), path, skip, from)
 	case longest.open:
-		assignOpen(l, at, longest, path, skip, v, from)
+		assignOpen(l, at, longest, path, skip+strings.Count(longest.key, "."), v, from)
 	case v.kind == nullLiteral && longest.null:
 	case v.kind == nullLiteral:
 		l.fail(problemf("has no value"), shown, from, longest.field(at).allowed()+", or remove the key")
@@ -254,7 +255,7 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 		if row.key == headersKey { // names are equal without regard to case (RFC 9110 §5.1)
 			cell = keyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
 		}
-		if text, ok := v.scalarText(); ok && (row.key != envKey || refers(text)) {
+		if text, ok := v.scalarText(); ok && row.key != scopesKey && (row.key != envKey || refers(text)) {
 			if v.text, err = resolveSecret(text, l.lookup); err != nil {
 				l.fail(err, shown, from, "")
 				return

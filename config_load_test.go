@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/adapters/oauth"
 )
 
 func writeFile(t *testing.T, name, text string) string {
@@ -73,12 +75,15 @@ func TestDefaults(t *testing.T) {
 		Keepalive:    15 * time.Second,
 		Limits: LimitsConfig{
 			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
-			Streams: 10000, RequestTime: 15 * time.Minute, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
+			Streams: 10000, Listens: 10000, ListensPerPrincipal: 1000, RequestTime: 15 * time.Minute, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
 		},
-		Security:   SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}, TrustedProxies: []string{}},
+		Security: SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}, TrustedProxies: []string{}, Auth: AuthConfig{Anonymous: "never",
+			JWT: JWTConfig{Audience: []string{}, Algorithms: oauth.Algorithms(), Types: []string{"at+jwt", "jwt"}, Scopes: []string{}, PrincipalClaim: "sub",
+				Leeway: 30 * time.Second, JWKSTTL: 10 * time.Minute, JWKSStale: time.Hour}}},
+		TLS:        TLSConfig{ClientAuth: "none", ClientScopes: []string{}, MinVersion: "1.2"},
 		Monitoring: MonitoringConfig{MetricsEnabled: true, HealthCheckInterval: 30 * time.Second},
 		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
-		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20},
+		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20, Mode: auto},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("defaults:\n%+v\nwant\n%+v", c, want)
@@ -150,9 +155,6 @@ func TestConfigFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if un := c.Unenforced(); len(un) > 0 {
-		t.Errorf("the default file sets what is not enforced: %v", un)
-	}
 	sources := c.sources
 	plain, err := load(t, "", nil)
 	if err != nil {
@@ -163,7 +165,7 @@ func TestConfigFile(t *testing.T) {
 		t.Errorf("config.toml:\n%+v\ndefaults:\n%+v", c, plain)
 	}
 	for _, s := range configKeys() {
-		if !s.later && !s.alias() && !s.open && !s.null && s.key != hostKey && s.key != portKey && !sources[s.key].Set() {
+		if s.key != rateKey && !s.alias() && !s.open && !s.null && s.key != hostKey && s.key != portKey && !sources[s.key].Set() {
 			t.Errorf("config.toml does not set %s", s.key)
 		}
 	}
@@ -195,10 +197,37 @@ func configExamples(t *testing.T) map[string]literal {
 	return values
 }
 
+// examplesOf checks that config.toml shows every key of an entry of a table, and rightly.
+func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]literal, table string) {
+	t.Helper()
+	parts, err := s.parts(at, "example")
+	if err != nil {
+		t.Fatalf("%s: %v", table, err)
+	}
+	for _, p := range parts {
+		shown := false
+		for key, v := range values {
+			if rest, ok := strings.CutPrefix(key, table+"."); ok && strings.HasSuffix(rest, "."+p.key) {
+				shown = true
+				if err := p.field.set(v); err != nil && !p.secret {
+					t.Errorf("config.toml: %s: %v", key, err)
+				}
+			}
+		}
+		if !shown {
+			t.Errorf("config.toml does not mention %s.NAME.%s", table, p.key)
+		}
+	}
+}
+
 // config.toml names every key, and what is commented out in it is right, too.
 func TestConfigFileExamples(t *testing.T) {
 	values := configExamples(t)
 	for _, s := range configKeys() {
+		if s.parts != nil {
+			examplesOf(t, &Config{}, &s, values, s.key)
+			continue
+		}
 		v, ok := values[s.key]
 		if !ok {
 			if !s.open {
@@ -212,6 +241,10 @@ func TestConfigFileExamples(t *testing.T) {
 	}
 	for _, s := range upstreamKeys() {
 		v, ok := values["upstreams.NAME."+s.key]
+		if s.parts != nil {
+			examplesOf(t, &Upstream{}, &s, values, "upstreams.NAME."+s.key)
+			continue
+		}
 		if !ok {
 			t.Errorf("config.toml does not mention upstreams.NAME.%s", s.key)
 			continue
@@ -242,9 +275,8 @@ func TestRequirementFiles(t *testing.T) {
 	if c.Service.Name != "code-graph-rag" || c.Listen() != "0.0.0.0:8001" || c.Monitoring.MetricsEnabled || c.RateLimit.PerMinute != 1000 {
 		t.Errorf("service.yaml: %+v", c)
 	}
-	want := "security.rate_limit (testdata/service.yaml:13)"
-	if got := strings.Join(c.Unenforced(), "|"); got != want {
-		t.Errorf("unenforced: %s, want %s", got, want)
+	if !c.RateLimited() {
+		t.Error("service.yaml sets a rate, and nothing is limited")
 	}
 	if err := c.CheckServe(); err == nil || !strings.Contains(err.Error(), "testdata/service.yaml:5: listen: 0.0.0.0:8001 is not loopback") || !strings.Contains(err.Error(), "security.allow_anonymous = true") {
 		t.Errorf("CheckServe: %v", err)
@@ -255,11 +287,11 @@ func TestRequirementFiles(t *testing.T) {
 	}
 	if c.Service.Name != "my-server" || c.Service.Version != "1.2.3" || c.Log.Level != "warn" || c.Listen() != "127.0.0.1:8003" ||
 		c.Timeouts != (TimeoutsConfig{Tool: time.Minute, Resource: 20 * time.Second, Prompt: 7 * time.Second}) ||
-		c.Limits.ResponseBody != 10<<20 || c.RateLimit != (RateLimitConfig{PerMinute: 5, Burst: 1}) {
+		c.Limits.ResponseBody != 10<<20 || c.RateLimit != (RateLimitConfig{PerMinute: 5, Burst: 1, Mode: auto}) {
 		t.Errorf("scaffold.json: %+v", c)
 	}
-	if len(c.Unenforced()) != 6 { // three time-outs, rate, burst, profile
-		t.Errorf("unenforced: %q", c.Unenforced())
+	if !c.RateLimited() {
+		t.Error("scaffold.json sets a rate and is of production, and nothing is limited")
 	}
 }
 
@@ -324,7 +356,7 @@ func TestEnvironmentErrors(t *testing.T) {
 
 func TestMillisecondsAreWarnedOf(t *testing.T) {
 	c, err := load(t, "", []string{"MCP_TOOL_TIMEOUT=60000"})
-	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "milliseconds") || len(c.Unenforced()) > 0 {
+	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "milliseconds") {
 		t.Errorf("%v, %+v", err, c)
 	}
 }

@@ -68,12 +68,16 @@ func (c *Config) printedUpstream(u *Upstream) []printed {
 			}
 		case row.parts != nil:
 			all = append(all, printedParts(c, u, &row, key)...)
+		case row.key == scopesKey:
+			all = append(all, c.printedScopes(u, key)...)
 		case row.open:
 			for _, v := range u.Env {
 				name := key + "." + keyText([]string{v.Name})
 				all = append(all, newPrinted(name, "", c.sources[name], true))
 			}
 		case row.key == urlKey && u.URL == "", row.key == commandKey && len(u.Command) == 0:
+		case row.secret && row.field(u).text() == quote(hidden):
+			all = append(all, newPrinted(key, "", c.sources[key], true))
 		default:
 			from := c.sources[key]
 			all = append(all, newPrinted(key, row.field(u).text(), from, redacted(row.key, u)))

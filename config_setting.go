@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"dragoman/adapters/service"
 )
 
 // setting is one known key: a row of the tables in config_keys.go, which drive
@@ -25,7 +27,6 @@ type setting[T any] struct {
 	flag   string // the flag's name, without dashes
 	on     verb   // the commands that have the flag
 	open   bool   // a table whose keys are the user's
-	later  bool   // accepted and checked, but not enforced by this version
 	null   bool   // null in a file means: not set
 	secret bool   // never shown; "env:NAME" and "file:/path" are followed
 	needs  string // urlKey (of HTTP) or commandKey: of no other upstream it may be set
@@ -80,21 +81,23 @@ func envName(key string) string {
 
 // Keys that the code itself needs to name.
 const (
-	listenKey    = "listen"
-	hostKey      = "service.host"
-	portKey      = "service.port"
-	adminKey     = "admin.listen"
-	erasKey      = "eras"
-	anonymousKey = "security.allow_anonymous"
-	apiKeysKey   = "security.api_keys_enabled"
-	transportKey = "transport_type"
-	profileKey   = "profile"
-	toolTimeout  = "tool_timeout"
-	upstreamsKey = "upstreams"
-	urlKey       = "url"
-	commandKey   = "command"
-	headersKey   = "headers"
-	envKey       = "env"
+	listenKey       = "listen"
+	hostKey         = "service.host"
+	portKey         = "service.port"
+	adminKey        = "admin.listen"
+	erasKey         = "eras"
+	anonymousKey    = "security.allow_anonymous"
+	rateKey         = "security.rate_limit"
+	rateLimitingKey = "security.rate_limiting"
+	apiKeysKey      = "security.api_keys_enabled"
+	transportKey    = "transport_type"
+	profileKey      = "profile"
+	toolTimeout     = "tool_timeout"
+	upstreamsKey    = "upstreams"
+	urlKey          = "url"
+	commandKey      = "command"
+	headersKey      = "headers"
+	envKey          = "env"
 )
 
 // Values that the code itself needs to name.
@@ -111,6 +114,8 @@ var (
 	serviceName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	serverName   = regexp.MustCompile(`^[a-z0-9-]+$`)
 	upstreamName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	semver       = service.Semver
+	keyName      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
 	variableName = regexp.MustCompile(`^[^=\x00-\x1f\x7f]+$`)
 )

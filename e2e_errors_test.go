@@ -16,9 +16,10 @@ import (
 
 // unreached are the rows of the error table that no test of this package brings about, each with the reason.
 var unreached = map[string]string{
-	"cancelled":     "its client has left or has cancelled: it is answered to nobody, and counted",
-	"internal":      "a bug of Dragoman's own: nothing is known that brings it about; session.TestPump shows what is said",
-	"shutting_down": "between the end of draining and the end of the process; TestShutdownAnswers of proxy/session covers it",
+	"cancelled":          "its client has left or has cancelled: it is answered to nobody, and counted",
+	"request_incomplete": "a client that stops in the middle of its request is waited for half a minute; httpd's tests cover it",
+	"internal":           "a bug of Dragoman's own: nothing is known that brings it about; session.TestPump shows what is said",
+	"shutting_down":      "between the end of draining and the end of the process; TestShutdownAnswers of proxy/session covers it",
 }
 
 // rows reads the error table's names from the source, so that a new row cannot be forgotten.
@@ -121,6 +122,9 @@ func clientMistakes(t *testing.T, f func(proxy.Fault, int, *response)) {
 	f(proxy.SessionUnknown, 404, post(plain, legacyHeaders("nobody")...))
 	f(proxy.SessionMissing, 400, post(plain, legacyHeaders("")...))
 	f(proxy.ServerUnknown, 404, r.must("POST", "/servers/nosuch/mcp", list, mh...))
+	f(proxy.PathUnknown, 404, r.must("POST", "/nothing", list, mh...))
+	f(proxy.VerbUnknown, 405, r.must("PUT", "/mcp", list, mh...))
+	f(proxy.HeadTooLarge, 431, r.must("GET", "/tools", "", "X-Large", strings.Repeat("x", 100<<10)))
 	u.on("tools/call", func(c *call) {
 		c.error(400, `{"code":-32021,"message":"need","data":{"requiredCapabilities":{"roots":{}}}}`)
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +22,7 @@ import (
 //	-- modern METHOD [NAME] --      a modern POST; header lines add, "!Name" takes away; then the body
 //	-- legacy --                    a POST in the session
 //	-- http VERB PATH --            any request, with no headers but those given
+//	-- until VERB PATH --           the same, again and again until the body of the answer is this
 //	-- get STATUS [TYPE] --         the answer: header lines, "!Name" for absence; then the whole body
 //	-- seen METHOD --               the next message of that method at the server: headers and body as in get
 //	-- unseen METHOD --             the server has seen none since the last seen
@@ -28,7 +30,7 @@ import (
 //
 // An upstream, or a config before it, begins a new scene. Lines that begin with # are remarks.
 // Bodies are compared byte for byte; … stands for anything. $META is a modern envelope, $CURSOR the last
-// nextCursor that came.
+// nextCursor that came, $PORT in a config a port where connections are accepted, and nothing is said.
 //
 //	-- upstream KIND KIND --        the scene is played with each kind of server
 //	-- faces FACE FACE --           and with each kind of client: http, sse, stdio; then it is a dialogue (dialogue.step)
@@ -157,7 +159,7 @@ func (p *transcript) play(words []string, text string) bool {
 		return true
 	}
 	if p.r == nil {
-		p.r = startRig(p.t, p.config+"\n"+p.u.toml(p.upConfig), true)
+		p.r = startRig(p.t, strings.ReplaceAll(p.config, "$PORT", silentPort(p.t))+"\n"+p.u.toml(p.upConfig), true)
 		p.u.forget()
 	}
 	switch words[0] {
@@ -169,6 +171,8 @@ func (p *transcript) play(words []string, text string) bool {
 		p.send("POST", "/mcp", legacyHeaders(p.session), text)
 	case "http":
 		p.send(words[1], words[2], nil, text)
+	case "until":
+		p.until(words[1], words[2], strings.Trim(text, "\n"))
 	case "get":
 		return p.get(words[1], arg(2, ""), text)
 	case "seen":
@@ -180,6 +184,26 @@ func (p *transcript) play(words []string, text string) bool {
 		return false
 	}
 	return true
+}
+
+// until asks until the answer is what is wanted.
+func (p *transcript) until(verb, path, want string) {
+	p.t.Helper()
+	eventually(p.t, want, func() bool {
+		p.last = p.r.must(verb, path, "")
+		return matches(want, strings.Trim(p.last.body, "\n"))
+	})
+}
+
+// silentPort listens, and never accepts: the system does.
+func silentPort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
 }
 
 func (p *transcript) answer(method, status, kind, body string) {

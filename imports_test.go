@@ -21,6 +21,7 @@ var floors = map[string]int{
 	"adapters/httpd":         2,
 	"adapters/era":           3, // uses the waist; the adapters make its Links
 	"adapters/service":       3,
+	"adapters/oauth":         3,
 	"adapters/rest/schema":   3,
 	"adapters/rest/openapi":  3,
 	"adapters/mcphttp":       4, // what modern and legacy HTTP share
@@ -41,13 +42,14 @@ var homes = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/service", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/service", "adapters/oauth", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio", "bench"}, "one package owns child processes"},
-	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search", "adapters/rest", "adapters/rest/schema"}, "caches live with their owners"},
+	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "proxy/search", "adapters/rest", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{".", "policies"}, "errors are logged once, by audit"},
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "."}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "policies"}, "a circuit belongs to what it protects"},
+	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
 	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},
 	"net/http":                            {[]string{}, "the house speaks HTTP through adapters/httpd"},
 }

@@ -35,6 +35,9 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
+	if ln, err = cfg.TLS.secured(ln); err != nil {
+		return err
+	}
 	ops, opsLn, err := h.openAdmin(log)
 	if err != nil {
 		_ = ln.Close()
@@ -65,15 +68,12 @@ func warn(cfg *Config, log zerolog.Logger) {
 	for _, w := range cfg.Warnings {
 		log.Warn().Msg(w)
 	}
-	for _, key := range cfg.Unenforced() {
-		log.Warn().Str("key", key).Msg("accepted, but not enforced by this version")
-	}
 	for _, u := range cfg.Upstreams {
 		if text := costs(u); text != "" {
 			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
 		}
 	}
-	if !loopback(cfg.Service.Host) {
+	if !loopback(cfg.Service.Host) && !cfg.Authenticates() {
 		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
 	}
 }
@@ -134,6 +134,9 @@ func (h *house) finish(why error, servers []*httpd.Server) error {
 // panel tells a person what is served where; a pipe gets a log line.
 func panel(w io.Writer, cfg *Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
 	base := "http://" + addr.String()
+	if cfg.TLS.CertFile != "" {
+		base = "https://" + addr.String()
+	}
 	served := cfg.Served()
 	if !terminal(w) {
 		e := log.Info().Str("mcp", base+"/mcp")

@@ -38,7 +38,7 @@ func (t *Timeouts) kind(m *wire.Message) (time.Duration, string) {
 
 // Policy ends calls of a silent server, and tells it so. The clock begins when the request has left: a server that has to be
 // started, or a session that has to be waited for, has limits of its own. It stands while a question waits for the client's
-// answer, which the client may take its time for, and goes on with what the server says next.
+// answer, which the client may take its time for, and goes on with what the server says next; and in a task.
 func (t *Timeouts) Policy(next proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.Kind != wire.Request {
@@ -65,6 +65,9 @@ type timed struct {
 // Next implements proxy.Replies.
 func (t *timed) Next(until time.Time) (wire.Message, error) {
 	at, ours := until, false
+	if t.ex.Lasting.Load() {
+		t.due = time.Time{}
+	}
 	if !t.due.IsZero() && (until.IsZero() || t.due.Before(until)) {
 		at, ours = t.due, true
 	}
@@ -75,6 +78,9 @@ func (t *timed) Next(until time.Time) (wire.Message, error) {
 	case err == nil:
 		t.due = time.Now().Add(t.limit)
 	case ours && errors.Is(err, proxy.ErrNotYet):
+		if t.ex.Lasting.Load() {
+			return t.Next(until)
+		}
 		return m, t.silent()
 	}
 	return m, err

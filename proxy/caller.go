@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/netip"
 	"slices"
 	"time"
 )
@@ -10,6 +11,8 @@ type Caller struct {
 	// Principal is whose sessions, parked calls, pooled connections and cached answers this caller has: one text for a person or
 	// program, whatever it presented. Empty: anonymous.
 	Principal string
+	// Address is where the request came from; the zero one if nobody needs to know. It is no part of who the caller is.
+	Address netip.Addr
 	// Rights is what it presented allows; nil: nobody asked, and it may do everything.
 	Rights *Rights
 }

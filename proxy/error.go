@@ -59,10 +59,14 @@ var (
 	PathUnknown       = Fault{"path_not_found", CodeInvalidRequest, 404, false, "client", BadArguments}
 	VerbUnknown       = Fault{"http_method_not_allowed", CodeInvalidRequest, 405, false, "client", BadArguments}
 	RequestSlow       = Fault{"request_incomplete", CodeInvalidRequest, 408, false, "client", BadArguments}
+	Unauthenticated   = Fault{"unauthenticated", CodeInvalidRequest, 401, false, "client", BadArguments}
+	BadCredentials    = Fault{"invalid_credentials", CodeInvalidRequest, 401, false, "client", BadArguments}
+	InsufficientScope = Fault{"insufficient_scope", CodeInvalidRequest, 403, false, "client", BadArguments}
 	HeadTooLarge      = Fault{"request_head_too_large", CodeInvalidRequest, 431, false, "client", BadArguments}
 
 	Unreachable      = Fault{"upstream_unreachable", CodeInternal, 0, true, "upstream", Unavailable}
-	Lost             = Fault{"upstream_lost", CodeInternal, 0, false, "upstream", Failed}
+	UpstreamDown     = Fault{"upstream_down", CodeInternal, 0, true, "upstream", Unavailable}
+	Lost             = Fault{"upstream_lost", CodeInternal, 0, false, "upstream", Unavailable}
 	BadAnswer        = Fault{"upstream_bad_answer", CodeInternal, 0, false, "upstream", Failed}
 	ResponseTooLarge = Fault{"response_too_large", CodeInternal, 0, false, "upstream", Failed}
 	HTTPStatus       = Fault{"upstream_http_status", CodeInternal, 0, false, "upstream", Failed}
@@ -75,8 +79,12 @@ var (
 	Question         = Fault{"question_not_supported", CodeInternal, 0, false, "upstream", Failed}
 	Translation      = Fault{"upstream_code_not_translatable", CodeInternal, 0, false, "upstream", Failed}
 	UpstreamTimeout  = Fault{"upstream_timeout", CodeInternal, 0, false, "upstream", TimedOut}
+	NoToken          = Fault{"upstream_token_unavailable", CodeInternal, 0, true, "upstream", Unavailable}
 	ResultInvalid    = Fault{"result_invalid", CodeInternal, 0, false, "upstream", Failed}
 
+	NoKeys          = Fault{"issuer_unavailable", CodeInternal, 503, true, "dragoman", Unavailable}
+	TooFast         = Fault{"rate_limited", CodeInternal, 0, true, "client", RateLimited}
+	Busy            = Fault{"too_busy", CodeInternal, 0, true, "dragoman", Unavailable}
 	TooManySessions = Fault{"too_many_sessions", CodeInternal, 0, true, "dragoman", Unavailable}
 	TooManyParked   = Fault{"too_many_questions", CodeInternal, 0, false, "dragoman", Unavailable}
 	ShuttingDown    = Fault{"shutting_down", CodeInternal, 0, true, "dragoman", Unavailable}
@@ -89,6 +97,7 @@ type Error struct {
 	Message    string
 	Data       []byte // raw JSON for error.data; nil: made of the fault, for CodeInternal
 	RetryAfter int    // seconds; 0: unknown
+	Challenge  string // of HTTP clients: what goes into WWW-Authenticate, and the row's status with it; empty: nothing
 	Cause      error  // for the log, never for the client
 }
 

@@ -7,9 +7,10 @@ func Faults() []Fault {
 	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
 		Cancelled, ServerUnknown, ToolUnknown, ArgumentsInvalid, PathUnknown, VerbUnknown, RequestSlow, HeadTooLarge,
-		Unreachable, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
-		UpstreamTimeout, ResultInvalid,
-		TooManySessions, TooManyParked, ShuttingDown, Internal}
+		Unauthenticated, BadCredentials, InsufficientScope,
+		Unreachable, UpstreamDown, Lost, BadAnswer, ResponseTooLarge, HTTPStatus, Refused, Overloaded, UpstreamLimited, UpstreamFailed, SessionLost, EraUnknown, Question, Translation,
+		UpstreamTimeout, NoToken, ResultInvalid,
+		NoKeys, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}
 }
 
 // DataSchema is the shape of error.data as JSON Schema 2020-12; empty if the row has none. A server's own data passes as it

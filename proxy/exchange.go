@@ -59,6 +59,13 @@ type Exchange struct {
 	// that a Handler or Next fails, on the goroutine that called it.
 	Replayed bool
 
+	// Own says that Dragoman asks this to serve another request, which has been counted: no limit on clients counts it.
+	Own bool
+	// Allowance is one more than the requests that the client may send at once after this one; 0: nobody counts.
+	Allowance int
+	// Lasting says that the server has taken the call on as something that takes its time, a task: that it is silent says nothing.
+	Lasting atomic.Bool
+
 	older, newer *Exchange // its neighbours in flight under the same id; the Session's
 	once         bool      // no other may be in flight under its id; the Session's
 

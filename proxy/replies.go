@@ -30,10 +30,12 @@ type Handler func(ex *Exchange) (Replies, error)
 // Policy judges or changes exchanges on their way to the next Handler.
 type Policy func(next Handler) Handler
 
-// Chain puts policies around a handler: the first is the outermost.
+// Chain puts policies around a handler: the first is the outermost, nil is none.
 func Chain(h Handler, policies ...Policy) Handler {
 	for i := len(policies) - 1; i >= 0; i-- {
-		h = policies[i](h)
+		if policies[i] != nil {
+			h = policies[i](h)
+		}
 	}
 	return h
 }

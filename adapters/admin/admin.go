@@ -16,7 +16,8 @@ import (
 type Check struct {
 	Name  string `json:"name"`
 	Ready bool   `json:"ready"`
-	Why   string `json:"why,omitempty"` // it is not, for people
+	Why   string `json:"why,omitempty"` // it is not, or not quite well, for people
+	State string `json:"state,omitempty"`
 }
 
 // Options of the admin handlers.

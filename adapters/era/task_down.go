@@ -90,6 +90,7 @@ func (c *drivenCall) Next(until time.Time) (wire.Message, error) {
 // wait asks for the task's result, which comes when the task has ended.
 func (c *drivenCall) wait(task []byte) error {
 	c.task = task
+	c.ex.Lasting.Store(true)
 	_ = c.Replies.Close()
 	inner, err := exchange(proxy.Modern, taskRequest(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
 	if err != nil {

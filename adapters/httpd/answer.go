@@ -59,6 +59,9 @@ func (c *upConn) waitHead(until time.Time) error {
 	if err != nil && err != errDeadline {
 		c.headErr = err
 	}
+	if err == nil && c.shown != "" && c.head.StatusCode() == fasthttp.StatusUnauthorized {
+		c.host.opts.Credentials.Refused(c.shown)
+	}
 	return err
 }
 

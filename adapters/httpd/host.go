@@ -31,6 +31,8 @@ type HostOptions struct {
 	// NO_PROXY). https goes through it by CONNECT, http by requests in absolute form; a Unix socket never does.
 	Proxy   string
 	Headers []Header
+	// Credentials, if not nil, gives the Authorization of each request.
+	Credentials Credentials
 
 	ConnectTimeout time.Duration // for the whole way to a usable connection, TLS included; 10 s
 	WriteTimeout   time.Duration // for each write of up to 256 KiB, and at most twice as long; 30 s
@@ -38,6 +40,14 @@ type HostOptions struct {
 	MaxIdle        int           // unused connections kept; 256
 	MaxConns       int           // connections at once, streams among them, else ErrTooManyConns; 1024
 	MaxHeader      int           // bytes of a response's head; 16 KiB, and each connection has a buffer of this size
+}
+
+// Credentials are what a Host shows that is not known when it is made.
+type Credentials interface {
+	// Authorization gives the value of the field for one request; it may wait for it as long as ctx allows.
+	Authorization(ctx context.Context) (string, error)
+	// Refused is told of a value that was answered with 401. It does not wait.
+	Refused(value string)
 }
 
 // Host is one upstream origin and its pool of connections. Its methods may be called from any goroutine.
@@ -165,6 +175,10 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 	if err := h.prepare(req); err != nil {
 		return Answer{}, err
 	}
+	shown, err := h.authorize(ctx, req)
+	if err != nil {
+		return Answer{}, err
+	}
 	for {
 		c, err := h.take(ctx)
 		if err != nil {
@@ -172,7 +186,7 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 		}
 		c.begin()
 		c.headOnly = req.Header.IsHead()
-		c.lastUse = req.Header.ConnectionClose()
+		c.lastUse, c.shown = req.Header.ConnectionClose(), shown
 		if err = c.write(ctx, req); err == nil {
 			return Answer{c: c, gen: c.gen.Load()}, nil
 		}
@@ -182,6 +196,17 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 			return Answer{}, err
 		}
 	}
+}
+
+// authorize shows the host's credentials.
+func (h *Host) authorize(ctx context.Context, req *fasthttp.Request) (value string, err error) {
+	if h.opts.Credentials == nil {
+		return "", nil
+	}
+	if value, err = h.opts.Credentials.Authorization(ctx); err != nil {
+		return "", err
+	}
+	return value, SetField(&req.Header, fasthttp.HeaderAuthorization, []byte(value))
 }
 
 // prepare sets what every request has and refuses what would break out of its place in the message.

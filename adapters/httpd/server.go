@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -80,7 +81,7 @@ func NewServer(opts Options) (*Server, error) {
 	}
 	s.keeper = newKeeper(opts.MaxStreams, opts.KeepAlive)
 	s.router.RedirectTrailingSlash, s.router.RedirectFixedPath, s.router.HandleOPTIONS = false, false, false
-	s.router.NotFound, s.router.MethodNotAllowed = opts.NotFound, opts.MethodNotAllowed
+	s.router.NotFound, s.router.MethodNotAllowed = opts.NotFound, honest(opts.MethodNotAllowed)
 	s.http = &fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.refuse,
@@ -101,6 +102,19 @@ func NewServer(opts Options) (*Server, error) {
 		SecureErrorLogMessage:        true,
 	}
 	return s, nil
+}
+
+// honest takes out of Allow the OPTIONS that the router names always: no handler is registered for it.
+func honest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
+	if next == nil {
+		return nil
+	}
+	return func(ctx *fasthttp.RequestCtx) {
+		methods := strings.Split(string(ctx.Response.Header.Peek("Allow")), ", ")
+		methods = slices.DeleteFunc(methods, func(m string) bool { return m == fasthttp.MethodOptions })
+		ctx.Response.Header.Set("Allow", strings.Join(methods, ", "))
+		next(ctx)
+	}
 }
 
 func (o *Options) setDefaults() {

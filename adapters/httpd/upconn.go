@@ -54,8 +54,9 @@ type upConn struct {
 	headErr   error
 	readUntil time.Time // for Answer.Read
 	headDone  bool
-	headOnly  bool // the request was HEAD
-	lastUse   bool // not to be used again
+	headOnly  bool   // the request was HEAD
+	lastUse   bool   // not to be used again
+	shown     string // the Authorization of the Host's Credentials; empty: none
 }
 
 func newUpConn(h *Host, nc net.Conn, wire *counted) *upConn {

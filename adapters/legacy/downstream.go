@@ -130,25 +130,34 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 			"arrays of messages exist in revision 2025-03-26 only; this session speaks %s", sess.Client().Version))
 		return
 	}
-	requests, err := d.split(p, sess)
+	all, err := split(p)
 	if err != nil {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, err)
 		return
+	}
+	var requests []*proxy.Exchange
+	run := make(map[*proxy.Exchange]proxy.Handler)
+	for _, ex := range all {
+		if ex.Msg.Kind != wire.Request {
+			d.tell(sess, ex)
+			continue
+		}
+		requests = append(requests, ex)
+		run[ex] = session.Enter(sess, ex, d.Handle) // all at once: one that waits for its turn can be cancelled, too
 	}
 	if len(requests) == 0 {
 		mcphttp.Accepted(p.Ctx)
 		return
 	}
-	d.Manner.DoAll(p.Ctx, requests, d.run(sess), d.records.keeping(sess))
+	d.Manner.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.keeping(sess))
 }
 
 // maxBatch bounds how many messages an array may hold.
 const maxBatch = 100
 
-// split reads the elements of an array: requests are returned, all others taken where they belong.
-func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*proxy.Exchange, err *proxy.Error) {
+// split reads the elements of an array, in their order.
+func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 	m := &p.Msg
-	var others []*proxy.Exchange
 	seen := map[string]bool{}
 	for i, s := range wire.Items(m.Raw, m.Whole()) {
 		one, serr := wire.Scan(s.Of(m.Raw))
@@ -165,18 +174,13 @@ func (d *Downstream) split(p *mcphttp.Post, sess *proxy.Session) (requests []*pr
 				return nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)
 			}
 			seen[id] = true
-			requests = append(requests, &proxy.Exchange{Msg: one, Caller: p.Caller})
-		default:
-			others = append(others, &proxy.Exchange{Msg: one, Caller: p.Caller})
 		}
+		all = append(all, &proxy.Exchange{Msg: one, Caller: p.Caller})
 	}
-	if len(requests)+len(others) == 0 {
+	if len(all) == 0 {
 		return nil, proxy.Errf(proxy.InvalidRequest, "an empty array")
 	}
-	for _, ex := range others {
-		d.tell(sess, ex)
-	}
-	return requests, nil
+	return all, nil
 }
 
 // Get opens the session's stream for what belongs to no request; a newer one takes the place of an older one. With

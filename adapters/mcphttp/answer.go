@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -39,6 +40,12 @@ func Message(ctx *fasthttp.RequestCtx, status int, m *wire.Message) {
 
 // Fail writes an error as the whole answer. id is raw JSON, nil if it could not be read.
 func Fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
+	if err.Challenge != "" {
+		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, err.Challenge)
+	}
+	if err.RetryAfter > 0 {
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(err.RetryAfter))
+	}
 	m := proxy.ErrorMessage(id, err)
 	Message(ctx, status, &m)
 }
@@ -115,7 +122,7 @@ func (n *Manner) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
 		return
 	}
 	status := e.Status
-	if status == 0 || !n.Leaves && status != fasthttp.StatusNotFound {
+	if status == 0 || !n.Leaves && status != fasthttp.StatusNotFound && e.Challenge == "" {
 		status = n.Status(e.Code)
 	}
 	id := ex.Msg.Of(ex.Msg.ID)

@@ -29,8 +29,12 @@ func (r *request) envelope(e Envelope) Envelope {
 	now := r.d.opt.Now()
 	e.RequestID, e.Timestamp = r.id, Timestamp(now)
 	e.Meta.Timed, e.Meta.Took, e.Meta.Replayed = true, now.Sub(r.began), r.again
+	e.Meta.Limited, e.Meta.Remaining = r.left > 0, r.left-1
 	return e
 }
+
+// learn takes from an exchange what its answer is to tell.
+func (r *request) learn(ex *proxy.Exchange) { r.again, r.left = ex.Replayed, ex.Allowance }
 
 // seal makes the answer of an envelope. status is what to say instead of the status of the envelope's code; 0: nothing.
 func (r *request) seal(e Envelope, status int) answer {
@@ -99,7 +103,12 @@ func said(text string) string {
 }
 
 // fail answers with an error.
-func (r *request) fail(err error) { r.write(r.refusal(err)) }
+func (r *request) fail(err error) {
+	if e := proxy.AsError(err); e.Challenge != "" {
+		r.ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, e.Challenge)
+	}
+	r.write(r.refusal(err))
+}
 
 // give answers with data.
 func (r *request) give(data json.RawMessage) { r.write(r.seal(Envelope{Success: true, Data: data}, 0)) }

@@ -32,6 +32,7 @@ type request struct {
 	token   []byte // for progress on the stream, raw JSON
 	key     string // proxy.Exchange.Key of the call: Idempotency-Key, else the request_id that the caller gave
 	again   bool   // the answer is that of an earlier call
+	left    int    // proxy.Exchange.Allowance
 }
 
 // Leave implements httpd.Leaver.
@@ -87,7 +88,8 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 	release := r.follow(ex)
 	replies, err := r.d.handle(ex)
 	if err != nil {
-		err, r.again = r.why(ex, err), ex.Replayed
+		err = r.why(ex, err)
+		r.learn(ex)
 		release()
 		r.fail(err)
 		return
@@ -104,7 +106,7 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 	defer func() { _ = replies.Close() }()
 	for {
 		m, err := replies.Next(r.end)
-		r.again = ex.Replayed
+		r.learn(ex)
 		switch {
 		case errors.Is(err, proxy.ErrNotYet):
 			r.fail(proxy.Overdue(r.d.opt.Cap))

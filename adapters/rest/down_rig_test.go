@@ -218,18 +218,24 @@ func (r *rig) send(verb, path, body string, headers ...string) *http.Response {
 	return res
 }
 
+// readAll reads the body of an answer, and closes it.
+func readAll(t *testing.T, res *http.Response) string {
+	t.Helper()
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
 var madeID = regexp.MustCompile(`"request_id":"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"`)
 
 // got is the answer to a request; a request_id that was made is ID.
 func (r *rig) got(verb, path, body string, headers ...string) (status int, answer string) {
 	r.t.Helper()
 	res := r.send(verb, path, body, headers...)
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return res.StatusCode, madeID.ReplaceAllStringFunc(string(raw), func(id string) string {
+	return res.StatusCode, madeID.ReplaceAllStringFunc(readAll(r.t, res), func(id string) string {
 		if strings.Contains(id, callerID) {
 			return id
 		}

@@ -30,7 +30,7 @@ func (s *stream) Next(dst []byte) ([]byte, error) {
 		until = s.r.end
 	}
 	m, err := s.replies.Next(until)
-	s.r.again = s.ex.Replayed
+	s.r.learn(s.ex)
 	switch {
 	case err == nil && m.IsResponse():
 		return s.result(dst, s.r.render(&m, s.judge)), io.EOF

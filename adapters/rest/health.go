@@ -35,8 +35,10 @@ func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
 		ctx.SetContentType("application/json")
 		ctx.Response.Header.Set("Cache-Control", "no-store")
 		if !ok {
-			e := Envelope{Error: "no server is called " + strconv.Quote(server), Code: proxy.ServerUnknown.Envelope, RequestID: NewRequestID(), Timestamp: Timestamp(opt.Now())}
-			ctx.SetStatusCode(e.Code.Status())
+			e, status := explained(proxy.Errf(proxy.ServerUnknown, "no server is called %q", server))
+			e.RequestID, e.Timestamp = requestID(ctx), Timestamp(opt.Now())
+			ctx.Response.Header.Set("X-Request-ID", e.RequestID)
+			ctx.SetStatusCode(status)
 			ctx.SetBody(e.AppendJSON(nil))
 			return
 		}
@@ -74,11 +76,28 @@ func appendDependency(dst []byte, d *service.Dependency) []byte {
 		if d.Error != "" {
 			dst = wire.AppendText(append(dst, `,"error":`...), d.Error)
 		}
-		return append(dst, '}')
+		return append(appendState(dst, d), '}')
 	}
 	dst = append(dst, `{"status":"connected"`...)
 	if d.Took > 0 {
 		dst = strconv.AppendInt(append(dst, `,"response_time_ms":`...), d.Took.Milliseconds(), 10)
 	}
-	return append(dst, '}')
+	return append(appendState(dst, d), '}')
+}
+
+// appendState adds what is known of a server behind (seed 004, BR-006).
+func appendState(dst []byte, d *service.Dependency) []byte {
+	if d.State != "" {
+		dst = wire.AppendText(append(dst, `,"state":`...), d.State)
+	}
+	if d.Failures > 0 {
+		dst = strconv.AppendInt(append(dst, `,"consecutive_failures":`...), int64(d.Failures), 10)
+	}
+	if !d.CheckedAt.IsZero() {
+		dst = wire.AppendText(append(dst, `,"last_health_check":`...), Timestamp(d.CheckedAt))
+	}
+	if d.Warning != "" {
+		dst = wire.AppendText(append(dst, `,"warning":`...), d.Warning)
+	}
+	return dst
 }

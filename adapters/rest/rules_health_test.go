@@ -233,12 +233,12 @@ func TestRulesStates(t *testing.T) {
 		t.Run(rule, func(t *testing.T) {
 			change()
 			w.is(status, code)
-			if got := w.s.State(); got != want {
+			if got := w.s.Health().State; got != want {
 				t.Errorf("%s, want %s", got, want)
 			}
 		})
 	}
-	step("rule 4.12 it begins in INITIALIZING", "unavailable", 503, service.Initializing, func() { w.reach(false, false) })
+	step("rule 4.13 it begins in INITIALIZING", "unavailable", 503, service.Initializing, func() { w.reach(false, false) })
 	step("rule 4.13 INITIALIZING to HEALTHY when everything is there", "healthy", 200, service.Healthy, func() { w.reach(true, true) })
 	step("rule 4.14 HEALTHY to DEGRADED when something is missing", "degraded", 200, service.Degraded, func() { w.reach(true, false) })
 	step("rule 4.15 DEGRADED to HEALTHY", "healthy", 200, service.Healthy, func() { w.reach(true, true) })
@@ -254,11 +254,12 @@ func TestRulesStates(t *testing.T) {
 			s := service.New(service.Options{Upstreams: func() []service.Dependency {
 				return []service.Dependency{{Name: "a", Upstream: true, Connected: from == service.Degraded}, {Name: "b"}}
 			}})
-			if s.Health(); s.State() != from {
-				t.Fatal(s.State())
+			if got := s.Health().State; got != from {
+				t.Fatal(got)
 			}
-			if s.ShutDown(); s.State() != service.ShuttingDown {
-				t.Error(s.State())
+			s.ShutDown()
+			if got := s.Health().State; got != service.ShuttingDown {
+				t.Error(got)
 			}
 		})
 	}

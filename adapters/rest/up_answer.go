@@ -158,9 +158,18 @@ func (r *upReply) foreign(why string) *proxy.Error {
 		return proxy.Errf(proxy.BadAnswer, "the service answered %s with HTTP %d and a JSON value that %s: %s", what, r.status, why, r.beginning())
 	}
 	e := proxy.Errf(f, "the service answered %s with HTTP %d %s and no envelope: %s%s", what, r.status, status, r.beginning(), text)
-	e.RetryAfter = r.retryIn
+	e.RetryAfter, e.Cause = r.retryIn, statusError(r.status)
 	return e
 }
+
+// statusError is the status that stands behind an error, for whoever judges the service by it.
+type statusError int
+
+// Error implements error.
+func (s statusError) Error() string { return "HTTP " + strconv.Itoa(int(s)) }
+
+// HTTPStatus is the status.
+func (s statusError) HTTPStatus() int { return int(s) }
 
 func (r *upReply) beginning() string {
 	if text := printable(bytes.TrimSuffix(r.raw[min(len(r.raw), len(upWrap)):], []byte{'}'})); text != "" {
@@ -207,7 +216,7 @@ func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, erro
 		f = proxy.UpstreamFailed
 	}
 	err := proxy.Errf(f, "%s: %s (%s)", what, e.text, e.code)
-	err.RetryAfter = r.retryIn
+	err.RetryAfter, err.Cause = r.retryIn, statusError(r.status)
 	if n, nerr := strconv.Atoi(string(wire.Get(r.raw, e.meta, "retry_after").Of(r.raw))); nerr == nil && n > 0 && n <= 1<<30 {
 		err.RetryAfter = n
 	}

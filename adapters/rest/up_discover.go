@@ -150,7 +150,7 @@ func (r *upReply) unwell() *proxy.Error {
 	switch {
 	case r.status == fasthttp.StatusServiceUnavailable || status == "unavailable" || status == "unhealthy":
 		err := proxy.Errf(proxy.Overloaded, "the service says that it is unavailable%s (GET /health, HTTP %d)", r.ailments(), r.status)
-		err.RetryAfter = r.retryIn
+		err.RetryAfter, err.Cause = r.retryIn, statusError(fasthttp.StatusServiceUnavailable)
 		return err
 	case r.isMissing(), r.status < 300:
 		return nil

@@ -41,6 +41,11 @@ type Dependency struct {
 	Error     string        // why not, for people
 	Took      time.Duration // the last check; 0: it is not asked, but known
 	Upstream  bool          // it is one of the servers behind: without any of them nothing can be served
+	// What is known besides of a server behind; the zero values: nothing.
+	State     string // seed 004, Server Lifecycle State Machine
+	Warning   string // it serves, and is not quite well
+	Failures  int    // in a row
+	CheckedAt time.Time
 }
 
 // Health is the service at a moment.
@@ -147,13 +152,6 @@ func (s *Service) Stop() {
 	if s.state == ShuttingDown {
 		s.become(Stopped)
 	}
-}
-
-// State is the state as it was last seen.
-func (s *Service) State() State {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.state
 }
 
 // become notes the state. The caller holds mu.

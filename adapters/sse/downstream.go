@@ -60,16 +60,12 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest, "this transport has no arrays of messages"))
 		return
 	case wire.Request:
+		ex := &proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx), Caller: mcphttp.CallerOf(ctx)}
+		run := session.Enter(sess, ex, d.Handle) // before the client may send what cancels it
 		// The goroutine ends with its request, which ends with the session, or with the cap.
-		go session.Pump(&proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx), Caller: mcphttp.CallerOf(ctx)}, d.run(sess), d.Cap, func(m *wire.Message) error {
-			return sess.Push(m.AppendLine(nil))
-		})
+		go session.Pump(ex, run, d.Cap, func(m *wire.Message) error { return sess.Push(m.AppendLine(nil)) })
 	default:
 		session.Tell(sess, &proxy.Exchange{Msg: m, Caller: mcphttp.CallerOf(ctx)}, d.Handle)
 	}
 	mcphttp.Accepted(ctx)
-}
-
-func (d *Downstream) run(sess *proxy.Session) proxy.Handler {
-	return func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }
 }

@@ -210,8 +210,8 @@ func (c *client) cancel(id string) {
 }
 
 // run starts one request; it waits while too many are in flight. A listen, which lasts, does not count as that: beyond as
-// many listens, one is refused.
-func (c *client) run(ex *proxy.Exchange, handle proxy.Handler, done func()) {
+// many listens, one is refused. What sess is given for is entered there before the next line is read, which may cancel it.
+func (c *client) run(ex *proxy.Exchange, sess *proxy.Session, done func()) {
 	slots := c.slots
 	if ex.Msg.Is("subscriptions/listen") {
 		slots = c.listens
@@ -225,6 +225,10 @@ func (c *client) run(ex *proxy.Exchange, handle proxy.Handler, done func()) {
 	case slots <- struct{}{}:
 	case <-c.ctx.Done():
 		return
+	}
+	handle := c.d.Handle
+	if sess != nil {
+		handle = session.Enter(sess, ex, handle)
 	}
 	c.group.Go(func() {
 		defer func() { <-slots; done() }()
@@ -253,7 +257,7 @@ func (c *client) serveModern(m *wire.Message) {
 	}
 	c.modern[id] = ex
 	c.mu.Unlock()
-	c.run(ex, c.d.Handle, func() {
+	c.run(ex, nil, func() {
 		c.mu.Lock()
 		if c.modern[id] == ex { // it may be another's by now
 			delete(c.modern, id)
@@ -277,11 +281,7 @@ func (c *client) serveLegacy(m *wire.Message) {
 		session.Tell(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
 		return
 	}
-	c.run(&proxy.Exchange{Msg: *m}, c.handler(sess), func() {})
-}
-
-func (c *client) handler(sess *proxy.Session) proxy.Handler {
-	return func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, c.d.Handle) }
+	c.run(&proxy.Exchange{Msg: *m}, sess, func() {})
 }
 
 // unopened answers what comes outside a session.

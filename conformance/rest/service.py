@@ -2,15 +2,23 @@
 """A service that speaks the REST envelope (seed 000) and knows nothing of MCP: what stands behind `transport = "rest"` in the
 tests. Python's standard library only.
 
-    service.py [--port N]       prints `listening on http://127.0.0.1:PORT`; ends with SIGTERM or at the end of its stdin (--stdin)
+    service.py [--port N] [--tools FILE]    prints `listening on http://127.0.0.1:PORT`; ends with SIGTERM or at the end of its stdin
+                                            (--stdin)
 
-Tools come in every shape of result, report progress and log (Accept: text/event-stream), ask (data.result_type), fail with every
-code, and notice when their caller leaves. GET /seen lists what they noticed; POST /state sets what GET /health says.
+Its tools, resources and prompts are those of tools.py, or of another file that fills the registers of offer.py. They report progress
+and log (Accept: text/event-stream), ask (data.result_type), and notice when their caller leaves. GET /seen lists what they noticed;
+POST /state sets what GET /health says.
 """
 import argparse
 import base64
+import hashlib
+import hmac
 import json
+import os
+import pathlib
 import re
+import runpy
+import secrets
 import select
 import socket
 import sys
@@ -20,271 +28,42 @@ import uuid
 from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from offer import PROMPTS, RESOURCES, STATUS, TEMPLATES, TOOLS, WORDS, WORLD, Failure, Left
+
 BEGUN = time.monotonic()
+KEY = secrets.token_bytes(32)  # signs request_state
 SERVICE = {"service": "envelope-fixture", "version": "1.4.0"}
-PIXELS = ("iVBORw0KGgoAAAANSUhEUgAAAAIAAAACCAIAAAD91JpzAAAAEElEQVR42mM4UaEBRAwQCgAp7gWhZAhhBwAAAABJRU5ErkJggg==")
-SOUND = "UklGRiwAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQgAAACAoMCggGBAYA=="
-STATUS = {"TOOL_NOT_FOUND": 404, "INVALID_ARGUMENTS": 400, "EXECUTION_ERROR": 500, "INTERNAL_ERROR": 500, "TIMEOUT": 504,
-          "RATE_LIMITED": 429, "SERVICE_UNAVAILABLE": 503}
-
-
-class Failure(Exception):
-    """What becomes an envelope without success."""
-
-    def __init__(self, code, text, **meta):
-        super().__init__(text)
-        self.code, self.text, self.meta = code, text, meta
-
-
-class Left(Exception):
-    """The caller has closed the connection."""
-
-
-class World:
-    """What all calls share."""
-
-    def __init__(self):
-        self.lock = threading.Condition()
-        self.status, self.seen, self.gates, self.running, self.cancelled = "healthy", [], set(), 0, 0
-
-    def note(self, text):
-        with self.lock:
-            self.seen.append(text)
-            del self.seen[:-1000]
-
-    def open(self, gate):
-        with self.lock:
-            self.gates.add(gate)
-            self.lock.notify_all()
-
-    def wait_at(self, gate, seconds):
-        with self.lock:
-            return self.lock.wait_for(lambda: gate in self.gates, seconds)
-
-
-WORLD = World()
-
-
-# --- tools -------------------------------------------------------------------------------------------------------------------
-
-TEXT, WHOLE, NUMBER = {"type": "string"}, {"type": "integer"}, {"type": "number"}
-TOOLS = {}
-
-
-def tool(about, properties=None, optional=(), **more):
-    """Registers a function (call, **arguments) → data."""
-    properties = properties or {}
-
-    def register(f):
-        schema = {"type": "object", "properties": properties, "required": [p for p in properties if p not in optional]}
-        TOOLS[f.__name__] = ({"name": f.__name__, "description": about, "input_schema": schema, **more}, f)
-        return f
-    return register
-
-
-def said(*blocks):
-    """A result as MCP has it: a service may give those as data, too."""
-    return {"content": [{"type": "text", "text": b} if isinstance(b, str) else b for b in blocks]}
-
-
-IMAGE = {"type": "image", "data": PIXELS, "mimeType": "image/png"}
-
-
-@tool("Says what it was told", {"message": TEXT})
-def echo(call, message):
-    return said(f"Echo: {message}")
-
-
-@tool("Adds two numbers", {"a": NUMBER, "b": NUMBER}, output_schema={"type": "object", "properties": {"sum": NUMBER}, "required": ["sum"]},
-      title="Add", annotations={"readOnlyHint": True})
-def add(call, a, b):
-    return {"sum": a + b}
-
-
-@tool("Has only optional arguments", {"mood": TEXT}, optional=["mood"])
-def defaults(call, mood="unset"):
-    return said(f"mood {mood}")
-
-
-@tool("Arguments that a modern client repeats as headers", {"region": {**TEXT, "x-mcp-header": "Region"}, "shard": {**WHOLE, "x-mcp-header": "Shard"}}, optional=["shard"])
-def test_mirrored_arguments(call, region, shard="none"):
-    return said(f"region {region}, shard {shard}")
-
-
-@tool("Text, image and resource in one result")
-def test_multiple_content_types(call):
-    return said("Multiple content types test:", IMAGE, {"type": "resource", "resource": {
-        "uri": "test://mixed", "mimeType": "application/json", "text": '{"test":"data"}'}})
-
-
-@tool("A sound")
-def test_audio_content(call):
-    return said({"type": "audio", "data": SOUND, "mimeType": "audio/wav"})
-
-
-@tool("Fails whenever it is called")
-def test_error_handling(call):
-    raise Failure("EXECUTION_ERROR", "This tool intentionally returns an error for testing")
-
-
-@tool("Data of the kind that is named", {"kind": {**TEXT, "enum": ["object", "array", "text", "number", "no", "failed"]}})
-def shape(call, kind):
-    return {"object": {"rows": [{"n": 9007199254740993}]}, "array": [1, "two"], "text": "a line", "number": 2.5, "no": False,
-            "failed": {**said("it did not work"), "isError": True}}[kind]
-
-
-@tool("Fails with a code", {"code": {**TEXT, "enum": list(STATUS)}})
-def fail(call, code):
-    raise Failure(code, f"as you asked: {code}", **({"retry_after": 9} if code == "RATE_LIMITED" else {}))
-
-
-@tool("Fails with a result", {})
-def fail_with_result(call):
-    raise Failure("EXECUTION_ERROR", "short", result={**said("the whole story"), "isError": True, "structuredContent": {"at": 3}})
-
-
-@tool("How many calls sleep, and how many were left", output_schema={"type": "object", "properties": {"running": WHOLE, "cancelled": WHOLE}})
-def stats(call):
-    with WORLD.lock:
-        return {"running": WORLD.running, "cancelled": WORLD.cancelled}
-
-
-@tool("Sleeps, and notices if it is left", {"ms": WHOLE, "sign": {"type": "boolean"}}, optional=["sign"])
-def slow(call, ms, sign=False):
-    with WORLD.lock:
-        WORLD.running += 1
-    try:
-        if sign:
-            call.progress(1, 2, "asleep")
-        call.sleep(ms / 1000)
-    except Left:
-        WORLD.note("slow was left")
-        with WORLD.lock:
-            WORLD.cancelled += 1
-        raise
-    finally:
-        with WORLD.lock:
-            WORLD.running -= 1
-    return said(f"slept {ms}")
-
-
-@tool("Reports progress step by step", {"steps": WHOLE, "pauseMs": WHOLE})
-def countdown(call, steps, pauseMs):
-    for i in range(1, steps + 1):
-        call.sleep(pauseMs / 1000)
-        call.progress(i, steps, f"step {i} of {steps}")
-    call.sleep(0.08)  # the TypeScript clients lose a progress notification that arrives in one read with its result
-    return said(f"counted {steps}")
-
-
-@tool("Logs one line at debug and some at info", {"lines": WHOLE, "tag": TEXT})
-def chat(call, lines, tag):
-    for i in range(lines + 1):
-        call.log("info" if i else "debug", {"tag": tag, "line": i})
-        call.sleep(0.01)
-    return said(f"said {lines}")
-
-
-@tool("Gives a sign, then waits until open_gate is called", {"name": TEXT, "sign": {**TEXT, "enum": ["progress", "log"]}})
-def gate(call, name, sign):
-    if sign == "progress":
-        call.progress(1, 2, "at the gate")
-    else:
-        call.log("warning", {"gate": name})
-    return said("the gate was opened" if WORLD.wait_at(name, 4) else "nobody opened the gate")
-
-
-@tool("Opens a gate", {"name": TEXT})
-def open_gate(call, name):
-    WORLD.open(name)
-    return said("opened")
-
-
-# --- questions ---------------------------------------------------------------------------------------------------------------
-
-def form(message):
-    return {"method": "elicitation/create", "params": {"message": message, "requestedSchema": {
-        "type": "object", "properties": {"name": TEXT}, "required": ["name"]}}}
-
-
-def generate(prompt):
-    return {"method": "sampling/createMessage", "params": {"maxTokens": 100, "messages": [
-        {"role": "user", "content": {"type": "text", "text": prompt}}]}}
-
-
-def named(answer):
-    return (answer.get("content") or {}).get("name", answer["action"])
-
-
-@tool("Asks the user", {"question": TEXT})
-def ask_user(call, question):
-    user = call.ask({"user": form(question)})["user"]
-    return said(f'{user["action"]} {(user.get("content") or {}).get("name", "-")}')
-
-
-@tool("Asks the model", {"prompt": TEXT})
-def ask_model(call, prompt):
-    return said(call.ask({"model": generate(prompt)})["model"]["content"]["text"])
-
-
-@tool("Asks for the roots")
-def ask_roots(call):
-    return said(", ".join(r["uri"] for r in call.ask({"where": {"method": "roots/list", "params": {}}})["where"]["roots"]))
-
-
-@tool("Asks the user, then the model")
-def ask_rounds(call):
-    user = call.ask({"user": form("What is your name?")})["user"]
-    return said(f'{named(user)}: {call.ask({"model": generate("a poem")})["model"]["content"]["text"]}')
-
-
-@tool("Asks user and model in one round")
-def ask_at_once(call):
-    got = call.ask({"user": form("What is your name?"), "model": generate("a riddle")})
-    return said(f'{named(got["user"])}: {got["model"]["content"]["text"]}')
-
-
-# --- resources, prompts, completion ------------------------------------------------------------------------------------------
-
-RESOURCES = {"note://one": ("note-one", "text/plain", {"text": "the first note, with an ümlaut"}),
-             "test://static-binary": ("static-binary", "image/png", {"blob": PIXELS}),
-             "note://asked": ("note-asked", "text/plain", None)}
-TEMPLATES = [("planet", "planet://{name}", r"planet://(\w+)", "the planet {}"), ("moon", "moon://{planet}/{index}", r"moon://(\w+)/(\w+)", "moon {1} of {0}")]
-PROMPTS = {"greet": [{"name": "who", "required": True}, {"name": "style", "required": False}], "farewell": []}
-WORDS = {"style": ["brief", "bright", "formal"], "name": ["mars", "mercury", "venus"]}
 
 
 def list_resources(_):
     return {"resources": [{"uri": u, "name": n, "mime_type": t} for u, (n, t, _) in RESOURCES.items()],
-            "resource_templates": [{"uri_template": t, "name": n, "mime_type": "text/plain"} for n, t, *_ in TEMPLATES]}
+            "resource_templates": [{"uri_template": t, "name": n, "mime_type": m} for n, t, _, m, _ in TEMPLATES]}
 
 
 def list_prompts(_):
-    return {"prompts": [{"name": n, "description": f"A {n}", "arguments": a} for n, a in PROMPTS.items()]}
+    return {"prompts": [{"name": n, "description": f"A {n}", "arguments": a} for n, (a, _) in PROMPTS.items()]}
 
 
 def read_resource(call, body):
     uri = body.get("uri")
-    if uri == "note://asked":
-        reader = call.ask({"reader": form("Who reads this?")})["reader"]
-        return {"contents": [{"uri": uri, "mime_type": "text/plain", "text": f"a note for {named(reader)}"}]}
     if uri in RESOURCES:
-        return {"contents": [{"uri": uri, "mime_type": RESOURCES[uri][1], **RESOURCES[uri][2]}]}
-    for _, _, pattern, text in TEMPLATES:
+        _, media, content = RESOURCES[uri]
+        return {"contents": [{"uri": uri, "mime_type": media, **(content(call) if callable(content) else content)}]}
+    for _, _, pattern, media, text in TEMPLATES:
         if found := re.fullmatch(pattern, str(uri)):
-            return {"contents": [{"uri": uri, "mime_type": "text/plain", "text": text.format(*found.groups())}]}
-    raise Failure("INVALID_ARGUMENTS", f"there is no resource {uri}")
+            return {"contents": [{"uri": uri, "mime_type": media, "text": text(*found.groups())}]}
+    raise Failure("INVALID_ARGUMENTS", f"there is no resource {uri}", cause={"code": -32602, "data": {"uri": uri}})
 
 
 def get_prompt(call, body):
     name, given = body.get("name"), body.get("arguments") or {}
     if name not in PROMPTS:
         raise Failure("INVALID_ARGUMENTS", f"there is no prompt {name}")
-    for a in PROMPTS[name]:
+    arguments, make = PROMPTS[name]
+    for a in arguments:
         if a["required"] and a["name"] not in given:
             raise Failure("INVALID_ARGUMENTS", f'argument {a["name"]} is missing')
-    text = f'Greet {given.get("who")}, {given.get("style", "as you like")}.' if name == "greet" else "Say goodbye."
-    return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
+    return {"messages": make(call, **{a["name"]: given[a["name"]] for a in arguments if a["name"] in given})}
 
 
 def complete(call, body):
@@ -299,6 +78,8 @@ def complete(call, body):
 
 def fits(value, schema):
     kinds = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict}
+    if schema.get("type") not in kinds:
+        return True  # a reference, say; those are left to others
     right = isinstance(value, kinds[schema["type"]]) and (schema["type"] == "boolean" or not isinstance(value, bool))
     return right and ("enum" not in schema or value in schema["enum"])
 
@@ -310,7 +91,7 @@ def call_tool(call, body):
     schema = TOOLS[name][0]["input_schema"]
     if not isinstance(given, dict):
         raise Failure("INVALID_ARGUMENTS", "arguments is no object")
-    for key in schema["required"]:
+    for key in schema.get("required", []):
         if key not in given:
             raise Failure("INVALID_ARGUMENTS", f"{key} is missing")
     for key, value in given.items():
@@ -319,12 +100,28 @@ def call_tool(call, body):
     return TOOLS[name][1](call, **given)
 
 
+def seal(answers):
+    """A state that the caller carries and cannot change."""
+    raw = json.dumps(answers).encode()
+    return base64.urlsafe_b64encode(hmac.digest(KEY, raw, hashlib.sha256) + raw).decode()
+
+
+def unseal(state):
+    try:
+        answers = json.loads(base64.urlsafe_b64decode(state)[32:])
+        if hmac.compare_digest(seal(answers), state):
+            return answers
+    except (ValueError, TypeError):
+        pass
+    raise Failure("INVALID_ARGUMENTS", "request_state is none of ours")
+
+
 class Asked(Exception):
     """A question that the caller is to answer first."""
 
     def __init__(self, requests, answers):
         super().__init__("input required")
-        state = base64.b64encode(json.dumps(answers).encode()).decode()
+        state = seal(answers)
         self.data = {"result_type": "input_required", "input_requests": requests, "request_state": state}
 
 
@@ -334,10 +131,7 @@ class Call:
     def __init__(self, handler, body):
         self.handler, self.round = handler, 0
         state = body.get("request_state")
-        try:
-            self.answers = json.loads(base64.b64decode(state)) if state else []
-        except ValueError:
-            raise Failure("INVALID_ARGUMENTS", "request_state is none of ours") from None
+        self.answers = unseal(state) if state else []
         if body.get("input_responses"):
             self.answers.append(body["input_responses"])
 
@@ -485,7 +279,9 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--port", type=int, default=0)
     p.add_argument("--stdin", action="store_true", help="end at the end of standard input")
+    p.add_argument("--tools", default=pathlib.Path(__file__).with_name("tools.py"), help="the file that says what is offered")
     options = p.parse_args()
+    runpy.run_path(os.fspath(options.tools))
     server = Server(("127.0.0.1", options.port), Handler)
     print(f"listening on http://127.0.0.1:{server.server_address[1]}", flush=True)
     if options.stdin:

@@ -13,33 +13,58 @@ import (
 // beside it, it is entered as in flight until its replies are closed, and what its success changes in the session is
 // recorded. The exchange must not be used for anything else.
 func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
+	c, err := enter(s, ex)
+	if err != nil {
+		return nil, err
+	}
+	return c.run(handle)
+}
+
+// Enter is the first part of Run, and gives what does the rest, which must be called. Who hands a request to a goroutine enters it
+// before, in the order in which the client has sent its messages: then a cancellation that comes behind it finds it, and it reaches
+// the handler as a cancelled exchange. It is not for initialize.
+func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Handler {
+	c, err := enter(s, ex)
+	return func(*proxy.Exchange) (proxy.Replies, error) {
+		if err != nil {
+			return nil, err
+		}
+		ex.Client = s.Client() // as it is now
+		return c.run(handle)
+	}
+}
+
+func enter(s *proxy.Session, ex *proxy.Exchange) (*conversation, *proxy.Error) {
 	ex.Session, ex.Server = s, s.Server
 	claim(s, ex)
 	ex.Client = s.Client()
 	m := &ex.Msg
-	var offer proxy.Client
+	c := &conversation{s: s, ex: ex, id: string(m.Of(m.ID))}
 	if m.Is("initialize") {
 		if s.State() != proxy.Created {
 			return nil, proxy.Errf(proxy.InvalidRequest, "this session is initialized already")
 		}
-		offer = proxy.Client{Version: string(m.Text(m.ParamsVersion)),
+		c.offer = proxy.Client{Version: string(m.Text(m.ParamsVersion)),
 			Info: bytes.Clone(m.Of(m.ParamsInfo)), Caps: bytes.Clone(m.Of(m.ParamsCaps))}
-		ex.Client = offer
+		ex.Client = c.offer
 	}
-	level := ""
 	if m.Is("logging/setLevel") {
-		level = string(m.Text(m.Level))
+		c.level = string(m.Text(m.Level))
 	}
 	if err := s.Begin(ex); err != nil {
 		return nil, err
 	}
-	id := string(m.Of(m.ID))
-	replies, err := handle(ex)
+	return c, nil
+}
+
+func (c *conversation) run(handle proxy.Handler) (proxy.Replies, error) {
+	replies, err := handle(c.ex)
 	if err != nil || replies == nil {
-		s.Finish(id, ex)
+		c.s.Finish(c.id, c.ex)
 		return nil, err
 	}
-	return &conversation{Replies: replies, s: s, ex: ex, id: id, offer: offer, level: level}, nil
+	c.Replies = replies
+	return c, nil
 }
 
 // claim leaves the exchange the caller with whom it came, whose credential may be another than the one that opened the session;

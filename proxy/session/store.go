@@ -17,7 +17,7 @@ import (
 type Options struct {
 	IdleTTL         time.Duration // a session without activity for so long expires
 	Max             int           // sessions in all; beyond it the least recently used one without a request in flight expires
-	MaxPerPrincipal int           // sessions of one principal; beyond it its own least recently used one expires; 0: no such limit
+	MaxPerPrincipal int           // sessions of one principal; beyond it its own least recently used one expires; 0: no such limit. Anonymous callers are none
 	Repeats         bool          // see proxy.Session
 	Now             func() time.Time
 }
@@ -61,8 +61,10 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 	sess.Repeats = s.opt.Repeats
 	s.mu.Lock()
 	var victim *proxy.Session
+	key := "sessions.max"
 	switch {
-	case s.opt.MaxPerPrincipal > 0 && s.of[caller.Principal] >= s.opt.MaxPerPrincipal:
+	case s.opt.MaxPerPrincipal > 0 && caller.Principal != "" && s.of[caller.Principal] >= s.opt.MaxPerPrincipal:
+		key = "sessions.max_per_principal"
 		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller.Is(caller) })
 	case s.cache.Len() >= s.opt.Max:
 		victim = s.oldest(func(*proxy.Session) bool { return true })
@@ -73,7 +75,7 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 	}
 	if victim == nil {
 		s.mu.Unlock()
-		return nil, proxy.Errf(proxy.TooManySessions, "all %d sessions have requests in flight; raise sessions.max", s.opt.Max)
+		return nil, proxy.Errf(proxy.TooManySessions, "as many sessions as %s allows have requests in flight; raise it", key)
 	}
 	s.remove(victim)
 	s.add(sess)

@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ const (
 	maxGrowth = 4         // how many times its size a schema may become, for all that is referred to is copied out of it
 	slack     = 16 << 10  // and this
 	maxWork   = 256 << 20 // bytes that are looked at for a document; schemas beyond are not shown
+	maxNotes  = 100       // things that are told of one schema
 )
 
 // converter takes one schema into the document: every subschema that something refers to becomes a component of its own, which
@@ -31,14 +33,25 @@ type converter struct {
 	todo     []string          // places
 	anchors  map[string]string // places, by anchor; nil: not looked for yet
 	work     *int              // what is left of maxWork
+	notes    []string          // what is not shown
 	overflow bool
 }
 
+// leaveOut notes something that is not shown.
+func (c *converter) leaveOut(format string, args ...any) {
+	if len(c.notes) < maxNotes {
+		c.notes = append(c.notes, fmt.Sprintf(format, args...))
+	}
+}
+
 // embed appends a schema as a component, and those that it refers to. If request is set, it is that of arguments, which are
-// always an object. What cannot be read is any object.
-func (b *fixed) embed(dst, schema []byte, name string, names *namer, request bool) []byte {
+// always an object. What cannot be read is any object. note is told of what is not shown.
+func (b *fixed) embed(dst, schema []byte, name string, names *namer, request bool, note func(string)) []byte {
 	raw, err := object(schema)
 	if err != nil {
+		if len(schema) > 0 {
+			note("the schema is " + err.Error())
+		}
 		return component(dst, name, `{"type":"object"}`)
 	}
 	c := converter{raw: raw, root: name, names: names, parts: map[string]string{"": name}, todo: []string{""}, work: &b.work,
@@ -55,7 +68,11 @@ func (b *fixed) embed(dst, schema []byte, name string, names *namer, request boo
 		c.overflow = c.overflow || len(out)-len(dst) > maxGrowth*len(raw)+slack || len(c.parts) > maxParts
 	}
 	if c.overflow {
+		note("the schema is too large")
 		return component(dst, name, `{"type":"object","description":"The schema is too large to be shown; GET /tools has it."}`)
+	}
+	for _, what := range c.notes {
+		note(what)
 	}
 	return out
 }
@@ -205,6 +222,7 @@ func (c *converter) reference(dst []byte, v wire.Span) []byte {
 		}
 	}
 	if !ok {
+		c.leaveOut("$ref %s, which is not in the schema", shown(v.Of(c.raw)))
 		return dst
 	}
 	name, known := c.parts[at]

@@ -45,7 +45,11 @@ var keywords = map[string]shape{
 // value writes a keyword of 2020-12 if its value fits.
 func (c *converter) value(dst []byte, name string, v wire.Span, all []member, depth int) []byte {
 	kind, known := keywords[name]
-	if !known || !c.fits(kind, v) || name == "enum" && string(v.Of(c.raw)) == "[]" || name == "default" && !c.defaults(v, all) {
+	if !known {
+		return dst
+	}
+	if !c.fits(kind, v) || name == "enum" && string(v.Of(c.raw)) == "[]" || name == "default" && !c.defaults(v, all) {
+		c.leaveOut("%s, which cannot be %s", name, shown(v.Of(c.raw)))
 		return dst
 	}
 	switch kind {
@@ -196,4 +200,13 @@ func (c *converter) defaults(v wire.Span, all []member) bool {
 		return false
 	}
 	return true
+}
+
+// shown is the beginning of a value for a note.
+func shown(raw []byte) string {
+	const most = 60
+	if len(raw) > most {
+		return strings.ToValidUTF8(string(raw[:most]), "") + "…"
+	}
+	return string(raw)
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // base.json has what does not depend on the tools: paths, components, the operation of a tool (tool), what may fail in any
-// operation (failures), and how an answer looks as a stream (stream). A member "$failures" or "$stream" stands for these.
+// operation (failures; heads for HEAD), and how an answer looks as a stream (stream). A member "$failures", "$heads" or
+// "$stream" stands for these.
 //
 //go:embed base.json
 var base []byte
@@ -52,10 +53,16 @@ func Build(info Info, tools []Tool) ([]byte, error) {
 	paths, schemas := []byte(b.inside("paths")), []byte(b.inside("components", "schemas"))
 	for i := range tools {
 		t := &tools[i]
+		note := func(what string) {
+			if info.Note != nil {
+				info.Note(t.Name, what)
+			}
+		}
 		if t.Name == "" || t.Name == "." || t.Name == ".." {
+			note("it has no operation: its name cannot stand in a path")
 			continue
 		}
-		paths, schemas = b.tool(paths, schemas, t, names)
+		paths, schemas = b.tool(paths, schemas, t, names, note)
 	}
 	doc := append([]byte(nil), `{"openapi":"3.1.0","info":{"title":`...)
 	doc = wire.AppendText(doc, or(info.Title, "MCP server"))
@@ -92,7 +99,7 @@ func load() (*fixed, error) {
 		return nil, fmt.Errorf("openapi: base.json: %w", err)
 	}
 	b := &fixed{raw: raw}
-	fill := strings.NewReplacer(`"$failures":null`, b.inside("failures"), `"$stream":null`, b.inside("stream"))
+	fill := strings.NewReplacer(`"$failures":null`, b.inside("failures"), `"$heads":null`, b.inside("heads"), `"$stream":null`, b.inside("stream"))
 	return &fixed{[]byte(fill.Replace(string(raw))), maxWork}, nil
 }
 

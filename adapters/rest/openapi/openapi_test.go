@@ -119,23 +119,29 @@ func TestOperations(t *testing.T) {
 	doc := build(t, few...)
 	paths, _ := doc["paths"].(map[string]any)
 	for _, path := range []string{"/tools", "/call-tool", "/health", "/resources", "/read-resource", "/prompts", "/get-prompt", "/complete",
-		"/tools/query_callers", "/tools/tree%2Fof%20nodes", "/tools/tree-of-nodes", "/tools/%E6%9F%A5%E8%AF%A2"} {
+		"/openapi.json", "/docs", "/mcp/{method}", "/mcp/sse", "/tools/query_callers", "/tools/tree%2Fof%20nodes", "/tools/tree-of-nodes", "/tools/%E6%9F%A5%E8%AF%A2"} {
 		if paths[path] == nil {
 			t.Errorf("%s is missing", path)
 		}
 	}
-	if len(paths) != 12 {
+	if len(paths) != 16 {
 		t.Errorf("%d paths", len(paths))
 	}
 	seen := map[string]bool{}
 	for path, ops := range paths {
 		for method, op := range ops.(map[string]any) {
+			if path == "/mcp/sse" {
+				continue // which is told of, and is no operation
+			}
 			id, _ := at(op, "operationId").(string)
 			if !regexp.MustCompile(`^[a-z][a-z0-9_]*$`).MatchString(id) || seen[id] {
 				t.Errorf("%s: operationId %q", path, id)
 			}
 			seen[id] = true
-			want := []string{"200", "400", "403", "404", "405", "408", "413", "429", "431", "500", "503"}
+			want := []string{"200", "400", "401", "403", "404", "405", "408", "413", "429", "431", "500", "503"}
+			if method == "get" && at(ops, "head") == nil {
+				t.Errorf("%s: no head", path)
+			}
 			if method == "post" {
 				want = append(want, "415")
 				if at(op, "responses", "200", "content", "text/event-stream") == nil {
@@ -229,6 +235,29 @@ func TestSchemas(t *testing.T) {
 		if got += strings.Join(more, ""); got != k.want {
 			t.Errorf("%.200s\ngives %s\nwant  %s", k.in, got, k.want)
 		}
+	}
+}
+
+// TestNotes: what of a tool is not shown is told, once each.
+func TestNotes(t *testing.T) {
+	var got []string
+	_, err := Build(Info{Note: func(tool, what string) { got = append(got, tool+": "+what) }}, []Tool{
+		{Name: "fine", InputSchema: json.RawMessage(`{"$schema":"x","type":"object","x-mine":1,"properties":{"a":{"type":"integer"}},"$defs":{}}`)},
+		{Name: "a", InputSchema: json.RawMessage(`{"type":"thing","properties":{"b":{"$ref":"https://a.example/x"},"c":{"minLength":-1}}}`), OutputSchema: json.RawMessage(`{"pattern":3}`)},
+		{Name: "b", InputSchema: json.RawMessage(`[]`)}, {Name: "c"}, {Name: ".."},
+		{Name: "d", InputSchema: json.RawMessage(`{"type":"thing","description":"` + strings.Repeat("x", maxSchema) + `"}`)},
+	})
+	want := []string{
+		`a: of its arguments type, which cannot be "thing"`,
+		`a: of its arguments $ref "https://a.example/x", which is not in the schema`,
+		`a: of its arguments minLength, which cannot be -1`,
+		`a: of its results pattern, which cannot be 3`,
+		`b: of its arguments the schema is no JSON object`,
+		`..: it has no operation: its name cannot stand in a path`,
+		`d: of its arguments the schema is too large`,
+	}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v\n%s\nwant\n%s", err, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -71,8 +71,11 @@
     return given ? resolve(doc, given).value : sample(doc, body.schema, 0);
   }
 
-  // tryIt is the form that sends a request.
-  function tryIt(doc, method, path, op) {
+  // tryIt is the form that sends a request. What the path leaves open is a field of it.
+  function tryIt(doc, method, path, op, params) {
+    const open = params.filter((p) => p.in === "path").map((p) => ({ name: p.name,
+      input: el("input", { type: "text", value: String(example(doc, p) ?? ""), autocomplete: "off" }) }));
+    const target = () => open.reduce((at, p) => at.replace("{" + p.name + "}", () => encodeURIComponent(p.input.value)), path);
     const body = bodyOf(doc, op);
     const area = body ? el("textarea", { value: json(example(doc, body)), spellcheck: false, ariaLabel: "Body" }) : null;
     const stream = el("input", { type: "checkbox" });
@@ -90,7 +93,7 @@
       running = new AbortController();
       send.disabled = true; stop.disabled = false; out.hidden = false; out.textContent = ""; status.textContent = "…"; status.className = "";
       try {
-        const answer = await fetch(new URL("." + path, here), { method, headers, body: area ? area.value : undefined, signal: running.signal });
+        const answer = await fetch(new URL("." + target(), here), { method, headers, body: area ? area.value : undefined, signal: running.signal });
         status.textContent = answer.status + " " + (answer.headers.get("Content-Type") || "");
         status.className = answer.ok ? "" : "bad";
         await show(answer, out);
@@ -99,7 +102,7 @@
       }
       send.disabled = false; stop.disabled = true;
     });
-    return el("div", {}, el("h3", { textContent: "Try it" }), area,
+    return el("div", {}, el("h3", { textContent: "Try it" }), ...open.map((p) => el("label", {}, p.name + " ", p.input)), area,
       area ? el("label", {}, stream, " show progress as it comes (text/event-stream)") : null,
       area ? el("label", {}, "Idempotency-Key ", key) : null, send, stop, status, out);
   }
@@ -133,10 +136,13 @@
         const full = resolve(doc, r), content = full.content && full.content["application/json"];
         return row(el("code", { textContent: code }), full.description || "", content ? schemaView(doc, content.schema) : "");
       })));
-      box.append(tryIt(doc, method.toUpperCase(), path, op));
+      box.append(tryIt(doc, method.toUpperCase(), path, op, params));
     });
     return box;
   }
+
+  // METHODS are shown: what answers GET answers HEAD as well.
+  const METHODS = ["get", "post", "put", "patch", "delete"];
 
   function render(doc) {
     const info = doc.info || {};
@@ -144,10 +150,12 @@
     app.replaceChildren(el("h1", { textContent: info.title || "" }), el("div", { textContent: "version " + info.version + ", OpenAPI " + doc.openapi }),
       el("p", { className: "text", textContent: info.description || "" }), el("a", { href: "openapi.json", textContent: "openapi.json" }));
     const groups = new Map();
-    for (const [path, ops] of Object.entries(doc.paths || {})) for (const [method, op] of Object.entries(ops)) {
-      const tag = (op.tags || ["Other"])[0];
-      if (!groups.has(tag)) groups.set(tag, []);
-      groups.get(tag).push(operation(doc, path, method, op));
+    const show = (tag, box) => groups.set(tag, [...(groups.get(tag) || []), box]);
+    for (const [path, item] of Object.entries(doc.paths || {})) {
+      const methods = METHODS.filter((method) => Object.hasOwn(item, method));
+      for (const method of methods) show((item[method].tags || ["Other"])[0], operation(doc, path, method, item[method]));
+      if (!methods.length) show("Other", el("details", {}, el("summary", {}, el("code", { textContent: path }),
+        el("span", { className: "what", textContent: item.summary || "" })), el("p", { className: "text", textContent: item.description || "" })));
     }
     for (const [tag, boxes] of groups) app.append(el("h2", { textContent: tag }), ...boxes);
     app.append(el("h2", { textContent: "Schemas" }));

@@ -100,7 +100,7 @@ func TestPageShowsHostileText(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, want := range []string{evil, "GET /tools 200", "POST /tools/javascript:alert%281%29"} {
+	for _, want := range []string{evil, "GET /tools 200", "POST /mcp/tools%2Flist 200", "HTTP+SSE of MCP", "POST /tools/javascript:alert%281%29"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is not shown:\n%.3000s", want, out)
 		}

@@ -12,15 +12,15 @@ import (
 )
 
 // tool appends the path of a tool and the schemas that its operation needs.
-func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer) (newPaths, newSchemas []byte) {
+func (b *fixed) tool(paths, schemas []byte, t *Tool, names *namer, note func(what string)) (newPaths, newSchemas []byte) {
 	stem := camel(t.Name)
 	arguments := names.free(stem + "Arguments")
-	schemas = b.embed(schemas, t.InputSchema, arguments, names, true)
+	schemas = b.embed(schemas, t.InputSchema, arguments, names, true, func(what string) { note("of its arguments " + what) })
 	answer := "CallToolResponse"
 	if _, err := object(t.OutputSchema); err == nil {
 		output, result := names.free(stem+"Output"), names.free(stem+"Result")
 		answer = names.free(stem + "Response")
-		schemas = b.embed(schemas, t.OutputSchema, output, names, false)
+		schemas = b.embed(schemas, t.OutputSchema, output, names, false, func(what string) { note("of its results " + what) })
 		of := func(schema, old, with string) string {
 			return strings.Replace(string(b.get("components", "schemas", schema)), old, with, 1)
 		}

@@ -1,0 +1,232 @@
+package era
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// HTTPStatus is the status, for whoever judges a server by it.
+func (e *StatusError) HTTPStatus() int { return e.Status }
+
+// ReadsOnly tells whether a request has no effects, whatever it is about: it may be sent again when its answer was lost.
+func ReadsOnly(m *wire.Message) bool { return m.Kind == wire.Request && isRepeatable(m) }
+
+// Check asks the server whether it is there, in the way that costs least: a modern one by server/discover, a legacy one by a
+// ping, in a session that is open anyway or, if there is none, in one of Dragoman's own, which is kept for the next time.
+// Where it is not known what the server speaks, that is found out, which may take longer than ctx lives; then it goes on, and
+// the next Check has the outcome. The error is nil if the server answers at all; a *proxy.Error otherwise, or ctx's. It has an
+// HTTPStatus in its chain if the server answered in HTTP only.
+func (u *Upstream) Check(ctx context.Context) error {
+	u.mu.Lock()
+	v := u.verdict // also an old one: that it is found anew concerns requests
+	u.mu.Unlock()
+	if v == nil {
+		_, err := u.Verdict(ctx)
+		return err
+	}
+	if v.Modern {
+		return u.checkModern(ctx)
+	}
+	return u.checkSession(ctx)
+}
+
+func (u *Upstream) checkModern(ctx context.Context) error {
+	link, err := u.modernLink(ctx, "")
+	if err != nil {
+		return err
+	}
+	ex, err := exchange(proxy.Modern, discoverRequest(u.opt.Self, nil))
+	if err != nil {
+		return err
+	}
+	defer ex.Follow(ctx)()
+	replies, err := (&modernCall{u: u, ex: ex, method: "server/discover"}).begin(link)
+	if err != nil {
+		return err
+	}
+	until, _ := ctx.Deadline()
+	_, err = proxy.Response(replies, until)
+	return err
+}
+
+const ping = `{"jsonrpc":"2.0","id":"dragoman-ping","method":"ping"}`
+
+// checkSession pings in a pooled session. One that has gone stale, or does not answer although the server is there, is dropped,
+// and a new one is opened (seed 004, EC-010).
+func (u *Upstream) checkSession(ctx context.Context) error {
+	for again := true; ; again = false {
+		s, done, err := u.lend(ctx)
+		if err != nil {
+			return err
+		}
+		half := ctx
+		if end, ok := ctx.Deadline(); ok && again {
+			var cancel context.CancelFunc
+			half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+			defer cancel()
+		}
+		err = pingOver(half, s.link.get())
+		done()
+		var e *proxy.Error
+		stale := errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.UpstreamTimeout.Name)
+		if stale {
+			u.pool.discard(s)
+		}
+		if !stale || !again || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// pingOver pings over a link. That the server refuses to be pinged shows that it lives.
+func pingOver(ctx context.Context, link Link) error {
+	ex, err := exchange(proxy.Legacy, []byte(ping))
+	if err != nil {
+		return err
+	}
+	_, err = ask(ctx, link, ex)
+	return err
+}
+
+// lend answers an open session for a ping: any that is there, without making it live longer for that; else one in
+// Dragoman's own name.
+func (u *Upstream) lend(ctx context.Context) (*pooled, func(), error) {
+	if s, last := u.pool.any(); s != nil {
+		return s, func() { s.untouched(last) }, nil
+	}
+	ex := &proxy.Exchange{Client: proxy.Client{Info: u.opt.Self, Caps: []byte("{}")}}
+	defer ex.Follow(ctx)()
+	s, err := u.pool.acquire(ex, false, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() { s.release(false) }, nil
+}
+
+// untouched is release for a use that does not count as one: the session was last used then.
+func (s *pooled) untouched(last time.Time) {
+	s.release(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses == 0 {
+		s.last = last
+	}
+}
+
+// any answers an open session, held, whosever it is, and when it was last used; nil if there is none.
+func (p *pool) any() (*pooled, time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.sessions {
+		for _, s := range of {
+			select {
+			case <-s.ready:
+			default:
+				continue
+			}
+			s.mu.Lock()
+			alive, last := s.err == nil && !s.dead, s.last
+			s.mu.Unlock()
+			if alive {
+				s.hold(false)
+				return s, last
+			}
+		}
+	}
+	return nil, time.Time{}
+}
+
+// siftAtOnce is how many conversations are pinged at a time.
+const siftAtOnce = 16
+
+// Sift pings the conversations that last: after the network was away, one may be dead although no side has noticed (seed 004,
+// EC-010). One that does not answer while ctx lives is given up as lost: its calls end, and its client opens another.
+// Over HTTP a conversation is no connection: there each request finds out for itself.
+func (u *Upstream) Sift(ctx context.Context) {
+	type kept struct {
+		link Link
+		lost func(error)
+	}
+	var all []kept
+	add := func(link Link, lost func(error)) {
+		if _, shared := linkAs[channel](link); shared {
+			all = append(all, kept{link, lost})
+		}
+	}
+	if u.opt.Wires.Stdio && !u.opt.Wires.Remote {
+		return
+	}
+	u.mu.Lock()
+	for _, r := range u.relays {
+		if r.session.State() == proxy.Initialized {
+			add(r.link.get(), r.Lost)
+		}
+	}
+	u.mu.Unlock()
+	u.pool.mu.Lock()
+	for _, of := range u.pool.sessions {
+		for _, s := range of {
+			if link := s.link.get(); link != nil {
+				add(link, s.Lost)
+			}
+		}
+	}
+	u.pool.mu.Unlock()
+	turns := make(chan struct{}, siftAtOnce)
+	var group sync.WaitGroup
+	for _, k := range all {
+		turns <- struct{}{}
+		group.Go(func() {
+			defer func() { <-turns }()
+			var e *proxy.Error
+			if err := pingOver(ctx, k.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
+				_ = k.link.Close()
+				k.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
+			}
+		})
+	}
+	group.Wait()
+}
+
+// Tools reads the server's list of tools on behalf of an exchange, while ctx lives, and gives each page to see: a borrowed result of
+// tools/list. What cannot be had is left out.
+func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message)) {
+	var cursor []byte
+	for range listPages {
+		inner, err := exchange(proxy.Modern, listRequest(ex, cursor))
+		if err != nil {
+			return
+		}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
+		inner.Caller = ex.Caller
+		m, err := u.listed(ctx, inner)
+		if err != nil || m.Kind != wire.Result {
+			return
+		}
+		see(&m)
+		next := wire.Get(m.Raw, m.Result, "nextCursor")
+		if !next.IsString(m.Raw) || string(next.Of(m.Raw)) == string(cursor) {
+			return
+		}
+		cursor = append([]byte(nil), next.Of(m.Raw)...)
+	}
+}
+
+func (u *Upstream) listed(ctx context.Context, inner *proxy.Exchange) (wire.Message, error) {
+	defer inner.Follow(ctx)()
+	replies, err := u.doModern(inner)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	if replies == nil {
+		return wire.Message{}, io.EOF
+	}
+	until, _ := ctx.Deadline()
+	return proxy.Response(replies, until)
+}

@@ -1,0 +1,217 @@
+package oauth
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"dragoman/adapters/httpd"
+	"dragoman/proxy"
+)
+
+// Bounds of what a token endpoint answers, and how long it counts.
+const (
+	maxAnswer     = 64 << 10
+	early         = 30 * time.Second // before its end a token is replaced; but not before half its time is over
+	withoutExpiry = 5 * time.Minute  // how long a token is used that does not say
+	longest       = 24 * time.Hour
+)
+
+// ClientOptions say how tokens are got by Dragoman's own credentials.
+type ClientOptions struct {
+	Upstream           string // for errors
+	TokenURL           string
+	ID, Secret         string
+	Post               bool // ID and Secret go into the body, not into a header
+	Scopes             []string
+	Audience, Resource string // of the token, if not empty
+	CAFile             string
+	Now                func() time.Time
+}
+
+// Client gets tokens by the client credentials grant (RFC 6749, 4.4) when they are needed, and keeps the last one until shortly
+// before its end. One at a time is asked for. Tokens are never logged, and are in no error. It implements httpd.Credentials.
+type Client struct {
+	opt   ClientOptions
+	web   *web
+	ctx   context.Context
+	stop  context.CancelFunc
+	group sync.WaitGroup
+
+	mu               sync.Mutex
+	value            string // of Authorization; empty: none
+	until            time.Time
+	flight           *grant
+	began            time.Time    // of the last flight
+	failed           *proxy.Error // what it came to
+	fetched, dropped int64
+}
+
+// grant is a request for a token under way.
+type grant struct {
+	done  chan struct{}
+	value string
+	err   *proxy.Error
+}
+
+// NewClient makes a Client; nothing is asked for yet. Close must be called.
+func NewClient(opt ClientOptions) *Client {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	c := &Client{opt: opt, web: newWeb(opt.CAFile)}
+	c.ctx, c.stop = context.WithCancel(context.Background())
+	return c
+}
+
+// Close ends asking.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.stop()
+	c.mu.Unlock()
+	c.group.Wait()
+	c.web.close()
+}
+
+// Fetched is how many tokens were got.
+func (c *Client) Fetched() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fetched
+}
+
+// Authorization implements httpd.Credentials: "Bearer" and a token that still holds. It waits for one as long as ctx allows. An
+// error of its own is a *proxy.Error of the row NoToken.
+func (c *Client) Authorization(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	now := c.opt.Now()
+	if c.value != "" && now.Before(c.until) {
+		defer c.mu.Unlock()
+		return c.value, nil
+	}
+	g := c.flight
+	switch {
+	case g != nil:
+	case c.ctx.Err() != nil:
+		c.mu.Unlock()
+		return "", proxy.Errf(proxy.NoToken, "no token for the upstream server: the proxy is shutting down")
+	case c.failed != nil && now.Sub(c.began) < againAfterFailure:
+		defer c.mu.Unlock()
+		return "", c.failed
+	default:
+		g = &grant{done: make(chan struct{})}
+		c.flight, c.began = g, now
+		c.group.Go(func() { c.run(g) })
+	}
+	c.mu.Unlock()
+	select {
+	case <-g.done:
+		if g.err != nil {
+			return "", g.err
+		}
+		return g.value, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// Refused implements httpd.Credentials: the server has not taken a value, so that the next request gets a new one, unless
+// somebody has got one meanwhile.
+func (c *Client) Refused(value string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.value == value {
+		c.value = ""
+		c.dropped++
+	}
+}
+
+// Dropped is how many tokens a server has refused.
+func (c *Client) Dropped() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.dropped
+}
+
+func (c *Client) run(g *grant) {
+	value, lasts, err := c.ask()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g.value, g.err = value, err
+	if c.failed = err; err == nil {
+		c.value, c.until = value, c.opt.Now().Add(lasts)
+		c.fetched++
+	}
+	c.flight = nil
+	close(g.done)
+}
+
+// ask gets a token, and how long it is to be used.
+func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) {
+	fail := func(format string, args ...any) (string, time.Duration, *proxy.Error) {
+		e := proxy.Errf(proxy.NoToken, "no token for the upstream server: "+format+"; see upstreams.%s.oauth", append(args, c.opt.Upstream)...)
+		return "", 0, e
+	}
+	form, basic := c.form()
+	status, body, err := c.web.do(c.ctx, c.opt.TokenURL, []byte(form.Encode()), basic, maxAnswer)
+	if err != nil {
+		return fail("its token endpoint cannot be asked: %w", err)
+	}
+	var answer struct {
+		Token   string  `json:"access_token"`
+		Type    string  `json:"token_type"`
+		Expires float64 `json:"expires_in"`
+		Error   string  `json:"error"`
+	}
+	err = json.Unmarshal(body, &answer)
+	switch {
+	case status != 200:
+		return fail("its token endpoint has answered with HTTP status %d %s", status, word(answer.Error))
+	case err != nil || answer.Token == "" || !httpd.ValidValue(answer.Token) || strings.ContainsAny(answer.Token, " \t"):
+		return fail("its token endpoint has answered without one")
+	case answer.Type != "" && !strings.EqualFold(answer.Type, "bearer"):
+		return fail("its token endpoint gives out other tokens than bearer tokens")
+	}
+	lasts = withoutExpiry
+	if answer.Expires > 0 {
+		lasts = time.Duration(min(answer.Expires, longest.Seconds()) * float64(time.Second))
+		lasts -= min(early, lasts/2)
+	}
+	return "Bearer " + answer.Token, lasts, nil
+}
+
+// form is what the endpoint is sent. In the header, id and secret are encoded as in a form first (RFC 6749, 2.3.1).
+func (c *Client) form() (form url.Values, basic string) {
+	form = url.Values{"grant_type": {"client_credentials"}}
+	set := func(key, value string) {
+		if value != "" {
+			form.Set(key, value)
+		}
+	}
+	set("scope", strings.Join(c.opt.Scopes, " "))
+	set("audience", c.opt.Audience)
+	set("resource", c.opt.Resource)
+	if c.opt.Post {
+		set("client_id", c.opt.ID)
+		set("client_secret", c.opt.Secret)
+		return form, ""
+	}
+	pair := url.QueryEscape(c.opt.ID) + ":" + url.QueryEscape(c.opt.Secret)
+	return form, "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))
+}
+
+// word is an error code of the endpoint, if it is one (RFC 6749, 5.2), in parentheses.
+func word(code string) string {
+	for _, known := range []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"} {
+		if code == known {
+			return fmt.Sprintf("(%s)", code)
+		}
+	}
+	return "(no error code)"
+}

@@ -1,0 +1,323 @@
+package oauth
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/goccy/go-json"
+)
+
+// Bounds of a key set.
+const (
+	maxKeySet = 512 << 10 // bytes
+	maxKeys   = 200
+	maxTries  = 8    // keys that one signature is tried with
+	leastRSA  = 2048 // bits (RFC 7518, 3.3)
+	// againAfterFailure is how long nothing is fetched after a fetch that has failed.
+	againAfterFailure = time.Second
+)
+
+// KeysOptions say where an issuer's keys are, and how long they count.
+type KeysOptions struct {
+	Issuer string // whose metadata says where they are, if neither URL nor File does
+	URL    string
+	File   string
+	CAFile string
+	TTL    time.Duration // after which they are fetched again
+	Stale  time.Duration // how long after that they count while they cannot be
+	Again  time.Duration // how long nothing is fetched for the sake of a key that was not there; 10 s
+	Now    func() time.Time
+	// Note, if not nil, is told what a fetch has come to; err is nil after a success.
+	Note func(err error)
+}
+
+// Keys are the public keys of an issuer. They are fetched when somebody needs them, by one at a time; while they cannot be, those
+// that are there go on counting for a bounded time. Close must be called.
+type Keys struct {
+	opt   KeysOptions
+	web   *web
+	ctx   context.Context
+	stop  context.CancelFunc
+	group sync.WaitGroup
+	set   atomic.Pointer[keySet]
+
+	mu     sync.Mutex
+	flight chan struct{} // of the fetch under way; nil: none
+	began  time.Time     // the last one
+	failed error         // what it came to, once it is over
+
+	fetches, failures atomic.Int64
+}
+
+// keySet is one state of the keys. It is not changed but for at.
+type keySet struct {
+	keys []jose.JSONWebKey
+	sum  [sha256.Size]byte
+	gen  uint64       // another with every change of the keys
+	at   atomic.Int64 // when it was last seen to be so, in nanoseconds
+}
+
+// NewKeys makes the keys; nothing is fetched yet. It fails if the file cannot be read.
+func NewKeys(opt KeysOptions) (*Keys, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	if opt.Again == 0 {
+		opt.Again = 10 * time.Second
+	}
+	k := &Keys{opt: opt, web: newWeb(opt.CAFile)}
+	k.ctx, k.stop = context.WithCancel(context.Background())
+	if opt.File != "" {
+		keys, raw, err := k.read()
+		if err != nil {
+			k.Close()
+			return nil, err
+		}
+		k.take(keys, raw)
+	}
+	return k, nil
+}
+
+// Close ends fetching.
+func (k *Keys) Close() {
+	k.mu.Lock()
+	k.stop()
+	k.mu.Unlock()
+	k.group.Wait()
+	k.web.close()
+}
+
+// Prefetch begins to fetch the keys, so that the first caller need not wait.
+func (k *Keys) Prefetch() { k.fly(k.opt.Now()) }
+
+// Stats tells how often keys were fetched, how often that failed, how many there are, and how old they are.
+func (k *Keys) Stats() (fetches, failures int64, keys int, age time.Duration) {
+	if set := k.set.Load(); set != nil {
+		keys, age = len(set.keys), k.opt.Now().Sub(time.Unix(0, set.at.Load()))
+	}
+	return k.fetches.Load(), k.failures.Load(), keys, age
+}
+
+// current gives the keys if they still count, and has them fetched again if it is time.
+func (k *Keys) current(now time.Time) *keySet {
+	set := k.set.Load()
+	if set == nil {
+		return nil
+	}
+	age := now.Sub(time.Unix(0, set.at.Load()))
+	if age >= k.opt.TTL {
+		k.fly(now)
+	}
+	if age >= k.opt.TTL+k.opt.Stale {
+		return nil
+	}
+	return set
+}
+
+var errNoSuchKey = errors.New("oauth: no such key")
+
+// find gives the keys that a signature may have been made with, and the set they are of. The errors are errNoSuchKey, or why no
+// keys could be had.
+func (k *Keys) find(kid, alg string) ([]jose.JSONWebKey, *keySet, error) {
+	set := k.current(k.opt.Now())
+	if set != nil {
+		if found := set.match(kid, alg); len(found) > 0 {
+			return found, set, nil
+		}
+	}
+	err := k.refresh()
+	if set = k.current(k.opt.Now()); set != nil {
+		if found := set.match(kid, alg); len(found) > 0 {
+			return found, set, nil
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case set == nil:
+		return nil, nil, errors.New("oauth: the keys are too old")
+	}
+	return nil, nil, errNoSuchKey
+}
+
+// match gives the keys of a key id, or if none has it, those without one.
+func (s *keySet) match(kid, alg string) (found []jose.JSONWebKey) {
+	for _, named := range []bool{true, false} {
+		for _, key := range s.keys {
+			if named && kid != "" && key.KeyID != kid || !named && key.KeyID != "" || !suits(&key, alg) || len(found) == maxTries {
+				continue
+			}
+			found = append(found, key)
+		}
+		if len(found) > 0 {
+			break
+		}
+	}
+	return found
+}
+
+// suits tells whether a key is made for an algorithm, so that nothing is checked with a key of another kind.
+func suits(key *jose.JSONWebKey, alg string) bool {
+	if key.Algorithm != "" && key.Algorithm != alg {
+		return false
+	}
+	switch key.Key.(type) {
+	case *rsa.PublicKey:
+		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
+	case *ecdsa.PublicKey:
+		return strings.HasPrefix(alg, "ES")
+	case ed25519.PublicKey:
+		return alg == "EdDSA"
+	}
+	return false
+}
+
+// refresh has the keys fetched, unless that was done just now, and waits for it. It answers what the last fetch has come to.
+func (k *Keys) refresh() error {
+	if flight := k.fly(k.opt.Now()); flight != nil {
+		<-flight // ends with fetchTime, or with Close
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.failed
+}
+
+// fly begins a fetch unless it is too early for one, and gives the end of the one under way; nil: there is none.
+func (k *Keys) fly(now time.Time) chan struct{} {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	pause := k.opt.Again
+	if k.failed != nil {
+		pause = againAfterFailure
+	}
+	if k.flight != nil || !k.began.IsZero() && now.Sub(k.began) < pause || k.ctx.Err() != nil {
+		return k.flight
+	}
+	k.began = now
+	flight := make(chan struct{})
+	k.flight = flight
+	k.group.Go(func() { k.land(flight) })
+	return flight
+}
+
+func (k *Keys) land(flight chan struct{}) {
+	k.fetches.Add(1)
+	keys, raw, err := k.load()
+	if err == nil {
+		k.take(keys, raw)
+	} else {
+		k.failures.Add(1)
+	}
+	if k.opt.Note != nil && k.ctx.Err() == nil {
+		k.opt.Note(err)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failed, k.flight = err, nil
+	close(flight)
+}
+
+func (k *Keys) load() ([]jose.JSONWebKey, []byte, error) {
+	if k.opt.File != "" {
+		return k.read()
+	}
+	place := k.opt.URL
+	if place == "" {
+		var err error
+		if place, err = discover(k.ctx, k.web, k.opt.Issuer); err != nil {
+			return nil, nil, err
+		}
+	}
+	status, raw, err := k.web.do(k.ctx, place, nil, "", maxKeySet)
+	if err == nil && status != 200 {
+		err = fmt.Errorf("HTTP status %d", status)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("oauth: %s: %w", place, err)
+	}
+	keys, err := parseKeys(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("oauth: %s: %w", place, err)
+	}
+	return keys, raw, nil
+}
+
+func (k *Keys) read() ([]jose.JSONWebKey, []byte, error) {
+	f, err := os.Open(k.opt.File)
+	if err != nil {
+		return nil, nil, fmt.Errorf("oauth: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxKeySet))
+	if err != nil {
+		return nil, nil, fmt.Errorf("oauth: %w", err)
+	}
+	keys, err := parseKeys(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("oauth: %s: %w", k.opt.File, err)
+	}
+	return keys, raw, nil
+}
+
+// take makes the keys the current ones. If nothing has changed, what was verified with them still is.
+func (k *Keys) take(keys []jose.JSONWebKey, raw []byte) {
+	set := &keySet{keys: keys, sum: sha256.Sum256(bytes.TrimSpace(raw)), gen: 1}
+	now := k.opt.Now().UnixNano()
+	if old := k.set.Load(); old != nil {
+		if old.sum == set.sum {
+			old.at.Store(now)
+			return
+		}
+		set.gen = old.gen + 1
+	}
+	set.at.Store(now)
+	k.set.Store(set)
+}
+
+// parseKeys reads a JWK set (RFC 7517, 5). Keys that are not understood, or not for signatures, or that check what anybody with
+// them could have signed, are left out.
+func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(raw, &set); err != nil || set.Keys == nil {
+		return nil, errors.New("is no set of keys (RFC 7517)")
+	}
+	var keys []jose.JSONWebKey
+	for _, one := range set.Keys[:min(len(set.Keys), maxKeys)] {
+		var key jose.JSONWebKey
+		if err := key.UnmarshalJSON(one); err != nil || key.Use != "" && key.Use != "sig" {
+			continue
+		}
+		if key = key.Public(); strong(&key) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
+		return nil, errors.New("has no key for signatures that is not symmetric and not weak")
+	}
+	return keys, nil
+}
+
+func strong(key *jose.JSONWebKey) bool {
+	switch pub := key.Key.(type) {
+	case *rsa.PublicKey:
+		return pub.N.BitLen() >= leastRSA
+	case *ecdsa.PublicKey, ed25519.PublicKey:
+		return key.Valid()
+	}
+	return false
+}

@@ -1,0 +1,271 @@
+package oauth
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/json" // strict: it refuses a member that comes twice, and knows names by their case
+	"github.com/hashicorp/golang-lru/v2"
+
+	"dragoman/proxy"
+)
+
+// Bounds of tokens.
+const (
+	maxToken     = 16 << 10 // bytes
+	maxPrincipal = 512      // bytes of a subject
+	maxScopes    = 1000     // of one token
+	cachedTokens = 10_000
+)
+
+// VerifierOptions say which tokens are taken.
+type VerifierOptions struct {
+	Issuer         string   // iss
+	Resource       string   // what stands before the paths of the MCP endpoints in aud
+	Audience       []string // what aud may say instead
+	Algorithms     []string // of [Algorithms]
+	Types          []string // typ, lower case, without "application/"; "jwt" stands for none, too
+	PrincipalClaim string
+	Leeway         time.Duration
+	Keys           *Keys
+	Now            func() time.Time
+}
+
+// Verifier checks bearer tokens: JWTs signed by one issuer, for this service (RFC 9068, 4; RFC 8725). What was verified is
+// remembered by a sum of the token, so that its next use costs no more than that. It may be used by many at once.
+type Verifier struct {
+	opt   VerifierOptions
+	algs  []jose.SignatureAlgorithm
+	cache *lru.Cache[[sha256.Size]byte, *verified]
+}
+
+// verified is a token whose signature was checked. It is not changed.
+type verified struct {
+	caller   proxy.Caller
+	aud      []string
+	from, to time.Time
+	bound    string // the SHA-256 sum of the certificate that it is bound to, base64url (RFC 8705, 3.1); empty: none
+	gen      uint64 // of the keys that it was checked with
+}
+
+// NewVerifier makes a Verifier.
+func NewVerifier(opt VerifierOptions) (*Verifier, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	opt.Resource = strings.TrimSuffix(opt.Resource, "/")
+	v := &Verifier{opt: opt}
+	for _, alg := range opt.Algorithms {
+		if !slices.Contains(Algorithms(), alg) {
+			return nil, fmt.Errorf("oauth: algorithm %q is not taken", alg)
+		}
+		v.algs = append(v.algs, jose.SignatureAlgorithm(alg))
+	}
+	var err error
+	v.cache, err = lru.New[[sha256.Size]byte, *verified](cachedTokens)
+	return v, err
+}
+
+// Cached is how many tokens are remembered.
+func (v *Verifier) Cached() int { return v.cache.Len() }
+
+// Verify checks a token that came with a request for path over a connection whose client has shown cert, nil if none. The errors
+// are rows of the table: BadCredentials with what is wrong with the token, never a part of it; NoKeys if that could not be found
+// out.
+func (v *Verifier) Verify(token []byte, path []byte, cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
+	if len(token) > maxToken {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is larger than %d bytes", maxToken)
+	}
+	sum, now := sha256.Sum256(token), v.opt.Now()
+	t, ok := v.cache.Get(sum)
+	if set := v.opt.Keys.current(now); !ok || set == nil || set.gen != t.gen {
+		var err *proxy.Error
+		if t, err = v.check(string(token), now); err != nil {
+			v.cache.Remove(sum)
+			return proxy.Caller{}, err
+		}
+		v.cache.Add(sum, t)
+	}
+	switch {
+	case !now.Before(t.to):
+		v.cache.Remove(sum)
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token has expired")
+	case now.Before(t.from):
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is not valid yet")
+	case !v.meant(t.aud, string(path)):
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is for somebody else: its aud does not name this service")
+	case t.bound != "" && !holds(cert, t.bound):
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is bound to a certificate that this connection has not shown")
+	}
+	return t.caller, nil
+}
+
+// holds tells whether the certificate is the one that a token is bound to.
+func holds(cert *x509.Certificate, bound string) bool {
+	if cert == nil {
+		return false
+	}
+	sum := sha256.Sum256(cert.Raw)
+	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(bound)) == 1
+}
+
+// check verifies the signature, and what the token says of itself for good.
+func (v *Verifier) check(token string, now time.Time) (*verified, *proxy.Error) {
+	jws, err := jose.ParseSignedCompact(token, v.algs)
+	if err != nil {
+		return nil, proxy.Errf(proxy.BadCredentials, "the token is no JWT signed with one of %s", strings.Join(v.opt.Algorithms, ", "))
+	}
+	head := &jws.Signatures[0].Header
+	typ, _ := head.ExtraHeaders[jose.HeaderType].(string)
+	typ = strings.TrimPrefix(strings.ToLower(typ), "application/")
+	if typ == "" {
+		typ = "jwt"
+	}
+	if !slices.Contains(v.opt.Types, typ) {
+		return nil, proxy.Errf(proxy.BadCredentials, "the token's typ is not one of %s", strings.Join(v.opt.Types, ", "))
+	}
+	keys, set, err := v.opt.Keys.find(head.KeyID, head.Algorithm)
+	switch {
+	case errors.Is(err, errNoSuchKey):
+		return nil, proxy.Errf(proxy.BadCredentials, "the token is signed with a key that its issuer does not have")
+	case err != nil:
+		e := proxy.Errf(proxy.NoKeys, "the token cannot be checked: the keys of its issuer cannot be fetched")
+		e.Cause, e.RetryAfter = err, 1
+		return nil, e
+	}
+	for i := range keys {
+		payload, err := jws.Verify(keys[i].Key)
+		if err != nil {
+			continue
+		}
+		t, rerr := v.read(payload, now)
+		if rerr == nil {
+			t.gen = set.gen
+		}
+		return t, rerr
+	}
+	return nil, proxy.Errf(proxy.BadCredentials, "the token's signature is wrong")
+}
+
+// claims are what is read of a token.
+type claims struct {
+	Issuer    string   `json:"iss"`
+	Audience  oneOrAll `json:"aud"`
+	Expires   *float64 `json:"exp"`
+	NotBefore *float64 `json:"nbf"`
+	IssuedAt  *float64 `json:"iat"`
+	Scope     oneOrAll `json:"scope"`
+	Granted   oneOrAll `json:"scp"`
+	Bound     struct {
+		Cert string `json:"x5t#S256"`
+		JKT  string `json:"jkt"`
+	} `json:"cnf"`
+}
+
+// oneOrAll is a text or a list of texts.
+type oneOrAll []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (o *oneOrAll) UnmarshalJSON(raw []byte) error {
+	if len(raw) > 0 && raw[0] == '[' {
+		return json.Unmarshal(raw, (*[]string)(o))
+	}
+	var one string
+	err := json.Unmarshal(raw, &one)
+	*o = oneOrAll{one}
+	return err
+}
+
+// read takes the claims apart.
+func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error) {
+	var c claims
+	var all map[string]json.RawMessage
+	var who string
+	if json.Unmarshal(payload, &c) != nil || json.Unmarshal(payload, &all) != nil {
+		return nil, proxy.Errf(proxy.BadCredentials, "the token's claims are not what they should be")
+	}
+	if raw, ok := all[v.opt.PrincipalClaim]; !ok || json.Unmarshal(raw, &who) != nil {
+		who = ""
+	}
+	switch {
+	case c.Issuer != v.opt.Issuer:
+		return nil, proxy.Errf(proxy.BadCredentials, "the token is from another issuer than %s", v.opt.Issuer)
+	case c.Expires == nil:
+		return nil, proxy.Errf(proxy.BadCredentials, "the token has no exp")
+	case who == "" || len(who) > maxPrincipal:
+		return nil, proxy.Errf(proxy.BadCredentials, "the token does not say who it is for in %s, or in more than %d bytes", v.opt.PrincipalClaim, maxPrincipal)
+	case !timely(c.Expires) || !timely(c.NotBefore) || !timely(c.IssuedAt):
+		return nil, proxy.Errf(proxy.BadCredentials, "the token's exp, nbf or iat is no time")
+	case c.Bound.JKT != "":
+		return nil, proxy.Errf(proxy.BadCredentials, "the token is bound to a key by DPoP, which is not served here")
+	}
+	t := &verified{aud: c.Audience, to: at(*c.Expires).Add(v.opt.Leeway), bound: c.Bound.Cert}
+	if c.NotBefore != nil {
+		t.from = at(*c.NotBefore).Add(-v.opt.Leeway)
+	}
+	if c.IssuedAt != nil && now.Before(at(*c.IssuedAt).Add(-v.opt.Leeway)) {
+		return nil, proxy.Errf(proxy.BadCredentials, "the token was issued in the future; see that the clocks agree")
+	}
+	scopes := strings.Fields(strings.Join(append(c.Scope, c.Granted...), " "))
+	if len(scopes) > maxScopes {
+		return nil, proxy.Errf(proxy.BadCredentials, "the token has more than %d scopes", maxScopes)
+	}
+	t.caller = proxy.Caller{Principal: v.opt.Issuer + "#" + who,
+		Rights: &proxy.Rights{Kind: "jwt", Name: who, Scopes: scopes, Expires: at(*c.Expires)}}
+	return t, nil
+}
+
+// timely tells whether a NumericDate (RFC 7519, 2), if it is there, is one that a time.Time can be counted on to hold.
+func timely(seconds *float64) bool {
+	return seconds == nil || *seconds >= 0 && *seconds < 1<<40
+}
+
+func at(seconds float64) time.Time { return time.Unix(int64(seconds), 0) }
+
+// meant tells whether one of the audiences is this service at a path: the resource as a whole, or the MCP endpoint that the path
+// belongs to. So what was given out for one server of several is not good for another.
+func (v *Verifier) meant(aud []string, path string) bool {
+	for _, a := range aud {
+		if len(v.opt.Audience) > 0 {
+			if slices.Contains(v.opt.Audience, a) {
+				return true
+			}
+			continue
+		}
+		below, ok := strings.CutPrefix(strings.TrimSuffix(a, "/"), v.opt.Resource)
+		if ok && (below == "" || endpoint(below) && ServerIn(below) == ServerIn(path)) {
+			return true
+		}
+	}
+	return false
+}
+
+// endpoint tells whether a path below the resource is that of an MCP endpoint, or of one server.
+func endpoint(path string) bool {
+	if name := ServerIn(path); name != "" {
+		path = strings.TrimPrefix(path, "/servers/"+name)
+	}
+	switch path {
+	case "", "/mcp", "/sse", "/mcp/sse":
+		return true
+	}
+	return false
+}
+
+// ServerIn gives the server that a path names; empty if it names none.
+func ServerIn(path string) string {
+	rest, ok := strings.CutPrefix(path, "/servers/")
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}

@@ -1,0 +1,136 @@
+package rest
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// described is what GET answers: the status, the body and the ETag.
+func (r *rig) described(verb, path string, headers ...string) (status int, body, tag string) {
+	r.t.Helper()
+	res := r.send(verb, path, "", headers...)
+	raw := readAll(r.t, res)
+	return res.StatusCode, raw, res.Header.Get("ETag")
+}
+
+// A document is made once of a list of tools, whatever is fetched, by whom, and how often; it is made anew when the list changes. Who
+// has it already is told so (RFC 9110, 13.1.2).
+func TestDocumentsAreKept(t *testing.T) {
+	for _, path := range []string{"/openapi.json", "/tools"} {
+		r := newRig(t, nil)
+		all := map[*document]bool{}
+		made := func() int {
+			r.d.documents.mu.Lock()
+			defer r.d.documents.mu.Unlock()
+			for _, d := range r.d.documents.kept.Values() {
+				all[d] = true
+			}
+			return len(all)
+		}
+		expect := func(verb string, status, builds int, headers ...string) (body, tag string) {
+			t.Helper()
+			got, body, tag := r.described(verb, path, headers...)
+			if got != status || made() != builds || len(tag) < 10 || (body == "") != (status == 304 || verb == "HEAD") {
+				t.Errorf("%s: %d, want %d; made %d times, want %d; tag %q; %d bytes", path, got, status, made(), builds, tag, len(body))
+			}
+			return body, tag
+		}
+		body, tag := expect("GET", 200, 1)
+		expect("GET", 200, 1)
+		expect("HEAD", 200, 1)
+		r.pass(time.Hour) // the list is fetched anew, and is the same
+		if again, same := expect("GET", 200, 1); again != body || same != tag {
+			t.Error("it is another, though nothing has changed")
+		}
+		if n := len(r.s.all("tools/list")); n != 2 {
+			t.Errorf("%d lists", n)
+		}
+		for _, has := range []string{tag, "W/" + tag, `"other", ` + tag, "*"} {
+			expect("GET", 304, 1, "If-None-Match", has)
+			expect("HEAD", 304, 1, "If-None-Match", has)
+		}
+		for _, has := range []string{`"other"`, strings.Trim(tag, `"`), ""} {
+			expect("GET", 200, 1, "If-None-Match", has)
+		}
+		r.pass(time.Hour)
+		r.s.result("tools/list", strings.Replace(demo, "Find all functions", "Find some", 1))
+		if _, other := expect("GET", 200, 2, "If-None-Match", tag); other == tag {
+			t.Error("another document has the same tag")
+		}
+		res := r.send("GET", path, "")
+		if _ = readAll(t, res); res.Header.Get("Cache-Control") != "private, no-cache" {
+			t.Error(res.Header)
+		}
+	}
+}
+
+// What is kept is bounded by number and by bytes.
+func TestDocumentsBounded(t *testing.T) {
+	var c documents
+	var err error
+	if c.kept, err = newShelf[documentKey, *document](maxDocuments); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 * maxDocuments {
+		if _, err := c.of("/x", &toolList{server: fmt.Sprint(i)}, func(*toolList) ([]byte, error) { return make([]byte, 1<<10), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.kept.Len(); n != maxDocuments || c.kept.size != n<<10 {
+		t.Errorf("%d, %d bytes", n, c.kept.size)
+	}
+	for i := range 4 {
+		if _, err := c.of("/large", &toolList{server: fmt.Sprint(i)}, func(*toolList) ([]byte, error) { return make([]byte, cachedBytes/2), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if c.kept.size > cachedBytes || c.kept.Len() != 2 {
+		t.Errorf("%d, %d bytes", c.kept.Len(), c.kept.size)
+	}
+	if _, err := c.of("/x", &toolList{}, func(*toolList) ([]byte, error) { return nil, proxy.Errf(proxy.Internal, "no") }); err == nil || c.kept.Contains(documentKey{path: "/x"}) {
+		t.Error("a failure is kept")
+	}
+}
+
+// What of a schema is not checked, or not shown, is told once for each list in which it is so.
+func TestNotes(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.CheckResults = true })
+	const tools = `{"tools":[{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!x)"},"b":{"type":"integer","default":"x"}}},` +
+		`"outputSchema":{"type":"object","patternProperties":{"(?<=x)y":{"type":"integer"}}}},{"name":"plain"}]%s}`
+	r.s.result("tools/list", fmt.Sprintf(tools, ""))
+	r.s.result("tools/call", `{"content":[],"structuredContent":{}}`)
+	all := func() {
+		for range 3 {
+			r.got("POST", "/tools/odd", `{"a":"x"}`)
+			r.got("POST", "/tools/plain", `{}`)
+			r.got("GET", "/openapi.json", "")
+			r.pass(time.Minute)
+		}
+	}
+	want := []string{
+		`info the inputSchema of tool "odd" is not checked as a whole: #/properties/a: the pattern "^(?!x)" cannot be run`,
+		`info the outputSchema of tool "odd" is not checked as a whole: the schema: the pattern "(?<=x)y" of properties`,
+		`debug openapi.json does not show all of tool "odd": of its arguments default, which cannot be "x"`,
+	}
+	check := func(times int) {
+		t.Helper()
+		all()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.said) != times*len(want) {
+			t.Errorf("%d were told, want %d: %q", len(r.said), times*len(want), r.said)
+		}
+		for i, said := range r.said {
+			if !strings.HasPrefix(said, want[i%len(want)]) {
+				t.Errorf("%s\nwant %s", said, want[i%len(want)])
+			}
+		}
+	}
+	check(1)
+	r.s.result("tools/list", fmt.Sprintf(tools, `,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"2.0.0"}}`))
+	check(2)
+}

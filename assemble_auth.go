@@ -1,0 +1,276 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-json"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/oauth"
+	"dragoman/policies"
+	"dragoman/proxy"
+)
+
+// identity is what finds out who asks, and what shows to servers who we are.
+type identity struct {
+	auth    *policies.Auth // nil: nobody is asked
+	scopes  proxy.Policy   // nil: nothing needs any
+	keys    *oauth.Keys    // of the issuer of tokens; nil: none are taken
+	clients map[string]*oauth.Client
+}
+
+// identify makes what finds out who asks.
+func (h *house) identify() (err error) {
+	c, auth := h.cfg, &h.cfg.Security.Auth
+	if !c.Authenticates() {
+		return nil
+	}
+	opt := policies.AuthOptions{Certificates: c.TLS.ClientAuth != clientAuthNone, CertScopes: c.TLS.ClientScopes,
+		Loopback: auth.Anonymous == anonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: h.open, Log: h.log, Metrics: h.metrics}
+	if c.Security.APIKeysEnabled {
+		all := make([]policies.KeyOptions, 0, len(auth.Keys))
+		for _, k := range auth.Keys {
+			all = append(all, policies.KeyOptions{Name: k.Name, Principal: k.Principal, Hashes: k.Hashes, Scopes: k.Scopes, Expires: k.Expires})
+		}
+		if opt.Keys, err = policies.NewKeys(all, nil); err != nil {
+			return err
+		}
+	}
+	if auth.JWT.Issuer != "" {
+		v, err := h.tokens(&auth.JWT)
+		if err != nil {
+			return err
+		}
+		opt.Tokens = v
+	}
+	if h.who.auth, err = policies.NewAuth(opt); err != nil {
+		return err
+	}
+	h.who.scopes, err = policies.Scopes(policies.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: h.metrics})
+	return err
+}
+
+// challenge tells a caller what a credential needs, besides what all of them do.
+func (h *house) challenge(err *proxy.Error, path string, scopes []string) string {
+	all := append([]string(nil), h.cfg.Security.Auth.JWT.Scopes...)
+	for _, s := range scopes {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return h.who.auth.Challenge(err, path, all)
+}
+
+// onlyName is the name of the one upstream; empty if there are several.
+func onlyName(c *Config) string {
+	if len(c.Upstreams) == 1 {
+		return c.Upstreams[0].Name
+	}
+	return ""
+}
+
+func scopeRules(c *Config) map[string][]policies.ScopeRule {
+	all := map[string][]policies.ScopeRule{}
+	for _, u := range c.Upstreams {
+		for _, r := range u.Scopes {
+			all[u.Name] = append(all[u.Name], policies.ScopeRule{About: r.About, Scopes: r.Scopes})
+		}
+	}
+	return all
+}
+
+// tokens makes what checks bearer tokens.
+func (h *house) tokens(j *JWTConfig) (*oauth.Verifier, error) {
+	log := h.log.With().Str("issuer", j.Issuer).Logger()
+	keys, err := oauth.NewKeys(oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale,
+		Note: func(err error) {
+			if err != nil {
+				log.Warn().Err(err).Msg("the keys of the issuer of tokens cannot be fetched")
+				return
+			}
+			log.Debug().Msg("the keys of the issuer of tokens were fetched")
+		}})
+	if err != nil {
+		return nil, err
+	}
+	h.who.keys = keys
+	v, err := oauth.NewVerifier(oauth.VerifierOptions{Issuer: j.Issuer, Resource: j.Resource, Audience: j.Audience, Algorithms: j.Algorithms,
+		Types: lower(j.Types), PrincipalClaim: j.PrincipalClaim, Leeway: j.Leeway, Keys: keys})
+	if err != nil {
+		return nil, err
+	}
+	counter := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read)
+	}
+	h.metrics.MustRegister(
+		counter("dragoman_jwks_fetches_total", "Fetches of the keys of the issuer of tokens.", func() float64 { n, _, _, _ := keys.Stats(); return float64(n) }),
+		counter("dragoman_jwks_failures_total", "Of these, those that have failed.", func() float64 { _, n, _, _ := keys.Stats(); return float64(n) }),
+		gauge("dragoman_jwks_keys", "Keys of the issuer of tokens.", "", func() int { _, _, n, _ := keys.Stats(); return n }),
+		gauge("dragoman_jwks_age_seconds", "How long ago they were seen last.", "", func() int { _, _, _, age := keys.Stats(); return int(age.Seconds()) }),
+		gauge("dragoman_tokens_cached", "Bearer tokens that were checked and are remembered.", "", v.Cached))
+	return v, nil
+}
+
+// open tells whether a request needs no credential: the metadata that says where to get one, and whether we are well, without
+// what it depends on.
+func (h *house) open(head *proxy.Head) bool {
+	if m := string(head.Method); m != fasthttp.MethodGet && m != fasthttp.MethodHead {
+		return false
+	}
+	path := string(head.Path)
+	return path == policies.MetadataPath || strings.HasPrefix(path, policies.MetadataPath+"/") || path == "/health"
+}
+
+// brief is /health for those of whom nothing is known: how we are, but not what we are made of.
+func (h *house) brief(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx) {
+	if h.who.auth == nil {
+		return full
+	}
+	short := h.healthOf(true)
+	return func(ctx *fasthttp.RequestCtx) {
+		if mcphttp.CallerOf(ctx).Rights == nil {
+			short(ctx)
+			return
+		}
+		full(ctx)
+	}
+}
+
+// metadata serves where clients find out about tokens (RFC 9728): for the service as a whole, and for each MCP endpoint.
+func (h *house) metadata(srv *httpd.Server) error {
+	j := &h.cfg.Security.Auth.JWT
+	if h.who.auth == nil || j.Issuer == "" {
+		return nil
+	}
+	h.who.keys.Prefetch()
+	resource := strings.TrimSuffix(j.Resource, "/")
+	prefix := strings.TrimPrefix(policies.MetadataURL(resource, ""), originOf(resource)+policies.MetadataPath)
+	scopes := append([]string(nil), j.Scopes...)
+	bases := []string{""}
+	for _, u := range h.cfg.Upstreams {
+		bases = append(bases, "/servers/"+u.Name)
+		for _, r := range u.Scopes {
+			for _, s := range r.Scopes {
+				if !slices.Contains(scopes, s) {
+					scopes = append(scopes, s)
+				}
+			}
+		}
+	}
+	served := map[string]bool{}
+	for _, base := range bases {
+		for _, path := range []string{"", "/mcp", "/sse", "/mcp/sse"} {
+			doc, err := json.Marshal(struct {
+				Resource string   `json:"resource"`
+				Servers  []string `json:"authorization_servers"`
+				Scopes   []string `json:"scopes_supported,omitempty"`
+				Methods  []string `json:"bearer_methods_supported"`
+				Name     string   `json:"resource_name"`
+			}{resource + base + path, []string{j.Issuer}, scopes, []string{"header"}, h.cfg.Service.Name})
+			if err != nil {
+				return fmt.Errorf("metadata: %w", err)
+			}
+			for _, at := range []string{policies.MetadataPath + prefix + base + path, policies.MetadataPath + base + path} { // a proxy may take the prefix away
+				if served[at] {
+					continue
+				}
+				served[at] = true
+				handler := func(ctx *fasthttp.RequestCtx) {
+					ctx.SetContentType("application/json")
+					ctx.Response.Header.Set("Cache-Control", "max-age=300")
+					ctx.SetBody(doc)
+				}
+				srv.Handle(fasthttp.MethodGet, at, handler)
+				srv.Handle(fasthttp.MethodHead, at, handler)
+			}
+		}
+	}
+	return nil
+}
+
+// originOf is the scheme and authority of a URL.
+func originOf(raw string) string {
+	if i := strings.Index(raw, "://"); i >= 0 {
+		if end := strings.IndexByte(raw[i+3:], '/'); end >= 0 {
+			return raw[:i+3+end]
+		}
+	}
+	return raw
+}
+
+// credentials are what Dragoman shows to an upstream; nil: nothing but static headers.
+func (h *house) credentials(up *Upstream) httpd.Credentials {
+	o := &up.OAuth
+	if o.TokenURL == "" {
+		return nil
+	}
+	if c := h.who.clients[up.Name]; c != nil {
+		return c
+	}
+	if h.who.clients == nil {
+		h.who.clients = map[string]*oauth.Client{}
+	}
+	c := oauth.NewClient(oauth.ClientOptions{Upstream: up.Name, TokenURL: o.TokenURL, ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Post: o.ClientAuth == "post",
+		Scopes: o.Scopes, Audience: o.Audience, Resource: o.Resource, CAFile: up.CAFile})
+	h.who.clients[up.Name] = c
+	h.metrics.MustRegister(gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(c.Fetched()) }))
+	return c
+}
+
+// reauthorize is the policy of an upstream whose tokens may end before their time; nil if it has none.
+func (h *house) reauthorize(up *Upstream) proxy.Policy {
+	if c := h.who.clients[up.Name]; c != nil {
+		return policies.Again(c.Dropped)
+	}
+	return nil
+}
+
+func (w *identity) close() {
+	if w.keys != nil {
+		w.keys.Close()
+	}
+	for _, c := range w.clients {
+		c.Close()
+	}
+}
+
+// secured makes a listener speak TLS, if that is configured.
+func (c *TLSConfig) secured(ln net.Listener) (net.Listener, error) {
+	if c.CertFile == "" {
+		return ln, nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	conf := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if c.MinVersion == "1.3" {
+		conf.MinVersion = tls.VersionTLS13
+	}
+	if c.ClientAuth == clientAuthNone {
+		return tls.NewListener(ln, conf), nil
+	}
+	roots, err := os.ReadFile(c.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	conf.ClientCAs = x509.NewCertPool()
+	if !conf.ClientCAs.AppendCertsFromPEM(roots) {
+		return nil, errors.New("tls: client_ca_file holds no PEM certificate")
+	}
+	conf.ClientAuth = tls.RequireAndVerifyClientCert
+	if c.ClientAuth == clientAuthOptional {
+		conf.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	return tls.NewListener(ln, conf), nil
+}

@@ -1,0 +1,205 @@
+package policies
+
+import (
+	"bytes"
+	"crypto/x509"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/proxy"
+)
+
+// Tokens judges bearer tokens that are no API keys. An error is a row of the table: BadCredentials, or NoKeys if it cannot tell.
+type Tokens interface {
+	// Verify checks a token that came with a request for path, over a connection whose client has shown cert, nil if none.
+	Verify(token, path []byte, cert *x509.Certificate) (proxy.Caller, *proxy.Error)
+}
+
+// AuthOptions say who is let in. What is nil or false is not asked for.
+type AuthOptions struct {
+	Keys         *Keys
+	Tokens       Tokens
+	Certificates bool     // clients' certificates, verified by the listener, count
+	CertScopes   []string // what they are good for
+	Loopback     bool     // who comes from this machine, through no proxy, needs no credential
+	Scopes       []string // that every token must have
+	Resource     string   // URL of the listener as clients know it, for metadata and challenges; empty: unknown
+	Open         func(h *proxy.Head) bool
+	Log          zerolog.Logger
+	Metrics      prometheus.Registerer // nil: nothing is counted
+}
+
+// Auth is the gate that finds out who asks, at every request anew (2026-07-28 authorization, Access Token Usage). Any kind of
+// credential will do; but one that is there and does not count ends the request, also beside one that does, so that nobody is
+// taken for somebody else than he says, or for nobody.
+type Auth struct {
+	opt     AuthOptions
+	let     *prometheus.CounterVec
+	refused *prometheus.CounterVec
+	log     zerolog.Logger
+}
+
+// NewAuth makes the gate. The error is that of registering the metrics.
+func NewAuth(opt AuthOptions) (*Auth, error) {
+	a := &Auth{opt: opt,
+		let: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_authenticated_total",
+			Help: "Requests let in, by what they have shown (api_key, jwt, certificate, anonymous, or open for what needs nothing)."}, []string{"kind"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_unauthenticated_total",
+			Help: "Requests refused for what they have shown, or have not, by the row of the error table."}, []string{"reason"}),
+		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod})}
+	if opt.Metrics != nil {
+		for _, c := range []prometheus.Collector{a.let, a.refused} {
+			if err := opt.Metrics.Register(c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return a, nil
+}
+
+// Gate is the gate; nil if nobody is asked for anything.
+func (a *Auth) Gate() proxy.Gate {
+	if a == nil {
+		return nil
+	}
+	return a.judge
+}
+
+func (a *Auth) judge(h *proxy.Head) *proxy.Error {
+	caller, err := a.identify(h)
+	switch {
+	case err == nil && caller.Rights != nil:
+		h.Caller = caller
+		a.let.WithLabelValues(caller.Rights.Kind).Inc()
+		return nil
+	case err == nil && a.opt.Open != nil && a.opt.Open(h):
+		a.let.WithLabelValues("open").Inc()
+		return nil
+	case err == nil && a.opt.Loopback && local(h):
+		h.Caller = proxy.Caller{Rights: &proxy.Rights{Kind: "anonymous"}}
+		a.let.WithLabelValues("anonymous").Inc()
+		return nil
+	case err == nil:
+		err = proxy.Errf(proxy.Unauthenticated, "show who you are: %s", a.wanted())
+	}
+	a.refused.WithLabelValues(err.Name).Inc()
+	a.log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), maxAbout)]).AnErr("cause", err.Cause).Msg(err.Message)
+	switch err.Status {
+	case 401, 403:
+		h.Say("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))
+	case 503:
+		h.Say("Retry-After", "1")
+	}
+	return err
+}
+
+// wanted says what a caller has to show.
+func (a *Auth) wanted() string {
+	var kinds []string
+	if a.opt.Tokens != nil {
+		kinds = append(kinds, "a bearer token (Authorization: Bearer TOKEN)")
+	}
+	if a.opt.Keys != nil {
+		kinds = append(kinds, "an API key (Authorization: Bearer KEY, or X-API-Key: KEY)")
+	}
+	if a.opt.Certificates {
+		kinds = append(kinds, "a client certificate")
+	}
+	return strings.Join(kinds, ", or ")
+}
+
+// identify gives who asks, by the most personal of the credentials that are there; without Rights if there is none. All that are
+// there have to count, and those that name somebody must name the same: only a certificate may be another's, a program's that
+// carries its user's token.
+func (a *Auth) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Error) {
+	if a.opt.Certificates && h.Cert != nil {
+		if who, err = a.certified(h.Cert); err != nil {
+			return who, err
+		}
+	}
+	var key proxy.Caller
+	if lines := h.Fields.PeekAll("X-API-Key"); a.opt.Keys != nil && len(lines) > 0 {
+		if len(lines) > 1 {
+			return who, proxy.Errf(proxy.BadCredentials, "several X-API-Key headers came; send one")
+		}
+		if key, err = a.opt.Keys.Find(bytes.TrimSpace(lines[0])); err != nil {
+			return who, err
+		}
+		who = key
+	}
+	lines := h.Fields.PeekAll("Authorization")
+	if len(lines) == 0 || a.opt.Keys == nil && a.opt.Tokens == nil {
+		return who, nil
+	}
+	if len(lines) > 1 {
+		return who, proxy.Errf(proxy.BadCredentials, "several Authorization headers came; send one")
+	}
+	bearer, err := a.bearer(h, lines[0])
+	if err == nil && key.Rights != nil && !bearer.Is(key) {
+		err = proxy.Errf(proxy.BadCredentials, "Authorization and X-API-Key are of different callers; send one of them")
+	}
+	return bearer, err
+}
+
+// bearer judges an Authorization: an API key, or a token.
+func (a *Auth) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) {
+	scheme, token, _ := bytes.Cut(bytes.TrimSpace(field), []byte{' '})
+	token = bytes.TrimSpace(token)
+	if !strings.EqualFold(string(scheme), "Bearer") || len(token) == 0 {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the Authorization header is not Bearer and a token")
+	}
+	if a.opt.Keys != nil {
+		caller, err := a.opt.Keys.Find(token)
+		if err == nil || a.opt.Tokens == nil || bytes.HasPrefix(token, []byte(KeyPrefix)) {
+			return caller, err
+		}
+	}
+	caller, err := a.opt.Tokens.Verify(token, h.Path, h.Cert)
+	if err != nil {
+		return caller, err
+	}
+	for _, scope := range a.opt.Scopes {
+		if !caller.Has(scope) {
+			return caller, proxy.Errf(proxy.InsufficientScope, "the token lacks a scope; needed are %s", strings.Join(a.opt.Scopes, " "))
+		}
+	}
+	return caller, nil
+}
+
+// maxCertName bounds what a certificate may say who it is, in bytes.
+const maxCertName = 512
+
+// certified names the holder of a certificate: its first URI (SPIFFE has one), else its first DNS name, else its common name.
+func (a *Auth) certified(cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
+	name := cert.Subject.CommonName
+	kind := "cn:"
+	if len(cert.DNSNames) > 0 {
+		kind, name = "dns:", cert.DNSNames[0]
+	}
+	if len(cert.URIs) > 0 {
+		kind, name = "uri:", cert.URIs[0].String()
+	}
+	if name == "" || len(name) > maxCertName {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the client certificate has no URI, DNS name or common name, or one longer than %d bytes", maxCertName)
+	}
+	return proxy.Caller{Principal: "certificate:" + kind + name,
+		Rights: &proxy.Rights{Kind: "certificate", Name: name, Scopes: a.opt.CertScopes, Expires: cert.NotAfter}}, nil
+}
+
+// forwarding are what proxies write into a request.
+var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host", "Via"}
+
+// local tells whether a request comes from this machine. What a proxy on this machine has passed on comes from anywhere.
+func local(h *proxy.Head) bool {
+	if !h.Address.IsLoopback() {
+		return false
+	}
+	for _, name := range forwarding {
+		if len(h.Fields.Peek(name)) > 0 {
+			return false
+		}
+	}
+	return true
+}

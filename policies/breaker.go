@@ -1,0 +1,119 @@
+package policies
+
+import (
+	"errors"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// breakerWindow is the time within which failures are counted, breakerBucket how finely it moves on.
+const (
+	breakerWindow = time.Minute
+	breakerBucket = 10 * time.Second
+)
+
+// The states of a circuit.
+const (
+	circuitClosed   = "closed"
+	circuitOpen     = "open"
+	circuitHalfOpen = "half-open"
+	circuitOff      = "off"
+)
+
+// BreakerOptions are those of the circuit breaker around an upstream: a server of which Failures calls within a minute, and half of
+// all, have failed is not called for Pause; then Trials calls show whether it does again. Calls that fail together count as one
+// of Failures. Failures 0: there is none.
+type BreakerOptions struct {
+	Failures int
+	Pause    time.Duration
+	Trials   int
+}
+
+// breaker is the circuit. A nil breaker lets everything through. Its user sees to it that it is used by one at a time.
+type breaker struct {
+	opt      BreakerOptions
+	circuit  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	openedAt time.Time
+	failedAt time.Time
+	rounds   window // failures that began after the one before was over
+}
+
+// errNothing settles a call that tells nothing about the server.
+var errNothing = errors.New("policies: the call tells nothing about the server")
+
+func newBreaker(opt BreakerOptions) *breaker {
+	if opt.Failures <= 0 {
+		return nil
+	}
+	b := &breaker{opt: opt, rounds: window{bucket: breakerBucket}}
+	b.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests: uint32(max(opt.Trials, 1)), Interval: breakerWindow, BucketPeriod: breakerBucket, Timeout: opt.Pause, //nolint:gosec // small
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return b.rounds.sum(time.Now()) >= opt.Failures && 2*c.TotalFailures >= c.TotalFailures+c.TotalSuccesses
+		},
+		IsExcluded: func(err error) bool { return errors.Is(err, errNothing) },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				b.openedAt = time.Now()
+			}
+		},
+	})
+	return b
+}
+
+func (b *breaker) state() string {
+	if b == nil {
+		return circuitOff
+	}
+	return b.circuit.State().String()
+}
+
+// retryAt is when an open circuit lets a call through.
+func (b *breaker) retryAt() time.Time { return b.openedAt.Add(b.opt.Pause) }
+
+// allow lets a call through, to be settled with done; false if it does not.
+func (b *breaker) allow() (done func(error), ok bool) {
+	if b == nil {
+		return nil, true
+	}
+	done, err := b.circuit.Allow()
+	return done, err == nil
+}
+
+// failing notes that a call has failed that began when; it is to be settled after that.
+func (b *breaker) failing(now, began time.Time) {
+	if b != nil && began.After(b.failedAt) {
+		b.rounds.add(now, 1)
+		b.failedAt = now
+	}
+}
+
+// window counts over the last minute or so, in buckets. It is used by one at a time.
+type window struct {
+	bucket time.Duration
+	counts [6]int
+	at     int64 // the number of the newest bucket since the epoch
+}
+
+// roll moves the window on.
+func (w *window) roll(now time.Time) {
+	at := now.UnixNano() / int64(w.bucket)
+	for n := min(at-w.at, int64(len(w.counts))); n > 0; n-- {
+		w.counts[(at-n+1)%int64(len(w.counts))] = 0
+	}
+	w.at = max(at, w.at)
+}
+
+func (w *window) add(now time.Time, n int) {
+	w.roll(now)
+	w.counts[w.at%int64(len(w.counts))] += n
+}
+
+func (w *window) sum(now time.Time) (n int) {
+	w.roll(now)
+	for _, c := range w.counts {
+		n += c
+	}
+	return n
+}

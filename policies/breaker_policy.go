@@ -1,0 +1,205 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"dragoman/adapters/era"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Policy refuses calls of an upstream that is in error (upstream_down), and learns from those that it lets through. What a
+// server that is a child refuses to start is left to its own circuit, which has better words for it: the children that
+// run go on. A ping is about the conversation, and passes.
+func (h *Health) Policy(next proxy.Handler) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		if ex.Msg.Kind != wire.Request || ex.Msg.Is("ping") {
+			return next(ex)
+		}
+		c, err := h.admit(ex)
+		if err != nil {
+			return nil, err
+		}
+		replies, rerr := next(ex)
+		if rerr != nil || replies == nil {
+			c.failed(rerr)
+			return replies, rerr
+		}
+		c.Replies = replies
+		return c, nil
+	}
+}
+
+// admit lets a call through, or says why not.
+func (h *Health) admit(ex *proxy.Exchange) (*watched, error) {
+	c := &watched{h: h, ex: ex, began: time.Now(), lasts: ex.Msg.Is("subscriptions/listen")}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		if h.checks() || h.trying || c.began.Before(h.next) {
+			h.opt.Metrics.refused(h.opt.Name)
+			return nil, h.refusal(c.began)
+		}
+		h.trying, c.trial = true, true
+	}
+	var ok bool
+	if c.done, ok = h.breaker.allow(); !ok {
+		if c.trial {
+			h.trying = false
+		}
+		h.settle(c.began)
+		h.opt.Metrics.refused(h.opt.Name)
+		return nil, h.refusal(c.began)
+	}
+	if !c.lasts {
+		h.calls[c] = struct{}{}
+	}
+	if h.base == Disconnected {
+		h.base = Connecting
+	}
+	if h.told != Connected || h.down {
+		h.settle(c.began)
+	}
+	return c, nil
+}
+
+// refusal says that the upstream is not asked, why, since when, and until when. The caller holds mu.
+func (h *Health) refusal(now time.Time) *proxy.Error {
+	at, why := h.retryAt(), ""
+	if !h.down {
+		why = fmt.Sprintf(" (upstreams.%s.breaker_pause)", h.opt.Name)
+	}
+	left := max(at.Sub(now), 0)
+	when := "it is being tried again now" + why
+	if left > 0 {
+		when = fmt.Sprintf("it is tried again in %s%s", left.Round(100*time.Millisecond), why)
+	}
+	e := proxy.Errf(proxy.UpstreamDown, "the upstream server %q is down since %s (%s): %s; %s", h.opt.Name, h.since.UTC().Format(time.RFC3339),
+		now.Sub(h.since).Round(time.Second), h.reason(Errored), when)
+	e.RetryAfter = max(int((left+time.Second-1)/time.Second), 1)
+	return e
+}
+
+// watched is a call that the state learns from.
+type watched struct {
+	proxy.Replies
+	h     *Health
+	ex    *proxy.Exchange
+	began time.Time
+	done  func(error) // of the circuit; nil: there is none
+	trial bool        // it is the one call that shows whether the server is back
+	lasts bool        // it is a listen: the first that is heard of it is an answer
+	over  bool
+}
+
+// Next implements proxy.Replies.
+func (c *watched) Next(until time.Time) (wire.Message, error) {
+	m, err := c.Replies.Next(until)
+	switch {
+	case c.over || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		c.failed(err)
+		err = c.explained(err)
+	case m.IsResponse() || c.lasts:
+		c.end(answered(&c.ex.Msg), nil)
+	}
+	return m, err
+}
+
+// explained adds to the loss of a server what was under way (seed 004, EC-003).
+func (c *watched) explained(err error) error {
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.Lost.Name {
+		return err
+	}
+	m, with := &c.ex.Msg, *e
+	what := string(m.Text(m.Method))
+	if name := about(m); name != "" {
+		what += " of " + name
+	}
+	with.Message += fmt.Sprintf("; %s had been under way for %s", what, time.Since(c.began).Round(time.Millisecond))
+	if !era.ReadsOnly(m) {
+		with.Message += ", and may have been carried out"
+	}
+	return &with
+}
+
+// Close implements proxy.Replies.
+func (c *watched) Close() error {
+	if !c.over {
+		c.failed(unanswered(c.ex))
+	}
+	return c.Replies.Close()
+}
+
+// answered tells what a response says of the server. Some are made here.
+func answered(m *wire.Message) verdict {
+	for _, own := range [...]string{"server/discover", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
+		if m.Is(own) {
+			return verdictNone
+		}
+	}
+	return verdictGood
+}
+
+// failed settles a call that has failed. What ends because the client has left says nothing, whatever it ends with.
+func (c *watched) failed(err error) {
+	v := verdictNone
+	if err != nil {
+		v = judge(err)
+	}
+	var own *proxy.Error
+	if cause := c.ex.Err(); cause != nil && !errors.As(cause, &own) {
+		v = verdictNone
+	}
+	c.end(v, err)
+}
+
+func (c *watched) end(v verdict, err error) {
+	if c.over {
+		return
+	}
+	c.over = true
+	h := c.h
+	if v == verdictGood && !c.trial && h.calm(c) {
+		return
+	}
+	h.update(func(now time.Time) {
+		delete(h.calls, c)
+		settled := errNothing
+		switch v {
+		case verdictGood:
+			settled = nil
+			h.succeeded(now)
+		case verdictUnsure, verdictSure:
+			settled = err
+			h.breaker.failing(now, c.began)
+			if h.failed(now, c.began, err, v == verdictSure); c.trial {
+				h.postpone(now)
+			}
+		}
+		if c.trial {
+			h.trying = false
+		}
+		if c.done != nil {
+			c.done(settled)
+		}
+	})
+}
+
+// calm settles a good answer where nothing changes by it; false if something may.
+func (h *Health) calm(c *watched) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told != Connected || h.down || h.failures > 0 || h.base != Connected {
+		return false
+	}
+	delete(h.calls, c)
+	if c.done != nil {
+		c.done(nil)
+	}
+	return true
+}
