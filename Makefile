@@ -112,9 +112,11 @@ servers: build packages ## real stdio servers from npm, PyPI and Go, and nothing
 served:
 	@$(MAKE) --no-print-directory servers ARGS=--short
 
-rested: build
+rested: build packages
 	conformance/rest/schemathesis.sh --short
 	conformance/rest/client.sh
+	conformance/rest/servers.py --brief --jobs 3
+	conformance/rest/clients.py 'suite@20(25-11-25|26-07-28)'
 
 cells: build
 	conformance/cells.sh --short

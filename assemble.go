@@ -50,9 +50,10 @@ type house struct {
 	lot       *era.Lot       // where calls wait for answers to their questions
 	kept      session.Usage  // what is kept for clients that lose a stream
 	repeats   *policies.Idempotency
-	rate      *policies.Rate  // how much may come
-	slots     *policies.Slots // how much runs at a time
-	upkeep    *upkeep         // how the upstreams are
+	rate      *policies.Rate         // how much may come
+	slots     *policies.Slots        // how much runs at a time
+	granted   *prometheus.CounterVec // what clients may not use
+	upkeep    *upkeep                // how the upstreams are
 	who       identity
 	draining  context.Context // ends when the proxy is about to end
 	drain     context.CancelFunc

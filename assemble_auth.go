@@ -1,12 +1,7 @@
 package main
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
-	"net"
-	"os"
 	"slices"
 	"strings"
 
@@ -242,35 +237,4 @@ func (w *identity) close() {
 	for _, c := range w.clients {
 		c.Close()
 	}
-}
-
-// secured makes a listener speak TLS, if that is configured.
-func (c *TLSConfig) secured(ln net.Listener) (net.Listener, error) {
-	if c.CertFile == "" {
-		return ln, nil
-	}
-	pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
-	conf := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
-	if c.MinVersion == "1.3" {
-		conf.MinVersion = tls.VersionTLS13
-	}
-	if c.ClientAuth == clientAuthNone {
-		return tls.NewListener(ln, conf), nil
-	}
-	roots, err := os.ReadFile(c.ClientCAFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls: %w", err)
-	}
-	conf.ClientCAs = x509.NewCertPool()
-	if !conf.ClientCAs.AppendCertsFromPEM(roots) {
-		return nil, errors.New("tls: client_ca_file holds no PEM certificate")
-	}
-	conf.ClientAuth = tls.RequireAndVerifyClientCert
-	if c.ClientAuth == clientAuthOptional {
-		conf.ClientAuth = tls.VerifyClientCertIfGiven
-	}
-	return tls.NewListener(ln, conf), nil
 }

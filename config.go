@@ -313,6 +313,10 @@ type Upstream struct {
 	Concurrency int
 	// Tools is what is said of single tools.
 	Tools []*ToolConfig
+	// Prompts and Resources is what is said of single ones.
+	Prompts, Resources []*ThingConfig
+	// Access is what each principal may use.
+	Access []*GrantConfig
 	// Stderr is the level at which a child's standard error is logged: debug, info (default) or warn; or off.
 	Stderr string
 	// StopGrace is how long a child may take from the end of its stdin to

@@ -54,6 +54,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 	}
 	l.misplaced(u, table, urlKey)
 	l.checkAccess(u, table, at)
+	l.checkNames(u, table, at)
 	if err := checkRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
 	}

@@ -149,7 +149,7 @@ func keyText(path []string) string {
 
 // normalize splits dotted parts of a path, so that `sessions.idle_ttl: 30m`
 // is the same key in YAML and JSON as it is in TOML. The names in tables that
-// are the user's (headers, env, dependencies) stay whole.
+// are the user's (headers, env, scopes, tools, API keys, dependencies) stay whole.
 func normalize(path []string) []string {
 	out := make([]string, 0, len(path))
 	for _, part := range path {
@@ -167,9 +167,9 @@ func userTable(path []string) bool {
 		return false
 	}
 	if path[0] == upstreamsKey {
-		return len(path) >= 3 && (path[2] == headersKey || path[2] == envKey)
+		return len(path) >= 3 && (path[2] == headersKey || path[2] == envKey || path[2] == scopesKey) || len(path) == 3 && path[2] == toolsKey
 	}
-	return path[0] == "dependencies"
+	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
 }
 
 // duplicates reports each key that is written twice, with both lines, and

@@ -18,7 +18,7 @@ type HealthConfig struct {
 	CheckTimeout time.Duration
 	// BreakerFailures is how many calls within a minute have to fail, and half of all, for the upstream not to be called for
 	// BreakerPause, 1 s to 1 h, default 30 s; then BreakerTrials calls, 1 to 100, default 1, show whether it does again. 1 to
-	// 1000, default 5; 0 is no breaker.
+	// 1000, default 20; 0 is no breaker.
 	BreakerFailures, BreakerTrials int
 	BreakerPause                   time.Duration
 	// Retries is how often a request is made again that has failed without having had an effect. 0 (none) to 10, default 2.
@@ -46,7 +46,7 @@ func healthKeys() []setting[Upstream] {
 			field: span(of(func(h *HealthConfig) *time.Duration { return &h.CheckInterval }), 10*time.Second, day, "never")},
 		{key: "health_check_timeout", std: "5s", doc: "time for one check",
 			field: span(of(func(h *HealthConfig) *time.Duration { return &h.CheckTimeout }), 100*time.Millisecond, time.Minute, "")},
-		{key: "breaker_failures", std: "5", doc: "failed calls within a minute, and half of all, after which the upstream is not called for breaker_pause",
+		{key: "breaker_failures", std: "20", doc: "failed calls within a minute, and half of all, after which the upstream is not called for breaker_pause",
 			field: func(u *Upstream) field {
 				return intField{at: &u.Health.BreakerFailures, least: 1, most: 1000, zero: "no breaker"}
 			}},

@@ -208,7 +208,7 @@ func securityKeys() []setting[Config] {
 
 // upstreamKeys is every key below upstreams.NAME.
 func upstreamKeys() []setting[Upstream] {
-	return slices.Concat(serverKeys(), childKeys(), healthKeys(), toolKeys(), accessKeys())
+	return slices.Concat(serverKeys(), childKeys(), healthKeys(), toolKeys(), accessKeys(), grantKeys())
 }
 
 func serverKeys() []setting[Upstream] {

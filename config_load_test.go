@@ -99,6 +99,8 @@ func TestUpstreamDefaults(t *testing.T) {
 		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session",
 		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, Declare: "client", PollChanges: 30 * time.Second,
 		EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute, CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info",
+		Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1, BreakerPause: 30 * time.Second,
+			Retries: 2, RetryBackoff: 100 * time.Millisecond, RetryBudget: 20},
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, want %+v", u, want)
@@ -179,7 +181,7 @@ func configExamples(t *testing.T) map[string]literal {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := regexp.MustCompile(`(?m)^# ?(?:# )?(\[[a-z_.]+\]|[a-z_.]+ = .*)$`)
+	example := regexp.MustCompile(`(?m)^# ?(?:# )?(\[[a-z_."*:/]+\]|[a-z_.]+ = .*)$`)
 	entries, err := parseTOML(example.ReplaceAll(data, []byte("$1")))
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"dragoman/adapters/service"
@@ -17,6 +16,8 @@ type ToolConfig struct {
 	Timeout time.Duration
 	// Concurrency is how many calls of the tool run at a time; 0 (default) is any number.
 	Concurrency int
+	// Rename is what clients call it; "" (default) is Name.
+	Rename string
 	// Enabled is whether the tool is there; default true.
 	Enabled bool
 	// Version is the version of the tool's contract, MAJOR.MINOR.PATCH; "" is not said.
@@ -54,8 +55,8 @@ func toolKeys() []setting[Upstream] {
 }
 
 func findTool(u *Upstream, name string) (*ToolConfig, error) {
-	if star := strings.IndexByte(name, '*'); name == "" || len(name) > 256 || star >= 0 && star < len(name)-1 {
-		return nil, &problem{what: quote(name) + " is not a tool's name", fix: `write a name such as "search", or "search_*" for all that begin so`}
+	if err := checkPattern(name, "a name"); err != nil {
+		return nil, err
 	}
 	return entryOf(&u.Tools, func(t *ToolConfig) string { return t.Name }, name,
 		func() *ToolConfig { return &ToolConfig{Name: name, Timeout: unsetTime, Enabled: true} }), nil
@@ -67,6 +68,7 @@ func toolParts(t *ToolConfig) []part {
 			field: durationField{at: &t.Timeout, least: time.Second, most: 300 * time.Second, seconds: true, zero: "no limit but limits.request_time"}},
 		{key: "concurrency", doc: "calls of the tool at a time", field: intField{at: &t.Concurrency, least: 1, most: 100_000, zero: "any number"}},
 		{key: "enabled", doc: "whether the tool is there", field: boolField{at: &t.Enabled}},
+		{key: "rename", doc: "what clients call it", field: renameField(&t.Rename, t.Name)},
 		{key: "version", doc: "version of the tool's contract", field: textField{at: &t.Version, pattern: service.Semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}},
 		{key: "rate_limit", doc: "calls of the tool in a minute, of all clients", field: intField{at: &t.RateLimit, least: 1, most: 1_000_000, zero: "any number"}},
 	}

@@ -166,3 +166,10 @@ func challenged(t *testing.T, what string, res *response, status int, parts ...s
 		}
 	}
 }
+
+// as is the same proxy for a client that always shows this token.
+func (r *rig) as(token string) *rig {
+	other := *r
+	other.http = &http.Client{Transport: bearerTransport{r.http.Transport, token}}
+	return &other
+}

@@ -52,7 +52,7 @@ func TestAPIKeys(t *testing.T) {
 		challenged(t, what, r.ask(headers...), 401, `error="invalid_token"`)
 	}
 	for _, ask := range []struct{ verb, path string }{{"POST", "/mcp"}, {"GET", "/mcp"}, {"DELETE", "/mcp"}, {"GET", "/sse"}, {"POST", "/messages?sessionId=a"}, {"GET", "/tools"},
-		{"POST", "/call-tool"}, {"GET", "/docs"}, {"GET", "/openapi.json"}, {"GET", "/nowhere"}, {"GET", "/health/"}, {"GET", "//health"}, {"POST", "/health"}, {"GET", "/servers/default/health"}} {
+		{"POST", "/call-tool"}, {"GET", "/docs"}, {"GET", "/openapi.json"}, {"GET", "/nowhere"}, {"GET", "/health/"}, {"GET", "//health"}, {"GET", "/tools/../health"}, {"GET", "/servers/%2e%2e%2f.well-known%2foauth-protected-resource%2fx/tools"}, {"POST", "/health"}, {"GET", "/servers/default/health"}} {
 		res := r.must(ask.verb, ask.path, "{}", "Content-Type", jsonType)
 		challenged(t, ask.verb+" "+ask.path, res, 401, "Bearer realm")
 		if strings.Contains(res.header.Get("WWW-Authenticate"), "error") {
@@ -62,13 +62,18 @@ func TestAPIKeys(t *testing.T) {
 	if n := len(u.all("server/discover")); n != asked {
 		t.Errorf("%d requests of strangers have reached the server", n-asked)
 	}
+	for want, headers := range map[string][]string{`"code":"unauthenticated"`: nil, `"code":"invalid_credentials"`: {"X-API-Key", gone}} {
+		if res := r.must("GET", "/tools", "", headers...); !strings.Contains(res.body, want) || !strings.Contains(res.body, `"success":false`) {
+			t.Errorf("REST: %s; want %s", res.body, want)
+		}
+	}
 	if res := r.must("GET", "/health", ""); res.status != 200 || strings.Contains(res.body, "default") {
 		t.Errorf("/health without a key: %d %s", res.status, res.body)
 	}
 	if res := r.must("GET", "/health", "", "X-API-Key", old); res.status != 200 || !strings.Contains(res.body, `"default":`) {
 		t.Errorf("/health with a key: %d %s", res.status, res.body)
 	}
-	if log := r.logs.String(); strings.Contains(log, old) || strings.Contains(log, gone) || !strings.Contains(log, "invalid_credentials") {
+	if log := r.logs.String(); strings.Contains(log, old) || strings.Contains(log, gone) || !strings.Contains(log, "invalid_credentials") || !strings.Contains(log, `"principal":"ci"`) {
 		t.Errorf("the log: %s", log)
 	}
 }
@@ -94,6 +99,9 @@ func TestAnonymousOnLoopback(t *testing.T) {
 func TestBearerTokens(t *testing.T) {
 	u := newUpstream(t, "modern")
 	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
+	u.on("tools/list", func(c *call) {
+		c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"delete_all","inputSchema":{"type":"object"}}]}`)
+	})
 	i := newIssuer(t, "rsa", "ec", "ed")
 	r := startRig(t, i.toml(`scopes = ["mcp:use"]`)+u.toml(`scopes = { "tool:delete_*" = ["files:write"], "method:tools/call" = ["tools"], "prompt:p" = ["prompts"] }`), true)
 	challenged(t, "nothing", r.ask(), 401, `resource_metadata="`+authResource+`/.well-known/oauth-protected-resource/mcp"`, `scope="mcp:use"`)
@@ -132,9 +140,9 @@ func TestBearerTokens(t *testing.T) {
 		}
 	}
 	bare := bearing(i.token("ec", jose.ES256, map[string]any{"aud": authResource}), []string{"Content-Type", jsonType})
-	res := r.must("POST", "/call-tool", `{"tool_name":"delete_all","arguments":{}}`, bare...)
+	res := r.must("POST", "/call-tool", `{"tool":"delete_all","arguments":{}}`, bare...)
 	challenged(t, "REST", res, 403, `error="insufficient_scope"`)
-	if !strings.Contains(res.body, `"success":false`) {
+	if !strings.Contains(res.body, `"success":false`) || !strings.Contains(res.body, `"code":"insufficient_scope"`) {
 		t.Errorf("REST: %s", res.body)
 	}
 }
@@ -173,3 +181,6 @@ func (b bearerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return b.RoundTripper.RoundTrip(req)
 }
+
+// client is one that shows nothing.
+func (b bearerTransport) client() *http.Client { return &http.Client{Transport: b.RoundTripper} }

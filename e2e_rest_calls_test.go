@@ -86,7 +86,7 @@ func TestRestFailures(t *testing.T) {
 			}
 			if kind != "sse" { // whose stream is another connection
 				u.on("tools/call", func(c *call) { c.drop() })
-				contains(t, r.call(500, "tool0", `{}`), "EXECUTION_ERROR")
+				contains(t, r.call(503, "tool0", `{}`), "SERVICE_UNAVAILABLE") // seed 004, EC-003
 			}
 			u.on("tools/call", func(c *call) {
 				select {

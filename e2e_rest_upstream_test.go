@@ -329,9 +329,7 @@ func TestRESTUpstreamHealth(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	service.be("degraded")
-	if got := call(); !strings.Contains(got, `"running":0`) {
-		t.Error(got)
-	}
+	eventually(t, "it serves again", func() bool { return strings.Contains(call(), `"running":0`) })
 	if c := r.h.checks()[0]; !c.Ready || c.Why != "" {
 		t.Errorf("%+v", c)
 	}

@@ -15,7 +15,7 @@ const (
 	leanCalm  = 8 << 20
 	// stillSpare and stillCalm are the same for a process that hardly works at all, as a sidecar does most of its life: it
 	// keeps next to nothing. Somebody who asks for the metrics now and then does not count as work.
-	stillSpare = 2 << 20
+	stillSpare = 512 << 10
 	stillCalm  = 1 << 20
 )
 

@@ -25,12 +25,12 @@ func TestKeepLean(t *testing.T) {
 	f(608*mib, 1*mib, 4)
 	f(609*mib, 30*mib, 4)
 	h.floor = 1 * mib
-	f(609*mib, 2*mib, 4) // it hardly works, and there is nothing to give
-	f(609*mib, 3*mib, 5)
-	h.floor = 3 * mib
-	f(609*mib, 3*mib, 6) // the second time
-	h.floor = 3 * mib
-	f(609*mib, 4*mib, 6)
+	f(609*mib, 1*mib+511*kib, 4) // it hardly works, and there is nothing to give
+	f(609*mib, 1*mib+512*kib, 5)
+	h.floor = 2 * mib
+	f(609*mib, 2*mib, 6) // the second time
+	h.floor = 2 * mib
+	f(609*mib, 2*mib+511*kib, 6)
 	f(611*mib, 30*mib, 6) // it works a little
 	f(612*mib-1, 30*mib, 7)
 	keepLean()()

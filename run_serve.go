@@ -35,7 +35,7 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
-	if ln, err = cfg.TLS.secured(ln); err != nil {
+	if ln, err = cfg.TLS.secured(ln, log); err != nil {
 		return err
 	}
 	ops, opsLn, err := h.openAdmin(log)

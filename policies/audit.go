@@ -75,6 +75,9 @@ func (a *audited) line(level zerolog.Level) *zerolog.Event {
 	if about := about(&a.ex.Msg); about != "" {
 		e = e.Str("about", about)
 	}
+	if who := a.ex.Caller.Principal; who != "" {
+		e = e.Str("principal", who[:min(len(who), maxAbout)])
+	}
 	if a.ex.Target != "" {
 		e = e.Str("server", a.ex.Target)
 	}

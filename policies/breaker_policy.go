@@ -26,7 +26,7 @@ func (h *Health) Policy(next proxy.Handler) proxy.Handler {
 		replies, rerr := next(ex)
 		if rerr != nil || replies == nil {
 			c.failed(rerr)
-			return replies, rerr
+			return replies, c.explained(rerr)
 		}
 		c.Replies = replies
 		return c, nil

@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-func said(h *proxy.Head, name string) string {
+func saidOf(h *proxy.Head, name string) string {
 	var all []string
 	for _, x := range h.Reply {
 		if x.Name == name {
@@ -28,10 +28,10 @@ func TestCORS(t *testing.T) {
 	if err := gate(h); err != nil || h.Status != 204 {
 		t.Fatalf("%d, %v", h.Status, err)
 	}
-	if got := said(h, "Access-Control-Allow-Origin"); got != "https://App.example" {
+	if got := saidOf(h, "Access-Control-Allow-Origin"); got != "https://App.example" {
 		t.Errorf("origin %q: a browser compares it with what it sent", got)
 	}
-	allowed := said(h, "Access-Control-Allow-Headers")
+	allowed := saidOf(h, "Access-Control-Allow-Headers")
 	for _, want := range []string{"Mcp-Method", "Mcp-Name", "Mcp-Session-Id", "Last-Event-ID", "MCP-Protocol-Version", "Authorization", ", Mcp-Param-City"} {
 		if !strings.Contains(allowed, want) {
 			t.Errorf("%q lacks %s", allowed, want)
@@ -41,11 +41,11 @@ func TestCORS(t *testing.T) {
 		t.Errorf("%q has what it must not", allowed)
 	}
 
-	if h = preflight("https://evil.example", "content-type"); gate(h) != nil || h.Status != 0 || said(h, "Access-Control-Allow-Origin") != "" || said(h, "Vary") != "Origin" {
+	if h = preflight("https://evil.example", "content-type"); gate(h) != nil || h.Status != 0 || saidOf(h, "Access-Control-Allow-Origin") != "" || saidOf(h, "Vary") != "Origin" {
 		t.Errorf("a foreign page: %+v", h)
 	}
-	if h = headOf(t, "Origin: https://app.example"); gate(h) != nil || h.Status != 0 || said(h, "Access-Control-Allow-Origin") != "https://app.example" ||
-		!strings.Contains(said(h, "Access-Control-Expose-Headers"), "Mcp-Session-Id") || said(h, "Vary") != "Origin" {
+	if h = headOf(t, "Origin: https://app.example"); gate(h) != nil || h.Status != 0 || saidOf(h, "Access-Control-Allow-Origin") != "https://app.example" ||
+		!strings.Contains(saidOf(h, "Access-Control-Expose-Headers"), "Mcp-Session-Id") || saidOf(h, "Vary") != "Origin" {
 		t.Errorf("a request: %+v", h)
 	}
 	if h = headOf(t, "Origin: https://app.example"); true {
@@ -57,7 +57,7 @@ func TestCORS(t *testing.T) {
 	if h = headOf(t, "Host: a"); gate(h) != nil || len(h.Reply) != 0 {
 		t.Errorf("no browser: %+v", h)
 	}
-	if h = preflight("https://app.example", strings.Repeat("mcp-param-x,", maxAsked)); gate(h) != nil || len(said(h, "Access-Control-Allow-Headers")) > 1000 {
+	if h = preflight("https://app.example", strings.Repeat("mcp-param-x,", maxAsked)); gate(h) != nil || len(saidOf(h, "Access-Control-Allow-Headers")) > 1000 {
 		t.Error("the list asked for has no bound")
 	}
 	if CORS(nil) != nil {

@@ -97,7 +97,7 @@ const (
 	rawList   = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`
 	rawResult = `{"jsonrpc":"2.0","id":1,"result":{}}`
 	rawError  = `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"tool"}}`
-	rawNote = `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
+	rawNote   = `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
 )
 
 // run makes a request that ends as it is told.
@@ -362,7 +362,9 @@ func TestBreaker(t *testing.T) {
 		if !k.Serves() {
 			t.Error("nobody may try")
 		}
-		trial, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{messages: []string{rawNote, rawResult}}, nil })(request(t, rawCall))
+		trial, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+			return &script{messages: []string{rawNote, rawResult}}, nil
+		})(request(t, rawCall))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -408,7 +410,9 @@ func TestHealthTogether(t *testing.T) {
 		var open []proxy.Replies
 		for range 50 {
 			time.Sleep(time.Millisecond)
-			replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{err: proxy.Errf(proxy.Lost, "broke off")}, nil })(request(t, rawCall))
+			replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+				return &script{err: proxy.Errf(proxy.Lost, "broke off")}, nil
+			})(request(t, rawCall))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -208,10 +208,12 @@ func (c *retried) again(err error) bool {
 func (c *retried) harmless(e *proxy.Error) bool {
 	status := statusOf(e)
 	switch e.Name {
-	case proxy.Unreachable.Name: // nothing was written
-		return true
-	case proxy.Overloaded.Name: // the server has refused it, or we have not sent it
-		return status != 429
+	case proxy.Unreachable.Name: // nothing was written; a circuit that says when to come back means it
+		return e.RetryAfter == 0
+	case proxy.Overloaded.Name: // without a status it is we who have not sent it
+		if status == 0 || status == 429 {
+			return status == 0
+		}
 	case proxy.Lost.Name, proxy.BadAnswer.Name:
 	case proxy.HTTPStatus.Name, proxy.UpstreamFailed.Name:
 		if status < 500 {

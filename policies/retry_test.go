@@ -84,9 +84,11 @@ func TestRetry(t *testing.T) {
 		{"a listen", listen, "", unreachable(), false},
 		{"a timeout", rawList, "-", proxy.Errf(proxy.UpstreamTimeout, "slow"), false},
 		{"a 404", rawList, "-", proxy.Errf(proxy.HTTPStatus, "it answered %w", statusErr(404)), false},
-		{"not now", callOf("t"), "-", busy, true},
-		{"not for long", callOf("t"), "-", later, false},
-		{"in two seconds", callOf("t"), "-", soon, true},
+		{"not now", callOf("put"), "-", busy, true},
+		{"not now, and it may have run", callOf("t"), "-", busy, false},
+		{"not sent for our own limit", callOf("t"), "-", proxy.Errf(proxy.Overloaded, "too many connections"), true},
+		{"not for long", callOf("put"), "-", later, false},
+		{"in two seconds", callOf("put"), "-", soon, true},
 		{"too often", callOf("t"), "-", proxy.Errf(proxy.Overloaded, "it answered %w", statusErr(429)), false},
 		{"our own limit", rawList, "", proxy.Errf(proxy.TooManySessions, "full"), false},
 		{"a lost session", rawList, "-", proxy.Errf(proxy.SessionLost, "gone"), false},
@@ -175,7 +177,7 @@ func TestRetryNotYet(t *testing.T) {
 				return nil, failure
 			}
 			return &script{messages: []string{rawResult}}, nil
-		})(request(t, rawCall))
+		})(request(t, rawList))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,6 +114,7 @@ func TestSlots(t *testing.T) {
 				t.Fatalf("%d did not come through", i)
 			}
 			_ = r.Close()
+			synctest.Wait() // one at a time, so that they are within in the order in which they waited
 		}
 		if got := strings.Join(x.order, " "); got != "0 1 a listen 2 4" || s.running.Load() != 0 || s.waiting.Load() != 0 {
 			t.Errorf("order %q, %d running, %d waiting", got, s.running.Load(), s.waiting.Load())

@@ -250,11 +250,11 @@ func (ex *Exchange) Release() {
 // err, which may be no more than the trace that the cancellation has left. That the upstream's session is lost stays what it
 // is: such a request has not been served, and its client has to open a session anew, whatever has ended this one.
 func (ex *Exchange) Why(err error) error {
-	var e *Error
-	if errors.As(err, &e) && e.Name == SessionLost.Name {
+	var e, own *Error
+	if errors.As(err, &own) && own.Name == SessionLost.Name {
 		return err
 	}
-	if errors.As(ex.Err(), &e) {
+	if errors.As(ex.Err(), &e) && (own == nil || own.Name != e.Name) { // of the same it knows more
 		return e
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 // Head is an HTTP request before its body is read. What a gate finds out it writes here, for the gates after it and for the
 // request. The bytes are borrowed until the last gate has returned.
 type Head struct {
-	Method, Path []byte
+	Method, Path []byte            // Path is as it came: the router goes by that, so that whoever judges has to
 	Host, Origin []byte            // Host is what the client has sent, also where a trusted proxy stands between
 	Length       int               // bytes of the body; -1: nobody knows yet
 	Address      netip.Addr        // of the client; of the connection, unless a trusted proxy names another. Invalid: a Unix socket

@@ -52,7 +52,7 @@ func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
 }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
-	*h = proxy.Head{Method: ctx.Method(), Path: ctx.Path(), Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin"),
+	*h = proxy.Head{Method: ctx.Method(), Path: ctx.URI().PathOriginal(), Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin"),
 		Length: ctx.Request.Header.ContentLength(), Secure: ctx.IsTLS(), Fields: &ctx.Request.Header, Reply: h.Reply[:0]}
 	if h.Secure {
 		h.Cert = certificate(ctx.TLSConnectionState())

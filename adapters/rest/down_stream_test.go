@@ -105,7 +105,9 @@ func TestStreamFailure(t *testing.T) {
 		return failed(ex, `{"code":-32602,"message":"m"}`), nil
 	})
 	f(200, "event: result\ndata: {\"success\":false,\"error\":\"m\",\"code\":\"INVALID_ARGUMENTS\"")
-	r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) { return broken{proxy.Errf(proxy.Lost, "gone")}, nil })
+	r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) {
+		return broken{proxy.Errf(proxy.BadAnswer, "gone")}, nil
+	})
 	f(200, "event: result\ndata: {\"success\":false,\"error\":\"gone\",\"code\":\"EXECUTION_ERROR\"")
 	r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) { return nil, proxy.Errf(proxy.Unreachable, "gone") })
 	f(503, "{\"success\":false,\"error\":\"gone\"")

@@ -94,7 +94,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 	f(404, "TOOL_NOT_FOUND", cause(-32600, "server_unknown", false), own(proxy.ServerUnknown))
 	f(400, "INVALID_ARGUMENTS", cause(-32602, "invalid_params", false), own(proxy.InvalidParams))
-	f(500, "EXECUTION_ERROR", cause(-32603, "upstream_lost", false), own(proxy.Lost))
+	f(500, "EXECUTION_ERROR", cause(-32603, "upstream_bad_answer", false), own(proxy.BadAnswer))
 	f(500, "INTERNAL_ERROR", cause(-32603, "internal", false), own(proxy.Internal))
 	f(504, "TIMEOUT", cause(-32603, "upstream_timeout", false), own(proxy.UpstreamTimeout))
 	f(503, "SERVICE_UNAVAILABLE", cause(-32603, "upstream_unreachable", true), own(proxy.Unreachable))
@@ -236,6 +236,16 @@ func TestResultValidation(t *testing.T) {
 	f(500, `{"content":[]}`, `has no structuredContent`)
 	f(500, `{"content":[],"isError":true}`, `said nothing`)
 	f(200, `{"resultType":"input_required","requestState":"s"}`, `"input_required"`)
+	// the path of seed 001 is no way around it, nor is a stream
+	r.s.result("tools/call", `{"content":[],"structuredContent":{"n":"1"}}`)
+	for _, accept := range []string{"application/json", stream200} {
+		status := map[string]int{"application/json": 500, stream200: 200}[accept]
+		for path, body := range map[string]string{"/mcp/tools/call": `{"name":"query_callers","arguments":{"function_name":"f"}}`, "/tools/query_callers": `{"function_name":"f"}`} {
+			if s, got := r.got("POST", path, body, "Accept", accept); s != status || !strings.Contains(got, `"code":"result_invalid"`) || !strings.Contains(got, `"result":{"content":[],"structuredContent":{"n":"1"}}`) {
+				t.Errorf("%s: %d %s", path, s, got)
+			}
+		}
+	}
 }
 
 // A question ends a call as data; the next call takes the answers on (2026-07-28 multi-round-trip requests).

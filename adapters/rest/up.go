@@ -44,7 +44,8 @@ func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u,
 
 // Call implements era.Link. Cancelling closes the connection, which is all that the envelope has for it.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
-	c := &upCall{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), least: ex.Client.LogLevel}
+	id := ex.Msg.Of(ex.Msg.ID)
+	c := &upCall{u: u, ex: ex, m: ex.Msg, id: id, opening: upHead(id), least: ex.Client.LogLevel}
 	if len(c.m.Edits) > 0 {
 		m, err := wire.Scan(c.m.Append(nil))
 		if err != nil {
@@ -113,7 +114,7 @@ func (c *upCall) plan() (*upStep, error) {
 	case "prompts/get":
 		return c.post("/get-prompt", "name", (*upCall).prompted), nil
 	case "completion/complete":
-		return c.post("/complete", "ref", (*upCall).completed), nil
+		return c.post("/complete", "ref", (*upCall).completion), nil
 	default:
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered: the server is a REST service, which has nothing like it", method)
 	}
@@ -153,25 +154,44 @@ func (c *upCall) post(endpoint, about string, take upTake) *upStep {
 		live: c.token != nil || c.least != "", take: take}
 }
 
-// upObject is a JSON object in the making; the zero value is ready.
-type upObject struct{ raw []byte }
+// upObject is a JSON object in the making, perhaps behind something else; the zero value is ready.
+type upObject struct {
+	raw []byte
+	any bool // it has members
+}
+
+// key begins a member, whose value is to be appended to raw. The key needs no escaping.
+func (o *upObject) key(key string) {
+	o.next()
+	o.raw = append(append(append(o.raw, '"'), key...), `":`...)
+}
+
+func (o *upObject) next() {
+	sep := byte(',')
+	if !o.any {
+		sep = '{'
+	}
+	o.raw, o.any = append(o.raw, sep), true
+}
 
 // add appends a member unless its value, raw JSON, is nil. The key needs no escaping.
 func (o *upObject) add(key string, value []byte) {
-	if value == nil {
-		return
+	if value != nil {
+		o.key(key)
+		o.raw = append(o.raw, value...)
 	}
-	sep := byte(',')
-	if len(o.raw) == 0 {
-		sep = '{'
-	}
-	o.raw = append(append(append(append(o.raw, sep, '"'), key...), `":`...), value...)
+}
+
+// addRaw appends a member whose key is raw JSON.
+func (o *upObject) addRaw(key, value []byte) {
+	o.next()
+	o.raw = append(append(append(o.raw, key...), ':'), value...)
 }
 
 // done closes the object, which is not to be added to any more.
 func (o *upObject) done() []byte {
-	if len(o.raw) == 0 {
-		return []byte("{}")
+	if !o.any {
+		o.raw = append(o.raw, '{')
 	}
 	return append(o.raw, '}')
 }

@@ -12,8 +12,17 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// upWrap stands before a body, so that the scanner of messages checks it: as the result of one.
-const upWrap = `{"jsonrpc":"2.0","id":0,"result":`
+// upHead is the head of the message that answers the request with an id, up to its result. It stands before a body, too: so the
+// scanner of messages checks that, as the result of one, and part of it can become the result where it is.
+func upHead(id []byte) []byte {
+	return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
+}
+
+// anyHead is the head before what answers no request.
+func anyHead() []byte { return upHead([]byte("0")) }
+
+// upRoom is for what a result is completed with, in bytes; more only costs a copy.
+const upRoom = 512
 
 // upReply is the whole answer to a step, which may be anything.
 type upReply struct {
@@ -22,21 +31,23 @@ type upReply struct {
 	kind     string // the media type, lower case, without parameters
 	location string
 	retryIn  int       // seconds; 0: not said
-	raw      []byte    // upWrap and the body
+	head     []byte    // upHead
+	raw      []byte    // head and the body
 	body     wire.Span // the value in raw; absent if it is no JSON
 	reason   error     // why it is none
 }
 
 // scanned checks a JSON value of the service's. The span is absent if it is none.
 func scanned(data []byte) ([]byte, wire.Span) {
-	r := upReply{raw: append([]byte(upWrap), data...)}
+	r := upReply{head: anyHead()}
+	r.raw = append(bytes.Clone(r.head), data...)
 	r.parse()
 	return r.raw, r.body
 }
 
 // parse checks the body: it must be one JSON value, and not end the message that stands around it.
 func (r *upReply) parse() {
-	body := r.raw[len(upWrap):]
+	body := r.raw[len(r.head):]
 	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(body, bom) {
 		copy(body, "   ")
 	}
@@ -172,7 +183,7 @@ func (s statusError) Error() string { return "HTTP " + strconv.Itoa(int(s)) }
 func (s statusError) HTTPStatus() int { return int(s) }
 
 func (r *upReply) beginning() string {
-	if text := printable(bytes.TrimSuffix(r.raw[min(len(r.raw), len(upWrap)):], []byte{'}'})); text != "" {
+	if text := printable(bytes.TrimSuffix(r.raw[min(len(r.raw), len(r.head)):], []byte{'}'})); text != "" {
 		return text
 	}
 	return "(an empty body)"
@@ -208,6 +219,9 @@ func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, erro
 		f, what = proxy.UpstreamLimited, "the service limits how often it is called"
 	case proxy.Unavailable:
 		f, what = proxy.Overloaded, "the service is not available"
+		if string(wire.Path(r.raw, e.meta, "cause", "data", "retryable").Of(r.raw)) == "false" { // it was lost behind it, and may have run
+			f = proxy.Lost
+		}
 		c.u.note(what + ": " + printable([]byte(e.text)))
 	default:
 		if known {

@@ -23,12 +23,13 @@ const errorBody = 64 << 10
 // upCall is one modern request at a service, as proxy.Replies. It takes a step, a request of HTTP, after the other; all but
 // server/discover take one.
 type upCall struct {
-	u     *Upstream
-	ex    *proxy.Exchange
-	m     wire.Message // the request, its edits applied
-	id    []byte       // raw JSON
-	token []byte       // the progress token, raw JSON; nil: none
-	least string       // the least severe log level that is wanted; empty: no logs
+	u       *Upstream
+	ex      *proxy.Exchange
+	m       wire.Message // the request, its edits applied
+	id      []byte       // raw JSON
+	opening []byte       // of the message that answers: upHead
+	token   []byte       // the progress token, raw JSON; nil: none
+	least   string       // the least severe log level that is wanted; empty: no logs
 
 	step  *upStep
 	state upState
@@ -140,7 +141,7 @@ func (c *upCall) head(until time.Time) error {
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	c.reply = upReply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
-		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), raw: append(c.reply.raw[:0], upWrap...)}
+		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
 	c.state = upReading
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
 		c.state = upStreaming
@@ -187,7 +188,7 @@ func (c *upCall) event(until time.Time) (wire.Message, bool, error) {
 		case "log":
 			m, give, err = c.log(ev.Data)
 		case "result":
-			c.reply.raw = append(c.reply.raw[:0], upWrap...)
+			c.reply.raw = append(make([]byte, 0, len(c.opening)+len(ev.Data)+upRoom), c.opening...)
 			c.reply.raw = append(c.reply.raw, ev.Data...)
 			c.reply.parse()
 			return c.taken()

@@ -76,11 +76,11 @@ func (c *upCall) look(endpoint string, take upTake) *upStep {
 
 // introduced reads the tools: they say who the service is, and that it is one.
 func (c *upCall) introduced(r *upReply) (wire.Message, *upStep, error) {
-	_, items, m, err := c.toolList(r)
+	_, tools, m, err := c.toolList(r)
 	if err != nil {
 		return m, nil, err
 	}
-	if items == nil {
+	if tools == nil {
 		return m, nil, proxy.Errf(proxy.BadAnswer, "the service refused GET /tools: %s", m.Text(m.ErrorText))
 	}
 	if x := c.u.about.Load().extras; x != nil && time.Since(x.at) < profileTime {
@@ -135,12 +135,11 @@ func (c *upCall) introduce(x *extras) (wire.Message, *upStep, error) {
 	if x.complete {
 		caps.add("completions", empty)
 	}
-	b := upObject{}
+	b := c.result(upRoom)
 	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, era.ModernVersion), ']'))
 	b.add("capabilities", caps.done())
-	b.add("ttlMs", []byte("0"))
-	b.add("cacheScope", []byte(`"private"`))
-	return c.whole(b.done(), nil)
+	b.unkept()
+	return c.completed(b)
 }
 
 // unwell judges an answer to GET /health (seed 000, HealthResponse). A service without it, and one that answers in a way of
@@ -219,7 +218,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	req := mcphttp.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
 	defer fasthttp.ReleaseRequest(req)
 	req.Header.Set("Accept", "application/json")
-	r := upReply{step: &upStep{verb: "GET", endpoint: "/health"}, raw: []byte(upWrap)}
+	r := upReply{step: &upStep{verb: "GET", endpoint: "/health"}, head: anyHead(), raw: anyHead()}
 	ans, err := u.host.Send(ctx, req)
 	if err == nil {
 		defer ans.Close()

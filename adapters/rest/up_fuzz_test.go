@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"testing"
 
 	"dragoman/adapters/httpd"
@@ -22,10 +23,10 @@ func FuzzUpAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	takes := []upTake{(*upCall).called, (*upCall).tools, (*upCall).resources, (*upCall).templates, (*upCall).prompts, (*upCall).read, (*upCall).prompted, (*upCall).completed,
+	takes := []upTake{(*upCall).called, (*upCall).tools, (*upCall).resources, (*upCall).templates, (*upCall).prompts, (*upCall).read, (*upCall).prompted, (*upCall).completion,
 		(*upCall).introduced, func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
-			if _, _, err := c.progress(r.raw[len(upWrap) : len(r.raw)-1]); err != nil {
-				m, _, err := c.log(r.raw[len(upWrap) : len(r.raw)-1])
+			if _, _, err := c.progress(r.raw[len(c.opening) : len(r.raw)-1]); err != nil {
+				m, _, err := c.log(r.raw[len(c.opening) : len(r.raw)-1])
 				return m, c.discover(), err
 			}
 			return wire.Message{}, c.discover(), nil
@@ -33,9 +34,9 @@ func FuzzUpAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, status uint16, body []byte) {
 		u := NewUpstream(host, "/", mcphttp.Limits{})
 		ex := upExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
-		c := &upCall{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), token: []byte("1"), least: "debug"}
+		c := &upCall{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: upHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), least: "debug"}
 		c.step = c.look("/x", nil)
-		r := &upReply{step: c.step, status: int(status), raw: append([]byte(upWrap), body...)}
+		r := &upReply{step: c.step, status: int(status), head: c.opening, raw: append(bytes.Clone(c.opening), body...)}
 		r.parse()
 		m, next, err := takes[int(which)%len(takes)](c, r)
 		switch {

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -54,7 +53,7 @@ func TestUpEvents(t *testing.T) {
 	next := func(say, want string) {
 		t.Helper()
 		pieces <- say
-		m, err := replies.Next(time.Now().Add(upPatient))
+		m, err := replies.Next(time.Now().Add(patience))
 		if got := string(m.Append(nil)); err != nil || got != want {
 			t.Fatalf("%s, %v\nwant %s", got, err, want)
 		}
@@ -67,7 +66,7 @@ func TestUpEvents(t *testing.T) {
 	next("event: progress\ndata: {\"progress\":\ndata: 2.5}\n\n", "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progress\":\n2.5,\"progressToken\":7}}")
 	next("event: result\ndata: "+okay(`{"a":1}`)+"\n\n",
 		`{"jsonrpc":"2.0","id":"q\u0031","result":{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":1},"resultType":"complete"}}`)
-	if _, err := replies.Next(time.Now().Add(upPatient)); err != io.EOF {
+	if _, err := replies.Next(time.Now().Add(patience)); err != io.EOF {
 		t.Error(err)
 	}
 	if !strings.HasPrefix(s.last(), "POST /call-tool?log_level=warning text/event-stream, application/json;q=0.9 {") {
@@ -114,7 +113,7 @@ func TestUpCancel(t *testing.T) {
 				select {
 				case <-r.Context().Done():
 					left <- true
-				case <-time.After(upPatient):
+				case <-time.After(patience):
 					left <- false
 				}
 			}})
@@ -125,13 +124,13 @@ func TestUpCancel(t *testing.T) {
 			}
 			<-begun
 			if how == "cancelled in a stream" {
-				if m, err := replies.Next(time.Now().Add(upPatient)); err != nil || m.Kind != wire.Notification {
+				if m, err := replies.Next(time.Now().Add(patience)); err != nil || m.Kind != wire.Notification {
 					t.Fatal(err)
 				}
 			}
 			if how != "closed" {
 				go ex.Cancel(proxy.ErrCancelled)
-				if _, err := replies.Next(time.Now().Add(upPatient)); !errors.Is(err, proxy.ErrCancelled) {
+				if _, err := replies.Next(time.Now().Add(patience)); !errors.Is(err, proxy.ErrCancelled) {
 					t.Error(err)
 				}
 			}
@@ -253,11 +252,7 @@ func TestUpDiscoverFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = ln.Close()
-	host, err := httpd.NewHost(httpd.HostOptions{URL: "http://" + ln.Addr().String(), Proxy: "off"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = host.Close() }()
+	host := hostOf(t, "http://"+ln.Addr().String())
 	u := NewUpstream(host, "", mcphttp.Limits{Body: 1000, Event: 1000})
 	_, err = u.Call(upExchange(t, "server/discover", ""))
 	upJudge(t, nil, err, &proxy.Unreachable, "cannot be reached")

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
 
@@ -20,19 +21,23 @@ func (c *upCall) called(r *upReply) (wire.Message, *upStep, error) {
 	if !e.success {
 		return c.failed(r, &e)
 	}
-	data := e.data.Of(r.raw)
 	if m, asks, err := c.asks(r, &e); asks || err != nil {
 		return m, nil, err
 	}
 	if isToolResult(r.raw, e.data) {
-		return c.whole(data, nil)
+		return c.inPlace(r, e.data, nil)
 	}
-	b := upObject{}
-	b.add("content", textContent(data))
+	data := e.data.Of(r.raw)
+	size := textSize(data)
+	if e.data.IsObject(r.raw) {
+		size += len(data)
+	}
+	b := c.result(size)
+	b.addText(data)
 	if e.data.IsObject(r.raw) { // of anything else there are clients that refuse it
 		b.add("structuredContent", data)
 	}
-	return c.whole(b.done(), nil)
+	return c.completed(b)
 }
 
 // failed makes the answer of a tools/call without success. A tool that ran and failed has a result.
@@ -40,21 +45,34 @@ func (c *upCall) failed(r *upReply, e *upEnvelope) (wire.Message, *upStep, error
 	if e.code != proxy.Failed {
 		return c.refusal(r, e)
 	}
-	isError := []wire.Change{{Key: "isError", Value: []byte("true")}}
+	isError := wire.Change{Key: "isError", Value: []byte("true")}
 	if result := wire.Get(r.raw, e.meta, "result"); isToolResult(r.raw, result) {
-		return c.whole(result.Of(r.raw), isError)
+		return c.inPlace(r, result, &isError)
 	}
 	if m, ok := c.original(r, e); ok {
 		return m, nil, nil
 	}
-	b := upObject{}
-	b.add("content", textContent([]byte(e.text)))
-	return c.whole(b.done(), isError)
+	b := c.result(textSize([]byte(e.text)))
+	b.addText([]byte(e.text))
+	b.add(isError.Key, isError.Value)
+	return c.completed(b)
 }
 
-// textContent is a content array with one text.
-func textContent(text []byte) []byte {
-	return append(wire.AppendText([]byte(`[{"type":"text","text":`), text), "}]"...)
+// addText adds a content array with one text.
+func (o *upObject) addText(text []byte) {
+	o.key("content")
+	o.raw = append(wire.AppendText(append(o.raw, `[{"type":"text","text":`...), text), "}]"...)
+}
+
+// textSize is about how many bytes that takes.
+func textSize(text []byte) int {
+	size := len(text) + 64
+	for _, b := range text {
+		if b == '"' || b == '\\' || b == '\n' {
+			size++
+		}
+	}
+	return size
 }
 
 // isToolResult tells whether a value is a result of tools/call already: it has a content array of blocks, or an empty one and
@@ -115,11 +133,11 @@ func (c *upCall) asks(r *upReply, e *upEnvelope) (m wire.Message, asks bool, err
 			return m, true, e
 		}
 	}
-	b := upObject{}
+	b := c.result(int(e.data.To - e.data.From))
 	b.add("resultType", []byte(`"input_required"`))
 	b.add("inputRequests", present(requests.Of(r.raw)))
 	b.add("requestState", present(state.Of(r.raw)))
-	m, _, err = c.respond(b.done())
+	m, _, err = c.scanned(append(b.done(), '}'))
 	return m, true, err
 }
 
@@ -136,10 +154,51 @@ func (c *upCall) unusable(why string) *proxy.Error {
 	return proxy.Errf(proxy.BadAnswer, "the service's answer to %s cannot be used: %s", c.step.what(), why)
 }
 
-// whole answers with a result, made complete: what every modern result carries, and the given changes.
-func (c *upCall) whole(result []byte, changes []wire.Change) (wire.Message, *upStep, error) {
+// result begins the result of the message that answers the request, of which about size bytes are to come.
+func (c *upCall) result(size int) *upObject {
+	return &upObject{raw: append(make([]byte, 0, len(c.opening)+size+upRoom), c.opening...)}
+}
+
+// completed answers with a result that has all but what every modern one carries.
+func (c *upCall) completed(b *upObject) (wire.Message, *upStep, error) {
+	b.add("resultType", []byte(`"complete"`))
+	if p := c.u.about.Load(); p != nil {
+		b.key("_meta")
+		about := upObject{raw: b.raw}
+		about.add(wire.MetaPrefix+"serverInfo", p.info)
+		b.raw = about.done()
+	}
+	return c.scanned(append(b.done(), '}'))
+}
+
+// inPlace answers with a result that is part of the service's answer, where it stands; the rest of the answer is gone then. What has
+// to be put into the middle of it costs a copy. more is a further change, nil for none.
+func (c *upCall) inPlace(r *upReply, result wire.Span, more *wire.Change) (wire.Message, *upStep, error) {
+	for _, key := range []string{"resultType", "_meta", "isError"} {
+		if wire.Get(r.raw, result, key).Present() {
+			return c.whole(result.Of(r.raw), more)
+		}
+	}
+	from := int(result.From) - len(c.opening) // the body begins behind as much
+	copy(r.raw[from:], c.opening)
+	b := &upObject{raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
+	b.any = b.raw[len(b.raw)-1] != '{'
+	if !b.any {
+		b.raw = b.raw[:len(b.raw)-1]
+	}
+	if more != nil {
+		b.add(more.Key, more.Value)
+	}
+	return c.completed(b)
+}
+
+// whole answers with a result, raw JSON, that may have some of what every modern one carries.
+func (c *upCall) whole(result []byte, more *wire.Change) (wire.Message, *upStep, error) {
 	m := wire.Message{Raw: result}
-	changes = append(changes, wire.Change{Key: "resultType", Value: []byte(`"complete"`)})
+	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}}
+	if more != nil {
+		changes = append(changes, *more)
+	}
 	if p := c.u.about.Load(); p != nil {
 		info := wire.Change{Key: wire.MetaPrefix + "serverInfo", Value: p.info}
 		if at := wire.Get(result, m.Whole(), "_meta"); at.IsObject(result) {
@@ -151,13 +210,15 @@ func (c *upCall) whole(result []byte, changes []wire.Change) (wire.Message, *upS
 		}
 	}
 	m.EditObject(m.Whole(), changes)
-	return c.respond(m.Append(nil))
+	b := c.result(m.Size())
+	return c.scanned(append(m.Append(b.raw), '}'))
 }
 
-func (c *upCall) respond(result []byte) (wire.Message, *upStep, error) {
-	m := proxy.ResultMessage(c.id, result)
-	if m.Kind != wire.Result {
-		return m, nil, c.unusable("it makes no message")
+// scanned reads the message that answers.
+func (c *upCall) scanned(raw []byte) (wire.Message, *upStep, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return wire.Message{}, nil, c.unusable("it makes no message")
 	}
 	return m, nil, nil
 }
@@ -195,10 +256,10 @@ func (r *upReply) isMissing() bool { return r.status == 404 || r.status == 405 |
 // camel are the members that the envelope writes otherwise than the protocol.
 var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "outputSchema", "mime_type": "mimeType", "uri_template": "uriTemplate"}
 
-// respelled copies an object with the protocol's spelling of its members; members that are null are left out, as frameworks
+// respelled appends an object with the protocol's spelling of its members; members that are null are left out, as frameworks
 // write what is not there.
-func respelled(raw []byte, obj wire.Span) []byte {
-	b := upObject{}
+func respelled(dst, raw []byte, obj wire.Span) []byte {
+	b := upObject{raw: dst}
 	for k, v := range wire.Members(raw, obj) {
 		key := string(k.Text(raw))
 		if c, ok := camel[key]; ok {
@@ -215,42 +276,33 @@ func respelled(raw []byte, obj wire.Span) []byte {
 	return b.done()
 }
 
-// addRaw appends a member whose key is raw JSON.
-func (o *upObject) addRaw(key, value []byte) {
-	sep := byte(',')
-	if len(o.raw) == 0 {
-		sep = '{'
-	}
-	o.raw = append(append(append(append(o.raw, sep), key...), ':'), value...)
-}
-
-// items are the elements of a list under a key of data, respelled; check finds what one lacks.
-func (c *upCall) items(r *upReply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) ([]byte, error) {
+// items adds a list as to: the elements under a key of data, respelled; check finds what one lacks.
+func (c *upCall) items(b *upObject, to string, r *upReply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) error {
 	list := wire.Get(r.raw, data, key)
 	if !list.Present() || r.raw[list.From] != '[' {
-		return nil, c.unusable("it has no array " + key)
+		return c.unusable("it has no array " + key)
 	}
-	out := []byte{'['}
+	b.key(to)
+	b.raw = append(b.raw, '[')
 	for i, item := range wire.Items(r.raw, list) {
 		where := key + "[" + strconv.Itoa(i) + "]"
 		if !item.IsObject(r.raw) {
-			return nil, c.unusable(where + " is no object")
+			return c.unusable(where + " is no object")
 		}
 		if why := check(r.raw, item); why != "" {
-			return nil, c.unusable(where + " " + why)
+			return c.unusable(where + " " + why)
 		}
 		if i > 0 {
-			out = append(out, ',')
+			b.raw = append(b.raw, ',')
 		}
-		out = append(out, respelled(r.raw, item)...)
+		b.raw = respelled(b.raw, r.raw, item)
 	}
-	return append(out, ']'), nil
+	b.raw = append(b.raw, ']')
+	return nil
 }
 
-// listed makes the result of a list.
-func (c *upCall) listed(r *upReply, data wire.Span, key string, items []byte) (wire.Message, *upStep, error) {
-	b := upObject{}
-	b.add(key, items)
+// listed makes the result of a list, which has its items already.
+func (c *upCall) listed(b *upObject, r *upReply, data wire.Span) (wire.Message, *upStep, error) {
 	cursor := wire.Get(r.raw, data, "next_cursor")
 	if !cursor.Present() {
 		cursor = wire.Get(r.raw, data, "nextCursor")
@@ -258,30 +310,37 @@ func (c *upCall) listed(r *upReply, data wire.Span, key string, items []byte) (w
 	if cursor.IsString(r.raw) {
 		b.add("nextCursor", cursor.Of(r.raw))
 	}
-	b.add("ttlMs", []byte("0")) // the service says nothing of how long it holds, and for whom
-	b.add("cacheScope", []byte(`"private"`))
-	return c.whole(b.done(), nil)
+	b.unkept()
+	return c.completed(b)
+}
+
+// unkept says that a result is not to be kept: the service says nothing of how long it holds, and for whom.
+func (o *upObject) unkept() {
+	o.add("ttlMs", []byte("0"))
+	o.add("cacheScope", []byte(`"private"`))
 }
 
 // tools makes the result of tools/list of the ToolsResponse (seed 000).
 func (c *upCall) tools(r *upReply) (wire.Message, *upStep, error) {
-	data, items, m, err := c.toolList(r)
-	if items == nil {
+	data, b, m, err := c.toolList(r)
+	if b == nil {
 		return m, nil, err
 	}
-	return c.listed(r, data, "tools", items)
+	return c.listed(b, r, data)
 }
 
-// toolList reads the ToolsResponse, and learns from it who the service is. Without items the message or the error is the answer.
-func (c *upCall) toolList(r *upReply) (data wire.Span, items []byte, m wire.Message, err error) {
+// toolList reads the ToolsResponse, and learns from it who the service is: b is a result that has the tools. Without it the message
+// or the error is the answer.
+func (c *upCall) toolList(r *upReply) (data wire.Span, b *upObject, m wire.Message, err error) {
 	if data, m, err = c.payload(r, true); err != nil || m.Kind != wire.Invalid {
 		return data, nil, m, err
 	}
-	if items, err = c.items(r, data, "tools", checkTool); err != nil {
+	b = c.result(int(data.To - data.From))
+	if err = c.items(b, "tools", r, data, "tools", checkTool); err != nil {
 		return data, nil, m, err
 	}
 	c.u.learn(wire.Get(r.raw, data, "service").Text(r.raw), wire.Get(r.raw, data, "version").Text(r.raw))
-	return data, items, m, nil
+	return data, b, m, nil
 }
 
 func checkTool(raw []byte, t wire.Span) string {

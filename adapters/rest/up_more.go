@@ -44,13 +44,13 @@ func (c *upCall) extraList(r *upReply, to, from string, check func(raw []byte, i
 	if err != nil || m.Kind != wire.Invalid {
 		return m, nil, err
 	}
-	items := []byte("[]")
-	if from != "" {
-		if items, err = c.items(r, data, from, check); err != nil {
-			return m, nil, err
-		}
+	b := c.result(int(data.To - data.From))
+	if from == "" {
+		b.add(to, []byte("[]"))
+	} else if err = c.items(b, to, r, data, from, check); err != nil {
+		return m, nil, err
 	}
-	return c.listed(r, data, to, items)
+	return c.listed(b, r, data)
 }
 
 // read makes the result of resources/read. Data without contents is the content.
@@ -59,24 +59,29 @@ func (c *upCall) read(r *upReply) (wire.Message, *upStep, error) {
 	if done {
 		return m, nil, err
 	}
-	b := upObject{}
 	if list := wire.Get(r.raw, data, "contents"); list.Present() {
-		items, err := c.items(r, data, "contents", needs("uri"))
-		if err != nil {
+		b := c.result(int(data.To - data.From))
+		if err := c.items(b, "contents", r, data, "contents", needs("uri")); err != nil {
 			return m, nil, err
 		}
-		b.add("contents", items)
-		b.add("_meta", wire.Get(r.raw, data, "_meta").Of(r.raw))
-	} else {
-		one := upObject{}
-		one.add("uri", c.m.Of(c.m.URI))
-		one.add("mimeType", []byte(`"application/json"`))
-		one.add("text", wire.AppendText(nil, data.Of(r.raw)))
-		b.add("contents", append(append([]byte{'['}, one.done()...), ']'))
+		b.unkept()
+		if meta := wire.Get(r.raw, data, "_meta"); meta.Present() {
+			b.add("_meta", meta.Of(r.raw))
+			return c.whole(b.done()[len(c.opening):], nil)
+		}
+		return c.completed(b)
 	}
-	b.add("ttlMs", []byte("0"))
-	b.add("cacheScope", []byte(`"private"`))
-	return c.whole(b.done(), nil)
+	text := data.Of(r.raw)
+	b := c.result(textSize(text) + len(c.m.Of(c.m.URI)))
+	b.key("contents")
+	one := upObject{raw: append(b.raw, '[')}
+	one.add("uri", c.m.Of(c.m.URI))
+	one.add("mimeType", []byte(`"application/json"`))
+	one.key("text")
+	one.raw = wire.AppendText(one.raw, text)
+	b.raw = append(one.done(), ']')
+	b.unkept()
+	return c.completed(b)
 }
 
 // prompted makes the result of prompts/get.
@@ -88,11 +93,11 @@ func (c *upCall) prompted(r *upReply) (wire.Message, *upStep, error) {
 	if list := wire.Get(r.raw, data, "messages"); !list.Present() || r.raw[list.From] != '[' {
 		return m, nil, c.unusable("data has no array messages")
 	}
-	return c.whole(respelled(r.raw, data), nil)
+	return c.whole(respelled(nil, r.raw, data), nil)
 }
 
-// completed makes the result of completion/complete: data has completion, or is it.
-func (c *upCall) completed(r *upReply) (wire.Message, *upStep, error) {
+// completion makes the result of completion/complete: data has completion, or is it.
+func (c *upCall) completion(r *upReply) (wire.Message, *upStep, error) {
 	data, m, done, err := c.answered(r)
 	if done {
 		return m, nil, err
@@ -104,9 +109,9 @@ func (c *upCall) completed(r *upReply) (wire.Message, *upStep, error) {
 	if values := wire.Get(r.raw, completion, "values"); !values.Present() || r.raw[values.From] != '[' {
 		return m, nil, c.unusable("data has no completion with an array values")
 	}
-	b := upObject{}
+	b := c.result(int(completion.To - completion.From))
 	b.add("completion", completion.Of(r.raw))
-	return c.whole(b.done(), nil)
+	return c.completed(b)
 }
 
 // answered is the data of a POST to an endpoint that a service may lack, or, if done, the answer: a question, or an error.

@@ -9,17 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// upPatient is how long a test waits for what must happen.
-const upPatient = 10 * time.Second
 
 // upService is a service of which the test says every word, and the Upstream before it.
 type upService struct {
@@ -45,23 +40,23 @@ const (
 	wellThen  = `{"status":"healthy","service":"code-graph-rag","version":"0.0.24","uptime_seconds":7200,"dependencies":{},"timestamp":"2025-12-09T14:30:00.000Z"}`
 )
 
-func newUpService(t *testing.T, base string, say map[string]http.HandlerFunc) *upService {
+// hostOf is the way to a server, until the test ends.
+func hostOf(t testing.TB, url string) *httpd.Host {
 	t.Helper()
-	ignore := goleak.IgnoreCurrent()
-	t.Cleanup(func() {
-		goleak.VerifyNone(t, ignore, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
-	})
-	s := &upService{t: t, say: say}
-	srv := httptest.NewServer(s)
-	host, err := httpd.NewHost(httpd.HostOptions{URL: srv.URL + base, Proxy: "off"})
+	host, err := httpd.NewHost(httpd.HostOptions{URL: url, Proxy: "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = host.Close()
-		srv.Close()
-	})
-	s.u, s.url = NewUpstream(host, base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
+	t.Cleanup(func() { _ = host.Close() })
+	return host
+}
+
+func newUpService(t *testing.T, base string, say map[string]http.HandlerFunc) *upService {
+	t.Helper()
+	s := &upService{t: t, say: say}
+	srv := httptest.NewServer(s)
+	t.Cleanup(srv.Close)
+	s.u, s.url = NewUpstream(hostOf(t, srv.URL+base), base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
 	return s
 }
 
@@ -96,7 +91,7 @@ func (s *upService) last() string {
 }
 
 // upExchange makes an exchange of a modern client's.
-func upExchange(t *testing.T, method, params string, with ...func(*proxy.Exchange)) *proxy.Exchange {
+func upExchange(t testing.TB, method, params string, with ...func(*proxy.Exchange)) *proxy.Exchange {
 	t.Helper()
 	if params == "" {
 		params = "{}"
@@ -120,7 +115,7 @@ func (s *upService) call(method, params string, with ...func(*proxy.Exchange)) (
 		return nil, err
 	}
 	defer func() { _ = replies.Close() }()
-	for end := time.Now().Add(upPatient); ; {
+	for end := time.Now().Add(patience); ; {
 		m, err := replies.Next(end)
 		if err == io.EOF {
 			return out, nil

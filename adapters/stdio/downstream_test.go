@@ -12,6 +12,7 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/proxy"
+	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
 )
 
@@ -90,4 +91,54 @@ func TestDownstreamDeafClient(t *testing.T) {
 		t.Error("it does not end")
 	}
 	close(out)
+}
+
+// A cancellation that comes behind its request on the wire finds it, of either era, whether it has been begun or not: it gets no
+// answer.
+func TestDownstreamCancelBehindRequest(t *testing.T) {
+	t.Parallel()
+	const rounds = 300
+	store, err := session.NewStore(session.Options{IdleTTL: time.Hour, Max: 10})
+	must(t, err)
+	defer store.Close()
+	for _, era := range []string{"legacy", "modern"} {
+		in := ""
+		if era == "legacy" {
+			in = `{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"x","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}` + "\n"
+		}
+		for id := range rounds {
+			call := modernLine(fmt.Sprint(id), "a")
+			if era == "legacy" {
+				call = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"a"}}`+"\n", id)
+			}
+			in += call + fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`+"\n", id)
+		}
+		reader, writer := io.Pipe()
+		var out bytes.Buffer
+		cancelled := make(chan error, rounds)
+		d := &Downstream{Store: store, In: reader, Out: &out, MaxLine: 200_000, Cap: time.Minute, InFlight: 64, Handle: func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Msg.Is("initialize") {
+				return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte(`{"protocolVersion":"x"}`))), nil
+			}
+			select {
+			case <-ex.Done():
+			case <-time.After(20 * time.Second):
+			}
+			cancelled <- ex.Err()
+			return nil, proxy.ErrCancelled
+		}}
+		ended := make(chan error, 1)
+		go func() { ended <- d.Serve(t.Context()) }()
+		go func() { _, _ = io.WriteString(writer, in) }()
+		for range rounds {
+			if err := <-cancelled; err != proxy.ErrCancelled {
+				t.Fatalf("%s: a request was not cancelled: %v", era, err)
+			}
+		}
+		_ = writer.Close()
+		must(t, <-ended)
+		if n := strings.Count(out.String(), `"id":`) - strings.Count(out.String(), `"id":"i"`); n != 0 {
+			t.Errorf("%s: %d answers: %.300s", era, n, out.String())
+		}
+	}
 }

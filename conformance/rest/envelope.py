@@ -80,7 +80,7 @@ def check_health(health):
     want(health["service"] and SEMVER.fullmatch(health["version"]), "service and version of the health", health)
     want(whole(health["uptime_seconds"]) and health["uptime_seconds"] >= 0, "uptime_seconds", health)
     for name, found in health["dependencies"].items():
-        members(found, ("status",), ("error", "response_time_ms"), f"dependency {name}")
+        members(found, ("status",), ("error", "response_time_ms", "state"), f"dependency {name}")
         want(found["status"] in ("connected", "unavailable"), f"status of dependency {name}", found)
     bad = [n for n, d in health["dependencies"].items() if d["status"] != "connected"]
     want(bool(bad) == (health["status"] != "healthy"), "the status does not go with the dependencies", health)

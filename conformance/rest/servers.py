@@ -175,12 +175,12 @@ def healthy(rest):
 
 
 def settings(kind):
-    """What Dragoman is told at a server that has limits, as environment variables."""
-    out = {}
+    """What Dragoman is told at a server, as environment variables."""
+    told = dict(cases.SETTINGS)
     for limit in cases.LIMITS:
         if re.search(limit.kind, kind.name) and kind.era in limit.eras:
-            out.update({"DRAGOMAN_" + key.replace(".", "_").upper(): value for key, value in limit.settings.items()})
-    return out
+            told.update(limit.settings)
+    return {"DRAGOMAN_" + key.replace(".", "_").upper(): value for key, value in told.items()}
 
 
 if __name__ == "__main__":

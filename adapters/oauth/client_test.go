@@ -1,0 +1,98 @@
+package oauth
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dragoman/proxy"
+)
+
+func newTestClient(t *testing.T, s *server, c *clock) *Client {
+	t.Helper()
+	cl := NewClient(ClientOptions{Upstream: "up", TokenURL: s.url + "/token", ID: "i:d", Secret: "s e", Now: c.Now})
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// One token is asked for however many want it, again before its end, and again when it was refused, once for all who were.
+func TestTokensAreFetchedOnce(t *testing.T) {
+	s, c := newServer(t), newClock()
+	s.hold, s.arrived = make(chan struct{}), make(chan struct{}, 100)
+	s.say(200, []byte(`{"access_token":"one","token_type":"bearer","expires_in":600}`))
+	cl := newTestClient(t, s, c)
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			if v, err := cl.Authorization(t.Context()); err != nil || v != "Bearer one" {
+				t.Errorf("%q %v", v, err)
+			}
+		})
+	}
+	<-s.arrived
+	left, leave := context.WithCancelCause(t.Context())
+	leave(proxy.ErrCancelled)
+	if _, err := cl.Authorization(left); !errors.Is(err, proxy.ErrCancelled) {
+		t.Errorf("who leaves waits on: %v", err)
+	}
+	close(s.hold)
+	group.Wait()
+	s.say(200, []byte(`{"access_token":"two","expires_in":600}`))
+	ask := func(want string) {
+		t.Helper()
+		if v, err := cl.Authorization(t.Context()); err != nil || v != want {
+			t.Errorf("%q %v; want %q", v, err, want)
+		}
+	}
+	c.pass(9 * time.Minute)
+	ask("Bearer one")
+	c.pass(31 * time.Second)
+	ask("Bearer two")
+	cl.Refused("Bearer one") // late: nobody uses it any more
+	ask("Bearer two")
+	s.say(200, []byte(`{"access_token":"three"}`))
+	cl.Refused("Bearer two")
+	cl.Refused("Bearer two")
+	ask("Bearer three")
+	if s.count("/token") != 3 || cl.Fetched() != 3 || cl.Dropped() != 1 {
+		t.Errorf("%d requests, %d tokens, %d dropped", s.count("/token"), cl.Fetched(), cl.Dropped())
+	}
+}
+
+// Whatever the endpoint answers that is no token is an error that says so, without what it has said, and it is not asked again at
+// once.
+func TestTokensThatAreNone(t *testing.T) {
+	f := func(status int, body, want string) {
+		t.Helper()
+		s, c := newServer(t), newClock()
+		s.say(status, []byte(body))
+		cl := newTestClient(t, s, c)
+		for range 10 {
+			v, err := cl.Authorization(t.Context())
+			var e *proxy.Error
+			if v != "" || !errors.As(err, &e) || e.Name != proxy.NoToken.Name || !strings.Contains(e.Message, want) || strings.Contains(e.Message, "SECRET") {
+				t.Fatalf("%d %s: %q %v", status, body, v, err)
+			}
+		}
+		if n := s.count("/token"); n != 1 {
+			t.Errorf("%d %s: %d requests within no time", status, body, n)
+		}
+		s.say(200, []byte(`{"access_token":"t"}`))
+		c.pass(2 * time.Second)
+		if v, err := cl.Authorization(t.Context()); err != nil || v != "Bearer t" {
+			t.Errorf("afterwards: %q %v", v, err)
+		}
+	}
+	f(401, `{"error":"invalid_client","error_description":"SECRET"}`, "401 (invalid_client)")
+	f(400, `{"error":"SECRET"}`, "400 (no error code)")
+	f(302, ``, "302")
+	f(200, `SECRET`, "without one")
+	f(200, `{"access_token":""}`, "without one")
+	f(200, `{"access_token":"a\r\nX: SECRET"}`, "without one")
+	f(200, `{"access_token":"a b"}`, "without one")
+	f(200, `{"access_token":"SECRET","token_type":"mac"}`, "other tokens")
+	f(200, `{"access_token":"`+strings.Repeat("a", maxAnswer)+`"}`, "cannot be asked")
+}

@@ -1,0 +1,231 @@
+package oauth
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+
+	"dragoman/proxy"
+)
+
+func newTestKeys(t *testing.T, s *server, c *clock) *Keys {
+	t.Helper()
+	k, err := NewKeys(KeysOptions{URL: s.url + "/jwks", TTL: 10 * time.Minute, Stale: time.Hour, Now: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	return k
+}
+
+// landed waits for the fetch under way, if there is one.
+func landed(k *Keys) {
+	k.mu.Lock()
+	flight := k.flight
+	k.mu.Unlock()
+	if flight != nil {
+		<-flight
+	}
+}
+
+// Keys are fetched once, found by their id, fetched again for one that is not there, but not again and again, and go when they are
+// taken away.
+func TestKeysComeAndGo(t *testing.T) {
+	s, c := newServer(t), newClock()
+	s.say(200, set(public("a", ecKey())))
+	k := newTestKeys(t, s, c)
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			if found, _, err := k.find("a", "ES256"); err != nil || len(found) != 1 {
+				t.Errorf("%v %v", found, err)
+			}
+		})
+	}
+	group.Wait()
+	for range 50 {
+		if _, _, err := k.find("b", "ES256"); !errors.Is(err, errNoSuchKey) {
+			t.Fatal(err)
+		}
+	}
+	if n := s.count("/jwks"); n != 1 {
+		t.Errorf("%d fetches, of keys that were fetched just now", n)
+	}
+	s.say(200, set(public("b", ecKey())))
+	c.pass(11 * time.Second)
+	if _, _, err := k.find("b", "ES256"); err != nil {
+		t.Errorf("after a rotation: %v", err)
+	}
+	if _, _, err := k.find("a", "ES256"); !errors.Is(err, errNoSuchKey) {
+		t.Errorf("a key that was taken away: %v", err)
+	}
+	if n := s.count("/jwks"); n != 2 {
+		t.Errorf("%d fetches", n)
+	}
+	if _, _, err := k.find("b", "RS256"); !errors.Is(err, errNoSuchKey) {
+		t.Errorf("a key of another kind: %v", err)
+	}
+}
+
+// While the issuer is away its keys count for as long as is configured, nobody waits for it, and it is not asked at every request.
+func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
+	s, c := newServer(t), newClock()
+	s.say(200, set(public("a", ecKey())))
+	k := newTestKeys(t, s, c)
+	if _, _, err := k.find("a", "ES256"); err != nil {
+		t.Fatal(err)
+	}
+	s.say(500, nil)
+	c.pass(10 * time.Minute)
+	for range 50 {
+		if _, _, err := k.find("a", "ES256"); err != nil {
+			t.Fatalf("stale, but within an hour: %v", err)
+		}
+		landed(k)
+	}
+	if n := s.count("/jwks"); n != 2 {
+		t.Errorf("%d fetches within no time", n)
+	}
+	c.pass(time.Hour)
+	if _, _, err := k.find("a", "ES256"); err == nil || errors.Is(err, errNoSuchKey) {
+		t.Errorf("beyond the hour: %v", err)
+	}
+	s.say(200, set(public("a", ecKey())))
+	c.pass(2 * time.Second)
+	if _, _, err := k.find("a", "ES256"); err != nil {
+		t.Errorf("it is back: %v", err)
+	}
+}
+
+// What is no set of keys, or one of keys that should not count, is as good as none.
+func TestKeysThatDoNotCount(t *testing.T) {
+	weak := `{"keys":[{"kty":"RSA","kid":"w","e":"AQAB","n":"` + strings.Repeat("A", 170) + `w"}]}`
+	for what, body := range map[string]string{"no JSON": "<html>", "no keys": `{}`, "empty": `{"keys":[]}`, "null": "null", "symmetric": `{"keys":[{"kty":"oct","kid":"s","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}]}`,
+		"weak": weak, "unknown": `{"keys":[{"kty":"new","kid":"n"}]}`, "too large": `{"keys":[` + strings.Repeat(" ", maxKeySet) + `]}`,
+		"for encryption": strings.Replace(string(set(public("a", rsaKey()))), `"kty"`, `"use":"enc","kty"`, 1)} {
+		s, c := newServer(t), newClock()
+		s.say(200, []byte(body))
+		if _, _, err := newTestKeys(t, s, c).find("s", "HS256"); err == nil || errors.Is(err, errNoSuchKey) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	s, c := newServer(t), newClock()
+	private, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: rsaKey(), KeyID: "p"}}})
+	s.say(200, private)
+	found, _, err := newTestKeys(t, s, c).find("p", "RS256")
+	if err != nil || !found[0].IsPublic() {
+		t.Errorf("a private key that was published: %v %v", found, err)
+	}
+}
+
+// Metadata says where the keys are: at the places of RFC 8414 and OpenID, only if it is the issuer's, and only over TLS or here.
+func TestDiscovery(t *testing.T) {
+	s, c := newServer(t), newClock()
+	meta := func(issuer, jwks string) []byte {
+		raw, _ := json.Marshal(map[string]string{"issuer": issuer, "jwks_uri": jwks})
+		return raw
+	}
+	f := func(issuer string, body []byte, want string) {
+		t.Helper()
+		s.say(200, body)
+		k, err := NewKeys(KeysOptions{Issuer: issuer, TTL: time.Minute, Now: c.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		if _, _, err := k.find("a", "ES256"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+	f(s.url+"/a", meta(s.url+"/b", s.url+"/jwks"), "names the issuer")
+	for _, path := range []string{"/.well-known/oauth-authorization-server/a", "/.well-known/openid-configuration/a", "/a/.well-known/openid-configuration"} {
+		if s.count(path) != 1 {
+			t.Errorf("%s was asked %d times", path, s.count(path))
+		}
+	}
+	f(s.url, meta(s.url, "http://issuer.example/jwks"), "not https")
+	f(s.url, meta(s.url, "file:///etc/passwd"), "not https")
+	f(s.url, meta(s.url, ""), "no jwks_uri")
+	f(s.url, []byte("x"), "no JSON")
+	f(s.url, meta(s.url, s.url+"/jwks"), "is no set of keys")
+}
+
+// What was verified is not verified again; it ends with the token, and with the key that it was signed with.
+func TestVerifiedTokensAreRemembered(t *testing.T) {
+	s, c := newServer(t), newClock()
+	s.say(200, set(public("a", ecKey())))
+	v, err := NewVerifier(VerifierOptions{Issuer: "https://i", Resource: "https://r/", Algorithms: Algorithms(), Types: []string{"jwt"}, PrincipalClaim: "sub",
+		Keys: newTestKeys(t, s, c), Now: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(raw []byte, path string) *proxy.Error {
+		_, err := v.Verify(raw, []byte(path), nil)
+		return err
+	}
+	end := c.Now().Add(40 * time.Minute).Unix()
+	raw := token(t, "a", map[string]any{"iss": "https://i", "sub": "x", "aud": "https://r/mcp", "exp": end, "scope": "a b", "scp": []string{"c"}})
+	for range 3 {
+		who, err := v.Verify(raw, []byte("/mcp"), nil)
+		if err != nil || who.Principal != "https://i#x" || strings.Join(who.Rights.Scopes, " ") != "a b c" {
+			t.Fatalf("%+v %v", who, err)
+		}
+	}
+	if v.Cached() != 1 {
+		t.Errorf("%d are remembered", v.Cached())
+	}
+	if err := verify(raw, "/servers/a/mcp"); err == nil {
+		t.Error("a remembered token counts at another server")
+	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = v.Verify(raw, []byte("/mcp"), nil) }); n > 2 {
+		t.Errorf("%v allocations for a token that is remembered", n)
+	}
+	s.say(200, set(public("b", ecKey())))
+	c.pass(11 * time.Minute)
+	_ = verify(raw, "/mcp") // has the keys fetched
+	landed(v.opt.Keys)
+	if err := verify(raw, "/mcp"); err == nil || err.Name != proxy.BadCredentials.Name {
+		t.Errorf("signed with a key that was taken away: %v", err)
+	}
+	s.say(200, set(public("a", ecKey())))
+	c.pass(11 * time.Second)
+	if err := verify(raw, "/mcp"); err != nil {
+		t.Errorf("it is there again: %v", err)
+	}
+	c.pass(time.Hour)
+	if err := verify(raw, "/mcp"); err == nil || v.Cached() != 0 {
+		t.Errorf("expired: %v, %d are remembered", err, v.Cached())
+	}
+}
+
+// Keys in a file are read at once, and again.
+func TestKeysInAFile(t *testing.T) {
+	c, path := newClock(), filepath.Join(t.TempDir(), "jwks.json")
+	if _, err := NewKeys(KeysOptions{File: path}); err == nil {
+		t.Error("there is no file")
+	}
+	if err := os.WriteFile(path, set(public("a", ecKey())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewKeys(KeysOptions{File: path, TTL: time.Minute, Now: c.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Close()
+	if _, _, err := k.find("a", "ES256"); err != nil {
+		t.Error(err)
+	}
+	if err := os.WriteFile(path, set(public("b", ecKey())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := k.find("b", "ES256"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"dragoman/proxy/wire"
+)
+
+type counted struct{ n int }
+
+func (c *counted) Do(*Exchange) (Replies, error) { c.n++; return Reply(wire.Message{}), nil }
+func (c *counted) Close() error                  { return nil }
+
+// A client is told the path that leads to its face; what was cancelled on its way goes to no server.
+func TestRouterRefuses(t *testing.T) {
+	a, b := &counted{}, &counted{}
+	r := NewRouter(NewTable(&Target{"a", a}, &Target{"b", b}))
+	for want, ex := range map[string]*Exchange{
+		"/servers/NAME/mcp with NAME one of a, b":       {},
+		"/servers/NAME/sse with NAME one of a, b":       {Session: &Session{Transport: "sse"}},
+		"/servers/NAME/call-tool with NAME one of a, b": {Below: "call-tool"},
+		`no server "c" is configured; there is a, b`:    {Server: "c"},
+	} {
+		if _, err := r.Do(ex); AsError(err).Name != ServerUnknown.Name || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	ex := &Exchange{Server: "a"}
+	if _, err := r.Do(ex); err != nil || a.n != 1 || ex.Target != "a" {
+		t.Errorf("%v, %d calls of %q", err, a.n, ex.Target)
+	}
+	ex = &Exchange{Server: "a"}
+	ex.Cancel(ErrCancelled)
+	if _, err := r.Do(ex); err != ErrCancelled || a.n != 1 {
+		t.Errorf("%v, %d calls", err, a.n)
+	}
+}

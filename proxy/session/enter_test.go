@@ -1,0 +1,39 @@
+package session
+
+import (
+	"errors"
+	"testing"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// A request is in flight from when it was entered, before anything runs it: what cancels it finds it, and so does one with the same
+// id. It reaches the handler all the same, as a cancelled one, so that it is counted.
+func TestEnter(t *testing.T) {
+	s, _ := newStore(t, Options{Max: 10})
+	sess := create(t, s, "a")
+	sess.Initialize(proxy.Client{Version: "1"})
+	request := func(raw string) *proxy.Exchange {
+		m, err := wire.Scan([]byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &proxy.Exchange{Msg: m}
+	}
+	var seen error
+	handle := func(ex *proxy.Exchange) (proxy.Replies, error) { seen = ex.Err(); return nil, seen }
+	ex := request(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a"}}`)
+	run := Enter(sess, ex, handle)
+	if _, err := Enter(sess, request(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`), handle)(nil); proxy.AsError(err).Name != proxy.DuplicateID.Name {
+		t.Errorf("a second request with its id: %v", err)
+	}
+	sess.SetLogLevel("error")
+	Tell(sess, request(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`), handle)
+	if _, err := run(ex); !errors.Is(err, proxy.ErrCancelled) || !errors.Is(seen, proxy.ErrCancelled) || ex.Client.LogLevel != "error" {
+		t.Errorf("%v, %v, %+v", err, seen, ex.Client)
+	}
+	if _, busy := sess.Idle(); busy {
+		t.Error("it is still in flight")
+	}
+}
