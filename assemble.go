@@ -52,6 +52,7 @@ type house struct {
 	repeats   *policies.Idempotency
 	rate      *policies.Rate         // how much may come
 	slots     *policies.Slots        // how much runs at a time
+	cache     *policies.Cache        // what servers let be kept; nil: nothing is
 	granted   *prometheus.CounterVec // what clients may not use
 	upkeep    *upkeep                // how the upstreams are
 	who       identity
@@ -190,7 +191,8 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
 		VerdictTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
 		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout, Known: h.known(up.Name),
-		AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log)}), nil
+		AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log),
+		Changed: func(m *wire.Message) { h.cache.Changed(up.Name, m) }}), nil
 }
 
 // isolation is how the clients of an upstream are kept apart.

@@ -25,8 +25,8 @@ func (h *house) gates() []proxy.Gate {
 		policies.Forwarded(trusted),
 		policies.Origin(policies.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
 		policies.CORS(origins),
-		h.who.auth.Gate(),
 		h.rate.Gate(),
+		h.who.auth.Gate(),
 		h.rate.Where(),
 	}
 }

@@ -28,6 +28,9 @@ func (h *house) limits() (err error) {
 	if h.granted, err = policies.NewAccessMetric(h.metrics); err != nil {
 		return err
 	}
+	if h.cache, err = policies.NewCache(policies.CacheOptions{Bytes: c.Cache.Bytes, TTL: c.Cache.TTL}, h.metrics); err != nil {
+		return err
+	}
 	h.slots, err = policies.NewSlots(policies.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}, h.metrics)
 	return err
 }
@@ -38,7 +41,7 @@ func (h *house) around(up *Upstream, u *era.Upstream) []proxy.Policy {
 	timeouts := &policies.Timeouts{Tool: limits.Tool, Resource: limits.Resource, Prompt: limits.Prompt, Server: up.Name,
 		Tools: policies.NewRules(ruled(up, func(t *ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
 	all := []proxy.Policy{policies.NewAccess(up.access(), h.granted).Policy(), h.rate.Tools(up.Name, ruled(up, func(t *ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }))}
-	all = append(all, h.keep(up, u)...)
+	all = append(append(all, h.cache.Policy(up.Name)), h.keep(up, u)...)
 	return append(all,
 		policies.Turns(up.Concurrency, ruled(up, func(t *ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 })),
 		timeouts.Policy, h.reauthorize(up))

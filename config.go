@@ -67,6 +67,8 @@ type Config struct {
 	Timeouts TimeoutsConfig
 	// RateLimit bounds requests per minute.
 	RateLimit RateLimitConfig
+	// Cache is what is kept of servers' results.
+	Cache CacheConfig
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
 	Upstreams []*Upstream
@@ -216,6 +218,13 @@ type MonitoringConfig struct {
 // TimeoutsConfig is how long a server may be silent in a call, by kind, 1 to 300 s each: tool_timeout 30 s,
 // resource_timeout 10 s, prompt_timeout 5 s.
 type TimeoutsConfig struct{ Tool, Resource, Prompt time.Duration }
+
+// CacheConfig bounds what is kept of results that servers say are good for a time: Bytes of all, default 0, nothing, and TTL of
+// each, default 1 h, whatever the server says.
+type CacheConfig struct {
+	Bytes int
+	TTL   time.Duration
+}
 
 // RateLimitConfig bounds the requests of one client, PerMinute (default 100), of which Burst (default 20) may come at once;
 // and those of all, Total a minute (default 0, any number). Mode is auto (default), on or off; [Config.RateLimited] knows

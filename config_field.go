@@ -214,7 +214,8 @@ func shortDuration(d time.Duration) string {
 type sizeField struct {
 	at          *int
 	least, most int
-	unit        int // of a plain number; 0: 1
+	unit        int    // of a plain number; 0: 1
+	zero        string // what 0 means; "": 0 is not special
 }
 
 // The units of sizes: decimal as in SI, binary as in IEC 80000-13.
@@ -249,7 +250,7 @@ func (f sizeField) set(v literal) error {
 			return problemf("%s is not a size", v.show())
 		}
 	}
-	if n < int64(f.least) || n > int64(f.most) {
+	if (n < int64(f.least) || n > int64(f.most)) && (n != 0 || f.zero == "") {
 		return problemf("%s is out of range", v.text)
 	}
 	*f.at = int(n)
@@ -297,8 +298,12 @@ func (f sizeField) allowed() string {
 	if f.unit == mib {
 		return fmt.Sprintf("a number of mebibytes, %d to %d", f.least/mib, f.most/mib)
 	}
-	return fmt.Sprintf("a size such as \"4MiB\", \"100MB\" or a number of bytes, %s to %s",
+	text := fmt.Sprintf("a size such as \"4MiB\", \"100MB\" or a number of bytes, %s to %s",
 		strings.Trim(sizeText(f.least), `"`), strings.Trim(sizeText(f.most), `"`))
+	if f.zero != "" {
+		text += fmt.Sprintf(", or 0 for %s", f.zero)
+	}
+	return text
 }
 
 // oneOf joins words as "a, b or c".

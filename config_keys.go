@@ -83,6 +83,12 @@ func limitKeys() []setting[Config] {
 		{key: "idempotency.max", std: "10000", doc: "requests remembered at a time, and repeats that may wait",
 			field: func(c *Config) field { return intField{at: &c.Idempotency.Max, least: 1, most: 1_000_000} }},
 		{key: "idempotency.bytes", std: "16MiB", doc: "bytes of the answers that are remembered", field: bytesField(func(c *Config) *int { return &c.Idempotency.Bytes })},
+		{key: "cache.bytes", std: "0", doc: "bytes of the results that are kept for as long as servers say they are good",
+			field: func(c *Config) field {
+				return sizeField{at: &c.Cache.Bytes, least: 64 * kib, most: gib, zero: "nothing is kept"}
+			}},
+		{key: "cache.ttl", std: "1h", doc: "the longest that a result is kept, whatever the server says",
+			field: func(c *Config) field { return durationField{at: &c.Cache.TTL, least: time.Second, most: day} }},
 		{key: "limits.request_body", std: "4MiB", doc: "largest body of a client's request", field: bytesField(func(c *Config) *int { return &c.Limits.RequestBody })},
 		{key: "limits.response_body", std: "100MiB", doc: "largest body of an upstream's answer", field: bytesField(func(c *Config) *int { return &c.Limits.ResponseBody })},
 		{key: "max_response_size_mb", doc: "limits.response_body in MiB, as server scaffolds call it", writes: []string{"limits.response_body"}, mcp: "MCP_MAX_RESPONSE_SIZE_MB",

@@ -83,6 +83,7 @@ func TestDefaults(t *testing.T) {
 		TLS:        TLSConfig{ClientAuth: "none", ClientScopes: []string{}, MinVersion: "1.2"},
 		Monitoring: MonitoringConfig{MetricsEnabled: true, HealthCheckInterval: 30 * time.Second},
 		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
+		Cache:      CacheConfig{TTL: time.Hour},
 		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20, Mode: auto},
 	}
 	if !reflect.DeepEqual(c, want) {

@@ -31,7 +31,7 @@ deny_tools = ["write*"]
 				"rest":   r.must("GET", "/tools", "").body,
 			} {
 				if !strings.Contains(got, `"lese"`) || strings.Contains(got, `"read"`) || strings.Contains(got, "write_all") || strings.Contains(got, `"drop"`) ||
-					name != "rest" && !strings.Contains(got, `"dragoman/version":"2.0.0"`) {
+					name != "rest" && !strings.Contains(got, `"io.dragoman/version":"2.0.0"`) {
 					t.Errorf("%s sees %s", name, got)
 				}
 			}

@@ -57,28 +57,32 @@ func TestNothingCrossesBetweenCallers(t *testing.T) {
 			t.Errorf("afterwards its own: %d %s", res.status, res.body)
 		}
 	})
-	t.Run("cursor", func(t *testing.T) {
-		u.on("tools/list", func(c *call) {
-			switch {
-			case strings.Contains(c.body, `"cursor":"page2"`):
-				c.result(`{"tools":[{"name":"second","inputSchema":{"type":"object"}}]}`)
-			case strings.Contains(c.body, `"cursor"`): // what is sealed for somebody else comes as it is, and is no cursor of the server's
-				c.error(200, `{"code":-32602,"message":"no such cursor"}`)
-			default:
-				c.result(`{"tools":[],"nextCursor":"page2"}`)
-			}
-		})
-		list := func(r *rig, cursor string) *response {
-			return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+cursor+modernMeta+`}}`, modernHeaders("tools/list", "")...)
-		}
-		cursor := fmt.Sprintf(`"cursor":%q,`, textAfter(list(alice, "").body, `"nextCursor":"`))
-		if res := list(bob, cursor); !strings.Contains(res.body, `"error"`) {
-			t.Errorf("%d %s", res.status, res.body)
-		}
-		if res := list(both, cursor); !strings.Contains(res.body, `"second"`) {
-			t.Errorf("its own: %d %s", res.status, res.body)
+}
+
+// A cursor of one caller is no cursor of another's.
+func TestCursorsDoNotCross(t *testing.T) {
+	u := newUpstream(t, "legacy")
+	alice, bob, both := twoCallers(t, u)
+	u.on("tools/list", func(c *call) {
+		switch {
+		case strings.Contains(c.body, `"cursor":"page2"`):
+			c.result(`{"tools":[{"name":"second","inputSchema":{"type":"object"}}]}`)
+		case strings.Contains(c.body, `"cursor"`): // what is sealed for somebody else comes as it is, and is no cursor of the server's
+			c.error(200, `{"code":-32602,"message":"no such cursor"}`)
+		default:
+			c.result(`{"tools":[],"nextCursor":"page2"}`)
 		}
 	})
+	list := func(r *rig, cursor string) *response {
+		return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+cursor+modernMeta+`}}`, modernHeaders("tools/list", "")...)
+	}
+	cursor := fmt.Sprintf(`"cursor":%q,`, textAfter(list(alice, "").body, `"nextCursor":"`))
+	if res := list(bob, cursor); !strings.Contains(res.body, `"error"`) {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	if res := list(both, cursor); !strings.Contains(res.body, `"second"`) {
+		t.Errorf("its own: %d %s", res.status, res.body)
+	}
 }
 
 // The same Idempotency-Key and the same request of two callers are two requests, and share no session with the server.

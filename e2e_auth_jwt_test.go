@@ -30,6 +30,33 @@ func TestHostileTokens(t *testing.T) {
 	if res := r.ask("Authorization", "Bearer "+i.token("rsa", jose.RS256, nil)); res.status != 200 {
 		t.Fatalf("a good token: %d %s", res.status, res.body)
 	}
+	good := i.token("rsa", jose.RS256, nil)
+	parts := strings.Split(good, ".")
+	bad := i.hostile(t, good, evil.URL)
+	for what, token := range bad {
+		res := r.ask("Authorization", "Bearer "+token)
+		challenged(t, what, res, 401, `error="invalid_token"`, "resource_metadata")
+		if len(token) > 40 && strings.Contains(res.body+res.header.Get("WWW-Authenticate"), token[:40]) {
+			t.Errorf("%s: the token is repeated", what)
+		}
+	}
+	if lured != 0 {
+		t.Error("a token has had its own keys fetched")
+	}
+	if n := i.fetched(); n > 2 {
+		t.Errorf("%d fetches of the keys for a handful of bad tokens", n)
+	}
+	if res := r.must("POST", "/mcp?access_token="+good, discoverBody, modernHeaders("server/discover", "")...); res.status != 401 {
+		t.Errorf("a token in the query counts: %d", res.status)
+	}
+	if log := r.logs.String(); strings.Contains(log, parts[1]) || strings.Contains(log, parts[2]) {
+		t.Error("a token is in the log")
+	}
+}
+
+// hostile are tokens that must not count, by what is wrong with them. lure is where some say that their keys are.
+func (i *issuer) hostile(t *testing.T, good, lure string) map[string]string {
+	t.Helper()
 	now := time.Now().Unix()
 	over := func(key string, value any) string {
 		return i.token("rsa", jose.RS256, map[string]any{key: value})
@@ -43,10 +70,9 @@ func TestHostileTokens(t *testing.T) {
 		return sign(t, secret, jose.HS256, map[jose.HeaderKey]any{"kid": "rsa", "typ": "at+jwt"}, i.claims(nil))
 	}
 	payload, _ := json.Marshal(i.claims(nil))
-	good := i.token("rsa", jose.RS256, nil)
 	parts := strings.Split(good, ".")
 	b64 := base64.RawURLEncoding.EncodeToString
-	bad := map[string]string{
+	return map[string]string{
 		"another audience":    over("aud", "https://other.example/mcp"),
 		"another server's":    over("aud", authResource+"/servers/other/mcp"),
 		"a longer host":       over("aud", authResource+".evil.example/mcp"),
@@ -73,8 +99,8 @@ func TestHostileTokens(t *testing.T) {
 		"HS256 by the number": asSecret(pub.(*rsa.PublicKey).N.Bytes()),
 		"another's key":       head(testKeys()["other"], map[jose.HeaderKey]any{"kid": "rsa"}),
 		"a key of its own":    head(testKeys()["other"], map[jose.HeaderKey]any{"jwk": jose.JSONWebKey{Key: testKeys()["other"].Public()}}),
-		"jku":                 head(testKeys()["other"], map[jose.HeaderKey]any{"kid": "other", "jku": evil.URL}),
-		"x5u":                 head(testKeys()["other"], map[jose.HeaderKey]any{"x5u": evil.URL}),
+		"jku":                 head(testKeys()["other"], map[jose.HeaderKey]any{"kid": "other", "jku": lure}),
+		"x5u":                 head(testKeys()["other"], map[jose.HeaderKey]any{"x5u": lure}),
 		"kid as a path":       head(testKeys()["other"], map[jose.HeaderKey]any{"kid": "../../../../dev/null"}),
 		"kid as SQL":          head(testKeys()["other"], map[jose.HeaderKey]any{"kid": "x' UNION SELECT 'key'--"}),
 		"an id token":         head(testKeys()["rsa"], map[jose.HeaderKey]any{"kid": "rsa", "typ": "logout+jwt"}),
@@ -88,25 +114,6 @@ func TestHostileTokens(t *testing.T) {
 		"oversized":           strings.Repeat("a", 17<<10),
 		"blanks within":       parts[0] + " " + parts[1],
 		"claims twice":        sign(t, testKeys()["rsa"], jose.RS256, map[jose.HeaderKey]any{"kid": "rsa"}, json.RawMessage(`{"iss":"`+i.url+`","sub":"a","sub":"b","aud":"`+authResource+`","exp":9999999999}`)),
-	}
-	for what, token := range bad {
-		res := r.ask("Authorization", "Bearer "+token)
-		challenged(t, what, res, 401, `error="invalid_token"`, "resource_metadata")
-		if len(token) > 40 && strings.Contains(res.body+res.header.Get("WWW-Authenticate"), token[:40]) {
-			t.Errorf("%s: the token is repeated", what)
-		}
-	}
-	if lured != 0 {
-		t.Error("a token has had its own keys fetched")
-	}
-	if n := i.fetched(); n > 2 {
-		t.Errorf("%d fetches of the keys for a handful of bad tokens", n)
-	}
-	if res := r.must("POST", "/mcp?access_token="+good, discoverBody, modernHeaders("server/discover", "")...); res.status != 401 {
-		t.Errorf("a token in the query counts: %d", res.status)
-	}
-	if log := r.logs.String(); strings.Contains(log, parts[1]) || strings.Contains(log, parts[2]) {
-		t.Error("a token is in the log")
 	}
 }
 

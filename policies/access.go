@@ -359,7 +359,7 @@ func (r *accessed) trim(m *wire.Message, list wire.Span, member string, k thing)
 }
 
 // versionKey is under which a tool's _meta has the version of its contract.
-const versionKey = "dragoman/version"
+const versionKey = "io.dragoman/version"
 
 // versioned puts a version into the _meta of a tool. The entry is an object.
 func versioned(entry []byte, version string) []byte {

@@ -114,7 +114,7 @@ func TestAccessDisablesAndVersions(t *testing.T) {
 	opt.Disabled.Tools = []string{"write"}
 	p := newAccess(t, opt)
 	_, got, err := through(t, p, "", listAll, toolList)
-	want := `"tools":[{"name":"read","inputSchema":{},"_meta":{"dragoman/version":"1.2.3"}},{"name":"re\u0061d_all","_meta":{"dragoman/version":"1.2.3","a":1}}],"ttlMs":5,"cacheScope":"public"`
+	want := `"tools":[{"name":"read","inputSchema":{},"_meta":{"io.dragoman/version":"1.2.3"}},{"name":"re\u0061d_all","_meta":{"io.dragoman/version":"1.2.3","a":1}}],"ttlMs":5,"cacheScope":"public"`
 	if err != nil || !strings.Contains(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}

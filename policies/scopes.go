@@ -116,17 +116,30 @@ func lacking(ex *proxy.Exchange, rules []ScopeRule) (needed []string) {
 	case m.Is("resources/read"), m.Is("resources/subscribe"), m.Is("resources/unsubscribe"):
 		need("resource:", m.Text(m.URI))
 	case m.Is("completion/complete"):
-		need("prompt:", wire.Path(m.Raw, m.Params, "ref", "name").Text(m.Raw))
-		need("resource:", wire.Path(m.Raw, m.Params, "ref", "uri").Text(m.Raw))
+		every(m.Raw, m.Params, "ref", func(ref wire.Span) {
+			every(m.Raw, ref, "name", func(s wire.Span) { need("prompt:", s.Text(m.Raw)) })
+			every(m.Raw, ref, "uri", func(s wire.Span) { need("resource:", s.Text(m.Raw)) })
+		})
 	case m.Is("subscriptions/listen"):
-		for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
-			need("resource:", s.Text(m.Raw))
-		}
+		every(m.Raw, m.Notifications, "resourceSubscriptions", func(list wire.Span) {
+			for _, s := range wire.Items(m.Raw, list) {
+				need("resource:", s.Text(m.Raw))
+			}
+		})
 	}
 	if !lacks {
 		return nil
 	}
 	return needed
+}
+
+// every calls do with each member of a name in an object: a server may read another of several than we would.
+func every(raw []byte, obj wire.Span, name string, do func(wire.Span)) {
+	for key, value := range wire.Members(raw, obj) {
+		if key.Is(raw, name) {
+			do(value)
+		}
+	}
 }
 
 // about tells whether the rule is about something of a kind: "tool:" and the like.

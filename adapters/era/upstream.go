@@ -34,6 +34,7 @@ type Options struct {
 	IdleExit     time.Duration    // the same of a process, whatever it is for; 0: a pooled one as IdleTTL says, others not
 	Known        func(v *Verdict) // told when it has been found what the server speaks
 	Note         func(level, msg string, err error)
+	Changed      func(m *wire.Message) // nil, or told of the notices of changes that no client's own listen brings; m is borrowed
 }
 
 // Upstream is one server of whatever era, for clients of both.

@@ -134,6 +134,9 @@ func (l *listen) read() error {
 		case m.Kind == wire.Failure:
 			return refusal(&m)
 		case m.Kind == wire.Notification:
+			if told := l.w.u.opt.Changed; told != nil {
+				told(&m)
+			}
 			l.take(&m)
 		}
 	}

@@ -22,14 +22,16 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 
 // Enter is the first part of Run, and gives what does the rest, which must be called. Who hands a request to a goroutine enters it
 // before, in the order in which the client has sent its messages: then a cancellation that comes behind it finds it, and it reaches
-// the handler as a cancelled exchange. It is not for initialize.
+// the handler as a cancelled exchange.
 func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Handler {
 	c, err := enter(s, ex)
 	return func(*proxy.Exchange) (proxy.Replies, error) {
 		if err != nil {
 			return nil, err
 		}
-		ex.Client = s.Client() // as it is now
+		if !ex.Msg.Is("initialize") {
+			ex.Client = s.Client() // as it is now
+		}
 		return c.run(handle)
 	}
 }

@@ -33,6 +33,12 @@ func TestEnter(t *testing.T) {
 	if _, err := run(ex); !errors.Is(err, proxy.ErrCancelled) || !errors.Is(seen, proxy.ErrCancelled) || ex.Client.LogLevel != "error" {
 		t.Errorf("%v, %v, %+v", err, seen, ex.Client)
 	}
+	fresh := create(t, s, "b")
+	ex = request(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2","capabilities":{"a":1},"clientInfo":{}}}`)
+	_, _ = Enter(fresh, ex, handle)(ex)
+	if ex.Client.Version != "2" || string(ex.Client.Caps) != `{"a":1}` {
+		t.Errorf("what initialize offers: %+v", ex.Client)
+	}
 	if _, busy := sess.Idle(); busy {
 		t.Error("it is still in flight")
 	}
