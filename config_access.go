@@ -6,6 +6,13 @@ import (
 	"dragoman/policies"
 )
 
+// Tables of what may be used of an upstream.
+const (
+	promptsKey   = "prompts"
+	resourcesKey = "resources"
+	accessKey    = "access"
+)
+
 // ThingConfig is what is said of one prompt or resource of an upstream, or of all whose names, or URIs, begin alike.
 type ThingConfig struct {
 	Name    string // as the server gives it; with a * at its end for all that begin so
@@ -44,9 +51,9 @@ func grantKeys() []setting[Upstream] {
 			}}
 	}
 	return []setting[Upstream]{
-		named("prompts", "a name", func(u *Upstream) *[]*ThingConfig { return &u.Prompts }),
-		named("resources", "a URI", func(u *Upstream) *[]*ThingConfig { return &u.Resources }),
-		{key: "access", doc: "what a principal may use, by its name, or * for all who have no entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
+		named(promptsKey, "a name", func(u *Upstream) *[]*ThingConfig { return &u.Prompts }),
+		named(resourcesKey, "a URI", func(u *Upstream) *[]*ThingConfig { return &u.Resources }),
+		{key: accessKey, doc: "what a principal may use, by its name, or * for all who have no entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
 			parts: partsOf(func(u *Upstream, name string) (*GrantConfig, error) {
 				if name == "" {
 					return nil, &problem{what: "has no name", fix: "write the principal's, or * for everybody who has no entry of his own"}
@@ -122,8 +129,8 @@ func (l *loader) checkNames(u *Upstream, table string, at func(key string) Sourc
 	}
 	r := u.renames()
 	taken(toolsKey, r.Tools)
-	taken("prompts", r.Prompts)
-	taken("resources", r.Resources)
+	taken(promptsKey, r.Prompts)
+	taken(resourcesKey, r.Resources)
 }
 
 func (u *Upstream) renames() policies.Renames {

@@ -75,6 +75,11 @@ func (p *plug) put(era string) {
 
 func (p *plug) serve(h *house, cfg *Config, conn net.Conn) {
 	p.mu.Lock()
+	if p.h != h || p.ln == nil { // accepted just before the server was killed
+		p.mu.Unlock()
+		_ = conn.Close()
+		return
+	}
 	p.conns[conn] = struct{}{}
 	p.count++
 	p.mu.Unlock()

@@ -1,0 +1,156 @@
+package faults
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// ending is what a gate makes of the end of what comes from the server's side.
+type ending int
+
+const (
+	ends   ending = iota // the connection is closed
+	resets               // it is reset
+	halves               // its sending side is closed; what the other side says is taken, and goes nowhere
+)
+
+// gate passes connections on. Unlike Toxiproxy it can reset connections that were opened before, and close them by halves.
+type gate struct {
+	t        *testing.T
+	addr, to string
+	group    sync.WaitGroup
+
+	mu       sync.Mutex
+	ln       net.Listener
+	open     map[*net.TCPConn]*net.TCPConn // from whom, to whom
+	ending   ending
+	cutAsked bool // the sending side towards `to` is closed after the next bytes
+}
+
+// newGate opens a gate, which is closed with the test.
+func newGate(t *testing.T, to string) *gate {
+	t.Helper()
+	g := &gate{t: t, addr: "127.0.0.1:0", to: to, open: map[*net.TCPConn]*net.TCPConn{}}
+	g.listen()
+	t.Cleanup(func() { g.refuse(); g.group.Wait() })
+	return g
+}
+
+// listen opens the gate, again under the address that it had.
+func (g *gate) listen() {
+	g.t.Helper()
+	var ln net.Listener
+	eventually(g.t, "the gate's address is free", func() bool {
+		var err error
+		ln, err = net.Listen("tcp", g.addr)
+		return err == nil
+	})
+	g.mu.Lock()
+	g.ln, g.addr = ln, ln.Addr().String()
+	g.mu.Unlock()
+	g.group.Go(func() {
+		for {
+			from, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			g.group.Go(func() { g.pass(from.(*net.TCPConn)) })
+		}
+	})
+}
+
+// refuse closes the gate: what is open is reset, and nobody is let in.
+func (g *gate) refuse() {
+	g.mu.Lock()
+	_ = g.ln.Close()
+	g.mu.Unlock()
+	g.cut()
+}
+
+// cut resets all connections that are open.
+func (g *gate) cut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for from, to := range g.open {
+		reset(from)
+		_ = to.Close()
+	}
+}
+
+// set says what becomes of connections from now on, also of those that are open.
+func (g *gate) set(e ending, cutAsked bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ending, g.cutAsked = e, cutAsked
+}
+
+func (g *gate) pass(from *net.TCPConn) {
+	conn, err := net.DialTimeout("tcp", g.to, time.Second)
+	if err != nil {
+		_ = from.Close()
+		return
+	}
+	to := conn.(*net.TCPConn)
+	g.mu.Lock()
+	g.open[from] = to
+	g.mu.Unlock()
+	asked := make(chan struct{})
+	go func() { // ends with the reading side of from, at the latest when it is closed below
+		defer close(asked)
+		g.ask(from, to)
+	}()
+	_, _ = io.Copy(from, to)
+	g.mu.Lock()
+	end := g.ending
+	g.mu.Unlock()
+	switch end {
+	case resets:
+		reset(from)
+	case halves:
+		_ = from.CloseWrite()
+		_, _ = io.Copy(io.Discard, from)
+		<-asked
+	}
+	_ = from.Close()
+	_ = to.Close()
+	<-asked
+	g.mu.Lock()
+	delete(g.open, from)
+	g.mu.Unlock()
+}
+
+// ask copies what is sent towards the server. When that is to be cut, the server sees an end, and who sends does not notice.
+func (g *gate) ask(from, to *net.TCPConn) {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 {
+			if _, werr := to.Write(buf[:n]); werr != nil {
+				_, _ = io.Copy(io.Discard, from)
+				return
+			}
+			g.mu.Lock()
+			cut := g.cutAsked
+			g.mu.Unlock()
+			if cut {
+				_ = to.CloseWrite()
+			}
+		}
+		if err != nil {
+			_ = to.CloseWrite()
+			if !errors.Is(err, io.EOF) {
+				_ = to.Close()
+			}
+			return
+		}
+	}
+}
+
+func reset(c *net.TCPConn) {
+	_ = c.SetLinger(0)
+	_ = c.Close()
+}
