@@ -214,7 +214,7 @@ func (c *retried) harmless(e *proxy.Error) bool {
 		if status == 0 || status == 429 {
 			return status == 0
 		}
-	case proxy.Lost.Name, proxy.BadAnswer.Name:
+	case proxy.Lost.Name: // not BadAnswer: who answers nonsense would again
 	case proxy.HTTPStatus.Name, proxy.UpstreamFailed.Name:
 		if status < 500 {
 			return false

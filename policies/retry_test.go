@@ -74,7 +74,7 @@ func TestRetry(t *testing.T) {
 		{"a call is lost", callOf("t"), "-", lost, false},
 		{"a call that reads is lost", callOf("look"), "-", lost, true},
 		{"one that may run twice", callOf("put"), "-", lost, true},
-		{"its answer is nonsense", callOf("put"), "-", bad, true},
+		{"its answer is nonsense", callOf("put"), "-", bad, false},
 		{"it fails with 502", callOf("put"), "-", answer5xx(), true},
 		{"it may run twice, but was heard of", callOf("put"), rawNote, lost, false},
 		{"an unknown tool", callOf("new"), "-", lost, false},

@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/valyala/fasthttp"
 )
@@ -23,18 +24,23 @@ var interim = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
 // headRead is called by fasthttp between head and body.
 func headRead(h *fasthttp.RequestHeader) (none fasthttp.RequestConfig) {
-	const chunked = -1
 	if n := h.ContentLength(); n != chunked && n <= smallBody {
 		return none
 	}
 	h.Del(unasked)
-	if h.IsGet() || h.IsHead() || len(h.Peek(fasthttp.HeaderExpect)) > 0 {
-		return none
+	switch expects := h.Peek(fasthttp.HeaderExpect); {
+	case string(expects) == expectation:
+	case strings.EqualFold(string(expects), expectation):
+		h.Set(fasthttp.HeaderExpect, expectation)
+	default: // of other expectations nothing is known, and nothing is waited for
+		h.Set(fasthttp.HeaderExpect, expectation)
+		h.Set(unasked, "1")
 	}
-	h.Set(fasthttp.HeaderExpect, expectation)
-	h.Set(unasked, "1")
 	return none
 }
+
+// chunked is the length of a body that does not tell it.
+const chunked = -1
 
 // uninvited takes back what headRead has written, and tells whether it has.
 func uninvited(ctx *fasthttp.RequestCtx) bool {

@@ -54,6 +54,8 @@ type conn struct {
 	quiet    bool   // an interim answer that nobody expects is about to be written
 	kept     []byte // what may be the beginning of that
 	linger   bool   // the client is told why and may still be sending
+
+	asked *fasthttp.RequestHeader // the head that the gates have judged, while a body in chunks is read
 }
 
 // tlsConn is a conn that fasthttp recognises as TLS.

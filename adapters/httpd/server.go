@@ -237,7 +237,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	defer s.recovered(ctx, c)
 	gated := c.gated
 	c.gated = false
-	if gated || s.pass(ctx) {
+	c.dropTrailer(&ctx.Request.Header)
+	if gated || s.strict(ctx, c) && s.pass(ctx) {
 		s.router.Handler(ctx)
 	}
 	if c.holding && !ctx.Response.IsBodyStream() { // a stream was begun, and replaced by another answer
@@ -294,6 +295,9 @@ func trim(ctx *fasthttp.RequestCtx) {
 func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 	c := connOf(ctx)
 	quiet := uninvited(ctx)
+	if !s.strict(ctx, c) {
+		return fasthttp.StatusBadRequest
+	}
 	if ctx.Request.Header.ContentLength() > s.opts.MaxBody {
 		c.linger = true
 		ctx.SetStatusCode(fasthttp.StatusRequestEntityTooLarge)
@@ -305,6 +309,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 		return ctx.Response.StatusCode()
 	}
 	c.gated, c.quiet = true, quiet
+	c.keepHead(&ctx.Request.Header)
 	return fasthttp.StatusContinue
 }
 
@@ -323,7 +328,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	}
 	if c := connOf(ctx); c != nil {
 		c.linger = true
-		c.gated = false
+		c.gated, c.asked = false, nil
 	}
 	if cap(ctx.Request.Body()) > keptBuffer {
 		ctx.Request.SwapBody(nil)

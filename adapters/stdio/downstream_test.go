@@ -96,7 +96,6 @@ func TestDownstreamDeafClient(t *testing.T) {
 // A cancellation that comes behind its request on the wire finds it, of either era, whether it has been begun or not: it gets no
 // answer.
 func TestDownstreamCancelBehindRequest(t *testing.T) {
-	t.Parallel()
 	const rounds = 300
 	store, err := session.NewStore(session.Options{IdleTTL: time.Hour, Max: 10})
 	must(t, err)

@@ -200,6 +200,9 @@ func (s *server) respond(w http.ResponseWriter, body []byte, streams bool) {
 	}
 	s.answer(body, func(text string) {
 		if !streams {
+			if !s.legacy { // else the body comes in chunks, and its end is known in another way
+				w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			}
 			_, _ = io.WriteString(w, text)
 			return
 		}

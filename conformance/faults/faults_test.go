@@ -1,0 +1,262 @@
+package faults
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+)
+
+// patient is how long a case waits for what must happen; longer than any limit of the configuration.
+const patient = 20 * time.Second
+
+// slack is what a busy machine may add to a limit.
+const slack = 4 * time.Second
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	if !within(patient, cond) {
+		t.Fatalf("never happened: %s", what)
+	}
+}
+
+func within(d time.Duration, cond func() bool) bool {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(d); time.Now().Before(end); <-tick.C {
+		if cond() {
+			return true
+		}
+	}
+	return false
+}
+
+// network is what lies between Dragoman and a server: a gate, Toxiproxy, another gate.
+type network struct {
+	front, behind *gate
+	proxy         *toxiproxy.Proxy
+	refused       bool
+}
+
+func newNetwork(t *testing.T, server string) *network {
+	t.Helper()
+	n := &network{behind: newGate(t, server)}
+	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	n.proxy = toxiproxy.NewProxy(api, t.Name(), "127.0.0.1:0", n.behind.addr)
+	if err := n.proxy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.proxy.Stop)
+	n.front = newGate(t, n.proxy.Listen)
+	return n
+}
+
+func (n *network) add(t *testing.T, toxics ...string) {
+	t.Helper()
+	for _, text := range toxics {
+		if _, err := n.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+	}
+}
+
+// heal ends whatever is wrong. What was cut stays so.
+func (n *network) heal(t *testing.T) {
+	t.Helper()
+	healed := make(chan struct{})
+	go func() { // Toxiproxy waits for connections that take nothing
+		n.proxy.Toxics.ResetToxics(context.Background())
+		close(healed)
+	}()
+	select {
+	case <-healed:
+	case <-time.After(patient):
+		t.Fatal("Toxiproxy does not take its toxics back")
+	}
+	n.front.set(ends, false)
+	n.behind.set(ends, false)
+	if n.refused {
+		n.refused = false
+		n.front.listen()
+	}
+}
+
+// TestFaults tries every fault with every kind of client before every kind of server, or with -short a part of that in which
+// every fault meets every kind. FAULTS_RESULTS names the file to write the table to.
+func TestFaults(t *testing.T) {
+	out := newTable()
+	t.Run("cases", func(t *testing.T) {
+		for k, f := range faults() {
+			for i, serverKind := range serverKinds {
+				for j, clientKind := range clientKinds {
+					if testing.Short() && (i+j+k)%len(clientKinds) != 0 {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s server/%s client", f.name, serverKind, clientKind), func(t *testing.T) {
+						t.Parallel()
+						out.put(f.name, serverKind, clientKind, try(t, f, serverKind, clientKind))
+					})
+				}
+			}
+		}
+	})
+	if file := os.Getenv("FAULTS_RESULTS"); file != "" && !t.Failed() {
+		if err := os.WriteFile(file, []byte(out.markdown()), 0o644); err != nil { //nolint:gosec // it is to be read
+			t.Fatal(err)
+		}
+	}
+}
+
+// trial is one case under way.
+type trial struct {
+	t      *testing.T
+	f      fault
+	server *server
+	net    *network
+	d      *dragoman
+	client client
+	calls  atomic.Int32
+}
+
+// call makes one call under a tag of its own. No call is ever run twice.
+func (c *trial) call(tool string, load int) (outcome, int) {
+	c.t.Helper()
+	tag := fmt.Sprintf("t%d", c.calls.Add(1))
+	o := c.client.call(tool, tag, load)
+	if o.Broken {
+		c.t.Errorf("%s: what was between Dragoman and the server has ended what is between the client and Dragoman: %s: %s", tag, o.Code, o.Message)
+	}
+	ran := c.server.ran(tag)
+	if ran > 1 {
+		c.t.Errorf("%s of %s ran %d times", tag, tool, ran)
+	}
+	if o.Code == "" && ran != 1 {
+		c.t.Errorf("%s of %s was answered, and ran %d times", tag, tool, ran)
+	}
+	return o, ran
+}
+
+// try has one client meet one fault before one server, and gives the line of the table.
+func try(t *testing.T, f fault, serverKind, clientKind string) (r result) {
+	c := &trial{t: t, f: f, server: newServer(t, serverKind)}
+	c.net = newNetwork(t, c.server.addr)
+	command := "serve"
+	if strings.HasSuffix(clientKind, "stdio") {
+		command = "stdio"
+	}
+	c.d = start(t, command, c.server.url(c.net.front.addr))
+	c.client = newClient(t, clientKind, c.d)
+	for range 2 {
+		if o, _ := c.call("stream", 0); o.Code != "" {
+			t.Fatalf("before the fault: %s: %s", o.Code, o.Message)
+		}
+	}
+	before := c.usage()
+	c.suffer(&r)
+	c.recover(&r)
+	c.leaks(before)
+	c.client.close()
+	c.d.end()
+	return r
+}
+
+// suffer makes calls while the network is bad.
+func (c *trial) suffer(r *result) {
+	c.t.Helper()
+	c.net.add(c.t, c.f.toxics...)
+	c.net.front.set(c.f.ending, false)
+	if c.f.begin != nil {
+		c.f.begin(c.net)
+	}
+	first, ran := c.call(c.f.tool, c.f.load)
+	r.code, r.message, r.ran, r.took = first.Code, first.Message, ran, first.took
+	c.judge("the first call", first, false)
+	if c.f.once {
+		r.state = c.settled(first.Code == "")
+		return
+	}
+	for range 2 {
+		next, _ := c.call(c.f.tool, c.f.load)
+		c.judge("a further call", next, true)
+	}
+	r.state = c.settled(first.Code == "")
+}
+
+// judge holds an outcome against what the fault may lead to.
+func (c *trial) judge(what string, o outcome, later bool) {
+	c.t.Helper()
+	allowed := c.f.codes
+	if later && len(allowed) > 0 {
+		allowed = append(slices.Clone(allowed), "upstream_down")
+	}
+	if o.Code != "" && !slices.ContainsFunc(allowed, func(code string) bool { return o.Code == code || o.Code == envelopeCode(code) }) || o.Code == "" && !c.f.ok && !later {
+		c.t.Errorf("%s: %q (%s) after %s; want one of %q", what, o.Code, o.Message, o.took, allowed)
+	}
+	if limit := c.f.limit() + slack; o.took > limit {
+		c.t.Errorf("%s took %s, more than %s", what, o.took, limit)
+	}
+	if o.Code != "" && o.Message == "" {
+		c.t.Errorf("%s: %s says nothing", what, o.Code)
+	}
+}
+
+// settled is the upstream's state once checks have had their say; that it is tried again while in error is no other state.
+func (c *trial) settled(fine bool) (state string) {
+	within(2*checkTimeout, func() bool {
+		state = c.d.state()
+		return state == "ERROR" || fine && state == "CONNECTED"
+	})
+	if state == "CONNECTING" {
+		return "ERROR"
+	}
+	return state
+}
+
+// recover heals the network, and sees how long it takes until calls are answered again, with no doing of the client.
+func (c *trial) recover(r *result) {
+	c.t.Helper()
+	c.net.heal(c.t)
+	began, calls := time.Now(), 0
+	if !within(patient, func() bool {
+		calls++
+		o, _ := c.call("echo", 0)
+		r.last = o.Code
+		return o.Code == ""
+	}) {
+		c.t.Errorf("after the fault no call succeeds; the last: %s", r.last)
+	}
+	r.recovered, r.calls = time.Since(began), calls
+	eventually(c.t, "the upstream is CONNECTED", func() bool { return c.d.state() == "CONNECTED" })
+	for _, tool := range []string{"big", "stream"} {
+		if o, _ := c.call(tool, 0); o.Code != "" {
+			c.t.Errorf("after the fault %s: %s: %s", tool, o.Code, o.Message)
+		}
+	}
+}
+
+func (c *trial) usage() usage {
+	if c.d.admin == "" {
+		return usage{}
+	}
+	return c.d.usage()
+}
+
+// leaks looks whether anything is left. Two connections, and what serves them, may be pooled since.
+func (c *trial) leaks(before usage) {
+	c.t.Helper()
+	var now usage
+	if !within(patient, func() bool {
+		now = c.usage()
+		return now.goroutines <= before.goroutines+4 && now.files <= before.files+4 && now.running <= before.running &&
+			now.inFlight <= before.inFlight && now.leases <= before.leases
+	}) {
+		c.t.Errorf("left behind: %+v, before the fault %+v", now, before)
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table of the policies names tests, and each of them is there.
+func TestPolicyTable(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(text), "| policy | what it says | source | tests |\n")
+	section, _, ends := strings.Cut(section, "\n\n")
+	if !found || !ends {
+		t.Fatal("ARCHITECTURE.md has no table of the policies")
+	}
+	known := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	for _, pattern := range []string{"*_test.go", "policies/*_test.go", "adapters/*/*_test.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			source, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range function.FindAllSubmatch(source, -1) {
+				known[string(m[1])] = true
+			}
+		}
+	}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if strings.HasPrefix(line, "|--") {
+			continue
+		}
+		tests := quotedTest.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if len(cells) != 4 || len(tests) == 0 || strings.TrimSpace(cells[2]) == "" {
+			t.Errorf("want policy, what it says, source and tests: %s", line)
+		}
+		for _, m := range tests {
+			if !known[m[1]] {
+				t.Errorf("%s: there is no %s", strings.TrimSpace(cells[0]), m[1])
+			}
+		}
+	}
+}
