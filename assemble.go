@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -191,7 +192,7 @@ func (h *house) upstream(up *Upstream) (*era.Upstream, error) {
 	return era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
 		VerdictTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
 		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout, Known: h.known(up.Name),
-		AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log),
+		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log),
 		Changed: func(m *wire.Message) { h.cache.Changed(up.Name, m) }}), nil
 }
 
@@ -240,7 +241,11 @@ func (h *house) host(up *Upstream) (*httpd.Host, *url.URL, error) {
 	for _, x := range up.Headers {
 		headers = append(headers, httpd.Header{Name: x.Name, Value: x.Value.Reveal()})
 	}
-	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Credentials: h.credentials(up),
+	forward := make([]httpd.Forward, 0, len(up.Forward))
+	for _, x := range up.Forward {
+		forward = append(forward, httpd.Forward{From: strings.ToLower(x.From), To: x.To})
+	}
+	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: h.credentials(up),
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.cfg.Limits.Header})
 	if err != nil {
 		return nil, nil, err
@@ -271,7 +276,7 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 func (h *house) faces() (*httpd.Server, error) {
 	c := h.cfg
 	opts := httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
-		KeepAlive: c.Keepalive, Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
+		MaxReading: c.Limits.InFlightBytes, ReadTimeout: c.Limits.ReadTime, KeepAlive: c.Keepalive, Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
 		NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed,
 		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }}
 	down, err := h.restFace(&opts)

@@ -19,6 +19,7 @@ import (
 // identity is what finds out who asks, and what shows to servers who we are.
 type identity struct {
 	auth    *policies.Auth // nil: nobody is asked
+	carry   proxy.Gate     // nil: nothing of clients' headers goes on
 	scopes  proxy.Policy   // nil: nothing needs any
 	keys    *oauth.Keys    // of the issuer of tokens; nil: none are taken
 	clients map[string]*oauth.Client
@@ -27,6 +28,10 @@ type identity struct {
 // identify makes what finds out who asks.
 func (h *house) identify() (err error) {
 	c, auth := h.cfg, &h.cfg.Security.Auth
+	h.who.carry, err = policies.Carry(policies.CarryOptions{Names: h.carriedNames(), Key: []byte(c.Questions.StateKey.Reveal()), Metrics: h.metrics})
+	if err != nil {
+		return err
+	}
 	if !c.Authenticates() {
 		return nil
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -24,11 +25,24 @@ func (h *house) gates() []proxy.Gate {
 	return []proxy.Gate{
 		policies.Forwarded(trusted),
 		policies.Origin(policies.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
-		policies.CORS(origins),
+		policies.CORS(origins, h.carriedNames()...),
 		h.rate.Gate(),
 		h.who.auth.Gate(),
+		h.who.carry,
 		h.rate.Where(),
 	}
+}
+
+// carriedNames are the headers of clients that go on to some upstream.
+func (h *house) carriedNames() (names []string) {
+	for _, u := range h.cfg.Upstreams {
+		for _, f := range u.Forward {
+			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, f.From) }) {
+				names = append(names, f.From)
+			}
+		}
+	}
+	return names
 }
 
 func lower(list []string) []string {

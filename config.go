@@ -186,6 +186,8 @@ type LimitsConfig struct {
 	Listens, ListensPerPrincipal int
 	// RequestTime ends one request however much progress it reports. 1 s to 24 h, default 15 min.
 	RequestTime time.Duration
+	// ReadTime is how long a request may take to arrive, head and body. 1 s to 10 min, default 30 s.
+	ReadTime time.Duration
 	// InFlight, Queue and InFlightBytes bound what runs and waits at a time
 	// (defaults 100, 1 000 and 100 MiB); 0 is no bound of InFlight, and no queue.
 	InFlight, Queue, InFlightBytes int
@@ -268,6 +270,8 @@ type Upstream struct {
 	Isolation string
 	// Headers are sent with every request to URL; names are unique without regard to case.
 	Headers []Header
+	// Forward are the headers of clients that go on to URL.
+	Forward []ForwardHeader
 	// Scopes are what callers need for single tools, prompts, resources and methods.
 	Scopes []*ScopeRule
 	// OAuth is how Dragoman gets tokens for URL.

@@ -54,6 +54,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 	}
 	l.misplaced(u, table, urlKey)
 	l.checkAccess(u, table, at)
+	l.checkForward(u, table, at)
 	l.checkNames(u, table, at)
 	if err := checkRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
@@ -134,6 +135,10 @@ func (l *loader) misplaced(u *Upstream, table, kind string) {
 		case headersKey:
 			for _, h := range u.Headers {
 				report(row.needs, key, l.cfg.sources[key+"."+keyText([]string{strings.ToLower(h.Name)})])
+			}
+		case forwardKey:
+			for _, f := range u.Forward {
+				report(row.needs, key, l.cfg.sources[key+"."+keyText([]string{strings.ToLower(f.From)})])
 			}
 		case envKey:
 			for _, v := range u.Env {

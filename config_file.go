@@ -167,7 +167,7 @@ func userTable(path []string) bool {
 		return false
 	}
 	if path[0] == upstreamsKey {
-		return len(path) >= 3 && (path[2] == headersKey || path[2] == envKey || path[2] == scopesKey) || len(path) == 3 && slices.Contains([]string{toolsKey, promptsKey, resourcesKey, accessKey}, path[2])
+		return len(path) >= 3 && (path[2] == headersKey || path[2] == forwardKey || path[2] == envKey || path[2] == scopesKey) || len(path) == 3 && slices.Contains([]string{toolsKey, promptsKey, resourcesKey, accessKey}, path[2])
 	}
 	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
 }

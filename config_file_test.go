@@ -112,8 +112,8 @@ func TestFileErrors(t *testing.T) {
 	f("c.toml", "quite_different = 1\n", "c.toml:1: quite_different: unknown key; fix: remove it; `dragoman config print` lists the keys")
 	f("c.toml", "Listen = \"127.0.0.1:8080\"\n", `c.toml:1: Listen: unknown key; did you mean listen?`)
 	f("c.toml", "[upstream.a]\nurl = \"http://a\"\n", `c.toml:1: upstream.a: unknown key; did you mean upstreams?`)
-	f("c.yaml", "upstreams:\n  a:\n    adress: http://a\n    header: {A: b}\n",
-		"c.yaml:3: upstreams.a.adress: unknown key; fix: remove it; `dragoman config print` lists the keys",
+	f("c.yaml", "upstreams:\n  a:\n    location: http://a\n    header: {A: b}\n",
+		"c.yaml:3: upstreams.a.location: unknown key; fix: remove it; `dragoman config print` lists the keys",
 		`c.yaml:4: upstreams.a.header: unknown key; did you mean upstreams.a.headers?`)
 	f("c.json", "{\"\\u0000\\n\": 1}", "c.json:1: \"\\u0000\\n\": unknown key; fix: remove it; `dragoman config print` lists the keys")
 	// Duplicates and contradictions.

@@ -109,6 +109,10 @@ func limitKeys() []setting[Config] {
 			field: func(c *Config) field {
 				return durationField{at: &c.Limits.RequestTime, least: time.Second, most: day}
 			}},
+		{key: "limits.read_time", std: "30s", doc: "how long a client's request may take to arrive, head and body",
+			field: func(c *Config) field {
+				return durationField{at: &c.Limits.ReadTime, least: time.Second, most: 10 * time.Minute}
+			}},
 		{key: "limits.in_flight", std: "100", doc: "requests that run at a time",
 			field: func(c *Config) field {
 				return intField{at: &c.Limits.InFlight, least: 1, most: 100_000, zero: "any number"}
@@ -238,6 +242,7 @@ func serverKeys() []setting[Upstream] {
 		{key: "isolation", std: perSession, doc: "who shares an upstream session or child of a legacy server", arg: "session|principal|pool(N)|shared", flag: "isolation", on: onServe,
 			field: func(u *Upstream) field { return isolationField{at: &u.Isolation} }},
 		{key: headersKey, doc: "header sent with every request; VALUE may be env:NAME or file:/path", arg: "'NAME: VALUE'", flag: "header", on: onServe | onStdio | onProbe, needs: urlKey, open: true, entry: headerEntry},
+		{key: forwardKey, doc: "headers of clients that go on to the upstream: the client's name of each, and the upstream's", needs: urlKey, open: true, entry: forwardEntry},
 		{key: envKey, doc: "variable for the command; VALUE may be env:NAME or file:/path", arg: "NAME=VALUE", flag: "env", on: onServe | onStdio | onProbe, needs: commandKey, open: true, entry: envEntry},
 		{key: "cwd", std: "", doc: "working directory of the command", arg: "DIR", flag: "cwd", on: onServe | onStdio | onProbe, needs: commandKey,
 			field: func(u *Upstream) field { return textField{at: &u.Cwd, what: "a directory", empty: true} }},

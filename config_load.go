@@ -252,10 +252,10 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 			return
 		}
 		cell := keyText(path)
-		if row.key == headersKey { // names are equal without regard to case (RFC 9110 §5.1)
+		if row.key == headersKey || row.key == forwardKey { // names are equal without regard to case (RFC 9110 §5.1)
 			cell = keyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
 		}
-		if text, ok := v.scalarText(); ok && row.key != scopesKey && (row.key != envKey || refers(text)) {
+		if text, ok := v.scalarText(); ok && row.key != scopesKey && row.key != forwardKey && (row.key != envKey || refers(text)) {
 			if v.text, err = resolveSecret(text, l.lookup); err != nil {
 				l.fail(err, shown, from, "")
 				return

@@ -102,6 +102,7 @@ func TestUpstreamDefaults(t *testing.T) {
 		EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute, CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info",
 		Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1, BreakerPause: 30 * time.Second,
 			Retries: 2, RetryBackoff: 100 * time.Millisecond, RetryBudget: 20},
+		OAuth: OAuthConfig{ClientAuth: "basic"},
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, want %+v", u, want)

@@ -68,6 +68,8 @@ func (c *Config) printedUpstream(u *Upstream) []printed {
 			}
 		case row.parts != nil:
 			all = append(all, printedParts(c, u, &row, key)...)
+		case row.key == forwardKey:
+			all = append(all, c.printedForward(u, key)...)
 		case row.key == scopesKey:
 			all = append(all, c.printedScopes(u, key)...)
 		case row.open:

@@ -48,7 +48,7 @@ func TestTooManySessions(t *testing.T) {
 	})
 	c := receive(t, "the call", started)
 	res := r.must("POST", "/mcp", stdioInit, legacyHeaders("")...)
-	if !matches(`{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"…sessions.max","data":{"code":"too_many_sessions","retryable":true}}}`, res.body) {
+	if !matches(`{"jsonrpc":"2.0","id":"i","error":{"code":-32603,"message":"…sessions.max…","data":{"code":"too_many_sessions","retryable":true}}}`, res.body) {
 		t.Errorf("%d %s", res.status, res.body)
 	}
 	dup := r.must("POST", "/mcp", legacyCall(`"k"`, "b"), legacyHeaders(id)...)

@@ -37,7 +37,8 @@ type Cache struct {
 // cached is the name of a result.
 type cached struct {
 	server, method string
-	who            string // the principal of a private one; of a public one there is none
+	who            string   // the principal of a private one; of a public one there is none
+	sum            [16]byte // of what that carried
 	public         bool
 	rest           string // what else of the request the result depends on
 }
@@ -154,7 +155,7 @@ func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
 		rest.WriteByte(1)
 		rest.Write(m.Raw[key.From:value.To])
 	}
-	return cached{server: server, method: method, who: ex.Caller.Principal, rest: rest.String()}, true
+	return cached{server: server, method: method, who: ex.Caller.Principal, sum: ex.Caller.Sum(), rest: rest.String()}, true
 }
 
 // find gives a cached result as the answer to a request.
@@ -164,7 +165,7 @@ func (c *Cache) find(ex *proxy.Exchange, k cached) proxy.Replies {
 	r, ok := c.lru.Get(k)
 	if !ok {
 		shared := k
-		shared.public, shared.who = true, ""
+		shared.public, shared.who, shared.sum = true, "", [16]byte{}
 		r, ok = c.lru.Get(shared)
 		k = shared
 	}
@@ -272,7 +273,7 @@ func (r *keeping) keep(m *wire.Message) {
 	}
 	k := r.k
 	if k.public = wire.Get(raw, own.Result, "cacheScope").Is(raw, "public"); k.public {
-		k.who = ""
+		k.who, k.sum = "", [16]byte{}
 	}
 	longest := min(time.Duration(min(ttl, r.c.opt.TTL.Milliseconds()))*time.Millisecond, r.c.opt.TTL)
 	if r.c.keep(k, &keptResult{raw: raw, uri: r.uri, until: r.c.opt.Now().Add(longest)}, r.changes) {

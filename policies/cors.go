@@ -21,11 +21,12 @@ const (
 
 // CORS lets pages of the given origins read the answers, and answers their preflights with 204. Origins are lower case; pages
 // of others get nothing, which is how a browser is told no. It stands behind [Origin], which refuses them altogether. Without
-// origins it is nil.
-func CORS(origins []string) proxy.Gate {
+// origins it is nil. more are the names of further headers that pages may send.
+func CORS(origins []string, more ...string) proxy.Gate {
 	if len(origins) == 0 {
 		return nil
 	}
+	headers := strings.Join(append([]string{corsHeaders}, more...), ", ")
 	return func(h *proxy.Head) *proxy.Error {
 		if len(h.Origin) == 0 {
 			return nil
@@ -41,7 +42,7 @@ func CORS(origins []string) proxy.Gate {
 			return nil
 		}
 		h.Say("Access-Control-Allow-Methods", corsMethods)
-		h.Say("Access-Control-Allow-Headers", corsHeaders+askedParams(h.Fields.Peek("Access-Control-Request-Headers")))
+		h.Say("Access-Control-Allow-Headers", headers+askedParams(h.Fields.Peek("Access-Control-Request-Headers")))
 		h.Say("Access-Control-Max-Age", corsMaxAge)
 		h.Status = 204
 		return nil

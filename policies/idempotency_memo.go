@@ -16,6 +16,7 @@ import (
 type name struct {
 	session *proxy.Session // nil for a key
 	caller  string         // of a key: the principal
+	sum     [16]byte       // of a key: of what the caller carries
 	server  string         // of a key
 	id      string         // raw JSON of a request id; or the key
 }
@@ -25,7 +26,7 @@ func nameOf(ex *proxy.Exchange) name {
 	if ex.Key == "" {
 		return name{session: ex.Session, id: string(m.Of(m.ID))}
 	}
-	n := name{caller: ex.Caller.Principal, server: ex.Server, id: ex.Key}
+	n := name{caller: ex.Caller.Principal, sum: ex.Caller.Sum(), server: ex.Server, id: ex.Key}
 	if m.InputResponses.Present() || m.ReqState.Present() { // each round of a call is a request (2026-07-28, SEP-2322)
 		h := sha256.New()
 		for _, s := range [...]wire.Span{m.ReqState, m.InputResponses} {

@@ -140,7 +140,7 @@ func (r *Rate) Where() proxy.Gate {
 }
 
 func clientOf(c proxy.Caller) client {
-	if c.Principal != "" {
+	if c.Principal != "" && (c.Carried == nil || !c.Carried.Alone) { // what anybody can make up gives nobody another bucket
 		return client{principal: c.Principal}
 	}
 	return client{addr: network(c.Address)}

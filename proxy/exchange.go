@@ -165,8 +165,13 @@ func (ex *Exchange) Err() error {
 // Deadline implements context.Context: an exchange has none of its own.
 func (ex *Exchange) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Value implements context.Context: an exchange is no bag.
-func (ex *Exchange) Value(any) any { return nil }
+// Value implements context.Context: an exchange is no bag; all that it has is what its caller carries (CarriedIn).
+func (ex *Exchange) Value(key any) any {
+	if _, ok := key.(carriedKey); ok && ex.Caller.Carried != nil {
+		return ex.Caller.Carried
+	}
+	return nil
+}
 
 var _ context.Context = (*Exchange)(nil)
 

@@ -13,11 +13,14 @@ type identity struct {
 	key, group [32]byte // group: without the capabilities
 	info, caps []byte
 	principal  string // empty if several have it
+	sum        [16]byte
+	carried    *proxy.Carried // with which it is opened
 }
 
 // recent is an identity, and what it was made of.
 type recent struct {
 	principal  string
+	sum        [16]byte
 	info, caps []byte
 	id         identity
 }
@@ -28,23 +31,27 @@ const recentMost = 4 << 10
 // identify tells which sessions are an exchange's. Clients say the same of themselves in every request, so what was made of
 // it lately is remembered.
 func (p *pool) identify(ex *proxy.Exchange) identity {
-	who, info, caps := ex.Caller.Principal, ex.Client.Info, ex.Client.Caps
+	who, sum, info, caps := ex.Caller.Principal, ex.Caller.Sum(), ex.Client.Info, ex.Client.Caps
 	if len(info)+len(caps)+len(who) > recentMost {
 		return p.identity(ex)
 	}
 	place := &p.recent[(len(who)+len(info)+len(caps))%len(p.recent)]
-	if r := place.Load(); r != nil && r.principal == who && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
-		return r.id
+	if r := place.Load(); r != nil && r.principal == who && r.sum == sum && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
+		id := r.id
+		id.carried = ex.Caller.Carried
+		return id
 	}
 	// The exchange's bytes are borrowed, what is remembered is not.
 	own := proxy.Exchange{Caller: ex.Caller, Client: proxy.Client{Info: bytes.Clone(info), Caps: bytes.Clone(caps)}}
-	r := &recent{principal: who, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(&own)}
+	r := &recent{principal: who, sum: sum, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(&own)}
+	id := r.id
+	r.id.carried = nil // what is remembered here is nobody's
 	place.Store(r)
-	return r.id
+	return id
 }
 
 func (p *pool) identity(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps), principal: ex.Caller.Principal}
+	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Carried}
 	if p.u.opt.Isolation.mixed() {
 		id.info, id.caps = p.u.opt.Self, []byte("{}")
 	}
@@ -58,6 +65,9 @@ func (p *pool) identity(ex *proxy.Exchange) identity {
 		id.principal = ""
 	}
 	h := sha256.New()
+	if id.sum != [16]byte{} { // the server may take those who carry something else for others
+		_, _ = fmt.Fprintf(h, "carried:%x", id.sum)
+	}
 	for i, part := range [][]byte{[]byte(id.principal), id.info, id.caps} {
 		if i == 2 {
 			id.group = [32]byte(h.Sum(nil))

@@ -23,6 +23,8 @@ type Verdict struct {
 	Init     []byte // its InitializeResult, if legacy
 	At       time.Time
 	Steps    []string // what was tried and what came, for people
+	guarded  bool     // some step was refused for want of credentials: who carries others may find more
+	sum      [16]byte // of what was carried then
 }
 
 // Eras names what the verdict found, for logs.
@@ -47,8 +49,10 @@ type prober struct {
 	timeout  time.Duration // for a step
 	patience time.Duration // for the first step that any server answers
 	sink     Sink          // for the modern link, if it is kept
+	carries  bool          // what comes of it may depend on what the asker carries
 	spawn    func(func())  // runs what may take a while, and is waited for in the end
 
+	guarded *StatusError // some step was refused for want of credentials
 	reached bool  // some step got an answer, or ran into a time-out
 	last    error // of the last step that failed
 	late    *late // a process that has not answered server/discover yet
@@ -76,6 +80,10 @@ func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
 	var nf *proxy.Error
 	if errors.As(p.lastErr(ctx), &nf) {
 		return nil, nil, nf
+	}
+	if p.carries && p.guarded != nil {
+		return nil, nil, proxy.Errf(proxy.Refused, "the upstream server tells which revision it speaks only to who shows the credentials that it wants, in a header "+
+			"that upstreams.NAME.forward_headers passes on (%s): %w", strings.Join(v.Steps, "; "), p.guarded)
 	}
 	if (!p.reached || p.wires.Certain) && p.last != nil {
 		return nil, nil, p.last // nobody is there: that is all there is to say
@@ -106,6 +114,9 @@ func (p *prober) note(v *Verdict, step string, err error) {
 		p.reached = true
 	}
 	p.last = err
+	if status := unauthorized(err); status != nil {
+		p.guarded = status
+	}
 	v.Steps = append(v.Steps, step+": "+text)
 }
 
@@ -217,6 +228,9 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 			v.Modern, v.Version = true, version
 			return errModern
 		}
+		if m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound && p.guarded == nil {
+			p.guarded = &StatusError{Status: 401, Text: err.Error()} // in other words
+		}
 		return err
 	}
 	init := slices.Clone(m.Of(m.Result))
@@ -254,7 +268,11 @@ func (p *prober) ask(ctx context.Context, link Link, era proxy.Era, raw []byte) 
 	return ask(ctx, link, ex)
 }
 
+// ask sends a request and waits for its response. What is of no client's request carries what ctx does.
 func ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
+	if ex.Caller.Carried == nil {
+		ex.Caller.Carried = proxy.CarriedIn(ctx)
+	}
 	defer ex.Follow(ctx)()
 	replies, err := link.Call(ex)
 	if err != nil {

@@ -32,6 +32,7 @@ func (p *prober) knock(ctx context.Context, link Link) (m wire.Message, l *late,
 	if err != nil {
 		return m, nil, err
 	}
+	ex.Caller.Carried = proxy.CarriedIn(ctx)
 	stop := ex.Follow(ctx)
 	replies, err := link.Call(ex)
 	if err != nil {

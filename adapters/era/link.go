@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -130,6 +131,15 @@ func (e *StatusError) Error() string {
 		return fmt.Sprintf("HTTP %d without a body", e.Status)
 	}
 	return fmt.Sprintf("HTTP %d: %s", e.Status, e.Text)
+}
+
+// unauthorized finds the answer of a server that wants other credentials, or any; nil if the error is none.
+func unauthorized(err error) *StatusError {
+	var s *StatusError
+	if errors.As(err, &s) && (s.Status == 401 || s.Status == 403) {
+		return s
+	}
+	return nil
 }
 
 // StatusFault makes the error that a client sees of a StatusError.

@@ -113,7 +113,7 @@ func (p *pool) find(id identity, lease bool) (*pooled, error) {
 		}
 		p.numbers++
 		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
-			declared: id.caps, talks: talks{subs: make(map[string]int)}}
+			declared: id.caps, carried: id.carried, talks: talks{subs: make(map[string]int)}}
 		p.sessions[id.key] = append(p.sessions[id.key], s)
 		p.count++
 		p.u.group.Go(func() { s.open(id.info, id.caps) })

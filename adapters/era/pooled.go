@@ -17,6 +17,7 @@ type pooled struct {
 	key       [32]byte
 	group     [32]byte // the client, whatever its capabilities
 	principal string
+	carried   *proxy.Carried // with which it is opened
 	turn      chan struct{} // of subscribing
 	ready     chan struct{} // closed when opened or failed
 	err       error
@@ -51,7 +52,7 @@ func newHello(result []byte) *hello {
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
 func (s *pooled) open(info, caps []byte) {
 	defer s.opened()
-	ctx, cancel := context.WithTimeout(s.u.ctx, s.u.opt.patience())
+	ctx, cancel := context.WithTimeout(proxy.Carry(s.u.ctx, s.carried), s.u.opt.patience())
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
 		if s.u.ctx.Err() != nil {
@@ -84,8 +85,7 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 		return s.fault(err)
 	}
 	if m.Kind == wire.Failure {
-		s.u.doubt(errors.New(string(m.Text(m.ErrorText))))
-		return proxy.Errf(proxy.BadAnswer, "the upstream server refused initialize: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+		return s.u.turnedDown(&m, "initialize")
 	}
 	s.hello = newHello(m.Of(m.Result))
 	return s.link.get().Send(ctx, []byte(initialized))

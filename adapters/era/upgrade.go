@@ -74,8 +74,7 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if m.Kind == wire.Failure {
-		u.doubt(errors.New(string(m.Text(m.ErrorText))))
-		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server refused server/discover: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
+		return nil, u.turnedDown(&m, "server/discover")
 	}
 	info := m.Of(m.Info)
 	if info == nil {

@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ type Options struct {
 	Spares       int              // of these, processes that nobody uses yet
 	MaxPrincipal int              // processes of one principal; 0: no limit of its own
 	Isolation    Isolation        // which clients have sessions, or processes, in common
+	Carries      bool             // its requests have what their callers carry (proxy.Carried), without which it may refuse them
 	AsksOnCall   bool             // the server asks on the stream of the call concerned: calls that may be asked share sessions
 	DeclareAll   bool             // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
 	DriveTasks   bool             // long calls that become tasks are driven for clients of the other era, which cannot
@@ -62,9 +64,11 @@ type Upstream struct {
 
 // probing is a ladder being climbed; many may wait for it.
 type probing struct {
-	done chan struct{}
-	v    *Verdict
-	err  error
+	done    chan struct{}
+	v       *Verdict
+	err     error
+	sum     [16]byte // of what is carried, on whose behalf it is climbed
+	guarded bool     // who carries something else may find more
 }
 
 // NewUpstream makes the upstream; nothing is sent yet. Probe begins, or the first exchange.
@@ -137,16 +141,44 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	return u.upgrade(ex)
 }
 
-// Verdict answers what the server speaks, probing it if that is not known. It waits no longer than ctx lives.
+// Verdict answers what the server speaks, probing it if that is not known. It waits no longer than ctx lives. A server that wants
+// to see credentials before it says anything is shown those that ctx carries; what it says then it says of itself.
 func (u *Upstream) Verdict(ctx context.Context) (*Verdict, error) {
 	u.mu.Lock()
-	if v := u.verdict; v != nil && (u.steady() || time.Since(v.At) < u.opt.VerdictTTL) {
+	if v := u.verdict; v != nil && !v.guarded && u.holds(v) {
 		u.mu.Unlock()
 		return v, nil
 	}
-	p := u.start(func(ctx context.Context) (*Verdict, error) { return u.climb(ctx) })
 	u.mu.Unlock()
-	return p.wait(ctx)
+	sum := proxy.Caller{Carried: proxy.CarriedIn(ctx)}.Sum()
+	return u.seek(ctx, func() *Verdict {
+		if v := u.verdict; v != nil && u.holds(v) && (!v.guarded || v.sum == sum) {
+			return v
+		}
+		return nil
+	}, u.climb)
+}
+
+// holds tells whether a verdict is recent enough. The caller holds u.mu.
+func (u *Upstream) holds(v *Verdict) bool { return u.steady() || time.Since(v.At) < u.opt.VerdictTTL }
+
+// seek answers what is known, which it looks up under u.mu, or what a climb finds: one that is under way, unless that fails for
+// want of credentials and ctx carries others.
+func (u *Upstream) seek(ctx context.Context, known func() *Verdict, climb func(ctx context.Context) (*Verdict, error)) (*Verdict, error) {
+	carried := proxy.CarriedIn(ctx)
+	for {
+		u.mu.Lock()
+		if v := known(); v != nil {
+			u.mu.Unlock()
+			return v, nil
+		}
+		p := u.start(carried, climb)
+		u.mu.Unlock()
+		v, err := p.wait(ctx)
+		if err == nil && !p.guarded || p.sum == (proxy.Caller{Carried: carried}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
+			return v, err
+		}
+	}
 }
 
 // steady tells whether the verdict holds until it is contradicted: that of a command, or of a server to which the
@@ -158,33 +190,38 @@ func (u *Upstream) steady() bool {
 // checkLegacy asks a modern server for its legacy side, once a verdict: a dual server is spoken to in each client's own
 // era.
 func (u *Upstream) checkLegacy(ctx context.Context) (*Verdict, error) {
-	u.mu.Lock()
-	if u.verdict != nil && u.verdict.checked {
-		defer u.mu.Unlock()
-		return u.verdict, nil
-	}
-	before := u.verdict
-	p := u.start(func(ctx context.Context) (*Verdict, error) {
+	return u.seek(ctx, func() *Verdict {
+		if u.verdict != nil && u.verdict.checked {
+			return u.verdict
+		}
+		return nil
+	}, func(ctx context.Context) (*Verdict, error) {
+		u.mu.Lock()
+		before := u.verdict
+		u.mu.Unlock()
 		v := &Verdict{Modern: true, At: time.Now()}
 		if before != nil {
 			copied := *before
 			v = &copied
 		}
+		p := u.prober(deaf{})
+		_ = p.legacy(ctx, v) // that it fails is an answer: the server is modern only
+		if p.carries && p.guarded != nil && !v.Legacy {
+			v.guarded = true // or it does not say so to this caller
+			return v, nil
+		}
 		v.checked = true
-		_ = u.prober(deaf{}).legacy(ctx, v) // that it fails is an answer: the server is modern only
 		u.believe(v)
 		return v, nil
 	})
-	u.mu.Unlock()
-	return p.wait(ctx)
 }
 
-// start begins probing unless that is under way. The caller holds u.mu.
-func (u *Upstream) start(climb func(ctx context.Context) (*Verdict, error)) *probing {
+// start begins probing, on behalf of who carries that, unless it is under way. The caller holds u.mu.
+func (u *Upstream) start(carried *proxy.Carried, climb func(ctx context.Context) (*Verdict, error)) *probing {
 	if u.probing != nil {
 		return u.probing
 	}
-	p := &probing{done: make(chan struct{})}
+	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Carried: carried}.Sum()}
 	if u.closed {
 		p.err = proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
 		close(p.done)
@@ -192,7 +229,8 @@ func (u *Upstream) start(climb func(ctx context.Context) (*Verdict, error)) *pro
 	}
 	u.probing = p
 	u.group.Go(func() {
-		p.v, p.err = climb(u.ctx)
+		p.v, p.err = climb(proxy.Carry(u.ctx, carried))
+		p.guarded = u.opt.Carries && (p.v != nil && p.v.guarded || unauthorized(p.err) != nil)
 		u.mu.Lock()
 		u.probing = nil
 		u.mu.Unlock()
@@ -218,13 +256,19 @@ func (u *Upstream) background(f func()) {
 }
 
 func (u *Upstream) prober(modern Sink) *prober {
-	return &prober{wires: u.opt.Wires, self: u.opt.Self, timeout: u.opt.ProbeTimeout, patience: u.opt.patience(), sink: modern, spawn: u.background}
+	return &prober{wires: u.opt.Wires, carries: u.opt.Carries, self: u.opt.Self, timeout: u.opt.ProbeTimeout, patience: u.opt.patience(), sink: modern, spawn: u.background}
 }
 
 // climb finds the verdict and remembers it; one that is inconclusive is an error and is not remembered.
 func (u *Upstream) climb(ctx context.Context) (*Verdict, error) {
 	slot := u.links.slot("")
-	v, link, err := u.prober(slot).climb(ctx)
+	p := u.prober(slot)
+	v, link, err := p.climb(ctx)
+	if u.opt.Carries && err != nil && unauthorized(err) != nil { // it is there, and what it speaks is seen when somebody comes who may ask
+		u.ready.Store(true)
+		u.opt.Note("info", "the upstream does not say what it speaks without credentials that it takes; it is asked again with those of the next caller", err)
+		return nil, err
+	}
 	if err != nil {
 		u.ready.Store(false)
 		u.opt.Note("warn", "the upstream's revision could not be found", err)
@@ -235,6 +279,9 @@ func (u *Upstream) climb(ctx context.Context) (*Verdict, error) {
 	}
 	if u.opt.Wires.Legacy == nil && u.opt.Wires.SSE == nil {
 		v.checked = true
+	}
+	if u.opt.Carries && p.guarded != nil {
+		v.guarded, v.sum = true, proxy.Caller{Carried: proxy.CarriedIn(ctx)}.Sum()
 	}
 	u.believe(v)
 	return v, nil
@@ -268,11 +315,26 @@ func (u *Upstream) forget() bool {
 	return known
 }
 
-// doubt forgets the verdict: the server contradicted it.
+// doubt forgets the verdict: the server contradicted it. That it does not take what a caller carries says nothing of the server.
 func (u *Upstream) doubt(why error) {
+	if u.opt.Carries && unauthorized(why) != nil {
+		return
+	}
 	if u.forget() {
 		u.opt.Note("info", "the upstream contradicted what was known of it; it is probed again", why)
 	}
+}
+
+// turnedDown judges a server's refusal of how a conversation begins: it is not what it was found to be, or does not take what the
+// caller carries.
+func (u *Upstream) turnedDown(m *wire.Message, method string) *proxy.Error {
+	f := proxy.BadAnswer
+	if u.opt.Carries && m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound {
+		f = proxy.Refused
+	} else {
+		u.doubt(errors.New(string(m.Text(m.ErrorText))))
+	}
+	return proxy.Errf(f, "the upstream server refused %s: %s (code %d)", method, m.Text(m.ErrorText), m.ErrorCode)
 }
 
 // Ready tells whether the server has been reached and its era is known.

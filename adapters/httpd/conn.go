@@ -19,11 +19,12 @@ const (
 	lingerBytes = 8 << 20
 )
 
-// A connection is idle between requests, so that Shutdown may close it, and busy from the first byte of a request to
-// the last of its answer.
+// A connection is idle between requests, so that Shutdown may close it; busy from the first byte of a request, and served when
+// that is here, to the last byte of its answer.
 const (
 	phaseIdle int32 = iota
 	phaseBusy
+	phaseServed
 	phaseClosed
 )
 
@@ -56,6 +57,9 @@ type conn struct {
 	linger   bool   // the client is told why and may still be sending
 
 	asked *fasthttp.RequestHeader // the head that the gates have judged, while a body in chunks is read
+	large bool                    // a body is being read that takes room
+	room  int                     // of reading, under its lock
+	began time.Time               // when that body did
 }
 
 // tlsConn is a conn that fasthttp recognises as TLS.
@@ -203,6 +207,7 @@ func (c *conn) shut(force bool) {
 		return
 	}
 	c.phase.Store(phaseClosed)
+	c.srv.reading.leave(c)
 	if c.watched {
 		c.srv.watch.remove(c)
 	}

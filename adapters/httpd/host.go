@@ -14,10 +14,15 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	waist "dragoman/proxy"
 )
 
 // Header is a field sent with every request. Its value is never logged.
 type Header struct{ Name, Value string }
+
+// Forward says which field that a client sent goes on to the server, and under which name. Values are never logged.
+type Forward struct{ From, To string } // From is in lower case
 
 // HostOptions are what a Host is made with. A zero value stands for the default named with each.
 type HostOptions struct {
@@ -31,6 +36,9 @@ type HostOptions struct {
 	// NO_PROXY). https goes through it by CONNECT, http by requests in absolute form; a Unix socket never does.
 	Proxy   string
 	Headers []Header
+	// Forward are the fields that a request takes from what is carried in the context of Send (proxy.Carried), and from nowhere
+	// else: what is not there is not sent.
+	Forward []Forward
 	// Credentials, if not nil, gives the Authorization of each request.
 	Credentials Credentials
 
@@ -74,6 +82,11 @@ func NewHost(opts HostOptions) (*Host, error) {
 	for _, field := range opts.Headers {
 		if !ValidName(field.Name) || !ValidValue(field.Value) {
 			return nil, fmt.Errorf("httpd: header %q: name or value not allowed", field.Name)
+		}
+	}
+	for _, field := range opts.Forward {
+		if !ValidName(field.From) || !ValidName(field.To) {
+			return nil, fmt.Errorf("httpd: forwarded header %q as %q: name not allowed", field.From, field.To)
 		}
 	}
 	h := &Host{opts: opts}
@@ -175,6 +188,9 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 	if err := h.prepare(req); err != nil {
 		return Answer{}, err
 	}
+	if err := h.carry(ctx, req); err != nil {
+		return Answer{}, err
+	}
 	shown, err := h.authorize(ctx, req)
 	if err != nil {
 		return Answer{}, err
@@ -196,6 +212,24 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 			return Answer{}, err
 		}
 	}
+}
+
+// carry sends on what the request on whose behalf this one is made has brought along.
+func (h *Host) carry(ctx context.Context, req *fasthttp.Request) error {
+	if len(h.opts.Forward) == 0 {
+		return nil
+	}
+	carried := waist.CarriedIn(ctx)
+	for i := range h.opts.Forward {
+		to := h.opts.Forward[i].To
+		req.Header.Del(to)
+		if value, ok := carried.Get(h.opts.Forward[i].From); ok {
+			if err := SetField(&req.Header, to, []byte(value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // authorize shows the host's credentials.

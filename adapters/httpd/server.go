@@ -24,7 +24,8 @@ const keptBuffer = 64 << 10
 type Options struct {
 	MaxBody      int           // bytes of a request body, else 413; 4 MiB
 	MaxHeader    int           // bytes of a request's head, else 431; 16 KiB, and each connection has a buffer of this size
-	MaxConns     int           // connections served at once, else 503 and closed; 262144. Held streams do not count
+	MaxReading   int           // bytes of large bodies (over 8 KiB) that are being read at once, else 503; 100 MiB
+	MaxConns     int           // connections served at once; those without a request give way to new ones, then 503. 262144, or 3/4 of the descriptors there are
 	MaxStreams   int           // held streams at once, else ErrTooManyStreams; 10000
 	ReadTimeout  time.Duration // for a whole request, from its first byte; 30 s
 	IdleTimeout  time.Duration // between requests; 75 s
@@ -37,7 +38,7 @@ type Options struct {
 	// NotFound and MethodNotAllowed answer what no handler is registered for. Allow is set already (ctx.Error would reset
 	// it). Nil: a bare status.
 	NotFound, MethodNotAllowed fasthttp.RequestHandler
-	// Refused writes the body of a refusal that comes before any handler: the status is set, one of 400, 408, 413, 431.
+	// Refused writes the body of a refusal that comes before any handler: the status is set, one of 400, 408, 413, 431, 503.
 	// After a panic of a handler it is called with 500. Nil: the status text.
 	Refused func(ctx *fasthttp.RequestCtx, status int)
 	// Logf is told of what has no request to blame. Nil: nobody is.
@@ -52,6 +53,8 @@ type Server struct {
 	watch  *watcher
 	keeper *keeper
 
+	reading reading
+
 	serving  crew // connections not hijacked
 	tasks    crew // writers and callbacks of held streams
 	draining atomic.Bool
@@ -59,6 +62,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	barren    time.Time // until when there is nothing to shed
 }
 
 // writeBuffer is what a response may have to leave in one system call, which also wakes its reader once and not twice.
@@ -79,6 +83,7 @@ func NewServer(opts Options) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 	}
+	s.reading.max = opts.MaxReading
 	s.keeper = newKeeper(opts.MaxStreams, opts.KeepAlive)
 	s.router.RedirectTrailingSlash, s.router.RedirectFixedPath, s.router.HandleOPTIONS = false, false, false
 	s.router.NotFound, s.router.MethodNotAllowed = opts.NotFound, honest(opts.MethodNotAllowed)
@@ -120,7 +125,8 @@ func honest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 func (o *Options) setDefaults() {
 	setDefault(&o.MaxBody, 4<<20)
 	setDefault(&o.MaxHeader, 16<<10)
-	setDefault(&o.MaxConns, fasthttp.DefaultConcurrency)
+	setDefault(&o.MaxReading, 100<<20)
+	setDefault(&o.MaxConns, affordable())
 	setDefault(&o.MaxStreams, 10000)
 	setDefault(&o.ReadTimeout, 30*time.Second)
 	setDefault(&o.IdleTimeout, 75*time.Second)
@@ -192,6 +198,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		case errors.Is(err, net.ErrClosed) || !transient(err):
 			return fmt.Errorf("httpd: accept: %w", err)
 		default: // no descriptors left, say: others will be closed
+			s.shed()
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			s.logf("httpd: accept: %v; again in %v", err, pause)
 			time.Sleep(pause)
@@ -207,7 +214,11 @@ func (s *Server) start(nc net.Conn) {
 	if !refuse {
 		s.conns[c] = struct{}{}
 	}
+	crowded := len(s.conns) > s.opts.MaxConns
 	s.mu.Unlock()
+	if crowded {
+		s.shed()
+	}
 	if refuse {
 		c.shut(true)
 		return
@@ -235,8 +246,10 @@ func (s *Server) Streams() int { return s.keeper.count() }
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	c := connOf(ctx)
 	defer s.recovered(ctx, c)
+	c.phase.CompareAndSwap(phaseBusy, phaseServed)
 	gated := c.gated
 	c.gated = false
+	s.bodyRead(c)
 	c.dropTrailer(&ctx.Request.Header)
 	if gated || s.strict(ctx, c) && s.pass(ctx) {
 		s.router.Handler(ctx)
@@ -308,7 +321,13 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 		c.linger = true
 		return ctx.Response.StatusCode()
 	}
-	c.gated, c.quiet = true, quiet
+	if !s.reading.enter(c, s.bodySize(&ctx.Request.Header), time.Now()) {
+		c.linger = true
+		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
+		s.explain(ctx, fasthttp.StatusServiceUnavailable)
+		return fasthttp.StatusServiceUnavailable
+	}
+	c.gated, c.quiet, c.large = true, quiet, true
 	c.keepHead(&ctx.Request.Header)
 	return fasthttp.StatusContinue
 }
@@ -329,6 +348,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	if c := connOf(ctx); c != nil {
 		c.linger = true
 		c.gated, c.asked = false, nil
+		s.bodyRead(c)
 	}
 	if cap(ctx.Request.Body()) > keptBuffer {
 		ctx.Request.SwapBody(nil)
@@ -353,7 +373,9 @@ func (s *Server) state(nc net.Conn, state fasthttp.ConnState) {
 		return
 	}
 	c := connIn(nc)
-	c.phase.CompareAndSwap(phaseBusy, phaseIdle)
+	if !c.phase.CompareAndSwap(phaseServed, phaseIdle) {
+		c.phase.CompareAndSwap(phaseBusy, phaseIdle)
+	}
 	if s.draining.Load() {
 		c.closeIdle()
 	}

@@ -20,3 +20,5 @@ func (p *peeker) peek() sockState       { return sockQuiet }
 
 // writeNow leaves everything to the waiting writer here.
 func writeNow(syscall.RawConn, []byte) (n int, wait bool, err error) { return 0, true, nil }
+
+func descriptors() int { return 0 }

@@ -80,3 +80,12 @@ func writeNow(raw syscall.RawConn, p []byte) (n int, wait bool, err error) {
 	}
 	return n, wait, err
 }
+
+// descriptors is how many files this process may have open; 0 if that is not known.
+func descriptors() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(uint64(limit.Cur), 1<<30)) //nolint:unconvert,gosec // signed on some systems
+}

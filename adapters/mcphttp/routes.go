@@ -52,7 +52,11 @@ func Refusal(status, body, header int) *proxy.Error {
 	case fasthttp.StatusRequestHeaderFieldsTooLarge:
 		return proxy.Errf(proxy.HeadTooLarge, "the request's head is larger than limits.header, %d bytes", header)
 	case fasthttp.StatusRequestTimeout:
-		return proxy.Errf(proxy.RequestSlow, "the request did not come in time")
+		return proxy.Errf(proxy.RequestSlow, "the request did not come in time; send it faster, or raise limits.read_time")
+	case fasthttp.StatusServiceUnavailable:
+		err := proxy.Errf(proxy.Busy, "bodies of other requests that are being read take up limits.in_flight_bytes; try again, or raise it")
+		err.RetryAfter = 1
+		return err
 	case fasthttp.StatusInternalServerError:
 		return proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
 	}

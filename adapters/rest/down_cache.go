@@ -161,5 +161,8 @@ func (q *inquiry) place() string {
 	if rights := q.caller.Rights; rights != nil {
 		key += "\x00" + rights.Kind + "\x00" + rights.Name + "\x00" + strings.Join(rights.Scopes, " ")
 	}
+	if sum := q.caller.Sum(); sum != [16]byte{} {
+		key += "\x00" + string(sum[:])
+	}
 	return key
 }

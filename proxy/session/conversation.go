@@ -72,8 +72,13 @@ func (c *conversation) run(handle proxy.Handler) (proxy.Replies, error) {
 // claim leaves the exchange the caller with whom it came, whose credential may be another than the one that opened the session;
 // what came without one is the session's.
 func claim(s *proxy.Session, ex *proxy.Exchange) {
-	if !ex.Caller.Is(s.Caller) || ex.Caller.Rights == nil {
+	carried := ex.Caller.Carried
+	switch {
+	case !ex.Caller.Is(s.Caller):
 		ex.Caller = s.Caller
+	case ex.Caller.Rights == nil:
+		ex.Caller = s.Caller
+		ex.Caller.Carried = carried // each request says that for itself
 	}
 }
 

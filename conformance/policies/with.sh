@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# with.sh [--anonymous] COMMAND…      runs one of the conformance scripts with every policy on
+#   with.sh conformance/cells.sh --short        what passes without policies must pass with them
+#   --anonymous      for clients that cannot send a credential: whoever comes from this machine needs none. All else stays on.
+# DRAGOMAN is the binary (default: dragoman at the root of the repository). The scripts are given a wrapper of it (./dragoman), which
+# adds what policies.env and upstream.toml say; clients on Node.js are made to send an API key (credential.mjs). Before the command
+# runs, it is made sure that policies are on: who has no key is refused.
+set -u
+HERE=$(cd "$(dirname "$0")" && pwd)
+. "$HERE/../lib.sh"
+POLICIES=$(cd "$(dirname "$0")" && pwd)
+case ${1:-} in --help | '') sed -n '2,/^set /s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
+anonymous=never
+if [ "$1" = --anonymous ]; then anonymous=loopback; shift; fi
+[ $# -gt 0 ] || die "no command (with.sh --help)"
+binary=${DRAGOMAN:-$POLICIES/../../dragoman}
+[ -x "$binary" ] || die "$binary is not there: build it, or set DRAGOMAN"
+binary=$(cd "$(dirname "$binary")" && pwd)/$(basename "$binary")
+TEMPORARY=$(mktemp -d)
+child=
+leave() {
+  trap '' INT TERM HUP
+  [ -z "$child" ] || { kill -TERM "$child" 2>/dev/null; wait "$child" 2>/dev/null; }
+  stop_all
+  rm -rf "$TEMPORARY"
+}
+trap leave EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+POLICIES_KEY=$("$binary" key new suite 2>"$TEMPORARY/said") || die "no key: $(cat "$TEMPORARY/said")"
+printf '[suite]\nhashes = ["%s"]\n' "$("$binary" key hash <<<"$POLICIES_KEY" 2>/dev/null | grep -om1 'sha256:[0-9a-f]*')" >"$TEMPORARY/keys.toml"
+node -e '
+  const { publicKey } = require("crypto").generateKeyPairSync("ec", { namedCurve: "P-256" });
+  console.log(JSON.stringify({ keys: [{ ...publicKey.export({ format: "jwk" }), kid: "1", alg: "ES256", use: "sig" }] }))' >"$TEMPORARY/jwks.json"
+
+export DRAGOMAN=$POLICIES/dragoman POLICIES_DRAGOMAN=$binary POLICIES_TMP=$TEMPORARY POLICIES_KEY
+export POLICIES_ANONYMOUS=$anonymous
+
+# refused: whether who has no key is.
+port=$(free_port)
+start "$TEMPORARY/canary.log" "$DRAGOMAN" serve --listen "127.0.0.1:$port" --admin off -- "$binary" demo
+wait_port "$port" "$PID" || { cat "$TEMPORARY/canary.log" >&2; die "Dragoman does not serve with these policies"; }
+status() { curl -s -o /dev/null -w '%{http_code}' "$@" "http://127.0.0.1:$port/tools"; }
+bare=$(status) forged=$(status -H 'X-API-Key: dgm_wrong') known=$(status -H "Authorization: Bearer $POLICIES_KEY")
+case $anonymous in never) want="401 401 200" ;; *) want="200 401 200" ;; esac
+[ "$bare $forged $known" = "$want" ] || { cat "$TEMPORARY/canary.log" >&2; die "nobody, a wrong key, the key: $bare $forged $known, want $want"; }
+stop "$PID"
+
+[ $anonymous = loopback ] || export NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--import=$POLICIES/credential.mjs"
+"$@" &
+child=$!
+wait "$child"; code=$?
+child=
+exit $code
