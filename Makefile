@@ -24,7 +24,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested packages clean
+.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested faults faulted policied packages clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -117,6 +117,18 @@ rested: build packages
 	conformance/rest/client.sh
 	conformance/rest/servers.py --brief --jobs 3
 	conformance/rest/clients.py 'suite@20(25-11-25|26-07-28)'
+
+# A module of its own: what it needs is no requirement of Dragoman's. Most of the time is waiting, so many cases run at once.
+faults: build ## a bad network to the server, by Toxiproxy: what clients see, in conformance/faults/RESULTS.md; ARGS=-short is quicker
+	cd conformance/faults && FAULTS_RESULTS=RESULTS.md go test -count=1 -parallel 16 -timeout 20m $(ARGS) .
+
+faulted:
+	@$(MAKE) --no-print-directory faults ARGS=-short
+
+policied: build packages ## the short conformance runs once more, with every policy on
+	conformance/policies/with.sh conformance/cells.sh --short
+	conformance/policies/with.sh conformance/client-suite.sh --short
+	conformance/policies/with.sh --anonymous conformance/rest/servers.py --brief --jobs 3
 
 cells: build
 	conformance/cells.sh --short

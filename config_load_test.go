@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 		Keepalive:    15 * time.Second,
 		Limits: LimitsConfig{
 			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
-			Streams: 10000, Listens: 10000, ListensPerPrincipal: 1000, RequestTime: 15 * time.Minute, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
+			Streams: 10000, Listens: 10000, ListensPerPrincipal: 1000, RequestTime: 15 * time.Minute, ReadTime: 30 * time.Second, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
 		},
 		Security: SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}, TrustedProxies: []string{}, Auth: AuthConfig{Anonymous: "never",
 			JWT: JWTConfig{Audience: []string{}, Algorithms: oauth.Algorithms(), Types: []string{"at+jwt", "jwt"}, Scopes: []string{}, PrincipalClaim: "sub",
@@ -102,7 +102,7 @@ func TestUpstreamDefaults(t *testing.T) {
 		EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute, CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info",
 		Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1, BreakerPause: 30 * time.Second,
 			Retries: 2, RetryBackoff: 100 * time.Millisecond, RetryBudget: 20},
-		OAuth: OAuthConfig{ClientAuth: "basic"},
+		OAuth: OAuthConfig{ClientAuth: "basic", Scopes: []string{}},
 	}
 	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
 		t.Errorf("%+v, want %+v", u, want)

@@ -2,9 +2,9 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 const wireHead = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n" +
@@ -16,146 +16,205 @@ var smuggled = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: applicati
 
 func chunk(s string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(s), s) }
 
-var smuggling = []struct{ name, head, body string }{
-	{"CL.TE", fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", 5+len(smuggled)), "0\r\n\r\n" + smuggled},
-	{"TE.CL", "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", chunk(smuggled) + "0\r\n\r\n"},
-	{"TE.CL good", fmt.Sprintf("Transfer-Encoding: chunked\r\nContent-Length: %d\r\n", len(discoverBody)), chunk(discoverBody) + "0\r\n\r\n" + smuggled},
-	{"TE identity", "Transfer-Encoding: identity\r\n", smuggled},
-	{"TE identity, CL", fmt.Sprintf("Transfer-Encoding: identity\r\nContent-Length: %d\r\n", len(discoverBody)), discoverBody + smuggled},
-	{"TE twice", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n" + smuggled},
-	{"TE list", "Transfer-Encoding: identity, chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE gzip", "Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE x", "Transfer-Encoding: xchunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE blank", "Transfer-Encoding : chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE tab", "Transfer-Encoding:\tchunked\r\n", chunk(discoverBody) + "0\r\n\r\n"},
-	{"TE vt", "Transfer-Encoding: \x0bchunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE quoted", "Transfer-Encoding: \"chunked\"\r\n", "0\r\n\r\n" + smuggled},
-	{"TE case", "transfer-ENCODING: cHUNKED\r\n", chunk(discoverBody) + "0\r\n\r\n"},
-	{"TE fold", "Transfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE after fold", "X: x\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE bare LF", "X: x\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE bare CR", "X: x\rTransfer-Encoding: chunked\r\n", "0\r\n\r\n" + smuggled},
-	{"TE empty", "Transfer-Encoding:\r\n", smuggled},
-	{"TE underscore", fmt.Sprintf("Transfer_Encoding: chunked\r\nContent-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"TE space name", fmt.Sprintf("Transfer Encoding: chunked\r\nContent-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"CL same twice", fmt.Sprintf("Content-Length: %d\r\nContent-Length: %[1]d\r\n", len(discoverBody)), discoverBody},
-	{"CL list", fmt.Sprintf("Content-Length: %d, %[1]d\r\n", len(discoverBody)), discoverBody},
-	{"CL plus", fmt.Sprintf("Content-Length: +%d\r\n", len(discoverBody)), discoverBody},
-	{"CL minus", "Content-Length: -1\r\n", smuggled},
-	{"CL hex", "Content-Length: 0x10\r\n", smuggled},
-	{"CL empty", "Content-Length:\r\n", smuggled},
-	{"CL blank inside", "Content-Length: 1 0\r\n", smuggled},
-	{"CL zero led", fmt.Sprintf("Content-Length: 00%d\r\n", len(discoverBody)), discoverBody},
-	{"chunk bad", "Transfer-Encoding: chunked\r\n", "g\r\n" + smuggled},
-	{"chunk 0x", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("0x%x\r\n%s\r\n0\r\n\r\n", len(discoverBody), discoverBody)},
-	{"chunk minus", "Transfer-Encoding: chunked\r\n", "-1\r\n" + smuggled},
-	{"chunk huge", "Transfer-Encoding: chunked\r\n", "ffffffffffffffff\r\n" + smuggled},
-	{"chunk huge 2", "Transfer-Encoding: chunked\r\n", "7fffffffffffffff\r\n" + smuggled},
-	{"chunk huge 3", "Transfer-Encoding: chunked\r\n", "fffffffffffffff\r\n" + smuggled},
-	{"chunk zeros", "Transfer-Encoding: chunked\r\n", strings.Repeat("0", 100) + "\r\n\r\n" + smuggled},
-	{"chunk longer", "Transfer-Encoding: chunked\r\n", "2\r\n{}x\r\n0\r\n\r\n" + smuggled},
-	{"chunk LF", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\n%s\n0\n\n", len(discoverBody), discoverBody) + smuggled},
-	{"chunk ext", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x;a=b\r\n%s\r\n0;c\r\n\r\n", len(discoverBody), discoverBody)},
-	{"chunk ext LF", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x;a\n%s\r\n0\r\n\r\n", len(discoverBody), discoverBody) + smuggled},
-	{"chunk ext NUL", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x;\x00\r\n%s\r\n0\r\n\r\n", len(discoverBody), discoverBody)},
-	{"chunk ext long", "Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x;%s\r\n%s\r\n0\r\n\r\n", len(discoverBody), strings.Repeat("x", 200<<10), discoverBody)},
-	{"trailer", "Transfer-Encoding: chunked\r\n", chunk(discoverBody) + "0\r\nMcp-Method: tools/call\r\nOrigin: http://evil\r\n\r\n"},
-	{"trailer bad", "Transfer-Encoding: chunked\r\n", chunk(discoverBody) + "0\r\nContent-Length: 5\r\n\r\n" + smuggled},
-	{"trailer host", "Transfer-Encoding: chunked\r\n", chunk(discoverBody) + "0\r\nHost: evil\r\n\r\n" + smuggled},
-	{"trailer long", "Transfer-Encoding: chunked\r\n", chunk(discoverBody) + "0\r\n" + strings.Repeat("X: x\r\n", 50000) + "\r\n"},
-	{"Host twice", "Host: evil\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"Host same twice", "Host: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"obs-fold", "X-A: b\r\n c\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"NUL value", "X-A: b\x00c\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"NUL name", "X\x00A: b\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"no colon", "X\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"empty name", ": x\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
-	{"bare LF", "X: x\n" + fmt.Sprintf("Content-Length: %d\n", len(discoverBody)), discoverBody},
-	{"upgrade h2c", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n" + fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody)), discoverBody},
+// sized and pieces are a body with its framing.
+var sized = fmt.Sprintf("Content-Length: %d\r\n", len(discoverBody))
+
+const inPieces = "Transfer-Encoding: chunked\r\n"
+
+// Heads and bodies of which two readers might make different requests. What is right is answered once; all else is told 400, or 413,
+// 431, on a connection that is then closed. What is hidden in it is never run.
+func TestRequestSmuggling(t *testing.T) {
+	whole := chunk(discoverBody) + "0\r\n\r\n"
+	wrong := map[string][2]string{
+		"CL.TE":                    {fmt.Sprintf("Content-Length: %d\r\nTransfer-Encoding: chunked\r\n", 5+len(smuggled)), "0\r\n\r\n" + smuggled},
+		"TE.CL":                    {inPieces + "Content-Length: 4\r\n", chunk(smuggled) + "0\r\n\r\n"},
+		"TE.CL, both right":        {inPieces + sized, whole + smuggled},
+		"TE.CL, bigger":            {inPieces + "Content-Length: 3000000\r\n", whole + smuggled},
+		"identity":                 {"Transfer-Encoding: identity\r\n", smuggled},
+		"identity with length":     {"Transfer-Encoding: identity\r\n" + sized, discoverBody + smuggled},
+		"TE.TE":                    {inPieces + "Transfer-Encoding: identity\r\n", "0\r\n\r\n" + smuggled},
+		"TE.TE, cow":               {"Transfer-Encoding: cow\r\n" + inPieces, "0\r\n\r\n" + smuggled},
+		"a list":                   {"Transfer-Encoding: identity, chunked\r\n", "0\r\n\r\n" + smuggled},
+		"chunked twice":            {"Transfer-Encoding: chunked, chunked\r\n", "0\r\n\r\n" + smuggled},
+		"gzip":                     {"Transfer-Encoding: gzip, chunked\r\n", "0\r\n\r\n" + smuggled},
+		"xchunked":                 {"Transfer-Encoding: xchunked\r\n", "0\r\n\r\n" + smuggled},
+		"a blank before the colon": {"Transfer-Encoding : chunked\r\n", "0\r\n\r\n" + smuggled},
+		"a blank in the name":      {"Transfer Encoding: chunked\r\n" + sized, discoverBody + smuggled},
+		"a blank in front":         {"X: x\r\n Transfer-Encoding: chunked\r\n", "0\r\n\r\n" + smuggled},
+		"vertical tab":             {"Transfer-Encoding: \x0bchunked\r\n", "0\r\n\r\n" + smuggled},
+		"quotes":                   {"Transfer-Encoding: \"chunked\"\r\n", "0\r\n\r\n" + smuggled},
+		"folded":                   {"Transfer-Encoding:\r\n chunked\r\n", "0\r\n\r\n" + smuggled},
+		"folded length":            {"Content-Length:\r\n " + fmt.Sprint(len(discoverBody)) + "\r\n", discoverBody + smuggled},
+		"behind a bare LF":         {"X: x\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n" + smuggled},
+		"length behind a bare LF":  {"X: x\n" + sized, discoverBody + smuggled},
+		"behind a bare CR":         {"X: x\rTransfer-Encoding: chunked\r\n", "0\r\n\r\n" + smuggled},
+		"no coding":                {"Transfer-Encoding:\r\n", smuggled},
+		"the same length twice":    {sized + sized, discoverBody + smuggled},
+		"two lengths":              {"Content-Length: 0\r\n" + sized, discoverBody + smuggled},
+		"a list of lengths":        {fmt.Sprintf("Content-Length: %d, %[1]d\r\n", len(discoverBody)), discoverBody + smuggled},
+		"+":                        {fmt.Sprintf("Content-Length: +%d\r\n", len(discoverBody)), discoverBody + smuggled},
+		"-":                        {"Content-Length: -1\r\n", smuggled},
+		"hexadecimal length":       {"Content-Length: 0x10\r\n", smuggled},
+		"no length":                {"Content-Length:\r\n", smuggled},
+		"a blank in the length":    {"Content-Length: 1 0\r\n", smuggled},
+		"no chunk size":            {inPieces, "g\r\n" + smuggled},
+		"chunk of 0x":              {inPieces, fmt.Sprintf("0x%x\r\n%s\r\n0\r\n\r\n", len(discoverBody), discoverBody) + smuggled},
+		"chunk of less":            {inPieces, "-1\r\n" + smuggled},
+		"chunk of 2^64-1":          {inPieces, "ffffffffffffffff\r\n" + smuggled},
+		"chunk of 2^63-1":          {inPieces, "7fffffffffffffff\r\n" + smuggled},
+		"chunk of 2^60-1":          {inPieces, "fffffffffffffff\r\n" + smuggled},
+		"chunk of 4 MiB and more":  {inPieces, "400001\r\n" + smuggled},
+		"chunk of many zeros":      {inPieces, strings.Repeat("0", 100) + "\r\n\r\n" + smuggled},
+		"chunk longer than it is":  {inPieces, "2\r\n{}x\r\n0\r\n\r\n" + smuggled},
+		"chunks with LF":           {inPieces, fmt.Sprintf("%x\n%s\n0\n\n", len(discoverBody), discoverBody) + smuggled},
+		"extension with LF":        {inPieces, fmt.Sprintf("%x;a\n%s\r\n0\r\n\r\n", len(discoverBody), discoverBody) + smuggled},
+		"extension with CR":        {inPieces, fmt.Sprintf("%x;a\rb\r\n%s\r\n0\r\n\r\n", len(discoverBody), discoverBody) + smuggled},
+		"length in the trailer":    {inPieces, chunk(discoverBody) + "0\r\nContent-Length: 5\r\n\r\n" + smuggled},
+		"host in the trailer":      {inPieces, chunk(discoverBody) + "0\r\nHost: evil\r\n\r\n" + smuggled},
+		"a trailer without colon":  {inPieces, chunk(discoverBody) + "0\r\nx\r\n\r\n" + smuggled},
+		"an endless trailer":       {inPieces, chunk(discoverBody) + "0\r\n" + strings.Repeat("X: x\r\n", 50000) + "\r\n"},
+		"another host":             {"Host: evil\r\n" + sized, discoverBody + smuggled},
+		"the same host":            {"Host: localhost\r\n" + sized, discoverBody + smuggled},
+		"NUL in a value":           {"X-A: b\x00c\r\n" + sized, discoverBody + smuggled},
+		"NUL in a name":            {"X\x00A: b\r\n" + sized, discoverBody + smuggled},
+		"no colon":                 {"X\r\n" + sized, discoverBody + smuggled},
+		"no name":                  {": x\r\n" + sized, discoverBody + smuggled},
+		"a folded value":           {"X-A: b\r\n c\r\n" + sized, discoverBody + smuggled},
+	}
+	right := map[string][2]string{
+		"length":           {sized, discoverBody},
+		"zeros in front":   {"Content-Length: 00" + sized[len("Content-Length: "):], discoverBody},
+		"chunks":           {inPieces, whole},
+		"a tab":            {"Transfer-Encoding:\tchunked\r\n", whole},
+		"any case":         {"transfer-ENCODING: cHUNKED\r\n", whole},
+		"another name":     {"Transfer_Encoding: chunked\r\n" + sized, discoverBody},
+		"extensions":       {inPieces, fmt.Sprintf("%x;a=b\r\n%s\r\n0;c\r\n\r\n", len(discoverBody), discoverBody)},
+		"bytes, one each":  {inPieces, onePiece(discoverBody)},
+		"a trailer":        {inPieces, chunk(discoverBody) + "0\r\nMcp-Method: tools/call\r\nMcp-Session-Id: x\r\nOrigin: http://evil\r\n\r\n"},
+		"HTTP/2, no":       {"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n" + sized, discoverBody},
+		"WebSocket, no":    {"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\n" + sized, discoverBody},
+		"hop by hop":       {"Connection: close, Mcp-Method, Host\r\n" + sized, discoverBody},
+		"what proxies use": {"X-HTTP-Method-Override: DELETE\r\nX-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\n" + sized, discoverBody},
+	}
+	u := newUpstream(t, "modern")
+	u.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
+	r := startRig(t, u.toml(""), true)
+	for name, w := range wrong {
+		c := r.wire()
+		go c.tell(wireHead + w[0] + "\r\n" + w[1])
+		all, ended := c.rest(soonEnough)
+		if len(all) != 1 || !ended || !slices.Contains([]int{400, 413, 431}, all[0].status) || !strings.Contains(all[0].body, `"error":{"code":-32600`) {
+			t.Errorf("%s: %d answers, closed %v", name, len(all), ended)
+			for _, a := range all {
+				t.Logf("  %d %s", a.status, a.body)
+			}
+		}
+	}
+	for name, w := range right {
+		c := r.wire()
+		go c.tell(wireHead + w[0] + "\r\n" + w[1])
+		if res, err := c.hear(); err != nil || res.status != 200 || !strings.Contains(res.body, `"supportedVersions"`) {
+			t.Errorf("%s: %v %v", name, res, err)
+		}
+	}
+	if n := len(u.all("tools/call")); n != 0 {
+		t.Errorf("%d hidden requests were run", n)
+	}
+	r.good("all that")
 }
 
-func TestProbeSmuggling(t *testing.T) {
+// onePiece is a body in chunks of a byte.
+func onePiece(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		fmt.Fprintf(&b, "1\r\n%c\r\n", s[i])
+	}
+	return b.String() + "0\r\n\r\n"
+}
+
+// Bodies of methods that have none, and of versions that are none: never the next request.
+func TestBodiesWhereNoneBelong(t *testing.T) {
 	u := newUpstream(t, "modern")
 	r := startRig(t, u.toml(""), true)
-	for _, s := range smuggling {
-		c := r.wire()
-		go c.tell(wireHead + s.head + "\r\n" + s.body)
-		all, ended := c.rest(500 * time.Millisecond)
-		out := ""
-		for _, a := range all {
-			b := a.body
-			if len(b) > 90 {
-				b = b[:90]
-			}
-			out += fmt.Sprintf(" [%d %s]", a.status, b)
-		}
-		t.Logf("%-18s ended=%v evil=%d %s", s.name, ended, len(u.all("tools/call")), out)
-		u.forget()
-	}
-	for _, s := range []string{
-		"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-		"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(smuggled) + "0\r\n\r\n",
-		"HEAD /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-		"DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-		"OPTIONS /mcp HTTP/1.1\r\nHost: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-		"BREW /mcp HTTP/1.1\r\nHost: localhost\r\n" + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(smuggled)) + smuggled,
-		"POST /mcp HTTP/1.0\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled,
-		"POST /mcp HTTP/1.0\r\n\r\n",
-		"POST /mcp HTTP/1.1\r\nContent-Length: 0\r\n\r\n" + smuggled,
-		"POST /mcp HTTP/1.1\r\nHost:\r\nContent-Length: 0\r\n\r\n" + smuggled,
-		"POST /mcp HTTP/2.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" + smuggled,
-		"POST /mcp HTTP/1.2\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp HTTP/9.9\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"POST http://evil.example/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST http://localhost/mcp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n",
-		"POST http://localhost@evil.example/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST //evil.example/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST //mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp/../admin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /./mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /x/../mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /%6dcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /x/%2e%2e/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /servers/default%2f..%2fx/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /servers/%64efault/mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n" + fmt.Sprintf("%-100s", `{"jsonrpc":"2.0","id":1,"method":"ping"}`),
-		"POST /servers/../mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /servers//mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp/ HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp;x=y HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp#frag HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp\\..\\x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp%00 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST  /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		" POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp\r\nHost: localhost\r\n\r\n",
-		"POST mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST * HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"OPTIONS * HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"post /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"\r\n\r\n\r\nPOST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp?a=\x01 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp HTTP/1.1\r\nHost: localhost/evil\r\nContent-Length: 0\r\n\r\n",
-		"POST /mcp HTTP/1.1\r\nHost: localhost@evil\r\nContent-Length: 0\r\n\r\n",
-		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
-		"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nExpect: 200-ok\r\n\r\n0\r\n\r\n",
-		"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-Continue\r\n\r\n{}",
+	length := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(smuggled), smuggled)
+	for request, want := range map[string]int{
+		"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + length:                                            400,
+		"GET /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n" + inPieces + "\r\n" + chunk(smuggled) + "0\r\n\r\n": 400,
+		"DELETE /mcp HTTP/1.1\r\nHost: localhost\r\n" + length:                                                                      400,
+		"OPTIONS /mcp HTTP/1.1\r\nHost: localhost\r\n" + length:                                                                     405,
+		"BREW /mcp HTTP/1.1\r\nHost: localhost\r\n" + length:                                                                        405,
+		"TRACE /mcp HTTP/1.1\r\nHost: localhost\r\n" + length:                                                                       405,
+		"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n" + length:                                                             404,
+		"POST /mcp HTTP/1.0\r\nHost: localhost\r\n" + inPieces + "\r\n0\r\n\r\n" + smuggled:                                         400,
+		"POST /mcp HTTP/1.0\r\nHost: localhost\r\n\r\n" + smuggled:                                                                  400,
+		"POST /mcp HTTP/1.1\r\n" + length:                                                                                           400,
+		"POST /mcp HTTP/1.1\r\nHost:\r\n" + length:                                                                                  400,
+		"POST /mcp HTTP/0.9\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" + smuggled:                                             400,
+		"POST /mcp HTTP/1.2\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" + smuggled:                                             400,
+		"POST /mcp HTTP/2.0\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n" + smuggled:                                             400,
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + smuggled:                                                                               400,
+		"POST /mcp\r\nHost: localhost\r\n\r\n" + smuggled:                                                                           400,
+		"POST  /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n" + smuggled:                                                                 400,
+		" POST /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n" + smuggled:                                                                 400,
+		"POST /mcp x HTTP/1.1\r\nHost: localhost\r\n\r\n" + smuggled:                                                                400,
+		"POST /mcp?a=\x01 HTTP/1.1\r\nHost: localhost\r\n\r\n" + smuggled:                                                           400,
+		"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n\n" + smuggled:                                                               400,
+		"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n" + smuggled:                                                                         400,
 	} {
 		c := r.wire()
-		go c.tell(s)
-		all, ended := c.rest(300 * time.Millisecond)
-		out := ""
-		for _, a := range all {
-			b := a.body
-			if len(b) > 130 {
-				b = b[:130]
-			}
-			out += fmt.Sprintf(" [%d %s]", a.status, b)
+		go c.tell(request)
+		if res, err := c.hear(); err != nil || res.status != want {
+			t.Errorf("%.60q: %v %v, want %d", request, res, err, want)
+			continue
 		}
-		l := strings.ReplaceAll(s, "\r\n", "|")
-		t.Logf("%-90.90s ended=%v evil=%d %s", l, ended, len(u.all("tools/call")), out)
-		u.forget()
+		if want == 405 || want == 404 || strings.HasPrefix(request, "GET") || strings.HasPrefix(request, "DELETE") { // it goes on, behind the body
+			go c.tell(wireHead + sized + "\r\n" + discoverBody)
+			if res, err := c.hear(); err != nil || res.status != 200 {
+				t.Errorf("%.60q: the next request gets %v %v", request, res, err)
+			}
+		} else if more, ended := c.rest(soonEnough); len(more) > 0 || !ended {
+			t.Errorf("%.60q: %d more answers, closed %v", request, len(more), ended)
+		}
 	}
+	if n := len(u.all("tools/call")); n != 0 {
+		t.Errorf("%d hidden requests were run", n)
+	}
+	r.good("all that")
+}
+
+// Targets that mean one thing to one reader and another to the next: the router and all that judges go by the bytes that came.
+func TestPathTricks(t *testing.T) {
+	u := newUpstream(t, "modern")
+	r := startRig(t, u.toml(""), true)
+	u.forget()
+	f := func(target string, want int) {
+		t.Helper()
+		c := r.wire()
+		c.tell(strings.Replace(wireHead, " /mcp ", " "+target+" ", 1) + sized + "\r\n" + discoverBody)
+		if res, err := c.hear(); err != nil || res.status != want {
+			t.Errorf("%s: %v %v, want %d", target, res, err, want)
+		}
+	}
+	for _, none := range []string{"//mcp", "//localhost/mcp", "///mcp", "/./mcp", "/x/../mcp", "/%6dcp", "/%2e/mcp", "/x/%2e%2e/mcp", "/x/..%2fmcp", "/mcp/", "/mcp;x=y", `/mcp\..\x`, `\mcp`,
+		"/mcp%00", "/mcp%20", "/MCP", "/mcp%2f", "/admin", "/metrics", "/healthz", "/debug/pprof/", "/.git/config", "/servers/default/mcp/../../admin", "/servers", "/servers/", "/servers/default/../../mcp"} {
+		want := 404
+		if strings.HasPrefix(none, `\`) {
+			want = 400
+		}
+		f(none, want)
+	}
+	for _, nobody := range []string{"/servers/nosuch/mcp", "/servers/default%2f..%2fx/mcp", "/servers/%64efault/mcp", "/servers/../mcp", "/servers/./mcp", "/servers/%2e%2e/mcp", "/servers/DEFAULT/mcp", "/servers/default%00/mcp",
+		"/servers/default;x/mcp", "/servers/" + strings.Repeat("x", 10000) + "/mcp"} {
+		f(nobody, 404)
+	}
+	for _, evil := range []string{"http://evil.example/mcp", "http://localhost@evil.example/mcp", "https://evil.example:8080/mcp"} {
+		f(evil, 403)
+	}
+	if n := len(u.all("server/discover")); n != 0 {
+		t.Errorf("%d of these have reached the server", n)
+	}
+	f("/mcp?x=/../y", 200)
+	f("http://localhost/mcp", 200)
+	f("/servers/default/mcp", 200)
+	r.good("all that")
 }

@@ -51,6 +51,7 @@ type Session struct {
 	last     time.Time
 	client   Client
 	outlet   Outlet
+	leaving  Outlet // the last outlet, while the requests that have ended with the session are answered
 	ends     []func()
 	inFlight map[string]*Exchange // the newest of each id
 	onOutlet []func()             // told when a stream has been opened
@@ -171,6 +172,9 @@ func (s *Session) HasOutlet() bool {
 func (s *Session) Push(msg []byte) error {
 	s.mu.Lock()
 	o := s.outlet
+	if o == nil {
+		o = s.leaving
+	}
 	s.mu.Unlock()
 	if o == nil {
 		return ErrNoOutlet
@@ -207,6 +211,10 @@ func (s *Session) EndFor(state State, cause error) {
 		flying = ex.appendAlike(flying)
 	}
 	s.ends, s.outlet = nil, nil
+	lingers := outlet != nil && len(flying) > 0 && cause != ErrCancelled
+	if lingers {
+		s.leaving = outlet
+	}
 	s.owed, s.kept, s.onOutlet = nil, nil, nil
 	s.mu.Unlock()
 	for _, ex := range flying {
@@ -215,10 +223,21 @@ func (s *Session) EndFor(state State, cause error) {
 	for _, f := range ends {
 		f()
 	}
-	if outlet != nil {
+	switch {
+	case lingers: // a client that gets its answers there is told why its requests ended
+		time.AfterFunc(lingerTime, func() {
+			s.mu.Lock()
+			s.leaving = nil
+			s.mu.Unlock()
+			outlet.End()
+		})
+	case outlet != nil:
 		outlet.End()
 	}
 }
+
+// lingerTime is how long the outlet of a session that has ended for a cause stays open for the errors of its requests.
+const lingerTime = 100 * time.Millisecond
 
 // Begin enters a request into the table of what is in flight. It fails if the session has ended or its id is in flight
 // already: a legacy id is never used twice by its sender (2025-11-25 basic, Requests). In a session that Repeats it is let in all

@@ -53,9 +53,9 @@ type prober struct {
 	spawn    func(func())  // runs what may take a while, and is waited for in the end
 
 	guarded *StatusError // some step was refused for want of credentials
-	reached bool  // some step got an answer, or ran into a time-out
-	last    error // of the last step that failed
-	late    *late // a process that has not answered server/discover yet
+	reached bool         // some step got an answer, or ran into a time-out
+	last    error        // of the last step that failed
+	late    *late        // a process that has not answered server/discover yet
 }
 
 // climb answers the verdict and, if the server is modern, the link that showed it.

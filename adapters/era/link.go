@@ -148,7 +148,7 @@ func StatusFault(s *StatusError) *proxy.Error {
 	hint := ""
 	switch {
 	case s.Status == 401 || s.Status == 403:
-		f, hint = proxy.Refused, "; set the credentials in upstreams.NAME.headers"
+		f, hint = proxy.Refused, "; set the credentials in upstreams.NAME.headers, or pass the client's on with forward_headers"
 	case s.Status == 429 || s.Status == 503:
 		f = proxy.Overloaded
 	}

@@ -181,9 +181,10 @@ func (c *muxCall) withdraw() {
 		return // MUST NOT be cancelled
 	}
 	sent := c.mux.Begin()
+	ctx := proxy.Carry(context.Background(), c.ex.Caller.Carried)
 	go func() {
 		defer sent()
-		ctx, cancel := context.WithTimeout(context.Background(), cancelTime)
+		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
 		_ = c.mux.Send(ctx, c.cancellation()) // a server that does not read needs no more than the others
 	}()

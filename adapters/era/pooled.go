@@ -18,8 +18,8 @@ type pooled struct {
 	group     [32]byte // the client, whatever its capabilities
 	principal string
 	carried   *proxy.Carried // with which it is opened
-	turn      chan struct{} // of subscribing
-	ready     chan struct{} // closed when opened or failed
+	turn      chan struct{}  // of subscribing
+	ready     chan struct{}  // closed when opened or failed
 	err       error
 	link      linked
 	hello     *hello

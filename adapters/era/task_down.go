@@ -134,7 +134,7 @@ func (c *drivenCall) cancel() {
 	}
 	under := c.u.spawn(func() {
 		defer sent()
-		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
+		ctx, stop := context.WithTimeout(proxy.Carry(c.u.ctx, c.ex.Caller.Carried), taskTime)
 		defer stop()
 		ex, err := exchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
 		if err == nil {

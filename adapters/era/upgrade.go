@@ -16,6 +16,7 @@ import (
 // only sessions have is answered here.
 func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
+	u.watches.refresh(ex)
 	if m.Kind != wire.Request {
 		if m.Is("notifications/initialized") {
 			u.greeted(ex.Session)

@@ -328,13 +328,11 @@ func (u *Upstream) doubt(why error) {
 // turnedDown judges a server's refusal of how a conversation begins: it is not what it was found to be, or does not take what the
 // caller carries.
 func (u *Upstream) turnedDown(m *wire.Message, method string) *proxy.Error {
-	f := proxy.BadAnswer
 	if u.opt.Carries && m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound {
-		f = proxy.Refused
-	} else {
-		u.doubt(errors.New(string(m.Text(m.ErrorText))))
+		return proxy.Errf(proxy.Refused, "the upstream server refused %s: %s (code %d)", method, m.Text(m.ErrorText), m.ErrorCode)
 	}
-	return proxy.Errf(f, "the upstream server refused %s: %s (code %d)", method, m.Text(m.ErrorText), m.ErrorCode)
+	u.doubt(errors.New(string(m.Text(m.ErrorText))))
+	return proxy.Errf(proxy.BadAnswer, "the upstream server refused %s: %s (code %d)", method, m.Text(m.ErrorText), m.ErrorCode)
 }
 
 // Ready tells whether the server has been reached and its era is known.

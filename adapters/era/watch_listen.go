@@ -76,6 +76,7 @@ func (l *listen) request() (*proxy.Exchange, error) {
 		return nil, errOver
 	}
 	m := l.w.members[0]
+	caller := m.caller
 	l.w.mu.Unlock()
 	params := object([]wire.Change{
 		{Key: "notifications", Value: object(filter)},
@@ -89,7 +90,7 @@ func (l *listen) request() (*proxy.Exchange, error) {
 		return nil, err
 	}
 	// With the session, links give the request an id of their own; it is not one of the session's requests in flight.
-	ex.Caller, ex.Client, ex.Session = m.caller, m.client, m.session
+	ex.Caller, ex.Client, ex.Session = caller, m.client, m.session
 	return ex, nil
 }
 

@@ -18,9 +18,9 @@ type watcher struct {
 	left       bool   // under the watches' lock
 	session    *proxy.Session
 	client     proxy.Client // as requests in its name carry it
-	caller     proxy.Caller
-	lists      []string // tools, prompts, resources: the lists whose changes the server announces
-	subscribes bool     // its resources can be subscribed to
+	caller     proxy.Caller // what it carries, under w.mu
+	lists      []string     // tools, prompts, resources: the lists whose changes the server announces
+	subscribes bool         // its resources can be subscribed to
 
 	// Under w.mu.
 	ready bool     // the handshake is over: the client may be told something
@@ -177,6 +177,18 @@ func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
 func (u *Upstream) greeted(s *proxy.Session) {
 	if m := u.watches.get(s); m != nil {
 		m.w.change(func() { m.ready = true })
+	}
+}
+
+// refresh has the session's listens, from the next on, carry what its client carries now.
+func (x *watches) refresh(ex *proxy.Exchange) {
+	if ex.Caller.Carried == nil {
+		return
+	}
+	if m := x.get(ex.Session); m != nil {
+		m.w.mu.Lock()
+		m.caller.Carried = ex.Caller.Carried
+		m.w.mu.Unlock()
 	}
 }
 

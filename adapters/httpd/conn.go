@@ -37,6 +37,7 @@ type conn struct {
 	inner   net.Conn        // the socket: Conn, or what is inside the TLS
 	raw     syscall.RawConn // of inner; nil without a socket
 	slot    int32           // of the watcher
+	number  uint64          // in the order of accepting
 	watched bool
 	phase   atomic.Int32
 	closed  atomic.Bool
@@ -54,6 +55,7 @@ type conn struct {
 	gated    bool   // the gates have judged this request, before its body
 	quiet    bool   // an interim answer that nobody expects is about to be written
 	kept     []byte // what may be the beginning of that
+	late     bool   // the time for reading was over; not all errors of fasthttp say so
 	linger   bool   // the client is told why and may still be sending
 
 	asked *fasthttp.RequestHeader // the head that the gates have judged, while a body in chunks is read
@@ -112,6 +114,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.phase.CompareAndSwap(phaseIdle, phaseBusy)
+	}
+	if err != nil && isDeadline(err) {
+		c.late = true
 	}
 	return n, err
 }

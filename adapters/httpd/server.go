@@ -62,6 +62,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
+	accepted  uint64    // connections in all
 	barren    time.Time // until when there is nothing to shed
 }
 
@@ -94,7 +95,7 @@ func NewServer(opts Options) (*Server, error) {
 		ExpectHandler:                s.expect,
 		ConnState:                    s.state,
 		Logger:                       logger(s.logf),
-		Concurrency:                  opts.MaxConns,
+		Concurrency:                  opts.MaxConns + max(opts.MaxConns/shedPart, 16), // those that are shed take a moment to go
 		ReadBufferSize:               opts.MaxHeader,
 		WriteBufferSize:              writeBuffer,
 		ReadTimeout:                  opts.ReadTimeout,
@@ -211,14 +212,18 @@ func (s *Server) start(nc net.Conn) {
 	c, shown := s.wrap(nc)
 	s.mu.Lock()
 	refuse := s.draining.Load()
-	if !refuse {
-		s.conns[c] = struct{}{}
-	}
-	crowded := len(s.conns) > s.opts.MaxConns
+	crowded := len(s.conns) >= s.opts.MaxConns
 	s.mu.Unlock()
-	if crowded {
+	if crowded && !refuse {
 		s.shed()
 	}
+	s.mu.Lock()
+	if refuse = s.draining.Load(); !refuse {
+		s.conns[c] = struct{}{}
+		s.accepted++
+		c.number = s.accepted
+	}
+	s.mu.Unlock()
 	if refuse {
 		c.shut(true)
 		return
@@ -246,7 +251,9 @@ func (s *Server) Streams() int { return s.keeper.count() }
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	c := connOf(ctx)
 	defer s.recovered(ctx, c)
-	c.phase.CompareAndSwap(phaseBusy, phaseServed)
+	if !c.phase.CompareAndSwap(phaseBusy, phaseServed) {
+		c.phase.CompareAndSwap(phaseIdle, phaseServed) // it had come with the one before
+	}
 	gated := c.gated
 	c.gated = false
 	s.bodyRead(c)
@@ -337,15 +344,16 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	status := fasthttp.StatusBadRequest
 	var small *fasthttp.ErrSmallBuffer
 	var timeout net.Error
+	c := connOf(ctx)
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		status = fasthttp.StatusRequestEntityTooLarge
 	case errors.As(err, &small):
 		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, fasthttp.ErrTimeout):
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, fasthttp.ErrTimeout), c != nil && c.late:
 		status = fasthttp.StatusRequestTimeout
 	}
-	if c := connOf(ctx); c != nil {
+	if c != nil {
 		c.linger = true
 		c.gated, c.asked = false, nil
 		s.bodyRead(c)

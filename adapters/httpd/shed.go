@@ -24,16 +24,17 @@ func affordable() int {
 func (s *Server) shed() {
 	now := time.Now()
 	s.mu.Lock()
-	wait := now.Before(s.barren)
+	wait, newest := now.Before(s.barren), s.accepted
 	s.mu.Unlock()
 	if wait {
 		return
 	}
 	conns := s.open()
 	most, n := max(1, len(conns)/shedPart), 0
+	settled := newest - min(newest, uint64(len(conns)/2)) // who has just come may not have said yet what it wants
 	for _, phase := range [...]int32{phaseIdle, phaseBusy} {
 		for _, c := range conns {
-			if n < most && c.phase.CompareAndSwap(phase, phaseClosed) {
+			if n < most && c.number <= settled && c.phase.CompareAndSwap(phase, phaseClosed) {
 				c.shut(true)
 				n++
 			}

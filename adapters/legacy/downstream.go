@@ -80,6 +80,10 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 			"header %s is missing; send initialize to open a session", mcphttp.HeaderSession))
 		return nil
 	}
+	if len(ctx.Request.Header.PeekAll(mcphttp.HeaderSession)) > 1 { // another reader could choose another one
+		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest, "header %s occurs more than once", mcphttp.HeaderSession))
+		return nil
+	}
 	sess := d.Store.Get(string(name), server, caller)
 	if sess == nil || sess.Transport != transport {
 		mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.SessionUnknown,
@@ -166,6 +170,8 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 			return nil, proxy.Errf(proxy.InvalidRequest, "more than %d messages in one array", maxBatch)
 		case serr != nil:
 			return nil, proxy.Errf(proxy.InvalidRequest, "element %d of the array is no message: %w", i, serr)
+		case one.Kind == wire.Batch: // nothing judges what is in it
+			return nil, proxy.Errf(proxy.InvalidRequest, "element %d of the array is an array", i)
 		case one.Is("initialize"):
 			return nil, proxy.Errf(proxy.InvalidRequest, "initialize must not be in an array")
 		case one.Kind == wire.Request:

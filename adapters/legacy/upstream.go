@@ -40,8 +40,8 @@ func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
 }
 
 // Dial is the era.Dial of the server: a link, in which no session has been opened.
-func (d *Dialer) Dial(_ context.Context, sink era.Sink) (era.Link, error) {
-	l := &link{d: d, sink: sink, reports: make(map[string]*era.Minted)}
+func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
+	l := &link{d: d, sink: sink, reports: make(map[string]*era.Minted), carried: proxy.CarriedIn(ctx)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
@@ -61,6 +61,7 @@ type link struct {
 	next    uint64
 	closed  bool
 	lost    bool
+	carried *proxy.Carried         // what the last request of a client's carried, for those that the link makes by itself
 	silent  bool                   // the server has no GET stream
 	reports map[string]*era.Minted // calls under way, and the last that were, by the progress token that the server sees
 	spent   []string               // tokens of the latter
@@ -79,6 +80,12 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.mu.Lock()
 	l.next++
 	n, session := l.next, l.session
+	if ex.Caller.Carried != nil {
+		l.carried = ex.Caller.Carried
+	} else {
+		ex.Caller.Carried = l.carried // it is Dragoman's own
+	}
+	carried := ex.Caller.Carried
 	l.mu.Unlock()
 	minted := era.Mint(m, n) // a session may serve several clients
 	c := &mcphttp.Call{Limits: l.d.limits, InSession: session != "", ID: minted.ID}
@@ -87,7 +94,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if m.Is("initialize") {
 		c.Head = l.opened
 	} else {
-		c.Cancelled = func() { l.cancelled(c.ID) }
+		c.Cancelled = func() { l.cancelled(c.ID, carried) }
 	}
 	req := mcphttp.NewCall(l.d.path, m)
 	defer req.Done()
@@ -171,7 +178,18 @@ func (l *link) follow(ctx context.Context, last []byte) (httpd.Answer, error) {
 	if len(last) > 0 {
 		req.Header.SetBytesV(headerLast, last)
 	}
-	return l.d.host.Send(ctx, req)
+	return l.d.host.Send(l.carry(ctx), req)
+}
+
+// carry has what is done for a client's request carry what that does, and anything else what the last of them did. All of a
+// session's are of one principal.
+func (l *link) carry(ctx context.Context) context.Context {
+	if proxy.CarriedIn(ctx) != nil {
+		return ctx
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return proxy.Carry(ctx, l.carried)
 }
 
 // restore gives replies the client's own id and token; from an initialize result it learns the revision.
@@ -220,6 +238,11 @@ func (l *link) dress(req *fasthttp.Request) {
 // Send implements era.Link. After notifications/initialized it opens the GET stream, and waits for its head: some
 // servers put their questions there, and what they send while no stream is open is gone.
 func (l *link) Send(ctx context.Context, msg []byte) error {
+	if carried := proxy.CarriedIn(ctx); carried != nil {
+		l.mu.Lock()
+		l.carried = carried
+		l.mu.Unlock()
+	}
 	status, err := l.tell(ctx, l.request(fasthttp.MethodPost, msg))
 	if err != nil {
 		return err
@@ -245,7 +268,7 @@ func (l *link) tell(ctx context.Context, req *fasthttp.Request) (int, error) {
 	defer fasthttp.ReleaseRequest(req)
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
-	ans, err := l.d.host.Send(ctx, req)
+	ans, err := l.d.host.Send(l.carry(ctx), req)
 	if err != nil {
 		return 0, mcphttp.Fault(err)
 	}
@@ -260,7 +283,7 @@ func (l *link) tell(ctx context.Context, req *fasthttp.Request) (int, error) {
 }
 
 // cancelled tells the server that a call is given up; it does not wait.
-func (l *link) cancelled(id []byte) {
+func (l *link) cancelled(id []byte, carried *proxy.Carried) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -270,7 +293,7 @@ func (l *link) cancelled(id []byte) {
 	sent := l.Begin()
 	l.group.Go(func() {
 		defer sent()
-		_, _ = l.tell(l.ctx, l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
+		_, _ = l.tell(proxy.Carry(l.ctx, carried), l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
 	})
 }
 

@@ -18,12 +18,6 @@ import (
 	"dragoman/proxy"
 )
 
-// Bounds on what is done beside the calls.
-const (
-	postTime   = 10 * time.Second // for the acknowledgement of a POST
-	maxDiscard = 64 << 10         // of an acknowledgement's body
-)
-
 // Dialer makes links to an HTTP+SSE server.
 type Dialer struct {
 	host   *httpd.Host
@@ -45,7 +39,7 @@ func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
 	if err != nil {
 		return nil, mcphttp.Fault(err)
 	}
-	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{})}
+	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{}), carried: proxy.CarriedIn(ctx)}
 	l.split.Reset(d.limits.Event)
 	if err := l.open(ctx); err != nil {
 		ans.Abort()
@@ -66,9 +60,11 @@ type link struct {
 	post   string
 	sink   era.Sink
 	reader chan struct{} // closed when the reader has ended
+	late   late
 
-	mu     sync.Mutex
-	closed bool
+	mu      sync.Mutex
+	closed  bool
+	carried *proxy.Carried // what the last request of a client's carried, for those that the link makes by itself
 }
 
 func (l *link) open(ctx context.Context) error {
@@ -109,32 +105,35 @@ func (l *link) endpoint(data string) error {
 	return nil
 }
 
-// write posts one message; the answer says only whether it was taken.
-func (l *link) write(ctx context.Context, msg []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, postTime)
-	defer cancel()
-	req := mcphttp.NewRequest(fasthttp.MethodPost, l.post, msg)
-	ans, err := l.d.host.Send(ctx, req)
-	fasthttp.ReleaseRequest(req)
-	if err != nil {
-		return mcphttp.Fault(err)
+// carry has what is done for a client's request carry what that does, and anything else what the last of them did.
+func (l *link) carry(ctx context.Context) context.Context {
+	if proxy.CarriedIn(ctx) != nil {
+		return ctx
 	}
-	defer ans.Close()
-	stop := context.AfterFunc(ctx, ans.Abort)
-	defer stop()
-	until, _ := ctx.Deadline()
-	status, _, err := ans.Head(until)
-	if err != nil {
-		return mcphttp.Fault(err)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return proxy.Carry(ctx, l.carried)
+}
+
+// keep remembers what a client's request carries; nil: it is none's.
+func (l *link) keep(carried *proxy.Carried) {
+	if carried != nil {
+		l.mu.Lock()
+		l.carried = carried
+		l.mu.Unlock()
 	}
-	_, _ = ans.Body(nil, maxDiscard, until) // read so that the connection may be used again
-	switch {
-	case status == fasthttp.StatusNotFound:
-		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
-	case status >= 300:
-		return era.StatusFault(&era.StatusError{Status: status})
-	}
-	return nil
+}
+
+// Call implements era.Link.
+func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	l.keep(ex.Caller.Carried)
+	return l.Mux.Call(ex)
+}
+
+// Send implements era.Link.
+func (l *link) Send(ctx context.Context, msg []byte) error {
+	l.keep(proxy.CarriedIn(ctx))
+	return l.Mux.Send(ctx, msg)
 }
 
 func (l *link) read() {
@@ -177,6 +176,7 @@ func (l *link) Close() error {
 	ctx, stop := context.WithTimeout(context.Background(), postTime)
 	defer stop()
 	l.Settle(ctx) // some servers end a session only after its calls, and those only once they are cancelled
+	l.late.end()
 	l.ans.Abort()
 	<-l.reader
 	l.ans.Close()

@@ -266,10 +266,11 @@ func (c *client) serveModern(m *wire.Message) {
 	})
 }
 
-// serveLegacy takes a message of the session, which initialize opens and the end of the pipes closes.
+// serveLegacy takes a message of the session, which initialize opens and the end of the pipes closes. If the server's session is
+// lost, and the client's with it, initialize opens another.
 func (c *client) serveLegacy(m *wire.Message) {
 	sess := c.session()
-	if m.Is("initialize") && m.Kind == wire.Request && (sess == nil || sess.State() == proxy.Created) {
+	if m.Is("initialize") && m.Kind == wire.Request && (sess == nil || sess.State() == proxy.Created || sess.State() >= proxy.Closed) {
 		c.initialize(m)
 		return
 	}
@@ -291,7 +292,7 @@ func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
 	}
 	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", era.ModernVersion)
 	if sess != nil {
-		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; start anew")
+		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 	}
 	c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
 }

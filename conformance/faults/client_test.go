@@ -23,7 +23,8 @@ var clientKinds = []string{"modern", "legacy", "sse", "stdio", "modern-stdio", "
 type outcome struct {
 	Code    string // of Dragoman's table, or of the envelope; empty if the call was answered well
 	Message string
-	Broken  bool // the connection or the session to Dragoman has ended: a fault of the upstream must not
+	Broken  bool // there was no answer that a client can use: a fault of the upstream must not lead to that
+	Over    bool // the session has ended, and the client was told so in the way of its transport
 	took    time.Duration
 }
 
@@ -31,6 +32,8 @@ type outcome struct {
 type client interface {
 	// call calls a tool, and waits patiently. load is so many bytes of arguments.
 	call(tool, tag string, load int) outcome
+	// open begins a session, the first or another; who has none does nothing.
+	open() outcome
 	close()
 }
 
@@ -44,17 +47,11 @@ func newClient(t *testing.T, kind string, d *dragoman) client {
 	case "rest":
 		return &restClient{h}
 	case "legacy":
-		c := &legacyClient{httpClient: h}
-		c.open()
-		return c
+		return &legacyClient{httpClient: h}
 	case "sse":
-		c := &sseClient{httpClient: h, talk: newTalk()}
-		c.open()
-		return c
+		return &sseClient{httpClient: h}
 	}
-	c := &stdioClient{d: d, talk: newTalk(), modern: kind == "modern-stdio"}
-	c.open(t)
-	return c
+	return newStdio(d, kind == "modern-stdio")
 }
 
 // arguments are those of a call.
@@ -148,9 +145,13 @@ func timed(call func() outcome) outcome {
 	return o
 }
 
+func over(text string) outcome { return outcome{Over: true, Code: "session over", Message: text} }
+
 func broken(err error) outcome { return outcome{Broken: true, Code: "broken", Message: err.Error()} }
 
 type modernClient struct{ *httpClient }
+
+func (c *modernClient) open() outcome { return outcome{} }
 
 func (c *modernClient) call(tool, tag string, load int) outcome {
 	return timed(func() outcome {
@@ -163,6 +164,8 @@ func (c *modernClient) call(tool, tag string, load int) outcome {
 }
 
 type restClient struct{ *httpClient }
+
+func (c *restClient) open() outcome { return outcome{} }
 
 func (c *restClient) call(tool, tag string, load int) outcome {
 	return timed(func() outcome {
@@ -192,48 +195,71 @@ type legacyClient struct {
 	lost    chan error // the end of the stream, before it was closed
 }
 
-func (c *legacyClient) open() {
-	c.t.Helper()
+func (c *legacyClient) open() outcome {
+	c.leave()
 	res, raw, err := c.post("/mcp", initialize("2025-11-25"))
-	if err != nil || judge(raw).Code != "" {
-		c.t.Fatalf("initialize: %v %s", err, raw)
+	if err != nil {
+		return broken(err)
+	}
+	if o := judge(raw); o.Code != "" {
+		return o
 	}
 	c.session = res.Header.Get("Mcp-Session-Id")
 	if _, _, err := c.post("/mcp", initialized, "Mcp-Session-Id", c.session); err != nil {
-		c.t.Fatal(err)
+		return broken(err)
 	}
 	req, _ := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.d.base+"/mcp", nil)
 	req.Header.Set("Accept", "text/event-stream")
 	req.Header.Set("Mcp-Session-Id", c.session)
-	if c.stream, err = c.http.Do(req); err != nil || c.stream.StatusCode != http.StatusOK {
-		c.t.Fatalf("GET: %v %v", err, c.stream)
+	stream, err := c.http.Do(req)
+	if err != nil {
+		return broken(err)
 	}
-	c.lost = make(chan error, 1)
+	if stream.StatusCode == http.StatusNotFound {
+		_ = stream.Body.Close()
+		return over("404")
+	}
+	lost := make(chan error, 1)
+	c.stream, c.lost = stream, lost
 	go func() { // ends with the stream
-		_, err := io.Copy(io.Discard, c.stream.Body)
-		c.lost <- err
+		_, err := io.Copy(io.Discard, stream.Body)
+		lost <- err
 	}()
+	return outcome{}
 }
 
 func (c *legacyClient) call(tool, tag string, load int) outcome {
 	return timed(func() outcome {
-		_, raw, err := c.post("/mcp", request(false, tool, tag, load), "Mcp-Session-Id", c.session)
-		if err != nil {
+		res, raw, err := c.post("/mcp", request(false, tool, tag, load), "Mcp-Session-Id", c.session)
+		switch {
+		case err != nil:
 			return broken(err)
+		case res.StatusCode == http.StatusNotFound:
+			return over(string(raw))
 		}
 		select {
-		case err := <-c.lost:
+		case err := <-c.lost: // Dragoman may end the stream, when the session has ended; it must not break off
 			c.lost <- err
-			return broken(fmt.Errorf("the stream of the session ends: %w", err))
+			if err != nil {
+				return broken(fmt.Errorf("the stream of the session breaks: %w", err))
+			}
 		default:
 		}
 		return judge(raw)
 	})
 }
 
+// leave ends what is left of a session.
+func (c *legacyClient) leave() {
+	if c.stream != nil {
+		_ = c.stream.Body.Close()
+		<-c.lost
+		c.stream = nil
+	}
+}
+
 func (c *legacyClient) close() {
-	_ = c.stream.Body.Close()
-	<-c.lost
+	c.leave()
 	c.httpClient.close()
 }
 
@@ -274,7 +300,12 @@ func (k *talk) response(ch <-chan []byte) outcome {
 	case raw := <-ch:
 		return judge(raw)
 	case <-k.ended:
-		return broken(errors.New("the channel from Dragoman ended"))
+		select {
+		case raw := <-ch: // it came before the end
+			return judge(raw)
+		default:
+			return over("the channel from Dragoman ended without a response")
+		}
 	case <-time.After(patient):
 		return broken(errors.New("nothing came"))
 	}
@@ -287,17 +318,18 @@ type sseClient struct {
 	endpoint string
 }
 
-func (c *sseClient) open() {
-	c.t.Helper()
+func (c *sseClient) open() outcome {
+	c.leave()
 	req, _ := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.d.base+"/sse", nil)
-	var err error
-	if c.stream, err = c.http.Do(req); err != nil {
-		c.t.Fatal(err)
+	stream, err := c.http.Do(req)
+	if err != nil {
+		return broken(err)
 	}
-	posts := make(chan string, 1)
+	posts, talk := make(chan string, 1), newTalk()
+	c.stream, c.talk = stream, talk
 	go func() { // ends with the stream
-		defer close(c.talk.ended)
-		r, name := bufio.NewReader(c.stream.Body), ""
+		defer close(talk.ended)
+		r, name := bufio.NewReader(stream.Body), ""
 		for {
 			line, err := r.ReadString('\n')
 			if err != nil {
@@ -309,25 +341,26 @@ func (c *sseClient) open() {
 			if data, ok := strings.CutPrefix(line, "data: "); ok && name == "endpoint" {
 				posts <- strings.TrimSpace(data)
 			} else if ok {
-				c.talk.heard([]byte(strings.TrimSpace(data)))
+				talk.heard([]byte(strings.TrimSpace(data)))
 			}
 		}
 	}()
 	select {
 	case c.endpoint = <-posts:
 	case <-time.After(patient):
-		c.t.Fatal("no endpoint")
+		return broken(errors.New("no endpoint"))
 	}
-	ch := c.talk.await("open")
+	ch := talk.await("open")
 	if _, _, err := c.post(c.endpoint, initialize("2024-11-05")); err != nil {
-		c.t.Fatal(err)
+		return broken(err)
 	}
-	if o := c.talk.response(ch); o.Code != "" {
-		c.t.Fatalf("initialize: %+v", o)
+	if o := talk.response(ch); o.Code != "" {
+		return o
 	}
 	if _, _, err := c.post(c.endpoint, initialized); err != nil {
-		c.t.Fatal(err)
+		return broken(err)
 	}
+	return outcome{}
 }
 
 func (c *sseClient) call(tool, tag string, load int) outcome {
@@ -337,16 +370,27 @@ func (c *sseClient) call(tool, tag string, load int) outcome {
 		if err != nil {
 			return broken(err)
 		}
-		if res.StatusCode != http.StatusAccepted {
-			return outcome{Broken: true, Code: res.Status, Message: string(raw)}
+		switch res.StatusCode {
+		case http.StatusAccepted:
+			return c.talk.response(ch)
+		case http.StatusNotFound:
+			return over(string(raw))
 		}
-		return c.talk.response(ch)
+		return outcome{Broken: true, Code: res.Status, Message: string(raw)}
 	})
 }
 
+// leave ends what is left of a session.
+func (c *sseClient) leave() {
+	if c.stream != nil {
+		_ = c.stream.Body.Close()
+		<-c.talk.ended
+		c.stream = nil
+	}
+}
+
 func (c *sseClient) close() {
-	_ = c.stream.Body.Close()
-	<-c.talk.ended
+	c.leave()
 	c.httpClient.close()
 }
 
@@ -357,28 +401,38 @@ type stdioClient struct {
 	modern bool
 }
 
-func (c *stdioClient) open(t *testing.T) {
-	t.Helper()
+func newStdio(d *dragoman, modern bool) *stdioClient {
+	c := &stdioClient{d: d, talk: newTalk(), modern: modern}
 	go func() { // ends with Dragoman's output
 		defer close(c.talk.ended)
-		r := bufio.NewReader(c.d.out)
+		r := bufio.NewReader(d.out)
 		for {
 			line, err := r.ReadBytes('\n')
 			if err != nil {
 				return
 			}
-			c.talk.heard(bytes.Clone(line))
+			c.talk.heard(line)
 		}
 	}()
+	return c
+}
+
+// open begins a session on the same pipes.
+func (c *stdioClient) open() outcome {
 	if c.modern {
-		return
+		return outcome{}
 	}
 	ch := c.talk.await("open")
-	_, _ = io.WriteString(c.d.in, initialize("2025-11-25")+"\n")
-	if o := c.talk.response(ch); o.Code != "" {
-		t.Fatalf("initialize: %+v", o)
+	if _, err := io.WriteString(c.d.in, initialize("2025-11-25")+"\n"); err != nil {
+		return broken(err)
 	}
-	_, _ = io.WriteString(c.d.in, initialized+"\n")
+	if o := c.talk.response(ch); o.Code != "" {
+		return o
+	}
+	if _, err := io.WriteString(c.d.in, initialized+"\n"); err != nil {
+		return broken(err)
+	}
+	return outcome{}
 }
 
 func (c *stdioClient) call(tool, tag string, load int) outcome {

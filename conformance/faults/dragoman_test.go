@@ -38,13 +38,13 @@ func binary(t *testing.T) string {
 
 // Short limits, so that what never comes is soon known not to come.
 const (
-	toolTimeout  = 2 * time.Second
-	requestTime  = 8 * time.Second
+	toolTimeout  = 4 * time.Second
+	requestTime  = 12 * time.Second
 	checkTimeout = time.Second
 )
 
 const configuration = `listen = "127.0.0.1:0"
-tool_timeout = 2
+tool_timeout = 4
 drain_timeout = "1s"
 [admin]
 listen = "127.0.0.1:0"
@@ -52,11 +52,10 @@ listen = "127.0.0.1:0"
 level = "debug"
 format = "json"
 [limits]
-request_time = "8s"
+request_time = "12s"
 [upstreams.default]
 url = %q
 connect_timeout = "1s"
-probe_timeout = "2s"
 health_check_interval = "10s"
 health_check_timeout = "1s"
 `

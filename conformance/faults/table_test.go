@@ -16,7 +16,9 @@ type result struct {
 	ran             int
 	took, recovered time.Duration
 	state           string
-	calls           int // until one succeeded again
+	calls           int  // until one succeeded again
+	loose           bool // only what became of the first call is the same in each run
+	over            bool // the client's session has ended with it
 	last            string
 }
 
@@ -41,6 +43,7 @@ var changing = []struct {
 }{
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 	{regexp.MustCompile(`since \S+ \(\d+s\)`), "since TIME"},
+	{regexp.MustCompile(`under way for [0-9.a-zµ]+`), "under way for TIME"},
 	{regexp.MustCompile(`tried again in \S+`), "tried again in TIME"},
 }
 
@@ -57,6 +60,12 @@ func (r result) cell() string {
 		}
 		text += map[int]string{0: ", did not run", 1: ", ran once"}[r.ran]
 	}
+	if r.over {
+		text += ", session over"
+	}
+	if r.loose {
+		return text
+	}
 	if r.state != "CONNECTED" {
 		text += ", " + r.state
 	}
@@ -68,16 +77,19 @@ func (r result) cell() string {
 
 const head = `# What clients see when the network to the server is bad
 
-Written by ` + "`make faults`" + ` in its long form, with a time-out (` + "`tool_timeout`" + `) of 2 s.
+Written by ` + "`make faults`" + ` in its long form, with a time-out (` + "`tool_timeout`" + `) of 4 s.
 
 Between Dragoman and a server lies Toxiproxy, with a gate on each side for what it does not do. Every case is a Dragoman of its
-own: the client calls twice, then the network goes bad, the client calls three times, the network is healed, and the client, in
-the same session, calls until it is answered. Whatever a cell says, the run has made sure that every call was answered within its
-time, that no call was run twice by the server, that the client's own session and streams did not end, that the upstream's state
-is CONNECTED again, that nothing is left behind (requests, leases, goroutines, files), and that Dragoman ends in order.
+own: the client calls twice, then the network goes bad, the client calls three times, the network is healed, and the client calls
+until it is answered. Whatever a cell says, the run has made sure that every call was answered within its
+time, that no call was run twice by the server, that the upstream's state is CONNECTED again, that nothing is left behind
+(requests, leases, goroutines, files), and that Dragoman ends in order. Servers are named by era and transport: ` + "`sse`" + ` is
+HTTP+SSE, ` + "`…-lines`" + ` is a TCP socket.
 
 A cell says what the first call got, whether the server ran it, in which state the upstream was after three such calls if not
-CONNECTED, and, if the first call after the fault was not answered well, that a later one was.
+CONNECTED, and, if the first call after the fault was not answered well, that a later one was. "Session over" is that the server's
+session ended with its connection and so did the client's, who opens another one by himself, as clients do: only a server that
+forgets sessions with connections (` + "`sse`, `legacy-lines`" + `) may lead to that.
 `
 
 func (b *table) markdown() string {
