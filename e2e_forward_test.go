@@ -150,7 +150,9 @@ func TestForwardHeaders(t *testing.T) {
 			alice.said("legacy", alice.callLegacy(session), "Bearer good-alice a, b")
 			listening, hangUp := context.WithCancel(t.Context())
 			var stream sync.WaitGroup
-			stream.Go(func() { _, _ = alice.do(listening, "GET", "/mcp", "", "Mcp-Session-Id", session, "Accept", "text/event-stream") })
+			stream.Go(func() {
+				_, _ = alice.do(listening, "GET", "/mcp", "", "Mcp-Session-Id", session, "Accept", "text/event-stream")
+			})
 			defer stream.Wait()
 			defer hangUp()
 			if kind == "modern" {

@@ -199,7 +199,7 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 		r.evidence(ctx, d, res, nil)
 		return
 	}
-	known := r.ids(d)
+	known, held := r.ids(d), d.memory(ctx, "before")
 	res.step.Store("under load")
 	r.load(ctx, d, s, res.load, loadPhase, r.settings.duration)
 	res.step.Store("settles")
@@ -215,6 +215,7 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 		for _, m := range more {
 			res.fail(m)
 		}
+		res.Evidence = append(append(res.Evidence, held...), d.memory(ctx, "after")...)
 		r.evidence(ctx, d, res, known)
 		return
 	}
