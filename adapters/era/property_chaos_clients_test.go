@@ -113,6 +113,7 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 		case errors.Is(err, proxy.ErrNotYet):
 			if until.IsZero() {
 				a.bad("%s: not yet, but no time was given", tag)
+				return ending{} // it would go on like that
 			}
 			continue
 		case err != nil:

@@ -242,6 +242,9 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 			return wire.Message{}, c.err
 		}
 		m, err := c.Replies.Next(until)
+		if errors.Is(err, proxy.ErrNotYet) { // also of a call that is cancelled at that very moment: what ends it is still to come
+			return m, err
+		}
 		if err != nil && c.ex.Err() != nil {
 			c.out, c.err = c.withdraw(), c.fail(err)
 			continue
@@ -289,7 +292,7 @@ func visitByHand(m *wire.Message) *proxy.Error {
 }
 
 func (c *relayCall) fail(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, proxy.ErrNotYet) {
+	if errors.Is(err, io.EOF) {
 		return err
 	}
 	var lost *proxy.Error
