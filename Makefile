@@ -74,7 +74,7 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
 
 # What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
 smoke:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue|OpenState|Canonical|Check)$$'
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue|OpenState|Canonical|Check|Ambiguous|Forwarded)$$'
 
 bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
 	bench/run.sh $(ARGS)
@@ -128,7 +128,7 @@ faulted:
 policied: build packages ## the short conformance runs once more, with every policy on
 	conformance/policies/with.sh conformance/cells.sh --short
 	conformance/policies/with.sh conformance/client-suite.sh --short
-	conformance/policies/with.sh --anonymous conformance/rest/servers.py --brief --jobs 3
+	conformance/policies/with.sh conformance/rest/servers.py --brief --jobs 3
 
 cells: build
 	conformance/cells.sh --short

@@ -30,20 +30,6 @@ while read -r line; do
   esac
 done`
 
-// fallibleToml configures a fallible server of an era.
-func fallibleToml(t *testing.T, era, flag, extra string) string {
-	t.Helper()
-	discover, init := `"error":{"code":-32601,"message":"unknown method"}`, `"result":`+fmt.Sprintf(welcomed, "2025-11-25")
-	if era == "modern" {
-		discover, init = `"result":`+discovered, `"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
-	}
-	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(fallible, discover, init), "sh", flag})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"500ms\"\n%s\n", command, extra)
-}
-
 // client is one of either era, that calls tools.
 type crashClient struct {
 	r   *rig
@@ -91,15 +77,6 @@ func failureOf(t *testing.T, res *response) (f crashFailure) {
 		t.Fatalf("%v: %d %s", err, res.status, res.body)
 	}
 	return f
-}
-
-func mentions(t *testing.T, text string, parts ...string) {
-	t.Helper()
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q in: %s", part, text)
-		}
-	}
 }
 
 // A server that crashes fails the calls in flight at once, with its exit code and its last words; then it is started anew.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/policies"
 )
 
 // Seed 000, ServiceConfiguration: its fields and validation rules, by the files that hold it.
@@ -57,6 +59,19 @@ func TestRulesService(t *testing.T) {
 	t.Run("rule 4.5 monitoring.health_check_interval is in seconds", func(t *testing.T) {
 		if c := given(t, "monitoring: {health_check_interval: 45}"); c.Monitoring.HealthCheckInterval != 45*time.Second {
 			t.Error(c.Monitoring.HealthCheckInterval)
+		}
+	})
+	t.Run("rule 4.6 security.api_keys_enabled asks callers for a key", func(t *testing.T) {
+		u, key := newUpstream(t, "modern"), policies.NewKey()
+		u.on("tools/list", func(c *call) { c.result(`{"tools":[],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`) })
+		r := startRig(t, fmt.Sprintf("[security]\napi_keys_enabled = true\n[security.api_keys.ci]\nhashes = [%q]\n%s", policies.HashKey(key), u.toml("")), true)
+		if res := r.must("GET", "/tools", "", "X-API-Key", key); res.status != 200 {
+			t.Errorf("with the key: %d %s", res.status, res.body)
+		}
+		for _, headers := range [][]string{nil, {"X-API-Key", policies.NewKey()}} {
+			if status, e := r.post("/call-tool", `{"tool":"a","arguments":{}}`, headers...); status != 401 || e.Code != "INVALID_ARGUMENTS" {
+				t.Errorf("%v: %d %+v", headers, status, e)
+			}
 		}
 	})
 	t.Run("rule 4.7 security.rate_limit is per minute", func(t *testing.T) {

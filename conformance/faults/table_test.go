@@ -44,6 +44,7 @@ var changing = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDRESS"},
 	{regexp.MustCompile(`since \S+ \(\d+s\)`), "since TIME"},
 	{regexp.MustCompile(`under way for [0-9.a-zµ]+`), "under way for TIME"},
+	{regexp.MustCompile(`(peer|server) after [0-9.a-zµ]+;`), "$1 after TIME;"},
 	{regexp.MustCompile(`tried again in \S+`), "tried again in TIME"},
 }
 

@@ -4,6 +4,7 @@ Whatever is not as the rules have it raises Wrong, which says what and shows the
 """
 import http.client
 import json
+import os
 import re
 import socket
 import threading
@@ -101,6 +102,10 @@ def check_tools(listed):
     want(len(set(names)) == len(names), "two tools of one name", names)
 
 
+# What policies/with.sh has callers show.
+CREDENTIAL = {"Authorization": f"Bearer {os.environ['POLICIES_KEY']}"} if os.environ.get("POLICIES_KEY") else {}
+
+
 class Rest:
     """A REST caller of one Dragoman. Every request has a connection of its own; every envelope is checked."""
 
@@ -113,7 +118,7 @@ class Rest:
         connection = http.client.HTTPConnection(self.host, timeout=self.patience)
         try:
             raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
-            connection.request(method, path, raw, {"Accept": accept, **({} if raw is None else {"Content-Type": "application/json"})})
+            connection.request(method, path, raw, {"Accept": accept, **CREDENTIAL, **({} if raw is None else {"Content-Type": "application/json"})})
             return connection, connection.getresponse()
         except OSError as e:
             connection.close()
@@ -180,7 +185,7 @@ class Rest:
     def abandoned(self, path, body):
         """Sends a POST and does not wait for its answer. Returns what closes the connection."""
         connection = http.client.HTTPConnection(self.host, timeout=self.patience)
-        connection.request("POST", path, json.dumps(body).encode(), {"Accept": "application/json", "Content-Type": "application/json"})
+        connection.request("POST", path, json.dumps(body).encode(), {"Accept": "application/json", "Content-Type": "application/json", **CREDENTIAL})
         return lambda: hang_up(connection)
 
     def until(self, what, condition):
