@@ -388,21 +388,3 @@ func TestDemoKilled(t *testing.T) {
 		t.Errorf("%d %s", res.status, res.body)
 	}
 }
-
-// A child is not started to find out whether it could be, and an idle one is not down.
-func TestChildIsNotChecked(t *testing.T) {
-	r := startRig(t, fallibleToml(t, "modern", "/no/such/file", "idle_exit = \"1s\""), true)
-	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, `"pid":`) {
-		t.Fatal(body)
-	}
-	d := r.h.dialers["default"]
-	eventually(t, "the child has been stopped", func() bool { return d.Stats().Running == 0 })
-	starts := d.Stats().Starts
-	r.h.upkeep.of["default"].Recheck()
-	if s := r.state("default"); s.State != policies.Connected || !s.CheckedAt.IsZero() {
-		t.Errorf("%+v", s)
-	}
-	if res := r.must("GET", "/health", ""); res.status != 200 || d.Stats().Starts != starts {
-		t.Errorf("%d %s, %d starts", res.status, res.body, d.Stats().Starts-starts)
-	}
-}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"dragoman/policies"
 )
 
 // fallible is a stdio server written in shell. It does not start as long as there is the file of $1. Of its tools "ok"
@@ -196,5 +198,37 @@ func TestSilentServer(t *testing.T) {
 		"2.5s", "upstreams.default.start_timeout")
 	if n := strings.Count(f.Error.Message, "last on stderr: fetching the index"); n != 2 {
 		t.Errorf("%d steps say what was on stderr: %s", n, f.Error.Message)
+	}
+}
+
+// fallibleToml configures a fallible server of an era.
+func fallibleToml(t *testing.T, era, flag, extra string) string {
+	t.Helper()
+	discover, init := `"error":{"code":-32601,"message":"unknown method"}`, `"result":`+fmt.Sprintf(welcomed, "2025-11-25")
+	if era == "modern" {
+		discover, init = `"result":`+discovered, `"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
+	}
+	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(fallible, discover, init), "sh", flag})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"500ms\"\n%s\n", command, extra)
+}
+
+// A child is not started to find out whether it could be, and an idle one is not down.
+func TestChildIsNotChecked(t *testing.T) {
+	r := startRig(t, fallibleToml(t, "modern", "/no/such/file", "idle_exit = \"1s\""), true)
+	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, `"pid":`) {
+		t.Fatal(body)
+	}
+	d := r.h.dialers["default"]
+	eventually(t, "the child has been stopped", func() bool { return d.Stats().Running == 0 })
+	starts := d.Stats().Starts
+	r.h.upkeep.of["default"].Recheck()
+	if s := r.state("default"); s.State != policies.Connected || !s.CheckedAt.IsZero() {
+		t.Errorf("%+v", s)
+	}
+	if res := r.must("GET", "/health", ""); res.status != 200 || d.Stats().Starts != starts {
+		t.Errorf("%d %s, %d starts", res.status, res.body, d.Stats().Starts-starts)
 	}
 }

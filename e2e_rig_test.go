@@ -237,17 +237,3 @@ func mentions(t *testing.T, text string, parts ...string) {
 		}
 	}
 }
-
-// fallibleToml configures a fallible server of an era.
-func fallibleToml(t *testing.T, era, flag, extra string) string {
-	t.Helper()
-	discover, init := `"error":{"code":-32601,"message":"unknown method"}`, `"result":`+fmt.Sprintf(welcomed, "2025-11-25")
-	if era == "modern" {
-		discover, init = `"result":`+discovered, `"error":{"code":-32022,"message":"no","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
-	}
-	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(fallible, discover, init), "sh", flag})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"500ms\"\n%s\n", command, extra)
-}
