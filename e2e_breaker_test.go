@@ -363,8 +363,10 @@ func TestDemoKilled(t *testing.T) {
 	at, kill := demo(t, "127.0.0.1:0")
 	r := startRig(t, fmt.Sprintf("[upstreams.default]\nurl = \"http://%s/mcp\"\n", at), true)
 	session := r.open("2025-11-25", "{}")
-	list := func() *response {
-		return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`, legacyHeaders(session)...)
+	id := 0
+	list := func() *response { // each with an id of its own: under an old one the answer would be the old one, too
+		id++
+		return r.must("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, id), legacyHeaders(session)...)
 	}
 	if res := list(); !strings.Contains(res.body, `"tools"`) {
 		t.Fatal(res)

@@ -34,6 +34,7 @@ export class Watch {
   /** One look: answers the known processes that are there now, zombies too. `thorough` reads every environment again. */
   look(thorough = false) {
     const all = snapshot();
+    this.program = program(this.root) || this.program; // what was started may have been a script that has become Dragoman
     const byPid = new Map(all.map(p => [p.pid, p]));
     const ours = p => p && (this.seen.has(keyOf(p)) || p.pid === this.root);
     for (let found = true; found;) { // until no more are found: parents may come after their children
