@@ -120,7 +120,7 @@ rested: build packages
 
 # A module of its own: what it needs is no requirement of Dragoman's. Most of the time is waiting, so many cases run at once.
 faults: build ## a bad network to the server, by Toxiproxy: what clients see, in conformance/faults/RESULTS.md; ARGS=-short is quicker
-	cd conformance/faults && FAULTS_RESULTS=RESULTS.md go test -count=1 -parallel 16 -timeout 20m $(ARGS) .
+	cd conformance/faults && FAULTS_RESULTS=RESULTS.md go test -count=1 -parallel 24 -timeout 20m $(ARGS) .
 
 faulted:
 	@$(MAKE) --no-print-directory faults ARGS=-short
@@ -129,6 +129,8 @@ policied: build packages ## the short conformance runs once more, with every pol
 	conformance/policies/with.sh conformance/cells.sh --short
 	conformance/policies/with.sh conformance/client-suite.sh --short
 	conformance/policies/with.sh conformance/rest/servers.py --brief --jobs 3
+	conformance/servers/setup.sh
+	conformance/policies/with.sh conformance/servers/run.mjs --short
 
 cells: build
 	conformance/cells.sh --short
