@@ -38,7 +38,8 @@ func (k *keeper) fork() {
 }
 
 // turns lets one forker at a time fork: the brand that a child inherits is the process's, not the thread's. Who has been at
-// it for turnTime has forked for certain, and waits for the file system.
+// it for turnTime has forked and waits for the file system, or the machine is overloaded: then a child may bear another's
+// brand until it has been executed, which recognise allows for.
 type turns chan struct{}
 
 func (t turns) take() {

@@ -137,7 +137,8 @@ func (k *keeper) recognise(p proc) *orphan {
 		}
 	}
 	n := k.numberOf(k.files.marked(p.pid, k.mark))
-	if n == 0 {
+	// A child that is just being forked may bear another's brand, see turns.
+	if forked := p.unborn && k.pending.count() > 0; n == 0 && !forked {
 		n = k.files.branded(p.pid, k.brand)
 	}
 	if n != 0 {

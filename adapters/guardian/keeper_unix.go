@@ -254,6 +254,7 @@ func (k *keeper) born(b birth) {
 	k.look = true
 	if b.err == nil {
 		f := &family{id: b.id, pid: b.pid}
+		k.disown(b.pid)
 		k.families[b.id], k.leaders[b.pid] = f, f
 		k.newest = max(k.newest, b.id)
 		if ws, ok := k.early[b.pid]; ok {
@@ -284,15 +285,20 @@ func (k *keeper) reap() bool {
 		case f != nil && !f.exited:
 			k.exited(f, ws)
 		case o != nil:
-			delete(k.orphans, pid)
-			if o.family != nil {
-				o.family.kin--
-			}
+			k.disown(pid)
 		case k.pending.count() > 0:
 			k.early[pid] = ws
 		}
 		k.look = true // what it had started came to us
 	}
+}
+
+// disown takes an orphan off the list: it has ended, or turns out to be a child.
+func (k *keeper) disown(pid int) {
+	if o := k.orphans[pid]; o != nil && o.family != nil {
+		o.family.kin--
+	}
+	delete(k.orphans, pid)
 }
 
 // exited notes that a child has ended. Whoever is left of its group has lost the one who spoke with Dragoman and is asked

@@ -12,7 +12,11 @@ import (
 type proc struct {
 	pid, parent, group, session int
 	state                       byte
+	unborn                      bool // it has not executed anything since it was forked
 }
+
+// forkNoExec is PF_FORKNOEXEC of the kernel's sched.h.
+const forkNoExec = 0x40
 
 // ended tells whether it only waits to be reaped.
 func (p proc) ended() bool { return p.state == 'Z' || p.state == 'X' }
@@ -59,12 +63,12 @@ func (r *reader) process(pid int) (proc, bool) {
 	if !ok {
 		return proc{}, false
 	}
-	// pid (name, which may contain anything) state ppid pgrp session …
+	// pid (name, which may contain anything) state ppid pgrp session tty tpgid flags …
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	if len(fields) < 4 {
+	if len(fields) < 7 {
 		return proc{}, false
 	}
-	p := proc{pid: pid, state: fields[0][0]}
+	p := proc{pid: pid, state: fields[0][0], unborn: number(fields[6])&forkNoExec != 0}
 	p.parent, p.group, p.session = number(fields[1]), number(fields[2]), number(fields[3])
 	return p, true
 }

@@ -11,33 +11,44 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A program on a file system that does not answer holds up nobody else: not the start of another, not its end, and not what
-// is done when Dragoman is gone.
-func TestASlowFileSystem(t *testing.T) {
-	r := newRig(t)
-	slow := filepath.Join(t.TempDir(), "slow")
+// started is what came of a start.
+type started struct {
+	c   *Child
+	err error
+}
+
+func (r *rig) start(argv ...string) started {
+	c, _, err := run(context.Background(), r.Guardian, r.env(), argv...)
+	return started{c, err}
+}
+
+// sleeper is a copy of sleep(1), a file that nobody else executes.
+func sleeper(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "slow")
 	sleep, err := os.ReadFile("/bin/sleep")
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := os.WriteFile(slow, sleep, 0o700); err != nil {
+	if err := os.WriteFile(file, sleep, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	answer := holdExec(t, slow)
+	return file
+}
+
+// A program on a file system that does not answer holds up nobody else: not the start of another, not its end, and not what
+// is done when Dragoman is gone.
+func TestASlowFileSystem(t *testing.T) {
+	r := newRig(t)
+	slow := sleeper(t)
+	held := holdExec(t, slow)
 	plain, _ := r.script("plain")
-	type result struct {
-		c   *Child
-		err error
-	}
-	started := make(chan result, 3)
+	started := make(chan started, 3)
 	for range cap(started) {
-		go func() {
-			c, _, err := run(context.Background(), r.Guardian, r.env(), slow, "40")
-			started <- result{c, err}
-		}()
+		go func() { started <- r.start(slow, "40") }()
 	}
 	for n := range cap(started) {
-		r.eventually("the system to ask whether it may be executed", func() bool { return answer(n+1, 0) })
+		r.eventually("the system to ask whether it may be executed", func() bool { return len(held.asked()) > n })
 	}
 	begin := time.Now()
 	for range 300 { // enough for garbage to be collected, were that not left off now
@@ -52,7 +63,7 @@ func TestASlowFileSystem(t *testing.T) {
 	if len(started) > 0 {
 		t.Error("it was not held up: this tests nothing")
 	}
-	answer(cap(started), unix.FAN_ALLOW)
+	held.release()
 	for range cap(started) {
 		s := <-started
 		if s.err != nil {
@@ -63,40 +74,119 @@ func TestASlowFileSystem(t *testing.T) {
 	}
 }
 
-// holdExec holds up whoever executes a file. What it returns tells whether that many have been, and lets them all go once
-// response is not 0.
-func holdExec(t *testing.T, file string) (answer func(n int, response uint32) bool) {
+// Who forks takes the brand that the guardian has at that moment, and where nobody gets a processor for a while that may be
+// another child's: one that lives (then that one would wait for it until it ends), or one that is gone (then it would be
+// killed for a stray).
+func TestABrandOfAnother(t *testing.T) {
+	f := func(name string, brand func(r *rig) (uint64, *Child)) {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			slow := sleeper(t)
+			held := holdExec(t, slow)
+			n, other := brand(r)
+			c := make(chan started, 1)
+			go func() { c <- r.start(slow, "40") }()
+			r.eventually("the system to ask whether it may be executed", func() bool { return len(held.asked()) > 0 })
+			wrong := unix.Rlimit{Cur: n, Max: unix.RLIM_INFINITY}
+			if err := unix.Prlimit(held.asked()[0], rlimitLocks, &wrong, nil); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				visitor, _ := r.sh("exit") // the guardian looks at all processes when it is gone
+				<-visitor.Gone()
+			}
+			held.release()
+			s := <-c
+			if s.err != nil {
+				t.Fatal(s.err)
+			}
+			other.Kill()
+			if !closed(other.Gone(), 5*time.Second) {
+				t.Error("the child whose brand it was could not be ended")
+			}
+			if closed(s.c.Gone(), 0) {
+				t.Error("it was taken for another's and killed")
+			}
+			s.c.Kill()
+			if !closed(s.c.Gone(), 5*time.Second) {
+				t.Error("it could not be ended")
+			}
+		})
+	}
+	brandOf := func(t *testing.T, c *Child) uint64 {
+		var own unix.Rlimit
+		if err := unix.Prlimit(c.PID(), rlimitLocks, nil, &own); err != nil {
+			t.Fatal(err)
+		}
+		return own.Cur
+	}
+	f("of one that lives", func(r *rig) (uint64, *Child) {
+		c, _ := r.script("plain")
+		return brandOf(r.t, c), c
+	})
+	f("of one that is gone", func(r *rig) (uint64, *Child) {
+		c, _ := r.script("plain")
+		n := brandOf(r.t, c)
+		c.Kill()
+		<-c.Gone()
+		return n, c
+	})
+}
+
+// hold are those who wait for our word on whether they may execute a file.
+type hold struct {
+	fd      int
+	waiting []heldUp
+}
+
+type heldUp struct {
+	event int // the descriptor by which it is answered
+	pid   int
+}
+
+// asked gives the numbers of the processes that wait.
+func (h *hold) asked() []int {
+	var b [4096]byte
+	n, _ := unix.Read(h.fd, b[:]) // an error is that nobody asks
+	for at := 0; at+24 <= n; at += int(binary.NativeEndian.Uint32(b[at:])) {
+		h.waiting = append(h.waiting, heldUp{
+			event: int(binary.NativeEndian.Uint32(b[at+16:])), pid: int(binary.NativeEndian.Uint32(b[at+20:])),
+		})
+	}
+	var pids []int
+	for _, w := range h.waiting {
+		pids = append(pids, w.pid)
+	}
+	return pids
+}
+
+// release lets all go on who wait.
+func (h *hold) release() {
+	h.asked()
+	for _, w := range h.waiting {
+		var out [8]byte
+		binary.NativeEndian.PutUint32(out[0:], uint32(w.event))
+		binary.NativeEndian.PutUint32(out[4:], unix.FAN_ALLOW)
+		_, _ = unix.Write(h.fd, out[:])
+		_ = unix.Close(w.event)
+	}
+	h.waiting = nil
+}
+
+// holdExec holds up whoever executes a file.
+func holdExec(t *testing.T, file string) *hold {
 	t.Helper()
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC)
 	if err != nil {
 		t.Skipf("not permitted here: %v", err)
 	}
-	var asked []int32
-	answer = func(n int, response uint32) bool {
-		var b [4096]byte
-		m, _ := unix.Read(fd, b[:]) // an error is that nobody asks
-		for at := 0; at+24 <= m; at += int(binary.NativeEndian.Uint32(b[at:])) {
-			asked = append(asked, int32(binary.NativeEndian.Uint32(b[at+16:])))
-		}
-		ready := len(asked) >= n
-		if response != 0 {
-			for _, event := range asked {
-				var out [8]byte
-				binary.NativeEndian.PutUint32(out[0:], uint32(event))
-				binary.NativeEndian.PutUint32(out[4:], response)
-				_, _ = unix.Write(fd, out[:])
-				_ = unix.Close(int(event))
-			}
-			asked = nil
-		}
-		return ready
-	}
+	h := &hold{fd: fd}
 	t.Cleanup(func() {
-		answer(0, unix.FAN_ALLOW)
+		h.release()
 		_ = unix.Close(fd) // lets everybody go
 	})
 	if err := unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_EXEC_PERM, unix.AT_FDCWD, file); err != nil {
 		t.Skipf("not permitted here: %v", err)
 	}
-	return answer
+	return h
 }
