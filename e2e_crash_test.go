@@ -232,3 +232,14 @@ func TestChildIsNotChecked(t *testing.T) {
 		t.Errorf("%d %s, %d starts", res.status, res.body, d.Stats().Starts-starts)
 	}
 }
+
+// A child that does not start has its fallback too.
+func TestFallbackElsewhere(t *testing.T) {
+	other := newUpstream(t, "modern")
+	other.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
+	r := startRig(t, fallibleToml(t, "modern", "/", "fallback = \"other\"\ncrash_limit = 1")+strings.Replace(other.toml(""), "default", "other", 1), false)
+	ask := on("default", askers["modern"])
+	eventually(t, "the fallback serves", func() bool { _, body := ask(r, "ok"); return strings.Contains(body, "content") })
+	res := r.must("GET", "/health", "")
+	mentions(t, res.body, `"state":"ERROR"`, `"state":"CONNECTED"`, `"degraded"`, "exited with code 7")
+}

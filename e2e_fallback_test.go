@@ -118,17 +118,6 @@ func TestFallbackSessions(t *testing.T) {
 	eventually(t, "it is forgotten", func() bool { return r.sum("dragoman_fallback_sessions") == 0 })
 }
 
-// Over HTTP+SSE, and for a child that does not start, the same.
-func TestFallbackElsewhere(t *testing.T) {
-	other := newUpstream(t, "modern")
-	other.on("tools/call", func(c *call) { c.result(`{"resultType":"complete","content":[]}`) })
-	r := startRig(t, fallibleToml(t, "modern", "/", "fallback = \"other\"\ncrash_limit = 1")+strings.Replace(other.toml(""), "default", "other", 1), false)
-	ask := on("default", askers["modern"])
-	eventually(t, "the fallback serves", func() bool { _, body := ask(r, "ok"); return strings.Contains(body, "content") })
-	res := r.must("GET", "/health", "")
-	mentions(t, res.body, `"state":"ERROR"`, `"state":"CONNECTED"`, `"degraded"`, "exited with code 7")
-}
-
 // Fallbacks that lead nowhere, or in a circle, are mistakes.
 func TestFallbackConfig(t *testing.T) {
 	f := func(want string, pairs ...string) {

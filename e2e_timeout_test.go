@@ -12,16 +12,16 @@ func TestSilentServersAreGivenUp(t *testing.T) {
 	for _, kind := range []string{"modern", "legacy", "legacy-stdio", "sse"} {
 		t.Run(kind, func(t *testing.T) {
 			u := newUpstream(t, kind)
-			r := startRig(t, "tool_timeout = 300\nprompt_timeout = 1\n"+u.toml("")+"[upstreams.default.tools.mute]\ntimeout = 1\n[upstreams.default.tools.\"lively*\"]\ntimeout = 1\n", true)
+			r := startRig(t, "tool_timeout = 300\nprompt_timeout = 1\n"+u.toml("")+"[upstreams.default.tools.mute]\ntimeout = 1\n[upstreams.default.tools.\"lively*\"]\ntimeout = 2\n", true)
 			u.on("tools/list", func(c *call) {
 				c.result(`{"tools":[{"name":"mute","inputSchema":{"type":"object"}}],"resultType":"complete","ttlMs":0,"cacheScope":"private"}`)
 			})
 			ended := make(chan *call, 8)
 			u.on("tools/call", func(c *call) {
 				if strings.Contains(c.body, `"lively"`) {
-					for range 8 {
+					for range 10 {
 						c.event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}`)
-						time.Sleep(200 * time.Millisecond) // the work that it reports
+						time.Sleep(250 * time.Millisecond) // the work that it reports
 					}
 					c.result(`{"content":[],"resultType":"complete"}`)
 					return

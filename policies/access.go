@@ -52,9 +52,9 @@ type grant [thingKinds]struct{ allow, deny Rules[bool] }
 type thing int
 
 const (
-	tools thing = iota
-	prompts
-	resources
+	toolThing thing = iota
+	promptThing
+	resourceThing
 	thingKinds
 )
 
@@ -166,19 +166,19 @@ func (a *Access) judge(ex *proxy.Exchange) (subject, error) {
 	case "resources/templates/list":
 		return forTemplates, nil
 	case "tools/call":
-		return forContent, a.single(ex, tools, m.Name, unknownTool)
+		return forContent, a.single(ex, toolThing, m.Name, unknownTool)
 	case "prompts/get":
-		return forContent, a.single(ex, prompts, m.Name, unknownPrompt)
+		return forContent, a.single(ex, promptThing, m.Name, unknownPrompt)
 	case "resources/read":
-		return forRead, a.single(ex, resources, m.URI, unknownResource)
+		return forRead, a.single(ex, resourceThing, m.URI, unknownResource)
 	case "resources/subscribe", "resources/unsubscribe":
-		return forOther, a.single(ex, resources, m.URI, unknownResource)
+		return forOther, a.single(ex, resourceThing, m.URI, unknownResource)
 	case "completion/complete":
 		ref := wire.Get(m.Raw, m.Params, "ref")
 		if uri := wire.Get(m.Raw, ref, "uri"); uri.Present() {
-			return forOther, a.single(ex, resources, uri, unknownResource)
+			return forOther, a.single(ex, resourceThing, uri, unknownResource)
 		}
-		return forOther, a.single(ex, prompts, wire.Get(m.Raw, ref, "name"), unknownPrompt)
+		return forOther, a.single(ex, promptThing, wire.Get(m.Raw, ref, "name"), unknownPrompt)
 	case "subscriptions/listen":
 		return forOther, a.listened(ex)
 	}
@@ -231,8 +231,8 @@ func (a *Access) listened(ex *proxy.Exchange) error {
 	kept, changed := []byte{'['}, false
 	for _, item := range wire.Items(m.Raw, list) {
 		uri := item.Text(m.Raw)
-		own, ok := a.renamed[resources].server(uri)
-		if !ok || !a.permits(ex.Caller, resources, own) {
+		own, ok := a.renamed[resourceThing].server(uri)
+		if !ok || !a.permits(ex.Caller, resourceThing, own) {
 			changed = true
 			continue
 		}
@@ -299,7 +299,7 @@ func (r *accessed) keepApart(m *wire.Message) {
 
 // concerns tells whether there may be names in a reply that are to be changed.
 func (r *accessed) concerns(m *wire.Message) bool {
-	moved := !r.a.renamed[resources].empty()
+	moved := !r.a.renamed[resourceThing].empty()
 	switch m.Kind {
 	case wire.Result:
 		_, isList := listed[r.asks]
@@ -315,7 +315,7 @@ func (r *accessed) concerns(m *wire.Message) bool {
 // uri writes the client's URI in the place of the server's.
 func (r *accessed) uri(m *wire.Message, s wire.Span) {
 	if s.Present() {
-		r.a.renamed[resources].replace(m, s)
+		r.a.renamed[resourceThing].replace(m, s)
 	}
 }
 
@@ -324,8 +324,8 @@ var listed = map[subject]struct {
 	list, name string
 	k          thing
 }{
-	forTools: {"tools", "name", tools}, forPrompts: {"prompts", "name", prompts},
-	forResources: {"resources", "uri", resources}, forTemplates: {"resourceTemplates", "uriTemplate", resources},
+	forTools: {"tools", "name", toolThing}, forPrompts: {"prompts", "name", promptThing},
+	forResources: {"resources", "uri", resourceThing}, forTemplates: {"resourceTemplates", "uriTemplate", resourceThing},
 }
 
 // trim leaves of a list what the client may see, under the names that it knows.
@@ -347,7 +347,7 @@ func (r *accessed) trim(m *wire.Message, list wire.Span, member string, k thing)
 			changed = true
 			entry = slices.Concat(m.Raw[item.From:at.From], wire.AppendText(nil, theirs), m.Raw[at.To:item.To])
 		}
-		if v, ok := r.a.versions.Find(name); ok && k == tools {
+		if v, ok := r.a.versions.Find(name); ok && k == toolThing {
 			changed = true
 			entry = versioned(entry, v)
 		}

@@ -144,17 +144,15 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString(fmt.Sprint(len(ctx.PostBody()))) })
 	})
 	var slow []*client
-	for i := range 8 {
+	for i := range 12 {
 		c := dialTo(t, addr)
 		c.say(fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nx", size))
 		slow = append(slow, c)
-		if i < 4 {
-			eventually(t, "it is read", func() bool { s.reading.mu.Lock(); defer s.reading.mu.Unlock(); return len(s.reading.queue) == i+1 })
-			continue
-		}
-		if res, _ := c.answer(); res.StatusCode != 503 {
-			t.Fatalf("no room, and yet %d", res.StatusCode)
-		}
+		eventually(t, "it is read, or waits", func() bool {
+			s.reading.mu.Lock()
+			defer s.reading.mu.Unlock()
+			return len(s.reading.queue)+s.reading.waiting > i || i >= 4
+		})
 	}
 	small := dialTo(t, addr)
 	small.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
@@ -168,8 +166,20 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		res, body := c.answer()
 		return res.StatusCode == 200 && body == fmt.Sprint(size)
 	})
-	if res, _ := slow[0].answer(); res.StatusCode != 408 {
-		t.Errorf("it is told %d", res.StatusCode)
+	told := map[int]int{}
+	for i, c := range slow {
+		s.reading.mu.Lock()
+		if used := s.reading.used; used > 4*size {
+			t.Errorf("%d bytes are being read", used)
+		}
+		s.reading.mu.Unlock()
+		if i < 4 {
+			res, _ := c.answer()
+			told[res.StatusCode]++
+		}
+	}
+	if told[408] != 4 {
+		t.Errorf("who was there first is told %v", told)
 	}
 	for _, c := range slow {
 		_ = c.Close()
@@ -179,6 +189,37 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		defer s.reading.mu.Unlock()
 		return s.reading.used == 0 && len(s.reading.queue) == 0
 	})
+}
+
+// More clients than there is room for, who send what they have announced, wait for one another. Those for whom there is none in
+// time are told so.
+func TestBodiesWaitForRoom(t *testing.T) {
+	const size = 64 << 10
+	s, addr := serve(t, Options{MaxReading: 2 * size, MaxBody: size}, nil, func(s *Server) {
+		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString(fmt.Sprint(len(ctx.PostBody()))) })
+	})
+	const head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+	first, second, third := dialTo(t, addr), dialTo(t, addr), dialTo(t, addr)
+	for i, c := range []*client{first, second, third} {
+		c.say(head)
+		eventually(t, "it is read, or waits", func() bool {
+			s.reading.mu.Lock()
+			defer s.reading.mu.Unlock()
+			return len(s.reading.queue)+s.reading.waiting == i+1
+		})
+	}
+	for _, c := range []*client{first, second, third} { // the third is read when the first is done
+		c.say("2\r\nhi\r\n0\r\n\r\n")
+		if res, body := c.answer(); res.StatusCode != 200 || body != "2" {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+	}
+
+	r := &reading{max: 10, waiting: readingQueue}
+	_, _ = r.enter(&conn{}, 10, time.Now())
+	if began := time.Now(); r.wait(&conn{}, 1) || time.Since(began) > readingTime/2 {
+		t.Error("there is no end to those who wait")
+	}
 }
 
 // tell writes, and does not mind that the other side may have had enough.
@@ -193,13 +234,14 @@ func TestReading(t *testing.T) {
 	r := &reading{max: 10}
 	now := time.Now()
 	a, b, c := pipe(), pipe(), pipe()
-	if !r.enter(a, 100, now) {
+	enter := func(c *conn, n int, now time.Time) bool { _, wait := r.enter(c, n, now); return wait == 0 }
+	if !enter(a, 100, now) {
 		t.Error("one is read whatever its size")
 	}
-	if r.enter(b, 1, now.Add(readingTime-1)) {
+	if freed, wait := r.enter(b, 1, now.Add(readingTime-1)); wait != 1 || freed == nil {
 		t.Error("there was no room")
 	}
-	if !r.enter(b, 5, now.Add(readingTime)) || !r.enter(c, 5, now.Add(readingTime)) {
+	if !enter(b, 5, now.Add(readingTime)) || !enter(c, 5, now.Add(readingTime)) {
 		t.Error("the first did not give way")
 	}
 	if _, err := a.inner.Read(make([]byte, 1)); !isDeadline(err) {

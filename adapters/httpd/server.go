@@ -328,7 +328,7 @@ func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
 		c.linger = true
 		return ctx.Response.StatusCode()
 	}
-	if !s.reading.enter(c, s.bodySize(&ctx.Request.Header), time.Now()) {
+	if !s.reading.wait(c, s.bodySize(&ctx.Request.Header)) {
 		c.linger = true
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 		s.explain(ctx, fasthttp.StatusServiceUnavailable)

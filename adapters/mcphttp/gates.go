@@ -19,7 +19,7 @@ var heads = sync.Pool{New: func() any { return new(proxy.Head) }}
 func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) func(*fasthttp.RequestCtx) bool {
 	return func(ctx *fasthttp.RequestCtx) bool {
 		h := heads.Get().(*proxy.Head)
-		defer heads.Put(h)
+		defer giveBack(h)
 		read(ctx, h)
 		for _, gate := range gates {
 			err := gate(h)
@@ -49,6 +49,13 @@ const callerKey = "caller"
 func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
 	c, _ := ctx.UserValue(callerKey).(proxy.Caller)
 	return c
+}
+
+// giveBack keeps nothing of the request: credentials among it.
+func giveBack(h *proxy.Head) {
+	clear(h.Reply)
+	*h = proxy.Head{Reply: h.Reply[:0]}
+	heads.Put(h)
 }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
