@@ -276,8 +276,8 @@ func (h *house) httpWires(up *Upstream) (era.Wires, error) {
 func (h *house) faces() (*httpd.Server, error) {
 	c := h.cfg
 	opts := httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxStreams: c.Limits.Streams,
-		MaxReading: c.Limits.InFlightBytes, ReadTimeout: c.Limits.ReadTime, KeepAlive: c.Keepalive, Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header),
-		NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed,
+		MaxReading: c.Limits.InFlightBytes, ReadTimeout: c.Limits.ReadTime, KeepAlive: c.Keepalive,
+		FaceOptions: httpd.FaceOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed},
 		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }}
 	down, err := h.restFace(&opts)
 	if err != nil {
@@ -327,7 +327,7 @@ func (h *house) operators() (*httpd.Server, error) {
 		return nil, err
 	}
 	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(host)})
-	srv, err := httpd.NewServer(httpd.Options{Gates: gateway(mcphttp.Refuse, gate)})
+	srv, err := httpd.NewServer(httpd.Options{FaceOptions: httpd.FaceOptions{Gates: gateway(mcphttp.Refuse, gate)}})
 	if err != nil {
 		return nil, err
 	}

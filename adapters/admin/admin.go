@@ -28,7 +28,7 @@ type Options struct {
 
 // Register puts the handlers on a server: /healthz answers 200 while the process lives, /readyz 200 if every check is
 // ready and 503 otherwise, with the checks; /metrics the registry in the Prometheus text format.
-func Register(s *httpd.Server, opt Options) {
+func Register(s httpd.Registrar, opt Options) {
 	s.Handle(fasthttp.MethodGet, "/healthz", func(ctx *fasthttp.RequestCtx) { answer(ctx, true, nil) })
 	s.Handle(fasthttp.MethodGet, "/readyz", func(ctx *fasthttp.RequestCtx) {
 		checks := opt.Checks()

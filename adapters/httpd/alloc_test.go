@@ -73,7 +73,7 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 // A served request costs fasthttp nothing, and must not cost anything here.
 func TestServingAllocatesNothing(t *testing.T) {
 	l := &nobody{}
-	_, addr := serve(t, Options{Gates: []func(*fasthttp.RequestCtx) bool{func(*fasthttp.RequestCtx) bool { return true }}}, nil,
+	_, addr := serve(t, Options{FaceOptions: FaceOptions{Gates: []func(*fasthttp.RequestCtx) bool{func(*fasthttp.RequestCtx) bool { return true }}}}, nil,
 		func(s *Server) {
 			s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
 				armed := Watch(ctx, l)

@@ -12,7 +12,7 @@ import (
 // gatekept serves /x, which answers with its body, to who has the key.
 func gatekept(t *testing.T) (addr string, gated, handled *atomic.Int64) {
 	gated, handled = new(atomic.Int64), new(atomic.Int64)
-	_, addr = serve(t, Options{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
+	_, addr = serve(t, Options{FaceOptions: FaceOptions{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
 		gated.Add(1)
 		if len(ctx.Request.Header.Peek("Expect")) > 0 || len(ctx.Request.Header.Peek(unasked)) > 0 {
 			ctx.Error("the expectation is not the client's", 500)
@@ -23,7 +23,7 @@ func gatekept(t *testing.T) (addr string, gated, handled *atomic.Int64) {
 		}
 		ctx.Error("who are you?", 401)
 		return false
-	}}}, nil, func(s *Server) {
+	}}}}, nil, func(s *Server) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
 			handled.Add(1)
 			ctx.SetBody(ctx.PostBody())

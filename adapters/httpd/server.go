@@ -6,13 +6,11 @@ import (
 	"io"
 	"net"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fasthttp/router"
 	"github.com/valyala/fasthttp"
 )
 
@@ -32,15 +30,7 @@ type Options struct {
 	WriteTimeout time.Duration // for each write of up to 256 KiB, and at most twice as long; 30 s
 	KeepAlive    time.Duration // between keep-alive comments on held streams; 15 s
 
-	// Gates judge a request by its head, before its body is read unless that is small (8 KiB). A gate that returns false has
-	// written the answer.
-	Gates []func(*fasthttp.RequestCtx) bool
-	// NotFound and MethodNotAllowed answer what no handler is registered for. Allow is set already (ctx.Error would reset
-	// it). Nil: a bare status.
-	NotFound, MethodNotAllowed fasthttp.RequestHandler
-	// Refused writes the body of a refusal that comes before any handler: the status is set, one of 400, 408, 413, 431, 503.
-	// After a panic of a handler it is called with 500. Nil: the status text.
-	Refused func(ctx *fasthttp.RequestCtx, status int)
+	FaceOptions // what it shows at first; see Show
 	// Logf is told of what has no request to blame. Nil: nobody is.
 	Logf func(format string, args ...any)
 }
@@ -49,7 +39,7 @@ type Options struct {
 type Server struct {
 	opts   Options
 	http   *fasthttp.Server
-	router *router.Router
+	face   atomic.Pointer[Face]
 	watch  *watcher
 	keeper *keeper
 
@@ -79,15 +69,13 @@ func NewServer(opts Options) (*Server, error) {
 	}
 	s := &Server{
 		opts:      opts,
-		router:    router.New(),
 		watch:     watch,
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 	}
 	s.reading.max = opts.MaxReading
 	s.keeper = newKeeper(opts.MaxStreams, opts.KeepAlive)
-	s.router.RedirectTrailingSlash, s.router.RedirectFixedPath, s.router.HandleOPTIONS = false, false, false
-	s.router.NotFound, s.router.MethodNotAllowed = opts.NotFound, honest(opts.MethodNotAllowed)
+	s.face.Store(NewFace(opts.FaceOptions))
 	s.http = &fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.refuse,
@@ -108,19 +96,6 @@ func NewServer(opts Options) (*Server, error) {
 		SecureErrorLogMessage:        true,
 	}
 	return s, nil
-}
-
-// honest takes out of Allow the OPTIONS that the router names always: no handler is registered for it.
-func honest(next fasthttp.RequestHandler) fasthttp.RequestHandler {
-	if next == nil {
-		return nil
-	}
-	return func(ctx *fasthttp.RequestCtx) {
-		methods := strings.Split(string(ctx.Response.Header.Peek("Allow")), ", ")
-		methods = slices.DeleteFunc(methods, func(m string) bool { return m == fasthttp.MethodOptions })
-		ctx.Response.Header.Set("Allow", strings.Join(methods, ", "))
-		next(ctx)
-	}
 }
 
 func (o *Options) setDefaults() {
@@ -151,11 +126,14 @@ func (s *Server) logf(format string, args ...any) {
 	}
 }
 
-// Handle registers a handler for a method and a path, in which {name} stands for one segment and {name:*} for the rest
-// (ctx.UserValue("name")). All handlers must be registered before Serve.
+// Handle registers a handler with the face that is shown at first, see Face.Handle.
 func (s *Server) Handle(method, path string, h fasthttp.RequestHandler) {
-	s.router.Handle(method, path, h)
+	s.face.Load().Handle(method, path, h)
 }
+
+// Show exchanges what is shown: requests that come from now on meet the new face, those that are being handled end at the one
+// they have met. Nothing may be registered with a face once it is shown.
+func (s *Server) Show(f *Face) { s.face.Store(f) }
 
 // Listen opens a TCP listener at host:port, or at any free port for port 0, or a Unix socket for unix:/path. Its Addr
 // says where it is bound.
@@ -259,7 +237,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	s.bodyRead(c)
 	c.dropTrailer(&ctx.Request.Header)
 	if gated || s.strict(ctx, c) && s.pass(ctx) {
-		s.router.Handler(ctx)
+		s.face.Load().router.Handler(ctx)
 	}
 	if c.holding && !ctx.Response.IsBodyStream() { // a stream was begun, and replaced by another answer
 		c.takeHead()
@@ -271,7 +249,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) pass(ctx *fasthttp.RequestCtx) bool {
-	for _, gate := range s.opts.Gates {
+	for _, gate := range s.face.Load().opts.Gates {
 		if !gate(ctx) {
 			return false
 		}
@@ -367,8 +345,8 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 }
 
 func (s *Server) explain(ctx *fasthttp.RequestCtx, status int) {
-	if s.opts.Refused != nil {
-		s.opts.Refused(ctx, status)
+	if refused := s.face.Load().opts.Refused; refused != nil {
+		refused(ctx, status)
 		return
 	}
 	ctx.SetContentType("text/plain; charset=utf-8")

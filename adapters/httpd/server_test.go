@@ -17,14 +17,14 @@ import (
 
 func TestServerAnswersAndRefuses(t *testing.T) {
 	_, addr := serve(t, Options{
-		MaxBody: 1000, MaxHeader: 2048,
-		NotFound: func(ctx *fasthttp.RequestCtx) { ctx.Error("no such thing", 404) },
-		MethodNotAllowed: func(ctx *fasthttp.RequestCtx) {
-			ctx.SetStatusCode(405)
-			ctx.SetBodyString("not so")
-		},
-		Refused: func(ctx *fasthttp.RequestCtx, status int) { ctx.SetBodyString("refused: " + Reason(status)) },
-	}, nil, func(s *Server) {
+		MaxBody: 1000, MaxHeader: 2048, FaceOptions: FaceOptions{
+			NotFound: func(ctx *fasthttp.RequestCtx) { ctx.Error("no such thing", 404) },
+			MethodNotAllowed: func(ctx *fasthttp.RequestCtx) {
+				ctx.SetStatusCode(405)
+				ctx.SetBodyString("not so")
+			},
+			Refused: func(ctx *fasthttp.RequestCtx, status int) { ctx.SetBodyString("refused: " + Reason(status)) },
+		}}, nil, func(s *Server) {
 		s.Handle("GET", "/x", text)
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.PostBody()) })
 		s.Handle("GET", "/panic", func(*fasthttp.RequestCtx) { panic("on purpose") })
@@ -87,14 +87,14 @@ func TestRefusalReachesASender(t *testing.T) {
 
 func TestGatesComeBeforeTheBodyThatIsAskedFor(t *testing.T) {
 	var gated, handled atomic.Int64
-	_, addr := serve(t, Options{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
+	_, addr := serve(t, Options{FaceOptions: FaceOptions{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
 		gated.Add(1)
 		if string(ctx.Request.Header.Peek("x-key")) == "right" {
 			return true
 		}
 		ctx.Error("who are you?", 401)
 		return false
-	}}}, nil, func(s *Server) {
+	}}}}, nil, func(s *Server) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
 			handled.Add(1)
 			ctx.SetBody(ctx.PostBody())

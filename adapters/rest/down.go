@@ -93,7 +93,7 @@ func NewDownstream(handle proxy.Handler, opt Options) (*Downstream, error) {
 
 // Register puts the endpoints on a server: at the root, and for each server under /servers/{server}. What is there to be got has
 // its head to be had, too (RFC 9110, 9.3.2): the listener leaves out the body.
-func (d *Downstream) Register(s *httpd.Server) {
+func (d *Downstream) Register(s httpd.Registrar) {
 	for _, base := range []string{"", "/servers/{server}"} {
 		read := func(path string, h fasthttp.RequestHandler) {
 			s.Handle(fasthttp.MethodGet, base+path, h)

@@ -159,8 +159,9 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 		}
 		return nil
 	}
-	srv, err := httpd.NewServer(httpd.Options{MaxBody: opt.MaxBody, MaxHeader: opt.MaxHead, Gates: []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(r.d.Refuse(mcphttp.Refuse), gate)}, Refused: r.d.Refused(mcphttp.Refused(1, 1)),
-		NotFound: r.d.NotFound(mcphttp.NotFound), MethodNotAllowed: r.d.MethodNotAllowed(mcphttp.MethodNotAllowed)})
+	srv, err := httpd.NewServer(httpd.Options{MaxBody: opt.MaxBody, MaxHeader: opt.MaxHead, FaceOptions: httpd.FaceOptions{
+		Gates: []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(r.d.Refuse(mcphttp.Refuse), gate)}, Refused: r.d.Refused(mcphttp.Refused(1, 1)),
+		NotFound: r.d.NotFound(mcphttp.NotFound), MethodNotAllowed: r.d.MethodNotAllowed(mcphttp.MethodNotAllowed)}})
 	if err != nil {
 		t.Fatal(err)
 	}

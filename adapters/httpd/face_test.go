@@ -1,0 +1,45 @@
+package httpd
+
+import (
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A face is exchanged under a connection that stays: what is being handled ends at the old one, what comes next meets the new one,
+// with its gates and answers.
+func TestShow(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	s, addr := serve(t, Options{}, nil, func(s *Server) {
+		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
+			close(begun)
+			<-release
+			ctx.SetBodyString("old")
+		})
+	})
+	c := dialTo(t, addr)
+	c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-begun
+	f := NewFace(FaceOptions{
+		Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
+			if string(ctx.Path()) != "/secret" {
+				return true
+			}
+			ctx.Error("no", 403)
+			return false
+		}},
+		NotFound: func(ctx *fasthttp.RequestCtx) { ctx.Error("not any more", 404) },
+	})
+	f.Handle("GET", "/y", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("new") })
+	s.Show(f)
+	close(release)
+	if res, body := c.answer(); res.StatusCode != 200 || body != "old" {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+	for path, want := range map[string]string{"/x": "not any more", "/y": "new", "/secret": "no"} {
+		c.say("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		if _, body := c.answer(); body != want {
+			t.Errorf("%s: %s", path, body)
+		}
+	}
+}
