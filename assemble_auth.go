@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,25 +19,26 @@ import (
 
 // identity is what finds out who asks, and what shows to servers who we are.
 type identity struct {
-	auth    *policies.Auth // nil: nobody is asked
-	carry   proxy.Gate     // nil: nothing of clients' headers goes on
-	scopes  proxy.Policy   // nil: nothing needs any
-	keys    *oauth.Keys    // of the issuer of tokens; nil: none are taken
-	clients map[string]*oauth.Client
+	auth   *policies.Auth // nil: nobody is asked
+	carry  proxy.Gate     // nil: nothing of clients' headers goes on
+	scopes proxy.Policy   // nil: nothing needs any
+	keys   *oauth.Keys    // of the issuer of tokens; nil: none are taken
 }
 
 // identify makes what finds out who asks.
 func (h *house) identify() (err error) {
 	c, auth := h.cfg, &h.cfg.Security.Auth
-	h.who.carry, err = policies.Carry(policies.CarryOptions{Names: h.carriedNames(), Key: []byte(c.Questions.StateKey.Reveal()), Metrics: h.metrics})
-	if err != nil {
+	names := h.carriedNames()
+	if h.who.carry, err = keep(h, "carried headers", names, made[proxy.Gate]{build: func(reg prometheus.Registerer) (proxy.Gate, error) {
+		return policies.Carry(policies.CarryOptions{Names: names, Key: []byte(c.Questions.StateKey.Reveal()), Metrics: reg})
+	}}); err != nil {
 		return err
 	}
 	if !c.Authenticates() {
 		return nil
 	}
 	opt := policies.AuthOptions{Certificates: c.TLS.ClientAuth != clientAuthNone, CertScopes: c.TLS.ClientScopes,
-		Loopback: auth.Anonymous == anonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: h.open, Log: h.log, Metrics: h.metrics}
+		Loopback: auth.Anonymous == anonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: h.open, Log: h.log, Metrics: &ledger{estate: h.estate}}
 	if c.Security.APIKeysEnabled {
 		all := make([]policies.KeyOptions, 0, len(auth.Keys))
 		for _, k := range auth.Keys {
@@ -56,7 +58,7 @@ func (h *house) identify() (err error) {
 	if h.who.auth, err = policies.NewAuth(opt); err != nil {
 		return err
 	}
-	h.who.scopes, err = policies.Scopes(policies.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: h.metrics})
+	h.who.scopes, err = policies.Scopes(policies.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: &ledger{estate: h.estate}})
 	return err
 }
 
@@ -92,33 +94,56 @@ func scopeRules(c *Config) map[string][]policies.ScopeRule {
 // tokens makes what checks bearer tokens.
 func (h *house) tokens(j *JWTConfig) (*oauth.Verifier, error) {
 	log := h.log.With().Str("issuer", j.Issuer).Logger()
-	keys, err := oauth.NewKeys(oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale,
-		Note: func(err error) {
+	opt := oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale}
+	keys, err := keep(h, "keys of the issuer", opt, made[*oauth.Keys]{func(reg prometheus.Registerer) (*oauth.Keys, error) {
+		opt.Note = func(err error) {
 			if err != nil {
 				log.Warn().Err(err).Msg("the keys of the issuer of tokens cannot be fetched")
 				return
 			}
 			log.Debug().Msg("the keys of the issuer of tokens were fetched")
-		}})
+		}
+		keys, err := oauth.NewKeys(opt)
+		if err != nil {
+			return nil, err
+		}
+		return keys, registerKeys(keys, reg)
+	}, endsLast, (*oauth.Keys).Close})
 	if err != nil {
 		return nil, err
 	}
 	h.who.keys = keys
-	v, err := oauth.NewVerifier(oauth.VerifierOptions{Issuer: j.Issuer, Resource: j.Resource, Audience: j.Audience, Algorithms: j.Algorithms,
-		Types: lower(j.Types), PrincipalClaim: j.PrincipalClaim, Leeway: j.Leeway, Keys: keys})
-	if err != nil {
-		return nil, err
-	}
+	check := oauth.VerifierOptions{Issuer: j.Issuer, Resource: j.Resource, Audience: j.Audience, Algorithms: j.Algorithms,
+		Types: lower(j.Types), PrincipalClaim: j.PrincipalClaim, Leeway: j.Leeway}
+	return keep(h, "tokens", tokenChecks{check, h.number("keys of the issuer")}, made[*oauth.Verifier]{build: func(reg prometheus.Registerer) (*oauth.Verifier, error) {
+		check.Keys = keys
+		v, err := oauth.NewVerifier(check)
+		if err != nil {
+			return nil, err
+		}
+		return v, reg.Register(gauge("dragoman_tokens_cached", "Bearer tokens that were checked and are remembered.", "", v.Cached))
+	}})
+}
+
+// tokenChecks is what the checking of tokens is made from.
+type tokenChecks struct {
+	opt  oauth.VerifierOptions
+	keys uint64
+}
+
+// registerKeys registers what is read off the keys of an issuer.
+func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) (err error) {
 	counter := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read)
 	}
-	h.metrics.MustRegister(
+	for _, c := range []prometheus.Collector{
 		counter("dragoman_jwks_fetches_total", "Fetches of the keys of the issuer of tokens.", func() float64 { n, _, _, _ := keys.Stats(); return float64(n) }),
 		counter("dragoman_jwks_failures_total", "Of these, those that have failed.", func() float64 { _, n, _, _ := keys.Stats(); return float64(n) }),
 		gauge("dragoman_jwks_keys", "Keys of the issuer of tokens.", "", func() int { _, _, n, _ := keys.Stats(); return n }),
-		gauge("dragoman_jwks_age_seconds", "How long ago they were seen last.", "", func() int { _, _, _, age := keys.Stats(); return int(age.Seconds()) }),
-		gauge("dragoman_tokens_cached", "Bearer tokens that were checked and are remembered.", "", v.Cached))
-	return v, nil
+		gauge("dragoman_jwks_age_seconds", "How long ago they were seen last.", "", func() int { _, _, _, age := keys.Stats(); return int(age.Seconds()) })} {
+		err = errors.Join(err, reg.Register(c))
+	}
+	return err
 }
 
 // open tells whether a request needs no credential: the metadata that says where to get one, and whether we are well, without
@@ -147,7 +172,7 @@ func (h *house) brief(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx
 }
 
 // metadata serves where clients find out about tokens (RFC 9728): for the service as a whole, and for each MCP endpoint.
-func (h *house) metadata(srv *httpd.Server) error {
+func (h *house) metadata(srv httpd.Registrar) error {
 	j := &h.cfg.Security.Auth.JWT
 	if h.who.auth == nil || j.Issuer == "" {
 		return nil
@@ -209,37 +234,21 @@ func originOf(raw string) string {
 }
 
 // credentials are what Dragoman shows to an upstream; nil: nothing but static headers.
-func (h *house) credentials(up *Upstream) httpd.Credentials {
+func (h *house) credentials(up *Upstream, w *wired) (httpd.Credentials, error) {
 	o := &up.OAuth
 	if o.TokenURL == "" {
-		return nil
-	}
-	if c := h.who.clients[up.Name]; c != nil {
-		return c
-	}
-	if h.who.clients == nil {
-		h.who.clients = map[string]*oauth.Client{}
+		return nil, nil
 	}
 	c := oauth.NewClient(oauth.ClientOptions{Upstream: up.Name, TokenURL: o.TokenURL, ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Post: o.ClientAuth == "post",
 		Scopes: o.Scopes, Audience: o.Audience, Resource: o.Resource, CAFile: up.CAFile})
-	h.who.clients[up.Name] = c
-	h.metrics.MustRegister(gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(c.Fetched()) }))
-	return c
+	w.client = c
+	return c, w.reg.Register(gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(c.Fetched()) }))
 }
 
 // reauthorize is the policy of an upstream whose tokens may end before their time; nil if it has none.
-func (h *house) reauthorize(up *Upstream) proxy.Policy {
-	if c := h.who.clients[up.Name]; c != nil {
-		return policies.Again(c.Dropped)
+func reauthorize(w *wired) proxy.Policy {
+	if w.client == nil {
+		return nil
 	}
-	return nil
-}
-
-func (w *identity) close() {
-	if w.keys != nil {
-		w.keys.Close()
-	}
-	for _, c := range w.clients {
-		c.Close()
-	}
+	return policies.Again(w.client.Dropped)
 }

@@ -23,6 +23,7 @@ func (h *house) gates() []proxy.Gate {
 	}
 	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
 	return []proxy.Gate{
+		policies.Correlate(h.tracing != nil),
 		policies.Forwarded(trusted),
 		policies.Origin(policies.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
 		policies.CORS(origins, h.carriedNames()...),

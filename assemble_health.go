@@ -13,7 +13,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
 	"dragoman/adapters/service"
+	"dragoman/adapters/stdio"
 	"dragoman/policies"
 	"dragoman/proxy"
 )
@@ -27,39 +29,97 @@ type upkeep struct {
 	fallbacks *prometheus.CounterVec
 }
 
-// newUpkeep makes what all upstreams share.
-func newUpkeep(reg prometheus.Registerer) (k *upkeep, err error) {
-	k = &upkeep{of: make(map[string]*policies.Health), ways: make(map[string]proxy.Handler)}
-	var rerr error
-	k.metrics, err = policies.NewHealthMetrics(reg)
-	k.retries, rerr = policies.NewRetryMetrics(reg)
-	k.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_fallback_requests_total",
-		Help: "Requests that went to the fallback of an upstream in error."}, []string{"server", "to"})
-	return k, errors.Join(err, rerr, reg.Register(k.fallbacks))
+// keepers makes what the keepers of all upstreams share.
+func (h *house) keepers() (err error) {
+	shared, err := keep(h, "upkeep", nil, made[upkeep]{build: func(reg prometheus.Registerer) (k upkeep, err error) {
+		var rerr error
+		k.metrics, err = policies.NewHealthMetrics(reg)
+		k.retries, rerr = policies.NewRetryMetrics(reg)
+		k.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_fallback_requests_total",
+			Help: "Requests that went to the fallback of an upstream in error."}, []string{"server", "to"})
+		return k, errors.Join(err, rerr, reg.Register(k.fallbacks))
+	}})
+	shared.of, shared.ways = make(map[string]*policies.Health), make(map[string]proxy.Handler)
+	h.upkeep = &shared
+	return err
 }
 
-// keep makes the policies of an upstream that may fail: where else its requests may go, which are made again, which are made
+// keepWell makes the policies of an upstream that may fail: where else its requests may go, which are made again, which are made
 // at all. What they learn comes from what stands within them.
-func (h *house) keep(up *Upstream, u *era.Upstream) []proxy.Policy {
-	c := up.Health
-	log := h.log.With().Str("upstream", up.Name).Logger()
-	health := policies.NewHealth(policies.HealthOptions{Name: up.Name, Check: h.check(up, u), Restored: u.Sift, Interval: c.CheckInterval,
-		Timeout: c.CheckTimeout, Starts: h.starts(up.Name), Metrics: h.upkeep.metrics, Changed: tellState(log),
-		Breaker: policies.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
-		Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
+func (h *house) keepWell(up *Upstream, w *wired) ([]proxy.Policy, error) {
+	c, of := up.Health, h.number("upstream "+up.Name)
+	health, err := h.doctor(up, w)
+	if err != nil {
+		return nil, err
+	}
 	h.upkeep.of[up.Name] = health
-	if err := health.Register(h.metrics); err != nil {
-		log.Error().Err(err).Msg("metrics of the upstream's health")
+	tries := retrying{c.Retries, c.RetryBackoff, c.RetryBudget, of}
+	retry, err := keepPolicy(h, "retry "+up.Name, tries, func() proxy.Policy {
+		return policies.NewRetry(policies.RetryOptions{Server: up.Name, Most: tries.most, Backoff: tries.backoff, Budget: tries.budget,
+			Hints: policies.NewHints(w.Tools), Metrics: h.upkeep.retries}).Policy
+	})
+	all := []proxy.Policy{retry, health.Policy}
+	if to := c.Fallback; to != "" && err == nil {
+		var away *policies.Fallback
+		away, err = keep(h, "fallback "+up.Name, diverted{to, h.number("health " + up.Name)}, made[*policies.Fallback]{build: func(reg prometheus.Registerer) (*policies.Fallback, error) {
+			now := &h.estate.now
+			f := policies.NewFallback(to, health.Serves, func() proxy.Handler { return now.Load().upkeep.ways[to] }, h.upkeep.fallbacks.WithLabelValues(up.Name, to))
+			return f, reg.Register(gauge("dragoman_fallback_sessions", "Sessions of legacy clients that are at the fallback.", up.Name, f.Sessions))
+		}})
+		all = append([]proxy.Policy{away.Policy}, all...)
 	}
-	retry := policies.NewRetry(policies.RetryOptions{Server: up.Name, Most: c.Retries, Backoff: c.RetryBackoff, Budget: c.RetryBudget,
-		Hints: policies.NewHints(u.Tools), Metrics: h.upkeep.retries})
-	all := []proxy.Policy{retry.Policy, health.Policy}
-	if to := c.Fallback; to != "" {
-		f := policies.NewFallback(to, health.Serves, func() proxy.Handler { return h.upkeep.ways[to] }, h.upkeep.fallbacks.WithLabelValues(up.Name, to))
-		h.metrics.MustRegister(gauge("dragoman_fallback_sessions", "Sessions of legacy clients that are at the fallback.", up.Name, f.Sessions))
-		all = append([]proxy.Policy{f.Policy}, all...)
+	return all, err
+}
+
+// What the keepers of an upstream are made from, with the number of what they are for.
+type (
+	watching struct {
+		config HealthConfig
+		of     uint64
 	}
-	return all
+	retrying struct {
+		most    int
+		backoff time.Duration
+		budget  int
+		of      uint64
+	}
+	diverted struct {
+		to string
+		of uint64
+	}
+	checking struct {
+		url string
+		of  uint64
+	}
+)
+
+// doctor makes the keeper of an upstream's state. It begins to check when the house is lived in.
+func (h *house) doctor(up *Upstream, w *wired) (*policies.Health, error) {
+	name, c, u := "health "+up.Name, up.Health, w.Upstream
+	log := h.log.With().Str("upstream", up.Name).Logger()
+	check, err := h.check(up, w)
+	if err != nil {
+		return nil, err
+	}
+	health, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*policies.Health]{func(reg prometheus.Registerer) (*policies.Health, error) {
+		health := policies.NewHealth(policies.HealthOptions{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
+			Timeout: c.CheckTimeout, Starts: starts(w.dialer), Metrics: h.upkeep.metrics, Changed: tellState(log), Running: w.running,
+			Breaker: policies.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
+			Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
+		return health, health.Register(reg)
+	}, endsFirst, (*policies.Health).Close})
+	if err != nil {
+		return nil, err
+	}
+	if h.assets[name] != h.former[name] {
+		h.settled = append(h.settled, func() {
+			if u.Ready() { // it was known before
+				health.Tried(time.Now(), nil)
+			}
+			health.Start()
+		})
+	}
+	return health, nil
 }
 
 // tellState logs each change of an upstream's state. Further attempts to reach one that is known to be down say nothing new.
@@ -77,8 +137,7 @@ func tellState(log zerolog.Logger) func(policies.HealthChange) {
 }
 
 // starts is how the starts of a child go; nil for any other upstream.
-func (h *house) starts(name string) func() policies.Starts {
-	d := h.dialers[name]
+func starts(d *stdio.Dialer) func() policies.Starts {
 	if d == nil {
 		return nil
 	}
@@ -90,9 +149,10 @@ func (h *house) starts(name string) func() policies.Starts {
 
 // check is how an upstream is asked whether it is there. Where something else than the protocol says so, the protocol has yet to be
 // found out once.
-func (h *house) check(up *Upstream, u *era.Upstream) func(context.Context) error {
+func (h *house) check(up *Upstream, w *wired) (func(context.Context) error, error) {
+	u := w.Upstream
 	ask := u.Check
-	if s := h.services[up.Name]; s != nil {
+	if s := w.service; s != nil {
 		ask = func(ctx context.Context) error {
 			if err := s.Check(ctx); err != nil {
 				return err
@@ -101,30 +161,41 @@ func (h *house) check(up *Upstream, u *era.Upstream) func(context.Context) error
 		}
 	}
 	if up.Health.CheckURL != "" {
-		ask = h.checkURL(up)
+		var err error
+		if ask, err = h.checkURL(up, w); err != nil {
+			return nil, fmt.Errorf("health_check_url: %w", err)
+		}
 	}
 	return func(ctx context.Context) error {
 		if err := ask(ctx); err != nil || u.Ready() {
 			return err
 		}
 		return u.Check(ctx)
-	}
+	}, nil
 }
 
-// checkURL asks for health_check_url, in the way that the upstream is reached, and with its headers if it is of the same origin.
-func (h *house) checkURL(up *Upstream) func(context.Context) error {
+// checkURL asks for health_check_url, in the way that the upstream is reached. If it is of the same origin, it is shown what the
+// upstream is: its headers and its token; what clients would have carried, a check has not.
+func (h *house) checkURL(up *Upstream, w *wired) (func(context.Context) error, error) {
 	as := *up
+	var token httpd.Credentials
+	if w.client != nil {
+		token = w.client
+	}
 	as.URL = up.Health.CheckURL
 	if own, err := url.Parse(up.URL); err == nil {
 		if other, err := url.Parse(as.URL); err == nil && (own.Scheme != other.Scheme || !strings.EqualFold(own.Host, other.Host)) {
-			as.Headers = nil
+			as.Headers, token = nil, nil
 		}
 	}
-	host, _, err := h.host(&as)
+	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpd.Host]{func(prometheus.Registerer) (*httpd.Host, error) {
+		host, _, err := h.host(&as, token)
+		return host, err
+	}, endsUpstreams, func(host *httpd.Host) { _ = host.Close() }})
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context) error {
-		if err != nil {
-			return fmt.Errorf("health_check_url: %w", err)
-		}
 		var req fasthttp.Request
 		req.Header.SetMethod(fasthttp.MethodGet)
 		ans, err := host.Send(ctx, &req)
@@ -141,24 +212,7 @@ func (h *house) checkURL(up *Upstream) func(context.Context) error {
 			return proxy.Errf(proxy.HTTPStatus, "health_check_url answered %w", &era.StatusError{Status: status})
 		}
 		return nil
-	}
-}
-
-// tend begins to check the upstreams.
-func (h *house) tend() {
-	for _, health := range h.upkeep.of {
-		health.Start()
-	}
-}
-
-// close ends checking.
-func (k *upkeep) close() {
-	if k == nil {
-		return
-	}
-	for _, health := range k.of {
-		health.Close()
-	}
+	}, nil
 }
 
 // tried feeds the state of an upstream with what came of finding out what it is.

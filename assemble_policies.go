@@ -3,7 +3,8 @@ package main
 import (
 	"time"
 
-	"dragoman/adapters/era"
+	"github.com/prometheus/client_golang/prometheus"
+
 	"dragoman/policies"
 	"dragoman/proxy"
 )
@@ -11,8 +12,7 @@ import (
 // before are the policies that judge a request before it is known where it goes; the first is the outermost. Repeats of a request
 // wait for its answer in front of them, and take no slot.
 func (h *house) before() []proxy.Policy {
-	c := h.cfg.Limits
-	return []proxy.Policy{h.rate.Policy(), policies.Listens(c.Listens, c.ListensPerPrincipal), h.slots.Policy()}
+	return []proxy.Policy{h.rate.Policy(), h.listens, h.slots.Policy()}
 }
 
 // limits makes what bounds how much comes and runs.
@@ -22,27 +22,62 @@ func (h *house) limits() (err error) {
 	if c.RateLimited() {
 		opt.PerMinute, opt.Burst = c.RateLimit.PerMinute, c.RateLimit.Burst
 	}
-	if h.rate, err = policies.NewRate(opt, h.metrics); err != nil {
+	if h.rate, err = keep(h, "rates", opt, made[*policies.Rate]{build: func(reg prometheus.Registerer) (*policies.Rate, error) {
+		return policies.NewRate(opt, reg)
+	}}); err != nil {
 		return err
 	}
-	if h.granted, err = policies.NewAccessMetric(h.metrics); err != nil {
+	if h.granted, err = keep(h, "access", nil, made[*prometheus.CounterVec]{build: policies.NewAccessMetric}); err != nil {
 		return err
 	}
-	if h.cache, err = policies.NewCache(policies.CacheOptions{Bytes: c.Cache.Bytes, TTL: c.Cache.TTL}, h.metrics); err != nil {
+	kept := policies.CacheOptions{Bytes: c.Cache.Bytes, TTL: c.Cache.TTL}
+	if h.cache, err = keep(h, "cache", kept, made[*policies.Cache]{build: func(reg prometheus.Registerer) (*policies.Cache, error) {
+		return policies.NewCache(kept, reg)
+	}}); err != nil {
 		return err
 	}
-	h.slots, err = policies.NewSlots(policies.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}, h.metrics)
+	most := policies.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}
+	if h.slots, err = keep(h, "slots", most, made[*policies.Slots]{build: func(reg prometheus.Registerer) (*policies.Slots, error) {
+		return policies.NewSlots(most, reg)
+	}}); err != nil {
+		return err
+	}
+	listens := [...]int{c.Limits.Listens, c.Limits.ListensPerPrincipal}
+	h.listens, err = keepPolicy(h, "listens", listens, func() proxy.Policy { return policies.Listens(listens[0], listens[1]) })
 	return err
 }
 
+// keepPolicy keeps a policy that has books of its own.
+func keepPolicy(h *house, name string, settings any, build func() proxy.Policy) (proxy.Policy, error) {
+	return keep(h, name, settings, made[proxy.Policy]{build: func(prometheus.Registerer) (proxy.Policy, error) { return build(), nil }})
+}
+
+// perTool is the numbers that are set for single tools, and whose books they are for.
+type perTool struct {
+	all   int
+	tools map[string]int
+	of    uint64
+}
+
 // around are the policies of one upstream, the first the outermost.
-func (h *house) around(up *Upstream, u *era.Upstream) []proxy.Policy {
+func (h *house) around(up *Upstream, w *wired) ([]proxy.Policy, error) {
 	limits := h.cfg.Timeouts
 	timeouts := &policies.Timeouts{Tool: limits.Tool, Resource: limits.Resource, Prompt: limits.Prompt, Server: up.Name,
 		Tools: policies.NewRules(ruled(up, func(t *ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
-	all := []proxy.Policy{policies.NewAccess(up.access(), h.granted).Policy(), h.rate.Tools(up.Name, ruled(up, func(t *ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }))}
-	all = append(append(all, h.cache.Policy(up.Name)), h.keep(up, u)...)
-	return append(all,
-		policies.Turns(up.Concurrency, ruled(up, func(t *ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 })),
-		timeouts.Policy, h.reauthorize(up))
+	rated := perTool{0, ruled(up, func(t *ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), h.number("rates")}
+	rates, err := keepPolicy(h, "rates "+up.Name, rated, func() proxy.Policy { return h.rate.Tools(up.Name, rated.tools) })
+	if err != nil {
+		return nil, err
+	}
+	one := perTool{up.Concurrency, ruled(up, func(t *ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), h.number("upstream " + up.Name)}
+	turns, err := keepPolicy(h, "turns "+up.Name, one, func() proxy.Policy { return policies.Turns(one.all, one.tools) })
+	if err != nil {
+		return nil, err
+	}
+	upkept, err := h.keepWell(up, w)
+	if err != nil {
+		return nil, err
+	}
+	all := append([]proxy.Policy{policies.NewAccess(up.access(), h.granted).Policy(), rates, h.cache.Policy(up.Name)}, upkept...)
+	return append(all, turns, timeouts.Policy, reauthorize(w), h.asked(up, w)), nil
 }

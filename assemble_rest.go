@@ -11,7 +11,7 @@ import (
 )
 
 // restFace makes the face of callers without MCP, nil if it is off, and has what is refused on its paths be envelopes.
-func (h *house) restFace(opts *httpd.Options) (*rest.Downstream, error) {
+func (h *house) restFace(opts *httpd.FaceOptions) (*rest.Downstream, error) {
 	c := h.cfg
 	if !c.Rest.Enabled {
 		opts.Gates = gateway(mcphttp.Refuse, h.gates()...)
@@ -37,3 +37,6 @@ func (h *house) restFace(opts *httpd.Options) (*rest.Downstream, error) {
 func restInfo() []byte {
 	return append(wire.AppendText([]byte(`{"name":"REST client","version":`), readVersion().Version), '}')
 }
+
+// restSpeaks is what a service that speaks the REST envelope is said to speak.
+const restSpeaks = "the REST envelope, served to clients as a modern server"

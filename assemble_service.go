@@ -25,15 +25,30 @@ func (h *house) serviceState() error {
 	}
 	if len(checks) > 0 {
 		var err error
-		if h.depends, err = service.StartChecks(checks, h.cfg.Monitoring.HealthCheckInterval); err != nil {
+		every := h.cfg.Monitoring.HealthCheckInterval
+		if h.depends, err = keep(h, "dependencies", dependencies{checks, every}, made[*service.Checks]{func(prometheus.Registerer) (*service.Checks, error) {
+			return service.StartChecks(checks, every)
+		}, endsFirst, (*service.Checks).Close}); err != nil {
 			return err
 		}
 	}
-	h.service = service.New(service.Options{Upstreams: h.reached, Checks: h.depends, Changed: func(from, to service.State) {
-		h.log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
+	var err error
+	h.service, err = keep(h, "service", nil, made[*service.Service]{build: func(reg prometheus.Registerer) (*service.Service, error) {
+		now := &h.estate.now
+		s := service.New(service.Options{Upstreams: func() []service.Dependency { return now.Load().reached() },
+			Others: func() []service.Dependency { return now.Load().others() },
+			Changed: func(from, to service.State) {
+				h.log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
+			}})
+		return s, reg.Register(newStateGauge(s))
 	}})
-	h.metrics.MustRegister(newStateGauge(h.service))
-	return nil
+	return err
+}
+
+// dependencies is what their checks are made from.
+type dependencies struct {
+	all   []service.Check
+	every time.Duration
 }
 
 // stateGauge shows the state of the service: a gauge for each that there is, all of one look.
@@ -62,17 +77,24 @@ func (g stateGauge) Collect(to chan<- prometheus.Metric) {
 }
 
 // follow looks at the state now and then, so that the log tells of a change that nobody asked about. It ends with ctx.
-func (h *house) follow(ctx context.Context) {
-	tick := time.NewTicker(h.cfg.Monitoring.HealthCheckInterval)
-	defer tick.Stop()
+func (e *estate) follow(ctx context.Context) {
 	for {
+		h := e.now.Load()
 		select {
-		case <-tick.C:
+		case <-time.After(h.cfg.Monitoring.HealthCheckInterval):
 			h.service.Health()
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// others tells how what else is depended on was last seen.
+func (h *house) others() []service.Dependency {
+	if h.depends == nil {
+		return nil
+	}
+	return h.depends.Last()
 }
 
 // reached tells how each upstream is.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -13,12 +12,13 @@ import (
 )
 
 // stdioWires are the ways to a server that is a child process. The dialer is kept: it knows how the server's starts go.
-func (h *house) stdioWires(up *Upstream, log zerolog.Logger) era.Wires {
+func (h *house) stdioWires(up *Upstream, w *wired, log zerolog.Logger) era.Wires {
 	level, perr := zerolog.ParseLevel(up.Stderr)
 	if perr != nil { // "off"
 		level = zerolog.Disabled
 	}
-	dialer := stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
+	now := &h.estate.now
+	w.dialer = stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
 		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
 			MaxLine: h.cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Guardian: h.guardian},
@@ -35,26 +35,12 @@ func (h *house) stdioWires(up *Upstream, log zerolog.Logger) era.Wires {
 		},
 		Changed: func(s stdio.Health) {
 			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("how the server's starts go has changed")
-			if health := h.upkeep.of[up.Name]; health != nil {
+			if health := now.Load().upkeep.of[up.Name]; health != nil {
 				health.Look()
 			}
 		},
 	})
-	if h.dialers == nil {
-		h.dialers = make(map[string]*stdio.Dialer)
-	}
-	h.dialers[up.Name] = dialer
-	return era.Wires{Stdio: true, Modern: dialer.Dial(proxy.Modern), Legacy: dialer.Dial(proxy.Legacy)}
-}
-
-// known is told what a server speaks: only now is it worth while to keep processes of it ready.
-func (h *house) known(name string) func(*era.Verdict) {
-	return func(*era.Verdict) {
-		if d := h.dialers[name]; d != nil {
-			d.Warm()
-		}
-		h.tried(name, time.Now(), nil)
-	}
+	return era.Wires{Stdio: true, Modern: w.dialer.Dial(proxy.Modern), Legacy: w.dialer.Dial(proxy.Legacy)}
 }
 
 // sound tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.
@@ -73,28 +59,28 @@ func (h *house) sound(name string) (ok bool, why string) {
 	return false, fmt.Sprintf("%d starts in a row failed; the last one: the server %s", s.Failures, s.Last)
 }
 
-// processGauges registers what is known of an upstream's children.
-func (h *house) processGauges(u *era.Upstream) {
-	d := h.dialers[u.Name()]
+// processGauges show what is known of an upstream's children.
+func processGauges(w *wired) []prometheus.Collector {
+	d, u := w.dialer, w.Upstream
 	if d == nil {
-		return
+		return nil
 	}
-	h.metrics.MustRegister(
+	return []prometheus.Collector{
 		gauge("dragoman_upstream_processes", "Children that run, spares included.", u.Name(), func() int { return d.Stats().Running }),
 		gauge("dragoman_upstream_spares", "Children that wait for a first session.", u.Name(), func() int { return d.Stats().Spares }),
 		gauge("dragoman_upstream_seats", "Children that count towards max_processes.", u.Name(), u.Processes),
 		gauge("dragoman_upstream_circuit_open", "1 while the server keeps crashing and is not started.", u.Name(), func() int {
-			if ok, _ := h.sound(u.Name()); ok {
-				return 0
+			if d.Health().State == "open" {
+				return 1
 			}
-			return 1
+			return 0
 		}),
 		counter("dragoman_upstream_starts_total", "Children started, or tried to.", u.Name(), func() uint64 { return d.Stats().Starts }),
 		counter("dragoman_upstream_failed_starts_total", "Starts that failed.", u.Name(), func() uint64 { return d.Stats().FailedStarts }),
 		counter("dragoman_upstream_crashes_total", "Children that ended without having been stopped.", u.Name(), func() uint64 { return d.Stats().Crashes }),
 		counter("dragoman_upstream_noise_lines_total", "Lines on standard output that were no message.", u.Name(), func() uint64 { return d.Stats().Noise }),
 		counter("dragoman_upstream_stderr_dropped_total", "Lines on standard error that were not logged, because there were too many.", u.Name(), func() uint64 { return d.Stats().Dropped }),
-	)
+	}
 }
 
 // counter is a counter that is read when somebody asks.

@@ -20,7 +20,7 @@ func newConfig(p *program) *cobra.Command {
 		Example: "  dragoman config check config.toml\n  dragoman config print --json config.toml",
 	}
 	parent(c)
-	c.AddCommand(newConfigCheck(p), newConfigPrint(p))
+	c.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReference(p), newConfigSchema(p))
 	return c
 }
 

@@ -122,7 +122,7 @@ func newRoot(p *program) *cobra.Command {
 	parent(root)
 	root.SetVersionTemplate("dragoman {{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newConfig(p), newDemo(p), newConformance(p), newErrors(p), newKey(p), newVersion(p))
+	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newHealth(p), newConfig(p), newDemo(p), newConformance(p), newErrors(p), newKey(p), newVersion(p))
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

@@ -19,6 +19,9 @@ type versionInfo struct {
 	Platform string `json:"platform"`
 }
 
+// released is the version that a release is built as, by -ldflags "-X main.released=v1.2.3": its tag may come after it has been tried.
+var released string
+
 func readVersion() versionInfo {
 	v := versionInfo{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -37,6 +40,9 @@ func readVersion() versionInfo {
 		case "vcs.modified":
 			v.Modified = s.Value == "true"
 		}
+	}
+	if released != "" {
+		v.Version = released
 	}
 	return v
 }

@@ -52,6 +52,10 @@ type Config struct {
 	// DrainTimeout is how long exchanges may still run after the first
 	// interrupt. 0 to 10 min, default 30 s; 0 ends them at once.
 	DrainTimeout time.Duration
+	// DrainDelay is how long, after the first interrupt, requests are still taken as
+	// before, while readiness says no and answers ask for their connection to be closed.
+	// 0 to 5 min, default 0.
+	DrainDelay time.Duration
 	// Keepalive is the silence on an event stream after which a comment is
 	// written, so that middleboxes keep it open. 1 s to 5 min, default 15 s.
 	Keepalive time.Duration
@@ -59,6 +63,8 @@ type Config struct {
 	Security SecurityConfig
 	// TLS is what the main listener speaks, and whose certificates it believes.
 	TLS TLSConfig
+	// Tracing says where spans of requests go.
+	Tracing TracingConfig
 	// Monitoring concerns metrics and dependency checks.
 	Monitoring MonitoringConfig
 	// Dependencies are what the service depends on besides its upstreams, as they were named.
@@ -69,13 +75,18 @@ type Config struct {
 	RateLimit RateLimitConfig
 	// Cache is what is kept of servers' results.
 	Cache CacheConfig
+	// Reload says when all this is read again.
+	Reload ReloadConfig
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
 	Upstreams []*Upstream
 	// Warnings are remarks on what was accepted but ignored, for the log. They hold no secret.
 	Warnings []string
 
-	sources map[string]Source // by cell, see provenance
+	sources     map[string]Source // by cell, see provenance
+	loaded      LoadOptions       // what it was made from
+	secretFiles []string          // that secrets were read from
+	seen        string            // how its files looked when it was read
 }
 
 // ServiceConfig is the identity of the service and the address of its main
@@ -180,6 +191,9 @@ type LimitsConfig struct {
 	Event int
 	// Header is the largest header block; 4 KiB to 1 MiB, default 64 KiB.
 	Header int
+	// Connections is the number of clients' connections, those of streams too; 1 to 1 000 000, default 0: three quarters of the
+	// file descriptors there are, at most 262 144. Those on which nothing is asked give way to new ones.
+	Connections int
 	// Streams is the number of open event streams; 1 to 1 000 000, default 10 000.
 	Streams int
 	// Listens and ListensPerPrincipal bound the listens of modern clients, 1 to 1 000 000, defaults 10 000 and 1 000.

@@ -9,6 +9,7 @@ import (
 // Names and URIs with dots and stars are names, in TOML and in YAML, and print gives back what was set.
 func TestAccessTables(t *testing.T) {
 	toml := `
+security.jwt = { issuer = "https://id.example", resource = "https://r.example" }
 [upstreams.a]
 url = "https://a.example/mcp"
 [upstreams.a.tools."v1.read"]
@@ -20,6 +21,7 @@ enabled = false
 tools = ["v1.*"]
 `
 	yaml := `
+security: {jwt: {issuer: "https://id.example", resource: "https://r.example"}}
 upstreams:
   a:
     url: https://a.example/mcp
@@ -62,9 +64,11 @@ func TestAccessTablesRefuse(t *testing.T) {
 		"[upstreams.a.resources.\"a:b\"]\nenabled = \"no\"":                            "enabled",
 		"[upstreams.a.prompts.p]\nrename = 5":                                          "must be text",
 	} {
-		_, err := load(t, writeFile(t, "c.toml", "[upstreams.a]\nurl = \"https://a.example/mcp\"\n"+text+"\n"), nil)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s\ngives %v\nwant %s", text, err, want)
+		for _, kind := range []string{`url = "https://a.example/mcp"`, `url = "tcp://localhost:1"`, `command = ["true"]`} {
+			_, err := load(t, writeFile(t, "c.toml", "[upstreams.a]\n"+kind+"\n"+text+"\n"), nil)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s\n%s\ngives %v\nwant %s", kind, text, err, want)
+			}
 		}
 	}
 }

@@ -152,7 +152,9 @@ func jwtKeys() []setting[Config] {
 		{key: jwtTable + "jwks_file", std: "", doc: "file of the issuer's keys (RFC 7517), in the place of a URL", field: text(func(j *JWTConfig) *string { return &j.JWKSFile }, "a file")},
 		{key: jwtTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the issuer instead of the system's", field: text(func(j *JWTConfig) *string { return &j.CAFile }, "a PEM file")},
 		{key: jwtTable + "algorithms", std: strings.Join(oauth.Algorithms(), ","), doc: "signatures that count",
-			field: list(func(j *JWTConfig) *[]string { return &j.Algorithms }, checkAlgorithm, "a list of "+oneOf(oauth.Algorithms()))},
+			field: func(c *Config) field {
+				return listField{at: &c.Security.Auth.JWT.Algorithms, check: checkAlgorithm, what: "a list of " + oneOf(oauth.Algorithms()), most: maxScope, commas: true, words: oauth.Algorithms()}
+			}},
 		{key: jwtTable + "types", std: "at+jwt,jwt", doc: "what a token's typ may be; jwt stands for none at all, too",
 			field: list(func(j *JWTConfig) *[]string { return &j.Types }, checkArgument, "a list of media types without application/")},
 		{key: jwtTable + scopesKey, std: "", doc: "scopes that every token must have", field: list(func(j *JWTConfig) *[]string { return &j.Scopes }, checkScope, "a list of scopes")},
@@ -317,6 +319,35 @@ func (l *loader) checkAuth() {
 		}
 	}
 	l.checkJWT(&auth.JWT)
+}
+
+// checkBinding finds rules about callers where nobody is asked who he is: they would bind nobody.
+func (l *loader) checkBinding() {
+	c := l.cfg
+	if c.Authenticates() {
+		return
+	}
+	const fix = "ask for credentials (" + apiKeysKey + ", " + jwtTable + "issuer or " + tlsTable + "client_auth), or "
+	for _, u := range c.Upstreams {
+		table := upstreamsKey + "." + u.Name + "."
+		for _, r := range u.Scopes {
+			key := table + scopesKey + "." + keyText([]string{r.About})
+			l.fail(&problem{what: "needs scopes, but nobody is asked who he is: everybody would get in without", fix: fix + "remove the rule"}, key, c.sources[key], "")
+		}
+		for _, g := range u.Access {
+			key := table + accessKey + "." + keyText([]string{g.Principal})
+			if g.Principal == "*" || l.reported(key) {
+				continue
+			}
+			var from Source
+			for _, p := range grantParts(g) {
+				if !from.Set() {
+					from = c.sources[key+"."+p.key]
+				}
+			}
+			l.fail(&problem{what: "is about one principal, but nobody is asked who he is: it would bind nobody", fix: fix + `write "*", which is everybody`}, key, from, "")
+		}
+	}
 }
 
 func (l *loader) checkJWT(j *JWTConfig) {

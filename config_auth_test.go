@@ -44,9 +44,16 @@ func TestAuthConfig(t *testing.T) {
 	f("[security.jwt]\nissuer = \"https://i\"\nresource = \"https://r\"\njwks_url = \"https://i/k\"\njwks_file = \"k\"\n", "excludes jwks_url")
 	f("[tls]\ncert_file = \"c\"\n", "needs key_file")
 	f("[tls]\nclient_auth = \"required\"\n", "needs TLS")
+	f("[tls]\nclient_scopes = [\"a\"]\n", "client_scopes: is set, but client_auth is none")
 	f("[tls]\ncert_file = \"c\"\nkey_file = \"k\"\n", "cannot be used with key_file")
 	up := "[upstreams.a]\nurl = \"http://localhost:1\"\n"
-	f(up+"scopes = { \"tool:a*\" = [\"x\"], \"resource:file:///b.md*\" = [\"file:read\"], \"method:tools/list\" = [\"y\"] }\n", "")
+	asked := on + keys + up
+	f(asked+"scopes = { \"tool:a*\" = [\"x\"], \"resource:file:///b.md*\" = [\"file:read\"], \"method:tools/list\" = [\"y\"] }\n", "")
+	f(up+"scopes = { \"tool:a\" = [\"x\"] }\n", "c.toml:3: upstreams.a.scopes.\"tool:a\": needs scopes, but nobody is asked who he is: everybody would get in without; fix: ask for credentials (security.api_keys_enabled,")
+	f("[security]\nallow_anonymous = true\n"+up+"scopes = { \"tool:a\" = [\"x\"] }\n", "everybody would get in without")
+	f(up+"access.bob.tools = [\"a\"]\n", "c.toml:3: upstreams.a.access.bob: is about one principal, but nobody is asked who he is")
+	f(up+"access.\"*\".tools = [\"a\"]\n", "")
+	f(asked+"access.bob.tools = [\"a\"]\n", "")
 	f(up+"scopes = { \"a\" = [\"x\"] }\n", "does not say what needs scopes")
 	f(up+"scopes = { \"tool:*a\" = [\"x\"] }\n", "does not say what needs scopes")
 	f(up+"scopes = { \"tool:a\" = [] }\n", "is empty")

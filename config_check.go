@@ -16,6 +16,7 @@ func (l *loader) check() {
 	c := l.cfg
 	l.checkAuth()
 	l.checkTLS()
+	l.checkBinding()
 	for _, u := range c.Upstreams {
 		l.checkUpstream(u)
 	}
@@ -27,6 +28,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 	at := func(key string) Source { return l.cfg.sources[table+"."+key] }
 	l.checkEras(u, table, at)
 	l.checkRest(u, table, at)
+	l.checkNames(u, table, at)
 	hasURL, hasCommand := at(urlKey).Set(), at(commandKey).Set()
 	if !hasURL && !hasCommand {
 		if !l.reported(table) {
@@ -55,7 +57,6 @@ func (l *loader) checkUpstream(u *Upstream) {
 	l.misplaced(u, table, urlKey)
 	l.checkAccess(u, table, at)
 	l.checkForward(u, table, at)
-	l.checkNames(u, table, at)
 	if err := checkRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
 	}

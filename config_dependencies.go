@@ -28,6 +28,16 @@ func (d *Dependency) Address() string {
 
 const dependencyTime = time.Second
 
+// dependencyParts are the keys that count.
+func dependencyParts(d *Dependency) []part {
+	return []part{
+		{key: "host", doc: "host that is looked after by opening a connection", field: textField{at: &d.Host, what: "a name or an address", empty: true}},
+		{key: "port", doc: "port of the host", field: intField{at: &d.Port, least: 1, most: 65535}},
+		{key: "url", doc: "address that is looked after by a GET, which must be answered with a status below 400", field: checkURLField{at: &d.URL}},
+		{key: "timeout", doc: "time for one look", field: durationField{at: &d.Timeout, least: 100 * time.Millisecond, most: time.Minute}},
+	}
+}
+
 // takeDependency reads one key of the table, whose names are the user's: what a service needs to know of a dependency
 // besides, such as a user's name, may stand there too, and is not ours.
 func takeDependency(c *Config, own []string, v literal) error {
@@ -50,16 +60,15 @@ func takeDependency(c *Config, own []string, v literal) error {
 			return problemf("must be a name or an address, not %s", v.show())
 		}
 		d.Host = text
-	case "port":
-		return intField{at: &d.Port, least: 1, most: 65535}.set(v)
 	case "url":
 		text, ok := v.scalarText()
 		if !ok || !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
 			return &problem{what: v.show() + " cannot be asked", fix: `write an address such as "http://localhost:7444/health"`}
 		}
 		d.URL = text
-	case "timeout":
-		return durationField{at: &d.Timeout, least: 100 * time.Millisecond, most: time.Minute}.set(v)
+	case "port", "timeout":
+		parts := dependencyParts(d)
+		return parts[slices.IndexFunc(parts, func(p part) bool { return p.key == own[1] })].field.set(v)
 	}
 	return nil
 }

@@ -125,6 +125,7 @@ type listField struct {
 	least  int
 	most   int
 	commas bool
+	words  []string // all entries there can be, if they are few: for completion
 }
 
 func (f listField) set(v literal) error {

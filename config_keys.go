@@ -16,7 +16,7 @@ import (
 // a Service called dragoman, Kubernetes puts its address into every pod as
 // DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func configKeys() []setting[Config] {
-	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), securityKeys())
+	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), tracingKeys(), securityKeys(), reloadKeys())
 }
 
 func serviceKeys() []setting[Config] {
@@ -54,6 +54,10 @@ func serviceKeys() []setting[Config] {
 		{key: "drain_timeout", std: "30s", doc: "how long running requests may take after the first interrupt", arg: "DURATION", flag: "drain-timeout", on: onServe | onConfig,
 			field: func(c *Config) field {
 				return durationField{at: &c.DrainTimeout, least: time.Millisecond, most: 10 * time.Minute, zero: "no drain"}
+			}},
+		{key: "drain_delay", std: "0s", doc: "how long new connections are still taken after the first interrupt, for load balancers to see that it is not ready", arg: "DURATION", flag: "drain-delay", on: onServe | onConfig,
+			field: func(c *Config) field {
+				return durationField{at: &c.DrainDelay, least: time.Millisecond, most: 5 * time.Minute, zero: "none"}
 			}},
 		{key: "keepalive", std: "15s", doc: "silence on an event stream before a comment keeps it open",
 			field: func(c *Config) field {
@@ -99,6 +103,10 @@ func limitKeys() []setting[Config] {
 		{key: "limits.event", std: "100MiB", doc: "largest event of an event stream", field: bytesField(func(c *Config) *int { return &c.Limits.Event })},
 		{key: "limits.header", std: "64KiB", doc: "largest header block",
 			field: func(c *Config) field { return sizeField{at: &c.Limits.Header, least: 4 * kib, most: mib} }},
+		{key: "limits.connections", std: "0", doc: "connections of clients at a time; those on which nothing is asked give way, then 503",
+			field: func(c *Config) field {
+				return intField{at: &c.Limits.Connections, least: 1, most: 1_000_000, zero: "three quarters of the file descriptors there are"}
+			}},
 		{key: "limits.streams", std: "10000", doc: "open event streams at a time",
 			field: func(c *Config) field { return intField{at: &c.Limits.Streams, least: 1, most: 1_000_000} }},
 		{key: "limits.listens", std: "10000", doc: "listens of modern clients at a time",
@@ -311,7 +319,7 @@ func levelField(c *Config) field {
 
 // erasField is a list of eras and revisions, of at least so many entries.
 func erasField(at *[]string, least int) field {
-	return listField{at: at, check: checkEra, what: "a list of modern, legacy, " + oneOf(era.Versions()), least: least, most: maxList, commas: true}
+	return listField{at: at, check: checkEra, what: "a list of modern, legacy, " + oneOf(era.Versions()), least: least, most: maxList, commas: true, words: append([]string{"modern", "legacy"}, era.Versions()...)}
 }
 
 func bytesField(place func(*Config) *int) func(*Config) field {

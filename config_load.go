@@ -60,6 +60,8 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	l.pick(opt.Pick)
 	l.keysFile()
 	l.check()
+	l.cfg.loaded = opt
+	l.cfg.seen = lookAt(l.cfg.Files())
 	if len(l.errs) > 0 {
 		sortErrors(l.errs)
 		return nil, l.errs
@@ -214,7 +216,7 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 	default:
 		if text, ok := v.scalarText(); ok && longest.secret {
 			var err error
-			if v.text, err = resolveSecret(text, l.lookup); err != nil {
+			if v.text, err = l.resolve(text); err != nil {
 				l.fail(err, shown, from, "")
 				return
 			}
@@ -252,11 +254,11 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 			return
 		}
 		cell := keyText(path)
-		if row.key == headersKey || row.key == forwardKey { // names are equal without regard to case (RFC 9110 §5.1)
+		if row.key == headersKey || row.key == forwardKey || row.key == tracingHeadersKey { // names are equal without regard to case (RFC 9110 §5.1)
 			cell = keyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
 		}
 		if text, ok := v.scalarText(); ok && row.key != scopesKey && row.key != forwardKey && (row.key != envKey || refers(text)) {
-			if v.text, err = resolveSecret(text, l.lookup); err != nil {
+			if v.text, err = l.resolve(text); err != nil {
 				l.fail(err, shown, from, "")
 				return
 			}
@@ -347,6 +349,14 @@ func prefixed(prefix, cells []string) []string {
 
 func hasPrefix(path, prefix []string) bool {
 	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
+}
+
+// resolve reads what a secret refers to.
+func (l *loader) resolve(text string) (string, error) {
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		l.cfg.secretFiles = append(l.cfg.secretFiles, path)
+	}
+	return resolveSecret(text, l.lookup)
 }
 
 // lookup finds a variable in the environment that was given.

@@ -239,6 +239,9 @@ func TestConfigFileExamples(t *testing.T) {
 			}
 			continue
 		}
+		if s.field == nil {
+			continue
+		}
 		if err := s.field(&Config{}).set(v); err != nil {
 			t.Errorf("config.toml: %s: %v", s.key, err)
 		}

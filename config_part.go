@@ -66,7 +66,7 @@ func assignPart[T any](l *loader, at *T, row *setting[T], path []string, skip in
 		l.unknownKey(known, path, len(path)-len(own)+1, from)
 	default:
 		if text, ok := v.scalarText(); ok && parts[i].secret {
-			if v.text, err = resolveSecret(text, l.lookup); err != nil {
+			if v.text, err = l.resolve(text); err != nil {
 				l.fail(err, shown, from, "")
 				return
 			}

@@ -48,6 +48,9 @@ func (c *Config) printedValues() []printed {
 		if row.parts != nil {
 			all = append(all, printedParts(c, c, &row, row.key)...)
 		}
+		if row.key == tracingHeadersKey {
+			all = append(all, c.printedTracing()...)
+		}
 	}
 	for _, u := range c.Upstreams {
 		all = append(all, c.printedUpstream(u)...)

@@ -44,7 +44,7 @@ func restKeys() []setting[Config] {
 			}},
 		{key: "rest.capabilities", std: "elicitation,sampling", doc: "what servers may ask of REST callers",
 			field: func(c *Config) field {
-				return listField{at: &c.Rest.Capabilities, check: checkRestCapability, what: "a list of " + oneOf(restCapabilities), most: maxList, commas: true}
+				return listField{at: &c.Rest.Capabilities, check: checkRestCapability, what: "a list of " + oneOf(restCapabilities), most: maxList, commas: true, words: restCapabilities}
 			}},
 	}
 }

@@ -74,6 +74,9 @@ func (l *loader) checkTLS() {
 		if t.ClientCAFile != "" {
 			fail("client_ca_file", "is set, but client_auth is none: nobody is asked for a certificate", "write "+tlsTable+"client_auth = \"required\" or \"optional\"")
 		}
+		if len(t.ClientScopes) > 0 {
+			fail("client_scopes", "is set, but client_auth is none: nobody is asked for a certificate", "write "+tlsTable+"client_auth = \"required\" or \"optional\"")
+		}
 		return
 	}
 	if t.CertFile == "" {

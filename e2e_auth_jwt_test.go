@@ -166,3 +166,25 @@ func TestKeysOfTheIssuer(t *testing.T) {
 		t.Errorf("a key that is there, while the issuer is away: %d", res.status)
 	}
 }
+
+// A listen lasts no longer than the token that it was asked for with: it ends in good order, and the next one has to show another.
+func TestAListenEndsWithItsToken(t *testing.T) {
+	i, u := newIssuer(t, "rsa"), newUpstream(t, "modern")
+	u.on("subscriptions/listen", func(c *call) {
+		c.event(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$ID},"notifications":{"toolsListChanged":true}}}`)
+		<-c.cancelled
+	})
+	r := startRig(t, i.toml("")+u.toml(""), true).as(i.token("rsa", jose.RS256, map[string]any{"exp": time.Now().Unix() + 1}))
+	listen := func() *response {
+		return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":"l","method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},`+modernMeta+`}}`,
+			modernHeaders("subscriptions/listen", "")...)
+	}
+	res := listen()
+	mentions(t, res.body, "notifications/subscriptions/acknowledged", `"id":"l","result":`)
+	if res.status != 200 {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	if res := listen(); res.status != 401 || !strings.Contains(res.header.Get("WWW-Authenticate"), "expired") {
+		t.Errorf("%d %v", res.status, res.header)
+	}
+}

@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -283,6 +285,50 @@ func TestHealthCheckURL(t *testing.T) {
 	mentions(t, r.must("GET", "/health", "").body, `"status":"connected"`, `"state":"DEGRADED"`, `"consecutive_failures":2`, `"warning":`)
 	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, "content") {
 		t.Errorf("a degraded server does not serve: %s", body)
+	}
+}
+
+// What Dragoman shows to an upstream, the checks of it show, too: its headers and its token, however it is asked, and no header of
+// any client's. Another origin than the upstream's sees nothing of it.
+func TestHealthChecksShowWhoAsks(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string // of checks: where, and with what
+	u := newUpstream(t, "modern")
+	u.on("tools/list", func(c *call) { c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[]}`) })
+	see := func(where string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			mu.Lock()
+			seen = append(seen, strings.Join([]string{where, req.Header.Get("X-Key"), strings.TrimRight(req.Header.Get("Authorization"), "0123456789"), req.Header.Get("X-Tenant")}, "|"))
+			mu.Unlock()
+			if req.URL.Path != "/well" {
+				u.ServeHTTP(w, req)
+			}
+		})
+	}
+	tokens := httptest.NewServer(&tokenServer{})
+	own, other := httptest.NewServer(see("own")), httptest.NewServer(see("other"))
+	for _, s := range []*httptest.Server{tokens, own, other} {
+		t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	}
+	u.url = own.URL + "/mcp"
+	for check, want := range map[string]string{"": "own|k|Bearer t|", own.URL + "/well": "own|k|Bearer t|", other.URL + "/well": "other|||"} {
+		r := startRig(t, u.toml(fmt.Sprintf("health_check_url = %q\nheaders = { X-Key = \"k\" }\nforward_headers = { X-Tenant = \"X-Tenant\" }\n"+
+			"oauth.token_url = %q\noauth.client_id = \"dragoman\"\noauth.client_secret = \"very/secret\"\n", check, tokens.URL)), true)
+		headers := append(modernHeaders("tools/list", ""), "X-Tenant", "a")
+		if res := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`, headers...); res.status != 200 {
+			t.Fatal(res.body)
+		}
+		before := r.state("default").CheckedAt
+		mu.Lock()
+		seen = nil
+		mu.Unlock()
+		r.h.upkeep.of["default"].Recheck()
+		eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
+		mu.Lock()
+		if !slices.Contains(seen, want) || slices.ContainsFunc(seen, func(s string) bool { return strings.HasPrefix(s, "other") && s != want || strings.HasSuffix(s, "|a") }) {
+			t.Errorf("%s: %q, want %q", check, seen, want)
+		}
+		mu.Unlock()
 	}
 }
 

@@ -307,9 +307,10 @@ func TestForwardProbe(t *testing.T) {
 			if !errors.As(err, &e) || e.Name != proxy.Refused.Name || !strings.Contains(e.Message, "forward_headers") {
 				t.Fatalf("a probe of nobody's: %v", err)
 			}
+			check := checkOf(t, r)
 			for range 5 {
 				r.h.tried("default", began, err)
-				err := r.h.check(r.h.cfg.Upstreams[0], r.h.upstreams[0])(t.Context())
+				err := check(t.Context())
 				var status *era.StatusError
 				if !errors.As(err, &status) || status.Status != 401 {
 					t.Errorf("a health check: %v", err)
@@ -334,7 +335,7 @@ func TestForwardProbe(t *testing.T) {
 			session := good.open("2025-11-25", "{}")
 			good.said("legacy", good.callLegacy(session), "Bearer good ")
 			v, err := r.h.upstreams[0].Verdict(t.Context())
-			if err := r.h.check(r.h.cfg.Upstreams[0], r.h.upstreams[0])(t.Context()); kind == "modern" && err == nil {
+			if err := checkOf(t, r)(t.Context()); kind == "modern" && err == nil {
 				t.Error("a health check went with somebody's token")
 			}
 			if err != nil || v.Modern != (kind == "modern") {
@@ -454,4 +455,14 @@ func TestForwardCORS(t *testing.T) {
 	if got := res.header.Get("Access-Control-Allow-Headers"); res.status != 204 || !strings.Contains(strings.ToLower(got), "x-user-token") || !strings.Contains(got, "X-Tenant") {
 		t.Errorf("%d %q", res.status, got)
 	}
+}
+
+// checkOf is how the only upstream is checked.
+func checkOf(t *testing.T, r *rig) func(context.Context) error {
+	t.Helper()
+	check, err := r.h.check(r.h.cfg.Upstreams[0], r.h.fresh[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return check
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"dragoman/adapters/httpd"
 	"fmt"
 	"io"
 	"net"
@@ -48,6 +49,7 @@ type rig struct {
 	base string // http://127.0.0.1:PORT
 	http *http.Client
 	logs *lockedBuffer
+	srv  *httpd.Server
 }
 
 type lockedBuffer struct {
@@ -123,7 +125,7 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 			}
 		}
 	}
-	return &rig{t: t, h: h, base: "http://" + ln.Addr().String(), logs: logs, http: &http.Client{Transport: transport}}
+	return &rig{t: t, h: h, base: "http://" + ln.Addr().String(), logs: logs, srv: srv, http: &http.Client{Transport: transport}}
 }
 
 // response is a whole HTTP answer.

@@ -22,6 +22,7 @@ var floors = map[string]int{
 	"adapters/era":           3, // uses the waist; the adapters make its Links
 	"adapters/service":       3,
 	"adapters/oauth":         3,
+	"adapters/otlp":          3,
 	"adapters/rest/schema":   3,
 	"adapters/rest/openapi":  3,
 	"adapters/mcphttp":       4, // what modern and legacy HTTP share
@@ -51,7 +52,10 @@ var homes = map[string]struct {
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "policies"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
 	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},
-	"net/http":                            {[]string{}, "the house speaks HTTP through adapters/httpd"},
+	"net/http":                            {[]string{"adapters/otlp"}, "the house speaks HTTP through adapters/httpd; OpenTelemetry's exporter wants a client of its kind"},
+	"go.opentelemetry.io/otel":            {[]string{"policies", "adapters/otlp"}, "spans are a policy"},
+	"go.opentelemetry.io/otel/sdk":        {[]string{"adapters/otlp"}, "spans are sent from one package"},
+	"go.opentelemetry.io/otel/exporters":  {[]string{"adapters/otlp"}, "spans are sent from one package"},
 }
 
 func TestImportsGoDown(t *testing.T) {

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -25,7 +28,7 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 	if err != nil {
 		return err
 	}
-	defer h.close()
+	defer h.estate.close()
 	defer keepLean()()
 	face, err := h.faces()
 	if err != nil {
@@ -46,21 +49,50 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 	panel(std.Err, cfg, ln.Addr(), opsLn, log)
 	failed := make(chan error, 4)
 	h.probe(ctx, failed)
+	go h.follow(ctx)
 	go func() { failed <- face.Serve(ln) }() // ends with Shutdown
 	if ops != nil {
 		go func() { failed <- ops.Serve(opsLn) }() // ends with Shutdown
 	}
-	select {
-	case <-ctx.Done():
-		log.Info().Dur("limit", cfg.DrainTimeout).Msg("draining; a second signal ends at once")
-		err = nil
-	case err = <-failed:
-	}
+	err = h.estate.live(ctx, face, failed)
+	h = h.estate.now.Load() // another configuration may have made another house
 	servers := []*httpd.Server{face}
 	if ops != nil {
 		servers = append(servers, ops)
 	}
 	return h.finish(err, servers)
+}
+
+// live serves until ctx ends, or something fails, and reads the configuration again when it is told to, or when it has changed.
+func (e *estate) live(ctx context.Context, srv *httpd.Server, failed <-chan error) error {
+	changed, hup := make(chan struct{}), make(chan os.Signal, 1)
+	within, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watchFiles(within, func() *Config { return e.now.Load().cfg }, changed)
+	}()
+	defer func() { cancel(); <-watched }()
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	inTerminal := terminal(os.Stdin)
+	for {
+		select {
+		case <-ctx.Done():
+			e.log.Info().Dur("limit", e.now.Load().cfg.DrainTimeout).Msg("draining; a second signal ends at once")
+			return nil
+		case err := <-failed:
+			return err
+		case <-hup:
+			if inTerminal && !terminal(os.Stdin) { // it was closed, which is what the signal said at first
+				e.log.Info().Msg("the terminal is gone; draining")
+				return nil
+			}
+			e.reload(ctx, srv, "SIGHUP")
+		case <-changed:
+			e.reload(ctx, srv, "a file has changed")
+		}
+	}
 }
 
 // warn says what was accepted and will not be acted on.
@@ -118,10 +150,17 @@ func (h *house) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, erro
 
 // finish lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
 func (h *house) finish(why error, servers []*httpd.Server) error {
-	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.DrainTimeout)
-	defer cancel()
 	h.service.ShutDown()
 	defer h.service.Stop()
+	if d := h.cfg.DrainDelay; d > 0 && why == nil {
+		h.log.Info().Dur("delay", d).Msg("not ready any more; requests are still taken")
+		for _, s := range servers {
+			s.Farewell()
+		}
+		time.Sleep(d) // a second signal ends the process
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.DrainTimeout)
+	defer cancel()
 	h.drain()
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {

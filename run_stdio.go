@@ -29,6 +29,7 @@ func runStdio(ctx context.Context, cfg *Config, std Streams) error {
 	defer cancel(nil)
 	fatal := make(chan error, 1)
 	h.probe(ctx, fatal)
+	go h.follow(ctx)
 	done := make(chan error, 1)
 	go func() {
 		done <- (&stdio.Downstream{Handle: h.handle, Store: h.store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,

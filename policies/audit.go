@@ -1,8 +1,6 @@
 package policies
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"time"
@@ -34,13 +32,6 @@ func Audit(log zerolog.Logger) proxy.Policy {
 	}
 }
 
-// newTraceID makes the id that the log lines of one request share.
-func newTraceID() string {
-	var b [8]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return hex.EncodeToString(b[:])
-}
-
 // maxAbout bounds what a client's names can add to the log.
 const maxAbout = 200
 
@@ -67,10 +58,7 @@ func (a *audited) line(level zerolog.Level) *zerolog.Event {
 	if level < a.log.GetLevel() {
 		return nil
 	}
-	if a.ex.TraceID == "" {
-		a.ex.TraceID = newTraceID()
-	}
-	e := a.log.WithLevel(level).Str("request", a.ex.TraceID).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
+	e := a.log.WithLevel(level).Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
 		Dur("ms", time.Since(a.began))
 	if about := about(&a.ex.Msg); about != "" {
 		e = e.Str("about", about)

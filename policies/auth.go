@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/x509"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -27,6 +28,7 @@ type AuthOptions struct {
 	Scopes       []string // that every token must have
 	Resource     string   // URL of the listener as clients know it, for metadata and challenges; empty: unknown
 	Open         func(h *proxy.Head) bool
+	Now          func() time.Time // nil: time.Now
 	Log          zerolog.Logger
 	Metrics      prometheus.Registerer // nil: nothing is counted
 }
@@ -43,6 +45,9 @@ type Auth struct {
 
 // NewAuth makes the gate. The error is that of registering the metrics.
 func NewAuth(opt AuthOptions) (*Auth, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
 	a := &Auth{opt: opt,
 		let: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_authenticated_total",
 			Help: "Requests let in, by what they have shown (api_key, jwt, certificate, anonymous, or open for what needs nothing)."}, []string{"kind"}),
@@ -50,8 +55,9 @@ func NewAuth(opt AuthOptions) (*Auth, error) {
 			Help: "Requests refused for what they have shown, or have not, by the row of the error table."}, []string{"reason"}),
 		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod})}
 	if opt.Metrics != nil {
-		for _, c := range []prometheus.Collector{a.let, a.refused} {
-			if err := opt.Metrics.Register(c); err != nil {
+		for _, c := range []**prometheus.CounterVec{&a.let, &a.refused} {
+			var err error
+			if *c, err = registered(opt.Metrics, *c); err != nil {
 				return nil, err
 			}
 		}
@@ -171,8 +177,12 @@ func (a *Auth) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) 
 // maxCertName bounds what a certificate may say who it is, in bytes.
 const maxCertName = 512
 
-// certified names the holder of a certificate: its first URI (SPIFFE has one), else its first DNS name, else its common name.
+// certified names the holder of a certificate: its first URI (SPIFFE has one), else its first DNS name, else its common name. The
+// listener has verified it when the connection began, which may be long ago.
 func (a *Auth) certified(cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
+	if a.opt.Now().After(cert.NotAfter) {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the client certificate has expired")
+	}
 	name := cert.Subject.CommonName
 	kind := "cn:"
 	if len(cert.DNSNames) > 0 {

@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"io"
 	"strings"
@@ -29,6 +31,23 @@ func TestChallengesAreWellFormed(t *testing.T) {
 	f("/tools", "a \"b\"\\\r\nX: y \u00e4", begin+"a 'b'X: y "+end+`"`)
 	f(`/servers/a", x="/mcp`, "no", begin+"no"+end+`"`)
 	f("/servers/a\r\nX: y/mcp", "no", begin+"no"+end+`"`)
+}
+
+// A certificate ends in the middle of the connection that was begun with it.
+func TestCertificatesExpire(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	a, err := NewAuth(AuthOptions{Certificates: true, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := &x509.Certificate{Subject: pkix.Name{CommonName: "ci"}, NotAfter: now}
+	if who, err := a.certified(cert); err != nil || who.Principal != "certificate:cn:ci" {
+		t.Errorf("%+v %v", who, err)
+	}
+	now = now.Add(time.Second)
+	if _, err := a.certified(cert); err == nil || err.Name != proxy.BadCredentials.Name || !strings.Contains(err.Message, "has expired") {
+		t.Errorf("%v", err)
+	}
 }
 
 type noTokens struct{ Tokens }

@@ -19,13 +19,21 @@ func (h *Health) Policy(next proxy.Handler) proxy.Handler {
 		if ex.Msg.Kind != wire.Request || ex.Msg.Is("ping") {
 			return next(ex)
 		}
-		c, err := h.admit(ex)
+		lasts := ex.Msg.Is("subscriptions/listen")
+		if err := h.opt.Running.enter(ex, lasts); err != nil {
+			return nil, err
+		}
+		c, err := h.admit(ex, lasts)
 		if err != nil {
+			h.opt.Running.leave(ex, lasts)
 			return nil, err
 		}
 		replies, rerr := next(ex)
 		if rerr != nil || replies == nil {
 			c.failed(rerr)
+			if lasts {
+				h.opt.Running.leave(ex, true)
+			}
 			return replies, c.explained(rerr)
 		}
 		c.Replies = replies
@@ -34,8 +42,8 @@ func (h *Health) Policy(next proxy.Handler) proxy.Handler {
 }
 
 // admit lets a call through, or says why not.
-func (h *Health) admit(ex *proxy.Exchange) (*watched, error) {
-	c := &watched{h: h, ex: ex, began: time.Now(), lasts: ex.Msg.Is("subscriptions/listen")}
+func (h *Health) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
+	c := &watched{h: h, ex: ex, began: time.Now(), lasts: lasts}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.down {
@@ -45,14 +53,13 @@ func (h *Health) admit(ex *proxy.Exchange) (*watched, error) {
 		}
 		h.trying, c.trial = true, true
 	}
-	var ok bool
-	if c.done, ok = h.breaker.allow(); !ok {
-		if c.trial {
-			h.trying = false
+	if !c.trial { // one that is down has a breaker anew when it is back; until then the pauses are enough
+		var ok bool
+		if c.done, ok = h.breaker.allow(); !ok {
+			h.settle(c.began)
+			h.opt.Metrics.refused(h.opt.Name)
+			return nil, h.refusal(c.began)
 		}
-		h.settle(c.began)
-		h.opt.Metrics.refused(h.opt.Name)
-		return nil, h.refusal(c.began)
 	}
 	if !c.lasts {
 		h.calls[c] = struct{}{}
@@ -109,18 +116,22 @@ func (c *watched) Next(until time.Time) (wire.Message, error) {
 	return m, err
 }
 
-// explained adds to the loss of a server what was under way (seed 004, EC-003).
+// explained adds to the loss of a server where that was, and what was under way (seed 004, EC-003). Of a call that was given up
+// because of it, whoever did so knows why; what is left of the connection says only that.
 func (c *watched) explained(err error) error {
-	var e *proxy.Error
+	var e, why *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.Lost.Name {
 		return err
+	}
+	if errors.As(c.ex.Err(), &why) && why.Name == proxy.Lost.Name {
+		e = why
 	}
 	m, with := &c.ex.Msg, *e
 	what := string(m.Text(m.Method))
 	if name := about(m); name != "" {
 		what += " of " + name
 	}
-	with.Message += fmt.Sprintf("; %s had been under way for %s", what, time.Since(c.began).Round(time.Millisecond))
+	with.Message += fmt.Sprintf("; %s had been under way for %s at the upstream server %q", what, time.Since(c.began).Round(time.Millisecond), c.h.opt.Name)
 	if !era.ReadsOnly(m) {
 		with.Message += ", and may have been carried out"
 	}
@@ -131,6 +142,9 @@ func (c *watched) explained(err error) error {
 func (c *watched) Close() error {
 	if !c.over {
 		c.failed(unanswered(c.ex))
+	}
+	if c.lasts {
+		c.h.opt.Running.leave(c.ex, true)
 	}
 	return c.Replies.Close()
 }
@@ -150,6 +164,9 @@ func (c *watched) failed(err error) {
 	v := verdictNone
 	if err != nil {
 		v = judge(err)
+		if status := statusOf(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not refuse
+			v = verdictGood
+		}
 	}
 	var own *proxy.Error
 	if cause := c.ex.Err(); cause != nil && !errors.As(cause, &own) {
@@ -164,6 +181,9 @@ func (c *watched) end(v verdict, err error) {
 	}
 	c.over = true
 	h := c.h
+	if !c.lasts {
+		h.opt.Running.leave(c.ex, false)
+	}
 	if v == verdictGood && !c.trial && h.calm(c) {
 		return
 	}

@@ -79,7 +79,7 @@ func NewCache(opt CacheOptions, reg prometheus.Registerer) (*Cache, error) {
 	if c.lru, err = simplelru.NewLRU(opt.Bytes/keptCost+1, func(k cached, r *keptResult) { c.bytes -= size(k, r) }); err != nil {
 		return nil, err
 	}
-	if err := reg.Register(c.looks); err != nil {
+	if c.looks, err = registered(reg, c.looks); err != nil {
 		return nil, err
 	}
 	return c, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_cache_bytes", Help: "Bytes of the results that are kept."}, func() float64 {

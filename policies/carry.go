@@ -46,6 +46,12 @@ func Carry(opt CarryOptions) (proxy.Gate, error) {
 	}
 	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_forwarded_headers_total",
 		Help: "Requests by whether they had headers that go on to upstreams (carried), had none, or were refused for them."}, []string{"outcome"})
+	if opt.Metrics != nil {
+		var err error
+		if count, err = registered(opt.Metrics, count); err != nil {
+			return nil, err
+		}
+	}
 	c := &carrier{none: new(proxy.Carried), carried: count.WithLabelValues("carried"), empty: count.WithLabelValues("none"), refused: count.WithLabelValues("refused")}
 	for _, name := range opt.Names {
 		if name = strings.ToLower(name); !slices.Contains(c.names, name) {
@@ -59,11 +65,6 @@ func Carry(opt CarryOptions) (proxy.Gate, error) {
 		c.key = mac.Sum(nil)
 	} else {
 		_, _ = rand.Read(c.key) // never fails: crypto/rand ends the process instead
-	}
-	if opt.Metrics != nil {
-		if err := opt.Metrics.Register(count); err != nil {
-			return nil, err
-		}
 	}
 	return c.judge, nil
 }

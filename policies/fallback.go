@@ -73,10 +73,14 @@ func movable(ex *proxy.Exchange) bool {
 	return !m.ReqState.Present() && !strings.HasPrefix(string(m.Text(m.Method)), "tasks/")
 }
 
-// failed tells whether the own upstream has just proved to be in error, without having seen the request.
+// failed tells whether the own upstream has just proved to be in error, without having seen the request. Of one that is being tried
+// again, with as many calls as that takes, the others learn that it is down.
 func (f *Fallback) failed(ex *proxy.Exchange, err error) bool {
 	var e *proxy.Error
-	return ex.Err() == nil && errors.As(err, &e) && (e.Name == proxy.UpstreamDown.Name || e.Name == proxy.Unreachable.Name || e.Name == proxy.EraUnknown.Name) && !f.serves()
+	if ex.Err() != nil || !errors.As(err, &e) {
+		return false
+	}
+	return e.Name == proxy.UpstreamDown.Name || (e.Name == proxy.Unreachable.Name || e.Name == proxy.EraUnknown.Name) && !f.serves()
 }
 
 func (f *Fallback) isAway(s *proxy.Session) bool {

@@ -74,6 +74,10 @@ func TestFallback(t *testing.T) {
 	send("xy", rawCall, nil)
 	fails = proxy.Errf(proxy.Lost, "broke off")
 	send("x", rawCall, nil)
+
+	// It is being tried again, by another request.
+	f.serves, fails = func() bool { return true }, proxy.Errf(proxy.UpstreamDown, "down")
+	send("xy", rawCall, nil)
 }
 
 // The same where the failure comes later than the call.

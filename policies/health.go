@@ -52,6 +52,7 @@ type HealthOptions struct {
 	Changed func(HealthChange) // told of each change, in order; it must not call back. nil: nobody
 	Warned  func(text string)  // told of what is not well and changes nothing yet; likewise
 	Metrics *HealthMetrics     // nil: not counted
+	Running *Running           // the books of the requests at it; nil: nobody keeps them
 }
 
 // Starts is how the starts of a server that is a child go.

@@ -320,8 +320,13 @@ func TestHealthInFlight(t *testing.T) {
 				k := keep(t, nil)
 				_ = k.call(nil)
 				ex, listen := request(t, rawCall), request(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)
-				for _, ex := range []*proxy.Exchange{ex, listen} {
-					if _, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{err: proxy.ErrNotYet}, nil })(ex); err != nil {
+				var call proxy.Replies
+				for _, ex := range []*proxy.Exchange{listen, ex} {
+					var err error
+					call, err = k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+						return &script{err: proxy.Errf(proxy.Lost, "httpd: aborted")}, nil
+					})(ex)
+					if err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -332,6 +337,11 @@ func TestHealthInFlight(t *testing.T) {
 				}
 				if got := errName(ex.Err()) == proxy.Lost.Name; got != c.ended || listen.Err() != nil {
 					t.Errorf("ended with %v, %v", ex.Err(), listen.Err())
+				}
+				// What the abort has left of the connection is not what the client is told.
+				if _, err := call.Next(time.Time{}); c.ended && (strings.Contains(err.Error(), "aborted") || !strings.Contains(err.Error(), `"up" cannot be reached any more`) ||
+					!strings.Contains(err.Error(), "tools/call of t had been under way for ")) {
+					t.Error(err)
 				}
 				k.Close()
 			})
@@ -366,6 +376,36 @@ func TestHealthUnchecked(t *testing.T) {
 		k.is(Connected)
 		if k.checks != 0 {
 			t.Errorf("%d checks", k.checks)
+		}
+
+		// A refusal shows it, too: only what is there can refuse.
+		for range 3 {
+			time.Sleep(time.Millisecond)
+			_ = k.call(unreachable())
+		}
+		k.is(Errored)
+		time.Sleep(time.Second)
+		_ = k.call(proxy.Errf(proxy.Refused, "it answered %w", statusErr(401)))
+		k.is(Connected)
+
+		// A circuit that has opened meanwhile does not keep it from being tried.
+		k = keep(t, func(o *HealthOptions) {
+			o.Interval, o.Breaker = 0, BreakerOptions{Failures: 3, Pause: time.Hour, Trials: 1}
+		})
+		_ = k.call(nil)
+		for range 3 {
+			time.Sleep(time.Millisecond)
+			_ = k.call(unreachable())
+		}
+		if r := k.Now(); r.State != Errored || r.Breaker != "open" {
+			t.Fatalf("%+v", r)
+		}
+		time.Sleep(time.Second)
+		if err := k.call(nil); !k.Serves() || err != nil {
+			t.Error(err)
+		}
+		if r := k.Now(); r.State != Connected || r.Breaker != "closed" {
+			t.Errorf("%+v", r)
 		}
 	})
 }

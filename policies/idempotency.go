@@ -87,7 +87,11 @@ func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempot
 	}
 	p.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
 		Help: "Requests that came again, by what became of them (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"})
-	for _, c := range []prometheus.Collector{p.counts,
+	var err error
+	if p.counts, err = registered(reg, p.counts); err != nil {
+		return nil, err
+	}
+	for _, c := range []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers", Help: "Requests remembered with their answers."},
 			func() float64 { n, _ := p.Kept(); return float64(n) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers_bytes", Help: "Bytes of what is remembered."},

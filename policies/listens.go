@@ -2,13 +2,14 @@ package policies
 
 import (
 	"sync"
+	"time"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // Listens bounds the listens that are open at a time, each of which holds a connection: all of them, and those of one principal.
-// Anonymous clients are no principal. 0 is no bound; without any it is nil.
+// Anonymous clients are no principal. A listen lasts no longer than what its client has shown. 0 is no bound; without any it is nil.
 func Listens(all, perPrincipal int) proxy.Policy {
 	if all == 0 && perPrincipal == 0 {
 		return nil
@@ -23,9 +24,20 @@ func Listens(all, perPrincipal int) proxy.Policy {
 			if err := l.enter(who); err != nil {
 				return nil, err
 			}
-			return holding(ex, next, func() { l.leave(who) })
+			stop := expire(ex)
+			return holding(ex, next, func() { stop(); l.leave(who) })
 		}
 	}
+}
+
+// expire ends a listen with the credential that it was opened with, as a drain does: its client listens anew, and has to show
+// another. What is returned takes that back.
+func expire(ex *proxy.Exchange) (stop func()) {
+	if ex.Own || ex.Caller.Rights == nil || ex.Caller.Rights.Expires.IsZero() {
+		return func() {}
+	}
+	timer := time.AfterFunc(time.Until(ex.Caller.Rights.Expires), func() { ex.Cancel(proxy.ErrDraining) })
+	return func() { timer.Stop() }
 }
 
 type listens struct {

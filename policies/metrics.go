@@ -37,6 +37,20 @@ func (m *Metrics) seriesOf(k seriesKey) *series {
 	return s.(*series)
 }
 
+// Forget drops what was counted for a server that there is no more.
+func (m *Metrics) Forget(server string) {
+	labels := prometheus.Labels{"server": server}
+	m.requests.DeletePartialMatch(labels)
+	m.duration.DeletePartialMatch(labels)
+	m.replies.DeletePartialMatch(labels)
+	m.series.Range(func(k, _ any) bool {
+		if k.(seriesKey).server == server {
+			m.series.Delete(k)
+		}
+		return true
+	})
+}
+
 // NewMetrics registers the metrics of exchanges.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{

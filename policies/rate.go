@@ -61,7 +61,8 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	if opt.Total > 0 {
 		r.total = bucket(opt.Total, opt.Total)
 	}
-	return r, reg.Register(r.refused)
+	r.refused, err = registered(reg, r.refused)
+	return r, err
 }
 
 func cacheIf(on bool, size int) (*lru.Cache[client, *rate.Limiter], error) {

@@ -39,7 +39,8 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 	refused := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_scope_refusals_total",
 		Help: "Requests refused because the caller's credential lacks a scope, by server."}, []string{"server"})
 	if opt.Metrics != nil {
-		if err := opt.Metrics.Register(refused); err != nil {
+		var err error
+		if refused, err = registered(opt.Metrics, refused); err != nil {
 			return nil, err
 		}
 	}

@@ -42,7 +42,11 @@ func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 	gauge := func(name, help string, n *atomic.Int64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(n.Load()) })
 	}
-	for _, c := range []prometheus.Collector{s.refused, gauge("dragoman_requests_running", "Requests that have one of limits.in_flight.", &s.running),
+	var err error
+	if s.refused, err = registered(reg, s.refused); err != nil {
+		return nil, err
+	}
+	for _, c := range []prometheus.Collector{gauge("dragoman_requests_running", "Requests that have one of limits.in_flight.", &s.running),
 		gauge("dragoman_requests_queued", "Requests that wait for one.", &s.waiting)} {
 		if err := reg.Register(c); err != nil {
 			return nil, err

@@ -29,12 +29,12 @@ func newTurnstile(t *testing.T, p proxy.Policy) *turnstile {
 	x.handle = p(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		if ex.TraceID == "fails" {
+		if ex.RequestID == "fails" {
 			return nil, errors.New("no")
 		}
 		x.within++
 		x.most = max(x.most, x.within)
-		x.order = append(x.order, ex.TraceID)
+		x.order = append(x.order, ex.RequestID)
 		return leaving{proxy.Reply(wire.Message{}), x}, nil
 	})
 	return x
@@ -55,7 +55,7 @@ func (l leaving) Close() error {
 // begin sends a request; what comes of it is received.
 func (x *turnstile) begin(name, body string) (*proxy.Exchange, <-chan any) {
 	x.t.Helper()
-	ex, out := &proxy.Exchange{Msg: scanned(x.t, body), TraceID: name}, make(chan any, 1)
+	ex, out := &proxy.Exchange{Msg: scanned(x.t, body), RequestID: name}, make(chan any, 1)
 	go func() {
 		if r, err := x.handle(ex); err != nil {
 			out <- err

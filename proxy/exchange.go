@@ -47,7 +47,13 @@ type Exchange struct {
 	Target  string   // the name of the target it went to, once the Router knows
 	Headers []Header // Mcp-Param-* as the client sent them
 	Mirrors bool     // the client mirrors parameters into headers: modern HTTP
-	TraceID string   // correlates log lines; the request id of the access log
+	// RequestID correlates log lines, answers and servers' logs; empty: not settled yet (ID).
+	RequestID string
+	Arrival   *Arrival // how it came over HTTP; nil: it came otherwise
+	// Trace is where in a trace it is served; nil: nobody traces. Whoever makes an exchange to serve another sets it.
+	Trace *Trace
+	// Continues is where in a trace the server's call began that this one goes on with; nil: it goes on with none.
+	Continues *Trace
 	// Polls says that the client can be let go of before its response, and comes back for it. Replies of a server that
 	// lets its own clients go (2025-11-25 transports, polling) then set Polled, and answer ErrNotYet before its time.
 	Polls  bool
@@ -65,6 +71,8 @@ type Exchange struct {
 	Allowance int
 	// Lasting says that the server has taken the call on as something that takes its time, a task: that it is silent says nothing.
 	Lasting atomic.Bool
+
+	onward atomic.Pointer[Trace] // Onward
 
 	older, newer *Exchange // its neighbours in flight under the same id; the Session's
 	once         bool      // no other may be in flight under its id; the Session's
@@ -165,8 +173,12 @@ func (ex *Exchange) Err() error {
 // Deadline implements context.Context: an exchange has none of its own.
 func (ex *Exchange) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Value implements context.Context: an exchange is no bag; all that it has is what its caller carries (CarriedIn).
+// Value implements context.Context: an exchange is no bag; all that it has is what its caller carries (CarriedIn), and the trace
+// that it goes on in (TraceIn).
 func (ex *Exchange) Value(key any) any {
+	if _, ok := key.(traceKey); ok {
+		return ex.onward.Load()
+	}
 	if _, ok := key.(carriedKey); ok && ex.Caller.Carried != nil {
 		return ex.Caller.Carried
 	}

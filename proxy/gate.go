@@ -16,9 +16,10 @@ type Head struct {
 	Cert         *x509.Certificate // of the client, verified by the listener; nil: none
 	Fields       Fields            // all there is in the head
 
-	Caller Caller   // who asks
-	Reply  []Header // goes into the head of the answer, also of a refusal
-	Status int      // not 0: the gate has answered, with this status and no body, and no other gate is asked
+	Caller  Caller   // who asks
+	Arrival *Arrival // how it came; nil: nobody looked
+	Reply   []Header // goes into the head of the answer, also of a refusal
+	Status  int      // not 0: the gate has answered, with this status and no body, and no other gate is asked
 }
 
 // Fields is a header block. Names are matched without regard to case.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -64,17 +65,28 @@ func NewRouter(t *Table) *Router {
 // Swap sets a new table; exchanges under way keep the one they began with.
 func (r *Router) Swap(t *Table) { r.table.Store(t) }
 
+// ErrRetired is what a Target answers, before anything is done, that another has taken the place of. Clients see it only where
+// the other cannot be asked any more.
+var ErrRetired = Errf(ShuttingDown, "the configuration of this server has changed meanwhile; try again")
+
 // Do is the Handler at the end of the chain. What was cancelled on its way here goes to no server.
 func (r *Router) Do(ex *Exchange) (Replies, error) {
-	if cause := ex.Err(); cause != nil {
-		return nil, cause
+	for {
+		if cause := ex.Err(); cause != nil {
+			return nil, cause
+		}
+		table := r.table.Load()
+		target, err := table.Find(ex.Server, below(ex))
+		if err != nil {
+			return nil, err
+		}
+		ex.Target = target.Name
+		replies, derr := target.Upstream.Do(ex)
+		if errors.Is(derr, ErrRetired) && r.table.Load() != table {
+			continue
+		}
+		return replies, derr
 	}
-	target, err := r.table.Load().Find(ex.Server, below(ex))
-	if err != nil {
-		return nil, err
-	}
-	ex.Target = target.Name
-	return target.Upstream.Do(ex)
 }
 
 // below is where the client finds its face behind a server's name.

@@ -89,7 +89,8 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 	if err != nil {
 		return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
 	}
-	inner.Client, inner.Caller, inner.TraceID = ex.Client, ex.Caller, ex.TraceID
+	inner.Client, inner.Caller = ex.Client, ex.Caller
+	inner.Continue(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
 	d := &dialogue{u: u, session: s, lease: lease, asks: c.asks, principal: ex.Caller.Principal, bound: binding(ex, u.opt.Name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}

@@ -35,7 +35,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
 	}
 	c.task = u.onlyAsTask(ex)
-	strip(m, c.task)
+	strip(m, c.task, traced(ex))
 	c.turnPage()
 	c.edits = slices.Clone(m.Edits)
 	c.heeds = !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
@@ -93,8 +93,8 @@ func (u *Upstream) nameless() []byte {
 }
 
 // strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it. asTask makes a
-// task of the call; the modern era knows no member for that.
-func strip(m *wire.Message, asTask bool) {
+// task of the call; the modern era knows no member for that. traced is what _meta is to say of the trace, if anything.
+func strip(m *wire.Message, asTask bool, traced []wire.Change) {
 	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}, {Key: "task"}}
 	if asTask {
 		changes[2].Value = []byte("{}")
@@ -107,15 +107,19 @@ func strip(m *wire.Message, asTask bool) {
 		}
 	}
 	switch {
-	case own == 0:
+	case own == 0 && traced == nil:
 	case own == members(m.Raw, m.Meta):
-		changes = append(changes, wire.Change{Key: "_meta"})
+		all := wire.Change{Key: "_meta"}
+		if traced != nil {
+			all.Value = object(traced)
+		}
+		changes = append(changes, all)
 	default:
-		drops := make([]wire.Change, len(identityKeys))
+		drops := make([]wire.Change, len(identityKeys), len(identityKeys)+len(traced))
 		for i, key := range identityKeys {
 			drops[i].Key = key
 		}
-		m.EditObject(m.Meta, drops)
+		m.EditObject(m.Meta, append(drops, traced...))
 	}
 	editParams(m, changes)
 }

@@ -19,6 +19,9 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
+	if changes := trace(ex, nil); changes != nil {
+		editParams(&ex.Msg, changes)
+	}
 	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
 		return u.keepListening(ex)
 	}

@@ -77,8 +77,8 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
 	}
-	if fill := fillArguments(&ex.Msg); fill != nil {
-		editParams(&ex.Msg, fill)
+	if changes := trace(ex, fillArguments(&ex.Msg)); changes != nil {
+		editParams(&ex.Msg, changes)
 	}
 	if err := r.enter(ex); err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func TestStrip(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()
 		m := scan(t, in)
-		strip(m, false)
+		strip(m, false, nil)
 		if got := written(t, m); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}

@@ -65,6 +65,10 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
 	}
 	inner.Caller, inner.Client.Version = ex.Caller, ModernVersion
+	inner.Continue(ex)
+	if changes := trace(inner, nil); changes != nil {
+		editParams(&inner.Msg, changes)
+	}
 	m, err := u.discover(ex, inner)
 	if err != nil {
 		var status *StatusError
@@ -151,6 +155,7 @@ func (u *Upstream) dress(ex *proxy.Exchange) {
 		{Key: meta + "logLevel", Value: level},
 		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
 	}
+	stamp = append(stamp, traced(ex)...)
 	changes := []wire.Change{{Key: "task"}, {Key: "inputResponses"}, {Key: "requestState"}}
 	changes = append(changes, fillArguments(m)...)
 	if m.Meta.IsObject(m.Raw) {
@@ -206,6 +211,7 @@ func (c *upCall) begin() error {
 func (c *upCall) share() error {
 	inner := &proxy.Exchange{Msg: c.ex.Msg, Caller: c.ex.Caller, Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
 		Info: c.ex.Client.Info, Caps: modernCaps(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}}
+	inner.Continue(c.ex)
 	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
 		editParams(&inner.Msg, c.again)

@@ -43,3 +43,33 @@ func TestShow(t *testing.T) {
 		}
 	}
 }
+
+// After Farewell each answer ends its connection, that of a request in progress, too; new connections are taken.
+func TestFarewell(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	s, addr := serve(t, Options{}, nil, func(s *Server) {
+		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
+			close(begun)
+			<-release
+			ctx.SetBodyString("slow")
+		})
+		s.Handle("GET", "/x", text)
+	})
+	stays, slow := dialTo(t, addr), dialTo(t, addr)
+	stays.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	if res, _ := stays.answer(); res.Close {
+		t.Fatal("it ends without a reason")
+	}
+	slow.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	<-begun
+	s.Farewell()
+	close(release)
+	for _, c := range []*client{slow, stays, dialTo(t, addr)} {
+		if c != slow {
+			c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+		}
+		if res, _ := c.answer(); res.StatusCode != 200 || !res.Close {
+			t.Errorf("%d, its connection ends: %v", res.StatusCode, res.Close)
+		}
+	}
+}

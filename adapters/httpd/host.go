@@ -191,6 +191,11 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 	if err := h.carry(ctx, req); err != nil {
 		return Answer{}, err
 	}
+	if t := waist.TraceIn(ctx); t != nil {
+		if err := trace(&req.Header, t); err != nil {
+			return Answer{}, err
+		}
+	}
 	shown, err := h.authorize(ctx, req)
 	if err != nil {
 		return Answer{}, err
@@ -227,6 +232,20 @@ func (h *Host) carry(ctx context.Context, req *fasthttp.Request) error {
 			if err := SetField(&req.Header, to, []byte(value)); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// trace says in which trace a request is made (W3C Trace Context, W3C Baggage), in place of whatever said so before.
+func trace(fields *fasthttp.RequestHeader, t *waist.Trace) error {
+	for _, x := range [...]waist.Header{{Name: "Traceparent", Value: t.Parent}, {Name: "Tracestate", Value: t.State}, {Name: "Baggage", Value: t.Baggage}} {
+		fields.Del(x.Name)
+		if x.Value == "" {
+			continue
+		}
+		if err := SetField(fields, x.Name, []byte(x.Value)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -31,6 +31,8 @@ type Options struct {
 	KeepAlive    time.Duration // between keep-alive comments on held streams; 15 s
 
 	FaceOptions // what it shows at first; see Show
+	// Crowded writes the body of the 503 for a connection beyond MaxConns, before anything of it is read. Nil: the status text.
+	Crowded func(ctx *fasthttp.RequestCtx)
 	// Logf is told of what has no request to blame. Nil: nobody is.
 	Logf func(format string, args ...any)
 }
@@ -48,12 +50,15 @@ type Server struct {
 	serving  crew // connections not hijacked
 	tasks    crew // writers and callbacks of held streams
 	draining atomic.Bool
+	farewell atomic.Bool // answers end their connections
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     map[*conn]struct{}
 	accepted  uint64    // connections in all
 	barren    time.Time // until when there is nothing to shed
+	turned    int       // connections that are being turned away
+	quiet     time.Time // until when nothing more is logged about that
 }
 
 // writeBuffer is what a response may have to leave in one system call, which also wakes its reader once and not twice.
@@ -83,7 +88,7 @@ func NewServer(opts Options) (*Server, error) {
 		ExpectHandler:                s.expect,
 		ConnState:                    s.state,
 		Logger:                       logger(s.logf),
-		Concurrency:                  opts.MaxConns + max(opts.MaxConns/shedPart, 16), // those that are shed take a moment to go
+		Concurrency:                  2*opts.MaxConns + 16, // more than there can be: those that are shed take a moment to go
 		ReadBufferSize:               opts.MaxHeader,
 		WriteBufferSize:              writeBuffer,
 		ReadTimeout:                  opts.ReadTimeout,
@@ -196,14 +201,19 @@ func (s *Server) start(nc net.Conn) {
 		s.shed()
 	}
 	s.mu.Lock()
-	if refuse = s.draining.Load(); !refuse {
+	refuse, crowded = s.draining.Load(), len(s.conns) >= s.opts.MaxConns
+	if !refuse && !crowded {
 		s.conns[c] = struct{}{}
 		s.accepted++
 		c.number = s.accepted
 	}
 	s.mu.Unlock()
-	if refuse {
+	switch {
+	case refuse:
 		c.shut(true)
+		return
+	case crowded:
+		s.turnAway(c, shown)
 		return
 	}
 	s.serving.run(func() { _ = s.http.ServeConn(shown) }) // its errors are the client's
@@ -242,7 +252,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	if c.holding && !ctx.Response.IsBodyStream() { // a stream was begun, and replaced by another answer
 		c.takeHead()
 	}
-	if s.draining.Load() {
+	if s.farewell.Load() {
 		ctx.SetConnectionClose()
 	}
 	trim(ctx)

@@ -9,6 +9,10 @@ import (
 // forceGrace is how long connections closed by force have to be let go of by their handlers.
 const forceGrace = time.Second
 
+// Farewell has each answer from now on end its connection, so that clients and load balancers open others, where they find another
+// server. Everything else goes on.
+func (s *Server) Farewell() { s.farewell.Store(true) }
+
 // Shutdown ends the Server. It stops accepting, closes idle connections, and waits for running handlers and the answers
 // being written. Then it drains the held streams: each has its OnDrain called, or is ended with ErrShutdown. When ctx
 // ends before all is done, what is left is closed by force, its Leavers are told, and the error wraps ctx's cause.
@@ -19,6 +23,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		s.mu.Unlock()
 		return nil
 	}
+	s.farewell.Store(true)
 	for ln := range s.listeners {
 		_ = ln.Close()
 	}

@@ -17,7 +17,7 @@ type Downstream struct {
 	Store  *session.Store
 	Manner mcphttp.Manner
 
-	records records
+	records *records
 }
 
 // transport is what sessions opened here are of; a session of HTTP+SSE is none of these.
@@ -28,14 +28,21 @@ const headerLast = "Last-Event-ID"
 
 // NewDownstream makes the face of legacy clients before a handler.
 func NewDownstream(handle proxy.Handler, store *session.Store, manner mcphttp.Manner) *Downstream {
+	resume := manner.Resume
+	if resume.Usage == nil {
+		resume.Usage = new(session.Usage)
+	}
+	d := &Downstream{Store: store, records: &records{resume: &resume, of: make(map[*proxy.Session]*session.Events)}}
+	return d.With(handle, manner)
+}
+
+// With makes a face for the same sessions and their streams, that takes the place of this one. What is kept of streams stays as it
+// was: manner's Resume does not count.
+func (d *Downstream) With(handle proxy.Handler, manner mcphttp.Manner) *Downstream {
 	// All errors of a live legacy request travel with 200: official clients read a JSON-RPC error there only.
 	manner.Leaves, manner.Status = false, func(int) int { return fasthttp.StatusOK }
-	if manner.Resume.Usage == nil {
-		manner.Resume.Usage = new(session.Usage)
-	}
-	d := &Downstream{Handle: handle, Store: store, Manner: manner}
-	d.records.resume, d.records.of = &d.Manner.Resume, make(map[*proxy.Session]*session.Events)
-	return d
+	manner.Resume = *d.records.resume
+	return &Downstream{Handle: handle, Store: d.Store, Manner: manner, records: d.records}
 }
 
 // Post implements mcphttp.Face.
@@ -53,7 +60,7 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Batch:
 		d.batch(p, sess)
 	case wire.Request:
-		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m, Key: p.Key, Caller: p.Caller}, d.run(sess), d.records.keeping(sess))
+		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m, Key: p.Key, Caller: p.Caller, Arrival: p.Arrival}, d.run(sess), d.records.keeping(sess))
 	default:
 		d.tell(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
 		mcphttp.Accepted(p.Ctx)
@@ -115,7 +122,7 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 	}
 	manner := d.Manner
 	manner.Patience = manner.Cap // as JSON, so that the id is known when the head is written
-	manner.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+	manner.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, d.Handle)
 		return session.Handshake(replies), err
 	})
@@ -181,7 +188,9 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 			}
 			seen[id] = true
 		}
-		all = append(all, &proxy.Exchange{Msg: one, Caller: p.Caller})
+		ex := &proxy.Exchange{Msg: one, Caller: p.Caller, Arrival: p.Arrival}
+		ex.ID() // settled: the head of the answer leaves before they are served
+		all = append(all, ex)
 	}
 	if len(all) == 0 {
 		return nil, proxy.Errf(proxy.InvalidRequest, "an empty array")

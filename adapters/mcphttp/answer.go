@@ -70,6 +70,7 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 	}
 	replies, err := handle(ex)
 	a.replies = replies
+	correlated(ctx, ex)
 	if err != nil {
 		n.fail(ctx, ex, err)
 		a.release(false)

@@ -31,6 +31,8 @@ type Post struct {
 	Server string       // from the path; empty: the only one
 	Caller proxy.Caller // who asks
 	Key    string       // proxy.Exchange.Key: of a request, or of nobody's if this is an array
+
+	Arrival *proxy.Arrival // proxy.Exchange.Arrival
 }
 
 // Face serves the messages of one era.
@@ -54,7 +56,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		Unreadable(ctx, &m, err)
 		return
 	}
-	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Key: KeyOf(ctx)}
+	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Arrival: ArrivalOf(ctx), Key: KeyOf(ctx)}
 	header := string(ctx.Request.Header.Peek(HeaderVersion))
 	if era.Classify(&m, header, len(ctx.Request.Header.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)

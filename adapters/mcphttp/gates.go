@@ -26,6 +26,7 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 			if err == nil && h.Status == 0 {
 				continue
 			}
+			arrived(ctx, h)
 			if err != nil {
 				refuse(ctx, err)
 			} else {
@@ -34,11 +35,40 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 			say(ctx, h)
 			return false
 		}
+		arrived(ctx, h)
 		say(ctx, h)
 		if h.Caller != (proxy.Caller{}) {
 			ctx.SetUserValue(callerKey, h.Caller)
 		}
 		return true
+	}
+}
+
+// HeaderRequestID carries a request's correlation id, both ways.
+const HeaderRequestID = "X-Request-Id"
+
+// arrivalKey is under which a request has what its head says of it.
+const arrivalKey = "arrival"
+
+// ArrivalOf gives how a request came; nil if nobody looked.
+func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival {
+	a, _ := ctx.UserValue(arrivalKey).(*proxy.Arrival)
+	return a
+}
+
+// arrived keeps how a request came, and says its id in the head of the answer, also of a refusal.
+func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
+	if h.Arrival != nil {
+		h.Arrival.Address = h.Address
+		ctx.SetUserValue(arrivalKey, h.Arrival)
+		ctx.Response.Header.Set(HeaderRequestID, h.Arrival.ID)
+	}
+}
+
+// correlated says a request's id that was settled after the gates, a trace's, in the head of the answer.
+func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
+	if a := ex.Arrival; a != nil && ex.RequestID != "" && ex.RequestID != a.ID {
+		ctx.Response.Header.Set(HeaderRequestID, ex.RequestID)
 	}
 }
 

@@ -63,6 +63,13 @@ func Refusal(status, body, header int) *proxy.Error {
 	return proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
 }
 
+// Crowded answers a connection that there is no room for.
+func Crowded(ctx *fasthttp.RequestCtx) {
+	err := proxy.Errf(proxy.Busy, "as many connections are at work as limits.connections allows; try again, or raise it")
+	err.RetryAfter = 1
+	Fail(ctx, fasthttp.StatusServiceUnavailable, nil, err)
+}
+
 // NotFound answers a path that is not served.
 func NotFound(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.PathUnknown,

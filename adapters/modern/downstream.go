@@ -82,7 +82,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 		d.refuse(p, err)
 		return
 	}
-	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true, Key: p.Key,
+	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true, Key: p.Key, Arrival: p.Arrival,
 		Client: proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
 			LogLevel: string(m.Text(m.LogLevel))}}
 	d.Manner.Do(p.Ctx, ex, d.Handle)

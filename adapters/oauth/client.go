@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+	"golang.org/x/time/rate"
 
 	"dragoman/adapters/httpd"
 	"dragoman/proxy"
@@ -21,6 +22,10 @@ const (
 	early         = 30 * time.Second // before its end a token is replaced; but not before half its time is over
 	withoutExpiry = 5 * time.Minute  // how long a token is used that does not say
 	longest       = 24 * time.Hour
+	// A server may refuse so many tokens one after the other that new ones are got, and then one in so long a time: one that
+	// refuses all of them has other reasons, and the token endpoint is not to be flooded for it.
+	refusalsAtOnce = 3
+	refusalsPause  = 10 * time.Second
 )
 
 // ClientOptions say how tokens are got by Dragoman's own credentials.
@@ -51,6 +56,7 @@ type Client struct {
 	began            time.Time    // of the last flight
 	failed           *proxy.Error // what it came to
 	fetched, dropped int64
+	refusals         *rate.Limiter
 }
 
 // grant is a request for a token under way.
@@ -65,7 +71,7 @@ func NewClient(opt ClientOptions) *Client {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	c := &Client{opt: opt, web: newWeb(opt.CAFile)}
+	c := &Client{opt: opt, web: newWeb(opt.CAFile), refusals: rate.NewLimiter(rate.Every(refusalsPause), refusalsAtOnce)}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -122,11 +128,11 @@ func (c *Client) Authorization(ctx context.Context) (string, error) {
 }
 
 // Refused implements httpd.Credentials: the server has not taken a value, so that the next request gets a new one, unless
-// somebody has got one meanwhile.
+// somebody has got one meanwhile, or the server takes none at all.
 func (c *Client) Refused(value string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.value == value {
+	if c.value == value && c.refusals.AllowN(c.opt.Now(), 1) {
 		c.value = ""
 		c.dropped++
 	}
@@ -164,10 +170,10 @@ func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) 
 		return fail("its token endpoint cannot be asked: %w", err)
 	}
 	var answer struct {
-		Token   string  `json:"access_token"`
-		Type    string  `json:"token_type"`
-		Expires float64 `json:"expires_in"`
-		Error   string  `json:"error"`
+		Token   string      `json:"access_token"`
+		Type    string      `json:"token_type"`
+		Expires json.Number `json:"expires_in"` // some write it as a text
+		Error   string      `json:"error"`
 	}
 	err = json.Unmarshal(body, &answer)
 	switch {
@@ -179,8 +185,8 @@ func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) 
 		return fail("its token endpoint gives out other tokens than bearer tokens")
 	}
 	lasts = withoutExpiry
-	if answer.Expires > 0 {
-		lasts = time.Duration(min(answer.Expires, longest.Seconds()) * float64(time.Second))
+	if seconds, _ := answer.Expires.Float64(); seconds > 0 { // what is no number says nothing
+		lasts = time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
 		lasts -= min(early, lasts/2)
 	}
 	return "Bearer " + answer.Token, lasts, nil

@@ -3,6 +3,7 @@ package oauth
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,45 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 	ask("Bearer three")
 	if s.count("/token") != 3 || cl.Fetched() != 3 || cl.Dropped() != 1 {
 		t.Errorf("%d requests, %d tokens, %d dropped", s.count("/token"), cl.Fetched(), cl.Dropped())
+	}
+}
+
+// A server that takes no token at all does not have one fetched for each request.
+func TestTokensThatNobodyTakes(t *testing.T) {
+	s, c := newServer(t), newClock()
+	cl := newTestClient(t, s, c)
+	for i := range 50 {
+		s.say(200, fmt.Appendf(nil, `{"access_token":"t%d","expires_in":"36000"}`, i))
+		v, err := cl.Authorization(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl.Refused(v)
+		c.pass(time.Millisecond)
+	}
+	if n := s.count("/token"); n != 1+refusalsAtOnce || cl.Dropped() != refusalsAtOnce {
+		t.Errorf("%d requests, %d dropped", n, cl.Dropped())
+	}
+	for range 10 {
+		c.pass(refusalsPause)
+		v, err := cl.Authorization(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cl.Refused(v)
+	}
+	if n := s.count("/token"); n < 1+refusalsAtOnce+9 || n > 1+refusalsAtOnce+10 {
+		t.Errorf("%d requests", n)
+	}
+	cl = newTestClient(t, s, c)
+	for range 5 { // a lifetime that is a text is one
+		if _, err := cl.Authorization(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c.pass(time.Hour)
+	}
+	if cl.Fetched() != 1 {
+		t.Errorf("%d tokens within the life of one", cl.Fetched())
 	}
 }
 

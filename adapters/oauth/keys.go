@@ -39,6 +39,7 @@ type KeysOptions struct {
 	TTL    time.Duration // after which they are fetched again
 	Stale  time.Duration // how long after that they count while they cannot be
 	Again  time.Duration // how long nothing is fetched for the sake of a key that was not there; 10 s
+	Within time.Duration // in which a fetch is over, with all that is asked on the way: who shows an unknown key waits for it; 15 s
 	Now    func() time.Time
 	// Note, if not nil, is told what a fetch has come to; err is nil after a success.
 	Note func(err error)
@@ -77,6 +78,9 @@ func NewKeys(opt KeysOptions) (*Keys, error) {
 	}
 	if opt.Again == 0 {
 		opt.Again = 10 * time.Second
+	}
+	if opt.Within == 0 {
+		opt.Within = 15 * time.Second
 	}
 	k := &Keys{opt: opt, web: newWeb(opt.CAFile)}
 	k.ctx, k.stop = context.WithCancel(context.Background())
@@ -188,7 +192,7 @@ func suits(key *jose.JSONWebKey, alg string) bool {
 // refresh has the keys fetched, unless that was done just now, and waits for it. It answers what the last fetch has come to.
 func (k *Keys) refresh() error {
 	if flight := k.fly(k.opt.Now()); flight != nil {
-		<-flight // ends with fetchTime, or with Close
+		<-flight // ends within opt.Within, or with Close
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -234,14 +238,16 @@ func (k *Keys) load() ([]jose.JSONWebKey, []byte, error) {
 	if k.opt.File != "" {
 		return k.read()
 	}
+	ctx, cancel := context.WithTimeout(k.ctx, k.opt.Within)
+	defer cancel()
 	place := k.opt.URL
 	if place == "" {
 		var err error
-		if place, err = discover(k.ctx, k.web, k.opt.Issuer); err != nil {
+		if place, err = discover(ctx, k.web, k.opt.Issuer); err != nil {
 			return nil, nil, err
 		}
 	}
-	status, raw, err := k.web.do(k.ctx, place, nil, "", maxKeySet)
+	status, raw, err := k.web.do(ctx, place, nil, "", maxKeySet)
 	if err == nil && status != 200 {
 		err = fmt.Errorf("HTTP status %d", status)
 	}

@@ -104,6 +104,27 @@ func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
 	}
 }
 
+// An issuer that is silent holds up nobody for longer than one fetch may take, however many places there are to ask.
+func TestKeysOfASilentIssuer(t *testing.T) {
+	s := newServer(t)
+	s.hold = make(chan struct{})
+	k, err := NewKeys(KeysOptions{Issuer: s.url + "/tenant", TTL: time.Minute, Within: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	done := make(chan error, 1)
+	go func() { _, _, err := k.find("a", "ES256"); done <- err }()
+	select {
+	case err := <-done:
+		if err == nil || errors.Is(err, errNoSuchKey) {
+			t.Error(err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it waits on")
+	}
+}
+
 // What is no set of keys, or one of keys that should not count, is as good as none.
 func TestKeysThatDoNotCount(t *testing.T) {
 	weak := `{"keys":[{"kty":"RSA","kid":"w","e":"AQAB","n":"` + strings.Repeat("A", 170) + `w"}]}`

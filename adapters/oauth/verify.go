@@ -219,7 +219,7 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 		return nil, proxy.Errf(proxy.BadCredentials, "the token has more than %d scopes", maxScopes)
 	}
 	t.caller = proxy.Caller{Principal: v.opt.Issuer + "#" + who,
-		Rights: &proxy.Rights{Kind: "jwt", Name: who, Scopes: scopes, Expires: at(*c.Expires)}}
+		Rights: &proxy.Rights{Kind: "jwt", Name: who, Scopes: scopes, Expires: t.to}}
 	return t, nil
 }
 

@@ -22,11 +22,14 @@ type inquiry struct {
 	life   context.Context // ends when nobody wants to know any more
 	end    time.Time       // it is given up
 	own    bool            // proxy.Exchange.Own
+
+	arrival *proxy.Arrival // proxy.Exchange.Arrival
+	trace   *proxy.Trace   // proxy.Exchange.Trace
 }
 
 // inquire makes the inquiry into what has to be known for an exchange.
 func (d *Downstream) inquire(ex *proxy.Exchange) *inquiry {
-	return &inquiry{d: d, server: ex.Server, below: ex.Below, caller: ex.Caller, id: ex.TraceID, caps: ex.Client.Caps, life: ex, own: true,
+	return &inquiry{d: d, server: ex.Server, below: ex.Below, caller: ex.Caller, id: ex.ID(), arrival: ex.Arrival, trace: ex.Trace, caps: ex.Client.Caps, life: ex, own: true,
 		end: time.Now().Add(d.opt.Cap)} // the exchange's own end, which comes before that, ends life
 }
 
@@ -52,7 +55,7 @@ func (q *inquiry) exchange(method string, params, meta members) (*proxy.Exchange
 	if err != nil {
 		return nil, proxy.Errf(proxy.InvalidParams, "the request cannot be taken to MCP: %w", err)
 	}
-	ex := &proxy.Exchange{Msg: msg, Caller: q.caller, Server: q.server, Below: q.below, TraceID: q.id, Own: q.own,
+	ex := &proxy.Exchange{Msg: msg, Caller: q.caller, Server: q.server, Below: q.below, RequestID: q.id, Arrival: q.arrival, Trace: q.trace, Own: q.own,
 		Client: proxy.Client{Era: proxy.Modern, Version: era.ModernVersion, Info: msg.Of(msg.Info), Caps: msg.Of(msg.Caps), LogLevel: string(msg.Text(msg.LogLevel))}}
 	return ex, nil
 }

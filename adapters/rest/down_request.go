@@ -42,7 +42,7 @@ func (r *request) Leave() { r.leave(proxy.ErrCancelled) }
 func (d *Downstream) serve(below string, h func(*request)) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		r := &request{ctx: ctx, began: d.opt.Now(), key: mcphttp.KeyOf(ctx),
-			inquiry: inquiry{d: d, server: mcphttp.ServerOf(ctx), below: below, caller: mcphttp.CallerOf(ctx), id: requestID(ctx), caps: d.opt.Caps,
+			inquiry: inquiry{d: d, server: mcphttp.ServerOf(ctx), below: below, caller: mcphttp.CallerOf(ctx), id: requestID(ctx), arrival: mcphttp.ArrivalOf(ctx), caps: d.opt.Caps,
 				end: time.Now().Add(d.opt.Cap)}}
 		r.life, r.leave = context.WithCancelCause(context.Background())
 		r.armed = httpd.Watch(ctx, r)
@@ -60,9 +60,12 @@ func (r *request) close() {
 	r.leave(nil)
 }
 
-// requestID is the id that a caller's X-Request-ID gives, if that is one, else a new one.
+// requestID is the id that the request came with, or was given by the gates, if it is one that the envelope may have, else a new one.
 func requestID(ctx *fasthttp.RequestCtx) string {
-	if id := string(ctx.Request.Header.Peek("X-Request-ID")); ValidRequestID(id) {
+	if a := mcphttp.ArrivalOf(ctx); a != nil && ValidRequestID(a.ID) {
+		return a.ID
+	}
+	if id := string(ctx.Request.Header.Peek(mcphttp.HeaderRequestID)); ValidRequestID(id) {
 		return id
 	}
 	return NewRequestID()

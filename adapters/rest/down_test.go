@@ -33,8 +33,8 @@ func TestCallTool(t *testing.T) {
 	if p := string(all[0].Msg.Of(all[0].Msg.Params)); !strings.HasPrefix(p, `{"name":"query_callers","arguments":{"function_name":"my_module.my_function","max_depth":5},"_meta":{`) {
 		t.Error(p)
 	}
-	if all[0].TraceID != callerID || all[0].Key != callerID || all[4].Key != "" {
-		t.Errorf("%q %q %q", all[0].TraceID, all[0].Key, all[4].Key)
+	if all[0].RequestID != callerID || all[0].Key != callerID || all[4].Key != "" {
+		t.Errorf("%q %q %q", all[0].RequestID, all[0].Key, all[4].Key)
 	}
 }
 

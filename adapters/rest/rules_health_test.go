@@ -36,7 +36,7 @@ func newWell(t *testing.T, checks ...service.Check) *well {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return slices.Clone(w.up)
-	}, Checks: w.checks, Changed: func(_, to service.State) { w.changed = append(w.changed, to) }})
+	}, Others: w.checks.Last, Changed: func(_, to service.State) { w.changed = append(w.changed, to) }})
 	w.rig = newRig(t, func(o *Options) {
 		o.Health = ServeHealth(HealthOptions{Service: "code-graph-rag", Version: func(string) string { return "0.0.24" }, Now: func() time.Time { return clock },
 			Health: func(string) (service.Health, bool) { return w.s.Health(), true }})

@@ -60,7 +60,7 @@ type Health struct {
 type Options struct {
 	// Upstreams gives the servers behind as they are now. It does not wait.
 	Upstreams func() []Dependency
-	Checks    *Checks              // of what else is depended on; nil: nothing
+	Others    func() []Dependency  // gives what else is depended on, likewise; nil: nothing
 	Changed   func(from, to State) // told of each change, in order; nil: nobody
 }
 
@@ -79,8 +79,8 @@ func New(opt Options) *Service { return &Service{opt: opt, began: time.Now(), st
 // Health looks, and moves the state on to what it sees.
 func (s *Service) Health() Health {
 	all := s.opt.Upstreams()
-	if s.opt.Checks != nil {
-		all = append(all, s.opt.Checks.Last()...)
+	if s.opt.Others != nil {
+		all = append(all, s.opt.Others()...)
 	}
 	slices.SortStableFunc(all, func(a, b Dependency) int {
 		switch {

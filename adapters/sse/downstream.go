@@ -60,7 +60,9 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest, "this transport has no arrays of messages"))
 		return
 	case wire.Request:
-		ex := &proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx), Caller: mcphttp.CallerOf(ctx)}
+		ex := &proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx), Caller: mcphttp.CallerOf(ctx), Arrival: mcphttp.ArrivalOf(ctx)}
+		ex.ID() // settled: the answer to the POST leaves at once
+
 		run := session.Enter(sess, ex, d.Handle) // before the client may send what cancels it
 		// The goroutine ends with its request, which ends with the session, or with the cap.
 		go session.Pump(ex, run, d.Cap, func(m *wire.Message) error { return sess.Push(m.AppendLine(nil)) })

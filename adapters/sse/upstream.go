@@ -157,10 +157,12 @@ func (l *link) end(err error) {
 	l.mu.Lock()
 	closed := l.closed
 	l.mu.Unlock()
-	l.Fail(proxy.Errf(proxy.Lost, "the upstream server's stream has ended: %w", err))
-	if !closed {
-		l.sink.Lost(err)
+	if closed { // what the abort has left of the stream tells nobody anything
+		l.Fail(proxy.Errf(proxy.Lost, "the event stream from the upstream server was closed here: it was silent for too long, or its session is over"))
+		return
 	}
+	l.Fail(proxy.Errf(proxy.Lost, "the upstream server's stream has ended: %w", err))
+	l.sink.Lost(err)
 }
 
 // Close implements era.Link: the stream is the session, so closing it is all, once the server has been told of calls that

@@ -24,9 +24,10 @@ type Options struct {
 
 // Store holds sessions in memory. Create, Get and Remove are safe for concurrent use.
 type Store struct {
-	opt Options
+	now func() time.Time
 
 	mu    sync.Mutex
+	opt   Options
 	cache *lru.Cache[string, *proxy.Session]
 	of    map[string]int // sessions per principal
 	stop  chan struct{}
@@ -43,7 +44,7 @@ func NewStore(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: opt, cache: cache, of: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
+	s := &Store{opt: opt, now: opt.Now, cache: cache, of: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
 	go s.sweep()
 	return s, nil
 }
@@ -57,9 +58,9 @@ func NewID() string {
 
 // Create opens a session. It fails if all sessions that could make room have requests in flight.
 func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Session, *proxy.Error) {
-	sess := proxy.NewSession(NewID(), transport, server, caller, s.opt.Now())
-	sess.Repeats = s.opt.Repeats
+	sess := proxy.NewSession(NewID(), transport, server, caller, s.now())
 	s.mu.Lock()
+	sess.Repeats = s.opt.Repeats
 	var victim *proxy.Session
 	key := "sessions.max"
 	switch {
@@ -121,7 +122,7 @@ func (s *Store) Get(id, server string, caller proxy.Caller) *proxy.Session {
 		return nil
 	}
 	s.cache.Get(id)
-	sess.Touch(s.opt.Now())
+	sess.Touch(s.now())
 	return sess
 }
 
@@ -142,8 +143,7 @@ func (s *Store) Len() int {
 
 func (s *Store) sweep() {
 	defer close(s.done)
-	period := max(s.opt.IdleTTL/20, 10*time.Millisecond)
-	t := time.NewTicker(min(period, 15*time.Second))
+	t := time.NewTimer(s.period())
 	defer t.Stop()
 	for {
 		select {
@@ -151,17 +151,47 @@ func (s *Store) sweep() {
 			return
 		case <-t.C:
 			s.Expire()
+			t.Reset(s.period())
 		}
+	}
+}
+
+// period is how long to wait between two looks for what has expired. A TTL that is shortened counts after 15 s at the latest.
+func (s *Store) period() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return min(max(s.opt.IdleTTL/20, 10*time.Millisecond), 15*time.Second)
+}
+
+// Adjust sets other bounds, as with NewStore but for Now, which stays. What is beyond them goes as if a new session needed its
+// place: sessions with a request in flight stay, and Repeats is for sessions that are opened from now on.
+func (s *Store) Adjust(opt Options) {
+	s.mu.Lock()
+	opt.Now = s.opt.Now
+	s.opt = opt
+	var gone []*proxy.Session
+	for s.cache.Len() > opt.Max {
+		victim := s.oldest(func(*proxy.Session) bool { return true })
+		if victim == nil {
+			break
+		}
+		s.remove(victim)
+		gone = append(gone, victim)
+	}
+	s.cache.Resize(max(opt.Max, s.cache.Len()) + 1)
+	s.mu.Unlock()
+	for _, victim := range gone {
+		victim.End(proxy.Expired)
 	}
 }
 
 // Expire ends the sessions that have been idle for the TTL. The sweeper calls it; tests with a clock of their own may.
 // A session with a request in flight or a stream open is in use, however long that lasts.
 func (s *Store) Expire() {
-	now := s.opt.Now()
-	limit := now.Add(-s.opt.IdleTTL)
+	now := s.now()
 	var gone []*proxy.Session
 	s.mu.Lock()
+	limit := now.Add(-s.opt.IdleTTL)
 	for _, id := range s.cache.Keys() {
 		sess, _ := s.cache.Peek(id)
 		last, busy := sess.Idle()

@@ -1,0 +1,220 @@
+package otlp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patient = 10 * time.Second
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patient); time.Now().Before(end); <-tick.C {
+		if cond() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+// taker is a collector that counts, and answers with what the test says.
+type taker struct {
+	srv    *httptest.Server
+	posts  atomic.Int32
+	status atomic.Int32
+	hold   chan struct{}
+	paths  sync.Map
+}
+
+func newTaker(t *testing.T) *taker {
+	t.Helper()
+	k := &taker{}
+	k.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		k.posts.Add(1)
+		k.paths.Store(r.URL.Path+" "+r.Header.Get("X-Key"), true)
+		_, _ = io.Copy(io.Discard, r.Body)
+		if k.hold != nil {
+			select {
+			case <-k.hold:
+			case <-r.Context().Done():
+			}
+		}
+		if status := k.status.Load(); status != 0 {
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(int(status))
+		}
+	}))
+	t.Cleanup(func() { k.srv.CloseClientConnections(); k.srv.Close() })
+	return k
+}
+
+func (k *taker) options() Options {
+	return Options{URL: k.srv.URL + "/in/v1/traces", Headers: map[string]string{"X-Key": "k"}, Timeout: time.Second, Ratio: 1, Queue: 8, Batch: 4, Wait: time.Millisecond, Service: "s", Version: "1", Instance: "i"}
+}
+
+func start(t *testing.T, opt Options) *Exporter {
+	t.Helper()
+	e, err := New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func span(e *Exporter, n int) {
+	for range n {
+		_, s := e.Tracer().Start(context.Background(), "x")
+		s.End()
+	}
+}
+
+func (e *Exporter) is(exported, dropped, failed uint64, waiting int) bool {
+	a, b, c, w := e.Stats()
+	return a == exported && b == dropped && c == failed && w == waiting
+}
+
+func TestExport(t *testing.T) {
+	k := newTaker(t)
+	e := start(t, k.options())
+	span(e, 3)
+	eventually(t, "three spans are taken", func() bool { return e.is(3, 0, 0, 0) })
+	if _, ok := k.paths.Load("/in/v1/traces k"); !ok {
+		t.Error("not where it was to be")
+	}
+	_, late := e.Tracer().Start(context.Background(), "late")
+	e.Close()
+	late.End()
+	span(e, 1)
+	if _, _, _, waiting := e.Stats(); waiting != 0 || k.posts.Load() > 3 {
+		t.Errorf("after the end: %d waiting, %d posts", waiting, k.posts.Load())
+	}
+}
+
+// The queue is bounded, by what is being sent too; what has no room is counted.
+func TestQueueIsBounded(t *testing.T) {
+	k := newTaker(t)
+	k.hold = make(chan struct{})
+	opt := k.options()
+	opt.Timeout = patient
+	e := start(t, opt)
+	span(e, 20)
+	if !e.is(0, 12, 0, 8) {
+		a, b, c, w := e.Stats()
+		t.Errorf("%d exported, %d dropped, %d failed, %d waiting", a, b, c, w)
+	}
+	close(k.hold)
+	eventually(t, "the rest is sent", func() bool { return e.is(8, 12, 0, 0) })
+}
+
+// A failure is told of once a minute, with what was lost meanwhile.
+func TestFailures(t *testing.T) {
+	k := newTaker(t)
+	k.status.Store(400)
+	var mu sync.Mutex
+	now, told := time.Unix(1_800_000_000, 0), []uint64(nil)
+	opt := k.options()
+	opt.Now = func() time.Time { mu.Lock(); defer mu.Unlock(); return now }
+	opt.Failed = func(err error, lost uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, lost)
+		if !strings.HasPrefix(err.Error(), "otlp: ") {
+			t.Errorf("%v", err)
+		}
+	}
+	e := start(t, opt)
+	lose := func(n uint64) {
+		before := e.failed.Load()
+		span(e, int(n))
+		eventually(t, "they are lost", func() bool { return e.failed.Load() == before+n && e.waiting.Load() == 0 })
+	}
+	lose(1)
+	lose(1)
+	lose(1)
+	mu.Lock()
+	now = now.Add(noteEvery)
+	mu.Unlock()
+	lose(1)
+	k.status.Store(302) // nobody else is shown the headers
+	lose(1)
+	mu.Lock()
+	defer mu.Unlock()
+	if len(told) != 2 || told[0] != 1 || told[1] != 3 {
+		t.Errorf("told of %v", told)
+	}
+	if _, ok := k.paths.Load("/elsewhere k"); ok {
+		t.Error("a redirect was followed")
+	}
+}
+
+// The end comes in time, though the collector says nothing, or wants to be asked again.
+func TestEndInTime(t *testing.T) {
+	for name, status := range map[string]int32{"silent": 0, "busy": 503} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newTaker(t)
+			k.status.Store(status)
+			if status == 0 {
+				k.hold = make(chan struct{})
+				defer close(k.hold)
+			}
+			opt := k.options()
+			opt.Timeout, opt.Wait = time.Minute, time.Minute
+			e := start(t, opt)
+			span(e, 8)
+			began := time.Now()
+			e.Close()
+			if took := time.Since(began); took > closeTime+letGoTime+time.Second {
+				t.Errorf("the end took %s", took)
+			}
+			if _, _, failed, _ := e.Stats(); failed == 0 {
+				t.Error("nothing was given up")
+			}
+		})
+	}
+}
+
+// What the environment says of other programs' tracing changes nothing, but for where it runs.
+func TestEnvironment(t *testing.T) {
+	other := newTaker(t)
+	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": other.srv.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": other.srv.URL, "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=theirs",
+		"OTEL_EXPORTER_OTLP_PROTOCOL": "http/json", "OTEL_EXPORTER_OTLP_TIMEOUT": "1", "OTEL_TRACES_SAMPLER": "always_off", "OTEL_BSP_MAX_QUEUE_SIZE": "1", "OTEL_BSP_SCHEDULE_DELAY": "60000",
+		"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "0", "OTEL_SERVICE_NAME": "theirs", "OTEL_SDK_DISABLED": "true"} {
+		t.Setenv(name, value)
+	}
+	k := newTaker(t)
+	e := start(t, k.options())
+	span(e, 3)
+	eventually(t, "the spans are taken", func() bool { return e.is(3, 0, 0, 0) })
+	if _, ok := k.paths.Load("/in/v1/traces k"); !ok || other.posts.Load() != 0 {
+		t.Errorf("%v, %d elsewhere", ok, other.posts.Load())
+	}
+}
+
+func TestRoots(t *testing.T) {
+	bad := filepath.Join(t.TempDir(), "bad.pem")
+	if err := os.WriteFile(bad, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{bad, bad + ".not"} {
+		if _, err := New(Options{URL: "https://x.example", CAFile: file}); err == nil || !strings.HasPrefix(err.Error(), "otlp: ") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}

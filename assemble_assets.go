@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+)
+
+// estate is what stays while configurations come and go: each makes a house, of new assets, and of those of the house before that it
+// would have made alike.
+type estate struct {
+	log     zerolog.Logger
+	metrics *prometheus.Registry
+	now     atomic.Pointer[house] // the one that is lived in
+	number  uint64                // of the last asset
+
+	leaving sync.WaitGroup // what ends because a house was left
+
+	mu     sync.Mutex
+	series []labelled // what counts for servers
+}
+
+// labelled are metrics with labels, of which those of a server can be forgotten.
+type labelled interface {
+	DeletePartialMatch(prometheus.Labels) int
+}
+
+func newEstate(log zerolog.Logger) *estate {
+	return &estate{log: log, metrics: prometheus.NewRegistry()}
+}
+
+// forget drops what was counted for a server that there is no more.
+func (e *estate) forget(server string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range e.series {
+		s.DeletePartialMatch(prometheus.Labels{"server": server})
+	}
+}
+
+// asset is one thing that a house is made of.
+type asset struct {
+	number   uint64
+	settings any // what it was made from
+	value    any
+	metrics  []prometheus.Collector // that are read off it
+	stage    stage
+	end      func() // lets go of it; nil: the collector does
+}
+
+// stage is when an asset ends: those that lead to others first.
+type stage int
+
+const (
+	endsFirst stage = iota // what asks servers by itself
+	endsSessions
+	endsRepeats
+	endsUpstreams
+	endsGuardian
+	endsLast
+	stages
+)
+
+// made is what is said of an asset when it is made.
+type made[V any] struct {
+	build func(reg prometheus.Registerer) (V, error)
+	stage stage
+	end   func(V) // nil: nothing is to be let go of
+}
+
+// keep gives the asset of a name: that of the house before if it was made from equal settings, else a new one. Settings are plain
+// values; of another asset, its number.
+func keep[V any](h *house, name string, settings any, m made[V]) (V, error) {
+	if p := h.former[name]; p != nil && reflect.DeepEqual(p.settings, settings) {
+		h.assets[name] = p
+		return p.value.(V), nil
+	}
+	reg := &ledger{estate: h.estate}
+	v, err := m.build(reg)
+	if err != nil {
+		return v, err
+	}
+	h.estate.number++
+	p := &asset{number: h.estate.number, settings: settings, value: v, metrics: reg.readings, stage: m.stage}
+	if m.end != nil {
+		p.end = func() { m.end(v) }
+	}
+	h.assets[name] = p
+	return v, nil
+}
+
+// number identifies the asset of a name, among the settings of others.
+func (h *house) number(name string) uint64 {
+	if p := h.assets[name]; p != nil {
+		return p.number
+	}
+	return 0
+}
+
+// ledger registers the metrics of an asset. What counts is shared with the asset that had its place before, and goes on; what is read
+// off an asset is registered when its house is lived in.
+type ledger struct {
+	estate   *estate
+	readings []prometheus.Collector
+}
+
+// Register implements prometheus.Registerer.
+func (l *ledger) Register(c prometheus.Collector) error {
+	switch c := c.(type) {
+	case labelled:
+		err := l.estate.metrics.Register(c.(prometheus.Collector))
+		if err == nil {
+			l.estate.mu.Lock()
+			l.estate.series = append(l.estate.series, c)
+			l.estate.mu.Unlock()
+		}
+		return err
+	case interface{ Inc() }, prometheus.Histogram:
+		return l.estate.metrics.Register(c.(prometheus.Collector))
+	}
+	l.readings = append(l.readings, c)
+	return nil
+}
+
+// MustRegister implements prometheus.Registerer.
+func (l *ledger) MustRegister(all ...prometheus.Collector) {
+	for _, c := range all {
+		if err := l.Register(c); err != nil {
+			panic(err) // as the interface demands; a test registers all there are
+		}
+	}
+}
+
+// Unregister implements prometheus.Registerer.
+func (l *ledger) Unregister(c prometheus.Collector) bool {
+	before := len(l.readings)
+	l.readings = slices.DeleteFunc(l.readings, func(other prometheus.Collector) bool { return other == c })
+	return len(l.readings) < before
+}
+
+// moveIn makes the house the one that is lived in, and gives the assets of the one before that are not needed any more.
+func (h *house) moveIn() (left map[string]*asset, err error) {
+	left = maps.Clone(h.former)
+	for name, p := range h.assets {
+		if h.former[name] == p {
+			delete(left, name)
+		}
+	}
+	for _, p := range left {
+		for _, c := range p.metrics {
+			h.estate.metrics.Unregister(c)
+		}
+	}
+	for name, p := range h.assets {
+		if h.former[name] == p {
+			continue
+		}
+		for _, c := range p.metrics {
+			err = errors.Join(err, h.estate.metrics.Register(c))
+		}
+	}
+	h.former = nil
+	h.estate.now.Store(h)
+	for _, begin := range h.settled {
+		begin()
+	}
+	h.settled = nil
+	return left, err
+}
+
+// abandon lets go of what was made for a house that nobody will live in.
+func (h *house) abandon() {
+	fresh := maps.Clone(h.assets)
+	maps.DeleteFunc(fresh, func(name string, p *asset) bool { return h.former[name] == p })
+	endAssets(fresh)
+}
+
+// endAssets ends assets, those of one stage at the same time: a server that does not end takes its graces.
+func endAssets(assets map[string]*asset) {
+	for s := range stages {
+		var ends sync.WaitGroup
+		for _, p := range assets {
+			if p.stage == s && p.end != nil {
+				ends.Go(p.end)
+			}
+		}
+		ends.Wait()
+	}
+}

@@ -1,0 +1,263 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/legacy"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/modern"
+	"dragoman/adapters/oauth"
+	"dragoman/adapters/rest"
+	"dragoman/adapters/sse"
+	"dragoman/adapters/stdio"
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// wired is an upstream with all ways to reach it.
+type wired struct {
+	*era.Upstream
+	up      *Upstream
+	log     zerolog.Logger
+	reg     prometheus.Registerer // while it is made
+	running *policies.Running
+	host    *httpd.Host    // nil: it is not reached over HTTP
+	dialer  *stdio.Dialer  // nil: it is no child
+	service *rest.Upstream // nil: it does not speak the REST envelope
+	client  *oauth.Client  // nil: we show no token
+	stop    context.CancelFunc
+	ended   context.Context
+}
+
+// wiring is all that an upstream is made from: while it is equal, the upstream stays, with its sessions and processes.
+type wiring struct {
+	up                            Upstream
+	self, roots                   string
+	body, event, line, header     int
+	idle                          time.Duration
+	guardian, questions, sessions uint64
+}
+
+// wiring leaves out of an upstream's configuration what only the policies around it look at.
+func (h *house) wiring(up *Upstream) wiring {
+	bare := *up
+	bare.Scopes, bare.Health, bare.Concurrency, bare.Tools, bare.Prompts, bare.Resources, bare.Access = nil, HealthConfig{}, 0, nil, nil, nil, nil
+	l := h.cfg.Limits
+	roots, _ := os.ReadFile(up.CAFile) // the configuration was checked: if it is gone, there is nothing new to trust
+	return wiring{bare, string(self(h.cfg)), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, h.cfg.Sessions.IdleTTL,
+		h.number("guardian"), h.number("questions"), h.number("sessions")}
+}
+
+// servers makes the upstreams, and the table of the ways to them.
+func (h *house) servers(ups []*Upstream) error {
+	targets := make([]*proxy.Target, 0, len(ups))
+	for _, up := range ups {
+		name := "upstream " + up.Name
+		w, err := keep(h, name, h.wiring(up), made[*wired]{func(reg prometheus.Registerer) (*wired, error) { return h.upstream(up, reg) }, endsUpstreams, (*wired).end})
+		if err != nil {
+			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
+		}
+		h.upstreams = append(h.upstreams, w.Upstream)
+		if h.assets[name] != h.former[name] {
+			h.fresh = append(h.fresh, w)
+		}
+		if w.dialer != nil {
+			h.dialers[up.Name] = w.dialer
+		}
+		if w.service != nil {
+			h.services[up.Name] = w.service
+		}
+		policies, err := h.around(up, w)
+		if err != nil {
+			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
+		}
+		way := proxy.Around(w.Upstream, policies...)
+		h.upkeep.ways[up.Name] = way.Do
+		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: way})
+	}
+	h.table = proxy.NewTable(targets...)
+	h.settled = append(h.settled, func() { h.router.Swap(h.table) })
+	return nil
+}
+
+// upstream makes one upstream.
+func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error) {
+	log := h.log.With().Str("upstream", up.Name).Logger()
+	w := &wired{up: up, log: log, reg: reg, running: policies.NewRunning()}
+	w.ended, w.stop = context.WithCancel(context.Background())
+	var wires era.Wires
+	var err error
+	if len(up.Command) > 0 {
+		h.guardian.Prestart()
+		wires = h.stdioWires(up, w, log)
+	} else if socket, ok := h.socketWires(up, log); ok {
+		wires = socket
+	} else if wires, err = h.httpWires(up, w); err != nil {
+		return nil, err
+	}
+	allowed := up.Allowed()
+	if len(allowed.Modern()) == 0 {
+		wires.Modern = nil
+	}
+	if wires.Legacy, wires.SSE = allowed.Within(wires.Legacy), allowed.Within(wires.SSE); len(allowed.Legacy()) == 0 {
+		wires.Legacy, wires.SSE = nil, nil
+	}
+	now := &h.estate.now
+	w.Upstream = era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
+		VerdictTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
+		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
+		Known: func(*era.Verdict) {
+			if w.dialer != nil {
+				w.dialer.Warm() // only now is it worth while to keep processes of it ready
+			}
+			now.Load().tried(up.Name, time.Now(), nil)
+		},
+		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log),
+		Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }})
+	err = h.serverGauges(w)
+	w.reg = nil
+	return w, err
+}
+
+// end lets the requests that run at an upstream end, unless all ends, and closes it.
+func (w *wired) end() {
+	w.stop()
+	if err := w.Upstream.Close(); err != nil {
+		w.log.Warn().Err(err).Msg("closing the upstream")
+	}
+	if w.dialer != nil {
+		w.dialer.Close()
+	}
+	if w.host != nil {
+		w.host.Close()
+	}
+	if w.client != nil {
+		w.client.Close()
+	}
+}
+
+// serverGauges registers what is read off an upstream.
+func (h *house) serverGauges(w *wired) (err error) {
+	u, now := w.Upstream, &h.estate.now
+	for _, c := range append(processGauges(w),
+		gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
+			if now.Load().state(u).Connected {
+				return 1
+			}
+			return 0
+		}),
+		gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
+		gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
+		gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
+		gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches)) {
+		err = errors.Join(err, w.reg.Register(c))
+	}
+	return err
+}
+
+// host opens the way to an upstream with an http or https url.
+func (h *house) host(up *Upstream, token httpd.Credentials) (*httpd.Host, *url.URL, error) {
+	base, err := url.Parse(up.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	headers := make([]httpd.Header, 0, len(up.Headers))
+	for _, x := range up.Headers {
+		headers = append(headers, httpd.Header{Name: x.Name, Value: x.Value.Reveal()})
+	}
+	forward := make([]httpd.Forward, 0, len(up.Forward))
+	for _, x := range up.Forward {
+		forward = append(forward, httpd.Forward{From: strings.ToLower(x.From), To: x.To})
+	}
+	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
+		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.cfg.Limits.Header})
+	return host, base, err
+}
+
+func (h *house) httpWires(up *Upstream, w *wired) (wires era.Wires, err error) {
+	token, err := h.credentials(up, w)
+	if err != nil {
+		return wires, err
+	}
+	var base *url.URL
+	if w.host, base, err = h.host(up, token); err != nil {
+		return wires, err
+	}
+	limits := mcphttp.Limits{Body: h.cfg.Limits.ResponseBody, Event: h.cfg.Limits.Event}
+	path := base.RequestURI()
+	if up.Transport == restName {
+		w.service = rest.NewUpstream(w.host, path, limits)
+		return era.Wires{Modern: w.service.Dial, Certain: true}, nil // nothing is to be found out but whether it is there
+	}
+	wires.Mirrors = true
+	if up.Transport != "sse" {
+		wires.Modern = modern.NewUpstream(w.host, path, limits).Dial
+		wires.Legacy = legacy.NewDialer(w.host, path, limits).Dial
+	}
+	if up.Transport != "http" {
+		wires.SSE = sse.NewDialer(w.host, base, limits).Dial
+	}
+	return wires, nil
+}
+
+// probe asks the upstreams that are new what they speak. An error that no later attempt can mend goes to fatal.
+func (h *house) probe(ctx context.Context, fatal chan<- error) {
+	for _, w := range h.fresh {
+		go func() { // ends with ctx, with the upstream, or with the ladder
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(w.ended, cancel)()
+			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
+				err := h.estate.look(ctx, w)
+				if errors.Is(err, era.ErrFatal) {
+					select {
+					case fatal <- err:
+					default:
+					}
+				}
+				if err == nil || ctx.Err() != nil || errors.Is(err, era.ErrFatal) {
+					return
+				}
+				select {
+				case <-time.After(wait):
+				case <-ctx.Done():
+				}
+			}
+		}()
+	}
+	h.fresh = nil
+}
+
+// look finds out what an upstream speaks.
+func (e *estate) look(ctx context.Context, w *wired) error {
+	began, name := time.Now(), w.Name()
+	if health := e.now.Load().upkeep.of[name]; health != nil {
+		health.Trying()
+	}
+	v, err := w.Verdict(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	h := e.now.Load()
+	h.tried(name, began, err)
+	if err == nil && h.cfg.Upstream(name) != nil {
+		h.service.Health() // it may have become another
+		announce(h.log, name, v, v.Degrades(h.setting(name)))
+	}
+	return err
+}
+
+// probeAgain is how long to wait before an upstream that could not be reached is probed again; doubled each time.
+const probeAgain = 2 * time.Second
