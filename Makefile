@@ -3,6 +3,7 @@
 #   LISTEN, ADMIN   addresses of `make run`
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            which targets, a regular expression for the name
+#   VERSION         of what `make image` and `make release` make: v1.2.3
 #   ARGS            arguments for `make bench`, `make peers`, `make soak`, `make servers` and `make conformance`
 
 LISTEN   ?= 127.0.0.1:8080
@@ -10,6 +11,7 @@ ADMIN    ?= 127.0.0.1:9090
 FUZZTIME ?= 5m
 FUZZ     ?= .
 ARGS     ?=
+VERSION  ?=
 
 # The server of `make run`: the one that the conformance cells are pinned to.
 EVERYTHING := @modelcontextprotocol/server-everything@$(shell sed -n 's/.*"@modelcontextprotocol\/server-everything": "\([^"]*\)".*/\1/p' conformance/package.json)
@@ -24,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested faults faulted policied packages clean
+.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -45,7 +47,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients rested served soaked ## install what the tests need, then run everything (about fifteen minutes)
+test: packages check race smoke cells clients rested served faulted policed rolled soaked ## install what the tests need, then run everything (about fifteen minutes)
 
 check:
 	go vet ./...
@@ -132,11 +134,40 @@ policied: build packages ## the short conformance runs once more, with every pol
 	conformance/servers/setup.sh
 	conformance/policies/with.sh conformance/servers/run.mjs --short
 
+policed: build packages
+	conformance/policies/with.sh conformance/cells.sh --short
+
+rolling: build ## restart two Dragomans behind HAProxy, again and again, under load: no request may fail; ARGS='--rounds 20'
+	bench/rolling/run.sh $(ARGS)
+
+rolled:
+	@$(MAKE) --no-print-directory rolling ARGS='--rounds 1 --clients 2'
+
 cells: build
 	conformance/cells.sh --short
 
 clients: build
 	conformance/client-suite.sh --short
+
+docs: build ## write docs/configuration.md and docs/config.schema.json anew, from the keys in the code
+	./dragoman config reference > docs/configuration.md
+	./dragoman config schema > docs/config.schema.json
+
+image: ## the container image for amd64 and arm64, with buildah or docker, into dist/ (deploy/README.md)
+	VERSION='$(VERSION)' deploy/image.sh
+
+imaged:
+	deploy/check/image.sh
+
+# A module of its own, as conformance/faults is. Helm's many packages are compiled once.
+deployed: build ## manifests by the types of Kubernetes, the chart by Helm, the unit by systemd
+	cd deploy/check && go test -count=1 -timeout 20m .
+
+release: ## archives for every system, their SBOM and sums, into dist/; VERSION=v1.2.3 names it
+	VERSION='$(VERSION)' deploy/release.sh
+
+released:
+	deploy/check/release.sh
 
 clean: ## remove what was built and the logs of the cells; installed packages stay
 	rm -rf dragoman bench/.tmp/bench bench/.tmp/soak conformance/.tmp

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/admin"
 	"dragoman/adapters/era"
 	"dragoman/adapters/guardian"
-	"dragoman/adapters/httpd"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
@@ -56,6 +51,7 @@ type house struct {
 	upkeep    *upkeep                // how the upstreams are
 	meters    *policies.Metrics
 	tracing   *policies.Tracing // nil: nobody traces
+	trail     *policies.Trail   // nil: nothing is audited
 	reloads   *reloads
 	who       identity
 	draining  context.Context // ends when the proxy is about to end
@@ -88,7 +84,7 @@ func (e *estate) build(cfg *Config, ups []*Upstream) (*house, error) {
 		do   func() error
 	}{
 		{"", h.foundations}, {"limits", h.limits}, {"metrics", h.keepers}, {"authentication", h.identify},
-		{"", func() error { return h.servers(ups) }}, {"", h.serviceState}, {"idempotency", h.idempotency}, {"metrics", h.chain},
+		{"", func() error { return h.servers(ups) }}, {"", h.serviceState}, {"idempotency", h.idempotency}, {"", h.chain},
 	} {
 		if err := step.do(); err != nil {
 			h.abandon()
@@ -160,36 +156,12 @@ func (h *house) chain() (err error) {
 		return err
 	}
 	around := append([]proxy.Policy{h.who.scopes, h.repeats.Policy}, h.before()...)
-	h.watching = h.traced(policies.Audit(h.log), h.meters.Policy)
+	if h.watching, err = h.watchers(); err != nil {
+		return err
+	}
 	h.plain = proxy.Chain(h.router.Do, around...)
 	h.handle = proxy.Chain(proxy.Chain(h.router.Do, append(around, policies.Eras(h.cfg.Served()))...), h.watching...)
 	return nil
-}
-
-// gauges registers what is read off the parts when somebody asks.
-func (h *house) gauges(reg prometheus.Registerer) (none struct{}, err error) {
-	v := readVersion()
-	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_build_info", Help: "1, with the build as labels.",
-		ConstLabels: prometheus.Labels{"version": v.Version, "go": v.Go}})
-	info.Set(1)
-	for _, c := range []prometheus.Collector{info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("dragoman_sessions", "Sessions that legacy clients have open.", "", h.store.Len),
-		gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(h.kept.Streams.Load()) }),
-		gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(h.kept.Bytes.Load()) }),
-		gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", stdio.LargeLines),
-		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.lot.Parked)} {
-		err = errors.Join(err, reg.Register(c))
-	}
-	return none, err
-}
-
-// gauge is a gauge that is read when somebody asks; server labels it unless it is empty.
-func gauge(name, help, server string, read func() int) prometheus.Collector {
-	labels := prometheus.Labels{"server": server}
-	if server == "" {
-		labels = nil
-	}
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
 }
 
 // isolation is how the clients of an upstream are kept apart.
@@ -227,40 +199,6 @@ func self(cfg *Config) []byte {
 	return append(wire.AppendText(append(v, `,"version":`...), version), '}')
 }
 
-// operators makes the listener for operators; nil if it is off.
-func (h *house) operators() (*httpd.Server, error) {
-	if h.cfg.Admin.Listen == "off" {
-		return nil, nil
-	}
-	host, _, err := net.SplitHostPort(h.cfg.Admin.Listen)
-	if err != nil {
-		return nil, err
-	}
-	gate := policies.Origin(policies.OriginOptions{Loopback: loopback(host)})
-	srv, err := httpd.NewServer(httpd.Options{FaceOptions: httpd.FaceOptions{Gates: gateway(mcphttp.Refuse, gate)}})
-	if err != nil {
-		return nil, err
-	}
-	opt := admin.Options{Checks: func() []admin.Check { return h.estate.now.Load().checks() }}
-	if h.cfg.Monitoring.MetricsEnabled {
-		opt.Metrics = h.metrics
-	}
-	admin.Register(srv, opt)
-	return srv, nil
-}
-
-func (h *house) checks() []admin.Check {
-	out := make([]admin.Check, 0, len(h.upstreams))
-	for _, u := range h.upstreams {
-		d := h.state(u)
-		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
-	}
-	if state := h.service.Health().State; state == service.ShuttingDown {
-		out = append(out, admin.Check{Name: "service", Why: "it is shutting down", State: string(state)})
-	}
-	return out
-}
-
 // setting is what decides, besides its verdict, what clients lose at an upstream.
 func (h *house) setting(name string) era.Setting {
 	up := h.cfg.Upstream(name)
@@ -272,6 +210,7 @@ func (h *house) setting(name string) era.Setting {
 func (e *estate) close() {
 	h := e.now.Load()
 	h.drain()
+	e.level.Close()
 	e.leaving.Wait() // what another house has left behind
 	endAssets(h.assets)
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"dragoman/adapters/httpd"
+	"dragoman/policies"
 )
 
 // estate is what stays while configurations come and go: each makes a house, of new assets, and of those of the house before that it
@@ -19,6 +22,10 @@ type estate struct {
 	metrics *prometheus.Registry
 	now     atomic.Pointer[house] // the one that is lived in
 	number  uint64                // of the last asset
+	level   *policies.Level       // of the log
+
+	clients     atomic.Pointer[httpd.Server] // the listener for them; nil: there is none
+	certificate atomic.Int64                 // when the one ends that it shows, in seconds of Unix; 0: it shows none
 
 	leaving sync.WaitGroup // what ends because a house was left
 
@@ -32,7 +39,8 @@ type labelled interface {
 }
 
 func newEstate(log zerolog.Logger) *estate {
-	return &estate{log: log, metrics: prometheus.NewRegistry()}
+	level := policies.NewLevel(log.GetLevel())
+	return &estate{log: level.Logger(log), level: level, metrics: prometheus.NewRegistry()}
 }
 
 // forget drops what was counted for a server that there is no more.

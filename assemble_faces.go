@@ -27,6 +27,7 @@ func (h *house) faces() (*httpd.Server, error) {
 		return nil, err
 	}
 	srv.Show(face)
+	h.clients.Store(srv)
 	return srv, nil
 }
 

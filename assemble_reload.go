@@ -48,6 +48,7 @@ func newReloads(reg prometheus.Registerer) (*reloads, error) {
 func (e *estate) reload(ctx context.Context, srv *httpd.Server, why string) (outcome string) {
 	began, before := time.Now(), e.now.Load()
 	log := e.log.With().Str("reason", why).Logger()
+	e.turn()
 	held, err := e.replace(ctx, srv, before)
 	switch {
 	case errors.Is(err, errUnchanged):

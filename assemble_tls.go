@@ -13,12 +13,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// secured makes a listener speak TLS, if that is configured.
-func (c *TLSConfig) secured(ln net.Listener, log zerolog.Logger) (net.Listener, error) {
+// secured makes a listener speak TLS, if that is configured. shown is told when the certificate ends that it shows.
+func (c *TLSConfig) secured(ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
 	if c.CertFile == "" {
 		return ln, nil
 	}
-	own := &ownCertificate{conf: c, log: log}
+	own := &ownCertificate{conf: c, log: log, shown: shown}
 	if _, err := own.get(nil); err != nil {
 		return nil, err
 	}
@@ -47,8 +47,9 @@ func (c *TLSConfig) secured(ln net.Listener, log zerolog.Logger) (net.Listener, 
 // ownCertificate is the listener's certificate, read again when its files have changed: those that are renewed by themselves last
 // for weeks only.
 type ownCertificate struct {
-	conf *TLSConfig
-	log  zerolog.Logger
+	conf  *TLSConfig
+	log   zerolog.Logger
+	shown func(ends time.Time)
 
 	mu   sync.Mutex
 	pair *tls.Certificate
@@ -76,6 +77,7 @@ func (o *ownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		return o.pair, nil
 	}
 	o.pair = &pair
+	o.shown(pair.Leaf.NotAfter)
 	return o.pair, nil
 }
 

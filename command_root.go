@@ -111,7 +111,6 @@ func newRoot(p *program) *cobra.Command {
 		Short:   "Let any MCP client use any MCP server",
 		Long:    rootLong,
 		Example: rootExample,
-		Version: readVersion().Version,
 
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -120,7 +119,7 @@ func newRoot(p *program) *cobra.Command {
 	root.SetOut(p.std.Out) // before the completion command is made, which keeps it
 	root.SetErr(p.std.Err)
 	parent(root)
-	root.SetVersionTemplate("dragoman {{.Version}}\n")
+	p.versionFlag(root)
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newHealth(p), newConfig(p), newDemo(p), newConformance(p), newErrors(p), newKey(p), newVersion(p))
 	root.InitDefaultCompletionCmd()
@@ -138,6 +137,20 @@ func newRoot(p *program) *cobra.Command {
 		}
 	}
 	return root
+}
+
+// versionFlag is --version, as cobra has it, which would take a template for it: with templates the linker has to keep every method
+// of everything, a quarter of the binary.
+func (p *program) versionFlag(root *cobra.Command) {
+	asked := root.Flags().BoolP("version", "v", false, "version for dragoman")
+	otherwise := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if !*asked {
+			return otherwise(c, args)
+		}
+		_, err := fmt.Fprintln(p.std.Out, "dragoman", readVersion().Version)
+		return failed(err)
+	}
 }
 
 // parent makes a command that only has subcommands show its help, and refuse

@@ -30,6 +30,8 @@ type Config struct {
 	TransportType string
 	// Log is what goes to stderr, and how.
 	Log LogConfig
+	// Audit is the audit trail.
+	Audit AuditConfig
 	// Eras says which clients the listener serves: "modern", "legacy" or single
 	// revisions, at least one; default ["modern", "legacy"]. era.Allow reads it.
 	Eras []string
@@ -100,22 +102,6 @@ type ServiceConfig struct {
 	Host string
 	// Port is 1024 to 65535, or 0 for any free port; default 8080.
 	Port int
-}
-
-// AdminConfig is the admin listener.
-type AdminConfig struct {
-	// Listen is HOST:PORT (bounds as for the main listener) or "off"; default
-	// "127.0.0.1:9090". Whether a user asked for it: Source("admin.listen").Set().
-	Listen string
-}
-
-// LogConfig says what is logged.
-type LogConfig struct {
-	// Level is debug, info (default), warn, error or critical; the spellings
-	// DEBUG, INFO, WARNING, ERROR and CRITICAL are taken for these.
-	Level string
-	// Format is auto (default: readable on a terminal, JSON elsewhere), json or console.
-	Format string
 }
 
 // SessionsConfig bounds downstream sessions.
@@ -227,6 +213,8 @@ type SecurityConfig struct {
 type MonitoringConfig struct {
 	// MetricsEnabled serves /metrics on the admin listener; default true.
 	MetricsEnabled bool
+	// ToolLabel counts calls by tool, of each server the tools of its list, 200 at most; default true.
+	ToolLabel bool
 	// HealthCheckInterval is the time between dependency checks, 10 s to 24 h, default 30 s.
 	HealthCheckInterval time.Duration
 }

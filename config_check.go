@@ -17,6 +17,7 @@ func (l *loader) check() {
 	l.checkAuth()
 	l.checkTLS()
 	l.checkBinding()
+	l.checkAudit()
 	for _, u := range c.Upstreams {
 		l.checkUpstream(u)
 	}

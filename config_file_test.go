@@ -68,7 +68,7 @@ func TestFormatsAgree(t *testing.T) {
 			t.Errorf("%s: %s", name, errorLines(err, path))
 			continue
 		}
-		c.sources = nil
+		c = said(c)
 		if want == nil {
 			want = c
 		}

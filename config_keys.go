@@ -16,7 +16,7 @@ import (
 // a Service called dragoman, Kubernetes puts its address into every pod as
 // DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func configKeys() []setting[Config] {
-	return slices.Concat(serviceKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), tracingKeys(), securityKeys(), reloadKeys())
+	return slices.Concat(serviceKeys(), adminKeys(), logKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), tracingKeys(), securityKeys(), reloadKeys())
 }
 
 func serviceKeys() []setting[Config] {
@@ -216,6 +216,8 @@ func securityKeys() []setting[Config] {
 		{key: "prompt_timeout", std: "5", doc: "the same for prompts and completion", mcp: "MCP_PROMPT_TIMEOUT", field: perKind(func(c *Config) *time.Duration { return &c.Timeouts.Prompt })},
 		{key: "monitoring.metrics_enabled", std: "true", doc: "serve /metrics on the admin listener",
 			field: func(c *Config) field { return boolField{at: &c.Monitoring.MetricsEnabled} }},
+		{key: "monitoring.tool_label", std: "true", doc: "count calls by tool: of each server the tools of its list, 200 at most",
+			field: func(c *Config) field { return boolField{at: &c.Monitoring.ToolLabel} }},
 		{key: "monitoring.health_check_interval", std: "30", doc: "time between checks of the dependencies",
 			field: func(c *Config) field {
 				return durationField{at: &c.Monitoring.HealthCheckInterval, least: 10 * time.Second, most: day, seconds: true}

@@ -52,17 +52,26 @@ func errorLines(err error, file string) string {
 	return strings.Join(lines, "\n")
 }
 
+// said is what a configuration says, without where it says it.
+func said(c *Config) *Config {
+	bare := *c
+	bare.sources, bare.loaded, bare.secretFiles, bare.seen = nil, LoadOptions{}, nil, ""
+	return &bare
+}
+
 func TestDefaults(t *testing.T) {
 	c, err := load(t, "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sources = nil
+	c = said(c)
 	want := &Config{
-		Service:     ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
-		Admin:       AdminConfig{Listen: "127.0.0.1:9090"},
-		Profile:     "development",
-		Log:         LogConfig{Level: "info", Format: "auto"},
+		Service: ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
+		Admin:   AdminConfig{Listen: "127.0.0.1:9090"},
+		Profile: "development",
+		Log:     LogConfig{Level: "info", Format: "auto", Access: "errors"},
+		Audit: AuditConfig{Methods: []string{"tools/call"}, Arguments: "none", Redact: strings.Split(secretNames, ","),
+			ValueBytes: 256, ArgumentBytes: 8 << 10, Queue: 4 << 20, OnFull: "drop"},
 		Sessions:    SessionsConfig{IdleTTL: 30 * time.Minute, Max: 10000, MaxPerPrincipal: 1000},
 		Eras:        []string{"modern", "legacy"},
 		ErrorStatus: "strict",
@@ -81,7 +90,9 @@ func TestDefaults(t *testing.T) {
 			JWT: JWTConfig{Audience: []string{}, Algorithms: oauth.Algorithms(), Types: []string{"at+jwt", "jwt"}, Scopes: []string{}, PrincipalClaim: "sub",
 				Leeway: 30 * time.Second, JWKSTTL: 10 * time.Minute, JWKSStale: time.Hour}}},
 		TLS:        TLSConfig{ClientAuth: "none", ClientScopes: []string{}, MinVersion: "1.2"},
-		Monitoring: MonitoringConfig{MetricsEnabled: true, HealthCheckInterval: 30 * time.Second},
+		Reload:     ReloadConfig{Watch: 2 * time.Second},
+		Tracing:    TracingConfig{SampleRatio: 1, Timeout: 10 * time.Second, Queue: 2048, Batch: 512, Wait: 5 * time.Second},
+		Monitoring: MonitoringConfig{MetricsEnabled: true, ToolLabel: true, HealthCheckInterval: 30 * time.Second},
 		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
 		Cache:      CacheConfig{TTL: time.Hour},
 		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20, Mode: auto},
@@ -164,7 +175,7 @@ func TestConfigFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.sources, plain.sources = nil, nil
+	c, plain = said(c), said(plain)
 	if !reflect.DeepEqual(c, plain) {
 		t.Errorf("config.toml:\n%+v\ndefaults:\n%+v", c, plain)
 	}
@@ -437,7 +448,7 @@ isolation = "shared"
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text.String())
 	}
-	c.sources, again.sources = nil, nil
+	c, again = said(c), said(again)
 	if !reflect.DeepEqual(c, again) {
 		t.Errorf("%+v\nis not\n%+v\n%s", again, c, text.String())
 	}

@@ -16,18 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reload writes the configuration anew, has it read, and goes on with the house that comes of it.
-func (r *rig) reload(want, toml string) {
-	r.t.Helper()
-	if err := os.WriteFile(r.h.cfg.loaded.File, []byte(toml), 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	if got := r.h.estate.reload(r.t.Context(), r.srv, "a test"); got != want {
-		r.t.Fatalf("%s, want %s; log: %s", got, want, r.logs)
-	}
-	r.h = r.h.estate.now.Load()
-}
-
 // pid is which process answers a call of the tool "ok".
 func pid(t *testing.T, res *response, err error) string {
 	t.Helper()

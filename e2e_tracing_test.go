@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
+	"dragoman/adapters/stdio"
 )
 
 const (
@@ -399,4 +403,60 @@ func TestTraceFlushedAtTheEnd(t *testing.T) {
 	}
 	r.h.assets["tracing"].end()
 	_, _ = c.pair("tools/call a")
+}
+
+// What a call takes besides, the handshake that is asked anew and the result of a task, is in its trace.
+func TestTraceOfWhatServesACall(t *testing.T) {
+	c, u := newCollector(t), newUpstream(t, "modern")
+	answering(u)
+	u.on("tools/call", func(c *call) {
+		c.result(`{"resultType":"task","taskId":"t","status":"working","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":60000,"pollIntervalMs":1}`)
+	})
+	u.on("tasks/get", func(c *call) {
+		c.result(`{"resultType":"complete","taskId":"t","status":"completed","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttlMs":60000,"result":{"content":[]}}`)
+	})
+	r := startRig(t, c.toml("")+u.toml("tasks = \"drive\""), true)
+	u.forget()
+	session := r.open("2025-11-25", "{}")
+	if res := r.callLegacy(session); !strings.Contains(res.body, "content") {
+		t.Fatal(res.body)
+	}
+	_, span := c.pair("tools/call a")
+	_, hello := c.pair("initialize")
+	for method, want := range map[string]*tracepb.Span{"tools/call": span, "tasks/get": span, "server/discover": hello} {
+		all := u.all(method)
+		if len(all) == 0 {
+			t.Errorf("no %s", method)
+			continue
+		}
+		if meta, headers := toldOf(all[len(all)-1]); meta[0] != parentOf(want) || headers[0] != parentOf(want) {
+			t.Errorf("%s was told %q and %q, want %s", method, meta, headers, parentOf(want))
+		}
+	}
+}
+
+// A client at the other end of our own standard input has spans, too, and there is no HTTP in them.
+func TestTraceOfStdioClients(t *testing.T) {
+	c, u := newCollector(t), newUpstream(t, "legacy-stdio")
+	answering(u)
+	r := startRig(t, c.toml("")+u.toml(""), true)
+	ours, theirs := net.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- (&stdio.Downstream{Handle: r.h.handle, Store: r.h.store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: patient, InFlight: 4}).Serve(t.Context())
+	}()
+	_ = ours.SetDeadline(time.Now().Add(patient))
+	if _, err := io.WriteString(ours, tracedCall("modern", "1", `"traceparent":"`+aParent+`"`)+"\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(ours).ReadString('\n'); err != nil || !strings.Contains(line, "content") {
+		t.Fatalf("%q, %v", line, err)
+	}
+	server, _ := c.pair("tools/call a")
+	has(t, server, "network.transport", "pipe", "network.protocol.name", "", "client.address", "", "dragoman.request_id", aTrace, "mcp.protocol.version", "2026-07-28")
+	if id := r.last("tools/call", 1); id != aTrace {
+		t.Errorf("the log has %q", id)
+	}
+	_ = ours.Close()
+	receive(t, "the end", served)
 }

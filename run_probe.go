@@ -37,7 +37,9 @@ func runProbe(ctx context.Context, cfg *Config, std Streams, asJSON bool) error 
 	if err != nil {
 		return err
 	}
-	h, err := assemble(cfg, []*Upstream{up}, log.Level(max(log.GetLevel(), 2)))
+	quiet := *cfg
+	quiet.Audit.Enabled = false // which is of calls, and whose file may be another user's
+	h, err := assemble(&quiet, []*Upstream{up}, log.Level(max(log.GetLevel(), 2)))
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 	}
 	defer h.estate.close()
 	defer keepLean()()
+	log = h.log // which goes by a level that can change
 	face, err := h.faces()
 	if err != nil {
 		return err
@@ -38,7 +39,7 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
-	if ln, err = cfg.TLS.secured(ln, log); err != nil {
+	if ln, err = cfg.TLS.secured(ln, log, h.certified); err != nil {
 		return err
 	}
 	ops, opsLn, err := h.openAdmin(log)
@@ -200,7 +201,7 @@ func panel(w io.Writer, cfg *Config, addr net.Addr, admin net.Listener, log zero
 		_, _ = fmt.Fprintf(w, "    %-28s HTTP+SSE 2024-11-05\n", base+"/sse")
 	}
 	if admin != nil {
-		_, _ = fmt.Fprintf(w, "    %-28s health, readiness, metrics\n", "http://"+admin.Addr().String())
+		_, _ = fmt.Fprintf(w, "    %-28s health, readiness, metrics, log level, configuration\n", "http://"+admin.Addr().String())
 	}
 	_, _ = fmt.Fprintf(w, "\n  in front of\n\n")
 	for _, u := range cfg.Upstreams {

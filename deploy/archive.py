@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
 """archive.py DIRECTORY FILE.tar.gz|FILE.zip: packs a directory, under its name, so that the bytes depend on what is in the files and on
 SOURCE_DATE_EPOCH only: neither on the order of a directory, nor on times, owners, the umask or the machine.
-archive.py --sums FILE...: prints their SHA-256 sums as sha256sum does. Standard library only."""
+archive.py --sums FILE...: prints their SHA-256 sums as sha256sum does.
+archive.py --image FROM TO: copies an archive of an image without what is another in each build (the name of a container that there was
+meanwhile), and prints the image's id. Standard library only."""
 
 import gzip
 import hashlib
+import io
+import json
 import os
 import pathlib
 import sys
@@ -37,7 +41,36 @@ def zipped(files, out, epoch):
             archive.writestr(info, path.read_bytes(), compresslevel=9)
 
 
+def image(source, out, epoch):
+    with tarfile.open(source) as old, tarfile.open(out, "w", format=tarfile.USTAR_FORMAT) as new:
+        about = json.load(old.extractfile("manifest.json"))[0]
+        config = json.load(old.extractfile(about["Config"]))
+        for key in ("container", "container_config"):
+            config.pop(key, None)
+        for key in ("Hostname", "Domainname"):
+            config["config"].pop(key, None)
+        raw = json.dumps(config, separators=(",", ":"), sort_keys=True).encode()
+        image_id = hashlib.sha256(raw).hexdigest()
+        about["Config"] = image_id + ".json"
+
+        def add(name, size, data):
+            info = tarfile.TarInfo(name)
+            info.size, info.mode, info.mtime = size, 0o644, epoch
+            new.addfile(info, data)
+
+        for layer in about["Layers"]:
+            add(layer, old.getmember(layer).size, old.extractfile(layer))
+        add(about["Config"], len(raw), io.BytesIO(raw))
+        raw = json.dumps([about], separators=(",", ":"), sort_keys=True).encode()
+        add("manifest.json", len(raw), io.BytesIO(raw))
+    return "sha256:" + image_id
+
+
 def main(args):
+    epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    if args[:1] == ["--image"] and len(args) == 3:
+        print(image(args[1], args[2], epoch))
+        return 0
     if args[:1] == ["--sums"] and len(args) > 1:
         for name in sorted(args[1:]):
             print(hashlib.sha256(pathlib.Path(name).read_bytes()).hexdigest(), "", name)
@@ -48,7 +81,7 @@ def main(args):
     top = pathlib.Path(args[0])
     files = sorted((f"{top.name}/{p.relative_to(top).as_posix()}", p) for p in top.rglob("*") if p.is_file())
     pack = tar if args[1].endswith(".tar.gz") else zipped
-    pack(files, args[1], int(os.environ.get("SOURCE_DATE_EPOCH", "0")))
+    pack(files, args[1], epoch)
     return 0
 
 

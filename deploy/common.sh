@@ -10,10 +10,9 @@ version() {
 # The time that stands on everything that is made: that of the commit, so that it is the same again (reproducible-builds.org).
 epoch() { echo "${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}"; }
 
-# sbom BINARY FILE: what is in a binary, as CycloneDX JSON: its Go modules, with their hashes, and the standard library.
-# cyclonedx-gomod is pinned in deploy/check/go.mod. Neither serial number nor time is in it, so that it is the same again.
+# sbom BINARY FILE: what is in a binary, as CycloneDX JSON: its Go modules, with their hashes, and the standard library. It is the same
+# again for the same binary.
 sbom() {
-	go -C deploy/check build -o "$work/cyclonedx-gomod" github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
-	"$work/cyclonedx-gomod" bin -json -std -noserial -notimestamp -output "$2" ${VERSION:+-version "$VERSION"} "$1" 2>"$work/sbom.log" ||
-		{ cat "$work/sbom.log" >&2; return 1; }
+	[ -x "$work/sbom" ] || go -C deploy/check build -buildvcs=false -o "$work/sbom" ./sbom
+	"$work/sbom" -version "$VERSION" "$1" >"$2"
 }

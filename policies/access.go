@@ -129,6 +129,7 @@ func (a *Access) Policy() proxy.Policy {
 			asks, err := a.judge(ex)
 			if err != nil {
 				a.refused.Inc()
+				ex.Denied = "access"
 				return nil, err
 			}
 			replies, err := next(ex)

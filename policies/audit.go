@@ -11,16 +11,27 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Audit writes a line for each request: what was asked of which server, what came of it, how long it took. Successes are
-// written at level debug, the client's own mistakes and what ends because we do at info, everything else at warn. Arguments and results are never
-// written.
-func Audit(log zerolog.Logger) proxy.Policy {
+// Of which requests AccessLog writes.
+const (
+	LogNone   = "off"    // of none but those that fail of Dragoman itself, since what clients are told of these points at the log
+	LogErrors = "errors" // of those that fail, and at level debug of all
+	LogAll    = "all"    // of all
+)
+
+// AccessLog writes a line for each request: what was asked of which server, what came of it, how long it took. The client's own
+// mistakes and what ends because we do are written at info, everything else that fails at warn, successes at debug, or with LogAll at
+// info. Arguments and results are never written.
+func AccessLog(log zerolog.Logger, what string) proxy.Policy {
+	success := zerolog.DebugLevel
+	if what == LogAll {
+		success = zerolog.InfoLevel
+	}
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			a := &audited{log: log, ex: ex, began: time.Now(), debug: log.GetLevel() <= zerolog.DebugLevel}
+			a := &logged{log: &log, ex: ex, began: time.Now(), success: success, quiet: what == LogNone}
 			replies, err := next(ex)
 			if err != nil {
 				a.failed(err)
@@ -44,21 +55,24 @@ func about(m *wire.Message) string {
 	return string(text[:min(len(text), maxAbout)])
 }
 
-type audited struct {
+type logged struct {
 	proxy.Replies
-	log   zerolog.Logger
-	ex    *proxy.Exchange
-	began time.Time
-	debug bool // successes are written
-	done  bool
+	log     *zerolog.Logger
+	ex      *proxy.Exchange
+	began   time.Time
+	success zerolog.Level
+	quiet   bool
+	done    bool
 }
 
-func (a *audited) line(level zerolog.Level) *zerolog.Event {
+// line begins a line of the log; nil if the level is off.
+func (a *logged) line(level zerolog.Level) *zerolog.Event {
 	a.done = true
-	if level < a.log.GetLevel() {
+	e := a.log.WithLevel(level)
+	if e == nil {
 		return nil
 	}
-	e := a.log.WithLevel(level).Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
+	e = e.Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
 		Dur("ms", time.Since(a.began))
 	if about := about(&a.ex.Msg); about != "" {
 		e = e.Str("about", about)
@@ -75,14 +89,18 @@ func (a *audited) line(level zerolog.Level) *zerolog.Event {
 	return e
 }
 
-func (a *audited) failed(err error) {
+func (a *logged) failed(err error) {
 	if a.done {
 		return
 	}
+	a.done = true
 	e := proxy.AsError(err)
 	level := zerolog.WarnLevel
 	if e.Blame == "client" || errors.Is(err, proxy.ErrDraining) {
 		level = zerolog.InfoLevel
+	}
+	if a.quiet && e.Name != proxy.Internal.Name {
+		return
 	}
 	line := a.line(level)
 	if e.Cause != nil {
@@ -91,24 +109,30 @@ func (a *audited) failed(err error) {
 	line.Str("outcome", e.Name).Str("blame", e.Blame).Msg(e.Message)
 }
 
-func (a *audited) Next(until time.Time) (wire.Message, error) {
+func (a *logged) Next(until time.Time) (wire.Message, error) {
 	m, err := a.Replies.Next(until)
 	switch {
 	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
 	case err != nil:
 		a.failed(err)
+	case m.IsResponse() && a.quiet:
+		a.done = true
 	case m.Kind == wire.Failure:
-		a.line(zerolog.InfoLevel).Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
+		if e := a.line(zerolog.InfoLevel); e != nil {
+			e.Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
+		}
 	case m.Kind == wire.Result:
-		if a.done = true; a.debug {
-			a.line(zerolog.DebugLevel).Str("outcome", "ok").Msg("request answered")
+		if e := a.line(a.success); e != nil {
+			e.Str("outcome", "ok").Msg("request answered")
 		}
 	}
 	return m, err
 }
 
-func (a *audited) Close() error {
-	a.failed(unanswered(a.ex))
+func (a *logged) Close() error {
+	if !a.done {
+		a.failed(unanswered(a.ex))
+	}
 	return a.Replies.Close()
 }
 

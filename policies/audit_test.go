@@ -34,7 +34,7 @@ func (s *script) Next(time.Time) (m wire.Message, err error) {
 func (s *script) Close() error { return nil }
 
 // One line a request, whatever comes of it, with the outcome that its end has, and a count of the same; nothing of arguments and results is in it.
-func TestAudit(t *testing.T) {
+func TestAccessLog(t *testing.T) {
 	const ok, progress = `{"jsonrpc":"2.0","id":1,"result":{"secret":1}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
 	for _, c := range []struct {
 		name    string
@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			replies, err := metrics.Policy(Audit(zerolog.New(&log))(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err }))(ex)
+			replies, err := metrics.Policy(AccessLog(zerolog.New(&log), LogErrors)(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err }))(ex)
 			if err == nil {
 				for {
 					if _, err := replies.Next(time.Time{}); err != nil {

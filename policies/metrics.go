@@ -3,7 +3,9 @@ package policies
 import (
 	"errors"
 	"io"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,16 +14,25 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Metrics counts exchanges. The label sets are bounded: methods that the protocol does not have count as "other".
+// Metrics counts exchanges. The label sets are bounded: servers are those that are configured, methods that the protocol does not have
+// count as "other", and so do tools that no list had.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	inFlight prometheus.Gauge
+	listens  prometheus.Gauge
 	replies  *prometheus.CounterVec
-	series   sync.Map // seriesKey → *series: looking labels up costs more than counting
+	tools    *tools
+
+	mu     sync.Mutex
+	series atomic.Pointer[map[seriesKey]*series] // looking labels up costs more than counting; replaced as a whole
 }
 
-type seriesKey struct{ server, method, era, outcome string }
+type seriesKey struct {
+	server, method, outcome string
+	era                     proxy.Era
+	spoken                  proxy.Spoken
+}
 
 type series struct {
 	count prometheus.Counter
@@ -29,42 +40,54 @@ type series struct {
 }
 
 func (m *Metrics) seriesOf(k seriesKey) *series {
-	if s, ok := m.series.Load(k); ok {
-		return s.(*series)
+	if s := (*m.series.Load())[k]; s != nil {
+		return s
 	}
-	s, _ := m.series.LoadOrStore(k, &series{m.requests.WithLabelValues(k.server, k.method, k.era, k.outcome),
-		m.duration.WithLabelValues(k.server, k.method, k.era)})
-	return s.(*series)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := *m.series.Load()
+	if s := now[k]; s != nil {
+		return s
+	}
+	s := &series{m.requests.WithLabelValues(k.server, k.method, k.era.String(), k.spoken.String(), k.outcome),
+		m.duration.WithLabelValues(k.server, k.method, k.era.String(), k.spoken.String())}
+	next := maps.Clone(now)
+	next[k] = s
+	m.series.Store(&next)
+	return s
 }
 
 // Forget drops what was counted for a server that there is no more.
 func (m *Metrics) Forget(server string) {
+	m.mu.Lock()
+	next := maps.Clone(*m.series.Load())
+	maps.DeleteFunc(next, func(k seriesKey, _ *series) bool { return k.server == server })
+	m.series.Store(&next)
+	m.mu.Unlock()
 	labels := prometheus.Labels{"server": server}
 	m.requests.DeletePartialMatch(labels)
 	m.duration.DeletePartialMatch(labels)
 	m.replies.DeletePartialMatch(labels)
-	m.series.Range(func(k, _ any) bool {
-		if k.(seriesKey).server == server {
-			m.series.Delete(k)
-		}
-		return true
-	})
+	m.tools.forget(server)
 }
 
 // NewMetrics registers the metrics of exchanges.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_requests_total",
-			Help: "Requests by server, method, the client's era and outcome (ok, tool_error, server_error, or the code of the error table)."},
-			[]string{"server", "method", "era", "outcome"}),
+			Help: "Requests by server, method, the client's era, the era that the server was spoken to in (none: it was not asked) and outcome (ok, tool_error, server_error, or the code of the error table)."},
+			[]string{"server", "method", "era", "upstream_era", "outcome"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "dragoman_request_duration_seconds",
 			Help: "Time from a request to its response.", Buckets: prometheus.ExponentialBuckets(0.0005, 3, 12)},
-			[]string{"server", "method", "era"}),
+			[]string{"server", "method", "era", "upstream_era"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_requests_in_flight", Help: "Requests without a response yet."}),
+		listens:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_listens_open", Help: "Listens of modern clients, at whatever server."}),
 		replies: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_notifications_total",
 			Help: "Notifications delivered on the answers to requests."}, []string{"server", "era"}),
+		tools: newTools(),
 	}
-	for _, c := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.replies} {
+	m.series.Store(&map[seriesKey]*series{})
+	for _, c := range []prometheus.Collector{m.requests, m.duration, m.inFlight, m.listens, m.replies, m.tools.calls, m.tools.time} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -73,9 +96,11 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 }
 
 // known are the label values for the protocol's own requests.
-var known = [...]string{"initialize", "ping", "server/discover", "tools/list", "tools/call", "resources/list",
+var known = [...]string{"initialize", "ping", "server/discover", "tools/list", toolsCall, "resources/list",
 	"resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get",
 	"completion/complete", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"}
+
+const toolsCall = "tools/call"
 
 func methodLabel(method []byte) string {
 	for _, k := range known {
@@ -83,17 +108,31 @@ func methodLabel(method []byte) string {
 			return k
 		}
 	}
-	return "other"
+	return otherLabel
 }
 
+// otherLabel stands for all that has no label of its own.
+const otherLabel = "other"
+
 // Policy counts what passes.
-func (m *Metrics) Policy(next proxy.Handler) proxy.Handler {
+func (m *Metrics) Policy(next proxy.Handler) proxy.Handler { return m.policy(next, false) }
+
+// ByTool is Policy, and counts calls by tool.
+func (m *Metrics) ByTool(next proxy.Handler) proxy.Handler { return m.policy(next, true) }
+
+func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		o := &observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), era: ex.Client.Era.String(), began: time.Now()}
+		o := &observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: time.Now(), byTool: byTool}
+		if byTool && o.method == toolsCall {
+			o.tool = ex.Msg.Text(ex.Msg.Name) // now: whoever renames it, renames it in the message
+		}
 		m.inFlight.Inc()
+		if o.method == "subscriptions/listen" {
+			m.listens.Inc()
+		}
 		replies, err := next(ex)
 		if err != nil {
 			o.end(outcome(err))
@@ -106,11 +145,13 @@ func (m *Metrics) Policy(next proxy.Handler) proxy.Handler {
 
 type observed struct {
 	proxy.Replies
-	m           *Metrics
-	ex          *proxy.Exchange
-	method, era string
-	began       time.Time
-	ended       bool
+	m      *Metrics
+	ex     *proxy.Exchange
+	method string
+	tool   []byte // borrowed from the message
+	began  time.Time
+	byTool bool
+	ended  bool
 }
 
 func (o *observed) Next(until time.Time) (wire.Message, error) {
@@ -122,19 +163,29 @@ func (o *observed) Next(until time.Time) (wire.Message, error) {
 	case m.Kind == wire.Failure:
 		o.end("server_error")
 	case m.Kind == wire.Result:
-		if o.method == "tools/call" && string(wire.Get(m.Raw, m.Result, "isError").Of(m.Raw)) == "true" {
+		if o.method == toolsCall && isToolError(&m) {
 			o.end("tool_error")
-		} else {
-			o.end("ok")
+			break
+		}
+		o.end("ok")
+		if o.byTool && o.method == "tools/list" {
+			o.m.tools.learn(o.ex.Target, &m, !o.ex.Msg.Cursor.Present())
 		}
 	default:
-		o.m.replies.WithLabelValues(o.ex.Target, o.era).Inc()
+		o.m.replies.WithLabelValues(o.ex.Target, o.ex.Client.Era.String()).Inc()
 	}
 	return m, err
 }
 
+// isToolError tells whether a result says that the tool has failed.
+func isToolError(m *wire.Message) bool {
+	return string(wire.Get(m.Raw, m.Result, "isError").Of(m.Raw)) == "true"
+}
+
 func (o *observed) Close() error {
-	o.end(outcome(unanswered(o.ex)))
+	if !o.ended {
+		o.end(outcome(unanswered(o.ex)))
+	}
 	return o.Replies.Close()
 }
 
@@ -144,9 +195,16 @@ func (o *observed) end(outcome string) {
 	}
 	o.ended = true
 	o.m.inFlight.Dec()
-	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, o.era, outcome})
+	if o.method == "subscriptions/listen" {
+		o.m.listens.Dec()
+	}
+	took := time.Since(o.began).Seconds()
+	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, outcome, o.ex.Client.Era, o.ex.Spoken})
 	s.count.Inc()
-	s.time.Observe(time.Since(o.began).Seconds())
+	s.time.Observe(took)
+	if o.byTool && o.method == toolsCall {
+		o.m.tools.count(o.ex.Target, o.tool, outcome, took)
+	}
 }
 
 func outcome(err error) string { return proxy.AsError(err).Name }

@@ -22,6 +22,15 @@ const (
 // String names the era.
 func (e Era) String() string { return [...]string{"legacy", "modern"}[e] }
 
+// Spoken is the era in which a server was spoken to about a request.
+type Spoken uint8
+
+// In makes the era the one that was spoken.
+func (s *Spoken) In(e Era) { *s = Spoken(e) + 1 }
+
+// String names the era; "none" if the server was not spoken to.
+func (s Spoken) String() string { return [...]string{"none", "legacy", "modern"}[s] }
+
 // Client is what is known of the client that made a request: beside the message's bytes, whoever said it. The byte
 // slices are raw JSON, borrowed from the message (modern) or from the session (legacy).
 type Client struct {
@@ -45,6 +54,8 @@ type Exchange struct {
 	Server  string   // the server asked for by path; empty: the only one, or all
 	Below   string   // what a path that names a server has behind /servers/NAME/, for errors; empty: mcp
 	Target  string   // the name of the target it went to, once the Router knows
+	Spoken  Spoken   // what the target's server was spoken to in, once that is known
+	Denied  string   // the policy that has refused it, where its error does not tell; for audit
 	Headers []Header // Mcp-Param-* as the client sent them
 	Mirrors bool     // the client mirrors parameters into headers: modern HTTP
 	// RequestID correlates log lines, answers and servers' logs; empty: not settled yet (ID).

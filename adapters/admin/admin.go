@@ -1,8 +1,13 @@
-// Package admin serves the listener that is for operators: whether the process lives, whether it is ready for clients,
-// and its metrics.
+// Package admin serves the listener that is for operators: whether the process lives, whether it is ready for clients, its metrics, the
+// level of its log, its configuration, and profiles of it.
 package admin
 
 import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+
 	"github.com/goccy/go-json"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -20,17 +25,33 @@ type Check struct {
 	State string `json:"state,omitempty"`
 }
 
-// Options of the admin handlers.
+// Options of the admin handlers. Functions are called for each request.
 type Options struct {
-	Checks  func() []Check       // what readiness depends on; called for each request
-	Metrics *prometheus.Registry // nil: no /metrics
+	Service string                                // what the index is headed with
+	Checks  func() []Check                        // what readiness depends on
+	Metrics *prometheus.Registry                  // nil: no /metrics
+	Levels  Levels                                // nil: no /loglevel
+	Config  func(to io.Writer, asJSON bool) error // writes the configuration without secrets; nil: no /config
+	Pprof   func() bool                           // whether profiles are served
+	Closed  func() string                         // why what shows or changes the inside is not served, with how to change that; empty: it is
 }
 
-// Register puts the handlers on a server: /healthz answers 200 while the process lives, /readyz 200 if every check is
-// ready and 503 otherwise, with the checks; /metrics the registry in the Prometheus text format.
+// pages are what there is, for the index.
+const pages = `/healthz       200 while the process lives
+/readyz        200 if every server can be asked, else 503, with the reasons
+`
+
+// Register puts the handlers on a server, each for GET and HEAD: /healthz answers 200 while the process lives, /readyz 200 if every
+// check is ready and 503 otherwise, with the checks; /metrics the registry in the Prometheus text format; /loglevel the level of the
+// log, which PUT changes; /config the configuration, in TOML or, if that is asked for, JSON; /debug/pprof/ profiles; / what there is.
 func Register(s httpd.Registrar, opt Options) {
-	s.Handle(fasthttp.MethodGet, "/healthz", func(ctx *fasthttp.RequestCtx) { answer(ctx, true, nil) })
-	s.Handle(fasthttp.MethodGet, "/readyz", func(ctx *fasthttp.RequestCtx) {
+	index := pages
+	handle := func(path string, h fasthttp.RequestHandler) {
+		s.Handle(fasthttp.MethodGet, path, h)
+		s.Handle(fasthttp.MethodHead, path, h)
+	}
+	handle("/healthz", func(ctx *fasthttp.RequestCtx) { answer(ctx, true, nil) })
+	handle("/readyz", func(ctx *fasthttp.RequestCtx) {
 		checks := opt.Checks()
 		ready := true
 		for _, c := range checks {
@@ -39,9 +60,66 @@ func Register(s httpd.Registrar, opt Options) {
 		answer(ctx, ready, checks)
 	})
 	if opt.Metrics != nil {
+		index += "/metrics       for Prometheus\n"
 		// A compressor takes many times the memory that the text has, and the scraper stands beside us.
 		h := promhttp.HandlerFor(opt.Metrics, promhttp.HandlerOpts{DisableCompression: true})
-		s.Handle(fasthttp.MethodGet, "/metrics", fasthttpadaptor.NewFastHTTPHandler(h))
+		handle("/metrics", fasthttpadaptor.NewFastHTTPHandler(h))
+	}
+	if opt.Config != nil {
+		index += "/config        what `dragoman config print` shows of what holds now; ?format=json\n"
+		handle("/config", opt.guarded(opt.config))
+	}
+	if opt.Levels != nil {
+		index += "/loglevel      the level of the log; PUT {\"level\":\"debug\",\"for\":\"10m\"} changes it\n"
+		handle("/loglevel", opt.guarded(opt.level))
+		s.Handle(fasthttp.MethodPut, "/loglevel", opt.guarded(opt.setLevel))
+	}
+	if opt.Pprof != nil {
+		profiles := opt.guarded(opt.profile)
+		handle("/debug/pprof/{name:*}", profiles)
+		s.Handle(fasthttp.MethodPost, "/debug/pprof/symbol", profiles) // go tool pprof asks for symbols so
+	}
+	handle("/", func(ctx *fasthttp.RequestCtx) { plain(ctx, fasthttp.StatusOK, opt.index(index)) })
+}
+
+// index lists what is served now.
+func (opt *Options) index(fixed string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s, for operators\n\n%s", opt.Service, fixed)
+	if opt.Pprof != nil && opt.Pprof() {
+		b.WriteString("/debug/pprof/  profiles of the process\n")
+	}
+	if opt.Closed != nil {
+		if why := opt.Closed(); why != "" {
+			fmt.Fprintf(&b, "\n%s\n", why)
+		}
+	}
+	return b.String()
+}
+
+// guarded lets nobody at what shows or changes the inside, unless that is open.
+func (opt *Options) guarded(h fasthttp.RequestHandler) fasthttp.RequestHandler {
+	return func(ctx *fasthttp.RequestCtx) {
+		ctx.Response.Header.Set("Cache-Control", "no-store")
+		if opt.Closed != nil {
+			if why := opt.Closed(); why != "" {
+				failed(ctx, fasthttp.StatusForbidden, why)
+				return
+			}
+		}
+		h(ctx)
+	}
+}
+
+func (opt *Options) config(ctx *fasthttp.RequestCtx) {
+	asJSON := string(ctx.QueryArgs().Peek("format")) == "json" || bytes.Contains(ctx.Request.Header.Peek("Accept"), []byte("application/json"))
+	if err := opt.Config(ctx, asJSON); err != nil {
+		failed(ctx, fasthttp.StatusInternalServerError, err.Error())
+		return
+	}
+	ctx.SetContentType("text/plain; charset=utf-8")
+	if asJSON {
+		ctx.SetContentType("application/json")
 	}
 }
 
@@ -51,14 +129,31 @@ func answer(ctx *fasthttp.RequestCtx, ok bool, checks []Check) {
 		status = "not ready"
 		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
 	}
-	body, err := json.Marshal(struct {
+	reply(ctx, struct {
 		Status string  `json:"status"`
 		Checks []Check `json:"checks,omitempty"`
 	}{status, checks})
+}
+
+func reply(ctx *fasthttp.RequestCtx, v any) {
+	body, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
 	if err != nil {
 		ctx.SetStatusCode(fasthttp.StatusInternalServerError)
 		return
 	}
 	ctx.SetContentType("application/json")
 	ctx.SetBody(body)
+}
+
+func failed(ctx *fasthttp.RequestCtx, status int, why string) {
+	ctx.SetStatusCode(status)
+	reply(ctx, struct {
+		Error string `json:"error"`
+	}{why})
+}
+
+func plain(ctx *fasthttp.RequestCtx, status int, text string) {
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("text/plain; charset=utf-8")
+	ctx.SetBodyString(text)
 }

@@ -105,6 +105,7 @@ func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 		}
 		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: ex.Client.Caps}
 		inner.Caller, inner.Session = ex.Caller, nil
+		inner.Continue(ex)
 		stop := inner.Follow(ex)
 		replies, err := u.doModern(inner)
 		if err != nil {

@@ -97,6 +97,7 @@ func (c *drivenCall) wait(task []byte) error {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
 	inner.Client.LogLevel, inner.Caller = c.ex.Client.LogLevel, c.ex.Caller
+	part(inner, c.ex)
 	c.inner = inner
 	c.ex.Attach(c)
 	c.Replies, err = c.link.Call(inner)

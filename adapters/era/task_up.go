@@ -204,10 +204,11 @@ func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, e
 	}
 	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // a session: the link mints the id
 	inner.Client.LogLevel = ""
+	inner.Continue(c.ex)
 	caps := withTasksExtension(modernCaps(c.ex.Client.Caps, c.ex.Client.Version))
 	stamp := []wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
 		{Key: meta + "clientInfo", Value: c.ex.Client.Info}, {Key: meta + "clientCapabilities", Value: caps}}
-	editParams(&inner.Msg, append(changes, wire.Change{Key: "_meta", Value: object(stamp)}))
+	editParams(&inner.Msg, append(changes, wire.Change{Key: "_meta", Value: object(append(stamp, traced(inner)...))}))
 	return inner, nil
 }
 

@@ -36,6 +36,14 @@ func trace(ex *proxy.Exchange, changes []wire.Change) []wire.Change {
 	return changes
 }
 
+// part makes an exchange that was made to serve another, and goes to the server as it is, part of that in its trace, too.
+func part(inner, of *proxy.Exchange) {
+	inner.Continue(of)
+	if changes := trace(inner, nil); changes != nil {
+		editParams(&inner.Msg, changes)
+	}
+}
+
 // Revision is the revision that the server was found to speak; empty if it has not been reached. A legacy client may have settled on
 // an older one.
 func (u *Upstream) Revision() string {

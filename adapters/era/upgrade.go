@@ -65,10 +65,7 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
 	}
 	inner.Caller, inner.Client.Version = ex.Caller, ModernVersion
-	inner.Continue(ex)
-	if changes := trace(inner, nil); changes != nil {
-		editParams(&inner.Msg, changes)
-	}
+	part(inner, ex)
 	m, err := u.discover(ex, inner)
 	if err != nil {
 		var status *StatusError

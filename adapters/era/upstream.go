@@ -107,8 +107,10 @@ func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if v.Modern {
+		ex.Spoken.In(proxy.Modern)
 		return u.passModern(ex)
 	}
+	ex.Spoken.In(proxy.Legacy)
 	return u.downgrade(ex)
 }
 
@@ -118,6 +120,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if r := u.relayOf(ex.Session.ID); r != nil {
+		ex.Spoken.In(proxy.Legacy)
 		return r.do(ex)
 	}
 	v, err := u.Verdict(ex)
@@ -126,6 +129,10 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.mixed() { // its relay has ended, and it is about to
 		return nil, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
+	}
+	ex.Spoken.In(proxy.Legacy)
+	if v.Modern {
+		ex.Spoken.In(proxy.Modern)
 	}
 	if !m.Is("initialize") || u.opt.Isolation.mixed() {
 		return u.upgrade(ex)
@@ -136,6 +143,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 	}
 	if v.Legacy {
+		ex.Spoken.In(proxy.Legacy)
 		return u.openRelay(ex, v)
 	}
 	return u.upgrade(ex)

@@ -232,6 +232,9 @@ func (s *Server) Conns() int {
 	return len(s.conns)
 }
 
+// Most returns how many connections there may be.
+func (s *Server) Most() int { return s.opts.MaxConns }
+
 // Streams returns how many held streams are open.
 func (s *Server) Streams() int { return s.keeper.count() }
 

@@ -30,6 +30,7 @@ type Store struct {
 	opt   Options
 	cache *lru.Cache[string, *proxy.Session]
 	of    map[string]int // sessions per principal
+	over  map[string]int // per transport
 	stop  chan struct{}
 	done  chan struct{}
 }
@@ -44,7 +45,7 @@ func NewStore(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: opt, now: opt.Now, cache: cache, of: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
+	s := &Store{opt: opt, now: opt.Now, cache: cache, of: make(map[string]int), over: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
 	go s.sweep()
 	return s, nil
 }
@@ -88,12 +89,14 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 func (s *Store) add(sess *proxy.Session) {
 	s.cache.Add(sess.ID, sess)
 	s.of[sess.Caller.Principal]++
+	s.over[sess.Transport]++
 }
 
 func (s *Store) remove(sess *proxy.Session) bool {
 	if !s.cache.Remove(sess.ID) {
 		return false
 	}
+	s.over[sess.Transport]--
 	if s.of[sess.Caller.Principal]--; s.of[sess.Caller.Principal] == 0 {
 		delete(s.of, sess.Caller.Principal)
 	}
@@ -139,6 +142,13 @@ func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cache.Len()
+}
+
+// Over tells how many of them are over a transport.
+func (s *Store) Over(transport string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over[transport]
 }
 
 func (s *Store) sweep() {
@@ -216,7 +226,7 @@ func (s *Store) Close() {
 	s.mu.Lock()
 	all := s.cache.Values()
 	s.cache.Purge()
-	s.of = make(map[string]int)
+	s.of, s.over = make(map[string]int), make(map[string]int)
 	s.mu.Unlock()
 	for _, sess := range all {
 		sess.EndFor(proxy.Closed, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down"))

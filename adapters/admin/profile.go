@@ -1,0 +1,28 @@
+package admin
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/pprofhandler"
+)
+
+// maxProfile is how long a profile may look, in seconds.
+const maxProfile = 300
+
+// profile serves net/http/pprof's pages.
+func (opt *Options) profile(ctx *fasthttp.RequestCtx) {
+	if !opt.Pprof() {
+		failed(ctx, fasthttp.StatusNotFound, "profiles are off; set admin.pprof = true")
+		return
+	}
+	if n, err := strconv.ParseFloat(string(ctx.QueryArgs().Peek("seconds")), 64); err == nil && !(n <= maxProfile) {
+		failed(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("seconds: %d at most", maxProfile))
+		return
+	}
+	if string(ctx.Path()) == "/debug/pprof/" { // pprofhandler knows its list under this name only, in which the links lead elsewhere
+		ctx.Request.SetRequestURI("/debug/pprof")
+	}
+	pprofhandler.PprofHandler(ctx)
+}

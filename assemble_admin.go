@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/admin"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/service"
+	"dragoman/policies"
+	"dragoman/proxy"
+)
+
+// operators makes the listener for operators; nil if it is off. What it shows is the house that is lived in.
+func (h *house) operators() (*httpd.Server, error) {
+	c := &h.cfg.Admin
+	if c.Listen == off {
+		return nil, nil //nolint:nilnil // it is off
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return nil, err
+	}
+	if !c.Loopback() {
+		line := h.log.Warn().Str("admin", c.Listen)
+		if c.AllowRemote {
+			line.Msg("everybody who reaches the admin listener sees the configuration without its secrets, may change the level of the log and, with " + pprofKey + ", look into the process: " + allowRemoteKey + " is on")
+		} else {
+			line.Msg("everybody who reaches the admin listener sees health and metrics; /config, /loglevel and profiles are refused there without " + allowRemoteKey)
+		}
+	}
+	gate := policies.Origin(policies.OriginOptions{Loopback: c.Loopback()})
+	srv, err := httpd.NewServer(httpd.Options{FaceOptions: httpd.FaceOptions{Gates: gateway(mcphttp.Refuse, gate)}})
+	if err != nil {
+		return nil, err
+	}
+	now := &h.estate.now
+	opt := admin.Options{Service: fmt.Sprintf("%s, dragoman %s", h.cfg.Service.Name, readVersion().Version), Levels: levels{h.estate},
+		Checks: func() []admin.Check { return now.Load().checks() },
+		Config: func(to io.Writer, asJSON bool) error {
+			if asJSON {
+				return now.Load().cfg.PrintJSON(to)
+			}
+			return now.Load().cfg.PrintTOML(to)
+		},
+		Pprof: func() bool { return now.Load().cfg.Admin.Pprof },
+		Closed: func() string {
+			if c := &now.Load().cfg.Admin; c.Loopback() || c.AllowRemote {
+				return ""
+			}
+			return "the admin listener is not loopback: /config, /loglevel and profiles are refused; set " + allowRemoteKey + " = true if only operators reach it"
+		}}
+	if h.cfg.Monitoring.MetricsEnabled {
+		opt.Metrics = h.metrics
+	}
+	admin.Register(srv, opt)
+	return srv, nil
+}
+
+func (h *house) checks() []admin.Check {
+	out := make([]admin.Check, 0, len(h.upstreams))
+	for _, u := range h.upstreams {
+		d := h.state(u)
+		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
+	}
+	if state := h.service.Health().State; state == service.ShuttingDown {
+		out = append(out, admin.Check{Name: "service", Why: "it is shutting down", State: string(state)})
+	}
+	return out
+}
+
+// levels is the level of the log, for the admin listener.
+type levels struct{ of *estate }
+
+// Level implements admin.Levels.
+func (l levels) Level() (state admin.LevelState) {
+	now, fixed, until := l.of.level.Now()
+	state.Level, state.Configured = levelName(now), levelName(fixed)
+	if !until.IsZero() {
+		until = until.UTC().Truncate(time.Second)
+		state.Until = &until
+	}
+	return state
+}
+
+// SetLevel implements admin.Levels. Levels are spelled as in the configuration.
+func (l levels) SetLevel(level string, span time.Duration) error {
+	var c Config
+	f := levelField(&c)
+	if err := f.set(literal{kind: quotedLiteral, text: level}); err != nil {
+		return fmt.Errorf("level: %w; write %s", err, f.allowed())
+	}
+	l.of.level.SetFor(logLevels[c.Log.Level], span)
+	line := l.of.log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("to", c.Log.Level) // whatever the level is now
+	if span > 0 {
+		line = line.Stringer("for", span)
+	}
+	line.Msg("the level of the log was changed by the admin listener")
+	return nil
+}
+
+// levelName is a level as the configuration spells it.
+func levelName(level zerolog.Level) string {
+	for name, l := range logLevels {
+		if l == level {
+			return name
+		}
+	}
+	return level.String()
+}
+
+// levelled has the level of the log follow log.level, if that is another now.
+func (h *house) levelled() {
+	before := h.estate.now.Load()
+	if before == h || before.cfg.Log.Level == h.cfg.Log.Level {
+		return
+	}
+	h.settled = append(h.settled, func() { h.estate.level.Set(logLevels[h.cfg.Log.Level]) })
+}
+
+// watchers are the policies that see every request and what becomes of it, the first the outermost.
+func (h *house) watchers() ([]proxy.Policy, error) {
+	h.levelled()
+	trail, err := h.audit()
+	if err != nil {
+		return nil, err
+	}
+	count := h.meters.Policy
+	if h.cfg.Monitoring.ToolLabel && h.cfg.Monitoring.MetricsEnabled {
+		count = h.meters.ByTool
+	}
+	return h.traced(trail, policies.AccessLog(h.log, h.cfg.Log.Access), count), nil
+}
+
+// trailed is what the file of an audit trail is made from.
+type trailed struct {
+	file  string
+	queue int
+	block bool
+}
+
+// audit makes the policy of the audit trail; nil if there is none.
+func (h *house) audit() (proxy.Policy, error) {
+	c := &h.cfg.Audit
+	if !c.Enabled {
+		return nil, nil //nolint:nilnil // it is off
+	}
+	from := trailed{c.File, c.Queue, c.OnFull == "block"}
+	var err error
+	h.trail, err = keep(h, "audit", from, made[*policies.Trail]{func(reg prometheus.Registerer) (*policies.Trail, error) {
+		return policies.OpenTrail(policies.TrailOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
+			h.log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
+		}}, reg)
+	}, endsLast, (*policies.Trail).Close})
+	if err != nil {
+		return nil, err
+	}
+	return policies.Audit(policies.AuditOptions{Trail: h.trail, Methods: c.Methods, Arguments: policies.NewArguments(policies.Arguments{
+		What: c.Arguments, Redact: c.Redact, Value: c.ValueBytes, Bytes: c.ArgumentBytes})}), nil
+}
+
+// turn opens files anew that another program may have put away.
+func (e *estate) turn() {
+	if trail := e.now.Load().trail; trail != nil {
+		trail.Reopen()
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// adminTalk is an admin listener that says what the test wants, at an address of this machine. "" in status says nothing at all.
+func adminTalk(t *testing.T, answers map[string]func(*fasthttp.RequestCtx)) (address string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		if f := answers[string(ctx.Path())]; f != nil {
+			f(ctx)
+			return
+		}
+		ctx.SetStatusCode(fasthttp.StatusNotFound)
+	}}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ln) }()
+	t.Cleanup(func() {
+		_ = srv.Shutdown()
+		<-ended
+	})
+	return ln.Addr().String()
+}
+
+func says(status int, body string) func(*fasthttp.RequestCtx) {
+	return func(ctx *fasthttp.RequestCtx) {
+		ctx.SetStatusCode(status)
+		ctx.SetBodyString(body)
+	}
+}
+
+// Everything that `dragoman health` can find, with its exit code.
+func TestHealth(t *testing.T) {
+	well := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/readyz": says(200, `{"status":"ok","checks":[{"name":"upstream a","ready":true}]}`),
+		"/healthz": says(200, `{"status":"ok"}`)})
+	ill := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/healthz": says(200, `{"status":"ok"}`),
+		"/readyz": says(503, `{"status":"not ready","checks":[{"name":"upstream a","ready":true},{"name":"upstream b","ready":false,"why":"nobody is there","state":"ERROR"}]}`)})
+	draining := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/readyz": says(503, `{"status":"not ready"}`)})
+	other := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/readyz": says(200, "hello")})
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	nobody := freeAddress(t)
+	f := func(wantCode int, want string, environ []string, args ...string) {
+		t.Helper()
+		_, code, out, errs := runLine(t, environ, nil, append([]string{"health"}, args...)...)
+		if code != wantCode || !strings.Contains(out+errs, want) || code == exitOK && errs != "" && want != errs {
+			t.Errorf("%q %q: code %d, stdout %q, stderr %q; want %d and %q", environ, args, code, out, errs, wantCode, want)
+		}
+	}
+	f(exitOK, "ready\n", nil, "--admin", well)
+	f(exitOK, "alive\n", nil, "--admin", well, "--live")
+	f(exitOK, "alive\n", nil, "--admin", ill, "--live")
+	f(exitFailed, "not ready: upstream b ERROR: nobody is there\n", nil, "--admin", ill)
+	f(exitFailed, "not ready: status 503", nil, "--admin", draining)
+	f(exitFailed, "like no admin listener", nil, "--admin", other)
+	f(exitFailed, "like no admin listener", nil, "--admin", other, "--live")
+	f(exitFailed, nobody+" does not answer", nil, "--admin", nobody)
+	f(exitFailed, "does not answer: context deadline exceeded", nil, "--admin", silent.Addr().String(), "--timeout", "20ms")
+	f(exitFailed, "the admin listener is off", nil, "--admin", "off")
+	f(exitUsage, "--timeout: 0s is out of bounds", nil, "--timeout", "0s")
+	f(exitUsage, "unexpected argument", nil, "127.0.0.1:9090")
+	f(exitUsage, "--admin", nil, "--admin", "9090")
+
+	// Where the address comes from. A file with mistakes is one that serve has refused to take over.
+	wrong := writeFile(t, "wrong.toml", "keepalife = \"1s\"\nadmin.listen = \""+well+"\"\n[upstreams.a]\nurl = \"file:/nowhere\"\n")
+	garbage := writeFile(t, "garbage.toml", "admin.listen = ")
+	bad := writeFile(t, "bad.yaml", "admin: { listen: 9090 }\n")
+	f(exitOK, "ready\n", nil, "--config", wrong)
+	f(exitOK, "ready\n", []string{"DRAGOMAN_CONFIG=" + wrong})
+	f(exitFailed, "not ready", []string{"DRAGOMAN_ADMIN_LISTEN=" + ill}, "--config", wrong)
+	f(exitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + ill}, "--config", wrong, "--admin", well)
+	f(exitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well, "DRAGOMAN_NONSENSE=1"}, "--config", garbage)
+	f(exitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well}, "--config", bad)
+	f(exitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well}, "--config", filepath.Join(t.TempDir(), "none.toml"))
+	f(exitFailed, "9090", []string{"DRAGOMAN_ADMIN_LISTEN=9090"})
+
+	// A listener on every interface is asked over the loopback.
+	_, port, _ := net.SplitHostPort(well)
+	f(exitOK, "ready\n", nil, "--admin", "0.0.0.0:"+port)
+	f(exitOK, "ready\n", nil, "--admin", ":"+port)
+}
+
+// A file that cannot be read is told, and the default address asked.
+func TestHealthUnreadFile(t *testing.T) {
+	var errs strings.Builder
+	p := &program{std: Streams{Err: &errs}}
+	got, err := p.adminAddress("", filepath.Join(t.TempDir(), "none.toml"))
+	if err != nil || got != "127.0.0.1:9090" || !strings.Contains(errs.String(), "none.toml") {
+		t.Errorf("%q, %v, stderr %q", got, err, errs.String())
+	}
+}
+
+// freeAddress is one of this machine where nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	return ln.Addr().String()
+}

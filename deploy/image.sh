@@ -1,0 +1,84 @@
+#!/bin/sh
+# image.sh [DIRECTORY]: builds the container image with buildah, or else docker, for each of ARCHS ("amd64 arm64"), and puts it into
+# DIRECTORY (dist) as an archive that `docker load` and `podman load` take, with a list of what is in it (SBOM) beside it. It prints
+# the id of each. The compiler runs here, for every architecture, so nothing is emulated and nothing is pulled. The same commit, VERSION,
+# Go and certificates make the same image again.
+#
+#   VERSION   v1.2.3, also the tag; without it the commit's tag, else "devel"
+#   IMAGE     the image's name, dragoman
+#   CA_FILE   the roots that go into it, PEM; the system's
+#   PUSH=yes  pushes IMAGE:VERSION, all architectures under one name, to the registry that IMAGE names (with buildah)
+#
+# Needs Go 1.26, Python 3, buildah or docker, and for buildah a user that may have others (subuid) or root. Installs nothing.
+set -eu
+cd "$(dirname "$0")/.."
+out=${1:-dist}
+. deploy/common.sh
+VERSION=$(version)
+SOURCE_DATE_EPOCH=$(epoch)
+export VERSION SOURCE_DATE_EPOCH
+image=${IMAGE:-dragoman}
+archs=${ARCHS:-amd64 arm64}
+
+if command -v buildah >/dev/null; then tool=buildah
+elif docker info >/dev/null 2>&1; then tool=docker
+else echo "image.sh: neither buildah nor a docker daemon is here; fix: install one (on Debian: apt-get install buildah)" >&2; exit 1; fi
+ca=${CA_FILE:-}
+for file in /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/cert.pem; do
+	[ -n "$ca" ] || [ ! -r "$file" ] || ca=$file
+done
+[ -r "$ca" ] || { echo "image.sh: there are no root certificates here; fix: name a PEM file with CA_FILE" >&2; exit 1; }
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+umask 022 # modes are bytes of the image
+
+# tree ARCH: the root file system, with the time that is to stand on it.
+tree() {
+	root=$work/context/$1
+	mkdir -p "$root/usr/local/bin" "$root/etc/ssl/certs"
+	deploy/binary.sh linux "$1" "$root/usr/local/bin/dragoman"
+	cp "$ca" "$root/etc/ssl/certs/ca-certificates.crt"
+	chmod 644 "$root/etc/ssl/certs/ca-certificates.crt"
+	find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+}
+
+# build ARCH: the image $image:$VERSION-ARCH. In Docker's format, since OCI's has no place for HEALTHCHECK.
+build() {
+	created=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ 2>/dev/null || date -u -r "$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+	revision=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+	set -- --platform "linux/$1" --build-arg "VERSION=$VERSION" --build-arg "REVISION=$revision" --build-arg "CREATED=$created" \
+		--file deploy/image/Containerfile.binary --tag "$image:$VERSION-$1"
+	case $tool in
+	buildah) buildah build --quiet --format docker --layers=false --timestamp "$SOURCE_DATE_EPOCH" "$@" "$work/context" >/dev/null ;;
+	docker) docker build --quiet --provenance=false --build-arg "SOURCE_DATE_EPOCH=$SOURCE_DATE_EPOCH" "$@" "$work/context" >/dev/null ;;
+	esac
+}
+
+for arch in $archs; do
+	name=$image:$VERSION-$arch file=$out/dragoman-$VERSION-linux-$arch.image.tar
+	tree "$arch"
+	build "$arch"
+	rm -f "$file"
+	case $tool in
+	buildah)
+		# It writes into the image what the container was called in which it was made: another name each time.
+		buildah push --quiet "$name" "docker-archive:$work/$arch.tar:$image:$VERSION"
+		id=$(python3 deploy/archive.py --image "$work/$arch.tar" "$file")
+		buildah rmi "$name" >/dev/null
+		buildah tag "$(buildah pull --quiet "docker-archive:$file")" "$name" ;;
+	docker)
+		docker save --output "$file" "$name"
+		id=$(docker image inspect --format '{{.Id}}' "$name") ;;
+	esac
+	sbom "$work/context/$arch/usr/local/bin/dragoman" "$out/dragoman-$VERSION-linux-$arch.image.cdx.json"
+	echo "$name $id"
+done
+
+[ -n "${PUSH:-}" ] || exit 0
+[ $tool = buildah ] || { echo "image.sh: PUSH needs buildah" >&2; exit 1; }
+buildah manifest rm "$image:$VERSION" >/dev/null 2>&1 || true # of an earlier run
+buildah manifest create "$image:$VERSION" >/dev/null
+for arch in $archs; do buildah manifest add "$image:$VERSION" "$image:$VERSION-$arch" >/dev/null; done
+buildah manifest push --all "$image:$VERSION" "docker://$image:$VERSION"
