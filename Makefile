@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
+.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -56,11 +56,18 @@ check:
 
 race: ## all Go tests, under the race detector
 	@[ -n "$(RACE)" ] || echo "make: no C compiler: the tests run without the race detector"
-	go test $(RACE) ./...
+	go test $(RACE) -timeout 20m ./...
 
-lint: check ## go vet, gofmt and, where it is installed, golangci-lint
-	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; \
-	else echo "make: golangci-lint is not installed; go vet and gofmt are satisfied"; fi
+# Pinned: what they find must not change by itself.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+
+lint: check ## go vet, gofmt, staticcheck and, where it is installed, golangci-lint
+	go run $(STATICCHECK) ./...
+	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "make: golangci-lint is not installed; the others are satisfied"; fi
+
+vulnerabilities: ## what is known of the libraries, by govulncheck, which asks vuln.go.dev
+	go run $(GOVULNCHECK) ./...
 
 # On a busy machine `go test` may call it a failure that the time for fuzzing was over, and no input was at fault: once more then.
 fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some

@@ -130,7 +130,7 @@ func (l *ledger) Register(c prometheus.Collector) error {
 		}
 		return err
 	case interface{ Inc() }, prometheus.Histogram:
-		return l.estate.metrics.Register(c.(prometheus.Collector))
+		return l.estate.metrics.Register(c)
 	}
 	l.readings = append(l.readings, c)
 	return nil

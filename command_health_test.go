@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"net"
 	"path/filepath"
 	"strings"
@@ -9,44 +10,58 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// adminTalk is an admin listener that says what the test wants, at an address of this machine. "" in status says nothing at all.
-func adminTalk(t *testing.T, answers map[string]func(*fasthttp.RequestCtx)) (address string) {
+// adminTalk is an admin listener that says what the test wants, at an address of this machine, to one after the other.
+func adminTalk(t *testing.T, answers map[string]func(*fasthttp.Response)) (address string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := &fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
-		if f := answers[string(ctx.Path())]; f != nil {
-			f(ctx)
-			return
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			var req fasthttp.Request
+			var resp fasthttp.Response
+			resp.SetStatusCode(fasthttp.StatusNotFound)
+			if err := req.Read(bufio.NewReader(conn)); err != nil {
+				t.Error(err)
+			}
+			if f := answers[string(req.URI().Path())]; f != nil {
+				f(&resp)
+			}
+			if _, err := resp.WriteTo(conn); err != nil {
+				t.Error(err)
+			}
+			_ = conn.Close()
 		}
-		ctx.SetStatusCode(fasthttp.StatusNotFound)
-	}}
-	ended := make(chan error, 1)
-	go func() { ended <- srv.Serve(ln) }()
+	}()
 	t.Cleanup(func() {
-		_ = srv.Shutdown()
+		_ = ln.Close()
 		<-ended
 	})
 	return ln.Addr().String()
 }
 
-func says(status int, body string) func(*fasthttp.RequestCtx) {
-	return func(ctx *fasthttp.RequestCtx) {
-		ctx.SetStatusCode(status)
-		ctx.SetBodyString(body)
+func says(status int, body string) func(*fasthttp.Response) {
+	return func(resp *fasthttp.Response) {
+		resp.SetStatusCode(status)
+		resp.SetBodyString(body)
 	}
 }
 
 // Everything that `dragoman health` can find, with its exit code.
 func TestHealth(t *testing.T) {
-	well := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/readyz": says(200, `{"status":"ok","checks":[{"name":"upstream a","ready":true}]}`),
+	well := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, `{"status":"ok","checks":[{"name":"upstream a","ready":true}]}`),
 		"/healthz": says(200, `{"status":"ok"}`)})
-	ill := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/healthz": says(200, `{"status":"ok"}`),
+	ill := adminTalk(t, map[string]func(*fasthttp.Response){"/healthz": says(200, `{"status":"ok"}`),
 		"/readyz": says(503, `{"status":"not ready","checks":[{"name":"upstream a","ready":true},{"name":"upstream b","ready":false,"why":"nobody is there","state":"ERROR"}]}`)})
-	draining := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/readyz": says(503, `{"status":"not ready"}`)})
-	other := adminTalk(t, map[string]func(*fasthttp.RequestCtx){"/readyz": says(200, "hello")})
+	draining := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(503, `{"status":"not ready"}`)})
+	other := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, "hello")})
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

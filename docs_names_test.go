@@ -59,9 +59,7 @@ func TestMigrationFlags(t *testing.T) {
 	var flags []string
 	for _, c := range root.Commands() {
 		if slices.Contains([]string{"serve", "stdio", "probe"}, c.Name()) {
-			for _, name := range strings.Fields(c.Flags().FlagUsages()) {
-				flags = append(flags, name)
-			}
+			flags = append(flags, strings.Fields(c.Flags().FlagUsages())...)
 		}
 	}
 	data, err := os.ReadFile("docs/migrating.md")

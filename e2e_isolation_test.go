@@ -7,13 +7,6 @@ import (
 	"testing"
 )
 
-// children counts the conversations that the scripted server has had, each with a process of its own.
-func (u *upstream) children() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.procs)
-}
-
 // running tells how many processes of the upstream there are.
 func (r *rig) running() int { return r.h.dialers["default"].Stats().Running }
 

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 var updateMetrics = flag.Bool("update-metrics", false, "write "+metricsFile)
@@ -45,7 +44,7 @@ func describedBy(t *testing.T, all map[string]listedMetric, c prometheus.Collect
 			kind = kinds
 		}
 	}
-	descs := make(chan *prometheus.Desc, 16)
+	descs := make(chan *prometheus.Desc, 1000)
 	c.Describe(descs)
 	close(descs)
 	for d := range descs {
@@ -59,35 +58,27 @@ func describedBy(t *testing.T, all map[string]listedMetric, c prometheus.Collect
 		}
 		slices.Sort(labels)
 		one := listedMetric{kind, strings.Join(slices.Compact(labels), ","), m[2]}
-		if before, ok := all[m[1]]; ok && before.labels != one.labels && one.labels == "" {
-			continue // of several series that are known by constant labels
+		if _, shown := all[m[1]]; !shown { // what is shown, is so with all labels
+			all[m[1]] = one
 		}
-		all[m[1]] = one
 	}
 }
 
 // collected is the type of what a collector shows now; empty if that is nothing.
-func collected(t *testing.T, c prometheus.Collector) string {
+func collected(t *testing.T, c prometheus.Collector) (kind string) {
 	t.Helper()
-	metrics := make(chan prometheus.Metric, 1000)
-	c.Collect(metrics)
-	close(metrics)
-	for m := range metrics {
-		var out dto.Metric
-		if err := m.Write(&out); err != nil {
-			t.Fatal(err)
-		}
-		switch {
-		case out.Counter != nil:
-			return "counter"
-		case out.Histogram != nil:
-			return "histogram"
-		case out.Summary != nil:
-			return "summary"
-		}
-		return "gauge"
+	reg := prometheus.NewRegistry()
+	if err := reg.Register(c); err != nil {
+		t.Fatal(err)
 	}
-	return ""
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		kind = strings.ToLower(f.GetType().String())
+	}
+	return kind
 }
 
 // everythingOn is a configuration in which nothing is off that has metrics.

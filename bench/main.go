@@ -30,10 +30,10 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 
-	minSize    = 1
-	maxSize    = 32 << 20
-	maxRounds  = 1000
-	maxSeconds = time.Hour
+	minSize   = 1
+	maxSize   = 32 << 20
+	maxRounds = 1000
+	longest   = time.Hour
 )
 
 // settings is the checked command line.
@@ -141,10 +141,10 @@ func (s *settings) check() error {
 	switch {
 	case s.rounds < 1 || s.rounds > maxRounds:
 		return fmt.Errorf("bench: --rounds must be 1 to %d", maxRounds)
-	case s.duration <= 0 || s.duration > maxSeconds:
-		return fmt.Errorf("bench: --duration must be above 0 and at most %v", maxSeconds)
-	case s.warmup < 0 || s.warmup > maxSeconds:
-		return fmt.Errorf("bench: --warmup must be 0 to %v", maxSeconds)
+	case s.duration <= 0 || s.duration > longest:
+		return fmt.Errorf("bench: --duration must be above 0 and at most %v", longest)
+	case s.warmup < 0 || s.warmup > longest:
+		return fmt.Errorf("bench: --warmup must be 0 to %v", longest)
 	case s.connections < 1 || s.connections > load.MaxConnections:
 		return fmt.Errorf("bench: --connections must be 1 to %d", load.MaxConnections)
 	}

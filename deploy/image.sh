@@ -66,8 +66,7 @@ for arch in $archs; do
 		# It writes into the image what the container was called in which it was made: another name each time.
 		buildah push --quiet "$name" "docker-archive:$work/$arch.tar:$image:$VERSION"
 		id=$(python3 deploy/archive.py --image "$work/$arch.tar" "$file")
-		buildah rmi "$name" >/dev/null
-		buildah tag "$(buildah pull --quiet "docker-archive:$file")" "$name" ;;
+		buildah rmi "$name" >/dev/null ;;
 	docker)
 		docker save --output "$file" "$name"
 		id=$(docker image inspect --format '{{.Id}}' "$name") ;;
@@ -80,5 +79,8 @@ done
 [ $tool = buildah ] || { echo "image.sh: PUSH needs buildah" >&2; exit 1; }
 buildah manifest rm "$image:$VERSION" >/dev/null 2>&1 || true # of an earlier run
 buildah manifest create "$image:$VERSION" >/dev/null
-for arch in $archs; do buildah manifest add "$image:$VERSION" "$image:$VERSION-$arch" >/dev/null; done
+for arch in $archs; do
+	id=$(buildah pull --quiet "docker-archive:$out/dragoman-$VERSION-linux-$arch.image.tar" 2>/dev/null)
+	buildah manifest add "$image:$VERSION" "$id" >/dev/null
+done
 buildah manifest push --all "$image:$VERSION" "docker://$image:$VERSION"

@@ -17,7 +17,6 @@ type heraldRig struct {
 	t *testing.T
 	s *herald
 	u *Upstream
-	n int
 }
 
 // bothWires runs a test with each kind of link.

@@ -230,10 +230,9 @@ func (j *job) cancel() {
 
 // answered takes the answer to a question: there is one to each.
 func (c *conv) answered(m *wire.Message) {
-	id := string(m.Of(m.ID))
 	kept, err := m.Clone()
 	c.mu.Lock()
-	q := c.asked[id]
+	q := c.asked[string(m.Of(m.ID))]
 	again := q != nil && q.answered
 	if q != nil {
 		q.answered = true

@@ -47,7 +47,6 @@ type inquest struct {
 	nonce, key, id string
 	method         string
 	params         obj
-	bare           bool
 	answer         obj
 	url            bool
 }

@@ -24,7 +24,7 @@ func Append(dst []byte, name string, id, data []byte) []byte {
 		dst = appendClean(dst, name, false)
 		dst = append(dst, '\n')
 	}
-	if id != nil && bytes.IndexAny(id, "\r\n\x00") < 0 {
+	if id != nil && !bytes.ContainsAny(id, "\r\n\x00") {
 		dst = appendField(dst, "id:", id)
 	}
 	dst = appendData(dst, data)
@@ -115,7 +115,7 @@ func appendField(dst []byte, name string, value []byte) []byte {
 
 // appendClean writes text without CR, LF and NUL, or with spaces instead.
 func appendClean(dst []byte, text string, space bool) []byte {
-	if strings.IndexAny(text, "\r\n\x00") < 0 {
+	if !strings.ContainsAny(text, "\r\n\x00") {
 		return append(dst, text...)
 	}
 	for i := range len(text) {

@@ -140,6 +140,7 @@ func TestHeldQueue(t *testing.T) {
 	c := dialTo(t, addr)
 	c.say(get)
 	c.head()
+	_ = c.SetDeadline(time.Now().Add(time.Minute)) // 20 MB, with the race detector, beside other tests
 	h := receive(t, "the stream", held)
 	var want strings.Builder
 	want.WriteString("8\r\n: open\n\n\r\n")

@@ -67,8 +67,6 @@ func (a *answered) text(key string) (s string, ok bool) {
 // null tells whether a member is not there, or null.
 func (a *answered) null(key string) bool { return a.m[key] == nil || string(a.m[key]) == "null" }
 
-func (a *answered) success() bool { return string(a.m["success"]) == "true" }
-
 // meta is a member of meta; nil if it is not there.
 func (a *answered) meta(key string) json.RawMessage {
 	var m map[string]json.RawMessage

@@ -261,8 +261,7 @@ var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "o
 func respelled(dst, raw []byte, obj wire.Span) []byte {
 	b := upObject{raw: dst}
 	for k, v := range wire.Members(raw, obj) {
-		key := string(k.Text(raw))
-		if c, ok := camel[key]; ok {
+		if c, ok := camel[string(k.Text(raw))]; ok {
 			if wire.Get(raw, obj, c).Present() {
 				continue
 			}

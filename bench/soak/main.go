@@ -29,9 +29,9 @@ const (
 	exitUsage  = 2
 
 	maxDuration = 24 * time.Hour
-	// Warming up is a twentieth of the load, within bounds: in a long run more of the program is touched, and the heap's
-	// spans come to lie as they stay, and neither is a leak.
-	warmPart, warmLeast, warmMost = 20, 20 * time.Second, 3 * time.Minute
+	// Warming up is a sixth of the load, within bounds: in a long run more of the program is touched, the heap is once as large as it
+	// will be, and its spans come to lie as they stay, and none of that is a leak. What leaks does so for the whole load.
+	warmPart, warmLeast, warmMost = 6, 20 * time.Second, 10 * time.Minute
 	maxRate                       = 1000
 )
 

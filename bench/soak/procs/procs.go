@@ -73,7 +73,7 @@ var errStat = errors.New("procs: malformed stat")
 
 // Places behind the program's name in /proc/PID/stat (proc(5) counts from 1 and has the name second).
 const (
-	statState  = 3 - 3
+	statState  = 0
 	statParent = 4 - 3
 	statGroup  = 5 - 3
 	statStart  = 22 - 3
