@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
+.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested alerts faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -47,7 +47,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients rested served faulted policed rolled soaked ## install what the tests need, then run everything (about fifteen minutes)
+test: packages check race smoke cells clients rested served alerts faulted policed rolled soaked ## install what the tests need, then run everything (about fifteen minutes)
 
 check:
 	go vet ./...
@@ -141,6 +141,10 @@ policied: build packages ## the short conformance runs once more, with every pol
 	conformance/servers/setup.sh
 	conformance/policies/with.sh conformance/servers/run.mjs --short
 
+# A module of its own, for Prometheus's parser.
+alerts:
+	cd conformance/promql && go test -count=1 .
+
 policed: build packages
 	conformance/policies/with.sh conformance/cells.sh --short
 
@@ -168,7 +172,7 @@ imaged:
 
 # A module of its own, as conformance/faults is. Helm's many packages are compiled once.
 deployed: build ## manifests by the types of Kubernetes, the chart by Helm, the unit by systemd
-	cd deploy/check && go test -count=1 -timeout 20m .
+	cd deploy/check && CGO_ENABLED=0 go test -count=1 -timeout 20m .
 
 release: ## archives for every system, their SBOM and sums, into dist/; VERSION=v1.2.3 names it
 	VERSION='$(VERSION)' deploy/release.sh

@@ -7,7 +7,8 @@
 #   VERSION   v1.2.3, also the tag; without it the commit's tag, else "devel"
 #   IMAGE     the image's name, dragoman
 #   CA_FILE   the roots that go into it, PEM; the system's
-#   PUSH=yes  pushes IMAGE:VERSION, all architectures under one name, to the registry that IMAGE names (with buildah)
+#   PUSH=yes  pushes IMAGE:VERSION, all architectures under one name, to the registry that IMAGE names (with buildah);
+#             PUSH_FLAGS are flags of `buildah manifest push`, such as --authfile
 #
 # Needs Go 1.26, Python 3, buildah or docker, and for buildah a user that may have others (subuid) or root. Installs nothing.
 set -eu
@@ -77,10 +78,13 @@ done
 
 [ -n "${PUSH:-}" ] || exit 0
 [ $tool = buildah ] || { echo "image.sh: PUSH needs buildah" >&2; exit 1; }
-buildah manifest rm "$image:$VERSION" >/dev/null 2>&1 || true # of an earlier run
-buildah manifest create "$image:$VERSION" >/dev/null
+list=localhost/dragoman-release # of this run, and of this machine
+buildah manifest rm $list >/dev/null 2>&1 || true # of one that failed
+buildah manifest create $list >/dev/null
 for arch in $archs; do
 	id=$(buildah pull --quiet "docker-archive:$out/dragoman-$VERSION-linux-$arch.image.tar" 2>/dev/null)
-	buildah manifest add "$image:$VERSION" "$id" >/dev/null
+	buildah manifest add $list "$id" >/dev/null
 done
-buildah manifest push --all "$image:$VERSION" "docker://$image:$VERSION"
+# shellcheck disable=SC2086 # they are words
+buildah manifest push --quiet --all ${PUSH_FLAGS:-} $list "docker://$image:$VERSION"
+buildah manifest rm $list >/dev/null

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 
 	"github.com/valyala/fasthttp"
@@ -17,7 +18,7 @@ func (opt *Options) profile(ctx *fasthttp.RequestCtx) {
 		failed(ctx, fasthttp.StatusNotFound, "profiles are off; set admin.pprof = true")
 		return
 	}
-	if n, err := strconv.ParseFloat(string(ctx.QueryArgs().Peek("seconds")), 64); err == nil && !(n <= maxProfile) {
+	if n, err := strconv.ParseFloat(string(ctx.QueryArgs().Peek("seconds")), 64); err == nil && (n > maxProfile || math.IsNaN(n)) {
 		failed(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("seconds: %d at most", maxProfile))
 		return
 	}
