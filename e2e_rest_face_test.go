@@ -122,7 +122,12 @@ func TestRestMethods(t *testing.T) {
 				h.header.Del("Date")
 				h.header.Del("X-Request-Id") // made anew
 			}
-			if head.status != get.status || head.body != "" || len(get.body) == 0 || head.header.Get("Content-Length") != fmt.Sprint(len(get.body)) ||
+			var length int // each has taken its own time, which an envelope tells, by one or two digits more
+			_, _ = fmt.Sscan(head.header.Get("Content-Length"), &length)
+			fits := length == len(get.body) || strings.Contains(get.body, "execution_time_ms") && max(length, len(get.body))-min(length, len(get.body)) <= 4
+			head.header.Del("Content-Length")
+			get.header.Del("Content-Length")
+			if head.status != get.status || head.body != "" || len(get.body) == 0 || !fits ||
 				!maps.EqualFunc(head.header, get.header, slices.Equal) {
 				t.Errorf("%s: %d %v %q, GET has %d %v", base+path, head.status, head.header, head.body, get.status, get.header)
 			}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -156,7 +157,16 @@ func (r *relay) fault(err error) error {
 	if errors.As(err, &status) {
 		return StatusFault(status)
 	}
-	return err
+	var lost *proxy.Error
+	if !errors.As(err, &lost) || lost.Name != proxy.SessionLost.Name {
+		return err
+	}
+	if with := *lost; !strings.Contains(with.Message, "send initialize") {
+		with.Message += "; send initialize to open a new one"
+		lost = &with
+	}
+	r.session.EndFor(proxy.Closed, lost) // before the client does what it is told
+	return lost
 }
 
 // relayCall is one call of a legacy client at a legacy server.

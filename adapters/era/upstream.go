@@ -128,7 +128,9 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.mixed() { // its relay has ended, and it is about to
-		return nil, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
+		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
+		ex.Session.EndFor(proxy.Closed, lost) // before the client does what it is told
+		return nil, lost
 	}
 	ex.Spoken.In(proxy.Legacy)
 	if v.Modern {
