@@ -3,13 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/httpd"
+	"dragoman/proxy"
 )
 
 // Outcomes of reading the configuration again.
@@ -96,8 +96,8 @@ func (e *estate) replace(ctx context.Context, srv *httpd.Server, before *house) 
 		return nil, err
 	}
 	left, err := h.moveIn()
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
+	if err != nil { // a mistake of ours, which is no reason to serve nothing
+		e.log.Error().Err(err).Msg("metrics of the new configuration are missing")
 	}
 	srv.Show(face)
 	warn(cfg, e.log)
@@ -124,6 +124,11 @@ func (e *estate) leave(h *house, left map[string]*asset) {
 		})
 	}
 	waits.Wait()
+	for _, a := range left {
+		if w, ok := a.value.(*wired); ok {
+			w.Dismiss(proxy.Errf(proxy.SessionLost, "the configuration of this server has changed; send initialize to open a new session"))
+		}
+	}
 	endAssets(left)
 	now := e.now.Load()
 	for _, a := range left {

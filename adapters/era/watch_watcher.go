@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -171,6 +172,17 @@ func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
 		// A stream that is there before the handshake waits for notifications/initialized.
 		m.w.change(func() { m.ready = m.ready || m.session.State() == proxy.Initialized })
 	})
+}
+
+// Dismiss ends the sessions of legacy clients for which the upstream listens, because of cause: what they have subscribed to is known
+// to nobody else. It is for an upstream that another takes the place of.
+func (u *Upstream) Dismiss(cause *proxy.Error) {
+	u.watches.mu.Lock()
+	sessions := slices.Collect(maps.Keys(u.watches.of))
+	u.watches.mu.Unlock()
+	for _, s := range sessions {
+		s.EndFor(proxy.Closed, cause)
+	}
 }
 
 // greeted takes a session's notifications/initialized: from now on the client may be told something.
