@@ -363,7 +363,8 @@ func (p *pipe) kill(error) {
 		return
 	}
 	p.far.end()
-	p.reading.Lock()   // what is being delivered is delivered
+	p.reading.Lock() // what is being delivered is delivered
+	//lint:ignore SA2001 waited for
 	p.reading.Unlock() //nolint:staticcheck // waited for
 	err := proxy.Errf(proxy.Lost, "the upstream server has ended")
 	p.Fail(err)

@@ -114,7 +114,7 @@ func validID(v []byte) bool {
 	if v[0] == '"' {
 		return true
 	}
-	return (v[0] == '-' || v[0] >= '0' && v[0] <= '9') && bytes.IndexAny(v, ".eE") < 0
+	return (v[0] == '-' || v[0] >= '0' && v[0] <= '9') && !bytes.ContainsAny(v, ".eE")
 }
 
 func trimSpace(raw []byte) []byte {
