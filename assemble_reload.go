@@ -132,7 +132,12 @@ func (e *estate) leave(h *house, left map[string]*asset) {
 	endAssets(left)
 	now := e.now.Load()
 	for _, a := range left {
-		if w, ok := a.value.(*wired); ok && now.cfg.Upstream(w.Name()) == nil {
+		w, ok := a.value.(*wired)
+		if !ok {
+			continue
+		}
+		now.cache.Forget(w.Name()) // what its last answers have left
+		if now.cfg.Upstream(w.Name()) == nil {
 			e.forget(w.Name())
 			now.meters.Forget(w.Name())
 		}

@@ -88,7 +88,13 @@ func (h *house) servers(ups []*Upstream) error {
 		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: way})
 	}
 	h.table = proxy.NewTable(targets...)
-	h.settled = append(h.settled, func() { h.router.Swap(h.table) })
+	fresh := h.fresh
+	h.settled = append(h.settled, func() {
+		h.router.Swap(h.table)
+		for _, w := range fresh {
+			h.cache.Forget(w.Name()) // the one that had the name before was another
+		}
+	})
 	return nil
 }
 
@@ -105,6 +111,7 @@ func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error
 	} else if socket, ok := h.socketWires(up, log); ok {
 		wires = socket
 	} else if wires, err = h.httpWires(up, w); err != nil {
+		w.end()
 		return nil, err
 	}
 	allowed := up.Allowed()
@@ -126,16 +133,21 @@ func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error
 		},
 		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.lot, Note: note(log),
 		Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }})
-	err = h.serverGauges(w)
+	if err = h.serverGauges(w); err != nil {
+		w.end()
+		return nil, err
+	}
 	w.reg = nil
-	return w, err
+	return w, nil
 }
 
-// end lets the requests that run at an upstream end, unless all ends, and closes it.
+// end closes an upstream, or what there is of one that could not be made. What runs there ends with it, see policies.Running.
 func (w *wired) end() {
 	w.stop()
-	if err := w.Upstream.Close(); err != nil {
-		w.log.Warn().Err(err).Msg("closing the upstream")
+	if w.Upstream != nil {
+		if err := w.Upstream.Close(); err != nil {
+			w.log.Warn().Err(err).Msg("closing the upstream")
+		}
 	}
 	if w.dialer != nil {
 		w.dialer.Close()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,8 +66,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// sum adds up a metric.
-func (r *rig) sum(name string) (sum float64) {
+// sum adds up a metric, of some servers or of all.
+func (r *rig) sum(name string, servers ...string) (sum float64) {
 	r.t.Helper()
 	all, err := r.h.metrics.Gather()
 	if err != nil {
@@ -74,7 +75,11 @@ func (r *rig) sum(name string) (sum float64) {
 	}
 	for _, family := range all {
 		for _, m := range family.GetMetric() {
-			if family.GetName() == name {
+			about := len(servers) == 0
+			for _, l := range m.GetLabel() {
+				about = about || l.GetName() == "server" && slices.Contains(servers, l.GetValue())
+			}
+			if about && family.GetName() == name {
 				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}

@@ -195,9 +195,34 @@ func TestReloadOfTheListOfServers(t *testing.T) {
 	if res := ask("second"); pid(t, res, nil) == second {
 		t.Error("it was not gone")
 	}
-	if n := r.value("dragoman_requests_total", "second"); n != 1 {
+	if n := r.sum("dragoman_requests_total", "second"); n != 1 {
 		t.Errorf("%v requests counted for the one that came back", n)
 	}
+}
+
+// What one server has said is not answered for another that has taken its name.
+func TestReloadForgetsWhatIsCached(t *testing.T) {
+	var ups []*upstream
+	for _, name := range []string{"first", "second"} {
+		u := newUpstream(t, "modern")
+		u.on("tools/list", func(c *call) {
+			c.result(`{"resultType":"complete","ttlMs":60000,"cacheScope":"public","tools":[{"name":"` + name + `","inputSchema":{"type":"object"}}]}`)
+		})
+		ups = append(ups, u)
+	}
+	text := func(u *upstream) string { return "cache.bytes = \"1MiB\"\n" + u.toml("") }
+	r := startRig(t, text(ups[0]), true)
+	list := func() string {
+		return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+modernMeta+`}}`, modernHeaders("tools/list", "")...).body
+	}
+	mentions(t, list(), `"first"`)
+	ups[0].forget()
+	mentions(t, list(), `"first"`)
+	if n := len(ups[0].all("tools/list")); n != 0 {
+		t.Fatalf("%d requests: it is not cached, and this tests nothing", n)
+	}
+	r.reload(reloadApplied, text(ups[1]))
+	mentions(t, list(), `"second"`)
 }
 
 // labelled tells whether any metric is about a server.
@@ -217,28 +242,6 @@ func (r *rig) labelled(server string) bool {
 		}
 	}
 	return false
-}
-
-// value is the sum of a counter for a server.
-func (r *rig) value(name, server string) (sum float64) {
-	r.t.Helper()
-	all, err := r.h.metrics.Gather()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, family := range all {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if l.GetName() == "server" && l.GetValue() == server {
-					sum += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return sum
 }
 
 // Secrets in files are read anew with the configuration: those shown to a server, and those that clients show.

@@ -237,6 +237,21 @@ func (c *Cache) Changed(server string, m *wire.Message) {
 	}
 }
 
+// Forget drops all that a server has said, and does not keep what it is about to say: another has taken its place, or none.
+func (c *Cache) Forget(server string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes[server]++
+	for _, k := range c.lru.Keys() {
+		if k.server == server {
+			c.lru.Remove(k)
+		}
+	}
+}
+
 // within tells whether a notice about a resource is about one that is read: a server may tell of a whole of which that is a part
 // (2026-07-28 resources, Subscriptions).
 func within(read, told string) bool { return strings.HasPrefix(read, told) }

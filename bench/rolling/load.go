@@ -22,7 +22,7 @@ type load struct {
 	failed  []string // what went wrong, at most keptFailures
 	wrong   int
 	stepped time.Time // when an instance was last told to end, or killed
-	forgive bool      // whoever loses an answer asks again, and that is counted apart
+	forgive bool      // somebody was killed: what is lost is counted, and not told of one by one
 }
 
 // kind is one kind of client: do makes its next request, with what it keeps of the ones before.
