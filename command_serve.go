@@ -10,7 +10,9 @@ lines over a socket), a COMMAND after -- that is started as a child process (wha
 follows -- is its argv, no shell reads it), or what a --config file names. Its era
 and transport are found by asking it, unless they are pinned.
 
-The first interrupt drains, the second ends at once.`
+The configuration is read again when its file has changed, and on SIGHUP; what is
+wrong is refused, and the one before holds. The first interrupt drains, the second
+ends at once.`
 
 const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
   dragoman serve -- npx -y @modelcontextprotocol/server-everything

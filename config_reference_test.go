@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -194,24 +193,12 @@ func TestSchemaTakesWhatIsRight(t *testing.T) {
 	}
 }
 
-var tomlFence = regexp.MustCompile("(?s)```toml\n(.*?)```")
-
 // tomlOf are the configurations in documents.
 func tomlOf(t *testing.T, patterns ...string) (texts []string) {
 	t.Helper()
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range tomlFence.FindAllSubmatch(data, -1) {
-				texts = append(texts, string(m[1]))
-			}
+	for _, f := range fencesOf(t, patterns...) {
+		if f.kind == "toml" {
+			texts = append(texts, f.text)
 		}
 	}
 	return texts
