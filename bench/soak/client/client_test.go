@@ -21,10 +21,10 @@ func connect(t *testing.T, bytes string) *Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
+		defer l.Close() // not before Accept: what waits to be accepted would be reset
 		if c, err := l.Accept(); err == nil {
 			_, _ = io.WriteString(c, bytes)
 			_ = c.Close()
@@ -34,6 +34,7 @@ func connect(t *testing.T, bytes string) *Conn {
 	defer cancel()
 	c, err := Dial(ctx, l.Addr().String())
 	if err != nil {
+		_ = l.Close()
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
