@@ -13,19 +13,16 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 )
 
 const (
-	closeTime  = 5 * time.Second // for what waits to be sent when the end has come
-	letGoTime  = time.Second     // for what is being sent then to notice
-	noteEvery  = time.Minute     // between two reports of failures
-	retryFirst = 500 * time.Millisecond
-	retryMost  = 5 * time.Second
-	maxAnswer  = 64 << 10 // of the collector
+	closeTime = 5 * time.Second // for what waits to be sent when the end has come
+	letGoTime = time.Second     // for what is being sent then to notice
+	noteEvery = time.Minute     // between two reports of failures
 )
 
 // Options say where spans go, and which.
@@ -83,14 +80,7 @@ func New(opt Options) (*Exporter, error) {
 	e.idle = transport.CloseIdleConnections
 	client := &http.Client{Transport: transport, Timeout: opt.Timeout, // elsewhere nobody is shown the headers
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	e.sender, err = otlptracehttp.New(context.Background(), otlptracehttp.WithEndpointURL(opt.URL), otlptracehttp.WithHeaders(opt.Headers),
-		otlptracehttp.WithHTTPClient(client), otlptracehttp.WithTLSClientConfig(nil), otlptracehttp.WithTimeout(opt.Timeout),
-		otlptracehttp.WithCompression(otlptracehttp.GzipCompression), otlptracehttp.WithEncoding(otlptracehttp.EncodingProtobuf),
-		otlptracehttp.WithMaxResponseSize(maxAnswer),
-		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: retryFirst, MaxInterval: retryMost, MaxElapsedTime: opt.Timeout}))
-	if err != nil {
-		return nil, fmt.Errorf("otlp: %w", err)
-	}
+	e.sender = otlptrace.NewUnstarted(&poster{opt.URL, "dragoman/" + opt.Version, opt.Headers, client, opt.Timeout}) // there is nothing to start
 	e.ending, e.end = context.WithCancel(context.Background())
 	batches := sdk.NewBatchSpanProcessor(sending{e}, sdk.WithMaxQueueSize(opt.Queue), sdk.WithMaxExportBatchSize(opt.Batch), sdk.WithBatchTimeout(opt.Wait),
 		sdk.WithExportTimeout(opt.Timeout))
@@ -177,12 +167,19 @@ func (s sending) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) erro
 	defer context.AfterFunc(e.ending, cancel)()
 	err := e.sender.ExportSpans(ctx, spans)
 	e.waiting.Add(int64(-n))
-	if err == nil {
-		e.exported.Add(uint64(n))
-		return nil
+	lost := uint64(n)
+	var partial *errPartial
+	switch {
+	case err == nil:
+		lost = 0
+	case errors.As(err, &partial):
+		lost = min(partial.rejected, lost)
 	}
-	e.failed.Add(uint64(n))
-	e.note(err, uint64(n))
+	e.exported.Add(uint64(n) - lost)
+	e.failed.Add(lost)
+	if lost > 0 {
+		e.note(err, lost)
+	}
 	return nil
 }
 

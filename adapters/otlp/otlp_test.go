@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -39,13 +40,14 @@ type taker struct {
 	status atomic.Int32
 	hold   chan struct{}
 	paths  sync.Map
+	answer func(post int32, w http.ResponseWriter) // nil: by status
 }
 
 func newTaker(t *testing.T) *taker {
 	t.Helper()
 	k := &taker{}
 	k.srv = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		k.posts.Add(1)
+		post := k.posts.Add(1)
 		k.paths.Store(r.URL.Path+" "+r.Header.Get("X-Key"), true)
 		_, _ = io.Copy(io.Discard, r.Body)
 		if k.hold != nil {
@@ -54,7 +56,9 @@ func newTaker(t *testing.T) *taker {
 			case <-r.Context().Done():
 			}
 		}
-		if status := k.status.Load(); status != 0 {
+		if k.answer != nil {
+			k.answer(post, w)
+		} else if status := k.status.Load(); status != 0 {
 			w.Header().Set("Location", "/elsewhere")
 			w.WriteHeader(int(status))
 		}
@@ -160,6 +164,80 @@ func TestFailures(t *testing.T) {
 	}
 	if _, ok := k.paths.Load("/elsewhere k"); ok {
 		t.Error("a redirect was followed")
+	}
+}
+
+// What a collector may be asked again is asked again, not before it says; anything else is given up at once.
+func TestAskedAgain(t *testing.T) {
+	for _, x := range []struct {
+		status int
+		after  string
+		again  bool
+	}{{429, "", true}, {502, "", true}, {503, "1", true}, {504, "", true}, {503, time.Unix(0, 0).UTC().Format(http.TimeFormat), true}, {400, "0", false}, {500, "", false}, {307, "", false}} {
+		t.Run(fmt.Sprint(x.status, x.after), func(t *testing.T) {
+			t.Parallel()
+			k := newTaker(t)
+			var first atomic.Int64
+			var waited atomic.Int64
+			k.answer = func(post int32, w http.ResponseWriter) {
+				if post == 1 {
+					first.Store(time.Now().UnixNano())
+					w.Header().Set("Retry-After", x.after)
+					w.WriteHeader(x.status)
+					return
+				}
+				waited.Store(time.Now().UnixNano() - first.Load())
+			}
+			opt := k.options()
+			opt.Timeout = patient
+			e := start(t, opt)
+			span(e, 1)
+			want := [2]uint64{0, 1}
+			if x.again {
+				want = [2]uint64{1, 0}
+			}
+			eventually(t, "it is settled", func() bool { return e.is(want[0], 0, want[1], 0) })
+			if posts := k.posts.Load(); x.again != (posts == 2) {
+				t.Errorf("%d posts", posts)
+			}
+			if x.after == "1" && time.Duration(waited.Load()) < time.Second {
+				t.Errorf("asked again after %s", time.Duration(waited.Load()))
+			}
+		})
+	}
+}
+
+// A collector that refuses some of the spans has them counted as lost; one that answers something else has taken them.
+func TestPartialSuccess(t *testing.T) {
+	for name, x := range map[string]struct {
+		answer string
+		failed uint64
+		told   string
+	}{
+		"two refused":       {"\x0a\x0b\x08\x02\x12\x07too big", 2, `otlp: traces export: the collector has refused 2 of the spans: "too big"`},
+		"more than were":    {"\x0a\x03\x08\xe8\x07", 3, `otlp: traces export: the collector has refused 1000 of the spans: ""`},
+		"warned":            {"\x0a\x06\x12\x04slow", 0, ""},
+		"nothing":           {"", 0, ""},
+		"no such message":   {"{\"partialSuccess\":{}}", 0, ""},
+		"more than is read": {strings.Repeat("\x10\x01", maxAnswer), 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newTaker(t)
+			k.answer = func(_ int32, w http.ResponseWriter) { _, _ = io.WriteString(w, x.answer) }
+			opt := k.options()
+			opt.Wait, opt.Batch = patient, 3
+			told := make(chan string, 8)
+			opt.Failed = func(err error, lost uint64) { told <- err.Error() }
+			e := start(t, opt)
+			span(e, 3)
+			eventually(t, "it is settled", func() bool { return e.is(3-x.failed, 0, x.failed, 0) })
+			e.Close()
+			close(told)
+			if got := <-told; got != x.told {
+				t.Errorf("told %q, want %q", got, x.told)
+			}
+		})
 	}
 }
 
