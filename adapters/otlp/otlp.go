@@ -75,8 +75,9 @@ func New(opt Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
+	// HTTP/1.1, which every collector speaks; releases are built without HTTP/2.
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: opt.Timeout}
+		MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: opt.Timeout}
 	e.idle = transport.CloseIdleConnections
 	client := &http.Client{Transport: transport, Timeout: opt.Timeout, // elsewhere nobody is shown the headers
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
