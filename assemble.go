@@ -105,23 +105,23 @@ type ending struct {
 
 // foundations are what lasts as long as the process, but for its bounds.
 func (h *house) foundations() (err error) {
-	end, err := keep(h, "ending", nil, made[ending]{func(prometheus.Registerer) (e ending, err error) {
+	end, err := keep(h, "ending", nil, made[ending]{build: func(prometheus.Registerer) (e ending, err error) {
 		e.ctx, e.cancel = context.WithCancel(context.Background())
 		return e, nil
-	}, endsFirst, func(e ending) { e.cancel() }})
+	}, stage: endsFirst, end: func(e ending) { e.cancel() }})
 	if err != nil {
 		return err
 	}
 	h.draining, h.drain = end.ctx, end.cancel
-	if h.guardian, err = keep(h, "guardian", nil, made[*guardian.Guardian]{func(prometheus.Registerer) (*guardian.Guardian, error) {
+	if h.guardian, err = keep(h, "guardian", nil, made[*guardian.Guardian]{build: func(prometheus.Registerer) (*guardian.Guardian, error) {
 		return guardian.New(guardian.Options{Note: func(err error) { h.log.Warn().Err(err).Msg("the guardian of the children") }}), nil
-	}, endsGuardian, (*guardian.Guardian).Close}); err != nil {
+	}, stage: endsGuardian, end: (*guardian.Guardian).Close}); err != nil {
 		return err
 	}
 	opt := session.Options{IdleTTL: h.cfg.Sessions.IdleTTL, Max: h.cfg.Sessions.Max,
 		Repeats: h.cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: h.cfg.Sessions.MaxPerPrincipal}
-	if h.store, err = keep(h, "sessions", nil, made[*session.Store]{func(prometheus.Registerer) (*session.Store, error) { return session.NewStore(opt) },
-		endsSessions, (*session.Store).Close}); err != nil {
+	if h.store, err = keep(h, "sessions", nil, made[*session.Store]{build: func(prometheus.Registerer) (*session.Store, error) { return session.NewStore(opt) },
+		stage: endsSessions, end: (*session.Store).Close}); err != nil {
 		return fmt.Errorf("sessions: %w", err)
 	}
 	h.settled = append(h.settled, func() { h.store.Adjust(opt) })

@@ -152,11 +152,11 @@ func (h *house) audit() (proxy.Policy, error) {
 	}
 	from := trailed{c.File, c.Queue, c.OnFull == "block"}
 	var err error
-	h.trail, err = keep(h, "audit", from, made[*policies.Trail]{func(reg prometheus.Registerer) (*policies.Trail, error) {
+	h.trail, err = keep(h, "audit", from, made[*policies.Trail]{build: func(reg prometheus.Registerer) (*policies.Trail, error) {
 		return policies.OpenTrail(policies.TrailOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
 			h.log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
 		}}, reg)
-	}, endsLast, (*policies.Trail).Close})
+	}, stage: endsLast, end: (*policies.Trail).Close, bequeath: (*policies.Trail).Bequeath})
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ type asset struct {
 	metrics  []prometheus.Collector // that are read off it
 	stage    stage
 	end      func() // lets go of it; nil: the collector does
+	bequeath func(heir any)
 }
 
 // stage is when an asset ends: those that lead to others first.
@@ -80,6 +81,8 @@ type made[V any] struct {
 	build func(reg prometheus.Registerer) (V, error)
 	stage stage
 	end   func(V) // nil: nothing is to be let go of
+	// bequeath tells one that is left who has its name now, before it ends; nil: it need not know.
+	bequeath func(left, heir V)
 }
 
 // keep gives the asset of a name: that of the house before if it was made from equal settings, else a new one. Settings are plain
@@ -98,6 +101,9 @@ func keep[V any](h *house, name string, settings any, m made[V]) (V, error) {
 	p := &asset{number: h.estate.number, settings: settings, value: v, metrics: reg.readings, stage: m.stage}
 	if m.end != nil {
 		p.end = func() { m.end(v) }
+	}
+	if m.bequeath != nil {
+		p.bequeath = func(heir any) { m.bequeath(v, heir.(V)) }
 	}
 	h.assets[name] = p
 	return v, nil
@@ -160,9 +166,12 @@ func (h *house) moveIn() (left map[string]*asset, err error) {
 			delete(left, name)
 		}
 	}
-	for _, p := range left {
+	for name, p := range left {
 		for _, c := range p.metrics {
 			h.estate.metrics.Unregister(c)
+		}
+		if heir := h.assets[name]; heir != nil && p.bequeath != nil {
+			p.bequeath(heir.value)
 		}
 	}
 	for name, p := range h.assets {

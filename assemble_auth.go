@@ -95,7 +95,7 @@ func scopeRules(c *Config) map[string][]policies.ScopeRule {
 func (h *house) tokens(j *JWTConfig) (*oauth.Verifier, error) {
 	log := h.log.With().Str("issuer", j.Issuer).Logger()
 	opt := oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale}
-	keys, err := keep(h, "keys of the issuer", opt, made[*oauth.Keys]{func(reg prometheus.Registerer) (*oauth.Keys, error) {
+	keys, err := keep(h, "keys of the issuer", opt, made[*oauth.Keys]{build: func(reg prometheus.Registerer) (*oauth.Keys, error) {
 		opt.Note = func(err error) {
 			if err != nil {
 				log.Warn().Err(err).Msg("the keys of the issuer of tokens cannot be fetched")
@@ -108,7 +108,7 @@ func (h *house) tokens(j *JWTConfig) (*oauth.Verifier, error) {
 			return nil, err
 		}
 		return keys, registerKeys(keys, reg)
-	}, endsLast, (*oauth.Keys).Close})
+	}, stage: endsLast, end: (*oauth.Keys).Close})
 	if err != nil {
 		return nil, err
 	}

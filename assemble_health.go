@@ -101,13 +101,13 @@ func (h *house) doctor(up *Upstream, w *wired) (*policies.Health, error) {
 	if err != nil {
 		return nil, err
 	}
-	health, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*policies.Health]{func(reg prometheus.Registerer) (*policies.Health, error) {
+	health, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*policies.Health]{build: func(reg prometheus.Registerer) (*policies.Health, error) {
 		health := policies.NewHealth(policies.HealthOptions{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
 			Timeout: c.CheckTimeout, Starts: starts(w.dialer), Metrics: h.upkeep.metrics, Changed: tellState(log), Running: w.running,
 			Breaker: policies.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
 		return health, health.Register(reg)
-	}, endsFirst, (*policies.Health).Close})
+	}, stage: endsFirst, end: (*policies.Health).Close})
 	if err != nil {
 		return nil, err
 	}
@@ -188,10 +188,10 @@ func (h *house) checkURL(up *Upstream, w *wired) (func(context.Context) error, e
 			as.Headers, token = nil, nil
 		}
 	}
-	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpd.Host]{func(prometheus.Registerer) (*httpd.Host, error) {
+	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpd.Host]{build: func(prometheus.Registerer) (*httpd.Host, error) {
 		host, _, err := h.host(&as, token)
 		return host, err
-	}, endsUpstreams, func(host *httpd.Host) { _ = host.Close() }})
+	}, stage: endsUpstreams, end: func(host *httpd.Host) { _ = host.Close() }})
 	if err != nil {
 		return nil, err
 	}

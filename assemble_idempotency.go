@@ -11,8 +11,8 @@ import (
 func (h *house) idempotency() (err error) {
 	c := h.cfg.Idempotency
 	opt := policies.IdempotencyOptions{Mode: c.Mode, Window: c.Window, Max: c.Max, Bytes: c.Bytes}
-	h.repeats, err = keep(h, "repeats", opt, made[*policies.Idempotency]{func(reg prometheus.Registerer) (*policies.Idempotency, error) {
+	h.repeats, err = keep(h, "repeats", opt, made[*policies.Idempotency]{build: func(reg prometheus.Registerer) (*policies.Idempotency, error) {
 		return policies.NewIdempotency(opt, reg)
-	}, endsRepeats, (*policies.Idempotency).Close})
+	}, stage: endsRepeats, end: (*policies.Idempotency).Close})
 	return err
 }

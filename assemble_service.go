@@ -26,9 +26,9 @@ func (h *house) serviceState() error {
 	if len(checks) > 0 {
 		var err error
 		every := h.cfg.Monitoring.HealthCheckInterval
-		if h.depends, err = keep(h, "dependencies", dependencies{checks, every}, made[*service.Checks]{func(prometheus.Registerer) (*service.Checks, error) {
+		if h.depends, err = keep(h, "dependencies", dependencies{checks, every}, made[*service.Checks]{build: func(prometheus.Registerer) (*service.Checks, error) {
 			return service.StartChecks(checks, every)
-		}, endsFirst, (*service.Checks).Close}); err != nil {
+		}, stage: endsFirst, end: (*service.Checks).Close}); err != nil {
 			return err
 		}
 	}

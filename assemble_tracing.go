@@ -23,7 +23,7 @@ func (h *house) traces() (*policies.Tracing, error) {
 	if service[1] == "" {
 		service[1] = readVersion().Version
 	}
-	exporter, err := keep(h, "tracing", []any{c, service}, made[*otlp.Exporter]{func(reg prometheus.Registerer) (*otlp.Exporter, error) {
+	exporter, err := keep(h, "tracing", []any{c, service}, made[*otlp.Exporter]{build: func(reg prometheus.Registerer) (*otlp.Exporter, error) {
 		headers := make(map[string]string, len(c.Headers))
 		for _, x := range c.Headers {
 			headers[x.Name] = x.Value.Reveal()
@@ -37,7 +37,7 @@ func (h *house) traces() (*policies.Tracing, error) {
 			err = traceMetrics(e, reg)
 		}
 		return e, err
-	}, endsLast, (*otlp.Exporter).Close})
+	}, stage: endsLast, end: (*otlp.Exporter).Close, bequeath: (*otlp.Exporter).Bequeath})
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,7 @@ func (h *house) servers(ups []*Upstream) error {
 	targets := make([]*proxy.Target, 0, len(ups))
 	for _, up := range ups {
 		name := "upstream " + up.Name
-		w, err := keep(h, name, h.wiring(up), made[*wired]{func(reg prometheus.Registerer) (*wired, error) { return h.upstream(up, reg) }, endsUpstreams, (*wired).end})
+		w, err := keep(h, name, h.wiring(up), made[*wired]{build: func(reg prometheus.Registerer) (*wired, error) { return h.upstream(up, reg) }, stage: endsUpstreams, end: (*wired).end})
 		if err != nil {
 			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
 		}

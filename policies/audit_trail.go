@@ -48,6 +48,8 @@ type Trail struct {
 	told time.Time
 	lost uint64
 	size atomic.Int64 // of what waits, for the metrics
+
+	heir atomic.Pointer[Trail] // takes the lines that come after the end; nil: nobody does
 }
 
 // OpenTrail opens the file and begins to write. Close it.
@@ -118,6 +120,9 @@ func (t *Trail) stir() {
 	}
 }
 
+// Bequeath names the trail that takes the lines that come after Close: those of requests that had begun before another configuration.
+func (t *Trail) Bequeath(to *Trail) { t.heir.Store(to) }
+
 // Write takes one line, which the caller may use again; it ends with a line feed. done ends the wait for room, if there is one.
 func (t *Trail) Write(line []byte, done <-chan struct{}) {
 	for {
@@ -134,8 +139,13 @@ func (t *Trail) Write(line []byte, done <-chan struct{}) {
 			}
 			return
 		}
-		if t.closed || !t.opt.Block {
+		closed := t.closed
+		if closed || !t.opt.Block {
 			t.mu.Unlock()
+			if heir := t.heir.Load(); closed && heir != nil {
+				heir.Write(line, done)
+				return
+			}
 			t.counts.WithLabelValues(lineDropped).Inc()
 			return
 		}
@@ -227,7 +237,7 @@ func (t *Trail) failed(err error, lines int) {
 	t.told, t.lost = time.Now(), 0
 }
 
-// Close writes what waits, and ends. Lines that come later are dropped.
+// Close writes what waits, and ends. Lines that come later are its heir's, or dropped.
 func (t *Trail) Close() {
 	t.mu.Lock()
 	again := t.closed

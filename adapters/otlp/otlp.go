@@ -47,6 +47,7 @@ type Options struct {
 type Exporter struct {
 	opt      Options
 	sender   sdk.SpanExporter
+	entry    entering
 	provider *sdk.TracerProvider
 	idle     func()
 
@@ -54,6 +55,7 @@ type Exporter struct {
 	end    context.CancelFunc
 	ended  chan struct{} // nothing is sent any more
 	closed atomic.Bool
+	heir   atomic.Pointer[Exporter] // takes the spans that end later; nil: nobody does
 
 	waiting                   atomic.Int64
 	exported, dropped, failed atomic.Uint64
@@ -83,9 +85,9 @@ func New(opt Options) (*Exporter, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	e.sender = otlptrace.NewUnstarted(&poster{opt.URL, "dragoman/" + opt.Version, opt.Headers, client, opt.Timeout}) // there is nothing to start
 	e.ending, e.end = context.WithCancel(context.Background())
-	batches := sdk.NewBatchSpanProcessor(sending{e}, sdk.WithMaxQueueSize(opt.Queue), sdk.WithMaxExportBatchSize(opt.Batch), sdk.WithBatchTimeout(opt.Wait),
-		sdk.WithExportTimeout(opt.Timeout))
-	e.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(entering{batches, e}), sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(opt.Ratio))),
+	e.entry = entering{sdk.NewBatchSpanProcessor(sending{e}, sdk.WithMaxQueueSize(opt.Queue), sdk.WithMaxExportBatchSize(opt.Batch), sdk.WithBatchTimeout(opt.Wait),
+		sdk.WithExportTimeout(opt.Timeout)), e}
+	e.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(e.entry), sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(opt.Ratio))),
 		sdk.WithRawSpanLimits(limits), sdk.WithResource(resource.NewSchemaless(attribute.String("service.name", opt.Service),
 			attribute.String("service.version", opt.Version), attribute.String("service.instance.id", opt.Instance))))
 	return e, nil
@@ -122,14 +124,18 @@ func (e *Exporter) Stats() (exported, dropped, failed uint64, waiting int) {
 	return e.exported.Load(), e.dropped.Load(), e.failed.Load(), int(e.waiting.Load())
 }
 
-// Close sends what waits, for as long as it takes within 5 s, and ends. Spans that end later are lost.
+// Bequeath names the exporter that takes the spans that end after Close: those of requests that had begun before another configuration.
+func (e *Exporter) Bequeath(to *Exporter) { e.heir.Store(to) }
+
+// Close sends what waits, for as long as it takes within 5 s, and ends. Spans that end later are its heir's, or lost.
 func (e *Exporter) Close() {
 	if e.closed.Swap(true) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	_ = e.provider.Shutdown(ctx) // what could not be sent was counted
+	// What could not be sent was counted. The provider stays: without it spans that end now would not come here.
+	_ = e.entry.Shutdown(ctx)
 	e.end()
 	select {
 	case <-e.ended:
@@ -149,7 +155,15 @@ func (n entering) OnEnd(s sdk.ReadOnlySpan) {
 	if !s.SpanContext().IsSampled() {
 		return
 	}
-	if n.e.waiting.Add(1) > int64(n.e.opt.Queue) || n.e.closed.Load() {
+	if n.e.closed.Load() {
+		if heir := n.e.heir.Load(); heir != nil {
+			heir.entry.OnEnd(s)
+			return
+		}
+		n.e.dropped.Add(1)
+		return
+	}
+	if n.e.waiting.Add(1) > int64(n.e.opt.Queue) {
 		n.e.waiting.Add(-1)
 		n.e.dropped.Add(1)
 		return

@@ -110,6 +110,23 @@ func TestExport(t *testing.T) {
 	}
 }
 
+// What ends when its exporter has ended goes to the heir, and to the heir's heir.
+func TestHeir(t *testing.T) {
+	k := newTaker(t)
+	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
+	_, late := one.Tracer().Start(context.Background(), "late")
+	one.Bequeath(two)
+	one.Close()
+	two.Bequeath(three)
+	two.Close()
+	late.End()
+	span(one, 1)
+	eventually(t, "both are taken", func() bool { return three.is(2, 0, 0, 0) })
+	if !one.is(0, 0, 0, 0) || !two.is(0, 0, 0, 0) {
+		t.Error("they count where they were not sent")
+	}
+}
+
 // The queue is bounded, by what is being sent too; what has no room is counted.
 func TestQueueIsBounded(t *testing.T) {
 	k := newTaker(t)
