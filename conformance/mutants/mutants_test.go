@@ -1,0 +1,210 @@
+package mutants
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"dragoman/conformance/checks"
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// program is the binary of this repository, built once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "dragoman")
+	build := exec.Command("go", "build", "-o", file, ".")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return file, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if file, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(file))
+	}
+	os.Exit(code)
+}
+
+// sound starts the sound server: the demonstration server of this repository, alone or, for the faces that it has not itself, behind
+// Dragoman. It gives where a face is, or the program of a stdio face.
+type sound struct {
+	base string // of HTTP
+	file string
+}
+
+func start(t *testing.T) *sound {
+	t.Helper()
+	file, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	var log strings.Builder
+	cmd := exec.CommandContext(ctx, file, "serve", "--listen", address, "--admin", "off", "--", file, "demo")
+	cmd.Stderr, cmd.Cancel, cmd.WaitDelay = &log, func() error { return cmd.Process.Signal(os.Interrupt) }, 10*time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cancel(); _ = cmd.Wait() })
+	for end := time.Now().Add(20 * time.Second); ; {
+		if res, err := http.Get("http://" + address + "/health"); err == nil {
+			_ = res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return &sound{base: "http://" + address, file: file}
+			}
+		}
+		if time.Now().After(end) {
+			t.Fatal("the sound server does not answer: " + log.String())
+		}
+		time.Sleep(10 * time.Millisecond) // until it listens
+	}
+}
+
+// target is the sound server by a face, with a mutant before it; nil: nobody is before it.
+func (s *sound) target(t *testing.T, face peer.Face, m *mutant) *peer.Target {
+	t.Helper()
+	out := &peer.Target{Timeout: 5 * time.Second}
+	if face.Stdio() {
+		var spawn peer.Spawner = peer.Command{Argv: []string{s.file, "demo", "--log-level", "error"}}
+		if m != nil {
+			spawn = spawner{spawn, m, &state{}}
+		}
+		out.Program = spawn
+		return out
+	}
+	url := s.base + map[peer.Face]string{peer.SSE: "/sse", peer.REST: ""}[face]
+	if face == peer.ModernHTTP || face == peer.LegacyHTTP {
+		url = s.base + "/mcp"
+	}
+	if m == nil {
+		m = &mutant{}
+	}
+	out.HTTP = box(t, m, url)
+	return out
+}
+
+// The sound server passes every check, at every face, also through the middlebox.
+func TestSoundServerPasses(t *testing.T) {
+	s := start(t)
+	for _, face := range peer.Faces() {
+		t.Run(string(face), func(t *testing.T) {
+			target := s.target(t, face, nil)
+			offers, tried := suite.Discover(t.Context(), target, []peer.Face{face}, nil)
+			if len(offers) == 0 {
+				t.Fatal(tried)
+			}
+			for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: checks.All()}) {
+				switch f.Outcome {
+				case suite.Passed:
+				case suite.Skipped:
+					t.Logf("%s: skipped: %s", f.Key(), f.Reason)
+				default:
+					t.Errorf("%s: %s %s", f.Key(), f.Outcome, told(f))
+				}
+			}
+		})
+	}
+}
+
+// told is a finding with its evidence.
+func told(f *suite.Finding) string {
+	var b strings.Builder
+	b.WriteString(f.Reason)
+	for _, p := range f.Problems {
+		fmt.Fprintf(&b, "\n  expected %s\n  got %s", p.Expected, p.Got)
+	}
+	for _, l := range f.Evidence {
+		mark := "<"
+		if l.Out {
+			mark = ">"
+		}
+		fmt.Fprintf(&b, "\n    %4d %s %s: %s", l.MS, mark, l.Where, strings.ReplaceAll(l.Text, "\n", "\n           "))
+	}
+	return b.String()
+}
+
+func mutants() (all []*mutant) {
+	for _, area := range [][]mutant{modernMutants()} {
+		for i := range area {
+			all = append(all, &area[i])
+		}
+	}
+	return all
+}
+
+// Each mutant is caught by the check that it names.
+func TestMutantsAreCaught(t *testing.T) {
+	s := start(t)
+	for _, m := range mutants() {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			i := slices.IndexFunc(checks.All(), func(c *suite.Check) bool { return c.ID == m.caught })
+			if i < 0 {
+				t.Fatalf("there is no check %s", m.caught)
+			}
+			check := checks.All()[i]
+			faces := m.faces
+			if len(faces) == 0 {
+				faces = check.Faces[:1]
+			}
+			for _, face := range faces {
+				s.caught(t, m, check, face)
+			}
+		})
+	}
+}
+
+func (s *sound) caught(t *testing.T, m *mutant, check *suite.Check, face peer.Face) {
+	t.Helper()
+	var revisions []string
+	if list := face.Revisions(); len(list) > 0 {
+		revisions = list[len(list)-1:]
+	}
+	if m.at != "" {
+		revisions = []string{m.at}
+	}
+	// What the server offers is found out without the mutant: it may be that nothing can be found out with it.
+	offers, tried := suite.Discover(t.Context(), s.target(t, face, nil), []peer.Face{face}, revisions)
+	if len(offers) != 1 {
+		t.Fatalf("%s: %d offers: %v", face, len(offers), tried)
+	}
+	for _, f := range suite.Run(t.Context(), s.target(t, face, m), offers, suite.Options{Checks: []*suite.Check{check}}) {
+		switch f.Outcome {
+		case suite.Failed, suite.Warned, suite.Noted:
+		default:
+			t.Errorf("%s: %s, %s", f.Key(), f.Outcome, told(f))
+		}
+	}
+}
+
+// Every check for a MUST has a mutant that it catches.
+func TestEveryMustHasAMutant(t *testing.T) {
+	for _, c := range checks.All() {
+		if c.Level == suite.Must && !slices.ContainsFunc(mutants(), func(m *mutant) bool { return m.caught == c.ID }) {
+			t.Errorf("no mutant for %s", c.ID)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// errStopped is that of a call which the tester itself has ended.
+var errStopped = errors.New("the tester has ended the call")
+
+func (c *Call) take(m Message) {
+	c.mu.Lock()
+	if m.Kind() == IsResponse && c.answer < 0 {
+		c.answer = len(c.got)
+	}
+	if len(c.got) < maxOther {
+		c.got = append(c.got, m)
+	}
+	close(c.more)
+	c.more = make(chan struct{})
+	c.mu.Unlock()
+}
+
+// fail tells that nothing more will come; err is why, nil after the regular end of its stream.
+func (c *Call) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.ended:
+		return
+	default:
+	}
+	c.err = err
+	close(c.ended)
+}
+
+// Wait waits for the response.
+func (c *Call) Wait() (Message, error) {
+	m, err := c.WaitFor(func(m Message) bool { return m.Kind() == IsResponse })
+	if err != nil {
+		return m, fmt.Errorf("%s: %w", c.Method, err)
+	}
+	return m, nil
+}
+
+// WaitFor waits for a message of this call.
+func (c *Call) WaitFor(wanted func(Message) bool) (Message, error) {
+	limit := c.conn.target.timeout()
+	ctx, cancel := context.WithTimeout(c.conn.ctx, limit)
+	defer cancel()
+	seen := 0
+	for {
+		c.mu.Lock()
+		for ; seen < len(c.got); seen++ {
+			if m := c.got[seen]; wanted(m) {
+				c.mu.Unlock()
+				return m, nil
+			}
+		}
+		more, err := c.more, c.err
+		c.mu.Unlock()
+		select {
+		case <-more:
+			continue
+		default:
+		}
+		select {
+		case <-more:
+		case <-c.ended:
+			c.mu.Lock()
+			left := seen < len(c.got)
+			err = c.err
+			c.mu.Unlock()
+			if left {
+				continue
+			}
+			if err == nil {
+				err = errors.New("its stream has ended without it")
+			}
+			return Message{}, err
+		case <-ctx.Done():
+			return Message{}, fmt.Errorf("nothing came within %s", limit)
+		}
+	}
+}
+
+// Got is all that has come for the call so far, in order.
+func (c *Call) Got() []Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Message(nil), c.got...)
+}
+
+// WaitEnd waits until nothing more can come for the call: the end of its own stream. On shared streams there is none; then it tells false.
+func (c *Call) WaitEnd() bool {
+	ctx, cancel := context.WithTimeout(c.conn.ctx, c.conn.target.timeout())
+	defer cancel()
+	select {
+	case <-c.ended:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Leave closes the call's own stream, as a client does that has gone. On shared streams there is nothing to close.
+func (c *Call) Leave() {
+	if c.stop != nil {
+		c.stop()
+	}
+}
+
+// Cancel cancels the call as its face has it: by closing the stream of a modern HTTP request, by a notification elsewhere.
+func (c *Call) Cancel() {
+	if c.conn.Face == ModernHTTP {
+		c.Leave()
+		return
+	}
+	_, _ = c.conn.Notify("notifications/cancelled", `{"requestId":`+c.ID+`}`)
+}

@@ -1,0 +1,175 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"dragoman/adapters/stdio"
+)
+
+// Spawner starts a program that speaks lines. It is an interface so that a test can stand between.
+type Spawner interface {
+	// Spawn starts it, and gives its lines.
+	Spawn(ctx context.Context, stderr func(line string)) (Lines, error)
+}
+
+// Lines is a program that runs, as a stream of lines in each direction.
+type Lines interface {
+	// Write sends a line, without its end.
+	Write(line []byte) error
+	// ReadLine gives the next line, valid until the next call.
+	ReadLine() ([]byte, error)
+	// Stop closes its input, waits for it, and then makes it end. It tells how it ended, and whether it had to be made to.
+	Stop() (end string, forced bool)
+}
+
+// Command starts a server as a child process of ours. Nothing of it is left behind by Stop.
+type Command struct {
+	Argv  []string
+	Env   []string      // KEY=value; nil: what the tester itself has
+	Dir   string        // empty: ours
+	Grace time.Duration // after its input has ended; 0: 5 s
+}
+
+// Spawn implements Spawner.
+func (c Command) Spawn(ctx context.Context, stderr func(line string)) (Lines, error) {
+	if c.Env == nil {
+		c.Env = os.Environ()
+	}
+	if c.Grace == 0 {
+		c.Grace = 5 * time.Second
+	}
+	p, err := stdio.Start(ctx, stdio.Command{Argv: c.Argv, Env: c.Env, Dir: c.Dir, StopGrace: c.Grace,
+		Stderr: func(line []byte) { stderr(string(line)) }})
+	if err != nil {
+		return nil, err
+	}
+	return &process{p, c.Grace}, nil
+}
+
+type process struct {
+	*stdio.Process
+	grace time.Duration
+}
+
+// Stop implements Lines.
+func (p *process) Stop() (end string, forced bool) {
+	began := time.Now()
+	p.Process.Stop()
+	exit := p.Exit()
+	if exit == nil {
+		return "it is not known how it ended", true
+	}
+	return exit.Error(), time.Since(began) >= p.grace
+}
+
+// maxWaiting is how many lines may wait for who reads them; then the child is not read.
+const maxWaiting = 4096
+
+// Child is a program that runs: a raw client of lines. Close it.
+type Child struct {
+	lines  Lines
+	watch  Watcher
+	coming chan string
+	ended  chan struct{} // nobody reads the program any more
+	closed chan struct{}
+	once   sync.Once
+
+	mu     sync.Mutex
+	stderr []string // the last lines
+	why    error    // of the end of its output
+
+	end    string
+	forced bool
+}
+
+// keptStderr is how many lines of what a program says on the side are kept.
+const keptStderr = 20
+
+// StartChild starts a program and reads what it writes.
+func StartChild(ctx context.Context, s Spawner, watch Watcher) (*Child, error) {
+	c := &Child{watch: watch, coming: make(chan string, maxWaiting), ended: make(chan struct{}), closed: make(chan struct{})}
+	lines, err := s.Spawn(ctx, c.said)
+	if err != nil {
+		return nil, err
+	}
+	c.lines = lines
+	go c.read()
+	return c, nil
+}
+
+func (c *Child) said(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stderr = append(c.stderr, line); len(c.stderr) > keptStderr {
+		c.stderr = c.stderr[1:]
+	}
+}
+
+// Stderr is the last of what it said on the side.
+func (c *Child) Stderr() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.stderr...)
+}
+
+func (c *Child) read() {
+	defer close(c.ended)
+	defer close(c.coming)
+	for {
+		line, err := c.lines.ReadLine()
+		if err != nil {
+			c.mu.Lock()
+			c.why = err
+			c.mu.Unlock()
+			if errors.Is(err, io.EOF) {
+				show(c.watch, '<', "stdout", "(its end)")
+			}
+			return
+		}
+		show(c.watch, '<', "stdout", string(line))
+		select {
+		case c.coming <- string(line):
+		case <-c.closed:
+			return
+		}
+	}
+}
+
+// Write sends a line.
+func (c *Child) Write(line string) error {
+	show(c.watch, '>', "stdin", line)
+	return c.lines.Write([]byte(line))
+}
+
+// Next is the next line that it writes; an error when there is none any more, or ctx ends.
+func (c *Child) Next(ctx context.Context) (string, error) {
+	select {
+	case line, ok := <-c.coming:
+		if ok {
+			return line, nil
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return "", c.why
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// Ended is closed when its output has ended.
+func (c *Child) Ended() <-chan struct{} { return c.ended }
+
+// Close ends the program: its input first, then by force. It tells how the program ended, and whether force was needed.
+func (c *Child) Close() (end string, forced bool) {
+	c.once.Do(func() {
+		close(c.closed)
+		c.end, c.forced = c.lines.Stop()
+		<-c.ended
+	})
+	return c.end, c.forced
+}

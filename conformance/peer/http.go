@@ -1,0 +1,251 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+
+	"dragoman/adapters/eventstream"
+)
+
+const (
+	// maxBody bounds an answer that is read whole, and an event, in bytes.
+	maxBody = 64 << 20
+	// connectTime is for the connection alone.
+	connectTime = 10 * time.Second
+)
+
+// Field is one line of a request's head. Lines of the same name are sent one by one, in order.
+type Field struct{ Name, Value string }
+
+// Fields are lines of a head.
+type Fields []Field
+
+// With gives the fields with some set: each replaces all of its name, and one without a value (Drop) goes.
+func (f Fields) With(more ...Field) Fields {
+	out := make(Fields, 0, len(f)+len(more))
+	for _, x := range f {
+		if !has(more, x.Name) {
+			out = append(out, x)
+		}
+	}
+	for _, x := range more {
+		if x.Value != dropped {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+const dropped = "\x00"
+
+// Drop stands for a field that is to be left out.
+func Drop(name string) Field { return Field{name, dropped} }
+
+func has(fields []Field, name string) bool {
+	for _, x := range fields {
+		if strings.EqualFold(x.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Watcher is shown what goes out (>) and comes in (<), and over which stream.
+type Watcher func(direction byte, where, text string)
+
+// HTTP is an endpoint. Its methods may be called from any goroutine.
+type HTTP struct {
+	URL    string
+	always Fields
+	client *http.Client
+}
+
+// NewHTTP makes an endpoint. always are fields of every request, such as credentials. Nothing is cached, no redirect followed, no
+// cookie kept; proxies are those of the environment, as for the clients that users have.
+func NewHTTP(url string, always Fields, tlsConfig *tls.Config) *HTTP {
+	return &HTTP{URL: url, always: always, client: &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tlsConfig, DisableCompression: true, MaxIdleConnsPerHost: 8,
+			IdleConnTimeout: 5 * time.Second, TLSHandshakeTimeout: connectTime, MaxResponseHeaderBytes: 1 << 20},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Close lets go of idle connections.
+func (h *HTTP) Close() { h.client.CloseIdleConnections() }
+
+// Request is one to be sent as it is written.
+type Request struct {
+	Method string // empty: POST
+	URL    string // empty: the endpoint's
+	Host   string // empty: the URL's
+	Header Fields
+	Body   string
+}
+
+// String shows it as evidence, without what is always sent: that may be secret.
+func (r Request) String() string {
+	var b strings.Builder
+	b.WriteString(r.method())
+	if r.URL != "" {
+		b.WriteString(" " + r.URL)
+	}
+	if r.Host != "" {
+		b.WriteString("\nHost: " + r.Host)
+	}
+	for _, f := range r.Header {
+		b.WriteString("\n" + f.Name + ": " + f.Value)
+	}
+	if r.Body != "" {
+		b.WriteString("\n\n" + r.Body)
+	}
+	return b.String()
+}
+
+func (r Request) method() string {
+	if r.Method == "" {
+		return http.MethodPost
+	}
+	return r.Method
+}
+
+// Response is what came. It is for one goroutine at a time; Close it.
+type Response struct {
+	Status  int
+	Header  http.Header
+	Type    string // media type without its parameters, in lower case
+	body    io.ReadCloser
+	split   eventstream.Splitter
+	text    string
+	whole   bool
+	cut     error
+	cancel  context.CancelFunc
+	watch   Watcher
+	reading bool
+}
+
+// Send sends a request and waits for the head of its response. ctx holds for all of the response: when it ends, so does the stream.
+func (h *HTTP) Send(ctx context.Context, r Request, watch Watcher) (*Response, error) {
+	url := r.URL
+	if url == "" {
+		url = h.URL
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	req, err := http.NewRequestWithContext(ctx, r.method(), url, strings.NewReader(r.Body))
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if r.Host != "" {
+		req.Host = r.Host
+	}
+	req.Header["User-Agent"] = []string{"dragoman-conformance"}
+	for _, fields := range []Fields{h.always, r.Header} {
+		for _, f := range fields {
+			name := http.CanonicalHeaderKey(f.Name)
+			req.Header[name] = append(req.Header[name], f.Value)
+		}
+	}
+	show(watch, '>', "HTTP", r.String())
+	res, err := h.client.Do(req)
+	if err != nil {
+		cancel()
+		show(watch, '<', "HTTP", "no response: "+err.Error())
+		return nil, err
+	}
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	out := &Response{Status: res.StatusCode, Header: res.Header, Type: kind, body: res.Body, cancel: cancel, watch: watch}
+	out.split.Reset(maxBody)
+	show(watch, '<', "HTTP", head(res))
+	return out, nil
+}
+
+// head shows the lines of a head that matter here.
+func head(res *http.Response) string {
+	var b strings.Builder
+	b.WriteString(res.Status)
+	for _, name := range []string{"Content-Type", "Mcp-Session-Id", "Mcp-Protocol-Version", "Allow", "Www-Authenticate", "Retry-After", "X-Accel-Buffering"} {
+		for _, v := range res.Header[name] {
+			b.WriteString("\n" + name + ": " + v)
+		}
+	}
+	return b.String()
+}
+
+func show(watch Watcher, direction byte, where, text string) {
+	if watch != nil {
+		watch(direction, where, text)
+	}
+}
+
+// Streams tells whether it is an event stream.
+func (r *Response) Streams() bool { return r.Type == "text/event-stream" }
+
+// Text is the whole body. It waits for the end of the body; an error is that of a body cut short, or too long.
+func (r *Response) Text() (string, error) {
+	if r.whole {
+		return r.text, r.cut
+	}
+	r.whole = true
+	raw, err := io.ReadAll(io.LimitReader(r.body, maxBody+1))
+	if err == nil && len(raw) > maxBody {
+		err = fmt.Errorf("peer: a body over %d bytes", maxBody)
+	}
+	r.text, r.cut = string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), err
+	if r.text != "" {
+		show(r.watch, '<', "HTTP", r.text)
+	}
+	return r.text, err
+}
+
+// Event is one of a stream.
+type Event struct {
+	Name, Data, ID string
+	HasID, HasData bool
+	Retry          int // milliseconds; -1: it does not say
+}
+
+// Next is the next event of a stream; io.EOF at its end, io.ErrUnexpectedEOF if it was cut.
+func (r *Response) Next() (Event, error) {
+	e, err := r.split.Next(r.body)
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			show(r.watch, '<', "event stream", "(its end)")
+		}
+		return Event{}, err
+	}
+	out := Event{Name: string(e.Name), Data: string(e.Data), ID: string(e.ID), HasID: e.HasID, HasData: e.Data != nil, Retry: e.Retry}
+	show(r.watch, '<', "event stream", out.String())
+	return out, nil
+}
+
+// String shows an event as evidence.
+func (e Event) String() string {
+	var b strings.Builder
+	if e.Name != "" {
+		b.WriteString("event: " + e.Name + "\n")
+	}
+	if e.HasID {
+		b.WriteString("id: " + e.ID + "\n")
+	}
+	if e.Retry >= 0 {
+		fmt.Fprintf(&b, "retry: %d\n", e.Retry)
+	}
+	if e.HasData {
+		b.WriteString("data: " + e.Data + "\n")
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Close ends the response, whether or not its end was read.
+func (r *Response) Close() {
+	r.cancel()
+	_ = r.body.Close()
+}

@@ -1,0 +1,150 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"dragoman/conformance/peer"
+)
+
+// maxPages bounds the pages of a list that are read to find out what there is.
+const maxPages = 20
+
+// Discover finds out which faces and revisions a target has, and what it offers at each. faces and revisions narrow it; empty: all.
+// tried says for each face that it has not what was tried and what came.
+func Discover(ctx context.Context, t *peer.Target, faces []peer.Face, revisions []string) (offers []*Offer, tried []string) {
+	for _, face := range peer.Faces() {
+		if len(faces) > 0 && !slices.Contains(faces, face) || (t.Program != nil) != face.Stdio() {
+			continue
+		}
+		if face == peer.REST {
+			if err := offersREST(ctx, t); err != nil {
+				tried = append(tried, fmt.Sprintf("%s: %v", face, err))
+			} else {
+				offers = append(offers, &Offer{Face: face})
+			}
+			continue
+		}
+		// The newest first: a server that does not know a revision answers with another, and one that is no server at all need not be
+		// asked four times.
+		list := slices.Clone(face.Revisions())
+		slices.Reverse(list)
+		var found []*Offer
+		var failed error
+		for _, revision := range list {
+			o, err := offer(ctx, t, face, revision)
+			if err != nil {
+				failed = err
+				if len(found) == 0 {
+					break
+				}
+				continue
+			}
+			if len(revisions) == 0 || slices.Contains(revisions, revision) {
+				found = append(found, o)
+			}
+		}
+		if len(found) == 0 && failed != nil {
+			tried = append(tried, fmt.Sprintf("%s: %v", face, failed))
+		}
+		slices.Reverse(found)
+		offers = append(offers, found...)
+	}
+	return offers, tried
+}
+
+// errOtherRevision is that of a server which answers initialize with another revision.
+type errOtherRevision struct{ asked, got string }
+
+func (e errOtherRevision) Error() string {
+	return "initialize with " + e.asked + " was answered with " + e.got
+}
+
+// offer begins a conversation and lists what there is.
+func offer(ctx context.Context, t *peer.Target, face peer.Face, revision string) (*Offer, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	c, err := t.Open(ctx, peer.Settings{Face: face, Revision: revision})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	o := &Offer{Face: face, Revision: revision, Session: c.Session != "", Listens: c.Listens()}
+	info := peer.Object(nil)
+	if face.Modern() {
+		result, err := c.Result("server/discover", "")
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range peer.List(result, "supportedVersions") {
+			name, _ := v.(string)
+			o.Versions = append(o.Versions, name)
+		}
+		if !slices.Contains(o.Versions, revision) {
+			return nil, errOtherRevision{revision, strings.Join(o.Versions, ", ")}
+		}
+		o.Capabilities, _ = result["capabilities"].(peer.Object)
+		info, _ = peer.Get(result, "_meta", peer.MetaServer).(peer.Object)
+	} else {
+		if c.Agreed != revision {
+			return nil, errOtherRevision{revision, c.Agreed}
+		}
+		o.Capabilities, _ = c.Server["capabilities"].(peer.Object)
+		info, _ = c.Server["serverInfo"].(peer.Object)
+	}
+	o.Server = strings.TrimSpace(peer.Text(info, "name") + " " + peer.Text(info, "version"))
+	for _, list := range []struct {
+		capability, method, member string
+		into                       *[]peer.Object
+	}{{"tools", "tools/list", "tools", &o.Tools}, {"prompts", "prompts/list", "prompts", &o.Prompts}, {"resources", "resources/list", "resources", &o.Resources}} {
+		if o.Capability(list.capability) {
+			*list.into = all(c, list.method, list.member)
+		}
+	}
+	return o, nil
+}
+
+// all reads the pages of a list, as far as they can be had: what is wrong with them is for checks to say.
+func all(c *peer.Conn, method, member string) (out []peer.Object) {
+	params := ""
+	for range maxPages {
+		result, err := c.Result(method, params)
+		if err != nil {
+			return out
+		}
+		for _, x := range peer.List(result, member) {
+			if o, ok := x.(peer.Object); ok {
+				out = append(out, o)
+			}
+		}
+		cursor, more := result["nextCursor"].(string)
+		if !more {
+			return out
+		}
+		params = peer.Encode(peer.Object{"cursor": cursor})
+	}
+	return out
+}
+
+// offersREST asks whether there is a service of the envelope.
+func offersREST(ctx context.Context, t *peer.Target) error {
+	res, err := t.HTTP.Send(ctx, peer.Request{Method: "GET", URL: RESTPath(t, "/tools"), Header: peer.Fields{{Name: "Accept", Value: "application/json"}}}, nil)
+	if err != nil {
+		return err
+	}
+	defer res.Close()
+	text, err := res.Text()
+	if err != nil {
+		return err
+	}
+	v, err := peer.Decode(text)
+	if err != nil || res.Status != 200 || peer.List(v, "tools") == nil || peer.Text(v, "service") == "" {
+		return fmt.Errorf("GET /tools was answered with %d and no ToolsResponse", res.Status)
+	}
+	return nil
+}
+
+// RESTPath is the URL of a path of the envelope, below that of the target.
+func RESTPath(t *peer.Target, path string) string { return strings.TrimSuffix(t.HTTP.URL, "/") + path }

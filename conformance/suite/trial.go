@@ -1,0 +1,165 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/conformance/peer"
+)
+
+const (
+	maxEvidence = 60      // lines of a finding
+	maxText     = 4 << 10 // of a line, in bytes
+	maxProblems = 20      // of a finding
+)
+
+// Trial is one check that is being tried. Its methods may be called from any goroutine, but for Fatal and Skip: they end the trial,
+// and belong to the goroutine of Run.
+type Trial struct {
+	Check    *Check
+	Target   *peer.Target
+	Face     peer.Face
+	Revision string
+	Offer    *Offer
+
+	ctx   context.Context
+	began time.Time
+	judge func(raw, revision, answers string) // is shown each message that comes
+
+	mu       sync.Mutex
+	problems []Problem
+	evidence []Line
+	skipped  string
+	broken   string
+	ends     []func()
+}
+
+// Context ends when the trial's time is over.
+func (t *Trial) Context() context.Context { return t.ctx }
+
+// Fail notes that something is not as required. The trial goes on.
+func (t *Trial) Fail(expected, format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.problems) < maxProblems {
+		t.problems = append(t.problems, Problem{expected, shorten(fmt.Sprintf(format, args...))})
+	}
+}
+
+// Fatal is Fail, and ends the trial.
+func (t *Trial) Fatal(expected, format string, args ...any) {
+	t.Fail(expected, format, args...)
+	runtime.Goexit()
+}
+
+// Skip ends the trial: the server does not offer what is needed.
+func (t *Trial) Skip(format string, args ...any) {
+	t.mu.Lock()
+	t.skipped = fmt.Sprintf(format, args...)
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
+// Break ends the trial: it could not be carried out, which says nothing about the requirement.
+func (t *Trial) Break(format string, args ...any) {
+	t.mu.Lock()
+	t.broken = shorten(fmt.Sprintf(format, args...))
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
+// Watch records evidence; it is the watcher of all conversations of the trial.
+func (t *Trial) Watch(direction byte, where, text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.evidence) == maxEvidence {
+		t.evidence = append(t.evidence[:0], t.evidence[1:]...)
+	}
+	t.evidence = append(t.evidence, Line{direction == '>', where, shorten(text), time.Since(t.began).Milliseconds()})
+}
+
+func shorten(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + fmt.Sprintf("… (%d bytes)", len(text))
+}
+
+// Settings are those of a conversation in the trial's face and revision.
+func (t *Trial) Settings() peer.Settings {
+	s := peer.Settings{Face: t.Face, Revision: t.Revision, Watch: t.Watch}
+	if t.judge != nil {
+		s.Received = func(m peer.Message, answers string) { t.judge(m.Raw, t.Revision, answers) }
+	}
+	return s
+}
+
+// Open begins a conversation, which ends with the trial. change may be nil. If it cannot be begun, the trial is broken: that is for
+// the checks of the handshake to judge.
+func (t *Trial) Open(change func(*peer.Settings)) *peer.Conn {
+	c, err := t.TryOpen(change)
+	if err != nil {
+		t.Break("no conversation could be begun: %v", err)
+	}
+	return c
+}
+
+// TryOpen is Open that gives the error.
+func (t *Trial) TryOpen(change func(*peer.Settings)) (*peer.Conn, error) {
+	s := t.Settings()
+	if change != nil {
+		change(&s)
+	}
+	c, err := t.Target.Open(t.ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { c.Close() })
+	return c, nil
+}
+
+// Send sends a raw HTTP request. It is broken if there is no response.
+func (t *Trial) Send(r peer.Request) *peer.Response {
+	res, err := t.Target.HTTP.Send(t.ctx, r, t.Watch)
+	if err != nil {
+		t.Break("no response: %v", err)
+	}
+	t.Cleanup(res.Close)
+	return res
+}
+
+// Start starts a program of the target for raw lines.
+func (t *Trial) Start() *peer.Child {
+	c, err := peer.StartChild(t.ctx, t.Target.Program, t.Watch)
+	if err != nil {
+		t.Break("the program could not be started: %v", err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// Cleanup has something done at the end of the trial, the last first.
+func (t *Trial) Cleanup(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ends = append(t.ends, f)
+}
+
+func (t *Trial) end() {
+	for {
+		t.mu.Lock()
+		n := len(t.ends)
+		if n == 0 {
+			t.mu.Unlock()
+			return
+		}
+		f := t.ends[n-1]
+		t.ends = t.ends[:n-1]
+		t.mu.Unlock()
+		f()
+	}
+}
