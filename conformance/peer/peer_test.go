@@ -107,6 +107,14 @@ func TestLegacySession(t *testing.T) {
 	if m, err := call.Wait(); err != nil || m.Where != "the response" || !call.WaitEnd() || len(call.Got()) != 2 || call.Status != 200 {
 		t.Errorf("%+v %v %+v", m, err, call.Got())
 	}
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) { // the answer to ping is on its way
+		mu.Lock()
+		answered := len(heard) >= 5
+		mu.Unlock()
+		if answered || time.Now().After(end) {
+			break
+		}
+	}
 	c.Close()
 	mu.Lock()
 	defer mu.Unlock()
