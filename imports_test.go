@@ -13,34 +13,35 @@ import (
 
 // floors says on which floor a package stands. Imports go down: never up, and never to a neighbour.
 var floors = map[string]int{
-	"proxy/wire":             0,
-	"proxy":                  1,
-	"proxy/session":          2,
-	"adapters/eventstream":   2,
-	"adapters/guardian":      2,
-	"adapters/httpd":         2,
-	"adapters/era":           3, // uses the waist; the adapters make its Links
-	"adapters/service":       3,
-	"adapters/oauth":         3,
-	"adapters/otlp":          3,
-	"adapters/rest/schema":   3,
-	"adapters/rest/openapi":  3,
-	"adapters/mcphttp":       4, // what modern and legacy HTTP share
-	"adapters/modern":        5,
-	"adapters/legacy":        5,
-	"adapters/sse":           5,
-	"adapters/stdio":         5,
-	"adapters/rest":          5,
-	"adapters/admin":         5,
-	"policies":               5,
-	"conformance/everything": 5,
-	"conformance/matrix":     5,
-	"conformance/shape":      0, // knows messages alone
-	"conformance/peer":       6, // of the adapters it has what frames bytes
-	"conformance/suite":      7,
-	"conformance/checks":     8,
-	"conformance/report":     8,
-	".":                      9,
+	"proxy/wire":               0,
+	"proxy":                    1,
+	"proxy/session":            2,
+	"adapters/eventstream":     2,
+	"adapters/guardian":        2,
+	"adapters/httpd":           2,
+	"adapters/era":             3, // uses the waist; the adapters make its Links
+	"adapters/service":         3,
+	"adapters/oauth":           3,
+	"adapters/otlp":            3,
+	"adapters/rest/schema":     3,
+	"adapters/rest/openapi":    3,
+	"adapters/mcphttp":         4, // what modern and legacy HTTP share
+	"adapters/modern":          5,
+	"adapters/legacy":          5,
+	"adapters/sse":             5,
+	"adapters/stdio":           5,
+	"adapters/rest":            5,
+	"adapters/admin":           5,
+	"policies":                 5,
+	"conformance/everything":   5,
+	"conformance/matrix":       5,
+	"conformance/shape":        0, // knows messages alone
+	"conformance/peer":         6, // of the adapters it has what frames bytes
+	"conformance/suite":        7,
+	"conformance/checks":       8,
+	"conformance/report":       8,
+	"conformance/intermediary": 9,
+	".":                        10,
 }
 
 // homes says which packages may use a stranger, and why nobody else may.

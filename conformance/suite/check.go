@@ -99,6 +99,7 @@ type Finding struct {
 	Check    *Check
 	Face     peer.Face
 	Revision string
+	Behind   string // of an intermediary: the kind of server that stands behind it; empty: there is none
 	Outcome  Outcome
 	Problems []Problem
 	Reason   string // why it was skipped, or is broken

@@ -1,0 +1,75 @@
+package intermediary
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Kind is one kind of server that is started behind an intermediary.
+type Kind struct {
+	Name string // as a face of it is called
+	Era  string // as the fixture is told it
+	HTTP bool   // over streamable HTTP, else over stdio
+}
+
+// Kinds are all there are.
+func Kinds() []Kind {
+	return []Kind{{"modern-http", "modern", true}, {"legacy-http", "legacy", true}, {"modern-stdio", "modern", false}, {"legacy-stdio", "legacy", false}}
+}
+
+// What stands in a command for what is known only when it is started.
+const (
+	listenWord   = "{listen}"   // the HOST:PORT where clients are expected; without it they are on its stdin
+	upstreamWord = "{upstream}" // the URL of the server behind it
+	commandWord  = "{command}"  // the words of the command that starts the server behind it, in place of this one
+)
+
+// Check tells whether a command can be an intermediary's, and what of: which kinds of server can stand behind it.
+func Check(argv []string) ([]Kind, error) {
+	url := slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, upstreamWord) })
+	command := slices.Contains(argv, commandWord)
+	if url == command {
+		return nil, errors.New("intermediary: the command must name the server behind it in one way: write {upstream} where its URL belongs, or {command} as a word of its own where a command that starts it belongs")
+	}
+	var kinds []Kind
+	for _, k := range Kinds() {
+		if k.HTTP == url {
+			kinds = append(kinds, k)
+		}
+	}
+	return kinds, nil
+}
+
+// fill puts the words of one run into a command.
+func fill(argv []string, listen, upstream string, command []string) []string {
+	var out []string
+	for _, word := range argv {
+		if word == commandWord {
+			out = append(out, command...)
+			continue
+		}
+		out = append(out, strings.NewReplacer(listenWord, listen, upstreamWord, upstream).Replace(word))
+	}
+	return out
+}
+
+// listens tells whether clients find the intermediary at an address, rather than on its stdin.
+func listens(argv []string) bool {
+	return slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, listenWord) })
+}
+
+// fronts are where clients find it: the URLs given, with the address in them, or the usual path.
+func fronts(given []string, listen string) []string {
+	if len(given) == 0 {
+		given = []string{"http://" + listenWord + "/mcp"}
+	}
+	var out []string
+	for _, url := range given {
+		out = append(out, strings.ReplaceAll(url, listenWord, listen))
+	}
+	return out
+}
+
+func (k Kind) String() string { return fmt.Sprintf("a %s server", k.Name) }
