@@ -40,6 +40,7 @@ var floors = map[string]int{
 	"conformance/suite":        7,
 	"conformance/checks":       8,
 	"conformance/report":       8,
+	"conformance/mock":         8,
 	"conformance/intermediary": 9,
 	".":                        10,
 }
@@ -58,7 +59,7 @@ var homes = map[string]struct {
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "policies"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
 	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},
-	"net/http":                            {[]string{"adapters/otlp", "bench", "conformance/peer"}, "the house speaks HTTP through adapters/httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},
+	"net/http":                            {[]string{"adapters/otlp", "bench", "conformance/checks", "conformance/mock", "conformance/peer"}, "the house speaks HTTP through adapters/httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},
 	"go.opentelemetry.io/otel":            {[]string{"policies", "adapters/otlp"}, "spans are a policy"},
 	"go.opentelemetry.io/otel/sdk":        {[]string{"adapters/otlp"}, "spans are sent from one package"},
 	"go.opentelemetry.io/otel/exporters":  {[]string{"adapters/otlp"}, "spans are sent from one package"},

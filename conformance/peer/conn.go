@@ -80,7 +80,7 @@ func (c *Conn) StartAs(id, method, params string, more ...Field) (*Call, error) 
 	text += "}"
 	call := &Call{ID: id, Method: method, Sent: text, conn: c, answer: -1, more: make(chan struct{}), ended: make(chan struct{})}
 	c.mu.Lock()
-	c.calls[id] = call
+	c.calls[idKey(id)] = call
 	c.mu.Unlock()
 	if err := c.send(call, method, params, text, more); err != nil {
 		call.fail(err)
@@ -192,7 +192,7 @@ func (c *Conn) take(on *Call, m Message) {
 	c.mu.Lock()
 	call := on
 	if call == nil && m.Kind() == IsResponse {
-		call = c.calls[string(m.ID)]
+		call = c.calls[idKey(string(m.ID))]
 	}
 	if call == nil {
 		call = c.owner(m)
@@ -222,7 +222,18 @@ func (c *Conn) owner(m Message) *Call {
 	if m.Method != "notifications/progress" {
 		return nil
 	}
-	return c.calls[Text(m.Object, "params", "progressToken")]
+	return c.calls[idKey(Text(m.Object, "params", "progressToken"))]
+}
+
+// idKey is an id as a map's key: however a text is escaped, it is the same id.
+func idKey(id string) string {
+	if !strings.Contains(id, `\`) {
+		return id
+	}
+	if v, err := Decode(id); err == nil {
+		return Encode(v)
+	}
+	return id
 }
 
 // respond answers a question of the server's.

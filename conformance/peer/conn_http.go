@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -163,7 +164,7 @@ func (c *Conn) send(call *Call, method, params, text string, more []Field) error
 	if c.Face.Modern() {
 		f = append(f, Field{"Mcp-Method", method})
 		if name, ok := nameOf(method, params); ok {
-			f = append(f, Field{"Mcp-Name", name})
+			f = append(f, Field{"Mcp-Name", HeaderValue(name)})
 		}
 	}
 	ctx, stop := context.WithCancel(c.ctx)
@@ -172,7 +173,7 @@ func (c *Conn) send(call *Call, method, params, text string, more []Field) error
 		defer stop()
 		call.fail(c.exchange(ctx, call, Request{Header: f.With(more...), Body: text}))
 		c.mu.Lock()
-		delete(c.calls, call.ID)
+		delete(c.calls, idKey(call.ID))
 		c.mu.Unlock()
 	})
 	return nil
@@ -200,6 +201,19 @@ func nameOf(method, params string) (string, bool) {
 		name, ok = Get(v, member).(string)
 	}
 	return name, ok
+}
+
+// HeaderValue is a name as Mcp-Name and Mcp-Param-* carry it: as it is, or as Base64 where a head cannot hold it ([2026-07-28 http §Value
+// Encoding]).
+func HeaderValue(name string) string {
+	plain := strings.TrimSpace(name) == name && !(strings.HasPrefix(name, "=?base64?") && strings.HasSuffix(name, "?="))
+	for i := 0; plain && i < len(name); i++ {
+		plain = name[i] >= ' ' && name[i] <= '~'
+	}
+	if plain {
+		return name
+	}
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(name)) + "?="
 }
 
 // exchange posts and sorts what comes back.

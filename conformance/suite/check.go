@@ -83,8 +83,8 @@ const (
 	Broken  Outcome = "broken"  // the check could not be carried out
 )
 
-// failure is the outcome of a check that is not kept.
-func (l Level) failure() Outcome {
+// Failure is the outcome of a check that is not kept.
+func (l Level) Failure() Outcome {
 	switch l {
 	case Must:
 		return Failed
@@ -99,7 +99,7 @@ type Finding struct {
 	Check    *Check
 	Face     peer.Face
 	Revision string
-	Behind   string // of an intermediary: the kind of server that stands behind it; empty: there is none
+	Behind   string // of an intermediary the kind of server behind it, of a client the scenario; empty: a server alone
 	Outcome  Outcome
 	Problems []Problem
 	Reason   string // why it was skipped, or is broken

@@ -133,7 +133,7 @@ func (t *Trial) settle(f *Finding) {
 	f.Problems, f.TookMS = t.problems, time.Since(t.began).Milliseconds()
 	switch {
 	case len(t.problems) > 0:
-		f.Outcome = t.Check.Level.failure()
+		f.Outcome = t.Check.Level.Failure()
 	case t.broken != "":
 		f.Outcome, f.Reason = Broken, t.broken
 	case t.skipped != "":
