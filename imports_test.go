@@ -41,6 +41,7 @@ var floors = map[string]int{
 	"conformance/checks":       8,
 	"conformance/report":       8,
 	"conformance/mock":         8,
+	"conformance/official":     8,
 	"conformance/intermediary": 9,
 	".":                        10,
 }
