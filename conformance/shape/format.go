@@ -1,0 +1,123 @@
+package shape
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/goccy/go-json"
+)
+
+// format is what a string has to be besides a string.
+type format struct {
+	means string // "a URI: ..."
+	holds func(string) bool
+}
+
+// formats are the words of the notation for strings of a kind. They are lenient where the specification is not exact: a URI
+// may have characters outside ASCII (they are IRIs then), a time may lack its zone.
+var formats = map[string]format{
+	"uri":          {"a URI with its scheme", isURI},
+	"file-uri":     {"a URI that begins with file://", func(s string) bool { return isURI(s) && hasPrefixFold(s, "file://") }},
+	"uri-template": {"a URI template (RFC 6570)", isTemplate},
+	"base64":       {"base64 (RFC 4648 §4, with padding)", isBase64},
+	"timestamp":    {"a time as in ISO 8601, such as 2026-07-28T12:00:00Z", isTime},
+	"traceparent":  {"a traceparent as in W3C Trace Context: version-trace-parent-flags, in hexadecimal", traceparent.MatchString},
+	"meta-key":     {"a name of the form prefix/name: labels with dots between, then letters and digits with - _ . inside", metaKey.MatchString},
+}
+
+// scheme is RFC 3986 §3.1.
+var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+
+func isURI(s string) bool {
+	return scheme.MatchString(s) && utf8.ValidString(s) && !blank(s)
+}
+
+// blank says whether there is a white space or a control character.
+func blank(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) >= 0
+}
+
+func hasPrefixFold(s, prefix string) bool {
+	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+// isTemplate looks at the braces: each is closed, none is within another, none is empty (RFC 6570 §2).
+func isTemplate(s string) bool {
+	for s != "" && !blank(s) {
+		at := strings.IndexAny(s, "{}")
+		if at < 0 {
+			return true
+		}
+		if s[at] == '}' {
+			return false
+		}
+		to := strings.IndexAny(s[at+1:], "{}")
+		if to <= 0 || s[at+1+to] == '{' {
+			return false
+		}
+		s = s[at+to+2:]
+	}
+	return s == ""
+}
+
+func isBase64(s string) bool {
+	if strings.ContainsAny(s, "\r\n") {
+		return false // the decoder would skip them
+	}
+	_, err := base64.StdEncoding.DecodeString(s)
+	return err == nil
+}
+
+func isTime(s string) bool {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05"} {
+		if _, err := time.Parse(layout, s); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// traceparent is version, trace, parent and flags; later versions may have more behind these.
+var traceparent = regexp.MustCompile(`^(?:[0-9a-e][0-9a-f]|f[0-9a-e])-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$`)
+
+// metaKey is the grammar of basic §_meta: labels begin with a letter and end with a letter or digit; the name may be empty.
+var metaKey = regexp.MustCompile(`^(?:(?:[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?/)?` +
+	`(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?$`)
+
+// whole judges the literal as JSON Schema does: 1, 1.0 and 10e-1 are integers, 1.5 is none. Nothing is calculated, so that
+// 1e999999999 costs nothing.
+func whole(n json.Number) bool {
+	digits, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	before, after, _ := strings.Cut(strings.TrimPrefix(digits, "-"), ".")
+	after = strings.TrimRight(after, "0")
+	if strings.Trim(before+after, "0") == "" {
+		return true // zero, whatever its exponent is
+	}
+	if len(exponent) > 9 {
+		return !strings.HasPrefix(exponent, "-")
+	}
+	shift := 0
+	if exponent != "" {
+		shift, _ = strconv.Atoi(exponent) // the decoder has seen to its form
+	}
+	if after == "" {
+		before = before[len(strings.TrimRight(before, "0")):]
+		return shift >= -len(before)
+	}
+	return shift >= len(after)
+}
+
+// integerOf gives an integer that an int holds.
+func integerOf(v any) (int, bool) {
+	n, ok := v.(json.Number)
+	if !ok || !whole(n) {
+		return 0, false
+	}
+	value, err := n.Float64()
+	return int(value), err == nil && value > -1e15 && value < 1e15
+}

@@ -1,0 +1,174 @@
+package shape
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-json"
+)
+
+// maxProblems is how many problems of one message are told.
+const maxProblems = 20
+
+// Problem is one thing that is wrong with a message.
+type Problem struct {
+	Path     string // JSON pointer (RFC 6901) from the root, such as "/result/tools/0/inputSchema"; of what is missing, to where it lacks
+	Expected string // such as `a string`, `one of "user", "assistant"`, `resultType is required: "complete"`
+	Got      string // such as `a number: 12`, `nothing`; at most about 80 bytes
+	Rule     string // where it stands, such as "2026-07-28 basic §ResultType"; that of the whole definition if the member has none
+}
+
+// String says it in one line.
+func (p Problem) String() string {
+	where := p.Path
+	if where == "" {
+		where = "the message"
+	}
+	return fmt.Sprintf("%s: %s; got %s (%s)", where, p.Expected, p.Got, p.Rule)
+}
+
+// place is where in a message the check is. nil is its root.
+type place struct {
+	up    *place
+	key   string
+	index int // of an array's element; its key is empty
+	list  bool
+}
+
+func (p *place) member(name string) *place { return &place{up: p, key: name} }
+func (p *place) item(i int) *place         { return &place{up: p, index: i, list: true} }
+
+// String is the JSON pointer, of which long names are shortened.
+func (p *place) String() string {
+	if p == nil {
+		return ""
+	}
+	token := strconv.Itoa(p.index)
+	if !p.list {
+		token = strings.ReplaceAll(strings.ReplaceAll(shorten(p.key, 100), "~", "~0"), "/", "~1")
+	}
+	return p.up.String() + "/" + token
+}
+
+// say enters a problem.
+func (c *checker) say(at *place, expected, got string) {
+	if c.full() {
+		return
+	}
+	rule := c.book.revision
+	if c.rule != "" {
+		rule += " " + c.rule
+	}
+	c.problems = append(c.problems, Problem{Path: at.String(), Expected: expected, Got: got, Rule: rule})
+}
+
+func (c *checker) full() bool { return len(c.problems) >= c.most }
+
+// got describes a value that came.
+func got(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return strconv.FormatBool(v)
+	case string:
+		return "a string: " + strconv.Quote(shorten(v, 50))
+	case json.Number:
+		return "a number: " + shorten(string(v), 50)
+	case []any:
+		if len(v) == 0 {
+			return "an empty array"
+		}
+		return fmt.Sprintf("an array of %d", len(v))
+	case map[string]any:
+		if len(v) == 0 {
+			return "an empty object"
+		}
+		return shorten("an object with "+strings.Join(names(v), ", "), 76)
+	}
+	return "something else"
+}
+
+// names are those of the members, sorted.
+func names(v map[string]any) []string {
+	out := make([]string, 0, len(v))
+	for name := range v {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shorten cuts at about n bytes, between characters.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// String says what a form asks for.
+func (f *form) String() string {
+	switch f.kind {
+	case nothing:
+		return "nothing"
+	case null:
+		return "null"
+	case boolean:
+		return "true or false"
+	case number, integer:
+		return map[kind]string{number: "a number", integer: "an integer"}[f.kind] + f.bounds.String()
+	case text:
+		if f.text != "" {
+			return formats[f.text].means
+		}
+		return "a string"
+	case literal:
+		return strconv.Quote(f.text)
+	case array:
+		return "an array"
+	case object:
+		return "an object"
+	case union:
+		return alternatives(f.of)
+	}
+	return "any value"
+}
+
+// alternatives lists what is possible, once each.
+func alternatives(of []*form) string {
+	var all []string
+	enum := true
+	for _, one := range of {
+		if s := one.String(); !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+		enum = enum && one.kind == literal
+	}
+	if enum && len(all) > 1 {
+		return "one of " + strings.Join(all, ", ")
+	}
+	return strings.Join(all, " or ")
+}
+
+// String is "" without bounds, else such as " from 0 to 1".
+func (b *bounds) String() string {
+	out := ""
+	if b != nil && b.low != nil {
+		out = " from " + strconv.FormatFloat(*b.low, 'g', -1, 64)
+	}
+	if b != nil && b.high != nil {
+		out += " to " + strconv.FormatFloat(*b.high, 'g', -1, 64)
+	}
+	return out
+}
+
+func (b *bounds) hold(n float64) bool {
+	return b == nil || (b.low == nil || n >= *b.low) && (b.high == nil || n <= *b.high)
+}
