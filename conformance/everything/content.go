@@ -21,6 +21,14 @@ func audioBlock(data string) string {
 	return `{"type":"audio","data":"` + data + `","mimeType":"audio/wav"}`
 }
 
+// audio is a sound where the client's revision knows one, else a text that says what it would be.
+func (q *query) audio() string {
+	if !q.since(hasAudio) {
+		return textBlock("[audio, audio/wav]")
+	}
+	return audioBlock(q.server.wav)
+}
+
 func linkBlock(uri, name, mime string) string {
 	return `{"type":"resource_link",` + object("uri", quote(uri), "name", quote(name), "mimeType", quote(mime))[1:]
 }

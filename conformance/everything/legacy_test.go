@@ -219,6 +219,7 @@ func TestOlderRevisions(t *testing.T) {
 	f(rev0326, `"name":"add","arguments":{"a":1,"b":2}`, `!structuredContent`, `{\"sum\":3}`)
 	f(rev0618, `"name":"media"`, `"type":"resource_link"`, `"type":"audio"`)
 	f(rev0326, `"name":"media"`, `!resource_link`, `"type":"audio"`, "static text (demo://static/text)")
+	f(rev2024, `"name":"test_audio_content"`, `!"type":"audio"`, "[audio, audio/wav]")
 	f(rev2024, `"name":"media"`, `!resource_link`, `!"type":"audio"`, "[audio, audio/wav]")
 	f(rev2511, `"name":"whoami"`, `\"era\":\"legacy\",\"version\":\"2025-11-25\"`)
 }

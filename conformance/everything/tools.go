@@ -141,10 +141,7 @@ func whoami(q *query) outcome {
 
 // media shows a block of every kind that the client's revision knows, and says what the others would be.
 func media(q *query) outcome {
-	audio, link := audioBlock(q.server.wav), linkBlock("demo://static/text", "static text", "text/plain")
-	if !q.since(hasAudio) {
-		audio = textBlock("[audio, audio/wav]")
-	}
+	audio, link := q.audio(), linkBlock("demo://static/text", "static text", "text/plain")
 	if !q.since(hasStructured) {
 		link = textBlock("static text (demo://static/text)")
 	}

@@ -17,7 +17,7 @@ func suiteTools() []tool {
 			return shows(imageBlock(q.server.png))
 		}},
 		{name: "test_audio_content", description: "Answers with a sound", hints: readOnly, answer: func(q *query) outcome {
-			return shows(audioBlock(q.server.wav))
+			return shows(q.audio())
 		}},
 		{name: "test_embedded_resource", description: "Answers with an embedded resource", hints: readOnly, answer: func(*query) outcome {
 			return shows(embeddedBlock("test://embedded-resource", "text/plain", "This is an embedded resource content."))
