@@ -43,6 +43,7 @@ type run struct {
 	exit     string // how the client ended
 	failed   bool   // it ended otherwise than with 0
 	ended    chan struct{}
+	pong     chan struct{} // closed when the mock's ping was answered
 }
 
 // first tells whether something happens for the first time in the run.

@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 	}
 	var findings []*suite.Finding
 	for i, x := range all {
-		r := &run{scenario: x.s, face: x.face, revision: x.revision, began: time.Now(), lost: make(map[string]bool), ended: make(chan struct{})}
+		r := &run{scenario: x.s, face: x.face, revision: x.revision, began: time.Now(), lost: make(map[string]bool), ended: make(chan struct{}), pong: make(chan struct{})}
 		if err := r.play(ctx, &o); err != nil {
 			return findings, err
 		}

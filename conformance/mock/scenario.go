@@ -38,7 +38,7 @@ func Scenarios() []*Scenario {
 		{Name: "tools_call", Title: "A server without sessions that answers with JSON", Faces: http},
 		{Name: "sessions", Title: "A server with sessions that answers with JSON", Faces: legacy, sessions: true},
 		{Name: "streams", Title: "A server that answers with event streams, with all that may be in them", Faces: http, sessions: true, streams: true},
-		{Name: "pages", Title: "A list in three pages, one of them empty, one cursor an empty text", Faces: http, pages: pages},
+		{Name: "pages", Title: "A list in four pages, one of them empty, one cursor an empty text", Faces: http, pages: pages},
 		{Name: "lost-session", Title: "A server that has forgotten the session", Faces: legacy, sessions: true, loses: true},
 		{Name: "older-revision", Title: "A server that answers with an older revision than was asked for", Faces: legacy, Revisions: []string{peer.R2511}, sessions: true, older: peer.R2506},
 		{Name: "sse-retry", Title: "A stream that ends before the response, and is to be taken up again", Faces: legacy, Revisions: []string{peer.R2511}, sessions: true, call: retried},
@@ -67,10 +67,14 @@ const (
 	accented = `{"name":"größe","inputSchema":{"type":"object"}}`
 )
 
+const onSecond = `{"name":"second","inputSchema":{"type":"object"}}`
+
 func pages(cursor string, first bool) string {
 	switch {
 	case first:
-		return `"tools":[` + adding + `],"nextCursor":""`
+		return `"tools":[` + adding + `],"nextCursor":"second"`
+	case cursor == "second":
+		return `"tools":[` + onSecond + `],"nextCursor":""`
 	case cursor == "":
 		return `"tools":[],"nextCursor":"last"`
 	}
@@ -157,8 +161,9 @@ func (r *run) result(h *heard) string {
 	return ""
 }
 
-// streamed is a response as a stream: everything that a client has to take there.
-func (r *run) streamed(h *heard, response string) string {
+// streamed is a response as a stream: everything that a client has to take there. It comes in two parts: between them the client has
+// time to answer what it was asked.
+func (r *run) streamed(h *heard, response string) (first, rest string) {
 	var b strings.Builder
 	b.WriteString(": a comment\n\n")
 	if !r.face.Modern() && r.revision >= peer.R2511 {
@@ -170,11 +175,11 @@ func (r *run) streamed(h *heard, response string) string {
 	if !r.face.Modern() {
 		b.WriteString(`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"at work"}}` + "\n\n")
 		if h.message.Method != "initialize" {
-			b.WriteString(`data: {"jsonrpc":"2.0","id":"mock-ping","method":"ping"}` + "\n\n")
+			b.WriteString(`data: {"jsonrpc":"2.0","id":"` + pingID + `","method":"ping"}` + "\n\n")
 		}
 	}
+	first = b.String()
 	// A message in two data lines, as the standard of event streams has it.
 	before, after, _ := strings.Cut(response, `,"result"`)
-	b.WriteString("event: message\ndata: " + before + "\ndata: ,\"result\"" + after + "\n\n")
-	return b.String()
+	return first, "event: message\ndata: " + before + "\ndata: ,\"result\"" + after + "\n\n"
 }

@@ -11,6 +11,12 @@ import (
 	"dragoman/conformance/peer"
 )
 
+// pingID is the id of the mock's ping, pongTime how long the response waits for its answer.
+const (
+	pingID   = "mock-ping"
+	pongTime = 2 * time.Second
+)
+
 // ServeHTTP is the server of a scenario.
 func (r *run) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	raw, err := io.ReadAll(io.LimitReader(q.Body, maxBody))
@@ -115,6 +121,9 @@ func (r *run) post(w http.ResponseWriter, h *heard, id string, forgotten bool) {
 		}
 		return
 	case h.message.Kind() != peer.IsRequest:
+		if string(h.message.ID) == `"`+pingID+`"` && r.first("pong") {
+			close(r.pong)
+		}
 		w.WriteHeader(http.StatusAccepted)
 		return
 	case r.face.Modern() && !r.modern(w, h):
@@ -187,7 +196,17 @@ func (r *run) json(w http.ResponseWriter, h *heard, result string) {
 	h.answer = text
 	if r.scenario.streams {
 		w.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(w, r.streamed(h, text))
+		first, rest := r.streamed(h, text)
+		_, _ = io.WriteString(w, first)
+		if strings.Contains(first, pingID) {
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.pong:
+			case <-time.After(pongTime):
+			case <-r.ended:
+			}
+		}
+		_, _ = io.WriteString(w, rest)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
