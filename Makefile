@@ -160,9 +160,10 @@ cells: build
 clients: build
 	conformance/client-suite.sh --short
 
-docs: build ## write docs/configuration.md and docs/config.schema.json anew, from the keys in the code
+docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks.md anew, from what stands in the code
 	./dragoman config reference > docs/configuration.md
 	./dragoman config schema > docs/config.schema.json
+	./dragoman conformance --list --markdown docs/checks.md
 
 image: ## the container image for amd64 and arm64, with buildah or docker, into dist/ (deploy/README.md)
 	VERSION='$(VERSION)' deploy/image.sh

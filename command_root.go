@@ -19,6 +19,8 @@ type runners struct {
 	stdio func(ctx context.Context, cfg *Config, std Streams) error
 	probe func(ctx context.Context, cfg *Config, std Streams, asJSON bool) error
 	demo  func(ctx context.Context, opt DemoOptions, std Streams) error
+	// conformance writes reports; its error may be a [verdict].
+	conformance func(ctx context.Context, opt *ConformanceOptions, std Streams) error
 }
 
 // program is one run of the command line.
@@ -44,6 +46,21 @@ type failure struct{ err error }
 func (e *failure) Error() string { return e.err.Error() }
 func (e *failure) Unwrap() error { return e.err }
 
+// verdict is the end of a command that was carried out and whose outcome scripts are to see: its exit code. Without err all has
+// been said already.
+type verdict struct {
+	code int
+	err  error
+}
+
+func (v *verdict) Error() string {
+	if v.err == nil {
+		return ""
+	}
+	return v.err.Error()
+}
+func (v *verdict) Unwrap() error { return v.err }
+
 // execute runs one command line and returns the exit code. Errors are written
 // to std.Err, each with what to do about it.
 func execute(ctx context.Context, args, environ []string, std Streams, run runners) int {
@@ -53,7 +70,9 @@ func execute(ctx context.Context, args, environ []string, std Streams, run runne
 	if err == nil {
 		return exitOK
 	}
-	printError(std.Err, environ, err)
+	if err.Error() != "" {
+		printError(std.Err, environ, err)
+	}
 	return exitCode(err)
 }
 
@@ -62,7 +81,10 @@ func execute(ctx context.Context, args, environ []string, std Streams, run runne
 func exitCode(err error) int {
 	var ce ConfigErrors
 	var fe *failure
+	var v *verdict
 	switch {
+	case errors.As(err, &v):
+		return v.code
 	case errors.As(err, &ce):
 		if ce.OnCommandLine() {
 			return exitUsage
@@ -186,7 +208,7 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
 			hint = fmt.Sprintf("did you mean --%s?", near)
-		} else if slices.Contains([]string{"serve", "stdio", "probe"}, c.Name()) {
+		} else if slices.Contains([]string{"serve", "stdio", "probe", "conformance"}, c.Name()) {
 			hint += "; flags of the command to start come after --, as in `" + c.CommandPath() + " -- npx -y PACKAGE`"
 		}
 	}

@@ -61,7 +61,7 @@ func main() {
 
 // assembled is what the commands run in earnest.
 func assembled() runners {
-	return runners{serve: runServe, stdio: runStdio, probe: runProbe, demo: runDemo}
+	return runners{serve: runServe, stdio: runStdio, probe: runProbe, demo: runDemo, conformance: runConformance}
 }
 
 // interruptible is a context that ends with the first SIGINT or SIGTERM, so

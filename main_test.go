@@ -79,6 +79,8 @@ type recorded struct {
 	cfg     *Config
 	demo    DemoOptions
 	asJSON  bool
+
+	conformance *ConformanceOptions
 }
 
 // runLine runs one command line in this process; run decides the runners' result.
@@ -100,6 +102,10 @@ func runLine(t *testing.T, environ []string, run error, args ...string) (rec rec
 		},
 		demo: func(_ context.Context, opt DemoOptions, _ Streams) error {
 			rec.command, rec.demo = "demo", opt
+			return run
+		},
+		conformance: func(_ context.Context, opt *ConformanceOptions, _ Streams) error {
+			rec.command, rec.conformance = "conformance", opt
 			return run
 		},
 	})

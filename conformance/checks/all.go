@@ -7,7 +7,10 @@ func All() []*suite.Check {
 	var all []*suite.Check
 	for _, area := range [][]*suite.Check{
 		{suite.Shapes()},
-		modernRequests(),
+		modernRequests(), modernEnvelope(), modernTransport(), modernResponses(), modernLists(), modernFeatures(), modernParams(), modernFlow(),
+		modernMRTR(), modernSubscriptions(), modernOverStdio(),
+		legacyLifecycle(), legacyMessages(), legacySession(), legacyHTTPChecks(), legacyBatch(), legacyStream(), legacyStdioChecks(), sseChecks(),
+		legacyLists(), legacyTools(), legacyResources(), legacyPrompts(), legacyLogging(), legacyProgress(), legacyAsk(), restChecks(),
 	} {
 		all = append(all, area...)
 	}

@@ -64,6 +64,23 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+func TestBeyond(t *testing.T) {
+	for id, why := range beyond {
+		if !slices.ContainsFunc(checks.All(), func(c *suite.Check) bool { return c.ID == id }) {
+			t.Errorf("there is no check %s", id)
+		}
+		for _, k := range Kinds() {
+			for _, face := range peer.Faces() {
+				f := &suite.Finding{Check: &suite.Check{ID: id}, Face: face, Outcome: suite.Failed}
+				k.excuse(f)
+				if excused := f.Outcome == suite.Skipped && f.Reason == why; excused != (k.Era == "legacy" && face.Modern()) {
+					t.Errorf("%s, %s behind %s: %+v", id, k.Name, face, f)
+				}
+			}
+		}
+	}
+}
+
 func built(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "dragoman")
@@ -73,6 +90,12 @@ func built(t *testing.T) string {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return file
+}
+
+// known is what Dragoman's defaults do not keep, by the kind of server behind it.
+var known = map[string]string{
+	// Calls of modern clients have a child each, and so has a listen: what a call changes in its child, no other child knows.
+	"legacy-stdio subscriptions.updated": "isolation of children",
 }
 
 // Dragoman is an intermediary that keeps what its servers keep, whatever stands behind it and whoever is in front.
@@ -85,7 +108,7 @@ func TestDragoman(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			fronts := []string{"http://{listen}/mcp", "http://{listen}/sse", "http://{listen}"}
-			cells, err := Run(t.Context(), Options{Argv: command, Fronts: fronts, Fixture: []string{file, "demo", "--log-level", "error"}, Timeout: 10 * time.Second, Suite: suite.Options{Checks: checks.All()}})
+			cells, err := Run(t.Context(), Options{Argv: command, Fronts: fronts, Fixture: []string{file, "demo", "--log-level", "error"}, Timeout: 10 * time.Second, Suite: suite.Options{Checks: checks.All(), Jobs: 8, Shape: suite.ServerShape}})
 			if err != nil || len(cells) != 2 {
 				t.Fatal(cells, err)
 			}
@@ -100,7 +123,8 @@ func TestDragoman(t *testing.T) {
 					}
 				}
 				for _, f := range cell.Findings {
-					if f.Outcome != suite.Passed && f.Outcome != suite.Skipped {
+					// A note is no fault: log messages of a modern child name no request, and are dropped where several run.
+					if f.Outcome != suite.Passed && f.Outcome != suite.Skipped && f.Outcome != suite.Noted && known[cell.Behind.Name+" "+f.Check.ID] == "" {
 						t.Errorf("%s behind: %s %s %s %v", cell.Behind.Name, f.Key(), f.Outcome, f.Reason, f.Problems)
 					}
 				}

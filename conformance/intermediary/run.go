@@ -3,19 +3,13 @@ package intermediary
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 )
-
-// readyTime is for a program until it answers.
-const readyTime = 30 * time.Second
 
 // Options are those of a run.
 type Options struct {
@@ -69,7 +63,7 @@ func (o *Options) cell(ctx context.Context, k Kind, alone *direct) (*Cell, error
 		return nil, err
 	}
 	defer end()
-	listen, err := freePort()
+	listen, err := peer.FreePort()
 	if err != nil {
 		return nil, err
 	}
@@ -77,19 +71,16 @@ func (o *Options) cell(ctx context.Context, k Kind, alone *direct) (*Cell, error
 	cell := &Cell{Behind: k}
 	targets := []*peer.Target{{Program: peer.Command{Argv: argv}, Timeout: o.Timeout}}
 	if listens(o.Argv) {
-		p, err := run(ctx, argv)
+		p, err := peer.StartService(ctx, argv, listen)
 		if err != nil {
 			return nil, err
 		}
-		defer p.end()
+		defer p.End()
 		targets = nil
 		for _, url := range fronts(o.Fronts, listen) {
 			h := peer.NewHTTP(url, o.Headers, o.TLS)
 			defer h.Close()
 			targets = append(targets, &peer.Target{HTTP: h, Timeout: o.Timeout})
-		}
-		if err := p.ready(ctx, listen); err != nil {
-			return nil, err
 		}
 	}
 	for _, target := range targets {
@@ -115,6 +106,7 @@ func (o *Options) front(ctx context.Context, cell *Cell, target *peer.Target, al
 		}
 		f.Behind = cell.Behind.Name
 		compare(f, before[f.Key()])
+		cell.Behind.excuse(f)
 	}
 	cell.Offers = append(cell.Offers, offers...)
 	cell.Findings = append(cell.Findings, findings...)
@@ -184,106 +176,13 @@ func (o *Options) fixture(ctx context.Context, k Kind) (url string, end func(), 
 	if !k.HTTP {
 		return "", func() {}, nil
 	}
-	address, err := freePort()
+	address, err := peer.FreePort()
 	if err != nil {
 		return "", nil, err
 	}
-	p, err := run(ctx, append(append([]string(nil), o.Fixture...), "--era", k.Era, "--http", address))
+	p, err := peer.StartService(ctx, append(append([]string(nil), o.Fixture...), "--era", k.Era, "--http", address), address)
 	if err != nil {
 		return "", nil, err
 	}
-	if err := p.ready(ctx, address); err != nil {
-		p.end()
-		return "", nil, err
-	}
-	return "http://" + address + "/mcp", p.end, nil
-}
-
-// program is one that runs and listens.
-type program struct {
-	name  string
-	lines peer.Lines
-	read  sync.WaitGroup
-	gone  chan struct{}
-
-	mu   sync.Mutex
-	last []string // of what it has said
-}
-
-// keptLines is how much of what a program says is kept for an error.
-const keptLines = 10
-
-func run(ctx context.Context, argv []string) (*program, error) {
-	p := &program{name: argv[0], gone: make(chan struct{})}
-	lines, err := peer.Command{Argv: argv, Grace: time.Millisecond}.Spawn(ctx, p.said) // it does not wait for its stdin
-	if err != nil {
-		return nil, err
-	}
-	p.lines = lines
-	p.read.Go(func() {
-		defer close(p.gone)
-		for {
-			line, err := lines.ReadLine()
-			if err != nil {
-				return
-			}
-			p.said(string(line))
-		}
-	})
-	return p, nil
-}
-
-func (p *program) said(line string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.last = append(p.last, line); len(p.last) > keptLines {
-		p.last = p.last[1:]
-	}
-}
-
-func (p *program) end() {
-	p.lines.Stop()
-	p.read.Wait()
-}
-
-// ready waits until somebody listens at an address.
-func (p *program) ready(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTime)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	var d net.Dialer
-	for {
-		c, err := d.DialContext(ctx, "tcp", address)
-		if err == nil {
-			return c.Close()
-		}
-		select {
-		case <-tick.C:
-		case <-p.gone:
-			return p.failed("has ended before it listened at " + address)
-		case <-ctx.Done():
-			return p.failed("does not listen at " + address)
-		}
-	}
-}
-
-func (p *program) failed(what string) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	text := p.name + " " + what
-	if len(p.last) > 0 {
-		text += "; it said last: " + strings.Join(p.last, " | ")
-	}
-	return errors.New(text)
-}
-
-// freePort is an address of loopback at which nobody listens.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
+	return "http://" + address + "/mcp", p.End, nil
 }

@@ -48,13 +48,35 @@ type exchange struct {
 	status        int
 	header        http.Header
 	text          string
-	drop          bool // the server is not told
+	drop          bool          // the server is not told
+	feed          <-chan string // nil, or the data of the events that are said in the server's place, until the client goes
 }
 
 // state is what a mutant remembers, for all that it meets.
 type state struct {
-	mu sync.Mutex
-	n  map[string]int
+	mu    sync.Mutex
+	n     map[string]int
+	asked map[string]*exchange // by id, what was posted
+}
+
+// ask remembers a request: its answer may come on another's stream.
+func (s *state) ask(x *exchange) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asked == nil {
+		s.asked = make(map[string]*exchange)
+	}
+	s.asked[string(x.asked.ID)] = x
+}
+
+// of is the exchange to which a message on x's stream belongs: that of its request, if x is a GET.
+func (s *state) of(x *exchange, m peer.Message) *exchange {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if y := s.asked[string(m.ID)]; y != nil && x.method == "" && m.Kind() == peer.IsResponse {
+		return y
+	}
+	return x
 }
 
 // count counts under a name and gives the number so far, from 1 on.
@@ -104,6 +126,9 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 	x := &exchange{Request: r, body: string(raw), state: all}
 	x.asked, _ = peer.ReadMessage(x.body)
 	x.method = x.asked.Method
+	if x.asked.ID != nil {
+		all.ask(x)
+	}
 	if m.request != nil {
 		m.request(x)
 	}
@@ -113,6 +138,10 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 		}
 		w.WriteHeader(x.status)
 		_, _ = io.WriteString(w, x.text)
+		return
+	}
+	if x.feed != nil {
+		feed(w, r, x.feed)
 		return
 	}
 	// The server is loopback: who is foreign to the middlebox has to be foreign to it, and who is local, local.
@@ -138,6 +167,21 @@ func through(w http.ResponseWriter, r *http.Request, m *mutant, all *state, serv
 		}
 	}()
 	forward.ServeHTTP(w, r)
+}
+
+// feed is an event stream of the mutant's own.
+func feed(w http.ResponseWriter, r *http.Request, from <-chan string) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	flush := http.NewResponseController(w)
+	for {
+		_ = flush.Flush()
+		select {
+		case data := <-from:
+			_, _ = io.WriteString(w, "data: "+data+"\n\n")
+		case <-r.Context().Done():
+			return
+		}
+	}
 }
 
 // alter puts the mutant's hand on a response.
@@ -173,7 +217,7 @@ func said(x *exchange, m *mutant, raw string) []string {
 		return []string{raw}
 	}
 	msg, _ := peer.ReadMessage(raw)
-	return m.message(x, msg)
+	return m.message(x.state.of(x, msg), msg)
 }
 
 // events is an event stream under the mutant's hand.

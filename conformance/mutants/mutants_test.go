@@ -116,7 +116,7 @@ func TestSoundServerPasses(t *testing.T) {
 			if len(offers) == 0 {
 				t.Fatal(tried)
 			}
-			for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: checks.All()}) {
+			for _, f := range suite.Run(t.Context(), target, offers, suite.Options{Checks: checks.All(), Shape: suite.ServerShape}) {
 				switch f.Outcome {
 				case suite.Passed:
 				case suite.Skipped:
@@ -147,7 +147,7 @@ func told(f *suite.Finding) string {
 }
 
 func mutants() (all []*mutant) {
-	for _, area := range [][]mutant{modernMutants()} {
+	for _, area := range [][]mutant{modernMutants(), legacyMutants(), restMutants()} {
 		for i := range area {
 			all = append(all, &area[i])
 		}
@@ -191,7 +191,11 @@ func (s *sound) caught(t *testing.T, m *mutant, check *suite.Check, face peer.Fa
 	if len(offers) != 1 {
 		t.Fatalf("%s: %d offers: %v", face, len(offers), tried)
 	}
-	for _, f := range suite.Run(t.Context(), s.target(t, face, m), offers, suite.Options{Checks: []*suite.Check{check}}) {
+	findings := suite.Run(t.Context(), s.target(t, face, m), offers, suite.Options{Checks: []*suite.Check{check}})
+	if len(findings) == 0 {
+		t.Errorf("%s: the check was not tried", face)
+	}
+	for _, f := range findings {
 		switch f.Outcome {
 		case suite.Failed, suite.Warned, suite.Noted:
 		default:

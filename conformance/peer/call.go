@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // errStopped is that of a call which the tester itself has ended.
@@ -46,7 +47,7 @@ func (c *Call) Wait() (Message, error) {
 
 // WaitFor waits for a message of this call.
 func (c *Call) WaitFor(wanted func(Message) bool) (Message, error) {
-	limit := c.conn.target.timeout()
+	limit := c.conn.patience()
 	ctx, cancel := context.WithTimeout(c.conn.ctx, limit)
 	defer cancel()
 	seen := 0
@@ -85,6 +86,14 @@ func (c *Call) WaitFor(wanted func(Message) bool) (Message, error) {
 	}
 }
 
+// patience is how long a message may take.
+func (c *Conn) patience() time.Duration {
+	if c.child != nil {
+		return c.child.Patience(c.target.Patience())
+	}
+	return c.target.Patience()
+}
+
 // Got is all that has come for the call so far, in order.
 func (c *Call) Got() []Message {
 	c.mu.Lock()
@@ -94,7 +103,7 @@ func (c *Call) Got() []Message {
 
 // WaitEnd waits until nothing more can come for the call: the end of its own stream. On shared streams there is none; then it tells false.
 func (c *Call) WaitEnd() bool {
-	ctx, cancel := context.WithTimeout(c.conn.ctx, c.conn.target.timeout())
+	ctx, cancel := context.WithTimeout(c.conn.ctx, c.conn.target.Patience())
 	defer cancel()
 	select {
 	case <-c.ended:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/stdio"
@@ -78,6 +79,7 @@ type Child struct {
 	ended  chan struct{} // nobody reads the program any more
 	closed chan struct{}
 	once   sync.Once
+	spoke  atomic.Bool
 
 	mu     sync.Mutex
 	stderr []string // the last lines
@@ -131,6 +133,7 @@ func (c *Child) read() {
 			}
 			return
 		}
+		c.spoke.Store(true)
 		show(c.watch, '<', "stdout", string(line))
 		select {
 		case c.coming <- string(line):
@@ -159,6 +162,14 @@ func (c *Child) Next(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+}
+
+// Patience is how long an answer may take if limit holds for a program that runs: one that has not said anything yet may still be starting.
+func (c *Child) Patience(limit time.Duration) time.Duration {
+	if c.spoke.Load() {
+		return limit
+	}
+	return 3 * limit
 }
 
 // Ended is closed when its output has ended.

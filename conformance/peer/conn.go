@@ -160,7 +160,7 @@ func (c *Conn) Others() []Message {
 
 // WaitOther waits for a message that belongs to no call.
 func (c *Conn) WaitOther(wanted func(Message) bool) (Message, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, c.target.timeout())
+	ctx, cancel := context.WithTimeout(c.ctx, c.target.Patience())
 	defer cancel()
 	seen := 0
 	for {
@@ -179,7 +179,7 @@ func (c *Conn) WaitOther(wanted func(Message) bool) (Message, error) {
 		select {
 		case <-more:
 		case <-ctx.Done():
-			return Message{}, fmt.Errorf("nothing of the kind came within %s", c.target.timeout())
+			return Message{}, fmt.Errorf("nothing of the kind came within %s", c.target.Patience())
 		}
 	}
 }

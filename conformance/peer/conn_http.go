@@ -96,7 +96,7 @@ func (c *Conn) openSSE() error {
 			c.take(nil, m)
 		}
 	})
-	ctx, cancel := context.WithTimeout(c.ctx, c.target.timeout())
+	ctx, cancel := context.WithTimeout(c.ctx, c.target.Patience())
 	defer cancel()
 	select {
 	case e := <-first:
@@ -277,7 +277,7 @@ func (c *Conn) Say(text string) (status int, err error) {
 	if c.child != nil {
 		return 0, c.child.Write(text)
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.target.timeout())
+	ctx, cancel := context.WithTimeout(c.ctx, c.target.Patience())
 	defer cancel()
 	res, err := c.target.HTTP.Send(ctx, Request{URL: c.post, Header: c.fields(), Body: text}, c.Watch)
 	if err != nil {

@@ -202,7 +202,7 @@ func TestLinesAreSorted(t *testing.T) {
 // A program that says nothing costs the time-out and no more; one that cannot be started says why.
 func TestSilence(t *testing.T) {
 	p := &pipe{in: make(chan string, 8), out: make(chan string, 8)}
-	if _, err := (&Target{Program: p, Timeout: 20 * time.Millisecond}).Open(t.Context(), Settings{Face: LegacyStdio, Revision: R2511}); err == nil || !strings.Contains(err.Error(), "initialize: nothing came within 20ms") {
+	if _, err := (&Target{Program: p, Timeout: 20 * time.Millisecond}).Open(t.Context(), Settings{Face: LegacyStdio, Revision: R2511}); err == nil || !strings.Contains(err.Error(), "initialize: nothing came within 60ms") {
 		t.Error(err)
 	}
 	if _, err := (&Target{Program: Command{Argv: []string{"/no/such/program"}}}).Open(t.Context(), Settings{Face: LegacyStdio, Revision: R2511}); err == nil {

@@ -14,7 +14,8 @@ type Target struct {
 	Timeout time.Duration // for an answer; 0: 10 s
 }
 
-func (t *Target) timeout() time.Duration {
+// Patience is how long an answer may take.
+func (t *Target) Patience() time.Duration {
 	if t.Timeout <= 0 {
 		return 10 * time.Second
 	}

@@ -2,12 +2,16 @@ package suite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"dragoman/conformance/peer"
 )
+
+// offerAnswers is how many answers it may take the time of to find out what a server offers, one that hangs included.
+const offerAnswers = 6
 
 // maxPages bounds the pages of a list that are read to find out what there is.
 const maxPages = 20
@@ -33,15 +37,20 @@ func Discover(ctx context.Context, t *peer.Target, faces []peer.Face, revisions 
 		slices.Reverse(list)
 		var found []*Offer
 		var failed error
+		answers := false
 		for _, revision := range list {
 			o, err := offer(ctx, t, face, revision)
+			if errors.As(err, new(errOtherRevision)) {
+				answers = true
+			}
 			if err != nil {
 				failed = err
-				if len(found) == 0 {
+				if !answers {
 					break
 				}
 				continue
 			}
+			answers = true
 			if len(revisions) == 0 || slices.Contains(revisions, revision) {
 				found = append(found, o)
 			}
@@ -64,7 +73,7 @@ func (e errOtherRevision) Error() string {
 
 // offer begins a conversation and lists what there is.
 func offer(ctx context.Context, t *peer.Target, face peer.Face, revision string) (*Offer, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, offerAnswers*t.Patience())
 	defer cancel()
 	c, err := t.Open(ctx, peer.Settings{Face: face, Revision: revision})
 	if err != nil {
@@ -130,6 +139,8 @@ func all(c *peer.Conn, method, member string) (out []peer.Object) {
 
 // offersREST asks whether there is a service of the envelope.
 func offersREST(ctx context.Context, t *peer.Target) error {
+	ctx, cancel := context.WithTimeout(ctx, t.Patience())
+	defer cancel()
 	res, err := t.HTTP.Send(ctx, peer.Request{Method: "GET", URL: RESTPath(t, "/tools"), Header: peer.Fields{{Name: "Accept", Value: "application/json"}}}, nil)
 	if err != nil {
 		return err
@@ -146,5 +157,15 @@ func offersREST(ctx context.Context, t *peer.Target) error {
 	return nil
 }
 
-// RESTPath is the URL of a path of the envelope, below that of the target.
-func RESTPath(t *peer.Target, path string) string { return strings.TrimSuffix(t.HTTP.URL, "/") + path }
+// RESTPath is the URL of a path of the envelope, below that of the target, whose query it keeps: some servers want a key there.
+func RESTPath(t *peer.Target, path string) string {
+	base, query, has := strings.Cut(t.HTTP.URL, "?")
+	base = strings.TrimSuffix(base, "/") + path
+	switch {
+	case !has:
+		return base
+	case strings.Contains(path, "?"):
+		return base + "&" + query
+	}
+	return base + "?" + query
+}

@@ -168,3 +168,40 @@ func TestShapesAreToldOnce(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// An error that can name no request is sound in every revision; a result is not, and other faults stay.
+func TestErrorsWithoutAnId(t *testing.T) {
+	for _, revision := range []string{peer.R2411, peer.R2506, peer.R2511, peer.R2607} {
+		if p := ServerShape(revision, []byte(`{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}`), ""); len(p) != 0 {
+			t.Errorf("%s: %+v", revision, p)
+		}
+		for _, bad := range []string{`{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","error":{"code":"x","message":"m"}}`} {
+			if p := ServerShape(revision, []byte(bad), ""); len(p) == 0 {
+				t.Errorf("%s: nothing is wrong with %s", revision, bad)
+			}
+		}
+	}
+	if p := ClientShape(peer.R2607, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)); len(p) == 0 {
+		t.Error("nothing is wrong with a request without params")
+	}
+}
+
+// A server that speaks an old revision alone is found by it.
+func TestDiscoverOldRevision(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		raw, _ := io.ReadAll(r.Body)
+		if !strings.Contains(string(raw), `"initialize"`) {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-03-26","capabilities":{},"serverInfo":{"name":"old","version":"1"}}}`)
+	}))
+	t.Cleanup(srv.Close)
+	h := peer.NewHTTP(srv.URL, nil, nil)
+	t.Cleanup(h.Close)
+	offers, tried := Discover(t.Context(), &peer.Target{HTTP: h}, []peer.Face{peer.LegacyHTTP}, nil)
+	if len(offers) != 1 || offers[0].Revision != peer.R2503 {
+		t.Errorf("%v %v", offers, tried)
+	}
+}

@@ -35,6 +35,7 @@ type Trial struct {
 	evidence []Line
 	skipped  string
 	broken   string
+	over     bool
 	ends     []func()
 }
 
@@ -76,6 +77,9 @@ func (t *Trial) Break(format string, args ...any) {
 func (t *Trial) Watch(direction byte, where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.over {
+		return // how conversations are ended says nothing of what was tried
+	}
 	if len(t.evidence) == maxEvidence {
 		t.evidence = append(t.evidence[:0], t.evidence[1:]...)
 	}
@@ -122,9 +126,13 @@ func (t *Trial) TryOpen(change func(*peer.Settings)) (*peer.Conn, error) {
 	return c, nil
 }
 
-// Send sends a raw HTTP request. It is broken if there is no response.
+// Send sends a raw HTTP request. It is broken if there is no response in the time that the target has for an answer.
 func (t *Trial) Send(r peer.Request) *peer.Response {
-	res, err := t.Target.HTTP.Send(t.ctx, r, t.Watch)
+	ctx, cancel := context.WithCancel(t.ctx) // what comes after the head may take its time
+	t.Cleanup(cancel)
+	late := time.AfterFunc(t.Target.Patience(), cancel)
+	res, err := t.Target.HTTP.Send(ctx, r, t.Watch)
+	late.Stop()
 	if err != nil {
 		t.Break("no response: %v", err)
 	}
@@ -150,6 +158,9 @@ func (t *Trial) Cleanup(f func()) {
 }
 
 func (t *Trial) end() {
+	t.mu.Lock()
+	t.over = true
+	t.mu.Unlock()
 	for {
 		t.mu.Lock()
 		n := len(t.ends)

@@ -1,0 +1,108 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// readyTime is for a program until it listens.
+const readyTime = 30 * time.Second
+
+// keptLines is how much of what a program says is kept for an error.
+const keptLines = 10
+
+// Service is a program that runs and listens. End it.
+type Service struct {
+	name  string
+	lines Lines
+	read  sync.WaitGroup
+	gone  chan struct{}
+
+	mu   sync.Mutex
+	last []string // of what it has said
+}
+
+// StartService starts a program and waits until it listens at an address, half a minute at most. The error of one that does not has
+// its last words.
+func StartService(ctx context.Context, argv []string, address string) (*Service, error) {
+	s := &Service{name: argv[0], gone: make(chan struct{})}
+	lines, err := Command{Argv: argv, Grace: time.Millisecond}.Spawn(ctx, s.said) // it does not wait for its stdin
+	if err != nil {
+		return nil, err
+	}
+	s.lines = lines
+	s.read.Go(func() {
+		defer close(s.gone)
+		for {
+			line, err := lines.ReadLine()
+			if err != nil {
+				return
+			}
+			s.said(string(line))
+		}
+	})
+	if err := s.ready(ctx, address); err != nil {
+		s.End()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Service) said(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last = append(s.last, line); len(s.last) > keptLines {
+		s.last = s.last[1:]
+	}
+}
+
+// End ends the program.
+func (s *Service) End() {
+	s.lines.Stop()
+	s.read.Wait()
+}
+
+func (s *Service) ready(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	var d net.Dialer
+	for {
+		c, err := d.DialContext(ctx, "tcp", address)
+		if err == nil {
+			return c.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-s.gone:
+			return s.failed("has ended before it listened at " + address)
+		case <-ctx.Done():
+			return s.failed("does not listen at " + address)
+		}
+	}
+}
+
+func (s *Service) failed(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := s.name + " " + what
+	if len(s.last) > 0 {
+		text += "; it said last: " + strings.Join(s.last, " | ")
+	}
+	return errors.New(text)
+}
+
+// FreePort is an address of loopback at which nobody listens.
+func FreePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String(), nil
+}

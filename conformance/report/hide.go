@@ -1,0 +1,102 @@
+package report
+
+import (
+	"cmp"
+	"encoding/base64"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-json"
+)
+
+// hidden stands where a secret was.
+const hidden = "(hidden)"
+
+// leastHidden is the length from which a value counts as a secret: to blot out every "1" or "true" would leave nothing to read.
+const leastHidden = 6
+
+// Hide is what no report may tell, even where a server repeats it.
+type Hide struct {
+	Values []string // of header fields that every request carries
+	URLs   []string // of targets: their passwords and the values of their queries
+}
+
+// replacer takes secrets out of texts: as they are, escaped as in JSON and in URLs, and the credential of "Bearer credential" by itself.
+func (h Hide) replacer() *strings.Replacer {
+	var secrets []string
+	add := func(value string) {
+		if len(value) < leastHidden {
+			return
+		}
+		secrets = append(secrets, value, url.QueryEscape(value), url.PathEscape(value))
+		if quoted, err := json.MarshalNoEscape(value); err == nil {
+			secrets = append(secrets, strings.Trim(string(quoted), `"`))
+		}
+	}
+	for _, value := range h.Values {
+		add(value)
+		if _, credential, ok := strings.Cut(value, " "); ok {
+			add(strings.TrimSpace(credential))
+		}
+	}
+	for _, raw := range h.URLs {
+		u, err := url.Parse(raw)
+		if err != nil {
+			add(raw)
+			continue
+		}
+		if password, set := u.User.Password(); set {
+			add(password)
+			add(u.User.String())
+			add(base64.StdEncoding.EncodeToString([]byte(u.User.Username() + ":" + password)))
+		}
+		add(u.RawQuery)
+		for _, values := range u.Query() {
+			for _, value := range values {
+				add(value)
+			}
+		}
+	}
+	// The longest first, so that a part of another does not break it.
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	secrets = slices.Compact(secrets)
+	var pairs []string
+	for _, s := range secrets {
+		pairs = append(pairs, s, hidden)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+func hideAll(hide *strings.Replacer, texts []string) (out []string) {
+	for _, text := range texts {
+		out = append(out, hide.Replace(text))
+	}
+	return out
+}
+
+// Arguments is a command as a report tells it: without the values of flags that sound like secrets (--api-key X, --token=X).
+func Arguments(argv []string) string {
+	var out []string
+	hideNext := false
+	for _, a := range argv {
+		name, value, assigned := strings.Cut(a, "=")
+		switch {
+		case hideNext && !strings.HasPrefix(a, "-"):
+			a = hidden
+		case assigned && value != "" && secretive(name):
+			a = name + "=" + hidden
+		}
+		hideNext = !assigned && strings.HasPrefix(name, "-") && secretive(name)
+		out = append(out, a)
+	}
+	return strings.Join(out, " ")
+}
+
+func secretive(name string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc([]string{"key", "token", "secret", "password", "passwd", "credential", "auth"}, func(word string) bool { return strings.Contains(name, word) })
+}
+
+// Text is a text without what is to be hidden.
+func (h Hide) Text(text string) string { return h.replacer().Replace(text) }

@@ -1,0 +1,100 @@
+package report
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// Tell makes what is told of a check.
+func Tell(c *suite.Check) Check {
+	out := Check{ID: c.ID, Title: c.Title, Level: string(c.Level), Revisions: c.Revisions, Page: c.Page, URL: pageURL(c), Statement: c.Statement, Why: c.Why, Fix: c.Fix}
+	for _, f := range c.Faces {
+		out.Faces = append(out.Faces, string(f))
+	}
+	for _, n := range c.Needs {
+		out.Needs = append(out.Needs, needText(n))
+	}
+	return out
+}
+
+// needText is a need in words.
+func needText(n suite.Need) string {
+	kind, name, named := strings.Cut(string(n), ":")
+	if named {
+		return "the " + kind + " " + name
+	}
+	switch n {
+	case suite.NeedsATool, suite.NeedsAResource, suite.NeedsSession:
+		return string(n)
+	}
+	return "the capability " + string(n)
+}
+
+const specification = "https://modelcontextprotocol.io/specification/"
+
+var (
+	address = regexp.MustCompile(`https://[^\s,]+`)
+	page    = regexp.MustCompile(`^(?:(20\d\d-\d\d-\d\d) )?((?:basic|server|client|schema|changelog|deprecated)(?:/[a-z0-9/-]+)?)(?: §([^;(]+)| ([A-Z][A-Za-z]+))?(?:[;(, ]|$)`)
+)
+
+// pageURL is where the page of a check stands, in the revision that it names, or the newest in which the check does; empty for what is no page of the
+// specification, such as an RFC.
+func pageURL(c *suite.Check) string {
+	m := page.FindStringSubmatch(c.Page)
+	if m == nil {
+		return address.FindString(c.Page) // a check of others', which names its pages
+	}
+	newest, named := "", m[1]
+	for _, f := range c.Faces {
+		for _, r := range f.Revisions() {
+			if c.At(f, r) {
+				newest = max(newest, r)
+			}
+		}
+	}
+	if newest == "" {
+		return ""
+	}
+	url := specification + cmp.Or(named, newest) + "/" + strings.TrimSuffix(strings.TrimSuffix(m[2], "index"), "/")
+	if section := anchor(m[3] + m[4]); section != "" {
+		url += "#" + section
+	}
+	return url
+}
+
+// anchor is a heading's, as pages of the specification have them; a list of headings has that of its first.
+func anchor(section string) string {
+	section, _, _ = strings.Cut(section, ", §")
+	section = strings.TrimSpace(section)
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z':
+			return r
+		}
+		return -1
+	}, strings.ToLower(section))
+}
+
+// revisionsText says in which revisions a check stands.
+func revisionsText(revisions []string) string {
+	all := peer.LegacyStdio.Revisions()
+	all = append(all, peer.ModernHTTP.Revisions()...)
+	at := -1
+	if len(revisions) > 0 {
+		at = slices.Index(all, revisions[0])
+	}
+	switch {
+	case len(revisions) == 0:
+		return "all"
+	case at >= 0 && len(revisions) > 1 && slices.Equal(all[at:], revisions):
+		return revisions[0] + " and later"
+	}
+	return strings.Join(revisions, ", ")
+}

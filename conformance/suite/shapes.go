@@ -1,0 +1,41 @@
+package suite
+
+import (
+	"slices"
+	"strings"
+
+	"dragoman/conformance/peer"
+	"dragoman/conformance/shape"
+)
+
+// ServerShape is what is wrong with a message of a server, for Options.Shape.
+func ServerShape(revision string, raw []byte, answers string) []Misshape {
+	problems := shape.Message(revision, shape.Server, raw, answers)
+	if revision < peer.R2511 && unknowing(raw) {
+		problems = slices.DeleteFunc(problems, func(p shape.Problem) bool { return p.Path == "" && strings.HasPrefix(p.Expected, "id is required") })
+	}
+	return misshapes(revision, problems)
+}
+
+// unknowing tells whether a message is an error that names no request, as of one that could not be read. The schemas before 2025-11-25
+// want an id there as well, which nobody can give.
+func unknowing(raw []byte) bool {
+	m, err := peer.ReadMessage(string(raw))
+	return err == nil && m.ID == nil && m.Failed()
+}
+
+// ClientShape is what is wrong with a message of a client.
+func ClientShape(revision string, raw []byte) []Misshape {
+	return misshapes(revision, shape.Message(revision, shape.Client, raw, ""))
+}
+
+// misshapes tells the rule without its revision, which is that of the place: so what is wrong in several is told once.
+func misshapes(revision string, problems []shape.Problem) (out []Misshape) {
+	for _, p := range problems {
+		if p.Path == "" {
+			p.Path = "the message"
+		}
+		out = append(out, Misshape{Place: p.Path, Expected: p.Expected + " (" + strings.TrimPrefix(p.Rule, revision+" ") + ")", Got: p.Got})
+	}
+	return out
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"time"
+
+	"dragoman/conformance/official"
+	suitepeer "dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// official runs the official suite at every revision that the server speaks over HTTP; over stdio and HTTP+SSE, which the suite does not
+// speak, a Dragoman stands between. What keeps it from running is a finding too.
+func (t *tester) official(ctx context.Context) (findings []*suite.Finding) {
+	met := make(map[string]bool)
+	for _, d := range t.doors {
+		for _, direct := range []bool{true, false} {
+			offers := slices.DeleteFunc(slices.Clone(d.offers), func(o *suite.Offer) bool {
+				return o.Revision < suitepeer.R2503 || met[o.Revision] || direct != (o.Face == suitepeer.ModernHTTP || o.Face == suitepeer.LegacyHTTP)
+			})
+			if len(offers) > 0 {
+				findings = append(findings, t.officialAt(ctx, d, offers, direct)...)
+			}
+			for _, o := range offers {
+				met[o.Revision] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(findings, func(f *suite.Finding) bool { return !t.choice.officially(f.Check.ID) })
+}
+
+// officialAt runs it at some offers of a door.
+func (t *tester) officialAt(ctx context.Context, d *door, offers []*suite.Offer, direct bool) (findings []*suite.Finding) {
+	at, end := "", func() {}
+	var err error
+	if direct {
+		at = localhost(d.HTTP.URL)
+	} else {
+		at, end, err = t.between(ctx, d)
+	}
+	defer end()
+	for _, o := range offers {
+		t.progress.Say("the official suite at " + o.Revision)
+		var found []*suite.Finding
+		if err == nil {
+			found, err = official.Run(ctx, official.Options{URL: at, Revision: o.Revision, Command: t.OfficialCommand})
+		}
+		if err != nil {
+			found = []*suite.Finding{{Check: officialSuite(), Outcome: suite.Broken, Reason: err.Error(), Revision: o.Revision}}
+			err = nil
+		}
+		for _, f := range found {
+			f.Face = o.Face
+			findings = append(findings, f)
+		}
+	}
+	return findings
+}
+
+// officialSuite is the check that the suite runs at all.
+func officialSuite() *suite.Check {
+	return &suite.Check{ID: official.Prefix + "suite", Title: "The official suite runs", Level: suite.Must, Faces: suitepeer.Faces(), Page: "@modelcontextprotocol/conformance " + official.Version,
+		Statement: "The official suite can be run at the server.", Why: "What it looks at was not looked at.",
+		Fix: "Install Node.js 22 or later, or name the words that start the suite with --official-command."}
+}
+
+// localhost is a URL whose host is named as the official suite wants it: it takes from the name whose Host fields the server must refuse.
+func localhost(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() != "127.0.0.1" {
+		return raw
+	}
+	port := u.Port()
+	if u.Host = "localhost"; port != "" {
+		u.Host += ":" + port
+	}
+	return u.String()
+}
+
+// betweenTime is how long a Dragoman may take to listen.
+const betweenTime = 20 * time.Second
+
+// between starts a Dragoman before a door, for who speaks streamable HTTP alone.
+func (t *tester) between(ctx context.Context, d *door) (at string, end func(), err error) {
+	end = func() {}
+	self, err := os.Executable()
+	if err != nil {
+		return "", end, fmt.Errorf("conformance: %w", err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", end, fmt.Errorf("conformance: %w", err)
+	}
+	address := ln.Addr().String()
+	if err := ln.Close(); err != nil {
+		return "", end, fmt.Errorf("conformance: %w", err)
+	}
+	argv := []string{self, "serve", "--listen", address, "--admin", "off", "--log-level", "error"}
+	if d.HTTP != nil {
+		argv = append(argv, d.HTTP.URL)
+	} else {
+		argv = append(append(argv, "--"), t.Command...)
+	}
+	child, err := suitepeer.StartChild(ctx, suitepeer.Command{Argv: argv, Grace: 100 * time.Millisecond}, nil) // it does not end with its input
+	if err != nil {
+		return "", end, fmt.Errorf("conformance: %w", err)
+	}
+	end = func() { child.Close() }
+	limited, cancel := context.WithTimeout(ctx, betweenTime)
+	defer cancel()
+	for {
+		conn, err := (&net.Dialer{}).DialContext(limited, "tcp", address)
+		if err == nil {
+			_ = conn.Close() // it was opened to see whether it opens
+			return localhost("http://" + address + "/mcp"), end, nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-child.Ended():
+			return "", end, fmt.Errorf("conformance: the Dragoman between the official suite and the server has ended: %q", child.Stderr())
+		case <-limited.Done():
+			return "", end, fmt.Errorf("conformance: the Dragoman between the official suite and the server does not listen: %w", err)
+		}
+	}
+}
