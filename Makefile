@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients servers served rested alerts faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
+.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -47,7 +47,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients rested served alerts faulted policed rolled soaked ## install what the tests need, then run everything (about twenty-five minutes)
+test: packages check race smoke cells clients conformed rested served alerts faulted policed rolled soaked ## install what the tests need, then run everything (about twenty-five minutes)
 
 check:
 	go vet ./...
@@ -159,6 +159,9 @@ cells: build
 
 clients: build
 	conformance/client-suite.sh --short
+
+conformed: build packages
+	conformance/self.sh
 
 docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks.md anew, from what stands in the code
 	./dragoman config reference > docs/configuration.md

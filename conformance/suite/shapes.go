@@ -11,17 +11,19 @@ import (
 // ServerShape is what is wrong with a message of a server, for Options.Shape.
 func ServerShape(revision string, raw []byte, answers string) []Misshape {
 	problems := shape.Message(revision, shape.Server, raw, answers)
-	if revision < peer.R2511 && unknowing(raw) {
-		problems = slices.DeleteFunc(problems, func(p shape.Problem) bool { return p.Path == "" && strings.HasPrefix(p.Expected, "id is required") })
+	if unknowing(raw) {
+		problems = slices.DeleteFunc(problems, func(p shape.Problem) bool {
+			return p.Path == "/id" || p.Path == "" && strings.HasPrefix(p.Expected, "id is required")
+		})
 	}
 	return misshapes(revision, problems)
 }
 
-// unknowing tells whether a message is an error that names no request, as of one that could not be read. The schemas before 2025-11-25
-// want an id there as well, which nobody can give.
+// unknowing tells whether a message is an error that names no request, as of one that could not be read. JSON-RPC 2.0 §5 gives it the id
+// null, the schemas from 2025-11-25 on leave the id out, and those before want one, which nobody can give: all are taken.
 func unknowing(raw []byte) bool {
 	m, err := peer.ReadMessage(string(raw))
-	return err == nil && m.ID == nil && m.Failed()
+	return err == nil && m.Failed() && (m.ID == nil || string(m.ID) == "null")
 }
 
 // ClientShape is what is wrong with a message of a client.

@@ -172,10 +172,12 @@ func TestShapesAreToldOnce(t *testing.T) {
 // An error that can name no request is sound in every revision; a result is not, and other faults stay.
 func TestErrorsWithoutAnId(t *testing.T) {
 	for _, revision := range []string{peer.R2411, peer.R2506, peer.R2511, peer.R2607} {
-		if p := ServerShape(revision, []byte(`{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}`), ""); len(p) != 0 {
-			t.Errorf("%s: %+v", revision, p)
+		for _, sound := range []string{`{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`} {
+			if p := ServerShape(revision, []byte(sound), ""); len(p) != 0 {
+				t.Errorf("%s: %s: %+v", revision, sound, p)
+			}
 		}
-		for _, bad := range []string{`{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","error":{"code":"x","message":"m"}}`} {
+		for _, bad := range []string{`{"jsonrpc":"2.0","result":{}}`, `{"jsonrpc":"2.0","error":{"code":"x","message":"m"}}`, `{"jsonrpc":"2.0","id":1.5,"error":{"code":1,"message":"m"}}`} {
 			if p := ServerShape(revision, []byte(bad), ""); len(p) == 0 {
 				t.Errorf("%s: nothing is wrong with %s", revision, bad)
 			}
