@@ -24,9 +24,7 @@ one() {
 fronts=(--front 'http://{listen}/mcp' --front 'http://{listen}/sse' --front 'http://{listen}')
 serve=("$dragoman" serve --listen '{listen}' --admin off --log-level error)
 one urls --proxy "${fronts[@]}" --jobs 8 -- "${serve[@]}" '{upstream}'
-# Calls of modern clients at legacy servers have a child each, and so has a listen: what a call changes in its child, another does not
-# know, and which child a call gets is left to chance.
-one commands --proxy "${fronts[@]}" --jobs 8 --skip subscriptions.updated -- "${serve[@]}" -- '{command}'
+one commands --proxy "${fronts[@]}" --jobs 8 -- "${serve[@]}" -- '{command}'
 one stdio --proxy --jobs 8 -- "$dragoman" stdio --log-level error '{upstream}'
 one official --official --official-command "$node22 $HERE/node_modules/@modelcontextprotocol/conformance/dist/index.js" -- "$dragoman" demo --log-level error
 SUITE_CLIENT=v2-modern-http one client-v2-modern --client --face modern-http -- "$node22" "$HERE/clients/suite-client.mjs"

@@ -218,6 +218,35 @@ func TestListenSharesSession(t *testing.T) {
 	})
 }
 
+// Another client of the same name, with other capabilities, does not draw a listen into its session: that stays with the calls of its own.
+func TestListenBesideANamesake(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		own, namesake := client{caps: `{"experimental":{"own":{}}}`}, client{caps: `{"experimental":{"other":{}}}`}
+		run := func(c client, id string) int {
+			time.Sleep(time.Second) // so that one is the last
+			calls := r.s.hold("tools/call")
+			k := r.call(c, id, "t")
+			call := <-calls
+			call.result(`{"content":[]}`)
+			k.ended("")
+			return call.l.n
+		}
+		mine := run(own, "1")
+		if other := run(namesake, "2"); other == mine {
+			r.t.Fatal("they share a session")
+		}
+		a := r.listen(own, "3", `"resourceSubscriptions":["u"]`)
+		a.hears(ackOf("3", `"resourceSubscriptions":["u"]`))
+		if now := run(own, "4"); now != mine {
+			r.t.Errorf("the call runs in session %d", now)
+		}
+		if got, want := strings.Join(r.s.said(), "\n"), fmt.Sprintf("%d resources/subscribe u", mine); !strings.Contains(got, want) {
+			r.t.Errorf("%s, want %s", got, want)
+		}
+		a.leave()
+	})
+}
+
 // A lost session is opened again, its resources subscribed to again, and what may have been missed is said to have changed.
 func TestListenSessionLost(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {

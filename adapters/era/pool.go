@@ -41,7 +41,7 @@ func (p *pool) acquire(ex *proxy.Exchange, lease bool, page uint64) (*pooled, er
 	var wanted *pooled
 	switch {
 	case ex.Msg.Is("subscriptions/listen"):
-		wanted = p.used(id.group)
+		wanted = p.used(id)
 	case page != 0:
 		wanted = p.numbered(id.group, page)
 	}
@@ -160,20 +160,23 @@ func best(all []*pooled, lease bool) (found *pooled) {
 	return found
 }
 
-// used answers the session, held, that a client's calls were last in, whatever capabilities they declared: a listen is
-// there to hear of what they do. nil if there is none.
-func (p *pool) used(group [32]byte) *pooled {
+// used answers the session, held, that a client's calls were last in: a listen is there to hear of what they do. Sessions of the
+// capabilities that the listen declares come before those of others: behind the same name may be another client. nil if there is none.
+func (p *pool) used(id identity) *pooled {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []*pooled
-	for _, of := range p.sessions {
-		for _, s := range of {
-			if s.group == group {
-				all = append(all, s)
+	s := best(p.sessions[id.key], false)
+	if s == nil {
+		var all []*pooled
+		for _, of := range p.sessions {
+			for _, s := range of {
+				if s.group == id.group {
+					all = append(all, s)
+				}
 			}
 		}
+		s = best(all, false)
 	}
-	s := best(all, false)
 	if s != nil {
 		s.hold(false)
 	}
