@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/url"
 	"os"
 	"slices"
-	"time"
 
 	"dragoman/conformance/official"
 	suitepeer "dragoman/conformance/peer"
@@ -36,23 +34,25 @@ func (t *tester) official(ctx context.Context) (findings []*suite.Finding) {
 
 // officialAt runs it at some offers of a door.
 func (t *tester) officialAt(ctx context.Context, d *door, offers []*suite.Offer, direct bool) (findings []*suite.Finding) {
-	at, end := "", func() {}
-	var err error
+	var at string
+	var unreached error
 	if direct {
 		at = localhost(d.HTTP.URL)
 	} else {
-		at, end, err = t.between(ctx, d)
+		var end func()
+		if at, end, unreached = t.between(ctx, d); unreached == nil {
+			defer end()
+		}
 	}
-	defer end()
 	for _, o := range offers {
 		t.progress.Say("the official suite at " + o.Revision)
 		var found []*suite.Finding
+		err := unreached
 		if err == nil {
 			found, err = official.Run(ctx, official.Options{URL: at, Revision: o.Revision, Command: t.OfficialCommand})
 		}
 		if err != nil {
 			found = []*suite.Finding{{Check: officialSuite(), Outcome: suite.Broken, Reason: err.Error(), Revision: o.Revision}}
-			err = nil
 		}
 		for _, f := range found {
 			f.Face = o.Face
@@ -82,23 +82,15 @@ func localhost(raw string) string {
 	return u.String()
 }
 
-// betweenTime is how long a Dragoman may take to listen.
-const betweenTime = 20 * time.Second
-
 // between starts a Dragoman before a door, for who speaks streamable HTTP alone.
 func (t *tester) between(ctx context.Context, d *door) (at string, end func(), err error) {
-	end = func() {}
 	self, err := os.Executable()
 	if err != nil {
-		return "", end, fmt.Errorf("conformance: %w", err)
+		return "", nil, fmt.Errorf("conformance: %w", err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := suitepeer.FreePort()
 	if err != nil {
-		return "", end, fmt.Errorf("conformance: %w", err)
-	}
-	address := ln.Addr().String()
-	if err := ln.Close(); err != nil {
-		return "", end, fmt.Errorf("conformance: %w", err)
+		return "", nil, fmt.Errorf("conformance: %w", err)
 	}
 	argv := []string{self, "serve", "--listen", address, "--admin", "off", "--log-level", "error"}
 	if d.HTTP != nil {
@@ -106,25 +98,9 @@ func (t *tester) between(ctx context.Context, d *door) (at string, end func(), e
 	} else {
 		argv = append(append(argv, "--"), t.Command...)
 	}
-	child, err := suitepeer.StartChild(ctx, suitepeer.Command{Argv: argv, Grace: 100 * time.Millisecond}, nil) // it does not end with its input
+	s, err := suitepeer.StartService(ctx, argv, address)
 	if err != nil {
-		return "", end, fmt.Errorf("conformance: %w", err)
+		return "", nil, fmt.Errorf("conformance: the Dragoman between the official suite and the server: %w", err)
 	}
-	end = func() { child.Close() }
-	limited, cancel := context.WithTimeout(ctx, betweenTime)
-	defer cancel()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(limited, "tcp", address)
-		if err == nil {
-			_ = conn.Close() // it was opened to see whether it opens
-			return localhost("http://" + address + "/mcp"), end, nil
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-child.Ended():
-			return "", end, fmt.Errorf("conformance: the Dragoman between the official suite and the server has ended: %q", child.Stderr())
-		case <-limited.Done():
-			return "", end, fmt.Errorf("conformance: the Dragoman between the official suite and the server does not listen: %w", err)
-		}
-	}
+	return localhost("http://" + address + "/mcp"), s.End, nil
 }

@@ -162,11 +162,6 @@ type thing struct {
 
 func (x thing) params() peer.Object { return peer.Object{x.member: x.name} }
 
-// value is its Mcp-Name.
-func (x thing) value() peer.Field {
-	return peer.Field{Name: "Mcp-Name", Value: peer.HeaderValue(x.name)}
-}
-
 // refusals are the codes of a refusal for the sake of the head: who looks for the thing first may say so if there is none.
 func (x thing) refusals() []int {
 	if x.known {

@@ -1,8 +1,6 @@
 package checks
 
 import (
-	"slices"
-
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 )
@@ -49,27 +47,6 @@ func answer(t *suite.Trial, res *peer.Response) *peer.Message {
 		}
 		if m, err := peer.ReadMessage(e.Data); err == nil && m.Kind() == peer.IsResponse {
 			return &m
-		}
-	}
-}
-
-// refused demands an error response with one of the codes, and a status of those given; nil: any.
-func refused(t *suite.Trial, res *peer.Response, statuses, codes []int, expected string) {
-	m := answer(t, res)
-	if len(statuses) > 0 && !slices.Contains(statuses, res.Status) {
-		t.Fail(expected, "status %d", res.Status)
-	}
-	if len(codes) == 0 {
-		return
-	}
-	switch {
-	case m == nil:
-		t.Fail(expected, "no JSON-RPC message in the response")
-	case !m.Failed():
-		t.Fail(expected, "a result: %s", m.Raw)
-	default:
-		if code, message, _ := m.Error(); !slices.Contains(codes, code) {
-			t.Fail(expected, "the error %d: %s", code, message)
 		}
 	}
 }

@@ -21,7 +21,6 @@ type Options struct {
 	Timeout time.Duration
 	Faces   []peer.Face // empty: all
 	Suite   suite.Options
-	Kinds   []Kind // empty: all that the command can have behind it
 	// Began is told of each kind before it is tried; nil: nobody is.
 	Began func(k Kind, offers []*suite.Offer)
 }
@@ -40,9 +39,6 @@ func Run(ctx context.Context, o Options) ([]*Cell, error) {
 	kinds, err := Check(o.Argv)
 	if err != nil {
 		return nil, err
-	}
-	if len(o.Kinds) > 0 {
-		kinds = o.Kinds
 	}
 	alone := &direct{options: o, known: make(map[peer.Face]map[string]*suite.Finding)}
 	var cells []*Cell

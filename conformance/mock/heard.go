@@ -1,7 +1,9 @@
 package mock
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,7 +97,7 @@ func (r *run) evidence() (out []suite.Line) {
 		}
 		out = append(out, suite.Line{Out: false, Where: "the client", Text: cut(text), MS: h.at.Milliseconds()})
 		if h.status != 0 {
-			out = append(out, suite.Line{Out: true, Where: "the mock", Text: cut(http.StatusText(h.status) + "\n" + h.answer), MS: h.at.Milliseconds()})
+			out = append(out, suite.Line{Out: true, Where: "the mock", Text: cut(fmt.Sprintf("%d %s\n%s", h.status, http.StatusText(h.status), h.answer)), MS: h.at.Milliseconds()})
 		}
 	}
 	return out
@@ -104,7 +106,7 @@ func (r *run) evidence() (out []suite.Line) {
 func cut(text string) string {
 	const most = 4 << 10
 	if len(text) > most {
-		return text[:most] + "…"
+		return strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text
 }

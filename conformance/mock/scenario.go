@@ -3,6 +3,7 @@ package mock
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"dragoman/conformance/peer"
@@ -50,16 +51,7 @@ func Scenarios() []*Scenario {
 
 // at tells whether the scenario is played at a face and revision.
 func (s *Scenario) at(face peer.Face, revision string) bool {
-	return contains(s.Faces, face) && (len(s.Revisions) == 0 || contains(s.Revisions, revision))
-}
-
-func contains[T comparable](in []T, x T) bool {
-	for _, y := range in {
-		if x == y {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.Faces, face) && (len(s.Revisions) == 0 || slices.Contains(s.Revisions, revision))
 }
 
 const (

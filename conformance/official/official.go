@@ -35,8 +35,6 @@ type Options struct {
 	Revision string   // at which it is run
 	Command  []string // that starts the suite; empty: npx with the package of Version
 	Timeout  time.Duration
-	// Said is told what the suite prints, line by line; nil: nobody is.
-	Said func(line string)
 }
 
 // result is one check as the suite writes it.
@@ -99,9 +97,6 @@ func (o *Options) run(ctx context.Context, argv []string) (printed []string, err
 		}
 		if len(printed) < maxPrinted {
 			printed = append(printed, line)
-		}
-		if o.Said != nil {
-			o.Said(line)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func (c *Call) WaitFor(wanted func(Message) bool) (Message, error) {
 				return m, nil
 			}
 		}
-		more, err := c.more, c.err
+		more := c.more
 		c.mu.Unlock()
 		select {
 		case <-more:
@@ -71,7 +71,7 @@ func (c *Call) WaitFor(wanted func(Message) bool) (Message, error) {
 		case <-c.ended:
 			c.mu.Lock()
 			left := seen < len(c.got)
-			err = c.err
+			err := c.err
 			c.mu.Unlock()
 			if left {
 				continue

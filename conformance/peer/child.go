@@ -172,9 +172,6 @@ func (c *Child) Patience(limit time.Duration) time.Duration {
 	return 3 * limit
 }
 
-// Ended is closed when its output has ended.
-func (c *Child) Ended() <-chan struct{} { return c.ended }
-
 // Close ends the program: its input first, then by force. It tells how the program ended, and whether force was needed.
 func (c *Child) Close() (end string, forced bool) {
 	c.once.Do(func() {

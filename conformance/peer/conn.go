@@ -311,5 +311,5 @@ func (c *Conn) handshake() error {
 	return err
 }
 
-// id is an id as a map's key: a text is known by what stands in it.
+// String names the call in messages.
 func (c *Call) String() string { return c.Method + " (id " + strings.Trim(c.ID, `"`) + ")" }

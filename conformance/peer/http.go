@@ -118,17 +118,16 @@ func (r Request) method() string {
 
 // Response is what came. It is for one goroutine at a time; Close it.
 type Response struct {
-	Status  int
-	Header  http.Header
-	Type    string // media type without its parameters, in lower case
-	body    io.ReadCloser
-	split   eventstream.Splitter
-	text    string
-	whole   bool
-	cut     error
-	cancel  context.CancelFunc
-	watch   Watcher
-	reading bool
+	Status int
+	Header http.Header
+	Type   string // media type without its parameters, in lower case
+	body   io.ReadCloser
+	split  eventstream.Splitter
+	text   string
+	whole  bool
+	cut    error
+	cancel context.CancelFunc
+	watch  Watcher
 }
 
 // Send sends a request and waits for the head of its response. ctx holds for all of the response: when it ends, so does the stream.
