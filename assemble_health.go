@@ -196,8 +196,7 @@ func (h *house) checkURL(up *Upstream, w *wired) (func(context.Context) error, e
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		var req fasthttp.Request
-		req.Header.SetMethod(fasthttp.MethodGet)
+		var req httpd.Request
 		ans, err := host.Send(ctx, &req)
 		if err != nil {
 			return proxy.Errf(proxy.Unreachable, "health_check_url cannot be reached: %w", err)

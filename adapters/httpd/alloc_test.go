@@ -39,7 +39,7 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 		"chunked": "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
 	} {
 		h := newHost(t, HostOptions{URL: upstream(t, canned(answer)), Headers: []Header{{"Authorization", "Bearer x"}}})
-		var req fasthttp.Request
+		var req Request
 		payload := []byte(`{"jsonrpc":"2.0"}`)
 		dst := make([]byte, 0, 1024)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -47,9 +47,8 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 		failed := false
 		n := testing.AllocsPerRun(200, func() {
 			req.Reset()
-			req.Header.SetMethod("POST")
-			req.Header.SetRequestURI("/mcp")
-			req.SetBodyRaw(payload)
+			req.Method, req.Target, req.Body = "POST", "/mcp", payload
+			_ = req.Set("Mcp-Method", "tools/call")
 			until := time.Now().Add(time.Minute)
 			a, err := h.Send(ctx, &req)
 			if err != nil {
@@ -147,13 +146,12 @@ func BenchmarkExchange(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer h.Close()
-	var req fasthttp.Request
+	var req Request
+	payload := []byte(`{"jsonrpc":"2.0"}`)
 	dst := make([]byte, 0, 1024)
 	for b.Loop() {
 		req.Reset()
-		req.Header.SetMethod("POST")
-		req.Header.SetRequestURI("/mcp")
-		req.SetBodyString(`{"jsonrpc":"2.0"}`)
+		req.Method, req.Target, req.Body = "POST", "/mcp", payload
 		a, err := h.Send(context.Background(), &req)
 		if err != nil {
 			b.Fatal(err)

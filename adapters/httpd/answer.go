@@ -36,7 +36,7 @@ func (a Answer) conn() *upConn {
 // Head waits for the status and the header, until a deadline or, if that is zero, as long as it takes; interim
 // responses are passed over. An error that is os.ErrDeadlineExceeded leaves the Answer as it was: Head may be called
 // again, as it may after success. Other errors are ErrAborted, *MalformedError, *TooLargeError and *ReadError.
-func (a Answer) Head(until time.Time) (int, *fasthttp.ResponseHeader, error) {
+func (a Answer) Head(until time.Time) (int, *Fields, error) {
 	c := a.conn()
 	if c == nil {
 		return 0, nil, ErrClosed
@@ -44,7 +44,7 @@ func (a Answer) Head(until time.Time) (int, *fasthttp.ResponseHeader, error) {
 	if err := c.waitHead(until); err != nil {
 		return 0, nil, err
 	}
-	return c.head.StatusCode(), &c.head, nil
+	return c.status, &c.head, nil
 }
 
 func (c *upConn) waitHead(until time.Time) error {
@@ -59,7 +59,7 @@ func (c *upConn) waitHead(until time.Time) error {
 	if err != nil && err != errDeadline {
 		c.headErr = err
 	}
-	if err == nil && c.shown != "" && c.head.StatusCode() == fasthttp.StatusUnauthorized {
+	if err == nil && c.shown != "" && c.status == fasthttp.StatusUnauthorized {
 		c.host.opts.Credentials.Refused(c.shown)
 	}
 	return err

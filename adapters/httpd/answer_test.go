@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 func TestAbortReachesTheServerAtOnce(t *testing.T) {
@@ -117,7 +115,7 @@ func TestDeadlineLeavesTheAnswerUsable(t *testing.T) {
 		late("head", err)
 	}
 	next <- "oding: chunked\r\nX-A: b\r\n\r\n3\r\nab"
-	if status, head, err := a.Head(soon()); err != nil || status != 200 || string(head.Peek("x-a")) != "b" {
+	if status, head, err := a.Head(soon()); err != nil || status != 200 || string(head.Get("x-a")) != "b" {
 		t.Fatal(status, err)
 	}
 	p := make([]byte, 10)
@@ -324,9 +322,7 @@ func TestHeadRequestHasNoBody(t *testing.T) {
 		each(c, func(*http.Request, string) string { return "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" })
 	})})
 	for range 2 {
-		req := new(fasthttp.Request)
-		req.Header.SetMethod("HEAD")
-		req.Header.SetRequestURI("/x")
+		req := &Request{Method: "HEAD", Target: "/x"}
 		if got := whole(t, h, req); got != "" {
 			t.Fatal(got)
 		}

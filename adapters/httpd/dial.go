@@ -140,6 +140,7 @@ func (h *Host) tunnel(ctx context.Context, nc net.Conn) error {
 	}
 	br := bufio.NewReaderSize(&oneByte{nc}, h.opts.MaxHeader)
 	var scan headScan
+	scan.start(false)
 	if _, err := scan.next(br); err != nil {
 		return fmt.Errorf("proxy: %w", err)
 	}

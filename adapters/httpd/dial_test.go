@@ -23,7 +23,7 @@ func TestHostOverUnixSocket(t *testing.T) {
 	for _, url := range []string{"unix:" + path + ":/base", "unix://" + path + ":/base"} {
 		h := newHost(t, HostOptions{URL: url})
 		req := post("hi")
-		req.Header.SetRequestURI("")
+		req.Target = ""
 		if got := whole(t, h, req); got != "POST /base hi" || h.Authority() != "localhost" {
 			t.Fatal(got)
 		}

@@ -12,15 +12,26 @@ import (
 // maxInterim is how many 1xx responses may precede an answer (RFC 9110 §15.2).
 const maxInterim = 16
 
-// headScan looks a response head over line by line as it arrives, strictly: fasthttp, which parses it then, would let
-// blanks around names, folded lines and odd status lines pass (RFC 9112 §5.1, §5.2). A scan interrupted by a deadline goes
-// on where it was.
+// headScan reads a response head line by line as it arrives, strictly: no blanks around names, no folded lines, no odd status
+// lines (RFC 9112 §5.1, §5.2). A scan interrupted by a deadline goes on where it was.
 type headScan struct {
 	at      int // the next line's place in the buffer
 	status  int
-	length  bool // a Content-Length was there
-	coded   bool // a Transfer-Encoding was there
-	started bool // a byte of the answer was there
+	oldest  bool  // HTTP/1.0
+	length  int64 // what Content-Length says; -1: there was none
+	coded   bool  // a Transfer-Encoding was there
+	codings int   // how many it names, "identity" apart
+	chunked bool  // the last of them is chunked
+	closes  bool  // Connection: close
+	stays   bool  // Connection: keep-alive
+	started bool  // a byte of the answer was there
+	fields  []fieldPlace
+	begun   bool // the status line was read
+}
+
+// start makes the scan ready for the next head, and keeps its memory.
+func (s *headScan) start(started bool) {
+	*s = headScan{length: -1, started: started, fields: s.fields[:0]}
 }
 
 var crlf = []byte("\r\n")
@@ -35,8 +46,7 @@ func (s *headScan) next(br *bufio.Reader) (int, error) {
 			if i < 0 {
 				break
 			}
-			line := buf[s.at : s.at+i+1]
-			end, err := s.line(line)
+			end, err := s.line(buf, s.at+i+1)
 			if err != nil {
 				return 0, err
 			}
@@ -54,44 +64,95 @@ func (s *headScan) next(br *bufio.Reader) (int, error) {
 	}
 }
 
-// line judges one line, the LF included.
-func (s *headScan) line(line []byte) (end bool, err error) {
-	text, ok := bytes.CutSuffix(line, crlf)
-	if !ok {
+// line judges the line from s.at to next, the LF included.
+func (s *headScan) line(buf []byte, next int) (end bool, err error) {
+	stop := next - 2
+	if stop < s.at || buf[stop] != '\r' {
 		return false, &MalformedError{What: "line end in response head"}
 	}
-	if s.at == 0 {
-		return false, s.statusLine(text)
+	if !s.begun {
+		s.begun = true
+		return false, s.statusLine(buf[s.at:stop])
 	}
-	if len(text) == 0 {
-		return true, nil
+	if stop == s.at {
+		return true, s.settle()
 	}
-	name, value, ok := bytes.Cut(text, []byte{':'})
-	if !ok || !ValidName(name) || !ValidValue(value) {
+	colon := bytes.IndexByte(buf[s.at:stop], ':')
+	if colon < 0 || !ValidName(buf[s.at:s.at+colon]) || !ValidValue(buf[s.at+colon+1:stop]) {
 		return false, &MalformedError{What: "field in response head"}
 	}
-	switch {
-	case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
-		if s.length || !digits(bytes.TrimSpace(value)) {
-			return false, &MalformedError{What: "content-length"}
+	p := fieldPlace{from: s.at, nameEnd: s.at + colon, value: s.at + colon + 1, valueEnd: stop, end: next}
+	for p.value < p.valueEnd && blank(buf[p.value]) {
+		p.value++
+	}
+	for p.valueEnd > p.value && blank(buf[p.valueEnd-1]) {
+		p.valueEnd--
+	}
+	s.fields = append(s.fields, p)
+	return false, s.framing(buf[p.from:p.nameEnd], buf[p.value:p.valueEnd])
+}
+
+func blank(b byte) bool { return b == ' ' || b == '\t' }
+
+// framing takes note of a field that says where the message or its connection ends.
+func (s *headScan) framing(name, value []byte) error {
+	switch len(name) {
+	case len("Connection"):
+		if equalFold(name, "Connection") {
+			s.closes = s.closes || hasItem(value, "close")
+			s.stays = s.stays || hasItem(value, "keep-alive")
 		}
-		s.length = true
-	case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
-		s.coded = true
+	case len("Content-Length"):
+		if !equalFold(name, "Content-Length") {
+			break
+		}
+		if s.length >= 0 || !digits(value) || len(value) > 18 { // 18 digits fit into an int64
+			return &MalformedError{What: "content-length"}
+		}
+		s.length = 0
+		for _, d := range value {
+			s.length = 10*s.length + int64(d-'0')
+		}
+	case len("Transfer-Encoding"):
+		if equalFold(name, "Transfer-Encoding") {
+			s.coded = true
+			s.coding(value)
+		}
 	}
-	if s.length && s.coded { // two ideas of where the body ends: the way responses are smuggled (RFC 9112 §6.3)
-		return false, &MalformedError{What: "response head: both content-length and transfer-encoding"}
+	return nil
+}
+
+// coding takes note of the codings of a body.
+func (s *headScan) coding(value []byte) {
+	for len(value) > 0 {
+		item, rest, _ := bytes.Cut(value, []byte{','})
+		value = rest
+		if item = bytes.TrimSpace(item); len(item) > 0 && !bytes.EqualFold(item, []byte("identity")) {
+			s.codings++
+			s.chunked = bytes.EqualFold(item, []byte("chunked"))
+		}
 	}
-	return false, nil
+}
+
+// settle judges what only the whole head tells.
+func (s *headScan) settle() error {
+	switch {
+	case s.length >= 0 && s.coded: // two ideas of where the body ends: the way responses are smuggled (RFC 9112 §6.3)
+		return &MalformedError{What: "response head: both content-length and transfer-encoding"}
+	case s.codings > 1 || s.codings == 1 && !s.chunked: // none was asked for (RFC 9110 §10.1.4), and none is known here
+		return &MalformedError{What: "transfer-encoding"}
+	}
+	return nil
 }
 
 // statusLine wants "HTTP/1.x NNN", then a blank and any reason, or nothing (RFC 9112 §4).
 func (s *headScan) statusLine(text []byte) error {
-	if len(text) < 12 || !bytes.HasPrefix(text, []byte("HTTP/1.")) || text[7] != '0' && text[7] != '1' ||
+	if len(text) < 12 || string(text[:7]) != "HTTP/1." || text[7] != '0' && text[7] != '1' ||
 		text[8] != ' ' || len(text) > 12 && text[12] != ' ' || !digits(text[9:12]) || !ValidValue(text) {
 		return &MalformedError{What: "status line"}
 	}
 	s.status = int(text[9]-'0')*100 + int(text[10]-'0')*10 + int(text[11]-'0')
+	s.oldest = text[7] == '0'
 	if s.status < 100 || s.status > 599 {
 		return &MalformedError{What: "status code"}
 	}
@@ -115,40 +176,40 @@ func (c *upConn) readHead() error {
 		if err != nil {
 			return err
 		}
-		before := c.br.Buffered()
-		if err := c.head.Read(c.br); err != nil || before-c.br.Buffered() != size {
-			return &MalformedError{What: "response head"}
-		}
-		status, coded := c.scan.status, c.scan.coded
-		c.scan = headScan{started: true}
+		c.status = c.scan.status
 		switch {
-		case status == fasthttp.StatusSwitchingProtocols:
+		case c.status == fasthttp.StatusSwitchingProtocols:
 			return &MalformedError{What: "response: an upgrade that was not asked for"}
-		case status < 200:
+		case c.status < 200:
+			_, _ = c.br.Discard(size) // it is there
+			c.scan.start(true)
 			continue
 		}
-		c.frame(status, coded)
+		head, _ := c.br.Peek(size) // it is there
+		c.head.keep(head, c.scan.fields)
+		_, _ = c.br.Discard(size)
+		c.frame()
 		return nil
 	}
 	return &MalformedError{What: "response: too many interim ones"}
 }
 
 // frame decides where the body ends (RFC 9112 §6.3) and whether the connection can be used again.
-func (c *upConn) frame(status int, coded bool) {
+func (c *upConn) frame() {
 	c.headDone = true
-	c.lastUse = c.lastUse || c.head.ConnectionClose() || hasToken(c.head.PeekAll("Connection"), "close")
-	length := c.head.ContentLength()
+	s := &c.scan
+	c.lastUse = c.lastUse || s.closes || s.oldest && !s.stays
 	switch {
-	case c.headOnly, status == fasthttp.StatusNoContent, status == fasthttp.StatusNotModified:
+	case c.headOnly, c.status == fasthttp.StatusNoContent, c.status == fasthttp.StatusNotModified:
 		c.body.start(bodyNone, 0)
-	case length >= 0:
-		c.body.start(bodyLength, int64(length))
-	case length == -1:
+	case s.length >= 0:
+		c.body.start(bodyLength, s.length)
+	case s.chunked && !s.oldest:
 		c.body.start(bodyChunked, 0)
 	default:
 		c.lastUse = true
 		c.body.start(bodyUntilClose, 0)
-		if coded { // chunked in an answer of HTTP/1.0: nobody can say what was meant
+		if s.chunked { // in an answer of HTTP/1.0: nobody can say what was meant
 			c.body.err = &MalformedError{What: "transfer-encoding in HTTP/1.0"}
 		}
 	}

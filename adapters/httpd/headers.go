@@ -1,23 +1,6 @@
 package httpd
 
-import (
-	"bytes"
-
-	"github.com/valyala/fasthttp"
-)
-
-// SetField sets a field of a request, replacing others of its name. A name that is not a token or a value with a
-// control character is refused with a MalformedError; fasthttp would quietly write something else.
-func SetField(h *fasthttp.RequestHeader, name string, value []byte) error {
-	if !ValidName(name) {
-		return &MalformedError{What: "field name"}
-	}
-	if !ValidValue(value) {
-		return &MalformedError{What: "value of field " + name}
-	}
-	h.SetBytesV(name, value)
-	return nil
-}
+import "bytes"
 
 // ValidName reports whether name is a field name: a non-empty token (RFC 9110 §5.6.2).
 func ValidName[T string | []byte](name T) bool {
@@ -54,25 +37,23 @@ func isToken(b byte) bool {
 }
 
 // validTarget reports whether target can stand in a request line: no blank and no control character.
-func validTarget(target []byte) bool {
-	for _, b := range target {
-		if b <= ' ' || b == 0x7f {
+func validTarget(target string) bool {
+	for i := range len(target) {
+		if b := target[i]; b <= ' ' || b == 0x7f {
 			return false
 		}
 	}
 	return len(target) > 0
 }
 
-// hasToken reports whether one of the comma separated items of lines is token, case-insensitively.
-func hasToken(lines [][]byte, token string) bool {
-	for _, line := range lines {
-		for len(line) > 0 {
-			item, rest, _ := bytes.Cut(line, []byte{','})
-			if bytes.EqualFold(bytes.TrimSpace(item), []byte(token)) {
-				return true
-			}
-			line = rest
+// hasItem reports whether one of the comma separated items of line is token, case-insensitively.
+func hasItem(line []byte, token string) bool {
+	for len(line) > 0 {
+		item, rest, _ := bytes.Cut(line, []byte{','})
+		if bytes.EqualFold(bytes.TrimSpace(item), []byte(token)) {
+			return true
 		}
+		line = rest
 	}
 	return false
 }

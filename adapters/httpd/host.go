@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -12,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/valyala/fasthttp"
 
 	waist "dragoman/proxy"
 )
@@ -119,7 +116,7 @@ func (h *Host) parse(raw string) error {
 		if strings.HasPrefix(socket, "///") {
 			socket = socket[2:]
 		}
-		if socket == "" || path != "" && !validTarget([]byte(path)) {
+		if socket == "" || path != "" && !validTarget(path) {
 			return fmt.Errorf("httpd: upstream %q: want unix:/path/to/socket or unix:/path/to/socket:/path", raw)
 		}
 		h.dial = dialer{network: "unix", addr: socket}
@@ -177,26 +174,14 @@ func (h *Host) Authority() string { return h.authority }
 // Path is the URL's path and query, "/" at least.
 func (h *Host) Path() string { return h.path }
 
-// Send writes req and returns without waiting for the response. req must be a plain request with its body in memory; a
-// target in origin form ("/path?query"), or none for Path. Send sets Host, Content-Length and the Host's static headers
-// on it, and removes Accept-Encoding: answers are to come unpacked. ctx ends the wait for a connection, and a large
+// Send writes req and returns without waiting for the response. It sets Host, Content-Length and the Host's static headers on
+// it, and removes Accept-Encoding: answers are to come unpacked. ctx ends the wait for a connection, and a large
 // write; once Send has returned, Abort is the way to cancel.
 //
 // A pooled connection that fails before the kernel has taken a byte is replaced by another. Errors: ErrTooManyConns,
 // ErrClosed, *DialError, *WriteError, *MalformedError for a request that must not be sent; Unsent tells them apart.
-func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) {
-	if err := h.prepare(req); err != nil {
-		return Answer{}, err
-	}
-	if err := h.carry(ctx, req); err != nil {
-		return Answer{}, err
-	}
-	if t := waist.TraceIn(ctx); t != nil {
-		if err := trace(&req.Header, t); err != nil {
-			return Answer{}, err
-		}
-	}
-	shown, err := h.authorize(ctx, req)
+func (h *Host) Send(ctx context.Context, req *Request) (Answer, error) {
+	shown, err := h.prepare(ctx, req)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -206,8 +191,8 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 			return Answer{}, err
 		}
 		c.begin()
-		c.headOnly = req.Header.IsHead()
-		c.lastUse, c.shown = req.Header.ConnectionClose(), shown
+		c.headOnly = req.is("HEAD")
+		c.lastUse, c.shown = req.close, shown
 		if err = c.write(ctx, req); err == nil {
 			return Answer{c: c, gen: c.gen.Load()}, nil
 		}
@@ -219,107 +204,66 @@ func (h *Host) Send(ctx context.Context, req *fasthttp.Request) (Answer, error) 
 	}
 }
 
+// prepare sets what every request has and refuses what would break out of its place in the message. It answers the credentials
+// that are shown, if any.
+func (h *Host) prepare(ctx context.Context, req *Request) (shown string, err error) {
+	if !ValidName(or(req.Method, "GET")) {
+		return "", &MalformedError{What: "request method"}
+	}
+	if req.Target == "/" {
+		req.Target = ""
+	}
+	if req.Target != "" && (req.Target[0] != '/' || !validTarget(req.Target)) {
+		return "", &MalformedError{What: "request target"}
+	}
+	for _, name := range [...]string{"Host", "Accept-Encoding", "Proxy-Authorization"} {
+		req.Del(name)
+	}
+	for i := range h.opts.Headers {
+		_ = req.Set(h.opts.Headers[i].Name, h.opts.Headers[i].Value) // both were looked at by NewHost
+	}
+	if h.absolute != "" && h.proxyAuth != "" {
+		_ = req.Set("Proxy-Authorization", h.proxyAuth) // base64
+	}
+	for _, name := range [...]string{"Transfer-Encoding", "Content-Length"} { // whatever they said, the body decides
+		req.Del(name)
+	}
+	h.carry(ctx, req)
+	if t := waist.TraceIn(ctx); t != nil {
+		trace(req, t)
+	}
+	if h.opts.Credentials != nil {
+		if shown, err = h.opts.Credentials.Authorization(ctx); err != nil {
+			return "", err
+		}
+		_ = req.Set("Authorization", shown) // as with the others, req.err has it
+	}
+	req.close = req.close || hasItem(req.fields.get("Connection"), "close")
+	return shown, req.err
+}
+
 // carry sends on what the request on whose behalf this one is made has brought along.
-func (h *Host) carry(ctx context.Context, req *fasthttp.Request) error {
+func (h *Host) carry(ctx context.Context, req *Request) {
 	if len(h.opts.Forward) == 0 {
-		return nil
+		return
 	}
 	carried := waist.CarriedIn(ctx)
 	for i := range h.opts.Forward {
 		to := h.opts.Forward[i].To
-		req.Header.Del(to)
+		req.Del(to)
 		if value, ok := carried.Get(h.opts.Forward[i].From); ok {
-			if err := SetField(&req.Header, to, []byte(value)); err != nil {
-				return err
-			}
+			_ = req.Set(to, value) // req.err has it
 		}
 	}
-	return nil
 }
 
 // trace says in which trace a request is made (W3C Trace Context, W3C Baggage), in place of whatever said so before.
-func trace(fields *fasthttp.RequestHeader, t *waist.Trace) error {
+func trace(req *Request, t *waist.Trace) {
 	for _, x := range [...]waist.Header{{Name: "Traceparent", Value: t.Parent}, {Name: "Tracestate", Value: t.State}, {Name: "Baggage", Value: t.Baggage}} {
-		fields.Del(x.Name)
-		if x.Value == "" {
-			continue
+		req.Del(x.Name)
+		if x.Value != "" {
+			_ = req.Set(x.Name, x.Value) // req.err has it
 		}
-		if err := SetField(fields, x.Name, []byte(x.Value)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// authorize shows the host's credentials.
-func (h *Host) authorize(ctx context.Context, req *fasthttp.Request) (value string, err error) {
-	if h.opts.Credentials == nil {
-		return "", nil
-	}
-	if value, err = h.opts.Credentials.Authorization(ctx); err != nil {
-		return "", err
-	}
-	return value, SetField(&req.Header, fasthttp.HeaderAuthorization, []byte(value))
-}
-
-// prepare sets what every request has and refuses what would break out of its place in the message.
-func (h *Host) prepare(req *fasthttp.Request) error {
-	fields := &req.Header
-	if req.IsBodyStream() {
-		return &MalformedError{What: "request: a body stream"}
-	}
-	if !ValidName(fields.Method()) {
-		return &MalformedError{What: "request method"}
-	}
-	target := fields.RequestURI()
-	if len(target) == 0 || len(target) == 1 && target[0] == '/' && h.path != "/" {
-		fields.SetRequestURI(h.path)
-	} else if target[0] != '/' || !validTarget(target) {
-		return &MalformedError{What: "request target"}
-	}
-	fields.SetHost(h.authority)
-	fields.Del("Accept-Encoding")
-	fields.Del("Proxy-Authorization")
-	for i := range h.opts.Headers {
-		fields.Set(h.opts.Headers[i].Name, h.opts.Headers[i].Value)
-	}
-	if h.absolute != "" && h.proxyAuth != "" {
-		fields.Set("Proxy-Authorization", h.proxyAuth)
-	}
-	fields.Del("Transfer-Encoding") // whatever they said before, the body decides
-	fields.Del("Content-Length")
-	if body := req.Body(); len(body) > 0 || !fields.IsGet() && !fields.IsHead() {
-		fields.SetContentLength(len(body))
-	}
-	return nil
-}
-
-// render writes the head of req to c.out and looks it over: fasthttp makes blanks of line ends in names and values, so a
-// name that was to smuggle something is left as no token.
-func (h *Host) render(c *upConn, req *fasthttp.Request) error {
-	fields := &req.Header
-	c.out = c.out[:0]
-	if h.absolute != "" {
-		c.out = append(append(append(c.out, fields.Method()...), ' '), h.absolute...)
-		head := fields.Header() // method, blank, target …
-		c.out = append(c.out, head[len(fields.Method())+1:]...)
-	} else {
-		c.out = append(c.out, fields.Header()...)
-	}
-	_, rest, _ := bytes.Cut(c.out, crlf)
-	for {
-		line, next, ok := bytes.Cut(rest, crlf)
-		if !ok {
-			return &MalformedError{What: "request head"}
-		}
-		if len(line) == 0 {
-			return nil
-		}
-		name, value, ok := bytes.Cut(line, []byte{':'})
-		if !ok || !ValidName(name) || !ValidValue(value) {
-			return &MalformedError{What: "request field"}
-		}
-		rest = next
 	}
 }
 

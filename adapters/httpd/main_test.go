@@ -239,15 +239,11 @@ func newHost(t *testing.T, opts HostOptions) *Host {
 	return h
 }
 
-func post(body string) *fasthttp.Request {
-	req := new(fasthttp.Request)
-	req.Header.SetMethod("POST")
-	req.Header.SetRequestURI("/mcp")
-	req.SetBodyString(body)
-	return req
+func post(body string) *Request {
+	return &Request{Method: "POST", Target: "/mcp", Body: []byte(body)}
 }
 
-func send(t *testing.T, h *Host, req *fasthttp.Request) Answer {
+func send(t *testing.T, h *Host, req *Request) Answer {
 	t.Helper()
 	a, err := h.Send(context.Background(), req)
 	if err != nil {
@@ -259,7 +255,7 @@ func send(t *testing.T, h *Host, req *fasthttp.Request) Answer {
 func soon() time.Time { return time.Now().Add(patience) }
 
 // whole makes one exchange and returns its body.
-func whole(t *testing.T, h *Host, req *fasthttp.Request) string {
+func whole(t *testing.T, h *Host, req *Request) string {
 	t.Helper()
 	a := send(t, h, req)
 	defer a.Close()

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // oneWrite is the largest body that is copied behind its head, to leave in one write. It is also what a write to an idle
@@ -47,7 +45,8 @@ type upConn struct {
 	gen     atomic.Uint64 // grows when an Answer ends
 	aborted bool
 
-	head      fasthttp.ResponseHeader
+	head      Fields
+	status    int
 	body      body
 	scan      headScan
 	interim   int
@@ -72,7 +71,7 @@ func newUpConn(h *Host, nc net.Conn, wire *counted) *upConn {
 
 // begin makes the connection ready for another exchange.
 func (c *upConn) begin() {
-	c.scan = headScan{}
+	c.scan.start(false)
 	c.interim, c.headErr, c.readUntil = 0, nil, time.Time{}
 	c.headDone, c.headOnly, c.lastUse = false, false, false
 	c.body.start(bodyNone, 0)
@@ -102,11 +101,9 @@ func (c *upConn) isAborted() bool {
 }
 
 // write sends a request. Only a large one can block, on a server that does not read; then ctx's end closes the connection.
-func (c *upConn) write(ctx context.Context, req *fasthttp.Request) error {
-	if err := c.host.render(c, req); err != nil {
-		return err
-	}
-	body := req.Body()
+func (c *upConn) write(ctx context.Context, req *Request) error {
+	c.out = req.appendTo(c.out[:0], c.host)
+	body := req.Body
 	if len(body) <= oneWrite {
 		c.out, body = append(c.out, body...), nil
 	} else if ctx.Done() != nil {

@@ -173,10 +173,10 @@ func (l *link) progress(m *wire.Message) bool {
 // follow opens a stream with what comes after the event last: a broken one goes on.
 func (l *link) follow(ctx context.Context, last []byte) (httpd.Answer, error) {
 	req := l.request(fasthttp.MethodGet, nil)
-	defer fasthttp.ReleaseRequest(req)
-	req.Header.Set("Accept", "text/event-stream")
+	defer req.Release()
+	_ = req.Set("Accept", "text/event-stream")
 	if len(last) > 0 {
-		req.Header.SetBytesV(headerLast, last)
+		_ = req.SetBytes(headerLast, last) // Send says what is wrong with it
 	}
 	return l.d.host.Send(l.carry(ctx), req)
 }
@@ -208,30 +208,30 @@ func (l *link) restore(minted *era.Minted, handshake bool) func(*wire.Message) {
 }
 
 // opened takes the session id from the head of the answer to initialize.
-func (l *link) opened(status int, h *fasthttp.ResponseHeader) {
+func (l *link) opened(status int, h *httpd.Fields) {
 	if status != fasthttp.StatusOK {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session = string(h.Peek(mcphttp.HeaderSession))
+	l.session = string(h.Get(mcphttp.HeaderSession))
 }
 
-func (l *link) request(method string, body []byte) *fasthttp.Request {
+func (l *link) request(method string, body []byte) *httpd.Request {
 	req := mcphttp.NewRequest(method, l.d.path, body)
 	l.dress(req)
 	return req
 }
 
 // dress puts on a request what every request of the session carries.
-func (l *link) dress(req *fasthttp.Request) {
+func (l *link) dress(req *httpd.Request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.session != "" {
-		req.Header.Set(mcphttp.HeaderSession, l.session)
+		_ = req.Set(mcphttp.HeaderSession, l.session)
 	}
 	if l.version != "" {
-		req.Header.Set(mcphttp.HeaderVersion, l.version)
+		_ = req.Set(mcphttp.HeaderVersion, l.version)
 	}
 }
 
@@ -264,8 +264,8 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 }
 
 // tell sends a request whose answer has no content that matters, and answers its status.
-func (l *link) tell(ctx context.Context, req *fasthttp.Request) (int, error) {
-	defer fasthttp.ReleaseRequest(req)
+func (l *link) tell(ctx context.Context, req *httpd.Request) (int, error) {
+	defer req.Release()
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
 	ans, err := l.d.host.Send(l.carry(ctx), req)

@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ type Call struct {
 	Answer httpd.Answer
 	Limits Limits
 	// Head, if not nil, sees the answer's head once.
-	Head func(status int, h *fasthttp.ResponseHeader)
+	Head func(status int, h *httpd.Fields)
 	// Restore, if not nil, undoes in a reply what was changed in the request.
 	Restore func(m *wire.Message)
 	// Cancelled, if not nil, is called once if the call is given up before its response; it must not wait.
@@ -151,9 +152,9 @@ func (c *Call) head(until time.Time) error {
 	return nil
 }
 
-func isEventStream(h *fasthttp.ResponseHeader) bool {
-	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
-	return strings.EqualFold(strings.TrimSpace(kind), "text/event-stream")
+func isEventStream(h *httpd.Fields) bool {
+	kind, _, _ := bytes.Cut(h.ContentType(), []byte{';'})
+	return bytes.EqualFold(bytes.TrimSpace(kind), []byte("text/event-stream"))
 }
 
 // json reads a body that is one message. Every body is tried as one, whatever the status says: errors of the protocol
@@ -341,8 +342,12 @@ func printable(body []byte) string {
 }
 
 // RetryAfter reads the header of that name, in seconds; 0 if it is absent or a date.
-func RetryAfter(h *fasthttp.ResponseHeader) int {
-	n, err := strconv.Atoi(string(h.Peek("Retry-After")))
+func RetryAfter(h *httpd.Fields) int {
+	value := h.Get("Retry-After")
+	if value == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(string(value))
 	if err != nil || n < 0 {
 		return 0
 	}
@@ -366,25 +371,22 @@ func NewCall(path string, m *wire.Message) *Outgoing {
 
 // Outgoing is a request with the memory it stands in.
 type Outgoing struct {
-	*fasthttp.Request
+	*httpd.Request
 	buf []byte
 }
 
 // Done gives the request back.
 func (o *Outgoing) Done() {
-	fasthttp.ReleaseRequest(o.Request)
+	o.Request.Release()
 	buffers.put(o.buf)
 }
 
-// NewRequest makes a request with body, which is borrowed until it is released with fasthttp.ReleaseRequest.
-func NewRequest(method, path string, body []byte) *fasthttp.Request {
-	req := fasthttp.AcquireRequest()
-	req.Header.SetMethod(method)
-	req.SetRequestURI(path)
-	req.Header.Set("Accept", Accept)
+// NewRequest makes a request with body, which is borrowed until it is released.
+func NewRequest(method, path string, body []byte) *httpd.Request {
+	req := httpd.AcquireRequest(method, path, body)
+	_ = req.Set("Accept", Accept)
 	if body != nil {
-		req.Header.SetContentType("application/json")
-		req.SetBodyRaw(body)
+		_ = req.Set("Content-Type", "application/json")
 	}
 	return req
 }

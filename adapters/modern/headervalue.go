@@ -57,6 +57,14 @@ func AppendHeaderValue(dst, plain []byte) []byte {
 	return append(dst, encodedSuffix...)
 }
 
+// headerValue is plain as such a value: plain itself, if that will do.
+func headerValue(plain []byte) []byte {
+	if !NeedsEncoding(plain) {
+		return plain
+	}
+	return AppendHeaderValue(nil, plain)
+}
+
 // DecodeHeaderValue appends the plain form of a received Mcp-Name or Mcp-Param-*
 // value and returns the extended dst; with len(v) bytes free in dst it does not
 // allocate. Spaces and tabs around v are not part of it (RFC 9110 §5.5).

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/valyala/fasthttp"
-
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
@@ -41,7 +39,7 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	req := mcphttp.NewCall(u.path, m)
 	defer req.Done()
-	if err := mirrorHeaders(&req.Header, ex); err != nil {
+	if err := mirrorHeaders(req.Request, ex); err != nil {
 		return nil, err
 	}
 	ans, err := u.host.Send(ex, req.Request)
@@ -57,21 +55,22 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // mirrorHeaders writes what the revision wants to see in headers: the revision itself, the method, what the request is
 // about, and the parameters that the tool's schema marks.
-func mirrorHeaders(h *fasthttp.RequestHeader, ex *proxy.Exchange) error {
+func mirrorHeaders(r *httpd.Request, ex *proxy.Exchange) error {
 	m := &ex.Msg
-	h.Set(mcphttp.HeaderVersion, era.ModernVersion)
+	version := era.ModernVersion
 	if ex.Client.Era == proxy.Modern && ex.Client.Version != "" {
-		h.Set(mcphttp.HeaderVersion, ex.Client.Version)
+		version = ex.Client.Version
 	}
+	_ = r.Set(mcphttp.HeaderVersion, version) // one that is known
 	method := m.Text(m.Method)
-	if err := httpd.SetField(h, headerMethod, method); err != nil {
+	if err := r.SetBytes(headerMethod, method); err != nil {
 		return proxy.Errf(proxy.InvalidParams, "the method cannot be a header: %w", err)
 	}
 	if key, about := subject(m, method); key != "" && about.IsString(m.Raw) {
-		h.SetBytesV(headerName, AppendHeaderValue(nil, m.Text(about)))
+		_ = r.SetBytes(headerName, headerValue(m.Text(about))) // always printable ASCII
 	}
 	for _, p := range ex.Headers {
-		if err := httpd.SetField(h, p.Name, AppendHeaderValue(nil, []byte(p.Value))); err != nil {
+		if err := r.SetBytes(p.Name, headerValue([]byte(p.Value))); err != nil {
 			return proxy.Errf(proxy.HeaderMismatch, "header %s: %w", p.Name, err)
 		}
 	}

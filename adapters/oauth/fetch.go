@@ -71,18 +71,15 @@ func (w *web) do(ctx context.Context, raw string, form []byte, basic string, lim
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	req := fasthttp.AcquireRequest()
-	defer fasthttp.ReleaseRequest(req)
-	req.Header.SetMethod(fasthttp.MethodGet)
-	req.SetRequestURI(target)
-	req.Header.Set("Accept", "application/json")
+	req := httpd.AcquireRequest(fasthttp.MethodGet, target, form)
+	defer req.Release()
+	_ = req.Set("Accept", "application/json")
 	if basic != "" {
-		req.Header.Set("Authorization", basic)
+		_ = req.Set("Authorization", basic) // Send says what is wrong with it
 	}
 	if form != nil {
-		req.Header.SetMethod(fasthttp.MethodPost)
-		req.Header.SetContentType("application/x-www-form-urlencoded")
-		req.SetBody(form)
+		req.Method = fasthttp.MethodPost
+		_ = req.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	answer, err := host.Send(ctx, req)
 	if err != nil {

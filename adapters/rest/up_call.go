@@ -69,12 +69,12 @@ const (
 // begin sends the request of a step.
 func (c *upCall) begin(s *upStep) error {
 	req := mcphttp.NewRequest(s.verb, s.target, s.body)
-	defer fasthttp.ReleaseRequest(req)
+	defer req.Release()
 	accept := "application/json"
 	if s.live {
 		accept = "text/event-stream, application/json;q=0.9"
 	}
-	req.Header.Set("Accept", accept)
+	_ = req.Set("Accept", accept)
 	ans, err := c.u.host.Send(c.ex, req)
 	if err != nil {
 		return mcphttp.Fault(err) // a time that is up here is no time of the caller's
@@ -141,7 +141,7 @@ func (c *upCall) head(until time.Time) error {
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	c.reply = upReply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
-		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
+		location: string(h.Get("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
 	c.state = upReading
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
 		c.state = upStreaming

@@ -216,8 +216,8 @@ func (u *Upstream) Sound() (ok bool, why string) {
 // Check asks for the service's health, as long as ctx lives.
 func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	req := mcphttp.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
-	defer fasthttp.ReleaseRequest(req)
-	req.Header.Set("Accept", "application/json")
+	defer req.Release()
+	_ = req.Set("Accept", "application/json")
 	r := upReply{step: &upStep{verb: "GET", endpoint: "/health"}, head: anyHead(), raw: anyHead()}
 	ans, err := u.host.Send(ctx, req)
 	if err == nil {

@@ -129,8 +129,7 @@ func dial(ctx context.Context, address string) error {
 
 // get asks once. The answer's body is not read: its connection is not used again.
 func get(ctx context.Context, host *httpd.Host) error {
-	var req fasthttp.Request
-	req.Header.SetMethod(fasthttp.MethodGet)
+	var req httpd.Request
 	answer, err := host.Send(ctx, &req)
 	if err != nil {
 		return err

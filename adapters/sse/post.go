@@ -65,7 +65,7 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 	defer cancel()
 	req := mcphttp.NewRequest(fasthttp.MethodPost, l.post, msg)
 	ans, err := l.d.host.Send(l.carry(posting), req)
-	fasthttp.ReleaseRequest(req)
+	req.Release()
 	if err != nil {
 		return mcphttp.Fault(err)
 	}

@@ -33,9 +33,9 @@ func NewDialer(host *httpd.Host, base *url.URL, limits mcphttp.Limits) *Dialer {
 // Dial is the era.Dial of the server: it opens the stream and waits for the event that names where to post.
 func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
 	req := mcphttp.NewRequest(fasthttp.MethodGet, d.base.RequestURI(), nil)
-	req.Header.Set("Accept", "text/event-stream")
+	_ = req.Set("Accept", "text/event-stream")
 	ans, err := d.host.Send(ctx, req)
-	fasthttp.ReleaseRequest(req)
+	req.Release()
 	if err != nil {
 		return nil, mcphttp.Fault(err)
 	}
