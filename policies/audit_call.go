@@ -83,7 +83,7 @@ func (a *audited) answered(m *wire.Message) {
 		return
 	}
 	end := ending{ok: true, outcome: "ok", size: m.Size()}
-	if a.msg.Is(toolsCall) && isToolError(m) {
+	if a.msg.Is(toolsCall) && m.ToolFailed() {
 		end.outcome = "tool_error"
 	} else if m.ResultType.Is(m.Raw, "input_required") {
 		end.outcome = "input_required"

@@ -163,7 +163,7 @@ func (o *observed) Next(until time.Time) (wire.Message, error) {
 	case m.Kind == wire.Failure:
 		o.end("server_error")
 	case m.Kind == wire.Result:
-		if o.method == toolsCall && isToolError(&m) {
+		if o.method == toolsCall && m.ToolFailed() {
 			o.end("tool_error")
 			break
 		}
@@ -175,11 +175,6 @@ func (o *observed) Next(until time.Time) (wire.Message, error) {
 		o.m.replies.WithLabelValues(o.ex.Target, o.ex.Client.Era.String()).Inc()
 	}
 	return m, err
-}
-
-// isToolError tells whether a result says that the tool has failed.
-func isToolError(m *wire.Message) bool {
-	return string(wire.Get(m.Raw, m.Result, "isError").Of(m.Raw)) == "true"
 }
 
 func (o *observed) Close() error {

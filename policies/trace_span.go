@@ -176,7 +176,7 @@ func (s *spanned) answered(m *wire.Message) {
 		code := strconv.Itoa(m.ErrorCode)
 		s.span.SetAttributes(statusKey.String(code), errorKey.String(code), outcomeKey.String("server_error"))
 		s.span.SetStatus(codes.Error, spoken(m.Text(m.ErrorText)))
-	case s.ex.Msg.Is("tools/call") && string(wire.Get(m.Raw, m.Result, "isError").Of(m.Raw)) == "true":
+	case s.ex.Msg.Is("tools/call") && m.ToolFailed():
 		s.span.SetAttributes(errorKey.String("tool_error"), outcomeKey.String("tool_error"))
 		s.span.SetStatus(codes.Error, "")
 	case m.ResultType.Is(m.Raw, "input_required"):

@@ -174,7 +174,7 @@ func asked(m *wire.Message) json.RawMessage {
 
 // toolResult judges the result of a tool: its own failure is EXECUTION_ERROR, unless that is to be data.
 func toolResult(r *request, m *wire.Message) Envelope {
-	if r.d.opt.ToolErrorAsData || !isError(m) || m.ResultType.Is(m.Raw, "input_required") {
+	if r.d.opt.ToolErrorAsData || !m.ToolFailed() || m.ResultType.Is(m.Raw, "input_required") {
 		return whole(r, m)
 	}
 	return Envelope{Error: spoken(m), Code: proxy.Failed, Meta: Meta{Result: m.Of(m.Result)}}

@@ -160,7 +160,7 @@ func (m *misfit) Unwrap() error { return m.why }
 
 // misfits judges a tool's structured result; nil if it fits, or is none: a failure, or a question.
 func (d *Downstream) misfits(tool *Tool, m *wire.Message) error {
-	if m.ResultType.Is(m.Raw, "input_required") || isError(m) {
+	if m.ResultType.Is(m.Raw, "input_required") || m.ToolFailed() {
 		return nil
 	}
 	got := wire.Get(m.Raw, m.Result, "structuredContent")
@@ -173,9 +173,4 @@ func (d *Downstream) misfits(tool *Tool, m *wire.Message) error {
 	}
 	why := proxy.Errf(proxy.ResultInvalid, "the tool's structuredContent does not fit its outputSchema at %q: %s (%s)", v.Path, v.Message, v.Rule)
 	return &misfit{violates(why, v), m.Of(m.Result)}
-}
-
-// isError tells whether a result is a tool's own failure.
-func isError(m *wire.Message) bool {
-	return string(wire.Get(m.Raw, m.Result, "isError").Of(m.Raw)) == "true"
 }

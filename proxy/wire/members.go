@@ -30,6 +30,8 @@ func (l level) slot(m *Message, key []byte) (slot *Span, below level) {
 			return &m.ResultType, 0
 		case "inputRequests":
 			return &m.InputRequests, 0
+		case "isError":
+			return &m.IsError, 0
 		case "_meta":
 			return &m.Meta, resultMetaMembers
 		}

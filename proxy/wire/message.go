@@ -52,6 +52,7 @@ type Message struct {
 	Subscription  Span // io.modelcontextprotocol/subscriptionId
 	ResultType    Span // result.resultType
 	InputRequests Span // result.inputRequests
+	IsError       Span // result.isError
 
 	// ErrorCode is error.code of a Failure; 0 where it is absent or no integer.
 	ErrorCode int
@@ -73,6 +74,9 @@ func (m *Message) Of(s Span) []byte { return s.Of(m.Raw) }
 
 // IsResponse tells whether the message answers a request.
 func (m *Message) IsResponse() bool { return m.Kind == Result || m.Kind == Failure }
+
+// ToolFailed tells whether the message is a result that says so (2026-07-28 tools, Error Handling).
+func (m *Message) ToolFailed() bool { return string(m.Of(m.IsError)) == "true" }
 
 // Whole is the span of the message itself.
 func (m *Message) Whole() Span { return Span{0, uint32(len(m.Raw))} } //nolint:gosec // Scan refuses what does not fit

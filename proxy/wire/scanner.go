@@ -14,6 +14,7 @@ type scanner struct {
 	raw     []byte
 	err     *ScanError
 	lines   bool // a raw line end between tokens was seen
+	escaped bool // an escape was seen in the string last read
 	version bool // jsonrpc is "2.0"
 	seen    bool // jsonrpc was there
 }
@@ -49,12 +50,16 @@ func (s *scanner) object(i int, m *Message, l level) int {
 		if i = s.key(i); s.err != nil {
 			return i
 		}
-		keyEnd := i
+		keyEnd, escaped := i, s.escaped
 		if i = s.space(i); i >= len(s.raw) || s.raw[i] != ':' {
 			return s.fail(CodeParse, "expected ':'", i)
 		}
 		i = s.space(i + 1)
-		if i = s.member(keyAt, keyEnd, i, m, l); s.err != nil {
+		key := s.raw[keyAt+1 : keyEnd-1]
+		if escaped {
+			key = appendUnescaped(nil, key)
+		}
+		if i = s.member(key, keyAt, i, m, l); s.err != nil {
 			return i
 		}
 		i = s.space(i)
@@ -83,11 +88,7 @@ func (s *scanner) value1(i int) int {
 }
 
 // member reads the value of a member and remembers where it lies.
-func (s *scanner) member(keyAt, keyEnd, i int, m *Message, l level) int {
-	key := s.raw[keyAt+1 : keyEnd-1]
-	if bytes.IndexByte(key, '\\') >= 0 {
-		key = appendUnescaped(nil, key)
-	}
+func (s *scanner) member(key []byte, keyAt, i int, m *Message, l level) int {
 	if l == topMembers && string(key) == "jsonrpc" {
 		if s.seen {
 			return s.fail(CodeInvalid, `duplicate member "jsonrpc"`, keyAt)
@@ -146,8 +147,21 @@ func (s *scanner) space(i int) int {
 	return i
 }
 
-// value reads any value without recursion: open objects and arrays are bits on a stack of fixed size.
+// value reads any value.
 func (s *scanner) value(i int) int {
+	if i < len(s.raw) {
+		switch c := s.raw[i]; {
+		case c == '"':
+			return s.str(i)
+		case c != '{' && c != '[':
+			return s.atom(i)
+		}
+	}
+	return s.nested(i)
+}
+
+// nested reads any value without recursion: open objects and arrays are bits on a stack of fixed size.
+func (s *scanner) nested(i int) int {
 	var stack [MaxDepth / 64]uint64 // 1: object
 	depth := 0
 	for {
@@ -234,26 +248,31 @@ const (
 	highs = 0x8080808080808080
 )
 
-// plain returns how many of the first bytes of b (a multiple of eight, unless it stops) are neither quote, backslash,
-// control character nor beyond ASCII.
-func plain(b []byte) int {
-	n := 0
-	for len(b)-n >= 32 {
-		p := b[n : n+32 : n+32]
+// plain returns a place at or behind i before which the string in raw has nothing that str must look at: it goes on in steps
+// of 32 bytes.
+func plain(raw []byte, i int) int {
+	for len(raw)-i >= 32 {
+		p := raw[i : i+32 : i+32]
 		odd := odd(binary.LittleEndian.Uint64(p)) | odd(binary.LittleEndian.Uint64(p[8:])) |
 			odd(binary.LittleEndian.Uint64(p[16:])) | odd(binary.LittleEndian.Uint64(p[24:]))
 		if odd&highs != 0 {
 			break
 		}
-		n += 32
+		i += 32
 	}
-	for len(b)-n >= 8 {
-		if odd := odd(binary.LittleEndian.Uint64(b[n:])) & highs; odd != 0 {
-			return n + bits.TrailingZeros64(odd)/8
+	return i
+}
+
+// skim is plain, and goes on to the byte that str must look at, if eight bytes more are there.
+func skim(raw []byte, i int) int {
+	i = plain(raw, i)
+	for len(raw)-i >= 8 {
+		if odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs; odd != 0 {
+			return i + bits.TrailingZeros64(odd)/8
 		}
-		n += 8
+		i += 8
 	}
-	return n
+	return i
 }
 
 // odd sets the high bit of each byte that str must look at; bits above the first such byte mean nothing. With bit 1 turned
@@ -265,15 +284,33 @@ func odd(w uint64) uint64 {
 // str reads a string: no raw control characters, valid escapes, valid UTF-8.
 func (s *scanner) str(i int) int {
 	raw := s.raw
-	for i++; i < len(raw); {
-		i += plain(raw[i:])
-		if i >= len(raw) {
+	i++
+	s.escaped = false
+	for words := 0; len(raw)-i >= 8; words++ { // eight bytes at a time: most strings are short and plain
+		odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs
+		if odd != 0 {
+			i += bits.TrailingZeros64(odd) / 8
+			if raw[i] == '"' {
+				return i + 1
+			}
 			break
 		}
+		if i += 8; words == 3 {
+			i = plain(raw, i)
+		}
+	}
+	return s.rest(i)
+}
+
+// rest reads a string from anywhere inside it.
+func (s *scanner) rest(i int) int {
+	raw := s.raw
+	for i < len(raw) {
 		switch c := raw[i]; {
 		case c == '"':
 			return i + 1
 		case c == '\\':
+			s.escaped = true
 			if i = s.escape(i); s.err != nil {
 				return i
 			}
@@ -288,6 +325,7 @@ func (s *scanner) str(i int) int {
 			}
 			i += n
 		}
+		i = skim(raw, i)
 	}
 	return s.fail(CodeParse, "message ends inside a string", i)
 }

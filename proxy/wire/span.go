@@ -36,14 +36,14 @@ func (s Span) Text(raw []byte) []byte {
 	return appendUnescaped(make([]byte, 0, len(in)), in)
 }
 
-// Is tells whether the value at the span is the JSON string want.
+// Is tells whether the value at the span is the JSON string want, which has no backslash.
 func (s Span) Is(raw []byte, want string) bool {
 	if !s.IsString(raw) {
 		return false
 	}
 	in := raw[s.From+1 : s.To-1]
-	if bytes.IndexByte(in, '\\') < 0 {
+	if len(in) <= len(want) { // escapes make a string longer, and want has none
 		return string(in) == want
 	}
-	return string(s.Text(raw)) == want
+	return bytes.IndexByte(in, '\\') >= 0 && string(s.Text(raw)) == want
 }
