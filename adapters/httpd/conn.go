@@ -58,6 +58,8 @@ type conn struct {
 	late     bool   // the time for reading was over; not all errors of fasthttp say so
 	linger   bool   // the client is told why and may still be sending
 
+	fields Fields // of the request
+
 	asked *fasthttp.RequestHeader // the head that the gates have judged, while a body in chunks is read
 	large bool                    // a body is being read that takes room
 	room  int                     // of reading, under its lock

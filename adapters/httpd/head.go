@@ -81,18 +81,10 @@ func (s *headScan) line(buf []byte, next int) (end bool, err error) {
 	if colon < 0 || !ValidName(buf[s.at:s.at+colon]) || !ValidValue(buf[s.at+colon+1:stop]) {
 		return false, &MalformedError{What: "field in response head"}
 	}
-	p := fieldPlace{from: s.at, nameEnd: s.at + colon, value: s.at + colon + 1, valueEnd: stop, end: next}
-	for p.value < p.valueEnd && blank(buf[p.value]) {
-		p.value++
-	}
-	for p.valueEnd > p.value && blank(buf[p.valueEnd-1]) {
-		p.valueEnd--
-	}
-	s.fields = append(s.fields, p)
+	s.fields = append(s.fields, place(buf, s.at, colon, next))
+	p := &s.fields[len(s.fields)-1]
 	return false, s.framing(buf[p.from:p.nameEnd], buf[p.value:p.valueEnd])
 }
-
-func blank(b byte) bool { return b == ' ' || b == '\t' }
 
 // framing takes note of a field that says where the message or its connection ends.
 func (s *headScan) framing(name, value []byte) error {

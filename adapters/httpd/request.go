@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"bytes"
 	"strconv"
 	"sync"
 )
@@ -89,79 +88,3 @@ func (r *Request) appendTo(dst []byte, h *Host) []byte {
 }
 
 func (r *Request) is(method string) bool { return or(r.Method, "GET") == method }
-
-// fieldLines are fields as lines, and where in them each name and value stands.
-type fieldLines struct {
-	raw []byte
-	at  []fieldPlace
-}
-
-// fieldPlace is where a line, its name and its value begin and end. A removed one has no name.
-type fieldPlace struct{ from, nameEnd, value, valueEnd, end int }
-
-func (l *fieldLines) reset() { l.raw, l.at = l.raw[:0], l.at[:0] }
-
-func appendField[V string | []byte](l *fieldLines, name string, value V) {
-	p := fieldPlace{from: len(l.raw)}
-	l.raw = append(l.raw, name...)
-	p.nameEnd = len(l.raw)
-	l.raw = append(l.raw, ": "...)
-	p.value = len(l.raw)
-	l.raw = append(l.raw, value...)
-	p.valueEnd = len(l.raw)
-	l.raw = append(l.raw, "\r\n"...)
-	p.end = len(l.raw)
-	l.at = append(l.at, p)
-}
-
-// find gives the place of the first field of a name at or behind from; -1: there is none.
-func (l *fieldLines) find(name string, from int) int {
-	for i := from; i < len(l.at); i++ {
-		p := &l.at[i]
-		if p.nameEnd-p.from == len(name) && equalFold(l.raw[p.from:p.nameEnd], name) {
-			return i
-		}
-	}
-	return -1
-}
-
-func (l *fieldLines) get(name string) []byte {
-	if i := l.find(name, 0); i >= 0 {
-		return l.raw[l.at[i].value:l.at[i].valueEnd]
-	}
-	return nil
-}
-
-func (l *fieldLines) del(name string) {
-	for i := l.find(name, 0); i >= 0; i = l.find(name, i+1) {
-		l.at[i].nameEnd = l.at[i].from
-		l.at[i].end = -1
-	}
-}
-
-func (l *fieldLines) appendTo(dst []byte) []byte {
-	for i := range l.at {
-		if p := &l.at[i]; p.end >= 0 {
-			dst = append(dst, l.raw[p.from:p.end]...)
-		}
-	}
-	return dst
-}
-
-// equalFold compares names of equal length without regard to case. Names are ASCII.
-func equalFold(a []byte, b string) bool { return string(a) == b || bytes.EqualFold(a, []byte(b)) }
-
-// Fields are the header of a response, as it came. They are valid as long as the Answer is.
-type Fields struct{ lines fieldLines }
-
-// Get gives the value of the first field of a name, whatever its case, without outer blanks; nil if there is none.
-func (f *Fields) Get(name string) []byte { return f.lines.get(name) }
-
-// ContentType is Get("Content-Type").
-func (f *Fields) ContentType() []byte { return f.lines.get("Content-Type") }
-
-// keep makes f the header in head, whose lines are at the places given.
-func (f *Fields) keep(head []byte, at []fieldPlace) {
-	f.lines.raw = append(f.lines.raw[:0], head...)
-	f.lines.at = at
-}

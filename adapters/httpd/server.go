@@ -347,6 +347,7 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	if c != nil {
 		c.linger = true
 		c.gated, c.asked = false, nil
+		c.fields.lines.index(&ctx.Request.Header) // as far as it was read; what is odd in it does not matter any more
 		s.bodyRead(c)
 	}
 	if cap(ctx.Request.Body()) > keptBuffer {

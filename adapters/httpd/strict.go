@@ -10,19 +10,20 @@ import (
 // a request in what one of them takes for a body. So what it lets pass and RFC 9112 does not is refused here, and the connection
 // closed: what follows such a head on it is nobody's request.
 
-// ambiguous tells what in a request's head others may read differently; empty: nothing. fasthttp has looked at it already.
-func ambiguous(h *fasthttp.RequestHeader) (what string) {
+// index finds the fields of a request's head and tells what in it others may read differently; empty: nothing. fasthttp has
+// looked at it already.
+func (l *fieldLines) index(h *fasthttp.RequestHeader) (ambiguous string) {
+	l.raw, l.at = h.RawHeaders(), l.at[:0]
 	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
 		return "version" // RFC 9112 §2.3
 	}
 	length, coded := false, false
-	for rest := h.RawHeaders(); len(rest) > 0; {
-		end := bytes.IndexByte(rest, '\n')
-		if end < 1 || rest[end-1] != '\r' {
+	for at := 0; at < len(l.raw); {
+		end := bytes.IndexByte(l.raw[at:], '\n')
+		if end < 1 || l.raw[at+end-1] != '\r' {
 			return "line end" // RFC 9112 §2.2
 		}
-		line := rest[:end-1]
-		rest = rest[end+1:]
+		line := l.raw[at : at+end-1]
 		if len(line) == 0 {
 			break
 		}
@@ -31,13 +32,15 @@ func ambiguous(h *fasthttp.RequestHeader) (what string) {
 			return "folded line" // RFC 9112 §5.2
 		}
 		name := line[:colon]
+		l.at = append(l.at, place(l.raw, at, colon, at+end+1))
+		at += end + 1
 		if bytes.IndexByte(name, ' ') >= 0 {
 			return "field name" // RFC 9112 §5.1
 		}
 		switch {
-		case len(name) == len("Content-Length") && bytes.EqualFold(name, []byte("Content-Length")):
+		case len(name) == len("Content-Length") && equalFold(name, "Content-Length"):
 			length = true
-		case len(name) == len("Transfer-Encoding") && bytes.EqualFold(name, []byte("Transfer-Encoding")):
+		case len(name) == len("Transfer-Encoding") && equalFold(name, "Transfer-Encoding"):
 			if coded = true; !bytes.EqualFold(bytes.Trim(line[colon+1:], " \t"), []byte("chunked")) {
 				return "transfer-encoding" // RFC 9112 §6.1
 			}
@@ -51,7 +54,7 @@ func ambiguous(h *fasthttp.RequestHeader) (what string) {
 
 // strict refuses a request with an ambiguous head.
 func (s *Server) strict(ctx *fasthttp.RequestCtx, c *conn) bool {
-	if ambiguous(&ctx.Request.Header) == "" {
+	if c.fields.lines.index(&ctx.Request.Header) == "" {
 		return true
 	}
 	c.linger = true

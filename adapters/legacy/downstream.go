@@ -4,6 +4,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -81,13 +82,13 @@ func (d *Downstream) run(sess *proxy.Session) proxy.Handler {
 // answered already. A request without session gets the error with its id, an ended or unknown session one without:
 // with the id, clients would take it for the request's own failure and not open a new session.
 func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller proxy.Caller, id []byte) *proxy.Session {
-	name := ctx.Request.Header.Peek(mcphttp.HeaderSession)
+	name := httpd.FieldsOf(ctx).Peek(mcphttp.HeaderSession)
 	if len(name) == 0 {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.SessionMissing,
 			"header %s is missing; send initialize to open a session", mcphttp.HeaderSession))
 		return nil
 	}
-	if len(ctx.Request.Header.PeekAll(mcphttp.HeaderSession)) > 1 { // another reader could choose another one
+	if len(httpd.FieldsOf(ctx).PeekAll(mcphttp.HeaderSession)) > 1 { // another reader could choose another one
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest, "header %s occurs more than once", mcphttp.HeaderSession))
 		return nil
 	}
@@ -97,7 +98,7 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 			"no such session; send initialize without %s to open one", mcphttp.HeaderSession))
 		return nil
 	}
-	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && !era.KnownLegacy(v) {
+	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && !era.KnownLegacy(v) {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest,
 			"header %s names revision %q, which this session does not speak", mcphttp.HeaderVersion, v))
 		return nil
@@ -109,7 +110,7 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 // another value for the end of its session.
 func (d *Downstream) initialize(p *mcphttp.Post) {
 	m := &p.Msg
-	if name := p.Ctx.Request.Header.Peek(mcphttp.HeaderSession); len(name) > 0 {
+	if name := httpd.FieldsOf(p.Ctx).Peek(mcphttp.HeaderSession); len(name) > 0 {
 		if d.session(p.Ctx, p.Server, p.Caller, m.Of(m.ID)) != nil {
 			mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), proxy.Errf(proxy.InvalidRequest, "this session is initialized already"))
 		}
@@ -202,11 +203,11 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 // Last-Event-ID it picks up the stream that the event was on: that one, or the answer to a request, which is then no
 // stream for anything else. An id of nothing that is kept is no reason to refuse: such a client gets what comes from now on.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
-	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
+	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
 		notAllowed(ctx)
 		return
 	}
-	if !mcphttp.Accepts(ctx, "text/event-stream") {
+	if !mcphttp.Accepts(httpd.FieldsOf(ctx).Peek("Accept"), "text/event-stream") {
 		mcphttp.Fail(ctx, fasthttp.StatusNotAcceptable, nil, proxy.Errf(proxy.NotAcceptable, "Accept must list text/event-stream"))
 		return
 	}
@@ -224,7 +225,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 	if keep.Events == nil {
 		return mcphttp.Open(ctx, sess, nil, nil)
 	}
-	last, after := keep.Events.Find(ctx.Request.Header.Peek(headerLast))
+	last, after := keep.Events.Find(httpd.FieldsOf(ctx).Peek(headerLast))
 	if last != nil && !last.Own() {
 		return resume.PickUp(ctx, last, after)
 	}
@@ -238,7 +239,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 
 // Delete ends a session.
 func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
-	if v := string(ctx.Request.Header.Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
+	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
 		notAllowed(ctx)
 		return
 	}

@@ -214,7 +214,7 @@ func (l *link) opened(status int, h *httpd.Fields) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session = string(h.Get(mcphttp.HeaderSession))
+	l.session = string(h.Peek(mcphttp.HeaderSession))
 }
 
 func (l *link) request(method string, body []byte) *httpd.Request {

@@ -343,7 +343,7 @@ func printable(body []byte) string {
 
 // RetryAfter reads the header of that name, in seconds; 0 if it is absent or a date.
 func RetryAfter(h *httpd.Fields) int {
-	value := h.Get("Retry-After")
+	value := h.Peek("Retry-After")
 	if value == nil {
 		return 0
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -56,9 +57,10 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		Unreadable(ctx, &m, err)
 		return
 	}
+	fields := httpd.FieldsOf(ctx)
 	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Arrival: ArrivalOf(ctx), Key: KeyOf(ctx)}
-	header := string(ctx.Request.Header.Peek(HeaderVersion))
-	if era.Classify(&m, header, len(ctx.Request.Header.Peek(HeaderSession)) > 0) == proxy.Modern {
+	header := string(fields.Peek(HeaderVersion))
+	if era.Classify(&m, header, len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
 		return
 	}
@@ -84,7 +86,7 @@ func ServerOf(ctx *fasthttp.RequestCtx) string {
 // (draft-ietf-httpapi-idempotency-key-header); empty if there is none. What is no key is not hidden: an empty one becomes a space,
 // several are listed.
 func KeyOf(ctx *fasthttp.RequestCtx) string {
-	all := ctx.Request.Header.PeekAll(HeaderKey)
+	all := httpd.FieldsOf(ctx).PeekAll(HeaderKey)
 	if len(all) == 0 {
 		return ""
 	}
@@ -105,23 +107,20 @@ func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
 			return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", ct)
 		}
 	}
-	if !Accepts(ctx, "application/json") || !Accepts(ctx, "text/event-stream") {
+	accept := httpd.FieldsOf(ctx).Peek("Accept")
+	if !Accepts(accept, "application/json") || !Accepts(accept, "text/event-stream") {
 		return proxy.Errf(proxy.NotAcceptable, "Accept must list both application/json and text/event-stream")
 	}
 	return nil
 }
 
-// Accepts tells whether the client takes a media type. Quality values are not weighed: 0 for one of the two types that
+// Accepts tells whether a client that sends this Accept takes a media type. Quality values are not weighed: 0 for one of the two types that
 // the protocol demands does not occur.
-func Accepts(ctx *fasthttp.RequestCtx, media string) bool {
-	accept := ctx.Request.Header.Peek("Accept")
-	if len(accept) == 0 {
+func Accepts(accept []byte, media string) bool {
+	if len(accept) == 0 || string(accept) == Accept {
 		return true
 	}
 	kind, _, _ := strings.Cut(media, "/")
-	if string(accept) == Accept {
-		return true
-	}
 	for part := range bytes.SplitSeq(accept, []byte(",")) {
 		t, _, _ := bytes.Cut(part, []byte(";"))
 		t = bytes.TrimSpace(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpd"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -89,8 +90,9 @@ func giveBack(h *proxy.Head) {
 }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
-	*h = proxy.Head{Method: ctx.Method(), Path: ctx.URI().PathOriginal(), Host: ctx.Host(), Origin: ctx.Request.Header.Peek("Origin"),
-		Length: ctx.Request.Header.ContentLength(), Secure: ctx.IsTLS(), Fields: &ctx.Request.Header, Reply: h.Reply[:0]}
+	fields := httpd.FieldsOf(ctx)
+	*h = proxy.Head{Method: ctx.Method(), Path: ctx.URI().PathOriginal(), Host: ctx.Host(), Origin: fields.Peek("Origin"),
+		Length: ctx.Request.Header.ContentLength(), Secure: ctx.IsTLS(), Fields: fields, Reply: h.Reply[:0]}
 	if h.Secure {
 		h.Cert = certificate(ctx.TLSConnectionState())
 	}

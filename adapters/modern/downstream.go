@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -77,7 +78,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 		d.refuse(p, proxy.Errf(proxy.InvalidRequest, "a client may send requests and notifications only, one in a POST"))
 		return
 	}
-	headers, err := judge(&p.Ctx.Request.Header, m)
+	headers, err := judge(httpd.FieldsOf(p.Ctx), m)
 	if err != nil {
 		d.refuse(p, err)
 		return
@@ -98,7 +99,7 @@ func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {
 
 // judge checks a request's envelope, in the order that tells clients of other revisions best what to do: the version
 // first, then the method, then the mirrors.
-func judge(h *fasthttp.RequestHeader, m *wire.Message) ([]proxy.Header, *proxy.Error) {
+func judge(h *httpd.Fields, m *wire.Message) ([]proxy.Header, *proxy.Error) {
 	if err := checkVersion(h, m); err != nil {
 		return nil, err
 	}
@@ -115,7 +116,7 @@ func judge(h *fasthttp.RequestHeader, m *wire.Message) ([]proxy.Header, *proxy.E
 	return params(h)
 }
 
-func checkVersion(h *fasthttp.RequestHeader, m *wire.Message) *proxy.Error {
+func checkVersion(h *httpd.Fields, m *wire.Message) *proxy.Error {
 	header, err := one(h, mcphttp.HeaderVersion)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func checkVersion(h *fasthttp.RequestHeader, m *wire.Message) *proxy.Error {
 }
 
 // checkMirrors compares Mcp-Method and Mcp-Name with the body.
-func checkMirrors(h *fasthttp.RequestHeader, m *wire.Message, method []byte) *proxy.Error {
+func checkMirrors(h *httpd.Fields, m *wire.Message, method []byte) *proxy.Error {
 	if err := match(h, headerMethod, method, false); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func subject(m *wire.Message, method []byte) (key string, at wire.Span) {
 	return "", wire.Span{}
 }
 
-func match(h *fasthttp.RequestHeader, name string, want []byte, encoded bool) *proxy.Error {
+func match(h *httpd.Fields, name string, want []byte, encoded bool) *proxy.Error {
 	got, err := one(h, name)
 	if err != nil {
 		return err
@@ -183,22 +184,19 @@ func match(h *fasthttp.RequestHeader, name string, want []byte, encoded bool) *p
 }
 
 // one gives the only line of a header, nil if there is none: two readers could choose different ones of several.
-func one(h *fasthttp.RequestHeader, name string) ([]byte, *proxy.Error) {
-	all := h.PeekAll(name)
-	if len(all) > 1 {
+func one(h *httpd.Fields, name string) ([]byte, *proxy.Error) {
+	value, more := h.Only(name)
+	if more {
 		return nil, proxy.Errf(proxy.HeaderMismatch, "header %s occurs more than once", name)
 	}
-	if len(all) == 0 {
-		return nil, nil
-	}
-	return bytes.Trim(all[0], " \t"), nil
+	return value, nil
 }
 
 // params collects the Mcp-Param-* headers, decoded.
-func params(h *fasthttp.RequestHeader) (out []proxy.Header, err *proxy.Error) {
+func params(h *httpd.Fields) (out []proxy.Header, err *proxy.Error) {
 	seen := map[string]bool(nil)
 	for k, v := range h.All() {
-		if len(k) <= len(era.ParamHeader) || !strings.EqualFold(string(k[:len(era.ParamHeader)]), era.ParamHeader) {
+		if len(k) <= len(era.ParamHeader) || !bytes.EqualFold(k[:len(era.ParamHeader)], []byte(era.ParamHeader)) {
 			continue
 		}
 		name := strings.ToLower(string(k))

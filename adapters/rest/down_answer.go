@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -128,7 +129,7 @@ func (r *request) write(a answer) {
 	if a.tag != "" {
 		h.Set("ETag", a.tag)
 		h.Set("Cache-Control", "private, no-cache") // each may see other tools
-		if matches(r.ctx.Request.Header.PeekAll("If-None-Match"), a.tag) {
+		if matches(httpd.FieldsOf(r.ctx).PeekAll("If-None-Match"), a.tag) {
 			r.ctx.SetStatusCode(fasthttp.StatusNotModified)
 			h.SetContentType("")
 			return

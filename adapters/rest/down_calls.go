@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -67,7 +68,7 @@ func (r *request) listen(level string) *proxy.Error {
 	if level != "" && !era.ValidLevel(level) {
 		return wrong("log_level", "one of debug, info, notice, warning, error, critical, alert, emergency")
 	}
-	if r.streams = acceptsStream(string(r.ctx.Request.Header.Peek("Accept"))); r.streams && level == "" {
+	if r.streams = acceptsStream(string(httpd.FieldsOf(r.ctx).Peek("Accept"))); r.streams && level == "" {
 		level = "info"
 	}
 	r.level = level

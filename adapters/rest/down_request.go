@@ -65,7 +65,7 @@ func requestID(ctx *fasthttp.RequestCtx) string {
 	if a := mcphttp.ArrivalOf(ctx); a != nil && ValidRequestID(a.ID) {
 		return a.ID
 	}
-	if id := string(ctx.Request.Header.Peek(mcphttp.HeaderRequestID)); ValidRequestID(id) {
+	if id := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderRequestID)); ValidRequestID(id) {
 		return id
 	}
 	return NewRequestID()

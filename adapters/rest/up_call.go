@@ -141,7 +141,7 @@ func (c *upCall) head(until time.Time) error {
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	c.reply = upReply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
-		location: string(h.Get("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
+		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
 	c.state = upReading
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
 		c.state = upStreaming
