@@ -49,10 +49,10 @@ func (f *Fields) All() iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// keep makes f the header in head, whose lines are at the places given.
-func (f *Fields) keep(head []byte, at []fieldPlace) {
+// keep makes f the header in head, whose lines are those of scanned.
+func (f *Fields) keep(head []byte, scanned *fieldLines) {
 	f.lines.raw = append(f.lines.raw[:0], head...)
-	f.lines.at = at
+	f.lines.at, f.lines.lengths = scanned.at, scanned.lengths
 }
 
 // FieldsOf gives the fields of the request that ctx is for, as they were when its gates judged it: what fasthttp adds behind a
@@ -72,12 +72,14 @@ func FieldsOf(ctx *fasthttp.RequestCtx) *Fields {
 type fieldLines struct {
 	raw []byte
 	at  []fieldPlace
+	// lengths has a bit for each length that a name has, modulo 64: most fields that are looked for are not there.
+	lengths uint64
 }
 
 // fieldPlace is where a line, its name and its value begin and end. A removed one has no name.
 type fieldPlace struct{ from, nameEnd, value, valueEnd, end int }
 
-func (l *fieldLines) reset() { l.raw, l.at = l.raw[:0], l.at[:0] }
+func (l *fieldLines) reset() { l.raw, l.at, l.lengths = l.raw[:0], l.at[:0], 0 }
 
 func appendField[V string | []byte](l *fieldLines, name string, value V) {
 	p := fieldPlace{from: len(l.raw)}
@@ -89,11 +91,20 @@ func appendField[V string | []byte](l *fieldLines, name string, value V) {
 	p.valueEnd = len(l.raw)
 	l.raw = append(l.raw, "\r\n"...)
 	p.end = len(l.raw)
+	l.add(p)
+}
+
+// add notes the place of a line.
+func (l *fieldLines) add(p fieldPlace) {
 	l.at = append(l.at, p)
+	l.lengths |= 1 << ((p.nameEnd - p.from) & 63)
 }
 
 // find gives the place of the first field of a name at or behind from; -1: there is none.
 func (l *fieldLines) find(name string, from int) int {
+	if l.lengths&(1<<(len(name)&63)) == 0 {
+		return -1
+	}
 	for i := from; i < len(l.at); i++ {
 		p := &l.at[i]
 		if p.nameEnd-p.from == len(name) && equalFold(l.raw[p.from:p.nameEnd], name) {

@@ -17,21 +17,21 @@ const maxInterim = 16
 type headScan struct {
 	at      int // the next line's place in the buffer
 	status  int
-	oldest  bool  // HTTP/1.0
-	length  int64 // what Content-Length says; -1: there was none
-	coded   bool  // a Transfer-Encoding was there
-	codings int   // how many it names, "identity" apart
-	chunked bool  // the last of them is chunked
-	closes  bool  // Connection: close
-	stays   bool  // Connection: keep-alive
-	started bool  // a byte of the answer was there
-	fields  []fieldPlace
-	begun   bool // the status line was read
+	oldest  bool       // HTTP/1.0
+	length  int64      // what Content-Length says; -1: there was none
+	coded   bool       // a Transfer-Encoding was there
+	codings int        // how many it names, "identity" apart
+	chunked bool       // the last of them is chunked
+	closes  bool       // Connection: close
+	stays   bool       // Connection: keep-alive
+	started bool       // a byte of the answer was there
+	fields  fieldLines // without their text
+	begun   bool       // the status line was read
 }
 
 // start makes the scan ready for the next head, and keeps its memory.
 func (s *headScan) start(started bool) {
-	*s = headScan{length: -1, started: started, fields: s.fields[:0]}
+	*s = headScan{length: -1, started: started, fields: fieldLines{at: s.fields.at[:0]}}
 }
 
 var crlf = []byte("\r\n")
@@ -81,8 +81,8 @@ func (s *headScan) line(buf []byte, next int) (end bool, err error) {
 	if colon < 0 || !ValidName(buf[s.at:s.at+colon]) || !ValidValue(buf[s.at+colon+1:stop]) {
 		return false, &MalformedError{What: "field in response head"}
 	}
-	s.fields = append(s.fields, place(buf, s.at, colon, next))
-	p := &s.fields[len(s.fields)-1]
+	p := place(buf, s.at, colon, next)
+	s.fields.add(p)
 	return false, s.framing(buf[p.from:p.nameEnd], buf[p.value:p.valueEnd])
 }
 
@@ -178,7 +178,7 @@ func (c *upConn) readHead() error {
 			continue
 		}
 		head, _ := c.br.Peek(size) // it is there
-		c.head.keep(head, c.scan.fields)
+		c.head.keep(head, &c.scan.fields)
 		_, _ = c.br.Discard(size)
 		c.frame()
 		return nil

@@ -5,7 +5,7 @@ import "bytes"
 // ValidName reports whether name is a field name: a non-empty token (RFC 9110 §5.6.2).
 func ValidName[T string | []byte](name T) bool {
 	for i := range len(name) {
-		if !isToken(name[i]) {
+		if !token[name[i]] {
 			return false
 		}
 	}
@@ -16,12 +16,25 @@ func ValidName[T string | []byte](name T) bool {
 // control character, so that nobody ends a line inside it (RFC 9110 §5.5). Outer blanks are not looked at.
 func ValidValue[T string | []byte](value T) bool {
 	for i := range len(value) {
-		if b := value[i]; b < ' ' && b != '\t' || b == 0x7f {
+		if control[value[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// token and control say of each byte what isToken and isControl do.
+var token, control = table(isToken), table(isControl)
+
+func table(is func(byte) bool) (t [256]bool) {
+	for b := range t {
+		t[b] = is(byte(b))
+	}
+	return t
+}
+
+// isControl says whether b cannot stand in a field's value.
+func isControl(b byte) bool { return b < ' ' && b != '\t' || b == 0x7f }
 
 // isToken says whether b is a tchar of RFC 9110 §5.6.2.
 func isToken(b byte) bool {

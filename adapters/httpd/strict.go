@@ -13,7 +13,7 @@ import (
 // index finds the fields of a request's head and tells what in it others may read differently; empty: nothing. fasthttp has
 // looked at it already.
 func (l *fieldLines) index(h *fasthttp.RequestHeader) (ambiguous string) {
-	l.raw, l.at = h.RawHeaders(), l.at[:0]
+	l.raw, l.at, l.lengths = h.RawHeaders(), l.at[:0], 0
 	if !h.IsHTTP11() && string(h.Protocol()) != "HTTP/1.0" {
 		return "version" // RFC 9112 §2.3
 	}
@@ -32,7 +32,7 @@ func (l *fieldLines) index(h *fasthttp.RequestHeader) (ambiguous string) {
 			return "folded line" // RFC 9112 §5.2
 		}
 		name := line[:colon]
-		l.at = append(l.at, place(l.raw, at, colon, at+end+1))
+		l.add(place(l.raw, at, colon, at+end+1))
 		at += end + 1
 		if bytes.IndexByte(name, ' ') >= 0 {
 			return "field name" // RFC 9112 §5.1

@@ -12,15 +12,19 @@ const (
 	maxBuffer   = 4 << 20
 )
 
-func (p *bufferPool) get() []byte {
+// get lends memory, empty.
+func (p *bufferPool) get() *[]byte {
 	if b, ok := p.pool.Get().(*[]byte); ok {
-		return (*b)[:0]
+		*b = (*b)[:0]
+		return b
 	}
-	return make([]byte, 0, firstBuffer)
+	b := make([]byte, 0, firstBuffer)
+	return &b
 }
 
-func (p *bufferPool) put(b []byte) {
-	if cap(b) > 0 && cap(b) <= maxBuffer {
-		p.pool.Put(&b)
+// put takes it back; nil is nothing.
+func (p *bufferPool) put(b *[]byte) {
+	if b != nil && cap(*b) <= maxBuffer {
+		p.pool.Put(b)
 	}
 }

@@ -50,7 +50,7 @@ type Call struct {
 	ex     *proxy.Exchange
 	again  again
 	state  state
-	body   []byte
+	body   *[]byte // lent by buffers; nil before a body is read
 	split  eventstream.Splitter
 	batch  []wire.Message // what is left of an array in one event
 	status int
@@ -99,9 +99,15 @@ func (c *Call) Next(until time.Time) (wire.Message, error) {
 		c.finish()
 	}
 	if c.Restore != nil {
-		c.Restore(&m)
+		return c.restored(m), nil
 	}
 	return m, nil
+}
+
+// restored is a function of its own because what is handed to one that is not known escapes.
+func (c *Call) restored(m wire.Message) wire.Message {
+	c.Restore(&m)
+	return m
 }
 
 func (c *Call) next(until time.Time) (wire.Message, error) {
@@ -165,12 +171,12 @@ func (c *Call) json(until time.Time) (wire.Message, error) {
 		limit = min(limit, errorBody)
 	}
 	var err error
-	if c.body, err = c.Answer.Body(c.body, limit, until); err != nil {
+	if *c.body, err = c.Answer.Body(*c.body, limit, until); err != nil {
 		if c.status < 400 || errors.Is(err, os.ErrDeadlineExceeded) {
 			return wire.Message{}, err
 		}
 	}
-	m, serr := wire.Scan(c.body)
+	m, serr := wire.Scan(*c.body)
 	switch {
 	case serr == nil && m.Kind == wire.Result && string(m.Of(m.ID)) == string(c.ID):
 		return m, nil
@@ -181,12 +187,12 @@ func (c *Call) json(until time.Time) (wire.Message, error) {
 		return c.withID(m), nil
 	case c.status == fasthttp.StatusNotFound && c.InSession:
 		return wire.Message{}, proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
-	case c.status < 300 && len(c.body) > 0 && serr != nil:
+	case c.status < 300 && len(*c.body) > 0 && serr != nil:
 		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", serr)
 	case c.status < 300 && serr == nil:
 		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	return wire.Message{}, &era.StatusError{Status: c.status, Text: printable(c.body), RetryAfter: c.retryAfter}
+	return wire.Message{}, &era.StatusError{Status: c.status, Text: printable(*c.body), RetryAfter: c.retryAfter}
 }
 
 // withID gives an error that names no request the id of the only one it can be for.
@@ -358,12 +364,13 @@ func RetryAfter(h *httpd.Fields) int {
 const Accept = "application/json, text/event-stream"
 
 // NewCall makes the request that carries a message to path; release it with Done once it has been sent.
-func NewCall(path string, m *wire.Message) *Outgoing {
-	o := &Outgoing{}
+func NewCall(path string, m *wire.Message) Outgoing {
+	var o Outgoing
 	body := m.Raw
 	if len(m.Edits) > 0 {
-		o.buf = m.Append(buffers.get())
-		body = o.buf
+		o.buf = buffers.get()
+		*o.buf = m.Append(*o.buf)
+		body = *o.buf
 	}
 	o.Request = NewRequest(fasthttp.MethodPost, path, body)
 	return o
@@ -372,11 +379,11 @@ func NewCall(path string, m *wire.Message) *Outgoing {
 // Outgoing is a request with the memory it stands in.
 type Outgoing struct {
 	*httpd.Request
-	buf []byte
+	buf *[]byte // nil: the message's own
 }
 
 // Done gives the request back.
-func (o *Outgoing) Done() {
+func (o Outgoing) Done() {
 	o.Request.Release()
 	buffers.put(o.buf)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"strings"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -36,8 +37,14 @@ type Post struct {
 	Arrival *proxy.Arrival // proxy.Exchange.Arrival
 }
 
+// posts are lent to faces: what is handed to a function that is not known escapes.
+var posts = sync.Pool{New: func() any { return new(Post) }}
+
 // Face serves the messages of one era.
-type Face interface{ Post(p *Post) }
+type Face interface {
+	// Post answers p, which is the face's until it returns.
+	Post(p *Post)
+}
 
 // Endpoint is the one URL of streamable HTTP.
 type Endpoint struct{ Modern, Legacy Face }
@@ -58,7 +65,9 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	fields := httpd.FieldsOf(ctx)
-	p := &Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Arrival: ArrivalOf(ctx), Key: KeyOf(ctx)}
+	p := posts.Get().(*Post)
+	defer func() { *p = Post{}; posts.Put(p) }()
+	*p = Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Arrival: ArrivalOf(ctx), Key: KeyOf(ctx)}
 	header := string(fields.Peek(HeaderVersion))
 	if era.Classify(&m, header, len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
