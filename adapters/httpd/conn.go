@@ -49,14 +49,16 @@ type conn struct {
 	gone     bool
 
 	deadline writeDeadline
-	out      []byte // an answer's head, kept back to leave with its first event
-	holding  bool   // writes go to out
-	swallow  int    // bytes of fasthttp's end of a body that have been written already
-	gated    bool   // the gates have judged this request, before its body
-	quiet    bool   // an interim answer that nobody expects is about to be written
-	kept     []byte // what may be the beginning of that
-	late     bool   // the time for reading was over; not all errors of fasthttp say so
-	linger   bool   // the client is told why and may still be sending
+	reads    readDeadline
+	evicted  atomic.Bool // others need the room that its body has taken: its time for reading is over
+	out      []byte      // an answer's head, kept back to leave with its first event
+	holding  bool        // writes go to out
+	swallow  int         // bytes of fasthttp's end of a body that have been written already
+	gated    bool        // the gates have judged this request, before its body
+	quiet    bool        // an interim answer that nobody expects is about to be written
+	kept     []byte      // what may be the beginning of that
+	late     bool        // the time for reading was over; not all errors of fasthttp say so
+	linger   bool        // the client is told why and may still be sending
 
 	fields Fields // of the request
 
@@ -114,6 +116,9 @@ func (s *Server) wrap(nc net.Conn) (*conn, net.Conn) {
 // Read marks the connection busy as soon as there is a byte of a request.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	for n == 0 && err != nil && isDeadline(err) && !c.evicted.Load() && c.reads.early(c.Conn) {
+		n, err = c.Conn.Read(p)
+	}
 	if n > 0 {
 		c.phase.CompareAndSwap(phaseIdle, phaseBusy)
 	}
@@ -122,6 +127,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// SetReadDeadline is called by fasthttp several times for each request.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.to(c.Conn, t) }
 
 // Write writes all of p under a deadline of its own.
 func (c *conn) Write(p []byte) (int, error) {
@@ -180,7 +188,7 @@ func (c *conn) takeHead() []byte {
 
 // SetDeadline is called by fasthttp when a connection is hijacked.
 func (c *conn) SetDeadline(t time.Time) error {
-	c.deadline = writeDeadline{}
+	c.deadline, c.reads = writeDeadline{}, readDeadline{want: t, set: t}
 	return c.Conn.SetDeadline(t)
 }
 
@@ -252,17 +260,4 @@ func unchunk(out []byte) []byte {
 		return append(out[:i], out[i+len(line):]...)
 	}
 	return out
-}
-
-// writeDeadline keeps a connection's write deadline between one and two timeouts away. It is moved only when it has
-// come nearer than one, because each move costs a timer.
-type writeDeadline struct{ at time.Time }
-
-func (d *writeDeadline) extend(c net.Conn, timeout time.Duration) error {
-	now := time.Now()
-	if d.at.Sub(now) >= timeout {
-		return nil
-	}
-	d.at = now.Add(2 * timeout)
-	return c.SetWriteDeadline(d.at)
 }

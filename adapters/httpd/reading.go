@@ -77,6 +77,7 @@ func (r *reading) enter(c *conn, n int, now time.Time) (freed <-chan struct{}, w
 			return r.freed, wait
 		}
 		r.remove(oldest)
+		oldest.evicted.Store(true)
 		_ = oldest.inner.SetReadDeadline(now) // its reader finds that its time is over
 	}
 	c.room, c.began = n, now

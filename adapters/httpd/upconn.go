@@ -14,10 +14,26 @@ import (
 // connection never blocks on.
 const oneWrite = 16 << 10
 
-// counted is a socket that counts what the kernel has taken.
+// counted is a socket that counts what the kernel has taken, and spares the system's read deadline.
 type counted struct {
 	net.Conn
 	wrote int64
+	reads readDeadline
+}
+
+func (w *counted) Read(p []byte) (int, error) {
+	n, err := w.Conn.Read(p)
+	for n == 0 && err != nil && isDeadline(err) && w.reads.early(w.Conn) {
+		n, err = w.Conn.Read(p)
+	}
+	return n, err
+}
+
+func (w *counted) SetReadDeadline(t time.Time) error { return w.reads.to(w.Conn, t) }
+
+func (w *counted) SetDeadline(t time.Time) error {
+	w.reads = readDeadline{want: t, set: t}
+	return w.Conn.SetDeadline(t)
 }
 
 func (w *counted) Write(p []byte) (int, error) {
