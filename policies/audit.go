@@ -31,7 +31,8 @@ func AccessLog(log zerolog.Logger, what string) proxy.Policy {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			a := &logged{log: &log, ex: ex, began: time.Now(), success: success, quiet: what == LogNone}
+			a := frameOf(ex).logged.take()
+			*a = logged{log: &log, ex: ex, began: time.Now(), success: success, quiet: what == LogNone}
 			replies, err := next(ex)
 			if err != nil {
 				a.failed(err)

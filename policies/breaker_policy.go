@@ -43,7 +43,8 @@ func (h *Health) Policy(next proxy.Handler) proxy.Handler {
 
 // admit lets a call through, or says why not.
 func (h *Health) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
-	c := &watched{h: h, ex: ex, began: time.Now(), lasts: lasts}
+	c := frameOf(ex).watched.take()
+	*c = watched{h: h, ex: ex, began: time.Now(), lasts: lasts}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.down {
@@ -62,7 +63,7 @@ func (h *Health) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 		}
 	}
 	if !c.lasts {
-		h.calls[c] = struct{}{}
+		h.calls.add(c)
 	}
 	if h.base == Disconnected {
 		h.base = Connecting
@@ -100,6 +101,35 @@ type watched struct {
 	trial bool        // it is the one call that shows whether the server is back
 	lasts bool        // it is a listen: the first that is heard of it is an answer
 	over  bool
+
+	older, newer *watched // its neighbours among the calls under way
+	listed       bool
+}
+
+// underWay is the calls that have no answer yet, the last begun first. Its owner's lock guards it.
+type underWay struct{ last *watched }
+
+func (u *underWay) add(c *watched) {
+	c.older, c.listed = u.last, true
+	if c.older != nil {
+		c.older.newer = c
+	}
+	u.last = c
+}
+
+func (u *underWay) remove(c *watched) {
+	if !c.listed {
+		return
+	}
+	if c.older != nil {
+		c.older.newer = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		u.last = c.older
+	}
+	c.older, c.newer, c.listed = nil, nil, false
 }
 
 // Next implements proxy.Replies.
@@ -188,7 +218,7 @@ func (c *watched) end(v verdict, err error) {
 		return
 	}
 	h.update(func(now time.Time) {
-		delete(h.calls, c)
+		h.calls.remove(c)
 		settled := errNothing
 		switch v {
 		case verdictGood:
@@ -217,7 +247,7 @@ func (h *Health) calm(c *watched) bool {
 	if h.told != Connected || h.down || h.failures > 0 || h.base != Connected {
 		return false
 	}
-	delete(h.calls, c)
+	h.calls.remove(c)
 	if c.done != nil {
 		c.done(nil)
 	}

@@ -110,8 +110,8 @@ type Health struct {
 	planned  time.Time // the next check
 	restored bool      // it has failed and is back, and Restored has not been called yet
 	breaker  *breaker
-	calls    map[*watched]struct{}
-	orphans  []*watched // to be given up, once mu is free
+	calls    underWay
+	orphans  []*proxy.Exchange // to be given up, once mu is free
 
 	checkedAt time.Time
 	took      time.Duration
@@ -127,7 +127,7 @@ func NewHealth(opt HealthOptions) *Health {
 		opt.Warned = func(string) {}
 	}
 	return &Health{opt: opt, stop: func() {}, nudge: make(chan struct{}, 1), told: Disconnected, since: time.Now(), base: Disconnected,
-		breaker: newBreaker(opt.Breaker), calls: make(map[*watched]struct{})}
+		breaker: newBreaker(opt.Breaker)}
 }
 
 // checks tells whether the upstream is asked now and then.
@@ -215,8 +215,8 @@ func (h *Health) update(f func(now time.Time)) {
 	orphans, last := h.orphans, h.last
 	h.orphans = nil
 	h.mu.Unlock()
-	for _, c := range orphans {
-		c.ex.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, last))
+	for _, ex := range orphans {
+		ex.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, last))
 	}
 }
 
@@ -270,8 +270,8 @@ func (h *Health) goDown(now time.Time, err error) {
 	h.next = now.Add(pause(0))
 	h.plan(h.next)
 	if isSilence(err) { // those whose server has refused a connection would have been told by theirs
-		for c := range h.calls {
-			h.orphans = append(h.orphans, c)
+		for c := h.calls.last; c != nil; c = c.older {
+			h.orphans = append(h.orphans, c.ex)
 		}
 	}
 }

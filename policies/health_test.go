@@ -188,8 +188,8 @@ func TestHealthNeutral(t *testing.T) {
 			})(gone))
 		}
 		k.is(Connected)
-		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || len(k.calls) != 0 {
-			t.Errorf("%+v, %d calls", r, len(k.calls))
+		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || k.calls.last != nil {
+			t.Errorf("%+v, under way: %+v", r, k.calls.last)
 		}
 		late := request(t, rawCall) // but a request that is given up for want of an answer does
 		late.GiveUp(0)
@@ -474,4 +474,27 @@ func TestHealthRestored(t *testing.T) {
 		}
 		k.Close()
 	})
+}
+
+// What is under way is kept in order whatever ends first.
+func TestUnderWay(t *testing.T) {
+	var all underWay
+	calls := make([]watched, 5)
+	for i := range calls {
+		all.add(&calls[i])
+	}
+	left := map[*watched]bool{&calls[0]: true, &calls[1]: true, &calls[2]: true, &calls[3]: true, &calls[4]: true}
+	for _, i := range []int{2, 2, 4, 0, 3, 1} { // from the middle, again, the last, the first
+		all.remove(&calls[i])
+		delete(left, &calls[i])
+		n := 0
+		for c := all.last; c != nil; c = c.older {
+			if n++; !left[c] {
+				t.Fatalf("call %d is gone and listed", i)
+			}
+		}
+		if n != len(left) {
+			t.Fatalf("%d listed, not %d", n, len(left))
+		}
+	}
 }

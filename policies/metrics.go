@@ -95,18 +95,11 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// known are the label values for the protocol's own requests.
-var known = [...]string{"initialize", "ping", "server/discover", "tools/list", toolsCall, "resources/list",
-	"resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get",
-	"completion/complete", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"}
-
 const toolsCall = "tools/call"
 
 func methodLabel(method []byte) string {
-	for _, k := range known {
-		if string(method) == k {
-			return k
-		}
+	if name, ok := proxy.KnownMethod(method); ok {
+		return name
 	}
 	return otherLabel
 }
@@ -125,7 +118,8 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		o := &observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: time.Now(), byTool: byTool}
+		o := frameOf(ex).observed.take()
+		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: time.Now(), byTool: byTool}
 		if byTool && o.method == toolsCall {
 			o.tool = ex.Msg.Text(ex.Msg.Name) // now: whoever renames it, renames it in the message
 		}

@@ -65,7 +65,8 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 		r.mu.Lock()
 		r.requests.add(now, 1)
 		r.mu.Unlock()
-		c := &retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
+		c := frameOf(ex).retried.take()
+		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
 		replies, err := next(ex)
 		if err != nil {
 			if !c.again(err) {

@@ -65,11 +65,11 @@ func (s *Slots) Policy() proxy.Policy {
 			if ex.Own || !slotted(&ex.Msg) {
 				return next(ex)
 			}
-			free, err := s.enter(ex)
+			size, err := s.enter(ex)
 			if err != nil {
 				return nil, err
 			}
-			return holding(ex, next, free)
+			return s.hold(ex, next, size)
 		}
 	}
 }
@@ -79,26 +79,60 @@ func slotted(m *wire.Message) bool {
 	return m.Kind == wire.Request && !m.Is("ping") && !m.Is("subscriptions/listen")
 }
 
-// enter waits for a slot, and gives what lets go of it.
-func (s *Slots) enter(ex *proxy.Exchange) (free func(), err error) {
-	size := int64(len(ex.Msg.Raw))
+// enter waits for a slot, and gives the bytes that leave lets go of.
+func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
+	size = int64(len(ex.Msg.Raw))
 	if s.bytes != nil && size > int64(s.opt.Bytes) {
 		s.refused.Inc()
-		return nil, proxy.Errf(proxy.Busy, "the request has %d bytes, more than limits.in_flight_bytes lets run at a time, %d", size, s.opt.Bytes)
+		return 0, proxy.Errf(proxy.Busy, "the request has %d bytes, more than limits.in_flight_bytes lets run at a time, %d", size, s.opt.Bytes)
 	}
 	if err := s.take(ex, s.bytes, size, "limits.in_flight_bytes", s.opt.Bytes); err != nil {
-		return nil, err
+		return 0, err
 	}
 	if err := s.take(ex, s.slots, 1, "limits.in_flight", s.opt.Requests); err != nil {
 		s.release(s.bytes, size)
-		return nil, err
+		return 0, err
 	}
 	s.running.Add(1)
-	return func() {
-		s.running.Add(-1)
-		s.release(s.slots, 1)
-		s.release(s.bytes, size)
-	}, nil
+	return size, nil
+}
+
+// leave ends what enter began.
+func (s *Slots) leave(size int64) {
+	s.running.Add(-1)
+	s.release(s.slots, 1)
+	s.release(s.bytes, size)
+}
+
+// hold runs a request that has entered, which leaves when its replies are closed.
+func (s *Slots) hold(ex *proxy.Exchange, next proxy.Handler, size int64) (proxy.Replies, error) {
+	done := false
+	defer func() {
+		if !done { // it failed, or panicked
+			s.leave(size)
+		}
+	}()
+	replies, err := next(ex)
+	if err != nil || replies == nil {
+		return replies, err
+	}
+	done = true
+	held := frameOf(ex).slot.take()
+	*held = slot{replies, s, size}
+	return held, nil
+}
+
+// slot is the replies of a request that holds one.
+type slot struct {
+	proxy.Replies
+	of   *Slots
+	size int64
+}
+
+// Close implements proxy.Replies.
+func (h *slot) Close() error {
+	defer h.of.leave(h.size)
+	return h.Replies.Close()
 }
 
 func (s *Slots) release(sem *semaphore.Weighted, n int64) {

@@ -49,7 +49,9 @@ func (t *Timeouts) Policy(next proxy.Handler) proxy.Handler {
 		if err != nil || limit == 0 {
 			return replies, err
 		}
-		return &timed{Replies: replies, of: t, ex: ex, key: key, limit: limit, due: time.Now().Add(limit)}, nil
+		timing := frameOf(ex).timed.take()
+		*timing = timed{Replies: replies, of: t, ex: ex, key: key, limit: limit, due: time.Now().Add(limit)}
+		return timing, nil
 	}
 }
 
@@ -73,6 +75,7 @@ func (t *timed) Next(until time.Time) (wire.Message, error) {
 	}
 	m, err := t.Replies.Next(at)
 	switch {
+	case err == nil && m.IsResponse():
 	case err == nil && m.Kind == wire.Request:
 		t.due = time.Time{}
 	case err == nil:

@@ -83,6 +83,9 @@ type Exchange struct {
 	// Lasting says that the server has taken the call on as something that takes its time, a task: that it is silent says nothing.
 	Lasting atomic.Bool
 
+	// Frame is what the policies around the exchange keep in it; theirs alone.
+	Frame any
+
 	onward atomic.Pointer[Trace] // Onward
 
 	older, newer *Exchange // its neighbours in flight under the same id; the Session's

@@ -296,6 +296,9 @@ func (x *links) close() error {
 // call sends a call to a modern server. A link that was dead already has sent nothing: then another is opened, once.
 func (u *Upstream) call(ex *proxy.Exchange, link Link) (proxy.Replies, Link, error) {
 	replies, err := link.Call(ex)
+	if err == nil {
+		return replies, link, nil
+	}
 	var e *proxy.Error
 	if !u.opt.Wires.Stdio || !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
 		return replies, link, err

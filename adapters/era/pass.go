@@ -29,7 +29,7 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &modernCall{u: u, ex: ex, method: string(ex.Msg.Text(ex.Msg.Method))}
+	c := &modernCall{u: u, ex: ex, method: proxy.Method(ex.Msg.Text(ex.Msg.Method))}
 	if u.opt.Wires.Mirrors && ex.Mirrors {
 		return c.begin(link) // the server tells the client what it must mend
 	}
