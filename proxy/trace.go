@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"encoding/hex"
 	"math/rand/v2"
 	"net/netip"
 )
@@ -73,20 +72,28 @@ func (ex *Exchange) ID() string {
 
 // NewRequestID makes a correlation id: a UUID of version 4 (RFC 9562). It tells requests apart, and is no secret.
 func NewRequestID() string {
-	hi, lo := rand.Uint64(), rand.Uint64() //nolint:gosec // guards nothing
-	var b [16]byte
+	hi, lo := rand.Uint64(), rand.Uint64()        //nolint:gosec // guards nothing
+	hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|1<<63 // version 4, variant 1 (RFC 9562 §5.4)
+	var plain [32]byte
 	for i := range 8 {
-		b[i], b[8+i] = byte(hi>>(8*i)), byte(lo>>(8*i))
+		copy(plain[2*i:], hexadecimal[hi>>(56-8*i)&0xff][:])
+		copy(plain[16+2*i:], hexadecimal[lo>>(56-8*i)&0xff][:])
 	}
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	var text [36]byte
-	at := 0
-	for i, part := range [...][]byte{b[:4], b[4:6], b[6:8], b[8:10], b[10:]} {
-		if i > 0 {
-			text[at] = '-'
-			at++
-		}
-		at += hex.Encode(text[at:], part)
-	}
+	copy(text[:8], plain[:8])
+	copy(text[9:13], plain[8:12])
+	copy(text[14:18], plain[12:16])
+	copy(text[19:23], plain[16:20])
+	copy(text[24:], plain[20:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
 	return string(text[:])
 }
+
+// hexadecimal has the digits of each byte.
+var hexadecimal = func() (table [256][2]byte) {
+	const digits = "0123456789abcdef"
+	for b := range table {
+		table[b] = [2]byte{digits[b>>4], digits[b&15]}
+	}
+	return table
+}()

@@ -220,10 +220,10 @@ func (h *Host) prepare(ctx context.Context, req *Request) (shown string, err err
 		req.Del(name)
 	}
 	for i := range h.opts.Headers {
-		_ = req.Set(h.opts.Headers[i].Name, h.opts.Headers[i].Value) // both were looked at by NewHost
+		req.SetKnown(h.opts.Headers[i].Name, h.opts.Headers[i].Value) // both were looked at by NewHost
 	}
 	if h.absolute != "" && h.proxyAuth != "" {
-		_ = req.Set("Proxy-Authorization", h.proxyAuth) // base64
+		req.SetKnown("Proxy-Authorization", h.proxyAuth) // base64
 	}
 	for _, name := range [...]string{"Transfer-Encoding", "Content-Length"} { // whatever they said, the body decides
 		req.Del(name)

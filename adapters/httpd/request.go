@@ -68,6 +68,12 @@ func setField[V string | []byte](r *Request, name string, value V) error {
 	return err
 }
 
+// SetKnown is Set for a name and a value that are known to be right, constants above all.
+func (r *Request) SetKnown(name, value string) {
+	r.fields.del(name)
+	appendField(&r.fields, name, value)
+}
+
 // Del removes all fields of a name.
 func (r *Request) Del(name string) { r.fields.del(name) }
 

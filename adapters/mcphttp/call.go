@@ -391,9 +391,9 @@ func (o Outgoing) Done() {
 // NewRequest makes a request with body, which is borrowed until it is released.
 func NewRequest(method, path string, body []byte) *httpd.Request {
 	req := httpd.AcquireRequest(method, path, body)
-	_ = req.Set("Accept", Accept)
+	req.SetKnown("Accept", Accept)
 	if body != nil {
-		_ = req.Set("Content-Type", "application/json")
+		req.SetKnown("Content-Type", "application/json")
 	}
 	return req
 }

@@ -196,7 +196,7 @@ func one(h *httpd.Fields, name string) ([]byte, *proxy.Error) {
 func params(h *httpd.Fields) (out []proxy.Header, err *proxy.Error) {
 	seen := map[string]bool(nil)
 	for k, v := range h.All() {
-		if len(k) <= len(era.ParamHeader) || !bytes.EqualFold(k[:len(era.ParamHeader)], []byte(era.ParamHeader)) {
+		if len(k) <= len(era.ParamHeader) || k[len("Mcp")] != '-' || !bytes.EqualFold(k[:len(era.ParamHeader)], []byte(era.ParamHeader)) {
 			continue
 		}
 		name := strings.ToLower(string(k))

@@ -61,7 +61,7 @@ func mirrorHeaders(r *httpd.Request, ex *proxy.Exchange) error {
 	if ex.Client.Era == proxy.Modern && ex.Client.Version != "" {
 		version = ex.Client.Version
 	}
-	_ = r.Set(mcphttp.HeaderVersion, version) // one that is known
+	r.SetKnown(mcphttp.HeaderVersion, version)
 	method := m.Text(m.Method)
 	if err := r.SetBytes(headerMethod, method); err != nil {
 		return proxy.Errf(proxy.InvalidParams, "the method cannot be a header: %w", err)

@@ -114,7 +114,15 @@ func validID(v []byte) bool {
 	if v[0] == '"' {
 		return true
 	}
-	return (v[0] == '-' || v[0] >= '0' && v[0] <= '9') && !bytes.ContainsAny(v, ".eE")
+	if v[0] != '-' && (v[0] < '0' || v[0] > '9') {
+		return false
+	}
+	for _, c := range v[1:] { // it is a JSON number
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
 }
 
 func trimSpace(raw []byte) []byte {

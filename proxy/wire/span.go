@@ -38,11 +38,11 @@ func (s Span) Text(raw []byte) []byte {
 
 // Is tells whether the value at the span is the JSON string want, which has no backslash.
 func (s Span) Is(raw []byte, want string) bool {
-	if !s.IsString(raw) {
+	if int(s.To-s.From) < len(want)+2 || raw[s.From] != '"' {
 		return false
 	}
 	in := raw[s.From+1 : s.To-1]
-	if len(in) <= len(want) { // escapes make a string longer, and want has none
+	if len(in) == len(want) { // escapes make a string longer, and want has none
 		return string(in) == want
 	}
 	return bytes.IndexByte(in, '\\') >= 0 && string(s.Text(raw)) == want
