@@ -21,6 +21,7 @@ type runners struct {
 	demo  func(ctx context.Context, opt DemoOptions, std Streams) error
 	// conformance writes reports; its error may be a [verdict].
 	conformance func(ctx context.Context, opt *ConformanceOptions, std Streams) error
+	bench       func(ctx context.Context, opt *BenchOptions, std Streams) error // likewise
 }
 
 // program is one run of the command line.
@@ -143,7 +144,7 @@ func newRoot(p *program) *cobra.Command {
 	parent(root)
 	p.versionFlag(root)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newHealth(p), newConfig(p), newDemo(p), newConformance(p), newErrors(p), newKey(p), newVersion(p))
+	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newHealth(p), newConfig(p), newDemo(p), newConformance(p), newBench(p), newErrors(p), newKey(p), newVersion(p))
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -208,7 +209,7 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
 			hint = fmt.Sprintf("did you mean --%s?", near)
-		} else if slices.Contains([]string{"serve", "stdio", "probe", "conformance"}, c.Name()) {
+		} else if slices.Contains([]string{"serve", "stdio", "probe", "conformance", "bench"}, c.Name()) {
 			hint += "; flags of the command to start come after --, as in `" + c.CommandPath() + " -- npx -y PACKAGE`"
 		}
 	}

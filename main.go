@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"dragoman/adapters/guardian"
+	"dragoman/conformance/mock"
 )
 
 // Exit codes, on which scripts rely.
@@ -50,6 +51,9 @@ func main() {
 	if guardian.Called() { // we are the process that watches over another Dragoman's children
 		os.Exit(guardian.Run())
 	}
+	if mock.RelayCalled(os.Args) { // we are the server of a client under `dragoman conformance --client`, which signals concern
+		os.Exit(mock.Relay(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
+	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectAt)
 	}
@@ -61,7 +65,7 @@ func main() {
 
 // assembled is what the commands run in earnest.
 func assembled() runners {
-	return runners{serve: runServe, stdio: runStdio, probe: runProbe, demo: runDemo, conformance: runConformance}
+	return runners{serve: runServe, stdio: runStdio, probe: runProbe, demo: runDemo, conformance: runConformance, bench: runBench}
 }
 
 // interruptible is a context that ends with the first SIGINT or SIGTERM, so

@@ -81,6 +81,7 @@ type recorded struct {
 	asJSON  bool
 
 	conformance *ConformanceOptions
+	bench       *BenchOptions
 }
 
 // runLine runs one command line in this process; run decides the runners' result.
@@ -106,6 +107,10 @@ func runLine(t *testing.T, environ []string, run error, args ...string) (rec rec
 		},
 		conformance: func(_ context.Context, opt *ConformanceOptions, _ Streams) error {
 			rec.command, rec.conformance = "conformance", opt
+			return run
+		},
+		bench: func(_ context.Context, opt *BenchOptions, _ Streams) error {
+			rec.command, rec.bench = "bench", opt
 			return run
 		},
 	})

@@ -106,6 +106,10 @@ func (w *worker) streamed(id []byte) ([]byte, error) {
 	}
 }
 
+// Chunks reads a chunked body from in (RFC 9112 §7.1) up to its end, which is io.EOF; where it is cut off the error is
+// io.ErrUnexpectedEOF.
+func Chunks(in *bufio.Reader) io.Reader { return &chunks{in: in} }
+
 // chunks reads a chunked body (RFC 9112 §7.1).
 type chunks struct {
 	in   *bufio.Reader

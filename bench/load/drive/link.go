@@ -1,0 +1,53 @@
+package drive
+
+import (
+	"context"
+	"time"
+)
+
+// link is one client's way to the server. It is used by one goroutine at a time, but for hurry.
+type link interface {
+	keeper
+	// do makes a call, of the digits it is given, and gives the message that answers it, which holds until the next one, and the status
+	// of the response.
+	do(call int, digits []byte, deadline time.Time) (message []byte, status int, err error)
+	// hurry has what is under way end by then.
+	hurry(deadline time.Time)
+}
+
+// keeper keeps a link fit for calls.
+type keeper interface {
+	// open connects, anew if need be, and opens the session.
+	open(ctx context.Context) error
+	// mend makes it fit for the next call after one with that error.
+	mend(ctx context.Context, err error) error
+	// close ends the session, if there is one and it can be ended, and closes.
+	close()
+}
+
+const statusOK = 200
+
+// newLinks makes a link for each connection. stop is called when they are closed.
+func (d *driver) newLinks() (links []link, stop func()) {
+	p := d.plan
+	stop = func() {}
+	if p.Face.Stdio() {
+		children := make([]*child, p.Processes)
+		for i := range children {
+			children[i] = &child{plan: p, driver: d}
+		}
+		for i := range p.Connections {
+			links = append(links, newLineLink(children[i%p.Processes], p.requests(session{}, "")))
+		}
+		d.children = children
+		return links, func() {
+			for _, c := range children {
+				c.stop()
+			}
+		}
+	}
+	for range p.Connections {
+		links = append(links, newHTTPLink(d))
+	}
+	return links, stop
+}

@@ -1,0 +1,286 @@
+// Package drive is the generator of `dragoman bench`: it calls any MCP server, over every transport, at the pace of the server
+// (a closed loop) or at a pace of its own (an open loop), judges every answer and measures how long each took.
+//
+// Requests are bytes of which only numbers change, and an answer that is byte for byte what an answer was that had been judged
+// needs no further look: so the generator takes little of a machine that it shares with what it measures. It knows nothing of
+// processes, files or reports.
+package drive
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"dragoman/bench/reference"
+)
+
+// Face is a transport in an era.
+type Face string
+
+// The faces: what they are called by everybody else in the house.
+const (
+	ModernHTTP  Face = "modern-http"
+	LegacyHTTP  Face = "legacy-http"
+	SSE         Face = "sse"
+	ModernStdio Face = "modern-stdio"
+	LegacyStdio Face = "legacy-stdio"
+	REST        Face = "rest"
+)
+
+// modern tells whether requests carry their revision themselves.
+func (f Face) modern() bool { return f == ModernHTTP || f == ModernStdio }
+
+// Stdio tells whether the server is a child process.
+func (f Face) Stdio() bool { return f == ModernStdio || f == LegacyStdio }
+
+// Sessions tells whether clients open sessions that outlive a connection, or hold one.
+func (f Face) Sessions() bool { return f == LegacyHTTP || f == SSE }
+
+// Bounds of a plan.
+const (
+	MaxConnections = 4096
+	MaxProcesses   = 64
+	MaxQueue       = 1 << 20
+	MaxRate        = 1_000_000 // calls a second
+	MaxRounds      = 100
+	MaxCalls       = 64
+	MaxMessage     = 64 << 20 // bytes of a request or an answer
+	MaxDuration    = 24 * time.Hour
+	// maxRequests bounds the memory of all connections' requests.
+	maxRequests = 1 << 30
+	maxWeights  = 10_000
+)
+
+// Plan says what to send where. The caller has checked that the server has the face.
+type Plan struct {
+	Face     Face
+	Revision string      // of the protocol; empty over REST
+	Addr     string      // host:port; empty over stdio
+	Host     string      // of the request's head
+	Path     string      // with its query
+	TLS      *tls.Config // nil: none is spoken
+	Header   string      // of every request, lines that end in CRLF
+	Command  []string    // of a stdio face
+	Env      []string    // of the command, KEY=value
+
+	Calls       []Call
+	Connections int // calls under way at most
+	Processes   int // of a stdio face; 0 is 1
+	// Rate is how many calls a second are due; 0 is a closed loop: each connection calls as soon as it is answered.
+	Rate     float64
+	Queue    int // of an open loop: calls that are due and may wait for a connection; 0 is 10 000
+	Warmup   time.Duration
+	Duration time.Duration // of what is measured, unless Requests says so
+	Requests uint64        // so many calls are measured
+	Rounds   int           // into which Duration is parted; 0 is 1
+	Timeout  time.Duration // of a call; 0 is 20 s
+	// Mark is called when the measuring begins (0), between rounds, and when it ends (Rounds); Tell twice a second. Nil: nobody is.
+	Mark func(i int)
+	Tell func(Progress)
+}
+
+// Call is one kind of call.
+type Call struct {
+	Name   string // in reports
+	Method string // of JSON-RPC; over REST tools/call and tools/list alone
+	Header string // what Mcp-Name says, in the form of a header; empty: nothing
+	// Params is a JSON object, or empty. In it {n} stands for ten digits that are others in every call, and which may come back
+	// in the answer.
+	Params string
+	Weight int // against the others; 0 is 1
+	// Varies is set for what is answered differently each time: then only what every answer must have is looked at.
+	Varies bool
+	// Text is what the one text of the answer must be, with {n} as in Params; empty: all answers are to be like the first.
+	Text string
+}
+
+// Number stands in Params and Text for the ten digits of the call.
+const Number = "{n}"
+
+// Progress is what has been seen so far.
+type Progress struct {
+	Phase   string // "warm-up" or "measuring"
+	Elapsed time.Duration
+	Of      time.Duration // 0: it is as many requests as it takes
+	Right   uint64
+	Wrong   uint64
+	Rate    float64 // right answers a second, of late
+}
+
+// Result is what Run has seen.
+type Result struct {
+	Right   uint64
+	Wrong   []Wrong // most often first
+	Errors  uint64  // wrong answers, or none
+	Warmup  uint64  // errors before the measuring
+	Unsent  uint64  // calls of an open loop that were due and found no room: their waiting is in Latency
+	Anew    uint64  // connections that the server had closed between two calls, and that were opened again
+	Strays  uint64  // messages that answer no call of theirs
+	BytesIn uint64  // of the messages, without HTTP
+	Elapsed time.Duration
+	// Latency is from when a call was due: in a closed loop that is when it was sent. Service is from when it was sent; nil in a closed
+	// loop. Both in nanoseconds.
+	Latency, Service *hdrhistogram.Histogram
+	Rounds           []Round
+	Seconds          []Second
+	Interrupted      bool
+	// Broken is why nobody could be measured to the end; nil: it could.
+	Broken error
+}
+
+// Round is a part of what was measured.
+type Round struct {
+	Right, Errors, Unsent uint64
+	Elapsed               time.Duration
+	Latency               *hdrhistogram.Histogram
+}
+
+// Second is one second of what was measured, by when answers came.
+type Second struct {
+	Right, Errors uint64
+	Sum, Max      time.Duration // of the latencies
+}
+
+// Wrong is one kind of wrong answer.
+type Wrong struct {
+	Kind    string
+	Count   uint64
+	Example string
+}
+
+const (
+	defaultTimeout = 20 * time.Second
+	defaultQueue   = 10_000
+	shortest       = int64(time.Microsecond)
+	longest        = int64(time.Hour)
+	precision      = 3 // significant digits
+)
+
+func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, precision) }
+
+// complete checks a plan and puts in what is left to us.
+func (p *Plan) complete() error {
+	p.Processes, p.Rounds = max(p.Processes, 1), max(p.Rounds, 1)
+	if p.Queue == 0 {
+		p.Queue = defaultQueue
+	}
+	if p.Timeout <= 0 {
+		p.Timeout = defaultTimeout
+	}
+	switch {
+	case p.Connections < 1 || p.Connections > MaxConnections:
+		return fmt.Errorf("drive: %d connections are out of bounds; fix: 1 to %d", p.Connections, MaxConnections)
+	case p.Processes > MaxProcesses || p.Queue < 1 || p.Queue > MaxQueue || p.Rounds > MaxRounds || p.Rate < 0 || p.Rate > MaxRate:
+		return fmt.Errorf("drive: out of bounds: at most %d processes, %d calls that wait, %d rounds, %d calls a second", MaxProcesses, MaxQueue, MaxRounds, MaxRate)
+	case (p.Duration <= 0) == (p.Requests == 0):
+		return errors.New("drive: a plan has either a duration or a number of requests")
+	case p.Duration > MaxDuration || p.Warmup > MaxDuration:
+		return fmt.Errorf("drive: longer than %s", MaxDuration)
+	case len(p.Calls) < 1 || len(p.Calls) > MaxCalls:
+		return fmt.Errorf("drive: %d kinds of calls; fix: 1 to %d", len(p.Calls), MaxCalls)
+	}
+	if p.Requests > 0 {
+		p.Rounds = 1 // how long they would be is not known
+	}
+	size := 0
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		c.Weight = max(c.Weight, 1)
+		if p.Face == REST && c.Method != "tools/call" && c.Method != "tools/list" {
+			return fmt.Errorf("drive: the REST envelope has tools/call and tools/list, not %s", c.Method)
+		}
+		if len(c.Params) > MaxMessage {
+			return fmt.Errorf("drive: %s has more than %d bytes", c.Name, MaxMessage)
+		}
+		size += len(c.Params)
+	}
+	if size*p.Connections > maxRequests {
+		return fmt.Errorf("drive: requests of %d bytes over %d connections take more than %d bytes of memory; fix: fewer connections", size, p.Connections, maxRequests)
+	}
+	return nil
+}
+
+// order is the calls' order, which repeats itself: each as often as its weight says, mixed, the same in every run.
+func order(calls []Call) []uint8 {
+	total, divisor := 0, 0
+	for _, c := range calls {
+		total += c.Weight
+		divisor = gcd(c.Weight, divisor)
+	}
+	for total/divisor > maxWeights {
+		divisor *= 2
+	}
+	var out []uint8
+	for i, c := range calls {
+		for range max(1, c.Weight/divisor) {
+			out = append(out, uint8(i)) //nolint:gosec // MaxCalls
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // no secret
+	r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	return out
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// EchoCall is a call of the reference servers' tool: its request is size bytes long, or as short as can be, its answer about answer
+// bytes, on an event stream if stream is set and the server speaks HTTP.
+func EchoCall(face Face, size, answer int, stream bool) Call {
+	form := byte(reference.FormJSON)
+	if stream {
+		form = reference.FormSSE
+	}
+	text := max(reference.TokenLen, min(answer-answerAround, reference.MaxText))
+	token := Number + string(reference.AppendToken(nil, 0, text, form)[numberLen:])
+	c := Call{Name: "echo", Method: "tools/call", Header: "echo", Text: token + string(reference.AppendFiller(nil, text-reference.TokenLen))}
+	params := func(fill int) string {
+		return `{"name":"echo","arguments":{"text":"` + token + string(reference.AppendFiller(nil, fill)) + `"}}`
+	}
+	c.Params = params(0)
+	c.Params = params(max(0, size-length(body(face, reference.ModernVersion, &c))))
+	return c
+}
+
+// answerAround is about what stands around the text of an answer.
+const answerAround = 110
+
+// Try makes a call of each kind twice over one connection, and gives what is wrong with the answers, call by call: nil for a good one,
+// and whether the second was not like the first. The error is for a server that cannot be reached at all.
+func Try(ctx context.Context, p Plan) (wrong []error, varies []bool, err error) {
+	p.Connections, p.Duration, p.Requests, p.Warmup = 1, 0, 1, 0
+	if err = p.complete(); err != nil {
+		return nil, nil, err
+	}
+	d := newDriver(ctx, &p)
+	defer d.close()
+	if err = d.open(); err != nil {
+		return nil, nil, err
+	}
+	w := d.workers[0]
+	for i := range p.Calls {
+		first := w.call(i, time.Now())
+		var second error
+		if first == nil {
+			second = w.call(i, time.Now())
+		} else if err := w.link.open(ctx); err != nil {
+			return nil, nil, errors.Join(err, first)
+		}
+		f, _ := second.(*fault)
+		varies = append(varies, f != nil && f.kind == kindContent)
+		if second != nil && !varies[i] {
+			first = second
+		}
+		wrong = append(wrong, first)
+	}
+	return wrong, varies, nil
+}

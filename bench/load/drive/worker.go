@@ -1,0 +1,137 @@
+package drive
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// worker makes the calls of one connection.
+type worker struct {
+	d      *driver
+	link   link
+	index  int
+	turn   int // in the order of calls
+	digits []byte
+	next   uint64 // numbers of calls that are ours
+	until  uint64
+	failed int // calls in a row
+
+	at     int // the second that bucket is of; -1: of none
+	bucket Second
+}
+
+// numbersAtOnce is how many numbers of calls a worker takes for itself.
+const numbersAtOnce = 256
+
+// loop calls until the time is over or all calls are taken.
+func (w *worker) loop(end time.Time, requests uint64, taken *atomic.Uint64, into *tally) {
+	defer w.flush(into)
+	now := time.Now()
+	for now.Before(end) && w.d.ctx.Err() == nil && (requests == 0 || taken.Add(1) <= requests) {
+		now = w.turnOf(now, now, into)
+	}
+}
+
+// follow makes the calls that are due.
+func (w *worker) follow(due <-chan time.Time, into *tally) {
+	defer w.flush(into)
+	for at := range due {
+		w.turnOf(at, time.Now(), into)
+	}
+}
+
+// turnOf makes the call that was due at a time, counts it, and gives the time afterwards.
+func (w *worker) turnOf(due, sent time.Time, into *tally) time.Time {
+	call := int(w.d.order[w.turn])
+	if w.turn++; w.turn == len(w.d.order) {
+		w.turn = 0
+	}
+	err := w.call(call, sent)
+	now := time.Now()
+	if err != nil && w.d.ctx.Err() != nil {
+		return now // it may have failed because of that
+	}
+	w.count(due, sent, now, err, into)
+	if err == nil {
+		w.failed = 0
+		return now
+	}
+	w.failed++
+	if mended := w.link.mend(w.d.ctx, err); mended != nil || w.failed > failuresInARow {
+		w.rest()
+	}
+	return time.Now()
+}
+
+// call makes one call and returns what is wrong with the answer.
+func (w *worker) call(call int, now time.Time) error {
+	if w.next == w.until {
+		w.until = w.d.numbers.Add(numbersAtOnce)
+		w.next = w.until - numbersAtOnce
+	}
+	w.digits = digits(w.digits, w.next)
+	w.next++
+	message, status, err := w.link.do(call, w.digits, now.Add(w.d.plan.Timeout))
+	if err != nil {
+		return err
+	}
+	err = w.d.judges[call].check(message, w.digits)
+	if status != statusOK {
+		if f, ok := err.(*fault); ok && len(f.kind) > 6 && f.kind[:6] == "error " {
+			return err // what it says tells more than the status
+		}
+		return statusFault(status, message)
+	}
+	if err == nil {
+		w.d.tally.bytes(w.index, len(message))
+	}
+	return err
+}
+
+const (
+	failuresInARow = 10
+	firstRest      = 10 * time.Millisecond
+	longestRest    = time.Second
+)
+
+// rest waits a while where nobody answers, longer each time.
+func (w *worker) rest() {
+	pause := min(firstRest<<min(max(w.failed-failuresInARow, 0), 10), longestRest)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-w.d.ctx.Done():
+	}
+}
+
+// count puts a call into the books. Calls before the measuring count only if they are wrong.
+func (w *worker) count(due, sent, now time.Time, err error, into *tally) {
+	if into == nil {
+		if err != nil {
+			w.d.tally.warmup(err)
+		}
+		return
+	}
+	latency := now.Sub(due)
+	into.add(w.index, due, latency, now.Sub(sent), err)
+	if second := int(now.Sub(into.begin) / time.Second); second != w.at {
+		w.flush(into)
+		w.at = second
+	}
+	if err != nil {
+		w.bucket.Errors++
+		return
+	}
+	w.bucket.Right++
+	w.bucket.Sum += latency
+	w.bucket.Max = max(w.bucket.Max, latency)
+}
+
+// flush hands over what has been seen in a second.
+func (w *worker) flush(into *tally) {
+	if into != nil && w.at >= 0 {
+		into.second(w.at, w.bucket)
+	}
+	w.at, w.bucket = -1, Second{}
+}

@@ -1,0 +1,148 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dragoman/bench/measure"
+)
+
+// Read reads what processes have.
+func Read(pids []int) (Use, error) {
+	var u Use
+	family := parents()
+	for _, pid := range pids {
+		cpu, err := measure.ReadCPU(pid)
+		if err != nil {
+			return u, fmt.Errorf("watch: process %d: %w", pid, cause(err))
+		}
+		u.Own, u.Children = u.Own+cpu.Own, u.Children+cpu.Children
+		rss, err := measure.ReadRSS(pid)
+		if err != nil {
+			return u, fmt.Errorf("watch: process %d: %w", pid, cause(err))
+		}
+		u.RSS += rss
+		u.Threads += count(pid, "task")
+		u.Files += count(pid, "fd")
+		for _, below := range descendants(family, pid) {
+			if rss, err := measure.ReadRSS(below); err == nil { // it may have ended meanwhile
+				u.ChildrenRSS += rss
+				u.Below++
+			}
+		}
+	}
+	return u, nil
+}
+
+// cause is what the system says of a process that is not there, in fewer words.
+func cause(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("it is not there")
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return errors.New("it may not be looked at")
+	}
+	return err
+}
+
+// count counts the entries of a directory of a process; 0: it may not be read.
+func count(pid int, name string) int {
+	d, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), name))
+	if err != nil {
+		return 0
+	}
+	defer func() { _ = d.Close() }()
+	names, err := d.Readdirnames(-1)
+	if err != nil {
+		return 0
+	}
+	return len(names)
+}
+
+// parents are all processes' parents.
+func parents() map[int]int {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	out := map[int]int{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		if err != nil {
+			continue
+		}
+		fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:])) // a program's name may hold anything
+		if len(fields) > 1 {
+			out[pid], _ = strconv.Atoi(fields[1])
+		}
+	}
+	return out
+}
+
+func descendants(parents map[int]int, pid int) (all []int) {
+	for id := range parents {
+		for p, steps := parents[id], 0; p > 1 && steps < len(parents); p, steps = parents[p], steps+1 {
+			if p == pid {
+				all = append(all, id)
+				break
+			}
+		}
+	}
+	return all
+}
+
+const listening = "0A" // of /proc/net/tcp
+
+// PIDOfPort finds the process that listens on a TCP port of this machine. Of several, as servers with workers are, it is the one that
+// the others descend from.
+func PIDOfPort(port int) (int, error) {
+	inodes := map[string]bool{}
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(raw)) {
+			f := strings.Fields(line)
+			if len(f) > 9 && f[3] == listening && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) {
+				inodes["socket:["+f[9]+"]"] = true
+			}
+		}
+	}
+	if len(inodes) == 0 {
+		return 0, fmt.Errorf("watch: nobody on this machine listens on port %d", port)
+	}
+	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	if err != nil {
+		return 0, fmt.Errorf("watch: %w", err)
+	}
+	var pids []int
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && inodes[to] {
+			pid, err := strconv.Atoi(strings.Split(link, "/")[2])
+			if err == nil && !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	if len(pids) == 0 {
+		return 0, fmt.Errorf("watch: who listens on port %d is another user's, and may not be looked at", port)
+	}
+	family := parents()
+	slices.Sort(pids)
+	for _, pid := range pids {
+		if len(descendants(family, pid)) >= len(pids)-1 {
+			return pid, nil
+		}
+	}
+	return pids[0], nil
+}

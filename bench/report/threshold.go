@@ -1,0 +1,162 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Threshold is what a run has to keep, such as p99<20ms.
+type Threshold struct {
+	Text   string
+	metric string
+	above  bool // the figure has to be above the limit, not below it
+	equal  bool // the limit itself is within
+	share  bool // the limit is a share, of errors
+	limit  float64
+}
+
+// Verdict is what came of a threshold in a run.
+type Verdict struct {
+	Threshold string `json:"threshold"`
+	Run       string `json:"run"`
+	Got       string `json:"got"`
+	OK        bool   `json:"ok"`
+}
+
+// Metrics are the words for figures in thresholds.
+func Metrics() []string {
+	return append(PercentileNames(), "mean", "max", "rps", "errors", "unsent", "cpu", "rss", "allocs", "bytes")
+}
+
+// ParseThreshold reads METRIC, <, <=, > or >=, and a value with its unit: a time (20ms), a share of errors (0.1%) or their number, a number
+// a second, a size (64MiB).
+func ParseThreshold(s string) (Threshold, error) {
+	t := Threshold{Text: strings.ReplaceAll(s, " ", "")}
+	at := strings.IndexAny(t.Text, "<>")
+	if at <= 0 {
+		return t, errors.New("it has no < and no >; fix: write it like 'p99<20ms', 'errors<0.1%' or 'rps>1000'")
+	}
+	value := t.Text[at+1:]
+	t.metric, t.above = t.Text[:at], t.Text[at] == '>'
+	value, t.equal = strings.CutPrefix(value, "=")
+	if !slices.Contains(Metrics(), t.metric) {
+		return t, fmt.Errorf("%q is not measured; fix: write one of %s", t.metric, strings.Join(Metrics(), ", "))
+	}
+	var err error
+	switch t.metric {
+	case "errors", "unsent":
+		value, t.share = strings.CutSuffix(value, "%")
+		if t.limit, err = strconv.ParseFloat(value, 64); t.share {
+			t.limit /= 100
+		}
+	case "rps", "allocs":
+		t.limit, err = strconv.ParseFloat(value, 64)
+	case "rss", "bytes":
+		t.limit, err = parseSize(value)
+	default:
+		var d time.Duration
+		d, err = time.ParseDuration(value)
+		t.limit = us(d)
+	}
+	if err != nil || t.limit < 0 {
+		return t, fmt.Errorf("%q is no limit for %s; fix: write a time such as 20ms, a share such as 0.1%%, a size such as 64MiB, or a number", t.Text[at+1:], t.metric)
+	}
+	return t, nil
+}
+
+func parseSize(s string) (float64, error) {
+	factor := 1.0
+	for _, unit := range []struct {
+		name string
+		size float64
+	}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}} {
+		if rest, ok := strings.CutSuffix(s, unit.name); ok {
+			s, factor = rest, unit.size
+			break
+		}
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	return v * factor, err
+}
+
+// AboutErrors tells whether it is about errors: then it says how many there may be, else there may be none.
+func (t Threshold) AboutErrors() bool { return t.metric == "errors" }
+
+// judge holds a run against a threshold.
+func (t Threshold) judge(r *Run) Verdict {
+	v := Verdict{Threshold: t.Text, Run: r.Name}
+	got, shown, known := t.figure(r)
+	if v.Got = shown; !known {
+		v.Got = "not measured"
+		return v
+	}
+	switch {
+	case got == t.limit:
+		v.OK = t.equal
+	default:
+		v.OK = t.above == (got > t.limit)
+	}
+	return v
+}
+
+func (t Threshold) figure(r *Run) (got float64, shown string, known bool) {
+	all := float64(r.Right + r.Errors + r.Unsent)
+	timed := r.Right+r.Unsent > 0
+	switch t.metric {
+	case "errors", "unsent":
+		n := float64(r.Errors)
+		if t.metric == "unsent" {
+			n = float64(r.Unsent)
+		}
+		if t.share {
+			return per(n, all), share(n, all), all > 0
+		}
+		return n, number(n), true
+	case "rps":
+		return r.RPS, number(r.RPS), true
+	case "mean":
+		return r.Latency.Mean, text(r.Latency.Mean), timed
+	case "max":
+		return r.Latency.Max, text(r.Latency.Max), timed
+	case "cpu", "rss":
+		switch {
+		case r.Process == nil:
+			return 0, "", false
+		case t.metric == "cpu":
+			return r.Process.CPU + r.Process.Children, text(r.Process.CPU + r.Process.Children), true
+		}
+		return float64(r.Process.RSSPeak), size(float64(r.Process.RSSPeak)), true
+	case "allocs", "bytes":
+		switch {
+		case r.Allocs == nil:
+			return 0, "", false
+		case t.metric == "allocs":
+			return r.Allocs.Objects, digits(r.Allocs.Objects), true
+		}
+		return r.Allocs.Bytes, size(r.Allocs.Bytes), true
+	}
+	return r.Latency.Percentiles[t.metric], text(r.Latency.Percentiles[t.metric]), timed
+}
+
+// Judge holds all runs against all thresholds, and says whether the whole is good: nothing wrong came, unless a threshold says how much may.
+func (r *Report) Judge(thresholds []Threshold) {
+	r.OK = true
+	forgiving := false
+	for _, t := range thresholds {
+		forgiving = forgiving || t.AboutErrors()
+		for i := range r.Runs {
+			v := t.judge(&r.Runs[i])
+			r.OK = r.OK && v.OK
+			r.Verdicts = append(r.Verdicts, v)
+		}
+	}
+	for _, one := range r.Runs {
+		if one.Broken != "" || (one.Errors > 0 || one.Warmup > 0) && !forgiving {
+			r.OK = false
+		}
+	}
+}
