@@ -4,7 +4,7 @@
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            which targets, a regular expression for the name
 #   VERSION         of what `make image` and `make release` make: v1.2.3
-#   ARGS            arguments for `make bench`, `make peers`, `make soak`, `make servers` and `make conformance`
+#   ARGS            arguments for `make bench`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled packages docs image imaged deployed release released clean
+.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -163,10 +163,17 @@ clients: build
 conformed: build packages
 	conformance/self.sh
 
-docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks.md anew, from what stands in the code
+beside: build packages ## our suite beside the official one at real servers, in conformance/BESIDE.md (about seven minutes); ARGS=--short is quicker
+	conformance/beside/setup.sh
+	go run ./conformance/beside $(ARGS)
+
+besides:
+	@$(MAKE) --no-print-directory beside ARGS=--short
+
+docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks anew, from what stands in the code
 	./dragoman config reference > docs/configuration.md
 	./dragoman config schema > docs/config.schema.json
-	./dragoman conformance --list --markdown docs/checks.md
+	./dragoman conformance --list --markdown docs/checks/
 
 image: ## the container image for amd64 and arm64, with buildah or docker, into dist/ (deploy/README.md)
 	VERSION='$(VERSION)' deploy/image.sh
