@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -16,7 +17,11 @@ import (
 
 // client tests a client.
 func (t *tester) client(ctx context.Context, run *suitereport.Run) (err error) {
-	o := mock.Options{Argv: t.Command, Faces: t.choice.faces, Revisions: t.choice.revisions, Timeout: clientRuns * t.Timeout,
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("conformance: %w", err)
+	}
+	o := mock.Options{Argv: t.Command, Server: []string{self, mock.RelayWord}, Faces: t.choice.faces, Revisions: t.choice.revisions, Timeout: clientRuns * t.Timeout,
 		Wanted: func(id string) bool {
 			return slices.ContainsFunc(t.choice.checks, func(c *suite.Check) bool { return c.ID == id })
 		},

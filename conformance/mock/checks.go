@@ -46,10 +46,43 @@ func (v *verdict) each(method string, f func(h *heard)) {
 	}
 }
 
+// eachModern calls for each request of 2026-07-28, or skips the check where there is none.
+func (v *verdict) eachModern(f func(h *heard)) {
+	v.skipped = "the client has sent no request of 2026-07-28"
+	for _, h := range v.requests("") {
+		if h.message.Kind() == peer.IsRequest && h.message.Method != "initialize" {
+			v.skipped = ""
+			f(h)
+		}
+	}
+}
+
+// stranger tells why a client is not at home at a face, as it seems; empty: it is, or has said nothing.
+func (v *verdict) stranger() string {
+	all := v.requests("")
+	only := func(method string) bool {
+		return len(all) > 0 && !slices.ContainsFunc(all, func(h *heard) bool {
+			return h.message.Method != method && h.message.Method != "notifications/cancelled"
+		})
+	}
+	switch {
+	case v.face.Modern() && only("initialize"):
+		return "the client speaks legacy revisions only, it seems"
+	case !v.face.Modern() && !v.past.initializes[v.face] && only("server/discover"):
+		return "the client speaks modern revisions only, it seems"
+	}
+	return ""
+}
+
 var (
 	anyHTTP    = []peer.Face{peer.ModernHTTP, peer.LegacyHTTP}
 	modernOnly = []peer.Face{peer.ModernHTTP}
 	legacyOnly = []peer.Face{peer.LegacyHTTP}
+	sseOnly    = []peer.Face{peer.SSE}
+	anyStdio   = []peer.Face{peer.ModernStdio, peer.LegacyStdio}
+	anyModern  = []peer.Face{peer.ModernHTTP, peer.ModernStdio}
+	anyLegacy  = []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}
+	anyStream  = []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE}
 )
 
 // Checks are the requirements that are judged, without how.
@@ -61,7 +94,7 @@ func Checks() (out []*suite.Check) {
 }
 
 func table() []check {
-	return slices.Concat(headChecks(), bodyChecks(), legacyChecks(), modernChecks(), scenarioChecks())
+	return slices.Concat(headChecks(), bodyChecks(), legacyChecks(), modernChecks(), scenarioChecks(), askedChecks(), revisionChecks(), stdioChecks(), sseChecks())
 }
 
 func headChecks() []check {
@@ -84,13 +117,15 @@ func headChecks() []check {
 			Why:       "Without it a server has to take the client for one of 2025-03-26, or refuses it.",
 			Fix:       "Set MCP-Protocol-Version on every request after initialize, GET and DELETE included; in 2026-07-28 on every request."},
 			judge: func(v *verdict) {
+				if v.scenario.Name == "unknown-revision" {
+					v.skipped = "none was agreed on"
+					return
+				}
 				opened := v.face.Modern()
 				for _, h := range v.all {
-					if h.message.Method == "initialize" || h.message.Method == "server/discover" {
+					if h.message.Method == "initialize" || h.message.Method == "server/discover" && !v.face.Modern() {
 						opened = opened || h.status == 200
-						if !v.face.Modern() {
-							continue
-						}
+						continue
 					}
 					if got := h.header.Values("Mcp-Protocol-Version"); opened && (len(got) != 1 || got[0] != v.version()) {
 						v.fail(v.version(), "%s with %q", what(h), got)
@@ -113,12 +148,12 @@ func headChecks() []check {
 
 func bodyChecks() []check {
 	return []check{
-		{Check: suite.Check{ID: "client.ids", Title: "Gives each request an id of its own", Level: suite.Must, Faces: anyHTTP, Page: "basic §Requests",
+		{Check: suite.Check{ID: "client.ids", Title: "Gives each request an id of its own", Level: suite.Must, Faces: Faces(), Page: "basic §Requests",
 			Statement: "Ids are texts or integers, never null, and none is that of another request (2026-07-28: of one that is not answered yet).",
 			Why:       "Servers and intermediaries know a request by its id: a second one of the same id gets the first one's answer, or none.",
 			Fix:       "Count ids up for as long as the session lives."},
 			judge: func(v *verdict) {
-				seen := make(map[string]bool)
+				seen, opened := make(map[string]bool), 0
 				v.each("", func(h *heard) {
 					if h.message.Kind() != peer.IsRequest {
 						return
@@ -127,9 +162,14 @@ func bodyChecks() []check {
 					if id == "null" || !strings.HasPrefix(id, `"`) && strings.ContainsAny(id, ".eE{[tf") {
 						v.fail("a text or an integer", "the id %s of %s", id, h.message.Method)
 					}
+					if m := h.message.Method; m == "initialize" {
+						opened++
+					} else if m == "server/discover" && !v.face.Modern() {
+						return // it belongs to no session
+					}
 					key := h.session + " " + id
-					if h.message.Method == "initialize" {
-						key = fmt.Sprint("initialize ", h.at) // a new session may count anew
+					if h.message.Method == "initialize" || h.session == "" {
+						key = fmt.Sprint(opened, " ", id) // a new session may count anew
 					}
 					if seen[key] && !v.face.Modern() {
 						v.fail("an id that was not used before", "%s twice, now for %s", id, h.message.Method)
@@ -137,17 +177,22 @@ func bodyChecks() []check {
 					seen[key] = true
 				})
 			}},
-		{Check: suite.Check{ID: "client.shape", Title: "Sends messages of the shape that the revision prescribes", Level: suite.Must, Faces: anyHTTP, Page: "schema",
+		{Check: suite.Check{ID: "client.shape", Title: "Sends messages of the shape that the revision prescribes", Level: suite.Must, Faces: Faces(), Page: "schema",
 			Statement: "Requests, notifications and answers have the members that the revision's schema requires, of the types that it gives.",
 			Why:       "Servers that validate refuse the message.", Fix: "Each problem names the place in the message, what belongs there and what was there."}},
-		{Check: suite.Check{ID: "client.ends", Title: "Ends well", Level: suite.Should, Faces: anyHTTP, Page: "(the command itself)",
+		{Check: suite.Check{ID: "client.ends", Title: "Ends well", Level: suite.Should, Faces: Faces(), Page: "(the command itself)",
 			Statement: "The client's command ends with 0, in the time that it is given.",
 			Why:       "A client that breaks off at a server which does nothing wrong breaks off for its users as well.",
 			Fix:       "The evidence shows how far it came; what it has printed stands in the reason."},
 			judge: func(v *verdict) {
-				if v.scenario.Name == "unknown-result" {
+				switch {
+				case v.scenario.freely():
 					v.skipped = "here it may end as it likes"
-				} else if v.failed {
+				case v.face == peer.SSE && !v.speaksSSE():
+					v.skipped = noSSE
+				case v.stranger() != "":
+					v.skipped = v.stranger()
+				case v.failed:
 					v.fail("that it ends with 0", "%s", v.exit)
 				}
 			}},
@@ -156,7 +201,7 @@ func bodyChecks() []check {
 
 // version is the revision that was agreed on.
 func (r *run) version() string {
-	if r.agreed != "" {
+	if r.agreed != "" && r.agreed != nobodys {
 		return r.agreed
 	}
 	return r.revision
@@ -166,8 +211,11 @@ func what(h *heard) string {
 	if h.message.Method != "" {
 		return h.message.Method
 	}
-	if h.message.Kind() == peer.IsResponse {
+	switch {
+	case h.message.Kind() == peer.IsResponse:
 		return "an answer"
+	case h.verb == lineVerb:
+		return "a line"
 	}
 	return h.verb
 }
@@ -175,7 +223,7 @@ func what(h *heard) string {
 func legacyChecks() []check {
 	const life, transport = "basic/lifecycle §Initialization", "basic/transports §Session Management"
 	return []check{
-		{Check: suite.Check{ID: "client.initialize-first", Title: "Begins with initialize", Level: suite.Must, Faces: legacyOnly, Page: life,
+		{Check: suite.Check{ID: "client.initialize-first", Title: "Begins with initialize", Level: suite.Must, Faces: anyLegacy, Page: life,
 			Statement: "initialize is the first message of a session, and notifications/initialized follows its result, before other requests but ping.",
 			Why:       "Servers answer everything else with an error until then.",
 			Fix:       "Send initialize, wait for its result, send notifications/initialized, and only then anything else."},
@@ -183,7 +231,7 @@ func legacyChecks() []check {
 				step := map[string]int{} // 1: initialize, 2: initialized; by session
 				v.each("", func(h *heard) {
 					switch m := h.message.Method; {
-					case h.status == 404, h.message.Kind() == peer.IsResponse, m == "ping", m == "server/discover": // to find out the era
+					case h.status == 404, v.face == peer.SSE && h.session == "", h.message.Kind() == peer.IsResponse, m == "ping", m == "server/discover", m == "notifications/cancelled" && step[h.session] == 0: // to find out the era, and to give that up
 					case m == "initialize":
 						step[h.session] = 1
 					case m == "notifications/initialized" && step[h.session] == 1:
@@ -269,10 +317,7 @@ func modernChecks() []check {
 			Why:       "Servers compare the head with the body and refuse a difference with 400 and -32020; intermediaries route by the head.",
 			Fix:       "Set Mcp-Method on each request and Mcp-Name on those three; write a name that is no plain ASCII as =?base64?…?=."},
 			judge: func(v *verdict) {
-				v.each("", func(h *heard) {
-					if h.message.Kind() != peer.IsRequest {
-						return
-					}
+				v.eachModern(func(h *heard) {
 					if got := h.header.Get("Mcp-Method"); got != h.message.Method {
 						v.fail("Mcp-Method: "+h.message.Method, "%q", got)
 					}
@@ -282,27 +327,24 @@ func modernChecks() []check {
 					}
 				})
 			}},
-		{Check: suite.Check{ID: "client.meta", Title: "Says in each request what it speaks and what it can", Level: suite.Must, Faces: modernOnly, Page: "basic §_meta",
+		{Check: suite.Check{ID: "client.meta", Title: "Says in each request what it speaks and what it can", Level: suite.Must, Faces: anyModern, Page: "basic §_meta",
 			Statement: "params._meta has io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities, an object, in every request.",
 			Why:       "There is no session that would remember them: the server answers 400 and -32602.",
 			Fix:       "Add both members to params._meta of every request; {} if there is no capability."},
 			judge: func(v *verdict) {
-				v.each("", func(h *heard) {
-					if h.message.Kind() != peer.IsRequest {
-						return
-					}
+				v.eachModern(func(h *heard) {
 					meta := peer.Get(h.message.Params(), "_meta")
 					if _, ok := peer.Get(meta, peer.MetaCapabilities).(peer.Object); !ok || peer.Text(meta, peer.MetaVersion) == "" {
 						v.fail("protocolVersion and clientCapabilities", "%s with _meta %s", h.message.Method, peer.Encode(meta))
 					}
 				})
 			}},
-		{Check: suite.Check{ID: "client.no-legacy", Title: "Uses nothing that this revision has taken out", Level: suite.Must, Faces: modernOnly, Page: "changelog",
+		{Check: suite.Check{ID: "client.no-legacy", Title: "Uses nothing that this revision has taken out", Level: suite.Must, Faces: anyModern, Page: "changelog",
 			Statement: "There is no initialize, no ping, no GET stream, no DELETE, and no answer that is posted.",
-			Why:       "The server answers 404 or 405.", Fix: "Choose what is sent by the revision that the server speaks, not by the newest SDK's habits."},
+			Why:       "The server answers 404 or 405, or not at all.", Fix: "Choose what is sent by the revision that the server speaks, not by the newest SDK's habits."},
 			judge: func(v *verdict) {
 				for _, h := range v.all {
-					found := len(v.all) > 0 && h.verb != "POST" || h.message.Kind() == peer.IsResponse || slices.Contains([]string{"ping", "logging/setLevel", "resources/subscribe", "notifications/initialized"}, h.message.Method)
+					found := h.verb != "POST" && h.verb != lineVerb && h.verb != eventVerb || h.message.Kind() == peer.IsResponse || slices.Contains([]string{"ping", "logging/setLevel", "resources/subscribe", "notifications/initialized"}, h.message.Method)
 					if found {
 						v.fail("what 2026-07-28 has", "%s", what(h))
 					}
@@ -313,7 +355,7 @@ func modernChecks() []check {
 
 func scenarioChecks() []check {
 	return []check{
-		{Check: suite.Check{ID: "client.reads-streams", Title: "Reads an answer from an event stream", Level: suite.Must, Faces: anyHTTP, Page: "basic/transports/streamable-http §Receiving Messages",
+		{Check: suite.Check{ID: "client.reads-streams", Title: "Reads an answer from an event stream", Level: suite.Must, Faces: anyStream, Page: "basic/transports/streamable-http §Receiving Messages",
 			Statement: "The response may be an event stream, with comments, events without data, notifications before it, data in several lines, and lines that end with CR LF.",
 			Why:       "Whoever writes the server chooses; the client hangs or fails at half of them.",
 			Fix:       "Read the stream as the HTML standard has it (§9.2), skip what is not the response, and go on until it comes."},
@@ -324,10 +366,10 @@ func scenarioChecks() []check {
 					v.fail("a call of the tool that was listed on the stream", "no tools/call")
 				}
 			}},
-		{Check: suite.Check{ID: "client.ping", Title: "Answers a ping", Level: suite.Must, Faces: legacyOnly, Page: "basic/utilities/ping",
+		{Check: suite.Check{ID: "client.ping", Title: "Answers a ping", Level: suite.Must, Faces: anyLegacy, Page: "basic/utilities/ping",
 			Statement: "The receiver of a ping answers promptly with an empty result.", Why: "Servers take the connection for dead.",
-			Fix: "Answer each request of the server's, ping with {}, in a POST of its own."},
-			scenarios: []string{"streams"},
+			Fix: "Answer each request of the server's, ping with {}; over HTTP in a POST of its own."},
+			scenarios: []string{"streams", "chatter"},
 			judge: func(v *verdict) {
 				pinged := slices.ContainsFunc(v.all, func(h *heard) bool { return strings.Contains(h.answer, "result") && h.message.Method == "tools/call" })
 				if !pinged {
@@ -338,7 +380,7 @@ func scenarioChecks() []check {
 					v.fail(`{"id":"mock-ping","result":{}}`, "no such answer")
 				}
 			}},
-		{Check: suite.Check{ID: "client.cursors", Title: "Follows cursors to the end, whatever they are", Level: suite.Must, Faces: anyHTTP, Page: "server/utilities/pagination §Implementation Guidelines",
+		{Check: suite.Check{ID: "client.cursors", Title: "Follows cursors to the end, whatever they are", Level: suite.Must, Faces: Faces(), Page: "server/utilities/pagination §Implementation Guidelines",
 			Statement: "A cursor is sent back as it is, an empty text too; a list ends where nextCursor is missing, not with an empty page.",
 			Why:       "What stands on later pages does not exist for the user.",
 			Fix:       "Ask for the next page as long as nextCursor is there; test for its presence, not for its truth."},
@@ -390,7 +432,7 @@ func scenarioChecks() []check {
 					v.fail(fmt.Sprintf("at least %d ms", retryMS), "%d ms", waited.Milliseconds())
 				}
 			}},
-		{Check: suite.Check{ID: "client.retry-of-questions", Title: "Sends the request again with the answers", Level: suite.Must, Faces: modernOnly, Page: "basic/patterns/mrtr §Client Requirements",
+		{Check: suite.Check{ID: "client.retry-of-questions", Title: "Sends the request again with the answers", Level: suite.Must, Faces: anyModern, Page: "basic/patterns/mrtr §Client Requirements",
 			Statement: "After input_required the same request is sent again, with another id, with inputResponses by their keys, and with requestState as it came; neither stands in any other request.",
 			Why:       "The server asks again, or takes the request for a new one and does the work twice.",
 			Fix:       "Keep requestState as the text that it is, answer each key, and send the request anew with a new id."},

@@ -5,5 +5,9 @@
 // is the least that any client can do: connect, list the tools, call each of them with fitting arguments, and end. Clients that were
 // written for the official suite do that already; scenarios that mean the same have the names that they have there.
 //
+// Over stdio a client starts its server itself. It gets the words of a command, in the place of {command}, which start a Relay: a
+// process that decides nothing, hands all that happens to it to the process that judges, over a Unix socket, and says what that tells
+// it. So one process sees what every server of the client was told, when its input was closed, and by which signal it ended.
+//
 // A check sees all that was heard in a scenario. A client that never does what a check is about is skipped there, with the reason.
 package mock

@@ -17,16 +17,25 @@ const (
 	maxBody     = 16 << 20
 )
 
-// heard is one HTTP request of the client's.
+// lineVerb and eventVerb are the verbs of what is no HTTP request: a line on the input of a mock server, and what happened to one.
+const (
+	lineVerb  = "line"
+	eventVerb = "event"
+)
+
+// heard is one HTTP request of the client's, or one line.
 type heard struct {
 	verb    string
 	header  http.Header
+	path    string // of HTTP, with the query
 	body    string
-	message peer.Message // of a POST; one that is no object has none
+	message peer.Message // of a POST or a line; one that is no object has none
 	at      time.Duration
-	session string // that the scenario knows; empty: none, or one that it does not know
-	status  int    // what it was answered with; 0: not yet
-	answer  string
+	session string // that the scenario knows; empty: none, or one that it does not know. On stdio the number of the process
+	stray   string // why it should not have come where it came, over HTTP+SSE; empty: it is in its place
+	cut     bool   // a line without its end
+	status  int    // what it was answered with; 0: not yet, or it is no HTTP
+	answer  string // all that was said to it, a message a line where there are several
 }
 
 // run is one run of a client in a scenario.
@@ -36,16 +45,98 @@ type run struct {
 	revision string
 	began    time.Time
 
-	mu       sync.Mutex
-	all      []*heard
-	sessions int
-	lost     map[string]bool // sessions that were ended by the scenario
-	agreed   string          // the revision that initialize was answered with
-	counts   map[string]int
-	exit     string // how the client ended
-	failed   bool   // it ended otherwise than with 0
-	ended    chan struct{}
-	pong     chan struct{} // closed when the mock's ping was answered
+	past     *past         // what is known of the client from scenarios before
+	patience time.Duration // how long the mock waits for an answer of the client's
+	slow     time.Duration // how long the slow tool takes
+	settle   time.Duration // how long a process may live on after the client
+	origin   string        // of the mock, over HTTP
+	foreign  string        // another origin, where nobody should go
+	ended    chan struct{} // closed when the client has ended
+	work     sync.WaitGroup
+
+	mu        sync.Mutex
+	all       []*heard
+	sessions  int
+	lost      map[string]bool // sessions that were ended by the scenario
+	agreed    string          // the revision that initialize was answered with
+	counts    map[string]int
+	happened  map[string]chan struct{}
+	questions []question          // what the client was asked
+	streams   map[string]*sseDoor // of HTTP+SSE, by session
+	processes []*process          // that the client has started
+	exit      string              // how the client ended
+	failed    bool                // it ended otherwise than with 0
+	shut      bool                // no request is answered any more
+	late      bool                // it did not end in time
+}
+
+// past is what was seen of a client in scenarios before.
+type past struct {
+	initializes map[peer.Face]bool // it can open a legacy session there
+	calls       map[peer.Face]bool // it calls tools there
+}
+
+// hear keeps what came; false: it is too much.
+func (r *run) hear(h *heard) bool {
+	h.at = time.Since(r.began)
+	if h.verb != eventVerb {
+		h.message, _ = peer.ReadMessage(h.body)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.all) >= maxRequests {
+		return false
+	}
+	r.all = append(r.all, h)
+	return true
+}
+
+// said keeps what was answered.
+func (r *run) said(h *heard, text string) {
+	const most = 64 << 10
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.answer != "" {
+		h.answer += "\n"
+	}
+	if len(h.answer)+len(text) <= most {
+		h.answer += text
+	}
+}
+
+// when gives a channel that is closed once what is named has happened.
+func (r *run) when(what string) chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.happened == nil {
+		r.happened = make(map[string]chan struct{})
+	}
+	if r.happened[what] == nil {
+		r.happened[what] = make(chan struct{})
+	}
+	return r.happened[what]
+}
+
+// happens closes the channel of when.
+func (r *run) happens(what string) {
+	if c := r.when(what); r.first("it happens: " + what) {
+		close(c)
+	}
+}
+
+// await waits until all that is named has happened, as long as the mock is patient.
+func (r *run) await(patience time.Duration, what ...string) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for _, one := range what {
+		select {
+		case <-r.when(one):
+		case <-late.C:
+			return
+		case <-r.ended:
+			return
+		}
+	}
 }
 
 // first tells whether something happens for the first time in the run.
@@ -59,10 +150,10 @@ func (r *run) first(what string) bool {
 	return r.counts[what] == 1
 }
 
-// requests are the messages with a method that came by POST, in order; empty: all messages.
+// requests are the messages with a method that came by POST or as lines, in order; empty: all messages.
 func (r *run) requests(method string) (out []*heard) {
 	for _, h := range r.all {
-		if h.verb == http.MethodPost && (method == "" || h.message.Method == method) {
+		if (h.verb == http.MethodPost || h.verb == lineVerb) && (method == "" || h.message.Method == method) {
 			out = append(out, h)
 		}
 	}
@@ -86,21 +177,45 @@ func (r *run) evidence() (out []suite.Line) {
 		if len(r.all)-i > most/2 {
 			continue
 		}
-		text := h.verb
-		for _, name := range []string{"Accept", "Content-Type", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id", "Last-Event-Id"} {
-			for _, v := range h.header[name] {
-				text += "\n" + name + ": " + v
-			}
-		}
-		if h.body != "" {
-			text += "\n\n" + h.body
-		}
-		out = append(out, suite.Line{Out: false, Where: "the client", Text: cut(text), MS: h.at.Milliseconds()})
-		if h.status != 0 {
+		out = append(out, suite.Line{Out: false, Where: h.where(), Text: cut(h.text()), MS: h.at.Milliseconds()})
+		switch {
+		case h.status != 0:
 			out = append(out, suite.Line{Out: true, Where: "the mock", Text: cut(fmt.Sprintf("%d %s\n%s", h.status, http.StatusText(h.status), h.answer)), MS: h.at.Milliseconds()})
+		case h.answer != "":
+			out = append(out, suite.Line{Out: true, Where: "the mock", Text: cut(h.answer), MS: h.at.Milliseconds()})
 		}
 	}
 	return out
+}
+
+func (h *heard) where() string {
+	switch h.verb {
+	case lineVerb:
+		return "process " + h.session
+	case eventVerb:
+		return "the mock's process"
+	}
+	return "the client"
+}
+
+// text is what was heard, as a report shows it.
+func (h *heard) text() string {
+	if h.verb == lineVerb || h.verb == eventVerb {
+		return h.body
+	}
+	text := h.verb
+	if h.path != "/mcp" {
+		text += " " + h.path
+	}
+	for _, name := range []string{"Accept", "Content-Type", "Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Session-Id", "Last-Event-Id"} {
+		for _, v := range h.header[name] {
+			text += "\n" + name + ": " + v
+		}
+	}
+	if h.body != "" {
+		text += "\n\n" + h.body
+	}
+	return text
 }
 
 func cut(text string) string {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -13,14 +14,17 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	asClient()
+	asOther()
 	goleak.VerifyTestMain(m)
 }
 
 // play runs the test's client; breaks is what it does wrong.
 func play(t *testing.T, o Options, breaks string) []*suite.Finding {
 	t.Helper()
-	o.Argv = []string{"env", clientName + "=yes", breakName + "=" + breaks, os.Args[0]}
+	// A program that was built to find races sleeps for a second before it ends, unless it is told not to.
+	const hasty = "GORACE=atexit_sleep_ms=0"
+	o.Argv = []string{"env", hasty, clientName + "=yes", breakName + "=" + breaks, os.Args[0], "{url}", "{command}"}
+	o.Server = []string{"env", relayName + "=yes", os.Args[0]}
 	findings, err := Run(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -28,7 +32,7 @@ func play(t *testing.T, o Options, breaks string) []*suite.Finding {
 	return findings
 }
 
-func none(string, []byte) []suite.Misshape { return nil }
+func none(string, []byte, string) []suite.Misshape { return nil }
 
 // A client that does all as it should passes, and each check is met somewhere.
 func TestSoundClient(t *testing.T) {
@@ -48,14 +52,15 @@ func TestSoundClient(t *testing.T) {
 			t.Errorf("%s was never met", c.ID)
 		}
 	}
-	if want := 6 + 3*5 + 2; steps != want {
+	if want := 7 + 3*5 + 4 + 13 + 9 + 12; steps != want {
 		t.Errorf("%d scenarios, want %d", steps, want)
 	}
 }
 
 // Each thing that a client does wrong is caught by the check that is for it.
 func TestMutants(t *testing.T) {
-	modern, legacy := []peer.Face{peer.ModernHTTP}, []peer.Face{peer.LegacyHTTP}
+	modern, legacy, sse := []peer.Face{peer.ModernHTTP}, []peer.Face{peer.LegacyHTTP}, []peer.Face{peer.SSE}
+	pipe, old := []peer.Face{peer.ModernStdio}, []peer.Face{peer.LegacyStdio}
 	caught := make(map[string]bool)
 	for _, x := range []struct {
 		breaks, scenario, check string
@@ -80,11 +85,32 @@ func TestMutants(t *testing.T) {
 		{"no-wait", "sse-retry", "client.resumes", legacy}, {"no-resume", "sse-retry", "client.resumes", legacy},
 		{"state", "questions", "client.retry-of-questions", modern}, {"same-id", "questions", "client.retry-of-questions", modern}, {"no-answers", "questions", "client.retry-of-questions", modern},
 		{"mirrored", "mirrored-headers", "client.mirrored-headers", modern},
+		{"no-answer", "asked", "client.answers", legacy}, {"no-answer", "asked", "client.answers", sse}, {"id-type", "asked", "client.answers", old},
+		{"knows-all", "asked", "client.refuses-unknown", legacy}, {"knows-all", "asked", "client.refuses-unknown", old},
+		{"undeclared", "asked", "client.capabilities", old}, {"disowns", "asked", "client.capabilities", legacy},
+		{"cancels-other", "slow", "client.cancels", old}, {"cancels-other", "slow", "client.cancels", pipe}, {"cancels-initialize", "tools_call", "client.cancels", old},
+		{"goes-on", "unknown-revision", "client.unsupported-revision", legacy}, {"goes-on", "unknown-revision", "client.unsupported-revision", sse}, {"goes-on", "unknown-revision", "client.unsupported-revision", old},
+		{"falls-back", "unknown-revision", "client.no-fallback", modern}, {"falls-back", "unknown-revision", "client.no-fallback", pipe},
+		{"keyed", "tools_call,odd-probe", "client.falls-back", old}, {"keyed", "tools_call,silent-probe", "client.falls-back", old},
+		{"empty", "tools_call", "client.lines", pipe}, {"indent", "tools_call", "client.lines", old}, {"array", "tools_call", "client.lines", old}, {"latin", "tools_call", "client.lines", old},
+		{"unended", "tools_call", "client.lines", old}, {"responds", "tools_call", "client.lines", pipe}, {"responds", "tools_call", "client.no-legacy", pipe},
+		{"meta", "tools_call", "client.meta", pipe}, {"initialized", "tools_call", "client.initialize-first", old}, {"ids", "tools_call", "client.ids", old},
+		{"ping", "chatter", "client.ping", old}, {"ping", "streams", "client.ping", sse}, {"cursors", "pages", "client.cursors", old}, {"state", "questions", "client.retry-of-questions", pipe},
+		{"stderr", "tools_call,chatter", "client.stderr", pipe}, {"no-restart", "crash", "client.restarts", pipe},
+		{"kills", "tools_call", "client.closes-input", old}, {"terminates", "tools_call", "client.closes-input", pipe},
+		{"abandons", "lingers", "client.ends-server", old}, {"hurries", "lingers", "client.closes-input", pipe}, {"hurries", "tools_call", "client.closes-input", old}, {"no-term", "lingers", "client.ends-server", old},
+		{"streams", "streams", "client.reads-streams", sse}, {"initialized", "tools_call", "client.initialize-first", sse}, {"goes-on", "lost-stream", "client.initialize-first", sse},
+		{"endpoint", "relative-endpoint", "client.sse-endpoint", sse}, {"anywhere", "foreign-endpoint", "client.sse-origin", sse}, {"no-fallback", "tools_call", "client.sse-fallback", sse},
 	} {
-		t.Run(x.breaks+"/"+string(x.faces[0]), func(t *testing.T) {
+		t.Run(x.breaks+"/"+x.check+"/"+string(x.faces[0]), func(t *testing.T) {
 			revision := x.faces[0].Revisions()
-			findings := play(t, Options{Faces: x.faces, Revisions: revision[len(revision)-1:], Scenarios: []string{x.scenario}}, x.breaks)
-			i := slices.IndexFunc(findings, func(f *suite.Finding) bool { return f.Check.ID == x.check })
+			revision = revision[len(revision)-1:]
+			if x.scenario == "streams" || x.scenario == "lost-stream" || strings.HasSuffix(x.scenario, "-endpoint") {
+				revision = nil
+			}
+			played := strings.Split(x.scenario, ",")
+			findings := play(t, Options{Faces: x.faces, Revisions: revision, Scenarios: played, patience: 300 * time.Millisecond, settle: 300 * time.Millisecond}, x.breaks)
+			i := slices.IndexFunc(findings, func(f *suite.Finding) bool { return f.Check.ID == x.check && f.Behind == played[len(played)-1] })
 			if i < 0 || findings[i].Outcome != findings[i].Check.Level.Failure() || len(findings[i].Evidence) == 0 {
 				t.Fatalf("it was not caught: %+v", findings)
 			}
@@ -101,7 +127,7 @@ func TestMutants(t *testing.T) {
 
 func TestShapesOfClients(t *testing.T) {
 	findings := play(t, Options{Faces: []peer.Face{peer.ModernHTTP}, Scenarios: []string{"tools_call"}, Wanted: func(id string) bool { return id == "client.shape" },
-		Shape: func(revision string, raw []byte) []suite.Misshape {
+		Shape: func(revision string, raw []byte, _ string) []suite.Misshape {
 			if revision != peer.R2607 || !strings.Contains(string(raw), `"tools/`) {
 				return nil
 			}

@@ -3,12 +3,7 @@ package mock
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"dragoman/conformance/peer"
@@ -17,20 +12,32 @@ import (
 
 // Options are those of a run.
 type Options struct {
-	Argv      []string // the client's command; {url} in it is the mock's URL, which is its last word otherwise
+	Argv      []string // the client's command; {url} and {command} in it are the mock's, see Plays
+	Server    []string // the words that start Relay; the address is put behind them
 	Faces     []peer.Face
 	Revisions []string
 	Scenarios []string             // names; empty: all
 	Timeout   time.Duration        // for one run of the client; 0: 30 s
 	Wanted    func(id string) bool // of the checks; nil: all
-	// Shape tells what is wrong with a message of the client's; nil: client.shape is not judged.
-	Shape func(revision string, raw []byte) []suite.Misshape
+	// Shape tells what is wrong with a message of the client's, and answers is the method that it answers; nil: client.shape is not judged.
+	Shape func(revision string, raw []byte, answers string) []suite.Misshape
 	// Progress is called after each scenario; nil: nobody looks.
 	Progress func(done, total int, scenario string, f []*suite.Finding)
+
+	patience, slow, settle time.Duration // as in run; 0: the usual
 }
 
-// urlWord stands for the mock's URL.
-const urlWord = "{url}"
+// How long the mock waits, unless it is told otherwise.
+const (
+	usualPatience = 2 * time.Second // for the answer to a question
+	usualSlow     = time.Second     // before the slow tool answers
+	usualSettle   = time.Second     // for a process to end when the client has
+)
+
+// Faces are those at which clients are met, in order.
+func Faces() []peer.Face {
+	return []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE, peer.ModernStdio, peer.LegacyStdio}
+}
 
 // Run runs the client once for each scenario, face and revision, and judges what came. An error is that of a command that cannot be
 // started.
@@ -41,20 +48,34 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 		revision string
 	}
 	var all []one
-	for _, face := range []peer.Face{peer.ModernHTTP, peer.LegacyHTTP} {
+	for _, face := range Faces() {
+		if !Plays(o.Argv, o.Faces, face) {
+			continue
+		}
 		for _, revision := range face.Revisions() {
 			for _, s := range Scenarios() {
-				if s.at(face, revision) && wanted(o.Faces, face) && wanted(o.Revisions, revision) && wanted(o.Scenarios, s.Name) {
+				if s.at(face, revision) && wanted(o.Revisions, revision) && wanted(o.Scenarios, s.Name) && o.judges(s, face, revision) {
 					all = append(all, one{s, face, revision})
 				}
 			}
 		}
 	}
 	var findings []*suite.Finding
+	known := &past{initializes: make(map[peer.Face]bool), calls: make(map[peer.Face]bool)}
 	for i, x := range all {
-		r := &run{scenario: x.s, face: x.face, revision: x.revision, began: time.Now(), lost: make(map[string]bool), ended: make(chan struct{}), pong: make(chan struct{})}
+		r := &run{scenario: x.s, face: x.face, revision: x.revision, began: time.Now(), past: known, lost: make(map[string]bool), ended: make(chan struct{}), streams: make(map[string]*sseDoor),
+			patience: otherwise(o.patience, usualPatience), slow: otherwise(o.slow, usualSlow), settle: otherwise(o.settle, usualSettle)}
 		if err := r.play(ctx, &o); err != nil {
 			return findings, err
+		}
+		if ctx.Err() != nil {
+			return findings, ctx.Err()
+		}
+		if len(r.requests("initialize")) > 0 {
+			known.initializes[x.face] = true
+		}
+		if len(r.requests("tools/call")) > 0 {
+			known.calls[x.face] = true
 		}
 		found := r.judge(&o)
 		findings = append(findings, found...)
@@ -65,64 +86,34 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 	return findings, nil
 }
 
+// judges tells whether a check that is wanted is judged in a scenario.
+func (o *Options) judges(s *Scenario, face peer.Face, revision string) bool {
+	return slices.ContainsFunc(table(), func(c check) bool { return o.judged(&c, s, face, revision) })
+}
+
+func (o *Options) judged(c *check, s *Scenario, face peer.Face, revision string) bool {
+	return c.At(face, revision) && (len(c.scenarios) == 0 || slices.Contains(c.scenarios, s.Name)) && (o.Wanted == nil || o.Wanted(c.ID))
+}
+
 func wanted[T comparable](list []T, x T) bool { return len(list) == 0 || slices.Contains(list, x) }
+
+func otherwise(d, usual time.Duration) time.Duration {
+	if d <= 0 {
+		return usual
+	}
+	return d
+}
 
 // play runs the client against the scenario's server.
 func (r *run) play(ctx context.Context, o *Options) error {
-	timeout := o.Timeout
-	if timeout <= 0 {
-		timeout = 30 * time.Second
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, otherwise(o.Timeout, 30*time.Second))
 	defer cancel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	with := r.withHTTP
+	if r.face.Stdio() {
+		with = r.withProcesses
+	}
+	if err := with(ctx, o); err != nil {
 		return fmt.Errorf("mock: %w", err)
-	}
-	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
-	var served sync.WaitGroup
-	served.Go(func() { _ = srv.Serve(l) })
-	url := "http://" + l.Addr().String() + "/mcp"
-	err = r.client(ctx, o.Argv, url)
-	close(r.ended)
-	_ = srv.Shutdown(ctx)
-	_ = srv.Close()
-	served.Wait()
-	return err
-}
-
-// client runs the command and waits for its end.
-func (r *run) client(ctx context.Context, argv []string, url string) error {
-	var words []string
-	for _, w := range argv {
-		words = append(words, strings.ReplaceAll(w, urlWord, url))
-	}
-	if slices.Equal(words, argv) {
-		words = append(words, url)
-	}
-	env := append(os.Environ(), "MCP_CONFORMANCE_SCENARIO="+r.scenario.Name, "MCP_CONFORMANCE_PROTOCOL_VERSION="+r.revision)
-	child, err := peer.StartChild(ctx, peer.Command{Argv: words, Env: env, Grace: 2 * time.Second}, nil)
-	if err != nil {
-		return fmt.Errorf("mock: the client: %w", err)
-	}
-	var last string
-	for err == nil {
-		var line string
-		if line, err = child.Next(ctx); err == nil {
-			last = line
-		}
-	}
-	late := ctx.Err() != nil
-	end, _ := child.Close()
-	if said := child.Stderr(); len(said) > 0 {
-		last = said[len(said)-1]
-	}
-	r.exit, r.failed = end, late || !strings.Contains(end, "exited with code 0 ")
-	if late {
-		r.exit = "it did not end in time"
-	}
-	if last != "" {
-		r.exit += "; it said last: " + last
 	}
 	return nil
 }
@@ -130,7 +121,7 @@ func (r *run) client(ctx context.Context, argv []string, url string) error {
 // judge makes the findings of a run.
 func (r *run) judge(o *Options) (out []*suite.Finding) {
 	for _, c := range table() {
-		if !c.At(r.face, r.revision) || len(c.scenarios) > 0 && !slices.Contains(c.scenarios, r.scenario.Name) || o.Wanted != nil && !o.Wanted(c.ID) {
+		if !o.judged(&c, r.scenario, r.face, r.revision) {
 			continue
 		}
 		v := &verdict{run: r}
@@ -156,13 +147,17 @@ func (r *run) judge(o *Options) (out []*suite.Finding) {
 	return out
 }
 
-func (v *verdict) shapes(shape func(revision string, raw []byte) []suite.Misshape) {
+func (v *verdict) shapes(shape func(revision string, raw []byte, answers string) []suite.Misshape) {
 	seen := make(map[string]bool)
 	v.each("", func(h *heard) {
-		if h.message.Method == "server/discover" && !v.face.Modern() {
+		if h.message.Method == "server/discover" && !v.face.Modern() || h.message.Method == "initialize" && v.face.Modern() {
 			return // it finds out which era this is
 		}
-		for _, p := range shape(v.version(), []byte(h.body)) {
+		answers := ""
+		if h.message.Kind() == peer.IsResponse {
+			answers = v.asked(string(h.message.ID))
+		}
+		for _, p := range shape(v.version(), []byte(h.body), answers) {
 			expected := what(h) + ", " + p.Place + ": " + p.Expected
 			if !seen[expected] {
 				seen[expected] = true

@@ -17,41 +17,84 @@ type Scenario struct {
 	Revisions []string // nil: all of its faces
 
 	tools    string // of tools/list, a JSON array; empty: the usual one
-	streams  bool   // answers come as event streams, with all that may be in one
+	streams  bool   // answers come with all that may come before and around them
 	sessions bool   // a legacy session has an id
 	// pages gives the result of tools/list for a cursor; nil: one page.
 	pages func(cursor string, first bool) string
-	// call answers tools/call in place of the usual answer, and tells whether it has.
+	// result is that of tools/call in place of the usual one; nil, or empty: the usual one.
+	result func(h *heard) string
+	// call answers tools/call over HTTP in place of the usual answer, and tells whether it has.
 	call func(r *run, w http.ResponseWriter, h *heard) bool
 	// older is the revision that initialize is answered with; empty: the scenario's.
 	older string
-	// loses has the session end after the first tools/list.
+	// refused are the revisions that a modern server names in place of an answer; empty: it speaks the scenario's.
+	refused string
+	// loses has the session end after the first tools/list: its id, or its stream.
 	loses bool
+	// asks has the first tools/call ask what a legacy server may ask.
+	asks bool
+	// slow has tools/call take a while.
+	slow bool
+	// probe is the error that a legacy server answers server/discover with; 0: as any method that it has not. mute has it answer nothing
+	// before initialize.
+	probe int
+	mute  bool
+	// lingers has the process go on after its input has ended, and after SIGTERM; crashes has it end with the first tools/call.
+	lingers, crashes bool
+	// slowEnd has the process take a moment to end when its input has.
+	slowEnd bool
+	// post is the status that a POST to the stream's URL is answered with; 0: 405. endpoint is what is announced in place of a path.
+	post     int
+	endpoint endpoint
 }
 
 const adding = `{"name":"add_numbers","description":"Adds two numbers","inputSchema":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}}`
 
-// Scenarios are all there are.
+// nobodys is a revision that no client speaks.
+const nobodys = "2199-01-01"
+
+// Scenarios are all there are. What is told of each revision once is at the newest.
 func Scenarios() []*Scenario {
 	http := []peer.Face{peer.ModernHTTP, peer.LegacyHTTP}
-	modern, legacy := []peer.Face{peer.ModernHTTP}, []peer.Face{peer.LegacyHTTP}
+	modern, legacy, sse := []peer.Face{peer.ModernHTTP}, []peer.Face{peer.LegacyHTTP}, []peer.Face{peer.SSE}
+	stdio, shared := []peer.Face{peer.ModernStdio, peer.LegacyStdio}, []peer.Face{peer.SSE, peer.ModernStdio, peer.LegacyStdio}
+	newest, oldest := []string{peer.R2511, peer.R2607}, []string{peer.R2411}
 	return []*Scenario{
-		{Name: "tools_call", Title: "A server without sessions that answers with JSON", Faces: http},
+		{Name: "tools_call", Title: "A server that answers and does nothing else; over HTTP without sessions and streams", Faces: Faces(), slowEnd: true},
 		{Name: "sessions", Title: "A server with sessions that answers with JSON", Faces: legacy, sessions: true},
 		{Name: "streams", Title: "A server that answers with event streams, with all that may be in them", Faces: http, sessions: true, streams: true},
+		{Name: "streams", Title: "A stream with all that may be in it", Faces: sse, Revisions: oldest, streams: true},
+		{Name: "chatter", Title: "A server that says much before it answers, and more on its error output", Faces: stdio, Revisions: newest, streams: true},
 		{Name: "pages", Title: "A list in four pages, one of them empty, one cursor an empty text", Faces: http, pages: pages},
+		{Name: "pages", Title: "A list in four pages, one of them empty, one cursor an empty text", Faces: shared, Revisions: newest, pages: pages},
 		{Name: "lost-session", Title: "A server that has forgotten the session", Faces: legacy, sessions: true, loses: true},
-		{Name: "older-revision", Title: "A server that answers with an older revision than was asked for", Faces: legacy, Revisions: []string{peer.R2511}, sessions: true, older: peer.R2506},
-		{Name: "sse-retry", Title: "A stream that ends before the response, and is to be taken up again", Faces: legacy, Revisions: []string{peer.R2511}, sessions: true, call: retried},
-		{Name: "questions", Title: "A tool that asks for input before it answers", Faces: modern, call: asking},
+		{Name: "lost-stream", Title: "A stream that ends after the list of tools", Faces: sse, Revisions: oldest, loses: true},
+		{Name: "older-revision", Title: "A server that answers with an older revision than was asked for", Faces: legacy, Revisions: newest, sessions: true, older: peer.R2506},
+		{Name: "unknown-revision", Title: "A server that speaks a revision which no client does", Faces: Faces(), Revisions: newest, older: nobodys, refused: nobodys},
+		{Name: "asked", Title: "A server that asks its client, also what no client knows, before it answers", Faces: []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}, Revisions: newest, asks: true},
+		{Name: "slow", Title: "A tool that takes a second: a client that knows the scenario cancels the call", Faces: shared, Revisions: newest, slow: true},
+		{Name: "sse-retry", Title: "A stream that ends before the response, and is to be taken up again", Faces: legacy, Revisions: newest, sessions: true, call: retried},
+		{Name: "absolute-endpoint", Title: "A stream that names its endpoint by a whole URL, and a URL that answers POST with 404", Faces: sse, Revisions: oldest, endpoint: wholeURL, post: 404},
+		{Name: "relative-endpoint", Title: "A stream that names its endpoint from where it is itself, and a URL that answers POST with 400", Faces: sse, Revisions: oldest, endpoint: fromHere, post: 400},
+		{Name: "foreign-endpoint", Title: "A stream that names an endpoint of another origin", Faces: sse, Revisions: oldest, endpoint: elsewhere},
+		{Name: "odd-probe", Title: "A legacy server that answers what it does not know with an error code of its own", Faces: []peer.Face{peer.LegacyStdio}, Revisions: newest, probe: -31999},
+		{Name: "silent-probe", Title: "A legacy server that answers nothing before initialize", Faces: []peer.Face{peer.LegacyStdio}, Revisions: newest, mute: true},
+		{Name: "lingers", Title: "A process that ends neither with its input nor by SIGTERM", Faces: stdio, Revisions: newest, lingers: true},
+		{Name: "crash", Title: "A process with two tools that ends while the first is called", Faces: []peer.Face{peer.ModernStdio}, tools: "[" + adding + "," + onSecond + "]", crashes: true},
+		{Name: "questions", Title: "A tool that asks for input before it answers", Faces: []peer.Face{peer.ModernHTTP, peer.ModernStdio}, result: asking},
 		{Name: "mirrored-headers", Title: "Tools with a parameter that has to be repeated in the head, and with names that must be encoded there", Faces: modern, tools: "[" + mirrored + "," + adding + "," + accented + "]"},
-		{Name: "unknown-result", Title: "A tool that answers with a type of result that nobody knows", Faces: modern, call: unknown},
+		{Name: "unknown-result", Title: "A tool that answers with a type of result that nobody knows", Faces: []peer.Face{peer.ModernHTTP, peer.ModernStdio}, result: unknown},
 	}
 }
 
 // at tells whether the scenario is played at a face and revision.
 func (s *Scenario) at(face peer.Face, revision string) bool {
 	return slices.Contains(s.Faces, face) && (len(s.Revisions) == 0 || slices.Contains(s.Revisions, revision))
+}
+
+// freely tells whether the client may end as it likes: what it meets is not what it can go on with.
+func (s *Scenario) freely() bool {
+	return slices.Contains([]string{"unknown-result", "unknown-revision", "foreign-endpoint", "lost-stream", "crash"}, s.Name)
 }
 
 const (
@@ -88,19 +131,17 @@ func retried(r *run, w http.ResponseWriter, h *heard) bool {
 }
 
 // asking asks for a name first, of clients that can be asked.
-func asking(r *run, w http.ResponseWriter, h *heard) bool {
+func asking(h *heard) string {
 	params := h.message.Params()
 	if peer.Get(params, "_meta", peer.MetaCapabilities, "elicitation") == nil || params["requestState"] != nil {
-		return false
+		return ""
 	}
-	r.json(w, h, `{"resultType":"input_required","requestState":"st\u00e4te=1","inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Who?",`+
-		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}}}`)
-	return true
+	return `{"resultType":"input_required","requestState":"st\u00e4te=1","inputRequests":{"who":{"method":"elicitation/create","params":{"mode":"form","message":"Who?",` +
+		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}}}`
 }
 
-func unknown(r *run, w http.ResponseWriter, h *heard) bool {
-	r.json(w, h, `{"resultType":"x-nobody-knows","content":[{"type":"text","text":"no"}]}`)
-	return true
+func unknown(*heard) string {
+	return `{"resultType":"x-nobody-knows","content":[{"type":"text","text":"no"}]}`
 }
 
 // result is what a request is answered with in every scenario; empty: there is no such method.
@@ -112,45 +153,63 @@ func (r *run) result(h *heard) string {
 		}
 		return "{" + members + `,"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"` + peer.MetaServer + `":{"name":"mock","version":"1"}}}`
 	}
-	switch h.message.Method {
-	case "initialize":
-		if modern {
-			return ""
-		}
+	switch m := h.message.Method; {
+	case m == "initialize" && !modern:
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		return `{"protocolVersion":"` + r.agreed + `","capabilities":{"tools":{}},"serverInfo":{"name":"mock","version":"1"}}`
-	case "server/discover":
-		if !modern {
-			return ""
+	case m == "server/discover" && modern:
+		changes := ""
+		if r.face.Stdio() {
+			changes = `"listChanged":true`
 		}
-		return whole(`"supportedVersions":["` + r.revision + `"],"capabilities":{"tools":{}}`)
-	case "ping":
-		if modern {
-			return ""
-		}
+		return whole(`"supportedVersions":["` + r.revision + `"],"capabilities":{"tools":{` + changes + `}}`)
+	case m == "ping" && !modern:
 		return "{}"
-	case "tools/list":
-		if s.pages != nil {
-			cursor, there := peer.Get(h.message.Params(), "cursor").(string)
-			return whole(s.pages(cursor, !there))
-		}
-		if s.tools != "" {
-			return whole(`"tools":` + s.tools)
-		}
+	case m == "tools/list" && s.pages != nil:
+		cursor, there := peer.Get(h.message.Params(), "cursor").(string)
+		return whole(s.pages(cursor, !there))
+	case m == "tools/list" && s.tools != "":
+		return whole(`"tools":` + s.tools)
+	case m == "tools/list":
 		return whole(`"tools":[` + adding + "]")
-	case "tools/call":
-		text := "done"
-		if name := peer.Text(h.message.Params(), "inputResponses", "who", "content", "name"); name != "" {
-			text = "hello " + name
-		}
-		members := `"content":[{"type":"text","text":` + peer.Encode(text) + `}]`
-		if modern {
-			return "{" + members + `,"resultType":"complete"}`
-		}
-		return "{" + members + "}"
+	case m == "tools/call":
+		return r.called(h)
 	}
 	return ""
+}
+
+func (r *run) called(h *heard) string {
+	if r.scenario.result != nil {
+		if result := r.scenario.result(h); result != "" {
+			return result
+		}
+	}
+	text := "done"
+	if name := peer.Text(h.message.Params(), "inputResponses", "who", "content", "name"); name != "" {
+		text = "hello " + name
+	}
+	members := `"content":[{"type":"text","text":` + peer.Encode(text) + `}]`
+	if r.face.Modern() {
+		return "{" + members + `,"resultType":"complete"}`
+	}
+	return "{" + members + "}"
+}
+
+// before are the notifications that may come before a response.
+func (r *run) before(h *heard) (messages []string) {
+	if token := peer.Get(h.message.Params(), "_meta", "progressToken"); token != nil {
+		messages = append(messages, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":0.5,"progressToken":`+peer.Encode(token)+`}}`)
+	}
+	if !r.face.Modern() {
+		messages = append(messages, `{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"at work"}}`)
+	}
+	return messages
+}
+
+// pings tells whether a ping comes before the response to a request.
+func (r *run) pings(h *heard) bool {
+	return r.scenario.streams && !r.face.Modern() && h.message.Method != "initialize" && h.message.Method != "server/discover"
 }
 
 // streamed is a response as a stream: everything that a client has to take there. It comes in two parts: between them the client has
@@ -161,17 +220,14 @@ func (r *run) streamed(h *heard, response string) (first, rest string) {
 	if !r.face.Modern() && r.revision >= peer.R2511 {
 		b.WriteString("id: 0\ndata:\n\n")
 	}
-	if token := peer.Get(h.message.Params(), "_meta", "progressToken"); token != nil {
-		b.WriteString(`data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":0.5,"progressToken":` + peer.Encode(token) + "}}\r\n\r\n")
+	for i, m := range r.before(h) {
+		end := []string{"\r\n\r\n", "\n\n"}[i%2]
+		b.WriteString("data: " + m + end)
 	}
-	if !r.face.Modern() {
-		b.WriteString(`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"at work"}}` + "\n\n")
-		if h.message.Method != "initialize" {
-			b.WriteString(`data: {"jsonrpc":"2.0","id":"` + pingID + `","method":"ping"}` + "\n\n")
-		}
+	if r.pings(h) {
+		b.WriteString(`data: ` + pingText + "\n\n")
 	}
-	first = b.String()
 	// A message in two data lines, as the standard of event streams has it.
 	before, after, _ := strings.Cut(response, `,"result"`)
-	return first, "event: message\ndata: " + before + "\ndata: ,\"result\"" + after + "\n\n"
+	return b.String(), "event: message\ndata: " + before + "\ndata: ,\"result\"" + after + "\n\n"
 }

@@ -1,45 +1,91 @@
 package mock
 
 import (
+	"context"
 	"crypto/rand"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"dragoman/conformance/peer"
 )
 
-// pingID is the id of the mock's ping, pongTime how long the response waits for its answer.
-const (
-	pingID   = "mock-ping"
-	pongTime = 2 * time.Second
-)
+// withHTTP starts the server of a scenario and has the client meet it at its URL.
+func (r *run) withHTTP(ctx context.Context, o *Options) error {
+	srv := &http.Server{Handler: r, ReadHeaderTimeout: 10 * time.Second}
+	var served sync.WaitGroup
+	origins := []*string{&r.origin}
+	if r.scenario.endpoint == elsewhere {
+		origins = append(origins, &r.foreign)
+	}
+	for _, origin := range origins {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			_ = srv.Close()
+			served.Wait()
+			return err
+		}
+		*origin = "http://" + l.Addr().String()
+		served.Go(func() { _ = srv.Serve(l) })
+	}
+	url := r.origin + "/mcp"
+	if r.face == peer.SSE {
+		url = r.origin + r.scenario.ssePath()
+	}
+	err := r.client(ctx, o.Argv, url, nil, func() {})
+	close(r.ended)
+	_ = srv.Shutdown(ctx)
+	_ = srv.Close()
+	served.Wait()
+	r.mu.Lock()
+	r.shut = true
+	r.mu.Unlock()
+	r.work.Wait()
+	return err
+}
+
+// enter counts a request that is answered; false: the run is over.
+func (r *run) enter() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.shut {
+		return false
+	}
+	r.work.Add(1)
+	return true
+}
 
 // ServeHTTP is the server of a scenario.
 func (r *run) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	if !r.enter() {
+		return
+	}
+	defer r.work.Done()
 	raw, err := io.ReadAll(io.LimitReader(q.Body, maxBody))
 	if err != nil {
 		return
 	}
-	h := &heard{verb: q.Method, header: q.Header.Clone(), body: string(raw), at: time.Since(r.began)}
-	h.message, _ = peer.ReadMessage(h.body)
-	r.mu.Lock()
-	if len(r.all) >= maxRequests {
-		r.mu.Unlock()
+	h := &heard{verb: q.Method, header: q.Header.Clone(), path: q.URL.RequestURI(), body: string(raw)}
+	if !r.hear(h) {
 		http.Error(w, "more requests than a scenario takes", http.StatusTooManyRequests)
 		return
 	}
-	r.all = append(r.all, h)
+	watched := &recorder{ResponseWriter: w, r: r, h: h}
+	if r.face == peer.SSE {
+		r.sse(watched, q, h)
+		return
+	}
+	r.mu.Lock()
 	id := q.Header.Get("Mcp-Session-Id")
-	_, known := r.lost[id]
-	forgotten := r.lost[id]
+	forgotten, known := r.lost[id]
 	if known {
 		h.session = id
 	}
 	r.mu.Unlock()
-	watched := &recorder{ResponseWriter: w, h: h}
 	switch {
 	case q.Method == http.MethodPost:
 		r.post(watched, h, id, forgotten)
@@ -53,26 +99,6 @@ func (r *run) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	default:
 		watched.WriteHeader(http.StatusMethodNotAllowed)
 	}
-}
-
-// recorder notes the status.
-type recorder struct {
-	http.ResponseWriter
-	h *heard
-}
-
-// WriteHeader implements http.ResponseWriter.
-func (w *recorder) WriteHeader(status int) { w.h.status = status; w.ResponseWriter.WriteHeader(status) }
-
-// Unwrap lets http.ResponseController through.
-func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// Write implements http.ResponseWriter.
-func (w *recorder) Write(p []byte) (int, error) {
-	if w.h.status == 0 {
-		w.h.status = http.StatusOK
-	}
-	return w.ResponseWriter.Write(p)
 }
 
 // get is the stream of a legacy session: it waits for the end, or brings what a stream had not yet brought.
@@ -121,8 +147,8 @@ func (r *run) post(w http.ResponseWriter, h *heard, id string, forgotten bool) {
 		}
 		return
 	case h.message.Kind() != peer.IsRequest:
-		if string(h.message.ID) == `"`+pingID+`"` && r.first("pong") {
-			close(r.pong)
+		if h.message.Kind() == peer.IsResponse {
+			r.happens("answer " + string(h.message.ID))
 		}
 		w.WriteHeader(http.StatusAccepted)
 		return
@@ -131,6 +157,9 @@ func (r *run) post(w http.ResponseWriter, h *heard, id string, forgotten bool) {
 	case opens:
 		r.open(w, h)
 	case h.message.Method == "tools/call" && r.scenario.call != nil && r.scenario.call(r, w, h):
+		return
+	case h.message.Method == "tools/call" && r.scenario.asks && r.first("asks"):
+		r.interviewed(w, h)
 		return
 	}
 	result := r.result(h)
@@ -157,8 +186,9 @@ func (r *run) modern(w http.ResponseWriter, h *heard) bool {
 	switch {
 	case version == "" || body != "" && body != version:
 		r.refuse(w, h, http.StatusBadRequest, -32020, "Header mismatch: MCP-Protocol-Version")
-	case version != r.revision:
-		r.refuse(w, h, http.StatusBadRequest, -32022, "Unsupported protocol version", `{"supported":["`+r.revision+`"],"requested":`+peer.Encode(version)+`}`)
+	case version != r.revision || r.scenario.refused != "":
+		code, message, data := r.unsupported(version)
+		r.refuse(w, h, http.StatusBadRequest, code, message, data)
 	case body == "":
 		r.refuse(w, h, http.StatusBadRequest, -32602, "Missing "+peer.MetaVersion)
 	default:
@@ -169,15 +199,12 @@ func (r *run) modern(w http.ResponseWriter, h *heard) bool {
 
 // open gives a new session its id, and the revision.
 func (r *run) open(w http.ResponseWriter, h *heard) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.agreed = r.revision
-	if r.scenario.older != "" {
-		r.agreed = r.scenario.older
-	}
+	r.agree()
 	if !r.scenario.sessions {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.sessions++
 	id := "mock-" + strconv.Itoa(r.sessions) + "-" + rand.Text()
 	r.lost[id] = false
@@ -185,9 +212,16 @@ func (r *run) open(w http.ResponseWriter, h *heard) {
 	w.Header().Set("Mcp-Session-Id", id)
 }
 
-// response is the response to a request.
-func response(h *heard, result string) string {
-	return `{"jsonrpc":"2.0","id":` + string(h.message.ID) + `,"result":` + result + `}`
+// interviewed asks the client on the stream of its call, and then answers that.
+func (r *run) interviewed(w http.ResponseWriter, h *heard) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	say := func(text string) {
+		r.said(h, text)
+		_, _ = io.WriteString(w, "data: "+text+"\n\n")
+		_ = http.NewResponseController(w).Flush()
+	}
+	r.interview(say)
+	say(response(h, r.result(h)))
 }
 
 // json answers with a result, as JSON or as a stream.
@@ -200,11 +234,7 @@ func (r *run) json(w http.ResponseWriter, h *heard, result string) {
 		_, _ = io.WriteString(w, first)
 		if strings.Contains(first, pingID) {
 			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-r.pong:
-			case <-time.After(pongTime):
-			case <-r.ended:
-			}
+			r.await(r.patience, `answer "`+pingID+`"`)
 		}
 		_, _ = io.WriteString(w, rest)
 		return
@@ -215,15 +245,7 @@ func (r *run) json(w http.ResponseWriter, h *heard, result string) {
 
 // refuse answers with an error.
 func (r *run) refuse(w http.ResponseWriter, h *heard, status, code int, message string, data ...string) {
-	more := ""
-	if len(data) > 0 {
-		more = `,"data":` + strings.Join(data, "")
-	}
-	id := ""
-	if h.message.ID != nil && h.message.Method != "" {
-		id = `"id":` + string(h.message.ID) + ","
-	}
-	h.answer = `{"jsonrpc":"2.0",` + id + `"error":{"code":` + strconv.Itoa(code) + `,"message":` + peer.Encode(message) + more + `}}`
+	h.answer = failure(h, code, message, strings.Join(data, ""))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, h.answer)

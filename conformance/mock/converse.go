@@ -1,0 +1,262 @@
+package mock
+
+import (
+	"strconv"
+
+	"dragoman/conformance/peer"
+)
+
+// pingID is the id of the mock's ping.
+const (
+	pingID   = "mock-ping"
+	pingText = `{"jsonrpc":"2.0","id":"` + pingID + `","method":"ping"}`
+)
+
+// channel is what all messages to a client share: the output of a process, or the stream of HTTP+SSE.
+type channel interface {
+	// say sends a message.
+	say(text string)
+	// mutter says what is none, where there is a place for that.
+	mutter(text string)
+	// leave ends the channel, a process with this code.
+	leave(code int)
+}
+
+// converse takes a message on a channel. It may wait for others.
+func (r *run) converse(c channel, h *heard) {
+	switch h.message.Kind() {
+	case peer.Neither:
+		if all := r.batch(h.body); all != nil {
+			for _, one := range all {
+				r.converse(c, &heard{verb: h.verb, body: one.Raw, message: one, session: h.session, at: h.at})
+			}
+			return
+		}
+		r.tell(c, h, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"}}`)
+	case peer.IsResponse:
+		r.happens("answer " + string(h.message.ID))
+	case peer.IsNotification:
+		if id, err := peer.ReadMessage(h.body); err == nil && h.message.Method == "notifications/cancelled" {
+			r.happens("cancelled " + h.session + " " + peer.Encode(peer.Get(id.Params(), "requestId")))
+		}
+	default:
+		r.request(c, h)
+	}
+}
+
+// batch are the messages of an array, which 2025-03-26 has; nil: it is none.
+func (r *run) batch(line string) (all []peer.Message) {
+	v, err := peer.Decode(line)
+	list, ok := v.([]any)
+	if err != nil || !ok || r.revision != peer.R2503 {
+		return nil
+	}
+	for _, one := range list {
+		m, err := peer.ReadMessage(peer.Encode(one))
+		if err != nil || m.Kind() == peer.Neither {
+			return nil
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// tell says a message in answer to another.
+func (r *run) tell(c channel, h *heard, text string) {
+	r.said(h, text)
+	c.say(text)
+}
+
+// request answers a request on a channel.
+func (r *run) request(c channel, h *heard) {
+	s, m := r.scenario, h.message.Method
+	switch {
+	case m == "initialize" && !r.face.Modern():
+		r.agree()
+	case s.mute && r.isAgreed() == "":
+		return
+	case m == "server/discover" && !r.face.Modern() && s.probe != 0:
+		r.tell(c, h, failure(h, s.probe, "not now", ""))
+		return
+	case r.face.Modern():
+		if code, message, data := r.unfit(h); code != 0 {
+			r.tell(c, h, failure(h, code, message, data))
+			return
+		}
+	}
+	switch {
+	case m == "tools/call" && s.crashes && r.first("crash"):
+		c.leave(1)
+		return
+	case m == "subscriptions/listen" && r.face == peer.ModernStdio:
+		r.listened(c, h)
+		return
+	case m == "tools/call" && s.slow:
+		for _, text := range r.before(h) {
+			r.tell(c, h, text)
+		}
+		cancelled := "cancelled " + h.session + " " + string(h.message.ID)
+		r.await(r.slow, cancelled)
+		if r.face.Modern() && r.has(cancelled) {
+			return // a modern server says nothing more of it; a legacy one may not have known yet
+		}
+	case m == "tools/call" && s.asks && r.first("asks"):
+		r.interview(func(text string) { r.tell(c, h, text) })
+	case s.streams:
+		r.chatter(c, h)
+	}
+	result := r.result(h)
+	if result == "" {
+		r.tell(c, h, failure(h, -32601, "Method not found", ""))
+		return
+	}
+	r.tell(c, h, response(h, result))
+	if s.loses && m == "tools/list" && r.first("lost") {
+		c.leave(0)
+	}
+}
+
+// muttered is how often a chattering server says its line on the side: more than a pipe holds.
+const muttered = 4000
+
+// chatter says what may come before a response.
+func (r *run) chatter(c channel, h *heard) {
+	if r.first("muttered") {
+		for i := range muttered {
+			c.mutter("ERROR no. " + strconv.Itoa(i) + ", which is none: a server may say what it likes here")
+		}
+	}
+	c.mutter("at " + h.message.Method)
+	for _, text := range r.before(h) {
+		r.tell(c, h, text)
+	}
+	if r.pings(h) {
+		r.tell(c, h, pingText)
+		r.await(r.patience, `answer "`+pingID+`"`)
+	}
+}
+
+// listened opens a subscription on the output that all share: what is honoured of it, and one change of what was asked for.
+func (r *run) listened(c channel, h *heard) {
+	tag := `"_meta":{"` + peer.MetaSubscription + `":` + string(h.message.ID) + `}`
+	honoured, wants := "{}", peer.Get(h.message.Params(), "notifications", "toolsListChanged") == true
+	if wants {
+		honoured = `{"toolsListChanged":true}`
+	}
+	r.tell(c, h, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+honoured+`,`+tag+`}}`)
+	if wants && r.first("changed") {
+		r.tell(c, h, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+tag+`}}`)
+	}
+}
+
+// unfit is the error that a modern server on a channel answers a request with that has not what it needs; 0: it has.
+func (r *run) unfit(h *heard) (code int, message, data string) {
+	version := peer.Text(h.message.Params(), "_meta", peer.MetaVersion)
+	switch {
+	case version == "" && h.message.Method == "initialize": // whoever says it may speak another revision
+		return r.unsupported(peer.Text(h.message.Params(), "protocolVersion"))
+	case version == "":
+		return -32602, "Missing " + peer.MetaVersion, ""
+	case version != r.revision || r.scenario.refused != "":
+		return r.unsupported(version)
+	}
+	return 0, "", ""
+}
+
+// unsupported is the error that names what a modern server speaks.
+func (r *run) unsupported(version string) (code int, message, data string) {
+	supported := r.revision
+	if r.scenario.refused != "" {
+		supported = r.scenario.refused
+	}
+	return -32022, "Unsupported protocol version", `{"supported":["` + supported + `"],"requested":` + peer.Encode(version) + `}`
+}
+
+// agree settles the revision of a legacy conversation.
+func (r *run) agree() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.agreed = r.revision
+	if r.scenario.older != "" {
+		r.agreed = r.scenario.older
+	}
+}
+
+func (r *run) isAgreed() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.agreed
+}
+
+// has tells whether what is named has happened.
+func (r *run) has(what string) bool {
+	select {
+	case <-r.when(what):
+		return true
+	default:
+		return false
+	}
+}
+
+// question is what the mock asks a client.
+type question struct {
+	id, method, capability string // capability: what declares it; empty: every client, or none, answers it
+}
+
+// interview asks a legacy client what a server may ask, all at once, and waits for the answers. Two pairs of ids differ in their type alone.
+func (r *run) interview(say func(text string)) {
+	const sample = `{"messages":[{"role":"user","content":{"type":"text","text":"Say hello"}}],"maxTokens":10}`
+	const form = `{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`
+	r.ask(say, question{`"1"`, "x-nobody-knows/this", ""}, "{}")
+	r.ask(say, question{`1`, "roots/list", "roots"}, "")
+	r.ask(say, question{`2`, "sampling/createMessage", "sampling"}, sample)
+	if r.revision >= peer.R2506 {
+		r.ask(say, question{`"2"`, "elicitation/create", "elicitation"}, form)
+	}
+	r.ask(say, question{`0`, "ping", ""}, "")
+	var all []string
+	for _, q := range r.questions {
+		all = append(all, "answer "+q.id)
+	}
+	r.await(r.patience, all...)
+}
+
+func (r *run) ask(say func(text string), q question, params string) {
+	r.mu.Lock()
+	r.questions = append(r.questions, q)
+	r.mu.Unlock()
+	if params != "" {
+		params = `,"params":` + params
+	}
+	say(`{"jsonrpc":"2.0","id":` + q.id + `,"method":"` + q.method + `"` + params + `}`)
+}
+
+// asked is the method of the question with an id; empty: there was none.
+func (r *run) asked(id string) string {
+	if id == `"`+pingID+`"` {
+		return "ping"
+	}
+	for _, q := range r.questions {
+		if q.id == id {
+			return q.method
+		}
+	}
+	return ""
+}
+
+// response is the response to a request.
+func response(h *heard, result string) string {
+	return `{"jsonrpc":"2.0","id":` + string(h.message.ID) + `,"result":` + result + `}`
+}
+
+// failure is an error response; data may be empty. A message without an id has none in its answer.
+func failure(h *heard, code int, message, data string) string {
+	id := ""
+	if h.message.ID != nil && h.message.Method != "" {
+		id = `"id":` + string(h.message.ID) + ","
+	}
+	if data != "" {
+		data = `,"data":` + data
+	}
+	return `{"jsonrpc":"2.0",` + id + `"error":{"code":` + strconv.Itoa(code) + `,"message":` + peer.Encode(message) + data + `}}`
+}

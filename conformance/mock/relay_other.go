@@ -1,0 +1,6 @@
+//go:build !unix
+
+package mock
+
+// ownGroup does nothing where there are no process groups.
+func ownGroup() {}

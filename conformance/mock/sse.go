@@ -1,0 +1,221 @@
+package mock
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// endpoint is how a stream of HTTP+SSE names where messages go.
+type endpoint int
+
+const (
+	fromRoot  endpoint = iota // a path
+	wholeURL                  // an absolute URL
+	fromHere                  // relative to the stream's URL
+	elsewhere                 // of another origin
+)
+
+// ssePath is the path of the stream, below which "messages" is if the endpoint is relative to it.
+func (s *Scenario) ssePath() string {
+	if s.endpoint == fromHere {
+		return "/base/sse"
+	}
+	return "/sse"
+}
+
+func (s *Scenario) messagesPath() string { return strings.TrimSuffix(s.ssePath(), "sse") + "messages" }
+
+// announced is what the endpoint event says.
+func (r *run) announced(session string) string {
+	path := r.scenario.messagesPath() + "?sessionId=" + session
+	switch r.scenario.endpoint {
+	case wholeURL:
+		return r.origin + path
+	case fromHere:
+		return strings.TrimPrefix(path, "/base/")
+	case elsewhere:
+		return r.foreign + path
+	}
+	return path
+}
+
+// sse is the server of HTTP+SSE.
+func (r *run) sse(w *recorder, q *http.Request, h *heard) {
+	switch {
+	case q.Host != strings.TrimPrefix(r.origin, "http://"):
+		h.stray = strayOrigin
+		w.WriteHeader(http.StatusForbidden)
+	case q.Method == http.MethodGet && q.URL.Path == r.scenario.ssePath():
+		r.stream(w, q, h)
+	case q.Method == http.MethodPost && q.URL.Path == r.scenario.messagesPath():
+		r.posted(w, q, h)
+	case q.Method == http.MethodPost && q.URL.Path == r.scenario.ssePath():
+		r.mu.Lock()
+		for _, d := range r.streams {
+			if !d.isClosed() && h.message.Method != "server/discover" { // a probe may come whenever it likes
+				h.stray = "the stream's own URL"
+			}
+		}
+		r.mu.Unlock()
+		status := r.scenario.post
+		if status == 0 {
+			status = http.StatusMethodNotAllowed
+		}
+		w.WriteHeader(status)
+	default:
+		if q.Method == http.MethodPost {
+			h.stray = "a path that no event has named"
+		}
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+// stream opens a session, and holds its stream.
+func (r *run) stream(w *recorder, q *http.Request, h *heard) {
+	d := &sseDoor{w: w, left: make(chan struct{}), odd: r.scenario.streams}
+	r.mu.Lock()
+	h.session = rand.Text()
+	r.streams[h.session] = d
+	r.mu.Unlock()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.WriteHeader(http.StatusOK)
+	r.said(h, "event: endpoint, data: "+r.announced(h.session))
+	d.write("event: endpoint\ndata: " + r.announced(h.session) + "\n\n")
+	select {
+	case <-q.Context().Done():
+	case <-r.ended:
+	case <-d.left:
+	}
+	d.close()
+}
+
+// posted takes a message; what is said to it comes on the stream.
+func (r *run) posted(w *recorder, q *http.Request, h *heard) {
+	id := q.URL.Query().Get("sessionId")
+	r.mu.Lock()
+	d := r.streams[id]
+	if d == nil {
+		h.stray = "an endpoint that no event has named"
+	} else {
+		h.session = id
+	}
+	r.mu.Unlock()
+	switch {
+	case d == nil || d.isClosed():
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case h.message.Object == nil:
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
+	_, _ = io.WriteString(w, "Accepted")
+	r.work.Go(func() { r.converse(d, h) })
+}
+
+// sseDoor is a stream that is open.
+type sseDoor struct {
+	left chan struct{}
+	odd  bool // messages come with all that may be in a stream
+
+	mu     sync.Mutex
+	w      http.ResponseWriter
+	count  int
+	gone   bool
+	leaves bool
+}
+
+func (d *sseDoor) write(text string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.gone {
+		return
+	}
+	_, _ = io.WriteString(d.w, text)
+	_ = http.NewResponseController(d.w).Flush()
+}
+
+func (d *sseDoor) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.gone = true
+}
+
+func (d *sseDoor) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gone || d.leaves
+}
+
+// say implements channel.
+func (d *sseDoor) say(text string) {
+	if !d.odd {
+		d.write("event: message\ndata: " + text + "\n\n")
+		return
+	}
+	d.mu.Lock()
+	d.count++
+	n := d.count
+	d.mu.Unlock()
+	// A comment, and a message in two data lines, with each end that a line may have.
+	before, after, _ := strings.Cut(text, `,"`)
+	end := []string{"\n", "\r\n"}[n%2]
+	d.write(fmt.Sprintf(": no. %[1]d%[2]sid: %[1]d%[2]sevent: message%[2]sdata: %[3]s%[2]sdata:,\"%[4]s%[2]s%[2]s", n, end, before, after))
+}
+
+// mutter implements channel: a comment.
+func (d *sseDoor) mutter(string) { d.write(": still there\n\n") }
+
+// leave implements channel: the stream ends.
+func (d *sseDoor) leave(int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.leaves {
+		d.leaves = true
+		close(d.left)
+	}
+}
+
+// speaksSSE tells whether the client has opened a stream of HTTP+SSE.
+func (r *run) speaksSSE() bool {
+	for _, h := range r.by(http.MethodGet) {
+		if h.session != "" {
+			return true
+		}
+	}
+	return false
+}
+
+var _, _ channel = (*sseDoor)(nil), (*process)(nil)
+
+// recorder notes the status.
+type recorder struct {
+	http.ResponseWriter
+	r *run
+	h *heard
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *recorder) WriteHeader(status int) {
+	w.r.mu.Lock()
+	w.h.status = status
+	w.r.mu.Unlock()
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController through.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write implements http.ResponseWriter.
+func (w *recorder) Write(p []byte) (int, error) {
+	w.r.mu.Lock()
+	if w.h.status == 0 {
+		w.h.status = http.StatusOK
+	}
+	w.r.mu.Unlock()
+	return w.ResponseWriter.Write(p)
+}

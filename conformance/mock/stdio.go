@@ -1,0 +1,239 @@
+package mock
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// maxProcesses is how often a client may start its server in one scenario.
+const maxProcesses = 50
+
+// process is one mock server that the client has started. What it is told stands in run.all, with its number as the session.
+type process struct {
+	*run
+	n       int
+	conn    net.Conn
+	over    chan struct{} // closed when it has ended
+	partial []byte
+
+	out sync.Mutex // for writing
+
+	// Under run.mu: what became of it.
+	closed   bool     // its input has ended
+	signals  []string // that came, "early " before them if the input had not ended
+	closedAt time.Duration
+	signalAt time.Duration // the first after the end of the input
+	overAt   time.Duration
+	bye      bool // it has ended by itself
+	early    bool // it was killed before its input had ended
+	outlives bool // it was there when the client had ended
+}
+
+// withProcesses has the client start mock servers.
+func (r *run) withProcesses(ctx context.Context, o *Options) error {
+	dir, err := os.MkdirTemp("", "dragoman-mock-") // for its user alone, which is why the address is no secret
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	address := filepath.Join(dir, "s")
+	l, err := net.Listen("unix", address)
+	if err != nil {
+		return fmt.Errorf("a socket for the servers that the client starts: %w; fix: set TMPDIR to a short path on a local disk", err)
+	}
+	var accepting sync.WaitGroup
+	accepting.Go(func() { r.accept(l) })
+	err = r.client(ctx, o.Argv, "", append(append([]string(nil), o.Server...), address), r.settled)
+	close(r.ended)
+	_ = l.Close()
+	accepting.Wait()
+	for _, p := range r.processes {
+		_ = p.conn.Close()
+	}
+	r.work.Wait()
+	return err
+}
+
+func (r *run) accept(l net.Listener) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		r.mu.Lock()
+		p := &process{run: r, n: len(r.processes) + 1, conn: conn, over: make(chan struct{})}
+		if p.n > maxProcesses {
+			r.mu.Unlock()
+			_ = conn.Close()
+			continue
+		}
+		r.processes = append(r.processes, p)
+		r.mu.Unlock()
+		p.note("started")
+		r.work.Go(p.serve)
+	}
+}
+
+// settled waits for the processes when the client has ended, and notes which of them are still there.
+func (r *run) settled() {
+	late := time.NewTimer(r.settle)
+	defer late.Stop()
+	r.mu.Lock()
+	all := append([]*process(nil), r.processes...)
+	r.mu.Unlock()
+	for _, p := range all {
+		select {
+		case <-p.over:
+			continue
+		default:
+		}
+		select {
+		case <-p.over:
+		case <-late.C:
+			late.Reset(0)
+			r.mu.Lock()
+			p.outlives = true
+			r.mu.Unlock()
+			p.note("is still there, and the client has ended")
+		}
+	}
+}
+
+// note keeps what happened to the process, beside what it was told.
+func (p *process) note(what string) {
+	p.hear(&heard{verb: eventVerb, session: strconv.Itoa(p.n), body: "process " + strconv.Itoa(p.n) + " " + what})
+}
+
+// serve does what the process does, until it has ended.
+func (p *process) serve() {
+	defer close(p.over)
+	in := bufio.NewReader(p.conn)
+	for {
+		kind, data, err := readFrame(in)
+		if err != nil {
+			p.gone()
+			return
+		}
+		switch kind {
+		case frameInput:
+			p.take(data)
+		case frameEnd:
+			p.inputEnds()
+		case frameSignal:
+			p.signalled(string(data))
+		case frameBye:
+			p.mu.Lock()
+			p.bye = true
+			p.mu.Unlock()
+		}
+	}
+}
+
+// gone notes the end of a process.
+func (p *process) gone() {
+	defer p.happens("the end of process " + strconv.Itoa(p.n))
+	select {
+	case <-p.ended: // it is we who have let it go
+		return
+	default:
+	}
+	p.mu.Lock()
+	p.overAt = time.Since(p.began)
+	p.early = !p.bye && !p.closed
+	bye := p.bye
+	p.mu.Unlock()
+	p.note(map[bool]string{true: "has ended", false: "was killed"}[bye])
+}
+
+func (p *process) inputEnds() {
+	if len(p.partial) > 0 {
+		p.line(p.partial, true)
+	}
+	p.mu.Lock()
+	p.closed, p.closedAt = true, time.Since(p.began)
+	p.mu.Unlock()
+	p.note("has come to the end of its input")
+	switch {
+	case p.scenario.lingers:
+	case p.scenario.slowEnd: // so that a signal that comes at once is seen
+		p.work.Go(func() {
+			p.await(least*3/2, "the end of process "+strconv.Itoa(p.n))
+			p.leave(0)
+		})
+	default:
+		p.leave(0)
+	}
+}
+
+func (p *process) signalled(name string) {
+	p.mu.Lock()
+	if p.closed && len(p.signals) == 0 {
+		p.signalAt = time.Since(p.began)
+	}
+	if !p.closed {
+		name = "early " + name
+	}
+	p.signals = append(p.signals, name)
+	p.mu.Unlock()
+	p.note("got " + name)
+	if !p.scenario.lingers {
+		p.leave(1)
+	}
+}
+
+// take cuts what comes into lines.
+func (p *process) take(data []byte) {
+	p.partial = append(p.partial, data...)
+	for {
+		line, rest, whole := bytes.Cut(p.partial, []byte("\n"))
+		if !whole {
+			break
+		}
+		p.line(line, false)
+		p.partial = rest
+	}
+	p.partial = append([]byte(nil), p.partial...)
+	if len(p.partial) > maxBody {
+		p.note("was sent a line that is longer than any")
+		p.leave(1)
+	}
+}
+
+// line takes a line. Requests are answered beside, as far as the scenario waits for something before it answers.
+func (p *process) line(line []byte, cut bool) {
+	h := &heard{verb: lineVerb, session: strconv.Itoa(p.n), body: string(line), cut: cut || !utf8.Valid(line)}
+	if !p.hear(h) {
+		p.leave(1)
+		return
+	}
+	if s := p.scenario; s.streams || s.asks || s.slow {
+		p.work.Go(func() { p.converse(p, h) })
+		return
+	}
+	p.converse(p, h)
+}
+
+// tell sends a frame; it is not heard when the process is gone.
+func (p *process) send(kind byte, data []byte) {
+	p.out.Lock()
+	defer p.out.Unlock()
+	_ = writeFrames(p.conn, kind, data)
+}
+
+// say implements channel.
+func (p *process) say(text string) { p.send(frameOutput, []byte(text+"\n")) }
+
+// mutter implements channel: the error output.
+func (p *process) mutter(text string) { p.send(frameErrors, []byte(text+"\n")) }
+
+// leave implements channel.
+func (p *process) leave(code int) { p.send(frameLeave, []byte{byte(code)}) }
