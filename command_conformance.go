@@ -20,14 +20,16 @@ import (
 const conformanceLong = `Test an MCP server: over modern and legacy HTTP, HTTP+SSE, the REST envelope, or,
 as a command, over stdio, in every revision that it speaks. Each check looks at one
 statement of the specification; what does not keep it is shown with what was sent,
-what came, and what to do about it. Several URLs are doors of the same server.
+what came, and what to do about it. Several URLs are doors of the same server;
+unix:/PATH and tcp://HOST:PORT are sockets at which it speaks lines, as over stdio.
 
 --expected-failures names a file with lines of check-id[@face[@revision]] # reason.
 What it lists does not fail the run; what it lists in vain does (STALE).
 
 With --client the COMMAND is a client: it is started once for each scenario, with the
-URL of a server that is made for it as its last word or in the place of {url}, and
-is to list the tools and call each. With --proxy it is an intermediary, with {listen}
+URL of a server that is made for it as its last word or in the place of {url}, or,
+over stdio, with the words of the server's command in the place of {command}. It is
+to list the tools and call each. With --proxy it is an intermediary, with {listen}
 where its HOST:PORT belongs and {upstream} (a URL) or {command} (the words of one)
 where the server behind it does: it keeps what that server keeps by itself.
 
@@ -47,6 +49,7 @@ const conformanceExample = `  dragoman conformance https://example.com/mcp
   dragoman conformance http://127.0.0.1:8080/mcp http://127.0.0.1:8080/sse --junit report.xml
   dragoman conformance --only 'tools.*' --revision 2025-11-25 https://example.com/mcp
   dragoman conformance --client -- node my-client.js
+  dragoman conformance --client -- node my-client.js --stdio {command}
   dragoman conformance --proxy -- dragoman serve --listen {listen} --admin off {upstream}
   dragoman conformance --list --only session
   dragoman conformance --explain request.version-mismatch
@@ -134,7 +137,7 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 	flags.StringArrayVar(&f.front, "front", nil, "of --proxy: `URL` where clients find it, with {listen} (default http://{listen}/mcp); repeatable")
 	flags.BoolVar(&f.official, "official", false, "run the official suite too, from npm; over stdio and HTTP+SSE through a Dragoman")
 	flags.StringVar(&f.officialCommand, "official-command", "", "the `WORDS` that start the official suite (default npx and the package)")
-	flags.BoolVar(&f.list, "list", false, "list the checks instead, as text, --json or --markdown")
+	flags.BoolVar(&f.list, "list", false, "list the checks instead, as text, --json or --markdown; --markdown DIRECTORY/ writes a page for each")
 	flags.StringVar(&f.explain, "explain", "", "tell all about the check `ID` instead")
 	flags.BoolVar(&f.diff, "diff", false, "compare two reports that --json has written instead: OLD.json NEW.json")
 	flags.BoolVar(&f.matrix, "matrix", false, "make the document of conformance/cells.sh instead")

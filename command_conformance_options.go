@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,13 +92,10 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 		return nil, usagef("--jobs: %d is out of bounds; fix: write 1 to %d", f.jobs, mostJobs)
 	case f.timeout < leastAnswerTime || f.timeout > mostAnswerTime:
 		return nil, usagef("--timeout: %s is out of bounds; fix: write %s to %s", f.timeout, leastAnswerTime, mostAnswerTime)
-	case len(opt.URLs) == 0 && !opt.Proxy && len(f.header) > 0:
-		return nil, usagef("--header is for URLs, and a COMMAND is given; fix: leave it out")
-	case len(opt.URLs) == 0 && !opt.Proxy && f.caFile != "":
-		return nil, usagef("--ca-file is for URLs, and a COMMAND is given; fix: leave it out")
-	}
-	if f.official && len(f.header) > 0 {
-		return nil, usagef("--official sends no --header, for the official suite does not; fix: leave one out, or test what needs no credentials")
+	case opt.linesOnly() && len(f.header) > 0:
+		return nil, usagef("--header is for URLs, and a COMMAND or a socket is given; fix: leave it out")
+	case opt.linesOnly() && f.caFile != "":
+		return nil, usagef("--ca-file is for URLs, and a COMMAND or a socket is given; fix: leave it out")
 	}
 	all := checks.All()
 	if opt.Client {
@@ -106,6 +104,11 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 	var err error
 	if opt.choice, err = f.choose(all); err != nil {
 		return nil, err
+	}
+	if opt.Client {
+		if err := mock.Check(opt.Command, opt.choice.faces); err != nil {
+			return nil, usagef("%w", err)
+		}
 	}
 	if opt.Proxy {
 		if err := opt.behind(); err != nil {
@@ -150,14 +153,8 @@ func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
 		return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH` or `%s -- COMMAND`; for the document of a run fix: write `%s --matrix`", path, path, path)
 	}
 	for i, text := range before {
-		u, err := url.Parse(text)
-		switch {
-		case !isURL(text):
-			return usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`", mistaken(text), path, path)
-		case err == nil && u.Scheme != "http" && u.Scheme != "https":
-			return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, or test the server as a COMMAND", mistaken(text))
-		case err != nil || u.Host == "":
-			return usagef("%s is not a URL of a server; fix: write https://HOST/PATH", mistaken(text))
+		if err := checkDoor(text, path); err != nil {
+			return err
 		}
 		for _, other := range before[:i] {
 			if other == text {
@@ -167,6 +164,38 @@ func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
 	}
 	o.URLs = before
 	return nil
+}
+
+// checkDoor checks the URL of a server.
+func checkDoor(text, path string) error {
+	if !isURL(text) {
+		return usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`", mistaken(text), path, path)
+	}
+	field := urlField{at: new(string)}
+	socket := func(err error) error {
+		if err != nil {
+			return usagef("%s %s", mistaken(text), problemText(err))
+		}
+		return nil
+	}
+	if path, ok := strings.CutPrefix(text, unixScheme); ok {
+		return socket(field.unix(text, path))
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.Scheme == "tcp":
+		return socket(field.tcp(text, u))
+	case err == nil && u.Scheme != "http" && u.Scheme != "https":
+		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, unix:/PATH or tcp://HOST:PORT for lines over a socket, or test the server as a COMMAND", mistaken(text))
+	case err != nil || u.Host == "":
+		return usagef("%s is not a URL of a server; fix: write https://HOST/PATH", mistaken(text))
+	}
+	return nil
+}
+
+// linesOnly tells whether nothing is reached over HTTP: there is a command alone, or sockets.
+func (o *ConformanceOptions) linesOnly() bool {
+	return !o.Proxy && !slices.ContainsFunc(o.URLs, func(u string) bool { _, _, socket := (&Upstream{URL: u}).Socket(); return !socket })
 }
 
 // behind checks the command of an intermediary, and finds the server that is put behind it: the built-in one.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,24 @@ func (p *program) conformanceTell(c *cobra.Command, f *conformanceFlags, args []
 		return err
 	}
 	catalogue := suitereport.NewCatalogue(picked.checks)
+	if dir, pages := directory(f.markdown); pages {
+		if err := catalogue.WritePages(dir); err != nil {
+			return failed(fmt.Errorf("conformance: the pages cannot be written to %s: %v; fix: name a directory that can be written to", dir, reason(err)))
+		}
+		if f.markdown = ""; f.json == "" {
+			return nil
+		}
+	}
 	return p.tell(f, catalogue.List, catalogue.JSON, catalogue.Markdown)
+}
+
+// directory tells whether a path is that of a directory: it ends like one, or there is one.
+func directory(path string) (string, bool) {
+	if dir, ok := strings.CutSuffix(path, "/"); ok && dir != "" {
+		return dir, true
+	}
+	about, err := os.Stat(path)
+	return path, err == nil && about.IsDir()
 }
 
 // conformanceDiff compares two reports.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/conformance/mock"
 	"dragoman/conformance/official"
 	suitepeer "dragoman/conformance/peer"
 	suitereport "dragoman/conformance/report"
@@ -73,6 +74,7 @@ type tester struct {
 type door struct {
 	*suitepeer.Target
 	name   string
+	url    string // empty: the command
 	offers []*suite.Offer
 	tried  []string
 }
@@ -88,18 +90,29 @@ func newTester(opt *ConformanceOptions, std Streams) (*tester, error) {
 			return nil, fmt.Errorf("conformance: --%s %s cannot be written: %v; fix: name a file in a directory that there is", f.flag, f.path, reason(err))
 		}
 	}
+	for _, url := range opt.URLs {
+		t.doors = append(t.doors, &door{name: redactURL(url), url: url, Target: opt.reach(url)})
+	}
+	if len(opt.URLs) == 0 && !opt.Client && !opt.Proxy {
+		t.doors = []*door{{name: suitereport.Arguments(opt.Command), Target: &suitepeer.Target{Program: suitepeer.Command{Argv: opt.Command}, Timeout: opt.Timeout}}}
+	}
 	if opt.Expected != "" {
 		if err := t.readExpected(); err != nil {
 			return nil, err
 		}
 	}
-	for _, url := range opt.URLs {
-		t.doors = append(t.doors, &door{name: redactURL(url), Target: &suitepeer.Target{HTTP: suitepeer.NewHTTP(url, opt.Headers, opt.TLS), Timeout: opt.Timeout}})
-	}
-	if len(opt.URLs) == 0 && !opt.Client && !opt.Proxy {
-		t.doors = []*door{{name: suitereport.Arguments(opt.Command), Target: &suitepeer.Target{Program: suitepeer.Command{Argv: opt.Command}, Timeout: opt.Timeout}}}
-	}
 	return t, nil
+}
+
+// reach is how a URL is met: over HTTP, or as lines over a socket.
+func (o *ConformanceOptions) reach(url string) *suitepeer.Target {
+	out := &suitepeer.Target{Timeout: o.Timeout}
+	if network, address, ok := (&Upstream{URL: url}).Socket(); ok {
+		out.Program = suitepeer.Socket{Network: network, Address: address}
+	} else {
+		out.HTTP = suitepeer.NewHTTP(url, o.Headers, o.TLS)
+	}
+	return out
 }
 
 func (t *tester) close() {
@@ -138,9 +151,12 @@ func (t *tester) readExpected() error {
 // here tells whether a check is for a face at which this run may meet somebody.
 func (t *tester) here(c *suite.Check) bool { return slices.ContainsFunc(c.Faces, t.meets) }
 
-// meets tells whether what is tested, a URL or a command, may have a face.
+// meets tells whether what is tested, URLs or a command, may have a face.
 func (t *tester) meets(f suitepeer.Face) bool {
-	return t.Client || t.Proxy || f.Stdio() == (len(t.URLs) == 0)
+	if t.Client {
+		return mock.Plays(t.Command, t.choice.faces, f)
+	}
+	return t.Proxy || slices.ContainsFunc(t.doors, func(d *door) bool { return f.Stdio() == (d.Program != nil) })
 }
 
 // discoverySteps is how many answers the discovery of a face waits for at most, about.
@@ -204,8 +220,11 @@ func (t *tester) nobody() error {
 		return fmt.Errorf("conformance: %s has nothing of what --face and --revision ask for; fix: leave them out to see what there is", what)
 	}
 	fix := "is the server there, and is the path right (mostly /mcp)? give credentials with --header, more time with --timeout"
-	if len(t.URLs) == 0 {
+	switch {
+	case len(t.URLs) == 0:
 		fix = "does the command run by itself, and does it write nothing but messages to its standard output? give it more time with --timeout"
+	case t.linesOnly():
+		fix = "does the server listen there, and does it speak messages as lines? over HTTP write http://HOST/PATH; give it more time with --timeout"
 	}
 	text := fmt.Sprintf("conformance: nothing of MCP answers at %s:\n  %s\nfix: %s", what, strings.Join(absent, "\n  "), fix)
 	return fmt.Errorf("%s", t.hide().Text(text))

@@ -36,13 +36,14 @@ func (t *tester) official(ctx context.Context) (findings []*suite.Finding) {
 func (t *tester) officialAt(ctx context.Context, d *door, offers []*suite.Offer, direct bool) (findings []*suite.Finding) {
 	var at string
 	var unreached error
+	var end func()
 	if direct {
-		at = localhost(d.HTTP.URL)
+		at, end, unreached = t.through(d)
 	} else {
-		var end func()
-		if at, end, unreached = t.between(ctx, d); unreached == nil {
-			defer end()
-		}
+		at, end, unreached = t.between(ctx, d)
+	}
+	if unreached == nil {
+		defer end()
 	}
 	for _, o := range offers {
 		t.progress.Say("the official suite at " + o.Revision)
@@ -82,6 +83,18 @@ func localhost(raw string) string {
 	return u.String()
 }
 
+// through is a URL for who can neither send --header nor trust --ca-file: with them it is that of a relay.
+func (t *tester) through(d *door) (at string, end func(), err error) {
+	if len(t.Headers) == 0 && t.TLS == nil {
+		return localhost(d.HTTP.URL), func() {}, nil
+	}
+	relay, err := suitepeer.NewRelay(d.HTTP)
+	if err != nil {
+		return "", nil, fmt.Errorf("conformance: the relay between the official suite and the server: %w", err)
+	}
+	return relay.URL, relay.Close, nil
+}
+
 // between starts a Dragoman before a door, for who speaks streamable HTTP alone.
 func (t *tester) between(ctx context.Context, d *door) (at string, end func(), err error) {
 	self, err := os.Executable()
@@ -92,15 +105,23 @@ func (t *tester) between(ctx context.Context, d *door) (at string, end func(), e
 	if err != nil {
 		return "", nil, fmt.Errorf("conformance: %w", err)
 	}
-	argv := []string{self, "serve", "--listen", address, "--admin", "off", "--log-level", "error"}
-	if d.HTTP != nil {
-		argv = append(argv, d.HTTP.URL)
-	} else {
+	argv, done := []string{self, "serve", "--listen", address, "--admin", "off", "--log-level", "error"}, func() {}
+	switch {
+	case d.HTTP != nil:
+		var to string
+		if to, done, err = t.through(d); err != nil {
+			return "", nil, err
+		}
+		argv = append(argv, to)
+	case d.url != "":
+		argv = append(argv, d.url)
+	default:
 		argv = append(append(argv, "--"), t.Command...)
 	}
 	s, err := suitepeer.StartService(ctx, argv, address)
 	if err != nil {
+		done()
 		return "", nil, fmt.Errorf("conformance: the Dragoman between the official suite and the server: %w", err)
 	}
-	return localhost("http://" + address + "/mcp"), s.End, nil
+	return localhost("http://" + address + "/mcp"), func() { s.End(); done() }, nil
 }

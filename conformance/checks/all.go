@@ -8,9 +8,9 @@ func All() []*suite.Check {
 	for _, area := range [][]*suite.Check{
 		{suite.Shapes()},
 		modernRequests(), modernEnvelope(), modernTransport(), modernResponses(), modernLists(), modernFeatures(), modernParams(), modernFlow(),
-		modernMRTR(), modernSubscriptions(), modernOverStdio(),
+		modernMRTR(), modernSubscriptions(), modernOverStdio(), modernTasks(), modernFurther(),
 		legacyLifecycle(), legacyMessages(), legacySession(), legacyHTTPChecks(), legacyBatch(), legacyStream(), legacyStdioChecks(), sseChecks(),
-		legacyLists(), legacyTools(), legacyResources(), legacyPrompts(), legacyLogging(), legacyProgress(), legacyAsk(), restChecks(),
+		legacyLists(), legacyTools(), legacyResources(), legacyPrompts(), legacyLogging(), legacyProgress(), legacyAsk(), legacyTasks(), legacyFurther(), authChecks(), restChecks(),
 	} {
 		all = append(all, area...)
 	}

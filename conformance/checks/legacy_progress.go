@@ -1,6 +1,8 @@
 package checks
 
 import (
+	"time"
+
 	"github.com/goccy/go-json"
 
 	"dragoman/conformance/peer"
@@ -25,14 +27,15 @@ func legacyProgress() []*suite.Check {
 			Why:       "Bars jump back, and clients that look whether anything moves give up.",
 			Fix:       "Send a notification only when the value is above the last one.",
 			Run: func(t *suite.Trial) {
-				last := 0.0
-				for i, m := range progressOf(t, t.Open(nil), `"increasing"`) {
+				// What comes over two streams, as some servers send it, has no order that a client could see.
+				last := make(map[string]float64)
+				for _, m := range progressOf(t, t.Open(nil), `"increasing"`) {
 					n, ok := m.Params()["progress"].(json.Number)
 					at, err := n.Float64()
-					if !ok || err != nil || i > 0 && at <= last {
+					if before, any := last[m.Where]; !ok || err != nil || any && at <= before {
 						t.Fail("a progress above the last one", "%s", m.Raw)
 					}
-					last = at
+					last[m.Where] = at
 				}
 			},
 		},
@@ -142,14 +145,16 @@ func progressEnds(t *suite.Trial) {
 // on its way when the call is cancelled; it is not each time.
 func cancelledNotAnswered(t *suite.Trial) {
 	c := t.Open(nil)
-	got := ""
+	got, quick := "", true
 	for range attempts {
-		first := started(t, c, "tools/call", toolCall(toolProgress, peer.Object{}, ""))
+		began := time.Now()
+		first := started(t, c, "tools/call", toolCall(toolProgress, peer.Object{}, `"given-up"`))
 		_ = answered(t, c, "ping", "") // it has begun
 		if _, err := c.Notify("notifications/cancelled", `{"requestId":`+first.ID+`,"reason":"test"}`); err != nil {
 			t.Break("%v", err)
 		}
-		_ = ended(t, started(t, c, "tools/call", toolCall(toolProgress, peer.Object{}, "")))
+		_ = ended(t, started(t, c, "tools/call", toolCall(toolProgress, peer.Object{}, `"behind"`)))
+		quick = quick && time.Since(began) < takesTime
 		settled(t, c)
 		settledStreams(t) // the two calls need not end in order
 		responses := of(first.Got(), peer.IsResponse)
@@ -157,6 +162,9 @@ func cancelledNotAnswered(t *suite.Trial) {
 			return
 		}
 		got = responses[0].Raw
+	}
+	if quick {
+		t.Skip("the tool %s answers at once", toolProgress)
 	}
 	t.Fail("no response to the call that was cancelled", "%s", got)
 }

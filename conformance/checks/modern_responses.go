@@ -164,6 +164,9 @@ func everyCharacter() *suite.Check {
 		Run: func(t *suite.Trial) {
 			const text = "Zürich 漢字 🎉 \"\\\n\t\u2028 é <&>"
 			_, m := called(t, t.Open(nil), peer.Object{"name": "echo", "arguments": peer.Object{"message": text}})
+			if m.Result()["isError"] == true {
+				t.Skip("the tool echo refuses a message: %s", short(m.Object))
+			}
 			if got := peer.Text(m.Result(), "content", "0", "text"); !strings.Contains(got, text) {
 				t.Fail("the text "+short(text), "%s", short(m.Object))
 			}

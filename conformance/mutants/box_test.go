@@ -21,6 +21,9 @@ type mutant struct {
 	caught string      // the check that has to see it
 	faces  []peer.Face // where it is tried; nil: where the check is for, the first of them
 	at     string      // the revision; empty: the newest of the face
+	seen   []string    // of messages.shape: the checks whose messages it is to be seen in
+
+	tasks, guarded bool // it stands before the sound server of tasks, or that which wants a token
 
 	// request changes what the server is told, or answers in its place by calling x.reply; nil: nothing of it.
 	request func(x *exchange)
@@ -99,14 +102,14 @@ func (x *exchange) reply(status int, kind, text string) {
 }
 
 // box is the middlebox before an HTTP server.
-func box(t *testing.T, m *mutant, server string) *peer.HTTP {
+func box(t *testing.T, m *mutant, server string, always peer.Fields) *peer.HTTP {
 	t.Helper()
 	all := &state{}
 	proxy := func(w http.ResponseWriter, r *http.Request) { through(w, r, m, all, server) }
 	srv := httptest.NewServer(http.HandlerFunc(proxy))
 	t.Cleanup(func() { srv.CloseClientConnections(); srv.Close() })
 	path := strings.TrimPrefix(server, origin(server))
-	h := peer.NewHTTP(srv.URL+path, nil, nil)
+	h := peer.NewHTTP(srv.URL+path, always, nil)
 	t.Cleanup(h.Close)
 	return h
 }

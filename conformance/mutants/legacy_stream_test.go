@@ -40,6 +40,7 @@ func streamMutants() []mutant {
 				e.HasID = false
 			}
 		}},
+		{name: "gives no event ids", caught: "stream.priming", event: func(_ *exchange, e *peer.Event) { e.HasID = false }},
 		{name: "has one event id", caught: "stream.event-ids-unique", event: func(_ *exchange, e *peer.Event) {
 			if e.HasID {
 				e.ID = "same"

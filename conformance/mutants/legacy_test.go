@@ -62,12 +62,6 @@ func messageMutants() []mutant {
 			}
 			return []string{m.Raw}
 		}},
-		{name: "lists tools without a schema", caught: "messages.shape", faces: []peer.Face{peer.LegacyHTTP}, message: edited("tools/list", func(result peer.Object) {
-			for _, x := range peer.List(result, "tools") {
-				tool, _ := x.(peer.Object)
-				delete(tool, "inputSchema")
-			}
-		})},
 		{name: "mixes its answers up", caught: "legacy.parallel", faces: legacyFaces, message: func(x *exchange, m peer.Message) []string {
 			if string(m.ID) == "6" { // one of many
 				return instead("ping", notFound, nil)(x, m)

@@ -93,6 +93,7 @@ func (o *Options) run(ctx context.Context, argv []string) (printed []string, err
 			if ctx.Err() != nil {
 				return printed, fmt.Errorf("official: the suite did not end in time: %w", ctx.Err())
 			}
+			child.Close() // its last words may come after the end of its output
 			return append(printed, child.Stderr()...), nil
 		}
 		if len(printed) < maxPrinted {
@@ -107,7 +108,7 @@ var (
 )
 
 // Read reads the results that the suite has written into a directory: a finding for each check of each scenario, its worst where it was
-// reported several times, and a broken one for each scenario that was begun and left no result.
+// reported several times, a skipped one for each scenario that judged nothing, and a broken one for each that was begun and left no result.
 func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -132,7 +133,11 @@ func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 			return nil, fmt.Errorf("official: the results of scenario %s: %w", m[1], err)
 		}
 		seen[m[1]] = true
-		out = append(out, findings(m[1], revision, results)...)
+		found := findings(m[1], revision, results)
+		if len(results) > 0 && len(found) == 0 { // it has but told something, as of a server that has no sessions
+			found = []*suite.Finding{{Check: whole(m[1]), Face: face(revision), Revision: revision, Outcome: suite.Skipped, Reason: "the scenario judged nothing"}}
+		}
+		out = append(out, found...)
 	}
 	for _, line := range printed {
 		if m := running.FindStringSubmatch(line); m != nil && !seen[m[1]] {
@@ -143,7 +148,7 @@ func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 					why = said
 				}
 			}
-			out = append(out, &suite.Finding{Check: describe(m[1], result{ID: "scenario", Name: m[1], Description: "The scenario " + m[1]}), Face: face(revision), Revision: revision, Outcome: suite.Broken, Reason: why})
+			out = append(out, &suite.Finding{Check: whole(m[1]), Face: face(revision), Revision: revision, Outcome: suite.Broken, Reason: why})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *suite.Finding) int { return strings.Compare(a.Check.ID, b.Check.ID) })
@@ -199,6 +204,11 @@ func findings(scenario, revision string, results []result) (out []*suite.Finding
 		}
 	}
 	return out
+}
+
+// whole stands for all checks of a scenario.
+func whole(scenario string) *suite.Check {
+	return describe(scenario, result{ID: "scenario", Name: scenario, Description: "The scenario " + scenario})
 }
 
 // describe is a check of the suite as one of ours.

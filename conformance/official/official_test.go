@@ -50,9 +50,9 @@ func TestRead(t *testing.T) {
 	dir := results(t, map[string]string{
 		"server-tools-list-2026-11-22T10-11-12-131Z": `[{"id":"a","name":"A","description":"says a","status":"SUCCESS","specReferences":[{"id":"MCP-Tools","url":"https://spec.example/tools"}]},
 			{"id":"a","status":"FAILURE","description":"says a","errorMessage":"it said b"},{"id":"i","status":"INFO"},{"id":"w","status":"WARNING"},{"id":"s","status":"SKIPPED","errorMessage":"no such tool"}]`,
-		"server-left-2026-11-22T10-11-12-131Z": "", "other": `nonsense`})
+		"server-left-2026-11-22T10-11-12-131Z": "", "server-zero-2026-11-22T10-11-12-131Z": `[{"id":"i","status":"INFO"}]`, "other": `nonsense`})
 	found, err := Read(dir, "2026-07-28", []string{"=== Running scenario: tools-list ===", "=== Running scenario: left ===", "Failed to run scenario left: Error: connect"})
-	if err != nil || len(found) != 4 {
+	if err != nil || len(found) != 5 {
 		t.Fatal(found, err)
 	}
 	for i, want := range []struct {
@@ -60,7 +60,8 @@ func TestRead(t *testing.T) {
 		outcome suite.Outcome
 		text    string
 	}{{"official.left:scenario@modern-http@2026-07-28", suite.Broken, "Failed to run scenario left: Error: connect"}, {"official.tools-list:a@modern-http@2026-07-28", suite.Failed, "it said b"},
-		{"official.tools-list:s@modern-http@2026-07-28", suite.Skipped, "no such tool"}, {"official.tools-list:w@modern-http@2026-07-28", suite.Warned, ""}} {
+		{"official.tools-list:s@modern-http@2026-07-28", suite.Skipped, "no such tool"}, {"official.tools-list:w@modern-http@2026-07-28", suite.Warned, ""},
+		{"official.zero:scenario@modern-http@2026-07-28", suite.Skipped, "the scenario judged nothing"}} {
 		f := found[i]
 		text := f.Reason
 		for _, p := range f.Problems {

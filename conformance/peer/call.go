@@ -113,6 +113,16 @@ func (c *Call) WaitEnd() bool {
 	}
 }
 
+// Over tells whether nothing more can come for the call by now.
+func (c *Call) Over() bool {
+	select {
+	case <-c.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // Leave closes the call's own stream, as a client does that has gone. On shared streams there is nothing to close.
 func (c *Call) Leave() {
 	if c.stop != nil {

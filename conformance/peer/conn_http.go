@@ -144,7 +144,7 @@ func (c *Conn) Listens() bool { return c.listen }
 
 // ofEvent reads the message of an event; false: the event is none, as a priming event.
 func ofEvent(e Event, where string, status int) (Message, bool) {
-	if e.Data == "" || e.Name != "" && e.Name != "message" {
+	if !e.IsMessage() {
 		return Message{}, false
 	}
 	m, _ := ReadMessage(e.Data)

@@ -78,6 +78,25 @@ func NewHTTP(url string, always Fields, tlsConfig *tls.Config) *HTTP {
 	}}
 }
 
+// Always is the first value of a field that every request carries; false: none does.
+func (h *HTTP) Always(name string) (value string, ok bool) {
+	for _, f := range h.always {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value, true
+		}
+	}
+	return "", false
+}
+
+// Bare is the same endpoint for requests that do without a field which every request carries otherwise; without all of them for "".
+func (h *HTTP) Bare(name string) *HTTP {
+	out := &HTTP{URL: h.URL, client: h.client}
+	if name != "" {
+		out.always = h.always.With(Drop(name))
+	}
+	return out
+}
+
 // Close lets go of idle connections.
 func (h *HTTP) Close() { h.client.CloseIdleConnections() }
 
@@ -128,6 +147,10 @@ type Response struct {
 	cut    error
 	cancel context.CancelFunc
 	watch  Watcher
+	// Heard is shown the body once it is read, unless it is empty or cut short, and the data of each event of messages; nil: nobody is.
+	Heard func(text string)
+	// Patience is how long the next event may take; 0: for ever. Then the response is closed.
+	Patience time.Duration
 }
 
 // Send sends a request and waits for the head of its response. ctx holds for all of the response: when it ends, so does the stream.
@@ -200,6 +223,9 @@ func (r *Response) Text() (string, error) {
 	r.text, r.cut = string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), err
 	if r.text != "" {
 		show(r.watch, '<', "HTTP", r.text)
+		if r.Heard != nil && err == nil {
+			r.Heard(r.text)
+		}
 	}
 	return r.text, err
 }
@@ -213,7 +239,14 @@ type Event struct {
 
 // Next is the next event of a stream; io.EOF at its end, io.ErrUnexpectedEOF if it was cut.
 func (r *Response) Next() (Event, error) {
+	var late *time.Timer
+	if r.Patience > 0 {
+		late = time.AfterFunc(r.Patience, r.cancel)
+	}
 	e, err := r.split.Next(r.body)
+	if late != nil && !late.Stop() && err != nil {
+		err = fmt.Errorf("no event came within %s", r.Patience)
+	}
 	if err != nil {
 		if errors.Is(err, io.EOF) {
 			show(r.watch, '<', "event stream", "(its end)")
@@ -222,8 +255,14 @@ func (r *Response) Next() (Event, error) {
 	}
 	out := Event{Name: string(e.Name), Data: string(e.Data), ID: string(e.ID), HasID: e.HasID, HasData: e.Data != nil, Retry: e.Retry}
 	show(r.watch, '<', "event stream", out.String())
+	if r.Heard != nil && out.IsMessage() {
+		r.Heard(out.Data)
+	}
 	return out, nil
 }
+
+// IsMessage tells whether an event carries a message: one without data, as a priming event, does not.
+func (e Event) IsMessage() bool { return e.Data != "" && (e.Name == "" || e.Name == "message") }
 
 // String shows an event as evidence.
 func (e Event) String() string {
@@ -242,6 +281,9 @@ func (e Event) String() string {
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
+
+// Whole tells whether the body was read.
+func (r *Response) Whole() bool { return r.whole }
 
 // Close ends the response, whether or not its end was read.
 func (r *Response) Close() {

@@ -55,20 +55,22 @@ func (c Check) parts() [][2]string {
 }
 
 const catalogueHead = `# The checks of the conformance suite
-<!-- Made by ^dragoman conformance --list --markdown^; ^make docs^ writes it anew. -->
-
-What [^dragoman conformance^](conformance.md) looks at, %d checks: %d MUST, %d SHOULD, %d MAY. ^dragoman conformance --explain ID^
-shows one on the terminal. A check is tried at each of its faces, in each of its revisions that the server speaks there, and is skipped where
-the server does not offer what it needs.
+<!-- Made by ^dragoman conformance --list --markdown^. -->
 
 `
 
-// Markdown writes the documentation of the checks, by area.
-func (c *Catalogue) Markdown(w io.Writer) error {
-	var b strings.Builder
-	levels := make(map[string]int)
-	var areas []string
-	by := make(map[string][]Check)
+// intro is what is told of checks before they are told.
+func intro(checks int, levels map[string]int, guide string) string {
+	const text = `What [^dragoman conformance^](%s) looks at, %d checks: %d MUST, %d SHOULD, %d MAY. ^dragoman conformance --explain ID^
+shows one on the terminal. A check is tried at each of its faces, in each of its revisions that the server speaks there, and is skipped where
+the server does not offer what it needs.
+`
+	return fmt.Sprintf(strings.ReplaceAll(text, "^", "`"), guide, checks, levels["MUST"], levels["SHOULD"], levels["MAY"])
+}
+
+// sorted counts the checks by level, and has them by area; areas are in the order of their first.
+func (c *Catalogue) sorted() (levels map[string]int, areas []string, by map[string][]Check) {
+	levels, by = make(map[string]int), make(map[string][]Check)
 	for _, one := range c.Checks {
 		levels[one.Level]++
 		if !slices.Contains(areas, one.Area()) {
@@ -76,7 +78,14 @@ func (c *Catalogue) Markdown(w io.Writer) error {
 		}
 		by[one.Area()] = append(by[one.Area()], one)
 	}
-	fmt.Fprintf(&b, strings.ReplaceAll(catalogueHead, "^", "`"), len(c.Checks), levels["MUST"], levels["SHOULD"], levels["MAY"])
+	return levels, areas, by
+}
+
+// Markdown writes the documentation of the checks, by area.
+func (c *Catalogue) Markdown(w io.Writer) error {
+	var b strings.Builder
+	levels, areas, by := c.sorted()
+	b.WriteString(strings.ReplaceAll(catalogueHead, "^", "`") + intro(len(c.Checks), levels, "conformance.md") + "\n")
 	b.WriteString("| area | checks |\n|---|---|\n")
 	for _, area := range areas {
 		fmt.Fprintf(&b, "| [%s](#area-%[1]s) | %d |\n", area, len(by[area]))
@@ -92,7 +101,13 @@ func (c *Catalogue) Markdown(w io.Writer) error {
 }
 
 func (c Check) document(b *strings.Builder) {
-	fmt.Fprintf(b, "\n### %s\n**%s.** %s\n\n| | |\n|---|---|\n", c.ID, inline(c.Title), inline(c.Statement))
+	fmt.Fprintf(b, "\n### %s\n", c.ID)
+	c.describe(b)
+}
+
+// describe tells all that there is to know, below a heading.
+func (c Check) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "**%s.** %s\n\n| | |\n|---|---|\n", inline(c.Title), inline(c.Statement))
 	where := cell(c.Page)
 	if c.URL != "" {
 		where = "[" + where + "](" + c.URL + ")"

@@ -47,6 +47,9 @@ var (
 func pageURL(c *suite.Check) string {
 	m := page.FindStringSubmatch(c.Page)
 	if m == nil {
+		if strings.HasPrefix(c.Page, "SEP-2663 ") { // an extension's page is its proposal
+			return "https://modelcontextprotocol.io/seps/2663-tasks-extension"
+		}
 		return address.FindString(c.Page) // a check of others', which names its pages
 	}
 	newest, named := "", m[1]

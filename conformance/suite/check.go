@@ -35,8 +35,8 @@ type Check struct {
 // Need is what a server must offer for a check to be tried.
 type Need string
 
-// What may be needed. Others are tools of the everything-fixture, as "tool:NAME", or prompts and resources, as "prompt:NAME" and
-// "resource:URI".
+// What may be needed. Others are capabilities by their path, tools of the everything-fixture, as "tool:NAME", prompts and resources, as
+// "prompt:NAME" and "resource:URI", and extensions, as "extension:NAME".
 const (
 	NeedsTools       Need = "tools"               // the capability
 	NeedsATool       Need = "a tool"              // at least one in the list

@@ -74,6 +74,8 @@ func (o *Offer) meets(n Need) bool {
 		return o.Capability(kind)
 	}
 	switch kind {
+	case "extension":
+		return peer.Get(o.Capabilities, "extensions", name) != nil
 	case "tool":
 		return o.Tool(name) != nil
 	case "prompt":

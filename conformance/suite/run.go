@@ -111,7 +111,7 @@ func (r *run) try(ctx context.Context, f *Finding, offer *Offer) {
 	defer cancel()
 	t := &Trial{Check: f.Check, Target: r.target, Face: offer.Face, Revision: offer.Revision, Offer: offer, ctx: limited, began: time.Now()}
 	if s := r.shapes[offer]; s != nil {
-		t.judge = s.judge
+		t.judge = func(raw, revision, answers string) { s.judge(f.Check.ID, raw, revision, answers) }
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -156,7 +156,8 @@ type shapes struct {
 
 var position = regexp.MustCompile(`/\d+`)
 
-func (s *shapes) judge(raw, revision, answers string) {
+// judge looks at a message, which was seen in the trial of a check.
+func (s *shapes) judge(check, raw, revision, answers string) {
 	problems := s.shape(revision, []byte(raw), answers)
 	if len(problems) == 0 {
 		return
@@ -178,6 +179,6 @@ func (s *shapes) judge(raw, revision, answers string) {
 			f.Outcome = Failed
 		}
 		f.Problems = append(f.Problems, Problem{Expected: where + ": " + p.Expected, Got: p.Got})
-		f.Evidence = append(f.Evidence, Line{Where: "a message", Text: shorten(raw)})
+		f.Evidence = append(f.Evidence, Line{Where: "a message in " + check, Text: shorten(raw)})
 	}
 }

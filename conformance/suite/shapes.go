@@ -26,9 +26,9 @@ func unknowing(raw []byte) bool {
 	return err == nil && m.Failed() && (m.ID == nil || string(m.ID) == "null")
 }
 
-// ClientShape is what is wrong with a message of a client.
-func ClientShape(revision string, raw []byte) []Misshape {
-	return misshapes(revision, shape.Message(revision, shape.Client, raw, ""))
+// ClientShape is what is wrong with a message of a client; answers is the method that a response of its answers.
+func ClientShape(revision string, raw []byte, answers string) []Misshape {
+	return misshapes(revision, shape.Message(revision, shape.Client, raw, answers))
 }
 
 // misshapes tells the rule without its revision, which is that of the place: so what is wrong in several is told once.

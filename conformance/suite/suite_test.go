@@ -183,7 +183,7 @@ func TestErrorsWithoutAnId(t *testing.T) {
 			}
 		}
 	}
-	if p := ClientShape(peer.R2607, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)); len(p) == 0 {
+	if p := ClientShape(peer.R2607, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`), ""); len(p) == 0 {
 		t.Error("nothing is wrong with a request without params")
 	}
 }

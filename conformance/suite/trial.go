@@ -28,7 +28,8 @@ type Trial struct {
 
 	ctx   context.Context
 	began time.Time
-	judge func(raw, revision, answers string) // is shown each message that comes
+	judge func(raw, revision, answers string) // is shown each message that comes; nil: nobody looks
+	heard hearing
 
 	mu       sync.Mutex
 	problems []Problem
@@ -97,7 +98,7 @@ func shorten(text string) string {
 func (t *Trial) Settings() peer.Settings {
 	s := peer.Settings{Face: t.Face, Revision: t.Revision, Watch: t.Watch}
 	if t.judge != nil {
-		s.Received = func(m peer.Message, answers string) { t.judge(m.Raw, t.Revision, answers) }
+		s.Received = func(m peer.Message, answers string) { t.judge(m.Raw, revisionOf(m, answers, t.Revision), answers) }
 	}
 	return s
 }
@@ -126,23 +127,28 @@ func (t *Trial) TryOpen(change func(*peer.Settings)) (*peer.Conn, error) {
 	return c, nil
 }
 
-// Send sends a raw HTTP request. It is broken if there is no response in the time that the target has for an answer.
-func (t *Trial) Send(r peer.Request) *peer.Response {
+// Send sends a raw HTTP request. It is broken if there is no response in the time that the target has for an answer, which holds for each
+// event of a stream as well.
+func (t *Trial) Send(r peer.Request) *peer.Response { return t.SendTo(t.Target.HTTP, r) }
+
+// SendTo is Send to another endpoint.
+func (t *Trial) SendTo(h *peer.HTTP, r peer.Request) *peer.Response {
 	ctx, cancel := context.WithCancel(t.ctx) // what comes after the head may take its time
 	t.Cleanup(cancel)
 	late := time.AfterFunc(t.Target.Patience(), cancel)
-	res, err := t.Target.HTTP.Send(ctx, r, t.Watch)
+	res, err := h.Send(ctx, r, t.Watch)
 	late.Stop()
 	if err != nil {
 		t.Break("no response: %v", err)
 	}
-	t.Cleanup(res.Close)
+	res.Patience = t.Target.Patience()
+	t.hear(r, res)
 	return res
 }
 
 // Start starts a program of the target for raw lines.
 func (t *Trial) Start() *peer.Child {
-	c, err := peer.StartChild(t.ctx, t.Target.Program, t.Watch)
+	c, err := peer.StartChild(t.ctx, t.Target.Program, t.lines(t.Watch))
 	if err != nil {
 		t.Break("the program could not be started: %v", err)
 	}

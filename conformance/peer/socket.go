@@ -1,0 +1,70 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"dragoman/adapters/stdio"
+)
+
+// Socket is a server that listens, and speaks lines over each connection as a program does over its input and output.
+type Socket struct {
+	Network, Address string        // of net.Dial: "unix" and a path, or "tcp" and HOST:PORT
+	Grace            time.Duration // after our side was closed; 0: 5 s
+}
+
+// Spawn implements Spawner: it connects. A server has nothing to say on the side.
+func (s Socket) Spawn(ctx context.Context, _ func(line string)) (Lines, error) {
+	if s.Grace == 0 {
+		s.Grace = 5 * time.Second
+	}
+	d := net.Dialer{Timeout: connectTime}
+	conn, err := d.DialContext(ctx, s.Network, s.Address)
+	if err != nil {
+		return nil, err
+	}
+	return &connection{conn: conn, in: stdio.NewReader(conn, maxBody), grace: s.Grace}, nil
+}
+
+type connection struct {
+	conn  net.Conn
+	grace time.Duration
+	write sync.Mutex
+	read  sync.Mutex
+	in    *stdio.Reader
+}
+
+// Write implements Lines.
+func (c *connection) Write(line []byte) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	_, err := c.conn.Write(append(line[:len(line):len(line)], '\n'))
+	return err
+}
+
+// ReadLine implements Lines.
+func (c *connection) ReadLine() ([]byte, error) {
+	c.read.Lock()
+	defer c.read.Unlock()
+	return c.in.ReadLine()
+}
+
+// Stop implements Lines: it closes our side, and waits for theirs.
+func (c *connection) Stop() (end string, forced bool) {
+	defer func() { _ = c.conn.Close() }()
+	_ = c.conn.SetDeadline(time.Now().Add(c.grace)) // without it the wait is that of the connection
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		_ = half.CloseWrite()
+	}
+	c.read.Lock() // whoever reads has come to the end, to the deadline, or to a line that nobody wants
+	defer c.read.Unlock()
+	if _, err := io.Copy(io.Discard, c.conn); errors.Is(err, os.ErrDeadlineExceeded) {
+		return "it has not closed the connection", true
+	}
+	return "the connection was closed", false
+}
