@@ -47,7 +47,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients conformed rested served alerts faulted policed rolled soaked ## install what the tests need, then run everything (about twenty-five minutes)
+test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled soaked ## install what the tests need, then run everything (about twenty-five minutes)
 
 check:
 	go vet ./...
