@@ -4,7 +4,7 @@
 #   FUZZTIME        how long `make fuzz` runs each target
 #   FUZZ            which targets, a regular expression for the name
 #   VERSION         of what `make image` and `make release` make: v1.2.3
-#   ARGS            arguments for `make bench`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
+#   ARGS            arguments for `make bench`, `make counts`, `make peers`, `make soak`, `make servers`, `make conformance` and `make beside`
 
 LISTEN   ?= 127.0.0.1:8080
 ADMIN    ?= 127.0.0.1:9090
@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench counts counted peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -47,7 +47,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled soaked ## install what the tests need, then run everything (about twenty-five minutes)
+test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled counted soaked ## install what the tests need, then run everything (about twenty-five minutes)
 
 check:
 	go vet ./...
@@ -87,6 +87,12 @@ smoke:
 
 bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
 	bench/run.sh $(ARGS)
+
+counts: build ## instructions of a call by callgrind, against those written down in bench/instructions.tsv
+	bench/run.sh --instructions 6400 --limits bench/instructions.tsv $(ARGS)
+
+counted:
+	@$(MAKE) --no-print-directory counts ARGS='--cells modern,legacy'
 
 soak: build ## look for leaks under load and after being killed, about seven minutes; ARGS='--duration 1h' or --short
 	@mkdir -p bench/.tmp

@@ -30,10 +30,11 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 
-	minSize   = 1
-	maxSize   = 32 << 20
-	maxRounds = 1000
-	longest   = time.Hour
+	minSize    = 1
+	maxSize    = 32 << 20
+	maxRounds  = 1000
+	maxCounted = 1_000_000
+	longest    = time.Hour
 )
 
 // settings is the checked command line.
@@ -47,6 +48,9 @@ type settings struct {
 	sizes           []int
 	cells           []cell
 	sse             bool
+	instructions    int    // calls; 0: times are measured
+	keep            string // directory; empty: callgrind's files go
+	limits          string // file; empty: there are none
 }
 
 func main() {
@@ -86,6 +90,17 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
+	if s.instructions > 0 {
+		r, err := count(ctx, s, self, out)
+		if err != nil {
+			return err
+		}
+		r.printCounts(out)
+		if err := r.failure(); err != nil || s.limits == "" {
+			return err
+		}
+		return r.hold(s.limits, out)
+	}
 	r, err := run(ctx, s, self, out)
 	if err != nil {
 		return err
@@ -114,6 +129,9 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.DurationVar(&s.warmup, "warmup", 200*time.Millisecond, "before each measurement")
 	f.IntVar(&s.connections, "connections", 16, "at a time, each with one call under way")
 	f.BoolVar(&s.sse, "sse", false, "answers as event streams")
+	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of so many calls a cell, with valgrind, instead of measuring times")
+	f.StringVar(&s.keep, "keep", "", "of --instructions: keep what callgrind writes in this directory")
+	f.StringVar(&s.limits, "limits", "", "of --instructions: a file with what each cell may execute against the bare proxy")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("bench: %w", err)
 	}
@@ -145,6 +163,10 @@ func (s *settings) check() error {
 		return fmt.Errorf("bench: --duration must be above 0 and at most %v", longest)
 	case s.warmup < 0 || s.warmup > longest:
 		return fmt.Errorf("bench: --warmup must be 0 to %v", longest)
+	case s.instructions < 0 || s.instructions > maxCounted:
+		return fmt.Errorf("bench: --instructions must be 0 to %d", maxCounted)
+	case s.instructions == 0 && (s.keep != "" || s.limits != ""):
+		return errors.New("bench: --keep and --limits are for --instructions")
 	case s.connections < 1 || s.connections > load.MaxConnections:
 		return fmt.Errorf("bench: --connections must be 1 to %d", load.MaxConnections)
 	}

@@ -55,6 +55,10 @@ type row struct {
 	RateRatio measure.Spread `json:"requests_ratio"`
 	CPURatio  measure.Spread `json:"cpu_ratio"`
 
+	// Instructions are those of a call, in user mode, where they were counted.
+	Instructions      uint64  `json:"instructions,omitempty"`
+	InstructionsRatio float64 `json:"instructions_ratio,omitempty"`
+
 	cell cell
 }
 

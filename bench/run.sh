@@ -23,5 +23,24 @@ if [ -z "$nginx" ] && [ -x "$unpacked" ]; then
 	if "$unpacked" -v 2>/dev/null; then nginx=$unpacked; else echo "the unpacked nginx does not run here" >&2; fi
 fi
 
+# Likewise valgrind, where instructions are to be counted.
+case " $* " in *" --instructions "* | *" --instructions="*)
+	if ! command -v valgrind >/dev/null; then
+		if [ ! -x "$tmp/valgrind/usr/bin/valgrind" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null; then
+			echo "fetching valgrind" >&2
+			(
+				cd "$tmp"
+				apt-get -qq download valgrind 2>/dev/null || { apt-get -qq update && apt-get -qq download valgrind; }
+				dpkg-deb -x valgrind_*.deb valgrind
+				rm -f valgrind_*.deb
+			) >&2 || true
+		fi
+		PATH=$PATH:$PWD/$tmp/valgrind/usr/bin
+		VALGRIND_LIB=$PWD/$tmp/valgrind/usr/libexec/valgrind
+		export PATH VALGRIND_LIB
+	fi
+	;;
+esac
+
 go build -o "$tmp/bench" ./bench
 exec "$tmp/bench" --nginx "${nginx:-nginx}" "$@"

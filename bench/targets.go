@@ -37,6 +37,7 @@ type targets struct {
 	dir      string // for logs and configuration; somebody else removes it
 	running  map[string]target
 	order    []string
+	counting *counting // nil: nobody counts
 }
 
 // stop ends what was started, the last first.
@@ -91,9 +92,11 @@ func (t *targets) start(ctx context.Context, name string) (target, error) {
 
 // role starts this program as one of the reference processes.
 func (t *targets) role(ctx context.Context, name string, args ...string) (target, error) {
-	p, err := measure.Start(ctx, measure.Command{
-		Name: name, Argv: append([]string{t.self, roleWord}, args...), Log: t.log(name), Announces: true,
-	})
+	argv := append([]string{t.self, roleWord}, args...)
+	if t.counting != nil && name == bareProxy {
+		argv = t.counting.under(name, argv)
+	}
+	p, err := measure.Start(ctx, measure.Command{Name: name, Argv: argv, Log: t.log(name), Announces: true})
 	if err != nil {
 		return target{}, err
 	}
@@ -133,6 +136,9 @@ func (t *targets) dragoman(ctx context.Context, name string, upstream ...string)
 
 // external starts a program that listens where it was told to.
 func (t *targets) external(ctx context.Context, name, addr string, argv ...string) (target, error) {
+	if t.counting != nil {
+		argv = t.counting.under(name, argv)
+	}
 	p, err := measure.Start(ctx, measure.Command{Name: name, Argv: argv, Log: t.log(name)})
 	if err != nil {
 		return target{}, err

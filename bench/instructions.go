@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"dragoman/bench/load"
+)
+
+// Time differs from run to run, and from machine to machine, by more than most changes to a program do. How many instructions it
+// executes for a call does not: valgrind's callgrind counts them, in user mode, to one or two percent, whatever else runs. What it
+// does not see is the system's part, and how long an instruction takes.
+
+const (
+	countedLimit = 10 * time.Minute // for all of a cell
+	firstCalls   = 4                // a part of the calls is made before counting: as many-th
+)
+
+// errUncounted says that a cell has no count.
+var errUncounted = errors.New("not counted")
+
+// counting is what counts the instructions of a process.
+type counting struct {
+	valgrind, vgdb string
+	dir            string // for what callgrind writes
+}
+
+// newCounting looks for the programs.
+func newCounting(dir string) (*counting, error) {
+	c := &counting{dir: dir}
+	for name, at := range map[string]*string{"valgrind": &c.valgrind, "vgdb": &c.vgdb} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			return nil, fmt.Errorf("bench: --instructions needs valgrind (Debian: apt-get install valgrind): %w", err)
+		}
+		*at = path
+	}
+	return c, nil
+}
+
+// under gives the command line that runs argv where its instructions are counted.
+func (c *counting) under(name string, argv []string) []string {
+	return append([]string{c.valgrind, "--tool=callgrind", "--callgrind-out-file=" + c.file(name)}, argv...)
+}
+
+func (c *counting) file(name string) string { return filepath.Join(c.dir, "callgrind."+name) }
+
+// dump writes what a process has executed since the last dump, the n-th of it from 1, and gives the count.
+func (c *counting) dump(ctx context.Context, name string, pid, n int) (uint64, error) {
+	if out, err := exec.CommandContext(ctx, c.vgdb, "--pid="+strconv.Itoa(pid), "dump").CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("bench: vgdb: %w: %s", err, out)
+	}
+	file, err := os.Open(c.file(name) + "." + strconv.Itoa(n))
+	if err != nil {
+		return 0, fmt.Errorf("bench: callgrind has written nothing: %w", err)
+	}
+	defer file.Close()
+	return totals(file)
+}
+
+// totals reads the sum out of what callgrind has written.
+func totals(r io.Reader) (uint64, error) {
+	lines := bufio.NewReader(r)
+	for {
+		line, err := lines.ReadString('\n')
+		if text, ok := strings.CutPrefix(line, "totals: "); ok {
+			return strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+		}
+		if err != nil {
+			return 0, errors.New("bench: callgrind's file has no totals")
+		}
+	}
+}
+
+// count counts the instructions of every cell and returns the report.
+func count(ctx context.Context, s settings, self string, progress io.Writer) (*report, error) {
+	runtime.LockOSThread() // the processes die with the thread that starts them
+	defer runtime.UnlockOSThread()
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(s.cells)*len(s.sizes))*countedLimit)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	counts := dir
+	if s.keep != "" {
+		counts = s.keep
+		if err := os.MkdirAll(counts, 0o755); err != nil {
+			return nil, fmt.Errorf("bench: %w", err)
+		}
+	}
+	c, err := newCounting(counts)
+	if err != nil {
+		return nil, err
+	}
+	// Go's signals to itself are more than callgrind can follow.
+	if err := os.Setenv("GODEBUG", "asyncpreemptoff=1"); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	r := newReport(ctx, s)
+	for _, size := range s.sizes {
+		for _, row := range r.addRows(s.cells, size) {
+			// Each cell has processes of its own: what another has left behind in them would be counted with it.
+			t := &targets{settings: s, self: self, dir: dir, running: map[string]target{}, counting: c}
+			err := countRow(ctx, t, row)
+			t.stop()
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("bench: ended early: %w", context.Cause(ctx))
+			}
+			switch {
+			case errors.Is(err, errAbsent), errors.Is(err, errUncounted):
+				row.Note = err.Error()
+			case err != nil:
+				row.fail(err)
+			default:
+				fmt.Fprintf(progress, "%d bytes: %s: %d instructions a call\n", size, row.What, row.Instructions)
+			}
+		}
+	}
+	r.relate()
+	return r, nil
+}
+
+// countRow counts one cell.
+func countRow(ctx context.Context, t *targets, row *row) error {
+	name := row.cell.target
+	switch name {
+	case modernUpstream, legacyUpstream:
+		return fmt.Errorf("%w: there is no hop", errUncounted)
+	case dragomanStdio:
+		return fmt.Errorf("%w: callgrind does not survive the signals of children", errUncounted)
+	}
+	under, err := t.get(ctx, name)
+	if err != nil {
+		return err
+	}
+	plan := load.Plan{Addr: under.addr, Path: path, Era: row.cell.era, Size: row.Size, SSE: t.settings.sse}
+	if err := under.await(ctx, plan); err != nil {
+		return err
+	}
+	callers := make([]*load.Caller, t.settings.connections)
+	for i := range callers {
+		if callers[i], err = load.Open(ctx, plan, i); err != nil {
+			return err
+		}
+		defer callers[i].Leave()
+	}
+	calls := uint64(max(t.settings.instructions/len(callers), 1))
+	if err := callAll(callers, calls/firstCalls+1); err != nil {
+		return err
+	}
+	if _, err := t.counting.dump(ctx, name, under.process.PID(), 1); err != nil {
+		return err
+	}
+	if err := callAll(callers, calls); err != nil {
+		return err
+	}
+	sum, err := t.counting.dump(ctx, name, under.process.PID(), 2)
+	if err != nil {
+		return err
+	}
+	row.Instructions = sum / (calls * uint64(len(callers)))
+	return nil
+}
+
+// callAll has every caller make n calls, all at once.
+func callAll(callers []*load.Caller, n uint64) error {
+	errs := make([]error, len(callers))
+	var all sync.WaitGroup
+	for i, c := range callers {
+		all.Go(func() {
+			for range n {
+				if errs[i] = c.Call(); errs[i] != nil {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// relate puts every count beside the baseline's.
+func (r *report) relate() {
+	bases := map[int]uint64{}
+	for _, row := range r.Rows {
+		if row.Name == baseline {
+			bases[row.Size] = row.Instructions
+		}
+	}
+	for _, row := range r.Rows {
+		if base := bases[row.Size]; base > 0 {
+			row.InstructionsRatio = float64(row.Instructions) / float64(base)
+		}
+	}
+}
+
+// printCounts writes the table for people.
+func (r *report) printCounts(out io.Writer) {
+	fmt.Fprintf(out, "\n%s, %s; %d connections; instructions in user mode for a call, and against %q\n\n", r.Machine["cpu"], r.Versions["go"], r.Connections, r.Baseline)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "bytes\tcell\tinstructions\tratio\t")
+	for _, row := range r.Rows {
+		if row.Instructions == 0 {
+			note, _, _ := strings.Cut(row.Note, "\n")
+			fmt.Fprintf(w, "%d\t%s\t%.*s\n", row.Size, row.What, noteLimit, note)
+			continue
+		}
+		fmt.Fprintf(w, "%d\t%s\t%d\t%.2f\t\n", row.Size, row.What, row.Instructions, row.InstructionsRatio)
+	}
+	_ = w.Flush() // out is for people; what matters is in the file
+}
+
+// slack is by how much a count may differ from what was written down: two percent are the collector's and the scheduler's moods,
+// the rest is left to small changes.
+const slack = 1.06
+
+// hold compares the ratios with those of a file: lines of a cell and what it was, in any order, # begins a comment. A call that
+// has become dearer is an error; one that has become cheaper is worth writing down.
+func (r *report) hold(file string, out io.Writer) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("bench: --limits: %w", err)
+	}
+	var errs []error
+	passed := 0
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		if len(words) != 2 {
+			return fmt.Errorf("bench: %s: %q is not a cell and a ratio", file, line)
+		}
+		was, err := strconv.ParseFloat(words[1], 64)
+		i := slices.IndexFunc(r.Rows, func(row *row) bool { return row.Name == words[0] })
+		if err != nil || !slices.ContainsFunc(allCells(), func(c cell) bool { return c.name == words[0] }) {
+			return fmt.Errorf("bench: %s: %q is not a cell and a ratio", file, line)
+		}
+		if i < 0 { // not asked for
+			continue
+		}
+		switch now := r.Rows[i].InstructionsRatio; {
+		case now > was*slack:
+			errs = append(errs, fmt.Errorf("bench: %s executes %.2f times what the bare proxy does, and did %.2f (%s): a call has become dearer; "+
+				"--keep DIR keeps callgrind's files, for callgrind_annotate", words[0], now, was, file))
+		case now < was/slack:
+			fmt.Fprintf(out, "%s executes %.2f times what the bare proxy does, and did %.2f: write it into %s\n", words[0], now, was, file)
+			passed++
+		default:
+			passed++
+		}
+	}
+	fmt.Fprintf(out, "%d passed, %d failed\n", passed, len(errs))
+	return errors.Join(errs...)
+}
