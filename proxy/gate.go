@@ -26,7 +26,7 @@ type Head struct {
 type Fields interface {
 	// Peek gives the first value of a field, nil if there is none.
 	Peek(name string) []byte
-	// PeekAll gives the value of each line of a field.
+	// PeekAll gives the value of each line of a field. The slice holds until the next call.
 	PeekAll(name string) [][]byte
 }
 
