@@ -33,7 +33,7 @@ func runStdio(ctx context.Context, cfg *Config, std Streams) error {
 	done := make(chan error, 1)
 	go func() {
 		done <- (&stdio.Downstream{Handle: h.handle, Store: h.store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
-			Cap: cfg.Limits.RequestTime, InFlight: stdioInFlight}).Serve(ctx)
+			Cap: cfg.Limits.RequestTime, InFlight: stdioInFlight, Note: note(log)}).Serve(ctx)
 	}()
 	select {
 	case err = <-done:

@@ -75,6 +75,9 @@ type Exchange struct {
 	// Replayed says that the response is the answer to an earlier request. It is set before Next gives that out, or by the time
 	// that a Handler or Next fails, on the goroutine that called it.
 	Replayed bool
+	// Untaken says that the server has not taken the request, since it knows the session no more: it has not run, and may be sent
+	// in another session. It is set before a Handler or Next fails with SessionLost, on the goroutine that called it.
+	Untaken bool
 
 	// Own says that Dragoman asks this to serve another request, which has been counted: no limit on clients counts it.
 	Own bool

@@ -42,7 +42,8 @@ func (v *Verdict) Eras() string {
 
 // prober climbs the ladder for one server: server/discover; if that does not show a modern server, initialize; over HTTP
 // finally the old SSE transport. No single error code decides (2026-07-28 versioning, stdio Backward Compatibility):
-// what is no modern answer says nothing, and only a successful initialize shows a legacy server.
+// what is no modern answer says nothing, and only a successful initialize shows a legacy server. A modern server whose
+// revisions are all unknown is not sent initialize: the answer would hide the one that names them.
 type prober struct {
 	wires    Wires
 	self     []byte        // clientInfo of Dragoman
@@ -56,6 +57,7 @@ type prober struct {
 	reached bool         // some step got an answer, or ran into a time-out
 	last    error        // of the last step that failed
 	late    *late        // a process that has not answered server/discover yet
+	foreign *proxy.Error // the server is modern, and speaks nothing that Dragoman does
 }
 
 // climb answers the verdict and, if the server is modern, the link that showed it.
@@ -74,6 +76,8 @@ func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
 	}
 	if err == nil {
 		return v, nil, nil
+	} else if p.foreign != nil { // a process has said so late
+		return nil, nil, p.foreign
 	} else if errors.Is(err, errModern) && p.wires.Modern != nil {
 		return v, nil, nil
 	}
@@ -148,6 +152,9 @@ func (p *prober) discover(ctx context.Context, v *Verdict) (Link, error) {
 		_ = later.replies.Close()
 	}
 	p.part(link)
+	if p.foreign != nil {
+		return nil, p.foreign
+	}
 	return nil, nil
 }
 
@@ -170,13 +177,43 @@ func (p *prober) isModern(v *Verdict, m *wire.Message) bool {
 	p.note(v, "server/discover", fmt.Errorf("error %d %s", m.ErrorCode, m.Text(m.ErrorText)))
 	switch m.ErrorCode {
 	case proxy.CodeUnsupportedVersion:
-		v.Version = pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported"))
-		v.Modern = v.Version != ""
+		list := wire.Get(m.Raw, m.ErrorData, "supported")
+		v.Version = pickModern(m.Raw, list)
+		if v.Modern = v.Version != ""; !v.Modern {
+			p.foreign = foreign(m.Raw, list)
+		}
 	case proxy.CodeHeaderMismatch, proxy.CodeMissingCapability:
 		v.Modern, v.Version = true, ModernVersion
 	}
 	return v.Modern
 }
+
+// foreign answers the error for a server whose list has modern revisions only, none of which Dragoman speaks; nil for any other
+// list, and for one that names nothing.
+func foreign(raw []byte, list wire.Span) *proxy.Error {
+	var names []string
+	for _, s := range wire.Items(raw, list) {
+		if !s.IsString(raw) {
+			continue
+		}
+		name := string(s.Text(raw))
+		if !IsModern(name) || Supported(name) {
+			return nil
+		}
+		if len(names) < maxNamed {
+			names = append(names, fmt.Sprintf("%.40q", name))
+		}
+	}
+	if names == nil {
+		return nil
+	}
+	return proxy.Errf(proxy.EraUnknown, "the upstream server speaks only the revisions %s, of which Dragoman speaks none (it speaks %s); "+
+		"set upstreams.NAME.era to legacy if the server has a handshake all the same",
+		strings.Join(names, ", "), strings.Join(slices.Concat(modernVersions, legacyVersions), ", "))
+}
+
+// maxNamed bounds the revisions that an error repeats.
+const maxNamed = 8
 
 // pickModern picks the newest modern revision of a list that Dragoman speaks too.
 func pickModern(raw []byte, list wire.Span) string {

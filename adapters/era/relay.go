@@ -87,6 +87,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	replies, err := r.link.get().Call(ex)
 	if err != nil {
 		r.leave()
+		untaken(ex, err)
 		return nil, r.fault(err)
 	}
 	return &relayCall{Replies: replies, r: r, ex: ex}, nil
@@ -167,6 +168,15 @@ func (r *relay) fault(err error) error {
 	}
 	r.session.EndFor(proxy.Closed, lost) // before the client does what it is told
 	return lost
+}
+
+// untaken notes of a call that it was itself told that the session is lost. One that was cancelled because another was told so
+// may have run.
+func untaken(ex *proxy.Exchange, err error) {
+	var lost, cause *proxy.Error
+	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name && (!errors.As(ex.Err(), &cause) || cause != lost) {
+		ex.Untaken = true
+	}
 }
 
 // relayCall is one call of a legacy client at a legacy server.
@@ -254,6 +264,9 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 		m, err := c.Replies.Next(until)
 		if errors.Is(err, proxy.ErrNotYet) { // also of a call that is cancelled at that very moment: what ends it is still to come
 			return m, err
+		}
+		if err != nil {
+			untaken(c.ex, err)
 		}
 		if err != nil && c.ex.Err() != nil {
 			c.out, c.err = c.withdraw(), c.fail(err)

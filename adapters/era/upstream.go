@@ -130,6 +130,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.mixed() { // its relay has ended, and it is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 		ex.Session.EndFor(proxy.Closed, lost) // before the client does what it is told
+		ex.Untaken = true
 		return nil, lost
 	}
 	ex.Spoken.In(proxy.Legacy)
@@ -401,6 +402,9 @@ func (u *Upstream) shut() bool {
 
 // errClosing answers who comes when all conversations end.
 func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
+
+// Effectless tells whether a request has no effects, so that it may be sent again although it may have run.
+func Effectless(m *wire.Message) bool { return isRepeatable(m) }
 
 // isRepeatable tells whether a lost request may be sent again unasked.
 func isRepeatable(m *wire.Message) bool { return slices.Contains(repeatable, string(m.Text(m.Method))) }

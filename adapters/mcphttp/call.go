@@ -163,6 +163,10 @@ func isEventStream(h *httpd.Fields) bool {
 	return bytes.EqualFold(bytes.TrimSpace(kind), []byte("text/event-stream"))
 }
 
+// sessionNotFound is what servers say of a session that they do not know, with status 404: some name the request beside it. With any
+// other code such an error is the request's own: there are servers that answer an unknown method or tool so.
+const sessionNotFound = -32001
+
 // json reads a body that is one message. Every body is tried as one, whatever the status says: errors of the protocol
 // come with many.
 func (c *Call) json(until time.Time) (wire.Message, error) {
@@ -181,7 +185,7 @@ func (c *Call) json(until time.Time) (wire.Message, error) {
 	case serr == nil && m.Kind == wire.Result && string(m.Of(m.ID)) == string(c.ID):
 		return m, nil
 	case serr == nil && m.Kind == wire.Failure && (!m.ID.Present() || string(m.Of(m.ID)) == string(c.ID)):
-		if c.status == fasthttp.StatusNotFound && c.InSession && !m.ID.Present() {
+		if c.status == fasthttp.StatusNotFound && c.InSession && (!m.ID.Present() || m.ErrorCode == sessionNotFound) {
 			return wire.Message{}, proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
 		}
 		return c.withID(m), nil

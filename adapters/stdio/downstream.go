@@ -23,6 +23,8 @@ type Downstream struct {
 	MaxLine  int           // bytes of a line; longer ones are refused
 	Cap      time.Duration // a request without response is given up after so long
 	InFlight int           // requests at once; beyond it no more are read
+	// Note tells what happens beside the requests; nil: nobody wants to know. err may be nil.
+	Note func(level, text string, err error)
 }
 
 // flushTime bounds how long a client that does not read can hold up the end.
@@ -38,7 +40,7 @@ var errDeaf = errors.New("stdio: the client does not read")
 func (d *Downstream) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	out := NewWriter(d.Out, WriterOptions{MaxLine: d.MaxLine})
-	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
+	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), waiting: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
 		listens: make(chan struct{}, d.InFlight)}
 	lines := make(chan error, 1)
 	go func() { lines <- c.read() }() // ends with the input; Serve does not wait for a terminal
@@ -88,6 +90,11 @@ type client struct {
 	sess   *proxy.Session
 	modern map[string]*proxy.Exchange // in flight, by id
 	over   bool
+
+	said     said
+	waiting  map[string]*proxy.Exchange // legacy requests that wait for a session to be opened anew, by id
+	renewing *renewal                   // nil: none is
+	next     *proxy.Session             // the one being opened anew, once it is initialized
 }
 
 func (c *client) read() error {
@@ -198,12 +205,14 @@ func (c *client) session() *proxy.Session {
 // cancel ends a request of either era.
 func (c *client) cancel(id string) {
 	c.mu.Lock()
-	ex, sess := c.modern[id], c.sess
+	ex, waiting, sess := c.modern[id], c.waiting[id], c.sess
 	delete(c.modern, id) // it gets no answer, so the id is free
 	c.mu.Unlock()
 	switch {
 	case ex != nil:
 		ex.Cancel(proxy.ErrCancelled)
+	case waiting != nil:
+		waiting.Cancel(proxy.ErrCancelled)
 	case sess != nil:
 		sess.CancelRequest(id)
 	}
@@ -226,13 +235,24 @@ func (c *client) run(ex *proxy.Exchange, sess *proxy.Session, done func()) {
 	case <-c.ctx.Done():
 		return
 	}
-	handle := c.d.Handle
 	if sess != nil {
-		handle = session.Enter(sess, ex, handle)
+		a := &attempt{c: c, ex: ex, sess: sess}
+		handle := a.watch(session.Enter(sess, ex, c.d.Handle))
+		c.group.Go(func() {
+			defer func() { <-slots }()
+			session.Pump(ex, handle, c.d.Cap, func(m *wire.Message) error {
+				if a.hold(m) {
+					return nil
+				}
+				return c.write(m)
+			})
+			a.finish()
+		})
+		return
 	}
 	c.group.Go(func() {
 		defer func() { <-slots; done() }()
-		session.Pump(ex, handle, c.d.Cap, func(m *wire.Message) error {
+		session.Pump(ex, c.d.Handle, c.d.Cap, func(m *wire.Message) error {
 			if m.IsResponse() {
 				done() // first: a client may use the id again as soon as it has read its answer
 			}
@@ -267,29 +287,30 @@ func (c *client) serveModern(m *wire.Message) {
 }
 
 // serveLegacy takes a message of the session, which initialize opens and the end of the pipes closes. If the server's session is
-// lost, and the client's with it, initialize opens another.
+// lost, and the client's with it, another is opened for the client when it next wants something, or initialize opens one.
 func (c *client) serveLegacy(m *wire.Message) {
 	sess := c.session()
 	if m.Is("initialize") && m.Kind == wire.Request && (sess == nil || sess.State() == proxy.Created || sess.State() >= proxy.Closed) {
 		c.initialize(m)
 		return
 	}
-	if sess == nil || sess.State() >= proxy.Closed {
-		c.unopened(m, sess)
+	if m.Kind != wire.Request {
+		if sess = c.greet(m); sess != nil && sess.State() < proxy.Closed {
+			session.Tell(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
+		}
 		return
 	}
-	if m.Kind != wire.Request {
-		session.Tell(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
+	if sess == nil || sess.State() >= proxy.Closed {
+		if !c.postpone(m, sess) {
+			c.unopened(m, sess)
+		}
 		return
 	}
 	c.run(&proxy.Exchange{Msg: *m}, sess, func() {})
 }
 
-// unopened answers what comes outside a session.
+// unopened answers a request that comes outside a session.
 func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
-	if m.Kind != wire.Request {
-		return
-	}
 	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", era.ModernVersion)
 	if sess != nil {
 		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
@@ -305,17 +326,26 @@ func (c *client) initialize(m *wire.Message) {
 	}
 	sess.SetOutlet(c)
 	c.mu.Lock()
-	c.sess = sess
+	c.sess, c.said = sess, said{}
 	c.mu.Unlock()
+	var known said
 	// The next message is read only when the handshake has ended: it may need what that fixes.
 	session.Pump(&proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, c.d.Handle)
 		return session.Handshake(replies), err
-	}, c.d.Cap, c.write)
-	if sess.State() != proxy.Initialized {
-		c.mu.Lock()
-		c.sess = nil
-		c.mu.Unlock()
+	}, c.d.Cap, func(r *wire.Message) error {
+		if r.Kind == wire.Result {
+			known = heard(m, r)
+		}
+		return c.write(r)
+	})
+	opened := sess.State() == proxy.Initialized
+	c.mu.Lock()
+	if c.said = known; !opened {
+		c.sess, c.said = nil, said{}
+	}
+	c.mu.Unlock()
+	if !opened {
 		c.d.Store.Remove(sess)
 	}
 }
@@ -334,6 +364,9 @@ func (c *client) end(ours bool) {
 	sess := c.sess
 	flying := make([]*proxy.Exchange, 0, len(c.modern))
 	for _, ex := range c.modern {
+		flying = append(flying, ex)
+	}
+	for _, ex := range c.waiting {
 		flying = append(flying, ex)
 	}
 	c.mu.Unlock()
