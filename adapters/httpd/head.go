@@ -34,8 +34,6 @@ func (s *headScan) start(started bool) {
 	*s = headScan{length: -1, started: started, fields: fieldLines{at: s.fields.at[:0]}}
 }
 
-var crlf = []byte("\r\n")
-
 // next reads until the head is whole in br's buffer and returns its size.
 func (s *headScan) next(br *bufio.Reader) (int, error) {
 	for {
