@@ -82,7 +82,7 @@ func (r *Request) appendTo(dst []byte, h *Host) []byte {
 	dst = append(append(dst, or(r.Method, "GET")...), ' ')
 	dst = append(append(dst, h.absolute...), or(r.Target, h.path)...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	if len(r.fields.get("Host")) == 0 {
+	if r.fields.find("Host", 0) < 0 {
 		dst = append(append(append(dst, "Host: "...), h.authority...), "\r\n"...)
 	}
 	dst = r.fields.appendTo(dst)
