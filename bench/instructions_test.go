@@ -31,12 +31,12 @@ func TestHold(t *testing.T) {
 	}
 	for limits, want := range map[string]struct{ failed, told string }{
 		"# all is as it was\nmodern 2.5\nlegacy\t2.9 # nearly\n\n": {"", "2 passed, 0 failed"},
-		"modern 2.2\nlegacy 3.1\n":                                  {"modern executes 2.50", "1 passed, 1 failed"},
-		"modern 3\n":                                                {"", "modern executes 2.50 times what the bare proxy does, and did 3.00: write it into"},
-		"stdio 1\nmodern 2.5\n":                                     {"", "1 passed, 0 failed"},
-		"modem 2.5\n":                                               {`"modem 2.5" is not a cell and a ratio`, ""},
-		"modern two\n":                                              {"is not a cell and a ratio", ""},
-		"modern\n":                                                  {"is not a cell and a ratio", ""},
+		"modern 2.2\nlegacy 3.1\n":                                 {"modern executes 2.50", "1 passed, 1 failed"},
+		"modern 3\n":                                               {"", "modern executes 2.50 times what the bare proxy does, and did 3.00: write it into"},
+		"stdio 1\nmodern 2.5\n":                                    {"", "1 passed, 0 failed"},
+		"modem 2.5\n":                                              {`"modem 2.5" is not a cell and a ratio`, ""},
+		"modern two\n":                                             {"is not a cell and a ratio", ""},
+		"modern\n":                                                 {"is not a cell and a ratio", ""},
 	} {
 		file := filepath.Join(t.TempDir(), "limits")
 		if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
