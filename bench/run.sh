@@ -42,5 +42,5 @@ case " $* " in *" --instructions "* | *" --instructions="*)
 	;;
 esac
 
-go build -o "$tmp/bench" ./bench
+CGO_ENABLED=0 go build -o "$tmp/bench" ./bench
 exec "$tmp/bench" --nginx "${nginx:-nginx}" "$@"
