@@ -26,7 +26,7 @@ import (
 
 const (
 	countedLimit = 10 * time.Minute // for all of a cell
-	firstCalls   = 4                // a part of the calls is made before counting: as many-th
+	firstCalls   = 4                // before the counted calls come a fourth as many, which nobody counts
 )
 
 // errUncounted says that a cell has no count.

@@ -7,7 +7,7 @@ import "dragoman/proxy"
 type frame struct {
 	logged   once[logged]
 	observed once[observed]
-	slot     once[slot]
+	held     once[held]
 	retried  once[retried]
 	watched  once[watched]
 	timed    once[timed]

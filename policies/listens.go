@@ -25,7 +25,7 @@ func Listens(all, perPrincipal int) proxy.Policy {
 				return nil, err
 			}
 			stop := expire(ex)
-			return holding(ex, next, func() { stop(); l.leave(who) })
+			return holding(ex, next, freeing(func() { stop(); l.leave(who) }), 0)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (s *Slots) Policy() proxy.Policy {
 			if err != nil {
 				return nil, err
 			}
-			return s.hold(ex, next, size)
+			return holding(ex, next, s, size)
 		}
 	}
 }
@@ -102,37 +102,6 @@ func (s *Slots) leave(size int64) {
 	s.running.Add(-1)
 	s.release(s.slots, 1)
 	s.release(s.bytes, size)
-}
-
-// hold runs a request that has entered, which leaves when its replies are closed.
-func (s *Slots) hold(ex *proxy.Exchange, next proxy.Handler, size int64) (proxy.Replies, error) {
-	done := false
-	defer func() {
-		if !done { // it failed, or panicked
-			s.leave(size)
-		}
-	}()
-	replies, err := next(ex)
-	if err != nil || replies == nil {
-		return replies, err
-	}
-	done = true
-	held := frameOf(ex).slot.take()
-	*held = slot{replies, s, size}
-	return held, nil
-}
-
-// slot is the replies of a request that holds one.
-type slot struct {
-	proxy.Replies
-	of   *Slots
-	size int64
-}
-
-// Close implements proxy.Replies.
-func (h *slot) Close() error {
-	defer h.of.leave(h.size)
-	return h.Replies.Close()
 }
 
 func (s *Slots) release(sem *semaphore.Weighted, n int64) {
@@ -194,23 +163,34 @@ func Turns(all int, tools map[string]int) proxy.Policy {
 					return nil, err
 				}
 			}
-			return holding(ex, next, func() {
+			return holding(ex, next, freeing(func() {
 				for _, sem := range [...]*semaphore.Weighted{tool, server} {
 					if sem != nil {
 						sem.Release(1)
 					}
 				}
-			})
+			}), 0)
 		}
 	}
 }
 
+// releaser is what a request holds something of.
+type releaser interface {
+	// leave takes back so much of it, as the request was given.
+	leave(size int64)
+}
+
+// freeing is a releaser whose requests all hold the same.
+type freeing func()
+
+func (f freeing) leave(int64) { f() }
+
 // holding runs a request that holds something, which is let go of when its replies are closed.
-func holding(ex *proxy.Exchange, next proxy.Handler, free func()) (proxy.Replies, error) {
+func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (proxy.Replies, error) {
 	done := false
 	defer func() {
 		if !done { // it failed, or panicked
-			free()
+			of.leave(size)
 		}
 	}()
 	replies, err := next(ex)
@@ -218,16 +198,20 @@ func holding(ex *proxy.Exchange, next proxy.Handler, free func()) (proxy.Replies
 		return replies, err
 	}
 	done = true
-	return &held{replies, free}, nil
+	h := frameOf(ex).held.take()
+	*h = held{replies, of, size}
+	return h, nil
 }
 
+// held is the replies of a request that holds something.
 type held struct {
 	proxy.Replies
-	free func()
+	of   releaser
+	size int64
 }
 
 // Close implements proxy.Replies.
 func (h *held) Close() error {
-	defer h.free()
+	defer h.of.leave(h.size)
 	return h.Replies.Close()
 }

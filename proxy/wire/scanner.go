@@ -295,7 +295,7 @@ func (s *scanner) str(i int) int {
 			}
 			break
 		}
-		if i += 8; words == 3 {
+		if i += 8; words == 3 { // a long one, after all
 			i = plain(raw, i)
 		}
 	}
