@@ -403,8 +403,5 @@ func (u *Upstream) shut() bool {
 // errClosing answers who comes when all conversations end.
 func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 
-// Effectless tells whether a request has no effects, so that it may be sent again although it may have run.
-func Effectless(m *wire.Message) bool { return isRepeatable(m) }
-
 // isRepeatable tells whether a lost request may be sent again unasked.
 func isRepeatable(m *wire.Message) bool { return slices.Contains(repeatable, string(m.Text(m.Method))) }

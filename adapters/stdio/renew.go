@@ -101,7 +101,7 @@ func (a *attempt) judge(err error) {
 	}
 	switch {
 	case e.Name == proxy.SessionUnknown.Name: // lost before this could be entered
-	case e.Name == proxy.SessionLost.Name && (a.ex.Untaken || era.Effectless(&a.ex.Msg)):
+	case e.Name == proxy.SessionLost.Name && (a.ex.Untaken || era.ReadsOnly(&a.ex.Msg)):
 	default:
 		return
 	}
