@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -153,6 +155,12 @@ func parseStat(raw []byte) (stat, error) {
 		return stat{}, errStat
 	}
 	return stat{parent: parent, cpu: time.Duration(user+system) * tick, reaped: time.Duration(reapedUser+reapedSystem) * tick}, nil
+}
+
+// Descendants lists the living processes whose line of parents leads to pid, in no order. Linux only.
+func Descendants(pid int) ([]int, error) {
+	family, err := descendants(pid)
+	return slices.Collect(maps.Keys(family)), err
 }
 
 // descendants reads every process whose line of parents leads to pid.

@@ -15,7 +15,6 @@ import (
 // Read reads what processes have.
 func Read(pids []int) (Use, error) {
 	var u Use
-	family := parents()
 	for _, pid := range pids {
 		cpu, err := measure.ReadCPU(pid)
 		if err != nil {
@@ -29,7 +28,11 @@ func Read(pids []int) (Use, error) {
 		u.RSS += rss
 		u.Threads += count(pid, "task")
 		u.Files += count(pid, "fd")
-		for _, below := range descendants(family, pid) {
+		family, err := measure.Descendants(pid)
+		if err != nil {
+			return u, fmt.Errorf("watch: process %d: %w", pid, err)
+		}
+		for _, below := range family {
 			if rss, err := measure.ReadRSS(below); err == nil { // it may have ended meanwhile
 				u.ChildrenRSS += rss
 				u.Below++
@@ -62,42 +65,6 @@ func count(pid int, name string) int {
 		return 0
 	}
 	return len(names)
-}
-
-// parents are all processes' parents.
-func parents() map[int]int {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil
-	}
-	out := map[int]int{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		raw, err := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
-		if err != nil {
-			continue
-		}
-		fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:])) // a program's name may hold anything
-		if len(fields) > 1 {
-			out[pid], _ = strconv.Atoi(fields[1])
-		}
-	}
-	return out
-}
-
-func descendants(parents map[int]int, pid int) (all []int) {
-	for id := range parents {
-		for p, steps := parents[id], 0; p > 1 && steps < len(parents); p, steps = parents[p], steps+1 {
-			if p == pid {
-				all = append(all, id)
-				break
-			}
-		}
-	}
-	return all
 }
 
 const listening = "0A" // of /proc/net/tcp
@@ -137,10 +104,9 @@ func PIDOfPort(port int) (int, error) {
 	if len(pids) == 0 {
 		return 0, fmt.Errorf("watch: who listens on port %d is another user's, and may not be looked at", port)
 	}
-	family := parents()
 	slices.Sort(pids)
 	for _, pid := range pids {
-		if len(descendants(family, pid)) >= len(pids)-1 {
+		if family, err := measure.Descendants(pid); err == nil && len(family) >= len(pids)-1 {
 			return pid, nil
 		}
 	}
