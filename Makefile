@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench counts counted peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -47,7 +47,7 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled counted soaked ## install what the tests need, then run everything (about twenty-five minutes)
+test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked ## install what the tests need, then run everything (about twenty-five minutes)
 
 check:
 	go vet ./...
@@ -83,16 +83,28 @@ fuzz: ## every fuzz target in turn, FUZZTIME each (5m); FUZZ=REGEX picks some
 
 # What `make test` fuzzes: what reads bytes from strangers first. The seeds of all targets are part of `go test`.
 smoke:
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Splitter|HeaderValue|OpenState|Canonical|Check|Ambiguous|Forwarded)$$'
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=10s FUZZ='^Fuzz(Scan|Reader|Splitter|HeaderValue|OpenState|Canonical|Check|Ambiguous|Again|Forwarded)$$'
 
-bench: build ## compare with a bare proxy and nginx; ARGS=--short is quicker (bench/README.md)
+bench: build ## what a hop costs beside a bare proxy and nginx, and all targets (twenty-five minutes); ARGS=--short takes four
 	bench/run.sh $(ARGS)
+
+micro: ## Go micro-benchmarks beside those of the last release, by benchstat; ARGS='--against REVISION proxy/wire'
+	bench/micro.sh $(ARGS)
 
 counts: build ## instructions of a call by callgrind, against those written down in bench/instructions.tsv
 	bench/run.sh --instructions 6400 --limits bench/instructions.tsv $(ARGS)
 
 counted:
 	@$(MAKE) --no-print-directory counts ARGS='--cells modern,legacy'
+
+# What a call allocates, without the race detector, which allocates too; and the processors' time of one, the system's part in it, against
+# the bare proxy's in the same rounds.
+ratioed: build
+	go test -count=1 -run '^TestAllocationsOfACall$$' .
+	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
+	@echo "make: every other section of make bench runs, its figures mean nothing" && \
+		bench/run.sh --sections sse,latency,policies,allocations,start,growth --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \
+		{ cat bench/.tmp/sections.txt; exit 1; }
 
 soak: build ## look for leaks under load and after being killed, about seven minutes; ARGS='--duration 1h' or --short
 	@mkdir -p bench/.tmp
@@ -102,7 +114,7 @@ soak: build ## look for leaks under load and after being killed, about seven min
 soaked:
 	@$(MAKE) --no-print-directory soak ARGS=--short
 
-peers: build ## side by side with other bridges from stdio (half an hour; ARGS=--short is quicker)
+peers: build ## side by side with other bridges and gateways (an hour and a quarter; ARGS=--short is quicker)
 	bench/peers/run.sh $(ARGS)
 
 packages:

@@ -60,7 +60,12 @@ type house struct {
 
 // assemble makes the proxy for the given upstreams; nothing is said to them yet.
 func assemble(cfg *Config, ups []*Upstream, log zerolog.Logger) (*house, error) {
-	h, err := newEstate(log).build(cfg, ups)
+	return newEstate(log, nil).open(cfg, ups)
+}
+
+// open makes the first house of an estate.
+func (e *estate) open(cfg *Config, ups []*Upstream) (*house, error) {
+	h, err := e.build(cfg, ups)
 	if err != nil {
 		return nil, err
 	}

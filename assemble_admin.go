@@ -134,7 +134,7 @@ func (h *house) watchers() ([]proxy.Policy, error) {
 	if h.cfg.Monitoring.ToolLabel && h.cfg.Monitoring.MetricsEnabled {
 		count = h.meters.ByTool
 	}
-	return h.traced(trail, policies.AccessLog(h.log, h.cfg.Log.Access), count), nil
+	return h.traced(trail, policies.AccessLog(h.log, h.cfg.Log.Access, h.estate.direct), count), nil
 }
 
 // trailed is what the file of an audit trail is made from.

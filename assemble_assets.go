@@ -23,7 +23,9 @@ type estate struct {
 	now     atomic.Pointer[house] // the one that is lived in
 	number  uint64                // of the last asset
 	level   *policies.Level       // of the log
+	direct  *policies.Direct      // its short way; nil: it has none
 
+	stir        func()                       // is told of each request; nil: nobody is
 	clients     atomic.Pointer[httpd.Server] // the listener for them; nil: there is none
 	certificate atomic.Int64                 // when the one ends that it shows, in seconds of Unix; 0: it shows none
 
@@ -38,9 +40,14 @@ type labelled interface {
 	DeletePartialMatch(prometheus.Labels) int
 }
 
-func newEstate(log zerolog.Logger) *estate {
+// newEstate makes an empty one; lines, if not nil, are where the log goes, as JSON.
+func newEstate(log zerolog.Logger, lines *policies.Lines) *estate {
 	level := policies.NewLevel(log.GetLevel())
-	return &estate{log: level.Logger(log), level: level, metrics: prometheus.NewRegistry()}
+	e := &estate{log: level.Logger(log), level: level, metrics: prometheus.NewRegistry()}
+	if lines != nil {
+		e.direct = &policies.Direct{Lines: lines, Level: level}
+	}
+	return e
 }
 
 // forget drops what was counted for a server that there is no more.

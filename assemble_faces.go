@@ -22,6 +22,7 @@ func (h *house) faces() (*httpd.Server, error) {
 	srv, err := httpd.NewServer(httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxConns: c.Limits.Connections,
 		MaxStreams: c.Limits.Streams, Crowded: mcphttp.Crowded,
 		MaxReading: c.Limits.InFlightBytes, ReadTimeout: c.Limits.ReadTime, KeepAlive: c.Keepalive,
+		Stir: h.stir,
 		Logf: func(format string, args ...any) { h.log.Warn().Msgf(format, args...) }})
 	if err != nil {
 		return nil, err

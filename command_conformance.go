@@ -149,8 +149,10 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 	}
 	complete("face", faces)
 	complete("revision", revisions)
-	for _, name := range []string{"only", "skip", "explain"} {
-		complete(name, checkIDs(allChecks()))
+	for _, name := range []string{"only", "skip", "explain"} { // made when asked for: every start would pay for it
+		_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return checkIDs(allChecks()), cobra.ShellCompDirectiveNoFileComp
+		})
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
+
+	"dragoman/policies"
 )
 
 // logTime is RFC 3339 with milliseconds, in UTC.
@@ -47,6 +49,14 @@ func newLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
 		w = zerolog.ConsoleWriter{Out: w, NoColor: !colourful(w, os.Environ()), FormatTimestamp: clock}
 	}
 	return zerolog.New(w).Level(least).Hook(stamp{}), nil
+}
+
+// gathered gathers the lines of a log for w; nil if they are for people, who want each when it comes.
+func gathered(format string, w io.Writer) *policies.Lines {
+	if format == "console" || format == auto && terminal(w) {
+		return nil
+	}
+	return policies.NewLines(w)
 }
 
 // stamp puts the time on each event. zerolog's own would need its globals set.

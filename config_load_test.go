@@ -82,6 +82,7 @@ func TestDefaults(t *testing.T) {
 		Rest:         RestConfig{Enabled: true, ToolError: "error", Validate: true, ToolsTTL: 30 * time.Second, Capabilities: []string{"elicitation", "sampling"}},
 		DrainTimeout: 30 * time.Second,
 		Keepalive:    15 * time.Second,
+		KeepAwake:    true,
 		Limits: LimitsConfig{
 			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
 			Streams: 10000, Listens: 10000, ListensPerPrincipal: 1000, RequestTime: 15 * time.Minute, ReadTime: 30 * time.Second, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,

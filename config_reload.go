@@ -37,6 +37,7 @@ func fixedKeys() []fixedKey {
 		{adminKey, func(c *Config) any { return &c.Admin.Listen }},
 		{"log.format", func(c *Config) any { return &c.Log.Format }},
 		{"keepalive", func(c *Config) any { return &c.Keepalive }},
+		{"keep_awake", func(c *Config) any { return &c.KeepAwake }},
 		{"tls", func(c *Config) any { return &c.TLS }},
 		{"limits.request_body", func(c *Config) any { return &c.Limits.RequestBody }},
 		{"limits.header", func(c *Config) any { return &c.Limits.Header }},

@@ -35,7 +35,6 @@ var floors = map[string]int{
 	"policies":                 5,
 	"bench/measure":            0,
 	"bench/reference":          3,
-	"bench/load":               4,
 	"bench/load/watch":         4,
 	"bench/load/drive":         6,
 	"bench/report":             7,

@@ -15,7 +15,6 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"dragoman/adapters/guardian"
 	"dragoman/conformance/mock"
 )
 
@@ -48,9 +47,6 @@ type DemoOptions struct {
 const collectAt = 400
 
 func main() {
-	if guardian.Called() { // we are the process that watches over another Dragoman's children
-		os.Exit(guardian.Run())
-	}
 	if mock.RelayCalled(os.Args) { // we are the server of a client under `dragoman conformance --client`, which signals concern
 		os.Exit(mock.Relay(os.Args[2], os.Stdin, os.Stdout, os.Stderr))
 	}

@@ -19,17 +19,27 @@ import (
 
 // runServe serves HTTP clients until ctx ends, then drains.
 func runServe(ctx context.Context, cfg *Config, std Streams) error {
-	log, err := newLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
+	logs, lines := std.Err, gathered(cfg.Log.Format, std.Err)
+	if lines != nil {
+		logs = lines
+		defer lines.Close()
+	}
+	log, err := newLogger(cfg.Log.Level, cfg.Log.Format, logs)
 	if err != nil {
 		return err
 	}
 	warn(cfg, log)
-	h, err := assemble(cfg, cfg.Upstreams, log)
+	h, err := newEstate(log, lines).open(cfg, cfg.Upstreams)
 	if err != nil {
 		return err
 	}
 	defer h.estate.close()
 	defer keepLean()()
+	if cfg.KeepAwake {
+		stir, rest := keepAwake()
+		defer rest()
+		h.stir = stir
+	}
 	log = h.log // which goes by a level that can change
 	face, err := h.faces()
 	if err != nil {

@@ -5,10 +5,11 @@ import (
 	"slices"
 	"strings"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
+	"dragoman/bench/reference"
 )
 
-// The processes that can be measured. What each needs stands in target.start.
+// The processes that can be measured. What each needs stands in targets.start.
 const (
 	modernUpstream = "upstream-modern"
 	legacyUpstream = "upstream-legacy"
@@ -19,29 +20,48 @@ const (
 	dragomanStdio  = "dragoman-stdio"  // in front of a modern child
 )
 
-// baseline is the cell that every other one is compared with.
-const baseline = "fasthttp"
+// The names of cells that targets speak of.
+const (
+	baseline         = "fasthttp" // that every other one is compared with
+	cellDirect       = "direct"
+	cellNginx        = "nginx"
+	cellModern       = "modern"
+	cellLegacy       = "legacy"
+	cellStdio        = "stdio"
+	cellModernLegacy = "modern-legacy"
+	cellLegacyModern = "legacy-modern"
+)
 
-// cell is one row of the table: a client of some era at some process.
+// cell is a client of some era at some process.
 type cell struct {
 	name   string
 	what   string // for people
 	target string
-	era    load.Era
+	face   drive.Face
 }
 
 // allCells is every cell, in the order in which they are printed.
 func allCells() []cell {
 	return []cell{
-		{name: "direct", what: "no hop", target: modernUpstream, era: load.Modern},
-		{name: baseline, what: "bare fasthttp proxy", target: bareProxy, era: load.Modern},
-		{name: "nginx", what: "nginx, one worker", target: nginxProxy, era: load.Modern},
-		{name: "modern", what: "dragoman, modern to modern", target: dragomanModern, era: load.Modern},
-		{name: "legacy", what: "dragoman, legacy to legacy", target: dragomanLegacy, era: load.Legacy},
-		{name: "stdio", what: "dragoman, modern to a modern child", target: dragomanStdio, era: load.Modern},
-		{name: "modern-legacy", what: "dragoman, modern client, legacy upstream", target: dragomanLegacy, era: load.Modern},
-		{name: "legacy-modern", what: "dragoman, legacy client, modern upstream", target: dragomanModern, era: load.Legacy},
+		{name: cellDirect, what: "no hop", target: modernUpstream, face: drive.ModernHTTP},
+		{name: baseline, what: "bare fasthttp proxy", target: bareProxy, face: drive.ModernHTTP},
+		{name: cellNginx, what: "nginx, one worker", target: nginxProxy, face: drive.ModernHTTP},
+		{name: cellModern, what: "dragoman, modern to modern", target: dragomanModern, face: drive.ModernHTTP},
+		{name: cellLegacy, what: "dragoman, legacy to legacy", target: dragomanLegacy, face: drive.LegacyHTTP},
+		{name: cellStdio, what: "dragoman, modern to a modern child", target: dragomanStdio, face: drive.ModernHTTP},
+		{name: cellModernLegacy, what: "dragoman, modern client, legacy upstream", target: dragomanLegacy, face: drive.ModernHTTP},
+		{name: cellLegacyModern, what: "dragoman, legacy client, modern upstream", target: dragomanModern, face: drive.LegacyHTTP},
 	}
+}
+
+// cellsOf are those cells of a choice that have one of the names.
+func cellsOf(choice []cell, names ...string) (some []cell) {
+	for _, c := range choice {
+		if slices.Contains(names, c.name) {
+			some = append(some, c)
+		}
+	}
+	return some
 }
 
 func cellNames() string {
@@ -71,4 +91,20 @@ func chooseCells(list string) ([]cell, error) {
 		}
 	}
 	return cells, nil
+}
+
+// revision is what clients of a face speak.
+func revision(f drive.Face) string {
+	if f == drive.LegacyHTTP {
+		return reference.LegacyVersion
+	}
+	return reference.ModernVersion
+}
+
+// plan says how the clients of a face call a target: size is the length of requests and of answers.
+func (t *target) plan(f drive.Face, size int, sse bool) drive.Plan {
+	return drive.Plan{
+		Face: f, Revision: revision(f), Addr: t.addr, Host: t.addr, Path: path, Paths: t.paths, Header: t.header,
+		Calls: []drive.Call{drive.EchoCall(f, size, size, sse)}, Connections: 1,
+	}
 }

@@ -10,14 +10,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"text/tabwriter"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
 )
 
 // Time differs from run to run, and from machine to machine, by more than most changes to a program do. How many instructions it
@@ -25,8 +23,8 @@ import (
 // does not see is the system's part, and how long an instruction takes.
 
 const (
-	countedLimit = 10 * time.Minute // for all of a cell
-	firstCalls   = 4                // before the counted calls come a fourth as many, which nobody counts
+	countedLimit  = 10 * time.Minute // for all of a cell
+	countedWarmup = 4 * time.Second  // before the counted calls come others, which nobody counts
 )
 
 // errUncounted says that a cell has no count.
@@ -113,9 +111,10 @@ func count(ctx context.Context, s settings, self string, progress io.Writer) (*r
 	}
 	r := newReport(ctx, s)
 	for _, size := range s.sizes {
-		for _, row := range r.addRows(s.cells, size) {
+		for _, row := range r.addRows(secCalls, s.cells, size, s.connections) {
 			// Each cell has processes of its own: what another has left behind in them would be counted with it.
-			t := &targets{settings: s, self: self, dir: dir, running: map[string]target{}, counting: c}
+			t := newTargets(s, self, dir)
+			t.counting, row.SSE = c, s.sse
 			err := countRow(ctx, t, row)
 			t.stop()
 			if ctx.Err() != nil {
@@ -148,50 +147,31 @@ func countRow(ctx context.Context, t *targets, row *row) error {
 	if err != nil {
 		return err
 	}
-	plan := load.Plan{Addr: under.addr, Path: path, Era: row.cell.era, Size: row.Size, SSE: t.settings.sse}
+	plan := under.plan(row.cell.face, row.Size, row.SSE)
 	if err := under.await(ctx, plan); err != nil {
 		return err
 	}
-	callers := make([]*load.Caller, t.settings.connections)
-	for i := range callers {
-		if callers[i], err = load.Open(ctx, plan, i); err != nil {
-			return err
-		}
-		defer callers[i].Leave()
+	plan.Connections, plan.Requests, plan.Warmup = row.Connections, uint64(t.settings.instructions), countedWarmup //nolint:gosec // it is positive
+	plan.Timeout = countedLimit
+	var sums [2]uint64
+	var errs [2]error
+	plan.Mark = func(i int) {
+		sums[i], errs[i] = t.counting.dump(ctx, name, under.process.PID(), i+1)
 	}
-	calls := uint64(max(t.settings.instructions/len(callers), 1))
-	if err := callAll(callers, calls/firstCalls+1); err != nil {
-		return err
-	}
-	if _, err := t.counting.dump(ctx, name, under.process.PID(), 1); err != nil {
-		return err
-	}
-	if err := callAll(callers, calls); err != nil {
-		return err
-	}
-	sum, err := t.counting.dump(ctx, name, under.process.PID(), 2)
+	runner, err := drive.Open(ctx, plan)
 	if err != nil {
 		return err
 	}
-	row.Instructions = sum / (calls * uint64(len(callers)))
-	return nil
-}
-
-// callAll has every caller make n calls, all at once.
-func callAll(callers []*load.Caller, n uint64) error {
-	errs := make([]error, len(callers))
-	var all sync.WaitGroup
-	for i, c := range callers {
-		all.Go(func() {
-			for range n {
-				if errs[i] = c.Call(); errs[i] != nil {
-					return
-				}
-			}
-		})
+	defer runner.Close()
+	result := runner.Run()
+	if err := errors.Join(errs[0], errs[1], under.process.Failed()); err != nil {
+		return err
 	}
-	all.Wait()
-	return errors.Join(errs...)
+	if result.Errors+result.Warmup > 0 {
+		return fmt.Errorf("%d wrong answers: %s", result.Errors+result.Warmup, firstOf(result))
+	}
+	row.Instructions = sums[1] / max(result.Right, 1)
+	return nil
 }
 
 // relate puts every count beside the baseline's.
@@ -223,50 +203,4 @@ func (r *report) printCounts(out io.Writer) {
 		fmt.Fprintf(w, "%d\t%s\t%d\t%.2f\t\n", row.Size, row.What, row.Instructions, row.InstructionsRatio)
 	}
 	_ = w.Flush() // out is for people; what matters is in the file
-}
-
-// slack is by how much a ratio may differ from what was written down: three percent, on either side, are the collector's and the
-// scheduler's moods, the rest is left to small changes.
-const slack = 1.10
-
-// hold compares the ratios with those of a file: lines of a cell and what it was, in any order, # begins a comment. A call that
-// has become dearer is an error; one that has become cheaper is worth writing down.
-func (r *report) hold(file string, out io.Writer) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("bench: --limits: %w", err)
-	}
-	var errs []error
-	passed := 0
-	for line := range strings.Lines(string(text)) {
-		line, _, _ = strings.Cut(line, "#")
-		line = strings.TrimSpace(line)
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		if len(words) != 2 {
-			return fmt.Errorf("bench: %s: %q is not a cell and a ratio", file, line)
-		}
-		was, err := strconv.ParseFloat(words[1], 64)
-		i := slices.IndexFunc(r.Rows, func(row *row) bool { return row.Name == words[0] })
-		if err != nil || !slices.ContainsFunc(allCells(), func(c cell) bool { return c.name == words[0] }) {
-			return fmt.Errorf("bench: %s: %q is not a cell and a ratio", file, line)
-		}
-		if i < 0 { // not asked for
-			continue
-		}
-		switch now := r.Rows[i].InstructionsRatio; {
-		case now > was*slack:
-			errs = append(errs, fmt.Errorf("bench: %s executes %.2f times what the bare proxy does, and did %.2f (%s): a call has become dearer; "+
-				"--keep DIR keeps callgrind's files, for callgrind_annotate", words[0], now, was, file))
-		case now < was/slack:
-			fmt.Fprintf(out, "%s executes %.2f times what the bare proxy does, and did %.2f: write it into %s\n", words[0], now, was, file)
-			passed++
-		default:
-			passed++
-		}
-	}
-	fmt.Fprintf(out, "%d passed, %d failed\n", passed, len(errs))
-	return errors.Join(errs...)
 }

@@ -22,8 +22,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"dragoman/bench/load"
 )
 
 const (
@@ -34,7 +32,11 @@ const (
 	maxSize    = 32 << 20
 	maxRounds  = 1000
 	maxCounted = 1_000_000
-	longest    = time.Hour
+	// maxConnections is what requests of the largest size leave room for.
+	maxConnections = 512
+	longest        = time.Hour
+
+	wholeRounds = 7 // fewer give rough figures
 )
 
 // settings is the checked command line.
@@ -46,11 +48,13 @@ type settings struct {
 	warmup          time.Duration
 	connections     int
 	sizes           []int
+	sections        []section
 	cells           []cell
 	sse             bool
-	instructions    int    // calls; 0: times are measured
-	keep            string // directory; empty: callgrind's files go
-	limits          string // file; empty: there are none
+	hold            time.Duration // of many sessions
+	instructions    int           // calls; 0: times are measured
+	keep            string        // directory; empty: callgrind's files go
+	limits          string        // file; empty: there are none
 }
 
 func main() {
@@ -99,7 +103,11 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 		if err := r.failure(); err != nil || s.limits == "" {
 			return err
 		}
-		return r.hold(s.limits, out)
+		_, err = r.hold(s.limits, byInstructions(), out)
+		return err
+	}
+	if s.limits != "" {
+		return holdTimes(ctx, s, self, out)
 	}
 	r, err := run(ctx, s, self, out)
 	if err != nil {
@@ -118,40 +126,70 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	short := f.Bool("short", false, "3 rounds of 1 s, where --rounds and --duration do not say otherwise")
-	sizes := f.String("sizes", "300", "bytes of a request and of its answer, several with commas")
-	cells := f.String("cells", "", "only these, with commas (default all): "+cellNames())
+	short := f.Bool("short", false, "3 rounds of 400ms, and sessions held for a minute: rough, where --rounds, --duration, --warmup and --minutes do not say otherwise")
+	sections := f.String("sections", "", "only these, with commas (default all, or calls where --cells, --sizes or --sse is given): "+sectionNames())
+	sizes := f.String("sizes", "", "of calls: bytes of a request and of its answer, several with commas (default "+usualSizes+", for --instructions "+countedSizes+")")
+	cells := f.String("cells", "", "of calls and sse: only these, with commas (default all): "+cellNames())
+	minutes := f.Float64("minutes", 10, "of memory: how long sessions are held")
 	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure; its cells are left out if there is none")
 	f.StringVar(&s.nginx, "nginx", "nginx", "the nginx to compare with; left out if there is none")
-	f.StringVar(&s.results, "results", "bench/results", "directory for the figures as JSON")
-	f.IntVar(&s.rounds, "rounds", 5, "how often each cell is measured")
-	f.DurationVar(&s.duration, "duration", 3*time.Second, "of one measurement")
+	f.StringVar(&s.results, "results", "bench/results", "directory for the report, as JSON, HTML and Markdown")
+	f.IntVar(&s.rounds, "rounds", wholeRounds, "how often each cell is measured")
+	f.DurationVar(&s.duration, "duration", 1500*time.Millisecond, "of one measurement")
 	f.DurationVar(&s.warmup, "warmup", 200*time.Millisecond, "before each measurement")
 	f.IntVar(&s.connections, "connections", 16, "at a time, each with one call under way")
-	f.BoolVar(&s.sse, "sse", false, "answers as event streams")
+	f.BoolVar(&s.sse, "sse", false, "of calls: answers as event streams")
 	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of so many calls a cell, with valgrind, instead of measuring times")
 	f.StringVar(&s.keep, "keep", "", "of --instructions: keep what callgrind writes in this directory")
-	f.StringVar(&s.limits, "limits", "", "of --instructions: a file with what each cell may execute against the bare proxy")
+	f.StringVar(&s.limits, "limits", "", "a file with what each cell may take against the bare proxy; only calls are measured then, and nothing is written")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("bench: %w", err)
 	}
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("bench: unexpected argument %q", f.Arg(0))
 	}
+	given := map[string]bool{}
+	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	if *short {
-		given := map[string]bool{}
-		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		if !given["rounds"] {
-			s.rounds = 3
-		}
-		if !given["duration"] {
-			s.duration = time.Second
+		shorten(&s, minutes, given)
+	}
+	s.hold = time.Duration(*minutes * float64(time.Minute))
+	calls := s.limits != "" || given["cells"] || given["sizes"] || given["sse"]
+	if *sections == "" && calls {
+		*sections = secCalls
+	}
+	if *sizes == "" {
+		*sizes = usualSizes
+		if s.instructions > 0 || s.limits != "" {
+			*sizes = countedSizes
 		}
 	}
-	var err, err2 error
+	var err, err2, err3 error
 	s.sizes, err = parseSizes(*sizes)
 	s.cells, err2 = chooseCells(*cells)
-	return s, errors.Join(err, err2, s.check())
+	s.sections, err3 = chooseSections(*sections)
+	return s, errors.Join(err, err2, err3, s.check())
+}
+
+const (
+	usualSizes   = "300,10240,1048576"
+	countedSizes = "300"
+)
+
+// shorten makes a run short where the command line does not say otherwise.
+func shorten(s *settings, minutes *float64, given map[string]bool) {
+	if !given["rounds"] {
+		s.rounds = 3
+	}
+	if !given["duration"] {
+		s.duration = 400 * time.Millisecond
+	}
+	if !given["warmup"] {
+		s.warmup = 100 * time.Millisecond
+	}
+	if !given["minutes"] {
+		*minutes = 1
+	}
 }
 
 // check refuses what cannot be run, or not within a day.
@@ -165,10 +203,14 @@ func (s *settings) check() error {
 		return fmt.Errorf("bench: --warmup must be 0 to %v", longest)
 	case s.instructions < 0 || s.instructions > maxCounted:
 		return fmt.Errorf("bench: --instructions must be 0 to %d", maxCounted)
-	case s.instructions == 0 && (s.keep != "" || s.limits != ""):
-		return errors.New("bench: --keep and --limits are for --instructions")
-	case s.connections < 1 || s.connections > load.MaxConnections:
-		return fmt.Errorf("bench: --connections must be 1 to %d", load.MaxConnections)
+	case s.instructions == 0 && s.keep != "":
+		return errors.New("bench: --keep is for --instructions")
+	case s.limits != "" && len(s.sections) > 0 && (len(s.sections) > 1 || s.sections[0].name != secCalls):
+		return errors.New("bench: --limits is for the section calls")
+	case s.hold < 0 || s.hold > 24*longest:
+		return errors.New("bench: --minutes must be 0 to 1440")
+	case s.connections < 1 || s.connections > maxConnections:
+		return fmt.Errorf("bench: --connections must be 1 to %d", maxConnections)
 	}
 	return nil
 }

@@ -6,13 +6,15 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"go.uber.org/goleak"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 )
 
@@ -41,10 +43,11 @@ func TestSmoke(t *testing.T) {
 	if !strings.Contains(out.String(), "bare fasthttp proxy") || !strings.Contains(out.String(), "dragoman is not on this machine") {
 		t.Errorf("table:\n%s", out.String())
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "results", "*.json"))
-	if err != nil || len(files) != 1 {
+	files, err := filepath.Glob(filepath.Join(dir, "results", "*"))
+	if err != nil || len(files) != 3 {
 		t.Fatalf("results %v, %v", files, err)
 	}
+	files = slices.DeleteFunc(files, func(f string) bool { return !strings.HasSuffix(f, ".json") })
 	text, err := os.ReadFile(files[0])
 	if err != nil {
 		t.Fatal(err)
@@ -85,22 +88,61 @@ func TestBrokenDragoman(t *testing.T) {
 	}
 }
 
+// What is held to a file has to be there, and nothing is written down.
+func TestLimitsWithoutDragoman(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "limits")
+	if err := os.WriteFile(file, []byte("direct 100\nmodern 1.5\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--rounds", "1", "--duration", "50ms", "--connections", "2", "--cells", "direct,modern", "--dragoman", filepath.Join(dir, "absent"),
+		"--limits", file, "--results", filepath.Join(dir, "results")}
+	var out, errs bytes.Buffer
+	code := execute(t.Context(), args, nil, &out, &errs)
+	if code != exitFailed || !strings.Contains(errs.String(), "modern was not measured: dragoman is not on this machine") || !strings.Contains(out.String(), "1 passed, 1 failed") {
+		t.Errorf("%d, %s\n%s", code, errs.String(), out.String())
+	}
+	if _, err := os.Stat(filepath.Join(dir, "results")); err == nil {
+		t.Error("results were written")
+	}
+	// Who has become dearer is looked at once more.
+	out.Reset()
+	errs.Reset()
+	if err := os.WriteFile(file, []byte("direct 0.0001\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code = execute(t.Context(), args, nil, &out, &errs); code != exitFailed || !strings.Contains(out.String(), "once more, with 3 times the rounds: direct") || !strings.Contains(errs.String(), "dearer") {
+		t.Errorf("%d, %s\n%s", code, errs.String(), out.String())
+	}
+}
+
 func TestParseArgs(t *testing.T) {
 	parse := func(args ...string) (settings, error) {
 		var errs bytes.Buffer
 		return parseArgs(args, &errs)
 	}
 	s, err := parse()
-	if err != nil || s.rounds != 5 || s.duration != 3*time.Second || len(s.sizes) != 1 || len(s.cells) != len(allCells()) {
+	if err != nil || s.rounds != 7 || s.duration != 1500*time.Millisecond || len(s.sizes) != 3 || len(s.cells) != len(allCells()) ||
+		len(s.sections) != len(allSections()) || s.hold != 10*time.Minute {
 		t.Errorf("defaults: %+v, %v", s, err)
 	}
 	s, err = parse("--short")
-	if err != nil || s.rounds != 3 || s.duration != time.Second {
+	if err != nil || s.rounds != 3 || s.duration != 400*time.Millisecond || s.hold != time.Minute {
 		t.Errorf("short: %+v, %v", s, err)
 	}
 	s, err = parse("--short", "--rounds", "7", "--sizes", "300, 10240,300", "--cells", "stdio")
-	if err != nil || s.rounds != 7 || s.duration != time.Second || len(s.sizes) != 2 || len(s.cells) != 2 {
+	if err != nil || s.rounds != 7 || s.duration != 400*time.Millisecond || len(s.sizes) != 2 || len(s.cells) != 2 ||
+		len(s.sections) != 1 || s.sections[0].name != secCalls {
 		t.Errorf("both: %+v, %v", s, err)
+	}
+	s, err = parse("--short", "--minutes", "0.5", "--sections", "memory,sse", "--cells", "modern")
+	if err != nil || s.hold != 30*time.Second || len(s.sections) != 2 || s.sections[0].name != secSSE {
+		t.Errorf("sections: %+v, %v", s, err)
+	}
+	for _, args := range [][]string{{"--instructions", "10"}, {"--limits", "file"}} {
+		if s, err = parse(args...); err != nil || len(s.sizes) != 1 {
+			t.Errorf("%v: %+v, %v", args, s, err)
+		}
 	}
 	f := func(want string, args ...string) {
 		t.Helper()
@@ -112,10 +154,14 @@ func TestParseArgs(t *testing.T) {
 	f("--duration must be", "--duration", "0s")
 	f("--warmup must be", "--warmup", "-1s")
 	f("--connections must be", "--connections", "513")
-	f("number of bytes", "--sizes", "")
+	f("number of bytes", "--sizes", "300,")
 	f("number of bytes", "--sizes", "300,x")
 	f("number of bytes", "--sizes", "99999999999")
 	f(`no "what"`, "--cells", "what")
+	f(`no "what"`, "--sections", "calls,what")
+	f("--minutes must be", "--minutes", "-1")
+	f("--limits is for", "--limits", "file", "--sections", "sse")
+	f("--keep is for", "--keep", "dir")
 	f("unexpected argument", "extra")
 	f("not defined", "--nonsense")
 	var out, errs bytes.Buffer
@@ -160,7 +206,9 @@ func TestReportArithmetic(t *testing.T) {
 	other.Size = 10240
 	half.fail(context.DeadlineExceeded)
 	half.Rounds[0].Errors, half.Rounds[1].Errors = 2, 3
-	r := report{Rows: []*row{fast, half, other}}
+	far := f("modern", [2]float64{50, 10})
+	far.Section = "elsewhere"
+	r := report{Rows: []*row{fast, half, other, far}}
 	r.sum()
 	if want := (measure.Spread{Median: 0.5, Min: 0.5, Max: 0.5, Rounds: 2}); half.RateRatio != want {
 		t.Errorf("rate %+v", half.RateRatio)
@@ -168,8 +216,11 @@ func TestReportArithmetic(t *testing.T) {
 	if want := (measure.Spread{Median: 1.1, Min: 1.1, Max: 1.1, Rounds: 2}); half.CPURatio != want {
 		t.Errorf("CPU %+v", half.CPURatio)
 	}
-	if other.RateRatio.Rounds != 0 {
-		t.Errorf("a ratio to another size: %+v", other.RateRatio)
+	if half.LeastRatio != 11.0/5 {
+		t.Errorf("the least against the least: %v", half.LeastRatio)
+	}
+	if other.RateRatio.Rounds != 0 || far.RateRatio.Rounds != 0 {
+		t.Errorf("a ratio to another size, or in another section: %+v, %+v", other.RateRatio, far.RateRatio)
 	}
 	if fast.PerSecond.Median != 100 || half.errors() != 5 {
 		t.Errorf("%+v, %d errors", fast.PerSecond, half.errors())
@@ -181,13 +232,18 @@ func TestReportArithmetic(t *testing.T) {
 }
 
 func TestNewRound(t *testing.T) {
-	got := newRound(&load.Result{Requests: 2000, Errors: 1, Elapsed: 2 * time.Second, P50: 1500 * time.Nanosecond},
-		measure.CPU{Own: 30 * time.Millisecond, Children: 10 * time.Millisecond}, 4096)
-	want := round{Requests: 2000, Errors: 1, PerSecond: 1000, P50: 1.5, CPU: 15, Children: 5, RSS: 4096}
-	if got != want {
+	latency := hdrhistogram.New(1, int64(time.Minute), 3)
+	for range 2000 {
+		_ = latency.RecordValue(int64(1500 * time.Nanosecond))
+	}
+	m := &meter{to: measure.CPU{Own: 30 * time.Millisecond, Children: 10 * time.Millisecond}, behind: [2]time.Duration{time.Millisecond, 3 * time.Millisecond},
+		load: [2]time.Duration{0, 20 * time.Millisecond}}
+	got := newRound(&drive.Result{Right: 2000, Errors: 1, Warmup: 1, Elapsed: 2 * time.Second, Latency: latency}, m, 4096)
+	want := round{Requests: 2000, Errors: 2, PerSecond: 1000, P50: 1.5, P90: 1.5, P99: 1.5, Max: 1.5, CPU: 15, Children: 5, Behind: 1, Load: 10, RSS: 4096}
+	if got != want || got.way() != 21 {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got = newRound(&load.Result{}, measure.CPU{}, 0); got != (round{}) {
+	if got = newRound(&drive.Result{Latency: latency}, &meter{}, 0); got != (round{}) {
 		t.Errorf("of nothing: %+v", got)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 )
 
@@ -31,18 +31,35 @@ type report struct {
 	Connections int               `json:"connections"`
 	SSE         bool              `json:"sse"`
 	Baseline    string            `json:"baseline"`
+	Rough       bool              `json:"rough,omitempty"` // too few rounds for figures to be quoted
+	Sections    []ran             `json:"sections"`
+	Targets     []verdict         `json:"targets"`
 	Rows        []*row            `json:"cells"`
+	Start       []*startRow       `json:"start,omitempty"`
+	Memory      []*memoryRow      `json:"memory,omitempty"`
+	Allocs      []*allocRow       `json:"allocations,omitempty"`
 }
 
-// row is one cell at one size.
+// ran is a section of the run.
+type ran struct {
+	Name    string  `json:"name"`
+	What    string  `json:"what"`
+	Seconds float64 `json:"seconds"`
+	Failed  string  `json:"failed,omitempty"`
+}
+
+// row is one cell at one size, in one section.
 type row struct {
-	Name       string  `json:"name"`
-	What       string  `json:"what"`
-	Size       int     `json:"size"`
-	Note       string  `json:"note,omitempty"` // why it was left out, or given up
-	Failed     bool    `json:"failed,omitempty"`
-	FirstError string  `json:"first_error,omitempty"`
-	Rounds     []round `json:"rounds"`
+	Section     string  `json:"section"`
+	Name        string  `json:"name"`
+	What        string  `json:"what"`
+	Size        int     `json:"size"`
+	Connections int     `json:"connections"`
+	SSE         bool    `json:"sse,omitempty"`
+	Note        string  `json:"note,omitempty"` // why it was left out, or given up
+	Failed      bool    `json:"failed,omitempty"`
+	FirstError  string  `json:"first_error,omitempty"`
+	Rounds      []round `json:"rounds"`
 
 	PerSecond measure.Spread `json:"requests_per_second"`
 	P50       measure.Spread `json:"p50_us"`
@@ -50,10 +67,14 @@ type row struct {
 	P99       measure.Spread `json:"p99_us"`
 	CPU       measure.Spread `json:"cpu_us_per_request"`
 	Children  measure.Spread `json:"children_cpu_us_per_request"`
+	Behind    measure.Spread `json:"upstream_cpu_us_per_request"`
+	Load      measure.Spread `json:"load_cpu_us_per_request"`
 	RSS       measure.Spread `json:"rss"`
 	// Against the baseline of the same rounds: more requests are better, less CPU is.
 	RateRatio measure.Spread `json:"requests_ratio"`
 	CPURatio  measure.Spread `json:"cpu_ratio"`
+	// LeastRatio is the least that a call took in any round, against the baseline's least: what else runs can only add to both.
+	LeastRatio float64 `json:"cpu_ratio_of_least"`
 
 	// Instructions are those of a call, in user mode, where they were counted.
 	Instructions      uint64  `json:"instructions,omitempty"`
@@ -73,23 +94,39 @@ type round struct {
 	Max       float64 `json:"max_us"`
 	CPU       float64 `json:"cpu_us_per_request"`
 	Children  float64 `json:"children_cpu_us_per_request"`
+	Behind    float64 `json:"upstream_cpu_us_per_request"`
+	Load      float64 `json:"load_cpu_us_per_request"`
 	RSS       float64 `json:"rss"`
 }
 
-func newRound(r *load.Result, cpu measure.CPU, rss int64) round {
-	calls := float64(max(r.Requests, 1))
-	return round{
-		Requests: r.Requests, Errors: r.Errors, PerSecond: r.PerSecond(),
-		P50: micro(r.P50), P90: micro(r.P90), P99: micro(r.P99), Max: micro(r.Max),
-		CPU: micro(cpu.Own) / calls, Children: micro(cpu.Children) / calls, RSS: float64(rss),
+// way is what a call takes of the processors on its whole way but for the client.
+func (r *round) way() float64 { return r.CPU + r.Children + r.Behind }
+
+func newRound(r *drive.Result, m *meter, rss int64) round {
+	calls := float64(max(r.Right, 1))
+	at := func(percent float64) float64 {
+		if r.Right == 0 {
+			return 0
+		}
+		return float64(r.Latency.ValueAtQuantile(percent)) / 1000
 	}
+	cpu := m.to.Sub(m.from)
+	out := round{
+		Requests: r.Right, Errors: r.Errors + r.Warmup, P50: at(50), P90: at(90), P99: at(99), Max: at(100),
+		CPU: micro(cpu.Own) / calls, Children: micro(cpu.Children) / calls, Behind: micro(m.behind[1]-m.behind[0]) / calls,
+		Load: micro(m.load[1]-m.load[0]) / calls, RSS: float64(rss),
+	}
+	if r.Elapsed > 0 {
+		out.PerSecond = float64(r.Right) / r.Elapsed.Seconds()
+	}
+	return out
 }
 
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func newReport(ctx context.Context, s settings) *report {
 	r := &report{
-		Started: time.Now().UTC().Truncate(time.Second), Baseline: baseline,
+		Started: time.Now().UTC().Truncate(time.Second), Baseline: baseline, Rough: s.rounds < wholeRounds,
 		RoundsAsked: s.rounds, Seconds: s.duration.Seconds(), Connections: s.connections, SSE: s.sse,
 		Machine: map[string]string{
 			"system": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU()),
@@ -128,13 +165,26 @@ func firstWords(file, key string) string {
 	return ""
 }
 
-func (r *report) addRows(cells []cell, size int) []*row {
+func (r *report) addRows(section string, cells []cell, size, connections int) []*row {
 	from := len(r.Rows)
 	for _, c := range cells {
-		r.Rows = append(r.Rows, &row{Name: c.name, What: c.what, Size: size, Rounds: []round{}, cell: c})
+		r.Rows = append(r.Rows, &row{Section: section, Name: c.name, What: c.what, Size: size, Connections: connections, Rounds: []round{}, cell: c})
 	}
 	return r.Rows[from:]
 }
+
+// row finds a row with rounds; nil: there is none.
+func (r *report) row(section, name string, size int) *row {
+	for _, one := range r.Rows {
+		if one.Section == section && one.Name == name && one.Size == size && len(one.Rounds) > 0 {
+			return one
+		}
+	}
+	return nil
+}
+
+// where says what is measured, for people.
+func (r *row) where() string { return fmt.Sprintf("%s, %d bytes", r.Section, r.Size) }
 
 func (r *row) fail(err error) {
 	r.Failed = true
@@ -150,27 +200,30 @@ func (r *row) values(f func(*round) float64) []float64 {
 	return values
 }
 
+// Figures of rounds.
+func perSecond(x *round) float64 { return x.PerSecond }
+func ofCPU(x *round) float64     { return x.CPU }
+func ofP50(x *round) float64     { return x.P50 }
+func ofP99(x *round) float64     { return x.P99 }
+
 // sum fills in what the rounds come to.
 func (r *report) sum() {
-	perSecond := func(x *round) float64 { return x.PerSecond }
-	cpu := func(x *round) float64 { return x.CPU }
-	bases := map[int]*row{}
-	for _, row := range r.Rows {
-		if row.Name == baseline {
-			bases[row.Size] = row
-		}
-	}
 	for _, row := range r.Rows {
 		row.PerSecond = measure.Sum(row.values(perSecond))
-		row.P50 = measure.Sum(row.values(func(x *round) float64 { return x.P50 }))
+		row.P50 = measure.Sum(row.values(ofP50))
 		row.P90 = measure.Sum(row.values(func(x *round) float64 { return x.P90 }))
-		row.P99 = measure.Sum(row.values(func(x *round) float64 { return x.P99 }))
-		row.CPU = measure.Sum(row.values(cpu))
+		row.P99 = measure.Sum(row.values(ofP99))
+		row.CPU = measure.Sum(row.values(ofCPU))
 		row.Children = measure.Sum(row.values(func(x *round) float64 { return x.Children }))
+		row.Behind = measure.Sum(row.values(func(x *round) float64 { return x.Behind }))
+		row.Load = measure.Sum(row.values(func(x *round) float64 { return x.Load }))
 		row.RSS = measure.Sum(row.values(func(x *round) float64 { return x.RSS }))
-		if base := bases[row.Size]; base != nil {
+		if base := r.row(row.Section, baseline, row.Size); base != nil {
 			row.RateRatio = measure.Ratios(row.values(perSecond), base.values(perSecond))
-			row.CPURatio = measure.Ratios(row.values(cpu), base.values(cpu))
+			row.CPURatio = measure.Ratios(row.values(ofCPU), base.values(ofCPU))
+			if least := measure.Sum(base.values(ofCPU)).Min; least > 0 {
+				row.LeastRatio = row.CPU.Min / least
+			}
 		}
 	}
 }
@@ -184,37 +237,51 @@ func (r *row) errors() uint64 {
 	return n
 }
 
-// failure tells whether any figure must not be believed.
+// failure tells whether any figure must not be believed. A target that is missed is none.
 func (r *report) failure() error {
 	var errs []error
+	for _, one := range r.Sections {
+		if one.Failed != "" {
+			errs = append(errs, fmt.Errorf("bench: %s: %s", one.Name, one.Failed))
+		}
+	}
 	for _, row := range r.Rows {
 		if row.Failed {
-			errs = append(errs, fmt.Errorf("bench: %s at %d bytes: %s", row.Name, row.Size, row.Note))
+			errs = append(errs, fmt.Errorf("bench: %s, %s: %s", row.where(), row.Name, row.Note))
 		}
 		if n := row.errors(); n > 0 {
-			errs = append(errs, fmt.Errorf("bench: %s at %d bytes: %d wrong answers, the first: %s", row.Name, row.Size, n, row.FirstError))
+			errs = append(errs, fmt.Errorf("bench: %s, %s: %d wrong answers: %s", row.where(), row.Name, n, row.FirstError))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// print writes the table for people.
+// print writes the tables for people.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s, %s CPUs, %s; %d connections; medians of %d rounds of %gs; ratios to %q, round by round (lowest-highest)\n\n",
 		r.Machine["cpu"], r.Machine["cpus"], r.Versions["go"], r.Connections, r.RoundsAsked, r.Seconds, r.Baseline)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "bytes\tcell\treq/s\tratio\tCPU µs/req\tratio\tchildren µs\tp50 ms\tp90 ms\tp99 ms\tRSS MB\terrors\t")
+	fmt.Fprintln(w, "section\tbytes\tcell\treq/s\tratio\tCPU µs/req\tratio\tchildren µs\tp50 ms\tp99 ms\tRSS MB\terrors\t")
 	for _, row := range r.Rows {
 		if len(row.Rounds) == 0 {
 			note, _, _ := strings.Cut(row.Note, "\n") // the whole stands in the file
-			fmt.Fprintf(w, "%d\t%s\t%.*s\n", row.Size, row.What, noteLimit, note)
+			fmt.Fprintf(w, "%s\t%d\t%s\t%.*s\n", row.Section, row.Size, row.What, noteLimit, note)
 			continue
 		}
-		fmt.Fprintf(w, "%d\t%s\t%.0f\t%s\t%.1f\t%s\t%.1f\t%.3f\t%.3f\t%.3f\t%.1f\t%d\t\n", row.Size, row.What,
+		fmt.Fprintf(w, "%s\t%d\t%s\t%.0f\t%s\t%.1f\t%s\t%.1f\t%.3f\t%.3f\t%.1f\t%d\t\n", row.Section, row.Size, row.What,
 			row.PerSecond.Median, ratio(row.RateRatio), row.CPU.Median, ratio(row.CPURatio), row.Children.Median,
-			row.P50.Median/1000, row.P90.Median/1000, row.P99.Median/1000, row.RSS.Median/(1<<20), row.errors())
+			row.P50.Median/1000, row.P99.Median/1000, row.RSS.Median/(1<<20), row.errors())
 	}
 	_ = w.Flush() // out is for people; what matters is in the file
+	if len(r.Targets) == 0 {
+		return
+	}
+	fmt.Fprintln(out)
+	w = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, v := range r.Targets {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", v.word(), v.What, v.limit(), v.figure(), v.Beside)
+	}
+	_ = w.Flush()
 }
 
 func ratio(s measure.Spread) string {
@@ -224,7 +291,7 @@ func ratio(s measure.Spread) string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
 }
 
-// write puts the report into a new file of dir and returns its name.
+// write puts the report into new files of dir, as JSON, as a page and as Markdown, and returns the first one's name.
 func (r *report) write(dir string) (string, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -233,9 +300,19 @@ func (r *report) write(dir string) (string, error) {
 	if err = os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("bench: %w", err)
 	}
-	file := filepath.Join(dir, r.Started.Format("20060102-150405")+".json")
-	if err = os.WriteFile(file, append(text, '\n'), 0o644); err != nil {
+	stem := filepath.Join(dir, r.Started.Format("20060102-150405"))
+	if err = os.WriteFile(stem+".json", append(text, '\n'), 0o644); err != nil {
 		return "", fmt.Errorf("bench: %w", err)
 	}
-	return file, nil
+	doc := r.document()
+	for end, write := range map[string]func(io.Writer) error{".html": doc.HTML, ".md": doc.Markdown} {
+		var b strings.Builder
+		if err = write(&b); err == nil {
+			err = os.WriteFile(stem+end, []byte(b.String()), 0o644)
+		}
+		if err != nil {
+			return "", fmt.Errorf("bench: %w", err)
+		}
+	}
+	return stem + ".json", nil
 }

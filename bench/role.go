@@ -14,7 +14,7 @@ import (
 // starts itself: one binary, so that nothing else need be built or found.
 const (
 	roleWord     = "role"
-	roleUpstream = "upstream" // --era: the reference server over HTTP
+	roleUpstream = "upstream" // --era, --tools, --listen: the reference server over HTTP
 	roleEcho     = "echo"     // --era: the reference server over stdio
 	roleProxy    = "proxy"    // --to: the bare proxy
 )
@@ -28,6 +28,8 @@ func playRole(args []string, in io.Reader, out io.Writer) error {
 	f.SetOutput(io.Discard)
 	word := f.String("era", string(reference.Modern), "")
 	to := f.String("to", "", "")
+	tools := f.Int("tools", 1, "")
+	listen := f.String("listen", "127.0.0.1:0", "")
 	if err := f.Parse(args[1:]); err != nil {
 		return fmt.Errorf("bench: role %s: %w", args[0], err)
 	}
@@ -39,16 +41,16 @@ func playRole(args []string, in io.Reader, out io.Writer) error {
 	case roleEcho:
 		return reference.ServeEcho(in, out, era)
 	case roleUpstream:
-		return serveUntil(in, out, reference.NewUpstream(era).Serve)
+		return serveUntil(*listen, in, out, reference.NewUpstreamOf(era, *tools).Serve)
 	case roleProxy:
-		return serveUntil(in, out, func(l net.Listener) error { return reference.ServeProxy(l, *to) })
+		return serveUntil(*listen, in, out, func(l net.Listener) error { return reference.ServeProxy(l, *to) })
 	}
 	return fmt.Errorf("bench: there is no role %q", args[0])
 }
 
-// serveUntil serves on a free loopback port until in ends.
-func serveUntil(in io.Reader, out io.Writer, serve func(net.Listener) error) error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// serveUntil serves at an address until in ends.
+func serveUntil(addr string, in io.Reader, out io.Writer, serve func(net.Listener) error) error {
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the benchmark and runs it; arguments are its flags (--help lists them).
+# Builds the benchmark, and Dragoman where there is none, and runs it; arguments are its flags (--help lists them).
 # Where there is no nginx, root on a Debian system gets its package unpacked into
 # bench/.tmp: nothing is installed, and no service is started.
 set -eu
@@ -42,5 +42,6 @@ case " $* " in *" --instructions "* | *" --instructions="*)
 	;;
 esac
 
+[ -x dragoman ] || CGO_ENABLED=0 go build -trimpath -o dragoman .
 CGO_ENABLED=0 go build -o "$tmp/bench" ./bench
 exec "$tmp/bench" --nginx "${nginx:-nginx}" "$@"

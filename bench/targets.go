@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 	"dragoman/bench/reference"
 )
@@ -27,6 +28,10 @@ var errAbsent = errors.New("not on this machine")
 type target struct {
 	addr    string
 	process *measure.Process
+	behind  *measure.Process // the server that it calls; nil: it has a child, or is a server
+	header  string           // of requests to it
+	paths   []string         // nil: path
+	admin   string           // its admin listener; empty: it has none
 }
 
 // targets starts processes as cells ask for them and stops them all at the end.
@@ -37,7 +42,12 @@ type targets struct {
 	dir      string // for logs and configuration; somebody else removes it
 	running  map[string]target
 	order    []string
-	counting *counting // nil: nobody counts
+	special  map[string]func(context.Context) (target, error) // how to start what only one section needs
+	counting *counting                                        // nil: nobody counts
+}
+
+func newTargets(s settings, self, dir string) *targets {
+	return &targets{settings: s, self: self, dir: dir, running: map[string]target{}, special: map[string]func(context.Context) (target, error){}}
 }
 
 // stop ends what was started, the last first.
@@ -45,6 +55,7 @@ func (t *targets) stop() {
 	for i := len(t.order) - 1; i >= 0; i-- {
 		t.running[t.order[i]].process.Stop()
 	}
+	t.order, t.running = nil, map[string]target{}
 }
 
 // get returns the named process, started if need be.
@@ -64,13 +75,16 @@ func (t *targets) get(ctx context.Context, name string) (target, error) {
 func (t *targets) start(ctx context.Context, name string) (target, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	if start := t.special[name]; start != nil {
+		return start(ctx)
+	}
 	switch name {
 	case modernUpstream:
 		return t.role(ctx, name, roleUpstream, "--era", string(reference.Modern))
 	case legacyUpstream:
 		return t.role(ctx, name, roleUpstream, "--era", string(reference.Legacy))
 	case dragomanStdio:
-		return t.dragoman(ctx, name, "--", t.self, roleWord, roleEcho, "--era", string(reference.Modern))
+		return t.dragoman(ctx, name, t.echo()...)
 	}
 	behind := modernUpstream
 	if name == dragomanLegacy {
@@ -80,14 +94,24 @@ func (t *targets) start(ctx context.Context, name string) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
+	var found target
 	switch name {
 	case bareProxy:
-		return t.role(ctx, name, roleProxy, "--to", upstream.addr)
+		found, err = t.role(ctx, name, roleProxy, "--to", upstream.addr)
 	case nginxProxy:
-		return t.nginx(ctx, upstream.addr)
+		found, err = t.nginx(ctx, upstream.addr)
 	default:
-		return t.dragoman(ctx, name, "http://"+upstream.addr+path)
+		found, err = t.dragoman(ctx, name, upstream.url())
 	}
+	found.behind = upstream.process
+	return found, err
+}
+
+func (t *target) url() string { return "http://" + t.addr + path }
+
+// echo is what starts the child that echoes, for the end of a command line.
+func (t *targets) echo() []string {
+	return []string{"--", t.self, roleWord, roleEcho, "--era", string(reference.Modern)}
 }
 
 // role starts this program as one of the reference processes.
@@ -122,16 +146,45 @@ func (t *targets) nginx(ctx context.Context, upstream string) (target, error) {
 
 // dragoman starts a Dragoman in front of a URL or a command.
 func (t *targets) dragoman(ctx context.Context, name string, upstream ...string) (target, error) {
-	program, err := exec.LookPath(t.settings.dragoman)
-	if err != nil {
-		return target{}, fmt.Errorf("dragoman is %w", errAbsent)
-	}
-	listen, err := freeAddr()
+	program, listen, err := t.program()
 	if err != nil {
 		return target{}, err
 	}
 	args := append([]string{program, "serve", "--listen", listen, "--admin", "off"}, upstream...)
 	return t.external(ctx, name, listen, args...)
+}
+
+// configured starts a Dragoman with a configuration: what stands in lines, and its addresses. With admin it has an admin listener.
+func (t *targets) configured(ctx context.Context, name string, admin bool, lines string) (target, error) {
+	program, listen, err := t.program()
+	if err != nil {
+		return target{}, err
+	}
+	administered := "off"
+	if admin {
+		if administered, err = freeAddr(); err != nil {
+			return target{}, err
+		}
+	}
+	file := filepath.Join(t.dir, name+".toml")
+	text := fmt.Sprintf("listen = %q\nadmin.listen = %q\n%s", listen, administered, lines)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return target{}, fmt.Errorf("bench: %w", err)
+	}
+	found, err := t.external(ctx, name, listen, program, "serve", "--config", file)
+	if admin {
+		found.admin = administered
+	}
+	return found, err
+}
+
+// program finds the Dragoman to be measured, and a place for it to listen.
+func (t *targets) program() (program, listen string, err error) {
+	if program, err = exec.LookPath(t.settings.dragoman); err != nil {
+		return "", "", fmt.Errorf("dragoman is %w", errAbsent)
+	}
+	listen, err = freeAddr()
+	return program, listen, err
 }
 
 // external starts a program that listens where it was told to.
@@ -150,23 +203,28 @@ func (t *targets) log(name string) string { return filepath.Join(t.dir, name+".l
 
 // await calls until the answer is right: a listener may be open before what is
 // behind it has been found.
-func (t *target) await(ctx context.Context, p load.Plan) error {
+func (t *target) await(ctx context.Context, p drive.Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	for {
-		err := load.Once(ctx, p)
-		if err == nil {
-			return nil
-		}
-		if ended := t.process.Failed(); ended != nil {
-			return ended
+	p.Timeout = startLimit
+	err := drive.First(ctx, p, func(error) bool {
+		if t.process.Failed() != nil {
+			return false
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("bench: %s gave no right answer within %v: %w", t.process.Name, startLimit, err)
+			return false
 		case <-time.After(retryAfter):
+			return true
 		}
+	})
+	if ended := t.process.Failed(); ended != nil {
+		return ended
 	}
+	if err != nil {
+		return fmt.Errorf("bench: %s gave no right answer within %v: %w", t.process.Name, startLimit, err)
+	}
+	return nil
 }
 
 // freeAddr finds a loopback port for a program that cannot choose one itself.

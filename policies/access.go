@@ -261,12 +261,12 @@ type accessed struct {
 }
 
 // Next implements proxy.Replies.
-func (r *accessed) Next(until time.Time) (wire.Message, error) {
+func (r *accessed) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
 	if err != nil {
 		return m, err
 	}
-	if !r.concerns(&m) {
+	if !r.concerns(m) {
 		return m, nil
 	}
 	if len(m.Edits) > 0 { // what was edited on the way is looked at as it will leave
@@ -277,16 +277,16 @@ func (r *accessed) Next(until time.Time) (wire.Message, error) {
 	l, isList := listed[r.asks]
 	switch {
 	case m.Kind == wire.Notification:
-		r.uri(&m, m.URI)
+		r.uri(m, m.URI)
 	case m.Kind == wire.Failure:
-		r.uri(&m, wire.Get(m.Raw, m.ErrorData, "uri"))
+		r.uri(m, wire.Get(m.Raw, m.ErrorData, "uri"))
 	case isList:
-		r.trim(&m, wire.Get(m.Raw, m.Result, l.list), l.name, l.k)
+		r.trim(m, wire.Get(m.Raw, m.Result, l.list), l.name, l.k)
 	default:
-		r.links(&m)
+		r.links(m)
 	}
 	if m.Kind == wire.Result && r.asks != forContent {
-		r.keepApart(&m)
+		r.keepApart(m)
 	}
 	return m, nil
 }

@@ -20,8 +20,8 @@ const (
 
 // AccessLog writes a line for each request: what was asked of which server, what came of it, how long it took. The client's own
 // mistakes and what ends because we do are written at info, everything else that fails at warn, successes at debug, or with LogAll at
-// info. Arguments and results are never written.
-func AccessLog(log zerolog.Logger, what string) proxy.Policy {
+// info. Arguments and results are never written. direct, if not nil, is the short way of lines about successes.
+func AccessLog(log zerolog.Logger, what string, direct *Direct) proxy.Policy {
 	success := zerolog.DebugLevel
 	if what == LogAll {
 		success = zerolog.InfoLevel
@@ -31,8 +31,9 @@ func AccessLog(log zerolog.Logger, what string) proxy.Policy {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			a := frameOf(ex).logged.take()
-			*a = logged{log: &log, ex: ex, began: time.Now(), success: success, quiet: what == LogNone}
+			f := frameOf(ex)
+			a := f.logged.take()
+			*a = logged{log: &log, direct: direct, ex: ex, began: f.now(), success: success, quiet: what == LogNone}
 			replies, err := next(ex)
 			if err != nil {
 				a.failed(err)
@@ -47,18 +48,25 @@ func AccessLog(log zerolog.Logger, what string) proxy.Policy {
 // maxAbout bounds what a client's names can add to the log.
 const maxAbout = 200
 
-func about(m *wire.Message) string {
+func about(m *wire.Message) string { return string(aboutOf(m)) }
+
+// aboutOf is about, borrowed from the message.
+func aboutOf(m *wire.Message) []byte {
 	s := m.Name
 	if !s.Present() {
 		s = m.URI
 	}
 	text := m.Text(s)
-	return string(text[:min(len(text), maxAbout)])
+	return text[:min(len(text), maxAbout)]
 }
+
+// answeredWell is what a line says of a request that was.
+const answeredWell = "request answered"
 
 type logged struct {
 	proxy.Replies
 	log     *zerolog.Logger
+	direct  *Direct
 	ex      *proxy.Exchange
 	began   time.Time
 	success zerolog.Level
@@ -75,8 +83,8 @@ func (a *logged) line(level zerolog.Level) *zerolog.Event {
 	}
 	e = e.Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
 		Dur("ms", time.Since(a.began))
-	if about := about(&a.ex.Msg); about != "" {
-		e = e.Str("about", about)
+	if about := aboutOf(&a.ex.Msg); len(about) > 0 {
+		e = e.Bytes("about", about)
 	}
 	if who := a.ex.Caller.Principal; who != "" {
 		e = e.Str("principal", who[:min(len(who), maxAbout)])
@@ -110,8 +118,8 @@ func (a *logged) failed(err error) {
 	line.Str("outcome", e.Name).Str("blame", e.Blame).Msg(e.Message)
 }
 
-func (a *logged) Next(until time.Time) (wire.Message, error) {
-	m, err := a.Replies.Next(until)
+func (a *logged) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = a.Replies.Next(until)
 	switch {
 	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
 	case err != nil:
@@ -122,9 +130,11 @@ func (a *logged) Next(until time.Time) (wire.Message, error) {
 		if e := a.line(zerolog.InfoLevel); e != nil {
 			e.Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
 		}
+	case m.Kind == wire.Result && a.direct != nil:
+		a.direct.answered(a)
 	case m.Kind == wire.Result:
 		if e := a.line(a.success); e != nil {
-			e.Str("outcome", "ok").Msg("request answered")
+			e.Str("outcome", "ok").Msg(answeredWell)
 		}
 	}
 	return m, err

@@ -56,14 +56,14 @@ type audited struct {
 }
 
 // Next implements proxy.Replies.
-func (a *audited) Next(until time.Time) (wire.Message, error) {
+func (a *audited) Next(until time.Time) (*wire.Message, error) {
 	m, err := a.Replies.Next(until)
 	switch {
 	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
 	case err != nil:
 		a.failed(err)
 	case m.IsResponse():
-		a.answered(&m)
+		a.answered(m)
 	}
 	return m, err
 }

@@ -22,11 +22,11 @@ type script struct {
 	err      error
 }
 
-func (s *script) Next(time.Time) (m wire.Message, err error) {
+func (s *script) Next(time.Time) (m *wire.Message, err error) {
 	if len(s.messages) == 0 {
 		return m, s.err
 	}
-	m, err = wire.Scan([]byte(s.messages[0]))
+	m, err = proxy.Scanned([]byte(s.messages[0]))
 	s.messages = s.messages[1:]
 	return m, err
 }
@@ -70,7 +70,7 @@ func TestAccessLog(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			replies, err := metrics.Policy(AccessLog(zerolog.New(&log), LogErrors)(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err }))(ex)
+			replies, err := metrics.Policy(AccessLog(zerolog.New(&log), LogErrors, nil)(func(*proxy.Exchange) (proxy.Replies, error) { return &c.replies, c.err }))(ex)
 			if err == nil {
 				for {
 					if _, err := replies.Next(time.Time{}); err != nil {

@@ -54,9 +54,9 @@ func (a *again) retry() (proxy.Replies, error) {
 }
 
 // Next implements proxy.Replies.
-func (a *again) Next(until time.Time) (wire.Message, error) {
+func (a *again) Next(until time.Time) (*wire.Message, error) {
 	if a.Replies == nil {
-		return wire.Message{}, proxy.Errf(proxy.Refused, "the upstream server has refused the credentials")
+		return nil, proxy.Errf(proxy.Refused, "the upstream server has refused the credentials")
 	}
 	m, err := a.Replies.Next(until)
 	if a.due(err) {

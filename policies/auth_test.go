@@ -90,7 +90,7 @@ type scripted struct {
 	closed *int
 }
 
-func (s *scripted) Next(time.Time) (m wire.Message, err error) {
+func (s *scripted) Next(time.Time) (m *wire.Message, err error) {
 	if len(s.steps) == 0 {
 		return m, io.EOF
 	}

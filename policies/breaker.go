@@ -33,7 +33,10 @@ type BreakerOptions struct {
 // breaker is the circuit. A nil breaker lets everything through. Its user sees to it that it is used by one at a time.
 type breaker struct {
 	opt      BreakerOptions
-	circuit  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	circuit  *gobreaker.CircuitBreaker[struct{}]
+	life     uint64          // grows when the circuit changes
+	is       gobreaker.State // since then; what is open may be half open meanwhile
+	trials   int             // calls that are under way while it is half open
 	openedAt time.Time
 	failedAt time.Time
 	rounds   window // failures that began after the one before was over
@@ -47,13 +50,14 @@ func newBreaker(opt BreakerOptions) *breaker {
 		return nil
 	}
 	b := &breaker{opt: opt, rounds: window{bucket: breakerBucket}}
-	b.circuit = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: uint32(max(opt.Trials, 1)), Interval: breakerWindow, BucketPeriod: breakerBucket, Timeout: opt.Pause, //nolint:gosec // small
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return b.rounds.sum(time.Now()) >= opt.Failures && 2*c.TotalFailures >= c.TotalFailures+c.TotalSuccesses
 		},
-		IsExcluded: func(err error) bool { return errors.Is(err, errNothing) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
+			b.life++
+			b.is, b.trials = to, 0
 			if to == gobreaker.StateOpen {
 				b.openedAt = time.Now()
 			}
@@ -72,14 +76,55 @@ func (b *breaker) state() string {
 // retryAt is when an open circuit lets a call through.
 func (b *breaker) retryAt() time.Time { return b.openedAt.Add(b.opt.Pause) }
 
-// allow lets a call through, to be settled with done; false if it does not.
-func (b *breaker) allow() (done func(error), ok bool) {
-	if b == nil {
-		return nil, true
-	}
-	done, err := b.circuit.Allow()
-	return done, err == nil
+// pass is what a call has that was let through.
+type pass struct {
+	life  uint64 // of the circuit
+	trial bool   // it shows whether the circuit may close
 }
+
+// allow lets a call through, to be settled; false if it does not. The circuit is told of calls once they are over: to be told before,
+// it would make a function for each. So what is under way while it is half open is counted here.
+func (b *breaker) allow() (pass, bool) {
+	if b == nil {
+		return pass{}, true
+	}
+	if b.is == gobreaker.StateClosed {
+		return pass{b.life, false}, true
+	}
+	if b.circuit.State() == gobreaker.StateOpen || b.trials >= max(b.opt.Trials, 1) {
+		return pass{}, false
+	}
+	b.trials++
+	return pass{b.life, true}, true
+}
+
+// settle tells the circuit how a call ended: nil, errNothing, or why it failed. Of one that began in another life it learns nothing.
+func (b *breaker) settle(p pass, err error) {
+	if b == nil {
+		return
+	}
+	if b.is == gobreaker.StateOpen {
+		b.circuit.State() // its time may have changed it
+	}
+	if p.life != b.life {
+		return
+	}
+	if p.trial {
+		b.trials--
+	}
+	switch {
+	case err == nil:
+		_, _ = b.circuit.Execute(well)
+	case !errors.Is(err, errNothing):
+		_, _ = b.circuit.Execute(badly)
+	}
+}
+
+func well() (none struct{}, err error)  { return none, nil }
+func badly() (none struct{}, err error) { return none, errFailed }
+
+// errFailed is all that a circuit has to know of a failure.
+var errFailed = errors.New("policies: the call has failed")
 
 // failing notes that a call has failed that began when; it is to be settled after that.
 func (b *breaker) failing(now, began time.Time) {

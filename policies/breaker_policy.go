@@ -43,8 +43,9 @@ func (h *Health) Policy(next proxy.Handler) proxy.Handler {
 
 // admit lets a call through, or says why not.
 func (h *Health) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
-	c := frameOf(ex).watched.take()
-	*c = watched{h: h, ex: ex, began: time.Now(), lasts: lasts}
+	f := frameOf(ex)
+	c := f.watched.take()
+	*c = watched{h: h, ex: ex, began: f.now(), lasts: lasts}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.down {
@@ -56,7 +57,7 @@ func (h *Health) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 	}
 	if !c.trial { // one that is down has a breaker anew when it is back; until then the pauses are enough
 		var ok bool
-		if c.done, ok = h.breaker.allow(); !ok {
+		if c.pass, ok = h.breaker.allow(); !ok {
 			h.settle(c.began)
 			h.opt.Metrics.refused(h.opt.Name)
 			return nil, h.refusal(c.began)
@@ -97,9 +98,9 @@ type watched struct {
 	h     *Health
 	ex    *proxy.Exchange
 	began time.Time
-	done  func(error) // of the circuit; nil: there is none
-	trial bool        // it is the one call that shows whether the server is back
-	lasts bool        // it is a listen: the first that is heard of it is an answer
+	pass  pass // of the circuit; none for a trial
+	trial bool // it is the one call that shows whether the server is back
+	lasts bool // it is a listen: the first that is heard of it is an answer
 	over  bool
 
 	older, newer *watched // its neighbours among the calls under way
@@ -133,8 +134,8 @@ func (u *underWay) remove(c *watched) {
 }
 
 // Next implements proxy.Replies.
-func (c *watched) Next(until time.Time) (wire.Message, error) {
-	m, err := c.Replies.Next(until)
+func (c *watched) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = c.Replies.Next(until)
 	switch {
 	case c.over || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
 	case err != nil:
@@ -181,6 +182,9 @@ func (c *watched) Close() error {
 
 // answered tells what a response says of the server. Some are made here.
 func answered(m *wire.Message) verdict {
+	if m.Is("tools/call") {
+		return verdictGood
+	}
 	for _, own := range [...]string{"server/discover", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
 		if m.Is(own) {
 			return verdictNone
@@ -234,8 +238,8 @@ func (c *watched) end(v verdict, err error) {
 		if c.trial {
 			h.trying = false
 		}
-		if c.done != nil {
-			c.done(settled)
+		if !c.trial {
+			h.breaker.settle(c.pass, settled)
 		}
 	})
 }
@@ -248,8 +252,6 @@ func (h *Health) calm(c *watched) bool {
 		return false
 	}
 	h.calls.remove(c)
-	if c.done != nil {
-		c.done(nil)
-	}
+	h.breaker.settle(c.pass, nil)
 	return true
 }

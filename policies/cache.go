@@ -268,10 +268,10 @@ type keeping struct {
 }
 
 // Next implements proxy.Replies.
-func (r *keeping) Next(until time.Time) (wire.Message, error) {
+func (r *keeping) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
 	if err == nil && m.Kind == wire.Result && m.Size() <= maxKept && (r.ex.Target == "" || r.ex.Target == r.k.server) { // not what stood in for it
-		r.keep(&m)
+		r.keep(m)
 	}
 	return m, err
 }
@@ -304,10 +304,10 @@ type heard struct {
 }
 
 // Next implements proxy.Replies.
-func (h *heard) Next(until time.Time) (wire.Message, error) {
+func (h *heard) Next(until time.Time) (*wire.Message, error) {
 	m, err := h.Replies.Next(until)
 	if err == nil {
-		h.c.Changed(h.server, &m)
+		h.c.Changed(h.server, m)
 	}
 	return m, err
 }

@@ -18,7 +18,7 @@ const (
 // malformed is as if it had not come. It stands before all gates, so that refusals have an id too.
 func Correlate(traced bool) proxy.Gate {
 	return func(h *proxy.Head) *proxy.Error {
-		a := new(proxy.Arrival)
+		a := h.Arrived()
 		if lines := h.Fields.PeekAll("X-Request-Id"); len(lines) == 1 && isRequestID(lines[0]) {
 			a.ID, a.Given = string(lines[0]), true
 		} else {
@@ -27,7 +27,6 @@ func Correlate(traced bool) proxy.Gate {
 		if traced {
 			a.Trace = traceOf(h.Fields)
 		}
-		h.Arrival = a
 		return nil
 	}
 }

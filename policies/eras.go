@@ -64,7 +64,7 @@ type settled struct {
 }
 
 // Next implements proxy.Replies.
-func (s *settled) Next(until time.Time) (wire.Message, error) {
+func (s *settled) Next(until time.Time) (*wire.Message, error) {
 	m, err := s.Replies.Next(until)
 	if err != nil || m.Kind != wire.Result {
 		return m, err
@@ -73,11 +73,11 @@ func (s *settled) Next(until time.Time) (wire.Message, error) {
 		return m, proxy.Errf(proxy.Internal, "an edited result is no message: %w", err)
 	}
 	if !s.handshake {
-		s.trim(&m)
+		s.trim(m)
 		return m, nil
 	}
 	if v := wire.Get(m.Raw, m.Result, "protocolVersion"); v.Present() && !s.served.Has(string(v.Text(m.Raw))) {
-		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server settled on revision %s, which eras does not let this listener serve", v.Text(m.Raw))
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server settled on revision %s, which eras does not let this listener serve", v.Text(m.Raw))
 	}
 	return m, nil
 }

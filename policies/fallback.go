@@ -102,6 +102,7 @@ func (f *Fallback) divert(ex *proxy.Exchange) (proxy.Replies, error) {
 	if f.counted != nil && ex.Msg.Kind == wire.Request {
 		f.counted.Inc()
 	}
+	frameOf(ex).waited()
 	return f.other()(ex)
 }
 
@@ -146,7 +147,7 @@ func (c *movableCall) divert() (proxy.Replies, error) {
 }
 
 // Next implements proxy.Replies.
-func (c *movableCall) Next(until time.Time) (wire.Message, error) {
+func (c *movableCall) Next(until time.Time) (*wire.Message, error) {
 	m, err := c.Replies.Next(until)
 	if c.begun || errors.Is(err, proxy.ErrNotYet) {
 		return m, err

@@ -111,7 +111,7 @@ type Health struct {
 	restored bool      // it has failed and is back, and Restored has not been called yet
 	breaker  *breaker
 	calls    underWay
-	orphans  []*proxy.Exchange // to be given up, once mu is free
+	orphans  []proxy.Ticket // to be given up, once mu is free
 
 	checkedAt time.Time
 	took      time.Duration
@@ -215,8 +215,8 @@ func (h *Health) update(f func(now time.Time)) {
 	orphans, last := h.orphans, h.last
 	h.orphans = nil
 	h.mu.Unlock()
-	for _, ex := range orphans {
-		ex.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, last))
+	for _, call := range orphans {
+		call.Cancel(proxy.Errf(proxy.Lost, "the upstream server %q cannot be reached any more, while the call was under way: %s", h.opt.Name, last))
 	}
 }
 
@@ -271,7 +271,7 @@ func (h *Health) goDown(now time.Time, err error) {
 	h.plan(h.next)
 	if isSilence(err) { // those whose server has refused a connection would have been told by theirs
 		for c := h.calls.last; c != nil; c = c.older {
-			h.orphans = append(h.orphans, c.ex)
+			h.orphans = append(h.orphans, c.ex.Ticket())
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -58,12 +57,15 @@ type Idempotency struct {
 	opt    IdempotencyOptions
 	counts *prometheus.CounterVec
 
-	hashers *sync.Pool
+	seeds seeds
 
 	mu       sync.Mutex
-	running  map[name]*memo
+	memos    map[sum]*memo // by name: of requests that run, and on the shelves
+	running  int
 	kept     [kinds]shelf
 	sessions map[*proxy.Session]*memos
+	numbers  uint64 // given to sessions so far
+	spare    spares
 	waiting  int // repeats that wait
 	sweeper  *time.Timer
 	sweeping bool // the sweeper is armed
@@ -75,15 +77,9 @@ func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempot
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &Idempotency{opt: opt, hashers: newHashers(), running: make(map[name]*memo), sessions: make(map[*proxy.Session]*memos)}
+	p := &Idempotency{opt: opt, seeds: newSeeds(), memos: make(map[sum]*memo), sessions: make(map[*proxy.Session]*memos)}
 	if opt.Mode == IgnoreRepeats {
 		return p, nil
-	}
-	for i := range p.kept {
-		var err error
-		if p.kept[i], err = newShelf(opt.Max); err != nil {
-			return nil, err
-		}
 	}
 	p.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
 		Help: "Requests that came again, by what became of them (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"})
@@ -111,7 +107,7 @@ func (p *Idempotency) Policy(next proxy.Handler) proxy.Handler {
 		return next
 	}
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
-		if ex.Session == nil && ex.Key == "" || !proxy.Repeatable(&ex.Msg) {
+		if ex.Session == nil && ex.Key == "" || !repeatable(&ex.Msg) {
 			return next(ex)
 		}
 		if !validKey(ex.Key) {
@@ -133,40 +129,63 @@ func (p *Idempotency) Policy(next proxy.Handler) proxy.Handler {
 	}
 }
 
+func repeatable(m *wire.Message) bool {
+	return m.Is(toolsCall) && m.Kind == wire.Request || proxy.Repeatable(m)
+} // what most are first
+
 func (p *Idempotency) count(outcome string) { p.counts.WithLabelValues(outcome).Inc() }
 
 // enter finds what is known of a request: a memo that is over holds its answer, a repeat waits for it. Else the memo is new, and
 // the caller's to lead.
 func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
-	n, sum := nameOf(ex), p.sumOf(ex)
+	asks := wantedIn(ex)
+	var sum sum
+	if !asks.large() {
+		sum = p.sumOf(&asks)
+	}
 	p.mu.Lock()
+	of, fresh := p.memosOf(ex)
+	n := p.nameOf(ex, of)
 	m := p.find(n)
 	if m == nil {
-		m = &memo{name: n, sum: sum}
-		p.running[n] = m
-		register := n.session != nil && p.link(m)
+		m = p.spare.take()
+		m.name, m.sum = n, sum
+		if asks.large() {
+			late := asks
+			m.late, m.owes = &late, true
+		}
+		p.memos[n] = m
+		p.running++
+		of.add(m)
 		p.mu.Unlock()
-		if register {
-			n.session.OnEnd(func() { p.forget(n.session) })
+		if sess := ex.Session; fresh { // the exchange ends before
+			sess.OnEnd(func() { p.forget(sess) })
 		}
 		return m, nil, nil
 	}
 	defer p.mu.Unlock()
+	m.shared = true
+	if asks.large() { // under the lock, because the other's message may go when that is given up
+		sum = p.sumOf(&asks)
+	}
+	if m.owes && !m.over {
+		m.sum, m.owes = p.sumOf(m.late), false
+	}
 	switch {
-	case m.sum != sum:
+	case m.sum != sum && !m.owes:
 		p.count("other_message")
-		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used for another message; use a new one", n)
+		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used for another message; use a new one", knownBy(ex))
 	case p.opt.Mode == RejectRepeats:
 		p.count("repeat")
-		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used before, and idempotency.mode lets nothing be repeated; use a new one", n)
+		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used before, and idempotency.mode lets nothing be repeated; use a new one", knownBy(ex))
 	case m.over && m.err == nil && m.raw == nil:
 		p.count("not_kept")
-		return nil, nil, m.notKept()
+		return nil, nil, notKept(ex)
 	case m.over:
 		return m, nil, nil
 	case p.waiting >= p.opt.Max:
 		p.count("too_many")
-		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s is still being served, and idempotency.max repeats, %d, wait already", n, p.opt.Max)
+		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s is still being served, and idempotency.max repeats, %d, wait already", knownBy(ex), p.opt.Max)
 	}
 	w := &repeat{p: p, ex: ex, memo: m, at: len(m.waiting), wake: make(chan struct{}, 1)}
 	m.waiting = append(m.waiting, w)
@@ -177,7 +196,8 @@ func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
 // lead makes a request, for all who will wait for it.
 func (p *Idempotency) lead(next proxy.Handler, ex *proxy.Exchange, m *memo) (proxy.Replies, error) {
 	replies, err := next(ex)
-	f := &first{Replies: replies, p: p, ex: ex, memo: m}
+	f := frameOf(ex).first.take()
+	*f = first{Replies: replies, p: p, ex: ex, memo: m}
 	if err == nil && replies != nil {
 		return f, nil
 	}
@@ -195,14 +215,14 @@ type first struct {
 }
 
 // Next implements proxy.Replies.
-func (f *first) Next(until time.Time) (wire.Message, error) {
-	m, err := f.Replies.Next(until)
+func (f *first) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = f.Replies.Next(until)
 	switch {
 	case f.memo == nil || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
 	case err != nil:
 		f.failed(err)
 	case m.IsResponse():
-		f.answered(&m)
+		f.answered(m)
 	}
 	return m, err
 }
@@ -217,7 +237,7 @@ func (f *first) Close() error {
 func (f *first) answered(m *wire.Message) {
 	var raw []byte
 	if size := m.Size(); size <= maxAnswer && m.ID.Present() && f.p.opt.Mode == ReplayRepeats {
-		raw = m.Append(make([]byte, 0, size))
+		raw = m.Append(f.memo.room(size))
 	}
 	f.settle(raw, nil, true)
 }
@@ -264,11 +284,10 @@ func validKey(key string) bool {
 	return len(key) <= maxKey
 }
 
-// String says in a message to the client what a request was known by.
-func (n name) String() string {
-	if n.session != nil {
-		return "request id " + n.id
+// knownBy says in a message to the client what a request was known by.
+func knownBy(ex *proxy.Exchange) string {
+	if ex.Key == "" {
+		return "request id " + string(ex.Msg.Of(ex.Msg.ID))
 	}
-	key, _, _ := strings.Cut(n.id, " ")
-	return "idempotency key " + strconv.Quote(key)
+	return "idempotency key " + strconv.Quote(ex.Key)
 }

@@ -1,103 +1,101 @@
 package policies
 
 import (
-	"crypto/sha256"
 	"hash/maphash"
-	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"unsafe"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// name is what a request is known by: its id in a session, or its key.
-type name struct {
-	session *proxy.Session // nil for a key
-	caller  string         // of a key: the principal
-	sum     [16]byte       // of a key: of what the caller carries
-	server  string         // of a key
-	id      string         // raw JSON of a request id; or the key
-}
-
-func nameOf(ex *proxy.Exchange) name {
-	m := &ex.Msg
-	if ex.Key == "" {
-		return name{session: ex.Session, id: string(m.Of(m.ID))}
-	}
-	n := name{caller: ex.Caller.Principal, sum: ex.Caller.Sum(), server: ex.Server, id: ex.Key}
-	if m.InputResponses.Present() || m.ReqState.Present() { // each round of a call is a request (2026-07-28, SEP-2322)
-		h := sha256.New()
-		for _, s := range [...]wire.Span{m.ReqState, m.InputResponses} {
-			h.Write(m.Of(s))
-			h.Write([]byte{0})
-		}
-		n.id = string(h.Sum(append([]byte(n.id), ' '))) // no key has a space in it
-	}
-	return n
-}
-
-// sum tells messages apart: 128 bits under seeds that nobody outside knows. It costs a small part of what a cryptographic one
-// does, which with requests of a megabyte was a quarter of all that is done for them.
+// sum tells names, and messages, apart: 128 bits under seeds that nobody outside knows. It costs a small part of what a
+// cryptographic one does, which with requests of a megabyte was a quarter of all that is done for them.
 type sum [2]uint64
 
-// hasher makes the sums of requests.
-type hasher struct{ parts [2]maphash.Hash }
+// seeds are what the sums of one policy are made with.
+type seeds [len(sum{})]maphash.Seed
 
-// newHashers makes hashers of the same seeds.
-func newHashers() *sync.Pool {
-	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
-	return &sync.Pool{New: func() any {
-		h := new(hasher)
-		for i := range h.parts {
-			h.parts[i].SetSeed(seeds[i])
-		}
-		return h
-	}}
-}
-
-func (h *hasher) add(b []byte) {
-	for i := range h.parts {
-		_, _ = h.parts[i].Write(b) // never fails
-	}
-}
-
-func (h *hasher) sum() (s sum) {
-	for i := range h.parts {
-		s[i] = h.parts[i].Sum64()
-		h.parts[i].Reset()
+func newSeeds() (s seeds) {
+	for i := range s {
+		s[i] = maphash.MakeSeed()
 	}
 	return s
+}
+
+// add goes on with a part. Where one part ends and the next begins makes a difference.
+func (s *seeds) add(to *sum, part []byte) {
+	s.text(to, unsafe.String(unsafe.SliceData(part), len(part))) //nolint:gosec // looked at here only, while nobody writes there
+}
+
+// text is add for a string. It is summed as a key of a map would be, as a whole: Bytes and String take it in pieces of 128 bytes, which
+// costs four times as much.
+func (s *seeds) text(to *sum, part string) {
+	for i := range s {
+		to[i] = to[i]*0x9e3779b97f4a7c15 + maphash.Comparable(s[i], part)
+	}
+}
+
+// nameOf gives what a request is known by: its id in its session, or its key.
+func (p *Idempotency) nameOf(ex *proxy.Exchange, of *memos) (n sum) {
+	m := &ex.Msg
+	if of != nil {
+		n[0], n[1] = of.number, of.number
+		p.seeds.add(&n, m.Of(m.ID))
+		return n
+	}
+	carried := ex.Caller.Sum()
+	p.seeds.text(&n, ex.Caller.Principal)
+	p.seeds.add(&n, carried[:])
+	p.seeds.text(&n, ex.Server)
+	p.seeds.text(&n, ex.Key)
+	if m.InputResponses.Present() || m.ReqState.Present() { // each round of a call is a request (2026-07-28, SEP-2322)
+		p.seeds.add(&n, m.Of(m.ReqState))
+		p.seeds.add(&n, m.Of(m.InputResponses))
+	}
+	return n
 }
 
 // anew are the members of _meta that a sender makes anew for each attempt: the progress token, and the trace context
 // (2026-07-28 basic, _meta).
 var anew = [...]string{"progressToken", "traceparent", "tracestate", "baggage"}
 
-// sumOf is what two requests have in common that ask for the same. The client's revision is part of it, which decides
-// the form of the answer.
-func (p *Idempotency) sumOf(ex *proxy.Exchange) sum {
-	h := p.hashers.Get().(*hasher)
-	defer p.hashers.Put(h)
+// wanted is what of a request two have in common that ask for the same. The client's revision is part of it, which decides the form of
+// the answer. It borrows the message.
+type wanted struct {
+	era                  proxy.Era
+	version              string
+	raw                  []byte
+	method, params, meta wire.Span
+}
+
+func wantedIn(ex *proxy.Exchange) wanted {
 	m := &ex.Msg
-	for i := range h.parts {
-		_, _ = h.parts[i].WriteString(ex.Client.Version) // never fails
+	return wanted{era: ex.Client.Era, version: ex.Client.Version, raw: m.Raw, method: m.Method, params: m.Params, meta: m.Meta}
+}
+
+// lateSum is from how many bytes on a request is summed when its sum is wanted: when its answer is to be kept, or it comes again. Of one
+// whose answer is too large for that, as of large requests many are, nobody ever wants it.
+const lateSum = 16 << 10
+
+func (x *wanted) large() bool { return len(x.raw) >= lateSum }
+
+func (p *Idempotency) sumOf(x *wanted) (s sum) {
+	s[0], s[1] = uint64(x.era), uint64(x.era)
+	p.seeds.text(&s, x.version)
+	p.seeds.add(&s, x.method.Of(x.raw))
+	if !x.meta.IsObject(x.raw) {
+		p.seeds.add(&s, x.params.Of(x.raw))
+		return s
 	}
-	h.add([]byte{0, byte(ex.Client.Era)})
-	h.add(m.Of(m.Method))
-	if !m.Meta.IsObject(m.Raw) {
-		h.add(m.Of(m.Params))
-		return h.sum()
-	}
-	h.add(m.Raw[m.Params.From:m.Meta.From])
-	for key, value := range wire.Members(m.Raw, m.Meta) {
-		if !isAnew(m.Raw, key) {
-			h.add(m.Raw[key.From:value.To])
+	p.seeds.add(&s, x.raw[x.params.From:x.meta.From])
+	for key, value := range wire.Members(x.raw, x.meta) {
+		if !isAnew(x.raw, key) {
+			p.seeds.add(&s, x.raw[key.From:value.To])
 		}
 	}
-	h.add(m.Raw[m.Meta.To:m.Params.To])
-	return h.sum()
+	p.seeds.add(&s, x.raw[x.meta.To:x.params.To])
+	return s
 }
 
 func isAnew(raw []byte, key wire.Span) bool {
@@ -111,17 +109,25 @@ func isAnew(raw []byte, key wire.Span) bool {
 
 // memo is what is remembered of a request: that it was made, and, once it is over, what came of it.
 type memo struct {
-	name name
+	name sum
 	sum  sum
+	buf  []byte // for its answer; the one who leads it writes there
 
 	// Of Idempotency.mu until it is over; then they do not change.
 	over bool
 	outcomeOf
 	waiting []*repeat
 
-	until      time.Time // when it is forgotten
-	gone       bool      // its session has ended
-	prev, next *memo     // of its session
+	late *wanted // what is summed late, while the one who has made the memo leads; his
+
+	// Of Idempotency.mu.
+	owes         bool      // the sum: it is to be made of late, or, if nothing is kept of the answer, never
+	shared       bool      // somebody else has found it, and may hold it for longer than it is kept
+	until        time.Time // when it is forgotten
+	gone         bool      // its session has ended
+	of           *memos    // its session's; nil: it has a key
+	prev, next   *memo     // of its session
+	older, newer *memo     // on its shelf
 }
 
 // outcomeOf is what came of a request: a response, or a failure, or neither if the response is not kept.
@@ -135,15 +141,23 @@ type outcomeOf struct {
 const memoCost = 512
 
 func (m *memo) size() int {
-	n := memoCost + len(m.name.id) + len(m.raw)
+	n := memoCost + cap(m.buf)
 	if m.err != nil {
 		n += len(m.err.Message) + len(m.err.Data)
 	}
 	return n
 }
 
-func (m *memo) notKept() error {
-	return proxy.Errf(proxy.DuplicateID, "%s was used before, and its answer was too large to be kept, over %d bytes; use a new one to have it made again", m.name, maxAnswer)
+// room gives memory for an answer of so many bytes.
+func (m *memo) room(size int) []byte {
+	if size > cap(m.buf) || 4*size < cap(m.buf) {
+		m.buf = make([]byte, 0, size)
+	}
+	return m.buf[:0]
+}
+
+func notKept(ex *proxy.Exchange) error {
+	return proxy.Errf(proxy.DuplicateID, "%s was used before, and its answer was too large to be kept, over %d bytes; use a new one to have it made again", knownBy(ex), maxAnswer)
 }
 
 // replay gives the outcome to a repeat.
@@ -166,7 +180,7 @@ func (m *memo) message(ex *proxy.Exchange) (wire.Message, error) {
 		return wire.Message{}, m.err
 	}
 	if m.raw == nil {
-		return wire.Message{}, m.notKept()
+		return wire.Message{}, notKept(ex)
 	}
 	msg, err := wire.Scan(m.raw)
 	if err != nil {
@@ -185,30 +199,116 @@ func (m *memo) message(ex *proxy.Exchange) (wire.Message, error) {
 }
 
 // memos are those of one session.
-type memos struct{ head *memo }
+type memos struct {
+	number uint64 // of the session
+	head   *memo
+}
+
+// add enters a memo; nil is of no session.
+func (of *memos) add(m *memo) {
+	if m.of = of; of == nil {
+		return
+	}
+	if m.next = of.head; m.next != nil {
+		m.next.prev = m
+	}
+	of.head = m
+}
+
+// unlink takes a memo out of its session's.
+func (m *memo) unlink() {
+	if m.of != nil && m.of.head == m {
+		m.of.head = m.next
+	}
+	if m.prev != nil {
+		m.prev.next = m.next
+	}
+	if m.next != nil {
+		m.next.prev = m.prev
+	}
+	m.prev, m.next, m.of = nil, nil, nil
+}
 
 // A shelf keeps the memos that are over, the oldest first to go. Those of sessions and those of keys have one each, so that
 // neither kind can crowd out the other.
 type shelf struct {
-	lru   *simplelru.LRU[name, *memo]
-	bytes int
+	oldest, newest *memo
+	count, bytes   int
 }
 
-// The kinds of names.
+// The kinds of memos.
 const (
 	ofSessions = iota
 	ofKeys
 	kinds
 )
 
-func (n name) kind() int {
-	if n.session != nil {
-		return ofSessions
+// shelfOf is the shelf of a memo.
+func (p *Idempotency) shelfOf(m *memo) *shelf {
+	if m.of != nil {
+		return &p.kept[ofSessions]
 	}
-	return ofKeys
+	return &p.kept[ofKeys]
 }
 
-func newShelf(most int) (shelf, error) {
-	lru, err := simplelru.NewLRU[name, *memo](most+1, nil) // it never evicts by itself
-	return shelf{lru: lru}, err
+func (s *shelf) add(m *memo) {
+	if m.older = s.newest; m.older != nil {
+		m.older.newer = m
+	} else {
+		s.oldest = m
+	}
+	s.newest = m
+	s.count++
+	s.bytes += m.size()
+}
+
+func (s *shelf) remove(m *memo) {
+	if m.older != nil {
+		m.older.newer = m.newer
+	} else {
+		s.oldest = m.newer
+	}
+	if m.newer != nil {
+		m.newer.older = m.older
+	} else {
+		s.newest = m.older
+	}
+	m.older, m.newer = nil, nil
+	s.count--
+	s.bytes -= m.size()
+}
+
+// spares are memos that were let go of and that nobody holds any more: a proxy whose shelves are full makes no new ones.
+type spares struct {
+	all   *memo // by next
+	count int
+	bytes int // for their answers
+}
+
+// Bounds on what is spare: memos, and bytes for the answers of all.
+const (
+	mostSpare  = 64
+	spareBytes = 512 << 10
+)
+
+func (s *spares) take() *memo {
+	m := s.all
+	if m == nil {
+		return new(memo)
+	}
+	s.all, s.count, s.bytes = m.next, s.count-1, s.bytes-cap(m.buf)
+	m.next = nil
+	return m
+}
+
+func (s *spares) give(m *memo) {
+	if m.shared || s.count == mostSpare {
+		return
+	}
+	buf := m.buf
+	if s.bytes+cap(buf) > spareBytes {
+		buf = nil
+	}
+	*m = memo{buf: buf, next: s.all}
+	s.all, s.count, s.bytes = m, s.count+1, s.bytes+cap(buf)
 }

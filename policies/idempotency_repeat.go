@@ -26,15 +26,15 @@ type repeat struct {
 }
 
 // Next implements proxy.Replies.
-func (w *repeat) Next(until time.Time) (wire.Message, error) {
+func (w *repeat) Next(until time.Time) (*wire.Message, error) {
 	switch {
 	case w.lead != nil:
 		return w.lead.Next(until)
 	case w.done:
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	if err := w.wait(until); err != nil {
-		return wire.Message{}, err
+		return nil, err
 	}
 	if w.leads {
 		return w.takeOver(until)
@@ -45,7 +45,8 @@ func (w *repeat) Next(until time.Time) (wire.Message, error) {
 	} else {
 		w.p.count("waited")
 	}
-	return w.memo.message(w.ex)
+	m, err := w.memo.message(w.ex)
+	return &m, err
 }
 
 // wait waits for the first call, until the given time at most.
@@ -71,11 +72,12 @@ func (w *repeat) wait(until time.Time) error {
 	}
 }
 
-func (w *repeat) takeOver(until time.Time) (wire.Message, error) {
+func (w *repeat) takeOver(until time.Time) (*wire.Message, error) {
 	if cause := w.ex.Err(); cause != nil {
-		return wire.Message{}, cause // Close passes it on
+		return nil, cause // Close passes it on
 	}
 	w.leads = false
+	frameOf(w.ex).waited()
 	w.p.count("took_over")
 	lead, err := w.p.lead(w.next, w.ex, w.memo)
 	if err != nil || lead == nil {
@@ -83,7 +85,7 @@ func (w *repeat) takeOver(until time.Time) (wire.Message, error) {
 		if err == nil {
 			err = io.EOF
 		}
-		return wire.Message{}, err
+		return nil, err
 	}
 	w.lead = lead
 	return lead.Next(until)

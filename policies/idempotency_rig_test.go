@@ -74,7 +74,7 @@ func (r *callsRig) pass(d time.Duration) {
 }
 
 // Next implements proxy.Replies.
-func (s *served) Next(until time.Time) (wire.Message, error) {
+func (s *served) Next(until time.Time) (*wire.Message, error) {
 	var late <-chan time.Time
 	if !until.IsZero() {
 		late = time.After(time.Until(until))
@@ -86,13 +86,13 @@ func (s *served) Next(until time.Time) (wire.Message, error) {
 	select {
 	case v := <-s.say:
 		if err, ok := v.(error); ok {
-			return wire.Message{}, err
+			return nil, err
 		}
-		return wire.Scan([]byte(v.(string)))
+		return proxy.Scanned([]byte(v.(string)))
 	case <-done:
-		return wire.Message{}, s.ex.Err()
+		return nil, s.ex.Err()
 	case <-late:
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	}
 }
 

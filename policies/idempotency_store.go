@@ -25,7 +25,7 @@ func (p *Idempotency) Waiting() int {
 
 func (p *Idempotency) total() (requests, bytes int) {
 	for i := range p.kept {
-		requests += p.kept[i].lru.Len()
+		requests += p.kept[i].count
 		bytes += p.kept[i].bytes
 	}
 	return requests, bytes
@@ -40,21 +40,32 @@ func (p *Idempotency) Close() {
 		p.sweeper.Stop()
 	}
 	for i := range p.kept {
-		if l := p.kept[i].lru; l != nil {
-			l.Purge()
-			p.kept[i].bytes = 0
+		for s := &p.kept[i]; s.oldest != nil; {
+			p.drop(s.oldest)
 		}
 	}
 	clear(p.sessions)
+	p.spare = spares{}
 }
 
-// find gives the memo of a name, nil if there is none. The caller holds p.mu, here and below.
-func (p *Idempotency) find(n name) *memo {
-	if m := p.running[n]; m != nil {
-		return m
+// memosOf gives the memos of a request's session; nil if it has a key. fresh says that they are new here. The caller holds p.mu,
+// here and below.
+func (p *Idempotency) memosOf(ex *proxy.Exchange) (of *memos, fresh bool) {
+	if ex.Key != "" {
+		return nil, false
 	}
-	m, ok := p.kept[n.kind()].lru.Peek(n)
-	if ok && !p.opt.Now().Before(m.until) {
+	if of = p.sessions[ex.Session]; of == nil {
+		p.numbers++
+		of, fresh = &memos{number: p.numbers}, true
+		p.sessions[ex.Session] = of
+	}
+	return of, fresh
+}
+
+// find gives the memo of a name, nil if there is none.
+func (p *Idempotency) find(n sum) *memo {
+	m := p.memos[n]
+	if m != nil && m.over && !p.opt.Now().Before(m.until) {
 		p.drop(m)
 		return nil
 	}
@@ -65,14 +76,13 @@ func (p *Idempotency) find(n name) *memo {
 func (p *Idempotency) put(m *memo) {
 	now := p.opt.Now()
 	m.until = now.Add(p.opt.Window)
-	s := &p.kept[m.name.kind()]
-	s.lru.Add(m.name, m)
-	s.bytes += m.size()
+	p.shelfOf(m).add(m)
 	p.expire(now)
 	for {
 		requests, bytes := p.total()
+		var s *shelf
 		switch a, b := &p.kept[ofSessions], &p.kept[ofKeys]; {
-		case requests > p.opt.Max && a.lru.Len() >= b.lru.Len(), bytes > p.opt.Bytes && a.bytes >= b.bytes:
+		case requests > p.opt.Max && a.count >= b.count, bytes > p.opt.Bytes && a.bytes >= b.bytes:
 			s = a
 		case requests > p.opt.Max, bytes > p.opt.Bytes:
 			s = b
@@ -80,34 +90,28 @@ func (p *Idempotency) put(m *memo) {
 			p.arm(p.opt.Window)
 			return
 		}
-		_, oldest, _ := s.lru.GetOldest()
-		p.drop(oldest)
+		p.drop(s.oldest)
 	}
 }
 
 // drop forgets a memo that is kept.
 func (p *Idempotency) drop(m *memo) {
-	s := &p.kept[m.name.kind()]
-	if s.lru.Remove(m.name) {
-		s.bytes -= m.size()
-	}
-	p.unlink(m)
+	delete(p.memos, m.name)
+	p.shelfOf(m).remove(m)
+	m.unlink()
+	p.spare.give(m)
 }
 
 func (p *Idempotency) expire(now time.Time) (next time.Time) {
 	for i := range p.kept {
-		for {
-			_, m, ok := p.kept[i].lru.GetOldest()
-			if !ok {
-				break
-			}
-			if now.Before(m.until) {
+		for s := &p.kept[i]; s.oldest != nil; {
+			if m := s.oldest; now.Before(m.until) {
 				if next.IsZero() || m.until.Before(next) {
 					next = m.until
 				}
 				break
 			}
-			p.drop(m)
+			p.drop(s.oldest)
 		}
 	}
 	return next
@@ -138,9 +142,16 @@ func (p *Idempotency) sweep() {
 
 // settle ends a memo with an outcome, and tells those who wait for it.
 func (p *Idempotency) settle(m *memo, out outcomeOf, keep bool) {
+	var late sum
+	summed := m.late != nil && (out.raw != nil || out.err != nil)
+	if summed {
+		late = p.sumOf(m.late)
+	}
 	p.mu.Lock()
-	m.over, m.outcomeOf = true, out
-	p.stop(m)
+	m.over, m.outcomeOf, m.late = true, out, nil
+	if summed {
+		m.sum, m.owes = late, false
+	}
 	waiting := m.waiting
 	m.waiting = nil
 	p.waiting -= len(waiting)
@@ -148,9 +159,10 @@ func (p *Idempotency) settle(m *memo, out outcomeOf, keep bool) {
 		w.at = -1
 	}
 	if keep && !m.gone && !p.closed {
+		p.running--
 		p.put(m)
 	} else {
-		p.unlink(m)
+		p.stop(m)
 	}
 	p.mu.Unlock()
 	for _, w := range waiting {
@@ -162,6 +174,7 @@ func (p *Idempotency) settle(m *memo, out outcomeOf, keep bool) {
 func (p *Idempotency) abandon(m *memo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	m.late = nil // who takes it over has been compared with it
 	for len(m.waiting) > 0 {
 		w := m.waiting[0]
 		p.leave(w)
@@ -172,14 +185,17 @@ func (p *Idempotency) abandon(m *memo) {
 		}
 	}
 	p.stop(m)
-	p.unlink(m)
 }
 
-// stop takes a memo out of those that run.
+// stop forgets a memo that runs, or of which nothing is to be kept. Its session's end may have come first.
 func (p *Idempotency) stop(m *memo) {
-	if p.running[m.name] == m {
-		delete(p.running, m.name)
+	if m.gone {
+		return
 	}
+	m.gone = true
+	p.running--
+	delete(p.memos, m.name)
+	m.unlink()
 }
 
 // leave takes a repeat out of those that wait, if it is one of them.
@@ -198,35 +214,6 @@ func (p *Idempotency) leave(w *repeat) {
 	p.waiting--
 }
 
-// link enters a memo with its session; true if that is new here.
-func (p *Idempotency) link(m *memo) bool {
-	of := p.sessions[m.name.session]
-	fresh := of == nil
-	if fresh {
-		of = new(memos)
-		p.sessions[m.name.session] = of
-	}
-	if m.next = of.head; m.next != nil {
-		m.next.prev = m
-	}
-	of.head = m
-	return fresh
-}
-
-// unlink takes a memo out of its session's.
-func (p *Idempotency) unlink(m *memo) {
-	if of := p.sessions[m.name.session]; of != nil && of.head == m {
-		of.head = m.next
-	}
-	if m.prev != nil {
-		m.prev.next = m.next
-	}
-	if m.next != nil {
-		m.next.prev = m.prev
-	}
-	m.prev, m.next = nil, nil
-}
-
 // forget drops all that is remembered of a session, which has ended.
 func (p *Idempotency) forget(s *proxy.Session) {
 	p.mu.Lock()
@@ -234,14 +221,10 @@ func (p *Idempotency) forget(s *proxy.Session) {
 	of := p.sessions[s]
 	delete(p.sessions, s)
 	for of != nil && of.head != nil {
-		m := of.head
-		of.head = m.next
-		m.gone = true
-		if m.over {
+		if m := of.head; m.over {
 			p.drop(m)
-			continue
+		} else {
+			p.stop(m)
 		}
-		p.stop(m)
-		p.unlink(m)
 	}
 }

@@ -36,7 +36,8 @@ func expire(ex *proxy.Exchange) (stop func()) {
 	if ex.Own || ex.Caller.Rights == nil || ex.Caller.Rights.Expires.IsZero() {
 		return func() {}
 	}
-	timer := time.AfterFunc(time.Until(ex.Caller.Rights.Expires), func() { ex.Cancel(proxy.ErrDraining) })
+	listen := ex.Ticket() // the timer may come when it is over
+	timer := time.AfterFunc(time.Until(ex.Caller.Rights.Expires), func() { listen.Cancel(proxy.ErrDraining) })
 	return func() { timer.Stop() }
 }
 

@@ -26,6 +26,7 @@ type Metrics struct {
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[seriesKey]*series] // looking labels up costs more than counting; replaced as a whole
+	recent [8]atomic.Pointer[series]             // of it, those that were counted last
 }
 
 type seriesKey struct {
@@ -35,12 +36,18 @@ type seriesKey struct {
 }
 
 type series struct {
+	key   seriesKey
 	count prometheus.Counter
 	time  prometheus.Observer
 }
 
 func (m *Metrics) seriesOf(k seriesKey) *series {
+	place := &m.recent[(len(k.server)+len(k.method))%len(m.recent)]
+	if s := place.Load(); s != nil && s.key == k {
+		return s
+	}
 	if s := (*m.series.Load())[k]; s != nil {
+		place.Store(s)
 		return s
 	}
 	m.mu.Lock()
@@ -49,7 +56,7 @@ func (m *Metrics) seriesOf(k seriesKey) *series {
 	if s := now[k]; s != nil {
 		return s
 	}
-	s := &series{m.requests.WithLabelValues(k.server, k.method, k.era.String(), k.spoken.String(), k.outcome),
+	s := &series{k, m.requests.WithLabelValues(k.server, k.method, k.era.String(), k.spoken.String(), k.outcome),
 		m.duration.WithLabelValues(k.server, k.method, k.era.String(), k.spoken.String())}
 	next := maps.Clone(now)
 	next[k] = s
@@ -63,6 +70,9 @@ func (m *Metrics) Forget(server string) {
 	next := maps.Clone(*m.series.Load())
 	maps.DeleteFunc(next, func(k seriesKey, _ *series) bool { return k.server == server })
 	m.series.Store(&next)
+	for i := range m.recent {
+		m.recent[i].Store(nil)
+	}
 	m.mu.Unlock()
 	labels := prometheus.Labels{"server": server}
 	m.requests.DeletePartialMatch(labels)
@@ -118,8 +128,9 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		o := frameOf(ex).observed.take()
-		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: time.Now(), byTool: byTool}
+		f := frameOf(ex)
+		o := f.observed.take()
+		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: f.now(), byTool: byTool}
 		if byTool && o.method == toolsCall {
 			o.tool = ex.Msg.Text(ex.Msg.Name) // now: whoever renames it, renames it in the message
 		}
@@ -148,8 +159,8 @@ type observed struct {
 	ended  bool
 }
 
-func (o *observed) Next(until time.Time) (wire.Message, error) {
-	m, err := o.Replies.Next(until)
+func (o *observed) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = o.Replies.Next(until)
 	switch {
 	case errors.Is(err, proxy.ErrNotYet), errors.Is(err, io.EOF):
 	case err != nil:
@@ -163,7 +174,7 @@ func (o *observed) Next(until time.Time) (wire.Message, error) {
 		}
 		o.end("ok")
 		if o.byTool && o.method == "tools/list" {
-			o.m.tools.learn(o.ex.Target, &m, !o.ex.Msg.Cursor.Present())
+			o.m.tools.learn(o.ex.Target, m, !o.ex.Msg.Cursor.Present())
 		}
 	default:
 		o.m.replies.WithLabelValues(o.ex.Target, o.ex.Client.Era.String()).Inc()
@@ -187,12 +198,12 @@ func (o *observed) end(outcome string) {
 	if o.method == "subscriptions/listen" {
 		o.m.listens.Dec()
 	}
-	took := time.Since(o.began).Seconds()
+	seconds := took(o.ex, o.began).Seconds()
 	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, outcome, o.ex.Client.Era, o.ex.Spoken})
 	s.count.Inc()
-	s.time.Observe(took)
+	s.time.Observe(seconds)
 	if o.byTool && o.method == toolsCall {
-		o.m.tools.count(o.ex.Target, o.tool, outcome, took)
+		o.m.tools.count(o.ex.Target, o.tool, outcome, seconds)
 	}
 }
 

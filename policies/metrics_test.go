@@ -190,12 +190,12 @@ type still struct {
 	over bool
 }
 
-func (s *still) Next(time.Time) (wire.Message, error) {
+func (s *still) Next(time.Time) (*wire.Message, error) {
 	if s.over {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	s.over = true
-	return s.m, nil
+	return &s.m, nil
 }
 
 func (s *still) Close() error { s.over = false; return nil }
@@ -234,7 +234,7 @@ func watchedCall(t testing.TB) func() {
 	m.tools.learn("up", &list, true)
 	reply := &still{m: scan(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)}
 	log := NewLevel(zerolog.InfoLevel).Logger(zerolog.New(io.Discard))
-	handle := AccessLog(log, LogErrors)(m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
+	handle := AccessLog(log, LogErrors, nil)(m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Target = "up"
 		return reply, nil
 	}))

@@ -7,7 +7,6 @@ import (
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/time/rate"
 
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -27,9 +26,11 @@ type RateOptions struct {
 // answers and pings are free.
 type Rate struct {
 	opt     RateOptions
-	clients *lru.Cache[client, *rate.Limiter] // nil: no limit
-	total   *rate.Limiter                     // nil: no limit
-	addrs   *lru.Cache[client, *rate.Limiter] // nil: no limit
+	given   bool                        // the clock was: exchanges go by another
+	began   time.Time                   // when the buckets' clock was zero
+	clients *lru.Cache[client, *bucket] // nil: no limit
+	total   *bucket                     // nil: no limit
+	addrs   *lru.Cache[client, *bucket] // nil: no limit
 	refused *prometheus.CounterVec
 }
 
@@ -46,10 +47,11 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	if opt.Clients == 0 {
 		opt.Clients = rateClients
 	}
-	if opt.Now == nil {
+	given := opt.Now != nil
+	if !given {
 		opt.Now = time.Now
 	}
-	r := &Rate{opt: opt, refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_rate_limited_total",
+	r := &Rate{opt: opt, given: given, began: opt.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_rate_limited_total",
 		Help: "Requests refused by a rate limit: client, total, tool or address."}, []string{"limit"})}
 	var err error
 	if r.clients, err = cacheIf(opt.PerMinute > 0, opt.Clients); err != nil {
@@ -59,22 +61,17 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 		return nil, err
 	}
 	if opt.Total > 0 {
-		r.total = bucket(opt.Total, opt.Total)
+		r.total = newBucket(opt.Total, opt.Total)
 	}
 	r.refused, err = registered(reg, r.refused)
 	return r, err
 }
 
-func cacheIf(on bool, size int) (*lru.Cache[client, *rate.Limiter], error) {
+func cacheIf(on bool, size int) (*lru.Cache[client, *bucket], error) {
 	if !on {
 		return nil, nil //nolint:nilnil // it is off
 	}
-	return lru.New[client, *rate.Limiter](size)
-}
-
-// bucket is a limiter of so many a minute.
-func bucket(perMinute, burst int) *rate.Limiter {
-	return rate.NewLimiter(rate.Limit(float64(perMinute)/60), max(1, burst))
+	return lru.New[client, *bucket](size)
 }
 
 // Policy refuses what one client sends too fast, or all together do. It is nil without such a limit.
@@ -95,22 +92,40 @@ func (r *Rate) Policy() proxy.Policy {
 }
 
 func (r *Rate) admit(ex *proxy.Exchange) error {
-	now := r.opt.Now()
+	now := r.now(ex)
 	if r.clients != nil {
 		own := of(r.clients, clientOf(ex.Caller), r.opt.PerMinute, r.opt.Burst)
-		ex.Allowance = 1
-		if wait := take(own, now); wait > 0 {
+		wait, left := own.take(now)
+		ex.Allowance = 1 + left
+		if wait > 0 {
 			return r.refuse("client", wait, "this client has sent more than %d requests in a minute, or %d at once; security.rate_limit and rate_limit_burst set that", r.opt.PerMinute, r.opt.Burst)
 		}
-		ex.Allowance = 1 + max(0, int(own.TokensAt(now)))
 	}
 	if r.total != nil {
-		if wait := take(r.total, now); wait > 0 {
+		if wait, _ := r.total.take(now); wait > 0 {
 			return r.refuse("total", wait, "all clients together have sent more than %d requests in a minute; limits.rate sets that", r.opt.Total)
 		}
 	}
 	return nil
 }
+
+// now is the time at which a request passes, as the buckets count it.
+func (r *Rate) now(ex *proxy.Exchange) int64 {
+	if r.given {
+		return r.since(r.opt.Now())
+	}
+	return r.since(frameOf(ex).now())
+}
+
+// gate is the same for a gate.
+func (r *Rate) gate(h *proxy.Head) int64 {
+	if r.given {
+		return r.since(r.opt.Now())
+	}
+	return r.since(h.Now())
+}
+
+func (r *Rate) since(at time.Time) int64 { return int64(at.Sub(r.began)) }
 
 // Gate refuses requests of an address that sends too many, before anything else is asked of them: who floods, or guesses
 // credentials. It is nil without such a limit.
@@ -120,7 +135,7 @@ func (r *Rate) Gate() proxy.Gate {
 	}
 	return func(h *proxy.Head) *proxy.Error {
 		own := of(r.addrs, client{addr: network(h.Address)}, r.opt.Address, r.opt.Address)
-		if wait := take(own, r.opt.Now()); wait > 0 {
+		if wait, _ := own.take(r.gate(h)); wait > 0 {
 			err := r.refuse("address", wait, "this address has sent more than %d requests in a minute; security.address_rate_limit sets that", r.opt.Address)
 			err.Status = 429
 			return err
@@ -148,11 +163,11 @@ func clientOf(c proxy.Caller) client {
 }
 
 // of is a client's bucket, made if there is none.
-func of(in *lru.Cache[client, *rate.Limiter], k client, perMinute, burst int) *rate.Limiter {
+func of(in *lru.Cache[client, *bucket], k client, perMinute, burst int) *bucket {
 	if l, ok := in.Get(k); ok {
 		return l
 	}
-	l := bucket(perMinute, burst)
+	l := newBucket(perMinute, burst)
 	if was, ok, _ := in.PeekOrAdd(k, l); ok {
 		return was
 	}
@@ -172,15 +187,6 @@ func network(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// take takes a token, or answers how long it is until there is one.
-func take(l *rate.Limiter, now time.Time) time.Duration {
-	if l.AllowN(now, 1) {
-		return 0
-	}
-	missing := 1 - l.TokensAt(now)
-	return max(time.Millisecond, time.Duration(missing/float64(l.Limit())*float64(time.Second)))
-}
-
 // refuse is the error of a request that came too soon.
 func (r *Rate) refuse(limit string, wait time.Duration, format string, args ...any) *proxy.Error {
 	r.refused.WithLabelValues(limit).Inc()
@@ -195,16 +201,16 @@ func (r *Rate) Tools(server string, perMinute map[string]int) proxy.Policy {
 	if len(perMinute) == 0 {
 		return nil
 	}
-	buckets := make(map[string]*rate.Limiter, len(perMinute))
+	buckets := make(map[string]*bucket, len(perMinute))
 	for name, n := range perMinute {
-		buckets[name] = bucket(n, n)
+		buckets[name] = newBucket(n, n)
 	}
 	rules := NewRules(buckets)
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Msg.Kind == wire.Request && ex.Msg.Is("tools/call") {
 				if l, ok := rules.Find(ex.Msg.Text(ex.Msg.Name)); ok {
-					if wait := take(l, r.opt.Now()); wait > 0 {
+					if wait, _ := l.take(r.now(ex)); wait > 0 {
 						return nil, r.refuse("tool", wait, "tool %q is called more often than upstreams.%s.tools lets it be, by all clients together: its rate_limit is of a minute", about(&ex.Msg), server)
 					}
 				}

@@ -61,11 +61,12 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 		if ex.Msg.Kind != wire.Request || ex.Msg.Is("subscriptions/listen") || ex.Msg.Is("ping") {
 			return next(ex)
 		}
-		now := time.Now()
+		f := frameOf(ex)
+		now := f.now()
 		r.mu.Lock()
 		r.requests.add(now, 1)
 		r.mu.Unlock()
-		c := frameOf(ex).retried.take()
+		c := f.retried.take()
 		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
 		replies, err := next(ex)
 		if err != nil {
@@ -108,14 +109,14 @@ type retried struct {
 }
 
 // Next implements proxy.Replies.
-func (c *retried) Next(until time.Time) (wire.Message, error) {
+func (c *retried) Next(until time.Time) (m *wire.Message, err error) {
 	for {
 		if c.Replies == nil {
-			if err := c.attempt(until); err != nil {
-				return wire.Message{}, err
+			if err = c.attempt(until); err != nil {
+				return m, err
 			}
 		}
-		m, err := c.Replies.Next(until)
+		m, err = c.Replies.Next(until)
 		switch {
 		case err == nil:
 			if c.attempts > 0 && m.IsResponse() && !c.given {
@@ -123,7 +124,7 @@ func (c *retried) Next(until time.Time) (wire.Message, error) {
 			}
 			c.given = true
 			if m.Kind == wire.Result && c.ex.Msg.Is("tools/list") {
-				c.r.opt.Hints.Learn(&m)
+				c.r.opt.Hints.Learn(m)
 			}
 			return m, nil
 		case errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
@@ -153,6 +154,7 @@ func (c *retried) attempt(until time.Time) error {
 		return proxy.ErrNotYet
 	}
 	c.ex.Msg.Edits, c.ex.Headers = slices.Clone(c.edits), c.headers
+	frameOf(c.ex).waited()
 	replies, err := c.next(c.ex)
 	switch {
 	case err == nil && replies != nil:

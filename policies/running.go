@@ -60,14 +60,14 @@ func (r *Running) leave(ex *proxy.Exchange, lasts bool) {
 func (r *Running) Retire(ctx context.Context) error {
 	r.mu.Lock()
 	r.retired = true
-	listens := make([]*proxy.Exchange, 0, len(r.lasting))
+	listens := make([]proxy.Ticket, 0, len(r.lasting))
 	for ex := range r.lasting {
-		listens = append(listens, ex)
+		listens = append(listens, ex.Ticket())
 	}
 	idle := r.calls == 0
 	r.mu.Unlock()
-	for _, ex := range listens {
-		ex.Cancel(proxy.ErrDraining)
+	for _, listen := range listens {
+		listen.Cancel(proxy.ErrDraining)
 	}
 	if idle {
 		return nil

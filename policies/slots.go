@@ -122,6 +122,7 @@ func (s *Slots) take(ex *proxy.Exchange, sem *semaphore.Weighted, n int64, key s
 		return err
 	}
 	defer s.waiting.Add(-1)
+	defer frameOf(ex).waited()
 	return sem.Acquire(ex, n) // an error is what has ended the exchange
 }
 
@@ -156,6 +157,7 @@ func Turns(all int, tools map[string]int) proxy.Policy {
 				if sem == nil || sem.TryAcquire(1) {
 					continue
 				}
+				frameOf(ex).waited()
 				if err := sem.Acquire(ex, 1); err != nil {
 					if i > 0 && tool != nil {
 						tool.Release(1)

@@ -65,7 +65,7 @@ type timed struct {
 }
 
 // Next implements proxy.Replies.
-func (t *timed) Next(until time.Time) (wire.Message, error) {
+func (t *timed) Next(until time.Time) (m *wire.Message, err error) {
 	at, ours := until, false
 	if t.ex.Lasting.Load() {
 		t.due = time.Time{}
@@ -73,7 +73,7 @@ func (t *timed) Next(until time.Time) (wire.Message, error) {
 	if !t.due.IsZero() && (until.IsZero() || t.due.Before(until)) {
 		at, ours = t.due, true
 	}
-	m, err := t.Replies.Next(at)
+	m, err = t.Replies.Next(at)
 	switch {
 	case err == nil && m.IsResponse():
 	case err == nil && m.Kind == wire.Request:

@@ -25,19 +25,20 @@ type timedReply struct {
 	raw string
 }
 
-func (r *timedReplies) Next(until time.Time) (wire.Message, error) {
+func (r *timedReplies) Next(until time.Time) (*wire.Message, error) {
 	if len(r.script) == 0 {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	due := r.began.Add(r.script[0].at)
 	if !until.IsZero() && until.Before(due) {
 		time.Sleep(time.Until(until)) // in a bubble: no time passes
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	}
 	time.Sleep(time.Until(due))
 	raw := r.script[0].raw
 	r.script = r.script[1:]
-	return scanned(r.t, raw), nil
+	m := scanned(r.t, raw)
+	return &m, nil
 }
 
 func (r *timedReplies) Close() error { r.closed = true; return nil }
@@ -94,7 +95,7 @@ func TestTimeouts(t *testing.T) {
 					t.Fatal(err)
 				}
 				began := time.Now()
-				for m := (wire.Message{}); err == nil && !m.IsResponse() || errors.Is(err, proxy.ErrNotYet); {
+				for m := new(wire.Message); err == nil && !m.IsResponse() || errors.Is(err, proxy.ErrNotYet); {
 					m, err = replies.Next(time.Now().Add(5 * time.Second)) // as a face does that keeps its stream alive
 				}
 				if took := time.Since(began); took != c.after {

@@ -154,7 +154,7 @@ type spanned struct {
 }
 
 // Next implements proxy.Replies.
-func (s *spanned) Next(until time.Time) (wire.Message, error) {
+func (s *spanned) Next(until time.Time) (*wire.Message, error) {
 	m, err := s.Replies.Next(until)
 	switch {
 	case s.settled || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
@@ -163,7 +163,7 @@ func (s *spanned) Next(until time.Time) (wire.Message, error) {
 	case m.Kind == wire.Request:
 		s.span.AddEvent(eventQuestion, trace.WithAttributes(methodKey.String(spoken(m.Text(m.Method)))))
 	case m.IsResponse():
-		s.answered(&m)
+		s.answered(m)
 	}
 	return m, err
 }

@@ -89,19 +89,27 @@ type Exchange struct {
 	// Frame is what the policies around the exchange keep in it; theirs alone.
 	Frame any
 
+	rooms    [rooms]room // Lend
+	borrowed bool        // Recycle may give it back
+
 	onward atomic.Pointer[Trace] // Onward
 
 	older, newer *Exchange // its neighbours in flight under the same id; the Session's
 	once         bool      // no other may be in flight under its id; the Session's
 
-	mu     sync.Mutex
-	done   chan struct{}
-	cause  error
-	end    time.Time // when it is given up; zero: never, or it is over
-	limit  time.Duration
-	late   *lateness // once somebody waits
-	aborts []Aborter
-	room   [2]Aborter // what aborts begins in
+	mu       sync.Mutex
+	life     uint64 // grows with each use of its memory
+	over     bool   // it is to be used no more; told by tests
+	done     chan struct{}
+	cause    error
+	began    time.Time // GiveUp
+	end      time.Time // when it is given up; zero: never, or it is over
+	limit    time.Duration
+	late     *lateness // once somebody waits
+	aborts   []Aborter
+	aborting bool          // they are being told
+	aborted  chan struct{} // closed when they have been; nil while nobody waits
+	nearby   [2]Aborter    // what aborts begins in
 }
 
 // Aborter is something to stop when its exchange is cancelled. Abort returns soon, may be called more than once and at any
@@ -116,21 +124,33 @@ var ErrDraining = errors.New("proxy: draining")
 
 // Cancel ends the exchange: whatever was attached is aborted and Err answers cause from now on. Only the first call
 // counts.
-func (ex *Exchange) Cancel(cause error) {
+func (ex *Exchange) Cancel(cause error) { ex.cancel(cause, anyLife) }
+
+// anyLife is the life of whoever holds the exchange itself.
+const anyLife = ^uint64(0)
+
+func (ex *Exchange) cancel(cause error, life uint64) {
 	ex.mu.Lock()
-	if ex.cause != nil {
+	if ex.cause != nil || life != anyLife && life != ex.life {
 		ex.mu.Unlock()
 		return
 	}
+	ex.alive()
 	ex.cause = cause
 	aborts := ex.aborts
-	ex.aborts = nil
+	ex.aborts, ex.aborting = nil, true
 	if ex.done != nil {
 		close(ex.done)
 	}
 	ex.mu.Unlock()
 	for _, a := range aborts {
 		a.Abort()
+	}
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	ex.aborting = false
+	if ex.aborted != nil {
+		close(ex.aborted)
 	}
 }
 
@@ -140,9 +160,10 @@ func (ex *Exchange) Leave() { ex.Cancel(ErrCancelled) }
 // Attach registers a to be aborted when the exchange is cancelled; if that has happened already, it is aborted at once.
 func (ex *Exchange) Attach(a Aborter) {
 	ex.mu.Lock()
+	ex.alive()
 	if ex.cause == nil {
 		if ex.aborts == nil {
-			ex.aborts = ex.room[:0]
+			ex.aborts = ex.nearby[:0]
 		}
 		ex.aborts = append(ex.aborts, a)
 		ex.mu.Unlock()
@@ -170,6 +191,7 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 func (ex *Exchange) Done() <-chan struct{} {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
+	ex.alive()
 	if ex.done == nil {
 		if ex.cause != nil {
 			return closed
@@ -184,7 +206,15 @@ func (ex *Exchange) Done() <-chan struct{} {
 func (ex *Exchange) Err() error {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
+	ex.alive()
 	return ex.cause
+}
+
+// alive has a test fail that uses an exchange after its end. The caller holds ex.mu.
+func (ex *Exchange) alive() {
+	if Poison && ex.over {
+		panic("proxy: an exchange is used after its end")
+	}
 }
 
 // Deadline implements context.Context: an exchange has none of its own.
@@ -220,12 +250,16 @@ func (ex *Exchange) GiveUp(limit time.Duration) time.Time {
 	}
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
-	ex.end, ex.limit = time.Now().Add(limit), limit
+	ex.began = time.Now()
+	ex.end, ex.limit = ex.began.Add(limit), limit
 	if ex.done != nil {
 		ex.arm()
 	}
 	return ex.end
 }
+
+// Began answers when GiveUp was called; the zero time if it was not. Only the goroutine that the exchange belongs to may ask.
+func (ex *Exchange) Began() time.Time { return ex.began }
 
 // arm sees to it that who waits for anything but a reply is sent away too when the exchange is given up. Only those call
 // Done, so that an exchange that is served at once has no timer. The caller holds ex.mu.
@@ -269,15 +303,25 @@ func Repeatable(m *wire.Message) bool {
 	return m.Kind == wire.Request && !m.Is("initialize") && !m.Is("ping") && !m.Is("subscriptions/listen")
 }
 
-// Release says that the exchange is over, and gives back what it may have armed.
+// Release says that the exchange is over, and gives back what it may have armed. If it is being cancelled, it returns when all have been
+// told: they may look at the message, which is its owner's again then. So no Aborter may call it.
 func (ex *Exchange) Release() {
 	ex.mu.Lock()
-	defer ex.mu.Unlock()
 	ex.end = time.Time{}
 	if ex.late != nil {
 		ex.late.timer.Stop()
 		ex.late.of.Store(nil)
 	}
+	if !ex.aborting {
+		ex.mu.Unlock()
+		return
+	}
+	if ex.aborted == nil {
+		ex.aborted = make(chan struct{})
+	}
+	aborted := ex.aborted
+	ex.mu.Unlock()
+	<-aborted
 }
 
 // Why is the reason of a failure in an exchange: what it was cancelled for, if that is an error that a client may see, else

@@ -3,6 +3,7 @@ package proxy
 import (
 	"crypto/x509"
 	"net/netip"
+	"time"
 )
 
 // Head is an HTTP request before its body is read. What a gate finds out it writes here, for the gates after it and for the
@@ -20,6 +21,29 @@ type Head struct {
 	Arrival *Arrival // how it came; nil: nobody looked
 	Reply   []Header // goes into the head of the answer, also of a refusal
 	Status  int      // not 0: the gate has answered, with this status and no body, and no other gate is asked
+
+	arrival Arrival // Arrived
+	now     time.Time
+}
+
+// Now is the time at which the gates judge, read once for all of them.
+func (h *Head) Now() time.Time {
+	if h.now.IsZero() {
+		h.now = time.Now()
+	}
+	return h.now
+}
+
+// Arrived makes the Arrival, which lasts as long as the request's answer takes.
+func (h *Head) Arrived() *Arrival {
+	h.arrival = Arrival{}
+	h.Arrival = &h.arrival
+	return h.Arrival
+}
+
+// Forget lets go of what is borrowed: who asks, and how it came, stay.
+func (h *Head) Forget() {
+	h.Method, h.Path, h.Host, h.Origin, h.Fields, h.Cert = nil, nil, nil, nil, nil, nil
 }
 
 // Fields is a header block. Names are matched without regard to case.

@@ -12,9 +12,10 @@ import (
 // Request), then exactly one response, then io.EOF.
 type Replies interface {
 	// Next waits for the next message, until the given time at most; the zero time means without limit. At the time it
-	// answers ErrNotYet and may be called again: nothing is lost. The message is borrowed until the next call. An error
-	// other than ErrNotYet and io.EOF is the exchange's end; it is an *Error if a client is to see it as it is.
-	Next(until time.Time) (wire.Message, error)
+	// answers ErrNotYet and may be called again: nothing is lost. The message is borrowed until the next call, and whoever is
+	// given it may edit it. An error other than ErrNotYet and io.EOF is the exchange's end; it is an *Error if a client is to see
+	// it as it is.
+	Next(until time.Time) (*wire.Message, error)
 	// Close ends the exchange and gives back what it held. Before the response has been read it cancels the call
 	// upstream. It is called exactly once, by the goroutine that calls Next.
 	Close() error
@@ -70,15 +71,24 @@ type single struct {
 	done bool
 }
 
-func (s *single) Next(time.Time) (wire.Message, error) {
+func (s *single) Next(time.Time) (*wire.Message, error) {
 	if s.done {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	s.done = true
-	return s.m, nil
+	return &s.m, nil
 }
 
 func (s *single) Close() error { return nil }
+
+// Scanned reads a message as Next gives it.
+func Scanned(raw []byte) (*wire.Message, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
 
 // Response reads replies to the one response, dropping notifications, and closes them. For exchanges of the house's own.
 // The message is the caller's.

@@ -14,7 +14,10 @@ type Target struct {
 }
 
 // Table is one immutable state of the routes. Make a new one to change it.
-type Table struct{ targets map[string]*Target }
+type Table struct {
+	targets map[string]*Target
+	only    *Target // if there is no other
+}
 
 // NewTable makes a table; later targets of one name replace earlier ones.
 func NewTable(targets ...*Target) *Table {
@@ -22,16 +25,17 @@ func NewTable(targets ...*Target) *Table {
 	for _, target := range targets {
 		t.targets[target.Name] = target
 	}
+	if len(t.targets) == 1 {
+		t.only = targets[len(targets)-1]
+	}
 	return t
 }
 
 // Find gives the target for a server name; the empty name finds the only one there is. below is what a path that names one has
 // behind the name, for the error.
 func (t *Table) Find(server, below string) (*Target, *Error) {
-	if server == "" && len(t.targets) == 1 {
-		for _, target := range t.targets {
-			return target, nil
-		}
+	if server == "" && t.only != nil {
+		return t.only, nil
 	}
 	if target, ok := t.targets[server]; ok {
 		return target, nil

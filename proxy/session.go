@@ -53,9 +53,9 @@ type Session struct {
 	outlet   Outlet
 	leaving  Outlet // the last outlet, while the requests that have ended with the session are answered
 	ends     []func()
-	inFlight map[string]*Exchange // the newest of each id
-	onOutlet []func()             // told when a stream has been opened
-	asked    uint64               // questions put so far, for their ids
+	flying   flights
+	onOutlet []func() // told when a stream has been opened
+	asked    uint64   // questions put so far, for their ids
 	owed     map[string]func(*wire.Message)
 	kept     []kept
 	keptSize int
@@ -63,8 +63,7 @@ type Session struct {
 
 // NewSession makes a session in state Created.
 func NewSession(id, transport, server string, caller Caller, now time.Time) *Session {
-	return &Session{ID: id, Transport: transport, Server: server, Caller: caller, Created: now, last: now,
-		inFlight: make(map[string]*Exchange)}
+	return &Session{ID: id, Transport: transport, Server: server, Caller: caller, Created: now, last: now}
 }
 
 // State tells where the session stands.
@@ -87,7 +86,7 @@ func (s *Session) Touch(now time.Time) {
 func (s *Session) Idle() (since time.Time, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, len(s.inFlight) > 0
+	return s.last, s.flying.any()
 }
 
 // Initialize records what the successful handshake fixed. It does nothing in a session that has ended.
@@ -206,10 +205,7 @@ func (s *Session) EndFor(state State, cause error) {
 		return
 	}
 	s.state = state
-	ends, outlet, flying := s.ends, s.outlet, make([]*Exchange, 0, len(s.inFlight))
-	for _, ex := range s.inFlight {
-		flying = ex.appendAlike(flying)
-	}
+	ends, outlet, flying := s.ends, s.outlet, s.flying.tickets()
 	s.ends, s.outlet = nil, nil
 	lingers := outlet != nil && len(flying) > 0 && cause != ErrCancelled
 	if lingers {
@@ -242,22 +238,24 @@ const lingerTime = 100 * time.Millisecond
 // Begin enters a request into the table of what is in flight. It fails if the session has ended or its id is in flight
 // already: a legacy id is never used twice by its sender (2025-11-25 basic, Requests). In a session that Repeats it is let in all
 // the same, if both may be repeated and have the same Key.
-func (s *Session) Begin(ex *Exchange) *Error {
+func (s *Session) Begin(ex *Exchange) *Error { return s.BeginAs(string(ex.Msg.Of(ex.Msg.ID)), ex) }
+
+// BeginAs is Begin for who has the request's id (raw JSON) as text already.
+func (s *Session) BeginAs(id string, ex *Exchange) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state >= Closed {
 		return Errf(SessionUnknown, "the session has ended; send initialize to open a new one")
 	}
-	id := string(ex.Msg.Of(ex.Msg.ID))
 	ex.once = !s.Repeats || !Repeatable(&ex.Msg)
-	before := s.inFlight[id]
+	before := s.flying.newest(id)
 	if before != nil && (ex.once || before.once || ex.Key != before.Key) {
 		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", id)
 	}
 	if ex.older = before; before != nil {
 		before.newer = ex
 	}
-	s.inFlight[id] = ex
+	s.flying.set(id, ex)
 	return nil
 }
 
@@ -269,9 +267,9 @@ func (s *Session) Finish(id string, ex *Exchange) {
 	case ex.newer != nil:
 		ex.newer.older = ex.older
 	case ex.older != nil:
-		s.inFlight[id] = ex.older
+		s.flying.set(id, ex.older)
 	default:
-		delete(s.inFlight, id)
+		s.flying.remove(id)
 	}
 	if ex.older != nil {
 		ex.older.newer = ex.newer
@@ -283,17 +281,18 @@ func (s *Session) Finish(id string, ex *Exchange) {
 // newest comes first: then no repeat is left to take over when the first one ends.
 func (s *Session) CancelRequest(id string) {
 	s.mu.Lock()
-	all := s.inFlight[id].appendAlike(nil)
+	all := s.flying.newest(id).appendAlike(nil)
 	s.mu.Unlock()
 	for _, ex := range all {
 		ex.Cancel(ErrCancelled)
 	}
 }
 
-// appendAlike appends ex and all that are in flight under its id, the newest first. The caller holds the session's lock.
-func (ex *Exchange) appendAlike(dst []*Exchange) []*Exchange {
+// appendAlike appends tickets of ex and of all that are in flight under its id, the newest first. The caller holds the session's lock,
+// without which they may end.
+func (ex *Exchange) appendAlike(dst []Ticket) []Ticket {
 	for ; ex != nil; ex = ex.older {
-		dst = append(dst, ex)
+		dst = append(dst, ex.Ticket())
 	}
 	return dst
 }

@@ -2,8 +2,11 @@ package proxy
 
 import (
 	"context"
+	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"net/netip"
+	"sync"
 )
 
 // Arrival is what the head of an HTTP request says of the request besides who asks. It is not changed once the gates are through.
@@ -15,6 +18,15 @@ type Arrival struct {
 	// Trace is the trace context of the fields traceparent, tracestate and baggage, as it came; nil: none, or nobody traces.
 	Trace   *Trace
 	Address netip.Addr // of the client, as Head.Address
+}
+
+// Clone gives a copy; nil of nil.
+func (a *Arrival) Clone() *Arrival {
+	if a == nil {
+		return nil
+	}
+	own := *a
+	return &own
 }
 
 // Trace is the place of a request in a trace, in the words of W3C Trace Context (traceparent, tracestate) and W3C Baggage. What
@@ -52,7 +64,8 @@ func (ex *Exchange) SetOnward(t *Trace) { ex.onward.Store(t) }
 
 // Continue makes the exchange, which Dragoman has made to serve another, part of that: it has its ids and its trace.
 func (ex *Exchange) Continue(of *Exchange) {
-	ex.RequestID, ex.Arrival, ex.Trace = of.RequestID, of.Arrival, of.Trace
+	ex.RequestID, ex.Trace = of.RequestID, of.Trace
+	ex.Arrival = of.Arrival.Clone() // it may outlive of
 	ex.SetOnward(of.Onward())
 }
 
@@ -70,30 +83,51 @@ func (ex *Exchange) ID() string {
 	return ex.RequestID
 }
 
+// idBatch is request ids that were made at once, one after the other in one string: a string for each would be memory for each.
+type idBatch struct{ text string }
+
+const (
+	idLength = 36
+	idsAhead = 64
+)
+
+var idBatches = sync.Pool{New: func() any { return new(idBatch) }}
+
 // NewRequestID makes a correlation id: a UUID of version 4 (RFC 9562). It tells requests apart, and is no secret.
 func NewRequestID() string {
-	hi, lo := rand.Uint64(), rand.Uint64()        //nolint:gosec // guards nothing
-	hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|1<<63 // version 4, variant 1 (RFC 9562 §5.4)
-	var plain [32]byte
-	for i := range 8 {
-		copy(plain[2*i:], hexadecimal[hi>>(56-8*i)&0xff][:])
-		copy(plain[16+2*i:], hexadecimal[lo>>(56-8*i)&0xff][:])
+	b := idBatches.Get().(*idBatch)
+	if b.text == "" {
+		b.text = newRequestIDs()
 	}
-	var text [36]byte
-	copy(text[:8], plain[:8])
-	copy(text[9:13], plain[8:12])
-	copy(text[14:18], plain[12:16])
-	copy(text[19:23], plain[16:20])
-	copy(text[24:], plain[20:])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
+	id := b.text[:idLength]
+	b.text = b.text[idLength:]
+	idBatches.Put(b)
+	return id
 }
 
-// hexadecimal has the digits of each byte.
-var hexadecimal = func() (table [256][2]byte) {
-	const digits = "0123456789abcdef"
-	for b := range table {
-		table[b] = [2]byte{digits[b>>4], digits[b&15]}
+func newRequestIDs() string {
+	var all [idsAhead * idLength]byte
+	for i := range idsAhead {
+		hi, lo := rand.Uint64(), rand.Uint64()        //nolint:gosec // guards nothing
+		hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|1<<63 // version 4, variant 1 (RFC 9562 §5.4)
+		id := all[i*idLength : (i+1)*idLength : (i+1)*idLength]
+		binary.BigEndian.PutUint64(id, hexadecimal(hi>>32))
+		times, node := hexadecimal(hi&math.MaxUint32), hexadecimal(lo>>32)
+		binary.BigEndian.PutUint32(id[9:], uint32(times>>32)) //nolint:gosec // half of it each time
+		binary.BigEndian.PutUint32(id[14:], uint32(times))    //nolint:gosec // the other
+		binary.BigEndian.PutUint32(id[19:], uint32(node>>32)) //nolint:gosec // the same
+		binary.BigEndian.PutUint32(id[24:], uint32(node))     //nolint:gosec // the same
+		binary.BigEndian.PutUint64(id[28:], hexadecimal(lo&math.MaxUint32))
+		id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
 	}
-	return table
-}()
+	return string(all[:])
+}
+
+// hexadecimal gives the eight digits of 32 bits, a byte each: the bits are spread over the bytes, and those from ten on lifted to a.
+func hexadecimal(v uint64) uint64 {
+	v = v&0xffff0000<<16 | v&0xffff
+	v = v&0xff000000ff00<<8 | v&0xff000000ff
+	v = v&0xf000f000f000f0<<4 | v&0xf000f000f000f
+	letters := (v + 0x0606060606060606) >> 4 & 0x0101010101010101
+	return v + '0'*0x0101010101010101 + letters*('a'-'0'-10)
+}

@@ -112,7 +112,7 @@ func (opt *Options) guarded(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 }
 
 func (opt *Options) config(ctx *fasthttp.RequestCtx) {
-	asJSON := string(ctx.QueryArgs().Peek("format")) == "json" || bytes.Contains(ctx.Request.Header.Peek("Accept"), []byte("application/json"))
+	asJSON := string(ctx.QueryArgs().Peek("format")) == "json" || bytes.Contains(httpd.FieldsOf(ctx).Peek("Accept"), []byte("application/json"))
 	if err := opt.Config(ctx, asJSON); err != nil {
 		failed(ctx, fasthttp.StatusInternalServerError, err.Error())
 		return

@@ -184,13 +184,13 @@ type handshake struct {
 }
 
 // Next implements proxy.Replies.
-func (h handshake) Next(until time.Time) (wire.Message, error) {
+func (h handshake) Next(until time.Time) (*wire.Message, error) {
 	m, err := h.Replies.Next(until)
 	if err != nil || m.Kind != wire.Result {
 		return m, err
 	}
 	if v := wire.Get(m.Raw, m.Result, "protocolVersion"); v.IsString(m.Raw) && !h.allowed.Has(string(v.Text(m.Raw))) {
-		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server settled on revision %s, which upstreams.NAME.eras excludes", v.Text(m.Raw))
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server settled on revision %s, which upstreams.NAME.eras excludes", v.Text(m.Raw))
 	}
 	return m, nil
 }

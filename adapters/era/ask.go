@@ -34,9 +34,9 @@ type inquiry struct {
 	again        bool              // the call is to be made again
 
 	mu     sync.Mutex
-	left   int    // answers that are still awaited
-	failed string // what the client said instead of an answer
-	wake   chan struct{}
+	left   int           // answers that are still awaited
+	failed string        // what the client said instead of an answer
+	wake   chan struct{} // made with the first question
 }
 
 // asked is one question of a round.
@@ -108,7 +108,9 @@ func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
 	}
 	var err error
 	c.ask.mu.Lock()
-	c.ask.left++
+	if c.ask.left++; c.ask.wake == nil {
+		c.ask.wake = make(chan struct{}, 1)
+	}
 	c.ask.mu.Unlock()
 	if x.id, err = c.ex.Session.Expect(func(m *wire.Message) { c.answered(x, m) }); err != nil {
 		return nil, proxy.Errf(proxy.Overloaded, "the client cannot be asked: %w", err)

@@ -52,11 +52,11 @@ func (u *Upstream) resume(c *downCall, h handle) (*attachment, error) {
 func (a *attachment) Abort() { a.d.giveUp(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
-func (a *attachment) Next(until time.Time) (wire.Message, error) {
+func (a *attachment) Next(until time.Time) (*wire.Message, error) {
 	d := a.d
 	for {
 		if a.over {
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		}
 		d.mu.Lock()
 		if len(d.queue) > 0 {
@@ -72,7 +72,7 @@ func (a *attachment) Next(until time.Time) (wire.Message, error) {
 		}
 		if err := d.err; err != nil {
 			d.mu.Unlock()
-			return wire.Message{}, err
+			return nil, err
 		}
 		wait := until
 		if len(d.open) > 0 {
@@ -86,7 +86,7 @@ func (a *attachment) Next(until time.Time) (wire.Message, error) {
 		}
 		d.mu.Unlock()
 		if !pause(d.wake, wait) && !until.IsZero() && !time.Now().Before(until) {
-			return wire.Message{}, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		}
 	}
 }
@@ -118,8 +118,8 @@ func pause(wake <-chan struct{}, until time.Time) bool {
 
 // own makes a reply of the call one of this request: its id, its progress token. keep is false for progress that this
 // request has not asked for.
-func (a *attachment) own(raw []byte) (m wire.Message, keep bool, err error) {
-	if m, err = wire.Scan(raw); err != nil {
+func (a *attachment) own(raw []byte) (m *wire.Message, keep bool, err error) {
+	if m, err = proxy.Scanned(raw); err != nil {
 		return m, false, proxy.Errf(proxy.Internal, "a queued reply is no message: %w", err)
 	}
 	req := &a.ex.Msg
@@ -139,7 +139,7 @@ func (a *attachment) own(raw []byte) (m wire.Message, keep bool, err error) {
 }
 
 // park ends the request with the questions; the call waits for the retry. The caller holds d.mu, which is released.
-func (a *attachment) park() (wire.Message, error) {
+func (a *attachment) park() (*wire.Message, error) {
 	d := a.d
 	d.round++
 	h, full := d.u.lot.park(d)
@@ -149,14 +149,15 @@ func (a *attachment) park() (wire.Message, error) {
 	if full != nil {
 		d.mu.Unlock()
 		d.giveUp(full)
-		return wire.Message{}, full
+		return nil, full
 	}
 	state := d.u.lot.seal.seal(sealedCall, h[:], d.bound, time.Now().Add(d.u.lot.opt.TTL))
 	result := d.inputRequired(state)
 	a.over, a.asked, d.parked, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()
 	a.ex.Detach(a)
-	return proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), result), nil
+	m := proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), result)
+	return &m, nil
 }
 
 // Close implements proxy.Replies: a call whose client goes without a response is given up.

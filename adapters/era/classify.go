@@ -23,7 +23,7 @@ func Classify(m *wire.Message, header string, inSession bool) proxy.Era {
 		return proxy.Modern
 	case header != "" && !KnownLegacy(header) && !inSession:
 		return proxy.Modern
-	case m.Method.Present() && ModernOnly(string(m.Text(m.Method))):
+	case m.Method.Present() && ModernOnly(m.Text(m.Method)):
 		return proxy.Modern
 	}
 	return proxy.Legacy

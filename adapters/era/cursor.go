@@ -41,8 +41,11 @@ func (c *downCall) turnPage() {
 
 // pageMark puts the session beside the cursor of a result's next page.
 func (c *downCall) pageMark(m *wire.Message) {
+	if !c.pages() {
+		return
+	}
 	next := wire.Get(m.Raw, m.Result, "nextCursor")
-	if !c.pages() || !next.IsString(m.Raw) {
+	if !next.IsString(m.Raw) {
 		return
 	}
 	body := append(binary.BigEndian.AppendUint64(nil, c.session.number), next.Of(m.Raw)...)

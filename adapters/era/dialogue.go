@@ -118,20 +118,20 @@ func (d *dialogue) pump() {
 			break
 		}
 		if m.Kind == wire.Request {
-			d.ask(&m, false)
+			d.ask(m, false)
 			continue
 		}
-		if m.Kind == wire.Notification && (d.withdrawn(&m) || d.session.notice(&m)) {
+		if m.Kind == wire.Notification && (d.withdrawn(m) || d.session.notice(m)) {
 			continue
 		}
 		if m.IsResponse() { // given back before the client knows: its next call is to have the same session
 			d.session.leave(d)
 			d.session.release(d.lease)
-			d.put(&m)
+			d.put(m)
 			_ = d.replies.Close()
 			return
 		}
-		d.put(&m)
+		d.put(m)
 	}
 	_ = d.replies.Close()
 	d.session.leave(d)

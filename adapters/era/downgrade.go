@@ -15,7 +15,7 @@ import (
 // servers may see, its replies stamped with what modern clients must see.
 func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	method := string(m.Text(m.Method))
+	method := proxy.Method(m.Text(m.Method))
 	if strings.HasPrefix(method, "tasks/") {
 		return nil, noTasks(method)
 	}
@@ -34,10 +34,11 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		defer s.release(false)
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
 	}
+	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
 	strip(m, c.task, traced(ex))
 	c.turnPage()
-	c.edits = slices.Clone(m.Edits)
+	c.edits = m.Edits
 	c.heeds = !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	if slices.Contains(askable, method) && u.opt.asks() {
 		c.asks = u.opt.DeclareAll || hasQuestions(ex.Client.Caps)
@@ -95,20 +96,25 @@ func (u *Upstream) nameless() []byte {
 // strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it. asTask makes a
 // task of the call; the modern era knows no member for that. traced is what _meta is to say of the trace, if anything.
 func strip(m *wire.Message, asTask bool, traced []wire.Change) {
+	own, all := 0, members(m.Raw, m.Meta)
+	for _, s := range [...]wire.Span{m.Version, m.Info, m.Caps, m.LogLevel} { // identityKeys
+		if s.Present() {
+			own++
+		}
+	}
+	fill := fillArguments(m)
+	if own == all && own > 0 && traced == nil && fill == nil && !asTask &&
+		drop(m, known{"inputResponses", m.InputResponses}, known{"requestState", m.ReqState}, known{"task", m.Task}, known{"_meta", m.Meta}) {
+		return
+	}
 	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}, {Key: "task"}}
 	if asTask {
 		changes[2].Value = []byte("{}")
 	}
-	changes = append(changes, fillArguments(m)...)
-	own := 0
-	for k := range wire.Members(m.Raw, m.Meta) {
-		if slices.ContainsFunc(identityKeys, func(key string) bool { return k.Is(m.Raw, key) }) {
-			own++
-		}
-	}
+	changes = append(changes, fill...)
 	switch {
 	case own == 0 && traced == nil:
-	case own == members(m.Raw, m.Meta):
+	case own == all:
 		all := wire.Change{Key: "_meta"}
 		if traced != nil {
 			all.Value = object(traced)
@@ -134,6 +140,7 @@ type downCall struct {
 	heeds   bool        // it wants log messages or progress, which may come outside it
 	task    bool        // it runs as a task there
 	edits   []wire.Edit // of the message before the link adds its own
+	room    edits
 	session *pooled
 	held    bool   // the session is this call's to release; a dialogue releases its own
 	page    uint64 // the session that a cursor counts in
@@ -144,7 +151,11 @@ type downCall struct {
 }
 
 func (c *downCall) begin() error {
-	c.ex.Msg.Edits = slices.Clone(c.edits)
+	if c.retried {
+		c.ex.Msg.Edits = slices.Clone(c.edits)
+	} else {
+		c.ex.Msg.Edits = c.room.lend(c.edits)
+	}
 	start := c.plain
 	if c.asks || c.heeds {
 		start = c.conversation
@@ -213,19 +224,19 @@ func (c *downCall) lost(err error) bool {
 }
 
 // Next implements proxy.Replies.
-func (c *downCall) Next(until time.Time) (wire.Message, error) {
+func (c *downCall) Next(until time.Time) (m *wire.Message, err error) {
 	for {
 		if c.Replies == nil {
-			return wire.Message{}, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost")
+			return nil, proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost")
 		}
-		m, err := c.Replies.Next(until)
+		m, err = c.Replies.Next(until)
 		if err != nil {
 			if done, err := c.broken(err); done {
-				return wire.Message{}, err
+				return nil, err
 			}
 			continue
 		}
-		if keep, err := c.reply(&m); err != nil || keep {
+		if keep, err := c.reply(m); err != nil || keep {
 			c.begun = true
 			return m, err
 		}
@@ -284,11 +295,13 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	if c.pageMark(m); c.older {
 		return true, nil
 	}
-	info := c.session.hello.info
-	if info == nil {
-		info = c.u.nameless()
+	if hello := c.session.hello; !stampPlain(m, c.method, hello.members) {
+		info := hello.info
+		if info == nil {
+			info = c.u.nameless()
+		}
+		stampResult(m, c.method, info)
 	}
-	stampResult(m, c.method, info)
 	return true, nil
 }
 

@@ -142,7 +142,7 @@ func (e *ear) run(u *Upstream) {
 			case <-e.stop:
 			}
 		}
-		var m wire.Message
+		var m *wire.Message
 		if m, err = replies.Next(time.Time{}); err == nil {
 			e.mu.Lock()
 			e.got = append(e.got, string(m.Append(nil)))

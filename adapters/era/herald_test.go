@@ -329,7 +329,7 @@ func (l *heraldLink) away(msg string) {
 }
 
 // Next implements proxy.Replies, over HTTP.
-func (c *heraldCall) Next(until time.Time) (wire.Message, error) {
+func (c *heraldCall) Next(until time.Time) (*wire.Message, error) {
 	var late <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -338,18 +338,18 @@ func (c *heraldCall) Next(until time.Time) (wire.Message, error) {
 	}
 	select {
 	case <-c.gone:
-		return wire.Message{}, proxy.ErrCancelled
+		return nil, proxy.ErrCancelled
 	case raw := <-c.in:
 		switch raw {
 		case "":
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		case "broken":
 			c.once.Do(func() { close(c.gone) })
-			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
+			return nil, proxy.Errf(proxy.Lost, "broken off")
 		}
-		m, err := wire.Scan([]byte(raw))
+		m, err := proxy.Scanned([]byte(raw))
 		if err == nil {
-			c.minted.Restore(&m)
+			c.minted.Restore(m)
 			if m.IsResponse() {
 				c.once.Do(func() {}) // no more to be cancelled
 				c.in <- ""
@@ -357,7 +357,7 @@ func (c *heraldCall) Next(until time.Time) (wire.Message, error) {
 		}
 		return m, err
 	case <-late:
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	}
 }
 

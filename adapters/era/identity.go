@@ -33,7 +33,7 @@ const recentMost = 4 << 10
 func (p *pool) identify(ex *proxy.Exchange) identity {
 	who, sum, info, caps := ex.Caller.Principal, ex.Caller.Sum(), ex.Client.Info, ex.Client.Caps
 	if len(info)+len(caps)+len(who) > recentMost {
-		return p.identity(ex)
+		return p.identity(apart(ex))
 	}
 	place := &p.recent[(len(who)+len(info)+len(caps))%len(p.recent)]
 	if r := place.Load(); r != nil && r.principal == who && r.sum == sum && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
@@ -41,13 +41,17 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 		id.carried = ex.Caller.Carried
 		return id
 	}
-	// The exchange's bytes are borrowed, what is remembered is not.
-	own := proxy.Exchange{Caller: ex.Caller, Client: proxy.Client{Info: bytes.Clone(info), Caps: bytes.Clone(caps)}}
-	r := &recent{principal: who, sum: sum, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(&own)}
+	own := apart(ex)
+	r := &recent{principal: who, sum: sum, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(own)}
 	id := r.id
 	r.id.carried = nil // what is remembered here is nobody's
 	place.Store(r)
 	return id
+}
+
+// apart is what an identity is made of, in memory of its own: a session has it for longer than the exchange's is lent.
+func apart(ex *proxy.Exchange) *proxy.Exchange {
+	return &proxy.Exchange{Caller: ex.Caller, Client: proxy.Client{Info: bytes.Clone(ex.Client.Info), Caps: bytes.Clone(ex.Client.Caps)}}
 }
 
 func (p *pool) identity(ex *proxy.Exchange) identity {

@@ -95,7 +95,9 @@ func (x *links) pick(principal string) (*modernLink, error) {
 		x.of[key] = append(x.of[key], least)
 		x.u.group.Go(least.open)
 	}
-	least.last = time.Now()
+	if x.u.opt.IdleExit > 0 && x.u.opt.Wires.Stdio { // as watch wants it
+		least.last = time.Now()
+	}
 	return least, nil
 }
 
@@ -257,14 +259,11 @@ func (x *links) dead(link Link) {
 	}
 }
 
-// count tells how many links there are.
-func (x *links) count() (n int) {
+// any tells whether there is a link: no list of them is empty.
+func (x *links) any() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, of := range x.of {
-		n += len(of)
-	}
-	return n
+	return len(x.of) > 0
 }
 
 func (x *links) close() error {

@@ -393,7 +393,7 @@ func (h *hearing) pace() bool {
 }
 
 // Next implements proxy.Replies.
-func (h *hearing) Next(until time.Time) (wire.Message, error) {
+func (h *hearing) Next(until time.Time) (*wire.Message, error) {
 	for {
 		h.mu.Lock()
 		var raw []byte
@@ -406,19 +406,21 @@ func (h *hearing) Next(until time.Time) (wire.Message, error) {
 		over, ended, err := h.over, h.ended, h.err
 		h.mu.Unlock()
 		if raw != nil {
-			m, err := wire.Scan(raw)
-			h.said(&m)
+			m, err := proxy.Scanned(raw)
+			if err == nil {
+				h.said(m)
+			}
 			return m, err
 		}
 		switch {
 		case over:
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		case err != nil:
-			return wire.Message{}, err
+			return nil, err
 		case ended:
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		case !pause(h.wake, until):
-			return wire.Message{}, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		}
 	}
 }

@@ -24,8 +24,9 @@ const (
 
 // Lines is a channel that can carry large messages without copying them.
 type Lines interface {
-	// WriteParts writes one message that stands in several places, one behind the other, without line ends in it. The parts
-	// are borrowed until it returns. After ctx's error nothing of the message has been written, nor will be.
+	// WriteParts writes one message that stands in several places, one behind the other. That there are no line ends in it is the
+	// caller's word: one would begin another message. The parts are borrowed until it returns. After ctx's error nothing of the
+	// message has been written, nor will be.
 	WriteParts(ctx context.Context, parts ...[]byte) error
 	// Keep, called while a message is being delivered, by the goroutine that delivers it, makes its bytes the caller's until
 	// release, which is then called exactly once, by any goroutine. Nil: they cannot be had, or are cheaper copied.
@@ -43,6 +44,9 @@ type Mux struct {
 	Errands
 	waiting, waitingBytes atomic.Int64 // what is being written
 
+	epoch time.Time
+	clock clock
+
 	mu    sync.Mutex
 	next  uint64
 	calls map[uint64]*muxCall
@@ -52,12 +56,17 @@ type Mux struct {
 
 // NewMux makes a mux for a server of the given era that writes whole messages, without line ends in them, with write.
 func NewMux(server proxy.Era, write func(ctx context.Context, msg []byte) error, sink Sink) *Mux {
-	return &Mux{server: server, write: write, sink: sink, calls: make(map[uint64]*muxCall)}
+	return &Mux{server: server, write: write, sink: sink, epoch: time.Now(), calls: make(map[uint64]*muxCall)}
 }
 
 // NewLinesMux is NewMux for a channel of lines.
 func NewLinesMux(server proxy.Era, lines Lines, sink Sink) *Mux {
-	x := NewMux(server, func(ctx context.Context, msg []byte) error { return lines.WriteParts(ctx, msg) }, sink)
+	x := NewMux(server, func(ctx context.Context, msg []byte) error {
+		if bytes.IndexByte(msg, '\n') >= 0 || bytes.IndexByte(msg, '\r') >= 0 {
+			return errLineEnd
+		}
+		return lines.WriteParts(ctx, msg)
+	}, sink)
 	x.lines = lines
 	return x
 }
@@ -68,15 +77,17 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	m := &ex.Msg
-	c := &muxCall{mux: x, ex: ex,
-		relayed: x.relays(ex) && !m.Is("initialize"), logs: ex.Client.LogLevel != "" || x.relays(ex), wake: make(chan struct{}, 1)}
+	relays := x.relays(ex)
+	c := &muxCall{mux: x, ex: ex, relayed: relays && !m.Is("initialize"), logs: relays || ex.Client.LogLevel != ""}
+	c.wake.L = &c.mu
 	x.mu.Lock()
 	if dead := x.dead; dead != nil {
 		x.mu.Unlock()
 		return nil, unsent(dead)
 	}
 	x.next++
-	c.n, c.Minted = x.next, Mint(m, x.next)
+	c.n = x.next
+	c.Put(m, c.n)
 	x.enter(c)
 	x.mu.Unlock()
 	if err := x.send(ex, m); err != nil {
@@ -101,11 +112,22 @@ func (x *Mux) send(ctx context.Context, m *wire.Message) error {
 		return err
 	}
 	defer x.admitted(size)
-	if x.lines != nil && !m.Lines {
-		return x.lines.WriteParts(ctx, m.Parts(make([][]byte, 0, 2*len(m.Edits)+1))...)
+	if x.lines == nil || !m.OneLine() {
+		return x.write(ctx, m.AppendLine(make([]byte, 0, size)))
 	}
-	return x.write(ctx, m.AppendLine(make([]byte, 0, size)))
+	parts, ok := partLists.Get().(*[][]byte)
+	if !ok {
+		parts = new([][]byte)
+	}
+	*parts = m.Parts((*parts)[:0])
+	err := x.lines.WriteParts(ctx, *parts...)
+	clear(*parts)
+	partLists.Put(parts)
+	return err
 }
+
+// partLists recycles what the parts of a message are listed in.
+var partLists sync.Pool
 
 // admit refuses what would make too much wait for a server that does not read. Each success needs an admitted.
 func (x *Mux) admit(size int) error {
@@ -212,13 +234,23 @@ func (x *Mux) deliver(raw []byte, whole bool) error {
 		x.respond(&m, whole)
 	case wire.Batch:
 		return x.unpack(&m, whole)
-	case wire.Request:
-		x.question(&m, whole)
 	default:
-		x.notify(&m, whole)
+		x.announce(m, whole)
 	}
 	return nil
 }
+
+// announce takes what is no response. It is a function of its own because what is handed to a Sink escapes.
+func (x *Mux) announce(m wire.Message, whole bool) {
+	if m.Kind == wire.Request {
+		x.question(&m, whole)
+	} else {
+		x.notify(&m, whole)
+	}
+}
+
+// errLineEnd is why a message is not sent.
+var errLineEnd = errors.New("era: a message with a line end in it is no line")
 
 var errNested = errors.New("era: an array within an array, or without elements, is no message")
 
@@ -339,6 +371,7 @@ func (x *Mux) respond(m *wire.Message, whole bool) {
 	if c == nil {
 		return // the late answer to a cancelled request
 	}
+	m.Edits = c.edits[:0]
 	c.Restore(m)
 	if s := m.Subscription; s.Present() && string(m.Of(s)) == string(c.ID) {
 		m.Replace(s, c.id)

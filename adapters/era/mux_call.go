@@ -3,7 +3,9 @@ package era
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/proxy"
@@ -24,7 +26,7 @@ type muxCall struct {
 	mux     *Mux
 	ex      *proxy.Exchange
 	n       uint64
-	*Minted      // what stands for the client's own id and token
+	Minted       // what stands for the client's own id and token
 	relayed bool // it is of the one legacy client that the link is for
 	logs    bool // it wants log messages
 
@@ -36,28 +38,59 @@ type muxCall struct {
 	ended  bool   // the response is in the queue, or has been given out
 	given  bool   // the response has been given out
 	closed bool   // nobody will ask any more
-	lent   func() // gives back the message that was given out last; nil if it needs none
+	lent   queued // the message that was given out last; what it stands in is given back
 	err    error
-	wake   chan struct{}
+	wake   sync.Cond     // of mu: for who waits in Next
+	until  time.Duration // till when he does, since mux.epoch; 0: for ever, or nobody does
+	late   bool          // that time has come
+
+	// What most calls need of memory, in one piece with the rest.
+	room     [1]queued
+	response wire.Message
+	edits    [2]wire.Edit // of the response
 }
 
 // queued is a message that waits: a copy, or one that is kept where it was read.
 type queued struct {
 	raw     []byte
-	msg     *wire.Message // if it is kept
-	release func()        // likewise
+	msg     *wire.Message // nil: raw is to be read anew
+	buf     *[]byte       // the memory of a copy
+	release func()        // of what is kept
 }
 
-func (q queued) drop() {
+func (q *queued) drop() {
+	copies.put(q.buf)
 	if q.release != nil {
 		q.release()
+	}
+	*q = queued{}
+}
+
+// copies recycles the memory of copied messages.
+var copies copyPool
+
+type copyPool struct{ pool sync.Pool }
+
+func (p *copyPool) get(n int) *[]byte {
+	b, ok := p.pool.Get().(*[]byte)
+	if !ok {
+		b = new([]byte)
+	}
+	*b = slices.Grow((*b)[:0], n)
+	return b
+}
+
+// put takes memory back; nil is nothing. What may have been large is left to the collector.
+func (p *copyPool) put(b *[]byte) {
+	if b != nil && cap(*b) <= 2*keepLeast {
+		p.pool.Put(b)
 	}
 }
 
 // put takes a message, with its edits, into the queue: as it is, if it is large, whole, and the channel lets it be kept; else
 // a copy.
 func (c *muxCall) put(m *wire.Message, final, whole bool) {
-	q := c.mux.hold(m, whole)
+	q := c.hold(m, final, whole)
 	c.mu.Lock()
 	if c.ended || c.closed {
 		c.mu.Unlock()
@@ -65,25 +98,39 @@ func (c *muxCall) put(m *wire.Message, final, whole bool) {
 		return
 	}
 	for !final && len(c.queue) > 0 && (len(c.queue) >= queueMessages || c.size+len(q.raw) > queueBytes) {
-		c.pop().drop()
+		old := c.pop()
+		old.drop()
+	}
+	if c.queue == nil {
+		c.queue = c.room[:0]
 	}
 	c.queue = append(c.queue, q)
 	c.size += len(q.raw)
 	c.ended = final
 	c.mu.Unlock()
-	c.signal()
+	c.wake.Signal()
 }
 
-// hold makes a message last beyond the Deliver it came with.
-func (x *Mux) hold(m *wire.Message, whole bool) queued {
-	tagged := m.Subscription.Present() // its place may be edited once, and a listen's reader edits it again
-	if whole && x.lines != nil && !tagged && len(m.Raw) >= keepLeast {
-		if release := x.lines.Keep(); release != nil {
-			kept := *m
-			return queued{raw: m.Raw, msg: &kept, release: release}
-		}
+// hold makes a message last beyond the Deliver it came with. The one response of the call becomes c.response.
+func (c *muxCall) hold(m *wire.Message, final, whole bool) queued {
+	if m.Subscription.Present() { // its place may be edited once, and a listen's reader edits it again
+		return queued{raw: m.Append(make([]byte, 0, m.Size()))}
 	}
-	return queued{raw: m.Append(make([]byte, 0, m.Size()))}
+	q := queued{msg: &c.response}
+	if !final {
+		q.msg = new(wire.Message)
+	}
+	if whole && c.mux.lines != nil && len(m.Raw) >= keepLeast {
+		q.release = c.mux.lines.Keep()
+	}
+	*q.msg = *m
+	if q.release == nil {
+		q.buf = copies.get(len(m.Raw))
+		*q.buf = append(*q.buf, m.Raw...)
+		q.msg.Raw = *q.buf
+	}
+	q.raw = q.msg.Raw
+	return q
 }
 
 // pop takes the oldest message out. The caller holds mu, and there is one.
@@ -101,68 +148,105 @@ func (c *muxCall) fail(err error) {
 		c.err = err
 	}
 	c.mu.Unlock()
-	c.signal()
-}
-
-func (c *muxCall) signal() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
+	c.wake.Signal()
 }
 
 // Next implements proxy.Replies.
-func (c *muxCall) Next(until time.Time) (wire.Message, error) {
-	var timer *time.Timer
-	for {
-		c.mu.Lock()
-		c.giveBack()
-		if len(c.queue) > 0 {
-			q := c.pop()
-			c.given = c.ended && len(c.queue) == 0
-			c.lent = q.release
-			c.mu.Unlock()
-			if q.msg != nil {
-				return *q.msg, nil
-			}
-			return wire.Scan(q.raw)
-		}
-		given, err := c.given, c.err
-		c.mu.Unlock()
+func (c *muxCall) Next(until time.Time) (*wire.Message, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lent.drop()
+	for waits := false; ; waits = true {
 		switch {
-		case given:
-			return wire.Message{}, io.EOF
-		case err != nil:
-			return wire.Message{}, err
+		case len(c.queue) > 0:
+			c.until, c.late = 0, false
+			c.lent = c.pop()
+			c.given = c.ended && len(c.queue) == 0
+			if c.lent.msg != nil {
+				return c.lent.msg, nil
+			}
+			return proxy.Scanned(c.lent.raw)
+		case c.given:
+			return nil, io.EOF
+		case c.err != nil:
+			return nil, c.err
+		case c.late:
+			c.until, c.late = 0, false
+			return nil, proxy.ErrNotYet
 		}
-		if timer == nil && !until.IsZero() {
-			timer = time.NewTimer(time.Until(until))
-			defer timer.Stop()
+		if !waits && !until.IsZero() {
+			c.until = max(until.Sub(c.mux.epoch), 1)
+			c.mux.clock.arm(c.mux, c.until)
 		}
-		if !c.wait(timer) {
-			return wire.Message{}, proxy.ErrNotYet
-		}
+		c.wake.Wait()
 	}
 }
 
-// giveBack ends the loan of the message that was given out last. The caller holds mu.
-func (c *muxCall) giveBack() {
-	if c.lent != nil {
-		c.lent()
-		c.lent = nil
+// tick tells who waits in Next if his time has come by now, and answers when it will come: 0 if never.
+func (c *muxCall) tick(now time.Duration) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.until == 0 || c.until > now {
+		return c.until
+	}
+	c.until, c.late = 0, true
+	c.wake.Signal()
+	return 0
+}
+
+// clock wakes those of a mux's calls whose time has come. One timer serves them all: it runs until the first of those times that
+// was known when it was set, by which time most calls are over.
+type clock struct {
+	due   atomic.Int64 // when the timer fires at the latest, since the mux's epoch; 0: it does not run
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+const (
+	// longTimer bounds how long the timer runs, and with it how long it may keep a mux that nobody needs any more.
+	longTimer = time.Minute
+	// Beyond so many calls their times are not kept to the microsecond: as many of these as there are calls lie between two looks
+	// at all of them.
+	manyCalls = 64
+)
+
+// arm has the timer fire at the given time at the latest. The call's own until must be set before.
+func (k *clock) arm(x *Mux, at time.Duration) {
+	if due := k.due.Load(); due != 0 && due <= int64(at) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if due := k.due.Load(); due != 0 && due <= int64(at) {
+		return
+	}
+	now := time.Since(x.epoch)
+	at = min(at, now+longTimer)
+	k.due.Store(int64(max(at, 1)))
+	if k.timer == nil {
+		k.timer = time.AfterFunc(at-now, x.tick)
+	} else {
+		k.timer.Reset(at - now)
 	}
 }
 
-func (c *muxCall) wait(timer *time.Timer) bool {
-	if timer == nil {
-		<-c.wake
-		return true
+// tick looks at all calls.
+func (x *Mux) tick() {
+	x.clock.due.Store(0) // before looking: who comes later sets the timer himself
+	now := time.Since(x.epoch)
+	var next time.Duration
+	x.mu.Lock()
+	for _, c := range x.calls {
+		if at := c.tick(now); at != 0 && (next == 0 || at < next) {
+			next = at
+		}
 	}
-	select {
-	case <-c.wake:
-		return true
-	case <-timer.C:
-		return false
+	if n := len(x.calls); next != 0 && n > manyCalls {
+		next = max(next, now+time.Duration(n)*time.Microsecond)
+	}
+	x.mu.Unlock()
+	if next != 0 {
+		x.clock.arm(x, next)
 	}
 }
 
@@ -197,9 +281,10 @@ func (c *muxCall) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
-	c.giveBack()
+	c.lent.drop()
 	for len(c.queue) > 0 {
-		c.pop().drop()
+		q := c.pop()
+		q.drop()
 	}
 	return nil
 }

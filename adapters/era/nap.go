@@ -229,7 +229,7 @@ func (r *relay) remember(said *wire.Message, result *wire.Message) {
 		r.nap.version = string(wire.Get(result.Raw, result.Result, "protocolVersion").Text(result.Raw))
 	case said.Is("logging/setLevel"):
 		r.nap.level = raw
-	case said.Is("resources/subscribe"), wire.Get(said.Raw, said.Params, "task").Present():
+	case said.Is("resources/subscribe"), said.Task.Present():
 		r.nap.wakeful = true
 	}
 }

@@ -3,7 +3,6 @@ package era
 import (
 	"bytes"
 	"errors"
-	"slices"
 	"time"
 
 	"dragoman/proxy"
@@ -29,7 +28,8 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &modernCall{u: u, ex: ex, method: proxy.Method(ex.Msg.Text(ex.Msg.Method))}
+	c := proxy.Lend[modernCall](ex, proxy.RoomEra)
+	c.u, c.ex, c.method = u, ex, proxy.Method(ex.Msg.Text(ex.Msg.Method))
 	if u.opt.Wires.Mirrors && ex.Mirrors {
 		return c.begin(link) // the server tells the client what it must mend
 	}
@@ -141,13 +141,17 @@ type modernCall struct {
 	ex     *proxy.Exchange
 	method string
 	before []wire.Edit
-	again  bool // may be sent once more after -32020, with headers made from a fresh list
-	begun  bool // something was given to the client
+	room   [2]wire.Edit // for before
+	again  bool         // may be sent once more after -32020, with headers made from a fresh list
+	begun  bool         // something was given to the client
 }
+
+// Clear implements proxy.Lent.
+func (c *modernCall) Clear() { *c = modernCall{} }
 
 func (c *modernCall) begin(link Link) (proxy.Replies, error) {
 	if c.again {
-		c.before = slices.Clone(c.ex.Msg.Edits)
+		c.before = append(c.room[:0], c.ex.Msg.Edits...)
 	}
 	var err error
 	if c.Replies, c.link, err = c.u.call(c.ex, link); err != nil {
@@ -157,9 +161,9 @@ func (c *modernCall) begin(link Link) (proxy.Replies, error) {
 }
 
 // Next implements proxy.Replies.
-func (c *modernCall) Next(until time.Time) (wire.Message, error) {
+func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 	for {
-		m, err := c.Replies.Next(until)
+		m, err = c.Replies.Next(until)
 		if err != nil {
 			return m, c.fault(err)
 		}
@@ -172,10 +176,10 @@ func (c *modernCall) Next(until time.Time) (wire.Message, error) {
 					continue
 				}
 			}
-			c.judge(&m)
+			c.judge(m)
 		case wire.Result:
-			if err := c.result(&m); err != nil {
-				return wire.Message{}, err
+			if err := c.result(m); err != nil {
+				return nil, err
 			}
 		}
 		c.begun = true

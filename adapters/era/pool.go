@@ -111,14 +111,21 @@ func (p *pool) find(id identity, lease bool) (*pooled, error) {
 		if !p.makeRoom() {
 			return nil, p.full("all sessions with the upstream are in use")
 		}
-		p.numbers++
-		s = &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
-			declared: id.caps, carried: id.carried, talks: talks{subs: make(map[string]int)}}
-		p.sessions[id.key] = append(p.sessions[id.key], s)
-		p.count++
-		p.u.group.Go(func() { s.open(id.info, id.caps) })
+		s = p.add(&id)
 	}
 	return s, nil
+}
+
+// add opens a session. The caller holds p.mu.
+func (p *pool) add(id *identity) *pooled {
+	p.numbers++
+	s := &pooled{u: p.u, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}), last: time.Now(),
+		declared: id.caps, carried: id.carried, talks: talks{subs: make(map[string]int)}}
+	p.sessions[id.key] = append(p.sessions[id.key], s)
+	p.count++
+	info, caps := id.info, id.caps
+	p.u.group.Go(func() { s.open(info, caps) })
+	return s
 }
 
 func (p *pool) full(what string) *proxy.Error {

@@ -39,14 +39,19 @@ type pooled struct {
 // hello is what the server said in its InitializeResult, as raw JSON.
 type hello struct {
 	info, caps, instr []byte
+	members           []byte // of most results for modern clients, with the comma before them; nil: the server has no name
 	logging           bool
 }
 
 func newHello(result []byte) *hello {
 	all := wire.Span{From: 0, To: uint32(len(result))} //nolint:gosec // part of a message
 	get := func(key string) []byte { return wire.Get(result, all, key).Of(result) }
-	return &hello{info: get("serverInfo"), caps: get("capabilities"), instr: get("instructions"),
+	h := &hello{info: get("serverInfo"), caps: get("capabilities"), instr: get("instructions"),
 		logging: wire.Path(result, all, "capabilities", "logging").Present()}
+	if h.info != nil {
+		h.members = append([]byte(`,"resultType":"complete","_meta":`), object([]wire.Change{{Key: meta + "serverInfo", Value: h.info}})...)
+	}
+	return h
 }
 
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.

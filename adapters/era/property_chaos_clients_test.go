@@ -119,7 +119,7 @@ func (a *actor) drive(tag string, ex *proxy.Exchange, handle proxy.Handler, told
 		case err != nil:
 			return a.failed(tag, ex, err)
 		case !m.IsResponse():
-			told(&m)
+			told(m)
 			continue
 		}
 		kept, err := m.Clone()

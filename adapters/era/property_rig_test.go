@@ -116,7 +116,7 @@ func (f *flow) arm(left func()) {
 	}
 }
 
-func (f *flow) Next(until time.Time) (wire.Message, error) {
+func (f *flow) Next(until time.Time) (*wire.Message, error) {
 	for {
 		f.mu.Lock()
 		if len(f.queue) > 0 {
@@ -124,9 +124,9 @@ func (f *flow) Next(until time.Time) (wire.Message, error) {
 			f.queue = f.queue[1:]
 			f.given = f.ended && len(f.queue) == 0
 			f.mu.Unlock()
-			m, err := wire.Scan(raw)
+			m, err := proxy.Scanned(raw)
 			if err == nil && f.restore != nil {
-				f.restore.Restore(&m)
+				f.restore.Restore(m)
 			}
 			return m, err
 		}
@@ -134,12 +134,12 @@ func (f *flow) Next(until time.Time) (wire.Message, error) {
 		f.mu.Unlock()
 		switch {
 		case given:
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		case err != nil:
-			return wire.Message{}, err
+			return nil, err
 		}
 		if !pause(f.wake, until) {
-			return wire.Message{}, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		}
 	}
 }

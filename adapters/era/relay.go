@@ -75,7 +75,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		return nil, r.tell(ex)
 	}
-	if ModernOnly(string(ex.Msg.Text(ex.Msg.Method))) {
+	if ModernOnly(ex.Msg.Text(ex.Msg.Method)) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
 	}
 	if changes := trace(ex, fillArguments(&ex.Msg)); changes != nil {
@@ -90,7 +90,9 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		untaken(ex, err)
 		return nil, r.fault(err)
 	}
-	return &relayCall{Replies: replies, r: r, ex: ex}, nil
+	c := proxy.Lend[relayCall](ex, proxy.RoomEra)
+	c.Replies, c.r, c.ex = replies, r, ex
+	return c, nil
 }
 
 // tell sends what is no request. A session whose process is stopped has nothing open that it could concern; what lists the
@@ -188,6 +190,9 @@ type relayCall struct {
 	err error
 }
 
+// Clear implements proxy.Lent.
+func (c *relayCall) Clear() { *c = relayCall{} }
+
 // ask notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back
 // (a channel has others), so whoever cancels the call is told here that it need not answer.
 func (c *relayCall) ask(m *wire.Message) {
@@ -225,6 +230,9 @@ func (r *relay) close(id string) {
 func (c *relayCall) forget() {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
+	if len(c.r.open) == 0 {
+		return
+	}
 	maps.DeleteFunc(c.r.open, func(_ string, of *relayCall) bool { return of == c })
 }
 
@@ -232,6 +240,9 @@ func (c *relayCall) forget() {
 func (c *relayCall) withdraw() (out [][]byte) {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
+	if len(c.r.open) == 0 {
+		return nil
+	}
 	for id, of := range c.r.open {
 		if of == c {
 			delete(c.r.open, id)
@@ -251,17 +262,17 @@ func withdrawal(id []byte) []byte {
 }
 
 // Next implements proxy.Replies.
-func (c *relayCall) Next(until time.Time) (wire.Message, error) {
+func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 	for {
 		switch {
 		case len(c.out) > 0:
 			raw := c.out[0]
 			c.out = c.out[1:]
-			return wire.Scan(raw)
+			return proxy.Scanned(raw)
 		case c.err != nil:
-			return wire.Message{}, c.err
+			return nil, c.err
 		}
-		m, err := c.Replies.Next(until)
+		m, err = c.Replies.Next(until)
 		if errors.Is(err, proxy.ErrNotYet) { // also of a call that is cancelled at that very moment: what ends it is still to come
 			return m, err
 		}
@@ -282,21 +293,21 @@ func (c *relayCall) Next(until time.Time) (wire.Message, error) {
 			}
 		case wire.Request:
 			if m.Is("ping") { // asks whether this end lives
-				refuse(c.r.u, c.r.link.get(), &m)
+				refuse(c.r.u, c.r.link.get(), m)
 				continue
 			}
-			c.ask(&m)
+			c.ask(m)
 		case wire.Result:
-			c.r.remember(&c.ex.Msg, &m)
+			c.r.remember(&c.ex.Msg, m)
 			if m.InputRequests.Present() { // clients of a dual SDK would act on it
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
 			}
 		case wire.Failure:
 			switch {
 			case c.ex.Msg.Is("initialize"):
-				c.r.contradicted(&m)
+				c.r.contradicted(m)
 			case m.ErrorCode == proxy.CodeURLElicitation && !hasURLMode.has(c.ex.Client.Version):
-				m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), visitByHand(&m))
+				*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), visitByHand(m))
 			}
 		}
 		return m, nil

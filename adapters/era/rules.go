@@ -33,7 +33,7 @@ func among[T string | []byte](list []string, text T) bool {
 }
 
 // KnownLegacy tells whether a legacy revision is served.
-func KnownLegacy(version string) bool { return slices.Contains(legacyVersions, version) }
+func KnownLegacy[T string | []byte](version T) bool { return among(legacyVersions, version) }
 
 // Settle answers the revision that an initialize request gets: the one it asked for, if there is such a legacy one, else
 // the newest. It is never a modern one, for which no initialize exists.

@@ -58,7 +58,7 @@ func (u *Upstream) callLegacy(s *pooled, ex *proxy.Exchange, asTask bool) (proxy
 }
 
 // Next implements proxy.Replies.
-func (c *drivenCall) Next(until time.Time) (wire.Message, error) {
+func (c *drivenCall) Next(until time.Time) (*wire.Message, error) {
 	for {
 		m, err := c.Replies.Next(until)
 		if err != nil {
@@ -67,7 +67,7 @@ func (c *drivenCall) Next(until time.Time) (wire.Message, error) {
 		id := wire.Path(m.Raw, m.Result, "task", "taskId")
 		if m.Kind == wire.Result && c.task == nil && id.IsString(m.Raw) {
 			if err := c.wait(bytes.Clone(id.Of(m.Raw))); err != nil {
-				return wire.Message{}, err
+				return nil, err
 			}
 			continue
 		}

@@ -57,7 +57,7 @@ func (t *task) next(m *wire.Message) {
 }
 
 // poll goes on with the task; give says that m is for the client.
-func (c *upCall) poll(until time.Time) (m wire.Message, give bool, err error) {
+func (c *upCall) poll(until time.Time) (m *wire.Message, give bool, err error) {
 	t := c.task
 	if t.inner == nil {
 		if now := time.Now(); now.Before(t.due) {
@@ -96,7 +96,7 @@ func (c *upCall) poll(until time.Time) (m wire.Message, give bool, err error) {
 		t.answers, t.due = nil, time.Now()
 		return m, false, nil
 	}
-	return c.state(&m)
+	return c.state(m)
 }
 
 // bear puts up with a failure to speak to the server about the task, as long as there are few of them in a row: the task
@@ -122,34 +122,35 @@ func (c *upCall) bear(err error) error {
 }
 
 // state judges what tasks/get says.
-func (c *upCall) state(m *wire.Message) (wire.Message, bool, error) {
+func (c *upCall) state(m *wire.Message) (*wire.Message, bool, error) {
 	t := c.task
 	id := c.ex.Msg.Of(c.ex.Msg.ID)
 	switch string(wire.Get(m.Raw, m.Result, "status").Text(m.Raw)) {
 	case "completed":
 		t.over = true
 		if !wire.Get(m.Raw, m.Result, "result").IsObject(m.Raw) {
-			return *m, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task is completed, and has no result")
+			return m, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task is completed, and has no result")
 		}
-		return proxy.ResultMessage(id, bytes.Clone(wire.Get(m.Raw, m.Result, "result").Of(m.Raw))), true, nil
+		result := proxy.ResultMessage(id, bytes.Clone(wire.Get(m.Raw, m.Result, "result").Of(m.Raw)))
+		return &result, true, nil
 	case "failed":
 		t.over = true
 		raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
-		failure, err := wire.Scan(append(append(raw, wire.Get(m.Raw, m.Result, "error").Of(m.Raw)...), '}'))
+		failure, err := proxy.Scanned(append(append(raw, wire.Get(m.Raw, m.Result, "error").Of(m.Raw)...), '}'))
 		if err != nil {
 			return failure, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task has failed, and it does not say why")
 		}
 		return failure, true, nil
 	case "cancelled":
 		t.over = true
-		return *m, false, proxy.Errf(proxy.BadAnswer, "the upstream server has cancelled the task")
+		return m, false, proxy.Errf(proxy.BadAnswer, "the upstream server has cancelled the task")
 	case "input_required":
 		if err := c.inquireTask(m); err != nil {
-			return *m, false, err
+			return m, false, err
 		}
 	}
 	t.next(m)
-	return *m, false, nil
+	return m, false, nil
 }
 
 // inquireTask puts a task's questions to the client, each once.

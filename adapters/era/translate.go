@@ -79,6 +79,16 @@ func fillArguments(m *wire.Message) []wire.Change {
 	return nil
 }
 
+// stampPlain is stampResult for a result that has none of what that looks at, with the members that it adds; false if it may have.
+func stampPlain(m *wire.Message, method string, members []byte) bool {
+	if members == nil || slices.Contains(cacheable, method) || m.Meta.Present() || m.ResultType.Present() || m.InputRequests.Present() ||
+		!m.Result.IsObject(m.Raw) || may(m.Of(m.Result), "requestState") {
+		return false
+	}
+	extend(m, m.Result, members)
+	return true
+}
+
 // stampResult makes a modern result of a legacy one: 2026-07-28 demands resultType, and lifetimes on the cacheable ones.
 func stampResult(m *wire.Message, method string, serverInfo []byte) {
 	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}, {Key: "inputRequests"}, {Key: "requestState"}}
@@ -134,9 +144,27 @@ func editTools(m *wire.Message, f func(tool []byte) []byte) {
 	m.Replace(at, append(out, ']'))
 }
 
+// legacyPlain is legacyResult for a result of which nothing but what the scan has found has to go; false if more may have to.
+func legacyPlain(m *wire.Message, method, version string) bool {
+	if method != "tools/call" || !hasLinks.has(version) || !hasAudio.has(version) || !m.Result.IsObject(m.Raw) || may(m.Of(m.Result), "requestState", "structuredContent") {
+		return false
+	}
+	var all wire.Span
+	if m.Meta.IsObject(m.Raw) && m.Info.Present() {
+		if members(m.Raw, m.Meta) != 1 {
+			return false
+		}
+		all = m.Meta
+	}
+	return drop(m, known{"resultType", m.ResultType}, known{"inputRequests", m.InputRequests}, known{"_meta", all})
+}
+
 // legacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.
 // version is the client's revision.
 func legacyResult(m *wire.Message, method, version string) {
+	if legacyPlain(m, method, version) {
+		return
+	}
 	changes := []wire.Change{{Key: "resultType"}, {Key: "inputRequests"}, {Key: "requestState"}}
 	if slices.Contains(cacheable, method) {
 		changes = append(changes, wire.Change{Key: "ttlMs"}, wire.Change{Key: "cacheScope"})

@@ -23,7 +23,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		return nil, nil // an answer nobody awaits any more; initialized, roots/list_changed, progress: nothing of it exists in the modern era
 	}
-	method := string(m.Text(m.Method))
+	method := proxy.Method(m.Text(m.Method))
 	switch {
 	case method == "initialize":
 		return u.welcome(ex)
@@ -44,14 +44,15 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &upCall{u: u, ex: ex, method: method, modern: v.Modern}
+	c.room.open(m)
 	if v.Modern {
 		u.dress(ex)
 		if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 			return nil, err
 		}
 	}
-	c := &upCall{u: u, ex: ex, method: method, edits: slices.Clone(m.Edits), modern: v.Modern}
-	c.ask.wake = make(chan struct{}, 1)
+	c.edits = m.Edits
 	if err := c.begin(); err != nil {
 		return nil, err
 	}
@@ -137,24 +138,16 @@ func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 // dress puts on a legacy request what every modern one carries, in place of whatever the client put there.
 func (u *Upstream) dress(ex *proxy.Exchange) {
 	m := &ex.Msg
-	var level []byte
-	if ex.Client.LogLevel != "" {
-		level = wire.AppendText(nil, ex.Client.LogLevel)
+	tasks := u.opt.DriveTasks && m.Is("tools/call")
+	trace := traced(ex)
+	fill := fillArguments(m)
+	if trace == nil && fill == nil && m.Params.Present() && !m.Meta.Present() && !m.Task.Present() && !m.InputResponses.Present() && !m.ReqState.Present() {
+		extend(m, m.Params, u.stamps.of(&ex.Client, tasks))
+		return
 	}
-	caps := modernCaps(ex.Client.Caps, ex.Client.Version)
-	if u.opt.DriveTasks && m.Is("tools/call") {
-		caps = withTasksExtension(caps)
-	}
-	stamp := []wire.Change{
-		{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-		{Key: meta + "clientInfo", Value: ex.Client.Info},
-		{Key: meta + "clientCapabilities", Value: caps},
-		{Key: meta + "logLevel", Value: level},
-		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
-	}
-	stamp = append(stamp, traced(ex)...)
+	stamp := append(stamp(&ex.Client, tasks), trace...)
 	changes := []wire.Change{{Key: "task"}, {Key: "inputResponses"}, {Key: "requestState"}}
-	changes = append(changes, fillArguments(m)...)
+	changes = append(changes, fill...)
 	if m.Meta.IsObject(m.Raw) {
 		m.EditObject(m.Meta, stamp)
 	} else {
@@ -170,6 +163,8 @@ type upCall struct {
 	ex      *proxy.Exchange
 	method  string
 	edits   []wire.Edit
+	room    edits
+	first   modernCall    // the first time that it is made
 	again   []wire.Change // of params, in a call that is made again with answers
 	settled []byte
 	modern  bool // the server is; else it is a legacy one that several clients share
@@ -193,11 +188,17 @@ func (c *upCall) begin() error {
 	if err != nil {
 		return err
 	}
-	c.ex.Msg.Edits = slices.Clone(c.edits)
+	call := &c.first
+	if call.u == nil {
+		c.ex.Msg.Edits = c.room.lend(c.edits)
+	} else {
+		c.ex.Msg.Edits = slices.Clone(c.edits)
+		call = new(modernCall)
+	}
 	if c.again != nil {
 		editParams(&c.ex.Msg, c.again)
 	}
-	call := &modernCall{u: c.u, ex: c.ex, method: c.method, again: c.method == "tools/call" && c.u.opt.Wires.Mirrors}
+	*call = modernCall{u: c.u, ex: c.ex, method: c.method, again: c.method == "tools/call" && c.u.opt.Wires.Mirrors}
 	c.Replies, err = call.begin(link)
 	c.link = call.link
 	return err
@@ -234,24 +235,28 @@ type along struct{ inner *proxy.Exchange }
 func (a along) Abort() { a.inner.Cancel(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
-func (c *upCall) Next(until time.Time) (wire.Message, error) {
+func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 	for {
 		switch {
 		case len(c.out) > 0:
 			raw := c.out[0]
 			c.out = c.out[1:]
-			return wire.Scan(raw)
+			return proxy.Scanned(raw)
 		case c.over:
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		case c.err != nil:
-			return wire.Message{}, c.err
+			return nil, c.err
 		case c.ask.again:
 			if err := c.await(until); err != nil {
-				return wire.Message{}, err
+				return nil, err
 			}
 			continue
 		}
-		m, err := c.hear(until)
+		if c.task == nil {
+			m, err = c.Replies.Next(until)
+		} else {
+			m, err = c.hear(until)
+		}
 		if err != nil {
 			if c.repeat(err) {
 				continue
@@ -262,21 +267,18 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 			continue
 		}
 		c.begun = true
-		give, err := c.reply(&m)
+		give, err := c.reply(m)
 		if err != nil || give {
 			return m, err
 		}
 	}
 }
 
-// hear answers what the server says next; no message (Invalid) if it is about a task that goes on.
-func (c *upCall) hear(until time.Time) (wire.Message, error) {
-	if c.task == nil {
-		return c.Replies.Next(until)
-	}
+// hear answers what the server says next of a task; no message (Invalid) if that goes on.
+func (c *upCall) hear(until time.Time) (*wire.Message, error) {
 	m, give, err := c.poll(until)
 	if !give {
-		m = wire.Message{}
+		m = new(wire.Message)
 	}
 	return m, err
 }

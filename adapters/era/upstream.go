@@ -55,6 +55,7 @@ type Upstream struct {
 	pool    pool
 	lot     *Lot
 	mirrors mirrors
+	stamps  stamps
 	watches watches // of legacy sessions at a modern server
 	closed  bool
 
@@ -195,7 +196,7 @@ func (u *Upstream) seek(ctx context.Context, known func() *Verdict, climb func(c
 // steady tells whether the verdict holds until it is contradicted: that of a command, or of a server to which the
 // connection still stands on which it was found.
 func (u *Upstream) steady() bool {
-	return u.opt.Wires.Stdio && (!u.opt.Wires.Remote || u.links.count() > 0)
+	return u.opt.Wires.Stdio && (!u.opt.Wires.Remote || u.links.any())
 }
 
 // checkLegacy asks a modern server for its legacy side, once a verdict: a dual server is spoken to in each client's own

@@ -60,16 +60,16 @@ func (v *vigil) begin(link Link) (err error) {
 }
 
 // Next implements proxy.Replies.
-func (v *vigil) Next(until time.Time) (wire.Message, error) {
+func (v *vigil) Next(until time.Time) (*wire.Message, error) {
 	for {
 		if len(v.out) > 0 {
 			raw := v.out[0].msg
 			v.out = v.out[1:]
-			return wire.Scan(raw)
+			return proxy.Scanned(raw)
 		}
 		if v.replies == nil {
 			if err := v.renew(until); err != nil {
-				return wire.Message{}, err
+				return nil, err
 			}
 			continue
 		}
@@ -82,7 +82,7 @@ func (v *vigil) Next(until time.Time) (wire.Message, error) {
 		case v.renewed:
 			v.out, v.renewed = slices.Clone(v.filter), false
 		case !v.acked:
-			v.acknowledge(&m)
+			v.acknowledge(m)
 			return m, nil
 		default:
 			return m, nil

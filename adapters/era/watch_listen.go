@@ -133,12 +133,12 @@ func (l *listen) read() error {
 		case m.Kind == wire.Result:
 			return errEnded
 		case m.Kind == wire.Failure:
-			return refusal(&m)
+			return refusal(m)
 		case m.Kind == wire.Notification:
 			if told := l.w.u.opt.Changed; told != nil {
-				told(&m)
+				told(m)
 			}
-			l.take(&m)
+			l.take(m)
 		}
 	}
 }

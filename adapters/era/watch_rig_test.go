@@ -209,23 +209,23 @@ func (a *announced) updated(uri string) { a.send(updated, `"uri":"`+uri+`"`) }
 func (a *announced) lose() { close(a.in) }
 
 // Next implements proxy.Replies, over HTTP.
-func (a *announced) Next(time.Time) (wire.Message, error) {
+func (a *announced) Next(time.Time) (*wire.Message, error) {
 	select {
 	case raw, ok := <-a.in:
 		if !ok {
-			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
+			return nil, proxy.Errf(proxy.Lost, "broken off")
 		}
-		return wire.Scan([]byte(raw))
+		return proxy.Scanned([]byte(raw))
 	default:
 	}
 	select {
 	case raw, ok := <-a.in:
 		if !ok {
-			return wire.Message{}, proxy.Errf(proxy.Lost, "broken off")
+			return nil, proxy.Errf(proxy.Lost, "broken off")
 		}
-		return wire.Scan([]byte(raw))
+		return proxy.Scanned([]byte(raw))
 	case <-a.gone:
-		return wire.Message{}, io.ErrClosedPipe
+		return nil, io.ErrClosedPipe
 	}
 }
 

@@ -119,9 +119,9 @@ func (j *joining) settle(err error) {
 }
 
 // Next implements proxy.Replies.
-func (j *joining) Next(until time.Time) (wire.Message, error) {
+func (j *joining) Next(until time.Time) (*wire.Message, error) {
 	if j.given {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	var end <-chan time.Time
 	if !until.IsZero() {
@@ -132,15 +132,16 @@ func (j *joining) Next(until time.Time) (wire.Message, error) {
 	select {
 	case <-j.done:
 	case <-j.ex.Done():
-		return wire.Message{}, j.ex.Err()
+		return nil, j.ex.Err()
 	case <-end:
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	}
 	j.given = true
 	if j.err != nil {
-		return wire.Message{}, j.err
+		return nil, j.err
 	}
-	return proxy.ResultMessage(j.ex.Msg.Of(j.ex.Msg.ID), []byte("{}")), nil
+	m := proxy.ResultMessage(j.ex.Msg.Of(j.ex.Msg.ID), []byte("{}"))
+	return &m, nil
 }
 
 // Close implements proxy.Replies: a subscription that is closed before its answer is not made.

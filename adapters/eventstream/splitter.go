@@ -23,6 +23,13 @@ const (
 	unknownRetry = -1
 )
 
+// Fields as they are mostly written.
+var (
+	dataField  = []byte("data: ")
+	eventField = []byte("event: ")
+	idField    = []byte("id: ")
+)
+
 var byteOrderMark = [3]byte{0xEF, 0xBB, 0xBF}
 
 // LimitError says that an event was larger than the reader allows. The stream
@@ -134,6 +141,61 @@ func (s *Splitter) Next(r io.Reader) (Event, error) {
 		}
 		s.fill(r)
 	}
+}
+
+// Take reads the event that is all of the next part of a stream from b, where it stays: ok says that there is one, of n bytes. It takes what
+// most events are, with one line of data, line ends of LF, and nothing before it that is not over; what else b has is left to Next, as if Take
+// had not been called. What Next has read is read before b.
+func (s *Splitter) Take(b []byte) (ev Event, n int, ok bool) {
+	if s.failed != nil || s.pending != nil || s.line < s.end || s.skipLF || !s.delivered && s.unfinished() || !s.begun && len(b) > 0 && b[0] == byteOrderMark[0] {
+		return Event{}, 0, false
+	}
+	ev.Retry = unknownRetry
+	for n < len(b) {
+		size := bytes.IndexByte(b[n:], '\n')
+		if size < 0 {
+			break
+		}
+		if len(ev.Data)+size > s.limit()+fieldName {
+			break
+		}
+		line := b[n : n+size : n+size]
+		n += size + 1
+		if size == 0 {
+			if ev.Data == nil || bytes.IndexByte(b[:n], '\r') >= 0 {
+				break
+			}
+			s.begun = true
+			return ev, n, true
+		}
+		if !ev.line(line) || len(ev.Data) > s.limit() {
+			break
+		}
+	}
+	return Event{}, 0, false
+}
+
+// line takes one line of an event, if it is of a kind that may stand there once.
+func (e *Event) line(line []byte) bool {
+	switch {
+	case bytes.HasPrefix(line, dataField) && e.Data == nil:
+		e.Data = line[len(dataField):]
+	case bytes.HasPrefix(line, eventField) && e.Name == nil:
+		e.Name = line[len(eventField):]
+	case bytes.HasPrefix(line, idField) && !e.HasID && bytes.IndexByte(line, 0) < 0:
+		e.ID, e.HasID = line[len(idField):], true
+	default:
+		return false
+	}
+	return true
+}
+
+// limit is how many bytes of data an event may have.
+func (s *Splitter) limit() int {
+	if s.max <= 0 {
+		return DefaultMax
+	}
+	return s.max
 }
 
 // begin forgets the event that was handed out.

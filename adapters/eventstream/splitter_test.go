@@ -389,6 +389,45 @@ func TestSplitterAllocatesNothing(t *testing.T) {
 	}
 }
 
+// taking reads every event, those that it can where they stand.
+func taking(s *Splitter, c *chunks) (out []kept, err error) {
+	for {
+		here := c.in[:min(len(c.in), c.sizes[0])]
+		e, n, ok := s.Take(here)
+		if c.in = c.in[n:]; !ok {
+			if e, err = s.Next(c); err != nil {
+				return out, err
+			}
+		}
+		out = append(out, keep(e))
+	}
+}
+
+func TestTake(t *testing.T) {
+	for in, want := range map[string]int{
+		"data: 1\n\n": 9, "event: message\nid: 7\ndata: 1\n\ndata: 2\n\n": 30, "data: \n\n": 8, // whole, in place
+		"": 0, "\n": 0, "data: 1\n": 0, "data: 1\n\r\n": 0, "data: 1\r\n\r\n": 0, "data: 1\rdata: 2\n\n": 0, "data:1\n\n": 0, "data: 1\ndata: 2\n\n": 0,
+		"id: 7\n\n": 0, "id: \x00\ndata: 1\n\n": 0, ": c\n\n": 0, "retry: 7\ndata: 1\n\n": 0, "\ufeffdata: 1\n\n": 0, "data: 12345678901234567\n\n": 0,
+	} {
+		var s Splitter
+		s.Reset(16)
+		e, n, ok := s.Take([]byte(in))
+		if n != want || ok != (want > 0) {
+			t.Errorf("%q: %d %v, want %d", in, n, ok, want)
+		}
+		if ok && cap(e.Data) != len(e.Data) {
+			t.Errorf("%q: what is behind the data can be written over", in)
+		}
+	}
+	var s Splitter
+	if _, err := s.Next(strings.NewReader("data: 1\n\ndata")); err != nil {
+		t.Fatal(err)
+	}
+	if e, n, ok := s.Take([]byte("data: 2\n\n")); ok {
+		t.Errorf("%d bytes were taken before what had been read: %+v", n, e)
+	}
+}
+
 func FuzzSplitter(f *testing.F) {
 	f.Add([]byte("\ufeffevent: a\r\ndata: 1\rdata: 2\n\nid: 3\nretry: 10\n\n: c\n\ndata"), uint64(1))
 	f.Add([]byte("data\ndata\n\ndata:x\nevent:y\ndata:z\n\n"), uint64(2))
@@ -404,6 +443,10 @@ func FuzzSplitter(f *testing.F) {
 		if err != wantErr || !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q in %v\n got %+v, %v\nwant %+v, %v", in, sizes, got, err, want, wantErr)
 		}
+		s.Reset(0)
+		if got, err = taking(&s, &chunks{in: in, sizes: sizes}); err != wantErr || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q, taken in %v\n got %+v, %v\nwant %+v, %v", in, sizes, got, err, want, wantErr)
+		}
 		limit := 1 + random.IntN(len(in)+1) // the same verdict however it is cut
 		s.Reset(limit)
 		one, oneErr := all(&s, bytes.NewReader(in))
@@ -411,6 +454,11 @@ func FuzzSplitter(f *testing.F) {
 		two, twoErr := all(&s, &chunks{in: in, sizes: sizes})
 		if !reflect.DeepEqual(one, two) || fmt.Sprint(oneErr) != fmt.Sprint(twoErr) {
 			t.Fatalf("limit %d, %q in %v\n got %+v, %v\nand %+v, %v", limit, in, sizes, one, oneErr, two, twoErr)
+		}
+		s.Reset(limit)
+		two, twoErr = taking(&s, &chunks{in: in, sizes: sizes})
+		if !reflect.DeepEqual(one, two) || fmt.Sprint(oneErr) != fmt.Sprint(twoErr) {
+			t.Fatalf("limit %d, %q taken in %v\n got %+v, %v\nand %+v, %v", limit, in, sizes, two, twoErr, one, oneErr)
 		}
 	})
 }

@@ -27,8 +27,8 @@ var ErrLost = errors.New("guardian: the guardian process has ended")
 
 // Options say how the guardian is run. The zero value is usable.
 type Options struct {
-	// Exe is the program to execute. It must call Called first thing in its main. Empty means our own, except in a test
-	// binary, which may not call it and would run its tests again: there no guardian is available without Exe.
+	// Exe is the program to execute; it has this package in it. Empty means our own, except in a test binary: there no guardian
+	// is available without Exe.
 	Exe string
 	// Note, if not nil, is told when no guardian can be started (once until one can be), and when a running one is lost.
 	// It may be called from any goroutine and must not call back.

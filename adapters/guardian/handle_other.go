@@ -6,12 +6,6 @@ import "context"
 
 type impl struct{}
 
-// Called says whether this process has been started as a guardian.
-func Called() bool { return false }
-
-// Run is what a guardian does; here there are none.
-func Run() int { return 1 }
-
 // Prestart does nothing here.
 func (g *Guardian) Prestart() {}
 

@@ -4,12 +4,11 @@ package guardian
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
-	"net"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -41,11 +40,12 @@ type impl struct {
 	noted  bool      // Note has been told that none can be started
 	closed bool
 	ending []chan struct{} // of processes that were lost and are not cleared up yet
+	early  sync.WaitGroup  // those who start a process for nobody yet
 }
 
-// Prestart starts the guardian process unless it runs, so that the first Start need not wait for it. It returns when the
-// process has been forked, and reports nothing: Start will find out.
-func (g *Guardian) Prestart() { _, _ = g.join() }
+// Prestart starts the guardian process unless it runs, so that the first Start need not wait for it. It returns at once and
+// reports nothing: Start will find out. Close waits for the goroutine.
+func (g *Guardian) Prestart() { g.impl.early.Go(func() { _, _ = g.join() }) }
 
 // Start starts a child through the guardian and returns when it has been executed. The error is ErrUnavailable, ErrClosed,
 // ErrLost, ctx's, or an *os.PathError with what the system said, as os.StartProcess gives it. If ctx ends first, the child
@@ -62,6 +62,7 @@ func (g *Guardian) Start(ctx context.Context, s Spec) (*Child, error) {
 // are gone, and less than 5 s in any case.
 func (g *Guardian) Close() {
 	m := &g.impl
+	defer m.early.Wait() // if it comes after us it starts none
 	m.mu.Lock()
 	m.closed = true
 	l, ending := m.link, m.ending
@@ -139,7 +140,7 @@ func (g *Guardian) parted(l *link, greeted bool, why error) {
 // command is what to execute, refused where it would not become a guardian.
 func (o *Options) command() (string, error) {
 	if os.Getenv(callKey) != "" {
-		return "", errors.New("guardian: this is one that does not know it: its main does not call Called")
+		return "", errors.New("guardian: this is one that does not know it: the program does not import this package")
 	}
 	if o.Exe != "" {
 		return o.Exe, nil
@@ -159,9 +160,10 @@ func launch(g *Guardian) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret := make([]byte, 8)
-	_, _ = rand.Read(secret) // never fails
-	mark := hex.EncodeToString(secret)
+	mark, err := secret()
+	if err != nil {
+		return nil, err
+	}
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
@@ -195,8 +197,22 @@ func launch(g *Guardian) (*link, error) {
 	return l, nil
 }
 
-// socketPair makes the two ends, neither of which any child inherits by itself.
-func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
+// secret is the part of the marks that only one guardian uses.
+func secret() (string, error) {
+	f, err := os.Open("/dev/urandom")
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b := make([]byte, 8)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(b), nil
+}
+
+// socketPair makes the two ends, neither of which any child inherits by itself. Ours waits without a thread.
+func socketPair() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	if err == nil {
@@ -207,19 +223,27 @@ func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	f := os.NewFile(uintptr(fds[0]), "guardian") //nolint:gosec // G115: a descriptor is not negative
-	defer f.Close()
-	theirs = os.NewFile(uintptr(fds[1]), "guardian") //nolint:gosec // G115: likewise
-	conn, err := net.FileConn(f)
-	if err != nil {
-		_ = theirs.Close()
-		return nil, nil, err
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		closeAll(fds[:])
+		return nil, nil, os.NewSyscallError("setnonblock", err)
 	}
-	return conn.(*net.UnixConn), theirs, nil
+	return os.NewFile(uintptr(fds[0]), "guardian"), os.NewFile(uintptr(fds[1]), "guardian"), nil //nolint:gosec // G115: a descriptor is not negative
 }
 
-// Called says whether this process has been started as a guardian. Main asks first thing, and calls Run if so.
-func Called() bool { return len(os.Args) > 0 && os.Args[0] == title && os.Getenv(callKey) != "" }
+// Whoever is started as a guardian becomes one here, and main is never reached. Go initializes packages in the order of their paths, each
+// as soon as all that it imports has been: so this happens before the packages of others have been initialized, which takes longer than
+// all else between the start of Dragoman and that of a child. For that this package imports neither net nor crypto, which come late.
+func init() {
+	if !called() {
+		return
+	}
+	code := make(chan int) // a goroutine of its own, since this one is bound to its thread for now
+	go func() { code <- watchOver() }()
+	os.Exit(<-code)
+}
+
+// called says whether this process has been started as a guardian.
+func called() bool { return len(os.Args) > 0 && os.Args[0] == title && os.Getenv(callKey) != "" }
 
 // deaf makes a signal one that does nothing to us, and is as it ever was in our children: they would inherit one that is
 // ignored, but not one that is handled.

@@ -129,9 +129,9 @@ type birth struct {
 	err error
 }
 
-// Run is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
+// watchOver is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
 // ended, and nobody is left that it had started.
-func Run() int {
+func watchOver() int {
 	debug.SetGCPercent(lazyGC) // see tidy
 	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"strconv"
 	"sync"
@@ -24,7 +23,7 @@ type link struct {
 	guardian *Guardian
 	mark     string
 	proc     *os.Process
-	conn     *net.UnixConn
+	conn     *os.File      // our end of the socket
 	places   chan struct{} // one for each start under way
 
 	greeted chan struct{} // closed when it has said hello
@@ -151,14 +150,47 @@ func (l *link) send(h head, body []byte, files []int) error {
 	if err := l.conn.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
 		return err
 	}
-	if n, _, err := l.conn.WriteMsgUnix(b[:], rights, nil); err != nil || n != len(b) {
-		return errors.Join(io.ErrShortWrite, err)
+	if err := sendRights(l.conn, b[:], rights); err != nil {
+		return err
 	}
 	if len(body) == 0 {
 		return nil
 	}
 	_, err := l.conn.Write(body)
 	return err
+}
+
+// sendRights writes b, and descriptors with its first byte.
+func sendRights(f *os.File, b, rights []byte) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	n := 0
+	var sendErr error
+	err = raw.Write(func(fd uintptr) bool {
+		for {
+			n, sendErr = unix.SendmsgN(int(fd), b, rights, nil, 0) //nolint:gosec // G115: a descriptor is small
+			if sendErr != unix.EINTR {
+				return sendErr != unix.EAGAIN
+			}
+		}
+	})
+	if err = errors.Join(err, sendErr); err == nil && n != len(b) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+// shutWrite tells the other end that nothing more will come; what it says can still be read.
+func shutWrite(f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var shutErr error
+	err = raw.Control(func(fd uintptr) { shutErr = unix.Shutdown(int(fd), unix.SHUT_WR) }) //nolint:gosec // G115: likewise
+	return errors.Join(err, shutErr)
 }
 
 // broken is called when a request could not be written: what the guardian has of it cannot be taken back, and it does not
@@ -204,7 +236,7 @@ func (l *link) drop(c *Child) {
 func (l *link) close() {
 	l.sending.Lock()
 	l.closing = true
-	_ = l.conn.CloseWrite() // fails only if it has ended already
+	_ = shutWrite(l.conn) // fails only if it has ended already
 	l.sending.Unlock()
 	t := time.AfterFunc(closeTime, func() { _ = l.proc.Kill() })
 	defer t.Stop()

@@ -138,6 +138,7 @@ func TestManyChildren(t *testing.T) {
 	}
 	r := newRig(t)
 	r.Prestart()
+	r.impl.early.Wait()
 	pid := r.guardian()
 	fds := func() int { return len(list(fmt.Sprintf("/proc/%d/fd", pid))) }
 	private := func() string {

@@ -8,12 +8,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-)
 
-// After Finish, the end of a body may still be this far away.
-const (
-	drainTime  = 5 * time.Millisecond
-	drainBytes = 16 << 10
+	waist "dragoman/proxy"
 )
 
 var errDeadline = fmt.Errorf("httpd: waiting for the upstream: %w", os.ErrDeadlineExceeded)
@@ -142,6 +138,16 @@ func (a Answer) Body(dst []byte, limit int, until time.Time) ([]byte, error) {
 	}
 }
 
+// Whole gives the body where it stands if Head was told and all of it has come with that; it is borrowed until Close. Otherwise, and
+// where it has more than limit bytes, it gives nothing, and Body is to be called.
+func (a Answer) Whole(limit int) ([]byte, bool) {
+	c := a.conn()
+	if c == nil || !c.headDone {
+		return nil, false
+	}
+	return c.body.whole(limit)
+}
+
 // Abort gives the request up: the connection is closed at once, whoever is blocked on it returns with ErrAborted, and
 // the server sees it. It may be called from any goroutine, at any time, more than once. After Close or Finish it does
 // nothing, also when the connection is at work for another Answer. Close must still be called.
@@ -160,8 +166,8 @@ func (a Answer) Abort() {
 // Close ends the Answer. The connection goes back to the pool if the body was read to its end, else it is closed.
 func (a Answer) Close() { a.end(false) }
 
-// Finish is Close for an Answer of which everything that matters has been read, such as the last event of a stream: the
-// end of the body is read if it is here or arrives within 5 ms and 16 KiB, so that the connection may be used again.
+// Finish is Close for an Answer of which everything that matters has been read, such as the last event of a stream. It waits for
+// nothing: the connection may be used again if the end of the body is here, or arrives within 5 ms and 16 KiB.
 func (a Answer) Finish() { a.end(true) }
 
 func (a Answer) end(drain bool) {
@@ -169,8 +175,8 @@ func (a Answer) end(drain bool) {
 	if c == nil {
 		return
 	}
-	if drain && c.headDone && !c.lastUse {
-		c.drain()
+	if drain && !c.body.done {
+		c.ending()
 	}
 	c.mu.Lock()
 	if c.gen.Load() != a.gen {
@@ -180,23 +186,15 @@ func (a Answer) end(drain bool) {
 	c.gen.Add(1)
 	aborted := c.aborted
 	c.mu.Unlock()
-	if aborted || !c.headDone || !c.body.done || c.body.err != nil || c.lastUse || c.br.Buffered() > 0 {
+	if waist.Poison {
+		spoil(c.body.lent)
+	}
+	whole := c.body.done && c.br.Buffered() == 0 || !c.owes.IsZero()
+	if aborted || !c.headDone || !whole || c.body.err != nil || c.lastUse {
 		c.host.drop(c)
 		return
 	}
 	c.host.put(c)
-}
-
-func (c *upConn) drain() {
-	var sink [1 << 10]byte
-	until := time.Now().Add(drainTime)
-	for left := drainBytes; left > 0 && !c.body.done; {
-		n, err := c.read(sink[:], until)
-		left -= n
-		if err != nil {
-			return
-		}
-	}
 }
 
 // Reason is the text for a status, for messages about an answer: "502 Bad Gateway".

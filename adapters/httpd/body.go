@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"os"
+
+	"github.com/valyala/fasthttp"
 )
 
 // maxLine bounds a chunk's size line and a trailer line; maxOverhead what framing may cost beyond the data, which is the
@@ -37,14 +39,17 @@ const (
 // body decodes a message body (RFC 9112 §6) from a buffered connection, and never reads past its end. A read that ends
 // by a deadline takes nothing: it can be tried again. Any other failure stays.
 type body struct {
-	br       *bufio.Reader
-	kind     bodyKind
-	state    chunkState
-	left     int64 // of the body, or of the chunk
-	got      int64 // bytes handed out
-	overhead int64
-	done     bool // the end has been read
-	err      error
+	br        *bufio.Reader
+	kind      bodyKind
+	state     chunkState
+	left      int64 // of the body, or of the chunk
+	got       int64 // bytes handed out
+	overhead  int64
+	done      bool // the end has been read
+	err       error
+	most      int64  // bytes that a body in chunks may have; 0: no limit is kept here
+	ofRequest bool   // else a response's
+	lent      []byte // by whole
 }
 
 var errMore = errors.New("httpd: more bytes needed")
@@ -104,6 +109,18 @@ func (b *body) readKind(p []byte) (int, error) {
 	return n, err
 }
 
+// whole takes a body of known length out of the buffer, of which nothing was read yet, if it is there.
+func (b *body) whole(limit int) ([]byte, bool) {
+	n := b.left
+	if b.kind != bodyLength || b.done || b.got > 0 || b.err != nil || n > int64(limit) || n > int64(b.br.Buffered()) {
+		return nil, false
+	}
+	all, _ := b.br.Peek(int(n)) // it is there
+	_, _ = b.br.Discard(int(n)) // the same
+	b.left, b.got, b.done, b.lent = 0, n, true, all
+	return all, true
+}
+
 // part reads of what is left.
 func (b *body) part(p []byte) (int, error) {
 	n, err := b.br.Read(p[:min(int64(len(p)), b.left)])
@@ -127,6 +144,9 @@ func (b *body) step(wait bool) error {
 		if b.left, err = chunkLength(line); err != nil {
 			return err
 		}
+		if b.most > 0 && b.left > b.most-b.got {
+			return fasthttp.ErrBodyTooLarge
+		}
 		b.state = chunkData
 		b.overhead = max(0, b.overhead+int64(len(line))-16-2*b.left)
 		if b.left == 0 {
@@ -136,7 +156,7 @@ func (b *body) step(wait bool) error {
 		b.overhead += int64(len(line))
 		if len(line) == 0 {
 			b.done = true
-		} else if name, _, ok := bytes.Cut(line, []byte{':'}); !ok || !ValidName(name) {
+		} else if name, _, ok := bytes.Cut(line, []byte{':'}); !ok || !ValidName(name) || b.ofRequest && misplaced(name) {
 			return &MalformedError{What: "trailer"}
 		}
 	}
@@ -144,6 +164,18 @@ func (b *body) step(wait bool) error {
 		return &MalformedError{What: "chunks: more framing than data"}
 	}
 	return nil
+}
+
+// misplaced says of which fields a request must not have any behind its body: they say where that ends, to whom it goes, or who
+// asks (RFC 9110 §6.5.1).
+func misplaced(name []byte) bool {
+	for _, field := range [...]string{"Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "Expect",
+		"Host", "TE", "Trailer", "Transfer-Encoding", "Upgrade"} {
+		if len(name) == len(field) && equalFold(name, field) {
+			return true
+		}
+	}
+	return false
 }
 
 // line takes one line off the buffer, without its CRLF. It is valid until the next read.

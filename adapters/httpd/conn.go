@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,8 +29,8 @@ const (
 	phaseClosed
 )
 
-// conn is an accepted connection as fasthttp sees it. Reads and writes come from the goroutine that serves it, or, once
-// it is hijacked, from its Held.
+// conn is an accepted connection. Reads and writes come from the goroutine that serves it, or, once it is taken over, from its
+// Held.
 type conn struct {
 	net.Conn // plain or TLS
 
@@ -37,11 +38,14 @@ type conn struct {
 	inner   net.Conn        // the socket: Conn, or what is inside the TLS
 	raw     syscall.RawConn // of inner; nil without a socket
 	slot    int32           // of the watcher
+	cold    int32           // the descriptor, while there is no more of the socket than that; see chill
 	number  uint64          // in the order of accepting
 	watched bool
 	phase   atomic.Int32
 	closed  atomic.Bool
+	large   bool // a body is being read that takes room
 	held    atomic.Pointer[Held]
+	sock    sync.Mutex // guards cold, and that Conn, inner and raw come and go with it
 
 	watchMu  sync.Mutex
 	leaver   Leaver
@@ -50,25 +54,22 @@ type conn struct {
 
 	deadline writeDeadline
 	reads    readDeadline
+	wroteAt  time.Time   // when the last write began
 	evicted  atomic.Bool // others need the room that its body has taken: its time for reading is over
-	out      []byte      // an answer's head, kept back to leave with its first event
-	holding  bool        // writes go to out
-	swallow  int         // bytes of fasthttp's end of a body that have been written already
+	timed    bool        // the request that is being read has its own time for that
+	late     bool        // that was over
 	gated    bool        // the gates have judged this request, before its body
-	quiet    bool        // an interim answer that nobody expects is about to be written
-	kept     []byte      // what may be the beginning of that
-	late     bool        // the time for reading was over; not all errors of fasthttp say so
 	linger   bool        // the client is told why and may still be sending
 
-	fields Fields // of the request
+	from  netip.Addr // where it comes from, if by TCP
+	talk  *talk      // nil before the first request, and once it is held
+	taken *Held      // by which the handler has taken the connection over
 
-	asked *fasthttp.RequestHeader // the head that the gates have judged, while a body in chunks is read
-	large bool                    // a body is being read that takes room
-	room  int                     // of reading, under its lock
-	began time.Time               // when that body did
+	room  int       // of reading, under its lock
+	began time.Time // when a large body did
 }
 
-// tlsConn is a conn that fasthttp recognises as TLS.
+// tlsConn is a conn that handlers recognise as TLS.
 type tlsConn struct {
 	*conn
 	tls *tls.Conn
@@ -90,9 +91,12 @@ func connIn(nc net.Conn) *conn {
 	return nil
 }
 
-// wrap makes a conn of an accepted connection and has it watched. The second result is what fasthttp is given.
+// wrap makes a conn of an accepted connection and has it watched. The second result is what handlers see.
 func (s *Server) wrap(nc net.Conn) (*conn, net.Conn) {
 	c := &conn{Conn: nc, srv: s, inner: nc}
+	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		c.from = tcp.AddrPort().Addr().Unmap()
+	}
 	secure, isTLS := nc.(*tls.Conn)
 	if isTLS {
 		c.inner = secure.NetConn()
@@ -113,8 +117,15 @@ func (s *Server) wrap(nc net.Conn) (*conn, net.Conn) {
 	return c, c
 }
 
-// Read marks the connection busy as soon as there is a byte of a request.
+// Read marks the connection busy as soon as there is a byte of a request, and limits the time for the rest of it if it has to wait
+// for that.
 func (c *conn) Read(p []byte) (int, error) {
+	if !c.timed && c.phase.Load() == phaseBusy {
+		c.timed = true
+		if err := c.reads.to(c.Conn, time.Now().Add(c.srv.opts.ReadTimeout)); err != nil {
+			return 0, err
+		}
+	}
 	n, err := c.Conn.Read(p)
 	for n == 0 && err != nil && isDeadline(err) && !c.evicted.Load() && c.reads.early(c.Conn) {
 		n, err = c.Conn.Read(p)
@@ -128,46 +139,17 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline is called by fasthttp several times for each request.
+// SetReadDeadline spares the system's, see readDeadline.
 func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.to(c.Conn, t) }
 
 // Write writes all of p under a deadline of its own.
-func (c *conn) Write(p []byte) (int, error) {
-	size := len(p)
-	if c.quiet {
-		if p = c.withhold(p); len(p) > 0 {
-			if _, err := c.write(p); err != nil {
-				return 0, err
-			}
-		}
-		return size, nil
-	}
-	return c.write(p)
-}
-
-func (c *conn) write(p []byte) (int, error) {
-	size := len(p)
-	if c.swallow > 0 {
-		n := min(c.swallow, len(p))
-		c.swallow -= n
-		p = p[n:]
-	}
-	if c.holding {
-		c.out = append(c.out, p...)
-		return size, nil
-	}
-	if len(p) == 0 {
-		return size, nil
-	}
-	n, err := c.send(p)
-	return size - len(p) + n, err
-}
+func (c *conn) Write(p []byte) (int, error) { return c.send(p) }
 
 // send writes p in pieces, each of which must go within the write timeout: a slow reader of a long answer lives, one
 // that does not read at all does not.
 func (c *conn) send(p []byte) (n int, err error) {
 	for len(p) > 0 && err == nil {
-		if err = c.deadline.extend(c.Conn, c.srv.opts.WriteTimeout); err != nil {
+		if err = c.extend(); err != nil {
 			break
 		}
 		var m int
@@ -178,15 +160,13 @@ func (c *conn) send(p []byte) (n int, err error) {
 	return n, err
 }
 
-// takeHead ends holding and returns what was held.
-func (c *conn) takeHead() []byte {
-	c.holding = false
-	head := c.out
-	c.out = nil
-	return head
+// extend gives the next write its time.
+func (c *conn) extend() error {
+	c.wroteAt = time.Now()
+	return c.deadline.extend(c.Conn, c.wroteAt, c.srv.opts.WriteTimeout)
 }
 
-// SetDeadline is called by fasthttp when a connection is hijacked.
+// SetDeadline sets both, and knows that it did.
 func (c *conn) SetDeadline(t time.Time) error {
 	c.deadline, c.reads = writeDeadline{}, readDeadline{want: t, set: t}
 	return c.Conn.SetDeadline(t)
@@ -216,7 +196,7 @@ func (c *conn) lingerOn() {
 // shut closes the connection and lets go of it. By force no farewell is written, so that it cannot block.
 func (c *conn) shut(force bool) {
 	if !c.closed.CompareAndSwap(false, true) {
-		if force {
+		if force && !c.closeCold() {
 			_ = c.inner.Close() // also ends a lingering or blocked close
 		}
 		return
@@ -227,9 +207,11 @@ func (c *conn) shut(force bool) {
 		c.srv.watch.remove(c)
 	}
 	c.srv.forget(c)
-	if force {
+	switch {
+	case c.closeCold():
+	case force:
 		_ = c.inner.Close()
-	} else {
+	default:
 		_ = c.Conn.Close()
 	}
 	if h := c.held.Load(); h != nil {

@@ -32,8 +32,7 @@ func (d *readDeadline) early(c net.Conn) bool {
 // come nearer than one, because each move costs a timer.
 type writeDeadline struct{ at time.Time }
 
-func (d *writeDeadline) extend(c net.Conn, timeout time.Duration) error {
-	now := time.Now()
+func (d *writeDeadline) extend(c net.Conn, now time.Time, timeout time.Duration) error {
 	if d.at.Sub(now) >= timeout {
 		return nil
 	}

@@ -25,6 +25,7 @@ type FaceOptions struct {
 type Face struct {
 	opts   FaceOptions
 	router *router.Router
+	exact  map[string]fasthttp.RequestHandler // by the request line up to the version; paths in which nothing is a variable
 }
 
 // Registrar takes handlers: a Face, or a Server for its first one.
@@ -34,7 +35,7 @@ type Registrar interface {
 
 // NewFace makes a face without handlers.
 func NewFace(opts FaceOptions) *Face {
-	f := &Face{opts: opts, router: router.New()}
+	f := &Face{opts: opts, router: router.New(), exact: map[string]fasthttp.RequestHandler{}}
 	f.router.RedirectTrailingSlash, f.router.RedirectFixedPath, f.router.HandleOPTIONS = false, false, false
 	f.router.NotFound, f.router.MethodNotAllowed = opts.NotFound, honest(opts.MethodNotAllowed)
 	return f
@@ -44,6 +45,18 @@ func NewFace(opts FaceOptions) *Face {
 // (ctx.UserValue("name")). All handlers must be registered before the face is shown.
 func (f *Face) Handle(method, path string, h fasthttp.RequestHandler) {
 	f.router.Handle(method, path, h)
+	if !strings.ContainsRune(path, '{') {
+		f.exact[method+" "+path] = h
+	}
+}
+
+func (f *Face) pass(ctx *fasthttp.RequestCtx) bool {
+	for _, gate := range f.opts.Gates {
+		if !gate(ctx) {
+			return false
+		}
+	}
+	return true
 }
 
 // honest takes out of Allow the OPTIONS that the router names always: no handler is registered for it.

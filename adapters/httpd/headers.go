@@ -1,6 +1,9 @@
 package httpd
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // ValidName reports whether name is a field name: a non-empty token (RFC 9110 §5.6.2).
 func ValidName[T string | []byte](name T) bool {
@@ -21,6 +24,20 @@ func ValidValue[T string | []byte](value T) bool {
 		}
 	}
 	return true
+}
+
+// clean is ValidValue for a value that is looked at in every message: eight bytes at a time.
+func clean(value []byte) bool {
+	const ones, high = 0x0101010101010101, 0x8080808080808080
+	for len(value) >= 8 {
+		x := binary.LittleEndian.Uint64(value)
+		low, del := x-' '*ones, x^0x7f*ones
+		if low&^x&high|(del-ones)&^del&high != 0 && !ValidValue(value[:8]) { // a tab, or a byte behind it, is no harm
+			return false
+		}
+		value = value[8:]
+	}
+	return ValidValue(value)
 }
 
 // token and control say of each byte what isToken and isControl do.
@@ -50,7 +67,7 @@ func isToken(b byte) bool {
 }
 
 // validTarget reports whether target can stand in a request line: no blank and no control character.
-func validTarget(target string) bool {
+func validTarget[T string | []byte](target T) bool {
 	for i := range len(target) {
 		if b := target[i]; b <= ' ' || b == 0x7f {
 			return false

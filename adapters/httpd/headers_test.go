@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"bytes"
 	"errors"
 	"strings"
 	"testing"
@@ -46,6 +47,26 @@ func TestRequestHead(t *testing.T) {
 				t.Errorf("after Reset: %q", got)
 			}
 			make(&r)
+		}
+	}
+}
+
+func TestCleanIsValidValue(t *testing.T) {
+	for n := range 20 {
+		for at := range n {
+			for b := range 256 {
+				value := bytes.Repeat([]byte("~"), n)
+				value[at] = byte(b)
+				if clean(value) != ValidValue(value) {
+					t.Fatalf("%q: %v", value, clean(value))
+				}
+				if at > 0 { // a tab in front hides nothing
+					value[at-1] = '\t'
+					if clean(value) != ValidValue(value) {
+						t.Fatalf("%q: %v", value, clean(value))
+					}
+				}
+			}
 		}
 	}
 }

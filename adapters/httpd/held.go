@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"net"
 	"strconv"
 	"sync"
 
@@ -54,7 +53,7 @@ func Hold(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Held, error) {
 	if opts.Queue <= 0 {
 		opts.Queue = 1 << 20
 	}
-	h := &Held{c: c, opts: opts, plain: !ctx.Request.Header.IsHTTP11()}
+	h := &Held{c: c, opts: opts, plain: c.talk.current.oldest}
 	if err := c.srv.keeper.add(h); err != nil {
 		return nil, err
 	}
@@ -66,8 +65,7 @@ func Hold(ctx *fasthttp.RequestCtx, opts StreamOptions) (*Held, error) {
 		h.close(ErrLeft)
 	}
 	c.arm(h)
-	ctx.HijackSetNoResponse(true)
-	ctx.Hijack(func(net.Conn) { h.start() })
+	c.taken = h
 	return h, nil
 }
 
@@ -77,14 +75,16 @@ func (h *Held) head(ctx *fasthttp.RequestCtx) []byte {
 	eventStream(fields)
 	fields.SetContentLength(-1)
 	fields.SetConnectionClose()
-	out := append([]byte(nil), fields.Header()...)
+	first := h.opts.First
+	if len(first) == 0 {
+		first = []byte(": open\n\n")
+	}
+	head := fields.Header()
+	out := append(make([]byte, 0, len(head)+len(first)+2*chunkRoom), head...)
 	if h.plain {
 		out = unchunk(out)
 	}
-	if len(h.opts.First) > 0 {
-		return h.frame(out, h.opts.First)
-	}
-	return h.frame(out, []byte(": open\n\n"))
+	return h.frame(out, first)
 }
 
 // frame appends event to dst as a chunk.
@@ -98,7 +98,7 @@ func (h *Held) frame(dst, event []byte) []byte {
 	return append(dst, '\r', '\n')
 }
 
-// start is called when fasthttp has let go of the connection.
+// start is called when the handler has returned.
 func (h *Held) start() {
 	h.mu.Lock()
 	h.started, h.headSize = true, 0
@@ -106,6 +106,15 @@ func (h *Held) start() {
 	h.mu.Unlock()
 	if over {
 		h.close(err)
+	}
+}
+
+// rest gives up what an idle stream does not need.
+func (h *Held) rest() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed && !h.ending && !h.writing && len(h.queue) == 0 {
+		h.c.chill()
 	}
 }
 
@@ -175,14 +184,20 @@ func (h *Held) kick() (over bool, err error) {
 	if !h.started || h.writing || h.closed {
 		return false, nil
 	}
-	if len(h.queue) > 0 && h.c.raw != nil && h.c.inner == h.c.Conn {
-		n, _, err := writeNow(h.c.raw, h.queue)
+	if len(h.queue) > 0 {
+		n, cold, err := h.c.writeCold(h.queue)
+		if !cold && h.c.raw != nil && h.c.inner == h.c.Conn {
+			n, _, err = writeNow(h.c.raw, h.queue)
+		}
 		if err != nil {
 			return true, err
 		}
 		h.queue = h.queue[n:]
 	}
 	if len(h.queue) > 0 {
+		if err := h.c.thaw(); err != nil {
+			return true, err
+		}
 		h.writing = true
 		h.c.srv.tasks.run(h.write)
 		return false, nil

@@ -70,6 +70,7 @@ type Host struct {
 	open   int       // with those in use and those being made
 	timer  *time.Timer
 	armed  bool
+	due    time.Time // when the timer is, if it is armed
 	closed bool
 }
 

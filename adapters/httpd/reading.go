@@ -3,8 +3,6 @@ package httpd
 import (
 	"sync"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 const (
@@ -107,21 +105,5 @@ func (r *reading) remove(c *conn) {
 			r.queue = append(r.queue[:i], r.queue[i+1:]...)
 			return
 		}
-	}
-}
-
-// bodySize is how much memory the body of a request may take; one in chunks may be as large as is allowed.
-func (s *Server) bodySize(h *fasthttp.RequestHeader) int {
-	if n := h.ContentLength(); n != chunked {
-		return max(n, 0)
-	}
-	return s.opts.MaxBody
-}
-
-// bodyRead ends what expect began.
-func (s *Server) bodyRead(c *conn) {
-	if c.large {
-		c.large = false
-		s.reading.leave(c)
 	}
 }

@@ -1,11 +1,11 @@
 package httpd
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +33,8 @@ type Options struct {
 	FaceOptions // what it shows at first; see Show
 	// Crowded writes the body of the 503 for a connection beyond MaxConns, before anything of it is read. Nil: the status text.
 	Crowded func(ctx *fasthttp.RequestCtx)
+	// Stir is called at each request's beginning; it must not wait. Nil: nobody is told.
+	Stir func()
 	// Logf is told of what has no request to blame. Nil: nobody is.
 	Logf func(format string, args ...any)
 }
@@ -40,12 +42,12 @@ type Options struct {
 // Server serves HTTP/1.1 on any number of listeners.
 type Server struct {
 	opts   Options
-	http   *fasthttp.Server
 	face   atomic.Pointer[Face]
 	watch  *watcher
 	keeper *keeper
 
 	reading reading
+	talks   sync.Pool // of *talk
 
 	serving  crew // connections not hijacked
 	tasks    crew // writers and callbacks of held streams
@@ -61,7 +63,7 @@ type Server struct {
 	quiet     time.Time // until when nothing more is logged about that
 }
 
-// writeBuffer is what a response may have to leave in one system call, which also wakes its reader once and not twice.
+// writeBuffer is for answers that others write.
 const writeBuffer = 16 << 10
 
 // NewServer makes a Server; Shutdown must be called to let go of what it holds, even if it never served. The error is
@@ -81,24 +83,10 @@ func NewServer(opts Options) (*Server, error) {
 	s.reading.max = opts.MaxReading
 	s.keeper = newKeeper(opts.MaxStreams, opts.KeepAlive)
 	s.face.Store(NewFace(opts.FaceOptions))
-	s.http = &fasthttp.Server{
-		Handler:                      s.handle,
-		ErrorHandler:                 s.refuse,
-		HeaderReceived:               headRead,
-		ExpectHandler:                s.expect,
-		ConnState:                    s.state,
-		Logger:                       logger(s.logf),
-		Concurrency:                  2*opts.MaxConns + 16, // more than there can be: those that are shed take a moment to go
-		ReadBufferSize:               opts.MaxHeader,
-		WriteBufferSize:              writeBuffer,
-		ReadTimeout:                  opts.ReadTimeout,
-		IdleTimeout:                  opts.IdleTimeout,
-		MaxRequestBodySize:           opts.MaxBody,
-		NoDefaultServerHeader:        true,
-		NoDefaultContentType:         true,
-		DisablePreParseMultipartForm: true,
-		KeepHijackedConns:            true,
-		SecureErrorLogMessage:        true,
+	s.talks.New = func() any {
+		t := &talk{br: bufio.NewReaderSize(nil, opts.MaxHeader)}
+		t.scan.ofRequest = true
+		return t
 	}
 	return s, nil
 }
@@ -216,7 +204,7 @@ func (s *Server) start(nc net.Conn) {
 		s.turnAway(c, shown)
 		return
 	}
-	s.serving.run(func() { _ = s.http.ServeConn(shown) }) // its errors are the client's
+	s.serving.run(func() { s.converse(c, shown) })
 }
 
 func (s *Server) forget(c *conn) {
@@ -237,149 +225,6 @@ func (s *Server) Most() int { return s.opts.MaxConns }
 
 // Streams returns how many held streams are open.
 func (s *Server) Streams() int { return s.keeper.count() }
-
-// handle runs the gates and the handler, and leaves nothing behind that a pool should not keep.
-func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	c := connOf(ctx)
-	defer s.recovered(ctx, c)
-	if !c.phase.CompareAndSwap(phaseBusy, phaseServed) {
-		c.phase.CompareAndSwap(phaseIdle, phaseServed) // it had come with the one before
-	}
-	gated := c.gated
-	c.gated = false
-	s.bodyRead(c)
-	c.dropTrailer(&ctx.Request.Header)
-	if gated || s.strict(ctx, c) && s.pass(ctx) {
-		s.face.Load().router.Handler(ctx)
-	}
-	if c.holding && !ctx.Response.IsBodyStream() { // a stream was begun, and replaced by another answer
-		c.takeHead()
-	}
-	if s.farewell.Load() {
-		ctx.SetConnectionClose()
-	}
-	trim(ctx)
-}
-
-func (s *Server) pass(ctx *fasthttp.RequestCtx) bool {
-	for _, gate := range s.face.Load().opts.Gates {
-		if !gate(ctx) {
-			return false
-		}
-	}
-	return true
-}
-
-// recovered answers 500 for a handler that panicked; fasthttp would let the whole process die.
-func (s *Server) recovered(ctx *fasthttp.RequestCtx, c *conn) {
-	p := recover()
-	if p == nil {
-		return
-	}
-	s.logf("httpd: handler panicked: %v\n%s", p, debug.Stack())
-	c.disarm()
-	if h := c.held.Load(); h != nil {
-		h.close(ErrClosed)
-	}
-	c.holding, c.out = false, nil
-	ctx.Response.Reset()
-	ctx.SetStatusCode(fasthttp.StatusInternalServerError)
-	s.explain(ctx, fasthttp.StatusInternalServerError)
-	ctx.SetConnectionClose()
-}
-
-// trim takes large body buffers away from fasthttp's pools. The bytes stay valid for whoever still reads them.
-func trim(ctx *fasthttp.RequestCtx) {
-	if cap(ctx.Request.Body()) > keptBuffer {
-		ctx.Request.SwapBody(nil)
-	}
-	if ctx.Response.IsBodyStream() {
-		return
-	}
-	if body := ctx.Response.Body(); cap(body) > keptBuffer {
-		ctx.Response.SwapBody(nil)
-		ctx.Response.SetBodyRaw(body)
-	}
-}
-
-// expect decides, before the body is read, whether the client may send it (RFC 9110 §10.1.1).
-func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
-	c := connOf(ctx)
-	quiet := uninvited(ctx)
-	if !s.strict(ctx, c) {
-		return fasthttp.StatusBadRequest
-	}
-	if ctx.Request.Header.ContentLength() > s.opts.MaxBody {
-		c.linger = true
-		ctx.SetStatusCode(fasthttp.StatusRequestEntityTooLarge)
-		s.explain(ctx, fasthttp.StatusRequestEntityTooLarge)
-		return fasthttp.StatusRequestEntityTooLarge
-	}
-	if !s.pass(ctx) {
-		c.linger = true
-		return ctx.Response.StatusCode()
-	}
-	if !s.reading.wait(c, s.bodySize(&ctx.Request.Header)) {
-		c.linger = true
-		ctx.SetStatusCode(fasthttp.StatusServiceUnavailable)
-		s.explain(ctx, fasthttp.StatusServiceUnavailable)
-		return fasthttp.StatusServiceUnavailable
-	}
-	c.gated, c.quiet, c.large = true, quiet, true
-	c.keepHead(&ctx.Request.Header)
-	return fasthttp.StatusContinue
-}
-
-// refuse answers a request that could not be read.
-func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
-	status := fasthttp.StatusBadRequest
-	var small *fasthttp.ErrSmallBuffer
-	var timeout net.Error
-	c := connOf(ctx)
-	switch {
-	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		status = fasthttp.StatusRequestEntityTooLarge
-	case errors.As(err, &small):
-		status = fasthttp.StatusRequestHeaderFieldsTooLarge
-	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, fasthttp.ErrTimeout), c != nil && c.late:
-		status = fasthttp.StatusRequestTimeout
-	}
-	if c != nil {
-		c.linger = true
-		c.gated, c.asked = false, nil
-		c.fields.lines.index(&ctx.Request.Header) // as far as it was read; what is odd in it does not matter any more
-		s.bodyRead(c)
-	}
-	if cap(ctx.Request.Body()) > keptBuffer {
-		ctx.Request.SwapBody(nil)
-	}
-	ctx.Response.Reset()
-	ctx.SetStatusCode(status)
-	s.explain(ctx, status)
-}
-
-func (s *Server) explain(ctx *fasthttp.RequestCtx, status int) {
-	if refused := s.face.Load().opts.Refused; refused != nil {
-		refused(ctx, status)
-		return
-	}
-	ctx.SetContentType("text/plain; charset=utf-8")
-	ctx.SetBodyString(fasthttp.StatusMessage(status))
-}
-
-// state hears from fasthttp that an answer has been written.
-func (s *Server) state(nc net.Conn, state fasthttp.ConnState) {
-	if state != fasthttp.StateIdle {
-		return
-	}
-	c := connIn(nc)
-	if !c.phase.CompareAndSwap(phaseServed, phaseIdle) {
-		c.phase.CompareAndSwap(phaseBusy, phaseIdle)
-	}
-	if s.draining.Load() {
-		c.closeIdle()
-	}
-}
 
 // transient says whether accepting may work again later.
 func transient(err error) bool {

@@ -86,20 +86,7 @@ func TestRefusalReachesASender(t *testing.T) {
 }
 
 func TestGatesComeBeforeTheBodyThatIsAskedFor(t *testing.T) {
-	var gated, handled atomic.Int64
-	_, addr := serve(t, Options{FaceOptions: FaceOptions{Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
-		gated.Add(1)
-		if string(ctx.Request.Header.Peek("x-key")) == "right" {
-			return true
-		}
-		ctx.Error("who are you?", 401)
-		return false
-	}}}}, nil, func(s *Server) {
-		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
-			handled.Add(1)
-			ctx.SetBody(ctx.PostBody())
-		})
-	})
+	addr, gated, handled := gatekept(t)
 	c := dialTo(t, addr)
 	c.say("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 	if resp, body := c.answer(); resp.StatusCode != 401 || body != "who are you?" {

@@ -17,11 +17,15 @@ const (
 	sockClosed                  // the peer has closed or reset it, or we have
 )
 
+// looks says that a peeker can.
+const looks = true
+
 // peeker looks at a socket without consuming anything and without blocking. It is kept for many looks: the method value is made once, so that a look allocates nothing. Control is
 // used rather than Read, which would refuse after a read deadline has passed.
 type peeker struct {
 	raw   syscall.RawConn
 	look  func(fd uintptr)
+	poll  [1]unix.PollFd
 	state sockState
 }
 
@@ -32,6 +36,11 @@ func newPeeker(raw syscall.RawConn) *peeker {
 }
 
 func (p *peeker) peekFD(fd uintptr) {
+	p.poll[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN} //nolint:gosec // descriptors are small
+	if n, err := unix.Poll(p.poll[:], 0); n == 0 && err == nil {
+		p.state = sockQuiet // as it nearly always is; the look below needs memory
+		return
+	}
 	var b [1]byte
 	for {
 		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
@@ -59,26 +68,28 @@ func (p *peeker) peek() sockState {
 
 // writeNow writes what the socket takes at once, without waiting. wait says that the rest has to wait for the peer.
 func writeNow(raw syscall.RawConn, p []byte) (n int, wait bool, err error) {
-	ctl := raw.Control(func(fd uintptr) {
-		for len(p) > n {
-			var m int
-			m, err = unix.Write(int(fd), p[n:])
-			switch {
-			case err == unix.EINTR:
-				continue
-			case err == unix.EAGAIN || err == unix.EWOULDBLOCK:
-				wait, err = true, nil
-				return
-			case err != nil:
-				return
-			}
-			n += m
-		}
-	})
+	ctl := raw.Control(func(fd uintptr) { n, wait, err = writeTo(int(fd), p) })
 	if err == nil {
 		err = ctl
 	}
 	return n, wait, err
+}
+
+// writeTo is writeNow for a descriptor.
+func writeTo(fd int, p []byte) (n int, wait bool, err error) {
+	for len(p) > n {
+		m, err := unix.Write(fd, p[n:])
+		switch {
+		case err == unix.EINTR:
+			continue
+		case err == unix.EAGAIN || err == unix.EWOULDBLOCK:
+			return n, true, nil
+		case err != nil:
+			return n, false, err
+		}
+		n += m
+	}
+	return n, false, nil
 }
 
 // descriptors is how many files this process may have open; 0 if that is not known.

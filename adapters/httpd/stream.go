@@ -38,15 +38,11 @@ func StreamAfter(ctx *fasthttp.RequestCtx, first []byte, src Source) {
 	b.src, b.sent, b.plain = src, false, false
 	b.c = connOf(ctx)
 	b.buf = append(b.buf[:chunkRoom], first...)
-	if !ctx.Request.Header.IsHTTP11() {
-		b.plain = b.c != nil
+	if b.c != nil && b.c.talk.current.oldest {
+		b.plain = true
 		ctx.SetConnectionClose()
 	}
-	if b.c != nil && !ctx.IsHead() {
-		b.c.holding = len(first) > 0 || b.plain
-	}
 	ctx.Response.SetBodyStream(b, -1)
-	ctx.Response.ImmediateHeaderFlush = true
 }
 
 // eventStream sets the fields of an event stream: nobody on the way may keep or collect it.
@@ -59,8 +55,8 @@ func eventStream(h *fasthttp.ResponseHeader) {
 // streams keeps streamBodies with buffers up to keptBuffer.
 var streams sync.Pool
 
-// streamBody is a Source as fasthttp pulls it. Chunks are framed and written here, past fasthttp's writer, which would
-// need several writes for a large one and two for the end.
+// streamBody is a Source as an answer's body. Chunks are framed and written here: fasthttp's writer would need several writes for a
+// large one and two for the end.
 type streamBody struct {
 	c     *conn
 	src   Source
@@ -77,35 +73,44 @@ func (b *streamBody) Read([]byte) (int, error) { return 0, errPullOnly }
 // SupportsBodyWriteTo tells fasthttp to prefer WriteTo.
 func (b *streamBody) SupportsBodyWriteTo() bool { return true }
 
-// WriteTo pulls and writes until the end. w is used only for a connection that is not ours.
+// WriteTo is for a connection that is not ours.
 func (b *streamBody) WriteTo(w io.Writer) (total int64, err error) {
-	var head []byte
-	if b.c != nil && b.c.holding {
-		head = b.c.takeHead()
-	}
-	if b.plain {
-		head = unchunk(head)
-	}
-	for last := false; !last; {
+	for last := false; !last && err == nil; {
 		if len(b.buf) == chunkRoom {
-			if len(head) > 0 {
-				if _, err = b.c.send(head); err != nil {
-					return total, err
-				}
-				head = nil
-			}
 			if last, err = b.pull(); err != nil {
 				return total, err
 			}
 		}
-		total += int64(len(b.buf) - chunkRoom)
-		if err = b.write(w, head, last); err != nil {
-			return total, err
+		var n int
+		n, err = w.Write(b.buf[chunkRoom:])
+		total += int64(n)
+		b.buf = b.buf[:chunkRoom]
+	}
+	b.sent = err == nil
+	return total, err
+}
+
+// pour pulls and writes until the end, behind the answer's head, which leaves with the first event if that is at hand.
+func (b *streamBody) pour(head []byte) (err error) {
+	for last := false; !last; {
+		if len(b.buf) == chunkRoom {
+			if len(head) > 0 {
+				if _, err = b.c.send(head); err != nil {
+					return err
+				}
+				head = nil
+			}
+			if last, err = b.pull(); err != nil {
+				return err
+			}
+		}
+		if err = b.write(head, last); err != nil {
+			return err
 		}
 		head, b.buf = nil, b.buf[:chunkRoom]
 	}
 	b.sent = true
-	return total, nil
+	return nil
 }
 
 // pull fills buf with what Next has.
@@ -126,21 +131,10 @@ func (b *streamBody) pull() (last bool, err error) {
 }
 
 // write sends head, the chunk in buf, and the last chunk after the last event, in one write.
-func (b *streamBody) write(w io.Writer, head []byte, last bool) error {
-	data := b.buf[chunkRoom:]
-	if b.c == nil {
-		if len(data) == 0 {
-			return nil
-		}
-		_, err := w.Write(data)
-		return err
-	}
-	if last { // fasthttp will write this too
-		b.c.swallow = len(lastChunk)
-	}
-	out := data
+func (b *streamBody) write(head []byte, last bool) error {
+	out := b.buf[chunkRoom:]
 	if !b.plain {
-		out = b.frame(len(data))
+		out = b.frame(len(out))
 		if last {
 			out = append(out, lastChunk...)
 		}
@@ -169,7 +163,7 @@ func (b *streamBody) frame(n int) []byte {
 	return b.buf[from:]
 }
 
-// Close is called by fasthttp once, whatever happened.
+// Close is called once, whatever happened.
 func (b *streamBody) Close() error {
 	src, sent := b.src, b.sent
 	b.src, b.c = nil, nil

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	waist "dragoman/proxy"
 )
 
 // oneWrite is the largest body that is copied behind its head, to leave in one write. It is also what a write to an idle
@@ -51,9 +53,13 @@ type upConn struct {
 	look *peeker // nil without a socket
 	br   *bufio.Reader
 	out  []byte
+	pair [2][]byte
+	both net.Buffers // pair, as it is being written
 
 	idleSince time.Time
-	served    int // exchanges before this one
+	taken     time.Time // from the pool, or when it was made
+	owes      time.Time // the end of an answer, until when; zero: nothing
+	served    int       // exchanges before this one
 	writing   writeDeadline
 	readSet   time.Time // the deadline nc has
 
@@ -119,24 +125,27 @@ func (c *upConn) isAborted() bool {
 // write sends a request. Only a large one can block, on a server that does not read; then ctx's end closes the connection.
 func (c *upConn) write(ctx context.Context, req *Request) error {
 	c.out = req.appendTo(c.out[:0], c.host)
-	body := req.Body
-	if len(body) <= oneWrite {
-		c.out, body = append(c.out, body...), nil
-	} else if ctx.Done() != nil {
-		stop := context.AfterFunc(ctx, func() { _ = c.wire.Close() })
-		defer stop()
-	}
-	if err := c.push(c.out); err != nil {
-		return c.writeFailed(ctx, err)
-	}
-	for len(body) > 0 {
-		piece := body[:min(len(body), writePiece)]
-		if err := c.push(piece); err != nil {
-			return c.writeFailed(ctx, err)
+	var err error
+	switch ex, ok := ctx.(*waist.Exchange); {
+	case req.size() <= oneWrite:
+		c.out = append(c.out, req.Body...)
+		for _, piece := range req.Behind {
+			c.out = append(c.out, piece...)
 		}
-		body = body[len(piece):]
+		err = c.push(c.taken, c.out, nil)
+	case ok: // it would have to make a channel
+		ex.Attach(c)
+		err = c.writeLarge(req)
+		ex.Detach(c)
+	default:
+		stop := context.AfterFunc(ctx, c.Abort)
+		err = c.writeLarge(req)
+		stop()
 	}
-	if err := context.Cause(ctx); err != nil { // it may have closed the connection under the last write
+	if err == nil {
+		err = context.Cause(ctx) // it may have closed the connection under the last write, and may yet do so
+	}
+	if err != nil {
 		return c.writeFailed(ctx, err)
 	}
 	if cap(c.out) > keptBuffer {
@@ -145,11 +154,58 @@ func (c *upConn) write(ctx context.Context, req *Request) error {
 	return nil
 }
 
-func (c *upConn) push(p []byte) error {
-	if err := c.writing.extend(c.nc, c.host.opts.WriteTimeout); err != nil {
+// writeLarge writes the head, which is in out, and a body that is not copied, but for small pieces of it.
+func (c *upConn) writeLarge(req *Request) error {
+	err := c.writePart(req.Body)
+	for i := 0; i < len(req.Behind) && err == nil; i++ {
+		err = c.writePart(req.Behind[i])
+	}
+	if err == nil && len(c.out) > 0 {
+		err = c.push(time.Now(), c.out, nil)
+	}
+	return err
+}
+
+// writePart puts a small part behind out, and writes a large one with what is there.
+func (c *upConn) writePart(part []byte) error {
+	if len(part) <= oneWrite && len(c.out)+len(part) <= writePiece {
+		c.out = append(c.out, part...)
+		return nil
+	}
+	var err error
+	if len(c.out) > 0 {
+		piece := part[:min(len(part), max(writePiece-len(c.out), 0))]
+		err = c.push(time.Now(), c.out, piece)
+		c.out, part = c.out[:0], part[len(piece):]
+	}
+	for len(part) > 0 && err == nil {
+		piece := part[:min(len(part), writePiece)]
+		err = c.push(time.Now(), piece, nil)
+		part = part[len(piece):]
+	}
+	return err
+}
+
+// Abort implements proxy.Aborter: it ends a write.
+func (c *upConn) Abort() { _ = c.wire.Close() }
+
+// push writes two pieces, in one system call if it can be.
+func (c *upConn) push(now time.Time, p, more []byte) error {
+	if err := c.writing.extend(c.nc, now, c.host.opts.WriteTimeout); err != nil {
+		return err
+	}
+	if tcp, ok := c.wire.Conn.(*net.TCPConn); ok && len(more) > 0 && c.nc == net.Conn(c.wire) {
+		c.pair = [2][]byte{p, more}
+		c.both = c.pair[:]
+		n, err := c.both.WriteTo(tcp)
+		c.wire.wrote += n
+		c.pair = [2][]byte{}
 		return err
 	}
 	_, err := c.nc.Write(p)
+	if err == nil && len(more) > 0 {
+		_, err = c.nc.Write(more)
+	}
 	return err
 }
 

@@ -61,7 +61,9 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Batch:
 		d.batch(p, sess)
 	case wire.Request:
-		d.Manner.DoKept(p.Ctx, &proxy.Exchange{Msg: *m, Key: p.Key, Caller: p.Caller, Arrival: p.Arrival}, d.run(sess), d.records.keeping(sess))
+		ex := proxy.Borrow()
+		ex.Msg, ex.Key, ex.Caller, ex.Arrival = *m, p.Key, p.Caller, p.Arrival
+		d.Manner.DoKept(p.Ctx, ex, func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }, d.records.keeping(sess))
 	default:
 		d.tell(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
 		mcphttp.Accepted(p.Ctx)
@@ -74,31 +76,28 @@ func (d *Downstream) tell(sess *proxy.Session, ex *proxy.Exchange) {
 	session.Tell(sess, ex, d.Handle)
 }
 
-func (d *Downstream) run(sess *proxy.Session) proxy.Handler {
-	return func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }
-}
-
 // session finds the session that a request names, and checks the revision in its header; if there is none it has
 // answered already. A request without session gets the error with its id, an ended or unknown session one without:
 // with the id, clients would take it for the request's own failure and not open a new session.
 func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller proxy.Caller, id []byte) *proxy.Session {
-	name := httpd.FieldsOf(ctx).Peek(mcphttp.HeaderSession)
+	fields := httpd.FieldsOf(ctx)
+	name := fields.Peek(mcphttp.HeaderSession)
 	if len(name) == 0 {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.SessionMissing,
 			"header %s is missing; send initialize to open a session", mcphttp.HeaderSession))
 		return nil
 	}
-	if len(httpd.FieldsOf(ctx).PeekAll(mcphttp.HeaderSession)) > 1 { // another reader could choose another one
+	if len(fields.PeekAll(mcphttp.HeaderSession)) > 1 { // another reader could choose another one
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest, "header %s occurs more than once", mcphttp.HeaderSession))
 		return nil
 	}
-	sess := d.Store.Get(string(name), server, caller)
+	sess := d.Store.Find(name, server, caller)
 	if sess == nil || sess.Transport != transport {
 		mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.SessionUnknown,
 			"no such session; send initialize without %s to open one", mcphttp.HeaderSession))
 		return nil
 	}
-	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && !era.KnownLegacy(v) {
+	if v := fields.Peek(mcphttp.HeaderVersion); len(v) > 0 && !era.KnownLegacy(v) {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest,
 			"header %s names revision %q, which this session does not speak", mcphttp.HeaderVersion, v))
 		return nil

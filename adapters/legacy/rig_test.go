@@ -65,19 +65,19 @@ type call struct {
 }
 
 // Next implements proxy.Replies.
-func (c *call) Next(until time.Time) (wire.Message, error) {
+func (c *call) Next(until time.Time) (*wire.Message, error) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case raw := <-c.say:
-		return wire.Scan([]byte(raw))
+		return proxy.Scanned([]byte(raw))
 	case <-c.poll:
 		c.ex.Polled.Store(c.ex.Polls)
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	case <-c.ex.Done():
-		return wire.Message{}, c.ex.Err()
+		return nil, c.ex.Err()
 	case <-timer.C:
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	}
 }
 

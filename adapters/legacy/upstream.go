@@ -41,8 +41,9 @@ func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
 
 // Dial is the era.Dial of the server: a link, in which no session has been opened.
 func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
-	l := &link{d: d, sink: sink, reports: make(map[string]*era.Minted), carried: proxy.CarriedIn(ctx)}
+	l := &link{d: d, sink: sink, carried: proxy.CarriedIn(ctx)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.reopen = l.follow
 	return l, nil
 }
 
@@ -54,15 +55,18 @@ type link struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	era.Errands
+	reopen func(ctx context.Context, last []byte) (httpd.Answer, error) // follow
 
 	mu      sync.Mutex
 	session string // as the server named it; empty: it has none
 	version string // negotiated; empty: not yet
+	plain   bool   // both can be fields of a head
 	next    uint64
 	closed  bool
 	lost    bool
 	carried *proxy.Carried         // what the last request of a client's carried, for those that the link makes by itself
 	silent  bool                   // the server has no GET stream
+	live    httpd.Answer           // of that stream
 	reports map[string]*era.Minted // calls under way, and the last that were, by the progress token that the server sees
 	spent   []string               // tokens of the latter
 }
@@ -79,30 +83,35 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	l.mu.Lock()
 	l.next++
-	n, session := l.next, l.session
+	n := l.next
 	if ex.Caller.Carried != nil {
 		l.carried = ex.Caller.Carried
 	} else {
 		ex.Caller.Carried = l.carried // it is Dragoman's own
 	}
-	carried := ex.Caller.Carried
+	c := proxy.Lend[linkCall](ex, proxy.RoomWire)
+	c.l, c.carried, c.handshake = l, ex.Caller.Carried, m.Is("initialize")
+	session, version, plain := l.session, l.version, l.plain
 	l.mu.Unlock()
-	minted := era.Mint(m, n) // a session may serve several clients
-	c := &mcphttp.Call{Limits: l.d.limits, InSession: session != "", ID: minted.ID}
-	c.Restore = l.restore(minted, m.Is("initialize"))
-	c.Reopen = l.follow
-	if m.Is("initialize") {
+	c.minted.Put(m, n) // a session may serve several clients
+	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.minted.ID, l.reopen
+	if c.handshake {
 		c.Head = l.opened
 	} else {
-		c.Cancelled = func() { l.cancelled(c.ID, carried) }
+		if c.cancel == nil {
+			c.cancel = func() { c.l.cancelled(c.ID, c.carried) }
+		}
+		c.Cancelled = c.cancel
 	}
 	req := mcphttp.NewCall(l.d.path, m)
 	defer req.Done()
-	l.dress(req.Request)
-	l.report(minted) // first: the server may be faster than the return of Send
+	dress(req.Request, session, version, plain)
+	if c.minted.Token != nil {
+		l.report(c.minted.Apart()) // first: the server may be faster than the return of Send
+	}
 	ans, err := l.d.host.Send(ex, req.Request)
 	if err != nil {
-		l.unreport(minted)
+		l.unreport(&c.minted)
 		if ex.Err() == nil {
 			return nil, mcphttp.Fault(err)
 		}
@@ -112,19 +121,52 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, ex.Err()
 	}
 	c.Answer = ans
-	if minted.Token == nil {
-		return c.Start(ex), nil
+	c.Start(ex)
+	if c.minted.Token == nil {
+		return c, nil
 	}
-	return &reporting{Replies: c.Start(ex), l: l, token: string(minted.Token)}, nil
+	return &reporting{Replies: c, l: l, token: string(c.minted.Token)}, nil
+}
+
+// linkCall is one call of the session, with all that it needs of memory.
+type linkCall struct {
+	mcphttp.Call
+	l         *link
+	carried   *proxy.Carried
+	handshake bool
+	minted    era.Minted
+	edits     [2]wire.Edit // of the reply that was given last
+	cancel    func()       // tells the server that the call is given up; nil until it was wanted once
+}
+
+// Clear implements proxy.Lent.
+func (c *linkCall) Clear() {
+	c.Call.Clear()
+	c.l, c.carried, c.handshake, c.minted, c.edits = nil, nil, false, era.Minted{}, [2]wire.Edit{}
+}
+
+// Next implements proxy.Replies: with the client's own id and token. From an initialize result it learns the revision.
+func (c *linkCall) Next(until time.Time) (m *wire.Message, err error) {
+	if m, err = c.Call.Next(until); err != nil {
+		return m, err
+	}
+	if c.handshake && m.Kind == wire.Result {
+		c.l.settled(string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)))
+	}
+	if len(m.Edits) == 0 {
+		m.Edits = c.edits[:0]
+	}
+	c.minted.Restore(m)
+	return m, nil
 }
 
 // report notes whose progress a token stands for.
 func (l *link) report(minted *era.Minted) {
-	if minted.Token == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.reports == nil {
+		l.reports = make(map[string]*era.Minted)
+	}
 	l.reports[string(minted.Token)] = minted
 }
 
@@ -192,19 +234,12 @@ func (l *link) carry(ctx context.Context) context.Context {
 	return proxy.Carry(ctx, l.carried)
 }
 
-// restore gives replies the client's own id and token; from an initialize result it learns the revision.
-func (l *link) restore(minted *era.Minted, handshake bool) func(*wire.Message) {
-	if !handshake {
-		return minted.Restore
-	}
-	return func(r *wire.Message) {
-		if r.Kind == wire.Result {
-			l.mu.Lock()
-			l.version = string(wire.Get(r.Raw, r.Result, "protocolVersion").Text(r.Raw))
-			l.mu.Unlock()
-		}
-		minted.Restore(r)
-	}
+// settled notes the revision that the server speaks.
+func (l *link) settled(version string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.version = version
+	l.plain = httpd.ValidValue(l.session) && httpd.ValidValue(version)
 }
 
 // opened takes the session id from the head of the answer to initialize.
@@ -226,12 +261,21 @@ func (l *link) request(method string, body []byte) *httpd.Request {
 // dress puts on a request what every request of the session carries.
 func (l *link) dress(req *httpd.Request) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.session != "" {
-		_ = req.Set(mcphttp.HeaderSession, l.session)
-	}
-	if l.version != "" {
-		_ = req.Set(mcphttp.HeaderVersion, l.version)
+	session, version, plain := l.session, l.version, l.plain
+	l.mu.Unlock()
+	dress(req, session, version, plain)
+}
+
+// dress is that for what is known of the session; plain says that it was looked at once and is fit to be sent.
+func dress(req *httpd.Request, session, version string, plain bool) {
+	for _, x := range [...]struct{ name, value string }{{mcphttp.HeaderSession, session}, {mcphttp.HeaderVersion, version}} {
+		switch {
+		case x.value == "":
+		case plain:
+			req.SetKnown(x.name, x.value)
+		default:
+			_ = req.Set(x.name, x.value) // Send says what is wrong with it
+		}
 	}
 }
 
@@ -366,8 +410,10 @@ func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
 		return true, false
 	}
 	defer ans.Close()
-	stop := context.AfterFunc(l.ctx, ans.Abort)
-	defer stop()
+	if !l.enliven(ans) {
+		return false, false
+	}
+	defer l.enliven(httpd.Answer{})
 	status, _, err := ans.Head(time.Time{})
 	if err != nil {
 		return true, false
@@ -390,6 +436,15 @@ func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
 	}
 	mark.ID = nil // the server does not know the event any more, or what to do with it: from now on, then
 	return again, false
+}
+
+// enliven notes which answer Close has to abort; false says that it has begun. Watching l.ctx for that would cost each idle session
+// several hundred bytes.
+func (l *link) enliven(ans httpd.Answer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live = ans
+	return !l.closed
 }
 
 func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) {
@@ -430,6 +485,9 @@ func (l *link) Close() error {
 	defer stop()
 	l.Settle(ctx) // some servers end a session only after its calls, and those only once they are cancelled
 	l.cancel()
+	l.mu.Lock()
+	l.live.Abort()
+	l.mu.Unlock()
 	l.group.Wait()
 	if tell {
 		_, _ = l.tell(context.Background(), l.request(fasthttp.MethodDelete, nil)) // the server may not have it, or be gone

@@ -60,7 +60,8 @@ func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.H
 
 // DoKept is Do for a session whose streams can be picked up: if the answer becomes a stream, it is one of them.
 func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
-	a := &answer{n: n, ex: ex, end: ex.GiveUp(n.Cap), kept: kept{keep: keep}}
+	a := proxy.Lend[answer](ex, proxy.RoomFace)
+	a.ctx, a.n, a.ex, a.end, a.keep = ctx, n, ex, ex.GiveUp(n.Cap), keep
 	ex.Polls = keep.Polls && keep.Events != nil
 	if n.Leaves {
 		a.armed = httpd.Watch(ctx, ex)
@@ -78,15 +79,15 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 	}
 	m, err := replies.Next(a.until(n.Patience))
 	switch {
-	case err == nil && m.IsResponse() && len(m.Raw) >= largeMessage:
+	case err == nil && m.IsResponse() && len(m.Raw) >= inPlace:
 		replayed(ctx, ex)
-		large(ctx, n.status(&m), &m, a)
+		large(ctx, n.status(m), m, a)
 	case err == nil && m.IsResponse():
 		replayed(ctx, ex)
-		Message(ctx, n.status(&m), &m)
+		Message(ctx, n.status(m), m)
 		a.release(false)
 	case err == nil:
-		first, _ := a.event(a.begin(nil), &m)
+		first, _ := a.event(a.begin(nil), m)
 		httpd.StreamAfter(ctx, first, a)
 	case errors.Is(err, proxy.ErrNotYet) && !time.Now().Before(a.end):
 		n.fail(ctx, ex, proxy.Overdue(n.Cap))
@@ -144,6 +145,7 @@ func replayed(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 
 // answer is an exchange, or one after the other, that is being answered as an event stream.
 type answer struct {
+	ctx      *fasthttp.RequestCtx // whose body ex.Msg stands in, until Close; nil: it has memory of its own
 	n        *Manner
 	ex       *proxy.Exchange
 	rest     []*proxy.Exchange // to be served after ex
@@ -174,7 +176,7 @@ func (a *answer) Next(dst []byte) ([]byte, error) {
 	switch {
 	case err == nil:
 		a.done = last
-		dst, moved := a.event(dst, &m)
+		dst, moved := a.event(dst, m)
 		if last || moved {
 			return dst, io.EOF
 		}
@@ -191,7 +193,7 @@ func (a *answer) Next(dst []byte) ([]byte, error) {
 // turn waits for the next message to be sent; last says that nothing follows it. Whatever goes wrong becomes a response: never
 // the end alone, since some clients do not notice it and wait for their own timeout. The errors are ErrNotYet, and io.EOF
 // where there is nothing more to say, because the client has cancelled.
-func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
+func (a *answer) turn(until time.Time) (m *wire.Message, last bool, err error) {
 	for {
 		if a.answered {
 			a.advance()
@@ -203,7 +205,7 @@ func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
 			m, err = a.replies.Next(until)
 		}
 		switch {
-		case err == nil && a.aside(&m):
+		case err == nil && a.aside(m):
 		case err == nil && !m.IsResponse():
 			return m, false, nil
 		case err == nil:
@@ -218,7 +220,8 @@ func (a *answer) turn(until time.Time) (m wire.Message, last bool, err error) {
 			a.answered, err = true, nil
 			continue
 		case errors.Is(a.ex.Err(), proxy.ErrDraining):
-			m = proxy.ListenEnd(a.ex.Msg.Of(a.ex.Msg.ID))
+			end := proxy.ListenEnd(a.ex.Msg.Of(a.ex.Msg.ID))
+			m = &end
 		default:
 			m = a.failure(err)
 		}
@@ -238,8 +241,9 @@ func (a *answer) aside(m *wire.Message) bool {
 	return true
 }
 
-func (a *answer) failure(err error) wire.Message {
-	return proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(a.ex.Why(err)))
+func (a *answer) failure(err error) *wire.Message {
+	m := proxy.ErrorMessage(a.ex.Msg.Of(a.ex.Msg.ID), proxy.AsError(a.ex.Why(err)))
+	return &m
 }
 
 // advance goes on to the next exchange.
@@ -256,6 +260,10 @@ func (a *answer) advance() {
 // Messages): its requests go on.
 func (a *answer) Close(sent bool) {
 	if !a.n.Leaves && !a.done && (a.ex.Err() == nil || errors.Is(a.ex.Err(), proxy.ErrCancelled) || len(a.rest) > 0) {
+		if a.ctx != nil {
+			httpd.Keep(a.ctx)
+			a.ctx = nil
+		}
 		go a.drain() // ends with the session at the latest, and with the cap
 		return
 	}
@@ -270,6 +278,11 @@ func (a *answer) release(sent bool) {
 	if a.replies != nil {
 		_ = a.replies.Close()
 	}
-	a.ex.Release()
+	ex := a.ex
+	ex.Release()
 	a.finish(sent)
+	ex.Recycle() // and a with it
 }
+
+// Clear implements proxy.Lent.
+func (a *answer) Clear() { *a = answer{} }

@@ -1,6 +1,10 @@
 package mcphttp
 
-import "sync"
+import (
+	"sync"
+
+	"dragoman/proxy"
+)
 
 // buffers recycles the memory of bodies; very large ones are left to the collector, lest one large body be paid for ever.
 var buffers bufferPool
@@ -24,7 +28,15 @@ func (p *bufferPool) get() *[]byte {
 
 // put takes it back; nil is nothing.
 func (p *bufferPool) put(b *[]byte) {
-	if b != nil && cap(*b) <= maxBuffer {
+	if b == nil {
+		return
+	}
+	if proxy.Poison {
+		for i := range *b {
+			(*b)[i] = '!'
+		}
+	}
+	if cap(*b) <= maxBuffer {
 		p.pool.Put(b)
 	}
 }

@@ -32,6 +32,12 @@ const errorBody = 64 << 10
 
 // Call is one POST to an upstream as proxy.Replies: its answer is JSON or an event stream, and is read as it comes.
 type Call struct {
+	callState
+	split eventstream.Splitter
+}
+
+// callState is all of a Call but what it reads a stream with.
+type callState struct {
 	Answer httpd.Answer
 	Limits Limits
 	// Head, if not nil, sees the answer's head once.
@@ -50,8 +56,8 @@ type Call struct {
 	ex     *proxy.Exchange
 	again  again
 	state  state
-	body   *[]byte // lent by buffers; nil before a body is read
-	split  eventstream.Splitter
+	body   *[]byte        // lent by buffers; nil where none is needed
+	m      wire.Message   // that was read last
 	batch  []wire.Message // what is left of an array in one event
 	status int
 	// retryAfter is what the head's Retry-After says, in seconds.
@@ -81,36 +87,39 @@ func (c *Call) Start(ex *proxy.Exchange) *Call {
 	return c
 }
 
+// Clear implements proxy.Lent. What a stream was read with stays.
+func (c *Call) Clear() {
+	if c.streamed {
+		c.split.Reset(0)
+	}
+	c.callState = callState{}
+}
+
 // Next implements proxy.Replies.
-func (c *Call) Next(until time.Time) (wire.Message, error) {
-	m, err := c.next(until)
+func (c *Call) Next(until time.Time) (*wire.Message, error) {
+	err := c.next(until)
 	if err != nil {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			return m, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		case c.state == complete:
-			return m, io.EOF
+			return nil, io.EOF
 		case c.ex.Err() != nil:
-			return m, c.ex.Err()
+			return nil, c.ex.Err()
 		}
-		return m, Fault(err)
+		return nil, Fault(err)
 	}
-	if m.IsResponse() {
+	if c.m.IsResponse() {
 		c.finish()
 	}
 	if c.Restore != nil {
-		return c.restored(m), nil
+		c.Restore(&c.m)
 	}
-	return m, nil
+	return &c.m, nil
 }
 
-// restored is a function of its own because what is handed to one that is not known escapes.
-func (c *Call) restored(m wire.Message) wire.Message {
-	c.Restore(&m)
-	return m
-}
-
-func (c *Call) next(until time.Time) (wire.Message, error) {
+// next reads the next message into c.m.
+func (c *Call) next(until time.Time) error {
 	for {
 		var err error
 		switch c.state {
@@ -119,22 +128,19 @@ func (c *Call) next(until time.Time) (wire.Message, error) {
 		case reading:
 			return c.json(until)
 		case streaming:
-			m, err := c.event(until)
-			if err == nil {
-				return m, nil
+			if err = c.event(until); err == nil {
+				return nil
 			}
-			if err = c.interrupted(err); err != nil {
-				return m, err
-			}
+			err = c.interrupted(err)
 		case broken:
 			err = c.reopen(until)
 		case reopening:
 			err = c.reopened(until)
 		default:
-			return wire.Message{}, io.EOF
+			return io.EOF
 		}
 		if err != nil {
-			return wire.Message{}, err
+			return err
 		}
 	}
 }
@@ -154,7 +160,7 @@ func (c *Call) head(until time.Time) error {
 		c.split.Reset(c.Limits.Event)
 		return nil
 	}
-	c.state, c.body = reading, buffers.get()
+	c.state = reading
 	return nil
 }
 
@@ -169,96 +175,115 @@ const sessionNotFound = -32001
 
 // json reads a body that is one message. Every body is tried as one, whatever the status says: errors of the protocol
 // come with many.
-func (c *Call) json(until time.Time) (wire.Message, error) {
+func (c *Call) json(until time.Time) error {
 	limit := c.Limits.Body
 	if c.status >= 400 {
 		limit = min(limit, errorBody)
 	}
-	var err error
-	if *c.body, err = c.Answer.Body(*c.body, limit, until); err != nil {
-		if c.status < 400 || errors.Is(err, os.ErrDeadlineExceeded) {
-			return wire.Message{}, err
+	body, whole := c.Answer.Whole(limit)
+	if !whole {
+		if c.body == nil {
+			c.body = buffers.get()
 		}
+		var err error
+		*c.body, err = c.Answer.Body(*c.body, limit, until)
+		if err != nil && (c.status < 400 || errors.Is(err, os.ErrDeadlineExceeded)) {
+			return err
+		}
+		body = *c.body
 	}
-	m, serr := wire.Scan(*c.body)
+	var serr error
+	c.m, serr = wire.Scan(body)
+	m := &c.m
 	switch {
 	case serr == nil && m.Kind == wire.Result && string(m.Of(m.ID)) == string(c.ID):
-		return m, nil
+		return nil
 	case serr == nil && m.Kind == wire.Failure && (!m.ID.Present() || string(m.Of(m.ID)) == string(c.ID)):
 		if c.status == fasthttp.StatusNotFound && c.InSession && (!m.ID.Present() || m.ErrorCode == sessionNotFound) {
-			return wire.Message{}, proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+			return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
 		}
-		return c.withID(m), nil
+		c.withID()
+		return nil
 	case c.status == fasthttp.StatusNotFound && c.InSession:
-		return wire.Message{}, proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
-	case c.status < 300 && len(*c.body) > 0 && serr != nil:
-		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", serr)
+		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
+	case c.status < 300 && len(body) > 0 && serr != nil:
+		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", serr)
 	case c.status < 300 && serr == nil:
-		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
+		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	return wire.Message{}, &era.StatusError{Status: c.status, Text: printable(*c.body), RetryAfter: c.retryAfter}
+	return &era.StatusError{Status: c.status, Text: printable(body), RetryAfter: c.retryAfter}
 }
 
 // withID gives an error that names no request the id of the only one it can be for.
-func (c *Call) withID(m wire.Message) wire.Message {
-	if m.ID.Present() {
-		return m
+func (c *Call) withID() {
+	if c.m.ID.Present() {
+		return
 	}
 	raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), c.ID...), `,"error":`...)
-	raw = append(append(raw, m.Of(m.Error)...), '}')
+	raw = append(append(raw, c.m.Of(c.m.Error)...), '}')
 	if with, err := wire.Scan(raw); err == nil {
-		return with
+		c.m = with
 	}
-	return m
 }
 
-// event reads the next message of the stream.
-func (c *Call) event(until time.Time) (wire.Message, error) {
+// event reads the next message of the stream into c.m.
+func (c *Call) event(until time.Time) error {
 	if len(c.batch) > 0 {
-		m := c.batch[0]
-		c.batch = c.batch[1:]
-		return m, nil
+		c.m, c.batch = c.batch[0], c.batch[1:]
+		return nil
 	}
 	c.Answer.SetDeadline(until)
+	m := &c.m
 	for {
-		ev, err := c.split.Next(c.Answer)
+		ev, err := c.read()
 		if err != nil {
-			return wire.Message{}, err
+			return err
 		}
 		c.note(&ev)
 		if !ev.IsMessage() || len(ev.Data) == 0 {
 			continue // a priming event, or another's
 		}
-		m, err := wire.Scan(ev.Data)
+		*m, err = wire.Scan(ev.Data)
 		switch {
 		case err != nil:
-			return m, proxy.Errf(proxy.BadAnswer, "the upstream server sent an event that is no JSON-RPC message: %w", err)
+			return proxy.Errf(proxy.BadAnswer, "the upstream server sent an event that is no JSON-RPC message: %w", err)
 		case m.Kind == wire.Batch:
-			return c.unpack(&m)
+			return c.unpack()
 		case m.Kind == wire.Failure && !m.ID.Present():
-			return c.withID(m), nil
+			c.withID()
+			return nil
 		case m.IsResponse() && string(m.Of(m.ID)) != string(c.ID):
 			continue // the answer to somebody else's request
 		}
-		return m, nil
+		return nil
 	}
 }
 
+// read reads the next event: where it stands, if all of it is here, as one that answers alone mostly is.
+func (c *Call) read() (eventstream.Event, error) {
+	if here := c.Answer.Ahead(); len(here) > 0 {
+		if ev, n, ok := c.split.Take(here); ok {
+			c.Answer.Pass(n)
+			return ev, nil
+		}
+	}
+	return c.split.Next(&c.Answer)
+}
+
 // unpack takes an array of messages apart: revision 2025-03-26 lets a server batch its responses.
-func (c *Call) unpack(m *wire.Message) (wire.Message, error) {
-	for _, s := range wire.Items(m.Raw, m.Whole()) {
-		one, err := wire.Scan(append([]byte(nil), s.Of(m.Raw)...))
+func (c *Call) unpack() error {
+	for _, s := range wire.Items(c.m.Raw, c.m.Whole()) {
+		one, err := wire.Scan(append([]byte(nil), s.Of(c.m.Raw)...))
 		if err != nil {
-			return one, proxy.Errf(proxy.BadAnswer, "the upstream server sent an array with an element that is no message: %w", err)
+			return proxy.Errf(proxy.BadAnswer, "the upstream server sent an array with an element that is no message: %w", err)
 		}
 		c.batch = append(c.batch, one)
 	}
 	if len(c.batch) == 0 {
-		return wire.Message{}, proxy.Errf(proxy.BadAnswer, "the upstream server sent an empty array")
+		return proxy.Errf(proxy.BadAnswer, "the upstream server sent an empty array")
 	}
-	first := c.batch[0]
-	c.batch = c.batch[1:]
-	return first, nil
+	c.m, c.batch = c.batch[0], c.batch[1:]
+	return nil
 }
 
 // finish notes that the response has come; what is left of the answer is at most its end.
@@ -367,40 +392,49 @@ func RetryAfter(h *httpd.Fields) int {
 // Accept is what a request to an upstream says it takes.
 const Accept = "application/json, text/event-stream"
 
-// NewCall makes the request that carries a message to path; release it with Done once it has been sent.
+// NewCall makes the request that carries a message to path, as it stands and with its edits; release it with Done once it has been sent.
 func NewCall(path string, m *wire.Message) Outgoing {
-	var o Outgoing
-	body := m.Raw
-	if len(m.Edits) > 0 {
-		o.buf = buffers.get()
-		*o.buf = m.Append(*o.buf)
-		body = *o.buf
+	if len(m.Edits) == 0 {
+		return Outgoing{Request: NewRequest(fasthttp.MethodPost, path, m.Raw)}
 	}
-	o.Request = NewRequest(fasthttp.MethodPost, path, body)
+	o := Outgoing{parts: outgoing.Get().(*[][]byte)}
+	*o.parts = m.Parts((*o.parts)[:0])
+	all := *o.parts
+	o.Request = NewRequest(fasthttp.MethodPost, path, all[0])
+	o.Behind = all[1:]
 	return o
 }
 
 // Outgoing is a request with the memory it stands in.
 type Outgoing struct {
 	*httpd.Request
-	buf *[]byte // nil: the message's own
+	parts *[][]byte // of outgoing; nil: it has no edits
 }
+
+// outgoing recycles the places of a message's parts.
+var outgoing = sync.Pool{New: func() any { return new([][]byte) }}
 
 // Done gives the request back.
 func (o Outgoing) Done() {
 	o.Request.Release()
-	buffers.put(o.buf)
+	if o.parts != nil {
+		clear(*o.parts)
+		outgoing.Put(o.parts)
+	}
 }
 
 // NewRequest makes a request with body, which is borrowed until it is released.
 func NewRequest(method, path string, body []byte) *httpd.Request {
-	req := httpd.AcquireRequest(method, path, body)
-	req.SetKnown("Accept", Accept)
-	if body != nil {
-		req.SetKnown("Content-Type", "application/json")
+	if body == nil {
+		return asking.Acquire(method, path, nil)
 	}
-	return req
+	return telling.Acquire(method, path, body)
 }
+
+var (
+	asking  = httpd.NewUsual(httpd.Header{Name: "Accept", Value: Accept})
+	telling = httpd.NewUsual(httpd.Header{Name: "Accept", Value: Accept}, httpd.Header{Name: "Content-Type", Value: "application/json"})
+)
 
 // String names the state in tests.
 func (s state) String() string { return fmt.Sprintf("state(%d)", uint8(s)) }

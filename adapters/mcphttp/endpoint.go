@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"mime"
 	"strings"
-	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -26,7 +25,9 @@ const (
 	HeaderReplayed = "Idempotent-Replayed"
 )
 
-// Post is one POST that was read: a scanned message that borrows nothing from the connection.
+// Post is one POST that was read. The message of a modern client is the connection's, until the answer has left or the client has:
+// with that its exchange ends. So is a request of a legacy one, but it may outlive both: Manner.DoKept has its memory kept then. What else
+// legacy clients send borrows nothing.
 type Post struct {
 	Ctx    *fasthttp.RequestCtx
 	Msg    wire.Message
@@ -36,9 +37,6 @@ type Post struct {
 
 	Arrival *proxy.Arrival // proxy.Exchange.Arrival
 }
-
-// posts are lent to faces: what is handed to a function that is not known escapes.
-var posts = sync.Pool{New: func() any { return new(Post) }}
 
 // Face serves the messages of one era.
 type Face interface {
@@ -59,19 +57,22 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		Fail(ctx, err.Status, id, err)
 		return
 	}
-	m, err := wire.Scan(takeBody(ctx))
-	if err != nil {
-		Unreadable(ctx, &m, err)
+	desk := deskOf(ctx)
+	p := &desk.post
+	var err error
+	if p.Msg, err = desk.reader.Scan(ctx.PostBody()); err != nil {
+		Unreadable(ctx, &p.Msg, err)
 		return
 	}
 	fields := httpd.FieldsOf(ctx)
-	p := posts.Get().(*Post)
-	defer func() { *p = Post{}; posts.Put(p) }()
-	*p = Post{Ctx: ctx, Msg: m, Server: ServerOf(ctx), Caller: CallerOf(ctx), Arrival: ArrivalOf(ctx), Key: KeyOf(ctx)}
-	header := string(fields.Peek(HeaderVersion))
-	if era.Classify(&m, header, len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
+	p.Ctx, p.Server, p.Caller, p.Arrival, p.Key = ctx, ServerOf(ctx), desk.head.Caller, desk.head.Arrival, KeyOf(ctx)
+	if era.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
 		return
+	}
+	if !lent(ctx, &p.Msg) {
+		takeBody(ctx, &p.Msg)
+		p.Arrival = p.Arrival.Clone()
 	}
 	e.Legacy.Post(p)
 }
@@ -111,12 +112,13 @@ func KeyOf(ctx *fasthttp.RequestCtx) string {
 
 // acceptable checks the media types of a POST. A client without Accept takes anything (RFC 9110).
 func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
-	if ct := ctx.Request.Header.ContentType(); len(ct) > 0 && string(ct) != "application/json" {
+	fields := httpd.FieldsOf(ctx)
+	if ct := fields.ContentType(); len(ct) > 0 && string(ct) != "application/json" {
 		if t, _, err := mime.ParseMediaType(string(ct)); err != nil || t != "application/json" {
 			return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", ct)
 		}
 	}
-	accept := httpd.FieldsOf(ctx).Peek("Accept")
+	accept := fields.Peek("Accept")
 	if !Accepts(accept, "application/json") || !Accepts(accept, "text/event-stream") {
 		return proxy.Errf(proxy.NotAcceptable, "Accept must list both application/json and text/event-stream")
 	}

@@ -3,8 +3,6 @@ package mcphttp
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
-	"sync"
 
 	"github.com/valyala/fasthttp"
 
@@ -13,15 +11,47 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// heads are lent to the gates: what is handed to a function that is not known escapes.
-var heads = sync.Pool{New: func() any { return new(proxy.Head) }}
+// desk is what is known of a request before its handler runs.
+type desk struct {
+	head   proxy.Head // for the gates; of what they have found out the rest stays
+	post   Post
+	reader wire.Reader // of what comes on this connection
+}
+
+// deskKey is under which a request that no server of ours has read has its desk.
+const deskKey = "desk"
+
+func deskOf(ctx *fasthttp.RequestCtx) *desk {
+	at := httpd.DeskOf(ctx)
+	if at == nil {
+		d, ok := ctx.UserValue(deskKey).(*desk)
+		if !ok {
+			d = new(desk)
+			ctx.SetUserValue(deskKey, d)
+		}
+		return d
+	}
+	d, ok := (*at).(*desk)
+	if !ok {
+		d = new(desk)
+		*at = d
+	}
+	return d
+}
+
+// Clear implements httpd.Desk.
+func (d *desk) Clear() {
+	reply := d.head.Reply
+	clear(reply)
+	d.head, d.post = proxy.Head{Reply: reply[:0]}, Post{}
+}
 
 // Gates makes of gates of the waist, in their order, one of a server. refuse writes the answer to what one of them refuses.
 func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) func(*fasthttp.RequestCtx) bool {
 	return func(ctx *fasthttp.RequestCtx) bool {
-		h := heads.Get().(*proxy.Head)
-		defer giveBack(h)
+		h := &deskOf(ctx).head
 		read(ctx, h)
+		defer h.Forget()
 		for _, gate := range gates {
 			err := gate(h)
 			if err == nil && h.Status == 0 {
@@ -38,9 +68,6 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 		}
 		arrived(ctx, h)
 		say(ctx, h)
-		if h.Caller != (proxy.Caller{}) {
-			ctx.SetUserValue(callerKey, h.Caller)
-		}
 		return true
 	}
 }
@@ -48,56 +75,35 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 // HeaderRequestID carries a request's correlation id, both ways.
 const HeaderRequestID = "X-Request-Id"
 
-// arrivalKey is under which a request has what its head says of it.
-const arrivalKey = "arrival"
-
 // ArrivalOf gives how a request came; nil if nobody looked.
-func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival {
-	a, _ := ctx.UserValue(arrivalKey).(*proxy.Arrival)
-	return a
-}
+func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival { return deskOf(ctx).head.Arrival.Clone() }
 
 // arrived keeps how a request came, and says its id in the head of the answer, also of a refusal.
 func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	if h.Arrival != nil {
 		h.Arrival.Address = h.Address
-		ctx.SetUserValue(arrivalKey, h.Arrival)
-		ctx.Response.Header.Set(HeaderRequestID, h.Arrival.ID)
+		ctx.Response.Header.SetCanonical(requestIDName, []byte(h.Arrival.ID))
 	}
 }
+
+var requestIDName = []byte(HeaderRequestID)
 
 // correlated says a request's id that was settled after the gates, a trace's, in the head of the answer.
 func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 	if a := ex.Arrival; a != nil && ex.RequestID != "" && ex.RequestID != a.ID {
-		ctx.Response.Header.Set(HeaderRequestID, ex.RequestID)
+		ctx.Response.Header.SetCanonical(requestIDName, []byte(ex.RequestID))
 	}
 }
 
-// callerKey is under which a request has what authentication found out.
-const callerKey = "caller"
-
 // CallerOf gives who asks, as authentication found out; the anonymous caller if nobody looked.
-func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller {
-	c, _ := ctx.UserValue(callerKey).(proxy.Caller)
-	return c
-}
-
-// giveBack keeps nothing of the request: credentials among it.
-func giveBack(h *proxy.Head) {
-	clear(h.Reply)
-	*h = proxy.Head{Reply: h.Reply[:0]}
-	heads.Put(h)
-}
+func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return deskOf(ctx).head.Caller }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	fields := httpd.FieldsOf(ctx)
-	*h = proxy.Head{Method: ctx.Method(), Path: ctx.URI().PathOriginal(), Host: ctx.Host(), Origin: fields.Peek("Origin"),
-		Length: ctx.Request.Header.ContentLength(), Secure: ctx.IsTLS(), Fields: fields, Reply: h.Reply[:0]}
+	*h = proxy.Head{Method: ctx.Method(), Path: httpd.PathOf(ctx), Host: httpd.HostOf(ctx), Origin: fields.Peek("Origin"),
+		Length: httpd.LengthOf(ctx), Secure: ctx.IsTLS(), Fields: fields, Address: httpd.AddrOf(ctx), Reply: h.Reply[:0]}
 	if h.Secure {
 		h.Cert = certificate(ctx.TLSConnectionState())
-	}
-	if tcp, ok := ctx.RemoteAddr().(*net.TCPAddr); ok {
-		h.Address = tcp.AddrPort().Addr().Unmap()
 	}
 }
 

@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpd"
 	"dragoman/proxy/wire"
 )
 
 const (
-	// largeMessage is from how many bytes on a message is not copied on its way: a response is written from where it stands.
+	// largeMessage is from how many bytes on a body is not copied to be kept.
 	largeMessage = 64 << 10
+	// inPlace is from how many bytes on a response is written from where it stands. A smaller one is cheaper to copy once more.
+	inPlace = 4 << 10
 	// largeTail is how much of it is held back until the replies have been closed.
 	largeTail = 256
 )
@@ -22,8 +26,12 @@ func large(ctx *fasthttp.RequestCtx, status int, m *wire.Message, of *answer) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
 	size := m.Size()
-	ctx.Response.SetBodyStream(&largeBody{msg: *m, of: of, left: size}, size)
+	b := largeBodies.Get().(*largeBody)
+	b.msg, b.of, b.left = *m, of, size
+	ctx.Response.SetBodyStream(b, size)
 }
+
+var largeBodies = sync.Pool{New: func() any { return new(largeBody) }}
 
 // largeBody is a message as fasthttp writes it.
 type largeBody struct {
@@ -79,16 +87,25 @@ func (b *largeBody) end() {
 	}
 }
 
-// Close is called by fasthttp once, whatever happened.
+// Close is called by fasthttp once, whatever happened, and by nobody after it.
 func (b *largeBody) Close() error {
 	b.end()
+	b.w = nil
+	largeBodies.Put(b)
 	return nil
 }
 
-// takeBody gives a request's body, which then is the caller's: a copy, or itself if it is large. It can be had once.
-func takeBody(ctx *fasthttp.RequestCtx) []byte {
-	if body := ctx.PostBody(); len(body) < largeMessage {
-		return bytes.Clone(body)
+// lent tells of a legacy client's message whether its face gives it back: a request of a session does when it ends, or has it kept
+// (httpd.Keep) where it outlives its connection.
+func lent(ctx *fasthttp.RequestCtx, m *wire.Message) bool {
+	return m.Kind == wire.Request && !m.Is("initialize") && httpd.DeskOf(ctx) != nil
+}
+
+// takeBody makes m, a request's body, the caller's: in memory of its own, or in the body's if that is large. It can be had once.
+func takeBody(ctx *fasthttp.RequestCtx, m *wire.Message) {
+	if len(m.Raw) < largeMessage {
+		m.Raw = bytes.Clone(m.Raw)
+		return
 	}
-	return ctx.Request.SwapBody(nil)
+	ctx.Request.SwapBody(nil)
 }

@@ -26,12 +26,12 @@ type lender struct {
 	done   bool
 }
 
-func (l *lender) Next(time.Time) (wire.Message, error) {
+func (l *lender) Next(time.Time) (*wire.Message, error) {
 	if l.done {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	l.done = true
-	m, err := wire.Scan(l.raw)
+	m, err := proxy.Scanned(l.raw)
 	if l.edit {
 		m.Replace(m.ID, []byte(`"a longer id"`))
 	}
@@ -87,7 +87,7 @@ func TestLargeAnswers(t *testing.T) {
 	transport := &http.Transport{DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport}
-	for _, n := range []int{0, 1000, largeMessage - 60, largeMessage, largeMessage + 300, 100_000, 2 << 20} {
+	for _, n := range []int{0, 1000, inPlace - 60, inPlace, inPlace + 300, 15_000, 17_000, 100_000, 2 << 20} {
 		for _, query := range []string{"", "&edit=1", "&last=1", "&last=1&edit=1"} {
 			res, err := client.Post(fmt.Sprintf("http://%s/?n=%d%s", addr, n, query), "application/json", nil)
 			if err != nil {
@@ -106,7 +106,7 @@ func TestLargeAnswers(t *testing.T) {
 			if err != nil || string(got) != want || res.Header.Get("Content-Type") != "application/json" || res.ContentLength != int64(len(want)) {
 				t.Errorf("%d%s: %v, %d bytes of %d, ending in %q", n, query, err, len(got), len(want), got[max(0, len(got)-40):])
 			}
-			if n >= largeMessage && closed.Load() != made.Load() {
+			if n >= inPlace && closed.Load() != made.Load() {
 				t.Errorf("%d%s: the client has its answer, and the exchange has not ended", n, query)
 			}
 		}

@@ -16,10 +16,11 @@ import (
 // Each attempt waits longer than the one before, ten in a row are enough, and an event begins the row anew.
 func TestReopeningEnds(t *testing.T) {
 	asked := 0
-	c := &Call{state: streaming, Reopen: func(context.Context, []byte) (httpd.Answer, error) {
+	c := new(Call)
+	c.state, c.Reopen = streaming, func(context.Context, []byte) (httpd.Answer, error) {
 		asked++
 		return httpd.Answer{}, &httpd.DialError{Addr: "x", Err: errors.New("no")}
-	}}
+	}
 	ex := new(proxy.Exchange)
 	c.Start(ex)
 	c.note(&eventstream.Event{ID: []byte("1"), HasID: true, Retry: 200})
@@ -54,7 +55,8 @@ func TestReopeningEnds(t *testing.T) {
 
 // Where there is no such thing as going on, an end is an end.
 func TestNoReopening(t *testing.T) {
-	c := &Call{state: streaming}
+	c := new(Call)
+	c.state = streaming
 	c.Start(new(proxy.Exchange))
 	c.note(&eventstream.Event{ID: []byte("1"), HasID: true, Retry: 100})
 	if err := c.interrupted(io.EOF); err == nil || !strings.Contains(err.Error(), "ended without a response") {

@@ -138,8 +138,8 @@ func (a *answer) drain() {
 		case err != nil:
 			continue
 		case s != nil:
-			s.Carry(&m, m.AppendLine(nil))
-		case session.Strays(&m) && a.ex.Session != nil:
+			s.Carry(m, m.AppendLine(nil))
+		case session.Strays(m) && a.ex.Session != nil:
 			a.ex.Session.Keep("", m.AppendLine(nil))
 		}
 		if last {

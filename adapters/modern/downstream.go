@@ -83,9 +83,10 @@ func (d *Downstream) post(p *mcphttp.Post) {
 		d.refuse(p, err)
 		return
 	}
-	ex := &proxy.Exchange{Msg: *m, Caller: p.Caller, Server: p.Server, Headers: headers, Mirrors: true, Key: p.Key, Arrival: p.Arrival,
-		Client: proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
-			LogLevel: string(m.Text(m.LogLevel))}}
+	ex := proxy.Borrow()
+	ex.Msg, ex.Caller, ex.Server, ex.Headers, ex.Mirrors, ex.Key, ex.Arrival = *m, p.Caller, p.Server, headers, true, p.Key, p.Arrival
+	ex.Client = proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
+		LogLevel: string(m.Text(m.LogLevel))}
 	d.Manner.Do(p.Ctx, ex, d.Handle)
 }
 
@@ -195,8 +196,11 @@ func one(h *httpd.Fields, name string) ([]byte, *proxy.Error) {
 // params collects the Mcp-Param-* headers, decoded.
 func params(h *httpd.Fields) (out []proxy.Header, err *proxy.Error) {
 	seen := map[string]bool(nil)
+	if !h.Begin(era.ParamHeader) { // of most requests that is all
+		return nil, nil
+	}
 	for k, v := range h.All() {
-		if len(k) <= len(era.ParamHeader) || k[len("Mcp")] != '-' || !bytes.EqualFold(k[:len(era.ParamHeader)], []byte(era.ParamHeader)) {
+		if len(k) <= len(era.ParamHeader) || !bytes.EqualFold(k[:len(era.ParamHeader)], []byte(era.ParamHeader)) {
 			continue
 		}
 		name := strings.ToLower(string(k))

@@ -3,11 +3,13 @@ package modern
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Upstream reaches a modern HTTP server. It is one link for everybody: the era has no sessions.
@@ -30,13 +32,18 @@ func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u,
 // because clients of different sessions use the same ones.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	c := &mcphttp.Call{Limits: u.limits}
+	var c *mcphttp.Call
+	var minted *mintedCall
 	if ex.Session != nil {
-		minted := era.Mint(m, u.next.Add(1))
-		c.ID, c.Restore = minted.ID, minted.Restore
+		minted = proxy.Lend[mintedCall](ex, proxy.RoomWire)
+		minted.minted.Put(m, u.next.Add(1))
+		c = &minted.Call
+		c.ID = minted.minted.ID
 	} else {
+		c = proxy.Lend[mcphttp.Call](ex, proxy.RoomWire)
 		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
 	}
+	c.Limits = u.limits
 	req := mcphttp.NewCall(u.path, m)
 	defer req.Done()
 	if err := mirrorHeaders(req.Request, ex); err != nil {
@@ -50,7 +57,36 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, mcphttp.Fault(err)
 	}
 	c.Answer = ans
-	return c.Start(ex), nil
+	c.Start(ex)
+	if minted != nil {
+		return minted, nil
+	}
+	return c, nil
+}
+
+// mintedCall is a call under an id of ours, with all that it needs of memory.
+type mintedCall struct {
+	mcphttp.Call
+	minted era.Minted
+	edits  [2]wire.Edit // of the reply that was given last
+}
+
+// Clear implements proxy.Lent.
+func (c *mintedCall) Clear() {
+	c.Call.Clear()
+	c.minted, c.edits = era.Minted{}, [2]wire.Edit{}
+}
+
+// Next implements proxy.Replies: with the client's own id and token.
+func (c *mintedCall) Next(until time.Time) (m *wire.Message, err error) {
+	if m, err = c.Call.Next(until); err != nil {
+		return m, err
+	}
+	if len(m.Edits) == 0 {
+		m.Edits = c.edits[:0]
+	}
+	c.minted.Restore(m)
+	return m, nil
 }
 
 // mirrorHeaders writes what the revision wants to see in headers: the revision itself, the method, what the request is
@@ -63,11 +99,11 @@ func mirrorHeaders(r *httpd.Request, ex *proxy.Exchange) error {
 	}
 	r.SetKnown(mcphttp.HeaderVersion, version)
 	method := m.Text(m.Method)
-	if err := r.SetBytes(headerMethod, method); err != nil {
+	if err := r.SetValue(headerMethod, method); err != nil {
 		return proxy.Errf(proxy.InvalidParams, "the method cannot be a header: %w", err)
 	}
 	if key, about := subject(m, method); key != "" && about.IsString(m.Raw) {
-		_ = r.SetBytes(headerName, headerValue(m.Text(about))) // always printable ASCII
+		_ = r.SetValue(headerName, headerValue(m.Text(about))) // always printable ASCII
 	}
 	for _, p := range ex.Headers {
 		if err := r.SetBytes(p.Name, headerValue([]byte(p.Value))); err != nil {

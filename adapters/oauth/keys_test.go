@@ -188,13 +188,13 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	verify := func(raw []byte, path string) *proxy.Error {
-		_, err := v.Verify(raw, []byte(path), nil)
+		_, err := v.Verify(raw, []byte(path), nil, time.Time{})
 		return err
 	}
 	end := c.Now().Add(40 * time.Minute).Unix()
 	raw := token(t, "a", map[string]any{"iss": "https://i", "sub": "x", "aud": "https://r/mcp", "exp": end, "scope": "a b", "scp": []string{"c"}})
 	for range 3 {
-		who, err := v.Verify(raw, []byte("/mcp"), nil)
+		who, err := v.Verify(raw, []byte("/mcp"), nil, time.Time{})
 		if err != nil || who.Principal != "https://i#x" || strings.Join(who.Rights.Scopes, " ") != "a b c" {
 			t.Fatalf("%+v %v", who, err)
 		}
@@ -205,7 +205,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 	if err := verify(raw, "/servers/a/mcp"); err == nil {
 		t.Error("a remembered token counts at another server")
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = v.Verify(raw, []byte("/mcp"), nil) }); n > 2 {
+	if n := testing.AllocsPerRun(100, func() { _, _ = v.Verify(raw, []byte("/mcp"), nil, time.Time{}) }); n > 2 {
 		t.Errorf("%v allocations for a token that is remembered", n)
 	}
 	s.say(200, set(public("b", ecKey())))

@@ -36,15 +36,17 @@ type VerifierOptions struct {
 	PrincipalClaim string
 	Leeway         time.Duration
 	Keys           *Keys
-	Now            func() time.Time
+	Now            func() time.Time // nil: it is the time that Verify is told
 }
 
 // Verifier checks bearer tokens: JWTs signed by one issuer, for this service (RFC 9068, 4; RFC 8725). What was verified is
-// remembered by a sum of the token, so that its next use costs no more than that. It may be used by many at once.
+// remembered by a sum of the token, and of those in use by the token itself ([near]), so that its next use costs no more than finding it.
+// It may be used by many at once.
 type Verifier struct {
 	opt   VerifierOptions
 	algs  []jose.SignatureAlgorithm
 	cache *lru.Cache[[sha256.Size]byte, *verified]
+	near  *near
 }
 
 // verified is a token whose signature was checked. It is not changed.
@@ -58,11 +60,8 @@ type verified struct {
 
 // NewVerifier makes a Verifier.
 func NewVerifier(opt VerifierOptions) (*Verifier, error) {
-	if opt.Now == nil {
-		opt.Now = time.Now
-	}
 	opt.Resource = strings.TrimSuffix(opt.Resource, "/")
-	v := &Verifier{opt: opt}
+	v := &Verifier{opt: opt, near: newNear()}
 	for _, alg := range opt.Algorithms {
 		if !slices.Contains(Algorithms(), alg) {
 			return nil, fmt.Errorf("oauth: algorithm %q is not taken", alg)
@@ -77,26 +76,31 @@ func NewVerifier(opt VerifierOptions) (*Verifier, error) {
 // Cached is how many tokens are remembered.
 func (v *Verifier) Cached() int { return v.cache.Len() }
 
-// Verify checks a token that came with a request for path over a connection whose client has shown cert, nil if none. The errors
+// Verify checks a token that came now with a request for path over a connection whose client has shown cert, nil if none. The errors
 // are rows of the table: BadCredentials with what is wrong with the token, never a part of it; NoKeys if that could not be found
 // out.
-func (v *Verifier) Verify(token []byte, path []byte, cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
+func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.Time) (proxy.Caller, *proxy.Error) {
 	if len(token) > maxToken {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is larger than %d bytes", maxToken)
 	}
-	sum, now := sha256.Sum256(token), v.opt.Now()
-	t, ok := v.cache.Get(sum)
-	if set := v.opt.Keys.current(now); !ok || set == nil || set.gen != t.gen {
+	if v.opt.Now != nil {
+		now = v.opt.Now()
+	}
+	t, place := v.near.find(token)
+	if set := v.opt.Keys.current(now); t == nil || set == nil || set.gen != t.gen {
+		if t != nil {
+			v.near.drop(place, t)
+		}
 		var err *proxy.Error
-		if t, err = v.check(string(token), now); err != nil {
-			v.cache.Remove(sum)
+		if t, err = v.known(token, now, set); err != nil {
 			return proxy.Caller{}, err
 		}
-		v.cache.Add(sum, t)
+		v.near.keep(token, place, t)
 	}
 	switch {
 	case !now.Before(t.to):
-		v.cache.Remove(sum)
+		v.near.drop(place, t)
+		v.cache.Remove(sha256.Sum256(token))
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token has expired")
 	case now.Before(t.from):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is not valid yet")
@@ -106,6 +110,21 @@ func (v *Verifier) Verify(token []byte, path []byte, cert *x509.Certificate) (pr
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is bound to a certificate that this connection has not shown")
 	}
 	return t.caller, nil
+}
+
+// known gives what is known of a token, if the keys are still those that it was checked with; else it is checked.
+func (v *Verifier) known(token []byte, now time.Time, set *keySet) (*verified, *proxy.Error) {
+	sum := sha256.Sum256(token)
+	if t, ok := v.cache.Get(sum); ok && set != nil && set.gen == t.gen {
+		return t, nil
+	}
+	t, err := v.check(string(token), now)
+	if err != nil {
+		v.cache.Remove(sum)
+		return nil, err
+	}
+	v.cache.Add(sum, t)
+	return t, nil
 }
 
 // holds tells whether the certificate is the one that a token is bound to.

@@ -21,6 +21,8 @@ type judge func(r *request, m *wire.Message) Envelope
 type answer struct {
 	status  int
 	body    []byte // is not changed
+	data    []byte // large data behind body, and
+	tail    []byte // what comes behind that; data is borrowed from the replies
 	retryIn int    // seconds; 0: unknown
 	tag     string // an ETag, quotes included; empty: none
 }
@@ -47,7 +49,13 @@ func (r *request) seal(e Envelope, status int) answer {
 		status = e.Code.Status()
 	}
 	e = r.envelope(e)
-	return answer{status: status, body: e.AppendJSON(make([]byte, 0, len(e.Data)+len(e.Meta.Result)+512)), retryIn: e.Meta.RetryIn}
+	a := answer{status: status, retryIn: e.Meta.RetryIn}
+	if r.apart && e.Success && len(e.Data) >= largeData {
+		a.body, a.data, a.tail = e.appendBefore(nil), e.Data, e.appendBehind(nil)
+		return a
+	}
+	a.body = e.AppendJSON(make([]byte, 0, len(e.Data)+len(e.Meta.Result)+512))
+	return a
 }
 
 // render makes the answer of a response: of a result what judge says, of a server's error what the table says.
@@ -61,8 +69,11 @@ func (r *request) render(m *wire.Message, judge judge) answer {
 	if !m.Result.IsObject(m.Raw) { // so that data is one (seed 000, ResponseEnvelope); null above all would be no success
 		return r.refusal(proxy.Errf(proxy.BadAnswer, "the upstream server's result is no object"))
 	}
-	if r.bare {
-		return answer{status: fasthttp.StatusOK, body: bytes.Clone(m.Of(m.Result))}
+	if result := m.Of(m.Result); r.bare && r.apart && len(result) >= largeData {
+		last := len(result) - 1
+		return answer{status: fasthttp.StatusOK, data: result[:last], tail: []byte{result[last]}}
+	} else if r.bare {
+		return answer{status: fasthttp.StatusOK, body: bytes.Clone(result)}
 	}
 	e := judge(r, m)
 	return r.seal(e, 0)

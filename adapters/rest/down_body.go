@@ -2,26 +2,18 @@ package rest
 
 import (
 	"bytes"
-	"errors"
 	"mime"
 	"strconv"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpd"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// A body is read by the scanner of messages, as the only member of the params of one: it is as strict as that.
-const (
-	bodyBefore = `{"jsonrpc":"2.0","method":"x","params":{"b":`
-	bodyAfter  = `}}`
-)
-
-var bom = []byte("\xef\xbb\xbf")
-
-// body is a request's body: one JSON object. It borrows nothing from the connection.
+// body is a request's body: one JSON object. It borrows it from the connection, until the answer has left.
 type body struct {
 	raw []byte
 	all wire.Span // the object
@@ -36,33 +28,27 @@ func readBody(ctx *fasthttp.RequestCtx, mayBeEmpty bool) (body, *proxy.Error) {
 }
 
 func parseBody(text []byte, mayBeEmpty bool) (body, *proxy.Error) {
-	text = bytes.Trim(bytes.TrimPrefix(text, bom), " \t\r\n")
-	switch {
-	case len(text) > 0:
-	case mayBeEmpty:
+	if len(bytes.Trim(bytes.TrimPrefix(text, bom), " \t\r\n")) == 0 {
+		if !mayBeEmpty {
+			return body{}, proxy.Errf(proxy.Parse, "the body is empty; send a JSON object")
+		}
 		text = []byte("{}")
-	default:
-		return body{}, proxy.Errf(proxy.Parse, "the body is empty; send a JSON object")
 	}
-	raw := make([]byte, 0, len(bodyBefore)+len(text)+len(bodyAfter))
-	raw = append(append(append(raw, bodyBefore...), text...), bodyAfter...)
-	m, err := wire.Scan(raw)
+	all, err := wire.ScanValue(text)
 	if err != nil {
 		return body{}, unreadable(err)
 	}
-	b := body{raw: m.Raw, all: wire.Get(m.Raw, m.Params, "b")}
-	switch { // a text that ends the object around it, and begins another, is no value
-	case int(b.all.From) != len(bodyBefore), int(b.all.To) != len(m.Raw)-len(bodyAfter):
-		return body{}, proxy.Errf(proxy.Parse, "the body is no JSON: text after the end of the value")
-	case !b.all.IsObject(b.raw):
+	if !all.IsObject(text) {
 		return body{}, proxy.Errf(proxy.InvalidRequest, "the body is JSON, but no object")
 	}
-	return b, nil
+	return body{raw: text, all: all}, nil
 }
+
+var bom = []byte("\xef\xbb\xbf")
 
 // jsonBody checks the media type of a body. A request that names none is taken to send JSON.
 func jsonBody(ctx *fasthttp.RequestCtx) *proxy.Error {
-	kind := string(ctx.Request.Header.ContentType())
+	kind := string(httpd.FieldsOf(ctx).ContentType())
 	if kind == "" || kind == "application/json" {
 		return nil
 	}
@@ -73,17 +59,9 @@ func jsonBody(ctx *fasthttp.RequestCtx) *proxy.Error {
 	return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", kind)
 }
 
-// unreadable is what the scanner says, told of the body alone.
+// unreadable is what the scanner says.
 func unreadable(err error) *proxy.Error {
-	var e *wire.ScanError
-	if !errors.As(err, &e) || e.Code != wire.CodeParse { // the object around it was ended
-		return proxy.Errf(proxy.Parse, "the body is no JSON: text after the end of the value")
-	}
-	where := ""
-	if at := e.At - len(bodyBefore); at >= 0 {
-		where = " at byte " + strconv.Itoa(at)
-	}
-	return proxy.Errf(proxy.Parse, "the body is no JSON: %s%s", e.Reason, where)
+	return proxy.Errf(proxy.Parse, "the body is no JSON: %s", strings.TrimPrefix(err.Error(), "wire: "))
 }
 
 // pick finds members of the object. One that occurs twice is refused: two readers could choose different ones.

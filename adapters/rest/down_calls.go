@@ -134,13 +134,7 @@ func (r *request) pathTool() string {
 
 // call calls a tool.
 func (r *request) call(name string, args []byte, params, meta members) {
-	p := members{}
-	p.addText("name", name)
-	p.add("arguments", args)
-	if len(params) > 0 {
-		p = append(append(p, ','), params...)
-	}
-	r.forward("tools/call", p, meta, toolResult)
+	r.forwardCall("tools/call", toolCall{wire.AppendText(nil, name), args}, params, meta, toolResult)
 }
 
 // readResource serves POST /read-resource.

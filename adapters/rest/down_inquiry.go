@@ -33,15 +33,23 @@ func (d *Downstream) inquire(ex *proxy.Exchange) *inquiry {
 		end: time.Now().Add(d.opt.Cap)} // the exchange's own end, which comes before that, ends life
 }
 
-// exchange makes an exchange of the house's waist: a modern one, since that needs nothing but the request. params are members;
-// meta are further members of _meta.
-func (q *inquiry) exchange(method string, params, meta members) (*proxy.Exchange, error) {
-	raw := append(make([]byte, 0, len(params)+len(meta)+512), `{"jsonrpc":"2.0","id":`...)
+// toolCall is what is called, as JSON: the first members of params. Its zero value is nothing.
+type toolCall struct{ name, arguments []byte }
+
+// exchange makes an exchange of the house's waist: a modern one, since that needs nothing but the request. params are members, behind
+// those of the call; meta are further members of _meta.
+func (q *inquiry) exchange(method string, call toolCall, params, meta members) (*proxy.Exchange, error) {
+	room := len(call.name) + len(call.arguments) + len(params) + len(meta) + len(q.d.opt.Info) + len(q.caps) + 512
+	raw := append(roomFor(room), `{"jsonrpc":"2.0","id":`...)
 	raw = strconv.AppendUint(raw, q.d.ids.Add(1), 10) // the caller's request_id may come twice at once
 	raw = wire.AppendText(append(raw, `,"method":`...), method)
-	raw = append(append(raw, `,"params":{`...), params...)
+	raw = append(raw, `,"params":{`...)
+	if call.name != nil {
+		raw = append(append(raw, `"name":`...), call.name...)
+		raw = append(append(append(raw, `,"arguments":`...), call.arguments...), ',')
+	}
 	if len(params) > 0 {
-		raw = append(raw, ',')
+		raw = append(append(raw, params...), ',')
 	}
 	m := members{}
 	m.addText(wire.MetaPrefix+"protocolVersion", era.ModernVersion)
@@ -76,7 +84,7 @@ func failure(m *wire.Message) *serverError {
 
 // ask makes a request of the face's own and waits for the result; target is the server that answered it.
 func (q *inquiry) ask(method string, params members) (m wire.Message, target string, err error) {
-	ex, err := q.exchange(method, params, nil)
+	ex, err := q.exchange(method, toolCall{}, params, nil)
 	if err != nil {
 		return m, "", err
 	}
@@ -101,10 +109,11 @@ func (q *inquiry) ask(method string, params members) (m wire.Message, target str
 // releases it.
 func (q *inquiry) follow(ex *proxy.Exchange) (release func()) {
 	ex.GiveUp(time.Until(q.end))
-	stop := ex.Follow(q.life)
+	stop, raw := ex.Follow(q.life), ex.Msg.Raw
 	return func() {
 		stop()
 		ex.Release()
+		giveBack(raw)
 	}
 }
 

@@ -133,7 +133,7 @@ type judgedReplies struct {
 }
 
 // Next implements proxy.Replies.
-func (j *judgedReplies) Next(until time.Time) (wire.Message, error) {
+func (j *judgedReplies) Next(until time.Time) (*wire.Message, error) {
 	m, err := j.Replies.Next(until)
 	if err != nil || m.Kind != wire.Result {
 		return m, err
@@ -141,8 +141,8 @@ func (j *judgedReplies) Next(until time.Time) (wire.Message, error) {
 	if _, err := m.Settle(nil); err != nil {
 		return m, proxy.Errf(proxy.Internal, "an edited response is no message: %w", err)
 	}
-	if bad := j.d.misfits(j.tool, &m); bad != nil {
-		return wire.Message{}, bad
+	if bad := j.d.misfits(j.tool, m); bad != nil {
+		return nil, bad
 	}
 	return m, nil
 }

@@ -28,6 +28,7 @@ type request struct {
 
 	streams bool   // the caller wants events
 	bare    bool   // a good answer is the result itself
+	apart   bool   // large data is not copied into the answer
 	level   string // of log messages on the stream; empty: none
 	token   []byte // for progress on the stream, raw JSON
 	key     string // proxy.Exchange.Key of the call: Idempotency-Key, else the request_id that the caller gave
@@ -73,6 +74,11 @@ func requestID(ctx *fasthttp.RequestCtx) string {
 
 // forward takes a request to the server, and what comes back to the caller, as a whole or as a stream.
 func (r *request) forward(method string, params, meta members, judge judge) {
+	r.forwardCall(method, toolCall{}, params, meta, judge)
+}
+
+// forwardCall is forward for what may be a tool's call.
+func (r *request) forwardCall(method string, call toolCall, params, meta members, judge judge) {
 	if r.streams {
 		if r.token == nil {
 			r.token = wire.AppendText(nil, r.id)
@@ -82,7 +88,7 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 			meta.addText(wire.MetaPrefix+"logLevel", r.level)
 		}
 	}
-	ex, err := r.exchange(method, params, meta)
+	ex, err := r.exchange(method, call, params, meta)
 	if err != nil {
 		r.refused(method, err)
 		return
@@ -105,21 +111,40 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 		httpd.StreamAfter(r.ctx, nil, s)
 		return
 	}
-	defer release()
-	defer func() { _ = replies.Close() }()
+	later := false
+	end := func() {
+		_ = replies.Close()
+		release()
+	}
+	defer func() {
+		if !later {
+			end()
+		}
+	}()
+	later = r.entire(ex, replies, judge, end)
+}
+
+// entire answers with the response as a whole. It tells whether that leaves after the handler has returned, and calls end then.
+func (r *request) entire(ex *proxy.Exchange, replies proxy.Replies, judge judge, end func()) (later bool) {
 	for {
 		m, err := replies.Next(r.end)
 		r.learn(ex)
 		switch {
 		case errors.Is(err, proxy.ErrNotYet):
 			r.fail(proxy.Overdue(r.d.opt.Cap))
-			return
+			return false
 		case err != nil:
 			r.fail(r.why(ex, err))
-			return
+			return false
 		case m.IsResponse():
-			r.write(r.render(&m, judge))
-			return
+			r.apart = true
+			a := r.render(m, judge)
+			r.write(a)
+			if len(a.data) > 0 {
+				r.kept = true
+				a.after(r, end)
+			}
+			return len(a.data) > 0
 		}
 	}
 }
@@ -127,7 +152,7 @@ func (r *request) forward(method string, params, meta members, judge judge) {
 // refused answers a request for a method that is no good as the caller made it. No server sees it, but whoever stands around the
 // handler does, as a refused exchange.
 func (r *request) refused(method string, err error) {
-	if ex, xerr := r.exchange(method, nil, nil); xerr == nil {
+	if ex, xerr := r.exchange(method, toolCall{}, nil, nil); xerr == nil {
 		_, err = proxy.Chain(func(*proxy.Exchange) (proxy.Replies, error) { return nil, err }, r.d.opt.Around...)(ex)
 	}
 	r.fail(err)

@@ -92,9 +92,9 @@ type talk struct {
 	closed chan struct{}
 }
 
-func (k *talk) Next(until time.Time) (wire.Message, error) {
+func (k *talk) Next(until time.Time) (*wire.Message, error) {
 	if len(k.msgs) == 0 {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	next := k.msgs[0]
 	if next == "" {
@@ -102,13 +102,13 @@ func (k *talk) Next(until time.Time) (wire.Message, error) {
 		defer late.Stop()
 		select {
 		case <-k.ex.Done():
-			return wire.Message{}, k.ex.Err()
+			return nil, k.ex.Err()
 		case <-late.C:
-			return wire.Message{}, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		}
 	}
 	k.msgs = k.msgs[1:]
-	return wire.Scan([]byte(strings.NewReplacer("$ID", string(k.ex.Msg.Of(k.ex.Msg.ID)), "$TOKEN", string(k.ex.Msg.Of(k.ex.Msg.Token))).Replace(next)))
+	return proxy.Scanned([]byte(strings.NewReplacer("$ID", string(k.ex.Msg.Of(k.ex.Msg.ID)), "$TOKEN", string(k.ex.Msg.Of(k.ex.Msg.Token))).Replace(next)))
 }
 
 func (k *talk) Close() error { close(k.closed); return nil }

@@ -33,16 +33,16 @@ func (s *stream) Next(dst []byte) ([]byte, error) {
 	s.r.learn(s.ex)
 	switch {
 	case err == nil && m.IsResponse():
-		return s.result(dst, s.r.render(&m, s.judge)), io.EOF
+		return s.result(dst, s.r.render(m, s.judge)), io.EOF
 	case err == nil:
-		return s.event(dst, &m), nil
+		return s.event(dst, m), nil
 	case errors.Is(err, proxy.ErrNotYet) && (s.lasts() || time.Now().Before(s.r.end)):
 		return eventstream.AppendComment(dst, "keep-alive"), nil
 	case errors.Is(err, proxy.ErrNotYet):
 		return s.result(dst, s.r.refusal(proxy.Overdue(s.r.d.opt.Cap))), io.EOF
 	case errors.Is(s.ex.Err(), proxy.ErrDraining):
-		m = proxy.ListenEnd(s.ex.Msg.Of(s.ex.Msg.ID))
-		return s.result(dst, s.r.render(&m, s.judge)), io.EOF
+		end := proxy.ListenEnd(s.ex.Msg.Of(s.ex.Msg.ID))
+		return s.result(dst, s.r.render(&end, s.judge)), io.EOF
 	}
 	return s.result(dst, s.r.refusal(s.r.why(s.ex, err))), io.EOF
 }

@@ -128,8 +128,8 @@ func TestStreamFailure(t *testing.T) {
 
 type broken struct{ err error }
 
-func (b broken) Next(time.Time) (wire.Message, error) { return wire.Message{}, b.err }
-func (b broken) Close() error                         { return nil }
+func (b broken) Next(time.Time) (*wire.Message, error) { return nil, b.err }
+func (b broken) Close() error                          { return nil }
 
 // Closing the connection cancels, whichever way the answer was to come.
 func TestLeaving(t *testing.T) {

@@ -63,8 +63,8 @@ func TestCallToolRefuses(t *testing.T) {
 	bad(`member "client_capabilities" must be an object`, params, `{"tool":"plain","arguments":{},"client_capabilities":true}`)
 	bad(`the body is empty; send a JSON object`, parse, ``)
 	bad(`the body is no JSON: expected a value at byte 8`, parse, `{"tool":}`)
-	bad(`the body is no JSON: text after the end of the value`, parse, `{},"c":{}`)
-	bad(`the body is no JSON: text after the end of the value`, parse, `1},"id":{"x":1`)
+	bad(`the body is no JSON: text after the end of the value at byte 2`, parse, `{},"c":{}`)
+	bad(`the body is no JSON: text after the end of the value at byte 1`, parse, `1},"id":{"x":1`)
 	bad(`the body is JSON, but no object`, `{"code":-32600,"data":{"code":"invalid_request","retryable":false}}`, `[]`)
 	if n := len(r.s.all("tools/call")); n > 0 {
 		t.Errorf("%d calls", n)
@@ -336,4 +336,19 @@ func TestMethodPath(t *testing.T) {
 	f(400, "INVALID_ARGUMENTS", `"rule":"required"`, "/mcp/tools/call", `{"name":"query_callers"}`)
 	f(404, "TOOL_NOT_FOUND", "Tool not found: none", "/mcp/tools/call", `{"name":"none","arguments":{}}`)
 	f(400, "INVALID_ARGUMENTS", "cannot be taken to MCP", "/mcp/prompts/get", `{"Name":"x","name":"y"}`)
+}
+
+// Large data goes out as small does, and its memory is given back before the last bytes leave.
+func TestLargeData(t *testing.T) {
+	r := newRig(t, nil)
+	for _, size := range []int{largeData - 100, largeData, 300_000} {
+		text := strings.Repeat("x", size)
+		result := `{"content":[{"type":"text","text":"` + text + `"}]}`
+		r.s.result("tools/call", result)
+		for range 3 {
+			r.want(200, `{"success":true,"data":`+result+`,"request_id":"`+callerID+`",$S}`, "POST", "/call-tool",
+				`{"tool":"plain","arguments":{"a":1},"request_id":"`+callerID+`"}`)
+			r.want(200, result, "POST", "/mcp/tools/call", `{"name":"plain","arguments":{"a":1}}`)
+		}
+	}
 }

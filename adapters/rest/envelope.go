@@ -39,13 +39,25 @@ type Meta struct {
 
 // AppendJSON writes the envelope. Members that do not apply are left out; null stands for none of them.
 func (e *Envelope) AppendJSON(dst []byte) []byte {
+	dst = e.appendBefore(dst)
+	if e.Success {
+		dst = append(dst, e.Data...)
+	}
+	return e.appendBehind(dst)
+}
+
+// appendBefore writes what stands before Data, or all up to there if it is no Success.
+func (e *Envelope) appendBefore(dst []byte) []byte {
 	dst = strconv.AppendBool(append(dst, `{"success":`...), e.Success)
 	if e.Success {
-		dst = append(append(dst, `,"data":`...), e.Data...)
-	} else {
-		dst = wire.AppendText(append(dst, `,"error":`...), e.Error)
-		dst = wire.AppendText(append(dst, `,"code":`...), string(e.Code))
+		return append(dst, `,"data":`...)
 	}
+	dst = wire.AppendText(append(dst, `,"error":`...), e.Error)
+	return wire.AppendText(append(dst, `,"code":`...), string(e.Code))
+}
+
+// appendBehind writes the rest.
+func (e *Envelope) appendBehind(dst []byte) []byte {
 	dst = wire.AppendText(append(dst, `,"request_id":`...), e.RequestID)
 	dst = wire.AppendText(append(dst, `,"timestamp":`...), e.Timestamp)
 	if meta := e.Meta.appendMembers(nil); len(meta) > 0 {

@@ -36,10 +36,11 @@ type upCall struct {
 	reply upReply
 	split eventstream.Splitter
 
-	mu   sync.Mutex
-	ans  httpd.Answer
-	over bool // the response was made, or the call given up
-	once sync.Once
+	mu    sync.Mutex
+	ans   httpd.Answer
+	over  bool // the response was made, or the call given up
+	once  sync.Once
+	given wire.Message // that was given last
 }
 
 // upStep is one request to the service.
@@ -91,9 +92,8 @@ func (c *upCall) begin(s *upStep) error {
 }
 
 // Next implements proxy.Replies.
-func (c *upCall) Next(until time.Time) (wire.Message, error) {
+func (c *upCall) Next(until time.Time) (*wire.Message, error) {
 	for {
-		var m wire.Message
 		var done bool
 		var err error
 		switch c.state {
@@ -101,18 +101,18 @@ func (c *upCall) Next(until time.Time) (wire.Message, error) {
 			err = c.head(until)
 		case upReading:
 			if err = c.load(until); err == nil {
-				m, done, err = c.taken()
+				c.given, done, err = c.taken()
 			}
 		case upStreaming:
-			m, done, err = c.event(until)
+			c.given, done, err = c.event(until)
 		default:
-			return wire.Message{}, io.EOF
+			return nil, io.EOF
 		}
 		if err != nil {
-			return wire.Message{}, c.fault(err)
+			return nil, c.fault(err)
 		}
 		if done {
-			return m, nil
+			return &c.given, nil
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -19,13 +18,8 @@ var ErrClosed = errors.New("stdio: writer is closed")
 // defaultBuffer is how many bytes may wait for a reader that does not read, unless a single line is larger.
 const defaultBuffer = 4 << 20
 
-const (
-	// leadChunks bounds how much of other people's work a writer does before it hands the rest to a goroutine.
-	leadChunks = 8
-	// largeTail is the end of a large line that leaves together with its newline, so that the line's reader is not
-	// woken for a newline alone.
-	largeTail = 4 << 10
-)
+// leadChunks bounds how much of other people's work a writer does before it hands the rest to a goroutine.
+const leadChunks = 8
 
 // EmbeddedNewlineError says that a message contains a raw LF or CR and therefore is no line. (A CR alone is refused as
 // well, because readers with universal newlines end a line there.) Flatten makes a line of valid JSON.
@@ -56,8 +50,8 @@ type directWriter interface {
 
 // Writer writes lines to one destination for any number of goroutines. A line is accepted or refused whole; lines leave
 // in the order in which they were accepted. While one goroutine writes, the others' lines gather and leave together with
-// the next write, so that many small messages cost few system calls. A large line that finds nobody writing leaves from
-// the caller's memory, if the waiting can be cut short or is not to be; any other is copied once.
+// the next write, so that many small messages cost few system calls. A large line leaves from the caller's memory, who waits
+// for his turn, where the waiting can be cut short, or is not to be and nobody is writing; any other is copied once.
 //
 // An accepted line has not necessarily been written yet: if the destination fails, it is lost, and every later call
 // says why. A destination that does not read fills the buffer, and then writers wait.
@@ -75,11 +69,17 @@ type Writer struct {
 	shut     error         // why nothing more is accepted
 	held     int           // bytes accepted and not yet written
 	flushing bool          // somebody writes; he alone touches cur and off
-	queue    []*slab       // lines that wait, 64 KiB or one large line in each
+	queue    []entry       // lines that wait
 	turns    []*turn       // writers that wait for room, first come first served
 	calm     chan struct{} // closed when everything is written; nil while nobody waits for that
 	cur      *slab         // what is being written
 	off      int           // how much of it is
+}
+
+// entry is up to 64 KiB of lines that were copied, or one large line: a copy, or its writer, who writes it when it is his turn.
+type entry struct {
+	slab   *slab
+	writer *baton // nil: there is a copy
 }
 
 // turn is a writer's place in the row of those that wait for room.
@@ -115,9 +115,20 @@ func (w *Writer) WriteContext(ctx context.Context, line []byte) error { return w
 // WriteParts is WriteContext for a line that stands in several places, one behind the other: so a message with a few changed
 // bytes need not be copied to be written.
 func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
-	size, err := w.check(parts)
-	if err != nil {
-		return err
+	if length(parts) <= w.max {
+		if err := lineBreak(parts); err != nil {
+			return err
+		}
+	}
+	return w.WriteScanned(ctx, parts...)
+}
+
+// WriteScanned is WriteParts for parts of which the caller knows that there is no line break in them: one would end the line, and
+// begin another.
+func (w *Writer) WriteScanned(ctx context.Context, parts ...[]byte) error {
+	size := length(parts)
+	if size > w.max {
+		return w.tooLong(parts, size)
 	}
 	w.mu.Lock()
 	if err := w.admit(ctx, size+1); err != nil {
@@ -126,7 +137,10 @@ func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
 	}
 	lead := !w.flushing
 	w.flushing = true
-	if lead && size > chunkSize && (w.direct != nil || ctx.Done() == nil) {
+	if size > chunkSize && (w.direct != nil || lead && ctx.Done() == nil) {
+		if !lead {
+			return w.writeInTurn(ctx, parts, size)
+		}
 		w.mu.Unlock()
 		return w.writeLarge(ctx, parts, size)
 	}
@@ -162,6 +176,7 @@ func (w *Writer) Fail(cause error) {
 	defer w.mu.Unlock()
 	w.err = orClosed(cause)
 	w.refuseTurns()
+	w.refuseBatons()
 	w.wakeCalm()
 }
 
@@ -193,26 +208,35 @@ func (w *Writer) Flush(ctx context.Context) error {
 	}
 }
 
-// check tells how long the line is, and whether it is one.
-func (w *Writer) check(parts [][]byte) (size int, err error) {
+func length(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
+}
+
+// lineBreak finds what makes the parts no line.
+func lineBreak(parts [][]byte) error {
+	off := 0
 	for _, p := range parts {
 		at := bytes.IndexByte(p, '\n')
 		if cr := bytes.IndexByte(p, '\r'); cr >= 0 && (at < 0 || cr < at) {
 			at = cr
 		}
-		if at >= 0 && err == nil {
-			err = &EmbeddedNewlineError{At: size + at}
+		if at >= 0 {
+			return &EmbeddedNewlineError{At: off + at}
 		}
-		size += len(p)
+		off += len(p)
 	}
-	if size > w.max {
-		prefix := make([]byte, 0, prefixSize)
-		for _, p := range parts {
-			prefix = append(prefix, p[:min(len(p), prefixSize-len(prefix))]...)
-		}
-		return size, &LineTooLongError{Limit: w.max, Size: int64(size), Prefix: prefix}
+	return nil
+}
+
+func (w *Writer) tooLong(parts [][]byte, size int) error {
+	prefix := make([]byte, 0, prefixSize)
+	for _, p := range parts {
+		prefix = append(prefix, p[:min(len(p), prefixSize-len(prefix))]...)
 	}
-	return size, err
+	return &LineTooLongError{Limit: w.max, Size: int64(size), Prefix: prefix}
 }
 
 // admit reserves room for need bytes, waiting for it in the order of arrival. Called and returning with mu held.
@@ -286,11 +310,12 @@ func (w *Writer) wakeCalm() {
 // enqueue copies the line, once, behind what waits already; need is its length with the newline. mu is held.
 func (w *Writer) enqueue(parts [][]byte, need int) {
 	var s *slab
-	if n := len(w.queue); n > 0 && cap(w.queue[n-1].b)-len(w.queue[n-1].b) >= need && !w.queue[n-1].ours {
-		s = w.queue[n-1]
-	} else {
+	if n := len(w.queue); n > 0 {
+		s = w.queue[n-1].slab
+	}
+	if s == nil || cap(s.b)-len(s.b) < need || s.ours {
 		s = takeSlab(need)
-		w.queue = append(w.queue, s)
+		w.queue = append(w.queue, entry{slab: s})
 	}
 	for _, p := range parts {
 		s.b = append(s.b, p...)
@@ -298,8 +323,8 @@ func (w *Writer) enqueue(parts [][]byte, need int) {
 	s.b = append(s.b, '\n')
 }
 
-// settle books what has just been written and returns what comes next, nil when nothing is left or the Writer has failed.
-// Only who set flushing calls it; nil means he has given it back.
+// settle books what has just been written and returns what comes next, nil when nothing is left, when somebody else writes what
+// comes next, or when the Writer has failed. Only who set flushing calls it; nil means he has given it back, or away.
 func (w *Writer) settle(n int, err error) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -317,13 +342,19 @@ func (w *Writer) settle(n int, err error) []byte {
 		w.cur, w.off = nil, 0
 	}
 	if w.err == nil && len(w.queue) > 0 {
-		w.cur = w.queue[0]
+		next := w.queue[0]
 		w.queue = slices.Delete(w.queue, 0, 1)
 		w.grant()
+		if next.writer != nil {
+			next.writer.pass()
+			return nil
+		}
+		w.cur = next.slab
 		return w.cur.b
 	}
-	for _, s := range w.queue { // it has failed
-		s.free()
+	w.refuseBatons()
+	for _, next := range w.queue { // it has failed
+		next.slab.free()
 	}
 	w.queue, w.flushing = slices.Delete(w.queue, 0, len(w.queue)), false
 	w.grant()
@@ -360,82 +391,6 @@ func (w *Writer) drain() {
 		}
 		next = w.settle(n, err)
 	}
-}
-
-// writeLarge writes a line of so many bytes from the caller's memory. The caller has set flushing, and nothing stood in the
-// queue. If ctx ends meanwhile, the rest is copied, once, and left to drain.
-func (w *Writer) writeLarge(ctx context.Context, parts [][]byte, size int) error {
-	var err error
-	done, scratch := 0, takeSlab(chunkSize)
-	for n := 0; err == nil && done < size-largeTail; done += n {
-		n, err = w.writeInterruptible(ctx, piece(parts, done, size-largeTail-done, scratch.b[:0:largeTail]))
-	}
-	scratch.free()
-	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-		w.settle(0, err)
-		return w.lead(nil)
-	}
-	rest := takeSlab(size - done + 1)
-	for _, p := range parts {
-		rest.b = append(rest.b, p[min(done, len(p)):]...)
-		done = max(0, done-len(p))
-	}
-	rest.b = append(rest.b, '\n')
-	w.mu.Lock()
-	w.held -= size + 1 - len(rest.b)
-	w.cur, w.off = rest, 0
-	w.mu.Unlock()
-	if w.direct == nil {
-		go w.drain()
-		return nil
-	}
-	return w.lead(w.settle(0, nil))
-}
-
-// piece returns what is written next of a line of which off bytes have been, most bytes at most: from where it stands if that
-// fills scratch at least, else gathered there.
-func piece(parts [][]byte, off, most int, scratch []byte) []byte {
-	for _, p := range parts {
-		if off >= len(p) {
-			off -= len(p)
-			continue
-		}
-		p = p[off:]
-		off = 0
-		if len(scratch) == 0 && len(p) >= cap(scratch) {
-			return p[:min(len(p), most)]
-		}
-		scratch = append(scratch, p[:min(len(p), cap(scratch)-len(scratch), most-len(scratch))]...)
-		if len(scratch) == min(cap(scratch), most) {
-			break
-		}
-	}
-	return scratch
-}
-
-// writeInterruptible writes all of p; when ctx ends it returns os.ErrDeadlineExceeded and how much was written.
-func (w *Writer) writeInterruptible(ctx context.Context, p []byte) (int, error) {
-	if w.direct == nil {
-		n, err := w.dst.Write(p)
-		if n < len(p) && err == nil {
-			err = io.ErrShortWrite
-		}
-		return n, err
-	}
-	if ctx.Done() == nil {
-		return w.direct.Write(p)
-	}
-	fired := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(fired)
-		_ = w.direct.SetWriteDeadline(time.Unix(1, 0)) // without deadlines it only waits longer
-	})
-	n, err := w.direct.Write(p)
-	if !stop() {
-		<-fired
-		_ = w.direct.SetWriteDeadline(time.Time{}) // as above
-	}
-	return n, err
 }
 
 // Flatten appends msg to dst, with every LF and CR outside of JSON strings replaced by a space, which leaves the value

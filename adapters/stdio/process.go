@@ -52,8 +52,9 @@ type Command struct {
 	// last are kept for ExitError in any case). It runs on a goroutine of the Process: a slow callback slows the child's
 	// stderr down. Limiting the rate is the callee's business.
 	Stderr func(line []byte)
-	// PipeSize is what a pipe grows to once more than 64 KiB at a time go through it (Linux, as far as the system permits);
-	// 0 means 1 MiB, negative leaves it. It does not grow before, because all idle pipes of a user count against one limit.
+	// PipeSize is what a pipe grows to once more than 64 KiB at a time go through it (Linux, as far as the system permits), by way
+	// of 256 KiB once 32 KiB do; 0 means 1 MiB, negative leaves it. It does not grow before, because all idle pipes of a user count
+	// against one limit.
 	PipeSize int
 	// Guardian, if not nil, starts the child, and ends everything that descends from it: also what has left its process
 	// group, and also when we are killed. While none is available the child is started directly, as without.

@@ -24,7 +24,7 @@ type outPipe struct {
 	finished atomic.Bool // finish has been called
 
 	reading sync.Mutex // held by whoever reads
-	grown   bool       // guarded by reading, as are the rest
+	grown   int        // what it has grown to; guarded by reading, as are the rest
 	left    int        // how much is still read after finish: a holder that never stops writing must not keep us
 	call    readCall
 }
@@ -94,15 +94,15 @@ type inPipe struct {
 	file  *os.File
 	raw   syscall.RawConn
 	size  int
-	grown bool
+	grown int // what it has grown to
 	call  writeCall
 }
 
 type writeCall struct {
-	p    []byte
-	n    int
-	err  error
-	step func(fd uintptr) bool
+	p          []byte
+	n          int
+	err        error
+	step, fill func(fd uintptr) bool
 }
 
 func newInPipe(f *os.File, size int) (*inPipe, error) {
@@ -111,14 +111,8 @@ func newInPipe(f *os.File, size int) (*inPipe, error) {
 		return nil, err
 	}
 	i := &inPipe{file: f, raw: raw, size: size}
-	i.call.step = i.writeStep
+	i.call.step, i.call.fill = i.writeStep, i.fillStep
 	return i, nil
-}
-
-// Write writes all of p, waiting as long as needed.
-func (i *inPipe) Write(p []byte) (int, error) {
-	i.grow(len(p))
-	return i.file.Write(p)
 }
 
 // SetWriteDeadline cuts the waiting of a Write short.
@@ -126,11 +120,3 @@ func (i *inPipe) SetWriteDeadline(t time.Time) error { return i.file.SetWriteDea
 
 // Close ends the child's stdin.
 func (i *inPipe) Close() { _ = i.file.Close() } // fails only if it is closed already
-
-// grow enlarges the pipe once more than it usually holds goes through it.
-func (i *inPipe) grow(n int) {
-	if n > chunkSize && !i.grown {
-		i.grown = true
-		growPipe(i.raw, i.size)
-	}
-}

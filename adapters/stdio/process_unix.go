@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -120,16 +121,15 @@ func (o *outPipe) readStep(fd uintptr) bool {
 		c.back()
 		return false
 	}
-	if c.n >= chunkSize && !o.grown && o.size > 0 {
-		o.grown = true
-		growPipeFD(int(fd), o.size)
+	if to := larger(o.grown, c.n, o.size); to > o.grown {
+		o.grown = to
+		growPipeFD(int(fd), to)
 	}
 	return true
 }
 
 // TryWrite writes what the pipe has room for.
 func (i *inPipe) TryWrite(p []byte) (int, error) {
-	i.grow(len(p))
 	i.call.p = p
 	err := i.raw.Write(i.call.step)
 	i.call.p = nil
@@ -139,29 +139,85 @@ func (i *inPipe) TryWrite(p []byte) (int, error) {
 	return i.call.n, i.call.err
 }
 
-// writeStep writes once and never asks to wait.
+// Write writes all of p, waiting as long as needed.
+func (i *inPipe) Write(p []byte) (int, error) {
+	if runtime.GOOS != "linux" {
+		return i.file.Write(p)
+	}
+	c := &i.call
+	c.p, c.n, c.err = p, 0, nil
+	err := i.raw.Write(c.fill)
+	c.p = nil
+	switch {
+	case err == nil:
+		err = c.err
+	case !errors.Is(err, os.ErrDeadlineExceeded):
+		err = os.ErrClosed
+	}
+	return c.n, err
+}
+
+// fillStep writes what there is room for, and asks to wait with the rest. A pipe that has not taken all is full: when it is read the
+// poller says so, and there is no need to try once more before waiting.
+func (i *inPipe) fillStep(fd uintptr) bool {
+	c := &i.call
+	i.growFor(fd, len(c.p))
+	n, err := writeOnce(int(fd), c.p[c.n:])
+	c.n, c.err = c.n+n, err
+	return err != nil || c.n == len(c.p)
+}
+
+// writeStep writes and never asks to wait. A pipe that has no room is made larger, if it is busy enough.
 func (i *inPipe) writeStep(fd uintptr) bool {
 	c := &i.call
-	for {
-		c.n, c.err = unix.Write(int(fd), c.p)
-		if c.err != unix.EINTR {
-			break
-		}
+	if len(c.p) > chunkSize {
+		i.growFor(fd, len(c.p))
 	}
-	if c.err != nil {
-		c.n = 0
-	}
-	if c.err == unix.EAGAIN {
-		c.err = nil
+	c.n, c.err = writeOnce(int(fd), c.p)
+	if c.err == nil && c.n < len(c.p) && i.growFor(fd, len(c.p)) {
+		var n int
+		n, c.err = writeOnce(int(fd), c.p[c.n:])
+		c.n += n
 	}
 	return true
 }
 
-// growPipe enlarges the pipe behind raw, where the system can.
-func growPipe(raw syscall.RawConn, size int) {
-	if size > 0 {
-		_ = raw.Control(func(fd uintptr) { growPipeFD(int(fd), size) }) // closed meanwhile: nothing to enlarge
+// growFor enlarges the pipe for a write of n bytes; false if it is as large as it becomes.
+func (i *inPipe) growFor(fd uintptr, n int) bool {
+	to := larger(i.grown, n, i.size)
+	if to <= i.grown {
+		return false
 	}
+	i.grown = to
+	growPipeFD(int(fd), to)
+	return true
+}
+
+// writeOnce writes what there is room for at once.
+func writeOnce(fd int, p []byte) (int, error) {
+	for {
+		switch n, err := unix.Write(fd, p); err {
+		case nil:
+			return n, nil
+		case unix.EAGAIN:
+			return 0, nil
+		case unix.EINTR:
+		default:
+			return 0, err
+		}
+	}
+}
+
+// larger answers what a pipe of which as much as was put in at once, or taken out, is to grow to: no more than most. It grows in two
+// steps, since all pipes of a user count against one limit; it does not begin below half of what a pipe holds from the start.
+func larger(grown, atOnce, most int) int {
+	switch {
+	case atOnce > chunkSize, atOnce == chunkSize && grown > 0:
+		return max(grown, most)
+	case atOnce >= chunkSize/2:
+		return max(grown, min(4*chunkSize, most))
+	}
+	return grown
 }
 
 // executable tells whether the file at path can be run: os.ErrNotExist if it is not there, else why it cannot.

@@ -82,7 +82,7 @@ func (a *attempt) watch(handle proxy.Handler) proxy.Handler {
 }
 
 // Next implements proxy.Replies.
-func (a *attempt) Next(until time.Time) (wire.Message, error) {
+func (a *attempt) Next(until time.Time) (*wire.Message, error) {
 	m, err := a.Replies.Next(until)
 	switch {
 	case err != nil && err != proxy.ErrNotYet:

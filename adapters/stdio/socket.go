@@ -158,12 +158,13 @@ func (c *connection) Keep() (release func()) { return c.in.Keep() }
 
 // WriteParts implements era.Lines.
 func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
-	err := c.out.WriteParts(ctx, parts...)
+	err := c.out.WriteScanned(ctx, parts...)
+	if err == nil {
+		return nil
+	}
 	var long *LineTooLongError
 	var known *proxy.Error
 	switch {
-	case err == nil:
-		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.As(err, &known): // the connection has ended, which says why
@@ -180,13 +181,11 @@ func (c *connection) read() {
 	defer c.s.open.Add(-1)
 	for {
 		line, err := c.in.ReadLine()
-		var long *LineTooLongError
 		switch {
-		case errors.As(err, &long):
-			c.s.noise(long.Prefix, err)
-			c.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
-				"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
 		case err != nil:
+			if c.long(err) {
+				continue
+			}
 			c.ended(err)
 			return
 		case c.in.err != nil && !whole(line): // cut off by the end, which comes next and says more
@@ -196,6 +195,18 @@ func (c *connection) read() {
 			}
 		}
 	}
+}
+
+// long tells whether err is that of a line too long, and tells whoever waits for what it says.
+func (c *connection) long(err error) bool {
+	var long *LineTooLongError
+	if !errors.As(err, &long) {
+		return false
+	}
+	c.s.noise(long.Prefix, err)
+	c.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
+		"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
+	return true
 }
 
 // whole tells whether a line is a message.

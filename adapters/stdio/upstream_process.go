@@ -108,19 +108,13 @@ func (c *process) read() {
 	defer c.d.running.Add(-1)
 	for {
 		line, err := c.proc.ReadLine()
-		l := c.link.Load()
-		var long *LineTooLongError
-		switch {
-		case errors.As(err, &long):
-			c.d.noise(c.proc.PID(), long.Prefix, err)
-			if l != nil {
-				l.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
-					"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
-				c.answered()
+		if err != nil {
+			if !c.unread(err) {
+				return
 			}
-		case err != nil:
-			c.ended(err)
-			return
+			continue
+		}
+		switch l := c.link.Load(); {
 		case l == nil:
 			c.d.noise(c.proc.PID(), line, errUnasked)
 		case c.proc.reader.err != nil && !whole(line): // cut off by the child's end, which comes next and says more
@@ -134,12 +128,28 @@ func (c *process) read() {
 	}
 }
 
+// unread takes what ReadLine failed with; false: nothing more will come.
+func (c *process) unread(err error) bool {
+	var long *LineTooLongError
+	if !errors.As(err, &long) {
+		c.ended(err)
+		return false
+	}
+	c.d.noise(c.proc.PID(), long.Prefix, err)
+	if l := c.link.Load(); l != nil {
+		l.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
+			"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
+		c.answered()
+	}
+	return true
+}
+
 // Keep implements era.Lines.
 func (c *process) Keep() (release func()) { return c.proc.reader.Keep() }
 
 // WriteParts implements era.Lines.
 func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
-	err := c.proc.writer.WriteParts(ctx, parts...)
+	err := c.proc.writer.WriteScanned(ctx, parts...)
 	switch {
 	case err == nil:
 		return nil
@@ -149,11 +159,10 @@ func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
 		return proxy.Errf(proxy.SessionLost, "%s was stopped", called(c.d.opt.Name))
 	}
 	var long *LineTooLongError
-	var embedded *EmbeddedNewlineError
 	if errors.As(err, &long) {
 		return proxy.Errf(proxy.RequestTooLarge, "the message is longer than limits.line, %d bytes", long.Limit)
 	}
-	if !errors.As(err, &embedded) && c.exits() {
+	if c.exits() {
 		return c.crash(err)
 	}
 	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", called(c.d.opt.Name), err)

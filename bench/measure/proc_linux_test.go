@@ -52,6 +52,12 @@ func TestReadOwnFigures(t *testing.T) {
 			t.Fatalf("no CPU time seen: %v, then %v", before, after)
 		}
 	}
+	// By the process's own clock: a reading takes some time itself, and much less than a tick.
+	one, err := ReadOwn(os.Getpid())
+	two, err2 := ReadOwn(os.Getpid())
+	if err != nil || err2 != nil || two < one || one%tick == 0 && two%tick == 0 {
+		t.Errorf("%v, then %v; %v, %v", one, two, err, err2)
+	}
 	if rss, err := ReadRSS(os.Getpid()); err != nil || rss < 1<<20 {
 		t.Errorf("memory %d, %v", rss, err)
 	}

@@ -31,3 +31,6 @@ func ReadCPU(int) (CPU, error) { return CPU{}, errNotHere }
 
 // ReadRSS always fails on this system.
 func ReadRSS(int) (int64, error) { return 0, errNotHere }
+
+// ReadOwn always fails on this system.
+func ReadOwn(int) (time.Duration, error) { return 0, errNotHere }

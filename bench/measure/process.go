@@ -166,3 +166,15 @@ func FirstLine(ctx context.Context, argv ...string) string {
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line[:min(len(line), lineLimit)])
 }
+
+// Pause waits for d, or fails when ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

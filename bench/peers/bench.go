@@ -16,14 +16,14 @@ import (
 	"syscall"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 )
 
 const (
 	connections = 16
 	smallCall   = 300
-	startLimit  = 30 * time.Second // to the first right answer
+	startLimit  = 2 * time.Minute // to the first right answer
 	callLimit   = 30 * time.Second
 	// leastMemory is what the machine keeps in any case: below it a step opens nothing more.
 	leastMemory = 4 << 30
@@ -65,7 +65,11 @@ func newBench(s settings, progress io.Writer) (*bench, error) {
 	b := &bench{settings: s, self: self, dir: dir, progress: progress, absent: map[string]string{},
 		id: "run-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().Unix(), 36)}
 	for _, c := range contenders() {
-		if s.wants(c.name) {
+		switch why := s.without[c.kit]; {
+		case !s.wants(c.name):
+		case why != "":
+			b.absent[c.name] = why
+		default:
 			b.field = append(b.field, c)
 		}
 	}
@@ -90,6 +94,8 @@ func (b *bench) say(format string, args ...any) {
 type running struct {
 	contender *contender
 	process   *measure.Process
+	upstream  *measure.Process // of one that has an HTTP server
+	prepared  bool
 	addr      string
 	began     time.Time
 	tree      *tree
@@ -107,17 +113,36 @@ func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, 
 		return nil, err
 	}
 	child := b.child(b.count)
-	argv, err := c.argv(&place{settings: &b.settings, dir: dir, port: port, child: child, idleTTL: idleTTL, extra: extra})
+	r := &running{contender: c, addr: "127.0.0.1:" + port}
+	at := &place{settings: &b.settings, dir: dir, port: port, child: child, idleTTL: idleTTL, extra: extra}
+	beside := 0
+	if c.upstream {
+		r.upstream, err = measure.Start(ctx, measure.Command{Name: "the server of " + c.name, Argv: []string{b.self, serveWord}, Log: filepath.Join(dir, "server"), Announces: true})
+		if err != nil {
+			return nil, err
+		}
+		at.upstream, beside = r.upstreamURL(), r.upstream.PID()
+	}
+	argv, err := c.argv(at)
+	if err == nil {
+		r.began = time.Now()
+		r.process, err = measure.Start(ctx, measure.Command{Name: c.name, Argv: argv, Log: filepath.Join(dir, "log")})
+	}
 	if err != nil {
+		r.stopUpstream()
 		return nil, fmt.Errorf("peers: %s: %w", c.name, err)
 	}
-	r := &running{contender: c, addr: "127.0.0.1:" + port, began: time.Now()}
-	r.process, err = measure.Start(ctx, measure.Command{Name: c.name, Argv: argv, Log: filepath.Join(dir, "log")})
-	if err != nil {
-		return nil, err
-	}
-	r.tree = newTree(r.process.PID(), strings.Join(child, " "))
+	r.tree = newTree(r.process.PID(), strings.Join(child, " "), beside)
 	return r, nil
+}
+
+// upstreamURL is that of the HTTP server behind it.
+func (r *running) upstreamURL() string { return "http://" + r.upstream.First + "/mcp" }
+
+func (r *running) stopUpstream() {
+	if r.upstream != nil {
+		r.upstream.Stop()
+	}
 }
 
 // child is the argv of the child that all have; its last word tells whose it is.
@@ -129,20 +154,43 @@ func (b *bench) child(n int) []string {
 func (r *running) ready(ctx context.Context, every time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
-	p := r.contender.plan(r.contender.face(), r.addr)
-	p.Timeout = callLimit
+	c := r.contender
+	clients, err := drive.NewCallers(ctx, c.plan(c.face(), r.addr, size{Request: smallCall, Answer: smallCall}))
+	if err != nil {
+		return 0, err
+	}
 	for {
-		err := load.Once(ctx, p)
+		err := r.answer(ctx, clients)
 		if err == nil {
 			return time.Since(r.began), nil
 		}
 		if ended := r.process.Failed(); ended != nil {
 			return 0, ended
 		}
-		if pause(ctx, every) != nil {
+		if measure.Pause(ctx, every) != nil {
 			return 0, fmt.Errorf("peers: %s gives no right answer: %w", r.contender.name, err)
 		}
 	}
+}
+
+// answer makes a call and gives what is wrong with the answer. A session stays open: it is left without a word.
+func (r *running) answer(ctx context.Context, clients *drive.Callers) error {
+	c := r.contender
+	if c.prepare != nil && !r.prepared {
+		if err := c.prepare(ctx, r); err != nil {
+			return err
+		}
+		r.prepared = true
+	}
+	one, err := clients.Open()
+	if err != nil {
+		return err
+	}
+	defer one.Leave()
+	if !c.sessionless && c.face() != restful && c.face() != httpSSE && one.Session() == "" {
+		return errors.New("peers: initialize was answered without a session id")
+	}
+	return one.Call()
 }
 
 // launch starts a contender and waits until it answers. One that never does is left out from then on.
@@ -167,6 +215,7 @@ func (b *bench) launch(ctx context.Context, c *contender, idleTTL time.Duration,
 func (b *bench) stop(r *running) {
 	_, _ = r.tree.read() // what it has at the end is what must be gone; an unreadable /proc would have shown before
 	r.process.Stop()
+	r.stopUpstream()
 	left := r.tree.survivors(goneLimit)
 	if len(left) == 0 {
 		return
@@ -191,18 +240,6 @@ func availableMemory() int64 {
 		}
 	}
 	return 0
-}
-
-// pause waits, or fails when ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // freePort finds a loopback port: not every contender can choose one itself.

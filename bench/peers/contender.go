@@ -3,38 +3,48 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"path/filepath"
-	"strconv"
+	"context"
 	"strings"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
+	"dragoman/bench/reference"
 )
 
-// faceKind is how clients reach a contender.
+// faceKind is how clients reach a contender, and over what it reaches the server. Only those of one kind are compared.
 type faceKind string
 
 const (
 	streamable faceKind = "streamable HTTP"
 	httpSSE    faceKind = "HTTP+SSE"
+	restful    faceKind = "REST" // each in its own form
+	toHTTP     faceKind = "streamable HTTP to HTTP"
 )
 
 // contender is one program in one configuration.
 type contender struct {
 	name string
 	what string // for people: whose children they are
+	kit  string // what has to be installed for it, of the words of --without; empty: nothing
 	ours bool
 	// paths of the faces that it has.
-	http, sse string
+	http, sse, rest string
+	// plain: its REST form is a path for each tool, arguments in, the text out; else it is Dragoman's envelope.
+	plain bool
+	// upstream: it stands in front of the reference server over HTTP, not of a child.
+	upstream bool
+	// isolates: a child for each session, or each request.
+	isolates bool
 	// sessionless contenders give no session ids out.
 	sessionless bool
 	// perRequest: a child for each request. It is left out where sessions are counted.
 	perRequest bool
 	// idle tells that it ends sessions after a time of idleness that can be set.
 	idle bool
+	tool string // what it calls the tool; empty: as the server does
 	argv func(p *place) ([]string, error)
+	// prepare tells it of its server once it runs, if its command line cannot; it is called until it succeeds.
+	prepare func(ctx context.Context, r *running) error
 }
 
 // place is what a contender is started with.
@@ -43,41 +53,95 @@ type place struct {
 	dir      string   // of its own, for its configuration
 	port     string   // to listen on, on the loopback
 	child    []string // argv
+	upstream string   // the URL of the server, in its place
 	idleTTL  time.Duration
 	// extra is for Dragoman's upstream in its configuration: lines of TOML.
 	extra string
 }
 
+// Kits, as --without names them.
+const (
+	kitNPM          = "npm"
+	kitTBXark       = "tbxark"
+	kitMCPProxyPy   = "mcp-proxy-py"
+	kitMCPO         = "mcpo"
+	kitContextForge = "contextforge"
+	kitFastMCP      = "fastmcp"
+)
+
 // contenders is all there are, in the order in which they are shown. All are told to log nothing, or as little as they can.
 func contenders() []contender {
-	return []contender{
-		{name: "dragoman", what: "a child for each session (the default)", ours: true, http: "/mcp", sse: "/sse", idle: true,
+	all := []contender{
+		{name: "dragoman", what: "a child for each session (the default)", ours: true, http: "/mcp", sse: "/sse", idle: true, isolates: true,
 			argv: dragoman("session")},
-		{name: "dragoman-shared", what: "one child for all (isolation = \"shared\")", ours: true, http: "/mcp", sse: "/sse", idle: true,
+		{name: "dragoman-shared", what: "one child for all (isolation = \"shared\")", ours: true, http: "/mcp", sse: "/sse", rest: "/", idle: true,
 			argv: dragoman("shared")},
-		{name: "supergateway", what: "a child for each session (--stateful)", http: "/mcp", idle: true,
+		{name: "dragoman-http", what: "an HTTP server", ours: true, http: "/mcp", upstream: true, idle: true, argv: dragoman("")},
+	}
+	return append(append(append(all, fromNPM()...), fromGo()...), fromPyPI()...)
+}
+
+func fromNPM() []contender {
+	return []contender{
+		{name: "supergateway", kit: kitNPM, what: "a child for each session (--stateful)", http: "/mcp", idle: true, isolates: true,
 			argv: supergateway("streamableHttp", "--stateful")},
-		{name: "supergateway-stateless", what: "a child for each request (the default)", http: "/mcp", sessionless: true, perRequest: true,
+		{name: "supergateway-stateless", kit: kitNPM, what: "a child for each request (the default)", http: "/mcp", sessionless: true, perRequest: true, isolates: true,
 			argv: supergateway("streamableHttp")},
-		{name: "supergateway-sse", what: "one child for all", sse: "/sse", argv: supergateway("sse")},
-		{name: "mcp-proxy", what: "one child for all (the default)", http: "/mcp", sse: "/sse", idle: true, argv: mcpProxy()},
-		{name: "mcp-proxy-stateless", what: "one child for all (--stateless)", http: "/mcp", sessionless: true, argv: mcpProxy("--stateless")},
-		{name: "tbxark", what: "one child for all, no sessions (streamable-http)", http: "/echo/", sessionless: true, argv: tbxark("streamable-http")},
-		{name: "tbxark-sse", what: "one child for all (sse)", sse: "/echo/sse", argv: tbxark("sse")},
+		{name: "supergateway-sse", kit: kitNPM, what: "one child for all", sse: "/sse", argv: supergateway("sse")},
+		{name: "mcp-proxy", kit: kitNPM, what: "one child for all (the default)", http: "/mcp", sse: "/sse", idle: true, argv: mcpProxy()},
+		{name: "mcp-proxy-stateless", kit: kitNPM, what: "one child for all (--stateless)", http: "/mcp", sessionless: true, argv: mcpProxy("--stateless")},
 	}
 }
 
-// plan is how a client speaks to it.
-func (c *contender) plan(kind faceKind, addr string) load.Plan {
-	p := load.Plan{Addr: addr, Path: c.http, Era: load.Legacy, Sessionless: c.sessionless, Connections: connections, Size: smallCall}
-	if kind == httpSSE {
-		p.Path, p.Transport = c.sse, load.TwoWay
+func fromGo() []contender {
+	return []contender{
+		{name: "tbxark", kit: kitTBXark, what: "one child for all, no sessions (streamable-http)", http: "/echo/", sessionless: true, argv: tbxark("streamable-http")},
+		{name: "tbxark-sse", kit: kitTBXark, what: "one child for all (sse)", sse: "/echo/sse", argv: tbxark("sse")},
+		{name: "tbxark-http", kit: kitTBXark, what: "an HTTP server, no sessions (streamable-http)", http: "/echo/", sessionless: true, upstream: true,
+			argv: tbxark("streamable-http")},
 	}
+}
+
+func fromPyPI() []contender {
+	return []contender{
+		{name: "mcp-proxy-py", kit: kitMCPProxyPy, what: "one child for all (the default)", http: "/mcp", sse: "/sse", argv: mcpProxyPy()},
+		{name: "mcp-proxy-py-stateless", kit: kitMCPProxyPy, what: "one child for all (--stateless)", http: "/mcp", sessionless: true, argv: mcpProxyPy("--stateless")},
+		{name: "mcpo", kit: kitMCPO, what: "one child for all, as OpenAPI", rest: "/echo", plain: true, argv: mcpo},
+		{name: "contextforge-translate", kit: kitContextForge, what: "one child for all (mcpgateway.translate)", http: "/mcp", sse: "/sse", sessionless: true,
+			argv: contextForgeTranslate},
+		{name: "contextforge", kit: kitContextForge, what: "an HTTP server (USE_STATEFUL_SESSIONS)", http: "/mcp/", upstream: true, tool: "echo-echo",
+			argv: contextForge, prepare: registerUpstream},
+		{name: "fastmcp", kit: kitFastMCP, what: "one child for all (fastmcp run, as a proxy)", http: "/mcp", argv: fastMCP},
+		{name: "fastmcp-http", kit: kitFastMCP, what: "an HTTP server (fastmcp run, as a proxy)", http: "/mcp", upstream: true, argv: fastMCP},
+	}
+}
+
+// plan is how a client speaks to it, in calls of a size.
+func (c *contender) plan(kind faceKind, addr string, s size) drive.Plan {
+	p := drive.Plan{Face: drive.LegacyHTTP, Revision: reference.LegacyVersion, Addr: addr, Host: addr, Path: c.http, Connections: connections,
+		Rounds: 1, Timeout: callLimit}
+	switch {
+	case kind == httpSSE:
+		p.Face, p.Revision, p.Path = drive.SSE, reference.OldestVersion, c.sse
+	case kind == restful && c.plain:
+		p.Face, p.Revision, p.Path = drive.Plain, "", c.rest
+	case kind == restful:
+		p.Face, p.Revision, p.Path = drive.REST, "", c.rest
+	}
+	const name = `"name":"echo`
+	call := drive.EchoCall(p.Face, s.Request-max(0, len(c.tool)-len("echo")), s.Answer, false)
+	if c.tool != "" {
+		call.Params = strings.Replace(call.Params, name, `"name":"`+c.tool, 1)
+	}
+	p.Calls = []drive.Call{call}
 	return p
 }
 
 // faces is what it has.
 func (c *contender) faces() []faceKind {
+	if c.upstream {
+		return []faceKind{toHTTP}
+	}
 	var kinds []faceKind
 	if c.http != "" {
 		kinds = append(kinds, streamable)
@@ -85,85 +149,21 @@ func (c *contender) faces() []faceKind {
 	if c.sse != "" {
 		kinds = append(kinds, httpSSE)
 	}
+	if c.rest != "" {
+		kinds = append(kinds, restful)
+	}
+	return kinds
+}
+
+// sessionFaces are those whose clients have sessions, or hold connections like them.
+func (c *contender) sessionFaces() []faceKind {
+	var kinds []faceKind
+	for _, kind := range c.faces() {
+		if kind != restful {
+			kinds = append(kinds, kind)
+		}
+	}
 	return kinds
 }
 
 func (c *contender) face() faceKind { return c.faces()[0] }
-
-const dragomanConfig = `listen = "127.0.0.1:%s"
-[admin]
-listen = "off"
-[log]
-level = "error"
-[sessions]
-max = 100000
-max_per_principal = 100000
-%s[upstreams.echo]
-command = %s
-isolation = %q
-max_processes = 5000
-%s
-`
-
-func dragoman(isolation string) func(p *place) ([]string, error) {
-	return func(p *place) ([]string, error) {
-		argv, err := json.Marshal(p.child) // strings of JSON are strings of TOML
-		if err != nil {
-			return nil, err
-		}
-		idle := ""
-		if p.idleTTL > 0 {
-			idle = fmt.Sprintf("idle_ttl = %q\n", p.idleTTL)
-		}
-		file := filepath.Join(p.dir, "dragoman.toml")
-		text := fmt.Sprintf(dragomanConfig, p.port, idle, argv, isolation, p.extra)
-		if err = writeFile(file, text); err != nil {
-			return nil, err
-		}
-		return []string{p.settings.dragoman, "serve", "--config", file}, nil
-	}
-}
-
-func supergateway(transport string, more ...string) func(p *place) ([]string, error) {
-	return func(p *place) ([]string, error) {
-		argv := []string{p.settings.node, filepath.Join(p.settings.npm, "supergateway/dist/index.js"),
-			"--stdio", strings.Join(p.child, " "), "--outputTransport", transport, "--port", p.port, "--logLevel", "none"}
-		argv = append(argv, more...)
-		if p.idleTTL > 0 {
-			argv = append(argv, "--sessionTimeout", millis(p.idleTTL))
-		}
-		return argv, nil
-	}
-}
-
-func mcpProxy(more ...string) func(p *place) ([]string, error) {
-	return func(p *place) ([]string, error) {
-		argv := []string{p.settings.node, filepath.Join(p.settings.npm, "mcp-proxy/dist/bin/mcp-proxy.mjs"), "--host", "127.0.0.1", "--port", p.port}
-		argv = append(argv, more...)
-		if p.idleTTL > 0 {
-			argv = append(argv, "--sessionIdleTimeout", millis(p.idleTTL))
-		}
-		return append(append(argv, "--"), p.child...), nil
-	}
-}
-
-func tbxark(kind string) func(p *place) ([]string, error) {
-	return func(p *place) ([]string, error) {
-		options := map[string]any{"panicIfInvalid": true, "logEnabled": false}
-		text, err := json.Marshal(map[string]any{
-			"mcpProxy": map[string]any{"baseURL": "http://127.0.0.1:" + p.port, "addr": "127.0.0.1:" + p.port,
-				"name": "peers", "version": "1", "type": kind, "options": options},
-			"mcpServers": map[string]any{"echo": map[string]any{"command": p.child[0], "args": p.child[1:], "options": options}},
-		})
-		if err != nil {
-			return nil, err
-		}
-		file := filepath.Join(p.dir, "tbxark.json")
-		if err = writeFile(file, string(text)); err != nil {
-			return nil, err
-		}
-		return []string{p.settings.tbxark, "--config", file}, nil
-	}
-}
-
-func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

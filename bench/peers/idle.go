@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"dragoman/bench/measure"
 )
 
 // idleTarget is how much an idle session without its child may take, in bytes.
@@ -85,7 +87,7 @@ func (b *bench) weighStage(ctx context.Context, cases []*idleCase, stage int) er
 		return nil
 	}
 	b.say("idle: waiting %v", b.settings.idleWait)
-	if err := pause(ctx, b.settings.idleWait); err != nil {
+	if err := measure.Pause(ctx, b.settings.idleWait); err != nil {
 		return err
 	}
 	for _, c := range cases {
@@ -106,7 +108,7 @@ func (c *idleCase) open(ctx context.Context, stage int) error {
 	if stage > 0 {
 		before, have = c.counts[stage-1], c.rows[stage-1].Sessions
 	} else {
-		if err := pause(ctx, settle); err != nil {
+		if err := measure.Pause(ctx, settle); err != nil {
 			return err
 		}
 		now, err := c.running.tree.read()
@@ -132,7 +134,7 @@ func (c *idleCase) weigh(ctx context.Context, stage int) error {
 			return err
 		}
 		if c.napping && now.Children.Processes > 0 && time.Now().Before(end) {
-			if err = pause(ctx, time.Second); err != nil {
+			if err = measure.Pause(ctx, time.Second); err != nil {
 				return err
 			}
 			continue
@@ -190,7 +192,7 @@ func (b *bench) countAbandoned(ctx context.Context, rep *report) error {
 		if c.idle {
 			ttls = append(ttls, b.settings.idleTTL)
 		}
-		for _, kind := range c.faces() {
+		for _, kind := range c.sessionFaces() {
 			if kind == httpSSE {
 				ttls = ttls[:1] // such a session ends with its stream
 			}
@@ -207,7 +209,7 @@ func (b *bench) countAbandoned(ctx context.Context, rep *report) error {
 	}
 	b.say("abandoned: waiting %v", b.settings.leftWait)
 	began := time.Now()
-	if err := pause(ctx, b.settings.leftWait); err != nil {
+	if err := measure.Pause(ctx, b.settings.leftWait); err != nil {
 		return err
 	}
 	for _, row := range rows {

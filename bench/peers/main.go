@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command peers puts Dragoman beside other bridges from stdio to HTTP: each stands in front of the same child, is called by
-// the same clients, and is a process of its own. It counts processes and memory by sessions, the time to a first answer,
+// Command peers puts Dragoman beside other bridges and gateways: each stands in front of the same child, or of the same HTTP server, is
+// called by the same clients, and is a process of its own. It counts processes and memory by sessions, the time to a first answer,
 // answers per second and CPU time for each, and what is left of sessions that nobody ends.
 //
 // It knows of Dragoman and of the peers only their command lines. README.md of bench says how to read what it writes.
@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
@@ -32,8 +33,11 @@ const (
 	maxSize    = 32 << 20
 )
 
-// echoWord as the first argument makes this program the child of all.
-const echoWord = "echo"
+// These words as the first argument make this program the child of all, or the HTTP server of those that have one.
+const (
+	echoWord  = "echo"
+	serveWord = "serve"
+)
 
 // The steps.
 const (
@@ -51,6 +55,8 @@ func allSteps() []string {
 // settings is the checked command line, and what its length says.
 type settings struct {
 	dragoman, node, npm, tbxark string
+	python                      string            // where PyPI's packages are, each with all it needs
+	without                     map[string]string // kits that are not there, and why
 	results                     string
 	steps                       []string
 	only                        []string // contenders
@@ -70,11 +76,26 @@ type settings struct {
 	idleTTL, leftWait time.Duration
 }
 
-// size is how long a call and its answer are, and how many times as many calls as the best peer's are wanted of Dragoman.
+// size is how long a call and its answer are.
 type size struct {
-	Request int     `json:"request"`
-	Answer  int     `json:"answer"`
-	Target  float64 `json:"target,omitempty"`
+	Request int `json:"request"`
+	Answer  int `json:"answer"`
+}
+
+// target is how many times as many calls as the best peer answers are wanted of Dragoman; 0: as many as there are.
+func (s size) target(kind faceKind) float64 {
+	switch s {
+	case size{smallCall, smallCall}:
+		if kind == httpSSE {
+			return 2
+		}
+		return 3
+	case size{10 << 10, 10 << 10}:
+		return 8
+	case size{1 << 20, 1 << 20}:
+		return 15
+	}
+	return 0
 }
 
 func (s size) String() string {
@@ -85,8 +106,8 @@ func (s size) String() string {
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == echoWord {
-		if err := reference.ServeEcho(os.Stdin, os.Stdout, reference.Legacy); err != nil {
+	if len(os.Args) > 1 && (os.Args[1] == echoWord || os.Args[1] == serveWord) {
+		if err := play(os.Args[1], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(exitFailed)
 		}
@@ -96,6 +117,24 @@ func main() {
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// play is what this program is to contenders, until in ends. The HTTP server writes its address first.
+func play(word string, in io.Reader, out io.Writer) error {
+	if word == echoWord {
+		return reference.ServeEcho(in, out, reference.Legacy)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- reference.NewUpstream(reference.Legacy).Serve(l) }()
+	if _, err = fmt.Fprintln(out, l.Addr()); err == nil {
+		_, err = io.Copy(io.Discard, in)
+	}
+	_ = l.Close() // ends Serve
+	return errors.Join(err, <-done)
 }
 
 // execute is main without the process: it returns the exit code.
@@ -149,13 +188,15 @@ func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r.markdown(out)
-	fmt.Fprintln(errs, "peers: written to", strings.Join(names, " and "))
+	if err = r.document().Markdown(out); err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", "))
 	return r.failure()
 }
 
 func parseArgs(args []string, errs io.Writer) (settings, error) {
-	s := settings{}
+	s := settings{without: map[string]string{}}
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(errs)
 	f.BoolVar(&s.short, "short", false, "fewer and shorter rounds, smaller counts: to see that it works")
@@ -166,16 +207,18 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.StringVar(&s.node, "node", "node", "the Node.js that runs the peers from npm")
 	f.StringVar(&s.npm, "npm", "bench/.tmp/peers/npm/node_modules", "where they are installed")
 	f.StringVar(&s.tbxark, "tbxark", "bench/.tmp/peers/tbxark", "TBXark/mcp-proxy")
-	f.StringVar(&s.results, "results", "bench/results", "directory for the figures, as JSON and Markdown")
+	f.StringVar(&s.python, "python", "bench/.tmp/peers/python", "where the peers from PyPI are installed")
+	f.Func("without", "leave out what is of a `KIT=REASON`, which the report gives; repeatable", s.leaveOut)
+	f.StringVar(&s.results, "results", "bench/results", "directory for the figures, as JSON, Markdown and a page with pictures")
 	sizes := f.String("sizes", "", "bytes of a call and its answer, several with commas (default 300, 10240, 1048576, and answers of 1 MiB to calls of 300)")
-	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 5, or 2 with --short)")
-	f.DurationVar(&s.duration, "duration", 0, "of one round (default 3s, or 1s with --short)")
+	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 7, or 2 with --short)")
+	f.DurationVar(&s.duration, "duration", 0, "of one round (default 2s, or 1s with --short)")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("peers: %w", err)
 	}
 	if *list {
 		for _, c := range contenders() {
-			fmt.Fprintf(errs, "%-22s %s\n", c.name, c.what)
+			fmt.Fprintf(errs, "%-24s %s\n", c.name, c.what)
 		}
 		return s, flag.ErrHelp
 	}
@@ -203,9 +246,9 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 
 // fill sets what the command line does not.
 func (s *settings) fill() {
-	rounds, duration := 5, 3*time.Second
+	rounds, duration := 7, 2*time.Second
 	s.warmup, s.firstWarmup = 300*time.Millisecond, 2*time.Second
-	s.sizes = []size{{300, 300, 2}, {10 << 10, 10 << 10, 5}, {1 << 20, 1 << 20, 8}, {300, 1 << 20, 0}}
+	s.sizes = []size{{smallCall, smallCall}, {10 << 10, 10 << 10}, {1 << 20, 1 << 20}, {smallCall, 1 << 20}}
 	s.sessions, s.starts = []int{1, 100, 1000}, 10
 	s.idleSessions, s.idleSharedLess, s.idleSharedMore = 1000, 1000, 10_000
 	s.idleWait = 150 * time.Second // the collector runs every two minutes at least
@@ -229,22 +272,30 @@ func (s *settings) chooseSizes(list []string) error {
 	if len(list) == 0 {
 		return nil
 	}
-	all := s.sizes
 	s.sizes = nil
 	for _, word := range list {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 || n > maxSize {
 			return fmt.Errorf("peers: --sizes: %q is not a number of bytes from 1 to %d", word, maxSize)
 		}
-		chosen := size{Request: n, Answer: n}
-		for _, known := range all {
-			if known.Request == n && known.Answer == n {
-				chosen.Target = known.Target
-			}
-		}
-		s.sizes = append(s.sizes, chosen)
+		s.sizes = append(s.sizes, size{n, n})
 	}
 	return nil
+}
+
+// leaveOut notes a kit that is not there.
+func (s *settings) leaveOut(text string) error {
+	kit, why, ok := strings.Cut(text, "=")
+	if !ok || why == "" {
+		return errors.New("KIT=REASON is wanted")
+	}
+	for _, c := range contenders() {
+		if c.kit == kit {
+			s.without[kit] = why
+			return nil
+		}
+	}
+	return fmt.Errorf("there is no kit %q", kit)
 }
 
 func words(list string) []string {

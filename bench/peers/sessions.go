@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/bench/load"
+	"dragoman/bench/load/drive"
+	"dragoman/bench/measure"
 )
 
 const (
@@ -19,7 +20,7 @@ const (
 
 // opened are sessions that are open, in a contender.
 type opened struct {
-	callers []*load.Caller
+	callers []*drive.Caller
 	failed  int
 	first   error // why the first failed
 	short   bool  // the machine had no memory left for more
@@ -30,16 +31,19 @@ type opened struct {
 func open(ctx context.Context, r *running, kind faceKind, from, n int, leave bool) *opened {
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
-	p := r.contender.plan(kind, r.addr)
-	p.Timeout = callLimit
-	var mu sync.Mutex
 	o := &opened{}
-	next := make(chan int)
+	clients, err := drive.NewCallers(ctx, r.contender.plan(kind, r.addr, size{Request: smallCall, Answer: smallCall}))
+	if err != nil {
+		o.failed, o.first = n-from, err
+		return o
+	}
+	var mu sync.Mutex
+	next := make(chan struct{})
 	var all sync.WaitGroup
 	for range openers {
 		all.Go(func() { // until next is closed
-			for index := range next {
-				c, err := load.Open(ctx, p, index)
+			for range next {
+				c, err := clients.Open()
 				if err == nil {
 					if err = c.Call(); err != nil || leave {
 						c.Leave()
@@ -63,7 +67,7 @@ func open(ctx context.Context, r *running, kind faceKind, from, n int, leave boo
 			o.short = true
 			break
 		}
-		next <- index
+		next <- struct{}{}
 	}
 	close(next)
 	all.Wait()
@@ -97,7 +101,7 @@ func (b *bench) countSessions(ctx context.Context, rep *report) error {
 		if c.perRequest {
 			continue
 		}
-		for _, kind := range c.faces() {
+		for _, kind := range c.sessionFaces() {
 			if err := b.countOne(ctx, rep, c, kind); err != nil {
 				return err
 			}
@@ -132,7 +136,7 @@ func (b *bench) countOne(ctx context.Context, rep *report, c *contender, kind fa
 		if o.short {
 			row.Note = fmt.Sprintf("stopped: less than %d GiB left on the machine", leastMemory>>30)
 		}
-		if err = pause(ctx, settle); err != nil {
+		if err = measure.Pause(ctx, settle); err != nil {
 			return err
 		}
 		if row.Census, err = r.tree.read(); err != nil {

@@ -15,11 +15,13 @@ import (
 type tree struct {
 	root  int
 	child string // what the command line of a child begins with
-	seen  map[procs.ID]procs.Process
+	// beside is the server of a contender that has no child; it counts as one. 0: there is none.
+	beside int
+	seen   map[procs.ID]procs.Process
 }
 
-func newTree(root int, child string) *tree {
-	return &tree{root: root, child: child, seen: map[procs.ID]procs.Process{}}
+func newTree(root int, child string, beside int) *tree {
+	return &tree{root: root, child: child, beside: beside, seen: map[procs.ID]procs.Process{}}
 }
 
 // census is what a contender has at a moment.
@@ -53,8 +55,10 @@ func (t *tree) members() ([]procs.Process, error) {
 		return nil, err
 	}
 	family := table.Below(t.root)
-	if root, ok := table[t.root]; ok {
-		family = append(family, root)
+	for _, pid := range []int{t.root, t.beside} {
+		if p, ok := table[pid]; ok {
+			family = append(family, p)
+		}
 	}
 	for _, p := range family {
 		t.seen[p.ID()] = p
@@ -64,7 +68,7 @@ func (t *tree) members() ([]procs.Process, error) {
 
 // isChild tells whether it is one that all have. A shell between it and its contender is the contender's.
 func (t *tree) isChild(p procs.Process) bool {
-	return p.PID != t.root && strings.HasPrefix(procs.CommandLine(p.PID)+" ", t.child+" ")
+	return p.PID == t.beside || p.PID != t.root && strings.HasPrefix(procs.CommandLine(p.PID)+" ", t.child+" ")
 }
 
 // times reads the CPU times only.

@@ -2,9 +2,11 @@ package reference
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The revisions that the reference servers speak.
@@ -92,6 +94,7 @@ type request struct {
 	form              byte
 	length            int
 	version           []byte // that initialize asks for
+	tools             string // of a list, if it is not the usual one
 }
 
 // legacyVersions are the revisions with initialize.
@@ -153,9 +156,10 @@ func after(raw []byte, key, ends string) []byte {
 }
 
 const (
-	serverInfo = `{"name":"reference","version":"1"}`
-	tools      = `"tools":[{"name":"echo","description":"Gives back its text.","inputSchema":` +
-		`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}]`
+	serverInfo     = `{"name":"reference","version":"1"}`
+	echoName       = `{"name":"echo`
+	echoRest       = `","description":"Gives back its text.","inputSchema":{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}}`
+	oneTool        = `"tools":[` + echoName + echoRest + `]`
 	cacheable      = `"resultType":"complete","ttlMs":60000,"cacheScope":"public"`
 	modernMeta     = `"_meta":{"io.modelcontextprotocol/serverInfo":` + serverInfo + `}`
 	discoverResult = `{` + cacheable + `,"supportedVersions":["` + ModernVersion + `"],"capabilities":{"tools":{}},` + modernMeta + `}`
@@ -166,6 +170,17 @@ const (
 	modernOnly    = `{"code":-32022,"message":"unsupported protocol version","data":{"supported":["` +
 		ModernVersion + `"],"requested":"` + LegacyVersion + `"}}`
 )
+
+// listOf is a list of n tools: echo, echo1, echo2 and so on.
+func listOf(n int) string {
+	var b strings.Builder
+	b.WriteString(`"tools":[` + echoName + echoRest)
+	for i := 1; i < n; i++ {
+		b.WriteString("," + echoName + strconv.Itoa(i) + echoRest)
+	}
+	b.WriteString("]")
+	return b.String()
+}
 
 // appendAnswer writes the response to r in the given era, and gives the HTTP
 // status that the modern revision wants for it.
@@ -179,6 +194,7 @@ func appendAnswer(dst []byte, r *request, modern bool) ([]byte, int) {
 		}
 		return appendCall(dst, r, modern), 200
 	case "tools/list":
+		tools := cmp.Or(r.tools, oneTool)
 		result = `{` + tools + `}`
 		if modern {
 			result = `{` + cacheable + `,` + tools + `,` + modernMeta + `}`

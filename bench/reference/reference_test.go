@@ -76,6 +76,20 @@ func TestEcho(t *testing.T) {
 	f(Legacy, []string{discover, initialize, `{"id":1,"method":"ping"}`, call(3, FormJSON)}, "-32601", `"a"`, `{}`, "-32602")
 }
 
+func TestListOf(t *testing.T) {
+	r := parse([]byte(`{"jsonrpc":"2.0","id":7,"method":"tools/list"}`))
+	for n, tools := range map[int]string{1: "", 3: listOf(3), 10_000: listOf(10_000)} {
+		r.tools = tools
+		var got struct {
+			Result struct{ Tools []struct{ Name string } }
+		}
+		answer, status := appendAnswer(nil, &r, true)
+		if err := json.Unmarshal(answer, &got); err != nil || status != 200 || len(got.Result.Tools) != n || got.Result.Tools[0].Name != "echo" {
+			t.Errorf("%d tools: %d, %v, %.200s", n, status, err, answer)
+		}
+	}
+}
+
 // ask posts to a server over an in-memory connection and gives status and body.
 func ask(t *testing.T, l *fasthttputil.InmemoryListener, session, version, body string) (int, string, string) {
 	t.Helper()

@@ -22,11 +22,17 @@ const (
 // session and name it in each request; anything else about sessions is left out.
 type Upstream struct {
 	era      Era
+	tools    string        // its list, if it is not the one with echo alone
 	sessions atomic.Uint64 // as many have been opened, numbered from 1
 }
 
 // NewUpstream makes a server of the given era.
 func NewUpstream(era Era) *Upstream { return &Upstream{era: era} }
+
+// NewUpstreamOf makes one whose list has n tools: echo, and others that are there to be listed only.
+func NewUpstreamOf(era Era, n int) *Upstream {
+	return &Upstream{era: era, tools: listOf(n)}
+}
 
 // Serve answers on l until l is closed.
 func (u *Upstream) Serve(l net.Listener) error {
@@ -47,6 +53,7 @@ func (u *Upstream) Handle(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	r := parse(ctx.PostBody())
+	r.tools = u.tools
 	modern := string(ctx.Request.Header.Peek("MCP-Protocol-Version")) == ModernVersion
 	switch {
 	case u.era == Modern && !modern && string(r.method) != "initialize":

@@ -2,7 +2,6 @@ package checks
 
 import (
 	"encoding/base64"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -26,7 +25,12 @@ func failsWith(t *suite.Trial, m peer.Message, what string, codes ...int) {
 	}
 }
 
-var toolName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
+// isToolName is what the specification says of names of tools (server/tools, Tool Names).
+func isToolName(name string) bool {
+	return len(name) > 0 && len(name) <= 128 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("_.-", r)
+	})
+}
 
 func modernTools() []*suite.Check {
 	tools := []suite.Need{suite.NeedsTools}
@@ -75,7 +79,7 @@ func modernTools() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				seen := map[string]bool{}
 				for _, name := range names("tools", pagesOf(t, t.Open(nil), "tools/list")) {
-					if !toolName.MatchString(name) || seen[name] {
+					if !isToolName(name) || seen[name] {
 						t.Fail("a unique name of 1 to 128 characters", "%q", name)
 					}
 					seen[name] = true

@@ -5,8 +5,7 @@
 //   SUITE_ERA        the era that Dragoman is told the mock has; without it, it asks
 // Calls that fail are printed; the suite judges what came over the wire.
 import { spawn } from 'node:child_process';
-import net from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
+import { createInterface } from 'node:readline';
 
 const url = process.argv[2];
 const kind = process.env.SUITE_CLIENT || 'v2-modern-http';
@@ -59,24 +58,21 @@ async function clientV1() {
   return { client, http: StreamableHTTPClientTransport, sse: SSEClientTransport, stdio: StdioClientTransport };
 }
 
-const freePort = () => new Promise(resolve => {
-  const server = net.createServer().listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => resolve(port)); });
-});
-const accepts = port => new Promise(resolve => {
-  const socket = net.connect(port, '127.0.0.1', () => { socket.destroy(); resolve(true); });
-  socket.on('error', () => resolve(false));
-});
-
-/** Starts Dragoman in front of URL; resolves to { url, stop }. */
+/**
+ * Starts Dragoman in front of URL; resolves to { url, stop }. It chooses its port itself and says which: one that was free a moment
+ * ago may by now belong to the mock or the Dragoman of another scenario.
+ */
 async function start() {
-  const port = await freePort();
-  const child = spawn(dragoman, ['serve', '--listen', `127.0.0.1:${port}`, '--admin', 'off', ...upstream], { stdio: ['ignore', 'inherit', 'inherit'] });
+  const child = spawn(dragoman, ['serve', '--listen', '127.0.0.1:0', '--admin', 'off', '--log-format', 'json', ...upstream], { stdio: ['ignore', 'inherit', 'pipe'] });
   const ended = new Promise(resolve => child.on('exit', resolve));
-  for (let tries = 0; !await accepts(port); tries++) {
-    if (tries > 200 || child.exitCode !== null) throw new Error('dragoman did not open its port');
-    await pause(25);
-  }
-  return { url: `http://127.0.0.1:${port}/${wire === 'sse' ? 'sse' : 'mcp'}`, stop: async () => { child.kill('SIGTERM'); await ended; } };
+  const where = new Promise((resolve, reject) => {
+    createInterface({ input: child.stderr }).on('line', line => {
+      console.error(line);
+      if (line.startsWith('{') && JSON.parse(line).message === 'listening') resolve(JSON.parse(line));
+    }).on('close', () => reject(new Error('dragoman ended before it listened')));
+  });
+  const { mcp, sse } = await where;
+  return { url: wire === 'sse' ? sse : mcp, stop: async () => { child.kill('SIGTERM'); await ended; } };
 }
 
 async function attempt(what, f) {

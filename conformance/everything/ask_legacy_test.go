@@ -62,7 +62,7 @@ func TestAskLegacyAtOnce(t *testing.T) {
 	c := newOldClient(t, s, rev2511, "")
 	_, r := c.begin("tools/call", `"name":"test_input_required_result_multiple_inputs"`)
 	results := map[string]string{"elicitation/create": saysAda, "sampling/createMessage": saysPoem, "roots/list": hasRoots}
-	var all []wire.Message
+	var all []*wire.Message
 	ids := map[string]bool{}
 	for range 3 {
 		m := c.must(r)
@@ -197,7 +197,7 @@ func TestAskLegacyStopped(t *testing.T) {
 		stop(c, ex, r)
 		_ = r.Close()
 		heard := strings.Join(c.heard(), "\n")
-		for _, m := range []wire.Message{first, second} {
+		for _, m := range []*wire.Message{first, second} {
 			if strings.Contains(heard, `"requestId":`+string(m.Of(m.ID))+`,`) != told {
 				t.Errorf("%s: withdrawn %v: %s", what, !told, heard)
 			}

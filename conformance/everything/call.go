@@ -217,9 +217,9 @@ func (c *call) Abort() {
 }
 
 // Next implements proxy.Replies. After a stop it may still give what had been queued, and then the cause.
-func (c *call) Next(until time.Time) (wire.Message, error) {
+func (c *call) Next(until time.Time) (*wire.Message, error) {
 	if c.answered {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	select {
 	case m := <-c.queue:
@@ -230,24 +230,24 @@ func (c *call) Next(until time.Time) (wire.Message, error) {
 	if !soon {
 		select {
 		case <-c.stop:
-			return wire.Message{}, c.cause
+			return nil, c.cause
 		default:
-			return wire.Message{}, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		}
 	}
 	select {
 	case m := <-c.queue:
 		return c.take(m), nil
 	case <-c.stop:
-		return wire.Message{}, c.cause
+		return nil, c.cause
 	case <-late:
-		return wire.Message{}, proxy.ErrNotYet
+		return nil, proxy.ErrNotYet
 	}
 }
 
-func (c *call) take(m wire.Message) wire.Message {
+func (c *call) take(m wire.Message) *wire.Message {
 	c.answered = m.IsResponse()
-	return m
+	return &m
 }
 
 // Close implements proxy.Replies. It returns when the goroutine of the call has ended.

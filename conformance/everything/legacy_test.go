@@ -85,19 +85,19 @@ func (c *oldClient) begin(method, members string) (*proxy.Exchange, proxy.Replie
 }
 
 // next reads one reply.
-func (c *oldClient) next(r proxy.Replies) (wire.Message, error) {
+func (c *oldClient) next(r proxy.Replies) (*wire.Message, error) {
 	return r.Next(time.Now().Add(10 * time.Second))
 }
 
 // must reads one reply, of which there must be one.
-func (c *oldClient) must(r proxy.Replies) wire.Message {
+func (c *oldClient) must(r proxy.Replies) *wire.Message {
 	c.t.Helper()
 	m, err := c.next(r)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m, _ = m.Clone()
-	return m
+	kept, _ := m.Clone()
+	return &kept
 }
 
 // end reads the response, which must come next, and closes the replies.
@@ -133,7 +133,7 @@ func (c *oldClient) tell(raw string) {
 }
 
 // answers sends the result of a question.
-func (c *oldClient) answers(question wire.Message, result string) {
+func (c *oldClient) answers(question *wire.Message, result string) {
 	c.t.Helper()
 	c.tell(`{"jsonrpc":"2.0","id":` + string(question.Of(question.ID)) + `,"result":` + result + `}`)
 }

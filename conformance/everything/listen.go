@@ -154,9 +154,9 @@ func (l *listen) Abort() {
 }
 
 // Next implements proxy.Replies.
-func (l *listen) Next(until time.Time) (wire.Message, error) {
+func (l *listen) Next(until time.Time) (*wire.Message, error) {
 	if l.answered {
-		return wire.Message{}, io.EOF
+		return nil, io.EOF
 	}
 	for {
 		if m, ok, err := l.take(); ok {
@@ -168,7 +168,7 @@ func (l *listen) Next(until time.Time) (wire.Message, error) {
 			case <-l.stop:
 				return l.last()
 			default:
-				return wire.Message{}, proxy.ErrNotYet
+				return nil, proxy.ErrNotYet
 			}
 		}
 		select {
@@ -176,13 +176,13 @@ func (l *listen) Next(until time.Time) (wire.Message, error) {
 		case <-l.stop:
 			return l.last()
 		case <-late:
-			return wire.Message{}, proxy.ErrNotYet
+			return nil, proxy.ErrNotYet
 		}
 	}
 }
 
 // take gives what is to be said now: the acknowledgement before anything else.
-func (l *listen) take() (wire.Message, bool, error) {
+func (l *listen) take() (*wire.Message, bool, error) {
 	if !l.acknowledged {
 		l.acknowledged = true
 		return scanned([]byte(object("jsonrpc", `"2.0"`, "method", `"notifications/subscriptions/acknowledged"`,
@@ -191,31 +191,32 @@ func (l *listen) take() (wire.Message, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.pending) == 0 {
-		return wire.Message{}, false, nil
+		return nil, false, nil
 	}
 	n := l.pending[0]
 	l.pending = l.pending[1:]
 	return scanned(n.message(l.meta()))
 }
 
-func scanned(raw []byte) (wire.Message, bool, error) {
+func scanned(raw []byte) (*wire.Message, bool, error) {
 	m, err := wire.Scan(raw)
 	if err != nil {
 		err = errors.Join(errMade, err)
 	}
-	return m, true, err
+	return &m, true, err
 }
 
 // meta tags what is said with the subscription it belongs to.
 func (l *listen) meta() string { return object(wire.MetaPrefix+"subscriptionId", string(l.id)) }
 
 // last gives the end: the response if it was the server's doing, else the cause.
-func (l *listen) last() (wire.Message, error) {
+func (l *listen) last() (*wire.Message, error) {
 	if l.cause != nil {
-		return wire.Message{}, l.cause
+		return nil, l.cause
 	}
 	l.answered = true
-	return proxy.ResultMessage(l.id, []byte(object("resultType", quote(complete), "_meta", l.meta()))), nil
+	m := proxy.ResultMessage(l.id, []byte(object("resultType", quote(complete), "_meta", l.meta())))
+	return &m, nil
 }
 
 // Close implements proxy.Replies.

@@ -2,7 +2,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createWriteStream, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { HERE } from './catalogue.mjs';
@@ -10,14 +9,6 @@ import { Watch } from './processes.mjs';
 
 export const IDLE = 2; // seconds of sessions.idle_ttl and idle_exit
 const CLIENT_TIME = 300_000;
-
-async function freePort() {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  return port;
-}
 
 /** Waits until `f` gives something true, at most `ms`; resolves to it or to undefined. */
 export async function until(f, ms) {
@@ -51,22 +42,24 @@ export function end(dragoman) {
 /** Ends all of them. */
 export function endAll() { for (const dragoman of running) end(dragoman); }
 
-/** Starts Dragoman in front of a server; resolves to { url, child, watch, said, ended }, for `end`. */
+let started = 0;
+
+/** Starts Dragoman in front of a server, at a port that it chooses itself; resolves to { url, child, watch, said, ended }, for `end`. */
 export async function serve(binary, server, label, era) {
-  const port = await freePort();
   const config = path.join(server.dir, `${label}.json`);
   const log = path.join(server.dir, `${label}.log`);
-  const mark = `DRAGOMAN_TEST_MARK=${process.pid}.${server.name}.${label}.${port}`;
+  const mark = `DRAGOMAN_TEST_MARK=${process.pid}.${server.name}.${label}.${started++}`;
   configure(config, server, era);
-  const child = spawn(binary, ['serve', '--config', config, '--listen', `127.0.0.1:${port}`, '--admin', 'off', '--log-format', 'json', '--env', mark],
+  writeFileSync(log, '');
+  const child = spawn(binary, ['serve', '--config', config, '--listen', '127.0.0.1:0', '--admin', 'off', '--log-format', 'json', '--env', mark],
     { stdio: ['ignore', 'ignore', 'pipe'], detached: true }); // a group of its own: what is sent to ours does not reach it
   child.stderr.pipe(createWriteStream(log));
   const ended = once(child, 'exit');
-  const url = `http://127.0.0.1:${port}/mcp`;
-  const dragoman = { url, child, ended, watch: new Watch(child.pid, mark), said: () => readFileSync(log, 'utf8') };
+  const dragoman = { url: undefined, child, ended, watch: new Watch(child.pid, mark), said: () => readFileSync(log, 'utf8') };
   running.add(dragoman);
-  const up = await until(async () => child.exitCode !== null || fetch(url, { method: 'OPTIONS' }).then(() => true, () => false), 15_000);
-  if (!up || child.exitCode !== null) {
+  const listening = () => /"mcp":"([^"]+)".*"message":"listening"/.exec(dragoman.said())?.[1];
+  dragoman.url = await until(() => listening() ?? (child.exitCode !== null && 'ended'), 15_000);
+  if (!dragoman.url || child.exitCode !== null) {
     end(dragoman);
     throw new Error(`dragoman serve did not open its port: ${dragoman.said().trim().split('\n').at(-1)}`);
   }

@@ -13,8 +13,8 @@ import (
 // beside it, it is entered as in flight until its replies are closed, and what its success changes in the session is
 // recorded. The exchange must not be used for anything else.
 func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
-	c, err := enter(s, ex)
-	if err != nil {
+	c := proxy.Lend[conversation](ex, proxy.RoomSession)
+	if err := c.enter(s, ex); err != nil {
 		return nil, err
 	}
 	return c.run(handle)
@@ -24,7 +24,8 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 // before, in the order in which the client has sent its messages: then a cancellation that comes behind it finds it, and it reaches
 // the handler as a cancelled exchange.
 func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Handler {
-	c, err := enter(s, ex)
+	c := proxy.Lend[conversation](ex, proxy.RoomSession)
+	err := c.enter(s, ex)
 	return func(*proxy.Exchange) (proxy.Replies, error) {
 		if err != nil {
 			return nil, err
@@ -36,15 +37,15 @@ func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Han
 	}
 }
 
-func enter(s *proxy.Session, ex *proxy.Exchange) (*conversation, *proxy.Error) {
+func (c *conversation) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Error {
 	ex.Session, ex.Server = s, s.Server
 	claim(s, ex)
 	ex.Client = s.Client()
 	m := &ex.Msg
-	c := &conversation{s: s, ex: ex, id: string(m.Of(m.ID))}
+	c.s, c.ex, c.id = s, ex, string(m.Of(m.ID))
 	if m.Is("initialize") {
 		if s.State() != proxy.Created {
-			return nil, proxy.Errf(proxy.InvalidRequest, "this session is initialized already")
+			return proxy.Errf(proxy.InvalidRequest, "this session is initialized already")
 		}
 		c.offer = proxy.Client{Version: string(m.Text(m.ParamsVersion)),
 			Info: bytes.Clone(m.Of(m.ParamsInfo)), Caps: bytes.Clone(m.Of(m.ParamsCaps))}
@@ -53,10 +54,7 @@ func enter(s *proxy.Session, ex *proxy.Exchange) (*conversation, *proxy.Error) {
 	if m.Is("logging/setLevel") {
 		c.level = string(m.Text(m.Level))
 	}
-	if err := s.Begin(ex); err != nil {
-		return nil, err
-	}
-	return c, nil
+	return s.BeginAs(c.id, ex)
 }
 
 func (c *conversation) run(handle proxy.Handler) (proxy.Replies, error) {
@@ -92,8 +90,11 @@ type conversation struct {
 	level string       // what a logging/setLevel asked
 }
 
-func (c *conversation) Next(until time.Time) (wire.Message, error) {
-	m, err := c.Replies.Next(until)
+// Clear implements proxy.Lent.
+func (c *conversation) Clear() { *c = conversation{} }
+
+func (c *conversation) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = c.Replies.Next(until)
 	if err != nil || m.Kind != wire.Result {
 		return m, err
 	}
@@ -146,7 +147,7 @@ func Handshake(r proxy.Replies) proxy.Replies {
 
 type handshake struct{ proxy.Replies }
 
-func (h handshake) Next(until time.Time) (wire.Message, error) {
+func (h handshake) Next(until time.Time) (*wire.Message, error) {
 	for {
 		if m, err := h.Replies.Next(until); err != nil || m.IsResponse() {
 			return m, err
@@ -203,7 +204,7 @@ func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func
 			fail(err)
 			return
 		}
-		if write(&m) != nil || m.IsResponse() {
+		if write(m) != nil || m.IsResponse() {
 			return
 		}
 	}

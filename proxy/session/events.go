@@ -359,7 +359,7 @@ func (s *Stream) keep(m *wire.Message, raw []byte, written bool) {
 			unkept = proxy.Errf(proxy.ResponseTooLarge, "the response came while its stream was broken, and too much is kept already: resume.total is %d", limits.Total)
 		}
 		if unkept != nil {
-			instead := proxy.ErrorMessage(m.Of(m.ID), unkept)
+			instead := proxy.ErrorMessage(m.AppendPart(nil, m.ID), unkept)
 			raw = instead.Raw
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"dragoman/proxy"
 )
@@ -26,13 +26,14 @@ type Options struct {
 type Store struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	opt   Options
-	cache *lru.Cache[string, *proxy.Session]
-	of    map[string]int // sessions per principal
-	over  map[string]int // per transport
-	stop  chan struct{}
-	done  chan struct{}
+	mu   sync.Mutex
+	opt  Options
+	byID map[string]*proxy.Session
+	used *simplelru.LRU[*proxy.Session, struct{}] // in the order of their use
+	of   map[string]int                           // sessions per principal
+	over map[string]int                           // per transport
+	stop chan struct{}
+	done chan struct{}
 }
 
 // NewStore makes a store and starts its sweeper, which Close ends.
@@ -41,11 +42,11 @@ func NewStore(opt Options) (*Store, error) {
 		opt.Now = time.Now
 	}
 	// One more than the maximum: eviction is decided here, because a session with a request in flight is spared.
-	cache, err := lru.New[string, *proxy.Session](opt.Max + 1)
+	used, err := simplelru.NewLRU[*proxy.Session, struct{}](opt.Max+1, nil)
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{opt: opt, now: opt.Now, cache: cache, of: make(map[string]int), over: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
+	s := &Store{opt: opt, now: opt.Now, byID: make(map[string]*proxy.Session), used: used, of: make(map[string]int), over: make(map[string]int), stop: make(chan struct{}), done: make(chan struct{})}
 	go s.sweep()
 	return s, nil
 }
@@ -68,7 +69,7 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 	case s.opt.MaxPerPrincipal > 0 && caller.Principal != "" && s.of[caller.Principal] >= s.opt.MaxPerPrincipal:
 		key = "sessions.max_per_principal"
 		victim = s.oldest(func(o *proxy.Session) bool { return o.Caller.Is(caller) })
-	case s.cache.Len() >= s.opt.Max:
+	case s.used.Len() >= s.opt.Max:
 		victim = s.oldest(func(*proxy.Session) bool { return true })
 	default:
 		s.add(sess)
@@ -87,15 +88,17 @@ func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Se
 }
 
 func (s *Store) add(sess *proxy.Session) {
-	s.cache.Add(sess.ID, sess)
+	s.byID[sess.ID] = sess
+	s.used.Add(sess, struct{}{})
 	s.of[sess.Caller.Principal]++
 	s.over[sess.Transport]++
 }
 
 func (s *Store) remove(sess *proxy.Session) bool {
-	if !s.cache.Remove(sess.ID) {
+	if !s.used.Remove(sess) {
 		return false
 	}
+	delete(s.byID, sess.ID)
 	s.over[sess.Transport]--
 	if s.of[sess.Caller.Principal]--; s.of[sess.Caller.Principal] == 0 {
 		delete(s.of, sess.Caller.Principal)
@@ -105,8 +108,8 @@ func (s *Store) remove(sess *proxy.Session) bool {
 
 // oldest finds the least recently used session that fits and has nothing in flight.
 func (s *Store) oldest(fits func(*proxy.Session) bool) *proxy.Session {
-	for _, id := range s.cache.Keys() {
-		if o, ok := s.cache.Peek(id); ok && fits(o) {
+	for _, o := range s.used.Keys() {
+		if fits(o) {
 			if _, busy := o.Idle(); !busy {
 				return o
 			}
@@ -120,11 +123,21 @@ func (s *Store) oldest(fits func(*proxy.Session) bool) *proxy.Session {
 func (s *Store) Get(id, server string, caller proxy.Caller) *proxy.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sess, ok := s.cache.Peek(id)
-	if !ok || !sess.Caller.Is(caller) || sess.Server != server || sess.State() >= proxy.Closed {
+	return s.touched(s.byID[id], server, caller)
+}
+
+// Find is Get for an id that is no string.
+func (s *Store) Find(id []byte, server string, caller proxy.Caller) *proxy.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.touched(s.byID[string(id)], server, caller)
+}
+
+func (s *Store) touched(sess *proxy.Session, server string, caller proxy.Caller) *proxy.Session {
+	if sess == nil || !sess.Caller.Is(caller) || sess.Server != server || sess.State() >= proxy.Closed {
 		return nil
 	}
-	s.cache.Get(id)
+	s.used.Get(sess)
 	sess.Touch(s.now())
 	return sess
 }
@@ -141,7 +154,7 @@ func (s *Store) Remove(sess *proxy.Session) {
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cache.Len()
+	return s.used.Len()
 }
 
 // Over tells how many of them are over a transport.
@@ -180,7 +193,7 @@ func (s *Store) Adjust(opt Options) {
 	opt.Now = s.opt.Now
 	s.opt = opt
 	var gone []*proxy.Session
-	for s.cache.Len() > opt.Max {
+	for s.used.Len() > opt.Max {
 		victim := s.oldest(func(*proxy.Session) bool { return true })
 		if victim == nil {
 			break
@@ -188,7 +201,7 @@ func (s *Store) Adjust(opt Options) {
 		s.remove(victim)
 		gone = append(gone, victim)
 	}
-	s.cache.Resize(max(opt.Max, s.cache.Len()) + 1)
+	s.used.Resize(max(opt.Max, s.used.Len()) + 1)
 	s.mu.Unlock()
 	for _, victim := range gone {
 		victim.End(proxy.Expired)
@@ -202,8 +215,7 @@ func (s *Store) Expire() {
 	var gone []*proxy.Session
 	s.mu.Lock()
 	limit := now.Add(-s.opt.IdleTTL)
-	for _, id := range s.cache.Keys() {
-		sess, _ := s.cache.Peek(id)
+	for _, sess := range s.used.Keys() {
 		last, busy := sess.Idle()
 		if busy = busy || sess.HasOutlet(); busy {
 			sess.Touch(now) // the idle time begins when the request or the stream has ended
@@ -224,8 +236,9 @@ func (s *Store) Close() {
 	close(s.stop)
 	<-s.done
 	s.mu.Lock()
-	all := s.cache.Values()
-	s.cache.Purge()
+	all := s.used.Keys()
+	s.used.Purge()
+	clear(s.byID)
 	s.of, s.over = make(map[string]int), make(map[string]int)
 	s.mu.Unlock()
 	for _, sess := range all {

@@ -282,9 +282,9 @@ func TestPump(t *testing.T) {
 // silent says nothing until the given time.
 type silent struct{}
 
-func (silent) Next(until time.Time) (wire.Message, error) {
+func (silent) Next(until time.Time) (*wire.Message, error) {
 	<-time.After(time.Until(until))
-	return wire.Message{}, proxy.ErrNotYet
+	return nil, proxy.ErrNotYet
 }
 func (silent) Close() error { return nil }
 

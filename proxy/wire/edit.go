@@ -127,7 +127,7 @@ func (m *Message) AppendPart(dst []byte, s Span) []byte {
 func (m *Message) AppendLine(dst []byte) []byte {
 	from := len(dst)
 	dst = m.Append(dst)
-	if m.Lines {
+	if !m.OneLine() {
 		flatten(dst[from:])
 	}
 	return dst

@@ -26,6 +26,7 @@ type Message struct {
 	// Lines is set if there are raw line ends between the tokens: such a message must be flattened before it may go out
 	// as one line.
 	Lines bool
+	plain bool // no string in it has an escape: texts are what they stand for
 
 	ID, Method, Params, Result, Error Span
 
@@ -64,10 +65,23 @@ type Message struct {
 }
 
 // Is tells whether the message's method is want.
-func (m *Message) Is(want string) bool { return m.Method.Is(m.Raw, want) }
+func (m *Message) Is(want string) bool { return m.At(m.Method, want) }
+
+// At tells whether the value at s is the string want; see Span.Is.
+func (m *Message) At(s Span, want string) bool {
+	if m.plain && int(s.To-s.From) != len(want)+2 {
+		return false
+	}
+	return s.Is(m.Raw, want)
+}
 
 // Text returns the characters of the string at s; see Span.Text.
-func (m *Message) Text(s Span) []byte { return s.Text(m.Raw) }
+func (m *Message) Text(s Span) []byte {
+	if m.plain && s.IsString(m.Raw) {
+		return m.Raw[s.From+1 : s.To-1]
+	}
+	return s.Text(m.Raw)
+}
 
 // Of returns the bytes at s; see Span.Of.
 func (m *Message) Of(s Span) []byte { return s.Of(m.Raw) }

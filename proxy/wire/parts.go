@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // Size is the length of the message with its edits, in bytes.
 func (m *Message) Size() int {
 	n := len(m.Raw)
@@ -9,8 +11,21 @@ func (m *Message) Size() int {
 	return n
 }
 
+// OneLine tells whether the message with its edits has no line ends in it: whether Append gives what AppendLine does.
+func (m *Message) OneLine() bool {
+	if m.Lines {
+		return false
+	}
+	for i := range m.Edits {
+		if with := m.Edits[i].With; bytes.IndexByte(with, '\n') >= 0 || bytes.IndexByte(with, '\r') >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Parts appends the places in which the message with its edits stands, one behind the other: what Append would copy. They are
-// borrowed as the message is. They are one line only if Lines is not set.
+// borrowed as the message is.
 func (m *Message) Parts(dst [][]byte) [][]byte {
 	at := uint32(0)
 	for i := range m.Edits {

@@ -34,14 +34,16 @@ var bom = []byte("\xef\xbb\xbf")
 // A member that Scan reads may occur once only, and in no other spelling of capitals: two readers that disagree about
 // which of `method` and `Method` counts would judge one request and run another. An array is returned as a Batch whose
 // elements are checked JSON, but not yet checked messages: see Items.
-func Scan(raw []byte) (Message, error) {
+func Scan(raw []byte) (Message, error) { return scan(raw, nil) }
+
+func scan(raw []byte, r *Reader) (Message, error) {
 	raw = bytes.TrimPrefix(raw, bom)
 	raw = trimSpace(raw)
 	m := Message{Raw: raw}
-	if len(raw) > math.MaxUint32 {
+	if uint64(len(raw)) > math.MaxUint32 {
 		return m, &ScanError{CodeInvalid, "message of 4 GiB or more", 0}
 	}
-	s := scanner{raw: raw}
+	s := scanner{raw: raw, reader: r}
 	if len(raw) > 0 && raw[0] == '[' {
 		if end := s.value(0); s.err == nil && end != len(raw) {
 			s.fail(CodeParse, "text after the end of the message", end)
@@ -53,11 +55,33 @@ func Scan(raw []byte) (Message, error) {
 	if s.err == nil && end != len(raw) {
 		s.fail(CodeParse, "text after the end of the message", end)
 	}
-	m.Lines = s.lines
+	m.Lines, m.plain = s.lines, !s.escapes && s.err == nil
 	if s.err != nil {
 		return m, s.err
 	}
 	return m, m.classify(&s)
+}
+
+// ScanValue finds the one JSON value in raw, as strictly as Scan reads a message; a byte order mark and spaces around it do not count.
+// It allocates nothing unless it fails, with a *ScanError.
+func ScanValue(raw []byte) (Span, error) {
+	if uint64(len(raw)) > math.MaxUint32 {
+		return Span{}, &ScanError{CodeInvalid, "value of 4 GiB or more", 0}
+	}
+	from := 0
+	if bytes.HasPrefix(raw, bom) {
+		from = len(bom)
+	}
+	s := scanner{raw: raw}
+	from = s.space(from)
+	to := s.value(from)
+	if s.err == nil && s.space(to) != len(raw) {
+		s.fail(CodeParse, "text after the end of the value", to)
+	}
+	if s.err != nil {
+		return Span{}, s.err
+	}
+	return Span{uint32(from), uint32(to)}, nil //nolint:gosec // looked at above
 }
 
 // classify decides the Kind and checks the shape that JSON-RPC 2.0 prescribes for it.

@@ -13,10 +13,12 @@ import (
 type scanner struct {
 	raw     []byte
 	err     *ScanError
-	lines   bool // a raw line end between tokens was seen
-	escaped bool // an escape was seen in the string last read
-	version bool // jsonrpc is "2.0"
-	seen    bool // jsonrpc was there
+	lines   bool    // a raw line end between tokens was seen
+	escaped bool    // an escape was seen in the string last read
+	escapes bool    // and one in any
+	version bool    // jsonrpc is "2.0"
+	seen    bool    // jsonrpc was there
+	reader  *Reader // or nil
 }
 
 func (s *scanner) error() error {
@@ -114,14 +116,28 @@ func (s *scanner) member(key []byte, keyAt, i int, m *Message, l level) int {
 	if slot.Present() {
 		return s.fail(CodeInvalid, "duplicate member "+strconv.Quote(string(key)), keyAt)
 	}
-	var end int
-	if below != 0 {
+	end := 0
+	if below == metaMembers && s.reader != nil {
+		end = s.meta(i, m)
+	} else if below != 0 {
 		end = s.object(i, m, below)
 	} else {
 		end = s.value(i)
 	}
 	if s.err == nil {
 		*slot = Span{uint32(i), uint32(end)} //nolint:gosec // Scan refuses what does not fit
+	}
+	return end
+}
+
+// meta reads params._meta, unless it is known.
+func (s *scanner) meta(i int, m *Message) int {
+	if end := s.reader.again(s.raw, i, m); end > 0 {
+		return end
+	}
+	end := s.object(i, m, metaMembers)
+	if s.err == nil && !s.lines && !s.escapes {
+		s.reader.keep(s.raw, i, end, m)
 	}
 	return end
 }
@@ -133,7 +149,15 @@ func (s *scanner) key(i int) int {
 	return s.str(i)
 }
 
+// space goes over the space between tokens.
 func (s *scanner) space(i int) int {
+	if i < len(s.raw) && s.raw[i] > ' ' {
+		return i
+	}
+	return s.spaces(i)
+}
+
+func (s *scanner) spaces(i int) int {
 	for i < len(s.raw) {
 		switch s.raw[i] {
 		case ' ', '\t':
@@ -248,9 +272,9 @@ const (
 	highs = 0x8080808080808080
 )
 
-// plain returns a place at or behind i before which the string in raw has nothing that str must look at: it goes on in steps
-// of 32 bytes.
-func plain(raw []byte, i int) int {
+// plainWords returns a place at or behind i before which the string in raw has nothing that str must look at: it goes on in
+// steps of 32 bytes.
+func plainWords(raw []byte, i int) int {
 	for len(raw)-i >= 32 {
 		p := raw[i : i+32 : i+32]
 		odd := odd(binary.LittleEndian.Uint64(p)) | odd(binary.LittleEndian.Uint64(p[8:])) |
@@ -263,14 +287,15 @@ func plain(raw []byte, i int) int {
 	return i
 }
 
-// skim is plain, and goes on to the byte that str must look at, if eight bytes more are there.
+// skim goes on from i to the byte that str must look at, if eight bytes more are there.
 func skim(raw []byte, i int) int {
-	i = plain(raw, i)
-	for len(raw)-i >= 8 {
+	for words := 0; len(raw)-i >= 8; words++ {
 		if odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs; odd != 0 {
 			return i + bits.TrailingZeros64(odd)/8
 		}
-		i += 8
+		if i += 8; words == 3 { // most strings are short and plain; this is a long one, after all
+			i = plain(raw, i)
+		}
 	}
 	return i
 }
@@ -284,19 +309,16 @@ func odd(w uint64) uint64 {
 // str reads a string: no raw control characters, valid escapes, valid UTF-8.
 func (s *scanner) str(i int) int {
 	raw := s.raw
-	i++
 	s.escaped = false
-	for words := 0; len(raw)-i >= 8; words++ { // eight bytes at a time: most strings are short and plain
+	if i++; len(raw)-i >= 8 { // what skim does; most names end here
 		odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs
 		if odd != 0 {
 			i += bits.TrailingZeros64(odd) / 8
-			if raw[i] == '"' {
-				return i + 1
-			}
-			break
+		} else {
+			i = skim(raw, i+8)
 		}
-		if i += 8; words == 3 { // a long one, after all
-			i = plain(raw, i)
+		if i < len(raw) && raw[i] == '"' {
+			return i + 1
 		}
 	}
 	return s.rest(i)
@@ -310,8 +332,10 @@ func (s *scanner) rest(i int) int {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			s.escaped = true
-			if i = s.escape(i); s.err != nil {
+			s.escaped, s.escapes = true, true
+			if i+1 < len(raw) && plainEscape(raw[i+1]) {
+				i += 2
+			} else if i = s.escape(i); s.err != nil {
 				return i
 			}
 		case c < 0x20:
@@ -319,33 +343,63 @@ func (s *scanner) rest(i int) int {
 		case c < utf8.RuneSelf:
 			i++
 		default:
-			r, n := utf8.DecodeRune(raw[i:])
-			if r == utf8.RuneError && n == 1 {
-				return s.fail(CodeParse, "invalid UTF-8", i)
+			if i = s.wide(i); s.err != nil {
+				return i
 			}
-			i += n
 		}
 		i = skim(raw, i)
 	}
 	return s.fail(CodeParse, "message ends inside a string", i)
 }
 
-func (s *scanner) escape(i int) int {
-	if i+1 >= len(s.raw) {
-		return s.fail(CodeParse, "message ends inside a string", i)
-	}
-	switch s.raw[i+1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 2
-	case 'u':
-		for k := i + 2; k < i+6; k++ {
-			if k >= len(s.raw) || !isHex(s.raw[k]) {
-				return s.fail(CodeParse, "invalid \\u escape", i)
+// wide reads characters as long as they are not ASCII; there is one at least.
+func (s *scanner) wide(i int) int {
+	raw := s.raw
+	for i < len(raw) && raw[i] >= utf8.RuneSelf {
+		// The two and three bytes of most scripts; what is left decides utf8: the ends of ranges, surrogates, four bytes.
+		if c := raw[i]; len(raw)-i >= 3 && c >= 0xc2 && c < 0xed && c != 0xe0 && raw[i+1]&0xc0 == 0x80 {
+			if c < 0xe0 {
+				i += 2
+				continue
+			}
+			if raw[i+2]&0xc0 == 0x80 {
+				i += 3
+				continue
 			}
 		}
-		return i + 6
+		r, n := utf8.DecodeRune(raw[i:])
+		if r == utf8.RuneError && n == 1 {
+			return s.fail(CodeParse, "invalid UTF-8", i)
+		}
+		i += n
 	}
-	return s.fail(CodeParse, "invalid escape", i)
+	return i
+}
+
+// plainEscape tells whether c may follow a backslash, and is all that does.
+func plainEscape(c byte) bool {
+	const low, high = 1<<'"' | 1<<'/', 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
+	set := uint64(low)
+	if c >= 64 {
+		set = high
+	}
+	return c < 128 && set>>(c&63)&1 != 0
+}
+
+// escape reads an escape that is not plain.
+func (s *scanner) escape(i int) int {
+	switch {
+	case i+1 >= len(s.raw):
+		return s.fail(CodeParse, "message ends inside a string", i)
+	case s.raw[i+1] != 'u':
+		return s.fail(CodeParse, "invalid escape", i)
+	}
+	for k := i + 2; k < i+6; k++ {
+		if k >= len(s.raw) || !isHex(s.raw[k]) {
+			return s.fail(CodeParse, "invalid \\u escape", i)
+		}
+	}
+	return i + 6
 }
 
 func isHex(c byte) bool {
@@ -375,35 +429,43 @@ func (s *scanner) atom(i int) int {
 }
 
 func (s *scanner) number(i int) int {
-	start := i
-	if s.raw[i] == '-' {
+	start, raw := i, s.raw
+	if raw[i] == '-' {
 		i++
 	}
-	digits := func() bool {
-		from := i
-		for i < len(s.raw) && s.raw[i] >= '0' && s.raw[i] <= '9' {
-			i++
-		}
-		return i > from
-	}
-	if i < len(s.raw) && s.raw[i] == '0' {
-		i++
-	} else if !digits() {
+	whole := digits(raw, i)
+	if whole == i {
 		return s.fail(CodeParse, "expected a value", start)
 	}
-	if i < len(s.raw) && s.raw[i] == '.' {
-		if i++; !digits() {
+	if raw[i] == '0' {
+		whole = i + 1 // nothing follows a zero; what does is no part of the number
+	}
+	if i = whole; i == len(raw) {
+		return i
+	}
+	if raw[i] == '.' {
+		from := i + 1
+		if i = digits(raw, from); i == from {
 			return s.fail(CodeParse, "invalid number", start)
 		}
 	}
-	if i < len(s.raw) && s.raw[i]|0x20 == 'e' {
+	if i < len(raw) && raw[i]|0x20 == 'e' {
 		i++
-		if i < len(s.raw) && (s.raw[i] == '+' || s.raw[i] == '-') {
+		if i < len(raw) && (raw[i] == '+' || raw[i] == '-') {
 			i++
 		}
-		if !digits() {
+		from := i
+		if i = digits(raw, from); i == from {
 			return s.fail(CodeParse, "invalid number", start)
 		}
+	}
+	return i
+}
+
+// digits returns the place behind the digits at i.
+func digits(raw []byte, i int) int {
+	for i < len(raw) && raw[i]-'0' <= 9 {
+		i++
 	}
 	return i
 }

@@ -209,11 +209,19 @@ func TestScanAndRewriteAllocateNothing(t *testing.T) {
 	}
 }
 
+// text is an answer with one long string.
+func text(s string) string {
+	return `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + s + `"}]}}`
+}
+
 func BenchmarkScan(b *testing.B) {
 	for _, c := range []struct{ name, raw string }{
 		{"300B", small},
 		{"10K", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"m":"` + strings.Repeat("lorem ipsum ", 850) + `"}}}`},
 		{"10K-dense", `{"jsonrpc":"2.0","id":1,"result":{"content":[` + strings.Repeat(`{"a":1,"b":[true,"x"]},`, 440) + `0]}}`},
+		{"10K-escapes", text(strings.Repeat(`\"lorem\": 17,\n  `, 520))},
+		{"10K-other-script", text(strings.Repeat("при\u2008вет", 600))},
+		{"1M", text(strings.Repeat("lorem ipsum ", 1<<20/12))},
 	} {
 		raw := []byte(c.raw)
 		b.Run(c.name, func(b *testing.B) {
@@ -248,6 +256,17 @@ func FuzzScan(f *testing.F) {
 		if m.Kind == Batch {
 			return
 		}
+		for _, at := range []Span{m.ID, m.Method, m.Name, m.URI, m.Version, m.ResultType, m.ErrorText} {
+			text := at.Text(m.Raw)
+			if got := m.Text(at); string(got) != string(text) || (got == nil) != (text == nil) {
+				t.Fatalf("%q is %q, and not %q", at.Of(m.Raw), text, got)
+			}
+			for _, want := range []string{string(text), "x", "tools/call", ""} {
+				if m.At(at, want) != at.Is(m.Raw, want) {
+					t.Fatalf("%q is not told from %q", at.Of(m.Raw), want)
+				}
+			}
+		}
 		m.EditObject(m.Whole(), []Change{{Key: "id"}, {"method", []byte(`"m"`)}, {"zz", []byte(`1`)}})
 		out := m.Append(nil)
 		if !json.Valid(out) {
@@ -277,6 +296,20 @@ func walkAll(t *testing.T, raw []byte, s Span) {
 	default:
 		if !json.Valid(s.Of(raw)) {
 			t.Fatalf("value %q", s.Of(raw))
+		}
+	}
+}
+
+// TestScanValue finds one value, as strictly as a message is read.
+func TestScanValue(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"a":[1,2]}`: `{"a":[1,2]}`, " 7\n": `7`, "\xef\xbb\xbf {} ": `{}`, `"x"`: `"x"`, `[{"id":1,"id":2}]`: `[{"id":1,"id":2}]`,
+		``: ``, ` `: ``, `{}}`: ``, `{},"a":1`: ``, `1 2`: ``, `{"a":}`: ``, `{"a":1`: ``, `'x'`: ``, `01`: ``, "\"\x01\"": ``, "\"\xff\"": ``,
+		strings.Repeat("[", MaxDepth+1) + strings.Repeat("]", MaxDepth+1): ``,
+	} {
+		at, err := ScanValue([]byte(raw))
+		if got := string(at.Of([]byte(raw))); got != want || (err == nil) != (want != "") {
+			t.Errorf("%.40q: %q, %v", raw, got, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -75,7 +76,11 @@ func (c *Cache) Check(schemaJSON, instance []byte) (*Violation, error) {
 	if spent := p.cost(value, c.steps); spent > c.steps {
 		return nil, fmt.Errorf("%w: these arguments would take more than %d steps", ErrTooCostly, c.steps)
 	}
-	return p.judge(value)
+	v, err := p.judge(value)
+	if v != nil { // the value borrows instance
+		v.Path, v.Message = strings.Clone(v.Path), strings.Clone(v.Message)
+	}
+	return v, err
 }
 
 // Notes says what of a schema is not checked, a line each, sorted; nil if all of it is. The error is Check's.

@@ -105,8 +105,8 @@ const maxPatterns = 8
 
 // judge judges the answers to one call, of all connections.
 type judge struct {
-	call Call
-	rest bool
+	call        Call
+	rest, plain bool
 
 	patterns atomic.Pointer[[]*pattern]
 	seen     atomic.Uint64
@@ -151,7 +151,7 @@ func (j *judge) compare(message, result, digits []byte, length int) error {
 	defer j.mu.Unlock()
 	switch {
 	case j.call.Text != "":
-		if text := onlyText(result); strings.ReplaceAll(text, string(digits), Number) != j.call.Text {
+		if text := j.text(result); strings.ReplaceAll(text, string(digits), Number) != j.call.Text {
 			return faultf(kindContent, "not the text that was to come back: %s", quote(message))
 		}
 	case j.first == "":
@@ -174,6 +174,9 @@ func (j *judge) compare(message, result, digits []byte, length int) error {
 func (j *judge) result(message, digits []byte) (result []byte, length int, err error) {
 	if j.rest {
 		return j.envelope(message, digits)
+	}
+	if j.plain {
+		return j.value(message)
 	}
 	m, err := wire.Scan(message)
 	if err != nil {

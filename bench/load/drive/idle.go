@@ -6,15 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // MaxSessions is how many idle sessions there may be.
 const MaxSessions = 20_000
 
-// Idle is sessions that are open and do nothing: those of streamable HTTP without a connection, those of HTTP+SSE with their stream.
+// Idle is sessions that are open and do nothing: those of streamable HTTP without a connection, or with an open stream for what the server
+// may say; those of HTTP+SSE with their stream.
 type Idle struct {
-	d     *driver
-	links []*httpLink
+	d       *driver
+	listens bool
+	links   []*httpLink
+}
+
+// NewListening is NewIdle for sessions of streamable HTTP that each hold an event stream open, by GET.
+func NewListening(ctx context.Context, p Plan) (*Idle, error) {
+	if p.Face != LegacyHTTP {
+		return nil, fmt.Errorf("drive: sessions over %s do not open streams by themselves", p.Face)
+	}
+	i, err := NewIdle(ctx, p)
+	if err == nil {
+		i.listens = true
+	}
+	return i, err
 }
 
 // NewIdle makes an Idle without sessions. Of the plan it needs what says where the server is. Close it.
@@ -41,11 +56,14 @@ func (i *Idle) Grow(n int) error {
 		err := l.open(i.d.ctx)
 		l.hangUp()
 		l.reader = nil // sixteen kilobytes for nobody
-		mu.Lock()
-		defer mu.Unlock()
 		if err == nil && l.session.id == "" && l.stream == nil {
 			err = errors.New("the server gives no session ids")
 		}
+		if err == nil && i.listens {
+			err = l.listen(i.d.ctx)
+		}
+		mu.Lock()
+		defer mu.Unlock()
 		if err != nil {
 			failed = err
 			l.endStream()
@@ -59,12 +77,41 @@ func (i *Idle) Grow(n int) error {
 	return i.d.ctx.Err()
 }
 
+// listen opens a session's stream. Nobody reads it: the little that comes now and then, the system keeps.
+func (l *httpLink) listen(ctx context.Context) error {
+	conn, err := l.d.plan.connect(ctx)
+	if err != nil {
+		return err
+	}
+	_, _, err = l.d.plan.openEvents(conn, l.path, "MCP-Protocol-Version: "+l.session.version+"\r\nMcp-Session-Id: "+l.session.id+"\r\n")
+	if err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		_ = conn.Close() // nothing is left to lose
+		return faultf(kindHandshake, "event stream: %v", broken(err))
+	}
+	l.mu.Lock()
+	l.stream = &stream{conn: conn}
+	l.mu.Unlock()
+	return nil
+}
+
 // Close ends the sessions.
 func (i *Idle) Close() {
 	i.each(len(i.links), func(at int) {
 		i.links[at].reader = bufio.NewReaderSize(nil, readBuffer)
 		i.links[at].close()
 	})
+	i.links = nil
+}
+
+// Leave closes the connections without ending the sessions.
+func (i *Idle) Leave() {
+	for _, l := range i.links {
+		l.hangUp()
+		l.endStream()
+	}
 	i.links = nil
 }
 

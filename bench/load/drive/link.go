@@ -46,8 +46,12 @@ func (d *driver) newLinks() (links []link, stop func()) {
 			}
 		}
 	}
-	for range p.Connections {
-		links = append(links, newHTTPLink(d))
+	for i := range p.Connections {
+		l := newHTTPLink(d)
+		if len(p.Paths) > 0 {
+			l.home = p.Paths[i%len(p.Paths)]
+		}
+		links = append(links, l)
 	}
 	return links, stop
 }

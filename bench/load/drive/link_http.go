@@ -35,6 +35,7 @@ type httpLink struct {
 
 	session  session
 	stream   *stream // of HTTP+SSE
+	home     string  // the plan's path, or its own of several
 	path     string  // where to post
 	requests []request
 
@@ -43,14 +44,14 @@ type httpLink struct {
 }
 
 func newHTTPLink(d *driver) *httpLink {
-	return &httpLink{d: d, reader: bufio.NewReaderSize(nil, readBuffer)}
+	return &httpLink{d: d, home: d.plan.Path, reader: bufio.NewReaderSize(nil, readBuffer)}
 }
 
 // open implements link.
 func (l *httpLink) open(ctx context.Context) error {
 	l.hangUp()
 	l.endStream()
-	l.session, l.path = session{}, l.d.plan.Path
+	l.session, l.path = session{}, l.home
 	if l.d.plan.Face == SSE {
 		if err := l.openStream(ctx); err != nil {
 			return err

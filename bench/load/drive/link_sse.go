@@ -13,7 +13,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/bench/load"
 )
 
 // stream is where the answers of HTTP+SSE come: the event stream that its client opens first, by GET.
@@ -30,7 +29,7 @@ func (l *httpLink) openStream(ctx context.Context) error {
 		return err
 	}
 	s := &stream{conn: conn}
-	if l.path, err = s.begin(l.d.plan); err != nil {
+	if l.path, err = s.begin(l.d.plan, l.home); err != nil {
 		_ = conn.Close() // nothing is left to lose
 		return faultf(kindHandshake, "event stream: %v", broken(err))
 	}
@@ -49,26 +48,35 @@ func (l *httpLink) endStream() {
 	}
 }
 
-// begin asks for the stream and reads its first event.
-func (s *stream) begin(p *Plan) (endpoint string, err error) {
-	if err = s.conn.SetDeadline(time.Now().Add(p.Timeout)); err != nil {
-		return "", err
+// openEvents asks for an event stream over a connection of its own, and reads the head of the answer.
+func (p *Plan) openEvents(conn net.Conn, path, lines string) (*bufio.Reader, *fasthttp.ResponseHeader, error) {
+	if err := conn.SetDeadline(time.Now().Add(p.Timeout)); err != nil {
+		return nil, nil, err
 	}
-	if _, err = io.WriteString(s.conn, "GET "+p.Path+" HTTP/1.1\r\nHost: "+p.Host+"\r\nAccept: text/event-stream\r\n"+p.Header+"\r\n"); err != nil {
-		return "", err
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: "+p.Host+"\r\nAccept: text/event-stream\r\n"+p.Header+lines+"\r\n"); err != nil {
+		return nil, nil, err
 	}
-	reader := bufio.NewReaderSize(s.conn, readBuffer)
-	var head fasthttp.ResponseHeader
-	if err = head.Read(reader); err != nil {
-		return "", err
+	reader := bufio.NewReaderSize(conn, readBuffer)
+	head := new(fasthttp.ResponseHeader)
+	if err := head.Read(reader); err != nil {
+		return nil, nil, err
 	}
 	media, _, _ := strings.Cut(string(head.ContentType()), ";")
 	if head.StatusCode() != fasthttp.StatusOK || strings.TrimSpace(media) != "text/event-stream" {
-		return "", faultf("status "+digitsOf(head.StatusCode()), "%s, and no event stream", media)
+		return nil, nil, faultf("status "+digitsOf(head.StatusCode()), "%s, and no event stream", media)
+	}
+	return reader, head, nil
+}
+
+// begin asks for the stream and reads its first event.
+func (s *stream) begin(p *Plan, path string) (endpoint string, err error) {
+	reader, head, err := p.openEvents(s.conn, path, "")
+	if err != nil {
+		return "", err
 	}
 	switch n := head.ContentLength(); {
 	case n == -1: // chunked, as fasthttp says it
-		s.body = load.Chunks(reader)
+		s.body = &chunks{in: reader}
 	case n >= 0:
 		s.body = io.LimitReader(reader, int64(n))
 	default:
@@ -86,7 +94,7 @@ func (s *stream) begin(p *Plan) (endpoint string, err error) {
 				return "", err
 			}
 			// Relative to the stream's own address. Credentials go nowhere else.
-			base := url.URL{Path: p.Path}
+			base := url.URL{Path: path}
 			return base.ResolveReference(&url.URL{Path: where.Path, RawPath: where.RawPath, RawQuery: where.RawQuery}).RequestURI(), nil
 		}
 	}

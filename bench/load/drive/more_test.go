@@ -185,6 +185,79 @@ func TestIdle(t *testing.T) {
 	}
 }
 
+// Sessions that listen hold a stream each, and a server without streams is told apart.
+func TestListening(t *testing.T) {
+	reference := reference.NewUpstream(reference.Legacy)
+	var streams atomic.Int64
+	addr := serve(t, func(l net.Listener) error {
+		return fasthttp.Serve(l, func(ctx *fasthttp.RequestCtx) {
+			if !ctx.IsGet() || len(ctx.Request.Header.Peek("Mcp-Session-Id")) == 0 {
+				reference.Handle(ctx)
+				return
+			}
+			streams.Add(1)
+			ctx.SetContentType("text/event-stream")
+			ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+				_, _ = w.WriteString(": open\n\n")
+				_ = w.Flush()
+			})
+		})
+	})
+	i, err := NewListening(t.Context(), planOf(addr, LegacyHTTP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Grow(10); err != nil || streams.Load() != 10 {
+		t.Errorf("%d streams: %v", streams.Load(), err)
+	}
+	i.Close()
+	if _, err := NewListening(t.Context(), planOf(addr, SSE)); err == nil {
+		t.Error("HTTP+SSE has streams of its own")
+	}
+	if i, err = NewListening(t.Context(), planOf(legacyAddr(t), LegacyHTTP)); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Grow(1); err == nil || !strings.Contains(err.Error(), "status 405") {
+		t.Errorf("a server without streams: %v", err)
+	}
+}
+
+func legacyAddr(t *testing.T) string { return serve(t, reference.NewUpstream(reference.Legacy).Serve) }
+
+// Connections go by turns to several paths, and First asks until it is answered.
+func TestPathsAndFirst(t *testing.T) {
+	upstream := reference.NewUpstream(reference.Modern)
+	var asked [2]atomic.Int64
+	addr := serve(t, func(l net.Listener) error {
+		return fasthttp.Serve(l, func(ctx *fasthttp.RequestCtx) {
+			at := 0
+			if string(ctx.Path()) == "/b" {
+				at = 1
+			}
+			if asked[at].Add(1) == 1 {
+				ctx.SetStatusCode(503)
+				return
+			}
+			upstream.Handle(ctx)
+		})
+	})
+	p := planOf(addr, ModernHTTP)
+	p.Path, p.Paths = "", []string{"/a", "/b"}
+	var first []string
+	if err := First(t.Context(), p, func(err error) bool { first = append(first, err.Error()); return true }); err != nil || len(first) != 1 || !strings.Contains(first[0], "503") {
+		t.Errorf("%v, after %v", err, first)
+	}
+	asked[1].Add(1) // nobody is refused any more
+	p.Warmup = 0
+	if r := run(t, t.Context(), p); r.Errors != 0 || asked[0].Load() < 3 || asked[1].Load() < 3 {
+		t.Errorf("%d wrong, %d and %d asked", r.Errors, asked[0].Load(), asked[1].Load())
+	}
+	asked[0].Store(0)
+	if err := First(t.Context(), p, func(error) bool { return false }); err == nil {
+		t.Error("a wrong answer is none")
+	}
+}
+
 func TestPlanBounds(t *testing.T) {
 	f := func(change func(*Plan), want string) {
 		t.Helper()

@@ -7,6 +7,7 @@
 package drive
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -63,6 +64,7 @@ type Plan struct {
 	Addr     string      // host:port; empty over stdio
 	Host     string      // of the request's head
 	Path     string      // with its query
+	Paths    []string    // in its place, for one connection after the other; nil: it is that of all
 	TLS      *tls.Config // nil: none is spoken
 	Header   string      // of every request, lines that end in CRLF
 	Command  []string    // of a stdio face
@@ -244,11 +246,36 @@ func EchoCall(face Face, size, answer int, stream bool) Call {
 	token := Number + string(reference.AppendToken(nil, 0, text, form)[numberLen:])
 	c := Call{Name: "echo", Method: "tools/call", Header: "echo", Text: token + string(reference.AppendFiller(nil, text-reference.TokenLen))}
 	params := func(fill int) string {
-		return `{"name":"echo","arguments":{"text":"` + token + string(reference.AppendFiller(nil, fill)) + `"}}`
+		arguments := `{"text":"` + token + string(reference.AppendFiller(nil, fill)) + `"}`
+		if face == Plain {
+			return arguments
+		}
+		return `{"name":"echo","arguments":` + arguments + `}`
 	}
 	c.Params = params(0)
 	c.Params = params(max(0, size-length(body(face, reference.ModernVersion, &c))))
 	return c
+}
+
+// First makes a call over a connection of its own until it is answered rightly, asking again before each further try; again gets what
+// was wrong with the last one. Nil: an answer was right. It is the way to wait for a server that starts.
+func First(ctx context.Context, p Plan, again func(error) bool) error {
+	p.Connections, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 1, 0, 0
+	if err := p.complete(); err != nil {
+		return err
+	}
+	d := newDriver(ctx, &p)
+	defer d.close()
+	w := d.workers[0]
+	for {
+		err := w.link.open(ctx)
+		if err == nil {
+			err = w.call(0, time.Now())
+		}
+		if err == nil || !again(err) {
+			return err
+		}
+	}
 }
 
 // answerAround is about what stands around the text of an answer.
@@ -283,4 +310,27 @@ func Try(ctx context.Context, p Plan) (wrong []error, varies []bool, err error) 
 		wrong = append(wrong, first)
 	}
 	return wrong, varies, nil
+}
+
+// Ask makes the plan's first call once and gives the message that answered it.
+func Ask(ctx context.Context, p Plan) ([]byte, error) {
+	p.Connections, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 1, 0, 0
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	d := newDriver(ctx, &p)
+	defer d.close()
+	w := d.workers[0]
+	if err := w.link.open(ctx); err != nil {
+		return nil, err
+	}
+	w.digits = digits(w.digits, 0)
+	message, status, err := w.link.do(0, w.digits, time.Now().Add(p.Timeout))
+	if err == nil && status != statusOK {
+		err = statusFault(status, message)
+	}
+	if err == nil {
+		err = d.judges[0].check(message, w.digits)
+	}
+	return bytes.Clone(message), err
 }

@@ -53,6 +53,9 @@ func length(body string) int { return len(body) + strings.Count(body, Number)*(n
 
 // body is the message of a call, with Number for its number.
 func body(face Face, revision string, c *Call) string {
+	if face == Plain {
+		return c.Params
+	}
 	if face == REST {
 		if c.Method != "tools/call" {
 			return ""
@@ -87,7 +90,7 @@ type session struct{ id, version string }
 func (p *Plan) head(s session, path, method, name string, length int) string {
 	var b bytes.Buffer
 	b.WriteString("POST " + path + " HTTP/1.1\r\nHost: " + p.Host + "\r\nContent-Type: application/json\r\nAccept: application/json")
-	if p.Face != REST { // there an event stream would be more than a call wants
+	if p.Face.speaksMCP() { // elsewhere an event stream would be more than a call wants
 		b.WriteString(", text/event-stream")
 	}
 	b.WriteString("\r\n" + p.Header)

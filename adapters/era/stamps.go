@@ -1,0 +1,66 @@
+package era
+
+import (
+	"bytes"
+	"sync/atomic"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// stamp is what _meta says of a legacy client to a modern server.
+func stamp(c *proxy.Client, tasks bool) []wire.Change {
+	var level []byte
+	if c.LogLevel != "" {
+		level = wire.AppendText(nil, c.LogLevel)
+	}
+	caps := modernCaps(c.Caps, c.Version)
+	if tasks {
+		caps = withTasksExtension(caps)
+	}
+	return []wire.Change{
+		{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
+		{Key: meta + "clientInfo", Value: c.Info},
+		{Key: meta + "clientCapabilities", Value: caps},
+		{Key: meta + "logLevel", Value: level},
+		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
+	}
+}
+
+// stamps remembers what was made of clients lately, as a member of params: they say the same of themselves in every request.
+type stamps struct{ recent [16]atomic.Pointer[stamped] }
+
+type stamped struct {
+	of     proxy.Client
+	tasks  bool
+	member []byte
+}
+
+// of gives the member _meta for a client, with the comma before it.
+func (x *stamps) of(c *proxy.Client, tasks bool) []byte {
+	size := len(c.Info) + len(c.Caps) + len(c.LogLevel)
+	place := &x.recent[size%len(x.recent)]
+	if s := place.Load(); s != nil && s.tasks == tasks && s.of.Version == c.Version && s.of.LogLevel == c.LogLevel &&
+		bytes.Equal(s.of.Info, c.Info) && bytes.Equal(s.of.Caps, c.Caps) {
+		return s.member
+	}
+	s := &stamped{of: *c, tasks: tasks, member: append([]byte(`,"_meta":`), object(stamp(c, tasks))...)}
+	if size <= recentMost {
+		s.of.Info, s.of.Caps = bytes.Clone(c.Info), bytes.Clone(c.Caps)
+		place.Store(s)
+	}
+	return s.member
+}
+
+// edits is room for those of a message, as they were before a call, and for those that the call makes of them.
+type edits struct{ kept, lent [4]wire.Edit }
+
+// open lets a message that has no edits yet keep them here.
+func (x *edits) open(m *wire.Message) {
+	if len(m.Edits) == 0 {
+		m.Edits = x.kept[:0]
+	}
+}
+
+// lend copies edits for a call that adds its own. It lends once.
+func (x *edits) lend(e []wire.Edit) []wire.Edit { return append(x.lent[:0], e...) }

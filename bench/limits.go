@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// gauge is a figure of cells that is held to what was written down.
+type gauge struct {
+	verb  string // modern VERB 2.50 times what the bare proxy does
+	hint  string // of a failure
+	of    func(*row) float64
+	slack float64 // by how many times it may differ
+}
+
+// byInstructions holds the instructions of a call: three percent, on either side, are the collector's and the scheduler's moods, the rest
+// is left to small changes.
+func byInstructions() gauge {
+	return gauge{"executes", "; --keep DIR keeps callgrind's files, for callgrind_annotate", func(r *row) float64 { return r.InstructionsRatio }, 1.10}
+}
+
+// byCPU holds the processors' time of a call, the system's part in it. It differs more from run to run, and on a busy machine it is more:
+// so it counts as dearer only if both the median of the rounds and the least of them say so.
+func byCPU() gauge {
+	return gauge{"takes", "; make counts tells whether it is user code", func(r *row) float64 { return min(r.CPURatio.Median, r.LeastRatio) }, 1.25}
+}
+
+// limit is what a cell was when it was written down.
+type limit struct {
+	cell string
+	was  float64
+}
+
+// readLimits reads lines of a cell and what it was, in any order; # begins a comment.
+func readLimits(file string) ([]limit, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("bench: --limits: %w", err)
+	}
+	var all []limit
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		line = strings.TrimSpace(line)
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		bad := fmt.Errorf("bench: %s: %q is not a cell and a ratio", file, line)
+		if len(words) != 2 {
+			return nil, bad
+		}
+		was, err := strconv.ParseFloat(words[1], 64)
+		if err != nil || !slices.ContainsFunc(allCells(), func(c cell) bool { return c.name == words[0] }) {
+			return nil, bad
+		}
+		all = append(all, limit{words[0], was})
+	}
+	return all, nil
+}
+
+// hold compares the ratios with those of a file. A call that has become dearer is an error; one that has become cheaper is worth
+// writing down. The cells that have failed are named.
+func (r *report) hold(file string, g gauge, out io.Writer) (failed []string, err error) {
+	limits, err := readLimits(file)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	passed := 0
+	for _, l := range limits {
+		i := slices.IndexFunc(r.Rows, func(row *row) bool { return row.Name == l.cell })
+		if i < 0 { // not asked for
+			continue
+		}
+		switch now := g.of(r.Rows[i]); {
+		case now == 0:
+			errs = append(errs, fmt.Errorf("bench: %s was not measured: %s", l.cell, r.Rows[i].Note))
+		case now > l.was*g.slack:
+			failed = append(failed, l.cell)
+			errs = append(errs, fmt.Errorf("bench: %s %s %.2f times what the bare proxy does, and did %.2f (%s): a call has become dearer%s", l.cell, g.verb, now, l.was, file, g.hint))
+		case now < l.was/g.slack:
+			fmt.Fprintf(out, "%s %s %.2f times what the bare proxy does, and did %.2f: write it into %s\n", l.cell, g.verb, now, l.was, file)
+			passed++
+		default:
+			fmt.Fprintf(out, "%s %s %.2f times what the bare proxy does, and did %.2f\n", l.cell, g.verb, now, l.was)
+			passed++
+		}
+	}
+	fmt.Fprintf(out, "%d passed, %d failed\n", passed, len(errs))
+	return failed, errors.Join(errs...)
+}
+
+// again is by how many times a second look has more rounds than the first.
+const again = 3
+
+// holdTimes measures the cells of a file of ratios, and those that seem to have become dearer once more, for longer: a busy machine is no
+// regression. Nothing is written down.
+func holdTimes(ctx context.Context, s settings, self string, out io.Writer) error {
+	for try := 0; ; try++ {
+		r, err := run(ctx, s, self, out)
+		if err != nil {
+			return err
+		}
+		r.Targets = nil
+		r.print(out)
+		if err := r.failure(); err != nil {
+			return err
+		}
+		failed, err := r.hold(s.limits, byCPU(), out)
+		if len(failed) == 0 || try > 0 {
+			return err
+		}
+		fmt.Fprintf(out, "once more, with %d times the rounds: %s\n", again, strings.Join(failed, ", "))
+		s.rounds = min(s.rounds*again, maxRounds)
+		s.cells = cellsOf(s.cells, append(failed, baseline)...)
+	}
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"dragoman/bench/measure"
+)
+
+// A cell that executes more than was written down fails, by its name; less is told, and what was not asked for is nobody's fault.
+func TestHold(t *testing.T) {
+	r := &report{Rows: []*row{{Name: "fasthttp", Instructions: 100}, {Name: "modern", Instructions: 250}, {Name: "legacy", Instructions: 310}}}
+	for _, row := range r.Rows {
+		row.InstructionsRatio = float64(row.Instructions) / 100
+	}
+	for limits, want := range map[string]struct{ failed, told string }{
+		"# all is as it was\nmodern 2.5\nlegacy\t2.9 # nearly\n\n": {"", "2 passed, 0 failed"},
+		"modern 2.2\nlegacy 3.1\n":                                 {"modern executes 2.50", "1 passed, 1 failed"},
+		"modern 3\n":                                               {"", "modern executes 2.50 times what the bare proxy does, and did 3.00: write it into"},
+		"stdio 1\nmodern 2.5\n":                                    {"", "1 passed, 0 failed"},
+		"modem 2.5\n":                                              {`"modem 2.5" is not a cell and a ratio`, ""},
+		"modern two\n":                                             {"is not a cell and a ratio", ""},
+		"modern\n":                                                 {"is not a cell and a ratio", ""},
+	} {
+		file := filepath.Join(t.TempDir(), "limits")
+		if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out strings.Builder
+		_, err := r.hold(file, byInstructions(), &out)
+		if (err != nil) != (want.failed != "") || err != nil && !strings.Contains(err.Error(), want.failed) || !strings.Contains(out.String(), want.told) {
+			t.Errorf("%q: %v, %q", limits, err, out.String())
+		}
+	}
+}
+
+// Times are held with more room, and by the median or the least of the rounds, whichever is less.
+func TestHoldTimes(t *testing.T) {
+	r := &report{Rows: []*row{{Name: "modern", CPURatio: measure.Spread{Median: 2, Min: 1, Max: 9}, LeastRatio: 3},
+		{Name: "legacy", CPURatio: measure.Spread{Median: 3}, LeastRatio: 2}, {Name: "stdio", CPURatio: measure.Spread{Median: 2}, LeastRatio: 2}}}
+	file := filepath.Join(t.TempDir(), "ratios")
+	if err := os.WriteFile(file, []byte("modern 1.61\nlegacy 1.61\nstdio 1.59\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	failed, err := r.hold(file, byCPU(), &out)
+	if err == nil || !slices.Equal(failed, []string{"stdio"}) || !strings.Contains(err.Error(), "stdio takes 2.00 times") || !strings.Contains(out.String(), "2 passed, 1 failed") {
+		t.Errorf("%v, %v: %s", failed, err, out.String())
+	}
+	if _, err = r.hold(filepath.Join(t.TempDir(), "absent"), byCPU(), &out); err == nil {
+		t.Error("held to a file that is not there")
+	}
+}
+
+// The files that are committed can be read.
+func TestLimitsOfTheHouse(t *testing.T) {
+	for _, file := range []string{"instructions.tsv", "ratios.tsv"} {
+		if limits, err := readLimits(file); err != nil || len(limits) < 2 {
+			t.Errorf("%s: %v, %v", file, limits, err)
+		}
+	}
+}

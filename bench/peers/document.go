@@ -1,0 +1,291 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"dragoman/bench/measure"
+	page "dragoman/bench/report"
+)
+
+const noteLimit = 160
+
+// Colours of the page.
+const (
+	colourOurs = 0
+	colourPeer = 7
+)
+
+// document is the report for people.
+func (r *report) document() *page.Document {
+	d := page.NewDocument("Dragoman beside its peers")
+	if r.Short {
+		d.Text("Short form: it shows that the comparison works, its figures are rough.")
+	}
+	d.Text("%s to %s UTC. %s, %s CPUs, %s of memory, Linux %s; load average %s at the start, %s at the end.",
+		r.Started.Format("2006-01-02 15:04"), r.Ended.Format("15:04"), r.Machine["cpu"], r.Machine["cpus"], r.Machine["memory"], r.Machine["kernel"],
+		r.LoadAt[0], r.LoadAt[1])
+	var versions []string
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		if version := r.Versions[name]; version != "" {
+			versions = append(versions, name+" "+strings.TrimPrefix(strings.TrimPrefix(version, name+" "), "Python "))
+		}
+	}
+	d.Text("%s.", strings.Join(versions, "; "))
+	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
+		d.Text("Left out: %s: %s", name, cut(r.Absent[name], noteLimit))
+	}
+	d.Text("All stand in front of the same child, a small echo server, or, where it says so, of the same HTTP server. Every answer is checked. " +
+		"(lowest–highest) stands behind medians.")
+	r.verdictTable(d)
+	r.ratePlots(d)
+	r.rateTable(d)
+	r.startTable(d)
+	r.sessionTable(d)
+	r.idleTable(d)
+	r.abandonedTable(d)
+	return d
+}
+
+func (r *report) verdictTable(d *page.Document) {
+	if len(r.Verdicts) == 0 {
+		return
+	}
+	d.Heading("Dragoman against the best of the peers")
+	d.Text("Ratios are formed round by round. CPU is that of the proxy's own processes for each call: " +
+		"the peer's that needs least, by Dragoman's. Clients, children and proxies share the processors: the bound is what the first ratio could be " +
+		"at most if Dragoman's own work took no time. Rivals are all peers with the same clients, whomever they start children for; where the best of " +
+		"them is not the best of those who do that like Dragoman, that one follows.")
+	rows := make([][]string, len(r.Verdicts))
+	for i := range r.Verdicts {
+		v := &r.Verdicts[i]
+		rows[i] = []string{v.Size.String(), string(v.Face), v.Contender, v.rivals(), spread(v.Rate, "%.1f"), v.wanted(), v.word(), fmt.Sprintf("%.1f", v.Bound), v.Best,
+			spread(v.CPU, "%.1f"), v.Lean}
+	}
+	d.Table([]string{"call", "clients", "Dragoman", "rivals", "answers/s, times the best peer's", "target", "", "bound", "best peer", "CPU, times less", "leanest peer"}, rows)
+}
+
+func (v *verdict) rivals() string {
+	if v.Like {
+		return "children alike"
+	}
+	return "all"
+}
+
+func (v *verdict) wanted() string {
+	if v.Target == 0 {
+		return ""
+	}
+	return fmt.Sprintf("≥ %g", v.Target)
+}
+
+// word is whether it is as wanted.
+func (v *verdict) word() string {
+	switch {
+	case v.Target == 0:
+		return ""
+	case v.Met:
+		return "met"
+	case v.Bound < v.Target:
+		return "missed; the bound is below it"
+	}
+	return "missed"
+}
+
+// ratePlots are two pictures for each size and kind of client.
+func (r *report) ratePlots(d *page.Document) {
+	var sizes []size
+	var faces []faceKind
+	for i := range r.Rates {
+		row := &r.Rates[i]
+		if !slices.Contains(sizes, row.Size) {
+			sizes = append(sizes, row.Size)
+		}
+		if !slices.Contains(faces, row.Face) {
+			faces = append(faces, row.Face)
+		}
+	}
+	for _, s := range sizes {
+		for _, kind := range faces {
+			var answers, cpu []page.Bar
+			for i := range r.Rates {
+				if row := &r.Rates[i]; row.Size == s && row.Face == kind && len(row.Rounds) > 0 {
+					answers = append(answers, row.bar(row.PerSecond))
+					cpu = append(cpu, row.bar(row.Own))
+				}
+			}
+			d.Bars(fmt.Sprintf("Answers a second: %s, %s", s, kind), "", 0, answers)
+			d.Bars(fmt.Sprintf("The proxy's CPU for a call: %s, %s", s, kind), " µs", 0, cpu)
+		}
+	}
+}
+
+func (row *rateRow) bar(s measure.Spread) page.Bar {
+	b := page.Bar{Name: row.Contender, Value: s.Median, Min: s.Min, Max: s.Max, Colour: colourPeer}
+	if row.contender.ours {
+		b.Colour = colourOurs
+	}
+	return b
+}
+
+func (r *report) rateTable(d *page.Document) {
+	if len(r.Rates) == 0 {
+		return
+	}
+	d.Heading("Calls")
+	d.Text("%d connections with a session each, one call under way at a time; %d interleaved rounds of %g s. Times in µs are CPU for a call. "+
+		"Strays are answers to other sessions' calls that came to a session.", r.Connections, r.Rounds, r.Seconds)
+	rows := make([][]string, len(r.Rates))
+	for i := range r.Rates {
+		row := &r.Rates[i]
+		note := row.Note
+		if note == "" {
+			note = row.First
+		}
+		rows[i] = []string{row.Contender + ": " + row.What, row.Size.String(), string(row.Face), spread(row.PerSecond, "%.0f"), spread(row.Own, "%.0f"), spread(row.All, "%.0f"),
+			fmt.Sprintf("%.0f", row.Generator.Median), fmt.Sprintf("%.2f", row.P50.Median/1000), fmt.Sprintf("%.2f", row.P99.Median/1000), fmt.Sprint(row.Errors),
+			fmt.Sprint(row.Strays), cut(note, noteLimit)}
+	}
+	d.Table([]string{"contender", "call", "clients", "answers/s", "proxy, µs", "with children, µs", "clients, µs", "p50 ms", "p99 ms", "wrong", "strays", ""}, rows)
+}
+
+func (r *report) startTable(d *page.Document) {
+	if len(r.Starts) == 0 {
+		return
+	}
+	d.Heading("From start to first answer")
+	d.Text("From exec to the right answers to initialize and a call, in ms. The peers from npm are started as `node FILE`, without npx; ContextForge makes its database.")
+	var rows [][]string
+	var bars []page.Bar
+	for _, row := range r.Starts {
+		rows = append(rows, []string{row.Contender + ": " + row.What, spread(row.Sum, "%.0f"), fmt.Sprint(len(row.Starts)), cut(row.Note, noteLimit)})
+		if row.Sum.Rounds > 0 {
+			colour := colourPeer
+			if ours(row.Contender) {
+				colour = colourOurs
+			}
+			bars = append(bars, page.Bar{Name: row.Contender, Value: row.Sum.Median, Min: row.Sum.Min, Max: row.Sum.Max, Colour: colour})
+		}
+	}
+	d.Table([]string{"contender", "ms", "starts", ""}, rows)
+	d.Bars("From start to first answer", " ms", 0, bars)
+}
+
+func (r *report) sessionTable(d *page.Document) {
+	if len(r.Sessions) == 0 {
+		return
+	}
+	d.Heading("Open sessions")
+	d.Text("Each has made a call and keeps its connection. PSS counts a share of what processes share, USS nothing of it; both in MiB. " +
+		"Where no sessions are given out, a session is a client with its connection. An HTTP server counts as a child.")
+	var rows [][]string
+	var bars []page.Bar
+	most := 0
+	for _, row := range r.Sessions {
+		most = max(most, row.Wanted)
+	}
+	var base sessionRow
+	for _, row := range r.Sessions {
+		if row.Wanted == 0 {
+			base = row
+		}
+		rows = append(rows, row.cells(&base))
+		if row.Wanted == most {
+			colour := colourPeer
+			if ours(row.Contender) {
+				colour = colourOurs
+			}
+			bars = append(bars, page.Bar{Name: row.Contender + ", " + string(row.Face), Value: mib(row.Census.Own.PSS), Colour: colour})
+		}
+	}
+	d.Table([]string{"contender", "clients", "sessions", "failed", "proxy's processes", "children", "proxy PSS", "USS", "children PSS", "USS", "all PSS",
+		"proxy KiB a session", "opened in s", ""}, rows)
+	d.Bars(fmt.Sprintf("The proxy's memory with %d sessions", most), " MiB", 0, bars)
+}
+
+// cells are a row's; base is that without sessions.
+func (row *sessionRow) cells(base *sessionRow) []string {
+	own, children := row.Census.Own, row.Census.Children
+	each := ""
+	if row.Open > base.Open {
+		each = fmt.Sprintf("%.1f", float64(own.PSS-base.Census.Own.PSS)/1024/float64(row.Open))
+	}
+	note := row.Note
+	if note == "" {
+		note = row.First
+	}
+	one := func(n int64) string { return fmt.Sprintf("%.1f", mib(n)) }
+	return []string{row.Contender + ": " + row.What, string(row.Face), fmt.Sprint(row.Open), fmt.Sprint(row.Failed), fmt.Sprint(own.Processes), fmt.Sprint(children.Processes),
+		one(own.PSS), one(own.USS), one(children.PSS), one(children.USS), one(own.PSS + children.PSS), each, fmt.Sprintf("%.1f", row.Seconds), cut(note, noteLimit)}
+}
+
+func (r *report) idleTable(d *page.Document) {
+	if len(r.Idle) == 0 {
+		return
+	}
+	d.Heading("Idle sessions of Dragoman, without their children")
+	d.Text("Connections closed. What the process has more than before its sessions, by their number: "+
+		"nothing is taken off for what the first sessions need once (code that had not run, the heap's least size). A further session is what those cost that "+
+		"were opened on top of the row before. Target: at most %d KiB without a child.", idleTarget>>10)
+	var rows [][]string
+	for _, row := range r.Idle {
+		further, target, each := "", "missed", row.PerSession
+		if row.Further != 0 {
+			further, each = fmt.Sprintf("%.1f", row.Further/1024), row.Further
+		}
+		if each <= idleTarget {
+			target = "met"
+		}
+		rows = append(rows, []string{row.What, fmt.Sprint(row.Sessions), fmt.Sprint(row.Failed), fmt.Sprint(row.Children), fmt.Sprintf("%.1f", mib(row.PSS)),
+			fmt.Sprintf("%.1f", row.PerSession/1024), further, target, fmt.Sprintf("%.1f", mib(row.Guardian))})
+	}
+	d.Table([]string{"", "sessions", "failed", "children", "process PSS MiB", "KiB a session", "KiB a further session", "target", "guardian PSS MiB"}, rows)
+}
+
+func (r *report) abandonedTable(d *page.Document) {
+	if len(r.Abandoned) > 0 {
+		d.Heading("Sessions that nobody ends")
+		d.Text("Connections closed without DELETE. Processes are the proxy's + children.")
+		var rows [][]string
+		for _, row := range r.Abandoned {
+			idle := row.IdleTTL
+			if idle == "" {
+				idle = "its default"
+			}
+			rows = append(rows, []string{row.Contender + ": " + row.What, string(row.Face), idle, fmt.Sprint(row.Sessions), fmt.Sprint(row.Failed),
+				heads(row.Before), heads(row.Then), heads(row.Later), fmt.Sprintf("%.0f", row.Seconds)})
+		}
+		d.Table([]string{"contender", "clients", "idle time", "sessions", "failed", "before", "with them", "later", "after s"}, rows)
+	}
+	if len(r.Leftover) > 0 {
+		d.Heading("Left behind after SIGTERM")
+		var rows [][]string
+		for _, l := range r.Leftover {
+			rows = append(rows, []string{l.Contender, fmt.Sprint(l.Processes), cut(l.Example, noteLimit)})
+		}
+		d.Table([]string{"contender", "processes", "for example"}, rows)
+	}
+}
+
+func heads(c census) string {
+	text := fmt.Sprintf("%d + %d", c.Own.Processes, c.Children.Processes)
+	if c.Zombies > 0 {
+		text += fmt.Sprintf(", %d zombies", c.Zombies)
+	}
+	return text
+}
+
+func ours(name string) bool { return strings.HasPrefix(name, "dragoman") }
+
+func mib(n int64) float64 { return float64(n) / (1 << 20) }
+
+func spread(s measure.Spread, format string) string {
+	if s.Rounds == 0 {
+		return "–"
+	}
+	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.Median, s.Min, s.Max)
+}

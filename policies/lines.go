@@ -1,0 +1,230 @@
+package policies
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"dragoman/proxy/wire"
+)
+
+// Bounds of the lines of the log that are gathered.
+const (
+	linesRoom = 64 << 10 // bytes that wait; as many again may be on their way
+	linesTime = 10 * time.Millisecond
+)
+
+// Lines gathers the lines of a log that come one upon another, and writes them together: a write for each line costs more than all else that
+// is done for it. A line that comes after a silence of 10 ms is written at once, and so is, with all that wait, one of level warn or above;
+// the others within 10 ms, or as soon as 64 KiB wait. Who finds no room waits for what is being written. Their order is that in which they
+// came. A process that is killed loses what came in its last 10 ms; one that ends calls Close. It implements zerolog.LevelWriter, and may be
+// used by many at once.
+type Lines struct {
+	w     io.Writer
+	timer *time.Timer // its goroutine lives as long as a write
+
+	out   sync.Mutex // held by who writes; taken before mu
+	spare []byte     // what is gathered into next
+
+	mu      sync.Mutex
+	waiting []byte
+	busy    bool // a line has come lately: the timer runs
+	closed  bool
+	stamp   stamp
+}
+
+// NewLines begins to gather lines for w, which must take writes of many lines. Close it.
+func NewLines(w io.Writer) *Lines {
+	l := &Lines{w: w}
+	l.timer = time.AfterFunc(time.Hour, l.tick)
+	l.timer.Stop()
+	return l
+}
+
+// Write implements io.Writer: of a line whose level nobody has told, it is written at once.
+func (l *Lines) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
+
+// WriteLevel takes a line, which ends with a line feed.
+func (l *Lines) WriteLevel(level zerolog.Level, line []byte) (int, error) {
+	at := l.begin(len(line))
+	l.end(append(at, line...), level <= zerolog.InfoLevel)
+	return len(line), nil // what became of it, nobody could be told here
+}
+
+// begin takes the lock, and gives what waits, to be appended to: a line of up to most bytes, if it is to find room without growing.
+func (l *Lines) begin(most int) []byte {
+	l.mu.Lock()
+	for len(l.waiting) > 0 && len(l.waiting)+most > linesRoom {
+		l.mu.Unlock()
+		l.flush()
+		l.mu.Lock()
+	}
+	return l.waiting
+}
+
+// end gives the lock back, with what waits now.
+func (l *Lines) end(waiting []byte, may bool) {
+	l.waiting = waiting
+	if may && l.busy && !l.closed {
+		l.mu.Unlock()
+		return
+	}
+	if !l.busy && !l.closed {
+		l.busy = true
+		l.timer.Reset(linesTime)
+	}
+	l.mu.Unlock()
+	l.flush()
+}
+
+// tick writes what has come within one time, and waits for another; or nothing has.
+func (l *Lines) tick() {
+	l.mu.Lock()
+	if len(l.waiting) == 0 || l.closed {
+		l.busy = false
+		l.mu.Unlock()
+		return
+	}
+	l.mu.Unlock()
+	l.flush()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.timer.Reset(linesTime)
+	}
+}
+
+// flush writes what waits.
+func (l *Lines) flush() {
+	l.out.Lock()
+	defer l.out.Unlock()
+	l.mu.Lock()
+	text := l.waiting
+	l.waiting = l.spare[:0]
+	l.mu.Unlock()
+	if len(text) > 0 {
+		_, _ = l.w.Write(text) // a log that cannot be written has nowhere to say so
+	}
+	if l.spare = text; cap(text) > 2*linesRoom {
+		l.spare = nil
+	}
+}
+
+// Close writes what waits. Lines that come later are written at once.
+func (l *Lines) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.timer.Stop()
+	l.flush()
+}
+
+// stamp writes times as the log has them: RFC 3339 in UTC with milliseconds. Most are of the second of the one before.
+type stamp struct {
+	second int64
+	text   [len("2006-01-02T15:04:05.")]byte
+}
+
+func (s *stamp) append(b []byte, at time.Time) []byte {
+	nanos := at.UnixNano() // until the year 2262
+	second, ms := nanos/int64(time.Second), nanos%int64(time.Second)/int64(time.Millisecond)
+	if second != s.second || second == 0 {
+		s.second = second
+		at.UTC().AppendFormat(s.text[:0], "2006-01-02T15:04:05.")
+	}
+	b = append(b, s.text[:]...)
+	return append(b, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+}
+
+// Direct is the short way of a line of the access log that says no more than that a request was answered: into the lines that are gathered,
+// in the form that the logger would give it.
+type Direct struct {
+	Lines *Lines // of the logger, which writes JSON
+	Level *Level // of the logger
+}
+
+// answered writes the line of a request that was answered well.
+func (d *Direct) answered(a *logged) {
+	a.done = true
+	if !d.Level.Sample(a.success) {
+		return
+	}
+	const usual = 1 << 10 // bytes
+	ex, lasted := a.ex, took(a.ex, a.began)
+	id := ex.ID()
+	b := d.Lines.begin(usual)
+	b = append(append(append(b, `{"level":"`...), a.success.String()...), `","request":`...)
+	b = appendPlain(b, id)
+	b = appendPlain(append(b, `,"method":`...), ex.Msg.Text(ex.Msg.Method))
+	b = append(append(append(b, `,"era":"`...), ex.Client.Era.String()...), `","ms":`...)
+	b = appendMillis(b, lasted)
+	if about := aboutOf(&ex.Msg); len(about) > 0 {
+		b = appendPlain(append(b, `,"about":`...), about)
+	}
+	if who := ex.Caller.Principal; who != "" {
+		b = appendPlain(append(b, `,"principal":`...), who[:min(len(who), maxAbout)])
+	}
+	if ex.Target != "" {
+		b = appendPlain(append(b, `,"server":`...), ex.Target)
+	}
+	if ex.Session != nil {
+		b = appendPlain(append(b, `,"session":`...), ex.Session.ID[:6])
+	}
+	b = append(b, `,"outcome":"ok","time":"`...)
+	b = d.Lines.stamp.append(b, a.began.Add(lasted))
+	d.Lines.end(append(b, `","message":"`+answeredWell+`"}`+"\n"...), true)
+}
+
+// appendPlain writes a text as JSON, most likely one of letters and digits.
+func appendPlain[T string | []byte](b []byte, text T) []byte {
+	at := len(b)
+	b = append(append(b, '"'), text...)
+	if !plain(b[at+1:]) {
+		return wire.AppendText(b[:at], text)
+	}
+	return append(b, '"')
+}
+
+// plain tells whether a text stands for itself in JSON: printable ASCII without quotes and backslashes. It looks at eight bytes at a time, as
+// "Bit Twiddling Hacks" (Anderson) finds a byte in a word.
+func plain(text []byte) bool {
+	const ones, tops, word = 0x0101010101010101, 0x8080808080808080, 8
+	if len(text) < word {
+		for _, c := range text {
+			if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+				return false
+			}
+		}
+		return true
+	}
+	var odd uint64
+	for at := 0; ; at = min(at+word, len(text)-word) { // the last word overlaps the one before
+		w := binary.LittleEndian.Uint64(text[at:])
+		quote, slash, del := w^'"'*ones, w^'\\'*ones, w^0x7f*ones
+		odd |= w | (w - ' '*ones) | (quote - ones) | (slash - ones) | (del - ones)
+		if at == len(text)-word {
+			return odd&tops == 0
+		}
+	}
+}
+
+// appendMillis writes a time in milliseconds, exactly.
+func appendMillis(b []byte, d time.Duration) []byte {
+	const digits = 6 // of a millisecond, in nanoseconds
+	b = strconv.AppendInt(b, int64(d/time.Millisecond), 10)
+	rest := int64(d % time.Millisecond)
+	if rest <= 0 {
+		return b
+	}
+	var text [1 + digits]byte
+	text[0] = '.'
+	for i := digits; i > 0; i-- {
+		text[i], rest = byte('0'+rest%10), rest/10
+	}
+	return append(b, bytes.TrimRight(text[:], "0")...)
+}

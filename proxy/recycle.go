@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"sync"
+	"time"
+
+	"dragoman/proxy/wire"
+)
+
+// exchanges are lent by Borrow.
+var exchanges = sync.Pool{New: func() any { return new(Exchange) }}
+
+// Borrow gives an Exchange with the memory of another that is over, for a face that sees it to its end and then gives it back by
+// Recycle. Whoever is not called by it must not keep it: he keeps a Ticket.
+func Borrow() *Exchange {
+	ex := exchanges.Get().(*Exchange)
+	ex.borrowed = true
+	return ex
+}
+
+// Recycle gives back an exchange that Borrow gave, after Release: its Replies are closed, and nothing of it, of its message, or of
+// what Lend gave is used any more. Of others, and of one that somebody may still be told about, because it was cancelled or waited
+// for as a context, nothing is reused.
+func (ex *Exchange) Recycle() {
+	ex.mu.Lock()
+	if !ex.borrowed || ex.cause != nil || ex.done != nil || ex.late != nil || ex.newer != nil || ex.older != nil {
+		ex.mu.Unlock()
+		return
+	}
+	ex.borrowed = false
+	ex.life++
+	ex.aborts, ex.nearby = nil, [2]Aborter{}
+	ex.began, ex.end, ex.limit = time.Time{}, time.Time{}, 0
+	over := Poison
+	ex.over = over
+	ex.mu.Unlock()
+	for i := range ex.rooms {
+		if r := &ex.rooms[i]; r.lent {
+			r.lent = false
+			r.it.Clear()
+		}
+	}
+	ex.clear()
+	if !over {
+		exchanges.Put(ex)
+	}
+}
+
+// clear forgets all that the exchange said, and keeps its memory.
+func (ex *Exchange) clear() {
+	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}
+	ex.Server, ex.Below, ex.Target, ex.Spoken, ex.Denied = "", "", "", 0, ""
+	ex.Headers, ex.Mirrors, ex.RequestID, ex.Arrival = nil, false, "", nil
+	ex.Trace, ex.Continues, ex.Polls = nil, nil, false
+	ex.Polled.Store(false)
+	ex.Key, ex.Replayed, ex.Untaken, ex.Own, ex.Allowance = "", false, false, false, 0
+	ex.Lasting.Store(false)
+	ex.onward.Store(nil)
+	ex.Frame, ex.once = nil, false
+}
+
+// Ticket is a way to an exchange that may be over, and its memory another's.
+type Ticket struct {
+	ex   *Exchange
+	life uint64
+}
+
+// Ticket gives one.
+func (ex *Exchange) Ticket() Ticket {
+	ex.mu.Lock()
+	defer ex.mu.Unlock()
+	return Ticket{ex, ex.life}
+}
+
+// Cancel cancels the exchange that the ticket was given for, if it is not over.
+func (t Ticket) Cancel(cause error) { t.ex.cancel(cause, t.life) }
+
+// Room says whose memory it is that an exchange lends.
+type Room uint8
+
+// Each package that keeps something for an exchange has a room for it.
+const (
+	RoomPolicies Room = iota
+	RoomSession
+	RoomEra
+	RoomWire
+	RoomFace
+	rooms
+)
+
+// Lent is what can be put into a room. Clear makes it as it was at first, and lets go of what it refers to.
+type Lent interface{ Clear() }
+
+type room struct {
+	it   Lent
+	lent bool
+}
+
+// Lend gives memory for something of which most exchanges need one. It is the zero T, and lasts as long as the exchange. Who asks a
+// second time has memory of his own.
+func Lend[T any, P interface {
+	*T
+	Lent
+}](ex *Exchange, whose Room) *T {
+	r := &ex.rooms[whose]
+	if r.lent {
+		return new(T)
+	}
+	r.lent = true
+	if it, ok := r.it.(P); ok {
+		return it
+	}
+	it := P(new(T))
+	r.it = it
+	return it
+}

@@ -1,0 +1,35 @@
+package proxy
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+)
+
+// What is in flight is what a map says of it, in whatever order requests come and go.
+func TestFlights(t *testing.T) {
+	var f flights
+	want := map[string]*Exchange{}
+	for range 10000 {
+		id := strconv.Itoa(rand.IntN(6))
+		if rand.IntN(2) == 0 {
+			ex := new(Exchange)
+			f.set(id, ex)
+			want[id] = ex
+		} else {
+			f.remove(id)
+			delete(want, id)
+		}
+		for i := range 6 {
+			if id := strconv.Itoa(i); f.newest(id) != want[id] {
+				t.Fatalf("%s: %p, want %p", id, f.newest(id), want[id])
+			}
+		}
+		if n := len(f.tickets()); n != len(want) || f.any() != (n > 0) {
+			t.Fatalf("%d in flight, want %d", n, len(want))
+		}
+		if len(want) == 0 && f.rest != nil {
+			t.Fatal("an idle session keeps a map")
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"testing"
+)
+
+func TestRequestIDs(t *testing.T) {
+	uuid4 := regexp.MustCompile("^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$")
+	seen := map[string]bool{}
+	for range 10 * idsAhead {
+		id := NewRequestID()
+		if !uuid4.MatchString(id) || seen[id] {
+			t.Fatal(id)
+		}
+		seen[id] = true
+	}
+	for range 1000 {
+		v := rand.Uint32()
+		want := fmt.Sprintf("%08x", v)
+		got := hexadecimal(uint64(v))
+		for i := range 8 {
+			if byte(got>>(56-8*i)) != want[i] {
+				t.Fatalf("%x is not %s", got, want)
+			}
+		}
+	}
+}
+
+// An exchange that is over says nothing any more, and whoever kept a ticket of it cannot cancel the next.
+func TestRecycle(t *testing.T) {
+	if Poison {
+		t.Skip("nothing is used again under the race detector")
+	}
+	ex := Borrow()
+	ex.Server, ex.Key, ex.Headers, ex.Frame = "a", "b", []Header{{Name: "c"}}, 1
+	ex.GiveUp(1)
+	memory := Lend[lent](ex, RoomFace)
+	memory.used = true
+	if again := Lend[lent](ex, RoomFace); again == memory || again.used {
+		t.Error("memory was lent twice")
+	}
+	ticket := ex.Ticket()
+	ex.Release()
+	ex.Recycle()
+	if memory.used {
+		t.Error("what was lent is not cleared")
+	}
+	ticket.Cancel(ErrCancelled)
+	if ex.Err() != nil {
+		t.Error("a ticket outlives its exchange")
+	}
+	if ex.Server+ex.Key != "" || ex.Headers != nil || ex.Frame != nil || !ex.Began().IsZero() || ex.Limit() != 0 {
+		t.Errorf("%+v", ex)
+	}
+
+	kept := Borrow()
+	_ = kept.Done()
+	kept.Release()
+	kept.Server = "waited for"
+	kept.Recycle()
+	if kept.Server == "" {
+		t.Error("one that was waited for is used again")
+	}
+}
+
+type lent struct{ used bool }
+
+func (l *lent) Clear() { *l = lent{} }
