@@ -3,8 +3,10 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +57,23 @@ func (c Command) Spawn(ctx context.Context, stderr func(line string)) (Lines, er
 type process struct {
 	*stdio.Process
 	grace time.Duration
+}
+
+// lastWords is how long the end of a program's output waits for its exit, and so for what it said on the side: these are two pipes.
+const lastWords = time.Second
+
+// ReadLine implements Lines.
+func (p *process) ReadLine() ([]byte, error) {
+	line, err := p.Process.ReadLine()
+	if errors.Is(err, io.EOF) {
+		t := time.NewTimer(lastWords)
+		defer t.Stop()
+		select {
+		case <-p.Done():
+		case <-t.C:
+		}
+	}
+	return line, err
 }
 
 // Stop implements Lines.
@@ -146,7 +165,20 @@ func (c *Child) read() {
 // Write sends a line.
 func (c *Child) Write(line string) error {
 	show(c.watch, '>', "stdin", line)
-	return c.lines.Write([]byte(line))
+	err := c.lines.Write([]byte(line))
+	var exit *stdio.ExitError
+	if errors.As(err, &exit) {
+		return c.over()
+	}
+	return err
+}
+
+// over says that it has ended, and what it said last, whether reading or writing noticed.
+func (c *Child) over() error {
+	if said := c.Stderr(); len(said) > 0 {
+		return fmt.Errorf("the program has ended its output; it said last: %s", strings.Join(said, " | "))
+	}
+	return errors.New("the program has ended its output")
 }
 
 // Next is the next line that it writes; an error when there is none any more, or ctx ends.

@@ -51,10 +51,7 @@ func (c *Conn) readChild() {
 		line, err := c.child.Next(c.ctx)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
-				err = errors.New("the program has ended its output")
-				if said := c.child.Stderr(); len(said) > 0 {
-					err = fmt.Errorf("the program has ended its output; it said last: %s", strings.Join(said, " | "))
-				}
+				err = c.child.over()
 			}
 			c.lost(err)
 			return
