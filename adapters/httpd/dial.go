@@ -80,7 +80,7 @@ func (h *Host) connect(ctx context.Context) (*upConn, error) {
 	if h.dial.proxy != "" {
 		addr = h.dial.proxy
 	}
-	raw, err := new(net.Dialer).DialContext(ctx, h.dial.network, addr)
+	raw, err := (&net.Dialer{Control: calm}).DialContext(ctx, h.dial.network, addr)
 	if err != nil {
 		return nil, &DialError{Addr: addr, Err: err}
 	}

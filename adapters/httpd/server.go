@@ -2,6 +2,7 @@ package httpd
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +136,7 @@ func (s *Server) Listen(addr string) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		network, addr = "unix", path
 	}
-	ln, err := net.Listen(network, addr)
+	ln, err := (&net.ListenConfig{Control: calm}).Listen(context.Background(), network, addr)
 	if err != nil {
 		return nil, fmt.Errorf("httpd: %w", err)
 	}
