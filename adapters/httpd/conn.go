@@ -43,7 +43,8 @@ type conn struct {
 	watched bool
 	phase   atomic.Int32
 	closed  atomic.Bool
-	large   bool // a body is being read that takes room
+	large   bool        // a body is being read that takes room
+	staying atomic.Bool // see stay
 	held    atomic.Pointer[Held]
 	sock    sync.Mutex // guards cold, and that Conn, inner and raw come and go with it
 
@@ -64,6 +65,7 @@ type conn struct {
 	from  netip.Addr // where it comes from, if by TCP
 	talk  *talk      // nil before the first request, and once it is held
 	taken *Held      // by which the handler has taken the connection over
+	blind blind      // how it reads while it stays
 
 	room  int       // of reading, under its lock
 	began time.Time // when a large body did
@@ -120,6 +122,9 @@ func (s *Server) wrap(nc net.Conn) (*conn, net.Conn) {
 // Read marks the connection busy as soon as there is a byte of a request, and limits the time for the rest of it if it has to wait
 // for that.
 func (c *conn) Read(p []byte) (int, error) {
+	if c.blind.on {
+		return c.look(p)
+	}
 	if !c.timed && c.phase.Load() == phaseBusy {
 		c.timed = true
 		if err := c.reads.to(c.Conn, time.Now().Add(c.srv.opts.ReadTimeout)); err != nil {
@@ -197,7 +202,7 @@ func (c *conn) lingerOn() {
 func (c *conn) shut(force bool) {
 	if !c.closed.CompareAndSwap(false, true) {
 		if force && !c.closeCold() {
-			_ = c.inner.Close() // also ends a lingering or blocked close
+			c.cutOff() // also ends a lingering or blocked close
 		}
 		return
 	}
@@ -210,12 +215,19 @@ func (c *conn) shut(force bool) {
 	switch {
 	case c.closeCold():
 	case force:
-		_ = c.inner.Close()
-	default:
+		c.cutOff()
+	case !c.hangUp():
 		_ = c.Conn.Close()
 	}
 	if h := c.held.Load(); h != nil {
 		h.close(ErrLeft)
+	}
+}
+
+// cutOff closes the socket without a farewell.
+func (c *conn) cutOff() {
+	if !c.hangUp() {
+		_ = c.inner.Close()
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *Server) converse(c *conn, shown net.Conn) {
 		return
 	}
 	_ = c.SetReadDeadline(now.Add(s.opts.ReadTimeout)) // fails on a closed connection only, as the read will
-	for s.turn(c, t) {
+	for s.stay(c, t) && s.turn(c, t) {
 	}
 	h := c.taken
 	s.stopTalking(c)
@@ -127,12 +127,22 @@ func (s *Server) stopTalking(c *conn) {
 
 // turn serves one request. It tells whether there may be another.
 func (s *Server) turn(c *conn, t *talk) (another bool) {
+	size, err := c.hear(t)
+	return s.serve(c, t, size, err)
+}
+
+// hear reads the next request's head and gives its size.
+func (c *conn) hear(t *talk) (int, error) {
 	if t.br.Buffered() > 0 { // it has come with the one before
 		c.phase.CompareAndSwap(phaseIdle, phaseBusy)
 	}
 	c.timed = false
 	t.scan.start(false)
-	size, err := t.scan.next(t.br)
+	return t.scan.next(t.br)
+}
+
+// serve answers the request whose head, of size bytes, was heard, or not understood.
+func (s *Server) serve(c *conn, t *talk, size int, err error) (another bool) {
 	t.current.face = s.face.Load() // that of the time at which it asks
 	if err != nil {
 		if t.scan.begun || t.scan.at > 0 || t.br.Buffered() > 0 {

@@ -59,6 +59,7 @@ func (c *conn) left() {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
 	c.gone = true
+	c.wake()
 	if l := c.leaver; l != nil {
 		c.leaver = nil
 		l.Leave()

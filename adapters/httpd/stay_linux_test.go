@@ -1,0 +1,117 @@
+package httpd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// What the poller has noticed while a handler ran is not lost: the next request, whole or in part, is answered when the first is, and
+// an end that came with the last bytes is seen, on a connection that would be idle for an hour.
+func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
+		s.Handle("GET", "/x", text)
+		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
+			entered <- struct{}{}
+			<-leave
+			ctx.SetBodyString("slow")
+		})
+	})
+	const slow = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
+	for _, more := range []string{"", get, get[:7], get + get[:len(get)-1]} {
+		c := dialTo(t, addr)
+		c.say(get)
+		c.answer()
+		c.say(slow)
+		receive(t, "the handler", entered)
+		c.say(more)
+		whole := len(more) / len(get)
+		if more == "" {
+			if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		leave <- struct{}{}
+		if _, body := c.answer(); body != "slow" {
+			t.Fatal(body)
+		}
+		for range whole {
+			if _, body := c.answer(); body != "fine" {
+				t.Fatal(body)
+			}
+		}
+		if rest := len(more) - whole*len(get); rest > 0 {
+			c.say(get[rest:])
+			c.answer()
+		}
+		if more == "" {
+			if _, err := c.br.ReadByte(); err != io.EOF {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	// The end in the same segment as the request.
+	c := dialTo(t, addr)
+	c.say(get)
+	c.answer()
+	c.say(get)
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	c.answer()
+	if _, err := c.br.ReadByte(); err != io.EOF {
+		t.Fatal(err)
+	}
+}
+
+// A server that ends by force does not wait for a handler that does not: its client is told, and so is the handler's Leaver.
+func TestForceDoesNotWaitForAHandlerThatStays(t *testing.T) {
+	s, err := NewServer(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := s.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered, release, left := make(chan struct{}), make(chan struct{}), make(leaver, 1)
+	s.Handle("GET", "/x", text)
+	s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
+		armed := Watch(ctx, left)
+		defer armed.Disarm()
+		close(entered)
+		<-release
+	})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ln) }()
+	c := dialTo(t, ln.Addr().String())
+	c.say(get)
+	c.answer()
+	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	receive(t, "the handler", entered)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	down := make(chan error, 1)
+	go func() { down <- s.Shutdown(ctx) }()
+	if err := receive(t, "Shutdown's return", down); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	receive(t, "the Leaver's call", left)
+	close(release)
+	if _, err := c.br.ReadByte(); err == nil {
+		t.Error("it was answered")
+	}
+	if err := receive(t, "Serve's return", served); err != nil {
+		t.Error(err)
+	}
+	if s.Conns() != 0 {
+		t.Error("connections left")
+	}
+}
