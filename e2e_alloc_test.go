@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,7 +12,7 @@ import (
 )
 
 // mostAllocations is what a call of a modern client at a modern server may allocate in the steady state, in everything between the two
-// sockets: faces, policies, adapters, fasthttp. It can only be lowered.
+// sockets, or a socket and a child's pipes: faces, policies, adapters, fasthttp. It can only be lowered.
 const mostAllocations = 0
 
 // frugal is a modern server, a client and nothing else that would allocate: what is counted is Dragoman's.
@@ -99,17 +100,17 @@ func (f *frugal) call() error {
 		if end := bytes.Index(f.in[:n], []byte("\r\n\r\n")); end < 0 || n-end-4 < contentLength(f.in[:n]) {
 			continue
 		}
-		if !bytes.HasPrefix(f.in, []byte("HTTP/1.1 200")) || !bytes.Contains(f.in[:n], []byte(`"text":"fine"`)) || !bytes.Contains(f.in[:n], []byte(`"id":`+frugalID)) {
+		if !bytes.HasPrefix(f.in, []byte("HTTP/1.1 200")) || !bytes.Contains(f.in[:n], []byte(`fine"`)) || !bytes.Contains(f.in[:n], []byte(`"id":`+frugalID)) {
 			return fmt.Errorf("%s", f.in[:n])
 		}
 		return nil
 	}
 }
 
-// newFrugal is such a server, and such a client of the rig that stands before it.
-func newFrugal(t *testing.T) *frugal {
+// frugalServer is such a server's address.
+func frugalServer(t *testing.T) string {
 	t.Helper()
-	f := &frugal{in: make([]byte, 64<<10)}
+	f := &frugal{}
 	body := `{"jsonrpc":"2.0","id":` + frugalID + `,"result":{"resultType":"complete","content":[{"type":"text","text":"fine"}]}}`
 	head := "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n"
 	f.answer, f.at = []byte(head+body), len(head)+strings.Index(body, frugalID)
@@ -119,8 +120,16 @@ func newFrugal(t *testing.T) *frugal {
 	}
 	t.Cleanup(func() { _ = l.Close() })
 	go f.serve(l) // ends with its listener
-	r := startRig(t, fmt.Sprintf("log.access = \"off\"\n[upstreams.default]\nurl = \"http://%s/mcp\"\n", l.Addr()), false)
+	return l.Addr().String()
+}
+
+// newFrugal is such a client of a rig that stands before the upstream.
+func newFrugal(t *testing.T, upstream string) *frugal {
+	t.Helper()
+	f := &frugal{in: make([]byte, 64<<10)}
+	r := startRig(t, "log.access = \"off\"\n[upstreams.default]\n"+upstream, false)
 	addr := strings.TrimPrefix(r.base, "http://")
+	var err error
 	if f.conn, err = net.Dial("tcp", addr); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +137,7 @@ func newFrugal(t *testing.T) *frugal {
 	if err = f.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	call := modernCall(frugalID, "echo", "")
+	call := strings.Replace(modernCall(frugalID, "echo", ""), `"arguments":{}`, `"arguments":{"message":"fine"}`, 1)
 	lines := "POST /mcp HTTP/1.1\r\nHost: " + addr + "\r\n"
 	for h := modernHeaders("tools/call", "echo"); len(h) > 1; h = h[2:] {
 		lines += h[0] + ": " + h[1] + "\r\n"
@@ -137,12 +146,23 @@ func newFrugal(t *testing.T) *frugal {
 	return f
 }
 
-// A call in the steady state, through real sockets on both sides.
+// A call in the steady state, through real sockets on both sides, or to a real child.
 func TestAllocationsOfACall(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
 	}
-	f := newFrugal(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("server", func(t *testing.T) { allocations(t, fmt.Sprintf("url = \"http://%s/mcp\"\n", frugalServer(t))) })
+	t.Run("child", func(t *testing.T) {
+		allocations(t, fmt.Sprintf("command = [%q, \"demo\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", self, asDragoman))
+	})
+}
+
+func allocations(t *testing.T, upstream string) {
+	f := newFrugal(t, upstream)
 	const warm, calls = 2000, 2000
 	for range warm {
 		if err := f.call(); err != nil {

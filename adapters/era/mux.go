@@ -78,7 +78,9 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	m := &ex.Msg
 	relays := x.relays(ex)
-	c := &muxCall{mux: x, ex: ex, relayed: relays && !m.Is("initialize"), logs: relays || ex.Client.LogLevel != ""}
+	c := proxy.Lend[muxCall](ex, proxy.RoomWire)
+	c.mux, c.ex = x, ex
+	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
 	c.wake.L = &c.mu
 	x.mu.Lock()
 	if dead := x.dead; dead != nil {
@@ -91,7 +93,10 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	x.enter(c)
 	x.mu.Unlock()
 	if err := x.send(ex, m); err != nil {
-		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
+		switch {
+		case !x.forget(c.n):
+			c.settled()
+		case ex.Err() != nil && x.lines == nil:
 			c.withdraw() // cancelled while being written: the server may have it
 		}
 		return nil, proxy.AsError(err)
@@ -155,7 +160,8 @@ func (x *Mux) enter(c *muxCall) {
 	}
 }
 
-// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu.
+// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu, and puts
+// the response into the call, or has it fail: until then its memory is not used again.
 func (x *Mux) take(n uint64) *muxCall {
 	c := x.calls[n]
 	if c == nil {

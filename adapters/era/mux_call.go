@@ -50,6 +50,9 @@ type muxCall struct {
 	edits    [2]wire.Edit // of the response
 }
 
+// Clear implements proxy.Lent.
+func (c *muxCall) Clear() { *c = muxCall{} }
+
 // queued is a message that waits: a copy, or one that is kept where it was read.
 type queued struct {
 	raw     []byte
@@ -107,8 +110,8 @@ func (c *muxCall) put(m *wire.Message, final, whole bool) {
 	c.queue = append(c.queue, q)
 	c.size += len(q.raw)
 	c.ended = final
+	c.wake.Signal() // under the lock: who is woken may give c back
 	c.mu.Unlock()
-	c.wake.Signal()
 }
 
 // hold makes a message last beyond the Deliver it came with. The one response of the call becomes c.response.
@@ -147,8 +150,17 @@ func (c *muxCall) fail(err error) {
 	if c.err == nil && !c.ended {
 		c.err = err
 	}
+	c.wake.Signal() // as above
 	c.mu.Unlock()
-	c.wake.Signal()
+}
+
+// settled waits for who has taken the call out of the channel, and holds it for a moment yet.
+func (c *muxCall) settled() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.ended && c.err == nil {
+		c.wake.Wait()
+	}
 }
 
 // Next implements proxy.Replies.
@@ -264,13 +276,13 @@ func (c *muxCall) withdraw() {
 	if c.ex.Msg.Is("initialize") {
 		return // MUST NOT be cancelled
 	}
-	sent := c.mux.Begin()
+	x, sent, text := c.mux, c.mux.Begin(), c.cancellation()
 	ctx := proxy.Carry(context.Background(), c.ex.Caller.Carried)
 	go func() {
 		defer sent()
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
-		_ = c.mux.Send(ctx, c.cancellation()) // a server that does not read needs no more than the others
+		_ = x.Send(ctx, text) // a server that does not read needs no more than the others
 	}()
 }
 
@@ -278,6 +290,7 @@ func (c *muxCall) withdraw() {
 func (c *muxCall) Close() error {
 	c.ex.Detach(c)
 	c.Abort()
+	c.settled()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
