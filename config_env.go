@@ -5,12 +5,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // linkVariable matches what Kubernetes puts into a pod for a Service whose name
 // begins with dragoman: none of it is meant for us. For example
 // DRAGOMAN_SERVICE_HOST, DRAGOMAN_ADMIN_PORT and DRAGOMAN_PORT_8080_TCP_ADDR.
-var linkVariable = regexp.MustCompile(`^DRAGOMAN_(|.+_)(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+var linkVariable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^DRAGOMAN_(|.+_)(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+})
 
 // inCluster is set in every pod; outside, such a name is a user's mistake.
 const inCluster = "KUBERNETES_SERVICE_HOST"
@@ -72,7 +75,7 @@ func (l *loader) ownVariable(name, value string, from Source) {
 			return
 		}
 	}
-	link := linkVariable.MatchString(name)
+	link := linkVariable().MatchString(name)
 	if _, pod := l.lookup(inCluster); link && pod {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
@@ -98,12 +99,12 @@ func closed(t *suite.Trial) *peer.Response {
 	return res
 }
 
-var resourceMetadata = regexp.MustCompile(`(?i)\bresource_metadata\s*=\s*"?([^",\s]+)`)
+var resourceMetadata = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\bresource_metadata\s*=\s*"?([^",\s]+)`) })
 
 // challenged is the URL of the metadata that a refusal names; empty: none.
 func challenged(res *peer.Response) string {
 	for _, line := range res.Header.Values("WWW-Authenticate") {
-		if m := resourceMetadata.FindStringSubmatch(line); m != nil && strings.HasPrefix(strings.ToLower(line), "bearer") {
+		if m := resourceMetadata().FindStringSubmatch(line); m != nil && strings.HasPrefix(strings.ToLower(line), "bearer") {
 			return m[1]
 		}
 	}

@@ -5,12 +5,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 )
 
-var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
+var fieldName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$") })
 
 // annotated is a property that a header mirrors.
 type annotated struct {
@@ -225,7 +226,7 @@ func judgeAnnotations(t *suite.Trial, tool any) {
 		kind := short(a.schema["type"])
 		key := strings.ToLower(a.header)
 		switch {
-		case !fieldName.MatchString(a.header):
+		case !fieldName().MatchString(a.header):
 			t.Fail("a field name", "x-mcp-header %q on %s of %s", a.header, a, name)
 		case seen[key]:
 			t.Fail("a name of its own for each header of a tool", "x-mcp-header %q twice in %s", a.header, name)

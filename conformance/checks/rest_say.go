@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -22,9 +23,11 @@ func restCodes() map[string]int {
 
 var (
 	isUUID4     = regexp.MustCompile(`^(?i)[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	isTimestamp = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
-	isSemantic  = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
-	isName      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	isTimestamp = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`) })
+	isSemantic  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
+	})
+	isName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 )
 
 // restAnswer is an answer of a service: an envelope, or one of the bare ones.
@@ -116,7 +119,7 @@ func natural(v any) bool {
 // rightTime tells what is wrong with a timestamp; empty: nothing.
 func rightTime(v any) string {
 	text, _ := v.(string)
-	if !isTimestamp.MatchString(text) {
+	if !isTimestamp().MatchString(text) {
 		return "a timestamp with milliseconds and Z, as 2025-12-09T12:34:56.789Z"
 	}
 	if _, err := time.Parse(time.RFC3339Nano, text); err != nil {

@@ -111,7 +111,7 @@ func restService() []*suite.Check {
 			Fix:       "Answer {\"service\":…,\"version\":…,\"tools\":[…]}, with an empty array where there are none.",
 			Run: func(t *suite.Trial) {
 				a := rest(t, "GET", "/tools", "")
-				if _, ok := a.body["tools"].([]any); a.status != 200 || peer.Text(a.body, "service") == "" || !isSemantic.MatchString(peer.Text(a.body, "version")) || !ok {
+				if _, ok := a.body["tools"].([]any); a.status != 200 || peer.Text(a.body, "service") == "" || !isSemantic().MatchString(peer.Text(a.body, "version")) || !ok {
 					t.Fail("status 200 with service, version as 1.2.3, and tools", "%s", a)
 				}
 			},
@@ -139,7 +139,7 @@ func restService() []*suite.Check {
 				seen := make(map[string]bool)
 				for _, tool := range restTools(t) {
 					name := peer.Text(tool, "name")
-					if !isName.MatchString(name) || seen[name] {
+					if !isName().MatchString(name) || seen[name] {
 						t.Fail("a name of letters, digits and underscores, used once", "%q", name)
 					}
 					seen[name] = true

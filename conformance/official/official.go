@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-json"
@@ -103,8 +104,8 @@ func (o *Options) run(ctx context.Context, argv []string) (printed []string, err
 }
 
 var (
-	resultDir = regexp.MustCompile(`^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$`)
-	running   = regexp.MustCompile(`^=== Running scenario: (.+?) ===`)
+	resultDir = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z$`) })
+	running   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^=== Running scenario: (.+?) ===`) })
 )
 
 // Read reads the results that the suite has written into a directory: a finding for each check of each scenario, its worst where it was
@@ -117,7 +118,7 @@ func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 	var out []*suite.Finding
 	seen := make(map[string]bool)
 	for _, e := range entries {
-		m := resultDir.FindStringSubmatch(e.Name())
+		m := resultDir().FindStringSubmatch(e.Name())
 		if m == nil {
 			continue
 		}
@@ -140,7 +141,7 @@ func Read(dir, revision string, printed []string) ([]*suite.Finding, error) {
 		out = append(out, found...)
 	}
 	for _, line := range printed {
-		if m := running.FindStringSubmatch(line); m != nil && !seen[m[1]] {
+		if m := running().FindStringSubmatch(line); m != nil && !seen[m[1]] {
 			seen[m[1]] = true
 			why := "it left no result"
 			for _, said := range printed {

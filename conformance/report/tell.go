@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
@@ -38,19 +39,21 @@ func needText(n suite.Need) string {
 const specification = "https://modelcontextprotocol.io/specification/"
 
 var (
-	address = regexp.MustCompile(`https://[^\s,]+`)
-	page    = regexp.MustCompile(`^(?:(20\d\d-\d\d-\d\d) )?((?:basic|server|client|schema|changelog|deprecated)(?:/[a-z0-9/-]+)?)(?: §([^;(]+)| ([A-Z][A-Za-z]+))?(?:[;(, ]|$)`)
+	address = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`https://[^\s,]+`) })
+	page    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:(20\d\d-\d\d-\d\d) )?((?:basic|server|client|schema|changelog|deprecated)(?:/[a-z0-9/-]+)?)(?: §([^;(]+)| ([A-Z][A-Za-z]+))?(?:[;(, ]|$)`)
+	})
 )
 
 // pageURL is where the page of a check stands, in the revision that it names, or the newest in which the check does; empty for what is no page of the
 // specification, such as an RFC.
 func pageURL(c *suite.Check) string {
-	m := page.FindStringSubmatch(c.Page)
+	m := page().FindStringSubmatch(c.Page)
 	if m == nil {
 		if strings.HasPrefix(c.Page, "SEP-2663 ") { // an extension's page is its proposal
 			return "https://modelcontextprotocol.io/seps/2663-tasks-extension"
 		}
-		return address.FindString(c.Page) // a check of others', which names its pages
+		return address().FindString(c.Page) // a check of others', which names its pages
 	}
 	newest, named := "", m[1]
 	for _, f := range c.Faces {

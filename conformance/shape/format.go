@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -26,15 +27,15 @@ var formats = map[string]format{
 	"uri-template": {"a URI template (RFC 6570)", isTemplate},
 	"base64":       {"base64 (RFC 4648 §4, with padding)", isBase64},
 	"timestamp":    {"a time as in ISO 8601, such as 2026-07-28T12:00:00Z", isTime},
-	"traceparent":  {"a traceparent as in W3C Trace Context: version-trace-parent-flags, in hexadecimal", traceparent.MatchString},
-	"meta-key":     {"a name of the form prefix/name: labels with dots between, then letters and digits with - _ . inside", metaKey.MatchString},
+	"traceparent":  {"a traceparent as in W3C Trace Context: version-trace-parent-flags, in hexadecimal", func(s string) bool { return traceparent().MatchString(s) }},
+	"meta-key":     {"a name of the form prefix/name: labels with dots between, then letters and digits with - _ . inside", func(s string) bool { return metaKey().MatchString(s) }},
 }
 
 // scheme is RFC 3986 §3.1.
-var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`)
+var scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*:`) })
 
 func isURI(s string) bool {
-	return scheme.MatchString(s) && utf8.ValidString(s) && !blank(s)
+	return scheme().MatchString(s) && utf8.ValidString(s) && !blank(s)
 }
 
 // blank says whether there is a white space or a control character.
@@ -83,11 +84,15 @@ func isTime(s string) bool {
 }
 
 // traceparent is version, trace, parent and flags; later versions may have more behind these.
-var traceparent = regexp.MustCompile(`^(?:[0-9a-e][0-9a-f]|f[0-9a-e])-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$`)
+var traceparent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:[0-9a-e][0-9a-f]|f[0-9a-e])-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?$`)
+})
 
 // metaKey is the grammar of basic §_meta: labels begin with a letter and end with a letter or digit; the name may be empty.
-var metaKey = regexp.MustCompile(`^(?:(?:[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?/)?` +
-	`(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?$`)
+var metaKey = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:(?:[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?/)?` +
+		`(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?$`)
+})
 
 // whole judges the literal as JSON Schema does: 1, 1.0 and 10e-1 are integers, 1.5 is none. Nothing is calculated, so that
 // 1e999999999 costs nothing.

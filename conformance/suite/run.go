@@ -154,7 +154,7 @@ type shapes struct {
 	finding *Finding
 }
 
-var position = regexp.MustCompile(`/\d+`)
+var position = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/\d+`) })
 
 // judge looks at a message, which was seen in the trial of a check.
 func (s *shapes) judge(check, raw, revision, answers string) {
@@ -166,7 +166,7 @@ func (s *shapes) judge(check, raw, revision, answers string) {
 	defer s.mu.Unlock()
 	f := s.finding
 	for _, p := range problems {
-		kind := answers + position.ReplaceAllString(p.Place, "/*") + p.Expected
+		kind := answers + position().ReplaceAllString(p.Place, "/*") + p.Expected
 		if s.seen[kind] || len(f.Problems) >= maxProblems {
 			continue
 		}
