@@ -59,9 +59,9 @@ type Idempotency struct {
 
 	seeds seeds
 
+	began time.Time // times are told from here
+
 	mu       sync.Mutex
-	memos    map[sum]*memo // by name: of requests that run, and on the shelves
-	running  int
 	kept     [kinds]shelf
 	sessions map[*proxy.Session]*memos
 	numbers  uint64 // given to sessions so far
@@ -77,7 +77,7 @@ func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempot
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &Idempotency{opt: opt, seeds: newSeeds(), memos: make(map[sum]*memo), sessions: make(map[*proxy.Session]*memos)}
+	p := &Idempotency{opt: opt, seeds: newSeeds(), began: opt.Now(), sessions: make(map[*proxy.Session]*memos)}
 	if opt.Mode == IgnoreRepeats {
 		return p, nil
 	}
@@ -146,17 +146,17 @@ func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
 	p.mu.Lock()
 	of, fresh := p.memosOf(ex)
 	n := p.nameOf(ex, of)
-	m := p.find(n)
+	kind := kindOf(of)
+	s := &p.kept[kind]
+	i, m := p.find(s, n)
 	if m == nil {
 		m = p.spare.take()
-		m.name, m.sum = n, sum
+		m.name, m.sum, m.kind = n, sum, kind
 		if asks.large() {
 			late := asks
 			m.late, m.owes = &late, true
 		}
-		p.memos[n] = m
-		p.running++
-		of.add(m)
+		s.begin(i, m, of)
 		p.mu.Unlock()
 		if sess := ex.Session; fresh { // the exchange ends before
 			sess.OnEnd(func() { p.forget(sess) })
@@ -164,7 +164,7 @@ func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
 		return m, nil, nil
 	}
 	defer p.mu.Unlock()
-	m.shared = true
+	s.share(i)
 	if asks.large() { // under the lock, because the other's message may go when that is given up
 		sum = p.sumOf(&asks)
 	}
@@ -187,8 +187,11 @@ func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
 		p.count("too_many")
 		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s is still being served, and idempotency.max repeats, %d, wait already", knownBy(ex), p.opt.Max)
 	}
-	w := &repeat{p: p, ex: ex, memo: m, at: len(m.waiting), wake: make(chan struct{}, 1)}
-	m.waiting = append(m.waiting, w)
+	if m.waiting == nil {
+		m.waiting = new([]*repeat)
+	}
+	w := &repeat{p: p, ex: ex, memo: m, at: len(*m.waiting), wake: make(chan struct{}, 1)}
+	*m.waiting = append(*m.waiting, w)
 	p.waiting++
 	return m, w, nil
 }

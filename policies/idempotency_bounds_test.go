@@ -199,8 +199,8 @@ func TestManyRepeats(t *testing.T) {
 	group.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n, _ := p.total(); n > keys || p.running != 0 || p.waiting != 0 || got.Load() < clients/2 {
-		t.Errorf("%d kept, %d running, %d wait, %d answered", n, p.running, p.waiting, got.Load())
+	if n, _ := p.total(); n > keys || p.runs() != 0 || p.waiting != 0 || got.Load() < clients/2 {
+		t.Errorf("%d kept, %d running, %d wait, %d answered", n, p.runs(), p.waiting, got.Load())
 	}
 }
 

@@ -2,7 +2,6 @@ package policies
 
 import (
 	"hash/maphash"
-	"time"
 	"unsafe"
 
 	"dragoman/proxy"
@@ -107,27 +106,25 @@ func isAnew(raw []byte, key wire.Span) bool {
 	return false
 }
 
-// memo is what is remembered of a request: that it was made, and, once it is over, what came of it.
+// memo is what is remembered of a request: that it was made, and, once it is over, what came of it. It takes two cache lines: see shelf.
 type memo struct {
 	name sum
 	sum  sum
 	buf  []byte // for its answer; the one who leads it writes there
 
-	// Of Idempotency.mu until it is over; then they do not change.
+	// Of Idempotency.mu until it is over; then it does not change.
 	over bool
-	outcomeOf
-	waiting []*repeat
-
-	late *wanted // what is summed late, while the one who has made the memo leads; his
 
 	// Of Idempotency.mu.
-	owes         bool      // the sum: it is to be made of late, or, if nothing is kept of the answer, never
-	shared       bool      // somebody else has found it, and may hold it for longer than it is kept
-	until        time.Time // when it is forgotten
-	gone         bool      // its session has ended
-	of           *memos    // its session's; nil: it has a key
-	prev, next   *memo     // of its session
-	older, newer *memo     // on its shelf
+	owes   bool   // the sum: it is to be made of late, or, if nothing is kept of the answer, never
+	shared bool   // somebody else has found it while it ran
+	kind   uint8  // of the shelf that it is for
+	run    uint32 // its number there while it runs; 0: it does not, or its session has ended
+
+	outcomeOf // as over
+
+	late    *wanted    // what is summed late, while the one who has made the memo leads; his
+	waiting *[]*repeat // of Idempotency.mu; nil: nobody has come yet
 }
 
 // outcomeOf is what came of a request: a response, or a failure, or neither if the response is not kept.
@@ -201,39 +198,8 @@ func (m *memo) message(ex *proxy.Exchange) (wire.Message, error) {
 // memos are those of one session.
 type memos struct {
 	number uint64 // of the session
-	head   *memo
-}
-
-// add enters a memo; nil is of no session.
-func (of *memos) add(m *memo) {
-	if m.of = of; of == nil {
-		return
-	}
-	if m.next = of.head; m.next != nil {
-		m.next.prev = m
-	}
-	of.head = m
-}
-
-// unlink takes a memo out of its session's.
-func (m *memo) unlink() {
-	if m.of != nil && m.of.head == m {
-		m.of.head = m.next
-	}
-	if m.prev != nil {
-		m.prev.next = m.next
-	}
-	if m.next != nil {
-		m.next.prev = m.prev
-	}
-	m.prev, m.next, m.of = nil, nil, nil
-}
-
-// A shelf keeps the memos that are over, the oldest first to go. Those of sessions and those of keys have one each, so that
-// neither kind can crowd out the other.
-type shelf struct {
-	oldest, newest *memo
-	count, bytes   int
+	runs   uint32 // the number on the shelf of the first of those that run; 0: none does
+	last   uint64 // the number of the place of the one that was over last; less than that of the oldest: there is none
 }
 
 // The kinds of memos.
@@ -243,46 +209,25 @@ const (
 	kinds
 )
 
-// shelfOf is the shelf of a memo.
-func (p *Idempotency) shelfOf(m *memo) *shelf {
-	if m.of != nil {
-		return &p.kept[ofSessions]
+// kindOf is which memos those of a session, or of keys, are.
+func kindOf(of *memos) uint8 {
+	if of != nil {
+		return ofSessions
 	}
-	return &p.kept[ofKeys]
+	return ofKeys
 }
 
-func (s *shelf) add(m *memo) {
-	if m.older = s.newest; m.older != nil {
-		m.older.newer = m
-	} else {
-		s.oldest = m
-	}
-	s.newest = m
-	s.count++
-	s.bytes += m.size()
-}
-
-func (s *shelf) remove(m *memo) {
-	if m.older != nil {
-		m.older.newer = m.newer
-	} else {
-		s.oldest = m.newer
-	}
-	if m.newer != nil {
-		m.newer.older = m.older
-	} else {
-		s.newest = m.older
-	}
-	m.older, m.newer = nil, nil
-	s.count--
-	s.bytes -= m.size()
-}
-
-// spares are memos that were let go of and that nobody holds any more: a proxy whose shelves are full makes no new ones.
+// spares are memos that were let go of and that nobody holds any more: a proxy whose shelves are full makes no new ones. They are as
+// they were: to clear them is to look at them, which is for those who take them to do.
 type spares struct {
-	all   *memo // by next
+	all   [mostSpare]spare
 	count int
-	bytes int // for their answers
+	bytes int // of answers and failures that are still in them
+}
+
+type spare struct {
+	m     *memo
+	bytes int
 }
 
 // Bounds on what is spare: memos, and bytes for the answers of all.
@@ -292,23 +237,26 @@ const (
 )
 
 func (s *spares) take() *memo {
-	m := s.all
-	if m == nil {
+	if s.count == 0 {
 		return new(memo)
 	}
-	s.all, s.count, s.bytes = m.next, s.count-1, s.bytes-cap(m.buf)
-	m.next = nil
-	return m
+	s.count--
+	x := s.all[s.count]
+	s.all[s.count] = spare{}
+	s.bytes -= x.bytes
+	*x.m = memo{buf: x.m.buf}
+	return x.m
 }
 
-func (s *spares) give(m *memo) {
-	if m.shared || s.count == mostSpare {
+func (s *spares) give(x place) {
+	if x.shared || s.count == mostSpare {
 		return
 	}
-	buf := m.buf
-	if s.bytes+cap(buf) > spareBytes {
-		buf = nil
+	bytes := int(x.size) - memoCost
+	if s.bytes+bytes > spareBytes {
+		*x.m, bytes = memo{}, 0
 	}
-	*m = memo{buf: buf, next: s.all}
-	s.all, s.count, s.bytes = m, s.count+1, s.bytes+cap(buf)
+	s.all[s.count] = spare{m: x.m, bytes: bytes}
+	s.count++
+	s.bytes += bytes
 }

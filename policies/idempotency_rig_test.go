@@ -67,6 +67,9 @@ func newCallsRig(t *testing.T, change func(*IdempotencyOptions)) *callsRig {
 	return r
 }
 
+// runs is how many requests run. The caller holds p.mu.
+func (p *Idempotency) runs() int { return p.kept[ofSessions].running + p.kept[ofKeys].running }
+
 func (r *callsRig) pass(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -40,9 +40,11 @@ func (p *Idempotency) Close() {
 		p.sweeper.Stop()
 	}
 	for i := range p.kept {
-		for s := &p.kept[i]; s.oldest != nil; {
-			p.drop(s.oldest)
+		s := &p.kept[i]
+		for s.count > 0 {
+			p.drop(s, s.first)
 		}
+		s.letGo()
 	}
 	clear(p.sessions)
 	p.spare = spares{}
@@ -62,21 +64,25 @@ func (p *Idempotency) memosOf(ex *proxy.Exchange) (of *memos, fresh bool) {
 	return of, fresh
 }
 
-// find gives the memo of a name, nil if there is none.
-func (p *Idempotency) find(n sum) *memo {
-	m := p.memos[n]
-	if m != nil && m.over && !p.opt.Now().Before(m.until) {
-		p.drop(m)
-		return nil
+// find gives the memo of a name, and where it is in the index; nil if there is none, and where it belongs.
+func (p *Idempotency) find(s *shelf, n sum) (i int, m *memo) {
+	if i, m = s.find(n); m == nil {
+		return i, nil
 	}
-	return m
+	if at, kept := s.placeOf(s.slots[i]); kept && p.now()-s.place(at).born >= p.opt.Window {
+		p.drop(s, at)
+		return s.find(n)
+	}
+	return i, m
 }
+
+// now is the time that has gone by.
+func (p *Idempotency) now() time.Duration { return p.opt.Now().Sub(p.began) }
 
 // put keeps a memo that is over, and lets go of what is too old or too much.
 func (p *Idempotency) put(m *memo) {
-	now := p.opt.Now()
-	m.until = now.Add(p.opt.Window)
-	p.shelfOf(m).add(m)
+	now := p.now()
+	p.kept[m.kind].keep(m, now)
 	p.expire(now)
 	for {
 		requests, bytes := p.total()
@@ -90,28 +96,24 @@ func (p *Idempotency) put(m *memo) {
 			p.arm(p.opt.Window)
 			return
 		}
-		p.drop(s.oldest)
+		p.drop(s, s.first)
 	}
 }
 
 // drop forgets a memo that is kept.
-func (p *Idempotency) drop(m *memo) {
-	delete(p.memos, m.name)
-	p.shelfOf(m).remove(m)
-	m.unlink()
-	p.spare.give(m)
-}
+func (p *Idempotency) drop(s *shelf, at uint64) { p.spare.give(s.take(at)) }
 
-func (p *Idempotency) expire(now time.Time) (next time.Time) {
+// expire forgets what is too old. The next will be in so long; 0: nothing is left.
+func (p *Idempotency) expire(now time.Duration) (next time.Duration) {
 	for i := range p.kept {
-		for s := &p.kept[i]; s.oldest != nil; {
-			if m := s.oldest; now.Before(m.until) {
-				if next.IsZero() || m.until.Before(next) {
-					next = m.until
+		for s := &p.kept[i]; s.count > 0; {
+			if left := p.opt.Window - (now - s.place(s.first).born); left > 0 {
+				if next == 0 || left < next {
+					next = left
 				}
 				break
 			}
-			p.drop(s.oldest)
+			p.drop(s, s.first)
 		}
 	}
 	return next
@@ -134,9 +136,11 @@ func (p *Idempotency) sweep() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sweeping = false
-	now := p.opt.Now()
-	if next := p.expire(now); !next.IsZero() {
-		p.arm(max(next.Sub(now), p.opt.Window/16)) // not for each by itself
+	if next := p.expire(p.now()); next > 0 {
+		p.arm(max(next, p.opt.Window/16)) // not for each by itself
+	}
+	for i := range p.kept {
+		p.kept[i].letGo()
 	}
 }
 
@@ -152,14 +156,15 @@ func (p *Idempotency) settle(m *memo, out outcomeOf, keep bool) {
 	if summed {
 		m.sum, m.owes = late, false
 	}
-	waiting := m.waiting
-	m.waiting = nil
-	p.waiting -= len(waiting)
+	var waiting []*repeat
+	if m.waiting != nil {
+		waiting, m.waiting = *m.waiting, nil
+		p.waiting -= len(waiting)
+	}
 	for _, w := range waiting {
 		w.at = -1
 	}
-	if keep && !m.gone && !p.closed {
-		p.running--
+	if keep && m.run != 0 && !p.closed {
 		p.put(m)
 	} else {
 		p.stop(m)
@@ -175,8 +180,8 @@ func (p *Idempotency) abandon(m *memo) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m.late = nil // who takes it over has been compared with it
-	for len(m.waiting) > 0 {
-		w := m.waiting[0]
+	for m.waiting != nil && len(*m.waiting) > 0 {
+		w := (*m.waiting)[0]
 		p.leave(w)
 		if w.ex.Err() == nil && !w.ex.Late() {
 			w.leads = true
@@ -189,13 +194,12 @@ func (p *Idempotency) abandon(m *memo) {
 
 // stop forgets a memo that runs, or of which nothing is to be kept. Its session's end may have come first.
 func (p *Idempotency) stop(m *memo) {
-	if m.gone {
+	if m.run == 0 {
 		return
 	}
-	m.gone = true
-	p.running--
-	delete(p.memos, m.name)
-	m.unlink()
+	s := &p.kept[m.kind]
+	i, _ := s.end(m)
+	s.empty(i)
 }
 
 // leave takes a repeat out of those that wait, if it is one of them.
@@ -203,14 +207,14 @@ func (p *Idempotency) leave(w *repeat) {
 	if w.at < 0 {
 		return
 	}
-	all := w.memo.waiting
+	all := *w.memo.waiting
 	last := len(all) - 1
 	if w.at < last {
 		all[w.at] = all[last]
 		all[w.at].at = w.at
 	}
 	all[last] = nil
-	w.memo.waiting, w.at = all[:last], -1
+	*w.memo.waiting, w.at = all[:last], -1
 	p.waiting--
 }
 
@@ -219,12 +223,23 @@ func (p *Idempotency) forget(s *proxy.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := p.sessions[s]
+	if of == nil {
+		return
+	}
 	delete(p.sessions, s)
-	for of != nil && of.head != nil {
-		if m := of.head; m.over {
-			p.drop(m)
-		} else {
-			p.stop(m)
+	kept := &p.kept[ofSessions]
+	for of.runs != 0 {
+		p.stop(kept.runners[of.runs].m)
+	}
+	for at := of.last; at >= kept.first; {
+		x := kept.place(at)
+		before := uint64(x.before)
+		if x.m != nil {
+			p.drop(kept, at)
 		}
+		if before == 0 {
+			break
+		}
+		at -= before
 	}
 }

@@ -292,7 +292,7 @@ func TestSessionEnds(t *testing.T) {
 	late.gets(aResult)
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	if n, _ := r.p.total(); n != 1 || len(r.p.sessions) != 0 || r.p.running != 0 {
-		t.Errorf("%d kept, %d sessions, %d running", n, len(r.p.sessions), r.p.running)
+	if n, _ := r.p.total(); n != 1 || len(r.p.sessions) != 0 || r.p.runs() != 0 {
+		t.Errorf("%d kept, %d sessions, %d running", n, len(r.p.sessions), r.p.runs())
 	}
 }
