@@ -121,7 +121,7 @@ func (k *Keys) current(now time.Time) *keySet {
 	if set == nil {
 		return nil
 	}
-	age := now.Sub(time.Unix(0, set.at.Load()))
+	age := time.Duration(now.UnixNano() - set.at.Load())
 	if age >= k.opt.TTL {
 		k.fly(now)
 	}

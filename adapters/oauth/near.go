@@ -9,11 +9,13 @@ import (
 const (
 	nearPlaces = 1 << 10
 	nearToken  = 2 << 10
+	nearEnd    = 32 // bytes that the place is found by
 )
 
 // near finds the tokens that are in use by themselves, since a SHA-256 sum of one costs as much as all else that a call does for it. A
-// place is found by a keyed sum, which nobody outside can aim at, and only where that is the same is the token compared: how long a look
-// takes tells a stranger nothing of the tokens that others have.
+// place is found by a keyed sum of a token's end, which nobody outside can aim at, and only where that is the same is the token compared: how
+// long a look takes tells a stranger nothing of the tokens that others have. He would have to know the end, and that is 24 bytes of a
+// signature: nobody guesses them.
 type near struct {
 	seed   maphash.Seed
 	places [nearPlaces]atomic.Pointer[nearby]
@@ -34,7 +36,7 @@ func (n *near) find(token []byte) (*verified, uint64) {
 	if len(token) > nearToken {
 		return nil, 0
 	}
-	sum := maphash.Bytes(n.seed, token)
+	sum := maphash.Bytes(n.seed, token[max(0, len(token)-nearEnd):])
 	at := n.places[sum%nearPlaces].Load()
 	if at == nil || at.sum != sum || at.token != string(token) {
 		return nil, sum

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A token is found by all of its bytes; one that is in use keeps its place against one that comes once, and not against one that comes
+// A token is found by all of its bytes, also where the end of others is the same; one that is in use keeps its place against one that comes once, and not against one that comes
 // again; what is dropped, or too large, is not found.
 func TestNear(t *testing.T) {
 	n, one := newNear(), []byte(strings.Repeat("a", 700))
@@ -17,7 +17,7 @@ func TestNear(t *testing.T) {
 	if got, _ := n.find(bytes.Clone(one)); got != of {
 		t.Error("a token that was kept is not found")
 	}
-	for _, other := range [][]byte{one[:699], append(bytes.Clone(one), 'a'), append(bytes.Clone(one[:699]), 'b'), nil} {
+	for _, other := range [][]byte{one[:699], append(bytes.Clone(one), 'a'), append(bytes.Clone(one[:699]), 'b'), append([]byte("b"), one[1:]...), one[1:], nil} {
 		if got, _ := n.find(other); got != nil {
 			t.Errorf("%q is found as another token", other)
 		}

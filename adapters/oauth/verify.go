@@ -53,6 +53,7 @@ type Verifier struct {
 type verified struct {
 	caller   proxy.Caller
 	aud      []string
+	whole    bool // they name this service at whatever path
 	from, to time.Time
 	bound    string // the SHA-256 sum of the certificate that it is bound to, base64url (RFC 8705, 3.1); empty: none
 	gen      uint64 // of the keys that it was checked with
@@ -104,7 +105,7 @@ func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.T
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token has expired")
 	case now.Before(t.from):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is not valid yet")
-	case !v.meant(t.aud, string(path)):
+	case !t.whole && !v.meant(t.aud, string(path)):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is for somebody else: its aud does not name this service")
 	case t.bound != "" && !holds(cert, t.bound):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is bound to a certificate that this connection has not shown")
@@ -226,7 +227,7 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 	case c.Bound.JKT != "":
 		return nil, proxy.Errf(proxy.BadCredentials, "the token is bound to a key by DPoP, which is not served here")
 	}
-	t := &verified{aud: c.Audience, to: at(*c.Expires).Add(v.opt.Leeway), bound: c.Bound.Cert}
+	t := &verified{aud: c.Audience, whole: v.wholly(c.Audience), to: at(*c.Expires).Add(v.opt.Leeway), bound: c.Bound.Cert}
 	if c.NotBefore != nil {
 		t.from = at(*c.NotBefore).Add(-v.opt.Leeway)
 	}
@@ -265,6 +266,16 @@ func (v *Verifier) meant(aud []string, path string) bool {
 		}
 	}
 	return false
+}
+
+// wholly tells whether one of the audiences is this service at every path.
+func (v *Verifier) wholly(aud []string) bool {
+	return slices.ContainsFunc(aud, func(a string) bool {
+		if len(v.opt.Audience) > 0 {
+			return slices.Contains(v.opt.Audience, a)
+		}
+		return strings.TrimSuffix(a, "/") == v.opt.Resource
+	})
 }
 
 // endpoint tells whether a path below the resource is that of an MCP endpoint, or of one server.
