@@ -144,14 +144,17 @@ func (a *Auth) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Error) {
 		}
 	}
 	var key proxy.Caller
-	if lines := h.Fields.PeekAll("X-API-Key"); a.opt.Keys != nil && len(lines) > 0 {
+	if a.opt.Keys != nil {
+		lines := h.Fields.PeekAll("X-API-Key")
 		if len(lines) > 1 {
 			return who, proxy.Errf(proxy.BadCredentials, "several X-API-Key headers came; send one")
 		}
-		if key, err = a.opt.Keys.Find(bytes.TrimSpace(lines[0])); err != nil {
-			return who, err
+		if len(lines) == 1 {
+			if key, err = a.opt.Keys.Find(bytes.TrimSpace(lines[0])); err != nil {
+				return who, err
+			}
+			who = key
 		}
-		who = key
 	}
 	lines := h.Fields.PeekAll("Authorization")
 	if len(lines) == 0 || a.opt.Keys == nil && a.opt.Tokens == nil {
@@ -169,9 +172,8 @@ func (a *Auth) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Error) {
 
 // bearer judges an Authorization: an API key, or a token.
 func (a *Auth) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) {
-	scheme, token, _ := bytes.Cut(bytes.TrimSpace(field), []byte{' '})
-	token = bytes.TrimSpace(token)
-	if !strings.EqualFold(string(scheme), "Bearer") || len(token) == 0 {
+	token := shown(field)
+	if len(token) == 0 {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the Authorization header is not Bearer and a token")
 	}
 	if a.opt.Keys != nil {
@@ -190,6 +192,18 @@ func (a *Auth) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) 
 		}
 	}
 	return caller, nil
+}
+
+// shown is the token of an Authorization; nil if it is not Bearer and a token.
+func shown(field []byte) []byte {
+	if token, ok := bytes.CutPrefix(field, []byte("Bearer ")); ok { // as nearly all write it
+		return bytes.TrimSpace(token)
+	}
+	scheme, token, _ := bytes.Cut(bytes.TrimSpace(field), []byte{' '})
+	if !strings.EqualFold(string(scheme), "Bearer") {
+		return nil
+	}
+	return bytes.TrimSpace(token)
 }
 
 // maxCertName bounds what a certificate may say who it is, in bytes.

@@ -7,7 +7,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// breakerWindow is the time within which failures are counted, breakerBucket how finely it moves on.
+// breakerWindow is the time within which calls are counted, breakerBucket how finely it moves on.
 const (
 	breakerWindow = time.Minute
 	breakerBucket = 10 * time.Second
@@ -40,6 +40,8 @@ type breaker struct {
 	openedAt time.Time
 	failedAt time.Time
 	rounds   window // failures that began after the one before was over
+	good     window // answers since the circuit has changed: to tell it of one costs two readings of the clock
+	bad      window // failures likewise
 }
 
 // errNothing settles a call that tells nothing about the server.
@@ -50,13 +52,16 @@ func newBreaker(opt BreakerOptions) *breaker {
 		return nil
 	}
 	b := &breaker{opt: opt, rounds: window{bucket: breakerBucket}}
+	b.forget()
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		MaxRequests: uint32(max(opt.Trials, 1)), Interval: breakerWindow, BucketPeriod: breakerBucket, Timeout: opt.Pause, //nolint:gosec // small
-		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return b.rounds.sum(time.Now()) >= opt.Failures && 2*c.TotalFailures >= c.TotalFailures+c.TotalSuccesses
+		MaxRequests: uint32(max(opt.Trials, 1)), Timeout: opt.Pause, //nolint:gosec // small
+		ReadyToTrip: func(gobreaker.Counts) bool { // they know nothing of what is good
+			now := time.Now()
+			return b.rounds.sum(now) >= opt.Failures && b.bad.sum(now) >= b.good.sum(now)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			b.life++
+			b.forget()
 			b.is, b.trials = to, 0
 			if to == gobreaker.StateOpen {
 				b.openedAt = time.Now()
@@ -64,6 +69,11 @@ func newBreaker(opt BreakerOptions) *breaker {
 		},
 	})
 	return b
+}
+
+// forget counts from nothing.
+func (b *breaker) forget() {
+	b.good, b.bad = window{bucket: breakerBucket}, window{bucket: breakerBucket}
 }
 
 func (b *breaker) state() string {
@@ -98,8 +108,9 @@ func (b *breaker) allow() (pass, bool) {
 	return pass{b.life, true}, true
 }
 
-// settle tells the circuit how a call ended: nil, errNothing, or why it failed. Of one that began in another life it learns nothing.
-func (b *breaker) settle(p pass, err error) {
+// settle tells the circuit how a call has ended now: nil, errNothing, or why it failed. Of one that began in another life it learns nothing;
+// of what is good, only whoever shows whether it may close.
+func (b *breaker) settle(p pass, now time.Time, err error) {
 	if b == nil {
 		return
 	}
@@ -113,9 +124,12 @@ func (b *breaker) settle(p pass, err error) {
 		b.trials--
 	}
 	switch {
+	case err == nil && b.is == gobreaker.StateClosed:
+		b.good.add(now, 1)
 	case err == nil:
 		_, _ = b.circuit.Execute(well)
 	case !errors.Is(err, errNothing):
+		b.bad.add(now, 1)
 		_, _ = b.circuit.Execute(badly)
 	}
 }

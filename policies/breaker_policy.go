@@ -239,19 +239,23 @@ func (c *watched) end(v verdict, err error) {
 			h.trying = false
 		}
 		if !c.trial {
-			h.breaker.settle(c.pass, settled)
+			h.breaker.settle(c.pass, now, settled)
 		}
 	})
 }
 
 // calm settles a good answer where nothing changes by it; false if something may.
 func (h *Health) calm(c *watched) bool {
+	var now time.Time
+	if h.opt.Breaker.Failures > 0 {
+		now = c.began.Add(took(c.ex, c.began))
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.told != Connected || h.down || h.failures > 0 || h.base != Connected {
 		return false
 	}
 	h.calls.remove(c)
-	h.breaker.settle(c.pass, nil)
+	h.breaker.settle(c.pass, now, nil)
 	return true
 }

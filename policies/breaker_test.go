@@ -32,7 +32,7 @@ func TestHalfOpenTrials(t *testing.T) {
 				p := enter(true)
 				time.Sleep(time.Millisecond) // failures that begin together count once
 				b.failing(time.Now(), time.Now().Add(-time.Microsecond))
-				b.settle(p, errors.New("broken"))
+				b.settle(p, time.Now(), errors.New("broken"))
 			}
 			state(circuitOpen)
 			enter(false)
@@ -41,24 +41,66 @@ func TestHalfOpenTrials(t *testing.T) {
 		open()
 		time.Sleep(time.Second + time.Millisecond)
 
-		b.settle(late, nil) // it began before: it shows nothing of the server as it is now
+		b.settle(late, time.Now(), nil) // it began before: it shows nothing of the server as it is now
 		state(circuitHalfOpen)
 		one, two := enter(true), enter(true)
 		enter(false)
-		b.settle(one, errNothing)
+		b.settle(one, time.Now(), errNothing)
 		three := enter(true)
-		b.settle(lost, errors.New("broken")) // the same
-		b.settle(two, nil)
+		b.settle(lost, time.Now(), errors.New("broken")) // the same
+		b.settle(two, time.Now(), nil)
 		state(circuitHalfOpen)
-		b.settle(three, nil)
+		b.settle(three, time.Now(), nil)
 		state(circuitClosed)
 
 		open()
 		time.Sleep(time.Second + time.Millisecond)
 		four, five := enter(true), enter(true)
-		b.settle(four, errors.New("broken"))
+		b.settle(four, time.Now(), errors.New("broken"))
 		state(circuitOpen)
-		b.settle(five, nil)
+		b.settle(five, time.Now(), nil)
 		state(circuitOpen)
+	})
+}
+
+// A circuit opens when half of the calls of the last minute have failed: what is good counts for so long, and what was before it opened
+// not at all.
+func TestBreakerCountsWhatIsGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBreaker(BreakerOptions{Failures: 2, Pause: time.Second, Trials: 1})
+		call := func(n int, err error) {
+			t.Helper()
+			for range n {
+				p, ok := b.allow()
+				if !ok {
+					t.Fatalf("not let through, in the state %s", b.state())
+				}
+				if time.Sleep(time.Millisecond); err != nil { // failures that begin together count once
+					b.failing(time.Now(), time.Now().Add(-time.Microsecond))
+				}
+				b.settle(p, time.Now(), err)
+			}
+		}
+		broken := errors.New("broken")
+		call(10, nil)
+		call(9, broken)
+		if b.state() != circuitClosed {
+			t.Errorf("%s with 9 of 19", b.state())
+		}
+		if call(1, broken); b.state() != circuitOpen {
+			t.Errorf("%s with 10 of 20", b.state())
+		}
+		time.Sleep(time.Second + time.Millisecond)
+		if call(1, nil); b.state() != circuitClosed {
+			t.Errorf("%s after a trial", b.state())
+		}
+		call(3, nil)
+		if call(2, broken); b.state() != circuitClosed {
+			t.Errorf("%s: what failed before it opened counts", b.state())
+		}
+		time.Sleep(breakerWindow)
+		if call(2, broken); b.state() != circuitOpen {
+			t.Errorf("%s: what was good a minute ago counts", b.state())
+		}
 	})
 }

@@ -26,12 +26,14 @@ func newBucket(perMinute, burst int) *bucket {
 // the same nanosecond is there.
 func (b *bucket) take(now int64) (wait time.Duration, left int) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	tokens := min(b.burst, b.tokens+float64(max(0, now-b.last))*b.perNano)
-	missing := (1 - tokens) / b.perNano
-	if missing >= 1 {
-		return max(time.Millisecond, time.Duration(missing)), 0
+	if tokens < 1 {
+		if missing := (1 - tokens) / b.perNano; missing >= 1 {
+			b.mu.Unlock()
+			return max(time.Millisecond, time.Duration(missing)), 0
+		}
 	}
 	b.tokens, b.last = tokens-1, max(now, b.last)
-	return 0, max(0, int(b.tokens))
+	b.mu.Unlock()
+	return 0, max(0, int(tokens-1))
 }

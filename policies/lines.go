@@ -1,7 +1,6 @@
 package policies
 
 import (
-	"bytes"
 	"encoding/binary"
 	"io"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
@@ -130,12 +130,12 @@ type stamp struct {
 	text   [len("2006-01-02T15:04:05.")]byte
 }
 
-func (s *stamp) append(b []byte, at time.Time) []byte {
-	nanos := at.UnixNano() // until the year 2262
+// append writes a time that is told in nanoseconds of Unix.
+func (s *stamp) append(b []byte, nanos int64) []byte {
 	second, ms := nanos/int64(time.Second), nanos%int64(time.Second)/int64(time.Millisecond)
 	if second != s.second || second == 0 {
 		s.second = second
-		at.UTC().AppendFormat(s.text[:0], "2006-01-02T15:04:05.")
+		time.Unix(second, 0).UTC().AppendFormat(s.text[:0], "2006-01-02T15:04:05.")
 	}
 	b = append(b, s.text[:]...)
 	return append(b, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
@@ -146,6 +146,15 @@ func (s *stamp) append(b []byte, at time.Time) []byte {
 type Direct struct {
 	Lines *Lines // of the logger, which writes JSON
 	Level *Level // of the logger
+
+	asked [8]inquiry // what was written last; the lock of Lines guards it
+}
+
+// inquiry is the part of a line that many have the same: what was asked of which server, and by whom.
+type inquiry struct {
+	who, server string
+	about       []byte
+	text        []byte // empty: there is none yet
 }
 
 // answered writes the line of a request that was answered well.
@@ -158,26 +167,50 @@ func (d *Direct) answered(a *logged) {
 	ex, lasted := a.ex, took(a.ex, a.began)
 	id := ex.ID()
 	b := d.Lines.begin(usual)
-	b = append(append(append(b, `{"level":"`...), a.success.String()...), `","request":`...)
-	b = appendPlain(b, id)
-	b = appendPlain(append(b, `,"method":`...), ex.Msg.Text(ex.Msg.Method))
-	b = append(append(append(b, `,"era":"`...), ex.Client.Era.String()...), `","ms":`...)
-	b = appendMillis(b, lasted)
-	if about := aboutOf(&ex.Msg); len(about) > 0 {
+	if a.success == zerolog.InfoLevel {
+		b = append(b, `{"level":"info","request":`...)
+	} else {
+		b = append(append(append(b, `{"level":"`...), a.success.String()...), `","request":`...)
+	}
+	if at := ex.Arrival; at != nil && !at.Given && at.ID == id { // it is ours
+		b = append(append(append(b, '"'), id...), '"')
+	} else {
+		b = appendPlain(b, id)
+	}
+	if method := ex.Msg.Text(ex.Msg.Method); ex.Client.Era == proxy.Modern && string(method) == toolsCall {
+		b = append(b, `,"method":"`+toolsCall+`","era":"modern","ms":`...)
+	} else {
+		b = appendPlain(append(b, `,"method":`...), method)
+		b = append(append(append(b, `,"era":"`...), ex.Client.Era.String()...), `","ms":`...)
+	}
+	b = append(appendMillis(b, lasted), d.ask(ex)...)
+	if ex.Session != nil {
+		b = appendPlain(append(b, `,"session":`...), ex.Session.ID[:6])
+	}
+	b = append(b, `,"outcome":"ok","time":"`...)
+	b = d.Lines.stamp.append(b, a.began.UnixNano()+int64(lasted))
+	d.Lines.end(append(b, `","message":"`+answeredWell+`"}`+"\n"...), true)
+}
+
+// ask gives what a line says of what was asked. It is good for as long as the lock of Lines is held.
+func (d *Direct) ask(ex *proxy.Exchange) []byte {
+	about, who := aboutOf(&ex.Msg), ex.Caller.Principal
+	last := &d.asked[(len(about)+len(who))%len(d.asked)]
+	if last.who == who && last.server == ex.Target && string(last.about) == string(about) {
+		return last.text
+	}
+	b := last.text[:0]
+	if len(about) > 0 {
 		b = appendPlain(append(b, `,"about":`...), about)
 	}
-	if who := ex.Caller.Principal; who != "" {
+	if who != "" {
 		b = appendPlain(append(b, `,"principal":`...), who[:min(len(who), maxAbout)])
 	}
 	if ex.Target != "" {
 		b = appendPlain(append(b, `,"server":`...), ex.Target)
 	}
-	if ex.Session != nil {
-		b = appendPlain(append(b, `,"session":`...), ex.Session.ID[:6])
-	}
-	b = append(b, `,"outcome":"ok","time":"`...)
-	b = d.Lines.stamp.append(b, a.began.Add(lasted))
-	d.Lines.end(append(b, `","message":"`+answeredWell+`"}`+"\n"...), true)
+	*last = inquiry{who: who, server: ex.Target, about: append(last.about[:0], about...), text: b}
+	return b
 }
 
 // appendPlain writes a text as JSON, most likely one of letters and digits.
@@ -194,37 +227,43 @@ func appendPlain[T string | []byte](b []byte, text T) []byte {
 // "Bit Twiddling Hacks" (Anderson) finds a byte in a word.
 func plain(text []byte) bool {
 	const ones, tops, word = 0x0101010101010101, 0x8080808080808080, 8
-	if len(text) < word {
-		for _, c := range text {
-			if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-				return false
-			}
-		}
-		return true
-	}
-	var odd uint64
-	for at := 0; ; at = min(at+word, len(text)-word) { // the last word overlaps the one before
-		w := binary.LittleEndian.Uint64(text[at:])
+	odd := func(w uint64) uint64 {
 		quote, slash, del := w^'"'*ones, w^'\\'*ones, w^0x7f*ones
-		odd |= w | (w - ' '*ones) | (quote - ones) | (slash - ones) | (del - ones)
-		if at == len(text)-word {
-			return odd&tops == 0
+		return w | (w - ' '*ones) | (quote - ones) | (slash - ones) | (del - ones)
+	}
+	switch last := len(text) - word; {
+	case last >= 0:
+		all := odd(binary.LittleEndian.Uint64(text[last:])) // it may overlap the one before
+		for at := 0; at < last; at += word {
+			all |= odd(binary.LittleEndian.Uint64(text[at:]))
+		}
+		return all&tops == 0
+	case last >= -word/2: // two halves that may overlap
+		w := uint64(binary.LittleEndian.Uint32(text[len(text)-word/2:]))<<32 | uint64(binary.LittleEndian.Uint32(text))
+		return odd(w)&tops == 0
+	}
+	for _, c := range text {
+		if c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
 		}
 	}
+	return true
 }
 
 // appendMillis writes a time in milliseconds, exactly.
 func appendMillis(b []byte, d time.Duration) []byte {
-	const digits = 6 // of a millisecond, in nanoseconds
 	b = strconv.AppendInt(b, int64(d/time.Millisecond), 10)
-	rest := int64(d % time.Millisecond)
-	if rest <= 0 {
+	rest := uint32(max(0, d%time.Millisecond)) //nolint:gosec // it is less than a million
+	if rest == 0 {
 		return b
 	}
-	var text [1 + digits]byte
-	text[0] = '.'
+	digits := 6 // of a millisecond, in nanoseconds
+	for rest%10 == 0 {
+		rest, digits = rest/10, digits-1
+	}
+	text := [...]byte{'.', 0, 0, 0, 0, 0, 0}
 	for i := digits; i > 0; i-- {
 		text[i], rest = byte('0'+rest%10), rest/10
 	}
-	return append(b, bytes.TrimRight(text[:], "0")...)
+	return append(b, text[:1+digits]...)
 }

@@ -147,9 +147,12 @@ func TestDirectLines(t *testing.T) {
 		method, name, id string
 		who, target      string
 		session          *proxy.Session
+		era              proxy.Era
 	}{
 		{method: "tools/call", name: "echo", id: "r-1", who: "https://issuer#bench", target: "up"},
 		{method: "tools/list", id: "r-2", session: session},
+		{method: "tools/call", name: "echo", id: "r-3", target: "up", era: proxy.Modern},
+		{method: "prompts/get", name: "hi", id: "r-4", target: "up", era: proxy.Modern},
 		{method: "tools/call", name: `a\"b\u0000\ud83d\ude00` + strings.Repeat("ä", maxAbout), id: "<\x7f\x01ä\">", who: "a\\b\n" + strings.Repeat("c", maxAbout)},
 	} {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":{"name":"` + c.name + `","arguments":{"a":"secret"}}}`))
@@ -157,7 +160,7 @@ func TestDirectLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		ask := func(log zerolog.Logger, direct *Direct, what string) {
-			ex := &proxy.Exchange{Msg: m, Target: c.target, RequestID: c.id, Session: c.session}
+			ex := &proxy.Exchange{Msg: m, Target: c.target, RequestID: c.id, Session: c.session, Client: proxy.Client{Era: c.era}}
 			ex.Caller.Principal = c.who
 			replies, err := AccessLog(log, what, direct)(func(*proxy.Exchange) (proxy.Replies, error) {
 				return &script{messages: []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}}, nil
@@ -172,10 +175,10 @@ func TestDirectLines(t *testing.T) {
 			var usual, short bytes.Buffer
 			level, lines := NewLevel(zerolog.InfoLevel), NewLines(&short)
 			ask(level.Logger(zerolog.New(&usual)), nil, what)
-			ask(level.Logger(zerolog.New(lines)), &Direct{lines, level}, what)
+			ask(level.Logger(zerolog.New(lines)), &Direct{Lines: lines, Level: level}, what)
 			level.Set(zerolog.DebugLevel)
 			ask(level.Logger(zerolog.New(&usual)), nil, what)
-			ask(level.Logger(zerolog.New(lines)), &Direct{lines, level}, what)
+			ask(level.Logger(zerolog.New(lines)), &Direct{Lines: lines, Level: level}, what)
 			lines.Close()
 			if a, b := timeless(t, usual.Bytes()), timeless(t, short.Bytes()); a != b {
 				t.Errorf("%s: the logger says\n%sthe short way\n%s", what, a, b)
@@ -206,13 +209,52 @@ func timeless(t *testing.T, lines []byte) (all string) {
 	return all
 }
 
+// What was asked last is not said of another, however alike they are; and what is remembered of it is not the request's own memory.
+func TestDirectLinesOfSeveral(t *testing.T) {
+	var usual, short bytes.Buffer
+	level, lines := NewLevel(zerolog.InfoLevel), NewLines(&short)
+	direct := &Direct{Lines: lines, Level: level}
+	for range 2 {
+		for _, c := range []struct{ name, who, target string }{
+			{}, {"echo", "ann", "up"}, {"echo", "bob", "up"}, {"echo", "bob", "to"}, {"hoec", "bob", "to"}, {"ech", "bobo", "to"}, {"e", "", ""}, {"", "e", ""},
+			{`e\"`, "", ""}, {"echo", `an"`, "up"},
+		} {
+			raw := []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + c.name + `","arguments":{}}}`)
+			m, err := wire.Scan(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range []*Direct{nil, direct} {
+				log := zerolog.New(&usual)
+				if d != nil {
+					log = zerolog.New(lines)
+				}
+				ex := &proxy.Exchange{Msg: m, Target: c.target, RequestID: "r", Caller: proxy.Caller{Principal: c.who}}
+				replies, err := AccessLog(level.Logger(log), LogAll, d)(func(*proxy.Exchange) (proxy.Replies, error) {
+					return &script{messages: []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}}, nil
+				})(ex)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, _ = replies.Next(time.Time{})
+				_ = replies.Close()
+			}
+			clear(raw)
+		}
+	}
+	lines.Close()
+	if a, b := timeless(t, usual.Bytes()), timeless(t, short.Bytes()); a != b {
+		t.Errorf("the short way says\n%s\nand the usual one\n%s", b, a)
+	}
+}
+
 // Times and durations are those of the usual way.
 func TestDirectTimes(t *testing.T) {
 	var s stamp
 	at := time.Date(2026, 11, 22, 23, 59, 58, 0, time.FixedZone("x", 3600))
 	for range 100 {
 		at = at.Add(37*time.Millisecond + 999*time.Microsecond)
-		if got, want := string(s.append(nil, at)), at.UTC().Format("2006-01-02T15:04:05.000Z07:00"); got != want {
+		if got, want := string(s.append(nil, at.UnixNano())), at.UTC().Format("2006-01-02T15:04:05.000Z07:00"); got != want {
 			t.Errorf("%s; want %s", got, want)
 		}
 	}

@@ -161,6 +161,12 @@ func TestMetricsOfHostileNames(t *testing.T) {
 		if got := h.labels("dragoman_tool_calls_total", "tool"); got[names[0]] != 1 {
 			t.Errorf("a tool of the last list has no label of its own: %v", got[names[0]])
 		}
+		if round > 0 { // one of the list before has given its place away, and was called last
+			h.call(fmt.Sprintf("%d-0", round-1))
+			if got := h.labels("dragoman_tool_calls_total", "tool"); got["other"] != float64(3000+round) {
+				t.Errorf("a tool that is gone does not count as other: %v", got["other"])
+			}
+		}
 	}
 	odd := []string{strings.Repeat("n", maxToolName+1), "\xff\xfe", "", "a\u0000b", `"} 1`, "\n"}
 	h.m.Forget("up")

@@ -25,8 +25,9 @@ type tools struct {
 	time  *prometheus.SummaryVec
 	seed  maphash.Seed
 
-	mu sync.Mutex
-	of atomic.Pointer[map[string]*toolBook] // by server; replaced as a whole
+	mu     sync.Mutex
+	of     atomic.Pointer[map[string]*toolBook] // by server; replaced as a whole
+	recent [8]atomic.Pointer[toolSeries]        // of them, those that were counted last
 }
 
 // toolBook is the series of one server's tools.
@@ -39,9 +40,10 @@ type toolBook struct {
 }
 
 type toolSeries struct {
-	label string
-	ok    prometheus.Counter // what is counted most
-	time  prometheus.Observer
+	server, label string
+	gone          atomic.Bool        // it is no tool's any more
+	ok            prometheus.Counter // what is counted most
+	time          prometheus.Observer
 }
 
 func newTools() *tools {
@@ -55,7 +57,7 @@ func newTools() *tools {
 }
 
 func (t *tools) made(server, label string) *toolSeries {
-	return &toolSeries{label, t.calls.WithLabelValues(server, label, "ok"), t.time.WithLabelValues(server, label)}
+	return &toolSeries{server: server, label: label, ok: t.calls.WithLabelValues(server, label, "ok"), time: t.time.WithLabelValues(server, label)}
 }
 
 // book finds the book of a server, or opens it.
@@ -87,17 +89,28 @@ func (t *tools) count(server string, name []byte, outcome string, seconds float6
 	if server == "" {
 		return // it went nowhere
 	}
-	b := t.book(server)
-	s := (*b.names.Load())[string(name)]
-	if s == nil {
-		s = b.other
-	}
+	s := t.series(server, name)
 	if outcome == "ok" {
 		s.ok.Inc()
 	} else {
 		t.calls.WithLabelValues(server, s.label, outcome).Inc()
 	}
 	s.time.Observe(seconds)
+}
+
+// series is that of a tool. What is gone is in none of the maps; whoever has found it there before then counts in it for the last time.
+func (t *tools) series(server string, name []byte) *toolSeries {
+	place := &t.recent[(len(server)+len(name))%len(t.recent)]
+	if s := place.Load(); s != nil && s.label == string(name) && s.server == server && !s.gone.Load() {
+		return s
+	}
+	b := t.book(server)
+	s := (*b.names.Load())[string(name)]
+	if s == nil {
+		return b.other
+	}
+	place.Store(s)
+	return s
 }
 
 // learn takes the names of a list's page; first says that a list begins with it. Lists that have not changed cost a sum over them.
@@ -145,8 +158,9 @@ func (t *tools) settle(server string, b *toolBook) {
 
 // makeRoom forgets one tool that is not on the page; false if all are.
 func (t *tools) makeRoom(server string, names map[string]*toolSeries, page map[string]bool) bool {
-	for name := range names {
+	for name, s := range names {
 		if !page[name] {
+			s.gone.Store(true)
 			delete(names, name)
 			labels := prometheus.Labels{"server": server, "tool": name}
 			t.calls.DeletePartialMatch(labels)
@@ -162,6 +176,11 @@ func (t *tools) forget(server string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	next := maps.Clone(*t.of.Load())
+	if b := next[server]; b != nil {
+		for _, s := range *b.names.Load() {
+			s.gone.Store(true)
+		}
+	}
 	delete(next, server)
 	t.of.Store(&next)
 	t.calls.DeletePartialMatch(prometheus.Labels{"server": server})

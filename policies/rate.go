@@ -2,10 +2,8 @@ package policies
 
 import (
 	"math"
-	"net/netip"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/proxy"
@@ -26,18 +24,12 @@ type RateOptions struct {
 // answers and pings are free.
 type Rate struct {
 	opt     RateOptions
-	given   bool                        // the clock was: exchanges go by another
-	began   time.Time                   // when the buckets' clock was zero
-	clients *lru.Cache[client, *bucket] // nil: no limit
-	total   *bucket                     // nil: no limit
-	addrs   *lru.Cache[client, *bucket] // nil: no limit
+	given   bool      // the clock was: exchanges go by another
+	began   time.Time // when the buckets' clock was zero
+	clients *clients  // nil: no limit
+	total   *bucket   // nil: no limit
+	addrs   *clients  // nil: no limit
 	refused *prometheus.CounterVec
-}
-
-// client is one whose requests are counted together.
-type client struct {
-	principal string
-	addr      netip.Prefix // of the anonymous
 }
 
 const rateClients = 100_000
@@ -54,10 +46,10 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	r := &Rate{opt: opt, given: given, began: opt.Now(), refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_rate_limited_total",
 		Help: "Requests refused by a rate limit: client, total, tool or address."}, []string{"limit"})}
 	var err error
-	if r.clients, err = cacheIf(opt.PerMinute > 0, opt.Clients); err != nil {
+	if r.clients, err = newClients(opt.PerMinute, opt.Burst, opt.Clients); err != nil {
 		return nil, err
 	}
-	if r.addrs, err = cacheIf(opt.Address > 0, opt.Clients); err != nil {
+	if r.addrs, err = newClients(opt.Address, opt.Address, opt.Clients); err != nil {
 		return nil, err
 	}
 	if opt.Total > 0 {
@@ -65,13 +57,6 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	}
 	r.refused, err = registered(reg, r.refused)
 	return r, err
-}
-
-func cacheIf(on bool, size int) (*lru.Cache[client, *bucket], error) {
-	if !on {
-		return nil, nil //nolint:nilnil // it is off
-	}
-	return lru.New[client, *bucket](size)
 }
 
 // Policy refuses what one client sends too fast, or all together do. It is nil without such a limit.
@@ -94,8 +79,7 @@ func (r *Rate) Policy() proxy.Policy {
 func (r *Rate) admit(ex *proxy.Exchange) error {
 	now := r.now(ex)
 	if r.clients != nil {
-		own := of(r.clients, clientOf(ex.Caller), r.opt.PerMinute, r.opt.Burst)
-		wait, left := own.take(now)
+		wait, left := r.clients.bucket(whoAsks(&ex.Caller), now).take(now)
 		ex.Allowance = 1 + left
 		if wait > 0 {
 			return r.refuse("client", wait, "this client has sent more than %d requests in a minute, or %d at once; security.rate_limit and rate_limit_burst set that", r.opt.PerMinute, r.opt.Burst)
@@ -134,8 +118,8 @@ func (r *Rate) Gate() proxy.Gate {
 		return nil
 	}
 	return func(h *proxy.Head) *proxy.Error {
-		own := of(r.addrs, client{addr: network(h.Address)}, r.opt.Address, r.opt.Address)
-		if wait, _ := own.take(r.gate(h)); wait > 0 {
+		now := r.gate(h)
+		if wait, _ := r.addrs.bucket(asking{addr: h.Address}, now).take(now); wait > 0 {
 			err := r.refuse("address", wait, "this address has sent more than %d requests in a minute; security.address_rate_limit sets that", r.opt.Address)
 			err.Status = 429
 			return err
@@ -153,38 +137,6 @@ func (r *Rate) Where() proxy.Gate {
 		h.Caller.Address = h.Address
 		return nil
 	}
-}
-
-func clientOf(c proxy.Caller) client {
-	if c.Principal != "" && (c.Carried == nil || !c.Carried.Alone) { // what anybody can make up gives nobody another bucket
-		return client{principal: c.Principal}
-	}
-	return client{addr: network(c.Address)}
-}
-
-// of is a client's bucket, made if there is none.
-func of(in *lru.Cache[client, *bucket], k client, perMinute, burst int) *bucket {
-	if l, ok := in.Get(k); ok {
-		return l
-	}
-	l := newBucket(perMinute, burst)
-	if was, ok, _ := in.PeekOrAdd(k, l); ok {
-		return was
-	}
-	return l
-}
-
-// network is what one client can take addresses from as it likes: all of a /64 in IPv6.
-func network(a netip.Addr) netip.Prefix {
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.WithZone("").Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // a Unix socket's clients are one
-	}
-	return p
 }
 
 // refuse is the error of a request that came too soon.

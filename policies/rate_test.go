@@ -154,7 +154,53 @@ func TestRateForgetsTheLeastRecent(t *testing.T) {
 	for i := range 10_000 {
 		r.send(p, 1, proxy.Caller{Principal: fmt.Sprint(i)}, listRequest)
 	}
-	if n := r.r.clients.Len(); n != 100 {
+	if n := r.r.clients.all.Len(); n != 100 {
 		t.Errorf("%d clients are remembered", n)
+	}
+}
+
+// Who asks often is not forgotten for those who came since he was looked up last, and others whose place he has have buckets of their own.
+func TestRateOfThoseWhoAskOften(t *testing.T) {
+	r := newRateRig(t, RateOptions{PerMinute: 60, Burst: 5, Clients: 10})
+	p, ann := r.r.Policy(), proxy.Caller{Principal: "ann"}
+	if n, _ := r.send(p, 9, ann, listRequest); n != 5 {
+		t.Fatalf("%d came through at first", n)
+	}
+	through := 0
+	for i := range 35 {
+		r.now = r.now.Add(100 * time.Millisecond)
+		for k := range 7 {
+			r.send(p, 1, proxy.Caller{Principal: fmt.Sprint("other ", i, k)}, listRequest)
+		}
+		n, _ := r.send(p, 1, ann, listRequest)
+		through += n
+	}
+	if through != 3 {
+		t.Errorf("%d came through in 3.5 s", through)
+	}
+	if a, b := (asking{principal: "ann"}), (asking{principal: "inn"}); a.place() != b.place() {
+		t.Fatal("they have not the same place")
+	}
+	if n, _ := r.send(p, 9, proxy.Caller{Principal: "inn"}, listRequest); n != 5 {
+		t.Errorf("%d of another with the same place came through", n)
+	}
+	if n, _ := r.send(p, 1, ann, listRequest); n != 0 {
+		t.Error("it was given to the other")
+	}
+}
+
+// Finding whose bucket it is makes no garbage.
+func TestRateMakesNoGarbage(t *testing.T) {
+	r := newRateRig(t, RateOptions{Address: 1_000_000, PerMinute: 1})
+	gate := r.r.Gate()
+	heads := []*proxy.Head{{Address: netip.MustParseAddr("192.0.2.1")}, {Address: netip.MustParseAddr("2001:db8::1")}, {}}
+	if n := testing.AllocsPerRun(100, func() {
+		for _, h := range heads {
+			if gate(h) != nil {
+				t.Fatal("refused")
+			}
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
