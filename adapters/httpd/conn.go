@@ -61,14 +61,14 @@ type conn struct {
 	late     bool        // that was over
 	gated    bool        // the gates have judged this request, before its body
 	linger   bool        // the client is told why and may still be sending
+	blind    bool        // it is read within the poller's wait, see stay
 
 	from  netip.Addr // where it comes from, if by TCP
 	talk  *talk      // nil before the first request, and once it is held
 	taken *Held      // by which the handler has taken the connection over
-	blind blind      // how it reads while it stays
 
-	room  int       // of reading, under its lock
-	began time.Time // when a large body did
+	room  int           // of reading, under its lock
+	began time.Duration // when a large body did, likewise
 }
 
 // tlsConn is a conn that handlers recognise as TLS.
@@ -122,8 +122,8 @@ func (s *Server) wrap(nc net.Conn) (*conn, net.Conn) {
 // Read marks the connection busy as soon as there is a byte of a request, and limits the time for the rest of it if it has to wait
 // for that.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.blind.on {
-		return c.look(p)
+	if c.blind {
+		return c.talk.stay.look(p)
 	}
 	if !c.timed && c.phase.Load() == phaseBusy {
 		c.timed = true

@@ -19,6 +19,7 @@ type reading struct {
 	max int // bytes; one body is read whatever its size
 
 	mu      sync.Mutex
+	epoch   time.Time // times are told from here
 	used    int
 	queue   []*conn       // in the order in which they began
 	waiting int           // for room
@@ -66,9 +67,12 @@ func (r *reading) queued(n int) bool {
 func (r *reading) enter(c *conn, n int, now time.Time) (freed <-chan struct{}, wait time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.epoch.IsZero() {
+		r.epoch = now
+	}
 	for r.used > 0 && r.used+n > r.max {
 		oldest := r.queue[0]
-		if wait := readingTime - now.Sub(oldest.began); wait > 0 {
+		if wait := readingTime - (now.Sub(r.epoch) - oldest.began); wait > 0 {
 			if r.freed == nil {
 				r.freed = make(chan struct{})
 			}
@@ -78,7 +82,7 @@ func (r *reading) enter(c *conn, n int, now time.Time) (freed <-chan struct{}, w
 		oldest.evicted.Store(true)
 		_ = oldest.inner.SetReadDeadline(now) // its reader finds that its time is over
 	}
-	c.room, c.began = n, now
+	c.room, c.began = n, now.Sub(r.epoch)
 	r.used += n
 	r.queue = append(r.queue, c)
 	return nil, 0

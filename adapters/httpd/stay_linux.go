@@ -16,13 +16,14 @@ import (
 // While it lasts nobody else can close the socket, because Close waits for the end of that Read: it is shut down instead, which ends
 // all reading and writing, and closed by who serves it.
 
-// blind is how a connection reads while it stays.
-type blind struct {
-	on      bool
+// stay is what a connection needs that stays.
+type stay struct {
+	c       *conn
+	s       *Server
 	fd      int
-	drained bool // the last read has left nothing there
-	step    func(fd uintptr) bool
-	again   bool // there is a request for the ordinary way
+	drained bool                  // the last read has left nothing there
+	again   bool                  // there is a request for the ordinary way
+	run     func(fd uintptr) bool // step, as RawConn wants it
 }
 
 // errNothing is what a read gives that would have to wait.
@@ -34,16 +35,16 @@ func (s *Server) stay(c *conn, t *talk) (again bool) {
 	if c.raw == nil || !c.watched || c.inner != c.Conn {
 		return true
 	}
-	if c.blind.step == nil {
-		c.blind.step = func(fd uintptr) bool { return s.step(c, c.talk, int(fd)) }
+	if t.stay.run == nil {
+		t.stay.run = func(fd uintptr) bool { return t.stay.step(t, int(fd)) } // a talk is lent from connection to connection
 	}
+	t.stay.c, t.stay.s, t.stay.again = c, s, false
 	c.staying.Store(true) // before closed is looked at: shut does it the other way round
-	defer c.stayed()
-	c.blind.again = false
+	defer c.stayed(t)
 	for !c.closed.Load() {
-		err := c.raw.Read(c.blind.step)
+		err := c.raw.Read(t.stay.run)
 		if err == nil {
-			return c.blind.again
+			return t.stay.again
 		}
 		if !isDeadline(err) || !c.reads.early(c.Conn) {
 			return false
@@ -53,8 +54,8 @@ func (s *Server) stay(c *conn, t *talk) (again bool) {
 }
 
 // stayed closes what was only shut down meanwhile.
-func (c *conn) stayed() {
-	c.blind.on = false
+func (c *conn) stayed(t *talk) {
+	t.stay.c, t.stay.s = nil, nil
 	c.staying.Store(false)
 	if c.closed.Load() {
 		_ = c.inner.Close()
@@ -62,12 +63,13 @@ func (c *conn) stayed() {
 }
 
 // step serves the requests that are there. It answers true when the connection stays no longer, false to wait.
-func (s *Server) step(c *conn, t *talk, fd int) (over bool) {
-	c.blind.on, c.blind.fd, c.blind.drained = true, fd, false
-	defer func() { c.blind.on = false }()
+func (y *stay) step(t *talk, fd int) (over bool) {
+	c := y.c
+	c.blind, y.fd, y.drained = true, fd, false
+	defer func() { c.blind = false }()
 	for {
 		if t.br.Buffered() == 0 {
-			if c.blind.drained {
+			if y.drained {
 				return false
 			}
 			if _, err := t.br.Peek(1); err != nil {
@@ -76,11 +78,11 @@ func (s *Server) step(c *conn, t *talk, fd int) (over bool) {
 		}
 		size, err := c.hear(t)
 		if err == errNothing || err == nil && !t.whole(size) {
-			c.blind.again = true
+			y.again = true
 			t.plain = plain{} // it will be known, but this was not for it
 			return true
 		}
-		if !s.serve(c, t, size, err) {
+		if !y.s.serve(c, t, size, err) {
 			return true
 		}
 	}
@@ -93,22 +95,22 @@ func (t *talk) whole(size int) bool {
 }
 
 // look reads what is there.
-func (c *conn) look(p []byte) (int, error) {
+func (y *stay) look(p []byte) (int, error) {
 	for {
-		n, err := unix.Read(c.blind.fd, p)
+		n, err := unix.Read(y.fd, p)
 		switch {
 		case err == unix.EINTR:
 			continue
 		case err == unix.EAGAIN:
-			c.blind.drained = true
+			y.drained = true
 			return 0, errNothing
 		case err != nil:
-			return 0, &net.OpError{Op: "read", Net: "tcp", Err: err}
+			return 0, &net.OpError{Op: "read", Net: y.c.Conn.LocalAddr().Network(), Err: err}
 		case n == 0:
 			return 0, io.EOF
 		}
-		c.blind.drained = n < len(p)
-		c.phase.CompareAndSwap(phaseIdle, phaseBusy)
+		y.drained = n < len(p)
+		y.c.phase.CompareAndSwap(phaseIdle, phaseBusy)
 		return n, nil
 	}
 }

@@ -11,6 +11,17 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
+// settle makes a connection that stays.
+func settle(t *testing.T, addr string) *client {
+	t.Helper()
+	c := dialTo(t, addr)
+	for range settled {
+		c.say(get)
+		c.answer()
+	}
+	return c
+}
+
 // What the poller has noticed while a handler ran is not lost: the next request, whole or in part, is answered when the first is, and
 // an end that came with the last bytes is seen, on a connection that would be idle for an hour.
 func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
@@ -25,9 +36,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	})
 	const slow = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 	for _, more := range []string{"", get, get[:7], get + get[:len(get)-1]} {
-		c := dialTo(t, addr)
-		c.say(get)
-		c.answer()
+		c := settle(t, addr)
 		c.say(slow)
 		receive(t, "the handler", entered)
 		c.say(more)
@@ -58,9 +67,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	}
 
 	// The end in the same segment as the request.
-	c := dialTo(t, addr)
-	c.say(get)
-	c.answer()
+	c := settle(t, addr)
 	c.say(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -91,9 +98,7 @@ func TestForceDoesNotWaitForAHandlerThatStays(t *testing.T) {
 	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
-	c := dialTo(t, ln.Addr().String())
-	c.say(get)
-	c.answer()
+	c := settle(t, ln.Addr().String())
 	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	ctx, cancel := context.WithCancel(context.Background())
