@@ -46,6 +46,13 @@ func (ex *Exchange) Recycle() {
 	}
 }
 
+// Forgo has Recycle give nothing back: somebody who does not belong to the exchange may still hold some of what it lent.
+func (ex *Exchange) Forgo() {
+	ex.mu.Lock()
+	ex.borrowed = false
+	ex.mu.Unlock()
+}
+
 // clear forgets all that the exchange said, and keeps its memory.
 func (ex *Exchange) clear() {
 	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}

@@ -93,10 +93,8 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	x.enter(c)
 	x.mu.Unlock()
 	if err := x.send(ex, m); err != nil {
-		switch {
-		case !x.forget(c.n):
-			c.settled()
-		case ex.Err() != nil && x.lines == nil:
+		ex.Forgo() // whoever delivers may hold the call
+		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
 			c.withdraw() // cancelled while being written: the server may have it
 		}
 		return nil, proxy.AsError(err)
@@ -160,8 +158,7 @@ func (x *Mux) enter(c *muxCall) {
 	}
 }
 
-// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu, and puts
-// the response into the call, or has it fail: until then its memory is not used again.
+// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu.
 func (x *Mux) take(n uint64) *muxCall {
 	c := x.calls[n]
 	if c == nil {

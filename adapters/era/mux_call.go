@@ -154,15 +154,6 @@ func (c *muxCall) fail(err error) {
 	c.mu.Unlock()
 }
 
-// settled waits for who has taken the call out of the channel, and holds it for a moment yet.
-func (c *muxCall) settled() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for !c.ended && c.err == nil {
-		c.wake.Wait()
-	}
-}
-
 // Next implements proxy.Replies.
 func (c *muxCall) Next(until time.Time) (*wire.Message, error) {
 	c.mu.Lock()
@@ -290,9 +281,11 @@ func (c *muxCall) withdraw() {
 func (c *muxCall) Close() error {
 	c.ex.Detach(c)
 	c.Abort()
-	c.settled()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if !c.ended { // whoever delivers may hold it, and find another's call in its place; after the response nobody does
+		c.ex.Forgo()
+	}
 	c.closed = true
 	c.lent.drop()
 	for len(c.queue) > 0 {
