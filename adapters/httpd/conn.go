@@ -51,7 +51,7 @@ type conn struct {
 	watchMu  sync.Mutex
 	leaver   Leaver
 	watchGen uint64
-	gone     bool
+	gone     atomic.Bool
 
 	deadline writeDeadline
 	reads    readDeadline

@@ -69,7 +69,7 @@ func (y *stay) step(t *talk, fd int) (over bool) {
 	defer func() { c.blind = false }()
 	for {
 		if t.br.Buffered() == 0 {
-			if y.drained {
+			if y.drained && !c.gone.Load() { // of an end from before this Read the poller does not speak again
 				return false
 			}
 			if _, err := t.br.Peek(1); err != nil {

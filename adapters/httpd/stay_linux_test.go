@@ -12,10 +12,13 @@ import (
 )
 
 // settle makes a connection that stays.
-func settle(t *testing.T, addr string) *client {
+func settle(t *testing.T, addr string) *client { return after(t, addr, settled) }
+
+// after makes a connection on which so many requests were answered.
+func after(t *testing.T, addr string, requests int) *client {
 	t.Helper()
 	c := dialTo(t, addr)
-	for range settled {
+	for range requests {
 		c.say(get)
 		c.answer()
 	}
@@ -75,6 +78,58 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	c.answer()
 	if _, err := c.br.ReadByte(); err != io.EOF {
 		t.Fatal(err)
+	}
+}
+
+// An end that was noticed before the connection stayed, behind the first request that is served there, is seen as well.
+func TestAnEndFromBeforeItStays(t *testing.T) {
+	entered, left, leave := make(chan struct{}), make(leaver, 1), make(chan struct{})
+	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
+		s.Handle("GET", "/x", text)
+		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
+			armed := Watch(ctx, left)
+			defer armed.Disarm()
+			close(entered)
+			<-leave
+			ctx.SetBodyString("slow")
+		})
+	})
+	c := after(t, addr, settled-1)
+	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	receive(t, "the handler", entered)
+	c.say(get)
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, "the Leaver's call", left)
+	close(leave)
+	for _, want := range []string{"slow", "fine"} {
+		if _, body := c.answer(); body != want {
+			t.Fatal(body)
+		}
+	}
+	if _, err := c.br.ReadByte(); err != io.EOF {
+		t.Fatal(err)
+	}
+}
+
+// That a peer has gone is acted on once: shutting the socket down is the same news to the watcher again.
+func TestAPeerGoesOnce(t *testing.T) {
+	entered, leave := make(chan *conn, 1), make(chan struct{})
+	_, addr := serve(t, Options{}, nil, func(s *Server) {
+		s.Handle("GET", "/x", text)
+		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
+			entered <- connOf(ctx)
+			<-leave
+		})
+	})
+	c := settle(t, addr)
+	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	conn := receive(t, "the handler", entered)
+	defer close(leave)
+	conn.left()
+	if n := testing.AllocsPerRun(10, conn.left); n > 0 { // a call of RawConn.Control is at least one
+		t.Errorf("%v allocations: it shuts down what is shut down", n)
 	}
 }
 

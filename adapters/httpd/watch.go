@@ -45,7 +45,7 @@ func (c *conn) arm(l Leaver) Armed {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
 	c.watchGen++
-	if c.gone {
+	if c.gone.Load() {
 		c.leaver = nil
 		l.Leave()
 	} else {
@@ -58,7 +58,9 @@ func (c *conn) arm(l Leaver) Armed {
 func (c *conn) left() {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
-	c.gone = true
+	if c.gone.Swap(true) {
+		return // waking it makes the same event
+	}
 	c.wake()
 	if l := c.leaver; l != nil {
 		c.leaver = nil

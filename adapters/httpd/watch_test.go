@@ -110,11 +110,7 @@ func TestWatchOfOneWhoHasLeft(t *testing.T) {
 	eventually(t, "a connection", func() bool { return s.Conns() == 1 })
 	_ = c.Close()
 	conn := s.open()[0]
-	eventually(t, "the leave", func() bool {
-		conn.watchMu.Lock()
-		defer conn.watchMu.Unlock()
-		return conn.gone
-	})
+	eventually(t, "the leave", conn.gone.Load)
 	close(proceed)
 	receive(t, "the leave, inside Watch", left)
 }
