@@ -25,7 +25,11 @@ const (
 	allocWarm  = 2_000
 )
 
-// allocations asks Dragoman's own metrics what calls of 300 bytes allocate in the steady state.
+// profiles has the heap's profile served, which is counted before it is made. Between the beginning of a scrape of /metrics and the moment
+// at which the runtime is asked, up to 2,700 objects are made, or none: that was 0.15 of a call.
+const profiles = "admin.pprof = true\n"
+
+// allocations asks Dragoman's runtime what calls of 300 bytes allocate in the steady state.
 func (b *suite) allocations(ctx context.Context, t *targets) error {
 	var errs []error
 	for _, c := range cellsOf(allCells(), cellModern, cellLegacy, cellStdio, cellModernLegacy, cellLegacyModern) {
@@ -47,13 +51,13 @@ func (b *suite) allocationsOf(ctx context.Context, t *targets, c cell) (*allocRo
 	name := "allocations-" + c.name
 	t.special[name] = func(ctx context.Context) (target, error) {
 		if c.name == cellStdio {
-			return t.configured(ctx, name, true, "[upstreams.default]\ncommand = "+list(t.echo()[1:])+"\n")
+			return t.configured(ctx, name, true, profiles+"[upstreams.default]\ncommand = "+list(t.echo()[1:])+"\n")
 		}
 		upstream, err := t.get(ctx, map[string]string{dragomanModern: modernUpstream, dragomanLegacy: legacyUpstream}[c.target])
 		if err != nil {
 			return target{}, err
 		}
-		return t.configured(ctx, name, true, fmt.Sprintf("[upstreams.default]\nurl = %q\n", upstream.url()))
+		return t.configured(ctx, name, true, fmt.Sprintf(profiles+"[upstreams.default]\nurl = %q\n", upstream.url()))
 	}
 	under, err := t.get(ctx, name)
 	if err != nil {
@@ -88,15 +92,15 @@ func (b *suite) allocated(ctx context.Context, under *target, plan drive.Plan, n
 		return watch.Allocs{}, err
 	}
 	defer runner.Close()
-	metrics := "http://" + under.admin + "/metrics"
-	before, err := watch.ReadAllocs(ctx, metrics)
+	counted := "http://" + under.admin + "/debug/pprof/heap?debug=1"
+	before, err := watch.ReadAllocs(ctx, counted)
 	if err != nil {
 		return before, err
 	}
 	if r := runner.Run(); r.Errors > 0 {
 		return before, fmt.Errorf("%d wrong answers: %s", r.Errors, firstOf(r))
 	}
-	after, err := watch.ReadAllocs(ctx, metrics)
+	after, err := watch.ReadAllocs(ctx, counted)
 	return watch.Allocs{Objects: after.Objects - before.Objects, Bytes: after.Bytes - before.Bytes}, err
 }
 
