@@ -21,7 +21,7 @@ type allocRow struct {
 
 // How many calls come before those that count: pools fill, buffers grow.
 const (
-	allocCalls = 20_000
+	allocCalls = 60_000
 	allocWarm  = 2_000
 )
 

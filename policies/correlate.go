@@ -20,9 +20,9 @@ func Correlate(traced bool) proxy.Gate {
 	return func(h *proxy.Head) *proxy.Error {
 		a := h.Arrived()
 		if lines := h.Fields.PeekAll("X-Request-Id"); len(lines) == 1 && isRequestID(lines[0]) {
-			a.ID, a.Given = string(lines[0]), true
+			a.Correlate(string(lines[0]))
 		} else {
-			a.ID = proxy.NewRequestID()
+			a.Correlate("")
 		}
 		if traced {
 			a.Trace = traceOf(h.Fields)

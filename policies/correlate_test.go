@@ -36,15 +36,15 @@ func arrive(t *testing.T, traced bool, fields lines) *proxy.Arrival {
 func TestCorrelate(t *testing.T) {
 	for id, taken := range map[string]bool{"a": true, "A-1_2.3:~!": true, strings.Repeat("x", maxRequestID): true, strings.Repeat("x", maxRequestID+1): false,
 		"": false, " a": false, "a b": false, "a\tb": false, "a\x00": false, "a\r\nX: y": false, "é": false, "\x7f": false, "\xff": false} {
-		if a := arrive(t, false, lines{"X-Request-Id": {id}}); a.Given != taken || taken != (a.ID == id) || a.ID == "" {
+		if a := arrive(t, false, lines{"X-Request-Id": {id}}); (a.Given != "") != taken || taken != (a.ID() == id) || a.ID() == "" || !a.Has(a.ID()) {
 			t.Errorf("%q: %+v", id, a)
 		}
 	}
-	if a := arrive(t, false, lines{"X-Request-Id": {"a", "a"}}); a.Given {
+	if a := arrive(t, false, lines{"X-Request-Id": {"a", "a"}}); a.Given != "" {
 		t.Errorf("two: %+v", a)
 	}
-	if a, b := arrive(t, false, nil), arrive(t, false, nil); a.ID == b.ID || len(a.ID) != 36 {
-		t.Errorf("%q, %q", a.ID, b.ID)
+	if a, b := arrive(t, false, nil), arrive(t, false, nil); a.ID() == b.ID() || len(a.ID()) != 36 || a.Has(b.ID()) {
+		t.Errorf("%q, %q", a.ID(), b.ID())
 	}
 	if a := arrive(t, false, lines{"Traceparent": {"x"}}); a.Trace != nil {
 		t.Errorf("nobody traces: %+v", a.Trace)

@@ -165,17 +165,16 @@ func (d *Direct) answered(a *logged) {
 	}
 	const usual = 1 << 10 // bytes
 	ex, lasted := a.ex, took(a.ex, a.began)
-	id := ex.ID()
 	b := d.Lines.begin(usual)
 	if a.success == zerolog.InfoLevel {
 		b = append(b, `{"level":"info","request":`...)
 	} else {
 		b = append(append(append(b, `{"level":"`...), a.success.String()...), `","request":`...)
 	}
-	if at := ex.Arrival; at != nil && !at.Given && at.ID == id { // it is ours
-		b = append(append(append(b, '"'), id...), '"')
+	if ex.Unasked() {
+		b = append(ex.Arrival.AppendID(append(b, '"')), '"')
 	} else {
-		b = appendPlain(b, id)
+		b = appendPlain(b, ex.ID())
 	}
 	if method := ex.Msg.Text(ex.Msg.Method); ex.Client.Era == proxy.Modern && string(method) == toolsCall {
 		b = append(b, `,"method":"`+toolsCall+`","era":"modern","ms":`...)

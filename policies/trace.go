@@ -43,8 +43,8 @@ func (t *Tracing) Serve(next proxy.Handler) proxy.Handler {
 		ctx, span := t.tracer.Start(extracted(parent), methodLabel(ex.Msg.Text(ex.Msg.Method)), kind...)
 		ex.Trace = written(trace.SpanContextFromContext(ctx), parent)
 		if ex.RequestID == "" {
-			if ex.RequestID = ex.Trace.TraceID(); ex.Arrival != nil && ex.Arrival.Given {
-				ex.RequestID = ex.Arrival.ID
+			if ex.RequestID = ex.Trace.TraceID(); ex.Arrival != nil && ex.Arrival.Given != "" {
+				ex.RequestID = ex.Arrival.Given
 			}
 		}
 		if !span.IsRecording() {

@@ -110,7 +110,7 @@ func FuzzTrace(f *testing.F) {
 		if err != nil {
 			t.Skip()
 		}
-		ex := &proxy.Exchange{Msg: m, Arrival: &proxy.Arrival{ID: "i", Trace: traceOf(lines{"Traceparent": {head}, "Tracestate": {state}, "Baggage": {baggage}})}}
+		ex := &proxy.Exchange{Msg: m, Arrival: &proxy.Arrival{Given: "i", Trace: traceOf(lines{"Traceparent": {head}, "Tracestate": {state}, "Baggage": {baggage}})}}
 		handle := proxy.Chain(func(ex *proxy.Exchange) (proxy.Replies, error) {
 			on := ex.Onward()
 			if on == nil || !version00.MatchString(on.Parent) || on.Parent == ex.Trace.Parent || on.TraceID() != ex.Trace.TraceID() {

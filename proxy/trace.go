@@ -6,18 +6,42 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/netip"
-	"sync"
 )
 
 // Arrival is what the head of an HTTP request says of the request besides who asks. It is not changed once the gates are through.
 type Arrival struct {
-	// ID is a correlation id: what the client has sent as X-Request-Id, if that is one, else one that was made. The head of the
-	// answer has it.
-	ID    string
-	Given bool // the client has sent it
+	// Given is the correlation id that the client has sent as X-Request-Id; empty: none that may be one, so one was made (Correlate).
+	Given string
+	made  correlationID
 	// Trace is the trace context of the fields traceparent, tracestate and baggage, as it came; nil: none, or nobody traces.
 	Trace   *Trace
 	Address netip.Addr // of the client, as Head.Address
+}
+
+// Correlate gives the arrival the id that the client has sent, or makes one, if that is empty.
+func (a *Arrival) Correlate(given string) {
+	if a.Given = given; given == "" {
+		a.made = newCorrelationID()
+	}
+}
+
+// ID is the correlation id, which the head of the answer has; empty if there is none yet.
+func (a *Arrival) ID() string { return string(a.AppendID(nil)) }
+
+// AppendID appends the correlation id to dst: a string of one that was made would be memory for each request.
+func (a *Arrival) AppendID(dst []byte) []byte {
+	if a.Given != "" || a.made == (correlationID{}) {
+		return append(dst, a.Given...)
+	}
+	return append(dst, a.made[:]...)
+}
+
+// Has tells whether that is the correlation id.
+func (a *Arrival) Has(id string) bool {
+	if a.Given != "" {
+		return id == a.Given
+	}
+	return id == string(a.made[:])
 }
 
 // Clone gives a copy; nil of nil.
@@ -73,54 +97,42 @@ func (ex *Exchange) Continue(of *Exchange) {
 // are known to be about the same. It is RequestID, else the id of the arrival, else one that is made now, and it stays. Only the
 // goroutine that the exchange belongs to may ask.
 func (ex *Exchange) ID() string {
+	if ex.RequestID == "" && ex.Arrival != nil {
+		ex.RequestID = ex.Arrival.ID()
+	}
 	if ex.RequestID == "" {
-		if ex.Arrival != nil {
-			ex.RequestID = ex.Arrival.ID
-		} else {
-			ex.RequestID = NewRequestID()
-		}
+		ex.RequestID = NewRequestID()
 	}
 	return ex.RequestID
 }
 
-// idBatch is request ids that were made at once, one after the other in one string: a string for each would be memory for each.
-type idBatch struct{ text string }
+// Unasked tells whether the id is the one that was made when the request arrived, and nobody has asked for it as a string yet: it is
+// Arrival.AppendID's, digits and hyphens, and need not become one.
+func (ex *Exchange) Unasked() bool {
+	return ex.RequestID == "" && ex.Arrival != nil && ex.Arrival.made != (correlationID{})
+}
 
-const (
-	idLength = 36
-	idsAhead = 64
-)
-
-var idBatches = sync.Pool{New: func() any { return new(idBatch) }}
+// correlationID is the text of a UUID of version 4.
+type correlationID [36]byte
 
 // NewRequestID makes a correlation id: a UUID of version 4 (RFC 9562). It tells requests apart, and is no secret.
 func NewRequestID() string {
-	b := idBatches.Get().(*idBatch)
-	if b.text == "" {
-		b.text = newRequestIDs()
-	}
-	id := b.text[:idLength]
-	b.text = b.text[idLength:]
-	idBatches.Put(b)
-	return id
+	id := newCorrelationID()
+	return string(id[:])
 }
 
-func newRequestIDs() string {
-	var all [idsAhead * idLength]byte
-	for i := range idsAhead {
-		hi, lo := rand.Uint64(), rand.Uint64()        //nolint:gosec // guards nothing
-		hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|1<<63 // version 4, variant 1 (RFC 9562 §5.4)
-		id := all[i*idLength : (i+1)*idLength : (i+1)*idLength]
-		binary.BigEndian.PutUint64(id, hexadecimal(hi>>32))
-		times, node := hexadecimal(hi&math.MaxUint32), hexadecimal(lo>>32)
-		binary.BigEndian.PutUint32(id[9:], uint32(times>>32)) //nolint:gosec // half of it each time
-		binary.BigEndian.PutUint32(id[14:], uint32(times))    //nolint:gosec // the other
-		binary.BigEndian.PutUint32(id[19:], uint32(node>>32)) //nolint:gosec // the same
-		binary.BigEndian.PutUint32(id[24:], uint32(node))     //nolint:gosec // the same
-		binary.BigEndian.PutUint64(id[28:], hexadecimal(lo&math.MaxUint32))
-		id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
-	}
-	return string(all[:])
+func newCorrelationID() (id correlationID) {
+	hi, lo := rand.Uint64(), rand.Uint64()        //nolint:gosec // guards nothing
+	hi, lo = hi&^0xf000|0x4000, lo&^(3<<62)|1<<63 // version 4, variant 1 (RFC 9562 §5.4)
+	binary.BigEndian.PutUint64(id[:], hexadecimal(hi>>32))
+	times, node := hexadecimal(hi&math.MaxUint32), hexadecimal(lo>>32)
+	binary.BigEndian.PutUint32(id[9:], uint32(times>>32)) //nolint:gosec // half of it each time
+	binary.BigEndian.PutUint32(id[14:], uint32(times))    //nolint:gosec // the other
+	binary.BigEndian.PutUint32(id[19:], uint32(node>>32)) //nolint:gosec // the same
+	binary.BigEndian.PutUint32(id[24:], uint32(node))     //nolint:gosec // the same
+	binary.BigEndian.PutUint64(id[28:], hexadecimal(lo&math.MaxUint32))
+	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
+	return id
 }
 
 // hexadecimal gives the eight digits of 32 bits, a byte each: the bits are spread over the bytes, and those from ten on lifted to a.

@@ -82,7 +82,8 @@ func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival { return deskOf(ctx).hea
 func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	if h.Arrival != nil {
 		h.Arrival.Address = h.Address
-		ctx.Response.Header.SetCanonical(requestIDName, []byte(h.Arrival.ID))
+		var room [64]byte
+		ctx.Response.Header.SetCanonical(requestIDName, h.Arrival.AppendID(room[:0]))
 	}
 }
 
@@ -90,7 +91,7 @@ var requestIDName = []byte(HeaderRequestID)
 
 // correlated says a request's id that was settled after the gates, a trace's, in the head of the answer.
 func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
-	if a := ex.Arrival; a != nil && ex.RequestID != "" && ex.RequestID != a.ID {
+	if a := ex.Arrival; a != nil && ex.RequestID != "" && !a.Has(ex.RequestID) {
 		ctx.Response.Header.SetCanonical(requestIDName, []byte(ex.RequestID))
 	}
 }

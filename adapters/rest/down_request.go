@@ -63,8 +63,10 @@ func (r *request) close() {
 
 // requestID is the id that the request came with, or was given by the gates, if it is one that the envelope may have, else a new one.
 func requestID(ctx *fasthttp.RequestCtx) string {
-	if a := mcphttp.ArrivalOf(ctx); a != nil && ValidRequestID(a.ID) {
-		return a.ID
+	if a := mcphttp.ArrivalOf(ctx); a != nil {
+		if id := a.ID(); ValidRequestID(id) {
+			return id
+		}
 	}
 	if id := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderRequestID)); ValidRequestID(id) {
 		return id
