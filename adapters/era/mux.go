@@ -31,6 +31,8 @@ type Lines interface {
 	// Keep, called while a message is being delivered, by the goroutine that delivers it, makes its bytes the caller's until
 	// release, which is then called exactly once, by any goroutine. Nil: they cannot be had, or are cheaper copied.
 	Keep() (release func())
+	// Run is what is known of the message that is being delivered, since it was read.
+	Run() wire.Run
 }
 
 // Mux makes a Link of a channel on which everything shares one stream each way: a process's pipes, or the two halves of
@@ -225,7 +227,11 @@ func (x *Mux) Deliver(raw []byte) error { return x.deliver(raw, true) }
 
 // deliver takes a message; whole says that it is all that is being delivered.
 func (x *Mux) deliver(raw []byte, whole bool) error {
-	m, err := wire.Scan(raw)
+	var known wire.Run
+	if whole && x.lines != nil {
+		known = x.lines.Run()
+	}
+	m, err := wire.ScanKnown(raw, known)
 	if err != nil {
 		if m.ID.Present() && !m.Method.Present() && bytes.Contains(raw, []byte(`"jsonrpc"`)) {
 			x.garbled(&m, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", err))

@@ -31,6 +31,8 @@ func (l *testLines) WriteParts(ctx context.Context, parts ...[]byte) error {
 	return l.write(ctx, parts)
 }
 
+func (l *testLines) Run() wire.Run { return wire.Run{} }
+
 func (l *testLines) Keep() func() {
 	l.lent.Add(1)
 	return func() { l.back.Add(1) }

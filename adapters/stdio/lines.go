@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+
+	"dragoman/proxy/wire"
 )
 
 // DefaultMaxLine is the longest line, in bytes without its terminator, that is read or written where nothing else is
@@ -56,13 +58,15 @@ type Reader struct {
 	max  int
 	keep int // how much of a line that is too long goes into the error
 
-	hold     *slab // nil while there is nothing in it
-	from, to int   // the unread bytes are hold.b[from:to]
-	seen     int   // how many of them are known to hold no LF
-	given    int   // length of the line that was returned last, if it may still be kept
-	large    bool  // the last line but empty ones did not fit the smaller buffers: the next may not either
-	begun    bool  // the first line, with its byte order mark, has gone by
-	err      error // what the source said last; sticks
+	hold     *slab    // nil while there is nothing in it
+	from, to int      // the unread bytes are hold.b[from:to]
+	seen     int      // how many of them are known to hold no LF
+	run      wire.Run // of them: holds none either
+	ran      wire.Run // of the line that was returned last
+	given    int      // length of the line that was returned last, if it may still be kept
+	large    bool     // the last line but empty ones did not fit the smaller buffers: the next may not either
+	begun    bool     // the first line, with its byte order mark, has gone by
+	err      error    // what the source said last; sticks
 
 	lend func() []byte
 	back func()
@@ -87,12 +91,14 @@ func NewReader(src io.Reader, maxLine int) *Reader {
 // or what the source returned, for good: io.EOF at its end, where a last line without a terminator has been returned
 // before. Such a line is dropped if the source ends with any other error, since it is incomplete.
 func (r *Reader) ReadLine() ([]byte, error) {
-	r.given = 0
+	r.given, r.ran = 0, wire.Run{}
 	for {
-		if i := bytes.IndexByte(r.unread()[r.seen:], '\n'); i >= 0 {
-			raw := r.unread()[:r.seen+i]
-			r.from += r.seen + i + 1
-			r.seen = 0
+		if i := r.lineEnd(); i >= 0 {
+			raw := r.unread()[:i]
+			if r.from += i + 1; r.begun {
+				r.ran = r.run
+			}
+			r.seen, r.run = 0, wire.Run{}
 			if line, err := r.accept(raw); line != nil || err != nil {
 				return line, err
 			}
@@ -108,6 +114,25 @@ func (r *Reader) ReadLine() ([]byte, error) {
 		r.fill()
 	}
 }
+
+// lineEnd returns where the first LF of what is unread is; negative: there is none.
+func (r *Reader) lineEnd() int {
+	text := r.unread()
+	if r.seen < r.run.From {
+		if i := bytes.IndexByte(text[r.seen:r.run.From], '\n'); i >= 0 {
+			return r.seen + i
+		}
+	}
+	from := max(r.seen, r.run.To)
+	i := bytes.IndexByte(text[from:], '\n')
+	if i >= 0 {
+		i += from
+	}
+	return i
+}
+
+// Run is what is known of the line that ReadLine has returned last.
+func (r *Reader) Run() wire.Run { return r.ran }
 
 // unread returns the bytes read but not yet returned.
 func (r *Reader) unread() []byte {
@@ -178,7 +203,7 @@ func (r *Reader) Keep() (release func()) {
 // last returns the line without a terminator before the end, once, and then the error that ended the stream.
 func (r *Reader) last() ([]byte, error) {
 	raw := r.unread()
-	r.from, r.seen = r.to, 0
+	r.from, r.seen, r.run = r.to, 0, wire.Run{}
 	if len(raw) > 0 && r.err == io.EOF {
 		if line, err := r.accept(raw); line != nil || err != nil {
 			return line, err
@@ -191,10 +216,11 @@ func (r *Reader) last() ([]byte, error) {
 // skip passes over the rest of a line that is too long, a chunk at a time, without growing the buffer any further.
 func (r *Reader) skip() error {
 	e := r.tooLong(r.strip(r.unread()))
-	r.seen = 0
+	r.seen, r.run = 0, wire.Run{}
 	for r.err == nil {
 		r.from, r.to = 0, 0
 		r.fill()
+		r.run = wire.Run{}
 		chunk := r.unread()
 		i := bytes.IndexByte(chunk, '\n')
 		if i >= 0 {
@@ -225,6 +251,7 @@ func (r *Reader) fill() {
 		n, err := r.read()
 		r.to += n
 		r.err = err
+		r.run.Grow(r.unread(), r.to-r.from-n)
 		if n > 0 || err != nil {
 			return
 		}

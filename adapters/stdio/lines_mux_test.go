@@ -31,7 +31,8 @@ type piped struct {
 	ended    chan struct{}
 }
 
-func (p *piped) Keep() func() { return p.r.Keep() }
+func (p *piped) Keep() func()  { return p.r.Keep() }
+func (p *piped) Run() wire.Run { return p.r.Run() }
 
 func (p *piped) WriteParts(ctx context.Context, parts ...[]byte) error {
 	return p.w.WriteParts(ctx, parts...)

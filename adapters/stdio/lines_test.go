@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -20,7 +21,59 @@ func collect(r *Reader) (lines []string, err error) {
 		case err != nil:
 			return lines, err
 		default:
+			if run := r.Run(); run.From < len(line) {
+				known := line[run.From:min(run.To, len(line))]
+				if i := bytes.IndexFunc(known, func(c rune) bool { return c < 0x20 || c == '"' || c == '\\' || c >= 0x80 }); i >= 0 {
+					return lines, fmt.Errorf("byte %#x in the run %+v", known[i], run)
+				}
+			}
 			lines = append(lines, string(line))
+		}
+	}
+}
+
+// hasty says with its last bytes that they are that.
+type hasty struct{ strings.Reader }
+
+func (h *hasty) Read(p []byte) (int, error) {
+	n, err := h.Reader.Read(p)
+	if h.Len() == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// What is known of a line is known of that line: not of the one before, nor of what was skipped, nor of one with a byte order mark
+// before it, and in large lines it is most of them.
+func TestRunsOfLines(t *testing.T) {
+	t.Parallel()
+	const size, limit = 200 << 10, 400 << 10
+	large := `{"a":"` + strings.Repeat("a", size) + `"}`
+	quotes := strings.Repeat(`"`, size)
+	for _, step := range []int{16 << 10, 64 << 10, 1 << 20} {
+		for name, lines := range map[string][]string{
+			"one after the other":  {large, quotes, large, "short", quotes, large},
+			"behind a skipped one": {large, strings.Repeat("b", 3*limit), quotes, strings.Repeat("c", limit+10<<10), quotes},
+			"the first":            {"\xEF\xBB\xBF" + large + quotes, quotes},
+			"without an end":       {large, large + quotes},
+		} {
+			text := strings.Join(lines, "\n")
+			r := NewReader(stutter{strings.NewReader(text), step}, limit+size)
+			got, err := collect(r)
+			if err != io.EOF || !equal(got, naive([]byte(text), limit+size)) && name != "behind a skipped one" || len(got) != len(lines) {
+				t.Errorf("%s, reads of %d: %d lines: %v", name, step, len(got), err)
+			}
+		}
+		ends := NewReader(&hasty{*strings.NewReader(large + large)}, 2*len(large)-10)
+		if got, err := collect(ends); err != io.EOF || len(got) != 1 {
+			t.Errorf("the end comes with what is too long: %d lines: %v", len(got), err)
+		}
+		r := NewReader(stutter{strings.NewReader("\n\n" + large + "\n" + large + "\n"), step}, limit)
+		for range 2 {
+			line, err := r.ReadLine()
+			if run := r.Run(); err != nil || run.To-run.From < len(line)-2*min(step, 64<<10)-4<<10 {
+				t.Errorf("reads of %d: %+v of %d bytes: %v", step, run, len(line), err)
+			}
 		}
 	}
 }

@@ -156,6 +156,9 @@ func (s *Socket) attach(conn net.Conn, server proxy.Era, sink era.Sink) *connect
 // Keep implements era.Lines.
 func (c *connection) Keep() (release func()) { return c.in.Keep() }
 
+// Run implements era.Lines.
+func (c *connection) Run() wire.Run { return c.in.Run() }
+
 // WriteParts implements era.Lines.
 func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
 	err := c.out.WriteScanned(ctx, parts...)

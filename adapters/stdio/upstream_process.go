@@ -147,6 +147,9 @@ func (c *process) unread(err error) bool {
 // Keep implements era.Lines.
 func (c *process) Keep() (release func()) { return c.proc.reader.Keep() }
 
+// Run implements era.Lines.
+func (c *process) Run() wire.Run { return c.proc.reader.Run() }
+
 // WriteParts implements era.Lines.
 func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
 	err := c.proc.writer.WriteScanned(ctx, parts...)

@@ -17,7 +17,7 @@ type Reader struct {
 type meta struct{ version, caps, info, level, subscription Span }
 
 // Scan is the function [Scan], with the same results.
-func (r *Reader) Scan(raw []byte) (Message, error) { return scan(raw, r) }
+func (r *Reader) Scan(raw []byte) (Message, error) { return scan(raw, r, Run{}) }
 
 // again gives the place behind the params._meta at i if it is the one that is remembered; 0: it is not.
 func (r *Reader) again(raw []byte, i int, m *Message) int {

@@ -34,16 +34,20 @@ var bom = []byte("\xef\xbb\xbf")
 // A member that Scan reads may occur once only, and in no other spelling of capitals: two readers that disagree about
 // which of `method` and `Method` counts would judge one request and run another. An array is returned as a Batch whose
 // elements are checked JSON, but not yet checked messages: see Items.
-func Scan(raw []byte) (Message, error) { return scan(raw, nil) }
+func Scan(raw []byte) (Message, error) { return scan(raw, nil, Run{}) }
 
-func scan(raw []byte, r *Reader) (Message, error) {
+// ScanKnown is Scan for a text of which a run was found while it was read.
+func ScanKnown(raw []byte, known Run) (Message, error) { return scan(raw, nil, known) }
+
+func scan(raw []byte, r *Reader, known Run) (Message, error) {
+	room := cap(raw)
 	raw = bytes.TrimPrefix(raw, bom)
 	raw = trimSpace(raw)
 	m := Message{Raw: raw}
 	if uint64(len(raw)) > math.MaxUint32 {
 		return m, &ScanError{CodeInvalid, "message of 4 GiB or more", 0}
 	}
-	s := scanner{raw: raw, reader: r}
+	s := scanner{raw: raw, reader: r, known: known.behind(room - cap(raw))}
 	if len(raw) > 0 && raw[0] == '[' {
 		if end := s.value(0); s.err == nil && end != len(raw) {
 			s.fail(CodeParse, "text after the end of the message", end)

@@ -19,6 +19,7 @@ type scanner struct {
 	version bool    // jsonrpc is "2.0"
 	seen    bool    // jsonrpc was there
 	reader  *Reader // or nil
+	known   Run     // what need not be looked at
 }
 
 func (s *scanner) error() error {
@@ -288,12 +289,16 @@ func plainWords(raw []byte, i int) int {
 }
 
 // skim goes on from i to the byte that str must look at, if eight bytes more are there.
-func skim(raw []byte, i int) int {
+func (s *scanner) skim(i int) int {
+	raw := s.raw
 	for words := 0; len(raw)-i >= 8; words++ {
 		if odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs; odd != 0 {
 			return i + bits.TrailingZeros64(odd)/8
 		}
 		if i += 8; words == 3 { // most strings are short and plain; this is a long one, after all
+			if s.known.has(i) {
+				i = min(s.known.To, len(raw)) // spaces at the end are none of the message
+			}
 			i = plain(raw, i)
 		}
 	}
@@ -315,7 +320,7 @@ func (s *scanner) str(i int) int {
 		if odd != 0 {
 			i += bits.TrailingZeros64(odd) / 8
 		} else {
-			i = skim(raw, i+8)
+			i = s.skim(i + 8)
 		}
 		if i < len(raw) && raw[i] == '"' {
 			return i + 1
@@ -347,7 +352,7 @@ func (s *scanner) rest(i int) int {
 				return i
 			}
 		}
-		i = skim(raw, i)
+		i = s.skim(i)
 	}
 	return s.fail(CodeParse, "message ends inside a string", i)
 }
