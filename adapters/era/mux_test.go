@@ -457,3 +457,29 @@ func BenchmarkMux(b *testing.B) {
 		})
 	}
 }
+
+// The memory of a call that ends before its response is not lent again: whoever is delivering to it would deliver to another's.
+func TestMuxLeavesACallThatIsDeliveredTo(t *testing.T) {
+	x := NewLinesMux(proxy.Modern, &testLines{}, &muxSink{})
+	for _, answered := range []bool{true, false} {
+		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"own","method":"tools/call","params":{"name":"a"}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ex := proxy.Borrow()
+		ex.Msg, ex.Server = m, "mine"
+		r, err := x.Call(ex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answered {
+			_ = x.Deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","result":{},"id":%d}`, x.next))
+		}
+		_ = r.Close()
+		ex.Release()
+		ex.Recycle()
+		if cleared := ex.Server == ""; cleared != answered {
+			t.Errorf("answered %v, given back %v", answered, cleared)
+		}
+	}
+}
