@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // fork executes children, one after the other, and says so. It has a thread of its own, which ends with the process and no
@@ -60,7 +58,7 @@ func (t turns) pass() {
 
 func closeAll(fds []int) {
 	for _, fd := range fds {
-		_ = unix.Close(fd) // nothing was written to it by us
+		_ = syscall.Close(fd) // nothing was written to it by us
 	}
 }
 
@@ -110,7 +108,7 @@ func say(what kind, id uint64, a int32) {
 	var b [answerSize]byte
 	answer{kind: what, id: id, a: a}.encode(&b)
 	for {
-		if _, err := unix.Write(socketFD, b[:]); err != unix.EINTR {
+		if _, err := syscall.Write(socketFD, b[:]); err != syscall.EINTR {
 			return
 		}
 	}
@@ -119,15 +117,15 @@ func say(what kind, id uint64, a int32) {
 // readHead reads a head, and the descriptors that came with it, which no child may inherit.
 func readHead() (head, []int, error) {
 	var b [headSize]byte
-	oob := make([]byte, unix.CmsgSpace(3*4))
+	oob := make([]byte, syscall.CmsgSpace(3*4))
 	n, oobn, err := receiveRights(b[:], oob)
 	if err != nil {
 		return head{}, nil, err
 	}
 	var files []int
-	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	msgs, err := syscall.ParseSocketControlMessage(oob[:oobn])
 	for i := range msgs {
-		fds, rightsErr := unix.ParseUnixRights(&msgs[i])
+		fds, rightsErr := syscall.ParseUnixRights(&msgs[i])
 		if rightsErr == nil {
 			files = append(files, fds...)
 		}
@@ -143,8 +141,8 @@ func readHead() (head, []int, error) {
 
 func readFull(b []byte) error {
 	for len(b) > 0 {
-		n, err := unix.Read(socketFD, b)
-		if err == unix.EINTR {
+		n, err := syscall.Read(socketFD, b)
+		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil {

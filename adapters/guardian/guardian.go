@@ -13,6 +13,7 @@ package guardian
 import (
 	"errors"
 	"os"
+	"syscall"
 )
 
 // ErrUnavailable is why a child cannot be started here: there is no guardian and there will be none soon. Who gets it may
@@ -50,9 +51,9 @@ const MarkKey = "_DRAGOMAN_CHILD"
 
 // Exit tells how a child ended.
 type Exit struct {
-	Code   int    // exit code; -1 if a signal ended it, or nobody knows
-	Signal string // the signal's name, SIGKILL for instance; empty if it exited by itself
-	Lost   bool   // the guardian has ended first, and the child with it; how is not known
+	Code   int            // exit code; -1 if a signal ended it, or nobody knows
+	Signal syscall.Signal // what ended it, SIGKILL for instance; 0 if it exited by itself
+	Lost   bool           // the guardian has ended first, and the child with it; how is not known
 }
 
 // Guardian starts children through a guardian process, which it starts itself when the first child or Prestart wants it,

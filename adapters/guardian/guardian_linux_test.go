@@ -197,7 +197,7 @@ func TestKillEndsTheFamily(t *testing.T) {
 				t.Fatal("it is not gone")
 			}
 			t.Logf("%v", time.Since(begin))
-			if e := c.Exit(); e.Signal != "SIGKILL" || e.Code != -1 || e.Lost {
+			if e := c.Exit(); e.Signal != syscall.SIGKILL || e.Code != -1 || e.Lost {
 				t.Errorf("%+v", e)
 			}
 			if closed(other.Exited(), 0) {
@@ -219,7 +219,7 @@ func TestAChildThatExitsLeavesNobody(t *testing.T) {
 	r := newRig(t)
 	c, _ := r.sh(`(setsid sleep 40 &); (env -i setsid sleep 40 &); sleep 40 & exit 7`)
 	<-c.Exited()
-	if e := c.Exit(); e.Code != 7 || e.Signal != "" {
+	if e := c.Exit(); e.Code != 7 || e.Signal != 0 {
 		t.Errorf("%+v", e)
 	}
 	if !closed(c.Gone(), 10*time.Second) {
@@ -257,7 +257,7 @@ func TestTerminate(t *testing.T) {
 	if !closed(c.Gone(), 10*time.Second) {
 		t.Error("it is not gone")
 	}
-	if e := c.Exit(); e.Signal != "SIGTERM" {
+	if e := c.Exit(); e.Signal != syscall.SIGTERM {
 		t.Errorf("%+v", e)
 	}
 	r.nobody(0)
@@ -370,7 +370,7 @@ func TestNothingStaysInTheGuardian(t *testing.T) {
 					c.Kill()
 				}
 				<-c.Gone()
-				if e := c.Exit(); e.Code != 3 && e.Signal != "SIGKILL" {
+				if e := c.Exit(); e.Code != 3 && e.Signal != syscall.SIGKILL {
 					t.Errorf("%+v", e)
 				}
 			}

@@ -4,19 +4,15 @@ package guardian
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -82,7 +78,7 @@ func (g *Guardian) join() (*link, error) {
 	var err error
 	defer func() {
 		if first {
-			g.opt.Note(fmt.Errorf("%w: children are started without: %w", ErrUnavailable, err))
+			g.opt.Note(&because{ErrUnavailable, "children are started without", err})
 		}
 	}()
 	m.mu.Lock()
@@ -131,9 +127,9 @@ func (g *Guardian) parted(l *link, greeted bool, why error) {
 	m.mu.Unlock()
 	switch {
 	case first:
-		g.opt.Note(fmt.Errorf("%w: children are started without: %w", ErrUnavailable, why))
+		g.opt.Note(&because{ErrUnavailable, "children are started without", why})
 	case greeted && !closed:
-		g.opt.Note(fmt.Errorf("%w, and its children with it; the next child gets a new one: %w", ErrLost, why))
+		g.opt.Note(&because{ErrLost, "and its children with it; the next child gets a new one", why})
 	}
 }
 
@@ -145,7 +141,7 @@ func (o *Options) command() (string, error) {
 	if o.Exe != "" {
 		return o.Exe, nil
 	}
-	if flag.Lookup("test.run") != nil {
+	if tested() {
 		return "", errors.New("guardian: a test binary has to be named in Exe")
 	}
 	if runtime.GOOS == "linux" {
@@ -153,6 +149,26 @@ func (o *Options) command() (string, error) {
 	}
 	return os.Executable()
 }
+
+// tested tells whether we are a test binary, by its name and what go test tells it: the flags that it has are not ours to ask, see init.
+func tested() bool {
+	for i, arg := range os.Args {
+		if len(arg) > 6 && arg[:6] == "-test." || i == 0 && len(arg) > 5 && arg[len(arg)-5:] == ".test" {
+			return true
+		}
+	}
+	return false
+}
+
+// because is what has happened, what it means, and why.
+type because struct {
+	what  error
+	means string
+	why   error
+}
+
+func (b *because) Error() string   { return b.what.Error() + ", " + b.means + ": " + b.why.Error() }
+func (b *because) Unwrap() []error { return []error{b.what, b.why} }
 
 // launch starts a guardian process.
 func launch(g *Guardian) (*link, error) {
@@ -176,7 +192,7 @@ func launch(g *Guardian) (*link, error) {
 	}
 	defer null.Close()
 	// A runtime with room for forks that are held up by a slow file system, each of which keeps a processor.
-	env := []string{callKey + "=" + mark, fmt.Sprintf("GOMAXPROCS=%d", forkers+2)}
+	env := []string{callKey + "=" + mark, "GOMAXPROCS=" + strconv.Itoa(forkers+2), "GOGC=" + strconv.Itoa(lazyGC)}
 	// MarkKey is there if we are somebody's child ourselves: then the guardian is it too. The others are for finding faults.
 	for _, key := range []string{MarkKey, "GODEBUG", "GORACE"} {
 		if value, ok := os.LookupEnv(key); ok {
@@ -208,22 +224,27 @@ func secret() (string, error) {
 	if _, err := io.ReadFull(f, b); err != nil {
 		return "", err
 	}
-	return hex.EncodeToString(b), nil
+	const digits = "0123456789abcdef"
+	text := make([]byte, 0, 2*len(b))
+	for _, c := range b {
+		text = append(text, digits[c>>4], digits[c&15])
+	}
+	return string(text), nil
 }
 
 // socketPair makes the two ends, neither of which any child inherits by itself. Ours waits without a thread.
 func socketPair() (ours, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
-		unix.CloseOnExec(fds[0])
-		unix.CloseOnExec(fds[1])
+		syscall.CloseOnExec(fds[0])
+		syscall.CloseOnExec(fds[1])
 	}
 	syscall.ForkLock.RUnlock()
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
+	if err := syscall.SetNonblock(fds[0], true); err != nil {
 		closeAll(fds[:])
 		return nil, nil, os.NewSyscallError("setnonblock", err)
 	}

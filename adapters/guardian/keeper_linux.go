@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // freezes is how often those who are to be killed are looked for before the first is: who forks faster than we look is met
@@ -21,7 +19,7 @@ const restLeast = 0
 func adopt() error {
 	_ = os.WriteFile("/proc/self/comm", []byte("guardian"), 0) // no more than a name
 	disinherit()
-	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	return prctl(prSetChildSubreaper, 1)
 }
 
 // disinherit closes what we were left with by whoever started Dragoman: it is nothing to us, and nothing to the children. All
@@ -29,9 +27,8 @@ func adopt() error {
 func disinherit() {
 	for _, name := range list("/proc/self/fd") {
 		fd := number([]byte(name))
-		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0) //nolint:gosec // G115: not negative
-		if fd > socketFD && err == nil && flags&unix.FD_CLOEXEC == 0 {
-			_ = unix.Close(fd) // whatever it is
+		if fd > socketFD && inherited(fd) {
+			_ = syscall.Close(fd) // whatever it is
 		}
 	}
 }
@@ -50,9 +47,9 @@ const brandBits = 32
 // which Linux has not looked at since 2.4 (getrlimit(2), RLIMIT_LOCKS). It has the guardian's secret in the upper half and
 // the child's number in the lower. It is 0 where the limit cannot be set.
 func brandOf(secret string) uint64 {
-	var own unix.Rlimit
+	var own syscall.Rlimit
 	n, err := strconv.ParseUint(secret[:min(len(secret), 7)], 16, 31)
-	if err != nil || unix.Getrlimit(rlimitLocks, &own) != nil || own.Max != unix.RLIM_INFINITY {
+	if err != nil || syscall.Getrlimit(rlimitLocks, &own) != nil || own.Max != unlimited {
 		return 0
 	}
 	return (n | 1<<30) << brandBits
@@ -65,15 +62,15 @@ const rlimitLocks = 10 // of asm-generic/resource.h, and of all architectures th
 func burn(pid int, brand, id uint64) {
 	if brand != 0 {
 		// An error, as with a program that has become somebody else's, leaves the other mark.
-		_ = unix.Prlimit(pid, rlimitLocks, &unix.Rlimit{Cur: brand | id&(1<<brandBits-1), Max: unix.RLIM_INFINITY}, nil)
+		_ = prlimit(pid, rlimitLocks, &syscall.Rlimit{Cur: brand | id&(1<<brandBits-1), Max: unlimited})
 	}
 }
 
 // receiveRights reads with descriptors, close-on-exec from the first moment.
 func receiveRights(b, oob []byte) (n, oobn int, err error) {
 	for {
-		n, oobn, _, _, err = unix.Recvmsg(socketFD, b, oob, unix.MSG_CMSG_CLOEXEC)
-		if err != unix.EINTR {
+		n, oobn, _, _, err = syscall.Recvmsg(socketFD, b, oob, syscall.MSG_CMSG_CLOEXEC)
+		if err != syscall.EINTR {
 			return n, oobn, err
 		}
 	}
@@ -200,7 +197,7 @@ func (k *keeper) terminate() {
 	}
 	for _, p := range k.files.everybody().below(roots) {
 		if f := k.leaders[p.group]; f == nil || !f.termed {
-			_ = unix.Kill(p.pid, unix.SIGTERM)
+			_ = syscall.Kill(p.pid, syscall.SIGTERM)
 		}
 	}
 }
@@ -209,7 +206,7 @@ func (k *keeper) terminate() {
 func (k *keeper) slay() {
 	for _, f := range k.families {
 		if f.killing && !f.exited {
-			_ = unix.Kill(-f.pid, unix.SIGSTOP) // the whole group at once; who is being forked is in it
+			_ = syscall.Kill(-f.pid, syscall.SIGSTOP) // the whole group at once; who is being forked is in it
 		}
 	}
 	freeze(func() []proc {
@@ -238,7 +235,7 @@ func freeze(find func() []proc) {
 		for _, p := range find() {
 			if !stopped[p.pid] {
 				stopped[p.pid], fresh = true, true
-				_ = unix.Kill(p.pid, unix.SIGSTOP)
+				_ = syscall.Kill(p.pid, syscall.SIGSTOP)
 			}
 		}
 		if !fresh {
@@ -246,19 +243,19 @@ func freeze(find func() []proc) {
 		}
 	}
 	for pid := range stopped {
-		_ = unix.Kill(pid, unix.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
 // everybody signals all that there is below us.
 func (k *keeper) everybody(sig syscall.Signal) {
 	first := sig
-	if sig == unix.SIGKILL {
-		first = unix.SIGSTOP // see freeze
+	if sig == syscall.SIGKILL {
+		first = syscall.SIGSTOP // see freeze
 	}
 	for _, f := range k.families {
 		if !f.exited {
-			_ = unix.Kill(-f.pid, first) // all of a group at once
+			_ = syscall.Kill(-f.pid, first) // all of a group at once
 		}
 	}
 	self := map[int]bool{os.Getpid(): true}
@@ -271,13 +268,13 @@ func (k *keeper) everybody(sig syscall.Signal) {
 		}
 		return all
 	}
-	if sig == unix.SIGKILL {
+	if sig == syscall.SIGKILL {
 		freeze(find)
 		return
 	}
 	for _, p := range find() {
 		if f := k.leaders[p.group]; f == nil || f.exited {
-			_ = unix.Kill(p.pid, sig)
+			_ = syscall.Kill(p.pid, sig)
 		}
 	}
 }
@@ -301,14 +298,14 @@ func clearUp(mark string, pids []int) {
 		for _, p := range left {
 			switch {
 			case now.After(kill):
-				_ = unix.Kill(p.pid, unix.SIGKILL)
+				_ = syscall.Kill(p.pid, syscall.SIGKILL)
 			case !known[p.pid]:
-				_ = unix.Kill(p.pid, unix.SIGTERM)
+				_ = syscall.Kill(p.pid, syscall.SIGTERM)
 			}
 			known[p.pid] = true
 		}
 		for pid := range known {
-			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil) // fails if it is not our child, as is usual
+			_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil) // fails if it is not our child, as is usual
 		}
 		if len(left) == 0 || now.After(limit) {
 			return

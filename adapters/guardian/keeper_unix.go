@@ -5,16 +5,12 @@ package guardian
 import (
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"runtime/metrics"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -132,9 +128,8 @@ type birth struct {
 // watchOver is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
 // ended, and nobody is left that it had started.
 func watchOver() int {
-	debug.SetGCPercent(lazyGC) // see tidy
-	deaf(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
-		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU)
+	deaf(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
+		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
 	k := &keeper{
 		brand: brandOf(os.Getenv(callKey)),
 		mark:  MarkKey + "=" + os.Getenv(callKey) + "-",
@@ -144,11 +139,11 @@ func watchOver() int {
 		families: map[uint64]*family{}, leaders: map[int]*family{}, orphans: map[int]*orphan{}, early: map[int]syscall.WaitStatus{},
 		pending: pending{ids: map[uint64]bool{}}, pause: pressFirst, waiting: map[*family]bool{},
 	}
-	unix.CloseOnExec(socketFD)
+	syscall.CloseOnExec(socketFD)
 	if err := adopt(); err != nil || !isSocket(socketFD) {
 		return 2
 	}
-	signal.Notify(k.deaths, unix.SIGCHLD)
+	signal.Notify(k.deaths, syscall.SIGCHLD)
 	k.turns.pass()
 	for range forkers {
 		go k.fork()
@@ -159,7 +154,7 @@ func watchOver() int {
 }
 
 func isSocket(fd int) bool {
-	_, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
+	_, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE)
 	return err == nil
 }
 
@@ -202,8 +197,8 @@ const (
 	// tidyTime is the longest time without a collection of ours, so that the runtime, which wants one every two minutes, makes
 	// none at a bad moment.
 	tidyTime = time.Minute
-	// lazyGC lets the runtime collect by itself at 800 MiB. Never (-1) would do as well, but then it takes the heap for a very
-	// large one, and its own books get memory by the two megabytes.
+	// lazyGC is GOGC, as launch sets it; it lets the runtime collect by itself at 800 MiB. Never would do as well, but then it takes
+	// the heap for a very large one, and its own books get memory by the two megabytes.
 	lazyGC = 20_000
 )
 
@@ -217,7 +212,7 @@ func (k *keeper) tidy(most uint64) {
 	select {
 	case <-k.turns: // nobody begins to fork now
 		if k.busy.Load() == 0 {
-			debug.FreeOSMemory() // collects too; what was used once is not kept, since this process is to be small
+			freeOSMemory() // collects too; what was used once is not kept, since this process is to be small
 			k.tidied = time.Now()
 		}
 		k.turns.pass()
@@ -238,7 +233,7 @@ func (k *keeper) take(r request) {
 	case r.kind == askTerm:
 		if !f.exited {
 			f.termed = true
-			_ = unix.Kill(-f.pid, unix.SIGTERM)
+			_ = syscall.Kill(-f.pid, syscall.SIGTERM)
 		}
 		k.asked = append(k.asked, f)
 	case r.kind == askKill && !f.killing:
@@ -308,7 +303,7 @@ func (k *keeper) exited(f *family, ws syscall.WaitStatus) {
 	k.waiting[f] = true
 	if !f.termed {
 		f.termed = true
-		_ = unix.Kill(-f.pid, unix.SIGTERM)
+		_ = syscall.Kill(-f.pid, syscall.SIGTERM)
 	}
 	say(sayExited, f.id, int32(ws)) //nolint:gosec // G115: the same bits
 	k.look = true
@@ -354,7 +349,7 @@ func (k *keeper) settle() {
 // end is what is done when Dragoman is gone. Stdin of the children has ended with it.
 func (k *keeper) end() int {
 	if k.reap() || k.pending.count() > 0 || k.remains() {
-		k.everybody(unix.SIGTERM)
+		k.everybody(syscall.SIGTERM)
 	}
 	kill := time.Now().Add(termGrace)
 	limit := kill.Add(killLimit)
@@ -366,7 +361,7 @@ func (k *keeper) end() int {
 		}
 		next := kill.Sub(now)
 		if next <= 0 {
-			k.everybody(unix.SIGKILL)
+			k.everybody(syscall.SIGKILL)
 			next, pause = pause, min(2*pause, killLimit/10)
 		}
 		k.alarm.Reset(next)
@@ -374,7 +369,7 @@ func (k *keeper) end() int {
 		case b := <-k.forked:
 			k.pending.remove(b.id)
 			if b.err == nil { // too late
-				_ = unix.Kill(-b.pid, unix.SIGKILL)
+				_ = syscall.Kill(-b.pid, syscall.SIGKILL)
 			}
 		case <-k.deaths:
 		case <-k.alarm.C:
@@ -392,11 +387,10 @@ func errnoOf(err error) syscall.Errno {
 
 // numberOf reads the child's number from a mark; 0 if it is not ours.
 func (k *keeper) numberOf(entry string) uint64 {
-	rest, ok := strings.CutPrefix(entry, k.mark)
-	if !ok {
+	if len(entry) < len(k.mark) || entry[:len(k.mark)] != k.mark {
 		return 0
 	}
-	n, err := strconv.ParseUint(rest, 10, 64)
+	n, err := strconv.ParseUint(entry[len(k.mark):], 10, 64)
 	if err != nil {
 		return 0
 	}

@@ -3,6 +3,7 @@
 package guardian
 
 import (
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -59,6 +60,9 @@ func seal(oob []byte) {
 		}
 	}
 }
+
+// freeOSMemory gives back what is not needed.
+func freeOSMemory() { debug.FreeOSMemory() }
 
 // remains tells whether anybody is left whom reap does not see.
 func (k *keeper) remains() bool {

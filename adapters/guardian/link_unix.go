@@ -3,18 +3,14 @@
 package guardian
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // link is one guardian process and our end of the socket. Its goroutine, serve, reads what it says and, in the end, reaps
@@ -143,7 +139,7 @@ func (l *link) send(h head, body []byte, files []int) error {
 	h.encode(&b)
 	var rights []byte
 	if len(files) > 0 {
-		rights = unix.UnixRights(files...)
+		rights = syscall.UnixRights(files...)
 	}
 	l.sending.Lock()
 	defer l.sending.Unlock()
@@ -170,9 +166,9 @@ func sendRights(f *os.File, b, rights []byte) error {
 	var sendErr error
 	err = raw.Write(func(fd uintptr) bool {
 		for {
-			n, sendErr = unix.SendmsgN(int(fd), b, rights, nil, 0) //nolint:gosec // G115: a descriptor is small
-			if sendErr != unix.EINTR {
-				return sendErr != unix.EAGAIN
+			n, sendErr = syscall.SendmsgN(int(fd), b, rights, nil, 0) //nolint:gosec // G115: a descriptor is small
+			if sendErr != syscall.EINTR {
+				return sendErr != syscall.EAGAIN
 			}
 		}
 	})
@@ -189,7 +185,7 @@ func shutWrite(f *os.File) error {
 		return err
 	}
 	var shutErr error
-	err = raw.Control(func(fd uintptr) { shutErr = unix.Shutdown(int(fd), unix.SHUT_WR) }) //nolint:gosec // G115: likewise
+	err = raw.Control(func(fd uintptr) { shutErr = syscall.Shutdown(int(fd), syscall.SHUT_WR) }) //nolint:gosec // G115: likewise
 	return errors.Join(err, shutErr)
 }
 
@@ -292,17 +288,16 @@ func (l *link) serve() {
 
 // listen reads answers until the guardian's end of the socket is closed.
 func (l *link) listen(hello func()) error {
-	r := bufio.NewReaderSize(l.conn, 64*answerSize)
-	var b [answerSize]byte
+	var r answers
 	var greet sync.Once
 	for {
-		if _, err := io.ReadFull(r, b[:]); err != nil {
+		a, err := r.next(l.conn)
+		if err != nil {
 			return err
 		}
-		a := decodeAnswer(&b)
 		if a.kind == sayHello {
 			if a.a != version {
-				return fmt.Errorf("guardian: %s is another program, or another version of this", l.guardian.opt.Exe)
+				return errors.New("guardian: " + l.guardian.opt.Exe + " is another program, or another version of this")
 			}
 			hello()
 			greet.Do(func() { close(l.greeted) })
@@ -347,7 +342,7 @@ func (l *link) take(a answer) {
 // exitOf says in our words what wait(2) says.
 func exitOf(ws syscall.WaitStatus) Exit {
 	if ws.Signaled() {
-		return Exit{Code: -1, Signal: unix.SignalName(ws.Signal())}
+		return Exit{Code: -1, Signal: ws.Signal()}
 	}
 	return Exit{Code: ws.ExitStatus()}
 }

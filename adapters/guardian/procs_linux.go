@@ -1,11 +1,11 @@
 package guardian
 
 import (
-	"bytes"
+	"iter"
 	"os"
+	"slices"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // proc is what /proc/PID/stat says of a process.
@@ -29,11 +29,11 @@ type reader struct{ buf []byte }
 
 // file returns the file's bytes until the next call, at most limit of them.
 func (r *reader) file(path string, limit int) ([]byte, bool) {
-	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, false
 	}
-	defer func() { _ = unix.Close(fd) }() // nothing was written
+	defer func() { _ = syscall.Close(fd) }() // nothing was written
 	if r.buf == nil {
 		r.buf = make([]byte, 8<<10)
 	}
@@ -42,8 +42,8 @@ func (r *reader) file(path string, limit int) ([]byte, bool) {
 		if n == len(r.buf) {
 			r.buf = append(r.buf, make([]byte, len(r.buf))...)
 		}
-		m, err := unix.Read(fd, r.buf[n:])
-		if err == unix.EINTR {
+		m, err := syscall.Read(fd, r.buf[n:])
+		if err == syscall.EINTR {
 			continue
 		}
 		if err != nil {
@@ -64,13 +64,33 @@ func (r *reader) process(pid int) (proc, bool) {
 		return proc{}, false
 	}
 	// pid (name, which may contain anything) state ppid pgrp session tty tpgid flags …
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+	end := len(b)
+	for end > 0 && b[end-1] != ')' {
+		end--
+	}
+	fields := slices.Collect(words(b[end:]))
 	if len(fields) < 7 {
 		return proc{}, false
 	}
 	p := proc{pid: pid, state: fields[0][0], unborn: number(fields[6])&forkNoExec != 0}
 	p.parent, p.group, p.session = number(fields[1]), number(fields[2]), number(fields[3])
 	return p, true
+}
+
+// words gives what stands between spaces and line ends.
+func words(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		begin := 0
+		for i := 0; i <= len(b); i++ {
+			if i < len(b) && b[i] != ' ' && b[i] != '\n' {
+				continue
+			}
+			if i > begin && !yield(b[begin:i]) {
+				return
+			}
+			begin = i + 1
+		}
+	}
 }
 
 func number(b []byte) int {
@@ -99,14 +119,24 @@ func (r *reader) everybody() table {
 	return t
 }
 
+// list gives the names in a directory, without the help of os, which would have the poller look at it.
 func list(dir string) []string {
-	f, err := os.Open(dir) //nolint:gosec // G304: one of /proc
+	fd, err := syscall.Open(dir, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil
 	}
-	defer f.Close()
-	names, _ := f.Readdirnames(-1) // what was read is of use all the same
-	return names
+	defer func() { _ = syscall.Close(fd) }() // nothing was written
+	var names []string
+	for b := make([]byte, 8<<10); ; {
+		n, err := syscall.ReadDirent(fd, b)
+		if err == syscall.EINTR {
+			continue
+		}
+		if n <= 0 || err != nil {
+			return names // what was read is of use all the same
+		}
+		_, _, names = syscall.ParseDirent(b[:n], -1, names)
+	}
 }
 
 // below gives the roots and all that descend from them, without those that have ended.
@@ -143,7 +173,7 @@ func (r *reader) children() []int {
 		if !ok {
 			continue
 		}
-		for field := range bytes.FieldsSeq(b) {
+		for field := range words(b) {
 			out = append(out, number(field))
 		}
 	}
@@ -165,12 +195,12 @@ func (r *reader) marked(pid int, mark string) string {
 	env, _ := r.file("/proc/"+strconv.Itoa(pid)+"/environ", 4<<20)
 	for len(env) > 0 {
 		entry := env
-		if i := bytes.IndexByte(env, 0); i >= 0 {
+		if i := slices.Index(env, 0); i >= 0 {
 			entry, env = env[:i], env[i+1:]
 		} else {
 			env = nil
 		}
-		if bytes.HasPrefix(entry, []byte(mark)) {
+		if len(entry) >= len(mark) && string(entry[:len(mark)]) == mark {
 			return string(entry)
 		}
 	}
@@ -183,14 +213,16 @@ func (r *reader) branded(pid int, brand uint64) uint64 {
 	if !ok || brand == 0 {
 		return 0
 	}
-	_, line, _ := bytes.Cut(b, []byte("\nMax file locks"))
-	fields := bytes.Fields(line[:min(len(line), 60)])
-	if len(fields) == 0 {
-		return 0
+	const title = "\nMax file locks"
+	for len(b) > len(title) && string(b[:len(title)]) != title {
+		b = b[1:]
 	}
-	n, err := strconv.ParseUint(string(fields[0]), 10, 64)
-	if err != nil || n>>brandBits != brand>>brandBits {
-		return 0
+	for field := range words(b[min(len(b), len(title)):min(len(b), 60)]) {
+		n, err := strconv.ParseUint(string(field), 10, 64)
+		if err != nil || n>>brandBits != brand>>brandBits {
+			return 0
+		}
+		return n & (1<<brandBits - 1)
 	}
-	return n & (1<<brandBits - 1)
+	return 0
 }

@@ -113,7 +113,7 @@ func (g *guarded) wait() outcome {
 	if g.asked.IsZero() {
 		g.asked = time.Now()
 	}
-	return outcome{code: e.Code, signal: e.Signal, lost: e.Lost}
+	return outcome{code: e.Code, signal: signalName(e.Signal), lost: e.Lost}
 }
 
 // guardedKilled is how long we wait after SIGKILL for a family to be gone: it may be large, and forking.

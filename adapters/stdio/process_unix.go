@@ -57,10 +57,13 @@ func newPipe(childReads bool) (child, ours *os.File, err error) {
 // exitStatus splits how a process ended into its code (-1 if a signal ended it) and the signal's name.
 func exitStatus(state *os.ProcessState) (code int, signal string) {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return -1, unix.SignalName(ws.Signal())
+		return -1, signalName(ws.Signal())
 	}
 	return state.ExitCode(), ""
 }
+
+// signalName is empty if there was none.
+func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
 // Read reads once, waiting for something to be there.
 func (o *outPipe) Read(p []byte) (int, error) {
