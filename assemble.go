@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -88,7 +89,7 @@ func (e *estate) build(cfg *Config, ups []*Upstream) (*house, error) {
 		what string
 		do   func() error
 	}{
-		{"", h.foundations}, {"limits", h.limits}, {"metrics", h.keepers}, {"authentication", h.identify},
+		{"", func() error { return h.foundations(ups) }}, {"limits", h.limits}, {"metrics", h.keepers}, {"authentication", h.identify},
 		{"", func() error { return h.servers(ups) }}, {"", h.serviceState}, {"idempotency", h.idempotency}, {"", h.chain},
 	} {
 		if err := step.do(); err != nil {
@@ -109,7 +110,7 @@ type ending struct {
 }
 
 // foundations are what lasts as long as the process, but for its bounds.
-func (h *house) foundations() (err error) {
+func (h *house) foundations(ups []*Upstream) (err error) {
 	end, err := keep(h, "ending", nil, made[ending]{build: func(prometheus.Registerer) (e ending, err error) {
 		e.ctx, e.cancel = context.WithCancel(context.Background())
 		return e, nil
@@ -122,6 +123,9 @@ func (h *house) foundations() (err error) {
 		return guardian.New(guardian.Options{Note: func(err error) { h.log.Warn().Err(err).Msg("the guardian of the children") }}), nil
 	}, stage: endsGuardian, end: (*guardian.Guardian).Close}); err != nil {
 		return err
+	}
+	if slices.ContainsFunc(ups, func(up *Upstream) bool { return len(up.Command) > 0 }) {
+		h.guardian.Prestart() // beside all that is still to be made: it takes longer than that
 	}
 	opt := session.Options{IdleTTL: h.cfg.Sessions.IdleTTL, Max: h.cfg.Sessions.Max,
 		Repeats: h.cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: h.cfg.Sessions.MaxPerPrincipal}

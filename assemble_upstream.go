@@ -106,7 +106,6 @@ func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error
 	var wires era.Wires
 	var err error
 	if len(up.Command) > 0 {
-		h.guardian.Prestart()
 		wires = h.stdioWires(up, w, log)
 	} else if socket, ok := h.socketWires(up, log); ok {
 		wires = socket
