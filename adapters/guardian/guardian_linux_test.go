@@ -334,7 +334,8 @@ func TestSignalsDoNotEndTheGuardian(t *testing.T) {
 	r := newRig(t)
 	c, _ := r.script("plain")
 	pid := r.guardian()
-	for _, s := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGTSTP} {
+	for _, s := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
 		if err := unix.Kill(pid, s); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,10 @@ const restLeast = 0
 // adopt makes us the one to whom everybody comes who loses his parent below us (prctl(2), PR_SET_CHILD_SUBREAPER), and gives
 // us a short name of our own: who kills by the name of dragoman shall not kill its guardian first.
 func adopt() error {
-	_ = os.WriteFile("/proc/self/comm", []byte("guardian"), 0) // no more than a name
+	if fd, err := syscall.Open("/proc/self/comm", syscall.O_WRONLY|syscall.O_CLOEXEC, 0); err == nil {
+		_, _ = syscall.Write(fd, []byte("guardian")) // no more than a name
+		_ = syscall.Close(fd)
+	}
 	disinherit()
 	return prctl(prSetChildSubreaper, 1)
 }

@@ -128,8 +128,7 @@ type birth struct {
 // watchOver is what a guardian does. It returns the process's exit code when Dragoman has closed its end of the socket, or has
 // ended, and nobody is left that it had started.
 func watchOver() int {
-	deaf(syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2,
-		syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU)
+	deaf()
 	k := &keeper{
 		brand: brandOf(os.Getenv(callKey)),
 		mark:  MarkKey + "=" + os.Getenv(callKey) + "-",
@@ -143,13 +142,14 @@ func watchOver() int {
 	if err := adopt(); err != nil || !isSocket(socketFD) {
 		return 2
 	}
-	signal.Notify(k.deaths, syscall.SIGCHLD)
 	k.turns.pass()
 	for range forkers {
 		go k.fork()
 	}
 	say(sayHello, 0, version)
 	go k.receive()
+	signal.Notify(k.deaths, syscall.SIGCHLD) // takes its time, in which the first child is made
+	k.reap()                                 // who has ended before that
 	return k.run()
 }
 

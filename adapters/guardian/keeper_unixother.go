@@ -3,6 +3,8 @@
 package guardian
 
 import (
+	"os"
+	"os/signal"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -12,6 +14,18 @@ import (
 
 // restLeast is the least pause between two looks: nobody tells us of a reason for the next.
 const restLeast = 10 * time.Millisecond
+
+// deaf makes signals ones that do nothing to us, and are as they ever were in our children: they would inherit one that is
+// ignored, but not one that is handled.
+func deaf() {
+	nobody := make(chan os.Signal, 1)
+	for _, s := range []os.Signal{unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2,
+		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
+		if !signal.Ignored(s) {
+			signal.Notify(nobody, s)
+		}
+	}
+}
 
 // adopt does nothing: orphans go to the system's first process here.
 func adopt() error { return nil }

@@ -1,11 +1,13 @@
 package guardian
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -128,6 +130,56 @@ func ignored(t *testing.T) string {
 	}
 	t.Fatal("no SigIgn in /proc/self/status")
 	return ""
+}
+
+// What Dragoman was told to ignore, as by nohup, its children ignore as well, though the guardian ignores more.
+func TestWhatWasIgnoredStaysSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	file := r.pids + ".ignored"
+	parent := exec.Command("sh", "-c", `trap "" HUP; exec "$0"`, self())
+	parent.Env = r.env(fmt.Sprintf(`%s=parent:1:grep SigIgn /proc/$$/status > %s; echo $$ >> $GUARDIAN_TEST_PIDS; exec sleep 40`, roleKey, file))
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Errorf("%q, %v", line, err)
+	}
+	_ = parent.Process.Kill()
+	_ = parent.Wait()
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bits := func(line string) (n uint64) {
+		if _, err := fmt.Sscanf(line, "SigIgn: %x", &n); err != nil {
+			t.Fatal(line, err)
+		}
+		return n
+	}
+	if got, want := bits(string(got)), bits(ignored(t))|1<<(syscall.SIGHUP-1); got != want {
+		t.Errorf("a child ignores %x, not %x", got, want)
+	}
+}
+
+// Nobody's end is missed, and be it before the guardian has had time to listen for ends.
+func TestTheFirstMayEndAtOnce(t *testing.T) {
+	t.Parallel()
+	for range 20 {
+		r := newRig(t)
+		c, _, err := run(context.Background(), r.Guardian, r.env(), "true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !closed(c.Exited(), 10*time.Second) || !closed(c.Gone(), 10*time.Second) || c.Exit().Code != 0 {
+			t.Fatal("it is not gone")
+		}
+		r.Close()
+	}
 }
 
 // Hundreds at once cost the guardian no descriptor and little memory, and are gone within a moment.
