@@ -143,11 +143,11 @@ func watchOver() int {
 		return 2
 	}
 	k.turns.pass()
+	say(sayHello, 0, version) // before anything can be started
+	go k.receive()            // before the forkers: there is a request already, most likely
 	for range forkers {
 		go k.fork()
 	}
-	say(sayHello, 0, version)
-	go k.receive()
 	signal.Notify(k.deaths, syscall.SIGCHLD) // takes its time, in which the first child is made
 	k.reap()                                 // who has ended before that
 	return k.run()
