@@ -68,8 +68,15 @@ func (r *reader) process(pid int) (proc, bool) {
 	for end > 0 && b[end-1] != ')' {
 		end--
 	}
-	fields := slices.Collect(words(b[end:]))
-	if len(fields) < 7 {
+	var fields [7][]byte
+	n := 0
+	for field := range words(b[end:]) {
+		fields[n] = field
+		if n++; n == len(fields) {
+			break
+		}
+	}
+	if n < len(fields) {
 		return proc{}, false
 	}
 	p := proc{pid: pid, state: fields[0][0], unborn: number(fields[6])&forkNoExec != 0}
@@ -127,8 +134,9 @@ func list(dir string) []string {
 	}
 	defer func() { _ = syscall.Close(fd) }() // nothing was written
 	var names []string
-	for b := make([]byte, 8<<10); ; {
-		n, err := syscall.ReadDirent(fd, b)
+	var b [4 << 10]byte // not in the heap, of which the guardian is to need little
+	for {
+		n, err := syscall.ReadDirent(fd, b[:])
 		if err == syscall.EINTR {
 			continue
 		}
