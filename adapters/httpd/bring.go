@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/valyala/fasthttp"
+
+	waist "dragoman/proxy"
 )
 
 var interim = []byte("HTTP/1.1 100 Continue\r\n\r\n")
@@ -60,7 +62,7 @@ func (s *Server) bring(c *conn, t *talk, size int) bool {
 // rebase finds path and host anew in a head that stands elsewhere now.
 func (a *current) rebase(t *talk, head []byte) {
 	if a.path != nil {
-		a.path, a.host = t.scan.request.path(head), head[t.scan.request.host.value:t.scan.request.host.valueEnd]
+		a.path, a.host = t.scan.request.path(head)[:t.plain.path], head[t.scan.request.host.value:t.scan.request.host.valueEnd]
 	}
 }
 
@@ -125,6 +127,7 @@ func (t *talk) readBody(a *current, limit int) error {
 	if a.length >= keptBuffer {
 		buf := bodyOf(a.length)
 		t.ctx.Request.SwapBody(buf)
+		t.apart = true
 		return t.fill(buf)
 	}
 	if cap(t.small) < a.length {
@@ -145,6 +148,25 @@ func bodyOf(size int) []byte {
 		return (*b)[:size]
 	}
 	return make([]byte, size)
+}
+
+// Take gives the body of a request as the caller's: its own memory if that is large, which GiveBack takes when it is needed no more.
+// Otherwise nothing is given, and what PostBody gives is to be copied.
+func Take(ctx *fasthttp.RequestCtx) []byte {
+	if c := connOf(ctx); c == nil || c.talk == nil || !c.talk.apart {
+		return nil
+	}
+	return ctx.Request.SwapBody(nil)
+}
+
+// GiveBack takes the memory of a body that Take gave.
+func GiveBack(body []byte) {
+	if cap(body) <= keptBody {
+		if waist.Poison {
+			spoil(body)
+		}
+		bodies.Put(&body)
+	}
 }
 
 func (t *talk) fill(buf []byte) error {
@@ -176,6 +198,7 @@ func (t *talk) readChunks() error {
 			return nil
 		case err == io.EOF:
 			t.ctx.Request.SwapBody(buf)
+			t.apart = true
 			return nil
 		case err != nil:
 			return err

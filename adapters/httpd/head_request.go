@@ -65,3 +65,18 @@ func (s *headScan) settleRequest() error {
 func (r *requestLine) line(head []byte) []byte   { return head[r.lineAt : r.lineAt+r.targetEnd] }
 func (r *requestLine) method(head []byte) []byte { return head[r.lineAt : r.lineAt+r.methodEnd] }
 func (r *requestLine) path(head []byte) []byte   { return head[r.lineAt+r.target : r.lineAt+r.targetEnd] }
+
+// simple gives how many bytes of a target stand before a query in which every character means itself; all if there is no query, -1 if
+// there is another one.
+func simple(target []byte) int {
+	at := bytes.IndexByte(target, '?')
+	if at < 0 {
+		return len(target)
+	}
+	for _, b := range target[at+1:] {
+		if !('a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_' || b == '=' || b == '&') {
+			return -1
+		}
+	}
+	return at
+}

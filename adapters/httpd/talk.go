@@ -30,6 +30,7 @@ type talk struct {
 	head  []byte // a head that had to make room for its body
 	small []byte // a body of less than keptBuffer that did not fit behind its head
 	kept  bool   // the body is somebody else's, see Keep
+	apart bool   // the body stands in memory of its own, see Take
 	out   []byte // what is written next
 	pair  [2][]byte
 	both  net.Buffers // pair, as it is being written
@@ -66,6 +67,7 @@ type current struct {
 type plain struct {
 	face    *Face
 	handler fasthttp.RequestHandler
+	path    int // bytes of the target before its query
 }
 
 // chunked is the length of a body that does not tell it.
@@ -206,6 +208,7 @@ func (t *talk) forget() {
 
 // clear forgets a request and its answer, and gives back large buffers.
 func (t *talk) clear() {
+	t.apart = false
 	if t.kept {
 		t.part()
 	}
@@ -254,12 +257,15 @@ func (c *conn) understand(t *talk, head []byte) error {
 	h.SetHostBytes(host)
 	if t.plain.face != a.face || !t.scan.known {
 		t.plain = plain{}
-		if f := a.face.exact[string(line.line(head))]; f != nil && plainHost(host) {
-			t.plain = plain{a.face, f}
+		if n := simple(target); n >= 0 {
+			whole := line.line(head)
+			if f := a.face.exact[string(whole[:len(whole)-len(target)+n])]; f != nil && plainHost(host) {
+				t.plain = plain{a.face, f, n}
+			}
 		}
 	}
 	if t.plain.handler != nil {
-		a.handler, a.path, a.host = t.plain.handler, target, host
+		a.handler, a.path, a.host = t.plain.handler, target[:t.plain.path], host
 		return nil
 	}
 	a.handler, a.path, a.host = nil, nil, nil
@@ -317,6 +323,21 @@ func (s *Server) recovered(c *conn, t *talk) {
 	t.ctx.SetStatusCode(fasthttp.StatusInternalServerError)
 	s.explain(c, &t.ctx, fasthttp.StatusInternalServerError)
 	t.ctx.SetConnectionClose()
+}
+
+// QueryOf gives the value of a query's only parameter, if that has this name and its characters mean themselves, as that of HTTP+SSE
+// does; nil: the query's arguments are to be asked.
+func QueryOf(ctx *fasthttp.RequestCtx, name string) []byte {
+	target := ctx.Request.Header.RequestURI()
+	n := simple(target)
+	if n < 0 || n == len(target) {
+		return nil
+	}
+	is, value, ok := bytes.Cut(target[n+1:], []byte{'='})
+	if !ok || string(is) != name || bytes.ContainsAny(value, "=&") {
+		return nil
+	}
+	return value
 }
 
 // PathOf gives the path of a request as it came, before any decoding.

@@ -57,15 +57,11 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		Fail(ctx, err.Status, id, err)
 		return
 	}
-	desk := deskOf(ctx)
-	p := &desk.post
-	var err error
-	if p.Msg, err = desk.reader.Scan(ctx.PostBody()); err != nil {
-		Unreadable(ctx, &p.Msg, err)
+	p := ReadPost(ctx)
+	if p == nil {
 		return
 	}
 	fields := httpd.FieldsOf(ctx)
-	p.Ctx, p.Server, p.Caller, p.Arrival, p.Key = ctx, ServerOf(ctx), desk.head.Caller, desk.head.Arrival, KeyOf(ctx)
 	if era.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
 		return
@@ -75,6 +71,19 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		p.Arrival = p.Arrival.Clone()
 	}
 	e.Legacy.Post(p)
+}
+
+// ReadPost reads a POST, of which all is the connection's until its answer has left. If it is no message it is answered, and nil.
+func ReadPost(ctx *fasthttp.RequestCtx) *Post {
+	desk := deskOf(ctx)
+	p := &desk.post
+	var err error
+	if p.Msg, err = desk.reader.Scan(ctx.PostBody()); err != nil {
+		Unreadable(ctx, &p.Msg, err)
+		return nil
+	}
+	p.Ctx, p.Server, p.Caller, p.Arrival, p.Key = ctx, ServerOf(ctx), desk.head.Caller, desk.head.Arrival, KeyOf(ctx)
+	return p
 }
 
 // Unreadable answers a body that is no message; with the request's id, if that could be read.

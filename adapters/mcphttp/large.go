@@ -103,9 +103,11 @@ func lent(ctx *fasthttp.RequestCtx, m *wire.Message) bool {
 
 // takeBody makes m, a request's body, the caller's: in memory of its own, or in the body's if that is large. It can be had once.
 func takeBody(ctx *fasthttp.RequestCtx, m *wire.Message) {
-	if len(m.Raw) < largeMessage {
-		m.Raw = bytes.Clone(m.Raw)
-		return
+	if len(m.Raw) >= largeMessage {
+		if own := httpd.Take(ctx); own != nil {
+			m.Raw = own
+			return
+		}
 	}
-	ctx.Request.SwapBody(nil)
+	m.Raw = bytes.Clone(m.Raw)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -45,29 +46,32 @@ func endpoint(path, id string) string {
 
 // Post takes one message of a session. The answer says only that it was taken; what comes of it goes to the stream.
 func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
-	sess := d.Store.Get(string(ctx.QueryArgs().Peek("sessionId")), mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx))
+	sess := d.Store.Find(sessionID(ctx), mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx))
 	if sess == nil || sess.Transport != "sse" {
 		mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.SessionUnknown, "no such session; open the stream anew"))
 		return
 	}
-	m, err := wire.Scan(bytes.Clone(ctx.PostBody()))
-	if err != nil {
-		mcphttp.Unreadable(ctx, &m, err)
+	p := mcphttp.ReadPost(ctx)
+	if p == nil {
 		return
 	}
-	switch m.Kind {
+	switch p.Msg.Kind {
 	case wire.Batch:
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest, "this transport has no arrays of messages"))
 		return
 	case wire.Request:
-		ex := &proxy.Exchange{Msg: m, Key: mcphttp.KeyOf(ctx), Caller: mcphttp.CallerOf(ctx), Arrival: mcphttp.ArrivalOf(ctx)}
-		ex.ID() // settled: the answer to the POST leaves at once
-
-		run := session.Enter(sess, ex, d.Handle) // before the client may send what cancels it
-		// The goroutine ends with its request, which ends with the session, or with the cap.
-		go session.Pump(ex, run, d.Cap, func(m *wire.Message) error { return sess.Push(m.AppendLine(nil)) })
+		d.take(p, sess)
 	default:
-		session.Tell(sess, &proxy.Exchange{Msg: m, Caller: mcphttp.CallerOf(ctx)}, d.Handle)
+		p.Msg.Raw = bytes.Clone(p.Msg.Raw)
+		session.Tell(sess, &proxy.Exchange{Msg: p.Msg, Caller: p.Caller}, d.Handle)
 	}
 	mcphttp.Accepted(ctx)
+}
+
+// sessionID is the id of the session that a POST is for.
+func sessionID(ctx *fasthttp.RequestCtx) []byte {
+	if id := httpd.QueryOf(ctx, "sessionId"); id != nil {
+		return id
+	}
+	return ctx.QueryArgs().Peek("sessionId")
 }

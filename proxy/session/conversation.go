@@ -2,8 +2,6 @@ package session
 
 import (
 	"bytes"
-	"errors"
-	"runtime"
 	"time"
 
 	"dragoman/proxy"
@@ -21,21 +19,35 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 	return c.run(handle)
 }
 
-// Enter is the first part of Run, and gives what does the rest, which must be called. Who hands a request to a goroutine enters it
+// Entry is a request that was entered into its session and not run yet.
+type Entry struct {
+	c       *conversation
+	refused *proxy.Error // why it was not entered
+}
+
+// Begin is the first part of Run; Entry.Run does the rest, and must be called once. Who hands a request to a goroutine enters it
 // before, in the order in which the client has sent its messages: then a cancellation that comes behind it finds it, and it reaches
 // the handler as a cancelled exchange.
-func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Handler {
+func Begin(s *proxy.Session, ex *proxy.Exchange) Entry {
 	c := proxy.Lend[conversation](ex, proxy.RoomSession)
-	err := c.enter(s, ex)
-	return func(*proxy.Exchange) (proxy.Replies, error) {
-		if err != nil {
-			return nil, err
-		}
-		if !ex.Msg.Is("initialize") {
-			ex.Client = s.Client() // as it is now
-		}
-		return c.run(handle)
+	return Entry{c, c.enter(s, ex)}
+}
+
+// Run takes the request through the handler.
+func (e Entry) Run(handle proxy.Handler) (proxy.Replies, error) {
+	if e.refused != nil {
+		return nil, e.refused
 	}
+	if ex := e.c.ex; !ex.Msg.Is("initialize") {
+		ex.Client = e.c.s.Client() // as it is now
+	}
+	return e.c.run(handle)
+}
+
+// Enter is Begin, and gives what does the rest as a handler.
+func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Handler {
+	e := Begin(s, ex)
+	return func(*proxy.Exchange) (proxy.Replies, error) { return e.Run(handle) }
 }
 
 func (c *conversation) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Error {
@@ -152,71 +164,6 @@ func (h handshake) Next(until time.Time) (*wire.Message, error) {
 	for {
 		if m, err := h.Replies.Next(until); err != nil || m.IsResponse() {
 			return m, err
-		}
-	}
-}
-
-// Answerable tells whether the client of an exchange that failed is to be told: not if it has cancelled it itself, or left.
-func Answerable(ex *proxy.Exchange) bool {
-	var e *proxy.Error
-	cause := ex.Err()
-	return cause == nil || errors.As(cause, &e)
-}
-
-// endListen ends a listen on a channel that lives on: the result, and the notification that the revision demands besides
-// (2026-07-28 cancellation).
-func endListen(id []byte, write func(m *wire.Message) error) {
-	m := proxy.ListenEnd(id)
-	_ = write(&m)
-	raw := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
-	if m, err := wire.Scan(append(raw, "}}"...)); err == nil {
-		_ = write(&m)
-	}
-}
-
-// deepen makes the stack of a new goroutine as large as a request needs it. By itself it would double on the way down the policies, and be
-// copied with all that stands there already, each time: that was a fifth of what a call over HTTP+SSE took.
-//
-//go:noinline
-func deepen() {
-	var room [9 << 10]byte
-	runtime.KeepAlive(&room)
-}
-
-// Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come:
-// always a response, unless the client itself has cancelled the request. It returns when the request has ended.
-func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
-	deepen()
-	id := bytes.Clone(ex.Msg.Of(ex.Msg.ID))
-	fail := func(err error) {
-		switch {
-		case errors.Is(ex.Err(), proxy.ErrDraining):
-			endListen(id, write)
-		case Answerable(ex):
-			m := proxy.ErrorMessage(id, proxy.AsError(ex.Why(err)))
-			_ = write(&m) // a channel that fails is noticed by its reader
-		}
-	}
-	end := ex.GiveUp(limit)
-	defer ex.Release()
-	replies, err := run(ex)
-	if err != nil {
-		fail(err)
-		return
-	}
-	defer func() { _ = replies.Close() }()
-	for {
-		m, err := replies.Next(end)
-		switch {
-		case err == proxy.ErrNotYet:
-			fail(proxy.Overdue(limit))
-			return
-		case err != nil:
-			fail(err)
-			return
-		}
-		if write(m) != nil || m.IsResponse() {
-			return
 		}
 	}
 }
