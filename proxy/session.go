@@ -31,6 +31,9 @@ type Outlet interface {
 	End()
 }
 
+// Teller is an Outlet that takes a reply where it stands. It may wait for the client as long as that may take to read it.
+type Teller interface{ Tell(m *wire.Message) error }
+
 // ErrNoOutlet says that the client has no stream open on which it could be told.
 var ErrNoOutlet = errors.New("proxy: the session has no stream open")
 
@@ -169,16 +172,33 @@ func (s *Session) HasOutlet() bool {
 
 // Push tells the client something that belongs to none of its requests.
 func (s *Session) Push(msg []byte) error {
-	s.mu.Lock()
-	o := s.outlet
-	if o == nil {
-		o = s.leaving
+	if o := s.open(); o != nil {
+		return o.Push(msg)
 	}
-	s.mu.Unlock()
-	if o == nil {
+	return ErrNoOutlet
+}
+
+// Reply tells the client a reply to one of its requests, where those come on the outlet too. The message is borrowed until it returns; it
+// may wait, see Teller.
+func (s *Session) Reply(m *wire.Message) error {
+	switch o := s.open().(type) {
+	case nil:
 		return ErrNoOutlet
+	case Teller:
+		return o.Tell(m)
+	default:
+		return o.Push(m.AppendLine(nil))
 	}
-	return o.Push(msg)
+}
+
+// open gives the outlet, nil if there is none.
+func (s *Session) open() Outlet {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outlet == nil {
+		return s.leaving
+	}
+	return s.outlet
 }
 
 // OnEnd registers f to be called once when the session ends; at once if it has.

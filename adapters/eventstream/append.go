@@ -43,6 +43,12 @@ func AppendMessage(dst, data []byte) []byte {
 	return append(dst, '\n')
 }
 
+// MessageBegins and MessageEnds are what AppendMessage writes before and behind data without line breaks, and not empty.
+var (
+	MessageBegins = []byte("event: message\ndata: ")
+	MessageEnds   = []byte("\n\n")
+)
+
 // AppendComment writes a comment with the blank line that lets a reader pass it
 // on at once, and returns the extended dst. Readers ignore it: it keeps idle
 // connections alive. Line breaks in text become spaces. It must stand between

@@ -79,17 +79,17 @@ func (c *conn) thaw() error {
 }
 
 // writeCold writes what the socket of a cold connection takes at once; cold is false for one that is not.
-func (c *conn) writeCold(p []byte) (n int, cold bool, err error) {
+func (c *conn) writeCold(f *framing) (cold bool, err error) {
 	c.sock.Lock()
 	defer c.sock.Unlock()
 	switch c.cold {
 	case 0:
-		return 0, false, nil
+		return false, nil
 	case gone:
-		return 0, true, net.ErrClosed
+		return true, net.ErrClosed
 	}
-	n, _, err = writeTo(int(c.cold), p)
-	return n, true, err
+	f.try(uintptr(c.cold))
+	return true, f.err
 }
 
 // closeCold closes a cold connection, which is not used again; false: it is not one.

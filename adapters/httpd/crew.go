@@ -14,13 +14,18 @@ type crew struct {
 
 // run starts f as one of the crew.
 func (c *crew) run(f func()) {
-	c.mu.Lock()
-	c.n++
-	c.mu.Unlock()
+	c.begin()
 	go func() {
 		defer c.end()
 		f()
 	}()
+}
+
+// begin counts the caller, until end.
+func (c *crew) begin() {
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
 }
 
 func (c *crew) end() {

@@ -87,15 +87,25 @@ func (h *Held) head(ctx *fasthttp.RequestCtx) []byte {
 	return h.frame(out, first)
 }
 
-// frame appends event to dst as a chunk.
-func (h *Held) frame(dst, event []byte) []byte {
-	if h.plain {
-		return append(dst, event...)
+// frame appends an event to dst as a chunk.
+func (h *Held) frame(dst []byte, event ...[]byte) []byte {
+	if !h.plain {
+		dst = append(strconv.AppendUint(dst, uint64(length(event)), 16), "\r\n"...)
 	}
-	dst = strconv.AppendUint(dst, uint64(len(event)), 16)
-	dst = append(dst, '\r', '\n')
-	dst = append(dst, event...)
-	return append(dst, '\r', '\n')
+	for _, part := range event {
+		dst = append(dst, part...)
+	}
+	if !h.plain {
+		dst = append(dst, "\r\n"...)
+	}
+	return dst
+}
+
+func length(parts [][]byte) (n int) {
+	for _, p := range parts {
+		n += len(p)
+	}
+	return n
 }
 
 // start is called when the handler has returned.
@@ -121,8 +131,15 @@ func (h *Held) rest() {
 // Write sends whole events, framed as text/event-stream already. It does not wait: what the peer does not take at once
 // is queued, and nil means no more than that. Nothing is kept of event. If the queue is full the stream is closed and
 // ErrSlowReader returned; ErrClosed is returned when the stream is over or about to be, or else why a write failed.
-func (h *Held) Write(event []byte) error {
-	if len(event) == 0 {
+func (h *Held) Write(event []byte) error { return h.put(false, event) }
+
+// Tell is Write for events that stand in several places, one behind the other. Of a large one that finds nothing queued no copy is made:
+// it waits, as long as the peer may take for it, and what is written meanwhile is queued behind.
+func (h *Held) Tell(event ...[]byte) error { return h.put(true, event...) }
+
+func (h *Held) put(wait bool, event ...[]byte) error {
+	size := length(event)
+	if size == 0 {
 		return nil
 	}
 	h.mu.Lock()
@@ -131,15 +148,38 @@ func (h *Held) Write(event []byte) error {
 		return ErrClosed
 	}
 	waiting := len(h.queue) + h.inFlight - h.headSize
-	if waiting > 0 && waiting+len(event) > h.opts.Queue {
+	if waiting > 0 && waiting+size > h.opts.Queue {
 		h.mu.Unlock()
 		h.close(ErrSlowReader)
 		return ErrSlowReader
 	}
-	h.queue = h.frame(h.queue, event)
-	over, err := h.kick()
+	if !h.started || h.writing || len(h.queue) > 0 {
+		h.queue = h.frame(h.queue, event...) // whoever writes that comes to it
+		h.mu.Unlock()
+		return nil
+	}
+	f := framings.Get().(*framing)
+	err := h.direct(f.lay(h, size, event))
+	pour := err == nil && wait && f.left > oneReply
+	switch {
+	case err != nil || f.left == 0:
+	case pour:
+		h.writing, h.inFlight = true, f.left
+		h.c.srv.tasks.begin() // a Shutdown waits for it
+	default:
+		for _, part := range f.list {
+			h.queue = append(h.queue, part...)
+		}
+		h.writing = true
+		h.c.srv.tasks.run(h.write)
+	}
 	h.mu.Unlock()
-	if over {
+	if pour {
+		err = h.pour(f)
+		h.c.srv.tasks.end()
+	}
+	f.done()
+	if err != nil {
 		h.close(err)
 	}
 	return err
@@ -178,26 +218,23 @@ func (h *Held) end(reason error) {
 // Leave is the watcher's word that the peer has gone.
 func (h *Held) Leave() { h.close(ErrLeft) }
 
-// kick writes what the socket takes at once and leaves the rest to a writer. It is called with the lock held; over says
-// that close is to be called, without the lock.
+// kick writes what the socket takes at once of what was queued before the start, or behind the last event, and leaves the rest to a
+// writer. It is called with the lock held; over says that close is to be called, without the lock.
 func (h *Held) kick() (over bool, err error) {
 	if !h.started || h.writing || h.closed {
 		return false, nil
 	}
 	if len(h.queue) > 0 {
-		n, cold, err := h.c.writeCold(h.queue)
-		if !cold && h.c.raw != nil && h.c.inner == h.c.Conn {
-			n, _, err = writeNow(h.c.raw, h.queue)
-		}
+		f := framings.Get().(*framing)
+		f.list, f.left = append(f.list, h.queue), len(h.queue)
+		err = h.direct(f)
+		h.queue = h.queue[len(h.queue)-f.left:]
+		f.done()
 		if err != nil {
 			return true, err
 		}
-		h.queue = h.queue[n:]
 	}
 	if len(h.queue) > 0 {
-		if err := h.c.thaw(); err != nil {
-			return true, err
-		}
 		h.writing = true
 		h.c.srv.tasks.run(h.write)
 		return false, nil

@@ -20,7 +20,7 @@ type peeker struct{}
 func newPeeker(syscall.RawConn) *peeker { return &peeker{} }
 func (p *peeker) peek() sockState       { return sockQuiet }
 
-// writeNow leaves everything to the waiting writer here.
-func writeNow(syscall.RawConn, []byte) (n int, wait bool, err error) { return 0, true, nil }
+// writeList leaves everything to the waiting writer here.
+func writeList(int, [][]byte) (n int, err error) { return 0, nil }
 
 func descriptors() int { return 0 }

@@ -66,30 +66,27 @@ func (p *peeker) peek() sockState {
 	return p.state
 }
 
-// writeNow writes what the socket takes at once, without waiting. wait says that the rest has to wait for the peer.
-func writeNow(raw syscall.RawConn, p []byte) (n int, wait bool, err error) {
-	ctl := raw.Control(func(fd uintptr) { n, wait, err = writeTo(int(fd), p) })
-	if err == nil {
-		err = ctl
-	}
-	return n, wait, err
-}
+// most is how many pieces the system takes in one call.
+const most = 1024
 
-// writeTo is writeNow for a descriptor.
-func writeTo(fd int, p []byte) (n int, wait bool, err error) {
-	for len(p) > n {
-		m, err := unix.Write(fd, p[n:])
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == unix.EAGAIN || err == unix.EWOULDBLOCK:
-			return n, true, nil
-		case err != nil:
-			return n, false, err
+// writeList writes what a socket takes at once, without waiting: nothing is no error.
+func writeList(fd int, list [][]byte) (n int, err error) {
+	for {
+		if len(list) == 1 {
+			n, err = unix.Write(fd, list[0])
+		} else {
+			n, err = unix.SendmsgBuffers(fd, list[:min(len(list), most)], nil, nil, 0)
 		}
-		n += m
+		switch err {
+		case nil:
+			return n, nil
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return 0, nil
+		default:
+			return 0, err
+		}
 	}
-	return n, false, nil
 }
 
 // descriptors is how many files this process may have open; 0 if that is not known.

@@ -10,6 +10,7 @@ import (
 	"dragoman/adapters/httpd"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
 )
 
 // Open answers ctx with a stream that is the session's outlet until either ends. first, if not nil, is written at once;
@@ -42,6 +43,19 @@ type outlet struct {
 
 // Push implements proxy.Outlet.
 func (o *outlet) Push(msg []byte) error { return o.held.Write(eventstream.AppendMessage(nil, msg)) }
+
+// Tell implements proxy.Teller.
+func (o *outlet) Tell(m *wire.Message) error {
+	if !m.OneLine() {
+		return o.Push(m.AppendLine(nil))
+	}
+	parts := outgoing.Get().(*[][]byte)
+	*parts = append(m.Parts(append((*parts)[:0], eventstream.MessageBegins)), eventstream.MessageEnds)
+	err := o.held.Tell(*parts...)
+	clear(*parts)
+	outgoing.Put(parts)
+	return err
+}
 
 // End implements proxy.Outlet.
 func (o *outlet) End() { o.held.End() }

@@ -68,7 +68,7 @@ func (r *posted) Do() {
 func (r *posted) Run(*proxy.Exchange) (proxy.Replies, error) { return r.entry.Run(r.d.Handle) }
 
 // Write implements session.Course.
-func (r *posted) Write(m *wire.Message) error { return r.ex.Session.Push(m.AppendLine(nil)) }
+func (r *posted) Write(m *wire.Message) error { return r.ex.Session.Reply(m) }
 
 // Clear implements proxy.Lent.
 func (r *posted) Clear() {
