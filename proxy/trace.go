@@ -89,9 +89,19 @@ func (ex *Exchange) SetOnward(t *Trace) { ex.onward.Store(t) }
 // Continue makes the exchange, which Dragoman has made to serve another, part of that: it has its ids and its trace.
 func (ex *Exchange) Continue(of *Exchange) {
 	ex.RequestID, ex.Trace = of.RequestID, of.Trace
-	ex.Arrival = of.Arrival.Clone() // it may outlive of
+	if of.Arrival != nil {
+		own := Lend[arrived](ex, RoomFace) // it may outlive of
+		own.Arrival = *of.Arrival
+		ex.Arrival = &own.Arrival
+	}
 	ex.SetOnward(of.Onward())
 }
+
+// arrived is the arrival of an exchange that stands for another.
+type arrived struct{ Arrival }
+
+// Clear implements Lent.
+func (a *arrived) Clear() { *a = arrived{} }
 
 // ID is the correlation id of the request: by it the lines of logs, the answer's X-Request-Id and the REST envelope's request_id
 // are known to be about the same. It is RequestID, else the id of the arrival, else one that is made now, and it stays. Only the

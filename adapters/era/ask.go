@@ -48,6 +48,7 @@ type asked struct {
 
 // inquire reads an input_required result and prepares the questions for the client.
 func (c *upCall) inquire(m *wire.Message) error {
+	c.keep()
 	a := &c.ask
 	a.rounds++
 	a.list, a.failed, a.due, a.again = nil, "", time.Time{}, false

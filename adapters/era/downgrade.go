@@ -25,7 +25,6 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.mirror(ex, false); err != nil {
 		return nil, err
 	}
-	c := &downCall{u: u, ex: ex, method: method}
 	if method == "server/discover" {
 		s, err := u.pool.acquire(ex, false, 0)
 		if err != nil {
@@ -34,17 +33,23 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		defer s.release(false)
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
 	}
+	mayAsk := slices.Contains(askable, method) && u.opt.asks()
+	asks := mayAsk && (u.opt.DeclareAll || hasQuestions(ex.Client.Caps))
+	heeds := !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
+	var c *downCall
+	if asks || heeds || mayAsk && m.ReqState.Present() { // a dialogue may have it beyond its end
+		c = new(downCall)
+	} else {
+		c = proxy.Lend[downCall](ex, proxy.RoomEra)
+	}
+	c.u, c.ex, c.method, c.asks, c.heeds = u, ex, method, asks, heeds
 	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
 	strip(m, c.task, traced(ex))
 	c.turnPage()
 	c.edits = m.Edits
-	c.heeds = !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
-	if slices.Contains(askable, method) && u.opt.asks() {
-		c.asks = u.opt.DeclareAll || hasQuestions(ex.Client.Caps)
-		if m.ReqState.Present() {
-			return c.comeBack()
-		}
+	if mayAsk && m.ReqState.Present() {
+		return c.comeBack()
 	}
 	if err := c.begin(); err != nil {
 		return nil, err
@@ -149,6 +154,9 @@ type downCall struct {
 	begun   bool
 	older   bool // the client is a legacy one after all: what only modern clients are told is left out
 }
+
+// Clear implements proxy.Lent.
+func (c *downCall) Clear() { *c = downCall{} }
 
 func (c *downCall) begin() error {
 	if c.retried {

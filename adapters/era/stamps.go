@@ -52,6 +52,28 @@ func (x *stamps) of(c *proxy.Client, tasks bool) []byte {
 	return s.member
 }
 
+// dressed remembers what modernCaps has made of clients' capabilities lately, likewise.
+type dressed struct{ recent [16]atomic.Pointer[dress] }
+
+type dress struct {
+	caps    []byte
+	version string
+	modern  []byte
+}
+
+// of is modernCaps; what it gives is not to be changed.
+func (x *dressed) of(caps []byte, version string) []byte {
+	place := &x.recent[len(caps)%len(x.recent)]
+	if d := place.Load(); d != nil && d.version == version && bytes.Equal(d.caps, caps) {
+		return d.modern
+	}
+	d := &dress{bytes.Clone(caps), version, modernCaps(caps, version)}
+	if len(caps) <= recentMost {
+		place.Store(d)
+	}
+	return d.modern
+}
+
 // edits is room for those of a message, as they were before a call, and for those that the call makes of them.
 type edits struct{ kept, lent [4]wire.Edit }
 

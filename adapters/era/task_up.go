@@ -38,6 +38,7 @@ func (c *upCall) drive(m *wire.Message) error {
 	if !id.IsString(m.Raw) {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server made a task without taskId of the call")
 	}
+	c.keep()
 	c.ex.Lasting.Store(true)
 	c.task = &task{id: bytes.Clone(id.Of(m.Raw)), known: make(map[string]bool)}
 	c.task.next(m)

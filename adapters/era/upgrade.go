@@ -44,7 +44,8 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &upCall{u: u, ex: ex, method: method, modern: v.Modern}
+	c := proxy.Lend[upCall](ex, proxy.RoomEra)
+	c.u, c.ex, c.method, c.modern = u, ex, method, v.Modern
 	c.room.open(m)
 	if v.Modern {
 		u.dress(ex)
@@ -167,8 +168,11 @@ type upCall struct {
 	first   modernCall    // the first time that it is made
 	again   []wire.Change // of params, in a call that is made again with answers
 	settled []byte
-	modern  bool // the server is; else it is a legacy one that several clients share
-	link    Link // to a modern server
+	modern  bool            // the server is; else it is a legacy one that several clients share
+	link    Link            // to a modern server
+	inner   *proxy.Exchange // that stands for ex at a legacy server, while it is to be given back; nil: it is left to the collector
+	beside  beside          // the first of them
+	shared  bool            // there was one
 	retried bool
 	begun   bool
 
@@ -207,8 +211,10 @@ func (c *upCall) begin() error {
 // share takes the call, as a modern client's, down again to a session that several clients share: sharing is what the modern
 // era is made for. The message stays as it is, but for answers to questions, which modern clients send with it.
 func (c *upCall) share() error {
-	inner := &proxy.Exchange{Msg: c.ex.Msg, Caller: c.ex.Caller, Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
-		Info: c.ex.Client.Info, Caps: modernCaps(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}}
+	inner := proxy.Borrow()
+	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
+	inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+		Info: c.ex.Client.Info, Caps: c.u.dressed.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}
 	inner.Continue(c.ex)
 	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
@@ -219,20 +225,51 @@ func (c *upCall) share() error {
 		}
 		inner.Msg = m
 	}
-	c.ex.Attach(along{inner})
+	c.escort(inner)
 	replies, err := c.u.downgrade(inner)
 	if d, ok := replies.(*downCall); ok {
 		d.older = true
 	}
 	c.Replies = replies
+	if err != nil {
+		c.inner = nil
+	}
 	return err
 }
+
+// escort has inner cancelled together with the call, and given back with it if it is the only one that there was.
+func (c *upCall) escort(inner *proxy.Exchange) {
+	if c.shared {
+		c.inner = nil // the one before has replies that may not be closed yet
+		c.ex.Attach(&beside{inner.Ticket()})
+		return
+	}
+	c.shared, c.inner, c.beside = true, inner, beside{inner.Ticket()}
+	c.ex.Attach(&c.beside)
+}
+
+// keep says that somebody else may hold the call, or what it has lent, beyond its end.
+func (c *upCall) keep() {
+	c.inner = nil
+	if c.ex != nil {
+		c.ex.Forgo()
+	}
+}
+
+// Clear implements proxy.Lent.
+func (c *upCall) Clear() { *c = upCall{} }
 
 // along cancels an exchange together with the one it stands for.
 type along struct{ inner *proxy.Exchange }
 
 // Abort implements proxy.Aborter.
 func (a along) Abort() { a.inner.Cancel(proxy.ErrCancelled) }
+
+// beside is along for one that may be given back before.
+type beside struct{ inner proxy.Ticket }
+
+// Abort implements proxy.Aborter.
+func (b *beside) Abort() { b.inner.Cancel(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
 func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
@@ -322,7 +359,13 @@ func (c *upCall) Close() error {
 	if c.Replies == nil {
 		return nil
 	}
-	return c.Replies.Close()
+	err := c.Replies.Close()
+	if inner := c.inner; inner != nil {
+		c.inner = nil
+		inner.Release()
+		inner.Recycle()
+	}
+	return err
 }
 
 // repeat sends a request without effects once more if the server's stream broke off before anything came.

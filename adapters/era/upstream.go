@@ -56,6 +56,7 @@ type Upstream struct {
 	lot     *Lot
 	mirrors mirrors
 	stamps  stamps
+	dressed dressed
 	watches watches // of legacy sessions at a modern server
 	closed  bool
 
