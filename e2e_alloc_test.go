@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"net"
@@ -18,10 +19,11 @@ const mostAllocations = 0
 // frugal is a modern server, a client and nothing else that would allocate: what is counted is Dragoman's.
 type frugal struct {
 	answer  []byte // of a call, with its id at
-	at      int
+	at      int    // in it, or in request
 	request []byte
 	in      []byte
 	conn    net.Conn
+	events  *bufio.Reader // of a client over HTTP+SSE
 }
 
 const frugalID = "1000000001"
@@ -124,7 +126,7 @@ func frugalServer(t *testing.T) string {
 }
 
 // newFrugal is such a client of a rig that stands before the upstream.
-func newFrugal(t *testing.T, upstream string) *frugal {
+func newFrugal(t *testing.T, upstream string) (*frugal, *rig) {
 	t.Helper()
 	f := &frugal{in: make([]byte, 64<<10)}
 	r := startRig(t, "log.access = \"off\"\n[upstreams.default]\n"+upstream, false)
@@ -143,7 +145,7 @@ func newFrugal(t *testing.T, upstream string) *frugal {
 		lines += h[0] + ": " + h[1] + "\r\n"
 	}
 	f.request = []byte(lines + "Content-Length: " + strconv.Itoa(len(call)) + "\r\n\r\n" + call)
-	return f
+	return f, r
 }
 
 // A call in the steady state, through real sockets on both sides, or to a real child.
@@ -155,23 +157,91 @@ func TestAllocationsOfACall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("server", func(t *testing.T) { allocations(t, fmt.Sprintf("url = \"http://%s/mcp\"\n", frugalServer(t))) })
+	t.Run("server", func(t *testing.T) {
+		f, _ := newFrugal(t, fmt.Sprintf("url = \"http://%s/mcp\"\n", frugalServer(t)))
+		allocations(t, f.call, mostAllocations)
+	})
 	t.Run("child", func(t *testing.T) {
-		allocations(t, fmt.Sprintf("command = [%q, \"demo\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", self, asDragoman))
+		f, _ := newFrugal(t, fmt.Sprintf("command = [%q, \"demo\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", self, asDragoman))
+		allocations(t, f.call, mostAllocations)
 	})
 }
 
-func allocations(t *testing.T, upstream string) {
-	f := newFrugal(t, upstream)
+// overSSE has a client make its calls over HTTP+SSE: the answer to each is an event on another connection.
+func (f *frugal) overSSE(t *testing.T, r *rig) {
+	c := r.sse("/sse")
+	c.say(stdioInit)
+	c.hears(`{"jsonrpc":"2.0","id":"i","result":{…`)
+	c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	body := `{"jsonrpc":"2.0","id":` + frugalID + `,"method":"tools/call","params":{"name":"echo","arguments":{"message":"fine"}}}`
+	f.request = []byte("POST " + c.post + " HTTP/1.1\r\nHost: " + strings.TrimPrefix(r.base, "http://") +
+		"\r\nContent-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body)
+	f.at, f.events = bytes.Index(f.request, []byte(frugalID)), c.br
+}
+
+// post makes a call and reads both answers. Each has an id of its own: the same one again would be answered from memory.
+func (f *frugal) post() error {
+	id := f.request[f.at : f.at+len(frugalID)]
+	for i := len(id) - 1; ; i-- {
+		if id[i]++; id[i] <= '9' {
+			break
+		}
+		id[i] = '0'
+	}
+	if _, err := f.conn.Write(f.request); err != nil {
+		return err
+	}
+	n, err := f.conn.Read(f.in)
+	if err != nil || !bytes.HasPrefix(f.in[:n], []byte("HTTP/1.1 202")) || !bytes.HasSuffix(f.in[:n], []byte("\r\n\r\n")) {
+		return fmt.Errorf("%s, %w", f.in[:n], err)
+	}
+	for {
+		line, err := f.events.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		if bytes.HasPrefix(line, []byte("data: ")) {
+			if !bytes.Contains(line, []byte(`fine"`)) || !bytes.Contains(line, id) {
+				return fmt.Errorf("%s", line)
+			}
+			_, err = f.events.ReadSlice('\n')
+			return err
+		}
+	}
+}
+
+// mostOverSSE is what a call over HTTP+SSE may allocate: the text of its id, under which it is in flight in the session, and the place
+// and the bytes that remember it in case it comes again, until there are so many that those of others are used.
+const mostOverSSE = 3
+
+// A call over HTTP+SSE to a legacy child of the session's own, and to one that all share.
+func TestAllocationsOverSSE(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, isolation := range []string{"session", "shared"} {
+		t.Run(isolation, func(t *testing.T) {
+			f, r := newFrugal(t, fmt.Sprintf("isolation = %q\ncommand = [%q, \"demo\", \"--era\", \"legacy\", \"--log-level\", \"error\"]\n[upstreams.default.env]\n%s = \"main\"\n", isolation, self, asDragoman))
+			f.overSSE(t, r)
+			allocations(t, f.post, mostOverSSE)
+		})
+	}
+}
+
+func allocations(t *testing.T, call func() error, most float64) {
 	const warm, calls = 2000, 2000
 	for range warm {
-		if err := f.call(); err != nil {
+		if err := call(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var failed error
 	n := testing.AllocsPerRun(calls, func() {
-		if err := f.call(); err != nil {
+		if err := call(); err != nil {
 			failed = err
 		}
 	})
@@ -179,7 +249,7 @@ func allocations(t *testing.T, upstream string) {
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	if n > mostAllocations {
-		t.Errorf("a call allocates %v times, at most %d are allowed", n, mostAllocations)
+	if n > most {
+		t.Errorf("a call allocates %v times, at most %v are allowed", n, most)
 	}
 }

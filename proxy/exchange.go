@@ -90,7 +90,7 @@ type Exchange struct {
 	Frame any
 
 	rooms    [rooms]room // Lend
-	borrowed bool        // Recycle may give it back
+	borrowed *sync.Pool  // to which Recycle may give it back; nil: it may not
 
 	onward atomic.Pointer[Trace] // Onward
 

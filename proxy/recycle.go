@@ -7,14 +7,22 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// exchanges are lent by Borrow.
-var exchanges = sync.Pool{New: func() any { return new(Exchange) }}
+// exchanges are lent by Borrow, inners by BorrowInner: what they lend is of other kinds, and each finds that of its own.
+var (
+	exchanges = sync.Pool{New: func() any { return new(Exchange) }}
+	inners    = sync.Pool{New: func() any { return new(Exchange) }}
+)
 
 // Borrow gives an Exchange with the memory of another that is over, for a face that sees it to its end and then gives it back by
 // Recycle. Whoever is not called by it must not keep it: he keeps a Ticket.
-func Borrow() *Exchange {
-	ex := exchanges.Get().(*Exchange)
-	ex.borrowed = true
+func Borrow() *Exchange { return borrow(&exchanges) }
+
+// BorrowInner is Borrow for who makes an exchange that stands for another.
+func BorrowInner() *Exchange { return borrow(&inners) }
+
+func borrow(from *sync.Pool) *Exchange {
+	ex := from.Get().(*Exchange)
+	ex.borrowed = from
 	return ex
 }
 
@@ -23,11 +31,12 @@ func Borrow() *Exchange {
 // for as a context, nothing is reused.
 func (ex *Exchange) Recycle() {
 	ex.mu.Lock()
-	if !ex.borrowed || ex.cause != nil || ex.done != nil || ex.late != nil || ex.newer != nil || ex.older != nil {
+	from := ex.borrowed
+	if from == nil || ex.cause != nil || ex.done != nil || ex.late != nil || ex.newer != nil || ex.older != nil {
 		ex.mu.Unlock()
 		return
 	}
-	ex.borrowed = false
+	ex.borrowed = nil
 	ex.life++
 	ex.aborts, ex.nearby = nil, [2]Aborter{}
 	ex.began, ex.end, ex.limit = time.Time{}, time.Time{}, 0
@@ -42,14 +51,14 @@ func (ex *Exchange) Recycle() {
 	}
 	ex.clear()
 	if !over {
-		exchanges.Put(ex)
+		from.Put(ex)
 	}
 }
 
 // Forgo has Recycle give nothing back: somebody who does not belong to the exchange may still hold some of what it lent.
 func (ex *Exchange) Forgo() {
 	ex.mu.Lock()
-	ex.borrowed = false
+	ex.borrowed = nil
 	ex.mu.Unlock()
 }
 

@@ -211,7 +211,7 @@ func (c *upCall) begin() error {
 // share takes the call, as a modern client's, down again to a session that several clients share: sharing is what the modern
 // era is made for. The message stays as it is, but for answers to questions, which modern clients send with it.
 func (c *upCall) share() error {
-	inner := proxy.Borrow()
+	inner := proxy.BorrowInner()
 	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
 	inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion,
 		Info: c.ex.Client.Info, Caps: c.u.dressed.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}

@@ -2,6 +2,7 @@ package sse
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,6 +52,39 @@ func TestCancelBehindRequest(t *testing.T) {
 	for range rounds {
 		if err := <-cancelled; err != proxy.ErrCancelled {
 			t.Fatalf("a request was not cancelled: %v", err)
+		}
+	}
+}
+
+// A request outlives its POST, whose memory is another's as soon as that is answered.
+func TestRequestOutlivesItsPost(t *testing.T) {
+	store, err := session.NewStore(session.Options{IdleTTL: time.Hour, Max: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	sess, perr := store.Create("sse", "", proxy.Caller{})
+	if perr != nil {
+		t.Fatal(perr)
+	}
+	answered, seen := make(chan struct{}), make(chan string)
+	d := &Downstream{Store: store, Cap: time.Minute, Handle: func(ex *proxy.Exchange) (proxy.Replies, error) {
+		<-answered
+		seen <- string(ex.Msg.Raw) + ex.ID()
+		return nil, proxy.ErrCancelled
+	}}
+	for _, size := range []int{10, keptBody + 1, ownBody, 1 << 20} {
+		text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s"}}`, size, strings.Repeat("x", size))
+		body := []byte(text)
+		var ctx fasthttp.RequestCtx
+		ctx.Request.Header.SetMethod(fasthttp.MethodPost)
+		ctx.Request.SetRequestURI("/messages?sessionId=" + sess.ID)
+		ctx.Request.SetBodyRaw(body)
+		d.Post(&ctx)
+		spoil(body)
+		answered <- struct{}{}
+		if got := <-seen; !strings.HasPrefix(got, text) || len(got) == len(text) {
+			t.Errorf("of %d bytes %.100s", size, got)
 		}
 	}
 }
