@@ -142,7 +142,7 @@ func TestSSELargeMessages(t *testing.T) {
 						text := strings.Repeat(string(rune('a'+client)), size)
 						c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"message":"%s"}}}`, i, text))
 						_, data := c.event()
-						if !strings.HasPrefix(data, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":`, i)) || !strings.Contains(data, `"`+text+`"`) {
+						if !strings.HasPrefix(data, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":`, i)) || !strings.Contains(data, ": "+text+`"`) {
 							t.Errorf("of %d bytes came %d: %.150s", size, len(data), data)
 						}
 					}
