@@ -108,8 +108,12 @@ func strip(m *wire.Message, asTask bool, traced []wire.Change) {
 		}
 	}
 	fill := fillArguments(m)
-	if own == all && own > 0 && traced == nil && fill == nil && !asTask &&
-		drop(m, known{"inputResponses", m.InputResponses}, known{"requestState", m.ReqState}, known{"task", m.Task}, known{"_meta", m.Meta}) {
+	var identity wire.Span // of _meta, where there is nothing else in it
+	if own == all && own > 0 {
+		identity = m.Meta
+	}
+	if (own == 0 || own == all) && m.Params.IsObject(m.Raw) && traced == nil && fill == nil && !asTask &&
+		drop(m, known{"inputResponses", m.InputResponses}, known{"requestState", m.ReqState}, known{"task", m.Task}, known{"_meta", identity}) {
 		return
 	}
 	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}, {Key: "task"}}

@@ -1,10 +1,6 @@
 package era
 
-import (
-	"bytes"
-
-	"dragoman/proxy/wire"
-)
+import "dragoman/proxy/wire"
 
 // What most messages need of a translation, in the places that the scan has found: an object need not be walked for it, which in a
 // large one takes as long as reading it did.
@@ -93,15 +89,4 @@ func extend(m *wire.Message, obj wire.Span, members []byte) {
 		members = members[1:]
 	}
 	m.Replace(end, members)
-}
-
-// may tells whether an object may have a member of one of these names somewhere: false is certain. A name in other spelling takes a
-// \u, since all of its characters are letters.
-func may(object []byte, names ...string) bool {
-	for _, name := range names {
-		if bytes.Contains(object, []byte(name)) {
-			return true
-		}
-	}
-	return bytes.Contains(object, []byte(`\u`))
 }

@@ -69,10 +69,50 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-func TestMay(t *testing.T) {
-	for object, want := range map[string]bool{`{"a":1}`: false, `{"abc":{"xyz":1}}`: true, `{"\u0078yz":1}`: true, `{"a":"\n"}`: false} {
-		if may([]byte(object), "xyz", "uvw") != want {
-			t.Errorf("%s: %v", object, !want)
+// What is done by the places of a result's members is what walking through it does.
+func TestLegacyPlain(t *testing.T) {
+	for result, plain := range map[string]bool{
+		`{"content":[]}`: true,
+		`{"content":[{"type":"text","text":"requestState structuredContent \u0072"}]}`: true,
+		`{"resultType":"complete","content":[],"requestState":"s"}`:                    true,
+		`{"request\u0053tate":"s","content":[]}`:                                       false, // its key is not as it is searched for
+		`{"content":[],"structuredContent":{"a":1}}`:                                   true,
+		`{"content":[],"structuredContent":[1]}`:                                       false,
+		`{"content":[],"structured\u0043ontent":7}`:                                    false,
+	} {
+		raw := []byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":%s}`, result))
+		m, err := wire.Scan(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := legacyPlain(&m, "tools/call", LegacyVersion); got != plain {
+			t.Errorf("%s: plain is %v", result, got)
+		}
+		again, _ := wire.Scan(raw)
+		legacyResult(&again, "tools/call", LegacyVersion)
+		slow, _ := wire.Scan(raw)
+		slow.EditObject(slow.Result, append([]wire.Change{{Key: "resultType"}, {Key: "inputRequests"}, {Key: "requestState"}}, olderContent(&slow, LegacyVersion)...))
+		if got, want := string(again.Append(nil)), string(slow.Append(nil)); got != want {
+			t.Errorf("%s: %s, want %s", result, got, want)
+		}
+	}
+}
+
+// A legacy client's call loses what only modern servers may see, and keeps its own _meta.
+func TestStripLegacy(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"name":"a","arguments":{"requestState":1}}`:                                `{"name":"a","arguments":{"requestState":1}}`,
+		`{"name":"a","arguments":{},"requestState":"s","_meta":{"progressToken":1}}`: `{"name":"a","arguments":{},"_meta":{"progressToken":1}}`,
+		`{"task":{},"name":"a","arguments":{}}`:                                      `{"name":"a","arguments":{}}`,
+		`{"name":"a","_meta":{"x":1}}`:                                               `{"name":"a","_meta":{"x":1},"arguments":{}}`,
+	} {
+		m, err := wire.Scan([]byte(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, params)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		strip(&m, false, nil)
+		if got := string(m.Append(nil)); !strings.HasSuffix(got, `"params":`+want+"}") {
+			t.Errorf("%s: %s", params, got)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func fillArguments(m *wire.Message) []wire.Change {
 // stampPlain is stampResult for a result that has none of what that looks at, with the members that it adds; false if it may have.
 func stampPlain(m *wire.Message, method string, members []byte) bool {
 	if members == nil || slices.Contains(cacheable, method) || m.Meta.Present() || m.ResultType.Present() || m.InputRequests.Present() ||
-		!m.Result.IsObject(m.Raw) || may(m.Of(m.Result), "requestState") {
+		m.ReqState.Present() || !m.Result.IsObject(m.Raw) {
 		return false
 	}
 	extend(m, m.Result, members)
@@ -146,7 +146,10 @@ func editTools(m *wire.Message, f func(tool []byte) []byte) {
 
 // legacyPlain is legacyResult for a result of which nothing but what the scan has found has to go; false if more may have to.
 func legacyPlain(m *wire.Message, method, version string) bool {
-	if method != "tools/call" || !hasLinks.has(version) || !hasAudio.has(version) || !m.Result.IsObject(m.Raw) || may(m.Of(m.Result), "requestState", "structuredContent") {
+	if method != "tools/call" || !hasLinks.has(version) || !hasAudio.has(version) || !m.Result.IsObject(m.Raw) {
+		return false
+	}
+	if m.Structured.Present() && !(m.Structured.IsObject(m.Raw) && hasStructured.has(version)) {
 		return false
 	}
 	var all wire.Span
@@ -156,7 +159,7 @@ func legacyPlain(m *wire.Message, method, version string) bool {
 		}
 		all = m.Meta
 	}
-	return drop(m, known{"resultType", m.ResultType}, known{"inputRequests", m.InputRequests}, known{"_meta", all})
+	return drop(m, known{"resultType", m.ResultType}, known{"inputRequests", m.InputRequests}, known{"requestState", m.ReqState}, known{"_meta", all})
 }
 
 // legacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.

@@ -32,6 +32,10 @@ func (l level) slot(m *Message, key []byte) (slot *Span, below level) {
 			return &m.InputRequests, 0
 		case "isError":
 			return &m.IsError, 0
+		case "requestState":
+			return &m.ReqState, 0
+		case "structuredContent":
+			return &m.Structured, 0
 		case "_meta":
 			return &m.Meta, resultMetaMembers
 		}

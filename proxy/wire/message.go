@@ -37,7 +37,7 @@ type Message struct {
 	Level                    Span // of logging/setLevel and notifications/message
 	RequestID                Span // of notifications/cancelled
 	ProgressToken            Span // of notifications/progress: params.progressToken
-	InputResponses, ReqState Span // of a retry (2026-07-28, SEP-2322)
+	InputResponses, ReqState Span // of a retry (2026-07-28, SEP-2322); ReqState of a result that wants one, too
 	Task                     Span // params.task of 2025-11-25
 	ParamsVersion            Span // params.protocolVersion of initialize
 	ParamsCaps, ParamsInfo   Span // params.capabilities and params.clientInfo of initialize
@@ -54,6 +54,7 @@ type Message struct {
 	ResultType    Span // result.resultType
 	InputRequests Span // result.inputRequests
 	IsError       Span // result.isError
+	Structured    Span // result.structuredContent
 
 	// ErrorCode is error.code of a Failure; 0 where it is absent or no integer.
 	ErrorCode int
