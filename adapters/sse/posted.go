@@ -30,7 +30,10 @@ type posted struct {
 
 // take has a request served. It is entered before its POST is answered, that is before the client may send what cancels it.
 func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
-	ex := proxy.Borrow()
+	ex := new(proxy.Exchange)
+	if !p.Msg.Is("initialize") { // of which what is said for the whole session may be kept
+		ex = proxy.Borrow()
+	}
 	r := proxy.Lend[posted](ex, proxy.RoomFace)
 	r.d, r.ex = d, ex
 	ex.Msg, ex.Key, ex.Caller = p.Msg, p.Key, p.Caller
