@@ -105,8 +105,18 @@ func TestHeldTellWaits(t *testing.T) {
 	if len(told) > 0 {
 		t.Fatal("nobody has read, and it has not waited")
 	}
+	inFlight := func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.inFlight
+	}
+	before, begin := inFlight(), make([]byte, 12<<20)
+	if _, err := io.ReadFull(resp.Body, begin); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "less is left", func() bool { n := inFlight(); return n > 0 && n < before })
 	h.End()
-	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != ": open\n\n"+text+"data: behind\n\ndata: yyyyyyyyyy\n\n" {
+	if got, err := io.ReadAll(resp.Body); err != nil || string(begin)+string(got) != ": open\n\n"+text+"data: behind\n\ndata: yyyyyyyyyy\n\n" {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 	if err := receive(t, "Tell", told); err != nil {

@@ -50,14 +50,15 @@ func TestPlainQueryLargeBody(t *testing.T) {
 	took := make(chan []byte, 2)
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("POST", "/m", func(ctx *fasthttp.RequestCtx) {
-			took <- Take(ctx)
-			fmt.Fprintf(ctx, "%s|%s", PathOf(ctx), QueryOf(ctx, "id"))
+			own := Take(ctx)
+			took <- own
+			fmt.Fprintf(ctx, "%s|%s|%d", PathOf(ctx), QueryOf(ctx, "id"), len(ctx.PostBody())+len(own))
 		})
 	})
 	c := dialTo(t, addr)
 	for _, size := range []int{100, 10 << 10, keptBuffer, 1 << 20} {
 		c.say(fmt.Sprintf("POST /m?id=a HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, make([]byte, size)))
-		if resp, got := c.answer(); resp.StatusCode != 200 || got != "/m|a" {
+		if resp, got := c.answer(); resp.StatusCode != 200 || got != fmt.Sprintf("/m|a|%d", size) {
 			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, got)
 		}
 		if own := receive(t, "the body", took); (len(own) == size) != (size >= keptBuffer) {

@@ -83,18 +83,11 @@ func TestHands(t *testing.T) {
 
 // No more wait for a job than may.
 func TestHandsBound(t *testing.T) {
-	var h hands
-	s := step{make(chan struct{}), make(chan struct{})}
-	const many = idleHands + 5
-	for range many {
-		h.give(s)
+	h := hands{idle: make([]*hand, idleHands-1), runs: true}
+	if !h.rest(new(hand)) {
+		t.Error("there was room for one more")
 	}
-	for range many {
-		<-s.runs
+	if h.rest(new(hand)) || len(h.idle) != idleHands {
+		t.Errorf("%d wait", len(h.idle))
 	}
-	for range many {
-		s.ends <- struct{}{}
-	}
-	h.resting(idleHands)
-	h.resting(0)
 }
