@@ -2,14 +2,17 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -171,7 +174,54 @@ func countRow(ctx context.Context, t *targets, row *row) error {
 		return fmt.Errorf("%d wrong answers: %s", result.Errors+result.Warmup, firstOf(result))
 	}
 	row.Instructions = sums[1] / max(result.Right, 1)
+	if file, err := os.Open(t.counting.file(name) + ".2"); err == nil {
+		row.Hottest = hottest(file, hottestFew)
+		_ = file.Close() // it was only read
+	}
 	return nil
+}
+
+const hottestFew = 8
+
+// hottest gives the functions that have executed most by themselves, of what callgrind has written. A name is said where it comes first, and
+// is a number from then on.
+func hottest(r io.Reader, few int) []string {
+	names, own := map[string]string{}, map[string]uint64{}
+	var now string
+	var sum uint64
+	called := false // the next line is what a call took
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		line := lines.Text()
+		key, value, is := strings.Cut(line, "=")
+		switch {
+		case is && (key == "fn" || key == "cfn"):
+			number, name, _ := strings.Cut(value, " ")
+			if name != "" {
+				names[number] = name
+			}
+			if key == "fn" {
+				now = number
+			}
+		case is && key == "calls":
+			called = true
+		case is || line == "" || !strings.ContainsRune("0123456789+-*", rune(line[0])):
+		case called:
+			called = false
+		default:
+			words := strings.Fields(line)
+			n, err := strconv.ParseUint(words[len(words)-1], 10, 64)
+			if err == nil && len(words) > 1 {
+				own[now] += n
+				sum += n
+			}
+		}
+	}
+	all := slices.SortedFunc(maps.Keys(own), func(a, b string) int { return cmp.Compare(own[b], own[a]) })
+	out := make([]string, 0, few)
+	for _, number := range all[:min(few, len(all))] {
+		out = append(out, fmt.Sprintf("%s %.0f %%", names[number], 100*float64(own[number])/float64(sum)))
+	}
+	return out
 }
 
 // relate puts every count beside the baseline's.

@@ -84,6 +84,9 @@ func (r *report) hold(file string, g gauge, out io.Writer) (failed []string, err
 		case now > l.was*g.slack:
 			failed = append(failed, l.cell)
 			errs = append(errs, fmt.Errorf("bench: %s %s %.2f times what the bare proxy does, and did %.2f (%s): a call has become dearer%s", l.cell, g.verb, now, l.was, file, g.hint))
+			if hot := r.Rows[i].Hottest; len(hot) > 0 {
+				fmt.Fprintf(out, "%s: most in %s\n", l.cell, strings.Join(hot, ", "))
+			}
 		case now < l.was/g.slack:
 			fmt.Fprintf(out, "%s %s %.2f times what the bare proxy does, and did %.2f: write it into %s\n", l.cell, g.verb, now, l.was, file)
 			passed++
@@ -118,6 +121,28 @@ func holdTimes(ctx context.Context, s settings, self string, out io.Writer) erro
 		}
 		fmt.Fprintf(out, "once more, with %d times the rounds: %s\n", again, strings.Join(failed, ", "))
 		s.rounds = min(s.rounds*again, maxRounds)
+		s.cells = cellsOf(s.cells, append(failed, baseline)...)
+	}
+}
+
+// holdCounts counts the instructions of the cells and holds them to a file, if there is one. Those that seem to have become dearer are
+// counted once more, in new processes: callgrind lets one thread run at a time, so that one which waits for another in a loop may do so for long,
+// and what such a wait takes is no call's.
+func holdCounts(ctx context.Context, s settings, self string, out io.Writer) error {
+	for try := 0; ; try++ {
+		r, err := count(ctx, s, self, out)
+		if err != nil {
+			return err
+		}
+		r.printCounts(out)
+		if err := r.failure(); err != nil || s.limits == "" {
+			return err
+		}
+		failed, err := r.hold(s.limits, byInstructions(), out)
+		if len(failed) == 0 || try > 0 {
+			return err
+		}
+		fmt.Fprintf(out, "counted once more: %s\n", strings.Join(failed, ", "))
 		s.cells = cellsOf(s.cells, append(failed, baseline)...)
 	}
 }

@@ -95,16 +95,7 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 		return fmt.Errorf("bench: %w", err)
 	}
 	if s.instructions > 0 {
-		r, err := count(ctx, s, self, out)
-		if err != nil {
-			return err
-		}
-		r.printCounts(out)
-		if err := r.failure(); err != nil || s.limits == "" {
-			return err
-		}
-		_, err = r.hold(s.limits, byInstructions(), out)
-		return err
+		return holdCounts(ctx, s, self, out)
 	}
 	if s.limits != "" {
 		return holdTimes(ctx, s, self, out)

@@ -79,6 +79,8 @@ type row struct {
 	// Instructions are those of a call, in user mode, where they were counted.
 	Instructions      uint64  `json:"instructions,omitempty"`
 	InstructionsRatio float64 `json:"instructions_ratio,omitempty"`
+	// Hottest are the functions that took most of them, with their part.
+	Hottest []string `json:"hottest,omitempty"`
 
 	cell cell
 }
