@@ -210,9 +210,9 @@ func (f *frugal) post() error {
 	}
 }
 
-// mostOverSSE is what a call over HTTP+SSE may allocate: the text of its id, under which it is in flight in the session, and the place
-// and the bytes that remember it in case it comes again, until there are so many that those of others are used. Two more are for calls
-// that find the one before still in flight: its answer is read before it is over, on a busy machine more often.
+// mostOverSSE is what a call over HTTP+SSE may allocate: the text of its id, under which it is in flight in the session, that of its
+// correlation id, and the place and the bytes that remember it in case it comes again, until there are so many that those of others are
+// used. One more is for calls that find the one before still in flight: its answer is read before it is over, on a busy machine more often.
 const mostOverSSE = 5
 
 // A call over HTTP+SSE to a legacy child of the session's own, and to one that all share.

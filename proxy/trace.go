@@ -26,7 +26,12 @@ func (a *Arrival) Correlate(given string) {
 }
 
 // ID is the correlation id, which the head of the answer has; empty if there is none yet.
-func (a *Arrival) ID() string { return string(a.AppendID(nil)) }
+func (a *Arrival) ID() string {
+	if a.Given != "" || a.made == (correlationID{}) {
+		return a.Given
+	}
+	return string(a.made[:])
+}
 
 // AppendID appends the correlation id to dst: a string of one that was made would be memory for each request.
 func (a *Arrival) AppendID(dst []byte) []byte {

@@ -166,7 +166,7 @@ func TestWhatWasIgnoredStaysSo(t *testing.T) {
 	}
 }
 
-// Nobody's end is missed, and be it before the guardian has had time to listen for ends.
+// A child that ends at once, while its guardian is still getting ready, is noticed. Which of the two is first is not ours to say.
 func TestTheFirstMayEndAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {

@@ -30,8 +30,10 @@ type posted struct {
 
 // take has a request served. It is entered before its POST is answered, that is before the client may send what cancels it.
 func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
-	ex := new(proxy.Exchange)
-	if !p.Msg.Is("initialize") { // of which what is said for the whole session may be kept
+	var ex *proxy.Exchange
+	if p.Msg.Is("initialize") { // what it says for the whole session may be kept
+		ex = new(proxy.Exchange)
+	} else {
 		ex = proxy.Borrow()
 	}
 	r := proxy.Lend[posted](ex, proxy.RoomFace)
