@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-json"
+
+	"dragoman/adapters/httpd"
 )
 
 // operators serves the admin listener of a rig, and gives a rig that asks it.
@@ -20,7 +22,7 @@ func (r *rig) operators() *rig {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ln, err := srv.Listen("127.0.0.1:0")
+	ln, err := httpd.Listen("127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"dragoman/adapters/httpd"
 )
 
 // authority signs certificates for a test.
@@ -85,7 +87,7 @@ func startTLS(t *testing.T, toml string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := srv.Listen("127.0.0.1:0")
+	ln, err := httpd.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

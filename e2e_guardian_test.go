@@ -4,8 +4,10 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,12 +39,61 @@ func TestNobodyOutlivesDragoman(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGABRT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
-			endDragoman(t, bin, signal)
+			endDragoman(t, bin, signal, false)
 		})
+	}
+	t.Run("server on the command line", func(t *testing.T) { // whose guardian is started before main
+		t.Parallel()
+		endDragoman(t, bin, syscall.SIGKILL, true)
+	})
+	t.Run("address in use", func(t *testing.T) {
+		t.Parallel()
+		startInVain(t, bin)
+	})
+}
+
+// startInVain starts a Dragoman where another program listens, and holds it up on the way there: its guardian is there by then. It
+// starts no server, and the guardian ends with it.
+func startInVain(t *testing.T, bin string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dir := t.TempDir()
+	pids, fifo := filepath.Join(dir, "pids"), filepath.Join(dir, "env")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	within, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := exec.CommandContext(within, bin, "serve", "--listen", ln.Addr().String(), "--admin", "off", "--env-file", fifo, "--",
+		"/bin/sh", "-c", "echo $$ >> "+pids+"; exec sleep 30")
+	var out strings.Builder
+	c.Stdout, c.Stderr = &out, &out
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var guardian []int
+	until(t, "the guardian", 10*time.Second, func() bool { guardian = childrenOf(c.Process.Pid); return len(guardian) == 1 })
+	until(t, "the reading of the file", 10*time.Second, func() bool { // it goes on when somebody has opened the other end, and closed it
+		f, err := os.OpenFile(fifo, os.O_WRONLY|syscall.O_NONBLOCK, 0)
+		if err == nil {
+			_ = f.Close()
+		}
+		return err == nil
+	})
+	if err := c.Wait(); err == nil || c.ProcessState.ExitCode() != exitFailed || !strings.Contains(out.String(), "choose another address") {
+		t.Errorf("%v: %s", err, &out)
+	}
+	until(t, "the end of the guardian", 10*time.Second, func() bool { return !runs(guardian[0]) })
+	if started := written(pids); len(started) > 0 {
+		t.Errorf("the server was started: %v", started)
 	}
 }
 
-func endDragoman(t *testing.T, bin string, signal syscall.Signal) {
+// endDragoman is a case of TestNobodyOutlivesDragoman: the server is in a configuration, or behind the command.
+func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
 	dir := t.TempDir()
 	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")
 	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(clinging, pids)})
@@ -53,7 +104,11 @@ func endDragoman(t *testing.T, bin string, signal syscall.Signal) {
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	dragoman := exec.CommandContext(t.Context(), bin, "serve", "--config", config, "--listen", "127.0.0.1:0", "--admin", "off")
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--config", config}
+	if behind {
+		args = append(args[:len(args)-2], "--", "/bin/sh", "-c", fmt.Sprintf(clinging, pids))
+	}
+	dragoman := exec.CommandContext(t.Context(), bin, args...)
 	log, err := dragoman.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/httpd"
 	"dragoman/conformance/everything"
 
 	"github.com/rs/zerolog"
@@ -70,7 +71,7 @@ func (d *deployment) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	ln, err := face.Listen(d.addr)
+	ln, err := httpd.Listen(d.addr)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/httpd"
 	"dragoman/policies"
 )
 
@@ -115,7 +116,7 @@ func ruleMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ln, err := srv.Listen("127.0.0.1:0")
+		ln, err := httpd.Listen("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,7 +46,7 @@ func (h *house) demoHTTP(ctx context.Context, addr string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	ln, err := face.Listen(addr)
+	ln, err := httpd.Listen(addr)
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --http HOST:PORT, port 0 for any free one", err)
 	}

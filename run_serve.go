@@ -29,6 +29,11 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 		return err
 	}
 	warn(cfg, log)
+	ln, err := httpd.Listen(cfg.Listen()) // before anything is started that a second Dragoman at this address would start in vain
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
+	}
+	defer ln.Close() // Serve has done so, unless we do not come so far
 	h, err := newEstate(log, lines).open(cfg, cfg.Upstreams)
 	if err != nil {
 		return err
@@ -41,25 +46,23 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 		h.stir = stir
 	}
 	log = h.log // which goes by a level that can change
-	face, err := h.faces()
-	if err != nil {
-		return err
-	}
-	ln, err := face.Listen(cfg.Listen())
-	if err != nil {
-		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
-	}
 	if ln, err = cfg.TLS.secured(ln, log, h.certified); err != nil {
 		return err
 	}
 	ops, opsLn, err := h.openAdmin(log)
 	if err != nil {
-		_ = ln.Close()
+		return err
+	}
+	if ops != nil {
+		defer opsLn.Close() // likewise
+	}
+	failed := make(chan error, 4)
+	h.probe(ctx, failed) // beside what is still to be made: a child takes longer to start than that
+	face, err := h.faces()
+	if err != nil {
 		return err
 	}
 	panel(std.Err, cfg, ln.Addr(), opsLn, log)
-	failed := make(chan error, 4)
-	h.probe(ctx, failed)
 	go h.follow(ctx)
 	go func() { failed <- face.Serve(ln) }() // ends with Shutdown
 	if ops != nil {
@@ -145,11 +148,11 @@ func (h *house) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, erro
 	if err != nil || srv == nil {
 		return nil, nil, err
 	}
-	ln, err := srv.Listen(h.cfg.Admin.Listen)
+	ln, err := httpd.Listen(h.cfg.Admin.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) && !h.cfg.Source("admin.listen").Set() {
 		host, _, _ := net.SplitHostPort(h.cfg.Admin.Listen)
 		taken := h.cfg.Admin.Listen
-		if ln, err = srv.Listen(net.JoinHostPort(host, "0")); err == nil {
+		if ln, err = httpd.Listen(net.JoinHostPort(host, "0")); err == nil {
 			log.Warn().Str("taken", taken).Str("admin", ln.Addr().String()).Msg("the admin port is taken; another one is used")
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -169,49 +168,6 @@ type because struct {
 func (b *because) Error() string   { return b.what.Error() + ", " + b.means + ": " + b.why.Error() }
 func (b *because) Unwrap() []error { return []error{b.what, b.why} }
 
-// launch starts a guardian process.
-func launch(g *Guardian) (*link, error) {
-	exe, err := g.opt.command()
-	if err != nil {
-		return nil, err
-	}
-	mark, err := secret()
-	if err != nil {
-		return nil, err
-	}
-	ours, theirs, err := socketPair()
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		_ = ours.Close()
-		return nil, err
-	}
-	defer null.Close()
-	// A runtime with room for forks that are held up by a slow file system, each of which keeps a processor.
-	env := []string{callKey + "=" + mark, "GOMAXPROCS=" + strconv.Itoa(forkers+2), "GOGC=" + strconv.Itoa(lazyGC)}
-	// MarkKey is there if we are somebody's child ourselves: then the guardian is it too. The others are for finding faults.
-	for _, key := range []string{MarkKey, "GODEBUG", "GORACE"} {
-		if value, ok := os.LookupEnv(key); ok {
-			env = append(env, key+"="+value)
-		}
-	}
-	proc, err := os.StartProcess(exe, []string{title}, &os.ProcAttr{
-		Env: env, Files: []*os.File{null, null, null, theirs}, Sys: &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		_ = ours.Close()
-		return nil, err
-	}
-	l := &link{guardian: g, mark: mark, proc: proc, conn: ours, children: map[uint64]*Child{},
-		places:  make(chan struct{}, startsMost),
-		greeted: make(chan struct{}), lost: make(chan struct{}), done: make(chan struct{})}
-	go l.serve()
-	return l, nil
-}
-
 // secret is the part of the marks that only one guardian uses.
 func secret() (string, error) {
 	f, err := os.Open("/dev/urandom")
@@ -257,6 +213,7 @@ func socketPair() (ours, theirs *os.File, err error) {
 // others. TestStart holds it to that.
 func init() {
 	if !called() {
+		goAhead()
 		return
 	}
 	code := make(chan int) // a goroutine of its own, since this one is bound to its thread for now

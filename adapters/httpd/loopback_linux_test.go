@@ -37,7 +37,7 @@ func TestCalm(t *testing.T) {
 	defer plain.Close()
 	usual := congestion(t, plain)
 	for addr, want := range map[string]string{"127.0.0.1:0": "reno", "0.0.0.0:0": usual} {
-		ln, err := s.Listen(addr)
+		ln, err := Listen(addr)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func serve(t *testing.T, opts Options, ln net.Listener, setup func(*Server)) (*S
 	}
 	setup(s)
 	if ln == nil {
-		if ln, err = s.Listen("127.0.0.1:0"); err != nil {
+		if ln, err = Listen("127.0.0.1:0"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -131,7 +131,7 @@ func (s *Server) Show(f *Face) { s.face.Store(f) }
 
 // Listen opens a TCP listener at host:port, or at any free port for port 0, or a Unix socket for unix:/path. Its Addr
 // says where it is bound.
-func (s *Server) Listen(addr string) (net.Listener, error) {
+func Listen(addr string) (net.Listener, error) {
 	network := "tcp"
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		network, addr = "unix", path

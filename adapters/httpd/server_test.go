@@ -231,7 +231,7 @@ func TestServerOnAUnixSocketAndThroughNetHTTP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := s.Listen("unix:" + t.TempDir() + "/s")
+	ln, err := Listen("unix:" + t.TempDir() + "/s")
 	if err != nil {
 		t.Fatal(err)
 	}

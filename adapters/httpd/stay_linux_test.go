@@ -139,7 +139,7 @@ func TestForceDoesNotWaitForAHandlerThatStays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := s.Listen("127.0.0.1:0")
+	ln, err := Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,7 +103,7 @@ func newFace(t *testing.T, resume mcphttp.Resume) *face {
 	srv.Handle(fasthttp.MethodPost, "/mcp", e.Post)
 	srv.Handle(fasthttp.MethodGet, "/mcp", f.d.Get)
 	srv.Handle(fasthttp.MethodDelete, "/mcp", f.d.Delete)
-	ln, err := srv.Listen("127.0.0.1:0")
+	ln, err := httpd.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

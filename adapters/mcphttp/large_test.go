@@ -64,7 +64,7 @@ func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.In
 			return &lender{raw: raw, edit: q.GetBool("edit"), closed: closed}, nil
 		})
 	})
-	ln, err := srv.Listen("127.0.0.1:0")
+	ln, err := httpd.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,15 +14,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// judge makes an envelope of a good result. The message's edits are settled.
+// judge makes an envelope of a good result. The message's edits are settled, or such that they do not matter to it: see judgedAsItStands.
 type judge func(r *request, m *wire.Message) Envelope
 
 // answer is what a caller gets.
 type answer struct {
 	status  int
 	body    []byte // is not changed
-	data    []byte // large data behind body, and
-	tail    []byte // what comes behind that; data is borrowed from the replies
+	data    lent   // large data behind body, and
+	tail    []byte // what comes behind that
 	retryIn int    // seconds; 0: unknown
 	tag     string // an ETag, quotes included; empty: none
 }
@@ -49,17 +49,16 @@ func (r *request) seal(e Envelope, status int) answer {
 		status = e.Code.Status()
 	}
 	e = r.envelope(e)
-	a := answer{status: status, retryIn: e.Meta.RetryIn}
-	if r.apart && e.Success && len(e.Data) >= largeData {
-		a.body, a.data, a.tail = e.appendBefore(nil), e.Data, e.appendBehind(nil)
-		return a
-	}
-	a.body = e.AppendJSON(make([]byte, 0, len(e.Data)+len(e.Meta.Result)+512))
-	return a
+	return answer{status: status, retryIn: e.Meta.RetryIn, body: e.AppendJSON(make([]byte, 0, len(e.Data)+len(e.Meta.Result)+512))}
 }
 
 // render makes the answer of a response: of a result what judge says, of a server's error what the table says.
 func (r *request) render(m *wire.Message, judge judge) answer {
+	if r.apart && m.Kind == wire.Result && m.PartSize(m.Result) >= largeData {
+		if a, ok := r.renderApart(m, judge); ok {
+			return a
+		}
+	}
 	if _, err := m.Settle(nil); err != nil {
 		return r.refusal(proxy.Errf(proxy.Internal, "an edited response is no message: %w", err))
 	}
@@ -69,14 +68,10 @@ func (r *request) render(m *wire.Message, judge judge) answer {
 	if !m.Result.IsObject(m.Raw) { // so that data is one (seed 000, ResponseEnvelope); null above all would be no success
 		return r.refusal(proxy.Errf(proxy.BadAnswer, "the upstream server's result is no object"))
 	}
-	if result := m.Of(m.Result); r.bare && r.apart && len(result) >= largeData {
-		last := len(result) - 1
-		return answer{status: fasthttp.StatusOK, data: result[:last], tail: []byte{result[last]}}
-	} else if r.bare {
-		return answer{status: fasthttp.StatusOK, body: bytes.Clone(result)}
+	if r.bare {
+		return answer{status: fasthttp.StatusOK, body: bytes.Clone(m.Of(m.Result))}
 	}
-	e := judge(r, m)
-	return r.seal(e, 0)
+	return r.seal(judge(r, m), 0)
 }
 
 // refusal makes the answer of an error: one of Dragoman's, or a server's own.

@@ -28,7 +28,7 @@ type request struct {
 
 	streams bool   // the caller wants events
 	bare    bool   // a good answer is the result itself
-	apart   bool   // large data is not copied into the answer
+	apart   bool   // a large result leaves from where it stands
 	level   string // of log messages on the stream; empty: none
 	token   []byte // for progress on the stream, raw JSON
 	key     string // proxy.Exchange.Key of the call: Idempotency-Key, else the request_id that the caller gave
@@ -142,11 +142,12 @@ func (r *request) entire(ex *proxy.Exchange, replies proxy.Replies, judge judge,
 			r.apart = true
 			a := r.render(m, judge)
 			r.write(a)
-			if len(a.data) > 0 {
-				r.kept = true
-				a.after(r, end)
+			if a.data.m == nil {
+				return false
 			}
-			return len(a.data) > 0
+			r.kept = true
+			a.after(r, end)
+			return true
 		}
 	}
 }

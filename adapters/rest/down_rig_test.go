@@ -167,7 +167,7 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	}
 	r.d.Register(srv)
 	srv.Handle(fasthttp.MethodGet, "/mcp/sse", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("sse") })
-	ln, err := srv.Listen("127.0.0.1:0")
+	ln, err := httpd.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

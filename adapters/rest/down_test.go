@@ -337,18 +337,3 @@ func TestMethodPath(t *testing.T) {
 	f(404, "TOOL_NOT_FOUND", "Tool not found: none", "/mcp/tools/call", `{"name":"none","arguments":{}}`)
 	f(400, "INVALID_ARGUMENTS", "cannot be taken to MCP", "/mcp/prompts/get", `{"Name":"x","name":"y"}`)
 }
-
-// Large data goes out as small does, and its memory is given back before the last bytes leave.
-func TestLargeData(t *testing.T) {
-	r := newRig(t, nil)
-	for _, size := range []int{largeData - 100, largeData, 300_000} {
-		text := strings.Repeat("x", size)
-		result := `{"content":[{"type":"text","text":"` + text + `"}]}`
-		r.s.result("tools/call", result)
-		for range 3 {
-			r.want(200, `{"success":true,"data":`+result+`,"request_id":"`+callerID+`",$S}`, "POST", "/call-tool",
-				`{"tool":"plain","arguments":{"a":1},"request_id":"`+callerID+`"}`)
-			r.want(200, result, "POST", "/mcp/tools/call", `{"name":"plain","arguments":{"a":1}}`)
-		}
-	}
-}

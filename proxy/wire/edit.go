@@ -113,7 +113,7 @@ func (m *Message) AppendPart(dst []byte, s Span) []byte {
 	at := s.From
 	for i := range m.Edits {
 		e := &m.Edits[i]
-		if e.From < s.From || e.To > s.To {
+		if !s.holds(e.Span) {
 			continue
 		}
 		dst = append(dst, m.Raw[at:e.From]...)
@@ -145,7 +145,7 @@ func flatten(b []byte) {
 // Edited tells whether something in the value at s has been edited.
 func (m *Message) Edited(s Span) bool {
 	for i := range m.Edits {
-		if m.Edits[i].From >= s.From && m.Edits[i].To <= s.To && s.Present() {
+		if s.holds(m.Edits[i].Span) && s.Present() {
 			return true
 		}
 	}
@@ -180,10 +180,16 @@ func (m *Message) Clone() (Message, error) {
 }
 
 // WriteOut writes the message with its edits, in as many writes as it has pieces.
-func (m *Message) WriteOut(w io.Writer) error {
-	at := uint32(0)
+func (m *Message) WriteOut(w io.Writer) error { return m.WritePart(w, m.Whole()) }
+
+// WritePart is AppendPart into a writer, in as many writes as the part has pieces.
+func (m *Message) WritePart(w io.Writer, s Span) error {
+	at := s.From
 	for i := range m.Edits {
 		e := &m.Edits[i]
+		if !s.holds(e.Span) {
+			continue
+		}
 		if _, err := w.Write(m.Raw[at:e.From]); err != nil {
 			return err
 		}
@@ -192,6 +198,6 @@ func (m *Message) WriteOut(w io.Writer) error {
 		}
 		at = e.To
 	}
-	_, err := w.Write(m.Raw[at:])
+	_, err := w.Write(m.Raw[at:s.To])
 	return err
 }

@@ -3,10 +3,15 @@ package wire
 import "bytes"
 
 // Size is the length of the message with its edits, in bytes.
-func (m *Message) Size() int {
-	n := len(m.Raw)
+func (m *Message) Size() int { return m.PartSize(m.Whole()) }
+
+// PartSize is the length of what AppendPart writes, in bytes.
+func (m *Message) PartSize(s Span) int {
+	n := int(s.To - s.From)
 	for i := range m.Edits {
-		n += len(m.Edits[i].With) - int(m.Edits[i].To-m.Edits[i].From)
+		if e := &m.Edits[i]; s.holds(e.Span) {
+			n += len(e.With) - int(e.To-e.From)
+		}
 	}
 	return n
 }

@@ -17,6 +17,9 @@ func (s Span) Of(raw []byte) []byte {
 	return raw[s.From:s.To:s.To]
 }
 
+// holds tells whether o lies in s; one that is empty may lie at either end.
+func (s Span) holds(o Span) bool { return o.From >= s.From && o.To <= s.To }
+
 // IsObject tells whether the value at the span is a JSON object.
 func (s Span) IsObject(raw []byte) bool { return s.To != 0 && raw[s.From] == '{' }
 

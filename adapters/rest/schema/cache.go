@@ -69,7 +69,11 @@ func (c *Cache) Check(schemaJSON, instance []byte) (*Violation, error) {
 	if len(instance) == 0 {
 		instance = []byte("{}")
 	}
-	value, bad := decode(instance, arguments)
+	as := arguments
+	if p.outlines {
+		as = outlines
+	}
+	value, bad := decode(instance, as)
 	if bad != nil {
 		return bad, nil
 	}

@@ -24,6 +24,8 @@ type plan struct {
 	notes []string
 	// Annotations of unevaluatedProperties and unevaluatedItems are collected: every step handles all members of its value.
 	collects bool
+	// No rule looks into a text: it is enough to know where there is one. The library copies each text that it judges.
+	outlines bool
 }
 
 // refuse is the loader: it loads nothing. The metaschemas are built into the library and never come here.

@@ -46,6 +46,7 @@ type fact struct {
 
 // facts fills p.facts.
 func (g *graph) facts(p *plan) {
+	p.outlines = true
 	for _, s := range g.all {
 		f := &fact{types: isAny, weight: 1 + len(s.Required) + len(s.Dependencies) + len(s.DependentRequired), also: g.dynamics(s)}
 		if s.Types != nil {
@@ -64,8 +65,16 @@ func (g *graph) facts(p *plan) {
 			f.pattern = re.size
 		}
 		p.collects = p.collects || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
+		p.outlines = p.outlines && !readsText(s)
 		p.facts[s] = f
 	}
+}
+
+// readsText tells whether a rule of s itself depends on what a text says, or how long it is. `format` and the keywords of content are
+// annotations here; names of properties are read in any case.
+func readsText(s *js.Schema) bool {
+	return s.MinLength != nil || s.MaxLength != nil || s.Pattern != nil || s.Const != nil || s.Enum != nil || s.UniqueItems ||
+		s.Format != nil || s.ContentEncoding != nil || s.ContentMediaType != nil || len(s.Extensions) > 0
 }
 
 func typesOf(names []string) kinds {

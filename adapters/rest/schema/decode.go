@@ -23,6 +23,7 @@ type role int
 const (
 	arguments role = iota // a name twice is refused: two readers may disagree about which counts
 	document              // a schema: of two members with one name the last counts, as everywhere
+	outlines              // arguments whose texts nothing is asked about but that they are texts: see plan.outlines
 )
 
 // decode reads JSON into what the validator wants: map[string]any, []any, string, json.Number, bool, nil. What is too
@@ -69,7 +70,11 @@ func (d *decoder) value(i, depth int) (any, *Violation) {
 		}
 		return d.array(d.space(i+1), depth+1)
 	case '"':
-		return d.text(i), nil
+		if d.as != outlines {
+			return d.text(i), nil
+		}
+		d.end = d.behind(i)
+		return "", nil
 	case 't':
 		d.end = i + 4
 		return true, nil
@@ -87,7 +92,7 @@ func (d *decoder) object(i, depth int) (any, *Violation) {
 	obj := map[string]any{}
 	for d.raw[i] != '}' {
 		name := d.text(i)
-		if _, twice := obj[name]; twice && d.as == arguments {
+		if _, twice := obj[name]; twice && d.as != document {
 			return nil, &Violation{Rule: "duplicate", Message: "property " + quote(name) + " is there twice"}
 		}
 		v, bad := d.value(d.space(d.space(d.end)+1), depth)
@@ -120,6 +125,16 @@ func (d *decoder) array(i, depth int) (any, *Violation) {
 }
 
 func (d *decoder) text(i int) string {
+	d.end = d.behind(i)
+	text := wire.Span{From: uint32(i), To: uint32(d.end)}.Text(d.raw) //nolint:gosec // Scan refuses what does not fit
+	if d.as == arguments && len(text) >= borrowed {
+		return unsafe.String(&text[0], len(text)) //nolint:gosec // see borrowed
+	}
+	return string(text)
+}
+
+// behind is the place behind the text at i.
+func (d *decoder) behind(i int) int {
 	end := i + 1
 	for {
 		end += bytes.IndexByte(d.raw[end:], '"') // it is there
@@ -128,15 +143,9 @@ func (d *decoder) text(i int) string {
 			slashes++
 		}
 		if end++; slashes%2 == 0 {
-			break
+			return end
 		}
 	}
-	d.end = end
-	text := wire.Span{From: uint32(i), To: uint32(end)}.Text(d.raw) //nolint:gosec // Scan refuses what does not fit
-	if d.as == arguments && len(text) >= borrowed {
-		return unsafe.String(&text[0], len(text)) //nolint:gosec // see borrowed
-	}
-	return string(text)
 }
 
 // number keeps the number as it is written. Calculating with 1e999999 takes a million digits, so that is refused.

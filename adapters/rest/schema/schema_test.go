@@ -414,5 +414,8 @@ func FuzzCheck(f *testing.F) {
 		if err != nil && strings.Contains(err.Error(), "the validator failed") {
 			t.Fatal(err)
 		}
+		if got := readInFull(Options{MaxBytes: 4096, Steps: 20_000}, schema, instance); got != fmt.Sprint(v, err) {
+			t.Fatalf("%v %v, but with all texts read %s", v, err, got)
+		}
 	})
 }
