@@ -1,0 +1,170 @@
+package era
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// A lost session is opened again, its resources subscribed to again, and what may have been missed is said to have changed.
+func TestListenSessionLost(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, `"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`)
+		b := r.listen(client{}, `"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`)
+		a.hears(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`))
+		b.hears(ackOf(`"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`))
+		r.s.said()
+		r.s.link(1).die()
+		a.hears(taggedList(`"a"`, "tools"), taggedUpdate(`"a"`, "u"), taggedUpdate(`"a"`, "v"))
+		b.hears(taggedList(`"b"`, "prompts"), taggedUpdate(`"b"`, "u"))
+		if got := strings.Join(r.s.said(), "\n"); strings.Count(got, "2 resources/subscribe u") != 1 || strings.Count(got, "2 resources/subscribe v") != 1 || strings.Count(got, "initialize {}") != 1 {
+			r.t.Errorf("the server was told\n%s", got)
+		}
+		r.s.link(2).away(changedNotice("tools"))
+		a.hears(taggedList(`"a"`, "tools"))
+		a.leave()
+		r.told("2 resources/unsubscribe v")
+		b.leave()
+		r.told("2 resources/unsubscribe u")
+	})
+}
+
+// A server that does not come back is tried at growing intervals; a client that leaves meanwhile leaves nothing behind.
+func TestListenBacksOff(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, "1", `"toolsListChanged":true`)
+		b := r.listen(client{who: "bob"}, "1", `"toolsListChanged":true`)
+		b.leave()
+		a.hears(ackOf("1", `"toolsListChanged":true`))
+		r.s.set(func() { r.s.down, r.s.times = true, nil })
+		r.s.link(1).die()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if n := len(r.s.times); n < 12 || n > 40 {
+			r.t.Errorf("tried %d times in ten minutes", n)
+		}
+		for i := 1; i < len(r.s.times); i++ {
+			if d := r.s.times[i].Sub(r.s.times[i-1]); d < backoffLeast/2 || d > backoffMost*3/2 {
+				r.t.Errorf("try %d after %s", i, d)
+			}
+		}
+		a.hears()
+		r.s.set(func() { r.s.down = false })
+		time.Sleep(2 * backoffMost)
+		a.hears(taggedList("1", "tools"))
+		r.s.set(func() { r.s.down = true })
+		n := len(r.s.links) - 1
+		r.s.link(n).die()
+		time.Sleep(time.Second)
+		a.leave()
+		a.ended("cancelled")
+		if n := r.u.Listens(); n != 0 {
+			r.t.Errorf("%d listens left", n)
+		}
+		r.s.set(func() { r.s.times = nil })
+		time.Sleep(time.Hour)
+		if n := len(r.s.times); n != 0 {
+			r.t.Errorf("tried %d times for nobody", n)
+		}
+	})
+}
+
+// A server that welcomes everybody and dies at once is not asked again and again without a pause.
+func TestListenServerDiesAtOnce(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, "1", `"toolsListChanged":true`)
+		a.hears(ackOf("1", `"toolsListChanged":true`))
+		r.s.set(func() { r.s.brief, r.s.times = true, nil })
+		r.s.link(1).die()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if n := len(r.s.times); n < 3 || n > 20 {
+			r.t.Errorf("opened %d times in a minute", n)
+		}
+		r.s.set(func() { r.s.brief = false })
+		time.Sleep(2 * backoffMost)
+		synctest.Wait()
+		a.mu.Lock()
+		a.got = nil
+		a.mu.Unlock()
+		r.s.link(len(r.s.links) - 1).away(changedNotice("tools"))
+		a.hears(taggedList("1", "tools"))
+		a.leave()
+	})
+}
+
+// A session that the server has forgotten meanwhile is found out while subscribing, and another takes its place.
+func TestListenSessionForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newHeraldRig(t, newHerald(allCaps), false, nil)
+		r.call(client{}, "1", "t").ended("")
+		r.s.lose["resources/subscribe"] = true
+		r.s.then = func(_ *heraldLink, said string) {
+			if said == "initialize" {
+				r.s.set(func() { r.s.lose = map[string]bool{} })
+			}
+		}
+		r.s.said()
+		a := r.listen(client{}, "1", `"resourceSubscriptions":["u","v"]`)
+		a.hears(ackOf("1", `"resourceSubscriptions":["u","v"]`))
+		got := strings.ReplaceAll(strings.Join(r.s.said(), "\n"), "1 end\n", "") // the first session ends beside this
+		if !strings.Contains(got, "2 resources/subscribe u\n2 resources/subscribe v") {
+			t.Errorf("the server was told\n%s", got)
+		}
+		a.leave()
+		// one that forgets at once is not asked for ever
+		r.s.set(func() { r.s.lose["resources/subscribe"], r.s.then, r.s.times = true, nil, nil })
+		b := r.listen(client{}, "1", `"resourceSubscriptions":["u"]`)
+		b.ended("upstream_session_lost")
+		if n := len(r.s.times); n > 2 {
+			t.Errorf("%d sessions tried", n)
+		}
+		r.close()
+	})
+}
+
+// The proxy's end ends a listen in the way that its face knows; the upstream's end, with an error.
+func TestListenDrain(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		a := r.listen(client{}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+		a.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		a.ex.Cancel(proxy.ErrDraining)
+		a.ended("shutting_down")
+		r.told("1 resources/subscribe u", "1 resources/unsubscribe u")
+		b := r.listen(client{}, "2", `"toolsListChanged":true`)
+		b.hears(ackOf("2", `"toolsListChanged":true`))
+		if err := r.u.Close(); err != nil {
+			r.t.Error(err)
+		}
+		b.ended("shutting_down")
+		r.listen(client{}, "3", `"toolsListChanged":true`).ended("shutting_down")
+	})
+}
+
+// A client that leaves at any moment leaves nothing behind, nor does one that leaves while its session is being opened.
+func TestListenLeaves(t *testing.T) {
+	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+		for _, method := range []string{"initialize", "resources/subscribe"} {
+			held := r.s.hold(method)
+			a := r.listen(client{who: method}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+			c := <-held
+			a.leave()
+			a.ended("cancelled")
+			if n := r.u.Listens(); n != 0 {
+				r.t.Errorf("%s: %d listens left", method, n)
+			}
+			r.s.set(func() { delete(r.s.on, method) })
+			if method == "initialize" {
+				c.result(`{"protocolVersion":"2025-11-25","capabilities":` + allCaps + `,"serverInfo":{"name":"f","version":"1"}}`)
+			}
+			b := r.listen(client{who: method}, "2", `"resourceSubscriptions":["u"]`)
+			b.hears(ackOf("2", `"resourceSubscriptions":["u"]`))
+			b.leave()
+		}
+		r.told("1 resources/subscribe u", "1 resources/unsubscribe u", "2 resources/subscribe u", "2 notifications/cancelled 2",
+			"2 resources/subscribe u", "2 resources/unsubscribe u")
+	})
+}
