@@ -229,12 +229,12 @@ func TestConformanceNobody(t *testing.T) {
 			t.Errorf("%q: %d\n%s\n%s\nwant %d and %q", args, got, out, errs, code, want)
 		}
 	}
-	f(exitNobody, "legacy-http: initialize: ", "http://"+freeAddress(t)+"/mcp")
+	f(exitNobody, "legacy-http: initialize: ", "http://"+heldAddress(t)+"/mcp")
 	f(exitNobody, "fix: is the server there, and is the path right", plain.URL)
 	f(exitNobody, "status 404", plain.URL)
 	f(exitNobody, "not found: install it", "--", "no-such-command-anywhere")
 	f(exitNobody, "does the command run by itself", "--", "false")
-	f(exitNobody, "/mcp/tools?(hidden)", "http://"+freeAddress(t)+"/mcp?api_key=queried-secret")
+	f(exitNobody, "/mcp/tools?(hidden)", "http://"+heldAddress(t)+"/mcp?api_key=queried-secret")
 	f(exitFailed, "cannot be written: no such file", "--json", filepath.Join(t.TempDir(), "none", "x.json"), plain.URL)
 	f(exitFailed, "known.txt cannot be read", "--expected-failures", "known.txt", plain.URL)
 	f(exitFailed, "--header Authorization: the environment variable \"NOT_SET\" it refers to is not set; fix: set the variable", "--header", "Authorization: env:NOT_SET", plain.URL)

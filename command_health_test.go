@@ -67,7 +67,7 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	nobody := freeAddress(t)
+	nobody := heldAddress(t)
 	f := func(wantCode int, want string, environ []string, args ...string) {
 		t.Helper()
 		_, code, out, errs := runLine(t, environ, nil, append([]string{"health"}, args...)...)
@@ -116,15 +116,4 @@ func TestHealthUnreadFile(t *testing.T) {
 	if err != nil || got != "127.0.0.1:9090" || !strings.Contains(errs.String(), "none.toml") {
 		t.Errorf("%q, %v, stderr %q", got, err, errs.String())
 	}
-}
-
-// freeAddress is one of this machine where nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = ln.Close() }()
-	return ln.Addr().String()
 }

@@ -27,7 +27,7 @@ type mortal struct {
 
 func newMortal(t *testing.T, kind string) *mortal {
 	t.Helper()
-	m := &mortal{upstream: newUpstream(t, kind), addr: "127.0.0.1:0"}
+	m := &mortal{upstream: newUpstream(t, kind), addr: heldAddress(t)}
 	m.revive()
 	m.url = "http://" + m.addr + map[bool]string{true: "/sse", false: "/mcp"}[kind == "sse"]
 	t.Cleanup(func() { _ = m.srv.Close() })
@@ -46,7 +46,7 @@ func (m *mortal) revive() {
 		ln, err = net.Listen("tcp", m.addr)
 		return err == nil
 	})
-	m.addr, m.srv = ln.Addr().String(), &http.Server{Handler: m.upstream, ReadHeaderTimeout: patient}
+	m.srv = &http.Server{Handler: m.upstream, ReadHeaderTimeout: patient}
 	go func() { _ = m.srv.Serve(ln) }() // ends with Close
 }
 

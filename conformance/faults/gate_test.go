@@ -34,7 +34,7 @@ type gate struct {
 // newGate opens a gate, which is closed with the test.
 func newGate(t *testing.T, to string) *gate {
 	t.Helper()
-	g := &gate{t: t, addr: hold(t), to: to, open: map[*net.TCPConn]*net.TCPConn{}}
+	g := &gate{t: t, addr: heldAddress(t), to: to, open: map[*net.TCPConn]*net.TCPConn{}}
 	g.listen()
 	t.Cleanup(func() { g.refuse(); g.group.Wait() })
 	return g

@@ -1,4 +1,4 @@
-package faults
+package main
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// hold keeps a port of the loopback until the test ends: a socket is bound to it that never listens. Whoever listens there as well may
-// stop and begin again, and meanwhile the system gives the port to nobody else, neither to a listener nor to a connection.
-func hold(t *testing.T) (addr string) {
+// heldAddress is one of this machine where nobody listens, until the test ends: a socket is bound to it that never does. The test may
+// listen there, stop and begin again; the system gives the port to nobody else, neither to a listener nor to a connection.
+func heldAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
