@@ -7,7 +7,8 @@ import (
 )
 
 // heldAddress is one of this machine where nobody listens, until the test ends: a socket is bound to it that never does. The test may
-// listen there, stop and begin again; the system gives the port to nobody else, neither to a listener nor to a connection.
+// listen there, stop and begin again; the system gives the port to nobody else, neither to a listener nor to a connection. The
+// product's tests have the same; another module cannot import tests.
 func heldAddress(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
