@@ -50,7 +50,7 @@ func (g *gate) listen() {
 		return err == nil
 	})
 	g.mu.Lock()
-	g.ln, g.addr = ln, ln.Addr().String()
+	g.ln = ln
 	g.mu.Unlock()
 	g.group.Go(func() {
 		for {
