@@ -49,22 +49,26 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 
 test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked ## install what the tests need, then run everything (about twenty-five minutes)
 
+# Modules of their own, so that the product does not carry them; their tests belong to the Go tests.
+LABS := bench/lab conformance/beside
+
 check:
 	go vet ./...
+	for dir in $(LABS); do go -C $$dir vet ./... || exit 1; done
 	@files=$$(find . \( -name node_modules -o -name '.?*' \) -prune -o -name '*.go' -print | xargs gofmt -l); \
 	[ -z "$$files" ] || { echo "make: not formatted; run gofmt -w on:"; echo "$$files"; exit 1; }
 
 race: ## all Go tests, under the race detector
 	@[ -n "$(RACE)" ] || echo "make: no C compiler: the tests run without the race detector"
-	go test $(RACE) -timeout 20m ./...
+	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir test $(RACE) -timeout 20m ./...) || status=1; done; exit $$status
 
 # Pinned: what they find must not change by itself.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
 lint: check ## go vet, gofmt, staticcheck and, where it is installed, golangci-lint
-	go run $(STATICCHECK) ./...
-	@if command -v golangci-lint >/dev/null; then golangci-lint run ./...; else echo "make: golangci-lint is not installed; the others are satisfied"; fi
+	for dir in . $(LABS); do (cd $$dir && go run $(STATICCHECK) ./...) || exit 1; done
+	@if command -v golangci-lint >/dev/null; then for dir in . $(LABS); do (cd $$dir && golangci-lint run ./...) || exit 1; done; else echo "make: golangci-lint is not installed; the others are satisfied"; fi
 
 vulnerabilities: ## what is known of the libraries, by govulncheck, which asks vuln.go.dev
 	go run $(GOVULNCHECK) ./...
@@ -108,14 +112,14 @@ ratioed: build
 
 soak: build ## look for leaks under load and after being killed, about seven minutes; ARGS='--duration 1h' or --short
 	@mkdir -p bench/.tmp
-	go build -o bench/.tmp/soak ./bench/soak
+	go -C bench/lab build -o ../.tmp/soak ./soak
 	bench/.tmp/soak $(ARGS)
 
 soaked:
 	@$(MAKE) --no-print-directory soak ARGS=--short
 
 peers: build ## side by side with other bridges and gateways (an hour and a quarter; ARGS=--short is quicker)
-	bench/peers/run.sh $(ARGS)
+	bench/lab/peers/run.sh $(ARGS)
 
 packages:
 	@command -v node >/dev/null || { echo "make: node is missing: the conformance cells run real MCP clients and servers from npm." >&2; \
@@ -167,7 +171,7 @@ policed: build packages
 	conformance/policies/with.sh conformance/cells.sh --short
 
 rolling: build ## restart two Dragomans behind HAProxy, again and again, under load: no request may fail; ARGS='--rounds 20'
-	bench/rolling/run.sh $(ARGS)
+	bench/lab/rolling/run.sh $(ARGS)
 
 rolled:
 	@$(MAKE) --no-print-directory rolling ARGS='--rounds 1 --clients 2'
@@ -183,7 +187,8 @@ conformed: build packages
 
 beside: build packages ## our suite beside the official one at real servers, in conformance/BESIDE.md (about seven minutes); ARGS=--short is quicker
 	conformance/beside/setup.sh
-	go run ./conformance/beside $(ARGS)
+	go -C conformance/beside build -o ../.tmp/beside .
+	conformance/.tmp/beside $(ARGS)
 
 besides:
 	@$(MAKE) --no-print-directory beside ARGS=--short

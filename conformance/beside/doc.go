@@ -7,5 +7,5 @@
 // the MUSTs are that a server breaks. An exit code of 1 means that something is not explained, or that an explanation is not needed
 // any more.
 //
-//	go run ./conformance/beside [flags]      from the root of the repository, after conformance/beside/setup.sh
+//	make beside [ARGS=flags]      installs what the servers need, and runs it from the root of the repository
 package main

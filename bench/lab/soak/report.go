@@ -14,7 +14,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dragoman/bench/soak/ledger"
+	"dragoman/bench/lab/soak/ledger"
 )
 
 // report is what a run has found.

@@ -16,10 +16,10 @@ import (
 	"syscall"
 	"time"
 
-	"dragoman/bench/soak/child"
-	"dragoman/bench/soak/client"
-	"dragoman/bench/soak/ledger"
-	"dragoman/bench/soak/procs"
+	"dragoman/bench/lab/soak/child"
+	"dragoman/bench/lab/soak/client"
+	"dragoman/bench/lab/soak/ledger"
+	"dragoman/bench/lab/soak/procs"
 )
 
 const (

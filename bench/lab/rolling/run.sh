@@ -3,7 +3,7 @@
 # Where there is no HAProxy, root on a Debian system gets its package and what it needs unpacked into
 # bench/.tmp: nothing is installed, and no service is started.
 set -eu
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 tmp=bench/.tmp
 mkdir -p "$tmp"
 haproxy=$(command -v haproxy || true)
@@ -23,5 +23,5 @@ if [ -z "$haproxy" ] && [ -x "$unpacked" ]; then
 	"$unpacked" -v >/dev/null && haproxy=$unpacked
 fi
 [ -n "$haproxy" ] || { echo "rolling: there is no haproxy; install it (apt-get install haproxy)" >&2; exit 1; }
-go build -o "$tmp/rolling" ./bench/rolling
+go -C bench/lab build -o "$PWD/$tmp/rolling" ./rolling
 exec "$tmp/rolling" --haproxy "$haproxy" "$@"

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"syscall"
 
-	"dragoman/bench/soak/client"
+	"dragoman/bench/lab/soak/client"
 )
 
 // maxWrongs is how many failures are told in full.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/bench/lab/soak/procs"
 	"dragoman/bench/measure"
-	"dragoman/bench/soak/procs"
 )
 
 // tree is a contender's processes: those that are the child that all have, and the contender's own, which is all others.

@@ -17,9 +17,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dragoman/bench/soak/child"
-	"dragoman/bench/soak/client"
-	"dragoman/bench/soak/ledger"
+	"dragoman/bench/lab/soak/child"
+	"dragoman/bench/lab/soak/client"
+	"dragoman/bench/lab/soak/ledger"
 )
 
 // TestMain lets the test's own binary play the children.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"dragoman/bench/soak/child"
-	"dragoman/bench/soak/client"
+	"dragoman/bench/lab/soak/child"
+	"dragoman/bench/lab/soak/client"
 )
 
 // padding makes a request large. It is written once, since it is large.

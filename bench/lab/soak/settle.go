@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"time"
 
-	"dragoman/bench/soak/ledger"
+	"dragoman/bench/lab/soak/ledger"
 )
 
 const (

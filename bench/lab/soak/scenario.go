@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"dragoman/bench/soak/child"
+	"dragoman/bench/lab/soak/child"
 )
 
 // server is one upstream.

@@ -18,8 +18,8 @@ import (
 	"syscall"
 	"time"
 
-	"dragoman/bench/soak/ledger"
-	"dragoman/bench/soak/procs"
+	"dragoman/bench/lab/soak/ledger"
+	"dragoman/bench/lab/soak/procs"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"dragoman/bench/soak/child"
-	"dragoman/bench/soak/client"
+	"dragoman/bench/lab/soak/child"
+	"dragoman/bench/lab/soak/client"
 )
 
 const (

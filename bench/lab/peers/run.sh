@@ -2,7 +2,7 @@
 # Installs the peers, pinned, into bench/.tmp/peers, builds the comparison and runs it; arguments are its flags (--help
 # lists them). Nothing is installed elsewhere. A peer that cannot be installed is left out, and the report says so.
 set -eu
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../../.."
 tmp=$PWD/bench/.tmp/peers
 mkdir -p "$tmp/npm" "$tmp/python"
 
@@ -15,15 +15,15 @@ leave_out() {
 }
 
 # A lock file that has been installed already is kept beside what it installed.
-if ! cmp -s bench/peers/package-lock.json "$tmp/npm/.ready"; then
+if ! cmp -s bench/lab/peers/package-lock.json "$tmp/npm/.ready"; then
 	if ! command -v npm >/dev/null; then
 		leave_out npm "npm is missing"
 	else
 		echo "peers: installing supergateway and mcp-proxy from npm" >&2
-		cp bench/peers/package.json bench/peers/package-lock.json bench/peers/.npmrc "$tmp/npm/"
+		cp bench/lab/peers/package.json bench/lab/peers/package-lock.json bench/lab/peers/.npmrc "$tmp/npm/"
 		# No package needs a script of its own to run, and none is run.
 		(cd "$tmp/npm" && npm ci --ignore-scripts --loglevel=error) >&2 &&
-			cp bench/peers/package-lock.json "$tmp/npm/.ready" ||
+			cp bench/lab/peers/package-lock.json "$tmp/npm/.ready" ||
 			leave_out npm "npm could not install it"
 	fi
 fi
@@ -35,7 +35,7 @@ python=
 for v in 3.13 3.12; do
 	python=$(PYENV_VERSION=$v "python$v" -c 'import sys, venv, ensurepip; print(sys.executable)' 2>/dev/null) && break || python=
 done
-for lock in bench/peers/python/*.txt; do
+for lock in bench/lab/peers/python/*.txt; do
 	kit=$(basename "$lock" .txt)
 	dir=$tmp/python/$kit
 	if cmp -s "$lock" "$dir/.ready" && "$dir/bin/python" --version >/dev/null 2>&1; then
@@ -55,8 +55,8 @@ for lock in bench/peers/python/*.txt; do
 done
 
 echo "peers: building" >&2
-(cd bench/peers/tbxark && go build -o "$tmp/tbxark" github.com/TBXark/mcp-proxy) || leave_out tbxark "go could not build it"
-go build -o "$tmp/peers" ./bench/peers
+(cd bench/lab/peers/tbxark && go build -o "$tmp/tbxark" github.com/TBXark/mcp-proxy) || leave_out tbxark "go could not build it"
+go -C bench/lab build -o "$tmp/peers" ./peers
 for kit in $kits; do
 	eval "why=\$why_$(echo "$kit" | tr - _)"
 	set -- --without "$kit=$why" "$@"

@@ -21,7 +21,7 @@ import (
 	"syscall"
 	"time"
 
-	"dragoman/bench/soak/child"
+	"dragoman/bench/lab/soak/child"
 )
 
 const (

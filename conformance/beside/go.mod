@@ -1,0 +1,18 @@
+// Compares the suite of Dragoman with the official one. It is a module of its own so that the product does not carry it.
+module dragoman/conformance/beside
+
+go 1.26.0
+
+require (
+	dragoman v0.0.0
+	go.uber.org/goleak v1.3.0
+)
+
+require (
+	github.com/goccy/go-json v0.12.0 // indirect
+	github.com/hashicorp/golang-lru/v2 v2.0.7 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)
+
+replace dragoman => ../..
