@@ -11,7 +11,7 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/guardian"
-	"dragoman/adapters/rest"
+	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
 	"dragoman/policies"
@@ -30,12 +30,12 @@ type house struct {
 	settled   []func()          // what begins when it is lived in
 	store     *session.Store
 	upstreams []*era.Upstream
-	fresh     []*wired                  // of these, those that are new
-	dialers   map[string]*stdio.Dialer  // of the upstreams that are children
-	services  map[string]*rest.Upstream // of the upstreams that speak the REST envelope
-	guardian  *guardian.Guardian        // starts and ends all children
-	service   *service.Service          // the state that we are in
-	depends   *service.Checks           // of what the service depends on besides; nil: nothing
+	fresh     []*wired                          // of these, those that are new
+	dialers   map[string]*stdio.Dialer          // of the upstreams that are children
+	services  map[string]*restupstream.Upstream // of the upstreams that speak the REST envelope
+	guardian  *guardian.Guardian                // starts and ends all children
+	service   *service.Service                  // the state that we are in
+	depends   *service.Checks                   // of what the service depends on besides; nil: nothing
 	router    *proxy.Router
 	table     *proxy.Table
 	handle    proxy.Handler
@@ -79,7 +79,7 @@ func (e *estate) open(cfg *Config, ups []*Upstream) (*house, error) {
 
 // build makes the house of a configuration. It is lived in with moveIn; until then nothing has changed.
 func (e *estate) build(cfg *Config, ups []*Upstream) (*house, error) {
-	h := &house{estate: e, cfg: cfg, assets: make(map[string]*asset), dialers: make(map[string]*stdio.Dialer), services: make(map[string]*rest.Upstream)}
+	h := &house{estate: e, cfg: cfg, assets: make(map[string]*asset), dialers: make(map[string]*stdio.Dialer), services: make(map[string]*restupstream.Upstream)}
 	if now := e.now.Load(); now != nil {
 		h.former = now.assets
 	} else {

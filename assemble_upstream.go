@@ -18,7 +18,7 @@ import (
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/modern"
 	"dragoman/adapters/oauth"
-	"dragoman/adapters/rest"
+	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/sse"
 	"dragoman/adapters/stdio"
 	"dragoman/policies"
@@ -33,10 +33,10 @@ type wired struct {
 	log     zerolog.Logger
 	reg     prometheus.Registerer // while it is made
 	running *policies.Running
-	host    *httpd.Host    // nil: it is not reached over HTTP
-	dialer  *stdio.Dialer  // nil: it is no child
-	service *rest.Upstream // nil: it does not speak the REST envelope
-	client  *oauth.Client  // nil: we show no token
+	host    *httpd.Host            // nil: it is not reached over HTTP
+	dialer  *stdio.Dialer          // nil: it is no child
+	service *restupstream.Upstream // nil: it does not speak the REST envelope
+	client  *oauth.Client          // nil: we show no token
 	stop    context.CancelFunc
 	ended   context.Context
 }
@@ -209,7 +209,7 @@ func (h *house) httpWires(up *Upstream, w *wired) (wires era.Wires, err error) {
 	limits := mcphttp.Limits{Body: h.cfg.Limits.ResponseBody, Event: h.cfg.Limits.Event}
 	path := base.RequestURI()
 	if up.Transport == restName {
-		w.service = rest.NewUpstream(w.host, path, limits)
+		w.service = restupstream.New(w.host, path, limits)
 		return era.Wires{Modern: w.service.Dial, Certain: true}, nil // nothing is to be found out but whether it is there
 	}
 	wires.Mirrors = true

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"dragoman/adapters/rest"
+	"dragoman/adapters/rest/envelope"
 )
 
 // Without tracing, what a client says of its trace passes as it came, whatever is translated on the way; of the headers passes what is
@@ -83,7 +83,7 @@ func TestRequestID(t *testing.T) {
 		}
 		res := r.must("POST", "/mcp", modernCall(fmt.Sprint(i), "a", ""), headers...)
 		id := res.header.Get("X-Request-Id")
-		if len(res.header.Values("X-Request-Id")) != 1 || x.taken != (len(x.sent) > 0 && id == x.sent[0]) || !x.taken && !rest.ValidRequestID(id) {
+		if len(res.header.Values("X-Request-Id")) != 1 || x.taken != (len(x.sent) > 0 && id == x.sent[0]) || !x.taken && !envelope.ValidRequestID(id) {
 			t.Errorf("%q: the answer has %q", x.sent, res.header.Values("X-Request-Id"))
 		}
 		if line := r.last("tools/call", i+1); line != id {
@@ -127,7 +127,7 @@ func TestRequestIDOfStreams(t *testing.T) {
 			r := startRig(t, prefix+u.toml(""), true)
 			res := r.must("POST", "/mcp", tracedCall("modern", "1", `"progressToken":1`), modernHeaders("tools/call", "a")...)
 			id := res.header.Get("X-Request-Id")
-			if !strings.Contains(res.body, "data:") || r.last("tools/call", 1) != id || tracing == rest.ValidRequestID(id) || tracing && len(id) != 32 {
+			if !strings.Contains(res.body, "data:") || r.last("tools/call", 1) != id || tracing == envelope.ValidRequestID(id) || tracing && len(id) != 32 {
 				t.Errorf("a stream: %q, %q, %s", id, r.lines("tools/call"), res.body)
 			}
 			c := r.sse("/sse")
@@ -155,7 +155,7 @@ func TestRequestIDOfREST(t *testing.T) {
 			for i, x := range []struct{ sent, args, want string }{{"", "", ""}, {own, "", own}, {"mine", "", ""}, {own, `,"request_id":"` + body + `"`, body}} {
 				res := r.must("POST", "/call-tool", `{"tool":"a","arguments":{}`+x.args+`}`, "Content-Type", jsonType, "X-Request-Id", x.sent)
 				id := textAfter(res.body, `"request_id":"`)
-				if !rest.ValidRequestID(id) || x.want != "" && id != x.want || res.header.Get("X-Request-Id") != id || len(res.header.Values("X-Request-Id")) != 1 || r.last("tools/call", i+1) != id {
+				if !envelope.ValidRequestID(id) || x.want != "" && id != x.want || res.header.Get("X-Request-Id") != id || len(res.header.Values("X-Request-Id")) != 1 || r.last("tools/call", i+1) != id {
 					t.Errorf("%+v: %q, %q, %q: %s", x, id, res.header.Values("X-Request-Id"), r.lines("tools/call"), res.body)
 				}
 			}

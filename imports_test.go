@@ -25,12 +25,14 @@ var floors = map[string]int{
 	"adapters/otlp":            3,
 	"adapters/rest/schema":     3,
 	"adapters/rest/openapi":    3,
+	"adapters/rest/envelope":   3,
 	"adapters/mcphttp":         4, // what modern and legacy HTTP share
 	"adapters/modern":          5,
 	"adapters/legacy":          5,
 	"adapters/sse":             5,
 	"adapters/stdio":           5,
 	"adapters/rest":            5,
+	"adapters/rest/upstream":   5,
 	"adapters/admin":           5,
 	"policies":                 5,
 	"bench/measure":            0,
@@ -56,7 +58,7 @@ var homes = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/service", "adapters/oauth", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio", "bench"}, "one package owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "adapters/rest", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},

@@ -30,7 +30,7 @@ type ruleTable struct {
 // ruleTables are the tables that are held against the tests.
 var ruleTables = []ruleTable{
 	{file: "adapters/rest/RULES.md", named: regexp.MustCompile(`^[1-7SM]\.\d+$`),
-		tests: []string{"adapters/rest/rules_*_test.go", "rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
+		tests: []string{"adapters/rest/rules_*_test.go", "adapters/rest/upstream/rules_test.go", "rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
 }
 
 // ruleRow is one row of a table.

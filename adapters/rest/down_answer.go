@@ -10,12 +10,13 @@ import (
 
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/envelope"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // judge makes an envelope of a good result. The message's edits are settled, or such that they do not matter to it: see judgedAsItStands.
-type judge func(r *request, m *wire.Message) Envelope
+type judge func(r *request, m *wire.Message) envelope.Envelope
 
 // answer is what a caller gets.
 type answer struct {
@@ -28,9 +29,9 @@ type answer struct {
 }
 
 // envelope completes an envelope: the same in every answer.
-func (r *request) envelope(e Envelope) Envelope {
+func (r *request) envelope(e envelope.Envelope) envelope.Envelope {
 	now := r.d.opt.Now()
-	e.RequestID, e.Timestamp = r.id, Timestamp(now)
+	e.RequestID, e.Timestamp = r.id, envelope.Timestamp(now)
 	e.Meta.Timed, e.Meta.Took, e.Meta.Replayed = true, now.Sub(r.began), r.again
 	e.Meta.Limited, e.Meta.Remaining = r.left > 0, r.left-1
 	return e
@@ -40,7 +41,7 @@ func (r *request) envelope(e Envelope) Envelope {
 func (r *request) learn(ex *proxy.Exchange) { r.again, r.left = ex.Replayed, ex.Allowance }
 
 // seal makes the answer of an envelope. status is what to say instead of the status of the envelope's code; 0: nothing.
-func (r *request) seal(e Envelope, status int) answer {
+func (r *request) seal(e envelope.Envelope, status int) answer {
 	switch {
 	case status != 0:
 	case e.Success:
@@ -78,18 +79,18 @@ func (r *request) render(m *wire.Message, judge judge) answer {
 func (r *request) refusal(err error) answer { return r.seal(explained(err)) }
 
 // explained makes the envelope of an error, and the status to go with it.
-func explained(err error) (Envelope, int) {
+func explained(err error) (envelope.Envelope, int) {
 	var failed *serverError
 	if errors.As(err, &failed) {
-		return Envelope{Error: said(failed.text), Code: proxy.EnvelopeOf(failed.code), Meta: Meta{Cause: cause(failed.code, failed.data)}}, 0
+		return envelope.Envelope{Error: said(failed.text), Code: proxy.EnvelopeOf(failed.code), Meta: envelope.Meta{Cause: cause(failed.code, failed.data)}}, 0
 	}
 	e := proxy.AsError(err)
-	meta := Meta{Cause: cause(e.Code, causeData(e)), Retryable: e.Retryable, RetryIn: e.RetryAfter}
+	meta := envelope.Meta{Cause: cause(e.Code, causeData(e)), Retryable: e.Retryable, RetryIn: e.RetryAfter}
 	var bad *misfit
 	if errors.As(err, &bad) {
 		meta.Result = bad.result
 	}
-	return Envelope{Error: said(e.Message), Code: e.Envelope, Meta: meta}, e.RESTStatus()
+	return envelope.Envelope{Error: said(e.Message), Code: e.Envelope, Meta: meta}, e.RESTStatus()
 }
 
 // causeData is what a program may want to know of one of Dragoman's errors: its row in the table at least.
@@ -118,7 +119,9 @@ func (r *request) fail(err error) {
 }
 
 // give answers with data.
-func (r *request) give(data json.RawMessage) { r.write(r.seal(Envelope{Success: true, Data: data}, 0)) }
+func (r *request) give(data json.RawMessage) {
+	r.write(r.seal(envelope.Envelope{Success: true, Data: data}, 0))
+}
 
 // write sends an answer as the whole response.
 func (r *request) write(a answer) {
@@ -158,11 +161,11 @@ func matches(fields [][]byte, tag string) bool {
 }
 
 // whole gives a result as data; a question of the server's is data of its own shape (2026-07-28 multi-round-trip requests).
-func whole(_ *request, m *wire.Message) Envelope {
+func whole(_ *request, m *wire.Message) envelope.Envelope {
 	if m.ResultType.Is(m.Raw, "input_required") {
-		return Envelope{Success: true, Data: asked(m)}
+		return envelope.Envelope{Success: true, Data: asked(m)}
 	}
-	return Envelope{Success: true, Data: m.Of(m.Result)}
+	return envelope.Envelope{Success: true, Data: m.Of(m.Result)}
 }
 
 // asked is the data of a result that asks: the caller answers by the same call with input_responses, under the keys of
@@ -180,11 +183,11 @@ func asked(m *wire.Message) json.RawMessage {
 }
 
 // toolResult judges the result of a tool: its own failure is EXECUTION_ERROR, unless that is to be data.
-func toolResult(r *request, m *wire.Message) Envelope {
+func toolResult(r *request, m *wire.Message) envelope.Envelope {
 	if r.d.opt.ToolErrorAsData || !m.ToolFailed() || m.ResultType.Is(m.Raw, "input_required") {
 		return whole(r, m)
 	}
-	return Envelope{Error: spoken(m), Code: proxy.Failed, Meta: Meta{Result: m.Of(m.Result)}}
+	return envelope.Envelope{Error: spoken(m), Code: proxy.Failed, Meta: envelope.Meta{Result: m.Of(m.Result)}}
 }
 
 // spoken is the text of a tool's failure: that of its content.

@@ -9,6 +9,7 @@ import (
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/envelope"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -28,7 +29,7 @@ func (r *request) open(keys ...string) (b body, spans []wire.Span, params member
 	}
 	id, responses, state, caps, level := all[0], all[1], all[2], all[3], all[4]
 	if !b.null(id) {
-		if !id.IsString(b.raw) || !ValidRequestID(b.text(id)) {
+		if !id.IsString(b.raw) || !envelope.ValidRequestID(b.text(id)) {
 			return b, nil, nil, wrong("request_id", "a UUID of version 4")
 		}
 		if r.id = b.text(id); r.key == "" {

@@ -36,7 +36,7 @@ func (r *request) renderApart(m *wire.Message, judge judge) (a answer, ok bool) 
 		return a, false // data of another shape
 	}
 	e = r.envelope(e)
-	return answer{status: fasthttp.StatusOK, retryIn: e.Meta.RetryIn, body: e.appendBefore(nil), data: lent{m, m.Result}, tail: e.appendBehind(nil)}, true
+	return answer{status: fasthttp.StatusOK, retryIn: e.Meta.RetryIn, body: e.AppendBefore(nil), data: lent{m, m.Result}, tail: e.AppendAfter(nil)}, true
 }
 
 // judgedAsItStands tells whether no edit of the result touches its braces or what is judged of it, isError and resultType, or adds that

@@ -11,6 +11,7 @@ import (
 
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/envelope"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -64,14 +65,14 @@ func (r *request) close() {
 // requestID is the id that the request came with, or was given by the gates, if it is one that the envelope may have, else a new one.
 func requestID(ctx *fasthttp.RequestCtx) string {
 	if a := mcphttp.ArrivalOf(ctx); a != nil {
-		if id := a.ID(); ValidRequestID(id) {
+		if id := a.ID(); envelope.ValidRequestID(id) {
 			return id
 		}
 	}
-	if id := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderRequestID)); ValidRequestID(id) {
+	if id := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderRequestID)); envelope.ValidRequestID(id) {
 		return id
 	}
-	return NewRequestID()
+	return envelope.NewRequestID()
 }
 
 // forward takes a request to the server, and what comes back to the caller, as a whole or as a stream.

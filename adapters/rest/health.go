@@ -5,11 +5,13 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"time"
+
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/envelope"
 	"dragoman/adapters/service"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
-	"time"
 )
 
 // HealthOptions are what GET /health tells of.
@@ -36,7 +38,7 @@ func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("Cache-Control", "no-store")
 		if !ok {
 			e, status := explained(proxy.Errf(proxy.ServerUnknown, "no server is called %q", server))
-			e.RequestID, e.Timestamp = requestID(ctx), Timestamp(opt.Now())
+			e.RequestID, e.Timestamp = requestID(ctx), envelope.Timestamp(opt.Now())
 			ctx.Response.Header.Set("X-Request-ID", e.RequestID)
 			ctx.SetStatusCode(status)
 			ctx.SetBody(e.AppendJSON(nil))
@@ -66,7 +68,7 @@ func appendHealth(dst []byte, opt *HealthOptions, server string, h *service.Heal
 		dst = append(wire.AppendText(append(dst, sep...), d.Name), ':')
 		dst, sep = appendDependency(dst, &d), ","
 	}
-	dst = wire.AppendText(append(dst, `},"timestamp":`...), Timestamp(opt.Now()))
+	dst = wire.AppendText(append(dst, `},"timestamp":`...), envelope.Timestamp(opt.Now()))
 	return append(dst, '}')
 }
 
@@ -94,7 +96,7 @@ func appendState(dst []byte, d *service.Dependency) []byte {
 		dst = strconv.AppendInt(append(dst, `,"consecutive_failures":`...), int64(d.Failures), 10)
 	}
 	if !d.CheckedAt.IsZero() {
-		dst = wire.AppendText(append(dst, `,"last_health_check":`...), Timestamp(d.CheckedAt))
+		dst = wire.AppendText(append(dst, `,"last_health_check":`...), envelope.Timestamp(d.CheckedAt))
 	}
 	if d.Warning != "" {
 		dst = wire.AppendText(append(dst, `,"warning":`...), d.Warning)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/adapters/rest/envelope"
 	"dragoman/proxy"
 )
 
@@ -79,7 +80,7 @@ func TestRulesEnvelopeSpecial(t *testing.T) {
 	})
 	t.Run("rule 1.12 other zones and parts of milliseconds", func(t *testing.T) {
 		at := time.Date(2026, 1, 1, 0, 30, 0, 999_999, time.FixedZone("", 3600))
-		if got := Timestamp(at); got != "2025-12-31T23:30:00.000Z" {
+		if got := envelope.Timestamp(at); got != "2025-12-31T23:30:00.000Z" {
 			t.Error(got)
 		}
 	})
@@ -92,12 +93,12 @@ func TestRulesEnvelopeSpecial(t *testing.T) {
 	})
 	t.Run("rule 1.14 meta.rate_limit_remaining where a limit is known", func(t *testing.T) {
 		for left, want := range map[int]string{7: `"meta":{"rate_limit_remaining":7}`, 0: `"rate_limit_remaining":0`, -1: `"rate_limit_remaining":0`} {
-			e := Envelope{Success: true, Data: json.RawMessage(`{}`), Meta: Meta{Limited: true, Remaining: left}}
+			e := envelope.Envelope{Success: true, Data: json.RawMessage(`{}`), Meta: envelope.Meta{Limited: true, Remaining: left}}
 			if got := string(e.AppendJSON(nil)); !strings.Contains(got, want) {
 				t.Error(got)
 			}
 		}
-		if got := string((&Envelope{Success: true, Data: json.RawMessage(`{}`)}).AppendJSON(nil)); strings.Contains(got, "meta") {
+		if got := string((&envelope.Envelope{Success: true, Data: json.RawMessage(`{}`)}).AppendJSON(nil)); strings.Contains(got, "meta") {
 			t.Error(got)
 		}
 	})

@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/envelope"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -29,9 +30,9 @@ type Upstream struct {
 	health   atomic.Pointer[health]
 }
 
-// NewUpstream makes the upstream for the service whose endpoints lie below base, a path with its query, at host. limits bound
+// New makes the upstream for the service whose endpoints lie below base, a path with its query, at host. limits bound
 // what is read of its answers.
-func NewUpstream(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
+func New(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
 	path, query, asked := strings.Cut(base, "?")
 	if asked {
 		query = "?" + query
@@ -45,7 +46,7 @@ func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u,
 // Call implements era.Link. Cancelling closes the connection, which is all that the envelope has for it.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	id := ex.Msg.Of(ex.Msg.ID)
-	c := &upCall{u: u, ex: ex, m: ex.Msg, id: id, opening: upHead(id), least: ex.Client.LogLevel}
+	c := &call{u: u, ex: ex, m: ex.Msg, id: id, opening: resultHead(id), least: ex.Client.LogLevel}
 	if len(c.m.Edits) > 0 {
 		m, err := wire.Scan(c.m.Append(nil))
 		if err != nil {
@@ -95,38 +96,38 @@ func (u *Upstream) asking(endpoint, parameter, value string) string {
 }
 
 // plan decides what the service is asked for in place of a method.
-func (c *upCall) plan() (*upStep, error) {
+func (c *call) plan() (*step, error) {
 	switch method := string(c.m.Text(c.m.Method)); method {
 	case "server/discover":
 		return c.discover(), nil
 	case "tools/list":
-		return c.list("/tools", (*upCall).tools), nil
+		return c.list("/tools", (*call).tools), nil
 	case "resources/list":
-		return c.list("/resources", (*upCall).resources), nil
+		return c.list("/resources", (*call).resources), nil
 	case "resources/templates/list":
-		return c.list("/resources", (*upCall).templates), nil
+		return c.list("/resources", (*call).templates), nil
 	case "prompts/list":
-		return c.list("/prompts", (*upCall).prompts), nil
+		return c.list("/prompts", (*call).prompts), nil
 	case "tools/call":
-		return c.post("/call-tool", "tool", (*upCall).called), nil
+		return c.post("/call-tool", "tool", (*call).called), nil
 	case "resources/read":
-		return c.post("/read-resource", "uri", (*upCall).read), nil
+		return c.post("/read-resource", "uri", (*call).read), nil
 	case "prompts/get":
-		return c.post("/get-prompt", "name", (*upCall).prompted), nil
+		return c.post("/get-prompt", "name", (*call).prompted), nil
 	case "completion/complete":
-		return c.post("/complete", "ref", (*upCall).completion), nil
+		return c.post("/complete", "ref", (*call).completion), nil
 	default:
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered: the server is a REST service, which has nothing like it", method)
 	}
 }
 
 // list is a GET of one page of a list.
-func (c *upCall) list(endpoint string, take upTake) *upStep {
-	return &upStep{verb: "GET", endpoint: endpoint, target: c.u.asking(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
+func (c *call) list(endpoint string, take take) *step {
+	return &step{verb: "GET", endpoint: endpoint, target: c.u.asking(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
 }
 
 // post is a POST of what the request is about, under the given name; the rest is called as in the request.
-func (c *upCall) post(endpoint, about string, take upTake) *upStep {
+func (c *call) post(endpoint, about string, take take) *step {
 	m, params := &c.m, c.m.Params
 	subject := m.Name
 	if about == "uri" {
@@ -134,7 +135,7 @@ func (c *upCall) post(endpoint, about string, take upTake) *upStep {
 	} else if about == "ref" {
 		subject = wire.Get(m.Raw, params, "ref")
 	}
-	b := upObject{}
+	b := object{}
 	b.add(about, m.Of(subject))
 	switch about {
 	case "ref":
@@ -149,24 +150,24 @@ func (c *upCall) post(endpoint, about string, take upTake) *upStep {
 	}
 	b.add("input_responses", m.Of(m.InputResponses))
 	b.add("request_state", m.Of(m.ReqState))
-	b.add("request_id", wire.AppendText(nil, NewRequestID()))
-	return &upStep{verb: "POST", endpoint: endpoint, target: c.u.asking(endpoint, "log_level", c.least), body: b.done(),
+	b.add("request_id", wire.AppendText(nil, envelope.NewRequestID()))
+	return &step{verb: "POST", endpoint: endpoint, target: c.u.asking(endpoint, "log_level", c.least), body: b.done(),
 		live: c.token != nil || c.least != "", take: take}
 }
 
-// upObject is a JSON object in the making, perhaps behind something else; the zero value is ready.
-type upObject struct {
+// object is a JSON object in the making, perhaps behind something else; the zero value is ready.
+type object struct {
 	raw []byte
 	any bool // it has members
 }
 
 // key begins a member, whose value is to be appended to raw. The key needs no escaping.
-func (o *upObject) key(key string) {
+func (o *object) key(key string) {
 	o.next()
 	o.raw = append(append(append(o.raw, '"'), key...), `":`...)
 }
 
-func (o *upObject) next() {
+func (o *object) next() {
 	sep := byte(',')
 	if !o.any {
 		sep = '{'
@@ -175,7 +176,7 @@ func (o *upObject) next() {
 }
 
 // add appends a member unless its value, raw JSON, is nil. The key needs no escaping.
-func (o *upObject) add(key string, value []byte) {
+func (o *object) add(key string, value []byte) {
 	if value != nil {
 		o.key(key)
 		o.raw = append(o.raw, value...)
@@ -183,13 +184,13 @@ func (o *upObject) add(key string, value []byte) {
 }
 
 // addRaw appends a member whose key is raw JSON.
-func (o *upObject) addRaw(key, value []byte) {
+func (o *object) addRaw(key, value []byte) {
 	o.next()
 	o.raw = append(append(append(o.raw, key...), ':'), value...)
 }
 
 // done closes the object, which is not to be added to any more.
-func (o *upObject) done() []byte {
+func (o *object) done() []byte {
 	if !o.any {
 		o.raw = append(o.raw, '{')
 	}

@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"errors"
@@ -20,20 +20,20 @@ import (
 // errorBody bounds what is read of an answer that is an error, in bytes.
 const errorBody = 64 << 10
 
-// upCall is one modern request at a service, as proxy.Replies. It takes a step, a request of HTTP, after the other; all but
+// call is one modern request at a service, as proxy.Replies. It takes a step, a request of HTTP, after the other; all but
 // server/discover take one.
-type upCall struct {
+type call struct {
 	u       *Upstream
 	ex      *proxy.Exchange
 	m       wire.Message // the request, its edits applied
 	id      []byte       // raw JSON
-	opening []byte       // of the message that answers: upHead
+	opening []byte       // of the message that answers: resultHead
 	token   []byte       // the progress token, raw JSON; nil: none
 	least   string       // the least severe log level that is wanted; empty: no logs
 
-	step  *upStep
-	state upState
-	reply upReply
+	step  *step
+	state callState
+	reply reply
 	split eventstream.Splitter
 
 	mu    sync.Mutex
@@ -43,32 +43,32 @@ type upCall struct {
 	given wire.Message // that was given last
 }
 
-// upStep is one request to the service.
-type upStep struct {
+// step is one request to the service.
+type step struct {
 	verb, endpoint string // for people
 	target         string
 	body           []byte
 	live           bool // the caller wants to know how it goes on
-	take           upTake
+	take           take
 }
 
 // what names the step in errors.
-func (s *upStep) what() string { return s.verb + " " + s.endpoint }
+func (s *step) what() string { return s.verb + " " + s.endpoint }
 
-// upTake makes of the whole answer to a step the response, or the next step, or an error that a client may see.
-type upTake func(c *upCall, r *upReply) (wire.Message, *upStep, error)
+// take makes of the whole answer to a step the response, or the next step, or an error that a client may see.
+type take func(c *call, r *reply) (wire.Message, *step, error)
 
-type upState uint8
+type callState uint8
 
 const (
-	upAwaiting  upState = iota // the head has not come
-	upReading                  // a JSON body is being read
-	upStreaming                // an event stream is being read
-	upComplete                 // the response was given out
+	awaitingHead callState = iota // the head has not come
+	readingBody                   // a JSON body is being read
+	streaming                     // an event stream is being read
+	complete                      // the response was given out
 )
 
 // begin sends the request of a step.
-func (c *upCall) begin(s *upStep) error {
+func (c *call) begin(s *step) error {
 	req := mcphttp.NewRequest(s.verb, s.target, s.body)
 	defer req.Release()
 	accept := "application/json"
@@ -80,7 +80,7 @@ func (c *upCall) begin(s *upStep) error {
 	if err != nil {
 		return mcphttp.Fault(err) // a time that is up here is no time of the caller's
 	}
-	c.step, c.state = s, upAwaiting
+	c.step, c.state = s, awaitingHead
 	c.mu.Lock()
 	c.ans = ans
 	over := c.over
@@ -92,18 +92,18 @@ func (c *upCall) begin(s *upStep) error {
 }
 
 // Next implements proxy.Replies.
-func (c *upCall) Next(until time.Time) (*wire.Message, error) {
+func (c *call) Next(until time.Time) (*wire.Message, error) {
 	for {
 		var done bool
 		var err error
 		switch c.state {
-		case upAwaiting:
+		case awaitingHead:
 			err = c.head(until)
-		case upReading:
+		case readingBody:
 			if err = c.load(until); err == nil {
 				c.given, done, err = c.taken()
 			}
-		case upStreaming:
+		case streaming:
 			c.given, done, err = c.event(until)
 		default:
 			return nil, io.EOF
@@ -118,7 +118,7 @@ func (c *upCall) Next(until time.Time) (*wire.Message, error) {
 }
 
 // fault makes an error of the way there one that a client may see.
-func (c *upCall) fault(err error) error {
+func (c *call) fault(err error) error {
 	var e *proxy.Error
 	if !errors.As(err, &e) && isLate(err) {
 		return proxy.ErrNotYet
@@ -134,24 +134,24 @@ func (c *upCall) fault(err error) error {
 }
 
 // head waits for the answer's head and decides how to read on.
-func (c *upCall) head(until time.Time) error {
+func (c *call) head(until time.Time) error {
 	status, h, err := c.ans.Head(until)
 	if err != nil {
 		return err
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
-	c.reply = upReply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
+	c.reply = reply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
 		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
-	c.state = upReading
+	c.state = readingBody
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
-		c.state = upStreaming
+		c.state = streaming
 		c.split.Reset(c.u.limits.Event)
 	}
 	return nil
 }
 
 // load reads the body. Of one that is an error the beginning is enough.
-func (c *upCall) load(until time.Time) error {
+func (c *call) load(until time.Time) error {
 	r := &c.reply
 	limit := c.u.limits.Body
 	if r.status >= fasthttp.StatusMultipleChoices {
@@ -170,7 +170,7 @@ func (c *upCall) load(until time.Time) error {
 }
 
 // event reads the next event that the client is to see, or the last one, which has the response.
-func (c *upCall) event(until time.Time) (wire.Message, bool, error) {
+func (c *call) event(until time.Time) (wire.Message, bool, error) {
 	c.ans.SetDeadline(until)
 	for {
 		ev, err := c.split.Next(c.ans)
@@ -188,7 +188,7 @@ func (c *upCall) event(until time.Time) (wire.Message, bool, error) {
 		case "log":
 			m, give, err = c.log(ev.Data)
 		case "result":
-			c.reply.raw = append(make([]byte, 0, len(c.opening)+len(ev.Data)+upRoom), c.opening...)
+			c.reply.raw = append(make([]byte, 0, len(c.opening)+len(ev.Data)+resultRoom), c.opening...)
 			c.reply.raw = append(c.reply.raw, ev.Data...)
 			c.reply.parse()
 			return c.taken()
@@ -200,7 +200,7 @@ func (c *upCall) event(until time.Time) (wire.Message, bool, error) {
 }
 
 // taken hands the whole answer to the step, and goes on to the next one if there is one.
-func (c *upCall) taken() (wire.Message, bool, error) {
+func (c *call) taken() (wire.Message, bool, error) {
 	m, next, err := c.step.take(c, &c.reply)
 	if err != nil {
 		return m, false, err
@@ -213,14 +213,14 @@ func (c *upCall) taken() (wire.Message, bool, error) {
 	c.over = true
 	c.mu.Unlock()
 	c.leave()
-	c.state = upComplete
+	c.state = complete
 	c.u.note("")
 	return m, true, nil
 }
 
 // leave ends an answer of which everything that matters has been read.
-func (c *upCall) leave() {
-	if c.state == upStreaming {
+func (c *call) leave() {
+	if c.state == streaming {
 		c.ans.Finish()
 		return
 	}
@@ -228,7 +228,7 @@ func (c *upCall) leave() {
 }
 
 // progress makes a notification of the data of an event; the token is the client's own, whatever the service says.
-func (c *upCall) progress(data []byte) (wire.Message, bool, error) {
+func (c *call) progress(data []byte) (wire.Message, bool, error) {
 	r, all := scanned(data)
 	if !all.IsObject(r) || !isNumber(wire.Get(r, all, "progress").Of(r)) {
 		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a progress event of %s whose data has no number `progress`",
@@ -241,7 +241,7 @@ func (c *upCall) progress(data []byte) (wire.Message, bool, error) {
 }
 
 // log does the same with what the service logs, as far as the client wants it.
-func (c *upCall) log(data []byte) (wire.Message, bool, error) {
+func (c *call) log(data []byte) (wire.Message, bool, error) {
 	r, all := scanned(data)
 	if !all.IsObject(r) {
 		return wire.Message{}, false, proxy.Errf(proxy.BadAnswer, "the service sent a log event of %s whose data is no object", c.step.what())
@@ -262,7 +262,7 @@ func (c *upCall) log(data []byte) (wire.Message, bool, error) {
 	return c.notification("notifications/message", r, all, changes)
 }
 
-func (c *upCall) notification(method string, raw []byte, params wire.Span, changes []wire.Change) (wire.Message, bool, error) {
+func (c *call) notification(method string, raw []byte, params wire.Span, changes []wire.Change) (wire.Message, bool, error) {
 	p := wire.Message{Raw: raw}
 	p.EditObject(params, changes)
 	msg := append(wire.AppendText([]byte(`{"jsonrpc":"2.0","method":`), method), `,"params":`...)
@@ -274,7 +274,7 @@ func (c *upCall) notification(method string, raw []byte, params wire.Span, chang
 }
 
 // Abort implements proxy.Aborter.
-func (c *upCall) Abort() {
+func (c *call) Abort() {
 	c.mu.Lock()
 	was, ans := c.over, c.ans
 	c.over = true
@@ -285,14 +285,14 @@ func (c *upCall) Abort() {
 }
 
 // Close implements proxy.Replies.
-func (c *upCall) Close() error {
+func (c *call) Close() error {
 	c.ex.Detach(c)
 	c.once.Do(func() {
-		if c.state != upComplete {
+		if c.state != complete {
 			c.Abort()
 		}
 		c.ans.Close()
-		c.reply = upReply{}
+		c.reply = reply{}
 	})
 	return nil
 }

@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"bytes"
@@ -12,26 +12,26 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// upHead is the head of the message that answers the request with an id, up to its result. It stands before a body, too: so the
+// resultHead is the head of the message that answers the request with an id, up to its result. It stands before a body, too: so the
 // scanner of messages checks that, as the result of one, and part of it can become the result where it is.
-func upHead(id []byte) []byte {
+func resultHead(id []byte) []byte {
 	return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
 }
 
-// anyHead is the head before what answers no request.
-func anyHead() []byte { return upHead([]byte("0")) }
+// anyResultHead is the head before what answers no request.
+func anyResultHead() []byte { return resultHead([]byte("0")) }
 
-// upRoom is for what a result is completed with, in bytes; more only costs a copy.
-const upRoom = 512
+// resultRoom is for what a result is completed with, in bytes; more only costs a copy.
+const resultRoom = 512
 
-// upReply is the whole answer to a step, which may be anything.
-type upReply struct {
-	step     *upStep
+// reply is the whole answer to a step, which may be anything.
+type reply struct {
+	step     *step
 	status   int
 	kind     string // the media type, lower case, without parameters
 	location string
 	retryIn  int       // seconds; 0: not said
-	head     []byte    // upHead
+	head     []byte    // resultHead
 	raw      []byte    // head and the body
 	body     wire.Span // the value in raw; absent if it is no JSON
 	reason   error     // why it is none
@@ -39,14 +39,14 @@ type upReply struct {
 
 // scanned checks a JSON value of the service's. The span is absent if it is none.
 func scanned(data []byte) ([]byte, wire.Span) {
-	r := upReply{head: anyHead()}
+	r := reply{head: anyResultHead()}
 	r.raw = append(bytes.Clone(r.head), data...)
 	r.parse()
 	return r.raw, r.body
 }
 
 // parse checks the body: it must be one JSON value, and not end the message that stands around it.
-func (r *upReply) parse() {
+func (r *reply) parse() {
 	body := r.raw[len(r.head):]
 	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(body, bom) {
 		copy(body, "   ")
@@ -65,7 +65,7 @@ func (r *upReply) parse() {
 }
 
 // envelope is what a service's envelope says (seed 000, ResponseEnvelope). Its spans are places in the answer.
-type upEnvelope struct {
+type parsed struct {
 	success bool
 	data    wire.Span          // if success
 	text    string             // else
@@ -80,7 +80,7 @@ func isNumber(b []byte) bool {
 }
 
 // envelope reads an answer as the envelope. What is none is an error that says what came instead, and whose fault it is.
-func (r *upReply) envelope() (e upEnvelope, err error) {
+func (r *reply) envelope() (e parsed, err error) {
 	get := func(key string) wire.Span { return wire.Get(r.raw, r.body, key) }
 	if !r.body.IsObject(r.raw) || !get("success").Present() {
 		return e, r.foreign("has no member success")
@@ -120,7 +120,7 @@ func (r *upReply) envelope() (e upEnvelope, err error) {
 }
 
 // known gives the code of the closed set that a service's own code comes nearest to: the status tells.
-func (r *upReply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
+func (r *reply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
 	for _, c := range proxy.EnvelopeCodes() {
 		if c == code {
 			return c
@@ -142,7 +142,7 @@ func (r *upReply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
 }
 
 // foreign is the error of an answer that is not the envelope's. why completes "a JSON value that …".
-func (r *upReply) foreign(why string) *proxy.Error {
+func (r *reply) foreign(why string) *proxy.Error {
 	what, status := r.step.what(), fasthttp.StatusMessage(r.status)
 	f, text := proxy.HTTPStatus, ""
 	switch {
@@ -182,7 +182,7 @@ func (s statusError) Error() string { return "HTTP " + strconv.Itoa(int(s)) }
 // HTTPStatus is the status.
 func (s statusError) HTTPStatus() int { return int(s) }
 
-func (r *upReply) beginning() string {
+func (r *reply) beginning() string {
 	if text := printable(bytes.TrimSuffix(r.raw[min(len(r.raw), len(r.head)):], []byte{'}'})); text != "" {
 		return text
 	}
@@ -203,7 +203,7 @@ func printable(text []byte) string {
 
 // refusal makes the answer to the request of an envelope without success, for all that is not a tool's own failure: the
 // client's mistakes become JSON-RPC errors, as a server gives them, and the service's become rows of the error table.
-func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, error) {
+func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 	var f proxy.Fault
 	what := "the service failed"
 	m, known := c.original(r, e)
@@ -239,13 +239,13 @@ func (c *upCall) refusal(r *upReply, e *upEnvelope) (wire.Message, *upStep, erro
 
 // original gives the JSON-RPC error that stands behind an envelope, if the service names one in meta.cause, as Dragoman does:
 // then nothing of it is lost. What a server says of the revisions that it speaks stays out: it is not true of this one.
-func (c *upCall) original(r *upReply, e *upEnvelope) (wire.Message, bool) {
+func (c *call) original(r *reply, e *parsed) (wire.Message, bool) {
 	cause := wire.Get(r.raw, e.meta, "cause")
 	code, err := strconv.Atoi(string(wire.Get(r.raw, cause, "code").Of(r.raw)))
 	if err != nil || code == proxy.CodeUnsupportedVersion {
 		return wire.Message{}, false
 	}
-	b := upObject{}
+	b := object{}
 	b.add("code", strconv.AppendInt(nil, int64(code), 10))
 	b.add("message", wire.AppendText(nil, e.text))
 	b.add("data", wire.Get(r.raw, cause, "data").Of(r.raw))

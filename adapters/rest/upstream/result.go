@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 )
 
 // called makes the result of tools/call.
-func (c *upCall) called(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) called(r *reply) (wire.Message, *step, error) {
 	e, err := r.envelope()
 	if err != nil {
 		return wire.Message{}, nil, err
@@ -41,7 +41,7 @@ func (c *upCall) called(r *upReply) (wire.Message, *upStep, error) {
 }
 
 // failed makes the answer of a tools/call without success. A tool that ran and failed has a result.
-func (c *upCall) failed(r *upReply, e *upEnvelope) (wire.Message, *upStep, error) {
+func (c *call) failed(r *reply, e *parsed) (wire.Message, *step, error) {
 	if e.code != proxy.Failed {
 		return c.refusal(r, e)
 	}
@@ -59,7 +59,7 @@ func (c *upCall) failed(r *upReply, e *upEnvelope) (wire.Message, *upStep, error
 }
 
 // addText adds a content array with one text.
-func (o *upObject) addText(text []byte) {
+func (o *object) addText(text []byte) {
 	o.key("content")
 	o.raw = append(wire.AppendText(append(o.raw, `[{"type":"text","text":`...), text), "}]"...)
 }
@@ -102,7 +102,7 @@ func isToolResult(raw []byte, v wire.Span) bool {
 
 // asks makes the result of a call in which the service asks something (data.result_type, 2026-07-28 multi-round-trip
 // requests). A modern client is asked only what it has declared; a legacy one is asked by who translates for it.
-func (c *upCall) asks(r *upReply, e *upEnvelope) (m wire.Message, asks bool, err error) {
+func (c *call) asks(r *reply, e *parsed) (m wire.Message, asks bool, err error) {
 	get := func(snake, camel string) wire.Span {
 		if s := wire.Get(r.raw, e.data, snake); s.Present() {
 			return s
@@ -150,21 +150,21 @@ func present(v []byte) []byte {
 }
 
 // unusable is the error of an envelope of success whose data does not fit the request.
-func (c *upCall) unusable(why string) *proxy.Error {
+func (c *call) unusable(why string) *proxy.Error {
 	return proxy.Errf(proxy.BadAnswer, "the service's answer to %s cannot be used: %s", c.step.what(), why)
 }
 
 // result begins the result of the message that answers the request, of which about size bytes are to come.
-func (c *upCall) result(size int) *upObject {
-	return &upObject{raw: append(make([]byte, 0, len(c.opening)+size+upRoom), c.opening...)}
+func (c *call) result(size int) *object {
+	return &object{raw: append(make([]byte, 0, len(c.opening)+size+resultRoom), c.opening...)}
 }
 
 // completed answers with a result that has all but what every modern one carries.
-func (c *upCall) completed(b *upObject) (wire.Message, *upStep, error) {
+func (c *call) completed(b *object) (wire.Message, *step, error) {
 	b.add("resultType", []byte(`"complete"`))
 	if p := c.u.about.Load(); p != nil {
 		b.key("_meta")
-		about := upObject{raw: b.raw}
+		about := object{raw: b.raw}
 		about.add(wire.MetaPrefix+"serverInfo", p.info)
 		b.raw = about.done()
 	}
@@ -173,7 +173,7 @@ func (c *upCall) completed(b *upObject) (wire.Message, *upStep, error) {
 
 // inPlace answers with a result that is part of the service's answer, where it stands; the rest of the answer is gone then. What has
 // to be put into the middle of it costs a copy. more is a further change, nil for none.
-func (c *upCall) inPlace(r *upReply, result wire.Span, more *wire.Change) (wire.Message, *upStep, error) {
+func (c *call) inPlace(r *reply, result wire.Span, more *wire.Change) (wire.Message, *step, error) {
 	for _, key := range []string{"resultType", "_meta", "isError"} {
 		if wire.Get(r.raw, result, key).Present() {
 			return c.whole(result.Of(r.raw), more)
@@ -181,7 +181,7 @@ func (c *upCall) inPlace(r *upReply, result wire.Span, more *wire.Change) (wire.
 	}
 	from := int(result.From) - len(c.opening) // the body begins behind as much
 	copy(r.raw[from:], c.opening)
-	b := &upObject{raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
+	b := &object{raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
 	b.any = b.raw[len(b.raw)-1] != '{'
 	if !b.any {
 		b.raw = b.raw[:len(b.raw)-1]
@@ -193,7 +193,7 @@ func (c *upCall) inPlace(r *upReply, result wire.Span, more *wire.Change) (wire.
 }
 
 // whole answers with a result, raw JSON, that may have some of what every modern one carries.
-func (c *upCall) whole(result []byte, more *wire.Change) (wire.Message, *upStep, error) {
+func (c *call) whole(result []byte, more *wire.Change) (wire.Message, *step, error) {
 	m := wire.Message{Raw: result}
 	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}}
 	if more != nil {
@@ -204,7 +204,7 @@ func (c *upCall) whole(result []byte, more *wire.Change) (wire.Message, *upStep,
 		if at := wire.Get(result, m.Whole(), "_meta"); at.IsObject(result) {
 			m.EditObject(at, []wire.Change{info})
 		} else {
-			b := upObject{}
+			b := object{}
 			b.add(info.Key, info.Value)
 			changes = append(changes, wire.Change{Key: "_meta", Value: b.done()})
 		}
@@ -215,7 +215,7 @@ func (c *upCall) whole(result []byte, more *wire.Change) (wire.Message, *upStep,
 }
 
 // scanned reads the message that answers.
-func (c *upCall) scanned(raw []byte) (wire.Message, *upStep, error) {
+func (c *call) scanned(raw []byte) (wire.Message, *step, error) {
 	m, err := wire.Scan(raw)
 	if err != nil {
 		return wire.Message{}, nil, c.unusable("it makes no message")
@@ -224,7 +224,7 @@ func (c *upCall) scanned(raw []byte) (wire.Message, *upStep, error) {
 }
 
 // payload is the data of an envelope of success, or the bare answer, which is an object.
-func (c *upCall) payload(r *upReply, bare bool) (data wire.Span, m wire.Message, err error) {
+func (c *call) payload(r *reply, bare bool) (data wire.Span, m wire.Message, err error) {
 	if bare && r.status < 300 && r.body.IsObject(r.raw) && !wire.Get(r.raw, r.body, "success").Present() {
 		return r.body, m, nil
 	}
@@ -243,7 +243,7 @@ func (c *upCall) payload(r *upReply, bare bool) (data wire.Span, m wire.Message,
 }
 
 // gone is the error of an endpoint that a service does not have.
-func (c *upCall) gone(r *upReply) error {
+func (c *call) gone(r *reply) error {
 	if !r.isMissing() || r.step.verb == fasthttp.MethodPost && wire.Get(r.raw, r.body, "success").Present() { // it did not find what was asked for
 		return nil
 	}
@@ -251,7 +251,7 @@ func (c *upCall) gone(r *upReply) error {
 }
 
 // isMissing tells whether the status says that there is no such endpoint.
-func (r *upReply) isMissing() bool { return r.status == 404 || r.status == 405 || r.status == 501 }
+func (r *reply) isMissing() bool { return r.status == 404 || r.status == 405 || r.status == 501 }
 
 // camel are the members that the envelope writes otherwise than the protocol.
 var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "outputSchema", "mime_type": "mimeType", "uri_template": "uriTemplate"}
@@ -259,7 +259,7 @@ var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "o
 // respelled appends an object with the protocol's spelling of its members; members that are null are left out, as frameworks
 // write what is not there.
 func respelled(dst, raw []byte, obj wire.Span) []byte {
-	b := upObject{raw: dst}
+	b := object{raw: dst}
 	for k, v := range wire.Members(raw, obj) {
 		if c, ok := camel[string(k.Text(raw))]; ok {
 			if wire.Get(raw, obj, c).Present() {
@@ -276,7 +276,7 @@ func respelled(dst, raw []byte, obj wire.Span) []byte {
 }
 
 // items adds a list as to: the elements under a key of data, respelled; check finds what one lacks.
-func (c *upCall) items(b *upObject, to string, r *upReply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) error {
+func (c *call) items(b *object, to string, r *reply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) error {
 	list := wire.Get(r.raw, data, key)
 	if !list.Present() || r.raw[list.From] != '[' {
 		return c.unusable("it has no array " + key)
@@ -301,7 +301,7 @@ func (c *upCall) items(b *upObject, to string, r *upReply, data wire.Span, key s
 }
 
 // listed makes the result of a list, which has its items already.
-func (c *upCall) listed(b *upObject, r *upReply, data wire.Span) (wire.Message, *upStep, error) {
+func (c *call) listed(b *object, r *reply, data wire.Span) (wire.Message, *step, error) {
 	cursor := wire.Get(r.raw, data, "next_cursor")
 	if !cursor.Present() {
 		cursor = wire.Get(r.raw, data, "nextCursor")
@@ -314,13 +314,13 @@ func (c *upCall) listed(b *upObject, r *upReply, data wire.Span) (wire.Message, 
 }
 
 // unkept says that a result is not to be kept: the service says nothing of how long it holds, and for whom.
-func (o *upObject) unkept() {
+func (o *object) unkept() {
 	o.add("ttlMs", []byte("0"))
 	o.add("cacheScope", []byte(`"private"`))
 }
 
 // tools makes the result of tools/list of the ToolsResponse (seed 000).
-func (c *upCall) tools(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) tools(r *reply) (wire.Message, *step, error) {
 	data, b, m, err := c.toolList(r)
 	if b == nil {
 		return m, nil, err
@@ -330,7 +330,7 @@ func (c *upCall) tools(r *upReply) (wire.Message, *upStep, error) {
 
 // toolList reads the ToolsResponse, and learns from it who the service is: b is a result that has the tools. Without it the message
 // or the error is the answer.
-func (c *upCall) toolList(r *upReply) (data wire.Span, b *upObject, m wire.Message, err error) {
+func (c *call) toolList(r *reply) (data wire.Span, b *object, m wire.Message, err error) {
 	if data, m, err = c.payload(r, true); err != nil || m.Kind != wire.Invalid {
 		return data, nil, m, err
 	}

@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"dragoman/adapters/rest/envelope"
 	"dragoman/proxy"
 )
 
@@ -45,8 +46,8 @@ func fits(t *testing.T, what, got, want string) {
 }
 
 // The ToolsResponse becomes tools/list (seed 000, ToolsResponse, ToolSchema).
-func TestUpToolsList(t *testing.T) {
-	s := newUpService(t, "/base/", map[string]http.HandlerFunc{"GET /base/tools": fixed(200, `{"service":"s","version":"1.2.3","tools":[
+func TestToolsList(t *testing.T) {
+	s := newFakeService(t, "/base/", map[string]http.HandlerFunc{"GET /base/tools": fixed(200, `{"service":"s","version":"1.2.3","tools":[
 		{"name":"query_callers","description":"Find <all>","input_schema":{"type":"object","properties":{"n":{"type":"integer","default":9007199254740993}},"required":["n"]},"extra":1},
 		{"name":"with spaces!","title":"T","annotations":{"readOnlyHint":true},"description":null,"output_schema":{"type":"object"},"inputSchema":{"type":"object"},"_meta":{"a":1}}]}`)})
 	got := s.must("tools/list", "")
@@ -62,8 +63,8 @@ func TestUpToolsList(t *testing.T) {
 }
 
 // Pages, the envelope around a list, and a base with a query.
-func TestUpListPages(t *testing.T) {
-	s := newUpService(t, "?key=k", map[string]http.HandlerFunc{
+func TestListPages(t *testing.T) {
+	s := newFakeService(t, "?key=k", map[string]http.HandlerFunc{
 		"GET /tools?key=k":               fixed(200, okay(`{"tools":[],"next_cursor":"a b&"}`)),
 		"GET /tools?key=k&cursor=a+b%26": fixed(200, `{"tools":[],"nextCursor":null}`)})
 	if got := s.must("tools/list", ""); !strings.Contains(got, `"nextCursor":"a b&"`) {
@@ -75,7 +76,7 @@ func TestUpListPages(t *testing.T) {
 }
 
 // Data becomes content and structuredContent; data that is a tool's result already stays it.
-func TestUpCallResults(t *testing.T) {
+func TestCallResults(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"object": {`{"callers":["a"],"n":9007199254740993}`, `{"content":[{"type":"text","text":"{\"callers\":[\"a\"],\"n\":9007199254740993}"}],"structuredContent":{"callers":["a"],"n":9007199254740993},"resultType":"complete"}`},
 		"array":  {`[1,"a"]`, `{"content":[{"type":"text","text":"[1,\"a\"]"}],"resultType":"complete"}`},
@@ -90,13 +91,13 @@ func TestUpCallResults(t *testing.T) {
 		"another kind":       {`{"result_type":"rows","rows":[]}`, `{"content":[{"type":"text","text":"{\"result_type\":\"rows\",\"rows\":[]}"}],"structuredContent":{"result_type":"rows","rows":[]},"resultType":"complete"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(c.data))})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(c.data))})
 			fits(t, name, s.must("tools/call", `{"name":"query","arguments":{"max_depth":5}}`), c.want)
 			if !regexp.MustCompile(`^POST /call-tool application/json \{"tool":"query","arguments":\{"max_depth":5\},"request_id":"[0-9a-f-]{36}"\}$`).MatchString(s.last()) {
 				t.Error(s.last())
 			}
 			id := s.last()[len(s.last())-38 : len(s.last())-2]
-			if !ValidRequestID(id) {
+			if !envelope.ValidRequestID(id) {
 				t.Error(id)
 			}
 		})
@@ -104,8 +105,8 @@ func TestUpCallResults(t *testing.T) {
 }
 
 // serverInfo is known once the tools were listed, and stands beside a _meta of the service's own.
-func TestUpServerInfo(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, someTools), "POST /call-tool": fixed(200, okay(`{"content":[],"_meta":{"k":1}}`))})
+func TestServerInfo(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, someTools), "POST /call-tool": fixed(200, okay(`{"content":[],"_meta":{"k":1}}`))})
 	s.must("tools/list", "")
 	fits(t, "call", s.must("tools/call", `{"name":"a"}`),
 		`{"content":[],"_meta":{"k":1,"io.modelcontextprotocol/serverInfo":{"name":"code-graph-rag","version":"0.0.24"}},"resultType":"complete"}`)
@@ -115,7 +116,7 @@ func TestUpServerInfo(t *testing.T) {
 }
 
 // The codes of the envelope become JSON-RPC errors of the server, results, or rows of the error table.
-func TestUpErrorCodes(t *testing.T) {
+func TestErrorCodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		body   string
@@ -142,9 +143,9 @@ func TestUpErrorCodes(t *testing.T) {
 		"own code, 500":       {500, nope("OOPS", ""), nil, `"isError":true`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(c.status, c.body)})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(c.status, c.body)})
 			out, err := s.call("tools/call", `{"name":"a"}`)
-			upJudge(t, out, err, c.row, c.want)
+			judge(t, out, err, c.row, c.want)
 			var e *proxy.Error
 			if errors.As(err, &e) && e.RetryAfter != c.retry {
 				t.Error("retry after", e.RetryAfter)
@@ -153,8 +154,8 @@ func TestUpErrorCodes(t *testing.T) {
 	}
 }
 
-// upJudge compares an outcome: an error of a row of the table, or a response.
-func upJudge(t *testing.T, out []string, err error, row *proxy.Fault, want string) {
+// judge compares an outcome: an error of a row of the table, or a response.
+func judge(t *testing.T, out []string, err error, row *proxy.Fault, want string) {
 	t.Helper()
 	var e *proxy.Error
 	switch {
@@ -166,8 +167,8 @@ func upJudge(t *testing.T, out []string, err error, row *proxy.Fault, want strin
 }
 
 // Retry-After counts where the envelope says nothing.
-func TestUpRetryAfter(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": func(w http.ResponseWriter, r *http.Request) {
+func TestRetryAfter(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3")
 		fixed(429, nope("RATE_LIMITED", ""))(w, r)
 	}})
@@ -179,7 +180,7 @@ func TestUpRetryAfter(t *testing.T) {
 }
 
 // An answer that is no envelope, or one that contradicts itself, is told as what it is, and whose fault.
-func TestUpBadAnswers(t *testing.T) {
+func TestBadAnswers(t *testing.T) {
 	typed := func(status int, kind, body string, more ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
@@ -236,15 +237,15 @@ func TestUpBadAnswers(t *testing.T) {
 		"input, unasked":   {fixed(200, okay(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}}}`)), proxy.MissingCapability, "roots/list"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": c.say})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": c.say})
 			out, err := s.call("tools/call", `{"name":"a"}`)
-			upJudge(t, out, err, &c.row, c.want)
+			judge(t, out, err, &c.row, c.want)
 		})
 	}
 }
 
 // Lists that no client could read are refused, with the place.
-func TestUpBadLists(t *testing.T) {
+func TestBadLists(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"service":"s","tools":{}}`:      "no array tools",
 		`{"service":"s"}`:                 "no array tools",
@@ -256,8 +257,8 @@ func TestUpBadLists(t *testing.T) {
 		`{"success":true,"data":[]}`:                                                "data is no object",
 		`[]`:                                                                        "has no member success",
 	} {
-		s := newUpService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, body)})
+		s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, body)})
 		out, err := s.call("tools/list", "")
-		upJudge(t, out, err, &proxy.BadAnswer, want)
+		judge(t, out, err, &proxy.BadAnswer, want)
 	}
 }

@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"bytes"
@@ -46,7 +46,7 @@ func (u *Upstream) learn(service, version []byte) {
 	if len(version) == 0 {
 		version = []byte("0.0.0")
 	}
-	b := upObject{}
+	b := object{}
 	b.add("name", wire.AppendText(nil, service))
 	b.add("version", wire.AppendText(nil, version))
 	p := &profile{info: b.done()}
@@ -59,23 +59,23 @@ func (u *Upstream) learn(service, version []byte) {
 
 // discover is the way to an answer of server/discover: the health, the tools, and, unless that is known, whether there is
 // anything else.
-func (c *upCall) discover() *upStep {
-	return c.look("/health", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+func (c *call) discover() *step {
+	return c.look("/health", func(c *call, r *reply) (wire.Message, *step, error) {
 		if err := r.unwell(); err != nil {
 			c.u.note(err.Message)
 			return wire.Message{}, nil, err
 		}
-		return wire.Message{}, c.look("/tools", (*upCall).introduced), nil
+		return wire.Message{}, c.look("/tools", (*call).introduced), nil
 	})
 }
 
 // look is a GET of an endpoint.
-func (c *upCall) look(endpoint string, take upTake) *upStep {
-	return &upStep{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), take: take}
+func (c *call) look(endpoint string, take take) *step {
+	return &step{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), take: take}
 }
 
 // introduced reads the tools: they say who the service is, and that it is one.
-func (c *upCall) introduced(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) introduced(r *reply) (wire.Message, *step, error) {
 	_, tools, m, err := c.toolList(r)
 	if err != nil {
 		return m, nil, err
@@ -86,14 +86,14 @@ func (c *upCall) introduced(r *upReply) (wire.Message, *upStep, error) {
 	if x := c.u.about.Load().extras; x != nil && time.Since(x.at) < profileTime {
 		return c.introduce(x)
 	}
-	return wire.Message{}, c.look("/resources", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+	return wire.Message{}, c.look("/resources", func(c *call, r *reply) (wire.Message, *step, error) {
 		x := &extras{at: time.Now(), resources: r.has("resources")}
-		return wire.Message{}, c.look("/prompts", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+		return wire.Message{}, c.look("/prompts", func(c *call, r *reply) (wire.Message, *step, error) {
 			x.prompts = r.has("prompts")
 			if !x.prompts && !x.resources { // there is nothing whose arguments could be completed
 				return c.introduce(x)
 			}
-			s := c.look("/complete", func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+			s := c.look("/complete", func(c *call, r *reply) (wire.Message, *step, error) {
 				x.complete = !r.isMissing() && wire.Get(r.raw, r.body, "success").Present()
 				return c.introduce(x)
 			})
@@ -104,7 +104,7 @@ func (c *upCall) introduced(r *upReply) (wire.Message, *upStep, error) {
 }
 
 // has tells whether an answer shows that there is such a list: one that cannot be had just now is there, too.
-func (r *upReply) has(list string) bool {
+func (r *reply) has(list string) bool {
 	if r.isMissing() || !r.body.IsObject(r.raw) {
 		return false
 	}
@@ -120,9 +120,9 @@ func (r *upReply) has(list string) bool {
 }
 
 // introduce makes the DiscoverResult.
-func (c *upCall) introduce(x *extras) (wire.Message, *upStep, error) {
+func (c *call) introduce(x *extras) (wire.Message, *step, error) {
 	c.u.about.Store(&profile{info: c.u.about.Load().info, extras: x})
-	caps := upObject{}
+	caps := object{}
 	empty := []byte("{}")
 	caps.add("tools", empty)
 	caps.add("logging", empty)
@@ -135,7 +135,7 @@ func (c *upCall) introduce(x *extras) (wire.Message, *upStep, error) {
 	if x.complete {
 		caps.add("completions", empty)
 	}
-	b := c.result(upRoom)
+	b := c.result(resultRoom)
 	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, era.ModernVersion), ']'))
 	b.add("capabilities", caps.done())
 	b.unkept()
@@ -144,7 +144,7 @@ func (c *upCall) introduce(x *extras) (wire.Message, *upStep, error) {
 
 // unwell judges an answer to GET /health (seed 000, HealthResponse). A service without it, and one that answers in a way of
 // its own, is taken to be well.
-func (r *upReply) unwell() *proxy.Error {
+func (r *reply) unwell() *proxy.Error {
 	status := string(wire.Get(r.raw, r.body, "status").Text(r.raw))
 	switch {
 	case r.status == fasthttp.StatusServiceUnavailable || status == "unavailable" || status == "unhealthy":
@@ -158,7 +158,7 @@ func (r *upReply) unwell() *proxy.Error {
 }
 
 // ailments names the dependencies that a service misses, as far as it tells.
-func (r *upReply) ailments() string {
+func (r *reply) ailments() string {
 	text := ""
 	if e := wire.Get(r.raw, r.body, "error").Text(r.raw); len(e) > 0 {
 		text = ": " + printable(e)
@@ -218,7 +218,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	req := mcphttp.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
 	defer req.Release()
 	_ = req.Set("Accept", "application/json")
-	r := upReply{step: &upStep{verb: "GET", endpoint: "/health"}, head: anyHead(), raw: anyHead()}
+	r := reply{step: &step{verb: "GET", endpoint: "/health"}, head: anyResultHead(), raw: anyResultHead()}
 	ans, err := u.host.Send(ctx, req)
 	if err == nil {
 		defer ans.Close()
@@ -236,7 +236,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	return r.unwell()
 }
 
-func (r *upReply) healthOf(ctx context.Context, ans httpd.Answer) error {
+func (r *reply) healthOf(ctx context.Context, ans httpd.Answer) error {
 	until, _ := ctx.Deadline()
 	status, h, err := ans.Head(until)
 	if err != nil {

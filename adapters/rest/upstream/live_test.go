@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"context"
@@ -39,10 +39,10 @@ func lines(pieces <-chan string) http.HandlerFunc {
 }
 
 // A call whose caller wants to know how it goes on is made for events, and they become notifications as they come.
-func TestUpEvents(t *testing.T) {
+func TestEvents(t *testing.T) {
 	pieces := make(chan string, 10)
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool?log_level=warning": lines(pieces)})
-	replies, err := s.u.Call(upExchange(t, "tools/call", `{"name":"a","_meta":{"progressToken":7}}`, logging("warning")))
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool?log_level=warning": lines(pieces)})
+	replies, err := s.u.Call(newExchange(t, "tools/call", `{"name":"a","_meta":{"progressToken":7}}`, logging("warning")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,9 +76,9 @@ func TestUpEvents(t *testing.T) {
 }
 
 // A service that answers in JSON although it may stream is as good, and so is one that streams unasked.
-func TestUpEventsAreNoDuty(t *testing.T) {
+func TestEventsAreNoDuty(t *testing.T) {
 	pieces := make(chan string, 1)
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}")), "POST /get-prompt": lines(pieces)})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}")), "POST /get-prompt": lines(pieces)})
 	if got := s.must("tools/call", `{"name":"a","_meta":{"progressToken":"t"}}`); !strings.Contains(got, `"structuredContent":{}`) {
 		t.Error(got)
 	}
@@ -99,11 +99,11 @@ func TestUpEventsAreNoDuty(t *testing.T) {
 }
 
 // Cancelling an exchange closes the connection, whether the answer has begun or not; so does closing the replies.
-func TestUpCancel(t *testing.T) {
+func TestCancel(t *testing.T) {
 	for _, how := range []string{"cancelled before the head", "cancelled in a stream", "closed"} {
 		t.Run(how, func(t *testing.T) {
 			begun, left := make(chan bool, 1), make(chan bool, 1)
-			s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": func(w http.ResponseWriter, r *http.Request) {
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": func(w http.ResponseWriter, r *http.Request) {
 				if how == "cancelled in a stream" {
 					w.Header().Set("Content-Type", "text/event-stream")
 					_, _ = io.WriteString(w, "event: progress\ndata: {\"progress\":1}\n\n")
@@ -117,7 +117,7 @@ func TestUpCancel(t *testing.T) {
 					left <- false
 				}
 			}})
-			ex := upExchange(t, "tools/call", `{"name":"a","_meta":{"progressToken":1}}`)
+			ex := newExchange(t, "tools/call", `{"name":"a","_meta":{"progressToken":1}}`)
 			replies, err := s.u.Call(ex)
 			if err != nil {
 				t.Fatal(err)
@@ -143,8 +143,8 @@ func TestUpCancel(t *testing.T) {
 }
 
 // An exchange that is over before it begins reaches nobody.
-func TestUpCancelledBefore(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
+func TestCancelledBefore(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
 	_, err := s.call("tools/call", `{"name":"a"}`, func(ex *proxy.Exchange) { ex.Cancel(proxy.ErrCancelled) })
 	if !errors.Is(err, proxy.ErrCancelled) {
 		t.Error(err)
@@ -152,9 +152,9 @@ func TestUpCancelledBefore(t *testing.T) {
 }
 
 // A question becomes an input_required result, and the retry goes back with the answers (2026-07-28 multi-round-trip requests).
-func TestUpQuestions(t *testing.T) {
+func TestQuestions(t *testing.T) {
 	ask := `{"result_type":"input_required","input_requests":{"who":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}},"request_state":"s\u0031"}`
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(ask)), "POST /read-resource": fixed(200, okay(ask)), "POST /get-prompt": fixed(200, okay(ask))})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(ask)), "POST /read-resource": fixed(200, okay(ask)), "POST /get-prompt": fixed(200, okay(ask))})
 	want := `{"resultType":"input_required","inputRequests":{"who":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}},"requestState":"s1"}`
 	for method, params := range map[string]string{"tools/call": `{"name":"a"}`, "prompts/get": `{"name":"a"}`, "resources/read": `{"uri":"a:b"}`} {
 		got := s.must(method, params, asking(`{"elicitation":{}}`))
@@ -177,8 +177,8 @@ func TestUpQuestions(t *testing.T) {
 }
 
 // The edits of a translation are sent.
-func TestUpEdits(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
+func TestEdits(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
 	s.must("tools/call", `{"name":"a"}`, func(ex *proxy.Exchange) {
 		ex.Msg.EditObject(ex.Msg.Params, []wire.Change{{Key: "arguments", Value: []byte(`{"b":1}`)}, {Key: "requestState", Value: []byte(`"s"`)}})
 	})
@@ -188,8 +188,8 @@ func TestUpEdits(t *testing.T) {
 }
 
 // server/discover asks for the health and the tools, and once for the rest.
-func TestUpDiscover(t *testing.T) {
-	s := newUpService(t, "/v1", map[string]http.HandlerFunc{"GET /v1/health": fixed(200, wellThen), "GET /v1/tools": fixed(200, someTools)})
+func TestDiscover(t *testing.T) {
+	s := newFakeService(t, "/v1", map[string]http.HandlerFunc{"GET /v1/health": fixed(200, wellThen), "GET /v1/tools": fixed(200, someTools)})
 	result := func(caps string) string {
 		return `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{` + caps + `},"ttlMs":0,"cacheScope":"private",
 		"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"code-graph-rag","version":"0.0.24"}}}`
@@ -220,7 +220,7 @@ func TestUpDiscover(t *testing.T) {
 }
 
 // A service that is not well, is none, or is not there, is said to be so.
-func TestUpDiscoverFails(t *testing.T) {
+func TestDiscoverFails(t *testing.T) {
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
 	sick := `{"status":"unavailable","dependencies":{"memgraph":{"status":"unavailable","error":"Connection timeout"},"b":{"status":"connected"}}}`
 	for name, c := range map[string]struct {
@@ -242,9 +242,9 @@ func TestUpDiscoverFails(t *testing.T) {
 		"without a name": {nil, fixed(200, `{"tools":[]}`), nil, `"version":"0.0.0"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newUpService(t, "", map[string]http.HandlerFunc{"GET /health": c.health, "GET /tools": c.tools})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": c.health, "GET /tools": c.tools})
 			out, err := s.call("server/discover", "")
-			upJudge(t, out, err, c.row, c.want)
+			judge(t, out, err, c.row, c.want)
 		})
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -253,17 +253,17 @@ func TestUpDiscoverFails(t *testing.T) {
 	}
 	_ = ln.Close()
 	host := hostOf(t, "http://"+ln.Addr().String())
-	u := NewUpstream(host, "", mcphttp.Limits{Body: 1000, Event: 1000})
-	_, err = u.Call(upExchange(t, "server/discover", ""))
-	upJudge(t, nil, err, &proxy.Unreachable, "cannot be reached")
+	u := New(host, "", mcphttp.Limits{Body: 1000, Event: 1000})
+	_, err = u.Call(newExchange(t, "server/discover", ""))
+	judge(t, nil, err, &proxy.Unreachable, "cannot be reached")
 	if ok, why := u.Sound(); ok || !strings.Contains(why, "cannot be reached") {
 		t.Error(ok, why)
 	}
 }
 
 // Sound is what calls have shown, else what GET /health says, which is not asked at every turn.
-func TestUpSound(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, okay("{}"))})
+func TestSound(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, okay("{}"))})
 	for range 3 {
 		if ok, why := s.u.Sound(); ok || !strings.Contains(why, "unavailable") {
 			t.Error(ok, why)
@@ -297,8 +297,8 @@ func TestUpSound(t *testing.T) {
 }
 
 // Resources, prompts and completions are what the service has of them.
-func TestUpTheRest(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{
+func TestTheRest(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{
 		"GET /resources":      fixed(200, okay(`{"resources":[{"uri":"a:1","name":"one","mime_type":"text/plain","size":null}],"resource_templates":[{"uri_template":"a:{x}","name":"t"}]}`)),
 		"GET /prompts":        fixed(200, `{"prompts":[{"name":"p","arguments":[{"name":"x","required":true}]}]}`),
 		"POST /read-resource": fixed(200, okay(`{"contents":[{"uri":"a:1","mime_type":"text/plain","text":"hi"}]}`)),
@@ -329,11 +329,11 @@ func TestUpTheRest(t *testing.T) {
 	}
 	s.say["POST /read-resource"] = fixed(500, nope("EXECUTION_ERROR", ""))
 	_, err := s.call("resources/read", `{"uri":"a:1"}`)
-	upJudge(t, nil, err, &proxy.UpstreamFailed, `because "x" (EXECUTION_ERROR)`)
+	judge(t, nil, err, &proxy.UpstreamFailed, `because "x" (EXECUTION_ERROR)`)
 	for method, path := range map[string]string{"POST /get-prompt": "prompts/get", "POST /complete": "completion/complete"} {
 		s.say[method] = fixed(200, okay(`{"a":1}`))
 		_, err := s.call(path, `{"name":"a","ref":{}}`)
-		upJudge(t, nil, err, &proxy.BadAnswer, "cannot be used")
+		judge(t, nil, err, &proxy.BadAnswer, "cannot be used")
 	}
 	for _, method := range []string{"GET /resources", "GET /prompts", "POST /complete", "POST /get-prompt", "POST /read-resource"} {
 		delete(s.say, method)
@@ -341,13 +341,13 @@ func TestUpTheRest(t *testing.T) {
 	s.say["GET /prompts"] = fixed(404, nope("TOOL_NOT_FOUND", ""))
 	for _, method := range []string{"resources/list", "resources/templates/list", "prompts/list", "completion/complete", "prompts/get", "resources/read", "subscriptions/listen", "x/y"} {
 		_, err := s.call(method, "")
-		upJudge(t, nil, err, &proxy.MethodNotFound, "is not offered")
+		judge(t, nil, err, &proxy.MethodNotFound, "is not offered")
 	}
 }
 
 // Many calls at once stay apart.
-func TestUpMany(t *testing.T) {
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
+func TestMany(t *testing.T) {
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
 	done := make(chan error, 50)
 	for i := range cap(done) {
 		go func() {

@@ -1,13 +1,16 @@
-package rest
+package upstream
 
 import (
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
@@ -16,8 +19,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// upService is a service of which the test says every word, and the Upstream before it.
-type upService struct {
+// fakeService is a service of which the test says every word, and the Upstream before it.
+type fakeService struct {
 	t     *testing.T
 	u     *Upstream
 	url   string
@@ -51,17 +54,17 @@ func hostOf(t testing.TB, url string) *httpd.Host {
 	return host
 }
 
-func newUpService(t *testing.T, base string, say map[string]http.HandlerFunc) *upService {
+func newFakeService(t *testing.T, base string, say map[string]http.HandlerFunc) *fakeService {
 	t.Helper()
-	s := &upService{t: t, say: say}
+	s := &fakeService{t: t, say: say}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	s.u, s.url = NewUpstream(hostOf(t, srv.URL+base), base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
+	s.u, s.url = New(hostOf(t, srv.URL+base), base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
 	return s
 }
 
 // ServeHTTP implements http.Handler.
-func (s *upService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	s.mu.Lock()
 	say := s.say[r.Method+" "+r.URL.RequestURI()]
@@ -75,14 +78,14 @@ func (s *upService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // said are the requests so far.
-func (s *upService) said() []string {
+func (s *fakeService) said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.heard...)
 }
 
 // last is the last request so far.
-func (s *upService) last() string {
+func (s *fakeService) last() string {
 	all := s.said()
 	if len(all) == 0 {
 		return ""
@@ -90,8 +93,8 @@ func (s *upService) last() string {
 	return all[len(all)-1]
 }
 
-// upExchange makes an exchange of a modern client's.
-func upExchange(t testing.TB, method, params string, with ...func(*proxy.Exchange)) *proxy.Exchange {
+// newExchange makes an exchange of a modern client's.
+func newExchange(t testing.TB, method, params string, with ...func(*proxy.Exchange)) *proxy.Exchange {
 	t.Helper()
 	if params == "" {
 		params = "{}"
@@ -108,9 +111,9 @@ func upExchange(t testing.TB, method, params string, with ...func(*proxy.Exchang
 }
 
 // call makes a call and answers all that came: messages as text, the response last.
-func (s *upService) call(method, params string, with ...func(*proxy.Exchange)) (out []string, err error) {
+func (s *fakeService) call(method, params string, with ...func(*proxy.Exchange)) (out []string, err error) {
 	s.t.Helper()
-	replies, err := s.u.Call(upExchange(s.t, method, params, with...))
+	replies, err := s.u.Call(newExchange(s.t, method, params, with...))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +131,7 @@ func (s *upService) call(method, params string, with ...func(*proxy.Exchange)) (
 }
 
 // must is the one result of a call.
-func (s *upService) must(method, params string, with ...func(*proxy.Exchange)) string {
+func (s *fakeService) must(method, params string, with ...func(*proxy.Exchange)) string {
 	s.t.Helper()
 	out, err := s.call(method, params, with...)
 	if err != nil || len(out) != 1 {
@@ -144,3 +147,13 @@ func asking(caps string) func(*proxy.Exchange) {
 func logging(level string) func(*proxy.Exchange) {
 	return func(ex *proxy.Exchange) { ex.Client.LogLevel = level }
 }
+
+const patience = 10 * time.Second
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+}
+
+var uuid4 = regexp.MustCompile(`^(?i)[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)

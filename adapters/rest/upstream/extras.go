@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"dragoman/proxy"
@@ -9,12 +9,12 @@ import (
 // the protocol, in the envelope, with its spelling or the protocol's.
 
 // resources makes the result of resources/list.
-func (c *upCall) resources(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) resources(r *reply) (wire.Message, *step, error) {
 	return c.extraList(r, "resources", "resources", needs("uri", "name"))
 }
 
 // templates makes the result of resources/templates/list, which come with the resources.
-func (c *upCall) templates(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) templates(r *reply) (wire.Message, *step, error) {
 	check := func(raw []byte, item wire.Span) string {
 		if len(wire.Get(raw, item, "uri_template").Text(raw)) == 0 && len(wire.Get(raw, item, "uriTemplate").Text(raw)) == 0 {
 			return "has no uri_template"
@@ -30,13 +30,13 @@ func (c *upCall) templates(r *upReply) (wire.Message, *upStep, error) {
 }
 
 // prompts makes the result of prompts/list.
-func (c *upCall) prompts(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) prompts(r *reply) (wire.Message, *step, error) {
 	return c.extraList(r, "prompts", "prompts", needs("name"))
 }
 
 // extraList makes the result of a list that a service may lack: to is its name in the result, from in the data; without from it is
 // empty.
-func (c *upCall) extraList(r *upReply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *upStep, error) {
+func (c *call) extraList(r *reply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *step, error) {
 	if err := c.gone(r); err != nil {
 		return wire.Message{}, nil, err
 	}
@@ -54,7 +54,7 @@ func (c *upCall) extraList(r *upReply, to, from string, check func(raw []byte, i
 }
 
 // read makes the result of resources/read. Data without contents is the content.
-func (c *upCall) read(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) read(r *reply) (wire.Message, *step, error) {
 	data, m, done, err := c.answered(r)
 	if done {
 		return m, nil, err
@@ -74,7 +74,7 @@ func (c *upCall) read(r *upReply) (wire.Message, *upStep, error) {
 	text := data.Of(r.raw)
 	b := c.result(textSize(text) + len(c.m.Of(c.m.URI)))
 	b.key("contents")
-	one := upObject{raw: append(b.raw, '[')}
+	one := object{raw: append(b.raw, '[')}
 	one.add("uri", c.m.Of(c.m.URI))
 	one.add("mimeType", []byte(`"application/json"`))
 	one.key("text")
@@ -85,7 +85,7 @@ func (c *upCall) read(r *upReply) (wire.Message, *upStep, error) {
 }
 
 // prompted makes the result of prompts/get.
-func (c *upCall) prompted(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) prompted(r *reply) (wire.Message, *step, error) {
 	data, m, done, err := c.answered(r)
 	if done {
 		return m, nil, err
@@ -97,7 +97,7 @@ func (c *upCall) prompted(r *upReply) (wire.Message, *upStep, error) {
 }
 
 // completion makes the result of completion/complete: data has completion, or is it.
-func (c *upCall) completion(r *upReply) (wire.Message, *upStep, error) {
+func (c *call) completion(r *reply) (wire.Message, *step, error) {
 	data, m, done, err := c.answered(r)
 	if done {
 		return m, nil, err
@@ -115,7 +115,7 @@ func (c *upCall) completion(r *upReply) (wire.Message, *upStep, error) {
 }
 
 // answered is the data of a POST to an endpoint that a service may lack, or, if done, the answer: a question, or an error.
-func (c *upCall) answered(r *upReply) (data wire.Span, m wire.Message, done bool, err error) {
+func (c *call) answered(r *reply) (data wire.Span, m wire.Message, done bool, err error) {
 	if err = c.gone(r); err != nil {
 		return data, m, true, err
 	}
@@ -123,9 +123,9 @@ func (c *upCall) answered(r *upReply) (data wire.Span, m wire.Message, done bool
 		return data, m, true, err
 	}
 	if !c.m.Is("completion/complete") {
-		m, done, err = c.asks(r, &upEnvelope{success: true, data: data})
+		m, done, err = c.asks(r, &parsed{success: true, data: data})
 	}
 	return data, m, done, err
 }
 
-var _ proxy.Replies = (*upCall)(nil)
+var _ proxy.Replies = (*call)(nil)

@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"errors"
@@ -28,7 +28,7 @@ const (
 // says calls a tool of a service that answers with a status and a body.
 func says(t *testing.T, status int, body string) (out string, err error) {
 	t.Helper()
-	s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(status, body)})
+	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(status, body)})
 	all, err := s.call("tools/call", `{"name":"query_callers","arguments":{"function_name":"my_module.my_function","max_depth":5}}`)
 	if err == nil && len(all) == 1 {
 		out = all[0]
@@ -37,11 +37,11 @@ func says(t *testing.T, status int, body string) (out string, err error) {
 }
 
 // Seed 000, the other way round: what a service says in the envelope is held against the same rules.
-func TestRulesUpstreamEnvelope(t *testing.T) {
+func TestRulesEnvelope(t *testing.T) {
 	bad := func(t *testing.T, status int, body, why string) {
 		t.Helper()
 		_, err := says(t, status, body)
-		upJudge(t, nil, err, &proxy.BadAnswer, why)
+		judge(t, nil, err, &proxy.BadAnswer, why)
 	}
 	t.Run("rule 1.2 success is a boolean", func(t *testing.T) {
 		bad(t, 200, strings.Replace(exampleSuccess, "true", `"true"`, 1), "success is no boolean")
@@ -91,7 +91,7 @@ func TestRulesUpstreamEnvelope(t *testing.T) {
 }
 
 // Seed 000, ErrorCode, the other way round: what becomes of each code.
-func TestRulesUpstreamErrorCode(t *testing.T) {
+func TestRulesErrorCode(t *testing.T) {
 	for rule, c := range map[string]struct {
 		status int
 		code   string
@@ -108,7 +108,7 @@ func TestRulesUpstreamErrorCode(t *testing.T) {
 	} {
 		t.Run(rule, func(t *testing.T) {
 			out, err := says(t, c.status, strings.Replace(exampleError, "TOOL_NOT_FOUND", c.code, 1))
-			upJudge(t, []string{out}, err, c.row, c.want)
+			judge(t, []string{out}, err, c.row, c.want)
 			var e *proxy.Error
 			if errors.As(err, &e) && string(e.Envelope) != c.code {
 				t.Errorf("a REST caller would be told %s", e.Envelope)
@@ -118,10 +118,10 @@ func TestRulesUpstreamErrorCode(t *testing.T) {
 }
 
 // Seed 000, ToolSchema, ToolsResponse, ToolRequest and HealthResponse, the other way round.
-func TestRulesUpstreamTools(t *testing.T) {
+func TestRulesTools(t *testing.T) {
 	list := func(t *testing.T, tools string) (string, error) {
 		t.Helper()
-		s := newUpService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, tools)})
+		s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, tools)})
 		out, err := s.call("tools/list", "")
 		return strings.Join(out, ""), err
 	}
@@ -129,10 +129,10 @@ func TestRulesUpstreamTools(t *testing.T) {
 		t.Helper()
 		out, err := list(t, `{"service":"s","version":"1.0.0","tools":[`+tool+`]}`)
 		if why == "" {
-			upJudge(t, []string{out}, err, nil, `"tools":[{`)
+			judge(t, []string{out}, err, nil, `"tools":[{`)
 			return
 		}
-		upJudge(t, nil, err, &proxy.BadAnswer, why)
+		judge(t, nil, err, &proxy.BadAnswer, why)
 	}
 	t.Run("rule 3.1 name must be there", func(t *testing.T) {
 		one(t, `{"input_schema":{"type":"object"}}`, "has no name")
@@ -152,7 +152,7 @@ func TestRulesUpstreamTools(t *testing.T) {
 		}
 	})
 	t.Run("rule 5.7 the example is what is sent", func(t *testing.T) {
-		s := newUpService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, exampleSuccess)})
+		s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, exampleSuccess)})
 		s.must("tools/call", `{"name":"query_callers","arguments":{"function_name":"my_module.my_function","max_depth":5}}`)
 		want := regexp.MustCompile(`^POST /call-tool application/json \{"tool":"query_callers","arguments":\{"function_name":"my_module.my_function","max_depth":5\},"request_id":"([^"]*)"\}$`)
 		if m := want.FindStringSubmatch(s.last()); m == nil || !uuid4.MatchString(m[1]) {
@@ -171,7 +171,7 @@ func TestRulesUpstreamTools(t *testing.T) {
 	t.Run("rule 6.3 tools is a list", func(t *testing.T) {
 		for _, body := range []string{`{"service":"s","version":"1.0.0"}`, `{"service":"s","version":"1.0.0","tools":null}`, `{"service":"s","version":"1.0.0","tools":{}}`} {
 			_, err := list(t, body)
-			upJudge(t, nil, err, &proxy.BadAnswer, "no array tools")
+			judge(t, nil, err, &proxy.BadAnswer, "no array tools")
 		}
 	})
 	for rule, c := range map[string]struct {
@@ -184,9 +184,9 @@ func TestRulesUpstreamTools(t *testing.T) {
 		"rule 7.9 unavailable":              {503, strings.Replace(exampleDegraded, "degraded", "unavailable", 1), &proxy.Overloaded},
 	} {
 		t.Run(rule, func(t *testing.T) {
-			s := newUpService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(c.status, c.body), "GET /tools": fixed(200, exampleTools)})
+			s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(c.status, c.body), "GET /tools": fixed(200, exampleTools)})
 			out, err := s.call("server/discover", "")
-			upJudge(t, out, err, c.row, map[bool]string{true: `"supportedVersions"`, false: "memgraph (Connection timeout after 1000ms)"}[c.row == nil])
+			judge(t, out, err, c.row, map[bool]string{true: `"supportedVersions"`, false: "memgraph (Connection timeout after 1000ms)"}[c.row == nil])
 			if ok, why := s.u.Sound(); ok != (c.row == nil) {
 				t.Error(fmt.Sprint(ok, why))
 			}

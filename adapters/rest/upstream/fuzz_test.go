@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"bytes"
@@ -9,8 +9,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// FuzzUpAnswer: whatever a service answers, to whatever request, makes a message for the request, a next step, or an error.
-func FuzzUpAnswer(f *testing.F) {
+// FuzzAnswer: whatever a service answers, to whatever request, makes a message for the request, a next step, or an error.
+func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{okay(`{"a":1}`), nope("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), someTools, wellThen, "", "<p>", "[]", "1",
 		okay(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}},"request_state":"s"}`), okay(`{"content":[{"type":"text","text":"x"}],"_meta":{}}`),
 		okay(`{"resources":[{"uri":"a","name":"b","mime_type":"c"}],"resource_templates":[{"uri_template":"a","name":"b"}],"prompts":[{"name":"p"}],"next_cursor":"n"}`),
@@ -23,8 +23,8 @@ func FuzzUpAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	takes := []upTake{(*upCall).called, (*upCall).tools, (*upCall).resources, (*upCall).templates, (*upCall).prompts, (*upCall).read, (*upCall).prompted, (*upCall).completion,
-		(*upCall).introduced, func(c *upCall, r *upReply) (wire.Message, *upStep, error) {
+	takes := []take{(*call).called, (*call).tools, (*call).resources, (*call).templates, (*call).prompts, (*call).read, (*call).prompted, (*call).completion,
+		(*call).introduced, func(c *call, r *reply) (wire.Message, *step, error) {
 			if _, _, err := c.progress(r.raw[len(c.opening) : len(r.raw)-1]); err != nil {
 				m, _, err := c.log(r.raw[len(c.opening) : len(r.raw)-1])
 				return m, c.discover(), err
@@ -32,11 +32,11 @@ func FuzzUpAnswer(f *testing.F) {
 			return wire.Message{}, c.discover(), nil
 		}}
 	f.Fuzz(func(t *testing.T, which uint8, status uint16, body []byte) {
-		u := NewUpstream(host, "/", mcphttp.Limits{})
-		ex := upExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
-		c := &upCall{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: upHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), least: "debug"}
+		u := New(host, "/", mcphttp.Limits{})
+		ex := newExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
+		c := &call{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: resultHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), least: "debug"}
 		c.step = c.look("/x", nil)
-		r := &upReply{step: c.step, status: int(status), head: c.opening, raw: append(bytes.Clone(c.opening), body...)}
+		r := &reply{step: c.step, status: int(status), head: c.opening, raw: append(bytes.Clone(c.opening), body...)}
 		r.parse()
 		m, next, err := takes[int(which)%len(takes)](c, r)
 		switch {

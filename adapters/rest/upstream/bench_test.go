@@ -1,4 +1,4 @@
-package rest
+package upstream
 
 import (
 	"bufio"
@@ -56,7 +56,7 @@ func canned(b testing.TB, body string) *Upstream {
 		_ = ln.Close()
 		<-ended
 	})
-	return NewUpstream(hostOf(b, "http://"+ln.Addr().String()), "", mcphttp.Limits{Body: 64 << 20, Event: 1 << 20})
+	return New(hostOf(b, "http://"+ln.Addr().String()), "", mcphttp.Limits{Body: 64 << 20, Event: 1 << 20})
 }
 
 // mega are answers of a megabyte, by the method and params that get them.
@@ -82,16 +82,16 @@ func oneCall(b testing.TB, u *Upstream, ex *proxy.Exchange) {
 
 // A large answer is read, which takes about twice its size, and then copied as often as it has to be: not at all where it is a
 // result already, once where it is put together anew, and once more where its text stands in it, too.
-func TestUpLargeCopies(t *testing.T) {
+func TestLargeCopies(t *testing.T) {
 	most := map[string]float64{"result": 3, "object": 5.2, "failure": 2.4, "read": 4.2, "tools": 4.2}
 	for _, k := range mega {
 		u := canned(t, k.body)
-		oneCall(t, u, upExchange(t, k.method, k.params))
+		oneCall(t, u, newExchange(t, k.method, k.params))
 		const calls = 5
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range calls {
-			oneCall(t, u, upExchange(t, k.method, k.params))
+			oneCall(t, u, newExchange(t, k.method, k.params))
 		}
 		runtime.ReadMemStats(&after)
 		if got := float64(after.TotalAlloc-before.TotalAlloc) / calls / float64(len(k.body)); got > most[k.name] || got < 0.5 {
@@ -100,14 +100,14 @@ func TestUpLargeCopies(t *testing.T) {
 	}
 }
 
-// BenchmarkUpLarge shows by B/op how often a large answer is copied.
-func BenchmarkUpLarge(b *testing.B) {
+// BenchmarkLarge shows by B/op how often a large answer is copied.
+func BenchmarkLarge(b *testing.B) {
 	for _, k := range mega {
 		b.Run(k.name, func(b *testing.B) {
 			u := canned(b, k.body)
 			b.ReportAllocs()
 			for b.Loop() {
-				oneCall(b, u, upExchange(b, k.method, k.params))
+				oneCall(b, u, newExchange(b, k.method, k.params))
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package rest
+package envelope
 
 import (
 	"crypto/rand"
@@ -39,15 +39,15 @@ type Meta struct {
 
 // AppendJSON writes the envelope. Members that do not apply are left out; null stands for none of them.
 func (e *Envelope) AppendJSON(dst []byte) []byte {
-	dst = e.appendBefore(dst)
+	dst = e.AppendBefore(dst)
 	if e.Success {
 		dst = append(dst, e.Data...)
 	}
-	return e.appendBehind(dst)
+	return e.AppendAfter(dst)
 }
 
-// appendBefore writes what stands before Data, or all up to there if it is no Success.
-func (e *Envelope) appendBefore(dst []byte) []byte {
+// AppendBefore writes what stands before Data, or all up to there if it is no Success.
+func (e *Envelope) AppendBefore(dst []byte) []byte {
 	dst = strconv.AppendBool(append(dst, `{"success":`...), e.Success)
 	if e.Success {
 		return append(dst, `,"data":`...)
@@ -56,8 +56,8 @@ func (e *Envelope) appendBefore(dst []byte) []byte {
 	return wire.AppendText(append(dst, `,"code":`...), string(e.Code))
 }
 
-// appendBehind writes the rest.
-func (e *Envelope) appendBehind(dst []byte) []byte {
+// AppendAfter writes the rest.
+func (e *Envelope) AppendAfter(dst []byte) []byte {
 	dst = wire.AppendText(append(dst, `,"request_id":`...), e.RequestID)
 	dst = wire.AppendText(append(dst, `,"timestamp":`...), e.Timestamp)
 	if meta := e.Meta.appendMembers(nil); len(meta) > 0 {
