@@ -272,7 +272,7 @@ func newGuide(t *testing.T) *guide {
 		t.Fatal(err)
 	}
 	var pairs []string
-	for _, port := range []string{"8080", "8081", "8082", "9090"} {
+	for _, port := range []string{"8080", "8081", "8082", "8083", "9090"} {
 		pairs = append(pairs, port, freePort(t, pairs))
 	}
 	path := strings.Join([]string{bin, os.Getenv("PATH")}, string(os.PathListSeparator))
