@@ -31,9 +31,8 @@ func AccessLog(log zerolog.Logger, what string, direct *Direct) proxy.Policy {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			f := frameOf(ex)
-			a := f.logged.take()
-			*a = logged{log: &log, direct: direct, ex: ex, began: f.now(), success: success, quiet: what == LogNone}
+			a := proxy.Lend[logged](ex, loggedRoom)
+			*a = logged{log: &log, direct: direct, ex: ex, began: ex.Clock.Now(), success: success, quiet: what == LogNone}
 			replies, err := next(ex)
 			if err != nil {
 				a.failed(err)
@@ -63,6 +62,8 @@ func aboutOf(m *wire.Message) []byte {
 // answeredWell is what a line says of a request that was.
 const answeredWell = "request answered"
 
+var loggedRoom = proxy.NewRoom()
+
 type logged struct {
 	proxy.Replies
 	log     *zerolog.Logger
@@ -73,6 +74,9 @@ type logged struct {
 	quiet   bool
 	done    bool
 }
+
+// Clear implements proxy.Lent.
+func (a *logged) Clear() { *a = logged{} }
 
 // line begins a line of the log; nil if the level is off.
 func (a *logged) line(level zerolog.Level) *zerolog.Event {

@@ -43,9 +43,8 @@ func (h *Health) Policy(next proxy.Handler) proxy.Handler {
 
 // admit lets a call through, or says why not.
 func (h *Health) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
-	f := frameOf(ex)
-	c := f.watched.take()
-	*c = watched{h: h, ex: ex, began: f.now(), lasts: lasts}
+	c := proxy.Lend[watched](ex, watchedRoom)
+	*c = watched{h: h, ex: ex, began: ex.Clock.Now(), lasts: lasts}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.down {
@@ -92,6 +91,8 @@ func (h *Health) refusal(now time.Time) *proxy.Error {
 	return e
 }
 
+var watchedRoom = proxy.NewRoom()
+
 // watched is a call that the state learns from.
 type watched struct {
 	proxy.Replies
@@ -106,6 +107,9 @@ type watched struct {
 	older, newer *watched // its neighbours among the calls under way
 	listed       bool
 }
+
+// Clear implements proxy.Lent.
+func (c *watched) Clear() { *c = watched{} }
 
 // underWay is the calls that have no answer yet, the last begun first. Its owner's lock guards it.
 type underWay struct{ last *watched }
@@ -248,7 +252,7 @@ func (c *watched) end(v verdict, err error) {
 func (h *Health) calm(c *watched) bool {
 	var now time.Time
 	if h.opt.Breaker.Failures > 0 {
-		now = c.began.Add(took(c.ex, c.began))
+		now = c.began.Add(c.ex.Clock.Since(c.began))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -102,7 +102,7 @@ func (f *Fallback) divert(ex *proxy.Exchange) (proxy.Replies, error) {
 	if f.counted != nil && ex.Msg.Kind == wire.Request {
 		f.counted.Inc()
 	}
-	frameOf(ex).waited()
+	ex.Clock.Waited()
 	return f.other()(ex)
 }
 

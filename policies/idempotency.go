@@ -199,7 +199,7 @@ func (p *Idempotency) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
 // lead makes a request, for all who will wait for it.
 func (p *Idempotency) lead(next proxy.Handler, ex *proxy.Exchange, m *memo) (proxy.Replies, error) {
 	replies, err := next(ex)
-	f := frameOf(ex).first.take()
+	f := proxy.Lend[first](ex, firstRoom)
 	*f = first{Replies: replies, p: p, ex: ex, memo: m}
 	if err == nil && replies != nil {
 		return f, nil
@@ -209,6 +209,8 @@ func (p *Idempotency) lead(next proxy.Handler, ex *proxy.Exchange, m *memo) (pro
 	return nil, err
 }
 
+var firstRoom = proxy.NewRoom()
+
 // first are the replies to a request that is made.
 type first struct {
 	proxy.Replies
@@ -216,6 +218,9 @@ type first struct {
 	ex   *proxy.Exchange
 	memo *memo // nil once it is settled
 }
+
+// Clear implements proxy.Lent.
+func (f *first) Clear() { *f = first{} }
 
 // Next implements proxy.Replies.
 func (f *first) Next(until time.Time) (m *wire.Message, err error) {

@@ -42,7 +42,6 @@ func BenchmarkIdempotencyFull(b *testing.B) {
 				b.Fatal(err)
 			}
 			exs[i] = &proxy.Exchange{Msg: m, Session: sessions[id*7%len(sessions)]}
-			frameOf(exs[i])
 		}
 		for i := 0; i < len(other); i += 64 {
 			other[i]++

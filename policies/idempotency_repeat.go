@@ -77,7 +77,7 @@ func (w *repeat) takeOver(until time.Time) (*wire.Message, error) {
 		return nil, cause // Close passes it on
 	}
 	w.leads = false
-	frameOf(w.ex).waited()
+	w.ex.Clock.Waited()
 	w.p.count("took_over")
 	lead, err := w.p.lead(w.next, w.ex, w.memo)
 	if err != nil || lead == nil {

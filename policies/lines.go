@@ -164,7 +164,7 @@ func (d *Direct) answered(a *logged) {
 		return
 	}
 	const usual = 1 << 10 // bytes
-	ex, lasted := a.ex, took(a.ex, a.began)
+	ex, lasted := a.ex, a.ex.Clock.Since(a.began)
 	b := d.Lines.begin(usual)
 	if a.success == zerolog.InfoLevel {
 		b = append(b, `{"level":"info","request":`...)

@@ -128,9 +128,8 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		f := frameOf(ex)
-		o := f.observed.take()
-		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: f.now(), byTool: byTool}
+		o := proxy.Lend[observed](ex, observedRoom)
+		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: ex.Clock.Now(), byTool: byTool}
 		if byTool && o.method == toolsCall {
 			o.tool = ex.Msg.Text(ex.Msg.Name) // now: whoever renames it, renames it in the message
 		}
@@ -148,6 +147,8 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 	}
 }
 
+var observedRoom = proxy.NewRoom()
+
 type observed struct {
 	proxy.Replies
 	m      *Metrics
@@ -158,6 +159,9 @@ type observed struct {
 	byTool bool
 	ended  bool
 }
+
+// Clear implements proxy.Lent.
+func (o *observed) Clear() { *o = observed{} }
 
 func (o *observed) Next(until time.Time) (m *wire.Message, err error) {
 	m, err = o.Replies.Next(until)
@@ -198,7 +202,7 @@ func (o *observed) end(outcome string) {
 	if o.method == "subscriptions/listen" {
 		o.m.listens.Dec()
 	}
-	seconds := took(o.ex, o.began).Seconds()
+	seconds := o.ex.Clock.Since(o.began).Seconds()
 	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, outcome, o.ex.Client.Era, o.ex.Spoken})
 	s.count.Inc()
 	s.time.Observe(seconds)

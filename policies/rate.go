@@ -98,7 +98,7 @@ func (r *Rate) now(ex *proxy.Exchange) int64 {
 	if r.given {
 		return r.since(r.opt.Now())
 	}
-	return r.since(frameOf(ex).now())
+	return r.since(ex.Clock.Now())
 }
 
 // gate is the same for a gate.

@@ -61,12 +61,11 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 		if ex.Msg.Kind != wire.Request || ex.Msg.Is("subscriptions/listen") || ex.Msg.Is("ping") {
 			return next(ex)
 		}
-		f := frameOf(ex)
-		now := f.now()
+		now := ex.Clock.Now()
 		r.mu.Lock()
 		r.requests.add(now, 1)
 		r.mu.Unlock()
-		c := f.retried.take()
+		c := proxy.Lend[retried](ex, retriedRoom)
 		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
 		replies, err := next(ex)
 		if err != nil {
@@ -93,6 +92,8 @@ func (r *Retry) afford() bool {
 	return true
 }
 
+var retriedRoom = proxy.NewRoom()
+
 // retried is a request that may be made again.
 type retried struct {
 	proxy.Replies // nil between attempts
@@ -107,6 +108,9 @@ type retried struct {
 	failure       error     // of the attempt before
 	given         bool      // the client has been given something
 }
+
+// Clear implements proxy.Lent.
+func (c *retried) Clear() { *c = retried{} }
 
 // Next implements proxy.Replies.
 func (c *retried) Next(until time.Time) (m *wire.Message, err error) {
@@ -154,7 +158,7 @@ func (c *retried) attempt(until time.Time) error {
 		return proxy.ErrNotYet
 	}
 	c.ex.Msg.Edits, c.ex.Headers = slices.Clone(c.edits), c.headers
-	frameOf(c.ex).waited()
+	c.ex.Clock.Waited()
 	replies, err := c.next(c.ex)
 	switch {
 	case err == nil && replies != nil:

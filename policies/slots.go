@@ -122,7 +122,7 @@ func (s *Slots) take(ex *proxy.Exchange, sem *semaphore.Weighted, n int64, key s
 		return err
 	}
 	defer s.waiting.Add(-1)
-	defer frameOf(ex).waited()
+	defer ex.Clock.Waited()
 	return sem.Acquire(ex, n) // an error is what has ended the exchange
 }
 
@@ -157,7 +157,7 @@ func Turns(all int, tools map[string]int) proxy.Policy {
 				if sem == nil || sem.TryAcquire(1) {
 					continue
 				}
-				frameOf(ex).waited()
+				ex.Clock.Waited()
 				if err := sem.Acquire(ex, 1); err != nil {
 					if i > 0 && tool != nil {
 						tool.Release(1)
@@ -200,10 +200,12 @@ func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (p
 		return replies, err
 	}
 	done = true
-	h := frameOf(ex).held.take()
+	h := proxy.Lend[held](ex, heldRoom)
 	*h = held{replies, of, size}
 	return h, nil
 }
+
+var heldRoom = proxy.NewRoom()
 
 // held is the replies of a request that holds something.
 type held struct {
@@ -211,6 +213,9 @@ type held struct {
 	of   releaser
 	size int64
 }
+
+// Clear implements proxy.Lent.
+func (h *held) Clear() { *h = held{} }
 
 // Close implements proxy.Replies.
 func (h *held) Close() error {

@@ -49,11 +49,13 @@ func (t *Timeouts) Policy(next proxy.Handler) proxy.Handler {
 		if err != nil || limit == 0 {
 			return replies, err
 		}
-		timing := frameOf(ex).timed.take()
+		timing := proxy.Lend[timed](ex, timedRoom)
 		*timing = timed{Replies: replies, of: t, ex: ex, key: key, limit: limit, due: time.Now().Add(limit)}
 		return timing, nil
 	}
 }
+
+var timedRoom = proxy.NewRoom()
 
 type timed struct {
 	proxy.Replies
@@ -63,6 +65,9 @@ type timed struct {
 	limit time.Duration
 	due   time.Time // zero while a question is open
 }
+
+// Clear implements proxy.Lent.
+func (t *timed) Clear() { *t = timed{} }
 
 // Next implements proxy.Replies.
 func (t *timed) Next(until time.Time) (m *wire.Message, err error) {

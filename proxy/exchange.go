@@ -86,8 +86,8 @@ type Exchange struct {
 	// Lasting says that the server has taken the call on as something that takes its time, a task: that it is silent says nothing.
 	Lasting atomic.Bool
 
-	// Frame is what the policies around the exchange keep in it; theirs alone.
-	Frame any
+	// Clock is the time as the policies around the exchange share it.
+	Clock Clock
 
 	rooms    [rooms]room // Lend
 	borrowed *sync.Pool  // to which Recycle may give it back; nil: it may not
@@ -251,6 +251,7 @@ func (ex *Exchange) GiveUp(limit time.Duration) time.Time {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	ex.began = time.Now()
+	ex.Clock.passing = ex.began
 	ex.end, ex.limit = ex.began.Add(limit), limit
 	if ex.done != nil {
 		ex.arm()

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/proxy/wire"
@@ -72,7 +73,7 @@ func (ex *Exchange) clear() {
 	ex.Key, ex.Replayed, ex.Untaken, ex.Own, ex.Allowance = "", false, false, false, 0
 	ex.Lasting.Store(false)
 	ex.onward.Store(nil)
-	ex.Frame, ex.once = nil, false
+	ex.Clock, ex.once = Clock{}, false
 }
 
 // Ticket is a way to an exchange that may be over, and its memory another's.
@@ -94,15 +95,24 @@ func (t Ticket) Cancel(cause error) { t.ex.cancel(cause, t.life) }
 // Room says whose memory it is that an exchange lends.
 type Room uint8
 
-// Each package that keeps something for an exchange has a room for it.
+// The rooms of the layers that every exchange passes. Those of policies are made by NewRoom.
 const (
-	RoomPolicies Room = iota
-	RoomSession
+	RoomSession Room = iota
 	RoomEra
 	RoomWire
 	RoomFace
-	rooms
+	firstRoom
+
+	rooms = firstRoom + 8 // of each exchange
 )
+
+var nextRoom atomic.Uint32
+
+// NewRoom makes a room for the initializer of a package-level variable: a policy that keeps something for each exchange has one of its own.
+// When there are no more, Lend allocates.
+func NewRoom() Room {
+	return Room(min(uint32(firstRoom)+nextRoom.Add(1)-1, uint32(rooms))) //nolint:gosec // it is small
+}
 
 // Lent is what can be put into a room. Clear makes it as it was at first, and lets go of what it refers to.
 type Lent interface{ Clear() }
@@ -118,6 +128,9 @@ func Lend[T any, P interface {
 	*T
 	Lent
 }](ex *Exchange, whose Room) *T {
+	if whose >= rooms {
+		return new(T)
+	}
 	r := &ex.rooms[whose]
 	if r.lent {
 		return new(T)

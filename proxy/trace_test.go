@@ -35,12 +35,16 @@ func TestRecycle(t *testing.T) {
 		t.Skip("nothing is used again under the race detector")
 	}
 	ex := Borrow()
-	ex.Server, ex.Key, ex.Headers, ex.Frame = "a", "b", []Header{{Name: "c"}}, 1
+	ex.Server, ex.Key, ex.Headers = "a", "b", []Header{{Name: "c"}}
 	ex.GiveUp(1)
 	memory := Lend[lent](ex, RoomFace)
 	memory.used = true
 	if again := Lend[lent](ex, RoomFace); again == memory || again.used {
 		t.Error("memory was lent twice")
+	}
+	none, beyond := Lend[lent](ex, rooms), Lend[lent](ex, rooms)
+	if none.used = true; beyond.used {
+		t.Error("memory was lent twice where no room is left")
 	}
 	ticket := ex.Ticket()
 	ex.Release()
@@ -52,7 +56,7 @@ func TestRecycle(t *testing.T) {
 	if ex.Err() != nil {
 		t.Error("a ticket outlives its exchange")
 	}
-	if ex.Server+ex.Key != "" || ex.Headers != nil || ex.Frame != nil || !ex.Began().IsZero() || ex.Limit() != 0 {
+	if ex.Server+ex.Key != "" || ex.Headers != nil || ex.Clock != (Clock{}) || !ex.Began().IsZero() || ex.Limit() != 0 {
 		t.Errorf("%+v", ex)
 	}
 
