@@ -193,7 +193,7 @@ beside: build packages ## our suite beside the official one at real servers, in 
 besides:
 	@$(MAKE) --no-print-directory beside ARGS=--short
 
-docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks anew, from what stands in the code
+docs: build ## write docs/configuration.md, docs/config.schema.json and docs/checks (not in git) anew, from what stands in the code
 	./dragoman config reference > docs/configuration.md
 	./dragoman config schema > docs/config.schema.json
 	./dragoman conformance --list --markdown docs/checks/

@@ -8,15 +8,20 @@ import (
 	page "dragoman/bench/report"
 )
 
+// summary is the report's entry in the file of the last results.
+func (r *report) summary() *page.Document {
+	d := page.NewDocument("What a hop costs")
+	r.preface(d)
+	r.targetTable(d)
+	return d
+}
+
 // document is the report for people.
 func (r *report) document() *page.Document {
 	d := page.NewDocument("Dragoman: what a hop costs")
-	d.Text("%s, %s processors, %s, Linux %s. %s; %s; fasthttp %s; %s. %s.", r.Machine["cpu"], r.Machine["cpus"], r.Machine["system"], r.Machine["kernel"],
-		r.Versions["dragoman"], r.Versions["go"], r.Versions["fasthttp"], r.Versions["nginx"], r.Started.Format("2006-01-02 15:04 UTC"))
-	d.Text("Medians of %d interleaved rounds of %g s, with the lowest and the highest. The load, the process under test and the server behind it share the processors. "+
-		"Ratios are formed within each round.", r.RoundsAsked, r.Seconds)
-	if r.Rough {
-		d.Text("So few rounds give rough figures: not to be quoted.")
+	r.preface(d)
+	if len(r.Targets) > 0 {
+		d.Heading("Targets")
 	}
 	r.targetTable(d)
 	for _, s := range r.Sections {
@@ -38,11 +43,21 @@ func (r *report) document() *page.Document {
 	return d
 }
 
+// preface says where, with what and how it was measured.
+func (r *report) preface(d *page.Document) {
+	d.Text("%s, %s processors, %s, Linux %s. %s; %s; fasthttp %s; %s. %s.", r.Machine["cpu"], r.Machine["cpus"], r.Machine["system"], r.Machine["kernel"],
+		r.Versions["dragoman"], r.Versions["go"], r.Versions["fasthttp"], r.Versions["nginx"], r.Started.Format("2006-01-02 15:04 UTC"))
+	d.Text("Medians of %d interleaved rounds of %g s, with the lowest and the highest. The load, the process under test and the server behind it share the processors. "+
+		"Ratios are formed within each round.", r.RoundsAsked, r.Seconds)
+	if r.Rough {
+		d.Text("So few rounds give rough figures: not to be quoted.")
+	}
+}
+
 func (r *report) targetTable(d *page.Document) {
 	if len(r.Targets) == 0 {
 		return
 	}
-	d.Heading("Targets")
 	var rows [][]string
 	for i := range r.Targets {
 		v := &r.Targets[i]

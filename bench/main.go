@@ -55,6 +55,7 @@ type settings struct {
 	instructions    int           // calls; 0: times are measured
 	keep            string        // directory; empty: callgrind's files go
 	limits          string        // file; empty: there are none
+	summarize       string        // file; empty: a run is made
 }
 
 func main() {
@@ -94,6 +95,9 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
+	if s.summarize != "" {
+		return summarize(s.summarize)
+	}
 	if s.instructions > 0 {
 		return holdCounts(ctx, s, self, out)
 	}
@@ -109,7 +113,7 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nwritten to", file)
+	fmt.Fprintln(out, "\nwritten to", file+"; --summarize with this file enters it in "+summaryFile)
 	return r.failure()
 }
 
@@ -133,6 +137,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of so many calls a cell, with valgrind, instead of measuring times")
 	f.StringVar(&s.keep, "keep", "", "of --instructions: keep what callgrind writes in this directory")
 	f.StringVar(&s.limits, "limits", "", "a file with what each cell may take against the bare proxy; only calls are measured then, and nothing is written")
+	f.StringVar(&s.summarize, "summarize", "", "enter the targets of this `REPORT.json` in "+summaryFile+", and measure nothing")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("bench: %w", err)
 	}

@@ -18,6 +18,9 @@ import (
 	"dragoman/bench/measure"
 )
 
+// summaryFile holds the last results, from the root of the repository.
+const summaryFile = "bench/RESULTS.md"
+
 // noteLimit is how much of a note the table shows.
 const noteLimit = 80
 
@@ -291,6 +294,22 @@ func ratio(s measure.Spread) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
+}
+
+// summarize enters a report that was written before in the file of the last results.
+func summarize(file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	r := &report{}
+	if err := json.Unmarshal(raw, r); err != nil || len(r.Targets) == 0 {
+		return fmt.Errorf("bench: %s is not a report with targets: %w", file, err)
+	}
+	if err := r.summary().Summarize(summaryFile); err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	return nil
 }
 
 // write puts the report into new files of dir, as JSON, as a page and as Markdown, and returns the first one's name.

@@ -20,12 +20,36 @@ const (
 	colourPeer = 7
 )
 
+// summary is the report's entry in the file of the last results.
+func (r *report) summary() *page.Document {
+	d := page.NewDocument("Beside other bridges and gateways")
+	r.preface(d)
+	r.verdictTable(d)
+	return d
+}
+
 // document is the report for people.
 func (r *report) document() *page.Document {
 	d := page.NewDocument("Dragoman beside its peers")
 	if r.Short {
 		d.Text("Short form: it shows that the comparison works, its figures are rough.")
 	}
+	r.preface(d)
+	if len(r.Verdicts) > 0 {
+		d.Heading("Dragoman against the best of the peers")
+	}
+	r.verdictTable(d)
+	r.ratePlots(d)
+	r.rateTable(d)
+	r.startTable(d)
+	r.sessionTable(d)
+	r.idleTable(d)
+	r.abandonedTable(d)
+	return d
+}
+
+// preface says where and with what it was measured.
+func (r *report) preface(d *page.Document) {
 	d.Text("%s to %s UTC. %s, %s CPUs, %s of memory, Linux %s; load average %s at the start, %s at the end.",
 		r.Started.Format("2006-01-02 15:04"), r.Ended.Format("15:04"), r.Machine["cpu"], r.Machine["cpus"], r.Machine["memory"], r.Machine["kernel"],
 		r.LoadAt[0], r.LoadAt[1])
@@ -41,21 +65,12 @@ func (r *report) document() *page.Document {
 	}
 	d.Text("All stand in front of the same child, a small echo server, or, where it says so, of the same HTTP server. Every answer is checked. " +
 		"(lowest–highest) stands behind medians.")
-	r.verdictTable(d)
-	r.ratePlots(d)
-	r.rateTable(d)
-	r.startTable(d)
-	r.sessionTable(d)
-	r.idleTable(d)
-	r.abandonedTable(d)
-	return d
 }
 
 func (r *report) verdictTable(d *page.Document) {
 	if len(r.Verdicts) == 0 {
 		return
 	}
-	d.Heading("Dragoman against the best of the peers")
 	d.Text("Ratios are formed round by round. CPU is that of the proxy's own processes for each call: " +
 		"the peer's that needs least, by Dragoman's. Clients, children and proxies share the processors: the bound is what the first ratio could be " +
 		"at most if Dragoman's own work took no time. Rivals are all peers with the same clients, whomever they start children for; where the best of " +

@@ -58,6 +58,7 @@ type settings struct {
 	python                      string            // where PyPI's packages are, each with all it needs
 	without                     map[string]string // kits that are not there, and why
 	results                     string
+	summarize                   string // file; empty: a run is made
 	steps                       []string
 	only                        []string // contenders
 	short                       bool
@@ -157,6 +158,9 @@ func execute(ctx context.Context, args []string, out, errs io.Writer) int {
 // compare does the whole work. What went wrong with a contender stands in the report; an error is for what would make the
 // report wrong.
 func compare(ctx context.Context, s settings, out, errs io.Writer) error {
+	if s.summarize != "" {
+		return summarize(s.summarize)
+	}
 	runtime.LockOSThread() // the processes die with the thread that starts them
 	defer runtime.UnlockOSThread()
 	b, err := newBench(s, errs)
@@ -191,7 +195,7 @@ func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 	if err = r.document().Markdown(out); err != nil {
 		return fmt.Errorf("peers: %w", err)
 	}
-	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", "))
+	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", ")+"; --summarize with the first enters it in "+summaryFile)
 	return r.failure()
 }
 
@@ -210,6 +214,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f.StringVar(&s.python, "python", "bench/.tmp/peers/python", "where the peers from PyPI are installed")
 	f.Func("without", "leave out what is of a `KIT=REASON`, which the report gives; repeatable", s.leaveOut)
 	f.StringVar(&s.results, "results", "bench/results", "directory for the figures, as JSON, Markdown and a page with pictures")
+	f.StringVar(&s.summarize, "summarize", "", "enter the verdicts of this `REPORT.json` in "+summaryFile+", and measure nothing")
 	sizes := f.String("sizes", "", "bytes of a call and its answer, several with commas (default 300, 10240, 1048576, and answers of 1 MiB to calls of 300)")
 	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 7, or 2 with --short)")
 	f.DurationVar(&s.duration, "duration", 0, "of one round (default 2s, or 1s with --short)")

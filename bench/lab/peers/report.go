@@ -17,6 +17,9 @@ import (
 	"dragoman/bench/measure"
 )
 
+// summaryFile holds the last results, from the root of the repository.
+const summaryFile = "bench/RESULTS.md"
+
 // report is what the JSON file holds. Memory is bytes.
 type report struct {
 	Started  time.Time         `json:"started"`
@@ -224,6 +227,22 @@ func (r *report) failure() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// summarize enters a report that was written before in the file of the last results.
+func summarize(file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	r := &report{}
+	if err := json.Unmarshal(raw, r); err != nil || len(r.Verdicts) == 0 {
+		return fmt.Errorf("peers: %s is not a report with verdicts: %w", file, err)
+	}
+	if err := r.summary().Summarize(summaryFile); err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	return nil
 }
 
 // write puts the report into new files of dir, as JSON, Markdown and a page, and returns their names.

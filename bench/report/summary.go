@@ -1,0 +1,44 @@
+package report
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// summaryHead begins the file of the last results.
+const summaryHead = "# The last results\n\nWritten by `bench/run.sh --summarize REPORT.json` and `bench/lab/peers/run.sh --summarize REPORT.json`, " +
+	"each its own section; [README.md](README.md) says how to read them. Whole reports are not kept in git.\n"
+
+// Summarize puts the document into the Markdown file of the last results, as the section with its title. Other sections stay.
+// The file is made if need be.
+func (d *Document) Summarize(file string) error {
+	raw, err := os.ReadFile(file) //nolint:gosec // named by the person at the terminal
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	_, rest, _ := strings.Cut("\n"+string(raw), "\n## ")
+	var text strings.Builder
+	if err := d.Markdown(&text); err != nil {
+		return err
+	}
+	own, placed := "#"+text.String(), false
+	out := summaryHead
+	for section := range strings.SplitSeq(rest, "\n## ") {
+		if section == "" {
+			continue
+		}
+		title, _, _ := strings.Cut(section, "\n")
+		if title == d.title {
+			section, placed = own, true
+		} else {
+			section = "## " + strings.TrimSuffix(section, "\n") + "\n"
+		}
+		out += "\n" + section
+	}
+	if !placed {
+		out += "\n" + own
+	}
+	return os.WriteFile(file, []byte(out), 0o644) //nolint:gosec // a document for everybody
+}
