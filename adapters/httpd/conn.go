@@ -43,8 +43,7 @@ type conn struct {
 	watched bool
 	phase   atomic.Int32
 	closed  atomic.Bool
-	large   bool        // a body is being read that takes room
-	staying atomic.Bool // see stay
+	large   bool // a body is being read that takes room
 	held    atomic.Pointer[Held]
 	sock    sync.Mutex // guards cold, and that Conn, inner and raw come and go with it
 
@@ -61,7 +60,6 @@ type conn struct {
 	late     bool        // that was over
 	gated    bool        // the gates have judged this request, before its body
 	linger   bool        // the client is told why and may still be sending
-	blind    bool        // it is read within the poller's wait, see stay
 
 	from  netip.Addr // where it comes from, if by TCP
 	talk  *talk      // nil before the first request, and once it is held
@@ -122,9 +120,6 @@ func (s *Server) wrap(nc net.Conn) (*conn, net.Conn) {
 // Read marks the connection busy as soon as there is a byte of a request, and limits the time for the rest of it if it has to wait
 // for that.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.blind {
-		return c.talk.stay.look(p)
-	}
 	if !c.timed && c.phase.Load() == phaseBusy {
 		c.timed = true
 		if err := c.reads.to(c.Conn, time.Now().Add(c.srv.opts.ReadTimeout)); err != nil {
@@ -202,7 +197,7 @@ func (c *conn) lingerOn() {
 func (c *conn) shut(force bool) {
 	if !c.closed.CompareAndSwap(false, true) {
 		if force && !c.closeCold() {
-			c.cutOff() // also ends a lingering or blocked close
+			_ = c.inner.Close() // also ends a lingering or blocked close
 		}
 		return
 	}
@@ -214,20 +209,13 @@ func (c *conn) shut(force bool) {
 	c.srv.forget(c)
 	switch {
 	case c.closeCold():
-	case force:
-		c.cutOff()
-	case !c.hangUp():
+	case force: // the socket, without a farewell of TLS
+		_ = c.inner.Close()
+	default:
 		_ = c.Conn.Close()
 	}
 	if h := c.held.Load(); h != nil {
 		h.close(ErrLeft)
-	}
-}
-
-// cutOff closes the socket without a farewell.
-func (c *conn) cutOff() {
-	if !c.hangUp() {
-		_ = c.inner.Close()
 	}
 }
 

@@ -22,7 +22,6 @@ type talk struct {
 	ctx     fasthttp.RequestCtx
 	br      *bufio.Reader
 	scan    headScan
-	stay    stay
 	current current
 	plain   plain
 	body    body
@@ -73,10 +72,6 @@ type plain struct {
 // chunked is the length of a body that does not tell it.
 const chunked = -1
 
-// settled is after how many requests a connection is one that stays. Of who comes for one or two the ordinary way sees the end earlier,
-// with what he took.
-const settled = 4
-
 // smallBody is up to how many bytes a body is read before the gates see its head: it comes with the head, or nearly so.
 const smallBody = 8 << 10
 
@@ -93,7 +88,7 @@ func (s *Server) converse(c *conn, shown net.Conn) {
 		return
 	}
 	_ = c.SetReadDeadline(now.Add(s.opts.ReadTimeout)) // fails on a closed connection only, as the read will
-	for turns := 0; (turns < settled || s.stay(c, t)) && s.turn(c, t); turns++ {
+	for s.turn(c, t) {
 	}
 	h := c.taken
 	s.stopTalking(c)

@@ -58,10 +58,7 @@ func (c *conn) arm(l Leaver) Armed {
 func (c *conn) left() {
 	c.watchMu.Lock()
 	defer c.watchMu.Unlock()
-	if c.gone.Swap(true) {
-		return // waking it makes the same event
-	}
-	c.wake()
+	c.gone.Store(true)
 	if l := c.leaver; l != nil {
 		c.leaver = nil
 		l.Leave()

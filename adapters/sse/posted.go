@@ -17,7 +17,7 @@ const (
 	keptBody = 16 << 10
 )
 
-// posted is a request that was taken, with what it needs of its POST, whose memory is another's by then. It is a session.Job and a
+// posted is a request that was taken, with what it needs of its POST, whose memory is another's by then. It is a
 // session.Course.
 type posted struct {
 	d       *Downstream
@@ -26,6 +26,7 @@ type posted struct {
 	arrival proxy.Arrival
 	body    []byte // a copy of a small one
 	own     []byte // a large one
+	serve   func() // serves it; kept, so that a goroutine costs no allocation
 }
 
 // take has a request served. It is entered before its POST is answered, that is before the client may send what cancels it.
@@ -46,7 +47,10 @@ func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
 	}
 	ex.ID() // settled: the answer to the POST leaves at once
 	r.entry = session.Begin(sess, ex)
-	session.Hand(r) // ends with its request, which ends with the session, or with the cap
+	if r.serve == nil {
+		r.serve = r.follow
+	}
+	go r.serve() // ends with its request, which ends with the session, or with the cap
 }
 
 // keep makes the body of a POST the request's.
@@ -62,8 +66,9 @@ func (r *posted) keep(p *mcphttp.Post) []byte {
 	return r.body
 }
 
-// Do implements session.Job.
-func (r *posted) Do() {
+// follow serves the request to its end.
+func (r *posted) follow() {
+	session.GrowStack()
 	ex := r.ex
 	session.Follow(ex, r.d.Cap, r)
 	ex.Recycle() // and r with it
@@ -86,7 +91,7 @@ func (r *posted) Clear() {
 	if proxy.Poison {
 		spoil(r.body)
 	}
-	*r = posted{body: r.body[:0]}
+	*r = posted{body: r.body[:0], serve: r.serve}
 }
 
 // spoil has a test fail that looks at memory after it was given back.

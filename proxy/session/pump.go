@@ -36,7 +36,7 @@ type Course interface {
 // Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come:
 // always a response, unless the client itself has cancelled the request. It returns when the request has ended.
 func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
-	deepen(true)
+	GrowStack()
 	Follow(ex, limit, course{run, write})
 }
 
@@ -48,7 +48,7 @@ type course struct {
 func (c course) Run(ex *proxy.Exchange) (proxy.Replies, error) { return c.run(ex) }
 func (c course) Write(m *wire.Message) error                   { return c.write(m) }
 
-// Follow is Pump for a Course, on a goroutine that has served requests before.
+// Follow is Pump for a Course, on a goroutine whose stack has grown (GrowStack).
 func Follow(ex *proxy.Exchange, limit time.Duration, c Course) {
 	end := ex.GiveUp(limit)
 	defer ex.Release()

@@ -11,22 +11,19 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// settle makes a connection that stays.
-func settle(t *testing.T, addr string) *client { return after(t, addr, settled) }
-
-// after makes a connection on which so many requests were answered.
-func after(t *testing.T, addr string, requests int) *client {
+// used makes a connection on which requests have been answered.
+func used(t *testing.T, addr string) *client {
 	t.Helper()
 	c := dialTo(t, addr)
-	for range requests {
+	for range 4 {
 		c.say(get)
 		c.answer()
 	}
 	return c
 }
 
-// What the poller has noticed while a handler ran is not lost: the next request, whole or in part, is answered when the first is, and
-// an end that came with the last bytes is seen, on a connection that would be idle for an hour.
+// What arrives while a handler runs is not lost: the next request, whole or in part, is answered after the first, and an end
+// that came with the last bytes is seen, on a connection that could be idle for an hour.
 func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
@@ -39,7 +36,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	})
 	const slow = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 	for _, more := range []string{"", get, get[:7], get + get[:len(get)-1]} {
-		c := settle(t, addr)
+		c := used(t, addr)
 		c.say(slow)
 		receive(t, "the handler", entered)
 		c.say(more)
@@ -70,7 +67,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	}
 
 	// The end in the same segment as the request.
-	c := settle(t, addr)
+	c := used(t, addr)
 	c.say(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
@@ -81,8 +78,8 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	}
 }
 
-// An end that was noticed before the connection stayed, behind the first request that is served there, is seen as well.
-func TestAnEndFromBeforeItStays(t *testing.T) {
+// An end that the watcher has noticed behind a request in the pipe is seen once that request is answered.
+func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	entered, left, leave := make(chan struct{}), make(leaver, 1), make(chan struct{})
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
 		s.Handle("GET", "/x", text)
@@ -94,7 +91,7 @@ func TestAnEndFromBeforeItStays(t *testing.T) {
 			ctx.SetBodyString("slow")
 		})
 	})
-	c := after(t, addr, settled-1)
+	c := used(t, addr)
 	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	c.say(get)
@@ -113,28 +110,8 @@ func TestAnEndFromBeforeItStays(t *testing.T) {
 	}
 }
 
-// That a peer has gone is acted on once: shutting the socket down is the same news to the watcher again.
-func TestAPeerGoesOnce(t *testing.T) {
-	entered, leave := make(chan *conn, 1), make(chan struct{})
-	_, addr := serve(t, Options{}, nil, func(s *Server) {
-		s.Handle("GET", "/x", text)
-		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) {
-			entered <- connOf(ctx)
-			<-leave
-		})
-	})
-	c := settle(t, addr)
-	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-	conn := receive(t, "the handler", entered)
-	defer close(leave)
-	conn.left()
-	if n := testing.AllocsPerRun(10, conn.left); n > 0 { // a call of RawConn.Control is at least one
-		t.Errorf("%v allocations: it shuts down what is shut down", n)
-	}
-}
-
 // A server that ends by force does not wait for a handler that does not: its client is told, and so is the handler's Leaver.
-func TestForceDoesNotWaitForAHandlerThatStays(t *testing.T) {
+func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	s, err := NewServer(Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +130,7 @@ func TestForceDoesNotWaitForAHandlerThatStays(t *testing.T) {
 	})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
-	c := settle(t, ln.Addr().String())
+	c := used(t, ln.Addr().String())
 	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	ctx, cancel := context.WithCancel(context.Background())

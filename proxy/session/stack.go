@@ -1,0 +1,16 @@
+package session
+
+import "runtime"
+
+// GrowStack gives a new goroutine the stack that a request needs on its way through the policies. Without it the runtime doubles the
+// stack several times on the way down and copies it each time: 9 % of a call over HTTP+SSE. The room is not touched.
+func GrowStack() { grow(true) }
+
+//go:noinline
+func grow(enough bool) {
+	if enough {
+		return
+	}
+	var room [9 << 10]byte
+	runtime.KeepAlive(&room)
+}
