@@ -186,7 +186,7 @@ func TestSchemaTakesWhatIsRight(t *testing.T) {
 	if err := schema.Validate(decoded(t, []byte(read("testdata/scaffold.json")))); err != nil {
 		t.Errorf("scaffold.json: %v", err)
 	}
-	for _, text := range tomlOf(t, "README.md", "docs/*.md") {
+	for _, text := range tomlOf(t, manual...) {
 		if err := schema.Validate(asJSON(t, text)); err != nil {
 			t.Errorf("%v: in\n%s", err, text)
 		}

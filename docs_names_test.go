@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,17 +26,9 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 	dotted := regexp.MustCompile(`^[a-z_]+(\.[A-Za-z_]+)+$`)
 	chosen := regexp.MustCompile(`\.[A-Z]+`)
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	seen := 0
-	for _, file := range append(files, "README.md", "SECURITY.md") {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range codeSpan.FindAllStringSubmatch(string(data), -1) {
+	for _, file := range documents(t) {
+		for _, m := range codeSpan.FindAllStringSubmatch(readText(t, file), -1) {
 			table, _, _ := strings.Cut(m[1], ".")
 			if !dotted.MatchString(m[1]) || !first[table] || strings.HasSuffix(m[1], ".go") || strings.HasSuffix(m[1], ".md") {
 				continue

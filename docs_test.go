@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -24,6 +25,50 @@ import (
 type fence struct{ file, kind, text string }
 
 var fences = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
+
+// manual are the documents whose commands and configurations have to work.
+var manual = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "docs/design/*.md", "deploy/README.md"}
+
+// documents returns all documents of the repository, but for those that programs write or that belong to tests.
+func documents(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (name[0] == '.' || slices.Contains([]string{"node_modules", "testdata", "results", "checks"}, name)):
+			return filepath.SkipDir
+		case !d.IsDir() && filepath.Ext(name) == ".md":
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil || len(files) < 20 {
+		t.Fatal(err, files)
+	}
+	return files
+}
+
+// A document that grows beyond its purpose loses its reader: what exceeds the limit belongs on a page of docs.
+func TestDocumentSizes(t *testing.T) {
+	for file, limit := range map[string]int{"README.md": 250, "ARCHITECTURE.md": 300} {
+		if lines := strings.Count(readText(t, file), "\n"); lines > limit {
+			t.Errorf("%s has %d lines, of which %d are allowed; move the rest to docs", file, lines, limit)
+		}
+	}
+	_, glossary, found := strings.Cut(readText(t, "ARCHITECTURE.md"), "| word | meaning |\n|---|---|\n")
+	var words []string
+	for line := range strings.SplitSeq(glossary, "\n") {
+		if !strings.HasPrefix(line, "| ") {
+			break
+		}
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		words = append(words, strings.Split(cell, ", ")...)
+	}
+	if !found || len(words) == 0 || len(words) > 25 {
+		t.Errorf("the glossary has %d words, of 25: %q; use the word of HTTP, Go or MCP instead of a new one", len(words), words)
+	}
+}
 
 // fencesOf are the blocks of the guides and of other documents.
 func fencesOf(t *testing.T, patterns ...string) (all []fence) {
@@ -49,7 +94,7 @@ func fencesOf(t *testing.T, patterns ...string) (all []fence) {
 // Every command of Dragoman's that a document shows can be typed like that, and every configuration of a client that starts it.
 func TestDocumentedCommands(t *testing.T) {
 	seen := 0
-	for _, f := range fencesOf(t, "README.md", "docs/*.md") {
+	for _, f := range fencesOf(t, manual...) {
 		switch f.kind {
 		case "json":
 			seen += clientConfig(t, f)
@@ -147,16 +192,9 @@ func clientConfig(t *testing.T, f fence) int {
 // Every link of a document to a file or a heading of ours leads somewhere.
 func TestDocumentedLinks(t *testing.T) {
 	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range append(files, "README.md") {
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+	for _, file := range documents(t) {
+		text := fences.ReplaceAllString(readText(t, file), "")
+		for _, m := range link.FindAllStringSubmatch(codeSpan.ReplaceAllString(text, ""), -1) {
 			path, heading, _ := strings.Cut(m[1], "#")
 			if strings.Contains(path, ":") {
 				continue
@@ -215,9 +253,11 @@ func TestGuidesRun(t *testing.T) {
 			t.Skipf("%s is not here", program)
 		}
 	}
-	files, err := filepath.Glob("docs/*.md")
-	if err != nil || len(files) == 0 {
-		t.Fatal(err, files)
+	var files []string
+	for _, f := range fencesOf(t, manual...) {
+		if !slices.Contains(files, f.file) {
+			files = append(files, f.file)
+		}
 	}
 	for _, file := range files {
 		blocks := fencesOf(t, file)
