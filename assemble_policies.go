@@ -63,7 +63,7 @@ type perTool struct {
 func (h *house) around(up *Upstream, w *wired) ([]proxy.Policy, error) {
 	limits := h.cfg.Timeouts
 	timeouts := &policies.Timeouts{Tool: limits.Tool, Resource: limits.Resource, Prompt: limits.Prompt, Server: up.Name,
-		Tools: policies.NewRules(ruled(up, func(t *ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
+		Tools: policies.NewPatterns(ruled(up, func(t *ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
 	rated := perTool{0, ruled(up, func(t *ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), h.number("rates")}
 	rates, err := keepPolicy(h, "rates "+up.Name, rated, func() proxy.Policy { return h.rate.Tools(up.Name, rated.tools) })
 	if err != nil {

@@ -37,8 +37,8 @@ type AccessOptions struct {
 type Access struct {
 	opt      AccessOptions
 	grants   map[string]*grant
-	disabled [thingKinds]Rules[bool]
-	versions Rules[string]
+	disabled [thingKinds]Patterns[bool]
+	versions Patterns[string]
 	renamed  [thingKinds]renaming
 	several  bool // not everybody may use the same
 	refused  prometheus.Counter
@@ -46,7 +46,7 @@ type Access struct {
 }
 
 // grant is a Grant that can be subject.
-type grant [thingKinds]struct{ allow, deny Rules[bool] }
+type grant [thingKinds]struct{ allow, deny Patterns[bool] }
 
 // thing is of what there are lists.
 type thing int
@@ -63,7 +63,7 @@ func NewAccess(opt AccessOptions, metric *prometheus.CounterVec) *Access {
 	if len(opt.Grants) == 0 && len(opt.Disabled.Tools)+len(opt.Disabled.Prompts)+len(opt.Disabled.Resources) == 0 && len(opt.Versions) == 0 && opt.Renamed.empty() {
 		return nil
 	}
-	a := &Access{opt: opt, grants: make(map[string]*grant), versions: NewRules(opt.Versions),
+	a := &Access{opt: opt, grants: make(map[string]*grant), versions: NewPatterns(opt.Versions),
 		refused: metric.WithLabelValues(opt.Server, "refused"), hidden: metric.WithLabelValues(opt.Server, "hidden")}
 	for k, names := range [thingKinds][]string{opt.Disabled.Tools, opt.Disabled.Prompts, opt.Disabled.Resources} {
 		a.disabled[k] = rulesOf(names)
@@ -89,12 +89,12 @@ func NewAccessMetric(reg prometheus.Registerer) (*prometheus.CounterVec, error) 
 	return c, reg.Register(c)
 }
 
-func rulesOf(names []string) Rules[bool] {
+func rulesOf(names []string) Patterns[bool] {
 	of := make(map[string]bool, len(names))
 	for _, n := range names {
 		of[n] = true
 	}
-	return NewRules(of)
+	return NewPatterns(of)
 }
 
 // permits tells whether a caller may use what the server calls so.

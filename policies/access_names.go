@@ -14,7 +14,7 @@ type Renames struct{ Tools, Prompts, Resources map[string]string }
 func (r *Renames) empty() bool { return len(r.Tools)+len(r.Prompts)+len(r.Resources) == 0 }
 
 // renaming takes names both ways.
-type renaming struct{ toClient, toServer Rules[newName] }
+type renaming struct{ toClient, toServer Patterns[newName] }
 
 // newName is what a name becomes: to, and of one that only begins so what follows the first cut bytes.
 type newName struct {
@@ -40,7 +40,7 @@ func newRenaming(names map[string]string) renaming {
 			there[own], back[theirs] = newName{theirs, -1}, newName{own, -1}
 		}
 	}
-	return renaming{toClient: NewRules(there), toServer: NewRules(back)}
+	return renaming{toClient: NewPatterns(there), toServer: NewPatterns(back)}
 }
 
 func (r *renaming) empty() bool { return r.toClient.Empty() }

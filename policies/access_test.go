@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -17,9 +18,9 @@ func through(t *testing.T, p proxy.Policy, who, request, reply string) (seen, go
 	t.Helper()
 	handle := p(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		seen = string(ex.Msg.Append(nil))
-		return proxy.Reply(scanned(t, reply)), nil
+		return proxy.Reply(policytest.Scan(t, reply)), nil
 	})
-	replies, err := handle(&proxy.Exchange{Msg: scanned(t, request), Caller: proxy.Caller{Principal: who}, Client: proxy.Client{Era: proxy.Modern}})
+	replies, err := handle(&proxy.Exchange{Msg: policytest.Scan(t, request), Caller: proxy.Caller{Principal: who}, Client: proxy.Client{Era: proxy.Modern}})
 	if err != nil {
 		return seen, "", err
 	}
@@ -73,10 +74,10 @@ func TestAccessHidesAndRefuses(t *testing.T) {
 		return `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"` + uri + `"}}`
 	}
 	for _, c := range []struct{ who, request, fails string }{
-		{"ann", toolCall("write"), ""},
-		{"ann", toolCall("read"), "tool_not_found: Tool not found: read"},
-		{"bob", toolCall("read"), ""},
-		{"", toolCall("write"), "Tool not found: write"},
+		{"ann", policytest.CallOf("write"), ""},
+		{"ann", policytest.CallOf("read"), "tool_not_found: Tool not found: read"},
+		{"bob", policytest.CallOf("read"), ""},
+		{"", policytest.CallOf("write"), "Tool not found: write"},
 		{"ann", read("file:///srv/a"), ""},
 		{"ann", read("file:///srv/secret/a"), "Resource not found: file:///srv/secret/a"},
 		{"ann", read("file:///etc/passwd"), "Resource not found"},
@@ -101,7 +102,7 @@ func TestAccessHidesAndRefuses(t *testing.T) {
 func TestAccessErrorsAreTheEras(t *testing.T) {
 	p := newAccess(t, AccessOptions{Grants: map[string]Grant{"*": {Resources: Names{Deny: []string{"*"}}}}})
 	for era, code := range map[proxy.Era]int{proxy.Legacy: -32002, proxy.Modern: -32602} {
-		_, err := p(yes)(&proxy.Exchange{Msg: scanned(t, `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:\"b"}}`), Client: proxy.Client{Era: era}})
+		_, err := p(func(*proxy.Exchange) (proxy.Replies, error) { return nil, nil })(&proxy.Exchange{Msg: policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:\"b"}}`), Client: proxy.Client{Era: era}})
 		var e *proxy.Error
 		if !errors.As(err, &e) || e.Code != code || string(e.Data) != `{"uri":"a:\"b"}` {
 			t.Errorf("%v: %+v", era, err)
@@ -118,7 +119,7 @@ func TestAccessDisablesAndVersions(t *testing.T) {
 	if err != nil || !strings.Contains(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	if _, _, err := through(t, p, "", toolCall("write"), okResult); err == nil {
+	if _, _, err := through(t, p, "", policytest.CallOf("write"), okResult); err == nil {
 		t.Error("a disabled tool is called")
 	}
 }
@@ -127,9 +128,9 @@ func TestAccessRenames(t *testing.T) {
 	p := newAccess(t, AccessOptions{Renamed: Renames{Tools: map[string]string{"read": "lese", "read_*": "lies_*"}, Prompts: map[string]string{"p": "q"},
 		Resources: map[string]string{"file:///srv/*": "doc:///*", "a:b": "c:d"}}})
 	for _, c := range []struct{ name, request, seen, reply, got string }{
-		{"a tool", toolCall("lese"), toolCall("read"), okResult, okResult},
-		{"by its beginning", toolCall("lies_all"), toolCall("read_all"), okResult, okResult},
-		{"another", toolCall("write"), toolCall("write"), okResult, okResult},
+		{"a tool", policytest.CallOf("lese"), policytest.CallOf("read"), okResult, okResult},
+		{"by its beginning", policytest.CallOf("lies_all"), policytest.CallOf("read_all"), okResult, okResult},
+		{"another", policytest.CallOf("write"), policytest.CallOf("write"), okResult, okResult},
 		{"a prompt", `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"q"}}`, `{"jsonrpc":"2.0","id":1,"method":"prompts/get","params":{"name":"p"}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"file:///srv/a/b"}}}]}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"messages":[{"role":"user","content":{"type":"resource","resource":{"uri":"doc:///a/b"}}}]}}`},
@@ -140,7 +141,7 @@ func TestAccessRenames(t *testing.T) {
 			`{"jsonrpc":"2.0","id":1,"result":{"contents":[{"uri":"doc:///a","text":"uri file:///srv/a"},{"uri":"x:y"}]}}`},
 		{"an error", `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"c:d"}}`, `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:b"}}`,
 			`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no","data":{"uri":"a:b"}}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no","data":{"uri":"c:d"}}}`},
-		{"links", toolCall("t"), toolCall("t"),
+		{"links", policytest.CallOf("t"), policytest.CallOf("t"),
 			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"resource_link","uri":"a:b"},{"type":"text","text":"a:b","uri":"a:b"}],"structuredContent":{"uri":"a:b"}}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"resource_link","uri":"c:d"},{"type":"text","text":"a:b","uri":"a:b"}],"structuredContent":{"uri":"a:b"}}}`},
 		{"lists", `{"jsonrpc":"2.0","id":1,"method":"resources/list"}`, `{"jsonrpc":"2.0","id":1,"method":"resources/list"}`,
@@ -156,7 +157,7 @@ func TestAccessRenames(t *testing.T) {
 		}
 	}
 	for _, hidden := range []string{"read", "read_all"} {
-		if _, _, err := through(t, p, "", toolCall(hidden), okResult); err == nil {
+		if _, _, err := through(t, p, "", policytest.CallOf(hidden), okResult); err == nil {
 			t.Errorf("%s is known by the name that it no longer has", hidden)
 		}
 	}

@@ -44,21 +44,6 @@ func AccessLog(log zerolog.Logger, what string, direct *Direct) proxy.Policy {
 	}
 }
 
-// maxAbout bounds what a client's names can add to the log.
-const maxAbout = 200
-
-func about(m *wire.Message) string { return string(aboutOf(m)) }
-
-// aboutOf is about, borrowed from the message.
-func aboutOf(m *wire.Message) []byte {
-	s := m.Name
-	if !s.Present() {
-		s = m.URI
-	}
-	text := m.Text(s)
-	return text[:min(len(text), maxAbout)]
-}
-
 // answeredWell is what a line says of a request that was.
 const answeredWell = "request answered"
 
@@ -87,11 +72,11 @@ func (a *logged) line(level zerolog.Level) *zerolog.Event {
 	}
 	e = e.Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
 		Dur("ms", time.Since(a.began))
-	if about := aboutOf(&a.ex.Msg); len(about) > 0 {
+	if about := AboutBytes(&a.ex.Msg); len(about) > 0 {
 		e = e.Bytes("about", about)
 	}
 	if who := a.ex.Caller.Principal; who != "" {
-		e = e.Str("principal", who[:min(len(who), maxAbout)])
+		e = e.Str("principal", who[:min(len(who), MaxText)])
 	}
 	if a.ex.Target != "" {
 		e = e.Str("server", a.ex.Target)
@@ -146,19 +131,7 @@ func (a *logged) Next(until time.Time) (m *wire.Message, err error) {
 
 func (a *logged) Close() error {
 	if !a.done {
-		a.failed(unanswered(a.ex))
+		a.failed(Unanswered(a.ex))
 	}
 	return a.Replies.Close()
-}
-
-// unanswered is why replies are closed before the response: not always because the client has left. A listen ends because we do,
-// and a request that has taken as long as it may is given up by the face that reads its replies.
-func unanswered(ex *proxy.Exchange) error {
-	switch why := ex.Err(); {
-	case why != nil:
-		return why
-	case ex.Late():
-		return proxy.Overdue(ex.Limit())
-	}
-	return proxy.ErrCancelled
 }

@@ -71,7 +71,7 @@ func (a *audited) Next(until time.Time) (*wire.Message, error) {
 // Close implements proxy.Replies.
 func (a *audited) Close() error {
 	if !a.done {
-		a.failed(unanswered(a.ex))
+		a.failed(Unanswered(a.ex))
 	}
 	return a.Replies.Close()
 }
@@ -166,7 +166,7 @@ func (a *audited) appendWho(b []byte) []byte {
 		b = append(b, "null"...)
 	}
 	b = append(b, `,"requestId":`...)
-	if id := a.msg.Of(a.msg.ID); len(id) <= maxAbout {
+	if id := a.msg.Of(a.msg.ID); len(id) <= MaxText {
 		b = append(b, id...)
 	} else {
 		b = append(b, "null"...)
@@ -238,7 +238,7 @@ func (e *ending) append(b []byte) []byte {
 	}
 	if !e.ok {
 		b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(e.code), 10)
-		b = wire.AppendText(append(b, `,"message":`...), e.why[:min(len(e.why), maxAbout)])
+		b = wire.AppendText(append(b, `,"message":`...), e.why[:min(len(e.why), MaxText)])
 		b = append(b, '}')
 	}
 	return b
@@ -250,5 +250,5 @@ func appendMember[T string | []byte](b []byte, key string, text T) []byte {
 		return b
 	}
 	b = append(append(append(b, `,"`...), key...), `":`...)
-	return wire.AppendText(b, text[:min(len(text), maxAbout)])
+	return wire.AppendText(b, text[:min(len(text), MaxText)])
 }

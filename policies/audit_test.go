@@ -12,48 +12,32 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// script is replies that end with err after the messages.
-type script struct {
-	messages []string
-	err      error
-}
-
-func (s *script) Next(time.Time) (m *wire.Message, err error) {
-	if len(s.messages) == 0 {
-		return m, s.err
-	}
-	m, err = proxy.Scanned([]byte(s.messages[0]))
-	s.messages = s.messages[1:]
-	return m, err
-}
-
-func (s *script) Close() error { return nil }
 
 // One line a request, whatever comes of it, with the outcome that its end has, and a count of the same; nothing of arguments and results is in it.
 func TestAccessLog(t *testing.T) {
 	const ok, progress = `{"jsonrpc":"2.0","id":1,"result":{"secret":1}}`, `{"jsonrpc":"2.0","method":"notifications/progress","params":{}}`
 	for _, c := range []struct {
 		name    string
-		replies script
+		replies policytest.Script
 		err     error // instead of replies
 		end     error // of the exchange, before the replies are closed
 		late    bool  // it has taken as long as it may
 		level   string
 		outcome string
 	}{
-		{name: "a result", replies: script{messages: []string{progress, ok}, err: io.EOF}, level: "debug", outcome: "ok"},
-		{name: "an error of the server", replies: script{messages: []string{`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`}, err: io.EOF}, level: "info", outcome: "server_error"},
+		{name: "a result", replies: policytest.Script{Messages: []string{progress, ok}, End: io.EOF}, level: "debug", outcome: "ok"},
+		{name: "an error of the server", replies: policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}`}, End: io.EOF}, level: "info", outcome: "server_error"},
 		{name: "a refusal", err: proxy.Errf(proxy.InvalidParams, "no"), level: "info", outcome: proxy.InvalidParams.Name},
-		{name: "a lost server", replies: script{messages: []string{progress}, err: proxy.Errf(proxy.Lost, "gone")}, level: "warn", outcome: proxy.Lost.Name},
+		{name: "a lost server", replies: policytest.Script{Messages: []string{progress}, End: proxy.Errf(proxy.Lost, "gone")}, level: "warn", outcome: proxy.Lost.Name},
 		{name: "a fault of ours", err: errors.New("secret"), level: "warn", outcome: proxy.Internal.Name},
-		{name: "given up", replies: script{err: proxy.ErrNotYet}, level: "info", outcome: proxy.Cancelled.Name},
-		{name: "given up by us", replies: script{err: proxy.ErrNotYet}, late: true, level: "warn", outcome: proxy.UpstreamTimeout.Name},
-		{name: "cancelled", replies: script{err: proxy.ErrNotYet}, end: proxy.ErrCancelled, level: "info", outcome: proxy.Cancelled.Name},
-		{name: "a listen that is drained", replies: script{err: proxy.ErrNotYet}, end: proxy.ErrDraining, level: "info", outcome: proxy.ShuttingDown.Name},
+		{name: "given up", replies: policytest.Script{End: proxy.ErrNotYet}, level: "info", outcome: proxy.Cancelled.Name},
+		{name: "given up by us", replies: policytest.Script{End: proxy.ErrNotYet}, late: true, level: "warn", outcome: proxy.UpstreamTimeout.Name},
+		{name: "cancelled", replies: policytest.Script{End: proxy.ErrNotYet}, end: proxy.ErrCancelled, level: "info", outcome: proxy.Cancelled.Name},
+		{name: "a listen that is drained", replies: policytest.Script{End: proxy.ErrNotYet}, end: proxy.ErrDraining, level: "info", outcome: proxy.ShuttingDown.Name},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -61,7 +61,7 @@ func OpenTrail(opt TrailOptions, reg prometheus.Registerer) (*Trail, error) {
 	t := &Trail{opt: opt, file: file, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		counts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_audit_lines_total",
 			Help: "Lines of the audit trail: written, dropped because audit.queue was full, failed because they could not be written."}, []string{"outcome"})}
-	if t.counts, err = registered(reg, t.counts); err == nil {
+	if t.counts, err = Register(reg, t.counts); err == nil {
 		err = reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_audit_queue_bytes", Help: "Bytes of lines that wait to be written."},
 			func() float64 { return float64(t.size.Load()) }))
 	}

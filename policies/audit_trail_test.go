@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
 
@@ -224,7 +225,7 @@ func TestAudit(t *testing.T) {
 			ex.Target = "up"
 			ex.Spoken.In(proxy.Legacy)
 			ex.Msg.Name = ex.Msg.Method // somebody renames the tool
-			return &script{messages: []string{text}, err: io.EOF}, nil
+			return &policytest.Script{Messages: []string{text}, End: io.EOF}, nil
 		}
 	}
 	fails := func(denied string, err error) proxy.Handler {
@@ -243,7 +244,7 @@ func TestAudit(t *testing.T) {
 		{"not allowed", fails("access", proxy.Errf(proxy.ToolUnknown, "Tool not found")), "error", "tool_not_found", "denied", "access", -32602},
 		{"too fast", fails("", proxy.Errf(proxy.TooFast, "slow down")), "error", "rate_limited", "denied", "rate", -32603},
 		{"a lost server", fails("", proxy.Errf(proxy.Lost, "gone")), "error", "upstream_lost", "allowed", "", -32603},
-		{"given up", func(*proxy.Exchange) (proxy.Replies, error) { return &script{err: proxy.ErrNotYet}, nil }, "error", "cancelled", "allowed", "", -32603},
+		{"given up", func(*proxy.Exchange) (proxy.Replies, error) { return &policytest.Script{End: proxy.ErrNotYet}, nil }, "error", "cancelled", "allowed", "", -32603},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ex := aRequest(t, "tools/call", `{"name":"write","arguments":{"path":"/a","token":"s3cret"}}`)

@@ -59,7 +59,7 @@ func NewAuth(opt AuthOptions) (*Auth, error) {
 	if opt.Metrics != nil {
 		for _, c := range []**prometheus.CounterVec{&a.let, &a.refused} {
 			var err error
-			if *c, err = registered(opt.Metrics, *c); err != nil {
+			if *c, err = Register(opt.Metrics, *c); err != nil {
 				return nil, err
 			}
 		}
@@ -93,7 +93,7 @@ func (a *Auth) judge(h *proxy.Head) *proxy.Error {
 		err = proxy.Errf(proxy.Unauthenticated, "show who you are: %s", a.wanted())
 	}
 	a.refused.WithLabelValues(err.Name).Inc()
-	a.log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), maxAbout)]).AnErr("cause", err.Cause).Msg(err.Message)
+	a.log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), MaxText)]).AnErr("cause", err.Cause).Msg(err.Message)
 	switch err.Status {
 	case 401, 403:
 		h.Say("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))

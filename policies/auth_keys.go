@@ -1,20 +1,13 @@
 package policies
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"encoding/base32"
-	"encoding/hex"
 	"fmt"
-	"strings"
 	"time"
 
 	"dragoman/proxy"
 )
-
-// KeyPrefix begins every key that [NewKey] makes, so that it is known for one wherever it turns up.
-const KeyPrefix = "dgm_"
 
 // maxShown bounds what is looked up, in bytes.
 const maxShown = 512
@@ -54,10 +47,8 @@ func NewKeys(all []KeyOptions, now func() time.Time) (*Keys, error) {
 		}
 		caller := proxy.Caller{Principal: who, Rights: &proxy.Rights{Kind: "api_key", Name: o.Name, Scopes: o.Scopes, Expires: o.Expires}}
 		for _, text := range o.Hashes {
-			var sum [sha256.Size]byte
-			digits, ok := strings.CutPrefix(text, hashPrefix)
-			raw, err := hex.DecodeString(digits)
-			if copy(sum[:], raw); !ok || err != nil || len(raw) != len(sum) {
+			sum, ok := ParseKeyHash(text)
+			if !ok {
 				return nil, fmt.Errorf("policies: a hash of the key %s is not sha256: and 64 digits", o.Name)
 			}
 			if k.keys[sum] != nil {
@@ -84,19 +75,4 @@ func (k *Keys) Find(shown []byte) (proxy.Caller, *proxy.Error) {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the API key has expired")
 	}
 	return found.caller, nil
-}
-
-const hashPrefix = "sha256:"
-
-// NewKey makes a fresh key of 256 random bits.
-func NewKey() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
-	return KeyPrefix + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b[:]))
-}
-
-// HashKey is the sum of a key, as it stands in the configuration.
-func HashKey(key string) string {
-	sum := sha256.Sum256([]byte(key))
-	return hashPrefix + hex.EncodeToString(sum[:])
 }

@@ -39,9 +39,9 @@ type breaker struct {
 	trials   int             // calls that are under way while it is half open
 	openedAt time.Time
 	failedAt time.Time
-	rounds   window // failures that began after the one before was over
-	good     window // answers since the circuit has changed: to tell it of one costs two readings of the clock
-	bad      window // failures likewise
+	rounds   Window // failures that began after the one before was over
+	good     Window // answers since the circuit has changed: to tell it of one costs two readings of the clock
+	bad      Window // failures likewise
 }
 
 // errNothing settles a call that tells nothing about the server.
@@ -51,13 +51,13 @@ func newBreaker(opt BreakerOptions) *breaker {
 	if opt.Failures <= 0 {
 		return nil
 	}
-	b := &breaker{opt: opt, rounds: window{bucket: breakerBucket}}
+	b := &breaker{opt: opt, rounds: Window{Bucket: breakerBucket}}
 	b.forget()
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: uint32(max(opt.Trials, 1)), Timeout: opt.Pause, //nolint:gosec // small
 		ReadyToTrip: func(gobreaker.Counts) bool { // they know nothing of what is good
 			now := time.Now()
-			return b.rounds.sum(now) >= opt.Failures && b.bad.sum(now) >= b.good.sum(now)
+			return b.rounds.Sum(now) >= opt.Failures && b.bad.Sum(now) >= b.good.Sum(now)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			b.life++
@@ -73,7 +73,7 @@ func newBreaker(opt BreakerOptions) *breaker {
 
 // forget counts from nothing.
 func (b *breaker) forget() {
-	b.good, b.bad = window{bucket: breakerBucket}, window{bucket: breakerBucket}
+	b.good, b.bad = Window{Bucket: breakerBucket}, Window{Bucket: breakerBucket}
 }
 
 func (b *breaker) state() string {
@@ -125,11 +125,11 @@ func (b *breaker) settle(p pass, now time.Time, err error) {
 	}
 	switch {
 	case err == nil && b.is == gobreaker.StateClosed:
-		b.good.add(now, 1)
+		b.good.Add(now, 1)
 	case err == nil:
 		_, _ = b.circuit.Execute(well)
 	case !errors.Is(err, errNothing):
-		b.bad.add(now, 1)
+		b.bad.Add(now, 1)
 		_, _ = b.circuit.Execute(badly)
 	}
 }
@@ -143,36 +143,7 @@ var errFailed = errors.New("policies: the call has failed")
 // failing notes that a call has failed that began when; it is to be settled after that.
 func (b *breaker) failing(now, began time.Time) {
 	if b != nil && began.After(b.failedAt) {
-		b.rounds.add(now, 1)
+		b.rounds.Add(now, 1)
 		b.failedAt = now
 	}
-}
-
-// window counts over the last minute or so, in buckets. It is used by one at a time.
-type window struct {
-	bucket time.Duration
-	counts [6]int
-	at     int64 // the number of the newest bucket since the epoch
-}
-
-// roll moves the window on.
-func (w *window) roll(now time.Time) {
-	at := now.UnixNano() / int64(w.bucket)
-	for n := min(at-w.at, int64(len(w.counts))); n > 0; n-- {
-		w.counts[(at-n+1)%int64(len(w.counts))] = 0
-	}
-	w.at = max(at, w.at)
-}
-
-func (w *window) add(now time.Time, n int) {
-	w.roll(now)
-	w.counts[w.at%int64(len(w.counts))] += n
-}
-
-func (w *window) sum(now time.Time) (n int) {
-	w.roll(now)
-	for _, c := range w.counts {
-		n += c
-	}
-	return n
 }

@@ -163,7 +163,7 @@ func (c *watched) explained(err error) error {
 	}
 	m, with := &c.ex.Msg, *e
 	what := string(m.Text(m.Method))
-	if name := about(m); name != "" {
+	if name := About(m); name != "" {
 		what += " of " + name
 	}
 	with.Message += fmt.Sprintf("; %s had been under way for %s at the upstream server %q", what, time.Since(c.began).Round(time.Millisecond), c.h.opt.Name)
@@ -176,7 +176,7 @@ func (c *watched) explained(err error) error {
 // Close implements proxy.Replies.
 func (c *watched) Close() error {
 	if !c.over {
-		c.failed(unanswered(c.ex))
+		c.failed(Unanswered(c.ex))
 	}
 	if c.lasts {
 		c.h.opt.Running.leave(c.ex, true)
@@ -202,7 +202,7 @@ func (c *watched) failed(err error) {
 	v := verdictNone
 	if err != nil {
 		v = judge(err)
-		if status := statusOf(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not refuse
+		if status := HTTPStatus(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not refuse
 			v = verdictGood
 		}
 	}

@@ -79,7 +79,7 @@ func NewCache(opt CacheOptions, reg prometheus.Registerer) (*Cache, error) {
 	if c.lru, err = simplelru.NewLRU(opt.Bytes/keptCost+1, func(k cached, r *keptResult) { c.bytes -= size(k, r) }); err != nil {
 		return nil, err
 	}
-	if c.looks, err = registered(reg, c.looks); err != nil {
+	if c.looks, err = Register(reg, c.looks); err != nil {
 		return nil, err
 	}
 	return c, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_cache_bytes", Help: "Bytes of the results that are kept."}, func() float64 {
@@ -149,7 +149,7 @@ func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
 		rest.Write(m.Raw[key.From:value.To])
 	}
 	for key, value := range wire.Members(m.Raw, m.Meta) {
-		if isAnew(m.Raw, key) || value == m.Info || value == m.LogLevel || value == m.Version {
+		if VariesByAttempt(m.Raw, key) || value == m.Info || value == m.LogLevel || value == m.Version {
 			continue
 		}
 		rest.WriteByte(1)

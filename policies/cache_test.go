@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -34,7 +35,7 @@ func newCacheRig(t *testing.T, bytes int) *cacheRig {
 		r.calls++
 		r.mid()
 		ex.Target = "up"
-		return proxy.Reply(scanned(t, strings.ReplaceAll(r.reply, "$ID", string(ex.Msg.Of(ex.Msg.ID))))), nil
+		return proxy.Reply(policytest.Scan(t, strings.ReplaceAll(r.reply, "$ID", string(ex.Msg.Of(ex.Msg.ID))))), nil
 	})
 	return r
 }
@@ -43,7 +44,7 @@ func newCacheRig(t *testing.T, bytes int) *cacheRig {
 func (r *cacheRig) ask(who, request string, era proxy.Era) (got string, asked bool) {
 	r.t.Helper()
 	before := r.calls
-	replies, err := r.p(&proxy.Exchange{Msg: scanned(r.t, request), Caller: proxy.Caller{Principal: who}, Client: proxy.Client{Era: era, Version: "2026-07-28"}})
+	replies, err := r.p(&proxy.Exchange{Msg: policytest.Scan(r.t, request), Caller: proxy.Caller{Principal: who}, Client: proxy.Client{Era: era, Version: "2026-07-28"}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func TestCacheDropsWhatHasChanged(t *testing.T) {
 	r.reply = cached1(10_000, "public")
 	read := `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:b/c"}}`
 	changed := func(notice string) {
-		m := scanned(t, notice)
+		m := policytest.Scan(t, notice)
 		r.c.Changed("up", &m)
 	}
 	prime := func() {
@@ -170,8 +171,8 @@ func TestCacheDropsWhatHasChanged(t *testing.T) {
 		t.Error("what may be of before a change was kept")
 	}
 	listen, err := r.c.Policy("up")(func(*proxy.Exchange) (proxy.Replies, error) {
-		return proxy.Reply(scanned(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)), nil
-	})(&proxy.Exchange{Msg: scanned(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`), Client: proxy.Client{Era: proxy.Modern}})
+		return proxy.Reply(policytest.Scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)), nil
+	})(&proxy.Exchange{Msg: policytest.Scan(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`), Client: proxy.Client{Era: proxy.Modern}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func Carry(opt CarryOptions) (proxy.Gate, error) {
 		Help: "Requests by whether they had headers that go on to upstreams (carried), had none, or were refused for them."}, []string{"outcome"})
 	if opt.Metrics != nil {
 		var err error
-		if count, err = registered(opt.Metrics, count); err != nil {
+		if count, err = Register(opt.Metrics, count); err != nil {
 			return nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
 
@@ -24,20 +25,20 @@ func TestFallback(t *testing.T) {
 			if ex.Msg.Is("notifications/initialized") {
 				return nil, nil
 			}
-			return &script{messages: []string{rawResult}, err: io.EOF}, nil
+			return &policytest.Script{Messages: []string{policytest.Result}, End: io.EOF}, nil
 		}
 	}
 	f := NewFallback("y", func() bool { return serves }, func() proxy.Handler { return answer("y") }, nil)
 	handle := f.Policy(answer("x"))
 	send := func(want, raw string, s *proxy.Session) {
 		t.Helper()
-		ex := request(t, raw)
+		ex := policytest.Request(t, raw)
 		if ex.Session = s; s != nil {
 			ex.Client.Era = proxy.Legacy
 		}
 		ex.Target, at = "x", ""
 		if replies, err := handle(ex); err == nil && replies != nil {
-			_ = drainAll(replies, nil)
+			_ = policytest.Drain(replies, nil)
 		}
 		if at != want || ex.Target != want[len(want)-1:] {
 			t.Errorf("%s went to %s, target %s; want %s", raw, at, ex.Target, want)
@@ -46,18 +47,18 @@ func TestFallback(t *testing.T) {
 	const initialize, initialized = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 	before, during := proxy.NewSession("before", "http", "", proxy.Caller{}, time.Now()), proxy.NewSession("during", "http", "", proxy.Caller{}, time.Now())
 	send("x", initialize, before)
-	send("x", rawCall, nil)
+	send("x", policytest.Call, nil)
 	serves = false
-	send("y", rawCall, nil)
-	send("x", rawCall, before)
+	send("y", policytest.Call, nil)
+	send("x", policytest.Call, before)
 	send("y", initialize, during)
 	send("y", initialized, during)
-	send("y", rawList, during)
+	send("y", policytest.List, during)
 	send("x", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{},"requestState":"s"}}`, nil)
 	send("x", `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{}}`, nil)
 	serves = true
-	send("x", rawCall, nil)
-	send("y", rawList, during)
+	send("x", policytest.Call, nil)
+	send("y", policytest.List, during)
 	if f.Sessions() != 1 {
 		t.Errorf("%d sessions", f.Sessions())
 	}
@@ -67,17 +68,17 @@ func TestFallback(t *testing.T) {
 	}
 
 	// It fails just now: what the server has not seen may still go elsewhere.
-	fails = unreachable()
-	send("x", rawCall, nil)
+	fails = policytest.Unreachable()
+	send("x", policytest.Call, nil)
 	turned := 0
 	f.serves = func() bool { turned++; return turned%2 == 1 }
-	send("xy", rawCall, nil)
+	send("xy", policytest.Call, nil)
 	fails = proxy.Errf(proxy.Lost, "broke off")
-	send("x", rawCall, nil)
+	send("x", policytest.Call, nil)
 
 	// It is being tried again, by another request.
 	f.serves, fails = func() bool { return true }, proxy.Errf(proxy.UpstreamDown, "down")
-	send("xy", rawCall, nil)
+	send("xy", policytest.Call, nil)
 }
 
 // The same where the failure comes later than the call.
@@ -85,10 +86,14 @@ func TestFallbackLate(t *testing.T) {
 	turned := 0
 	f := NewFallback("y", func() bool { turned++; return turned == 1 },
 		func() proxy.Handler {
-			return func(*proxy.Exchange) (proxy.Replies, error) { return &script{messages: []string{rawResult}}, nil }
+			return func(*proxy.Exchange) (proxy.Replies, error) {
+				return &policytest.Script{Messages: []string{policytest.Result}}, nil
+			}
 		}, nil)
-	ex := request(t, rawCall)
-	replies, err := f.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{err: unreachable()}, nil })(ex)
+	ex := policytest.Request(t, policytest.Call)
+	replies, err := f.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+		return &policytest.Script{End: policytest.Unreachable()}, nil
+	})(ex)
 	if err != nil {
 		t.Fatal(err)
 	}

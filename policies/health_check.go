@@ -120,7 +120,7 @@ func (h *Health) looked(now, began time.Time, took time.Duration, err error) {
 	h.plan(now.Add(spread(h.opt.Interval)))
 	status := 0
 	if err != nil {
-		status = statusOf(err)
+		status = HTTPStatus(err)
 	}
 	warning := ""
 	switch {
@@ -173,7 +173,7 @@ func judge(err error) verdict {
 	case proxy.Lost.Name, proxy.BadAnswer.Name, proxy.UpstreamTimeout.Name:
 		return verdictUnsure
 	case proxy.HTTPStatus.Name, proxy.Overloaded.Name, proxy.UpstreamFailed.Name:
-		if statusOf(e) >= 500 {
+		if HTTPStatus(e) >= 500 {
 			return verdictUnsure
 		}
 	}
@@ -183,16 +183,7 @@ func judge(err error) verdict {
 // isOurs tells whether a check could not be made for reasons of our own.
 func isOurs(err error) bool {
 	var e *proxy.Error
-	return errors.As(err, &e) && (e.Blame == "dragoman" || e.Name == proxy.Overloaded.Name && statusOf(e) == 0)
-}
-
-// statusOf is the HTTP status that stands behind an error; 0 if there is none.
-func statusOf(err error) int {
-	var s interface{ HTTPStatus() int }
-	if errors.As(err, &s) {
-		return s.HTTPStatus()
-	}
-	return 0
+	return errors.As(err, &e) && (e.Blame == "dragoman" || e.Name == proxy.Overloaded.Name && HTTPStatus(e) == 0)
 }
 
 // isSilence tells whether a server could not be reached because nothing comes back from where it was: then the connections

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
 
@@ -27,7 +28,7 @@ func TestHealthChecks(t *testing.T) {
 		if r := k.Now(); r.CheckedAt.IsZero() || r.Failures != 0 {
 			t.Errorf("%+v", r)
 		}
-		k.find(answer5xx(), false)
+		k.find(policytest.BadGateway(), false)
 		time.Sleep(33 * time.Second)
 		k.is(Connected)
 		if r := k.Now(); r.Failures != 1 || r.LastError == "" || len(k.warned) != 1 {
@@ -40,10 +41,10 @@ func TestHealthChecks(t *testing.T) {
 			t.Error("a degraded upstream does not serve")
 		}
 		k.is(Connected)
-		k.find(answer5xx(), false)
+		k.find(policytest.BadGateway(), false)
 		time.Sleep(3 * 33 * time.Second)
 		k.is(Errored)
-		if k.Serves() || errName(k.call(nil)) != proxy.UpstreamDown.Name {
+		if k.Serves() || policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name {
 			t.Error("an upstream in error serves")
 		}
 		k.mu.Lock()
@@ -88,7 +89,7 @@ func TestHealthPauses(t *testing.T) {
 func TestHealthWarning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, nil)
-		k.find(proxy.Errf(proxy.HTTPStatus, "it answered %w", statusErr(404)), false)
+		k.find(proxy.Errf(proxy.HTTPStatus, "it answered %w", policytest.StatusError(404)), false)
 		time.Sleep(5 * 33 * time.Second)
 		k.is(Connected)
 		if r := k.Now(); r.Warning == "" || r.Failures != 0 || len(k.warned) != 1 {
@@ -97,9 +98,9 @@ func TestHealthWarning(t *testing.T) {
 		k.Close()
 
 		k = keep(t, nil)
-		k.Tried(time.Now(), unreachable())
+		k.Tried(time.Now(), policytest.Unreachable())
 		k.is(Errored)
-		k.find(unreachable(), false)
+		k.find(policytest.Unreachable(), false)
 		time.Sleep(2600 * time.Millisecond) // after 1 s, and not yet after 2 s more
 		synctest.Wait()
 		if k.checks != 1 {
@@ -124,7 +125,7 @@ func TestHealthCalls(t *testing.T) {
 		for range 3 {
 			k.is(map[bool]State{false: Connected, true: Degraded}[k.Now().Failures >= 2])
 			later()
-			_ = k.call(unreachable())
+			_ = k.call(policytest.Unreachable())
 		}
 		k.is(Errored)
 		err := k.call(nil)
@@ -144,7 +145,7 @@ func TestHealthCalls(t *testing.T) {
 		checks := k.checks
 		for range 10 {
 			later()
-			_ = k.call(answer5xx())
+			_ = k.call(policytest.BadGateway())
 		}
 		time.Sleep(2 * suspectPause)
 		k.is(Connected)
@@ -177,12 +178,14 @@ func TestHealthNeutral(t *testing.T) {
 				proxy.SessionLost, proxy.ResponseTooLarge, proxy.ShuttingDown, proxy.Question} {
 				_ = k.call(proxy.Errf(f, "no"))
 			}
-			_ = k.call(proxy.Errf(proxy.HTTPStatus, "it answered %w", statusErr(404)))
-			if err := drainAll(k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{messages: []string{rawError}}, nil })(request(t, rawCall))); err != nil {
+			_ = k.call(proxy.Errf(proxy.HTTPStatus, "it answered %w", policytest.StatusError(404)))
+			if err := policytest.Drain(k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+				return &policytest.Script{Messages: []string{policytest.Failure}}, nil
+			})(policytest.Request(t, policytest.Call))); err != nil {
 				t.Fatal(err)
 			}
-			gone := request(t, rawCall) // its client leaves, and the abort looks like a loss
-			_ = drainAll(k.Policy(func(ex *proxy.Exchange) (proxy.Replies, error) {
+			gone := policytest.Request(t, policytest.Call) // its client leaves, and the abort looks like a loss
+			_ = policytest.Drain(k.Policy(func(ex *proxy.Exchange) (proxy.Replies, error) {
 				ex.Cancel(proxy.ErrCancelled)
 				return nil, proxy.Errf(proxy.Lost, "broke off")
 			})(gone))
@@ -191,9 +194,9 @@ func TestHealthNeutral(t *testing.T) {
 		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || k.calls.last != nil {
 			t.Errorf("%+v, under way: %+v", r, k.calls.last)
 		}
-		late := request(t, rawCall) // but a request that is given up for want of an answer does
+		late := policytest.Request(t, policytest.Call) // but a request that is given up for want of an answer does
 		late.GiveUp(0)
-		replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{err: proxy.ErrNotYet}, nil })(late)
+		replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &policytest.Script{End: proxy.ErrNotYet}, nil })(late)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -241,43 +244,26 @@ func TestBreaker(t *testing.T) {
 			t.Error("nobody may try")
 		}
 		trial, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
-			return &script{messages: []string{rawNote, rawResult}}, nil
-		})(request(t, rawCall))
+			return &policytest.Script{Messages: []string{policytest.Notification, policytest.Result}}, nil
+		})(policytest.Request(t, policytest.Call))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.call(nil); errName(err) != proxy.UpstreamDown.Name {
+		if err := k.call(nil); policytest.Row(err) != proxy.UpstreamDown.Name {
 			t.Errorf("a second call beside the trial: %v", err)
 		}
-		if err := drainAll(trial, nil); err != nil {
+		if err := policytest.Drain(trial, nil); err != nil {
 			t.Fatal(err)
 		}
 		k.is(Connected)
-		if n := metric(t, reg, "dragoman_upstream_refused_total"); n != 2 {
+		if n := policytest.Metric(t, reg, "dragoman_upstream_refused_total"); n != 2 {
 			t.Errorf("%v refused", n)
 		}
-		if n := metric(t, reg, "dragoman_upstream_state_changes_total"); n != float64(len(k.changes)) {
+		if n := policytest.Metric(t, reg, "dragoman_upstream_state_changes_total"); n != float64(len(k.changes)) {
 			t.Errorf("%v changes, %d told", n, len(k.changes))
 		}
 		k.Close()
 	})
-}
-
-// metric sums up what a metric counts.
-func metric(t *testing.T, from prometheus.Gatherer, name string) (sum float64) {
-	t.Helper()
-	all, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range all {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name {
-				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return sum
 }
 
 // Many calls that fail at once are one failure: a server that is started anew is not taken for one that fails all the time.
@@ -289,15 +275,15 @@ func TestHealthTogether(t *testing.T) {
 		for range 50 {
 			time.Sleep(time.Millisecond)
 			replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
-				return &script{err: proxy.Errf(proxy.Lost, "broke off")}, nil
-			})(request(t, rawCall))
+				return &policytest.Script{End: proxy.Errf(proxy.Lost, "broke off")}, nil
+			})(policytest.Request(t, policytest.Call))
 			if err != nil {
 				t.Fatal(err)
 			}
 			open = append(open, replies)
 		}
 		for _, replies := range open {
-			_ = drainAll(replies, nil)
+			_ = policytest.Drain(replies, nil)
 		}
 		k.is(Connected)
 		if r := k.Now(); r.Failures != 1 || r.Breaker != "closed" {
@@ -314,17 +300,17 @@ func TestHealthInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		err   error
 		ended bool
-	}{"refused": {unreachable(), false}, "silence": {silence, true}, "busy": {nil, false}} {
+	}{"refused": {policytest.Unreachable(), false}, "silence": {silence, true}, "busy": {nil, false}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k := keep(t, nil)
 				_ = k.call(nil)
-				ex, listen := request(t, rawCall), request(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)
+				ex, listen := policytest.Request(t, policytest.Call), policytest.Request(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)
 				var call proxy.Replies
 				for _, ex := range []*proxy.Exchange{listen, ex} {
 					var err error
 					call, err = k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
-						return &script{err: proxy.Errf(proxy.Lost, "httpd: aborted")}, nil
+						return &policytest.Script{End: proxy.Errf(proxy.Lost, "httpd: aborted")}, nil
 					})(ex)
 					if err != nil {
 						t.Fatal(err)
@@ -335,7 +321,7 @@ func TestHealthInFlight(t *testing.T) {
 				if r := k.Now(); r.State != Errored && r.State != Connecting {
 					t.Fatalf("%+v", r)
 				}
-				if got := errName(ex.Err()) == proxy.Lost.Name; got != c.ended || listen.Err() != nil {
+				if got := policytest.Row(ex.Err()) == proxy.Lost.Name; got != c.ended || listen.Err() != nil {
 					t.Errorf("ended with %v, %v", ex.Err(), listen.Err())
 				}
 				// What the abort has left of the connection is not what the client is told.
@@ -353,20 +339,20 @@ func TestHealthInFlight(t *testing.T) {
 func TestHealthUnchecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := keep(t, func(o *HealthOptions) { o.Interval = 0 })
-		if err := k.call(unreachable()); errName(err) != proxy.Unreachable.Name {
+		if err := k.call(policytest.Unreachable()); policytest.Row(err) != proxy.Unreachable.Name {
 			t.Fatal(err)
 		}
 		k.is(Errored)
-		if errName(k.call(nil)) != proxy.UpstreamDown.Name || k.Serves() {
+		if policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name || k.Serves() {
 			t.Error("it is asked at once")
 		}
 		time.Sleep(time.Second)
 		if !k.Serves() {
 			t.Error("nobody may try")
 		}
-		_ = k.call(unreachable())
+		_ = k.call(policytest.Unreachable())
 		time.Sleep(time.Second)
-		if errName(k.call(nil)) != proxy.UpstreamDown.Name {
+		if policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name {
 			t.Error("the second pause is no longer than the first")
 		}
 		time.Sleep(time.Second)
@@ -381,11 +367,11 @@ func TestHealthUnchecked(t *testing.T) {
 		// A refusal shows it, too: only what is there can refuse.
 		for range 3 {
 			time.Sleep(time.Millisecond)
-			_ = k.call(unreachable())
+			_ = k.call(policytest.Unreachable())
 		}
 		k.is(Errored)
 		time.Sleep(time.Second)
-		_ = k.call(proxy.Errf(proxy.Refused, "it answered %w", statusErr(401)))
+		_ = k.call(proxy.Errf(proxy.Refused, "it answered %w", policytest.StatusError(401)))
 		k.is(Connected)
 
 		// A circuit that has opened meanwhile does not keep it from being tried.
@@ -395,7 +381,7 @@ func TestHealthUnchecked(t *testing.T) {
 		_ = k.call(nil)
 		for range 3 {
 			time.Sleep(time.Millisecond)
-			_ = k.call(unreachable())
+			_ = k.call(policytest.Unreachable())
 		}
 		if r := k.Now(); r.State != Errored || r.Breaker != "open" {
 			t.Fatalf("%+v", r)
@@ -424,7 +410,7 @@ func TestHealthStarts(t *testing.T) {
 		k.is(Connected) // idle is not down
 		for range 5 {
 			time.Sleep(time.Millisecond)
-			_ = k.call(unreachable())
+			_ = k.call(policytest.Unreachable())
 		}
 		k.is(Connected)
 		s.Failures, s.Last = 2, "exited with code 1"
@@ -453,7 +439,9 @@ func TestHealthRestored(t *testing.T) {
 		restored := make(chan struct{}, 10)
 		k := keep(t, func(o *HealthOptions) { o.Restored = func(context.Context) { restored <- struct{}{} } })
 		_ = k.call(nil)
-		slow, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &script{messages: []string{rawResult}}, nil })(request(t, rawCall))
+		slow, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+			return &policytest.Script{Messages: []string{policytest.Result}}, nil
+		})(policytest.Request(t, policytest.Call))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -464,7 +452,7 @@ func TestHealthRestored(t *testing.T) {
 		if len(restored) != 0 {
 			t.Fatal("too early")
 		}
-		if err := drainAll(slow, nil); err != nil { // a busy server has got done
+		if err := policytest.Drain(slow, nil); err != nil { // a busy server has got done
 			t.Fatal(err)
 		}
 		k.is(Connected)

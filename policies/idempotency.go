@@ -84,7 +84,7 @@ func NewIdempotency(opt IdempotencyOptions, reg prometheus.Registerer) (*Idempot
 	p.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
 		Help: "Requests that came again, by what became of them (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"})
 	var err error
-	if p.counts, err = registered(reg, p.counts); err != nil {
+	if p.counts, err = Register(reg, p.counts); err != nil {
 		return nil, err
 	}
 	for _, c := range []prometheus.Collector{
@@ -130,7 +130,7 @@ func (p *Idempotency) Policy(next proxy.Handler) proxy.Handler {
 }
 
 func repeatable(m *wire.Message) bool {
-	return m.Is(toolsCall) && m.Kind == wire.Request || proxy.Repeatable(m)
+	return m.Is("tools/call") && m.Kind == wire.Request || proxy.Repeatable(m)
 } // what most are first
 
 func (p *Idempotency) count(outcome string) { p.counts.WithLabelValues(outcome).Inc() }

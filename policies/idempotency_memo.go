@@ -55,10 +55,6 @@ func (p *Idempotency) nameOf(ex *proxy.Exchange, of *memos) (n sum) {
 	return n
 }
 
-// anew are the members of _meta that a sender makes anew for each attempt: the progress token, and the trace context
-// (2026-07-28 basic, _meta).
-var anew = [...]string{"progressToken", "traceparent", "tracestate", "baggage"}
-
 // wanted is what of a request two have in common that ask for the same. The client's revision is part of it, which decides the form of
 // the answer. It borrows the message.
 type wanted struct {
@@ -89,21 +85,12 @@ func (p *Idempotency) sumOf(x *wanted) (s sum) {
 	}
 	p.seeds.add(&s, x.raw[x.params.From:x.meta.From])
 	for key, value := range wire.Members(x.raw, x.meta) {
-		if !isAnew(x.raw, key) {
+		if !VariesByAttempt(x.raw, key) {
 			p.seeds.add(&s, x.raw[key.From:value.To])
 		}
 	}
 	p.seeds.add(&s, x.raw[x.meta.To:x.params.To])
 	return s
-}
-
-func isAnew(raw []byte, key wire.Span) bool {
-	for _, k := range anew {
-		if key.Is(raw, k) {
-			return true
-		}
-	}
-	return false
 }
 
 // memo is what is remembered of a request: that it was made, and, once it is over, what came of it. It takes two cache lines: see shelf.

@@ -193,7 +193,7 @@ func (d *Direct) answered(a *logged) {
 
 // ask gives what a line says of what was asked. It is good for as long as the lock of Lines is held.
 func (d *Direct) ask(ex *proxy.Exchange) []byte {
-	about, who := aboutOf(&ex.Msg), ex.Caller.Principal
+	about, who := AboutBytes(&ex.Msg), ex.Caller.Principal
 	last := &d.asked[(len(about)+len(who))%len(d.asked)]
 	if last.who == who && last.server == ex.Target && string(last.about) == string(about) {
 		return last.text
@@ -203,7 +203,7 @@ func (d *Direct) ask(ex *proxy.Exchange) []byte {
 		b = appendPlain(append(b, `,"about":`...), about)
 	}
 	if who != "" {
-		b = appendPlain(append(b, `,"principal":`...), who[:min(len(who), maxAbout)])
+		b = appendPlain(append(b, `,"principal":`...), who[:min(len(who), MaxText)])
 	}
 	if ex.Target != "" {
 		b = appendPlain(append(b, `,"server":`...), ex.Target)

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/rs/zerolog"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -153,7 +154,7 @@ func TestDirectLines(t *testing.T) {
 		{method: "tools/list", id: "r-2", session: session},
 		{method: "tools/call", name: "echo", id: "r-3", target: "up", era: proxy.Modern},
 		{method: "prompts/get", name: "hi", id: "r-4", target: "up", era: proxy.Modern},
-		{method: "tools/call", name: `a\"b\u0000\ud83d\ude00` + strings.Repeat("ä", maxAbout), id: "<\x7f\x01ä\">", who: "a\\b\n" + strings.Repeat("c", maxAbout)},
+		{method: "tools/call", name: `a\"b\u0000\ud83d\ude00` + strings.Repeat("ä", MaxText), id: "<\x7f\x01ä\">", who: "a\\b\n" + strings.Repeat("c", MaxText)},
 	} {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + c.method + `","params":{"name":"` + c.name + `","arguments":{"a":"secret"}}}`))
 		if err != nil {
@@ -163,7 +164,7 @@ func TestDirectLines(t *testing.T) {
 			ex := &proxy.Exchange{Msg: m, Target: c.target, RequestID: c.id, Session: c.session, Client: proxy.Client{Era: c.era}}
 			ex.Caller.Principal = c.who
 			replies, err := AccessLog(log, what, direct)(func(*proxy.Exchange) (proxy.Replies, error) {
-				return &script{messages: []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}}, nil
+				return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}}, nil
 			})(ex)
 			if err != nil {
 				t.Fatal(err)
@@ -231,7 +232,7 @@ func TestDirectLinesOfSeveral(t *testing.T) {
 				}
 				ex := &proxy.Exchange{Msg: m, Target: c.target, RequestID: "r", Caller: proxy.Caller{Principal: c.who}}
 				replies, err := AccessLog(level.Logger(log), LogAll, d)(func(*proxy.Exchange) (proxy.Replies, error) {
-					return &script{messages: []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}}, nil
+					return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"result":{}}`}}, nil
 				})(ex)
 				if err != nil {
 					t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
 
@@ -13,9 +14,9 @@ import (
 func TestListensExpire(t *testing.T) {
 	const rawListen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`
 	synctest.Test(t, func(t *testing.T) {
-		h := Listens(10, 10)(func(*proxy.Exchange) (proxy.Replies, error) { return &script{err: proxy.ErrNotYet}, nil })
+		h := Listens(10, 10)(func(*proxy.Exchange) (proxy.Replies, error) { return &policytest.Script{End: proxy.ErrNotYet}, nil })
 		open := func(raw string, ends time.Time, own bool) (*proxy.Exchange, proxy.Replies) {
-			ex := request(t, raw)
+			ex := policytest.Request(t, raw)
 			ex.Caller, ex.Own = proxy.Caller{Principal: "a", Rights: &proxy.Rights{Kind: "jwt", Expires: ends}}, own
 			replies, err := h(ex)
 			if err != nil {
@@ -32,7 +33,7 @@ func TestListensExpire(t *testing.T) {
 			raw  string
 			ends time.Time
 			own  bool
-		}{{rawListen, time.Time{}, false}, {rawListen, soon.Add(time.Hour), false}, {rawListen, soon, true}, {rawCall, soon, false}} {
+		}{{rawListen, time.Time{}, false}, {rawListen, soon.Add(time.Hour), false}, {rawListen, soon, true}, {policytest.Call, soon, false}} {
 			ex, _ := open(s.raw, s.ends, s.own)
 			stay = append(stay, ex)
 		}

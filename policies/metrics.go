@@ -188,7 +188,7 @@ func (o *observed) Next(until time.Time) (m *wire.Message, err error) {
 
 func (o *observed) Close() error {
 	if !o.ended {
-		o.end(outcome(unanswered(o.ex)))
+		o.end(outcome(Unanswered(o.ex)))
 	}
 	return o.Replies.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -59,7 +60,7 @@ func newToolHouse(t *testing.T) *toolHouse {
 	h.handle = h.m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Target = h.server
 		ex.Spoken.In(proxy.Legacy)
-		return &script{messages: []string{`{"jsonrpc":"2.0","id":1,"result":` + h.result + `}`}, err: io.EOF}, nil
+		return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"result":` + h.result + `}`}, End: io.EOF}, nil
 	})
 	return h
 }

@@ -55,7 +55,7 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	if opt.Total > 0 {
 		r.total = newBucket(opt.Total, opt.Total)
 	}
-	r.refused, err = registered(reg, r.refused)
+	r.refused, err = Register(reg, r.refused)
 	return r, err
 }
 
@@ -157,13 +157,13 @@ func (r *Rate) Tools(server string, perMinute map[string]int) proxy.Policy {
 	for name, n := range perMinute {
 		buckets[name] = newBucket(n, n)
 	}
-	rules := NewRules(buckets)
+	rules := NewPatterns(buckets)
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			if ex.Msg.Kind == wire.Request && ex.Msg.Is("tools/call") {
 				if l, ok := rules.Find(ex.Msg.Text(ex.Msg.Name)); ok {
 					if wait, _ := l.take(r.now(ex)); wait > 0 {
-						return nil, r.refuse("tool", wait, "tool %q is called more often than upstreams.%s.tools lets it be, by all clients together: its rate_limit is of a minute", about(&ex.Msg), server)
+						return nil, r.refuse("tool", wait, "tool %q is called more often than upstreams.%s.tools lets it be, by all clients together: its rate_limit is of a minute", About(&ex.Msg), server)
 					}
 				}
 			}

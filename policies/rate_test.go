@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 )
 
@@ -41,7 +42,7 @@ func yes(*proxy.Exchange) (proxy.Replies, error) { return nil, nil }
 func (r *rateRig) send(p proxy.Policy, n int, who proxy.Caller, body string) (through int, refusal *proxy.Error) {
 	r.t.Helper()
 	for range n {
-		_, err := p(yes)(&proxy.Exchange{Msg: scanned(r.t, body), Caller: who})
+		_, err := p(yes)(&proxy.Exchange{Msg: policytest.Scan(r.t, body), Caller: who})
 		if err == nil {
 			through++
 		} else if !errors.As(err, &refusal) {
@@ -75,7 +76,7 @@ func TestRateOfAClient(t *testing.T) {
 	if n, _ := r.send(p, 8, ann, listRequest); n != 5 {
 		t.Errorf("a bucket holds %d, want its burst", n)
 	}
-	ex := &proxy.Exchange{Msg: scanned(t, listRequest), Caller: proxy.Caller{Principal: "cem"}}
+	ex := &proxy.Exchange{Msg: policytest.Scan(t, listRequest), Caller: proxy.Caller{Principal: "cem"}}
 	if _, err := p(yes)(ex); err != nil || ex.Allowance != 1+4 {
 		t.Errorf("allowance %d, %v; want 4 and one", ex.Allowance, err)
 	}

@@ -44,12 +44,12 @@ type Retry struct {
 	opt RetryOptions
 
 	mu              sync.Mutex
-	requests, spent window
+	requests, spent Window
 }
 
 // NewRetry makes the policy. Without attempts it is off.
 func NewRetry(opt RetryOptions) *Retry {
-	return &Retry{opt: opt, requests: window{bucket: retryBucket}, spent: window{bucket: retryBucket}}
+	return &Retry{opt: opt, requests: Window{Bucket: retryBucket}, spent: Window{Bucket: retryBucket}}
 }
 
 // Policy is the policy; next itself if it is off.
@@ -63,7 +63,7 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 		}
 		now := ex.Clock.Now()
 		r.mu.Lock()
-		r.requests.add(now, 1)
+		r.requests.Add(now, 1)
 		r.mu.Unlock()
 		c := proxy.Lend[retried](ex, retriedRoom)
 		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
@@ -85,10 +85,10 @@ func (r *Retry) afford() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if r.spent.sum(now) >= max(retryFloor, r.requests.sum(now)*r.opt.Budget/100) {
+	if r.spent.Sum(now) >= max(retryFloor, r.requests.Sum(now)*r.opt.Budget/100) {
 		return false
 	}
-	r.spent.add(now, 1)
+	r.spent.Add(now, 1)
 	return true
 }
 
@@ -213,7 +213,7 @@ func (c *retried) again(err error) bool {
 
 // harmless tells whether a request that has failed may be made again.
 func (c *retried) harmless(e *proxy.Error) bool {
-	status := statusOf(e)
+	status := HTTPStatus(e)
 	switch e.Name {
 	case proxy.Unreachable.Name: // nothing was written; a circuit that says when to come back means it
 		return e.RetryAfter == 0

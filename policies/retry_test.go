@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/era"
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -18,17 +19,13 @@ import (
 const annotated = `{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"look","annotations":{"readOnlyHint":true}},` +
 	`{"name":"put","annotations":{"readOnlyHint":false,"idempotentHint":true}},{"name":"t"}]}}`
 
-func callOf(tool string) string {
-	return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":{}}}`
-}
-
 // attempts makes a request whose first attempts fail, and counts them; first is given out before each failure, if it is a
 // message, else the failure is the handler's own.
 func attempts(t *testing.T, r *Retry, raw, first string, failures ...error) (n int, err error) {
 	t.Helper()
-	ex := request(t, raw)
+	ex := policytest.Request(t, raw)
 	ex.GiveUp(time.Minute)
-	err = drainAll(r.Policy(func(ex *proxy.Exchange) (proxy.Replies, error) {
+	err = policytest.Drain(r.Policy(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		n++
 		if len(ex.Msg.Edits) != 0 || ex.Headers != nil {
 			t.Errorf("attempt %d begins with what the one before has left", n)
@@ -36,14 +33,14 @@ func attempts(t *testing.T, r *Retry, raw, first string, failures ...error) (n i
 		ex.Msg.Replace(ex.Msg.ID, []byte("2"))
 		ex.Headers = []proxy.Header{{Name: "Mcp-Param-A", Value: "b"}}
 		if n > len(failures) {
-			return &script{messages: []string{rawResult}, err: io.EOF}, nil
+			return &policytest.Script{Messages: []string{policytest.Result}, End: io.EOF}, nil
 		}
-		s := &script{err: failures[n-1]}
+		s := &policytest.Script{End: failures[n-1]}
 		if first == "" {
-			return nil, s.err
+			return nil, s.End
 		}
 		if first != "-" {
-			s.messages = []string{first}
+			s.Messages = []string{first}
 		}
 		return s, nil
 	})(ex))
@@ -54,12 +51,12 @@ func attempts(t *testing.T, r *Retry, raw, first string, failures ...error) (n i
 func TestRetry(t *testing.T) {
 	lost := proxy.Errf(proxy.Lost, "broke off")
 	bad := proxy.Errf(proxy.BadAnswer, "nonsense")
-	busy := proxy.Errf(proxy.Overloaded, "it answered %w", statusErr(503))
-	later := proxy.Errf(proxy.Overloaded, "it answered %w", statusErr(503))
+	busy := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
+	later := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
 	later.RetryAfter = 60
-	soon := proxy.Errf(proxy.Overloaded, "it answered %w", statusErr(503))
+	soon := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
 	soon.RetryAfter = 2
-	fatal := errors.Join(era.ErrFatal, unreachable())
+	fatal := errors.Join(era.ErrFatal, policytest.Unreachable())
 	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`
 	const read = `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:b"}}`
 	for _, c := range []struct {
@@ -67,32 +64,32 @@ func TestRetry(t *testing.T) {
 		err              error
 		again            bool
 	}{
-		{"not written", callOf("t"), "", unreachable(), true},
-		{"not written, found later", callOf("t"), "-", unreachable(), true},
-		{"after a notification", callOf("t"), rawNote, unreachable(), false},
-		{"no such command", callOf("t"), "", fatal, false},
-		{"a call is lost", callOf("t"), "-", lost, false},
-		{"a call that reads is lost", callOf("look"), "-", lost, true},
-		{"one that may run twice", callOf("put"), "-", lost, true},
-		{"its answer is nonsense", callOf("put"), "-", bad, false},
-		{"it fails with 502", callOf("put"), "-", answer5xx(), true},
-		{"it may run twice, but was heard of", callOf("put"), rawNote, lost, false},
-		{"an unknown tool", callOf("new"), "-", lost, false},
-		{"a list is lost", rawList, "-", lost, true},
+		{"not written", policytest.CallOf("t"), "", policytest.Unreachable(), true},
+		{"not written, found later", policytest.CallOf("t"), "-", policytest.Unreachable(), true},
+		{"after a notification", policytest.CallOf("t"), policytest.Notification, policytest.Unreachable(), false},
+		{"no such command", policytest.CallOf("t"), "", fatal, false},
+		{"a call is lost", policytest.CallOf("t"), "-", lost, false},
+		{"a call that reads is lost", policytest.CallOf("look"), "-", lost, true},
+		{"one that may run twice", policytest.CallOf("put"), "-", lost, true},
+		{"its answer is nonsense", policytest.CallOf("put"), "-", bad, false},
+		{"it fails with 502", policytest.CallOf("put"), "-", policytest.BadGateway(), true},
+		{"it may run twice, but was heard of", policytest.CallOf("put"), policytest.Notification, lost, false},
+		{"an unknown tool", policytest.CallOf("new"), "-", lost, false},
+		{"a list is lost", policytest.List, "-", lost, true},
 		{"a resource is lost", read, "-", lost, true},
 		{"initialize is lost", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`, "-", lost, false},
-		{"a listen", listen, "", unreachable(), false},
-		{"a timeout", rawList, "-", proxy.Errf(proxy.UpstreamTimeout, "slow"), false},
-		{"a 404", rawList, "-", proxy.Errf(proxy.HTTPStatus, "it answered %w", statusErr(404)), false},
-		{"not now", callOf("put"), "-", busy, true},
-		{"not now, and it may have run", callOf("t"), "-", busy, false},
-		{"not sent for our own limit", callOf("t"), "-", proxy.Errf(proxy.Overloaded, "too many connections"), true},
-		{"not for long", callOf("put"), "-", later, false},
-		{"in two seconds", callOf("put"), "-", soon, true},
-		{"too often", callOf("t"), "-", proxy.Errf(proxy.Overloaded, "it answered %w", statusErr(429)), false},
-		{"our own limit", rawList, "", proxy.Errf(proxy.TooManySessions, "full"), false},
-		{"a lost session", rawList, "-", proxy.Errf(proxy.SessionLost, "gone"), false},
-		{"an upstream in error", callOf("t"), "", proxy.Errf(proxy.UpstreamDown, "down"), false},
+		{"a listen", listen, "", policytest.Unreachable(), false},
+		{"a timeout", policytest.List, "-", proxy.Errf(proxy.UpstreamTimeout, "slow"), false},
+		{"a 404", policytest.List, "-", proxy.Errf(proxy.HTTPStatus, "it answered %w", policytest.StatusError(404)), false},
+		{"not now", policytest.CallOf("put"), "-", busy, true},
+		{"not now, and it may have run", policytest.CallOf("t"), "-", busy, false},
+		{"not sent for our own limit", policytest.CallOf("t"), "-", proxy.Errf(proxy.Overloaded, "too many connections"), true},
+		{"not for long", policytest.CallOf("put"), "-", later, false},
+		{"in two seconds", policytest.CallOf("put"), "-", soon, true},
+		{"too often", policytest.CallOf("t"), "-", proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(429)), false},
+		{"our own limit", policytest.List, "", proxy.Errf(proxy.TooManySessions, "full"), false},
+		{"a lost session", policytest.List, "-", proxy.Errf(proxy.SessionLost, "gone"), false},
+		{"an upstream in error", policytest.CallOf("t"), "", proxy.Errf(proxy.UpstreamDown, "down"), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,7 +102,7 @@ func TestRetry(t *testing.T) {
 				r := NewRetry(RetryOptions{Server: "up", Most: 2, Backoff: 100 * time.Millisecond, Budget: 20, Hints: hints})
 				began := time.Now()
 				n, err := attempts(t, r, c.raw, c.first, c.err)
-				seen := c.first == rawNote // then the reply has been read, and that is all
+				seen := c.first == policytest.Notification // then the reply has been read, and that is all
 				if c.again != (n == 2) || !seen && (err == nil) != c.again {
 					t.Errorf("%d attempts, %v", n, err)
 				}
@@ -127,40 +124,40 @@ func TestRetryBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := NewRetry(RetryOptions{Server: "up", Most: 2, Backoff: time.Second, Budget: 20, Metrics: metrics})
-		down := []error{unreachable(), unreachable(), unreachable(), unreachable()}
-		if n, err := attempts(t, r, rawCall, "", down...); n != 3 || errName(err) != proxy.Unreachable.Name {
+		down := []error{policytest.Unreachable(), policytest.Unreachable(), policytest.Unreachable(), policytest.Unreachable()}
+		if n, err := attempts(t, r, policytest.Call, "", down...); n != 3 || policytest.Row(err) != proxy.Unreachable.Name {
 			t.Errorf("%d attempts, %v", n, err)
 		}
 		n := 0
 		for range 100 { // 20 % of them
-			made, _ := attempts(t, r, rawCall, "", down...)
+			made, _ := attempts(t, r, policytest.Call, "", down...)
 			n += made - 1
 			time.Sleep(time.Millisecond)
 		}
 		if n < 15 || n > 60 { // the window moves on while they are waited for
 			t.Errorf("%d retries of 100 requests", n)
 		}
-		if got := metric(t, reg, "dragoman_retries_total"); got < float64(n) {
+		if got := policytest.Metric(t, reg, "dragoman_retries_total"); got < float64(n) {
 			t.Errorf("%v counted", got)
 		}
 		time.Sleep(time.Minute) // the budget is that of the last requests
-		if n, err := attempts(t, r, rawCall, "", down[0]); n != 2 || err != nil {
+		if n, err := attempts(t, r, policytest.Call, "", down[0]); n != 2 || err != nil {
 			t.Errorf("%d attempts, %v", n, err)
 		}
 
-		ex := request(t, rawCall)
-		replies, err := r.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return nil, unreachable() })(ex)
+		ex := policytest.Request(t, policytest.Call)
+		replies, err := r.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return nil, policytest.Unreachable() })(ex)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ex.Cancel(proxy.ErrCancelled)
-		if err := drainAll(replies, nil); !errors.Is(err, proxy.ErrCancelled) {
+		if err := policytest.Drain(replies, nil); !errors.Is(err, proxy.ErrCancelled) {
 			t.Error(err)
 		}
-		ex = request(t, rawCall)
+		ex = policytest.Request(t, policytest.Call)
 		ex.GiveUp(time.Nanosecond)
 		time.Sleep(time.Millisecond)
-		if _, err := r.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return nil, unreachable() })(ex); errName(err) != proxy.Unreachable.Name {
+		if _, err := r.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return nil, policytest.Unreachable() })(ex); policytest.Row(err) != proxy.Unreachable.Name {
 			t.Error(err)
 		}
 	})
@@ -169,15 +166,15 @@ func TestRetryBounds(t *testing.T) {
 // A reader that does not wait so long is told that nothing has come yet, and the pause goes on.
 func TestRetryNotYet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		failure := proxy.Errf(proxy.Overloaded, "it answered %w", statusErr(503))
+		failure := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
 		failure.RetryAfter = 3
 		r, n := NewRetry(RetryOptions{Most: 1, Backoff: time.Second, Budget: 20}), 0
 		replies, err := r.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
 			if n++; n == 1 {
 				return nil, failure
 			}
-			return &script{messages: []string{rawResult}}, nil
-		})(request(t, rawList))
+			return &policytest.Script{Messages: []string{policytest.Result}}, nil
+		})(policytest.Request(t, policytest.List))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +196,7 @@ func TestRetryTold(t *testing.T) {
 		down := proxy.Errf(proxy.UpstreamDown, "down")
 		down.RetryAfter = 7
 		r := NewRetry(RetryOptions{Most: 2, Backoff: time.Second, Budget: 20})
-		n, err := attempts(t, r, rawCall, "", unreachable(), down)
+		n, err := attempts(t, r, policytest.Call, "", policytest.Unreachable(), down)
 		var e *proxy.Error
 		if n != 2 || !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || e.RetryAfter != 7 {
 			t.Errorf("%d attempts, %+v", n, err)
@@ -220,7 +217,7 @@ func TestHints(t *testing.T) {
 			see(&m)
 		})
 		for tool, want := range map[string]bool{"look": true, "put": true, "t": false, "other": false} {
-			if got := h.Harmless(request(t, callOf(tool))); got != want {
+			if got := h.Harmless(policytest.Request(t, policytest.CallOf(tool))); got != want {
 				t.Errorf("%s: %v", tool, got)
 			}
 		}
@@ -228,10 +225,10 @@ func TestHints(t *testing.T) {
 			t.Errorf("asked %d times", asked)
 		}
 		time.Sleep(hintsPause)
-		if h.Harmless(request(t, callOf("other"))) || asked != 2 {
+		if h.Harmless(policytest.Request(t, policytest.CallOf("other"))) || asked != 2 {
 			t.Errorf("asked %d times", asked)
 		}
-		if (*Hints)(nil).Harmless(request(t, callOf("look"))) {
+		if (*Hints)(nil).Harmless(policytest.Request(t, policytest.CallOf("look"))) {
 			t.Error("nobody knows anything, and it is harmless")
 		}
 		// A list that passes is learnt, also what it says anew.
@@ -240,7 +237,7 @@ func TestHints(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.Learn(&m)
-		if h.Harmless(request(t, callOf("look"))) {
+		if h.Harmless(policytest.Request(t, policytest.CallOf("look"))) {
 			t.Error("it has taken that back")
 		}
 	})

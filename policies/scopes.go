@@ -40,7 +40,7 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 		Help: "Requests refused because the caller's credential lacks a scope, by server."}, []string{"server"})
 	if opt.Metrics != nil {
 		var err error
-		if refused, err = registered(opt.Metrics, refused); err != nil {
+		if refused, err = Register(opt.Metrics, refused); err != nil {
 			return nil, err
 		}
 	}

@@ -43,7 +43,7 @@ func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(n.Load()) })
 	}
 	var err error
-	if s.refused, err = registered(reg, s.refused); err != nil {
+	if s.refused, err = Register(reg, s.refused); err != nil {
 		return nil, err
 	}
 	for _, c := range []prometheus.Collector{gauge("dragoman_requests_running", "Requests that have one of limits.in_flight.", &s.running),
@@ -142,7 +142,7 @@ func Turns(all int, tools map[string]int) proxy.Policy {
 	for name, n := range tools {
 		of[name] = semaphore.NewWeighted(int64(n))
 	}
-	rules := NewRules(of)
+	rules := NewPatterns(of)
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			m := &ex.Msg

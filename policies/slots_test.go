@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -55,7 +56,7 @@ func (l leaving) Close() error {
 // begin sends a request; what comes of it is received.
 func (x *turnstile) begin(name, body string) (*proxy.Exchange, <-chan any) {
 	x.t.Helper()
-	ex, out := &proxy.Exchange{Msg: scanned(x.t, body), RequestID: name}, make(chan any, 1)
+	ex, out := &proxy.Exchange{Msg: policytest.Scan(x.t, body), RequestID: name}, make(chan any, 1)
 	go func() {
 		if r, err := x.handle(ex); err != nil {
 			out <- err
@@ -64,10 +65,6 @@ func (x *turnstile) begin(name, body string) (*proxy.Exchange, <-chan any) {
 		}
 	}()
 	return ex, out
-}
-
-func toolCall(name string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, name)
 }
 
 func newSlots(t *testing.T, opt SlotOptions) *Slots {
@@ -132,8 +129,8 @@ func TestSlotsCountBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSlots(t, SlotOptions{Bytes: 1000, Queue: 1})
 		x := newTurnstile(t, s.Policy())
-		large := toolCall(strings.Repeat("x", 500))
-		_, out := x.begin("beyond", toolCall(strings.Repeat("x", 1000)))
+		large := policytest.CallOf(strings.Repeat("x", 500))
+		_, out := x.begin("beyond", policytest.CallOf(strings.Repeat("x", 1000)))
 		var e *proxy.Error
 		if err, _ := (<-out).(error); !errors.As(err, &e) || e.Name != proxy.Busy.Name || !strings.Contains(e.Message, "limits.in_flight_bytes") {
 			t.Fatal(err)
@@ -158,7 +155,7 @@ func TestTurns(t *testing.T) {
 		x := newTurnstile(t, Turns(2, map[string]int{"frail": 1}))
 		var outs []<-chan any
 		for _, name := range []string{"frail", "frail", "other", "another"} {
-			_, out := x.begin(name, toolCall(name))
+			_, out := x.begin(name, policytest.CallOf(name))
 			synctest.Wait()
 			outs = append(outs, out)
 		}
@@ -178,10 +175,10 @@ func TestTurns(t *testing.T) {
 			t.Errorf("at most %d, at the end %d", x.most, x.within)
 		}
 		for range 3 { // who leaves while it waits for the server lets go of the tool
-			_, a := x.begin("a", toolCall("a"))
-			_, b := x.begin("b", toolCall("b"))
+			_, a := x.begin("a", policytest.CallOf("a"))
+			_, b := x.begin("b", policytest.CallOf("b"))
 			synctest.Wait()
-			ex, out := x.begin("frail", toolCall("frail"))
+			ex, out := x.begin("frail", policytest.CallOf("frail"))
 			synctest.Wait()
 			ex.Cancel(proxy.ErrCancelled)
 			if err, _ := (<-out).(error); !errors.Is(err, proxy.ErrCancelled) {
@@ -200,7 +197,7 @@ func TestListens(t *testing.T) {
 	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`
 	p := Listens(4, 2)(func(*proxy.Exchange) (proxy.Replies, error) { return proxy.Reply(wire.Message{}), nil })
 	open := func(who string) (proxy.Replies, error) {
-		return p(&proxy.Exchange{Msg: scanned(t, listen), Caller: proxy.Caller{Principal: who}})
+		return p(&proxy.Exchange{Msg: policytest.Scan(t, listen), Caller: proxy.Caller{Principal: who}})
 	}
 	var all []proxy.Replies
 	for _, c := range []struct{ who, fails string }{{"ann", ""}, {"ann", ""}, {"ann", "listens_per_principal"}, {"", ""}, {"", ""}, {"", "limits.listens "}, {"bob", "limits.listens "}} {

@@ -12,9 +12,9 @@ import (
 // Timeouts say how long a server may be silent in a call: until its first sign of life, and from one to the next. Progress,
 // a log message or a question of the call is one. The end of a call, however lively, is limits.request_time.
 type Timeouts struct {
-	Tool, Resource, Prompt time.Duration        // by kind (seed 001: 30, 10 and 5 s); 0: no such limit
-	Tools                  Rules[time.Duration] // of single tools, in the place of Tool
-	Server                 string               // for the error
+	Tool, Resource, Prompt time.Duration           // by kind (seed 001: 30, 10 and 5 s); 0: no such limit
+	Tools                  Patterns[time.Duration] // of single tools, in the place of Tool
+	Server                 string                  // for the error
 }
 
 // kind gives the limit of a request and the key that sets it; 0 if there is none. What opens a session, or lasts, has others.
@@ -97,7 +97,7 @@ func (t *timed) Next(until time.Time) (m *wire.Message, err error) {
 // silent is the error of a call in which nothing was heard for too long.
 func (t *timed) silent() error {
 	m := &t.ex.Msg
-	own := "upstreams." + t.of.Server + `.tools."` + about(m) + `".timeout`
+	own := "upstreams." + t.of.Server + `.tools."` + About(m) + `".timeout`
 	switch {
 	case t.key == "":
 		return proxy.Errf(proxy.UpstreamTimeout, "the tool was silent for %s, the most that %s allows; raise it, or let the tool report progress", t.limit, own)

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -37,20 +38,11 @@ func (r *timedReplies) Next(until time.Time) (*wire.Message, error) {
 	time.Sleep(time.Until(due))
 	raw := r.script[0].raw
 	r.script = r.script[1:]
-	m := scanned(r.t, raw)
+	m := policytest.Scan(r.t, raw)
 	return &m, nil
 }
 
 func (r *timedReplies) Close() error { r.closed = true; return nil }
-
-func scanned(t *testing.T, raw string) wire.Message {
-	t.Helper()
-	m, err := wire.Scan([]byte(raw))
-	if err != nil {
-		t.Fatalf("%s: %v", raw, err)
-	}
-	return m
-}
 
 func TestTimeouts(t *testing.T) {
 	const (
@@ -86,9 +78,9 @@ func TestTimeouts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				limits := &Timeouts{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second, Server: "up",
-					Tools: NewRules(map[string]time.Duration{"quick": 2 * time.Second, "build_*": 0})}
+					Tools: NewPatterns(map[string]time.Duration{"quick": 2 * time.Second, "build_*": 0})}
 				inner := &timedReplies{t: t, began: time.Now(), script: c.script}
-				ex := &proxy.Exchange{Msg: scanned(t, c.request)}
+				ex := &proxy.Exchange{Msg: policytest.Scan(t, c.request)}
 				ex.Lasting.Store(c.lasting)
 				replies, err := limits.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return inner, nil })(ex)
 				if err != nil {
@@ -113,18 +105,5 @@ func TestTimeouts(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-func TestRules(t *testing.T) {
-	r := NewRules(map[string]int{"a": 1, "a*": 2, "ab*": 3, "*": 4, "b*": 5})
-	for name, want := range map[string]int{"a": 1, "aa": 2, "ab": 3, "abc": 3, "c": 4, "": 4, "b": 5} {
-		if got, ok := r.Find([]byte(name)); got != want || !ok {
-			t.Errorf("%q: %d, want %d", name, got, want)
-		}
-	}
-	none := NewRules[int](nil)
-	if _, ok := none.Find([]byte("a")); ok || !none.Empty() || r.Empty() {
-		t.Error("no rules are rules")
 	}
 }

@@ -214,7 +214,7 @@ func (s *spanned) failed(err error) {
 
 // Close implements proxy.Replies. That nobody has waited for the response is an outcome too.
 func (s *spanned) Close() error {
-	s.failed(unanswered(s.ex))
+	s.failed(Unanswered(s.ex))
 	s.span.End() // once only
 	return s.Replies.Close()
 }

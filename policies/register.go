@@ -6,8 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// registered is a counter, or what is registered already in its name: what counts goes on when its policy is made anew.
-func registered[C prometheus.Collector](reg prometheus.Registerer, c C) (C, error) {
+// Register registers a collector and returns it, or the one that is registered already in its name: counts go on when a policy is built
+// again for a new configuration.
+func Register[C prometheus.Collector](reg prometheus.Registerer, c C) (C, error) {
 	err := reg.Register(c)
 	var already prometheus.AlreadyRegisteredError
 	if errors.As(err, &already) {

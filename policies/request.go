@@ -1,0 +1,58 @@
+package policies
+
+import (
+	"errors"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// MaxText is how many bytes of a text that a client chose go into one log line, metric or error.
+const MaxText = 200
+
+// About names the tool, prompt or resource of a request, cut to MaxText; empty if it has none.
+func About(m *wire.Message) string { return string(AboutBytes(m)) }
+
+// AboutBytes is About without a copy: the result is borrowed from the message.
+func AboutBytes(m *wire.Message) []byte {
+	s := m.Name
+	if !s.Present() {
+		s = m.URI
+	}
+	text := m.Text(s)
+	return text[:min(len(text), MaxText)]
+}
+
+// Unanswered is the reason why replies were closed before a response came: the cause of the exchange's end, its time limit, or the
+// client's leaving.
+func Unanswered(ex *proxy.Exchange) error {
+	switch why := ex.Err(); {
+	case why != nil:
+		return why
+	case ex.Late():
+		return proxy.Overdue(ex.Limit())
+	}
+	return proxy.ErrCancelled
+}
+
+// HTTPStatus is the status with which a server answered, from an error's chain; 0 if there is none.
+func HTTPStatus(err error) int {
+	var s interface{ HTTPStatus() int }
+	if errors.As(err, &s) {
+		return s.HTTPStatus()
+	}
+	return 0
+}
+
+// perAttempt are the members of _meta that a sender makes anew for each attempt (2026-07-28 basic, _meta).
+var perAttempt = [...]string{"progressToken", "traceparent", "tracestate", "baggage"}
+
+// VariesByAttempt reports whether a member of _meta differs between two attempts at the same request.
+func VariesByAttempt(raw []byte, key wire.Span) bool {
+	for _, k := range perAttempt {
+		if key.Is(raw, k) {
+			return true
+		}
+	}
+	return false
+}
