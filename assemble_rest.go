@@ -19,10 +19,10 @@ func (h *house) restFace(opts *httpd.FaceOptions) (*rest.Downstream, error) {
 	}
 	opt := rest.Options{Service: c.Service.Name, Version: c.Service.Version, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, ToolsTTL: c.Rest.ToolsTTL, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
-		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: h.watching, Draining: h.draining, Note: note(h.log), Health: h.health()}
+		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: h.watching, Draining: h.draining, Log: note(h.log), Health: h.health()}
 	if c.Rest.Validate || c.Rest.ValidateResults {
 		opt.Check = schema.NewCache(schema.Options{})
-		opt.Trusting = !c.Rest.Validate
+		opt.SkipArguments = !c.Rest.Validate
 	}
 	down, err := rest.NewDownstream(h.plain, opt)
 	if err != nil {

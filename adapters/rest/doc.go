@@ -1,3 +1,3 @@
-// Package rest is the REST envelope, both ways (seed 000, entities 1–7): downstream it lets callers without MCP reach any MCP
-// server, upstream it makes an MCP server of a service that speaks the envelope.
+// Package rest serves the REST envelope (seed 000, entities 1–7): callers that do not speak MCP reach any MCP server through it.
+// Its subpackage upstream makes an MCP server of a service that speaks the envelope.
 package rest

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/rest/catalog"
 	"dragoman/proxy"
 )
 
@@ -72,26 +73,26 @@ func TestDocumentsAreKept(t *testing.T) {
 func TestDocumentsBounded(t *testing.T) {
 	var c documents
 	var err error
-	if c.kept, err = newShelf[documentKey, *document](maxDocuments); err != nil {
+	if c.kept, err = catalog.NewSized[documentKey, *document](maxDocuments); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 * maxDocuments {
-		if _, err := c.of("/x", &toolList{server: fmt.Sprint(i)}, func(*toolList) ([]byte, error) { return make([]byte, 1<<10), nil }); err != nil {
+		if _, err := c.of("/x", &catalog.List{Server: fmt.Sprint(i)}, func(*catalog.List) ([]byte, error) { return make([]byte, 1<<10), nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := c.kept.Len(); n != maxDocuments || c.kept.size != n<<10 {
-		t.Errorf("%d, %d bytes", n, c.kept.size)
+	if n := c.kept.Len(); n != maxDocuments || c.kept.Size() != n<<10 {
+		t.Errorf("%d, %d bytes", n, c.kept.Size())
 	}
 	for i := range 4 {
-		if _, err := c.of("/large", &toolList{server: fmt.Sprint(i)}, func(*toolList) ([]byte, error) { return make([]byte, cachedBytes/2), nil }); err != nil {
+		if _, err := c.of("/large", &catalog.List{Server: fmt.Sprint(i)}, func(*catalog.List) ([]byte, error) { return make([]byte, catalog.MaxBytes/2), nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c.kept.size > cachedBytes || c.kept.Len() != 2 {
-		t.Errorf("%d, %d bytes", c.kept.Len(), c.kept.size)
+	if c.kept.Size() > catalog.MaxBytes || c.kept.Len() != 2 {
+		t.Errorf("%d, %d bytes", c.kept.Len(), c.kept.Size())
 	}
-	if _, err := c.of("/x", &toolList{}, func(*toolList) ([]byte, error) { return nil, proxy.Errf(proxy.Internal, "no") }); err == nil || c.kept.Contains(documentKey{path: "/x"}) {
+	if _, err := c.of("/x", &catalog.List{}, func(*catalog.List) ([]byte, error) { return nil, proxy.Errf(proxy.Internal, "no") }); err == nil || c.kept.Contains(documentKey{path: "/x"}) {
 		t.Error("a failure is kept")
 	}
 }

@@ -6,14 +6,15 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rest/mcpcall"
 	"dragoman/proxy"
 )
 
-// owned are the first segments of the face's paths.
+// owned are the first segments of the REST endpoints' paths.
 var owned = map[string]bool{"tools": true, "call-tool": true, "resources": true, "read-resource": true, "prompts": true, "get-prompt": true,
 	"complete": true, "health": true, "openapi.json": true, "docs": true}
 
-// Owns tells whether a path is one of the face's, so that whatever is refused there is to be an envelope.
+// Owns reports whether a path belongs to the REST endpoints, where every error is an envelope.
 func Owns(path string) bool {
 	path = strings.TrimPrefix(path, "/")
 	if rest, below := strings.CutPrefix(path, "servers/"); below {
@@ -23,9 +24,9 @@ func Owns(path string) bool {
 	return owned[first] || first == "mcp" && rest != "" && rest != "sse"
 }
 
-// refuse answers a request that has no handler.
+// refuse answers a request that reaches no handler. A status that is not 0 stands in for the error's own.
 func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status int) {
-	r := &request{ctx: ctx, began: d.opt.Now(), inquiry: inquiry{d: d, id: requestID(ctx)}}
+	r := &request{d: d, ctx: ctx, began: d.opt.Now(), Origin: mcpcall.Origin{ID: requestID(ctx)}}
 	a := r.refusal(err)
 	if status != 0 {
 		a.status = status
@@ -33,7 +34,7 @@ func (d *Downstream) refuse(ctx *fasthttp.RequestCtx, err *proxy.Error, status i
 	r.write(a)
 }
 
-// Refuse answers what a gate has refused: with an envelope on the face's paths, as next does elsewhere.
+// Refuse answers a request that a gate refuses: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) Refuse(next func(*fasthttp.RequestCtx, *proxy.Error)) func(*fasthttp.RequestCtx, *proxy.Error) {
 	return func(ctx *fasthttp.RequestCtx, err *proxy.Error) {
 		if !Owns(string(ctx.Path())) {
@@ -44,7 +45,7 @@ func (d *Downstream) Refuse(next func(*fasthttp.RequestCtx, *proxy.Error)) func(
 	}
 }
 
-// Refused answers what was refused before a handler could see it: with an envelope on the face's paths, as next does elsewhere.
+// Refused answers a request that the HTTP server refuses with a status: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthttp.RequestCtx, int) {
 	return func(ctx *fasthttp.RequestCtx, status int) {
 		if !Owns(string(ctx.Path())) {
@@ -55,7 +56,7 @@ func (d *Downstream) Refused(next func(*fasthttp.RequestCtx, int)) func(*fasthtt
 	}
 }
 
-// NotFound answers a path of the face's that is not served.
+// NotFound answers a request for a path that is not served: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if !Owns(string(ctx.Path())) {
@@ -66,7 +67,7 @@ func (d *Downstream) NotFound(next fasthttp.RequestHandler) fasthttp.RequestHand
 	}
 }
 
-// MethodNotAllowed answers a method that a path of the face's does not have.
+// MethodNotAllowed answers an HTTP method that a path does not have: with an envelope on the paths of Owns, by next elsewhere.
 func (d *Downstream) MethodNotAllowed(next fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		if !Owns(string(ctx.Path())) {

@@ -97,21 +97,6 @@ func missing(key, fix string) *proxy.Error {
 	return proxy.Errf(proxy.InvalidParams, "member %q is missing; %s", key, fix)
 }
 
-// members writes members of an object, each behind a comma but the first.
-type members []byte
-
-func (p *members) add(key string, value []byte) { p.addRaw([]byte(`"`+key+`"`), value) }
-
-// addRaw adds a member whose name is written as JSON.
-func (p *members) addRaw(key, value []byte) {
-	if len(*p) > 0 {
-		*p = append(*p, ',')
-	}
-	*p = append(append(append(*p, key...), ':'), value...)
-}
-
-func (p *members) addText(key, value string) { p.add(key, wire.AppendText(nil, value)) }
-
 // acceptsStream weighs an Accept header: the caller wants an event stream if it names that, and JSON not as much.
 func acceptsStream(accept string) bool {
 	stream, json := 0.0, 0.0

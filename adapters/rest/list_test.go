@@ -244,44 +244,6 @@ func TestToolsFetchPanics(t *testing.T) {
 	}
 }
 
-// What is cached is bounded: by number and by size; each principal has lists of its own.
-func TestToolsBounded(t *testing.T) {
-	c, err := newListCache()
-	if err != nil {
-		t.Fatal(err)
-	}
-	add := func(key string, size int) {
-		f := &flight{done: make(chan struct{}), list: &toolList{at: clock, ttl: time.Minute, size: size}}
-		c.land(key, f)
-	}
-	for i := range 2 * cachedLists {
-		add(fmt.Sprint(i), 1)
-	}
-	if n := c.lists.Len(); n != cachedLists || c.lists.size != cachedLists {
-		t.Errorf("%d lists, %d bytes", n, c.lists.size)
-	}
-	add("0", 1)
-	add("0", 2) // in its own place
-	if c.lists.size != cachedLists+1 {
-		t.Errorf("%d bytes", c.lists.size)
-	}
-	add("large", cachedBytes-1)
-	if n := c.lists.Len(); c.lists.size > cachedBytes || n > 2 {
-		t.Errorf("%d lists, %d bytes", n, c.lists.size)
-	}
-	add("larger", cachedBytes+1)
-	if c.lists.Contains("larger") {
-		t.Error("a list beyond the bound is kept")
-	}
-	seen := map[string]bool{}
-	for _, caller := range []proxy.Caller{{Principal: "a"}, {Principal: "b"}, {Principal: "a", Rights: &proxy.Rights{Scopes: []string{"x"}}}, {Principal: "a", Rights: &proxy.Rights{Scopes: []string{"y"}}}} {
-		seen[(&inquiry{server: "s", caller: caller}).place()] = true
-	}
-	if len(seen) != 4 {
-		t.Errorf("callers share a list: %v", seen)
-	}
-}
-
 // A list without end is given up.
 func TestEndlessList(t *testing.T) {
 	r := newRig(t, nil)

@@ -10,6 +10,7 @@ import (
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
+	"dragoman/adapters/rest/mcpcall"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -19,7 +20,7 @@ var common = []string{"request_id", "input_responses", "request_state", "client_
 
 // open reads the body of a call: the members of the given names, and of what any call may have those that go to the server, as
 // params.
-func (r *request) open(keys ...string) (b body, spans []wire.Span, params members, err *proxy.Error) {
+func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcall.Members, err *proxy.Error) {
 	if b, err = readBody(r.ctx, false); err != nil {
 		return b, nil, nil, err
 	}
@@ -32,27 +33,27 @@ func (r *request) open(keys ...string) (b body, spans []wire.Span, params member
 		if !id.IsString(b.raw) || !envelope.ValidRequestID(b.text(id)) {
 			return b, nil, nil, wrong("request_id", "a UUID of version 4")
 		}
-		if r.id = b.text(id); r.key == "" {
-			r.key = r.id
+		if r.ID = b.text(id); r.key == "" {
+			r.key = r.ID
 		}
 	}
 	if !b.null(responses) {
 		if !responses.IsObject(b.raw) {
 			return b, nil, nil, wrong("input_responses", "an object with the keys of input_requests")
 		}
-		params.add("inputResponses", b.of(responses))
+		params.Add("inputResponses", b.of(responses))
 	}
 	if !b.null(state) {
 		if !state.IsString(b.raw) {
 			return b, nil, nil, wrong("request_state", "the string that came with input_requests")
 		}
-		params.add("requestState", b.of(state))
+		params.Add("requestState", b.of(state))
 	}
 	if !b.null(caps) {
 		if !caps.IsObject(b.raw) {
 			return b, nil, nil, wrong("client_capabilities", "an object")
 		}
-		r.caps = b.of(caps)
+		r.Caps = b.of(caps)
 	}
 	if !b.null(level) && !level.IsString(b.raw) {
 		return b, nil, nil, wrong("log_level", "a string")
@@ -134,8 +135,8 @@ func (r *request) pathTool() string {
 }
 
 // call calls a tool.
-func (r *request) call(name string, args []byte, params, meta members) {
-	r.forwardCall("tools/call", toolCall{wire.AppendText(nil, name), args}, params, meta, toolResult)
+func (r *request) call(name string, args []byte, params, meta mcpcall.Members) {
+	r.forward("tools/call", mcpcall.ToolCall{Name: wire.AppendText(nil, name), Arguments: args}, params, meta, toolResult)
 }
 
 // readResource serves POST /read-resource.
@@ -152,8 +153,8 @@ func (r *request) readResource() {
 		r.refused("resources/read", err)
 		return
 	}
-	params.add("uri", b.of(at[0]))
-	r.forward("resources/read", params, nil, whole)
+	params.Add("uri", b.of(at[0]))
+	r.forward("resources/read", mcpcall.ToolCall{}, params, nil, plainResult)
 }
 
 // getPrompt serves POST /get-prompt.
@@ -172,11 +173,11 @@ func (r *request) getPrompt() {
 		r.refused("prompts/get", err)
 		return
 	}
-	params.add("name", b.of(at[0]))
+	params.Add("name", b.of(at[0]))
 	if !b.null(at[1]) {
-		params.add("arguments", b.of(at[1]))
+		params.Add("arguments", b.of(at[1]))
 	}
-	r.forward("prompts/get", params, nil, whole)
+	r.forward("prompts/get", mcpcall.ToolCall{}, params, nil, plainResult)
 }
 
 // complete serves POST /complete.
@@ -192,14 +193,14 @@ func (r *request) complete() {
 		case !at[i].IsObject(b.raw):
 			err = wrong(key, "an object")
 		default:
-			params.add(key, b.of(at[i]))
+			params.Add(key, b.of(at[i]))
 		}
 	}
 	if err != nil {
 		r.refused("completion/complete", err)
 		return
 	}
-	r.forward("completion/complete", params, nil, whole)
+	r.forward("completion/complete", mcpcall.ToolCall{}, params, nil, plainResult)
 }
 
 // method serves POST /mcp/{method} (seed 001, HTTP Implementation): the body is the params, a good answer is the bare result.
@@ -224,7 +225,7 @@ func (r *request) method() {
 	case method == "subscriptions/listen" && !r.streams:
 		err = proxy.Errf(proxy.NotAcceptable, "%s lasts; send Accept: text/event-stream", method)
 	}
-	var params, meta members
+	var params, meta mcpcall.Members
 	var name, args wire.Span
 	if err == nil {
 		params, meta, err = r.params(&b)
@@ -242,7 +243,7 @@ func (r *request) method() {
 	case method == "tools/call":
 		r.call(b.text(name), []byte("{}"), params, meta)
 	default:
-		r.forward(method, params, meta, whole)
+		r.forward(method, mcpcall.ToolCall{}, params, meta, plainResult)
 	}
 }
 
@@ -267,13 +268,13 @@ func (b *body) toolCall() (name, args wire.Span, err *proxy.Error) {
 }
 
 // without gives the members of the body but for some.
-func (b *body) without(keys ...string) (out members, err *proxy.Error) {
+func (b *body) without(keys ...string) (out mcpcall.Members, err *proxy.Error) {
 	if _, err = b.pick(keys...); err != nil {
 		return nil, err
 	}
 	for k, v := range wire.Members(b.raw, b.all) {
 		if !isOne(b.raw, k, keys) {
-			out.addRaw(b.of(k), b.of(v))
+			out.AddRaw(b.of(k), b.of(v))
 		}
 	}
 	return out, nil
@@ -290,7 +291,7 @@ func isOne(raw []byte, k wire.Span, keys []string) bool {
 
 // params takes a body that is the params of a request apart: what the caller says of itself in _meta counts, but for its
 // revision and its name, which are the face's.
-func (r *request) params(b *body) (params, meta members, err *proxy.Error) {
+func (r *request) params(b *body) (params, meta mcpcall.Members, err *proxy.Error) {
 	at, err := b.pick("_meta")
 	if err != nil {
 		return nil, nil, err
@@ -305,7 +306,7 @@ func (r *request) params(b *body) (params, meta members, err *proxy.Error) {
 			if !v.IsObject(b.raw) {
 				return nil, nil, wrong(key, "an object")
 			}
-			r.caps = b.of(v)
+			r.Caps = b.of(v)
 		case wire.MetaPrefix + "logLevel":
 			if !era.ValidLevel(b.text(v)) {
 				return nil, nil, wrong(key, "a log level")
@@ -314,7 +315,7 @@ func (r *request) params(b *body) (params, meta members, err *proxy.Error) {
 		case "progressToken":
 			r.token = b.of(v)
 		default:
-			meta.addRaw(b.of(k), b.of(v))
+			meta.AddRaw(b.of(k), b.of(v))
 		}
 	}
 	params, err = b.without("_meta")

@@ -141,7 +141,7 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	r.s.result("tools/list", demo)
 	opt := Options{Service: "code-graph-rag", Info: []byte(`{"name":"REST client","version":"1"}`), Caps: []byte(`{"sampling":{}}`), Cap: patience, KeepAlive: time.Second,
 		ToolsTTL: 30 * time.Second, MaxBody: 4096, MaxHead: 4096, Check: schema.NewCache(schema.Options{}), Now: r.clock,
-		Note: func(level, msg string, err error) {
+		Log: func(level, msg string, err error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.said = append(r.said, fmt.Sprint(level, " ", msg, " ", err))

@@ -7,48 +7,48 @@ import (
 	"time"
 
 	"dragoman/adapters/eventstream"
+	"dragoman/adapters/rest/mcpcall"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// stream is a request that is answered with events: progress and log as they come, each with the notification's params as
-// data, notification for what is neither, and result, whose data is what the whole answer would have been. A comment keeps it
-// alive in between.
+// stream answers a request with events. progress and log carry the params of the notification, notification carries any other
+// one, and result carries what the answer would have been without a stream. Comments keep the connection alive in between.
 type stream struct {
-	r       *request
-	ex      *proxy.Exchange
-	replies proxy.Replies
-	judge   judge
-	release func()
-	undrain func() bool
+	r         *request
+	ex        *proxy.Exchange
+	replies   proxy.Replies
+	shape     shaper
+	release   func()
+	stopDrain func() bool
 }
 
 // Next implements httpd.Source.
 func (s *stream) Next(dst []byte) ([]byte, error) {
 	until := time.Now().Add(s.r.d.opt.KeepAlive)
-	if s.r.end.Before(until) && !s.lasts() {
-		until = s.r.end
+	if s.r.End.Before(until) && !s.isListen() {
+		until = s.r.End
 	}
 	m, err := s.replies.Next(until)
 	s.r.learn(s.ex)
 	switch {
 	case err == nil && m.IsResponse():
-		return s.result(dst, s.r.render(m, s.judge)), io.EOF
+		return s.result(dst, s.r.answerTo(m, s.shape)), io.EOF
 	case err == nil:
 		return s.event(dst, m), nil
-	case errors.Is(err, proxy.ErrNotYet) && (s.lasts() || time.Now().Before(s.r.end)):
+	case errors.Is(err, proxy.ErrNotYet) && (s.isListen() || time.Now().Before(s.r.End)):
 		return eventstream.AppendComment(dst, "keep-alive"), nil
 	case errors.Is(err, proxy.ErrNotYet):
 		return s.result(dst, s.r.refusal(proxy.Overdue(s.r.d.opt.Cap))), io.EOF
 	case errors.Is(s.ex.Err(), proxy.ErrDraining):
 		end := proxy.ListenEnd(s.ex.Msg.Of(s.ex.Msg.ID))
-		return s.result(dst, s.r.render(&end, s.judge)), io.EOF
+		return s.result(dst, s.r.answerTo(&end, s.shape)), io.EOF
 	}
-	return s.result(dst, s.r.refusal(s.r.why(s.ex, err))), io.EOF
+	return s.result(dst, s.r.refusal(s.r.Why(s.ex, err))), io.EOF
 }
 
-// lasts tells whether the request has no response while it lasts.
-func (s *stream) lasts() bool { return s.ex.Msg.Is("subscriptions/listen") }
+// isListen reports whether the request is a subscriptions/listen, which has no deadline.
+func (s *stream) isListen() bool { return s.ex.Msg.Is("subscriptions/listen") }
 
 func (s *stream) result(dst []byte, a answer) []byte {
 	return eventstream.Append(dst, "result", nil, a.body)
@@ -68,24 +68,24 @@ func (s *stream) event(dst []byte, m *wire.Message) []byte {
 	case m.Is("notifications/message"):
 		return eventstream.Append(dst, "log", nil, params)
 	}
-	p := members{}
-	p.add("method", m.Of(m.Method))
-	p.add("params", params)
-	return eventstream.Append(dst, "notification", nil, braced(p))
+	p := mcpcall.Members{}
+	p.Add("method", m.Of(m.Method))
+	p.Add("params", params)
+	return eventstream.Append(dst, "notification", nil, p.Object())
 }
 
-// drains ends a listen when the proxy is about to end.
-func (s *stream) drains(with context.Context) {
-	if with != nil && s.lasts() {
-		s.undrain = context.AfterFunc(with, func() { s.ex.Cancel(proxy.ErrDraining) })
+// endOnDrain ends a listen when draining ends.
+func (s *stream) endOnDrain(draining context.Context) {
+	if draining != nil && s.isListen() {
+		s.stopDrain = context.AfterFunc(draining, func() { s.ex.Cancel(proxy.ErrDraining) })
 	}
 }
 
 // Close implements httpd.Source.
 func (s *stream) Close(bool) {
 	s.r.armed.Disarm()
-	if s.undrain != nil {
-		s.undrain()
+	if s.stopDrain != nil {
+		s.stopDrain()
 	}
 	_ = s.replies.Close()
 	s.release()

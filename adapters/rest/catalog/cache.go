@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"dragoman/adapters/rest/mcpcall"
+	"dragoman/proxy"
+)
+
+const (
+	maxLists = 256
+	// fresh is how old a list may be by which a call is refused; an older one is fetched again first.
+	fresh = time.Second
+)
+
+// listCache keeps the lists by server and caller. Each is fetched by one goroutine at a time.
+type listCache struct {
+	mu      sync.Mutex
+	lists   *Sized[string, *List]
+	flights map[string]*flight
+}
+
+// flight is a fetch in progress.
+type flight struct {
+	at   time.Time
+	done chan struct{}
+	list *List
+	err  error
+}
+
+func newListCache() (*listCache, error) {
+	c := &listCache{flights: map[string]*flight{}}
+	var err error
+	c.lists, err = NewSized[string, *List](maxLists)
+	return c, err
+}
+
+// get returns a cached list that good accepts, or else fetches one. Callers that want the same list share one fetch, which must
+// have begun at or after since.
+func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool) (*List, error) {
+	cache, key := c.lists, cacheKey(o)
+	for {
+		cache.mu.Lock()
+		if l, ok := cache.lists.Get(key); ok && good(l) {
+			cache.mu.Unlock()
+			return l, nil
+		}
+		f := cache.flights[key]
+		if f == nil || f.at.Before(since) {
+			f = &flight{at: c.opt.Now(), done: make(chan struct{})}
+			cache.flights[key] = f
+			cache.mu.Unlock()
+			c.fly(o, key, f)
+			return f.list, f.err
+		}
+		cache.mu.Unlock()
+		if err := f.wait(o); err != nil {
+			return nil, err
+		}
+		if !errors.Is(f.err, proxy.ErrCancelled) { // else the caller that fetched has left, and the next one fetches
+			return f.list, f.err
+		}
+	}
+}
+
+// fly fetches a list. The flight ends even if that panics.
+func (c *Catalog) fly(o *mcpcall.Origin, key string, f *flight) {
+	f.err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
+	defer c.lists.land(key, f)
+	f.list, f.err = c.fetch(o, f.at)
+}
+
+// wait waits for the end of a flight, until the caller leaves or its deadline passes.
+func (f *flight) wait(o *mcpcall.Origin) error {
+	late := time.NewTimer(time.Until(o.End))
+	defer late.Stop()
+	select {
+	case <-f.done:
+		return nil
+	case <-o.Life.Done():
+		return context.Cause(o.Life)
+	case <-late.C:
+		return proxy.Overdue(o.Client.Cap)
+	}
+}
+
+// land ends a flight and keeps its list.
+func (c *listCache) land(key string, f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flights[key] == f {
+		delete(c.flights, key)
+	}
+	close(f.done)
+	if f.err != nil || f.list.ttl <= 0 {
+		return
+	}
+	if old, ok := c.lists.Peek(key); !ok || !old.at.After(f.list.at) {
+		c.lists.Put(key, f.list)
+	}
+}
+
+// Listed returns the tools as they may be shown to the caller.
+func (c *Catalog) Listed(o *mcpcall.Origin) (*List, error) {
+	now := c.opt.Now()
+	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.shown })
+}
+
+// known returns the tools by which a call is judged first. An outdated list does no harm: nothing is refused by it.
+func (c *Catalog) known(o *mcpcall.Origin) (*List, error) {
+	now := c.opt.Now()
+	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.ttl })
+}
+
+// renewed returns l if it is no older than fresh, else a new list.
+func (c *Catalog) renewed(o *mcpcall.Origin, l *List) (*List, error) {
+	now := c.opt.Now()
+	if now.Sub(l.at) < fresh {
+		return l, nil
+	}
+	return c.get(o, now.Add(-fresh), func(l *List) bool { return now.Sub(l.at) < fresh })
+}
+
+// cacheKey identifies the list of a caller. What a server shows can depend on the caller's credentials.
+func cacheKey(o *mcpcall.Origin) string {
+	key := o.Server + "\x00" + o.Caller.Principal
+	if rights := o.Caller.Rights; rights != nil {
+		key += "\x00" + rights.Kind + "\x00" + rights.Name + "\x00" + strings.Join(rights.Scopes, " ")
+	}
+	if sum := o.Caller.Sum(); sum != [16]byte{} {
+		key += "\x00" + string(sum[:])
+	}
+	return key
+}
