@@ -1,15 +1,19 @@
 package oauth
 
 import (
+	"bytes"
 	"context"
-	"encoding/base64"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/goccy/go-json"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 	"golang.org/x/time/rate"
 
 	"dragoman/adapters/httpd"
@@ -43,11 +47,12 @@ type ClientOptions struct {
 // Client gets tokens by the client credentials grant (RFC 6749, 4.4) when they are needed, and keeps the last one until shortly
 // before its end. One at a time is asked for. Tokens are never logged, and are in no error. It implements httpd.Credentials.
 type Client struct {
-	opt   ClientOptions
-	web   *web
-	ctx   context.Context
-	stop  context.CancelFunc
-	group sync.WaitGroup
+	opt    ClientOptions
+	config clientcredentials.Config
+	web    *web
+	ctx    context.Context
+	stop   context.CancelFunc
+	group  sync.WaitGroup
 
 	mu               sync.Mutex
 	value            string // of Authorization; empty: none
@@ -72,6 +77,17 @@ func NewClient(opt ClientOptions) *Client {
 		opt.Now = time.Now
 	}
 	c := &Client{opt: opt, web: newWeb(opt.CAFile), refusals: rate.NewLimiter(rate.Every(refusalsPause), refusalsAtOnce)}
+	c.config = clientcredentials.Config{ClientID: opt.ID, ClientSecret: opt.Secret, TokenURL: opt.TokenURL, Scopes: opt.Scopes,
+		EndpointParams: url.Values{}, AuthStyle: oauth2.AuthStyleInHeader}
+	if opt.Post {
+		c.config.AuthStyle = oauth2.AuthStyleInParams
+	}
+	if opt.Audience != "" {
+		c.config.EndpointParams.Set("audience", opt.Audience)
+	}
+	if opt.Resource != "" {
+		c.config.EndpointParams.Set("resource", opt.Resource)
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -158,58 +174,50 @@ func (c *Client) run(g *grant) {
 	close(g.done)
 }
 
-// ask gets a token, and how long it is to be used.
+// ask gets a token, and how long it is to be used. What the endpoint has sent is in no error, but for a known error code.
 func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) {
 	fail := func(format string, args ...any) (string, time.Duration, *proxy.Error) {
 		e := proxy.Errf(proxy.NoToken, "no token for the upstream server: "+format+"; see upstreams.%s.oauth", append(args, c.opt.Upstream)...)
 		return "", 0, e
 	}
-	form, basic := c.form()
-	status, body, err := c.web.do(c.ctx, c.opt.TokenURL, []byte(form.Encode()), basic, maxAnswer)
-	if err != nil {
-		return fail("its token endpoint cannot be asked: %w", err)
-	}
-	var answer struct {
-		Token   string      `json:"access_token"`
-		Type    string      `json:"token_type"`
-		Expires json.Number `json:"expires_in"` // some write it as a text
-		Error   string      `json:"error"`
-	}
-	err = json.Unmarshal(body, &answer)
+	token, err := c.config.Token(context.WithValue(c.ctx, oauth2.HTTPClient, &http.Client{Transport: tokenTransport{c.web}}))
+	var refused *oauth2.RetrieveError
+	var unreachable *url.Error
 	switch {
-	case status != 200:
-		return fail("its token endpoint has answered with HTTP status %d %s", status, word(answer.Error))
-	case err != nil || answer.Token == "" || !httpd.ValidValue(answer.Token) || strings.ContainsAny(answer.Token, " \t"):
+	case errors.As(err, &refused):
+		return fail("its token endpoint has answered with HTTP status %d %s", refused.Response.StatusCode, word(refused.ErrorCode))
+	case errors.As(err, &unreachable):
+		return fail("its token endpoint cannot be asked: %w", unreachable.Err)
+	case err != nil || !httpd.ValidValue(token.AccessToken) || strings.ContainsAny(token.AccessToken, " \t"):
 		return fail("its token endpoint has answered without one")
-	case answer.Type != "" && !strings.EqualFold(answer.Type, "bearer"):
+	case token.TokenType != "" && !strings.EqualFold(token.TokenType, "bearer"):
 		return fail("its token endpoint gives out other tokens than bearer tokens")
 	}
 	lasts = withoutExpiry
-	if seconds, _ := answer.Expires.Float64(); seconds > 0 { // what is no number says nothing
-		lasts = time.Duration(min(seconds, longest.Seconds()) * float64(time.Second))
+	if left := time.Until(token.Expiry).Round(time.Second); left > 0 {
+		lasts = min(left, longest)
 		lasts -= min(early, lasts/2)
 	}
-	return "Bearer " + answer.Token, lasts, nil
+	return "Bearer " + token.AccessToken, lasts, nil
 }
 
-// form is what the endpoint is sent. In the header, id and secret are encoded as in a form first (RFC 6749, 2.3.1).
-func (c *Client) form() (form url.Values, basic string) {
-	form = url.Values{"grant_type": {"client_credentials"}}
-	set := func(key, value string) {
-		if value != "" {
-			form.Set(key, value)
-		}
+// tokenTransport sends the requests of golang.org/x/oauth2 as all others are sent: through adapters/httpd, within fetchTime and
+// maxAnswer, without redirects.
+type tokenTransport struct{ web *web }
+
+// RoundTrip implements http.RoundTripper.
+func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	form, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
 	}
-	set("scope", strings.Join(c.opt.Scopes, " "))
-	set("audience", c.opt.Audience)
-	set("resource", c.opt.Resource)
-	if c.opt.Post {
-		set("client_id", c.opt.ID)
-		set("client_secret", c.opt.Secret)
-		return form, ""
+	status, body, err := t.web.do(req.Context(), req.URL.String(), form, req.Header.Get("Authorization"), maxAnswer)
+	if err != nil {
+		return nil, err
 	}
-	pair := url.QueryEscape(c.opt.ID) + ":" + url.QueryEscape(c.opt.Secret)
-	return form, "Basic " + base64.StdEncoding.EncodeToString([]byte(pair))
+	// The body is JSON (RFC 6749, 5.1), whatever the endpoint calls it: as text/plain it would be read as a form.
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
 }
 
 // word is an error code of the endpoint, if it is one (RFC 6749, 5.2), in parentheses.

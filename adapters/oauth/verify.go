@@ -40,13 +40,12 @@ type VerifierOptions struct {
 }
 
 // Verifier checks bearer tokens: JWTs signed by one issuer, for this service (RFC 9068, 4; RFC 8725). What was verified is
-// remembered by a sum of the token, and of those in use by the token itself ([near]), so that its next use costs no more than finding it.
+// remembered by a sum of the token.
 // It may be used by many at once.
 type Verifier struct {
 	opt   VerifierOptions
 	algs  []jose.SignatureAlgorithm
 	cache *lru.Cache[[sha256.Size]byte, *verified]
-	near  *near
 }
 
 // verified is a token whose signature was checked. It is not changed.
@@ -62,7 +61,7 @@ type verified struct {
 // NewVerifier makes a Verifier.
 func NewVerifier(opt VerifierOptions) (*Verifier, error) {
 	opt.Resource = strings.TrimSuffix(opt.Resource, "/")
-	v := &Verifier{opt: opt, near: newNear()}
+	v := &Verifier{opt: opt}
 	for _, alg := range opt.Algorithms {
 		if !slices.Contains(Algorithms(), alg) {
 			return nil, fmt.Errorf("oauth: algorithm %q is not taken", alg)
@@ -87,21 +86,13 @@ func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.T
 	if v.opt.Now != nil {
 		now = v.opt.Now()
 	}
-	t, place := v.near.find(token)
-	if set := v.opt.Keys.current(now); t == nil || set == nil || set.gen != t.gen {
-		if t != nil {
-			v.near.drop(place, t)
-		}
-		var err *proxy.Error
-		if t, err = v.known(token, now, set); err != nil {
-			return proxy.Caller{}, err
-		}
-		v.near.keep(token, place, t)
-	}
+	sum := sha256.Sum256(token)
+	t, err := v.known(sum, token, now)
 	switch {
+	case err != nil:
+		return proxy.Caller{}, err
 	case !now.Before(t.to):
-		v.near.drop(place, t)
-		v.cache.Remove(sha256.Sum256(token))
+		v.cache.Remove(sum)
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token has expired")
 	case now.Before(t.from):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is not valid yet")
@@ -113,9 +104,9 @@ func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.T
 	return t.caller, nil
 }
 
-// known gives what is known of a token, if the keys are still those that it was checked with; else it is checked.
-func (v *Verifier) known(token []byte, now time.Time, set *keySet) (*verified, *proxy.Error) {
-	sum := sha256.Sum256(token)
+// known returns what was verified of a token, if the keys are still the same; else it checks the token.
+func (v *Verifier) known(sum [sha256.Size]byte, token []byte, now time.Time) (*verified, *proxy.Error) {
+	set := v.opt.Keys.current(now)
 	if t, ok := v.cache.Get(sum); ok && set != nil && set.gen == t.gen {
 		return t, nil
 	}
