@@ -16,6 +16,7 @@ import (
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
 	"dragoman/policies"
 	"dragoman/proxy"
 )
@@ -208,7 +209,7 @@ func (h *house) checkURL(up *Upstream, w *wired) (func(context.Context) error, e
 		case err != nil:
 			return proxy.Errf(proxy.Lost, "health_check_url did not answer: %w", err)
 		case status >= fasthttp.StatusMultipleChoices:
-			return proxy.Errf(proxy.HTTPStatus, "health_check_url answered %w", &era.StatusError{Status: status})
+			return proxy.Errf(proxy.HTTPStatus, "health_check_url answered %w", &transport.StatusError{Status: status})
 		}
 		return nil
 	}, nil

@@ -3,23 +3,23 @@ package main
 import (
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
 // socketWires are the ways to a server that speaks lines over a socket; ok is false for every other upstream.
-func (h *house) socketWires(up *Upstream, log zerolog.Logger) (wires era.Wires, ok bool) {
+func (h *house) socketWires(up *Upstream, log zerolog.Logger) (wires transport.Wires, ok bool) {
 	network, address, ok := up.Socket()
 	if !ok {
-		return era.Wires{}, false
+		return transport.Wires{}, false
 	}
 	socket := stdio.NewSocket(stdio.SocketOptions{Name: up.Name, Network: network, Address: address,
 		ConnectTimeout: up.ConnectTimeout, MaxLine: h.cfg.Limits.Line,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
 		}})
-	return era.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
+	return transport.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
 }
 
 // inLines tells whether a server is spoken to in lines: a child process, or one behind a socket.

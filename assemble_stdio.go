@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
 // stdioWires are the ways to a server that is a child process. The dialer is kept: it knows how the server's starts go.
-func (h *house) stdioWires(up *Upstream, w *wired, log zerolog.Logger) era.Wires {
+func (h *house) stdioWires(up *Upstream, w *wired, log zerolog.Logger) transport.Wires {
 	level, perr := zerolog.ParseLevel(up.Stderr)
 	if perr != nil { // "off"
 		level = zerolog.Disabled
@@ -40,7 +40,7 @@ func (h *house) stdioWires(up *Upstream, w *wired, log zerolog.Logger) era.Wires
 			}
 		},
 	})
-	return era.Wires{Stdio: true, Modern: w.dialer.Dial(proxy.Modern), Legacy: w.dialer.Dial(proxy.Legacy)}
+	return transport.Wires{Stdio: true, Modern: w.dialer.Dial(proxy.Modern), Legacy: w.dialer.Dial(proxy.Legacy)}
 }
 
 // sound tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.

@@ -21,6 +21,7 @@ import (
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/sse"
 	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
 	"dragoman/policies"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -103,7 +104,7 @@ func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error
 	log := h.log.With().Str("upstream", up.Name).Logger()
 	w := &wired{up: up, log: log, reg: reg, running: policies.NewRunning()}
 	w.ended, w.stop = context.WithCancel(context.Background())
-	var wires era.Wires
+	var wires transport.Wires
 	var err error
 	if len(up.Command) > 0 {
 		wires = h.stdioWires(up, w, log)
@@ -117,7 +118,7 @@ func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error
 	if len(allowed.Modern()) == 0 {
 		wires.Modern = nil
 	}
-	if wires.Legacy, wires.SSE = allowed.Within(wires.Legacy), allowed.Within(wires.SSE); len(allowed.Legacy()) == 0 {
+	if wires.Legacy, wires.SSE = transport.Within(allowed, wires.Legacy), transport.Within(allowed, wires.SSE); len(allowed.Legacy()) == 0 {
 		wires.Legacy, wires.SSE = nil, nil
 	}
 	now := &h.estate.now
@@ -197,7 +198,7 @@ func (h *house) host(up *Upstream, token httpd.Credentials) (*httpd.Host, *url.U
 	return host, base, err
 }
 
-func (h *house) httpWires(up *Upstream, w *wired) (wires era.Wires, err error) {
+func (h *house) httpWires(up *Upstream, w *wired) (wires transport.Wires, err error) {
 	token, err := h.credentials(up, w)
 	if err != nil {
 		return wires, err
@@ -210,7 +211,7 @@ func (h *house) httpWires(up *Upstream, w *wired) (wires era.Wires, err error) {
 	path := base.RequestURI()
 	if up.Transport == restName {
 		w.service = restupstream.New(w.host, path, limits)
-		return era.Wires{Modern: w.service.Dial, Certain: true}, nil // nothing is to be found out but whether it is there
+		return transport.Wires{Modern: w.service.Dial, Certain: true}, nil // nothing is to be found out but whether it is there
 	}
 	wires.Mirrors = true
 	if up.Transport != "sse" {
@@ -232,13 +233,13 @@ func (h *house) probe(ctx context.Context, fatal chan<- error) {
 			defer context.AfterFunc(w.ended, cancel)()
 			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
 				err := h.estate.look(ctx, w)
-				if errors.Is(err, era.ErrFatal) {
+				if errors.Is(err, transport.ErrFatal) {
 					select {
 					case fatal <- err:
 					default:
 					}
 				}
-				if err == nil || ctx.Err() != nil || errors.Is(err, era.ErrFatal) {
+				if err == nil || ctx.Err() != nil || errors.Is(err, transport.ErrFatal) {
 					return
 				}
 				select {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 )
 
 // Config is everything a user may set, checked and complete: [LoadConfig] makes
@@ -33,7 +33,7 @@ type Config struct {
 	// Audit is the audit trail.
 	Audit AuditConfig
 	// Eras says which clients the listener serves: "modern", "legacy" or single
-	// revisions, at least one; default ["modern", "legacy"]. era.Allow reads it.
+	// revisions, at least one; default ["modern", "legacy"]. rules.Allow reads it.
 	Eras []string
 	// ErrorStatus is "strict" (default: the HTTP statuses of 2026-07-28) or
 	// "compat": what that revision sends as 400 or 404 with a JSON-RPC error
@@ -375,18 +375,18 @@ func (u *Upstream) ProbeWait() time.Duration {
 }
 
 // Allowed is the set of revisions that may be spoken to the server: Eras, as far as Era lets them.
-func (u *Upstream) Allowed() era.Allowed {
-	allowed, _ := era.Allow(u.Eras) // checked when it was read
+func (u *Upstream) Allowed() rules.Allowed {
+	allowed, _ := rules.Allow(u.Eras) // checked when it was read
 	if u.Era == "" || u.Era == auto {
 		return allowed
 	}
-	only, _ := era.Allow([]string{u.Era})
+	only, _ := rules.Allow([]string{u.Era})
 	return allowed.And(only)
 }
 
 // Served is the set of revisions that the listener serves.
-func (c *Config) Served() era.Allowed {
-	served, _ := era.Allow(c.Eras) // checked when it was read
+func (c *Config) Served() rules.Allowed {
+	served, _ := rules.Allow(c.Eras) // checked when it was read
 	return served
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 )
 
 // Bounds of ports: the privileged ones are left to whoever maps them.
@@ -259,8 +259,8 @@ func checkNetwork(item string) error {
 
 // checkEra accepts modern, legacy and every revision that is spoken.
 func checkEra(item string) error {
-	if _, err := era.Allow([]string{item}); err != nil {
-		if near := nearest(item, append(era.Versions(), "modern", "legacy")); near != "" {
+	if _, err := rules.Allow([]string{item}); err != nil {
+		if near := nearest(item, append(rules.Versions(), "modern", "legacy")); near != "" {
 			return problemf("%q is not known; did you mean %q?", shorten(item), near)
 		}
 		return problemf("%q is not known", shorten(item))

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/policies"
 )
 
@@ -323,7 +323,7 @@ func levelField(c *Config) field {
 
 // erasField is a list of eras and revisions, of at least so many entries.
 func erasField(at *[]string, least int) field {
-	return listField{at: at, check: checkEra, what: "a list of modern, legacy, " + oneOf(era.Versions()), least: least, most: maxList, commas: true, words: append([]string{"modern", "legacy"}, era.Versions()...)}
+	return listField{at: at, check: checkEra, what: "a list of modern, legacy, " + oneOf(rules.Versions()), least: least, most: maxList, commas: true, words: append([]string{"modern", "legacy"}, rules.Versions()...)}
 }
 
 func bytesField(place func(*Config) *int) func(*Config) field {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -311,7 +311,7 @@ func TestForwardProbe(t *testing.T) {
 			for range 5 {
 				r.h.tried("default", began, err)
 				err := check(t.Context())
-				var status *era.StatusError
+				var status *transport.StatusError
 				if !errors.As(err, &status) || status.Status != 401 {
 					t.Errorf("a health check: %v", err)
 				}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
+	"dragoman/adapters/rules"
 	"dragoman/adapters/stdio"
 	"dragoman/conformance/everything"
 	"dragoman/proxy"
@@ -67,7 +67,7 @@ func only(which string, next proxy.Handler) proxy.Handler {
 		case which == "legacy" && ex.Client.Era == proxy.Modern:
 			return nil, proxy.Errf(proxy.MethodNotFound, "method not found")
 		case which == "modern" && ex.Client.Era == proxy.Legacy && ex.Msg.Kind == wire.Request:
-			return nil, era.Unsupported(ex.Client.Version)
+			return nil, rules.Unsupported(ex.Client.Version)
 		}
 		return next(ex)
 	}

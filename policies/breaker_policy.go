@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -167,7 +167,7 @@ func (c *watched) explained(err error) error {
 		what += " of " + name
 	}
 	with.Message += fmt.Sprintf("; %s had been under way for %s at the upstream server %q", what, time.Since(c.began).Round(time.Millisecond), c.h.opt.Name)
-	if !era.ReadsOnly(m) {
+	if !rules.ReadsOnly(m) {
 		with.Message += ", and may have been carried out"
 	}
 	return &with

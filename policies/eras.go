@@ -3,7 +3,7 @@ package policies
 import (
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -14,7 +14,7 @@ import (
 // served all the same, the handshake fails. What server/discover names is no more than what is served.
 //
 // A session is initialized only through here, so its later messages need no look.
-func Eras(served era.Allowed) proxy.Policy {
+func Eras(served rules.Allowed) proxy.Policy {
 	if served.All() {
 		return func(next proxy.Handler) proxy.Handler { return next }
 	}
@@ -30,7 +30,7 @@ func Eras(served era.Allowed) proxy.Policy {
 					return nil, err
 				}
 			case first && len(served.Legacy()) == 0:
-				return nil, era.NoHandshake(ex.Client.Version)
+				return nil, rules.NoHandshake(ex.Client.Version)
 			case first:
 				settle(ex, served)
 			}
@@ -44,7 +44,7 @@ func Eras(served era.Allowed) proxy.Policy {
 }
 
 // settle writes the revision that is served in the place of the one that was asked for.
-func settle(ex *proxy.Exchange, served era.Allowed) {
+func settle(ex *proxy.Exchange, served rules.Allowed) {
 	v := served.Settle(ex.Client.Version)
 	if v == ex.Client.Version {
 		return
@@ -58,7 +58,7 @@ func settle(ex *proxy.Exchange, served era.Allowed) {
 // settled are the replies to a request that fixes, or names, revisions.
 type settled struct {
 	proxy.Replies
-	served    era.Allowed
+	served    rules.Allowed
 	handshake bool
 	own       []byte
 }
@@ -85,7 +85,7 @@ func (s *settled) Next(until time.Time) (*wire.Message, error) {
 // trim takes the revisions that are not served out of a DiscoverResult; those that nobody here knows stay.
 func (s *settled) trim(m *wire.Message) {
 	list := wire.Get(m.Raw, m.Result, "supportedVersions")
-	known := era.Allowed{}
+	known := rules.Allowed{}
 	kept, dropped := []byte{'['}, false
 	for _, item := range wire.Items(m.Raw, list) {
 		v := string(item.Text(m.Raw))

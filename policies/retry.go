@@ -10,7 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -192,7 +193,7 @@ func (c *retried) again(err error) bool {
 		return false
 	}
 	var e *proxy.Error
-	if !errors.As(err, &e) || errors.Is(err, era.ErrFatal) || !c.harmless(e) {
+	if !errors.As(err, &e) || errors.Is(err, transport.ErrFatal) || !c.harmless(e) {
 		return false
 	}
 	wait := rand.N(min(c.r.opt.Backoff<<min(c.attempts, 16), retryPauseMost) + 1) //nolint:gosec // spreads load, guards nothing
@@ -229,7 +230,7 @@ func (c *retried) harmless(e *proxy.Error) bool {
 	default:
 		return false
 	}
-	return era.ReadsOnly(&c.ex.Msg) || c.ex.Msg.Is("tools/call") && c.r.opt.Hints.Harmless(c.ex)
+	return rules.ReadsOnly(&c.ex.Msg) || c.ex.Msg.Is("tools/call") && c.r.opt.Hints.Harmless(c.ex)
 }
 
 // Close implements proxy.Replies.

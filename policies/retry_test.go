@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/policies/internal/policytest"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -56,7 +56,7 @@ func TestRetry(t *testing.T) {
 	later.RetryAfter = 60
 	soon := proxy.Errf(proxy.Overloaded, "it answered %w", policytest.StatusError(503))
 	soon.RetryAfter = 2
-	fatal := errors.Join(era.ErrFatal, policytest.Unreachable())
+	fatal := errors.Join(transport.ErrFatal, policytest.Unreachable())
 	const listen = `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`
 	const read = `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"a:b"}}`
 	for _, c := range []struct {

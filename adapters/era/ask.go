@@ -3,11 +3,12 @@ package era
 import (
 	"bytes"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -54,7 +55,7 @@ func (c *upCall) inquire(m *wire.Message) error {
 	a.list, a.failed, a.due, a.again = nil, "", time.Time{}, false
 	a.state = bytes.Clone(wire.Get(m.Raw, m.Result, "requestState").Of(m.Raw))
 	switch {
-	case !slices.Contains(askable, c.method):
+	case !rules.Askable(c.method):
 		return proxy.Errf(proxy.BadAnswer, "the upstream server asks for input in %s, which the protocol forbids", c.method)
 	case a.rounds > c.u.lot.opt.Rounds:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server has asked in %d rounds, more than questions.rounds allows", a.rounds)
@@ -90,11 +91,11 @@ func (c *upCall) inquire(m *wire.Message) error {
 func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
 	method := string(wire.Get(raw, q, "method").Text(raw))
 	params := wire.Get(raw, q, "params")
-	caps := modernCaps(c.ex.Client.Caps, c.ex.Client.Version)
-	if need := undeclared(caps, method, raw, params); need != "" {
+	caps := translate.ModernCaps(c.ex.Client.Caps, c.ex.Client.Version)
+	if need := rules.Undeclared(caps, method, raw, params); need != "" {
 		return nil, proxy.Errf(proxy.Question, "the upstream server asks for %q, which the client has not declared (%s)", method, need)
 	}
-	given, id, ok := legacyQuestion(method, params.Of(raw), c.ex.Client.Version)
+	given, id, ok := translate.LegacyQuestion(method, params.Of(raw), c.ex.Client.Version)
 	if !ok {
 		return nil, proxy.Errf(proxy.Question, "the upstream server's question (%s) cannot be put to a client of revision %s", method, c.ex.Client.Version)
 	}
@@ -128,7 +129,7 @@ func (c *upCall) answered(x *asked, m *wire.Message) {
 	defer a.mu.Unlock()
 	a.left--
 	if m.Kind == wire.Result && m.Result.IsObject(m.Raw) {
-		x.answer = without(m.Of(m.Result), "_meta", "resultType")
+		x.answer = wire.Without(m.Of(m.Result), "_meta", "resultType")
 	} else if a.failed == "" {
 		a.failed = fmt.Sprintf("the client could not answer the server's question: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 	}
@@ -189,7 +190,7 @@ func (c *upCall) withdraw() (out [][]byte) {
 	c.ask.again = false
 	for _, x := range c.ask.list {
 		if x.id != nil && c.ex.Session.Withdraw(x.id) {
-			out = append(out, withdrawal(x.id))
+			out = append(out, rules.Withdrawal(x.id))
 		}
 	}
 	c.ask.list = nil

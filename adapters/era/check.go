@@ -7,15 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
-
-// HTTPStatus is the status, for whoever judges a server by it.
-func (e *StatusError) HTTPStatus() int { return e.Status }
-
-// ReadsOnly tells whether a request has no effects, whatever it is about: it may be sent again when its answer was lost.
-func ReadsOnly(m *wire.Message) bool { return m.Kind == wire.Request && isRepeatable(m) }
 
 // Check asks the server whether it is there, in the way that costs least: a modern one by server/discover, a legacy one by a
 // ping, in a session that is open anyway or, if there is none, in one of Dragoman's own, which is kept for the next time.
@@ -41,7 +37,7 @@ func (u *Upstream) checkModern(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ex, err := exchange(proxy.Modern, discoverRequest(u.opt.Self, nil))
+	ex, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(u.opt.Self, nil))
 	if err != nil {
 		return err
 	}
@@ -71,7 +67,7 @@ func (u *Upstream) checkSession(ctx context.Context) error {
 			half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
 			defer cancel()
 		}
-		err = pingOver(half, s.link.get())
+		err = pingOver(half, s.link.Get())
 		done()
 		var e *proxy.Error
 		stale := errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.UpstreamTimeout.Name)
@@ -85,12 +81,12 @@ func (u *Upstream) checkSession(ctx context.Context) error {
 }
 
 // pingOver pings over a link. That the server refuses to be pinged shows that it lives.
-func pingOver(ctx context.Context, link Link) error {
-	ex, err := exchange(proxy.Legacy, []byte(ping))
+func pingOver(ctx context.Context, link transport.Link) error {
+	ex, err := transport.NewExchange(proxy.Legacy, []byte(ping))
 	if err != nil {
 		return err
 	}
-	_, err = ask(ctx, link, ex)
+	_, err = transport.Ask(ctx, link, ex)
 	return err
 }
 
@@ -150,12 +146,12 @@ const siftAtOnce = 16
 // Over HTTP a conversation is no connection: there each request finds out for itself.
 func (u *Upstream) Sift(ctx context.Context) {
 	type kept struct {
-		link Link
+		link transport.Link
 		lost func(error)
 	}
 	var all []kept
-	add := func(link Link, lost func(error)) {
-		if _, shared := linkAs[channel](link); shared {
+	add := func(link transport.Link, lost func(error)) {
+		if _, shared := transport.As[transport.Channel](link); shared {
 			all = append(all, kept{link, lost})
 		}
 	}
@@ -165,14 +161,14 @@ func (u *Upstream) Sift(ctx context.Context) {
 	u.mu.Lock()
 	for _, r := range u.relays {
 		if r.session.State() == proxy.Initialized {
-			add(r.link.get(), r.Lost)
+			add(r.link.Get(), r.Lost)
 		}
 	}
 	u.mu.Unlock()
 	u.pool.mu.Lock()
 	for _, of := range u.pool.sessions {
 		for _, s := range of {
-			if link := s.link.get(); link != nil {
+			if link := s.link.Get(); link != nil {
 				add(link, s.Lost)
 			}
 		}
@@ -199,11 +195,11 @@ func (u *Upstream) Sift(ctx context.Context) {
 func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message)) {
 	var cursor []byte
 	for range listPages {
-		inner, err := exchange(proxy.Modern, listRequest(ex, cursor))
+		inner, err := transport.NewExchange(proxy.Modern, listRequest(ex, cursor))
 		if err != nil {
 			return
 		}
-		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
 		inner.Caller = ex.Caller
 		inner.Continue(ex)
 		m, err := u.listed(ctx, inner)

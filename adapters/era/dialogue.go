@@ -8,16 +8,21 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // Bounds of one dialogue.
 const (
-	maxOpen      = 64                     // questions open at a time
-	heldMessages = 256                    // that wait for a client to come back for them
-	heldBytes    = 1 << 20                // of these
-	strayTime    = 250 * time.Millisecond // between a call that was given up, and the next in its session in which the server may ask
+	maxOpen        = 64                     // questions open at a time
+	queuedMessages = 1024                   // that wait for a client that is there
+	queuedBytes    = 8 << 20                // of these
+	heldMessages   = 256                    // that wait for a client to come back for them
+	heldBytes      = 1 << 20                // of these
+	strayTime      = 250 * time.Millisecond // between a call that was given up, and the next in its session in which the server may ask
 )
 
 // question is one that a legacy server has asked in a call.
@@ -85,7 +90,7 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 	if ex.Msg.Token.Present() { // one of its own: clients use the same ones
 		ex.Msg.Replace(ex.Msg.Token, append(strconv.AppendUint([]byte(`"d`), u.dialogues.Add(1), 10), '"'))
 	}
-	inner, err := exchange(proxy.Modern, ex.Msg.Append(nil))
+	inner, err := transport.NewExchange(proxy.Modern, ex.Msg.Append(nil))
 	if err != nil {
 		return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
 	}
@@ -154,7 +159,7 @@ func (d *dialogue) put(m *wire.Message) {
 	if d.answered || d.err != nil {
 		return
 	}
-	messages, bytes := queueMessages, queueBytes
+	messages, bytes := queuedMessages, queuedBytes
 	if d.parked {
 		messages, bytes = heldMessages, heldBytes
 	}
@@ -193,11 +198,11 @@ func (d *dialogue) signal() {
 func (d *dialogue) ask(m *wire.Message, early bool) {
 	d.mu.Lock()
 	method := string(m.Text(m.Method))
-	why, need := "", undeclared(d.caps, method, m.Raw, m.Params)
+	why, need := "", rules.Undeclared(d.caps, method, m.Raw, m.Params)
 	if need != "" && need != "{}" && d.u.opt.DeclareAll && !d.answered && d.err == nil {
 		d.mu.Unlock()
-		d.giveUp(missingCapability(method, need))
-		refuse(d.u, d.session.link.get(), m)
+		d.giveUp(rules.MissingCapability(method, need))
+		refuse(d.u, d.session.link.Get(), m)
 		return
 	}
 	switch {
@@ -211,22 +216,15 @@ func (d *dialogue) ask(m *wire.Message, early bool) {
 	}
 	if why != "" {
 		d.mu.Unlock()
-		refuse(d.u, d.session.link.get(), m)
+		refuse(d.u, d.session.link.Get(), m)
 		return
 	}
 	d.asked++
 	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.asked)
-	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: modernQuestion(m), early: early})
+	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
 	d.pending()
 	d.mu.Unlock()
 	d.signal()
-}
-
-// missingCapability is the error that tells a modern client what it would have to declare.
-func missingCapability(method, need string) *proxy.Error {
-	e := proxy.Errf(proxy.MissingCapability, "the server needs to ask the client (%s), which has not declared that it can be asked", method)
-	e.Data = append(append([]byte(`{"requiredCapabilities":`), need...), '}')
-	return e
 }
 
 // pending notes that there are questions to go out. The caller holds d.mu.
@@ -235,15 +233,6 @@ func (d *dialogue) pending() {
 	if d.first.IsZero() {
 		d.first = d.last
 	}
-}
-
-// modernQuestion makes the params that a modern client sees: those members stay behind that only legacy revisions have,
-// and params are never absent, which one official client cannot read.
-func modernQuestion(m *wire.Message) []byte {
-	if !m.Params.IsObject(m.Raw) {
-		return []byte("{}")
-	}
-	return without(m.Of(m.Params), "_meta", "task", "elicitationId")
 }
 
 // withdrawn takes a question back that the server has cancelled.
@@ -290,7 +279,7 @@ func (d *dialogue) void(open []question, how string) {
 	d.u.spawn(func() {
 		ctx, cancel := context.WithTimeout(d.u.ctx, answerTime)
 		defer cancel()
-		if link, ok := linkAs[Settler](d.session.link.get()); ok {
+		if link, ok := transport.As[transport.Settler](d.session.link.Get()); ok {
 			link.Settle(ctx)
 		}
 		for _, q := range open {
@@ -304,7 +293,7 @@ func (d *dialogue) void(open []question, how string) {
 func (d *dialogue) send(ctx context.Context, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	if err := d.session.link.get().Send(ctx, raw); err != nil {
+	if err := d.session.link.Get().Send(ctx, raw); err != nil {
 		d.u.opt.Note("debug", "an answer to the upstream's question could not be sent", err)
 	}
 }
@@ -351,18 +340,8 @@ func (d *dialogue) inputRequired(state string) []byte {
 	asked := make([]wire.Change, 0, len(d.open))
 	for i, q := range d.open {
 		d.open[i].given = true
-		asked = append(asked, wire.Change{Key: q.key, Value: object([]wire.Change{
+		asked = append(asked, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
 			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
 	}
-	return inputRequired(object(asked), state, d.session.hello.info)
-}
-
-// inputRequired makes an InputRequiredResult (2026-07-28 schema).
-func inputRequired(requests []byte, state string, info []byte) []byte {
-	changes := []wire.Change{{Key: "resultType", Value: []byte(`"input_required"`)}, {Key: "inputRequests", Value: requests},
-		{Key: "requestState", Value: wire.AppendText(nil, state)}}
-	if info != nil {
-		changes = append(changes, wire.Change{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})})
-	}
-	return object(changes)
+	return translate.InputRequired(wire.Object(asked), state, d.session.hello.info)
 }

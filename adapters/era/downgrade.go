@@ -7,6 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -33,8 +36,8 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		defer s.release(false)
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
 	}
-	mayAsk := slices.Contains(askable, method) && u.opt.asks()
-	asks := mayAsk && (u.opt.DeclareAll || hasQuestions(ex.Client.Caps))
+	mayAsk := rules.Askable(method) && u.opt.asks()
+	asks := mayAsk && (u.opt.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
 	heeds := !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	var c *downCall
 	if asks || heeds || mayAsk && m.ReqState.Present() { // a dialogue may have it beyond its end
@@ -45,7 +48,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	c.u, c.ex, c.method, c.asks, c.heeds = u, ex, method, asks, heeds
 	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
-	strip(m, c.task, traced(ex))
+	translate.Strip(m, c.task, translate.TraceMembers(ex))
 	c.turnPage()
 	c.edits = m.Edits
 	if mayAsk && m.ReqState.Present() {
@@ -83,60 +86,19 @@ func (u *Upstream) discovered(s *pooled) []byte {
 	if info == nil {
 		info = u.nameless()
 	}
-	return object([]wire.Change{
+	return wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
-		{Key: "supportedVersions", Value: []byte(`["` + ModernVersion + `"]`)},
-		{Key: "capabilities", Value: serverCaps(h.caps, s.delivers())},
+		{Key: "supportedVersions", Value: []byte(`["` + rules.ModernVersion + `"]`)},
+		{Key: "capabilities", Value: translate.ServerCaps(h.caps, s.delivers())},
 		{Key: "instructions", Value: h.instr},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
-		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "serverInfo", Value: info}})},
+		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: info}})},
 	})
 }
 
 // nameless stands for the serverInfo of a server that gives none.
 func (u *Upstream) nameless() []byte {
-	return object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
-}
-
-// strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it. asTask makes a
-// task of the call; the modern era knows no member for that. traced is what _meta is to say of the trace, if anything.
-func strip(m *wire.Message, asTask bool, traced []wire.Change) {
-	own, all := 0, members(m.Raw, m.Meta)
-	for _, s := range [...]wire.Span{m.Version, m.Info, m.Caps, m.LogLevel} { // identityKeys
-		if s.Present() {
-			own++
-		}
-	}
-	fill := fillArguments(m)
-	var identity wire.Span // of _meta, where there is nothing else in it
-	if own == all && own > 0 {
-		identity = m.Meta
-	}
-	if (own == 0 || own == all) && m.Params.IsObject(m.Raw) && traced == nil && fill == nil && !asTask &&
-		drop(m, known{"inputResponses", m.InputResponses}, known{"requestState", m.ReqState}, known{"task", m.Task}, known{"_meta", identity}) {
-		return
-	}
-	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}, {Key: "task"}}
-	if asTask {
-		changes[2].Value = []byte("{}")
-	}
-	changes = append(changes, fill...)
-	switch {
-	case own == 0 && traced == nil:
-	case own == all:
-		all := wire.Change{Key: "_meta"}
-		if traced != nil {
-			all.Value = object(traced)
-		}
-		changes = append(changes, all)
-	default:
-		drops := make([]wire.Change, len(identityKeys), len(identityKeys)+len(traced))
-		for i, key := range identityKeys {
-			drops[i].Key = key
-		}
-		m.EditObject(m.Meta, append(drops, traced...))
-	}
-	editParams(m, changes)
+	return wire.Object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
 }
 
 // downCall is one call of a modern client at a legacy server.
@@ -262,7 +224,7 @@ func (c *downCall) broken(err error) (done bool, out error) {
 	}
 	var e *proxy.Error
 	again := c.lost(err)
-	if !again && !c.retried && !c.begun && errors.As(err, &e) && e.Name == proxy.Lost.Name && isRepeatable(&c.ex.Msg) {
+	if !again && !c.retried && !c.begun && errors.As(err, &e) && e.Name == proxy.Lost.Name && rules.ReadsOnly(&c.ex.Msg) {
 		c.retried, again = true, true
 	}
 	if !again {
@@ -281,7 +243,7 @@ func (c *downCall) broken(err error) (done bool, out error) {
 func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	switch m.Kind {
 	case wire.Request:
-		refuse(c.u, c.session.link.get(), m)
+		refuse(c.u, c.session.link.Get(), m)
 		return false, nil
 	case wire.Notification:
 		return !c.session.notice(m) && c.notification(m), nil
@@ -292,7 +254,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 				return true, nil
 			}
 		}
-		if e := modernError(m, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
+		if e := translate.ModernError(m, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
 			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
 		}
 		return true, nil
@@ -302,17 +264,17 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	}
 	if c.method == "tools/list" {
 		c.u.mirrors.learn(m)
-		dropExecution(m, c.u.opt.DriveTasks && c.session.hello.runsTasks())
+		translate.DropExecution(m, c.u.opt.DriveTasks && c.session.hello.runsTasks())
 	}
 	if c.pageMark(m); c.older {
 		return true, nil
 	}
-	if hello := c.session.hello; !stampPlain(m, c.method, hello.members) {
+	if hello := c.session.hello; !translate.StampPlain(m, c.method, hello.members) {
 		info := hello.info
 		if info == nil {
 			info = c.u.nameless()
 		}
-		stampResult(m, c.method, info)
+		translate.StampResult(m, c.method, info)
 	}
 	return true, nil
 }
@@ -328,7 +290,7 @@ func (c *downCall) asked() bool {
 func (c *downCall) notification(m *wire.Message) bool {
 	if m.Is("notifications/message") {
 		least := c.ex.Client.LogLevel
-		return least != "" && Severe(string(m.Text(m.Level)), least)
+		return least != "" && rules.Severe(string(m.Text(m.Level)), least)
 	}
 	return m.Is("notifications/progress") && c.ex.Msg.Token.Present()
 }
@@ -336,14 +298,14 @@ func (c *downCall) notification(m *wire.Message) bool {
 // fault makes a link's error one that a client may see. Some legacy servers answer a method that they do not have with
 // 400 and plain text; for one that no revision has, that can be said in the protocol's words.
 func (c *downCall) fault(err error) error {
-	var status *StatusError
+	var status *transport.StatusError
 	if !errors.As(err, &status) {
 		return err
 	}
-	if status.Status == 400 && !Known(c.method) {
+	if status.Status == 400 && !rules.Known(c.method) {
 		return proxy.Errf(proxy.MethodNotFound, "the upstream server refused method %s: %w", c.method, status)
 	}
-	return StatusFault(status)
+	return transport.StatusFault(status)
 }
 
 // Close implements proxy.Replies.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -14,12 +15,12 @@ import (
 func TestServerAsksBeforeDialReturns(t *testing.T) {
 	question := scan(t, `{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 	notice := scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-	early := func(_ context.Context, sink Sink) (Link, error) {
+	early := func(_ context.Context, sink transport.Sink) (transport.Link, error) {
 		sink.Message(question)
 		sink.Message(notice)
 		return nil, proxy.Errf(proxy.Unreachable, "the server has gone again")
 	}
-	u := NewUpstream(Options{Name: "x", Wires: Wires{Legacy: early}, ProbeTimeout: time.Second, MaxSessions: 1})
+	u := NewUpstream(Options{Name: "x", Wires: transport.Wires{Legacy: early}, ProbeTimeout: time.Second, MaxSessions: 1})
 	u.verdict = &Verdict{Legacy: true, At: time.Now()}
 	u.opt.VerdictTTL = time.Hour
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())

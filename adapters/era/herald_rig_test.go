@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -35,9 +37,9 @@ func bothWires(t *testing.T, caps string, f func(t *testing.T, r *heraldRig)) {
 
 func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *heraldRig {
 	t.Helper()
-	wires := Wires{Legacy: s.dial(process), Stdio: process}
+	wires := transport.Wires{Legacy: s.dial(process), Stdio: process}
 	if s.era == proxy.Modern {
-		wires = Wires{Modern: s.dial(process), Stdio: process, Mirrors: !process}
+		wires = transport.Wires{Modern: s.dial(process), Stdio: process, Mirrors: !process}
 	}
 	opt := Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: 5 * time.Second, VerdictTTL: 1000 * time.Hour, MaxSessions: 10}
@@ -82,7 +84,7 @@ type ear struct {
 // legacy makes a session of a legacy client of 2025-11-25 with the given capabilities.
 func (r *heraldRig) legacy(caps string) *proxy.Session {
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{Principal: "p"}, time.Now())
-	s.Initialize(proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
+	s.Initialize(proxy.Client{Version: rules.LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
 	return s
 }
 
@@ -109,7 +111,7 @@ func (r *heraldRig) exchange(c client, id, method, params string) *proxy.Exchang
 	}
 	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"`+
 		c.name+`","version":"1"},"io.modelcontextprotocol/clientCapabilities":`+c.caps+c.extra+`}}}`)
-	return &proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: c.who}, Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+	return &proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: c.who}, Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 		Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
 }
 

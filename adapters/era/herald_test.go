@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/mux"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -35,15 +37,15 @@ type herald struct {
 
 // heraldLink is one session; its number counts from 1.
 type heraldLink struct {
-	*Mux   // nil over HTTP
-	s      *herald
-	n      int
-	sink   Sink
-	mu     sync.Mutex
-	next   uint64
-	closed bool
-	broken bool // calls cannot be sent
-	own    Errands
+	*mux.Mux // nil over HTTP
+	s        *herald
+	n        int
+	sink     transport.Sink
+	mu       sync.Mutex
+	next     uint64
+	closed   bool
+	broken   bool // calls cannot be sent
+	own      transport.Pending
 }
 
 // Settle implements Settler.
@@ -70,7 +72,7 @@ type heraldCall struct {
 	id, token string
 	msg       wire.Message
 	ex        *proxy.Exchange // over HTTP
-	minted    *Minted
+	minted    *transport.Minted
 	in        chan string
 	gone      chan struct{}
 	once      sync.Once
@@ -135,8 +137,8 @@ func (s *herald) open() (n int) {
 	return n
 }
 
-func (s *herald) dial(process bool) Dial {
-	return func(_ context.Context, sink Sink) (Link, error) {
+func (s *herald) dial(process bool) transport.Dial {
+	return func(_ context.Context, sink transport.Sink) (transport.Link, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.times = append(s.times, time.Now())
@@ -145,7 +147,7 @@ func (s *herald) dial(process bool) Dial {
 		}
 		l := &heraldLink{s: s, n: len(s.links), sink: sink}
 		if process {
-			l.Mux = NewMux(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+			l.Mux = mux.New(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
 		}
 		s.links = append(s.links, l)
 		if s.dumb {
@@ -168,7 +170,7 @@ func (l *heraldLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	l.mu.Lock()
 	l.next++
-	minted := Mint(&ex.Msg, l.next)
+	minted := transport.Mint(&ex.Msg, l.next)
 	l.mu.Unlock()
 	raw := ex.Msg.Append(nil)
 	l.s.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 
+	"dragoman/adapters/era/translate"
 	"dragoman/proxy"
 )
 
@@ -55,7 +56,7 @@ func apart(ex *proxy.Exchange) *proxy.Exchange {
 }
 
 func (p *pool) identity(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: legacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Carried}
+	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Carried}
 	if p.u.opt.Isolation.mixed() {
 		id.info, id.caps = p.u.opt.Self, []byte("{}")
 	}
@@ -63,7 +64,7 @@ func (p *pool) identity(ex *proxy.Exchange) identity {
 		id.info = p.u.opt.Self
 	}
 	if p.u.opt.DeclareAll && p.u.opt.asks() {
-		id.caps = declareAll(id.caps)
+		id.caps = translate.DeclareAll(id.caps)
 	}
 	if p.u.opt.Isolation.anonymous() {
 		id.principal = ""

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -23,7 +25,7 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 		t.Fatal(err)
 	}
 	opt.Name, opt.Lot, opt.Self, opt.ProbeTimeout, opt.MaxSessions = "up", lot, []byte(`{"name":"dragoman","version":"1"}`), 5*time.Second, 100
-	opt.Wires = Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}
+	opt.Wires = transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}
 	u := NewUpstream(opt)
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
@@ -74,8 +76,8 @@ func TestModernProcessIsStartedOnce(t *testing.T) {
 func TestSeats(t *testing.T) {
 	s := &fakeServer{}
 	u := newProcesses(t, s, Options{MaxProcesses: 3, MaxPrincipal: 2})
-	take := func(who string) (Link, string) {
-		link, err := u.dial(t.Context(), s.dial, who, deaf{})
+	take := func(who string) (transport.Link, string) {
+		link, err := u.dial(t.Context(), s.dial, who, transport.Discard{})
 		if err != nil {
 			return nil, proxy.AsError(err).Message
 		}
@@ -103,7 +105,7 @@ func TestSeats(t *testing.T) {
 	for u.seats.waiting() == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	got := make(chan Link, 1)
+	got := make(chan transport.Link, 1)
 	go func() {
 		l, _ := take("p")
 		got <- l
@@ -119,7 +121,7 @@ func TestSeats(t *testing.T) {
 	if next == nil {
 		t.Fatal("no seat after the process had ended")
 	}
-	for _, l := range []Link{one, three, next} {
+	for _, l := range []transport.Link{one, three, next} {
 		_ = l.Close()
 		_ = l.Close() // counts once
 	}
@@ -134,7 +136,7 @@ func (s *seats) waiting() int {
 
 // slowly is a link whose end takes a while. What it stands for has a seat of its own, which it gives up unseen.
 type slowly struct {
-	Link
+	transport.Link
 	until chan struct{}
 }
 
@@ -160,7 +162,7 @@ func newLegacyClient(t *testing.T, u *Upstream, who string) *legacyClient {
 	if _, err := replies.Next(time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	c.sess.Initialize(proxy.Client{Era: proxy.Legacy, Version: LegacyVersion})
+	c.sess.Initialize(proxy.Client{Era: proxy.Legacy, Version: rules.LegacyVersion})
 	_ = replies.Close()
 	if _, err := u.Do(c.exchange(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
 		t.Fatal(err)
@@ -173,7 +175,7 @@ func (c *legacyClient) exchange(raw string) *proxy.Exchange {
 	if err != nil {
 		c.t.Error(err)
 	}
-	return &proxy.Exchange{Msg: m, Caller: c.sess.Caller, Session: c.sess, Client: proxy.Client{Era: proxy.Legacy, Version: LegacyVersion}}
+	return &proxy.Exchange{Msg: m, Caller: c.sess.Caller, Session: c.sess, Client: proxy.Client{Era: proxy.Legacy, Version: rules.LegacyVersion}}
 }
 
 func (c *legacyClient) begin(method, params string) (proxy.Replies, error) {
@@ -308,7 +310,7 @@ func TestNapCancelled(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		held := make(chan struct{})
 		slow := c.u.opt.Wires.Legacy
-		c.u.opt.Wires.Legacy = func(ctx context.Context, sink Sink) (Link, error) {
+		c.u.opt.Wires.Legacy = func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 			<-held
 			return slow(ctx, sink)
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -45,23 +47,23 @@ func (v *Verdict) Eras() string {
 // what is no modern answer says nothing, and only a successful initialize shows a legacy server. A modern server whose
 // revisions are all unknown is not sent initialize: the answer would hide the one that names them.
 type prober struct {
-	wires    Wires
-	self     []byte        // clientInfo of Dragoman
-	timeout  time.Duration // for a step
-	patience time.Duration // for the first step that any server answers
-	sink     Sink          // for the modern link, if it is kept
-	carries  bool          // what comes of it may depend on what the asker carries
-	spawn    func(func())  // runs what may take a while, and is waited for in the end
+	wires    transport.Wires
+	self     []byte         // clientInfo of Dragoman
+	timeout  time.Duration  // for a step
+	patience time.Duration  // for the first step that any server answers
+	sink     transport.Sink // for the modern link, if it is kept
+	carries  bool           // what comes of it may depend on what the asker carries
+	spawn    func(func())   // runs what may take a while, and is waited for in the end
 
-	guarded *StatusError // some step was refused for want of credentials
-	reached bool         // some step got an answer, or ran into a time-out
-	last    error        // of the last step that failed
-	late    *late        // a process that has not answered server/discover yet
-	foreign *proxy.Error // the server is modern, and speaks nothing that Dragoman does
+	guarded *transport.StatusError // some step was refused for want of credentials
+	reached bool                   // some step got an answer, or ran into a time-out
+	last    error                  // of the last step that failed
+	late    *late                  // a process that has not answered server/discover yet
+	foreign *proxy.Error           // the server is modern, and speaks nothing that Dragoman does
 }
 
 // climb answers the verdict and, if the server is modern, the link that showed it.
-func (p *prober) climb(ctx context.Context) (*Verdict, Link, error) {
+func (p *prober) climb(ctx context.Context) (*Verdict, transport.Link, error) {
 	v := &Verdict{At: time.Now()}
 	if p.wires.Modern != nil {
 		link, err := p.discover(ctx, v)
@@ -105,9 +107,6 @@ func (p *prober) lastErr(ctx context.Context) error {
 // errModern says that an answer to initialize showed a modern server after all.
 var errModern = errors.New("era: the server is modern")
 
-// ErrFatal marks an error of a Dial that no further step of the ladder can mend: a command that does not exist.
-var ErrFatal = errors.New("era: no further step helps")
-
 func (p *prober) note(v *Verdict, step string, err error) {
 	text := err.Error()
 	var e *proxy.Error
@@ -118,20 +117,20 @@ func (p *prober) note(v *Verdict, step string, err error) {
 		p.reached = true
 	}
 	p.last = err
-	if status := unauthorized(err); status != nil {
+	if status := transport.Unauthorized(err); status != nil {
 		p.guarded = status
 	}
 	v.Steps = append(v.Steps, step+": "+text)
 }
 
 // discover tries server/discover; it answers a link if the server is modern.
-func (p *prober) discover(ctx context.Context, v *Verdict) (Link, error) {
+func (p *prober) discover(ctx context.Context, v *Verdict) (transport.Link, error) {
 	dialling, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	link, err := p.wires.Modern(dialling, p.sink)
 	if err != nil {
 		p.note(v, "server/discover", err)
-		if errors.Is(err, ErrFatal) {
+		if errors.Is(err, transport.ErrFatal) {
 			return nil, err
 		}
 		return nil, nil
@@ -168,7 +167,7 @@ func (p *prober) isModern(v *Verdict, m *wire.Message) bool {
 			return false
 		}
 		v.Discover = slices.Clone(m.Of(m.Result))
-		v.Version = pickModern(m.Raw, list)
+		v.Version = rules.PickModern(m.Raw, list)
 		if v.Modern = v.Version != ""; !v.Modern {
 			p.note(v, "server/discover", fmt.Errorf("only the revisions %s", list.Of(m.Raw)))
 		}
@@ -178,12 +177,12 @@ func (p *prober) isModern(v *Verdict, m *wire.Message) bool {
 	switch m.ErrorCode {
 	case proxy.CodeUnsupportedVersion:
 		list := wire.Get(m.Raw, m.ErrorData, "supported")
-		v.Version = pickModern(m.Raw, list)
+		v.Version = rules.PickModern(m.Raw, list)
 		if v.Modern = v.Version != ""; !v.Modern {
 			p.foreign = foreign(m.Raw, list)
 		}
 	case proxy.CodeHeaderMismatch, proxy.CodeMissingCapability:
-		v.Modern, v.Version = true, ModernVersion
+		v.Modern, v.Version = true, rules.ModernVersion
 	}
 	return v.Modern
 }
@@ -197,7 +196,7 @@ func foreign(raw []byte, list wire.Span) *proxy.Error {
 			continue
 		}
 		name := string(s.Text(raw))
-		if !IsModern(name) || Supported(name) {
+		if !rules.IsModern(name) || rules.Supported(name) {
 			return nil
 		}
 		if len(names) < maxNamed {
@@ -209,28 +208,17 @@ func foreign(raw []byte, list wire.Span) *proxy.Error {
 	}
 	return proxy.Errf(proxy.EraUnknown, "the upstream server speaks only the revisions %s, of which Dragoman speaks none (it speaks %s); "+
 		"set upstreams.NAME.era to legacy if the server has a handshake all the same",
-		strings.Join(names, ", "), strings.Join(slices.Concat(modernVersions, legacyVersions), ", "))
+		strings.Join(names, ", "), strings.Join(rules.Versions(), ", "))
 }
 
 // maxNamed bounds the revisions that an error repeats.
 const maxNamed = 8
 
-// pickModern picks the newest modern revision of a list that Dragoman speaks too.
-func pickModern(raw []byte, list wire.Span) string {
-	best := ""
-	for _, s := range wire.Items(raw, list) {
-		if t := string(s.Text(raw)); Supported(t) && t > best {
-			best = t
-		}
-	}
-	return best
-}
-
 // legacy tries initialize, over streamable HTTP or stdio and then over HTTP+SSE.
 func (p *prober) legacy(ctx context.Context, v *Verdict) error {
 	err := errors.New("era: no legacy transport is configured")
 	if p.wires.Legacy != nil {
-		if err = p.initialize(ctx, v, p.wires.Legacy, "initialize"); err == nil || errors.Is(err, errModern) || errors.Is(err, ErrFatal) {
+		if err = p.initialize(ctx, v, p.wires.Legacy, "initialize"); err == nil || errors.Is(err, errModern) || errors.Is(err, transport.ErrFatal) {
 			return err
 		}
 	}
@@ -244,16 +232,16 @@ func (p *prober) legacy(ctx context.Context, v *Verdict) error {
 
 // initialize opens a session of Dragoman's own, and pings in it: a server that takes initialize and then refuses every
 // request of the session is no legacy server.
-func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step string) error {
+func (p *prober) initialize(ctx context.Context, v *Verdict, dial transport.Dial, step string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
-	link, err := dial(ctx, deaf{})
+	link, err := dial(ctx, transport.Discard{})
 	if err != nil {
 		p.note(v, step, err)
 		return err
 	}
 	defer p.part(link)
-	m, err := p.ask(ctx, link, proxy.Legacy, initializeRequest(p.self, []byte("{}")))
+	m, err := p.ask(ctx, link, proxy.Legacy, rules.InitializeRequest(p.self, []byte("{}")))
 	if err != nil {
 		p.note(v, step, err)
 		return err
@@ -261,12 +249,12 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 	if m.Kind == wire.Failure {
 		err = fmt.Errorf("error %d %s", m.ErrorCode, m.Text(m.ErrorText))
 		p.note(v, step, err)
-		if version := pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")); version != "" && m.ErrorCode == proxy.CodeUnsupportedVersion {
+		if version := rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")); version != "" && m.ErrorCode == proxy.CodeUnsupportedVersion {
 			v.Modern, v.Version = true, version
 			return errModern
 		}
 		if m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound && p.guarded == nil {
-			p.guarded = &StatusError{Status: 401, Text: err.Error()} // in other words
+			p.guarded = &transport.StatusError{Status: 401, Text: err.Error()} // in other words
 		}
 		return err
 	}
@@ -277,12 +265,12 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 		p.note(v, step, err)
 		return err
 	}
-	if settled := string(version.Text(m.Raw)); IsModern(settled) { // for which no handshake exists
+	if settled := string(version.Text(m.Raw)); rules.IsModern(settled) { // for which no handshake exists
 		err = fmt.Errorf("a handshake that settles on %s, which has none", settled)
 		p.note(v, step, err)
 		return err
 	}
-	if err = link.Send(ctx, []byte(initialized)); err == nil {
+	if err = link.Send(ctx, []byte(rules.Initialized)); err == nil {
 		m, err = p.ask(ctx, link, proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":2,"method":"ping"}`))
 	}
 	if err != nil {
@@ -291,60 +279,16 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial Dial, step str
 	}
 	v.Legacy, v.Init = true, init
 	if !v.Modern {
-		v.Version = string(wire.Get(init, wire.Span{From: 0, To: uint32(len(init))}, "protocolVersion").Text(init)) //nolint:gosec // part of a message
+		v.Version = string(wire.Get(init, wire.Whole(init), "protocolVersion").Text(init))
 	}
 	return nil
 }
 
 // ask sends a request of Dragoman's own and waits for its response.
-func (p *prober) ask(ctx context.Context, link Link, era proxy.Era, raw []byte) (wire.Message, error) {
-	ex, err := exchange(era, raw)
+func (p *prober) ask(ctx context.Context, link transport.Link, era proxy.Era, raw []byte) (wire.Message, error) {
+	ex, err := transport.NewExchange(era, raw)
 	if err != nil {
 		return wire.Message{}, err
 	}
-	return ask(ctx, link, ex)
-}
-
-// ask sends a request and waits for its response. What is of no client's request carries what ctx does.
-func ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
-	if ex.Caller.Carried == nil {
-		ex.Caller.Carried = proxy.CarriedIn(ctx)
-	}
-	defer ex.Follow(ctx)()
-	replies, err := link.Call(ex)
-	if err != nil {
-		return wire.Message{}, err
-	}
-	until, _ := ctx.Deadline()
-	m, err := proxy.Response(replies, until)
-	cut := errors.Is(err, proxy.ErrCancelled) && errors.Is(ctx.Err(), context.DeadlineExceeded) // both end at the same time
-	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) || cut {
-		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time%s", ex.Msg.Text(ex.Msg.Method), lastWords(link))
-	}
-	return m, err
-}
-
-// deaf is the sink of a link on which nobody listens.
-type deaf struct{}
-
-func (deaf) Message(*wire.Message) bool { return false }
-func (deaf) Lost(error)                 {}
-
-const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
-
-// discoverRequest makes a server/discover with the given clientInfo and capabilities (raw JSON; nil: none).
-func discoverRequest(info, caps []byte) []byte {
-	if caps == nil {
-		caps = []byte("{}")
-	}
-	m := object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-		{Key: meta + "clientInfo", Value: info}, {Key: meta + "clientCapabilities", Value: caps}})
-	return append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":`), m...), "}}"...)
-}
-
-// initializeRequest makes an initialize of the newest legacy revision.
-func initializeRequest(info, caps []byte) []byte {
-	p := object([]wire.Change{{Key: "protocolVersion", Value: []byte(`"` + LegacyVersion + `"`)},
-		{Key: "capabilities", Value: caps}, {Key: "clientInfo", Value: info}})
-	return append(append([]byte(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`), p...), '}')
+	return transport.Ask(ctx, link, ex)
 }

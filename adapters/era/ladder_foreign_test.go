@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/mux"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -20,9 +22,9 @@ type refusing struct {
 	seen []string
 }
 
-func (s *refusing) dial(_ context.Context, sink Sink) (Link, error) {
-	var mux *Mux
-	mux = NewMux(proxy.Modern, func(_ context.Context, raw []byte) error {
+func (s *refusing) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
+	var x *mux.Mux
+	x = mux.New(proxy.Modern, func(_ context.Context, raw []byte) error {
 		m, err := wire.Scan(raw)
 		if err != nil || m.Kind != wire.Request {
 			return err
@@ -34,12 +36,12 @@ func (s *refusing) dial(_ context.Context, sink Sink) (Link, error) {
 		if m.Is("server/discover") {
 			answer = `"error":{"code":-32022,"message":"unsupported","data":{"supported":` + s.supported + `,"requested":"2026-07-28"}}}`
 		}
-		return mux.Deliver([]byte(`{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,` + answer))
+		return x.Deliver([]byte(`{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,` + answer))
 	}, sink)
-	return refusingLink{mux}, nil
+	return refusingLink{x}, nil
 }
 
-type refusingLink struct{ *Mux }
+type refusingLink struct{ *mux.Mux }
 
 func (refusingLink) Close() error { return nil }
 
@@ -57,7 +59,7 @@ func TestServerOfUnknownRevisions(t *testing.T) {
 		`[7]`:                         false,
 	} {
 		s := &refusing{supported: list}
-		u := NewUpstream(Options{Name: "up", Wires: Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+		u := NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
 			ProbeTimeout: 10 * time.Second, StartTimeout: time.Minute, MaxSessions: 1})
 		v, err := u.Verdict(t.Context())
 		if cerr := u.Close(); cerr != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -21,14 +23,14 @@ const (
 // know the method, or may only take long to start. So it is kept until a second process has answered to initialize; the
 // first has had more time than that one by then.
 type late struct {
-	link    Link
+	link    transport.Link
 	replies proxy.Replies
 	stop    func() bool
 }
 
 // knock asks a process what it is, and answers a late if it says nothing in time.
-func (p *prober) knock(ctx context.Context, link Link) (m wire.Message, l *late, err error) {
-	ex, err := exchange(proxy.Modern, discoverRequest(p.self, nil))
+func (p *prober) knock(ctx context.Context, link transport.Link) (m wire.Message, l *late, err error) {
+	ex, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(p.self, nil))
 	if err != nil {
 		return m, nil, err
 	}
@@ -41,7 +43,7 @@ func (p *prober) knock(ctx context.Context, link Link) (m wire.Message, l *late,
 	}
 	m, err = response(replies, time.Now().Add(p.timeout))
 	if errors.Is(err, proxy.ErrNotYet) {
-		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to server/discover in time%s", lastWords(link))
+		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to server/discover in time%s", transport.LastWords(link))
 		return m, &late{link, replies, stop}, err
 	}
 	stop()
@@ -63,7 +65,7 @@ func response(replies proxy.Replies, until time.Time) (wire.Message, error) {
 }
 
 // settle answers the link if the server has shown itself to be modern meanwhile, and gives it up otherwise.
-func (p *prober) settle(v *Verdict) Link {
+func (p *prober) settle(v *Verdict) transport.Link {
 	l := p.late
 	if l == nil {
 		return nil
@@ -81,7 +83,7 @@ func (p *prober) settle(v *Verdict) Link {
 }
 
 // part ends a link that was only for a step.
-func (p *prober) part(link Link) {
+func (p *prober) part(link transport.Link) {
 	ended := make(chan struct{})
 	p.spawn(func() {
 		defer close(ended)

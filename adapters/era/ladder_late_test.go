@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/mux"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -22,10 +24,10 @@ type sluggish struct {
 	ended int
 }
 
-func (s *sluggish) dial(_ context.Context, sink Sink) (Link, error) {
+func (s *sluggish) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	began := time.Now()
-	var mux *Mux
-	mux = NewMux(proxy.Modern, func(_ context.Context, raw []byte) error {
+	var x *mux.Mux
+	x = mux.New(proxy.Modern, func(_ context.Context, raw []byte) error {
 		m, err := wire.Scan(raw)
 		if err != nil || m.Kind != wire.Request {
 			return err
@@ -39,14 +41,14 @@ func (s *sluggish) dial(_ context.Context, sink Sink) (Link, error) {
 		case m.Is("initialize") && s.noLegacy:
 			answer = `{"jsonrpc":"2.0","id":` + string(m.Of(m.ID)) + `,"error":{"code":-32601,"message":"no"}}`
 		}
-		time.AfterFunc(max(0, s.start-time.Since(began)), func() { _ = mux.Deliver([]byte(answer)) })
+		time.AfterFunc(max(0, s.start-time.Since(began)), func() { _ = x.Deliver([]byte(answer)) })
 		return nil
 	}, sink)
-	return &sluggishLink{mux, s}, nil
+	return &sluggishLink{x, s}, nil
 }
 
 type sluggishLink struct {
-	*Mux
+	*mux.Mux
 	s *sluggish
 }
 
@@ -59,7 +61,7 @@ func (l *sluggishLink) Close() error {
 }
 
 func (s *sluggish) verdict() (*Verdict, time.Duration) {
-	u := NewUpstream(Options{Name: "up", Wires: Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+	u := NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
 		ProbeTimeout: 10 * time.Second, StartTimeout: time.Minute, MaxSessions: 1})
 	began := time.Now()
 	v, err := u.Verdict(s.t.Context())

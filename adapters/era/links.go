@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -31,7 +32,7 @@ type modernLink struct {
 	key   string
 	ready chan struct{} // closed when link or err is set
 
-	link Link
+	link transport.Link
 	err  error
 
 	// Under x.mu.
@@ -41,7 +42,7 @@ type modernLink struct {
 }
 
 // modernLink answers a link to a modern server for a principal's call, and opens one if need be.
-func (u *Upstream) modernLink(ctx context.Context, principal string) (Link, error) {
+func (u *Upstream) modernLink(ctx context.Context, principal string) (transport.Link, error) {
 	l, err := u.links.pick(principal)
 	if err != nil {
 		return nil, err
@@ -113,7 +114,7 @@ func (l *modernLink) calls() int {
 	default:
 		return 1
 	}
-	if c, ok := linkAs[channel](l.link); ok {
+	if c, ok := transport.As[transport.Channel](l.link); ok {
 		return c.InFlight()
 	}
 	return 0
@@ -145,7 +146,7 @@ func (l *modernLink) open() {
 
 // adopt takes over the link with which the server was probed. Those from before, when the server may have been another,
 // are closed.
-func (x *links) adopt(l *modernLink, link Link) {
+func (x *links) adopt(l *modernLink, link transport.Link) {
 	l.link = x.u.seated(link, l.key)
 	close(l.ready)
 	x.mu.Lock()
@@ -246,7 +247,7 @@ func (l *modernLink) Lost(err error) {
 }
 
 // dead takes a link out that has proved dead, so that the next call opens another. Its own Lost closes it.
-func (x *links) dead(link Link) {
+func (x *links) dead(link transport.Link) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, of := range x.of {
@@ -293,7 +294,7 @@ func (x *links) close() error {
 }
 
 // call sends a call to a modern server. A link that was dead already has sent nothing: then another is opened, once.
-func (u *Upstream) call(ex *proxy.Exchange, link Link) (proxy.Replies, Link, error) {
+func (u *Upstream) call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, transport.Link, error) {
 	replies, err := link.Call(ex)
 	if err == nil {
 		return replies, link, nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -19,39 +20,6 @@ const (
 	noticeBytes = 8 << 20               // of these
 	echoTime    = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
 )
-
-// listChanged is the method that announces a change of a list: tools, prompts or resources.
-func listChanged(list string) string { return "notifications/" + list + "/list_changed" }
-
-// subscriptionFilter makes the members of a filter, or of what is honoured of one (2026-07-28 subscriptions).
-func subscriptionFilter(lists, uris []string) (out []wire.Change) {
-	for _, list := range lists {
-		out = append(out, wire.Change{Key: list + "ListChanged", Value: []byte("true")})
-	}
-	if len(uris) == 0 {
-		return out
-	}
-	all := []byte{'['}
-	for i, uri := range uris {
-		if i > 0 {
-			all = append(all, ',')
-		}
-		all = wire.AppendText(all, uri)
-	}
-	return append(out, wire.Change{Key: "resourceSubscriptions", Value: append(all, ']')})
-}
-
-// missed makes the notices that stand for whatever was not heard: nothing is sent twice by a server.
-func missed(lists, uris []string) (out []notice) {
-	for _, list := range lists {
-		out = append(out, notice{listChanged(list), []byte(`{"jsonrpc":"2.0","method":"` + listChanged(list) + `"}`)})
-	}
-	for _, uri := range uris {
-		msg := wire.AppendText([]byte(`{"jsonrpc":"2.0","method":"`+updated+`","params":{"uri":`), uri)
-		out = append(out, notice{updated + " " + uri, append(msg, "}}"...)})
-	}
-	return out
-}
 
 // hearing is a subscriptions/listen of a modern client at a legacy server: it holds a session, whose notices it gets, and
 // those of the client's other sessions, in which its calls may run.
@@ -71,7 +39,7 @@ type hearing struct {
 	subs    []string        // URIs that the server has accepted, or, before the acknowledgement, may accept
 	first   [][]byte        // what goes out ahead of all notices: the acknowledgement, and the end if that is all
 	acked   bool            // the acknowledgement has been made
-	queue   []notice        // for the client
+	queue   []rules.Notice  // for the client
 	size    int             // bytes of these
 	heard   map[string]echo // when what was last heard, and where
 	over    bool            // the response has been given out
@@ -96,7 +64,7 @@ func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
 	}
 	h := &hearing{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]echo), wake: make(chan struct{}, 1), stop: make(chan struct{})}
-	for _, list := range noticeLists {
+	for _, list := range rules.NoticeLists {
 		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
 			h.want = append(h.want, list)
 		}
@@ -157,8 +125,8 @@ func (h *hearing) open(again bool) error {
 		h.polling = h.u.spawn(h.poll)
 	}
 	if again { // nobody heard anything while the session was being opened
-		for _, n := range missed(lists, subs) {
-			h.add(n.key, n.msg)
+		for _, n := range rules.AllChanged(lists, subs) {
+			h.add(n.Key, n.Msg)
 		}
 	} else {
 		h.acknowledge()
@@ -213,8 +181,8 @@ func (h *hearing) subscribe(s *pooled, uris []string) (subs []string, err error)
 // acknowledge makes the first message, ahead of all notices; with nothing to deliver, also the last. What was heard before
 // of a resource that the server then refused is forgotten. The caller holds h.mu.
 func (h *hearing) acknowledge() {
-	honoured := subscriptionFilter(h.lists, h.subs)
-	params := object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: object(honoured)}})
+	honoured := rules.SubscriptionFilter(h.lists, h.subs)
+	params := wire.Object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: wire.Object(honoured)}})
 	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
 	h.first = append(h.first, append(ack, '}'))
 	if h.acked = true; len(honoured) == 0 {
@@ -223,15 +191,15 @@ func (h *hearing) acknowledge() {
 	heard := h.queue
 	h.queue, h.size = nil, 0
 	for _, n := range heard {
-		if m, err := wire.Scan(n.msg); err == nil && h.wants(&m) {
-			h.queue, h.size = append(h.queue, n), h.size+len(n.msg)
+		if m, err := wire.Scan(n.Msg); err == nil && h.wants(&m) {
+			h.queue, h.size = append(h.queue, n), h.size+len(n.Msg)
 		}
 	}
 }
 
 // tag is the _meta of everything that a listen delivers.
 func (h *hearing) tag() []byte {
-	return object([]wire.Change{{Key: meta + "subscriptionId", Value: h.id}})
+	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}})
 }
 
 // add queues a notice of the server's, tagged. The caller holds h.mu.
@@ -240,14 +208,14 @@ func (h *hearing) add(key string, raw []byte) {
 	if err != nil || h.ended {
 		return
 	}
-	switch id := (wire.Change{Key: meta + "subscriptionId", Value: h.id}); {
+	switch id := (wire.Change{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}); {
 	case m.Meta.IsObject(m.Raw):
 		m.EditObject(m.Meta, []wire.Change{id})
 	default:
-		editParams(&m, []wire.Change{{Key: "_meta", Value: h.tag()}})
+		m.EditParams([]wire.Change{{Key: "_meta", Value: h.tag()}})
 	}
 	for _, n := range h.queue {
-		if n.key == key {
+		if n.Key == key {
 			return // it waits already: what it says has not been said yet
 		}
 	}
@@ -255,12 +223,12 @@ func (h *hearing) add(key string, raw []byte) {
 	for len(h.queue) > 0 && (len(h.queue) >= maxNotices || h.size+len(msg) > noticeBytes) {
 		h.shift()
 	}
-	h.queue, h.size = append(h.queue, notice{key, msg}), h.size+len(msg)
+	h.queue, h.size = append(h.queue, rules.Notice{Key: key, Msg: msg}), h.size+len(msg)
 }
 
 // shift takes the oldest notice out. The caller holds h.mu.
 func (h *hearing) shift() []byte {
-	msg := h.queue[0].msg
+	msg := h.queue[0].Msg
 	h.queue, h.size = h.queue[1:], h.size-len(msg)
 	return msg
 }
@@ -275,7 +243,7 @@ func (h *hearing) signal() {
 // hear takes a notice that came in the session from. What another session of the client hears is given out unless the
 // listen's own hears the same at the same time: some servers tell every session, some only the one whose call it was.
 func (h *hearing) hear(from *pooled, m *wire.Message) {
-	key := noticeKey(m)
+	key := rules.NoticeKey(m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended || !h.wants(m) {
@@ -335,11 +303,11 @@ func (h *hearing) forget(give bool) {
 // since only the server knows why it sends it. The caller holds h.mu.
 func (h *hearing) wants(m *wire.Message) bool {
 	method := string(m.Text(m.Method))
-	if method != updated {
-		return slices.ContainsFunc(h.lists, func(list string) bool { return listChanged(list) == method })
+	if method != rules.ResourceUpdated {
+		return slices.ContainsFunc(h.lists, func(list string) bool { return rules.ListChanged(list) == method })
 	}
 	uri := string(m.Text(m.URI))
-	if slices.ContainsFunc(h.subs, func(s string) bool { return below(uri, s) }) {
+	if slices.ContainsFunc(h.subs, func(s string) bool { return rules.Below(uri, s) }) {
 		return true
 	}
 	return len(h.subs) > 0 && !h.u.pool.subscribed(h.group, uri)

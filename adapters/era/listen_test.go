@@ -1,6 +1,7 @@
 package era
 
 import (
+	"dragoman/adapters/rules"
 	"fmt"
 	"strings"
 	"testing"
@@ -260,14 +261,14 @@ func TestListenSlowClient(t *testing.T) {
 		e.hears(ackOf("1", filter))
 		var want []string
 		for range 3 {
-			for _, list := range noticeLists {
+			for _, list := range rules.NoticeLists {
 				r.s.link(1).away(changedNotice(list))
 			}
 			for _, uri := range uris {
 				r.s.link(1).away(updatedNotice(uri))
 			}
 		}
-		for _, list := range noticeLists {
+		for _, list := range rules.NoticeLists {
 			want = append(want, taggedList("1", list))
 		}
 		for _, uri := range uris {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -53,7 +55,7 @@ func (l *relayLink) Lost(err error) {
 func (r *relay) naps() bool { return r.u.opt.IdleExit > 0 && r.u.opt.Wires.Stdio }
 
 // sink makes the sink of the next link.
-func (r *relay) sink() Sink {
+func (r *relay) sink() transport.Sink {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.nap.links++
@@ -125,8 +127,8 @@ func (r *relay) doze() {
 		n.timer.Reset(left)
 		return
 	}
-	link := r.link.get()
-	r.link.set(nil)
+	link := r.link.Get()
+	r.link.Set(nil)
 	n.asleep = true
 	r.u.opt.Note("debug", "the process of an idle session is stopped; its next request starts it again", nil)
 	r.u.group.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
@@ -149,7 +151,7 @@ func (r *relay) wake(w *waking) {
 	r.u.mu.Lock()
 	gone := r.u.closed || r.u.relays[r.session.ID] != r
 	if !gone {
-		r.link.set(link)
+		r.link.Set(link)
 	}
 	r.u.mu.Unlock()
 	if gone {
@@ -161,7 +163,7 @@ func (r *relay) wake(w *waking) {
 }
 
 // rehearse says again what the client has said.
-func (r *relay) rehearse(ctx context.Context, link Link) error {
+func (r *relay) rehearse(ctx context.Context, link transport.Link) error {
 	r.mu.Lock()
 	hello, version, greeted, level := r.nap.hello, r.nap.version, r.nap.greeted, r.nap.level
 	r.mu.Unlock()
@@ -174,7 +176,7 @@ func (r *relay) rehearse(ctx context.Context, link Link) error {
 		return proxy.Errf(proxy.SessionLost, "the upstream server was started again and is another; send initialize to open a new session")
 	}
 	if greeted {
-		if err := link.Send(ctx, []byte(initialized)); err != nil {
+		if err := link.Send(ctx, []byte(rules.Initialized)); err != nil {
 			return err
 		}
 	}
@@ -185,12 +187,12 @@ func (r *relay) rehearse(ctx context.Context, link Link) error {
 }
 
 // say sends a client's request a second time and waits for its response.
-func say(ctx context.Context, link Link, raw []byte) (wire.Message, error) {
-	ex, err := exchange(proxy.Legacy, raw)
+func say(ctx context.Context, link transport.Link, raw []byte) (wire.Message, error) {
+	ex, err := transport.NewExchange(proxy.Legacy, raw)
 	if err != nil {
 		return wire.Message{}, proxy.AsError(err)
 	}
-	return ask(ctx, link, ex)
+	return transport.Ask(ctx, link, ex)
 }
 
 // woken lets those go on that wait.

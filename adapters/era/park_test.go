@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -152,7 +153,7 @@ func TestStateOfAnotherPrincipal(t *testing.T) {
 // earlyRig is a pooled session of a client with the given capabilities, in which nothing runs.
 func earlyRig(t *testing.T, s *fakeServer, caps string) (u *Upstream, p *pooled) {
 	t.Helper()
-	u = NewUpstream(Options{Name: "up", Wires: Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
+	u = NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: time.Second, VerdictTTL: time.Hour, MaxSessions: 10, IdleTTL: time.Hour})
 	ex := modernExchange(t, "p", `{"name":"n"}`, caps)
 	ex.Msg = *scan(t, strings.Replace(string(ex.Msg.Raw), "tools/call", "prompts/list", 1)) // in which nothing may be asked
@@ -171,7 +172,7 @@ func TestEarlyQuestions(t *testing.T) {
 		u, p := earlyRig(t, s, `{"roots":{}}`)
 		said := func() string {
 			synctest.Wait()
-			l := p.link.get().(*fakeLink)
+			l := p.link.Get().(*fakeLink)
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			all := ""
@@ -214,7 +215,7 @@ func TestEarlyUndeclared(t *testing.T) {
 		u, p := earlyRig(t, &fakeServer{}, `{}`)
 		p.Message(scan(t, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`))
 		synctest.Wait()
-		l := p.link.get().(*fakeLink)
+		l := p.link.Get().(*fakeLink)
 		l.mu.Lock()
 		if got := l.said[len(l.said)-1]; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`) {
 			t.Errorf("%s", got)

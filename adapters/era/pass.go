@@ -5,6 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -18,8 +21,8 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 		return nil, err
 	}
-	if changes := trace(ex, nil); changes != nil {
-		editParams(&ex.Msg, changes)
+	if changes := translate.AddTrace(ex, nil); changes != nil {
+		ex.Msg.EditParams(changes)
 	}
 	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
 		return u.keepListening(ex)
@@ -75,12 +78,12 @@ func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 		of = u.mirrors.orNone(string(ex.Msg.Text(ex.Msg.Name)))
 	}
 	if ex.Mirrors {
-		if err := check(&ex.Msg, of, ex.Headers); err != nil {
+		if err := translate.CheckParamHeaders(&ex.Msg, of, ex.Headers); err != nil {
 			return err
 		}
 		return nil
 	}
-	headers, err := build(&ex.Msg, of)
+	headers, err := translate.ParamHeaders(&ex.Msg, of)
 	if err != nil {
 		return err
 	}
@@ -99,11 +102,11 @@ func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 	cursor := []byte(nil)
 	until := time.Now().Add(listTime)
 	for range listPages {
-		inner, err := exchange(proxy.Modern, listRequest(ex, cursor))
+		inner, err := transport.NewExchange(proxy.Modern, listRequest(ex, cursor))
 		if err != nil {
 			return
 		}
-		inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: ex.Client.Info, Caps: ex.Client.Caps}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: ex.Client.Caps}
 		inner.Caller, inner.Session = ex.Caller, nil
 		inner.Continue(ex)
 		stop := inner.Follow(ex)
@@ -127,9 +130,9 @@ func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 
 func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
 	info := ex.Client.Info
-	m := object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-		{Key: meta + "clientInfo", Value: info}, {Key: meta + "clientCapabilities", Value: []byte("{}")}})
-	p := object([]wire.Change{{Key: "cursor", Value: cursor}, {Key: "_meta", Value: m}})
+	m := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
+		{Key: wire.MetaPrefix + "clientInfo", Value: info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: []byte("{}")}})
+	p := wire.Object([]wire.Change{{Key: "cursor", Value: cursor}, {Key: "_meta", Value: m}})
 	return append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-tools","method":"tools/list","params":`), p...), '}')
 }
 
@@ -137,7 +140,7 @@ func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
 type modernCall struct {
 	proxy.Replies
 	u      *Upstream
-	link   Link // that carries it
+	link   transport.Link // that carries it
 	ex     *proxy.Exchange
 	method string
 	before []wire.Edit
@@ -149,7 +152,7 @@ type modernCall struct {
 // Clear implements proxy.Lent.
 func (c *modernCall) Clear() { *c = modernCall{} }
 
-func (c *modernCall) begin(link Link) (proxy.Replies, error) {
+func (c *modernCall) begin(link transport.Link) (proxy.Replies, error) {
 	if c.again {
 		c.before = append(c.room[:0], c.ex.Msg.Edits...)
 	}
@@ -218,7 +221,7 @@ func (c *modernCall) result(m *wire.Message) error {
 	if c.method == "tools/list" {
 		c.u.mirrors.learn(m)
 		if c.u.opt.Wires.Mirrors {
-			dropInvalidTools(m)
+			translate.DropInvalidTools(m)
 		}
 	}
 	return nil
@@ -231,7 +234,7 @@ func (c *modernCall) extension(m *wire.Message) bool {
 
 // judge looks for errors that show the server to have left the modern era.
 func (c *modernCall) judge(m *wire.Message) {
-	legacyNow := m.ErrorCode == proxy.CodeUnsupportedVersion && pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) == "" &&
+	legacyNow := m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) == "" &&
 		wire.Get(m.Raw, m.ErrorData, "supported").Present()
 	if legacyNow || m.ErrorCode == proxy.CodeMethodNotFound && c.method == "server/discover" {
 		c.u.doubt(errors.New(string(m.Text(m.ErrorText))))
@@ -240,12 +243,12 @@ func (c *modernCall) judge(m *wire.Message) {
 
 // fault makes a link's error one that a client may see, and doubts the verdict if the answer fits no modern server.
 func (c *modernCall) fault(err error) error {
-	var status *StatusError
+	var status *transport.StatusError
 	if errors.As(err, &status) {
 		if status.Status == 400 || status.Status == 404 || status.Status == 405 {
 			c.u.doubt(status)
 		}
-		return StatusFault(status)
+		return transport.StatusFault(status)
 	}
 	return err
 }

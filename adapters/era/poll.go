@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -23,15 +25,15 @@ func (h *hearing) poll() {
 	defer tick.Stop()
 	for {
 		for _, n := range h.polled() {
-			sum, ok := h.digest(n.key)
-			if before, known := seen[n.key]; ok && known && before != sum {
+			sum, ok := h.digest(n.Key)
+			if before, known := seen[n.Key]; ok && known && before != sum {
 				h.mu.Lock()
-				h.add(n.key, n.msg)
+				h.add(n.Key, n.Msg)
 				h.mu.Unlock()
 				h.signal()
 			}
 			if ok {
-				seen[n.key] = sum
+				seen[n.Key] = sum
 			}
 		}
 		select {
@@ -45,10 +47,10 @@ func (h *hearing) poll() {
 }
 
 // polled are the notices that the listen may need.
-func (h *hearing) polled() []notice {
+func (h *hearing) polled() []rules.Notice {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return missed(h.lists, h.subs)
+	return rules.AllChanged(h.lists, h.subs)
 }
 
 // digest reads what a notice is about; false if it cannot be read now.
@@ -65,7 +67,7 @@ func (h *hearing) digest(key string) (sum [32]byte, ok bool) {
 	method, params := pollRequest(key)
 	cursor := []byte(nil)
 	for range listPages {
-		m, err := pollAsk(ctx, s.link.get(), method, append(params, wire.Change{Key: "cursor", Value: cursor}))
+		m, err := pollAsk(ctx, s.link.Get(), method, append(params, wire.Change{Key: "cursor", Value: cursor}))
 		if err != nil || m.Kind != wire.Result {
 			return sum, false
 		}
@@ -81,19 +83,19 @@ func (h *hearing) digest(key string) (sum [32]byte, ok bool) {
 
 // pollRequest tells what to read for a notice: the list, or the resource.
 func pollRequest(key string) (method string, params []wire.Change) {
-	for _, list := range noticeLists {
-		if key == listChanged(list) {
+	for _, list := range rules.NoticeLists {
+		if key == rules.ListChanged(list) {
 			return list + "/list", nil
 		}
 	}
-	return "resources/read", []wire.Change{{Key: "uri", Value: wire.AppendText(nil, key[len(updated)+1:])}}
+	return "resources/read", []wire.Change{{Key: "uri", Value: wire.AppendText(nil, rules.NoticeURI(key))}}
 }
 
-func pollAsk(ctx context.Context, link Link, method string, params []wire.Change) (wire.Message, error) {
-	raw := append([]byte(`{"jsonrpc":"2.0","id":"poll","method":"`+method+`","params":`), object(params)...)
-	ex, err := exchange(proxy.Legacy, append(raw, '}'))
+func pollAsk(ctx context.Context, link transport.Link, method string, params []wire.Change) (wire.Message, error) {
+	raw := append([]byte(`{"jsonrpc":"2.0","id":"poll","method":"`+method+`","params":`), wire.Object(params)...)
+	ex, err := transport.NewExchange(proxy.Legacy, append(raw, '}'))
 	if err != nil {
 		return wire.Message{}, err
 	}
-	return ask(ctx, link, ex)
+	return transport.Ask(ctx, link, ex)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -284,10 +285,10 @@ func (p *pool) settle() {
 	ctx, cancel := context.WithTimeout(p.u.ctx, settleTime)
 	defer cancel()
 	p.mu.Lock()
-	var all []Settler
+	var all []transport.Settler
 	for _, of := range p.sessions {
 		for _, s := range of {
-			if link, ok := linkAs[Settler](s.link.get()); ok {
+			if link, ok := transport.As[transport.Settler](s.link.Get()); ok {
 				all = append(all, link)
 			}
 		}

@@ -1,7 +1,6 @@
 package era
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -32,14 +33,14 @@ type fakeServer struct {
 type fakeLink struct {
 	s      *fakeServer
 	n      int
-	sink   Sink
+	sink   transport.Sink
 	mu     sync.Mutex
 	said   []string
 	closed bool
 	lost   bool
 }
 
-func (s *fakeServer) dial(_ context.Context, sink Sink) (Link, error) {
+func (s *fakeServer) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := &fakeLink{s: s, n: len(s.links), sink: sink}
@@ -70,7 +71,7 @@ func (l *fakeLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	refuse, modern, version := l.s.refuse, l.s.modern, l.s.version
 	l.s.mu.Unlock()
 	if version == "" {
-		version = LegacyVersion
+		version = rules.LegacyVersion
 	}
 	id := m.Of(m.ID)
 	switch {
@@ -106,7 +107,7 @@ func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstr
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
+	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: transport.Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: 5 * time.Second, VerdictTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
@@ -129,7 +130,7 @@ func modernExchange(t *testing.T, who, info, caps string) *proxy.Exchange {
 		t.Fatal(err)
 	}
 	return &proxy.Exchange{Msg: m, Caller: proxy.Caller{Principal: who},
-		Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: m.Of(m.Info), Caps: m.Of(m.Caps)}}
+		Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: m.Of(m.Info), Caps: m.Of(m.Caps)}}
 }
 
 // conversationOf runs an exchange and answers the number of the conversation that served it.
@@ -258,110 +259,5 @@ func TestPoolClientLeavesDuringHandshake(t *testing.T) {
 	conversationOf(t, u, modernExchange(t, "", `{"name":"n"}`, "{}"))
 	if n := len(s.links); n != 2 {
 		t.Errorf("%d conversations", n)
-	}
-}
-
-// muxSink records what belongs to no call.
-type muxSink struct{ got []string }
-
-func (s *muxSink) Message(m *wire.Message) bool {
-	s.got = append(s.got, string(m.Append(nil)))
-	return true
-}
-func (s *muxSink) Lost(error) {}
-
-// Several callers share a channel: ids and tokens are minted and restored, whatever their type; what belongs to no call
-// goes to the sink; garbage that names a call ends that one only.
-func TestMuxRouting(t *testing.T) {
-	var out bytes.Buffer
-	sink := &muxSink{}
-	x := NewMux(proxy.Modern, func(_ context.Context, msg []byte) error { out.Write(append(msg, '\n')); return nil }, sink)
-	call := func(id string) proxy.Replies {
-		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":` + id + `,"method":"m","params":{"_meta":{"progressToken":` + id + `}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := x.Call(&proxy.Exchange{Msg: m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
-	}
-	a, b, c := call(`12`), call(`"12"`), call(`"c"`)
-	if want := `{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":"p1"}}}` + "\n" +
-		`{"jsonrpc":"2.0","id":2,"method":"m","params":{"_meta":{"progressToken":"p2"}}}` + "\n" +
-		`{"jsonrpc":"2.0","id":3,"method":"m","params":{"_meta":{"progressToken":"p3"}}}` + "\n"; out.String() != want {
-		t.Errorf("%s", out.String())
-	}
-	deliver := func(raw string) {
-		_ = x.Deliver([]byte(raw))
-	}
-	deliver(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p2","progress":1}}`)
-	deliver(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p9","progress":1}}`)
-	deliver(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"progress":1}}`)
-	deliver(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-	deliver(`{"jsonrpc":"2.0","id":2,"result":{}}`)
-	deliver(`{"jsonrpc":"2.0","id":2,"result":{"again":1}}`)
-	deliver(`{"jsonrpc":"2.0","id":3,"result":{},"error":{}}`)
-	deliver(`{"level":"info","id":1,"msg":"a log line"}`)
-	deliver(`{"jsonrpc":"2.0","id":"1","result":{"a string":1}}`) // all ids are ours: it can mean no other
-	deliver(`{"jsonrpc":"2.0","id":1,"result":{}}`)
-	next := func(r proxy.Replies) string {
-		m, err := r.Next(time.Now().Add(time.Second))
-		if err != nil {
-			return err.Error()
-		}
-		return string(m.Append(nil))
-	}
-	f := func(r proxy.Replies, want string) {
-		t.Helper()
-		if got := next(r); !strings.HasPrefix(got, want) {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-	f(b, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"12","progress":1}}`)
-	f(b, `{"jsonrpc":"2.0","id":"12","result":{}}`)
-	f(b, "EOF")
-	f(a, `{"jsonrpc":"2.0","id":12,"result":{"a string":1}}`)
-	f(c, "upstream_bad_answer")
-	if len(sink.got) != 1 || sink.got[0] != `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}` {
-		t.Errorf("%v", sink.got)
-	}
-	for _, r := range []proxy.Replies{a, b, c} {
-		_ = r.Close()
-	}
-	if x.InFlight() != 0 {
-		t.Errorf("%d in flight", x.InFlight())
-	}
-	d := call("1")
-	x.Fail(proxy.Errf(proxy.Lost, "gone"))
-	f(d, "upstream_lost")
-	_ = d.Close()
-	m, _ := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"m"}`))
-	if _, err := x.Call(&proxy.Exchange{Msg: m}); err == nil {
-		t.Error("a dead channel takes calls")
-	}
-}
-
-// A request that its client cancels while it is being written may have reached the server: it is told.
-func TestMuxCancelledWhileWriting(t *testing.T) {
-	said := make(chan string, 4)
-	var ex *proxy.Exchange
-	x := NewMux(proxy.Legacy, func(_ context.Context, msg []byte) error {
-		said <- string(msg)
-		if strings.Contains(string(msg), `"method":"m"`) {
-			ex.Cancel(proxy.ErrCancelled)
-			return ex.Err()
-		}
-		return nil
-	}, &muxSink{})
-	m, _ := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"k","method":"m"}`))
-	ex = &proxy.Exchange{Msg: m}
-	if _, err := x.Call(ex); err == nil {
-		t.Error("no error")
-	}
-	<-said
-	if got := <-said; got != `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}` {
-		t.Errorf("%s", got)
 	}
 }

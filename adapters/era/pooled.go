@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -21,7 +23,7 @@ type pooled struct {
 	turn      chan struct{}  // of subscribing
 	ready     chan struct{}  // closed when opened or failed
 	err       error
-	link      linked
+	link      transport.Ref
 	hello     *hello
 	// declared are the client capabilities that it was opened with.
 	declared []byte
@@ -44,12 +46,12 @@ type hello struct {
 }
 
 func newHello(result []byte) *hello {
-	all := wire.Span{From: 0, To: uint32(len(result))} //nolint:gosec // part of a message
+	all := wire.Whole(result)
 	get := func(key string) []byte { return wire.Get(result, all, key).Of(result) }
 	h := &hello{info: get("serverInfo"), caps: get("capabilities"), instr: get("instructions"),
 		logging: wire.Path(result, all, "capabilities", "logging").Present()}
 	if h.info != nil {
-		h.members = append([]byte(`,"resultType":"complete","_meta":`), object([]wire.Change{{Key: meta + "serverInfo", Value: h.info}})...)
+		h.members = append([]byte(`,"resultType":"complete","_meta":`), wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: h.info}})...)
 	}
 	return h
 }
@@ -80,12 +82,12 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 	if err != nil {
 		return s.fault(err)
 	}
-	s.link.set(link)
-	ex, err := exchange(proxy.Legacy, initializeRequest(info, caps))
+	s.link.Set(link)
+	ex, err := transport.NewExchange(proxy.Legacy, rules.InitializeRequest(info, caps))
 	if err != nil {
 		return proxy.AsError(err)
 	}
-	m, err := ask(ctx, s.link.get(), ex)
+	m, err := transport.Ask(ctx, s.link.Get(), ex)
 	if err != nil {
 		return s.fault(err)
 	}
@@ -93,14 +95,14 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 		return s.u.turnedDown(&m, "initialize")
 	}
 	s.hello = newHello(m.Of(m.Result))
-	return s.link.get().Send(ctx, []byte(initialized))
+	return s.link.Get().Send(ctx, []byte(rules.Initialized))
 }
 
 func (s *pooled) fault(err error) error {
-	var status *StatusError
+	var status *transport.StatusError
 	if errors.As(err, &status) {
 		s.u.doubt(status)
-		return StatusFault(status)
+		return transport.StatusFault(status)
 	}
 	return err
 }
@@ -190,7 +192,7 @@ func (s *pooled) end() {
 		s.refusal.Stop()
 	}
 	s.mu.Unlock()
-	if link := s.link.get(); !was && link != nil {
+	if link := s.link.Get(); !was && link != nil {
 		_ = link.Close()
 	}
 	for _, h := range s.u.pool.heard(s.group) {
@@ -209,18 +211,18 @@ func (s *pooled) Lost(err error) {
 // each call's replies are filtered by what it asked for.
 func (s *pooled) wantLevel(ctx context.Context, level string) error {
 	s.mu.Lock()
-	if level == "" || !s.hello.logging || s.level != "" && Severe(level, s.level) {
+	if level == "" || !s.hello.logging || s.level != "" && rules.Severe(level, s.level) {
 		s.mu.Unlock()
 		return nil
 	}
 	s.level = level
 	s.mu.Unlock()
-	ex, err := exchange(proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"`+level+`"}}`))
+	ex, err := transport.NewExchange(proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"`+level+`"}}`))
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.u.opt.ProbeTimeout)
 	defer cancel()
-	_, err = ask(ctx, s.link.get(), ex) // a refusal is the server's choice: it then sends what it sends
+	_, err = transport.Ask(ctx, s.link.Get(), ex) // a refusal is the server's choice: it then sends what it sends
 	return err
 }

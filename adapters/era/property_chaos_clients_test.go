@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -210,7 +211,7 @@ func (a *actor) exchange(method, tag, id, extra string, who string) *proxy.Excha
 		a.bad("%v", err)
 	}
 	return &proxy.Exchange{Msg: m, Caller: proxy.Caller{Principal: who},
-		Client: proxy.Client{Era: proxy.Modern, Version: ModernVersion, Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: "info"}}
+		Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: "info"}}
 }
 
 // call makes one call, and answers what it is asked in it in one of many ways.
@@ -323,7 +324,7 @@ func (a *actor) legacy() {
 	if a.chance(60) {
 		a.sess.SetOutlet(earOf{a})
 	}
-	m, _ = wire.Scan([]byte(initialized))
+	m, _ = wire.Scan([]byte(rules.Initialized))
 	session.Tell(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
 	if a.chance(15) {
 		t := time.AfterFunc(time.Duration(a.int(100))*time.Millisecond, func() {

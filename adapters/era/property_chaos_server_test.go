@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -33,7 +35,7 @@ type backend struct {
 type conv struct {
 	b     *backend
 	n     int
-	sink  Sink
+	sink  transport.Sink
 	kill  func(later error)
 	lose  func(err error) // nil: the link has no stream on which it could find out
 	aside func(raw []byte)
@@ -69,7 +71,7 @@ type job struct {
 	once      sync.Once
 }
 
-func (b *backend) dial(_ context.Context, sink Sink) (Link, error) {
+func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := &conv{b: b, n: len(b.convs), sink: sink, over: make(chan struct{}), jobs: map[string]*job{}, asked: map[string]*query{}}
@@ -153,7 +155,7 @@ func (c *conv) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func() {
 	case m.Kind != wire.Request:
 	case m.Is("initialize"):
 		c.mu.Lock()
-		c.asks = hasQuestions(m.Of(m.ParamsCaps))
+		c.asks = rules.AnyQuestion(m.Of(m.ParamsCaps))
 		c.mu.Unlock()
 		say(proxy.ResultMessage([]byte(id), []byte(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"logging":{}},"serverInfo":{"name":"s","version":"1"}}`)).Raw)
 	case m.Is("server/discover"):

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -66,9 +67,9 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if b.piped {
 		opt.MaxProcesses, opt.MaxPrincipal, opt.IdleExit = pick(g, 0, 2, 16), pick(g, 0, 1, 8), pick(g, 0, 0, 20*time.Millisecond)
 	}
-	opt.Wires = Wires{Legacy: b.dial, Stdio: b.piped}
+	opt.Wires = transport.Wires{Legacy: b.dial, Stdio: b.piped}
 	if b.modern {
-		opt.Wires = Wires{Modern: b.dial, Stdio: b.piped}
+		opt.Wires = transport.Wires{Modern: b.dial, Stdio: b.piped}
 	}
 	opt.Note = func(level, msg string, err error) { w.note("%s: %s: %v", level, msg, err) }
 	w.u = NewUpstream(opt)

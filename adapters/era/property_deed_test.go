@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
 
@@ -54,7 +55,7 @@ type inquest struct {
 func (d *deed) plan() {
 	g := d.c.g
 	d.answers, d.id, d.nowToken = make(chan string, 16), d.q.id, d.q.token
-	if d.c.caps == "{}" || !slices.Contains(askable, d.q.method) || g.chance(50) {
+	if d.c.caps == "{}" || !rules.Askable(d.q.method) || g.chance(50) {
 		return
 	}
 	for range 1 + g.IntN(3) {
@@ -115,15 +116,15 @@ func (d *deed) clientMeta() obj {
 	}
 	m := g.meta(false, d.q.token)
 	if g.chance(20) {
-		m = append(m, mem(meta+"subscriptionId", "7"), mem(meta+"serverInfo", "{}"))
+		m = append(m, mem(wire.MetaPrefix+"subscriptionId", "7"), mem(wire.MetaPrefix+"serverInfo", "{}"))
 	}
 	return g.shuffled(append(m, d.envelope()...))
 }
 
 func (d *deed) envelope() obj {
-	o := obj{mem(meta+"protocolVersion", `"2026-07-28"`), mem(meta+"clientInfo", clientInfo), mem(meta+"clientCapabilities", d.c.caps)}
+	o := obj{mem(wire.MetaPrefix+"protocolVersion", `"2026-07-28"`), mem(wire.MetaPrefix+"clientInfo", clientInfo), mem(wire.MetaPrefix+"clientCapabilities", d.c.caps)}
 	if d.c.level != "" {
-		o = append(o, mem(meta+"logLevel", quote(d.c.level)))
+		o = append(o, mem(wire.MetaPrefix+"logLevel", quote(d.c.level)))
 	}
 	return o
 }
@@ -212,10 +213,10 @@ func (d *deed) notify(g *gen, say func(raw []byte)) {
 				own = params.with("progressToken", d.nowToken).text()
 			}
 		case 1:
-			level := pick(g, logLevels...)
+			level := pick(g, rules.LogLevels...)
 			params = g.shuffled(append(params, mem("level", quote(level)), mem("data", g.value(2))))
 			o = append(o, mem("method", `"notifications/message"`))
-			pass, own = d.level != "" && slices.Index(logLevels, level) >= slices.Index(logLevels, d.level), params.text()
+			pass, own = d.level != "" && slices.Index(rules.LogLevels, level) >= slices.Index(rules.LogLevels, d.level), params.text()
 		default:
 			o = append(o, mem("method", `"notifications/x-vendor"`))
 		}
@@ -268,20 +269,20 @@ func (d *deed) respond(g *gen, id string, say func(raw []byte)) {
 // outcome is what the client is to get of a result with the given _meta.
 func (d *deed) outcome(o, m obj) obj {
 	left := survives(d.q.method, o, d.c.version)
-	kept := m.without(meta + "serverInfo")
+	kept := m.without(wire.MetaPrefix + "serverInfo")
 	if at := left.find("nextCursor"); at >= 0 {
 		d.next = left[at].value
 		left = left.with("nextCursor", sealed)
 	}
 	if d.c.modern {
 		left = left.with("resultType", `"complete"`)
-		if slices.Contains(cacheable, d.q.method) {
+		if rules.Cacheable(d.q.method) {
 			left = left.with("ttlMs", "0").with("cacheScope", `"private"`)
 		}
 		if len(kept) == 0 && len(m) > 0 {
 			left = left.without("_meta") // and anew, at the end
 		}
-		return left.with("_meta", kept.with(meta+"serverInfo", compact([]byte(serverInfo))).text())
+		return left.with("_meta", kept.with(wire.MetaPrefix+"serverInfo", compact([]byte(serverInfo))).text())
 	}
 	if len(kept) == 0 {
 		return left.without("_meta")
@@ -329,7 +330,7 @@ func (d *deed) retry(m *wire.Message) {
 	if answers = g.shuffled(answers); !d.halved && len(answers) > 0 && g.chance(20) {
 		d.halved, answers = true, append(answers[1:], mem("r9-9", "{}"))
 	}
-	info := wire.Get(m.Raw, m.Meta, meta+"serverInfo").Of(m.Raw)
+	info := wire.Get(m.Raw, m.Meta, wire.MetaPrefix+"serverInfo").Of(m.Raw)
 	if compact(info) != compact([]byte(serverInfo)) {
 		d.c.bad("serverInfo of a question: %s", info)
 	}

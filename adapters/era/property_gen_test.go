@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
 
@@ -230,7 +231,7 @@ func (g *gen) meta(spoofs bool, token string) obj {
 	if spoofs {
 		for _, key := range reserved {
 			if g.chance(25) {
-				o = append(o, pair{meta + key, g.written(meta + key), g.value(1)})
+				o = append(o, pair{wire.MetaPrefix + key, g.written(wire.MetaPrefix + key), g.value(1)})
 			}
 		}
 	}
@@ -243,7 +244,7 @@ var reserved = []string{"protocolVersion", "clientInfo", "clientCapabilities", "
 func withPrefix(keys ...string) []string {
 	out := make([]string, len(keys))
 	for i, k := range keys {
-		out[i] = meta + k
+		out[i] = wire.MetaPrefix + k
 	}
 	return out
 }
@@ -287,7 +288,7 @@ func (g *gen) request(method string) *request {
 	if !q.bare {
 		p = append(p, g.object(2)...)
 		for _, key := range []string{"task", "inputResponses", "requestState"} {
-			if g.chance(10) && (key != "requestState" || !slices.Contains(askable, q.method)) {
+			if g.chance(10) && (key != "requestState" || !rules.Askable(q.method)) {
 				p = append(p, pair{key, g.written(key), pick(g, "{}", `{"a":{}}`, g.str())})
 			}
 		}

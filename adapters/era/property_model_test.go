@@ -1,8 +1,8 @@
 package era
 
 import (
+	"dragoman/adapters/rules"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -132,7 +132,7 @@ func olderTools(list, version string) string {
 // survives is what is left of a result in both eras, for a client of the given legacy revision.
 func survives(method string, o obj, version string) obj {
 	out := o.without("resultType", "inputRequests", "requestState")
-	if slices.Contains(cacheable, method) {
+	if rules.Cacheable(method) {
 		out = out.without("ttlMs", "cacheScope")
 	}
 	for i := range out {

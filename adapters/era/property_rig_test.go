@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/mux"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -58,7 +61,7 @@ type party interface {
 // flow is Replies that somebody else fills.
 type flow struct {
 	ex      *proxy.Exchange
-	restore *Minted
+	restore *transport.Minted
 
 	mu    sync.Mutex
 	queue [][]byte
@@ -70,7 +73,7 @@ type flow struct {
 	wake  chan struct{}
 }
 
-func newFlow(ex *proxy.Exchange, restore *Minted) *flow {
+func newFlow(ex *proxy.Exchange, restore *transport.Minted) *flow {
 	return &flow{ex: ex, restore: restore, wake: make(chan struct{}, 1)}
 }
 
@@ -169,7 +172,7 @@ func (f *flow) Close() error {
 type streams struct {
 	far    party
 	server proxy.Era
-	sink   Sink
+	sink   transport.Sink
 
 	telling sync.Mutex // the sink of a loss: Close returns after that
 
@@ -182,7 +185,7 @@ type streams struct {
 	onEnd  func() // told once, when it is closed
 }
 
-func newStreams(server proxy.Era, far party, sink Sink) *streams {
+func newStreams(server proxy.Era, far party, sink transport.Sink) *streams {
 	return &streams{server: server, far: far, sink: sink, flows: make(map[*flow]struct{})}
 }
 
@@ -196,9 +199,9 @@ func (l *streams) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		l.mu.Unlock()
 		return nil, l.dead
 	}
-	var minted *Minted
+	var minted *transport.Minted
 	if l.next++; l.server == proxy.Legacy || ex.Session != nil {
-		minted = Mint(m, l.next)
+		minted = transport.Mint(m, l.next)
 	}
 	f := newFlow(ex, minted)
 	l.flows[f] = struct{}{}
@@ -307,9 +310,9 @@ func (l *streams) Close() error {
 
 // pipe is a wire of one channel, as a process has it.
 type pipe struct {
-	*Mux
+	*mux.Mux
 	far  party
-	sink Sink
+	sink transport.Sink
 
 	reading sync.Mutex // one reader, as in life
 	telling sync.Mutex // the sink of a loss: Close returns after that
@@ -319,9 +322,9 @@ type pipe struct {
 	onEnd   func()
 }
 
-func newPipe(server proxy.Era, far party, sink Sink) *pipe {
+func newPipe(server proxy.Era, far party, sink transport.Sink) *pipe {
 	p := &pipe{far: far, sink: sink}
-	p.Mux = NewMux(server, p.write, sink)
+	p.Mux = mux.New(server, p.write, sink)
 	return p
 }
 
@@ -444,11 +447,11 @@ func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) fu
 // modern does what the face of modern clients does: it judges the envelope, and says who the client is.
 func (f *face) modern(ex *proxy.Exchange, headers []proxy.Header) {
 	m := &ex.Msg
-	if err := Envelope(m); err != nil {
+	if err := rules.Envelope(m); err != nil {
 		f.bad("a request without a modern envelope: %s: %v", m.Raw, err)
 	}
 	ex.Headers, ex.Mirrors = headers, headers != nil
-	ex.Client = proxy.Client{Era: proxy.Modern, Version: Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}
+	ex.Client = proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}
 }
 
 func (f *face) end() {
@@ -467,7 +470,7 @@ func (f *face) end() {
 }
 
 // toSink is the outlet of a face's session: the stream that belongs to no call.
-type toSink struct{ sink Sink }
+type toSink struct{ sink transport.Sink }
 
 func (o toSink) Push(msg []byte) error {
 	m, err := wire.Scan(bytes.Clone(msg))

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -67,13 +69,13 @@ const (
 
 func newChain(t *testing.T, seed uint64) *chain {
 	g := newGen(seed)
-	c := &chain{t: t, g: g, seed: seed, modern: g.chance(50), version: LegacyVersion, heard: make(chan string, 64), pages: map[string]page{}}
+	c := &chain{t: t, g: g, seed: seed, modern: g.chance(50), version: rules.LegacyVersion, heard: make(chan string, 64), pages: map[string]page{}}
 	c.level = pick(g, "", "debug", "warning")
 	c.caps, c.carried = pick(g, "{}", `{"roots":{"listChanged":true},"sampling":{"tools":{},"x":1},"elicitation":{"url":{},"form":{}},"x-c":{"z":0}}`), "{}"
 	if c.caps != "{}" {
 		c.carried = `{"roots":{},"sampling":{"tools":{},"x":1},"elicitation":{"url":{},"form":{}},"x-c":{"z":0}}`
 	} else if !c.modern {
-		c.version = pick(g, legacyVersions...)
+		c.version = pick(g, (rules.Allowed{}).Legacy()...)
 	}
 	c.server = &endpoint{c: c, modern: c.modern}
 	serves, between := proxy.Legacy, proxy.Modern
@@ -81,7 +83,7 @@ func newChain(t *testing.T, seed uint64) *chain {
 		serves, between = between, serves
 	}
 	c.mirrors = between == proxy.Modern && g.chance(30)
-	c.away = c.upstream("away", serves, g.chance(50), false, func() (party, func(Sink)) { return &endpoint{c: c, modern: c.modern, of: c.server}, nil })
+	c.away = c.upstream("away", serves, g.chance(50), false, func() (party, func(transport.Sink)) { return &endpoint{c: c, modern: c.modern, of: c.server}, nil })
 	c.near = c.upstream("near", between, g.chance(50) && !c.mirrors, c.mirrors, c.between)
 	c.client = &face{handle: c.near.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
 	if !c.modern {
@@ -92,8 +94,8 @@ func newChain(t *testing.T, seed uint64) *chain {
 }
 
 // upstream makes an Upstream before whatever far makes, at the end of a pipe or of streams.
-func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far func() (party, func(Sink))) *Upstream {
-	dial := func(_ context.Context, sink Sink) (Link, error) {
+func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far func() (party, func(transport.Sink))) *Upstream {
+	dial := func(_ context.Context, sink transport.Sink) (transport.Link, error) {
 		p, tell := far()
 		if tell != nil {
 			tell(sink)
@@ -103,9 +105,9 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 		}
 		return newStreams(server, p, sink), nil
 	}
-	wires := Wires{Legacy: dial}
+	wires := transport.Wires{Legacy: dial}
 	if server == proxy.Modern {
-		wires = Wires{Modern: dial, Mirrors: mirrors}
+		wires = transport.Wires{Modern: dial, Mirrors: mirrors}
 	}
 	lot, err := NewLot(Questions{Settle: time.Millisecond, LeaseWait: 30 * time.Second})
 	if err != nil {
@@ -116,14 +118,14 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 }
 
 // between is the face of the second Upstream, as the server of the first.
-func (c *chain) between() (party, func(Sink)) {
+func (c *chain) between() (party, func(transport.Sink)) {
 	f := &face{handle: c.away.Do, bad: c.bad, flying: make(map[string]*proxy.Exchange)}
 	if !c.modern {
 		return f, nil
 	}
 	c.count++
 	f.sess = proxy.NewSession("between-"+strconv.Itoa(c.count), "test", "", proxy.Caller{Principal: "p"}, time.Now())
-	return f, func(sink Sink) { f.sess.SetOutlet(toSink{sink}) }
+	return f, func(sink transport.Sink) { f.sess.SetOutlet(toSink{sink}) }
 }
 
 func (c *chain) close() {
@@ -160,7 +162,7 @@ func (c *chain) handshake() {
 	}
 	got := c.ask(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"` + c.version + `","capabilities":` + c.caps + `,"clientInfo":` + clientInfo + `}}`)
 	c.same("initialize", got, `{"jsonrpc":"2.0","id":"i","result":{"protocolVersion":"`+c.version+`","capabilities":{`+none+`},"serverInfo":`+compact([]byte(serverInfo))+`,"instructions":`+serverSays+`}}`)
-	c.client.take([]byte(initialized), nil, nil)
+	c.client.take([]byte(rules.Initialized), nil, nil)
 	c.same("ping", c.ask(`{"jsonrpc":"2.0","id":0,"method":"ping"}`), `{"jsonrpc":"2.0","id":0,"result":{}}`)
 	if c.level != "" {
 		c.same("setLevel", c.ask(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"`+c.level+`"}}`), `{"jsonrpc":"2.0","id":"l","result":{}}`)

@@ -10,6 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -19,7 +22,7 @@ import (
 type relay struct {
 	u       *Upstream
 	session *proxy.Session
-	link    linked
+	link    transport.Ref
 
 	mu    sync.Mutex
 	open  map[string]*relayCall // questions put to the client on the stream of a call, by id
@@ -44,7 +47,7 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 	if err != nil {
 		return nil, r.fault(err)
 	}
-	r.link.set(link)
+	r.link.Set(link)
 	u.mu.Lock()
 	if u.closed {
 		u.mu.Unlock()
@@ -63,7 +66,7 @@ func (r *relay) end() {
 	defer r.u.mu.Unlock()
 	_, open := r.u.relays[r.session.ID]
 	delete(r.u.relays, r.session.ID)
-	if link := r.link.get(); open && link != nil {
+	if link := r.link.Get(); open && link != nil {
 		r.u.group.Go(func() { _ = link.Close() }) // under the lock: Upstream.Close waits either for this or does it itself
 	}
 }
@@ -75,16 +78,16 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		return nil, r.tell(ex)
 	}
-	if ModernOnly(ex.Msg.Text(ex.Msg.Method)) {
+	if rules.ModernOnly(ex.Msg.Text(ex.Msg.Method)) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
 	}
-	if changes := trace(ex, fillArguments(&ex.Msg)); changes != nil {
-		editParams(&ex.Msg, changes)
+	if changes := translate.AddTrace(ex, translate.FillArguments(&ex.Msg)); changes != nil {
+		ex.Msg.EditParams(changes)
 	}
 	if err := r.enter(ex); err != nil {
 		return nil, err
 	}
-	replies, err := r.link.get().Call(ex)
+	replies, err := r.link.Get().Call(ex)
 	if err != nil {
 		r.leave()
 		untaken(ex, err)
@@ -98,7 +101,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 // tell sends what is no request. A session whose process is stopped has nothing open that it could concern; what lists the
 // client has changed, the next process asks for by itself.
 func (r *relay) tell(ex *proxy.Exchange) error {
-	link := r.link.get()
+	link := r.link.Get()
 	if link == nil {
 		return nil
 	}
@@ -114,32 +117,19 @@ func (r *relay) tell(ex *proxy.Exchange) error {
 // question or a log message may go with a call, if the link knows of any in flight; else it waits for a stream.
 func (r *relay) Message(m *wire.Message) bool {
 	if m.Kind == wire.Request && m.Is("ping") {
-		refuse(r.u, r.link.get(), m)
+		refuse(r.u, r.link.Get(), m)
 		return true
 	}
 	raw := m.Append(nil)
 	if r.session.Push(raw) == nil {
 		return true
 	}
-	calls, shared := linkAs[channel](r.link.get())
+	calls, shared := transport.As[transport.Channel](r.link.Get())
 	if shared && calls.InFlight() > 0 && (m.Kind == wire.Request || m.Is("notifications/message") || m.Is("notifications/cancelled")) {
 		return false
 	}
-	r.session.Keep(noticeKey(m), raw)
+	r.session.Keep(rules.NoticeKey(m), raw)
 	return true
-}
-
-// noticeKey names the notices of which one stands for all: what they say is that something has changed since.
-func noticeKey(m *wire.Message) string {
-	method := string(m.Text(m.Method))
-	switch method {
-	case updated:
-		return method + " " + string(m.Text(m.URI))
-	}
-	if slices.ContainsFunc(noticeLists, func(list string) bool { return listChanged(list) == method }) {
-		return method
-	}
-	return ""
 }
 
 // Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
@@ -156,9 +146,9 @@ func (r *relay) Lost(err error) {
 }
 
 func (r *relay) fault(err error) error {
-	var status *StatusError
+	var status *transport.StatusError
 	if errors.As(err, &status) {
-		return StatusFault(status)
+		return transport.StatusFault(status)
 	}
 	var lost *proxy.Error
 	if !errors.As(err, &lost) || lost.Name != proxy.SessionLost.Name {
@@ -196,7 +186,7 @@ func (c *relayCall) Clear() { *c = relayCall{} }
 // ask notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back
 // (a channel has others), so whoever cancels the call is told here that it need not answer.
 func (c *relayCall) ask(m *wire.Message) {
-	if _, shared := linkAs[channel](c.r.link.get()); shared {
+	if _, shared := transport.As[transport.Channel](c.r.link.Get()); shared {
 		return
 	}
 	c.r.mu.Lock()
@@ -249,16 +239,10 @@ func (c *relayCall) withdraw() (out [][]byte) {
 			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > maxOpen {
 				c.r.taken = c.r.taken[1:]
 			}
-			out = append(out, withdrawal([]byte(id)))
+			out = append(out, rules.Withdrawal([]byte(id)))
 		}
 	}
 	return out
-}
-
-// withdrawal is the notification that takes a question back. id is raw JSON.
-func withdrawal(id []byte) []byte {
-	msg := append([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), id...)
-	return append(msg, `,"reason":"the request in which this was asked has ended"}}`...)
 }
 
 // Next implements proxy.Replies.
@@ -293,7 +277,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			}
 		case wire.Request:
 			if m.Is("ping") { // asks whether this end lives
-				refuse(c.r.u, c.r.link.get(), m)
+				refuse(c.r.u, c.r.link.Get(), m)
 				continue
 			}
 			c.ask(m)
@@ -306,7 +290,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			switch {
 			case c.ex.Msg.Is("initialize"):
 				c.r.contradicted(m)
-			case m.ErrorCode == proxy.CodeURLElicitation && !hasURLMode.has(c.ex.Client.Version):
+			case m.ErrorCode == proxy.CodeURLElicitation && !rules.URLMode.In(c.ex.Client.Version):
 				*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), visitByHand(m))
 			}
 		}
@@ -333,7 +317,7 @@ func (c *relayCall) fail(err error) error {
 	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name {
 		c.r.Lost(err)
 	}
-	var status *StatusError
+	var status *transport.StatusError
 	if c.ex.Msg.Is("initialize") && errors.As(err, &status) {
 		c.r.u.doubt(status)
 	}
@@ -357,7 +341,7 @@ func (c *relayCall) Close() error {
 
 // contradicted looks at the failure of an initialize request: does it come from a modern server?
 func (r *relay) contradicted(m *wire.Message) {
-	if m.ErrorCode == proxy.CodeUnsupportedVersion && pickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
+	if m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
 		r.u.doubt(errors.New(string(m.Text(m.ErrorText))))
 	}
 }
@@ -368,7 +352,7 @@ const answerTime = 10 * time.Second
 // refuse answers a question of a legacy server that cannot be put to any client: ping with an empty result, all others
 // with "method not found". It does not wait. A server that asks before it was said anything at all (link is
 // nil) gets no answer: it has no right to one before the handshake.
-func refuse(u *Upstream, link Link, m *wire.Message) {
+func refuse(u *Upstream, link transport.Link, m *wire.Message) {
 	if link == nil {
 		return
 	}

@@ -3,6 +3,8 @@ package era
 import (
 	"context"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
 
@@ -23,26 +25,23 @@ func (v *Verdict) Checked() bool { return v.checked || !v.Modern }
 func (v *Verdict) Identity() (info, caps []byte) {
 	if v.Discover != nil {
 		d := v.Discover
-		return wire.Path(d, all(d), "_meta", meta+"serverInfo").Of(d), wire.Get(d, all(d), "capabilities").Of(d)
+		return wire.Path(d, wire.Whole(d), "_meta", wire.MetaPrefix+"serverInfo").Of(d), wire.Get(d, wire.Whole(d), "capabilities").Of(d)
 	}
 	i := v.Init
 	if i == nil {
 		return nil, nil
 	}
-	return wire.Get(i, all(i), "serverInfo").Of(i), wire.Get(i, all(i), "capabilities").Of(i)
+	return wire.Get(i, wire.Whole(i), "serverInfo").Of(i), wire.Get(i, wire.Whole(i), "capabilities").Of(i)
 }
-
-// all is the place of the whole of raw, which is one JSON value.
-func all(raw []byte) wire.Span { return wire.Span{From: 0, To: uint32(len(raw))} } //nolint:gosec // part of a message
 
 // Setting is what, besides the verdict, decides what clients lose at a server.
 type Setting struct {
 	Stdio      bool // the server is a child process
 	Isolation  Isolation
-	DriveTasks bool    // tasks are driven for clients of the other era
-	DeclareAll bool    // a legacy server is told that it may ask anything
-	AsksOnCall bool    // the legacy server's questions name their call
-	Clients    Allowed // whom the listener serves
+	DriveTasks bool          // tasks are driven for clients of the other era
+	DeclareAll bool          // a legacy server is told that it may ask anything
+	AsksOnCall bool          // the legacy server's questions name their call
+	Clients    rules.Allowed // whom the listener serves
 }
 
 // Degradation is one thing that some clients get otherwise than from the server itself, or not at all.
@@ -62,7 +61,7 @@ type server struct {
 
 // can tells whether the server declared a capability; one that is not known to have declared anything can all.
 func (s *server) can(path ...string) bool {
-	return s.caps == nil || wire.Path(s.caps, all(s.caps), path...).Present()
+	return s.caps == nil || wire.Path(s.caps, wire.Whole(s.caps), path...).Present()
 }
 
 // asks tells whether a legacy server may ask, and each call has its session to itself meanwhile.
@@ -98,16 +97,16 @@ var losses = []loss{
 	{"modern", "", "errors", "-32002 becomes -32602; a code that means something else in 2026-07-28 becomes -32603 with data.originalCode", nil},
 
 	{"legacy", "", "structured results", "structuredContent that is no object becomes text; an outputSchema that is none of an object is left out", func(s *server) bool { return s.can("tools") }},
-	{"legacy", "2025-06-18", "structured results", "structuredContent and links become text", func(s *server) bool { return s.can("tools") }},
-	{"legacy", "2025-03-26", "content", "audio becomes text", nil},
-	{"legacy", "2025-11-25", "url elicitation", "is not asked", nil},
-	{"legacy", "2025-11-25", "form elicitation", "forms with a choice of several values are not asked", nil},
-	{"legacy", "2025-06-18", "elicitation", "is not asked at all", nil},
-	{"legacy", "2025-11-25", "sampling", "with tools is not asked", nil},
+	{"legacy", rules.Version20250618, "structured results", "structuredContent and links become text", func(s *server) bool { return s.can("tools") }},
+	{"legacy", rules.Version20250326, "content", "audio becomes text", nil},
+	{"legacy", rules.Version20251125, "url elicitation", "is not asked", nil},
+	{"legacy", rules.Version20251125, "form elicitation", "forms with a choice of several values are not asked", nil},
+	{"legacy", rules.Version20250618, "elicitation", "is not asked at all", nil},
+	{"legacy", rules.Version20251125, "sampling", "with tools is not asked", nil},
 	{"legacy", "", "progress", "values that do not rise from one round of questions to the next are left out", nil},
 	{"legacy", "", "change notices", "what changed while the connection to the server was down is not told one by one: all that is subscribed is told to have changed", (*server).notifies},
-	{"legacy", "", "tasks", "are not offered", func(s *server) bool { return s.can("extensions", tasksExtension) && !s.DriveTasks }},
-	{"legacy", "", "tasks", "run to their end within the call; the methods of tasks are not offered", func(s *server) bool { return s.can("extensions", tasksExtension) && s.DriveTasks }},
+	{"legacy", "", "tasks", "are not offered", func(s *server) bool { return s.can("extensions", translate.TasksExtension) && !s.DriveTasks }},
+	{"legacy", "", "tasks", "run to their end within the call; the methods of tasks are not offered", func(s *server) bool { return s.can("extensions", translate.TasksExtension) && s.DriveTasks }},
 	{"legacy", "", "cache hints", "ttlMs and cacheScope are left out", nil},
 }
 

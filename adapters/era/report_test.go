@@ -1,6 +1,7 @@
 package era
 
 import (
+	"dragoman/adapters/rules"
 	"fmt"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ func TestDegrades(t *testing.T) {
 		}
 	}
 	caps := func(c string) []byte { return fmt.Appendf(nil, `{"capabilities":%s}`, c) }
-	only := func(list ...string) Allowed { a, _ := Allow(list); return a }
+	only := func(list ...string) rules.Allowed { a, _ := rules.Allow(list); return a }
 	legacy := func(c string) *Verdict { return &Verdict{Legacy: true, Init: caps(c)} }
 	modern := func(c string) *Verdict { return &Verdict{Modern: true, checked: true, Discover: caps(c)} }
 	bare := []string{"modern: lists", "modern: questions", "modern: url elicitation", "modern: errors"}

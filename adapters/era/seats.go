@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -25,7 +26,7 @@ func (s *seats) init(u *Upstream) { s.u, s.of, s.freed = u, make(map[string]int)
 
 // dial opens a link for a principal, within the limits. If there is no seat, the longest unused session is closed for it:
 // most clients leave without a word. A session with a call in flight or a stream open is in use.
-func (u *Upstream) dial(ctx context.Context, dial Dial, principal string, sink Sink) (Link, error) {
+func (u *Upstream) dial(ctx context.Context, dial transport.Dial, principal string, sink transport.Sink) (transport.Link, error) {
 	if !u.seats.counts() {
 		return dial(ctx, sink)
 	}
@@ -41,7 +42,7 @@ func (u *Upstream) dial(ctx context.Context, dial Dial, principal string, sink S
 }
 
 // seated counts a process that is there already.
-func (u *Upstream) seated(link Link, principal string) Link {
+func (u *Upstream) seated(link transport.Link, principal string) transport.Link {
 	if !u.seats.counts() {
 		return link
 	}
@@ -144,13 +145,13 @@ func (u *Upstream) Processes() int {
 
 // seated is a link that has a seat until it is closed.
 type seated struct {
-	Link
+	transport.Link
 	s         *seats
 	principal string
 	once      sync.Once
 }
 
-func (l *seated) under() Link { return l.Link }
+func (l *seated) Under() transport.Link { return l.Link }
 
 // Close implements Link.
 func (l *seated) Close() (err error) {

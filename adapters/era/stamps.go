@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"sync/atomic"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -14,16 +16,16 @@ func stamp(c *proxy.Client, tasks bool) []wire.Change {
 	if c.LogLevel != "" {
 		level = wire.AppendText(nil, c.LogLevel)
 	}
-	caps := modernCaps(c.Caps, c.Version)
+	caps := translate.ModernCaps(c.Caps, c.Version)
 	if tasks {
 		caps = withTasksExtension(caps)
 	}
 	return []wire.Change{
-		{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-		{Key: meta + "clientInfo", Value: c.Info},
-		{Key: meta + "clientCapabilities", Value: caps},
-		{Key: meta + "logLevel", Value: level},
-		{Key: meta + "subscriptionId"}, {Key: meta + "serverInfo"},
+		{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
+		{Key: wire.MetaPrefix + "clientInfo", Value: c.Info},
+		{Key: wire.MetaPrefix + "clientCapabilities", Value: caps},
+		{Key: wire.MetaPrefix + "logLevel", Value: level},
+		{Key: wire.MetaPrefix + "subscriptionId"}, {Key: wire.MetaPrefix + "serverInfo"},
 	}
 }
 
@@ -44,7 +46,7 @@ func (x *stamps) of(c *proxy.Client, tasks bool) []byte {
 		bytes.Equal(s.of.Info, c.Info) && bytes.Equal(s.of.Caps, c.Caps) {
 		return s.member
 	}
-	s := &stamped{of: *c, tasks: tasks, member: append([]byte(`,"_meta":`), object(stamp(c, tasks))...)}
+	s := &stamped{of: *c, tasks: tasks, member: append([]byte(`,"_meta":`), wire.Object(stamp(c, tasks))...)}
 	if size <= recentMost {
 		s.of.Info, s.of.Caps = bytes.Clone(c.Info), bytes.Clone(c.Caps)
 		place.Store(s)
@@ -67,7 +69,7 @@ func (x *dressed) of(caps []byte, version string) []byte {
 	if d := place.Load(); d != nil && d.version == version && bytes.Equal(d.caps, caps) {
 		return d.modern
 	}
-	d := &dress{bytes.Clone(caps), version, modernCaps(caps, version)}
+	d := &dress{bytes.Clone(caps), version, translate.ModernCaps(caps, version)}
 	if len(caps) <= recentMost {
 		place.Store(d)
 	}

@@ -4,25 +4,27 @@ import (
 	"context"
 	"slices"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // can tells whether the server has a flag of a capability.
 func (h *hello) can(capability, flag string) bool {
-	all := wire.Span{From: 0, To: uint32(len(h.caps))} //nolint:gosec // part of a message
+	all := wire.Whole(h.caps)
 	return len(h.caps) > 0 && string(wire.Path(h.caps, all, capability, flag).Of(h.caps)) == "true"
 }
 
 // runsTasks tells whether the server runs calls as tasks (2025-11-25 tasks, Capabilities).
 func (h *hello) runsTasks() bool {
-	all := wire.Span{From: 0, To: uint32(len(h.caps))} //nolint:gosec // part of a message
+	all := wire.Whole(h.caps)
 	return len(h.caps) > 0 && wire.Path(h.caps, all, "tasks", "requests", "tools", "call").Present()
 }
 
 // pushes tells whether the server can say something outside a call: only then is a notice sure to be heard.
 func (s *pooled) pushes() bool {
-	link, ok := linkAs[Pusher](s.link.get())
+	link, ok := transport.As[transport.Pusher](s.link.Get())
 	return !ok || link.Pushes()
 }
 
@@ -50,13 +52,13 @@ func (s *pooled) subscription(ctx context.Context, uri, method string, count fun
 	s.mu.Unlock()
 	if tell && !s.gone() {
 		msg := append(wire.AppendText([]byte(`{"jsonrpc":"2.0","id":"subscription","method":"`+method+`","params":{"uri":`), uri), "}}"...)
-		ex, err := exchange(proxy.Legacy, msg)
+		ex, err := transport.NewExchange(proxy.Legacy, msg)
 		if err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, s.u.opt.ProbeTimeout)
 		defer cancel()
-		m, err := ask(ctx, s.link.get(), ex)
+		m, err := transport.Ask(ctx, s.link.Get(), ex)
 		switch wanted := n > 0; {
 		case !wanted: // nobody wants it any more, whatever came of it: the next who does asks again
 		case err != nil:
@@ -120,7 +122,7 @@ func (s *pooled) endListen(h *hearing, uris []string) {
 
 // notice takes a change notice to the listens of the session's client; false if m is none.
 func (s *pooled) notice(m *wire.Message) bool {
-	if noticeKey(m) == "" {
+	if rules.NoticeKey(m) == "" {
 		return false
 	}
 	for _, h := range s.u.pool.heard(s.group) {
@@ -141,7 +143,7 @@ func (p *pool) subscribed(group [32]byte, uri string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.hearings[group], func(h *hearing) bool {
-		return slices.ContainsFunc(h.uris, func(s string) bool { return below(uri, s) })
+		return slices.ContainsFunc(h.uris, func(s string) bool { return rules.Below(uri, s) })
 	})
 }
 

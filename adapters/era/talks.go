@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
 
@@ -77,7 +78,7 @@ func (s *pooled) only(meant func(d *dialogue) bool) (found *dialogue, count int)
 func (s *pooled) Message(m *wire.Message) bool {
 	switch {
 	case m.Kind == wire.Request && m.Is("ping"):
-		refuse(s.u, s.link.get(), m)
+		refuse(s.u, s.link.Get(), m)
 	case m.Kind == wire.Request:
 		s.question(m)
 	case s.notice(m):
@@ -115,11 +116,11 @@ func (s *pooled) question(m *wire.Message) {
 		return
 	}
 	kept, err := m.Clone()
-	never := undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // no call to come may be asked it
+	never := rules.Undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // no call to come may be asked it
 	s.mu.Lock()
 	if err != nil || never || asking > 0 || s.talked || !s.u.opt.asks() || s.dead || len(s.early) >= heldQuestions {
 		s.mu.Unlock()
-		refuse(s.u, s.link.get(), m)
+		refuse(s.u, s.link.Get(), m)
 		return
 	}
 	s.early = append(s.early, kept)
@@ -140,6 +141,6 @@ func (s *pooled) refuseEarly() {
 	s.early, s.refusal = nil, nil
 	s.mu.Unlock()
 	for i := range early {
-		refuse(s.u, s.link.get(), &early[i])
+		refuse(s.u, s.link.Get(), &early[i])
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -13,7 +15,7 @@ import (
 // taskTime bounds what is said to a server about a task beside waiting for its result.
 const taskTime = 10 * time.Second
 
-const relatedTask = meta + "related-task"
+const relatedTask = wire.MetaPrefix + "related-task"
 
 // noTasks refuses the methods of tasks across the eras: the two protocols share names and nothing else, and neither is
 // offered to clients of the other (SEP-2663, Backward Compatibility).
@@ -40,7 +42,7 @@ func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
 type drivenCall struct {
 	proxy.Replies
 	u     *Upstream
-	link  Link
+	link  transport.Link
 	ex    *proxy.Exchange
 	task  []byte // its id, raw JSON; nil: not begun
 	inner *proxy.Exchange
@@ -49,7 +51,7 @@ type drivenCall struct {
 
 // callLegacy sends an exchange in a session; asTask says that it has been made a task.
 func (u *Upstream) callLegacy(s *pooled, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
-	link := s.link.get()
+	link := s.link.Get()
 	replies, err := link.Call(ex)
 	if err != nil || !asTask {
 		return replies, err
@@ -92,12 +94,12 @@ func (c *drivenCall) wait(task []byte) error {
 	c.task = task
 	c.ex.Lasting.Store(true)
 	_ = c.Replies.Close()
-	inner, err := exchange(proxy.Modern, taskRequest(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
+	inner, err := transport.NewExchange(proxy.Modern, taskRequest(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
 	if err != nil {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
 	inner.Client.LogLevel, inner.Caller = c.ex.Client.LogLevel, c.ex.Caller
-	part(inner, c.ex)
+	translate.ContinueTrace(inner, c.ex)
 	c.inner = inner
 	c.ex.Attach(c)
 	c.Replies, err = c.link.Call(inner)
@@ -130,16 +132,16 @@ func (c *drivenCall) cancel() {
 		return
 	}
 	sent := func() {}
-	if link, ok := linkAs[interface{ Begin() func() }](c.link); ok {
+	if link, ok := transport.As[interface{ Begin() func() }](c.link); ok {
 		sent = link.Begin()
 	}
 	under := c.u.spawn(func() {
 		defer sent()
 		ctx, stop := context.WithTimeout(proxy.Carry(c.u.ctx, c.ex.Caller.Carried), taskTime)
 		defer stop()
-		ex, err := exchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
+		ex, err := transport.NewExchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
 		if err == nil {
-			_, err = ask(ctx, c.link, ex)
+			_, err = transport.Ask(ctx, c.link, ex)
 		}
 		if err != nil {
 			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)

@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -107,9 +110,9 @@ func (c *upCall) bear(err error) error {
 		return nil
 	}
 	t := c.task
-	var status *StatusError
+	var status *transport.StatusError
 	if errors.As(err, &status) {
-		err = StatusFault(status)
+		err = transport.StatusFault(status)
 	}
 	var known *proxy.Error
 	switch t.failed++; {
@@ -200,17 +203,17 @@ func (c *upCall) say(method string, changes []wire.Change) error {
 
 // about makes a request about the task, in the client's name.
 func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, error) {
-	inner, err := exchange(proxy.Legacy, taskRequest([]byte(`"dragoman-task"`), method, c.task.id))
+	inner, err := transport.NewExchange(proxy.Legacy, taskRequest([]byte(`"dragoman-task"`), method, c.task.id))
 	if err != nil {
 		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
 	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // a session: the link mints the id
 	inner.Client.LogLevel = ""
 	inner.Continue(c.ex)
-	caps := withTasksExtension(modernCaps(c.ex.Client.Caps, c.ex.Client.Version))
-	stamp := []wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-		{Key: meta + "clientInfo", Value: c.ex.Client.Info}, {Key: meta + "clientCapabilities", Value: caps}}
-	editParams(&inner.Msg, append(changes, wire.Change{Key: "_meta", Value: object(append(stamp, traced(inner)...))}))
+	caps := withTasksExtension(translate.ModernCaps(c.ex.Client.Caps, c.ex.Client.Version))
+	stamp := []wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
+		{Key: wire.MetaPrefix + "clientInfo", Value: c.ex.Client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: caps}}
+	inner.Msg.EditParams(append(changes, wire.Change{Key: "_meta", Value: wire.Object(append(stamp, translate.TraceMembers(inner)...))}))
 	return inner, nil
 }
 
@@ -238,7 +241,7 @@ func (c *upCall) abandon() {
 	c.u.spawn(func() {
 		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
 		defer stop()
-		if _, err := ask(ctx, link, inner); err != nil {
+		if _, err := transport.Ask(ctx, link, inner); err != nil {
 			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
@@ -247,11 +250,11 @@ func (c *upCall) abandon() {
 // withTasksExtension declares the extension (SEP-2663), so that a server may make a task of the call.
 func withTasksExtension(caps []byte) []byte {
 	m := wire.Message{Raw: caps}
-	declared := wire.Change{Key: tasksExtension, Value: []byte("{}")}
+	declared := wire.Change{Key: translate.TasksExtension, Value: []byte("{}")}
 	if ext := wire.Get(caps, m.Whole(), "extensions"); ext.IsObject(caps) {
 		m.EditObject(ext, []wire.Change{declared})
 	} else {
-		m.EditObject(m.Whole(), []wire.Change{{Key: "extensions", Value: object([]wire.Change{declared})}})
+		m.EditObject(m.Whole(), []wire.Change{{Key: "extensions", Value: wire.Object([]wire.Change{declared})}})
 	}
 	return m.Append(nil)
 }

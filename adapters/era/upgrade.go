@@ -8,6 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -37,7 +40,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return u.unsubscribe(ex)
 	case strings.HasPrefix(method, "tasks/"):
 		return nil, noTasks(method)
-	case Removed(method), ModernOnly(method):
+	case rules.Removed(method), rules.ModernOnly(method):
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
 	}
 	v, err := u.Verdict(ex)
@@ -62,18 +65,18 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // welcome answers initialize from the server's DiscoverResult, asked for in the client's own name.
 func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
-	inner, err := exchange(proxy.Modern, discoverRequest(ex.Client.Info, modernCaps(ex.Client.Caps, ex.Client.Version)))
+	inner, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(ex.Client.Info, translate.ModernCaps(ex.Client.Caps, ex.Client.Version)))
 	if err != nil {
 		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
 	}
-	inner.Caller, inner.Client.Version = ex.Caller, ModernVersion
-	part(inner, ex)
+	inner.Caller, inner.Client.Version = ex.Caller, rules.ModernVersion
+	translate.ContinueTrace(inner, ex)
 	m, err := u.discover(ex, inner)
 	if err != nil {
-		var status *StatusError
+		var status *transport.StatusError
 		if errors.As(err, &status) {
 			u.doubt(status)
-			return nil, StatusFault(status)
+			return nil, transport.StatusFault(status)
 		}
 		return nil, err
 	}
@@ -84,8 +87,8 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 	if info == nil {
 		info = u.nameless()
 	}
-	result := object([]wire.Change{
-		{Key: "protocolVersion", Value: []byte(`"` + Settle(ex.Client.Version) + `"`)},
+	result := wire.Object([]wire.Change{
+		{Key: "protocolVersion", Value: []byte(`"` + rules.Settle(ex.Client.Version) + `"`)},
 		{Key: "capabilities", Value: u.offer(ex, inner, wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
 		{Key: "serverInfo", Value: info},
 		{Key: "instructions", Value: wire.Get(m.Raw, m.Result, "instructions").Of(m.Raw)},
@@ -106,7 +109,7 @@ func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 		if err != nil {
 			return wire.Message{}, err
 		}
-		return ask(ctx, link, inner)
+		return transport.Ask(ctx, link, inner)
 	}
 	defer inner.Follow(ctx)()
 	replies, err := u.downgrade(inner)
@@ -125,13 +128,13 @@ func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if v.Discover != nil {
-		all := wire.Span{From: 0, To: uint32(len(v.Discover))} //nolint:gosec // part of a message
+		all := wire.Whole(v.Discover)
 		if !wire.Path(v.Discover, all, "capabilities", "logging").Present() {
 			return nil, proxy.Errf(proxy.MethodNotFound, "the server has no logging capability")
 		}
 	}
-	if level := string(m.Text(m.Level)); !ValidLevel(level) {
-		return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", logLevels)
+	if level := string(m.Text(m.Level)); !rules.ValidLevel(level) {
+		return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", rules.LogLevels)
 	}
 	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
 }
@@ -140,10 +143,10 @@ func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 func (u *Upstream) dress(ex *proxy.Exchange) {
 	m := &ex.Msg
 	tasks := u.opt.DriveTasks && m.Is("tools/call")
-	trace := traced(ex)
-	fill := fillArguments(m)
+	trace := translate.TraceMembers(ex)
+	fill := translate.FillArguments(m)
 	if trace == nil && fill == nil && m.Params.Present() && !m.Meta.Present() && !m.Task.Present() && !m.InputResponses.Present() && !m.ReqState.Present() {
-		extend(m, m.Params, u.stamps.of(&ex.Client, tasks))
+		translate.Extend(m, m.Params, u.stamps.of(&ex.Client, tasks))
 		return
 	}
 	stamp := append(stamp(&ex.Client, tasks), trace...)
@@ -152,9 +155,9 @@ func (u *Upstream) dress(ex *proxy.Exchange) {
 	if m.Meta.IsObject(m.Raw) {
 		m.EditObject(m.Meta, stamp)
 	} else {
-		changes = append(changes, wire.Change{Key: "_meta", Value: object(stamp)})
+		changes = append(changes, wire.Change{Key: "_meta", Value: wire.Object(stamp)})
 	}
-	editParams(m, changes)
+	m.EditParams(changes)
 }
 
 // upCall is one call of a legacy client at a modern server.
@@ -169,7 +172,7 @@ type upCall struct {
 	again   []wire.Change // of params, in a call that is made again with answers
 	settled []byte
 	modern  bool            // the server is; else it is a legacy one that several clients share
-	link    Link            // to a modern server
+	link    transport.Link  // to a modern server
 	inner   *proxy.Exchange // that stands for ex at a legacy server, while it is to be given back; nil: it is left to the collector
 	beside  beside          // the first of them
 	shared  bool            // there was one
@@ -200,7 +203,7 @@ func (c *upCall) begin() error {
 		call = new(modernCall)
 	}
 	if c.again != nil {
-		editParams(&c.ex.Msg, c.again)
+		c.ex.Msg.EditParams(c.again)
 	}
 	*call = modernCall{u: c.u, ex: c.ex, method: c.method, again: c.method == "tools/call" && c.u.opt.Wires.Mirrors}
 	c.Replies, err = call.begin(link)
@@ -213,12 +216,12 @@ func (c *upCall) begin() error {
 func (c *upCall) share() error {
 	inner := proxy.BorrowInner()
 	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
-	inner.Client = proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+	inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 		Info: c.ex.Client.Info, Caps: c.u.dressed.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}
 	inner.Continue(c.ex)
 	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
-		editParams(&inner.Msg, c.again)
+		inner.Msg.EditParams(c.again)
 		m, err := wire.Scan(inner.Msg.Append(nil))
 		if err != nil {
 			return proxy.AsError(err)
@@ -337,9 +340,9 @@ func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 				return false, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
 			}
 		}
-		legacyResult(m, c.method, c.ex.Client.Version)
+		translate.LegacyResult(m, c.method, c.ex.Client.Version)
 	case wire.Failure:
-		if e := legacyError(m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
+		if e := translate.LegacyError(m, c.method, c.ex.Msg.Of(c.ex.Msg.URI)); e != nil {
 			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
 		}
 	}
@@ -371,7 +374,7 @@ func (c *upCall) Close() error {
 // repeat sends a request without effects once more if the server's stream broke off before anything came.
 func (c *upCall) repeat(err error) bool {
 	var e *proxy.Error
-	if errors.Is(err, io.EOF) || c.retried || c.begun || c.ex.Err() != nil || !errors.As(err, &e) || e.Name != proxy.Lost.Name || !isRepeatable(&c.ex.Msg) {
+	if errors.Is(err, io.EOF) || c.retried || c.begun || c.ex.Err() != nil || !errors.As(err, &e) || e.Name != proxy.Lost.Name || !rules.ReadsOnly(&c.ex.Msg) {
 		return false
 	}
 	c.retried = true

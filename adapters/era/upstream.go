@@ -3,11 +3,12 @@ package era
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -15,7 +16,7 @@ import (
 // Options of an Upstream.
 type Options struct {
 	Name         string
-	Wires        Wires
+	Wires        transport.Wires
 	Self         []byte           // Dragoman's own clientInfo, raw JSON
 	ProbeTimeout time.Duration    // for each step of the ladder
 	StartTimeout time.Duration    // for a process to answer for the first time
@@ -101,7 +102,7 @@ func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Msg.Kind == wire.Notification {
 		return nil, nil // the era has none that a server awaits
 	}
-	if err := checkArguments(&ex.Msg); err != nil {
+	if err := translate.CheckArguments(&ex.Msg); err != nil {
 		return nil, err
 	}
 	v, err := u.Verdict(ex)
@@ -118,7 +119,7 @@ func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {
 
 func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	if err := checkArguments(m); err != nil {
+	if err := translate.CheckArguments(m); err != nil {
 		return nil, err
 	}
 	if r := u.relayOf(ex.Session.ID); r != nil {
@@ -217,7 +218,7 @@ func (u *Upstream) checkLegacy(ctx context.Context) (*Verdict, error) {
 			copied := *before
 			v = &copied
 		}
-		p := u.prober(deaf{})
+		p := u.prober(transport.Discard{})
 		_ = p.legacy(ctx, v) // that it fails is an answer: the server is modern only
 		if p.carries && p.guarded != nil && !v.Legacy {
 			v.guarded = true // or it does not say so to this caller
@@ -243,7 +244,7 @@ func (u *Upstream) start(carried *proxy.Carried, climb func(ctx context.Context)
 	u.probing = p
 	u.group.Go(func() {
 		p.v, p.err = climb(proxy.Carry(u.ctx, carried))
-		p.guarded = u.opt.Carries && (p.v != nil && p.v.guarded || unauthorized(p.err) != nil)
+		p.guarded = u.opt.Carries && (p.v != nil && p.v.guarded || transport.Unauthorized(p.err) != nil)
 		u.mu.Lock()
 		u.probing = nil
 		u.mu.Unlock()
@@ -268,7 +269,7 @@ func (u *Upstream) background(f func()) {
 	}
 }
 
-func (u *Upstream) prober(modern Sink) *prober {
+func (u *Upstream) prober(modern transport.Sink) *prober {
 	return &prober{wires: u.opt.Wires, carries: u.opt.Carries, self: u.opt.Self, timeout: u.opt.ProbeTimeout, patience: u.opt.patience(), sink: modern, spawn: u.background}
 }
 
@@ -277,7 +278,7 @@ func (u *Upstream) climb(ctx context.Context) (*Verdict, error) {
 	slot := u.links.slot("")
 	p := u.prober(slot)
 	v, link, err := p.climb(ctx)
-	if u.opt.Carries && err != nil && unauthorized(err) != nil { // it is there, and what it speaks is seen when somebody comes who may ask
+	if u.opt.Carries && err != nil && transport.Unauthorized(err) != nil { // it is there, and what it speaks is seen when somebody comes who may ask
 		u.ready.Store(true)
 		u.opt.Note("info", "the upstream does not say what it speaks without credentials that it takes; it is asked again with those of the next caller", err)
 		return nil, err
@@ -330,7 +331,7 @@ func (u *Upstream) forget() bool {
 
 // doubt forgets the verdict: the server contradicted it. That it does not take what a caller carries says nothing of the server.
 func (u *Upstream) doubt(why error) {
-	if u.opt.Carries && unauthorized(why) != nil {
+	if u.opt.Carries && transport.Unauthorized(why) != nil {
 		return
 	}
 	if u.forget() {
@@ -387,7 +388,7 @@ func (u *Upstream) Close() error {
 	ends.close(u.links.close)
 	ends.close(u.pool.close)
 	for _, r := range relays {
-		if link := r.link.get(); link != nil {
+		if link := r.link.Get(); link != nil {
 			ends.close(link.Close)
 		}
 	}
@@ -405,5 +406,13 @@ func (u *Upstream) shut() bool {
 // errClosing answers who comes when all conversations end.
 func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 
-// isRepeatable tells whether a lost request may be sent again unasked.
-func isRepeatable(m *wire.Message) bool { return slices.Contains(repeatable, string(m.Text(m.Method))) }
+// Revision is the revision that the server was found to speak; empty if it has not been reached. A legacy client may have settled on
+// an older one.
+func (u *Upstream) Revision() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.verdict == nil {
+		return ""
+	}
+	return u.verdict.Version
+}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -20,19 +22,19 @@ type vigil struct {
 	ex      *proxy.Exchange
 	id      []byte // of the request, raw JSON
 	edits   []wire.Edit
-	replies proxy.Replies // nil while there is no process
-	filter  []notice      // what stands for everything that was acknowledged
-	acked   bool          // the client has been
-	renewed bool          // and the next acknowledgement is not for it
-	out     []notice      // for the client, ahead of what the server says
-	since   time.Time     // when replies were there
-	tries   int           // since they were steady
-	found   chan found    // the next process; nil: not being waited for
+	replies proxy.Replies  // nil while there is no process
+	filter  []rules.Notice // what stands for everything that was acknowledged
+	acked   bool           // the client has been
+	renewed bool           // and the next acknowledgement is not for it
+	out     []rules.Notice // for the client, ahead of what the server says
+	since   time.Time      // when replies were there
+	tries   int            // since they were steady
+	found   chan found     // the next process; nil: not being waited for
 }
 
 // found is a link to the next process, or why there is none.
 type found struct {
-	link Link
+	link transport.Link
 	err  error
 }
 
@@ -49,7 +51,7 @@ func (u *Upstream) keepListening(ex *proxy.Exchange) (proxy.Replies, error) {
 	return v, nil
 }
 
-func (v *vigil) begin(link Link) (err error) {
+func (v *vigil) begin(link transport.Link) (err error) {
 	v.ex.Msg.Edits = slices.Clone(v.edits)
 	call := &modernCall{u: v.u, ex: v.ex, method: "subscriptions/listen"}
 	replies, err := call.begin(link)
@@ -63,7 +65,7 @@ func (v *vigil) begin(link Link) (err error) {
 func (v *vigil) Next(until time.Time) (*wire.Message, error) {
 	for {
 		if len(v.out) > 0 {
-			raw := v.out[0].msg
+			raw := v.out[0].Msg
 			v.out = v.out[1:]
 			return proxy.Scanned(raw)
 		}
@@ -94,7 +96,7 @@ func (v *vigil) Next(until time.Time) (*wire.Message, error) {
 func (v *vigil) acknowledge(m *wire.Message) {
 	v.acked = true
 	var lists, uris []string
-	for _, list := range noticeLists {
+	for _, list := range rules.NoticeLists {
 		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
 			lists = append(lists, list)
 		}
@@ -104,14 +106,14 @@ func (v *vigil) acknowledge(m *wire.Message) {
 			uris = append(uris, string(s.Text(m.Raw)))
 		}
 	}
-	tag := object([]wire.Change{{Key: meta + "subscriptionId", Value: v.id}})
-	for _, n := range missed(lists, uris) {
-		msg, err := wire.Scan(n.msg)
+	tag := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: v.id}})
+	for _, n := range rules.AllChanged(lists, uris) {
+		msg, err := wire.Scan(n.Msg)
 		if err != nil {
 			continue // it is our own
 		}
-		editParams(&msg, []wire.Change{{Key: "_meta", Value: tag}})
-		v.filter = append(v.filter, notice{n.key, msg.Append(nil)})
+		msg.EditParams([]wire.Change{{Key: "_meta", Value: tag}})
+		v.filter = append(v.filter, rules.Notice{Key: n.Key, Msg: msg.Append(nil)})
 	}
 }
 

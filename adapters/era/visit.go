@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -20,14 +22,14 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 		if !s.IsObject(m.Raw) || i >= maxOpen {
 			continue
 		}
-		page := wire.Message{Raw: without(s.Of(m.Raw), "elicitationId", "_meta", "task")}
+		page := wire.Message{Raw: wire.Without(s.Of(m.Raw), "elicitationId", "_meta", "task")}
 		page.EditObject(page.Whole(), []wire.Change{{Key: "mode", Value: []byte(`"url"`)}}) // some leave it out: the error says so already
 		params := page.Append(nil)
-		whole := wire.Span{From: 0, To: uint32(len(params))} //nolint:gosec // part of a message
-		if !wire.Get(params, whole, "url").IsString(params) || undeclared(c.ex.Client.Caps, "elicitation/create", params, whole) != "" {
+		whole := wire.Whole(params)
+		if !wire.Get(params, whole, "url").IsString(params) || rules.Undeclared(c.ex.Client.Caps, "elicitation/create", params, whole) != "" {
 			return nil
 		}
-		asked = append(asked, wire.Change{Key: "u" + strconv.Itoa(c.visits+1) + "-" + strconv.Itoa(i+1), Value: object([]wire.Change{
+		asked = append(asked, wire.Change{Key: "u" + strconv.Itoa(c.visits+1) + "-" + strconv.Itoa(i+1), Value: wire.Object([]wire.Change{
 			{Key: "method", Value: []byte(`"elicitation/create"`)}, {Key: "params", Value: params}})})
 	}
 	switch {
@@ -38,7 +40,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 			"the upstream server has asked for visits in %d rounds, and asks for more than questions.rounds allows", c.visits))
 		return &over
 	}
-	again := c.askVisits(object(asked), c.visits+1)
+	again := c.askVisits(wire.Object(asked), c.visits+1)
 	return &again
 }
 
@@ -50,7 +52,7 @@ func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	if c.session != nil {
 		info = c.session.hello.info
 	}
-	return proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), inputRequired(requests, state, info))
+	return proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), translate.InputRequired(requests, state, info))
 }
 
 // visited takes the retry: with all visits consented to, the call is made again; what is not answered is asked again.
@@ -65,7 +67,7 @@ func (c *downCall) visited(body []byte) (proxy.Replies, error) {
 	round, requests := int(body[0]), body[1:]
 	var missing []wire.Change
 	refused := false
-	whole := wire.Span{From: 0, To: uint32(len(requests))} //nolint:gosec // part of a message
+	whole := wire.Whole(requests)
 	for k, v := range wire.Members(requests, whole) {
 		key := string(k.Text(requests))
 		at := wire.Get(m.Raw, m.InputResponses, key)
@@ -82,7 +84,7 @@ func (c *downCall) visited(body []byte) (proxy.Replies, error) {
 	case refused:
 		return c.unvisited()
 	case len(missing) > 0:
-		return proxy.Reply(c.askVisits(object(missing), round)), nil
+		return proxy.Reply(c.askVisits(wire.Object(missing), round)), nil
 	}
 	c.visits = round
 	if err := c.begin(); err != nil {
@@ -97,10 +99,5 @@ func (c *downCall) unvisited() (proxy.Replies, error) {
 	if c.method != "tools/call" {
 		return nil, proxy.Errf(proxy.Unanswered, text)
 	}
-	return proxy.Reply(proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), toolError(text))), nil
-}
-
-// toolError makes the modern result of a tool that has failed.
-func toolError(text string) []byte {
-	return append(wire.AppendText([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...)
+	return proxy.Reply(proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), translate.ToolError(text))), nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 )
 
@@ -318,22 +319,16 @@ func (w *watch) later(since time.Time) {
 	w.retry = time.Now().Add(d + rand.N(d/2))
 }
 
-// notice is something that a client is told, and what it is about: of several, the newest counts.
-type notice struct {
-	key string
-	msg []byte
-}
-
 // bulletin is a notice for sessions.
 type bulletin struct {
-	notice
+	rules.Notice
 	to []*proxy.Session
 }
 
 // tell brings it to the sessions, or keeps it for those without a stream.
 func (b bulletin) tell() {
 	for _, s := range b.to {
-		s.Keep(b.key, b.msg)
+		s.Keep(b.Key, b.Msg)
 	}
 }
 
@@ -343,7 +338,7 @@ func (w *watch) everything() (all []bulletin) {
 		if !m.ready {
 			continue
 		}
-		for _, n := range missed(m.lists, m.uris) {
+		for _, n := range rules.AllChanged(m.lists, m.uris) {
 			all = append(all, bulletin{n, []*proxy.Session{m.session}})
 		}
 	}

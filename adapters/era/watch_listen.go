@@ -6,21 +6,23 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// noticeLists are the lists whose changes a server may announce.
-var noticeLists = []string{"tools", "prompts", "resources"}
+// lateNotices bounds what is held of a listen whose place another has taken.
+const lateNotices = 1024
 
-const (
-	updated = "notifications/resources/updated"
-	// lateNotices bounds what is held of a listen whose place another has taken.
-	lateNotices = 1024
-)
+// channelCall is a call on a channel that other calls share, as package mux makes them.
+type channelCall interface {
+	GiveUp(ctx context.Context)
+	Drop(why error)
+	Requested(n uint64) bool
+}
 
 // listen is one subscriptions/listen of a watch.
 type listen struct {
@@ -69,7 +71,7 @@ func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.
 // request makes the message, in the name of the session, or of the first of those that share a watch. It wants no log
 // messages: those belong to requests.
 func (l *listen) request() (*proxy.Exchange, error) {
-	filter := subscriptionFilter(l.lists, l.uris)
+	filter := rules.SubscriptionFilter(l.lists, l.uris)
 	l.w.mu.Lock()
 	if len(l.w.members) == 0 {
 		l.w.mu.Unlock()
@@ -78,13 +80,13 @@ func (l *listen) request() (*proxy.Exchange, error) {
 	m := l.w.members[0]
 	caller := m.caller
 	l.w.mu.Unlock()
-	params := object([]wire.Change{
-		{Key: "notifications", Value: object(filter)},
-		{Key: "_meta", Value: object([]wire.Change{{Key: meta + "protocolVersion", Value: []byte(`"` + ModernVersion + `"`)},
-			{Key: meta + "clientInfo", Value: m.client.Info}, {Key: meta + "clientCapabilities", Value: m.client.Caps}})},
+	params := wire.Object([]wire.Change{
+		{Key: "notifications", Value: wire.Object(filter)},
+		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
+			{Key: wire.MetaPrefix + "clientInfo", Value: m.client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: m.client.Caps}})},
 	})
 	id := strconv.FormatUint(l.w.u.watches.number(), 10)
-	ex, err := exchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
+	ex, err := transport.NewExchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
 		`","method":"subscriptions/listen","params":`), params...), '}'))
 	if err != nil {
 		return nil, err
@@ -191,7 +193,7 @@ func (l *listen) stop() {
 
 // shared tells whether the listen is one call of many on a process's pipes. The caller holds w.mu.
 func (l *listen) shared() bool {
-	_, is := l.replies.(*muxCall)
+	_, is := l.replies.(channelCall)
 	return is
 }
 
@@ -199,14 +201,11 @@ func (l *listen) shared() bool {
 // result that some servers send then.
 func (l *listen) part() {
 	l.w.mu.Lock()
-	c, is := l.replies.(*muxCall)
+	c, is := l.replies.(channelCall)
 	is = is && !l.over
 	l.w.mu.Unlock()
 	if is {
-		c.ex.Detach(c) // it is told once only
-		ctx, cancel := context.WithTimeout(l.w.ctx, cancelTime)
-		_ = c.mux.write(ctx, c.cancellation()) // a pipe that is broken ends the listen too
-		cancel()
+		c.GiveUp(l.w.ctx)
 		t := time.NewTimer(partTime)
 		select {
 		case <-l.ended:
@@ -214,26 +213,15 @@ func (l *listen) part() {
 		case <-l.w.ctx.Done():
 		}
 		t.Stop()
-		c.drop(proxy.ErrCancelled)
+		c.Drop(proxy.ErrCancelled)
 	}
 	l.stop()
 }
 
-// cancellation is the notification that gives the call up.
-func (c *muxCall) cancellation() []byte {
-	return append(strconv.AppendUint([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), c.n, 10), "}}"...)
-}
-
-// drop ends the call here, of which the server knows the end: it is told nothing, and what it still sends is swallowed.
-func (c *muxCall) drop(why error) {
-	c.mux.forget(c.n)
-	c.fail(why)
-}
-
 // withdraw ends the listen if it is the process's request n. The caller holds w.mu.
 func (l *listen) withdraw(n uint64) {
-	if c, is := l.replies.(*muxCall); is && c.n == n {
-		c.drop(errEnded)
+	if c, is := l.replies.(channelCall); is && c.Requested(n) {
+		c.Drop(errEnded)
 	}
 }
 
@@ -261,15 +249,15 @@ func (l *listen) judge(msg *wire.Message) (b bulletin, now bool) {
 	if len(b.to) == 0 {
 		return b, false
 	}
-	b.key, b.msg = noticeKey(msg), untagged(msg)
+	b.Key, b.Msg = rules.NoticeKey(msg), untagged(msg)
 	switch {
 	case l.late != nil:
 		if len(l.late) < lateNotices {
-			l.late[b.key] = b
+			l.late[b.Key] = b
 		}
 		return b, false
 	case w.fresh != nil:
-		w.fresh[b.key] = true
+		w.fresh[b.Key] = true
 	}
 	return b, true
 }
@@ -293,12 +281,12 @@ func (l *listen) acknowledge(m *wire.Message) {
 // (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
 // have subscribed to. The caller holds w.mu.
 func (m *watcher) wants(msg *wire.Message, l *listen) bool {
-	if !msg.Is(updated) {
+	if !msg.Is(rules.ResourceUpdated) {
 		method := msg.Text(msg.Method)
-		return slices.ContainsFunc(m.lists, func(list string) bool { return listChanged(list) == string(method) })
+		return slices.ContainsFunc(m.lists, func(list string) bool { return rules.ListChanged(list) == string(method) })
 	}
 	uri := string(msg.Text(msg.URI))
-	of := func(root string) bool { return below(uri, root) }
+	of := func(root string) bool { return rules.Below(uri, root) }
 	switch {
 	case slices.ContainsFunc(m.uris, of), slices.ContainsFunc(m.w.opening, func(j *joining) bool { return j.m == m && !j.gone && of(j.uri) }):
 		return true
@@ -308,20 +296,14 @@ func (m *watcher) wants(msg *wire.Message, l *listen) bool {
 	return !slices.ContainsFunc(l.uris, of)
 }
 
-// below tells whether a resource is another one or lies in it.
-func below(uri, root string) bool {
-	rest, under := strings.CutPrefix(uri, root)
-	return under && (rest == "" || strings.HasSuffix(root, "/") || strings.ContainsRune("/?#", rune(rest[0])))
-}
-
 // untagged copies a notice without the subscription's id, which no legacy revision has.
 func untagged(m *wire.Message) []byte {
 	switch {
 	case !m.Subscription.Present():
-	case members(m.Raw, m.Meta) == 1:
+	case wire.Count(m.Raw, m.Meta) == 1:
 		m.EditObject(m.Params, []wire.Change{{Key: "_meta"}})
 	default:
-		m.EditObject(m.Meta, []wire.Change{{Key: meta + "subscriptionId"}})
+		m.EditObject(m.Meta, []wire.Change{{Key: wire.MetaPrefix + "subscriptionId"}})
 	}
 	return m.Append(nil)
 }

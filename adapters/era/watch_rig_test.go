@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/mux"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -37,7 +40,7 @@ type announcer struct {
 
 // announcerLink is one conversation with it; mux is nil over HTTP.
 type announcerLink struct {
-	*Mux
+	*mux.Mux
 	s *announcer
 }
 
@@ -51,7 +54,7 @@ type announced struct {
 	in   chan string // over HTTP: what the server sends
 	gone chan struct{}
 	once sync.Once
-	mux  *Mux
+	mux  *mux.Mux
 }
 
 func (s *announcer) note(format string, args ...any) {
@@ -79,12 +82,14 @@ func (s *announcer) count() int {
 }
 
 // dialHTTP makes a link that has a stream for each call.
-func (s *announcer) dialHTTP(context.Context, Sink) (Link, error) { return &announcerLink{s: s}, nil }
+func (s *announcer) dialHTTP(context.Context, transport.Sink) (transport.Link, error) {
+	return &announcerLink{s: s}, nil
+}
 
 // dialProcess makes a link on which all calls share a channel.
-func (s *announcer) dialProcess(_ context.Context, sink Sink) (Link, error) {
+func (s *announcer) dialProcess(_ context.Context, sink transport.Sink) (transport.Link, error) {
 	l := &announcerLink{s: s}
-	l.Mux = NewMux(proxy.Modern, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
+	l.Mux = mux.New(proxy.Modern, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
 	s.mu.Lock()
 	s.links = append(s.links, l)
 	s.mu.Unlock()
@@ -150,7 +155,7 @@ func (l *announcerLink) line(raw []byte) error {
 	return nil
 }
 
-func (s *announcer) listen(m *wire.Message, x *Mux) *announced {
+func (s *announcer) listen(m *wire.Message, x *mux.Mux) *announced {
 	a := &announced{s: s, in: make(chan string, 64), gone: make(chan struct{}), mux: x, id: string(m.Of(m.ID))}
 	for _, at := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		a.uris = append(a.uris, string(at.Text(m.Raw)))
@@ -203,7 +208,7 @@ func (a *announced) raw(msg string) {
 	a.in <- msg
 }
 
-func (a *announced) updated(uri string) { a.send(updated, `"uri":"`+uri+`"`) }
+func (a *announced) updated(uri string) { a.send(rules.ResourceUpdated, `"uri":"`+uri+`"`) }
 
 // break ends an HTTP answer without a response.
 func (a *announced) lose() { close(a.in) }
@@ -282,9 +287,9 @@ const probeTime = 2 * time.Second
 // newWatchRig opens a session, up to notifications/initialized. Without stream it has none yet.
 func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
 	t.Helper()
-	wires := Wires{Modern: srv.dialHTTP, Mirrors: true}
+	wires := transport.Wires{Modern: srv.dialHTTP, Mirrors: true}
 	if process {
-		wires = Wires{Modern: srv.dialProcess, Stdio: true}
+		wires = transport.Wires{Modern: srv.dialProcess, Stdio: true}
 	}
 	r := &watchRig{t: t, out: &stream{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
 		u: NewUpstream(Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman"}`), ProbeTimeout: probeTime, VerdictTTL: 24 * time.Hour, MaxSessions: 1})}
@@ -323,7 +328,7 @@ func (r *watchRig) start(srv *announcer) {
 	if srv.count() != n {
 		r.t.Error("a listen before the handshake is over")
 	}
-	if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(r.t, initialized), Session: r.s, Client: r.s.Client()}); err != nil {
+	if _, err := r.u.Do(&proxy.Exchange{Msg: *scan(r.t, rules.Initialized), Session: r.s, Client: r.s.Client()}); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -331,7 +336,7 @@ func (r *watchRig) start(srv *announcer) {
 // initialize is the handshake but for its end.
 func (r *watchRig) initialize(srv *announcer) {
 	r.t.Helper()
-	client := proxy.Client{Version: LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{"elicitation":{}}`)}
+	client := proxy.Client{Version: rules.LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(`{"elicitation":{}}`)}
 	m := scan(r.t, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"c","version":"1"}}}`)
 	replies, err := r.u.Do(&proxy.Exchange{Msg: *m, Session: r.s, Caller: r.s.Caller, Client: client})
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 )
 
@@ -371,7 +373,7 @@ func TestWatchEndsAnyTime(t *testing.T) {
 func TestBelow(t *testing.T) {
 	f := func(uri, root string, want bool) {
 		t.Helper()
-		if got := below(uri, root); got != want {
+		if got := rules.Below(uri, root); got != want {
 			t.Errorf("below(%q, %q) = %v", uri, root, got)
 		}
 	}
@@ -388,7 +390,7 @@ func TestBelow(t *testing.T) {
 func TestServerCaps(t *testing.T) {
 	f := func(caps string, notices bool, want string) {
 		t.Helper()
-		if got := string(serverCaps([]byte(caps), notices)); got != want {
+		if got := string(translate.ServerCaps([]byte(caps), notices)); got != want {
 			t.Errorf("%s", got)
 		}
 	}

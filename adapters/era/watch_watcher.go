@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 
+	"dragoman/adapters/era/translate"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -141,21 +143,21 @@ func (u *Upstream) Watches() (n int) {
 func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
 	v, err := u.Verdict(ex)
 	if err != nil {
-		return serverCaps(caps, false)
+		return translate.ServerCaps(caps, false)
 	}
-	caps = serverCaps(caps, true) // of a legacy server, downgrade has told what it can deliver
+	caps = translate.ServerCaps(caps, true) // of a legacy server, downgrade has told what it can deliver
 	u.watch(ex, inner, caps, !(v.Modern && u.opt.Wires.Stdio))
 	return caps
 }
 
 // watch gives the session a part in a watch, or one of its own, if the server announces anything.
 func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
-	all := wire.Span{From: 0, To: uint32(len(caps))} //nolint:gosec // part of a message
+	all := wire.Whole(caps)
 	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
 	m := &watcher{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
-		client: proxy.Client{Era: proxy.Modern, Version: ModernVersion,
+		client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 			Info: slices.Clone(inner.Msg.Of(inner.Msg.Info)), Caps: slices.Clone(inner.Msg.Of(inner.Msg.Caps))}}
-	for _, list := range noticeLists {
+	for _, list := range rules.NoticeLists {
 		if says(list, "listChanged") {
 			m.lists = append(m.lists, list)
 		}

@@ -3,9 +3,9 @@ package legacy
 import (
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -22,7 +22,7 @@ type Downstream struct {
 }
 
 // transport is what sessions opened here are of; a session of HTTP+SSE is none of these.
-const transport = "streamable-http"
+const transportName = "streamable-http"
 
 // headerLast names the last event that a client has seen of a stream that broke.
 const headerLast = "Last-Event-ID"
@@ -92,12 +92,12 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 		return nil
 	}
 	sess := d.Store.Find(name, server, caller)
-	if sess == nil || sess.Transport != transport {
+	if sess == nil || sess.Transport != transportName {
 		mcphttp.Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.SessionUnknown,
 			"no such session; send initialize without %s to open one", mcphttp.HeaderSession))
 		return nil
 	}
-	if v := fields.Peek(mcphttp.HeaderVersion); len(v) > 0 && !era.KnownLegacy(v) {
+	if v := fields.Peek(mcphttp.HeaderVersion); len(v) > 0 && !rules.KnownLegacy(v) {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest,
 			"header %s names revision %q, which this session does not speak", mcphttp.HeaderVersion, v))
 		return nil
@@ -115,7 +115,7 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 		}
 		return
 	}
-	sess, err := d.Store.Create(transport, p.Server, p.Caller)
+	sess, err := d.Store.Create(transportName, p.Server, p.Caller)
 	if err != nil {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), err)
 		return
@@ -136,7 +136,7 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 // batch serves an array of messages, which revision 2025-03-26 has: each is run for itself, one after the
 // other, and each response comes as an event of its own.
 func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
-	if !era.HasBatches(sess.Client().Version) {
+	if !rules.HasBatches(sess.Client().Version) {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest,
 			"arrays of messages exist in revision 2025-03-26 only; this session speaks %s", sess.Client().Version))
 		return
@@ -202,7 +202,7 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 // Last-Event-ID it picks up the stream that the event was on: that one, or the answer to a request, which is then no
 // stream for anything else. An id of nothing that is kept is no reason to refuse: such a client gets what comes from now on.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
-	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
+	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
 		notAllowed(ctx)
 		return
 	}
@@ -238,7 +238,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 
 // Delete ends a session.
 func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
-	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && era.IsModern(v) {
+	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
 		notAllowed(ctx)
 		return
 	}

@@ -3,8 +3,8 @@ package legacy
 import (
 	"sync"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -22,8 +22,8 @@ func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
 	if r.resume.Events <= 0 {
 		return mcphttp.Keeping{}
 	}
-	// Polling came with the last legacy revision.
-	keep := mcphttp.Keeping{Polls: sess.Client().Version == era.LegacyVersion}
+
+	keep := mcphttp.Keeping{Polls: rules.CanPoll(sess.Client().Version)}
 	r.mu.Lock()
 	keep.Events = r.of[sess]
 	if keep.Events != nil {

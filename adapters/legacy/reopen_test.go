@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -22,7 +22,7 @@ import (
 // server is a legacy server of which the test says every stream: the POST's, and each GET's in turn.
 type server struct {
 	t    *testing.T
-	link era.Link
+	link transport.Link
 	post string // the stream that answers a call; $ID stands for its id
 
 	mu   sync.Mutex
@@ -97,7 +97,7 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request, events string) {
 	}
 }
 
-// Message and Lost are the era.Sink.
+// Message and Lost are the transport.Sink.
 func (s *server) Message(m *wire.Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

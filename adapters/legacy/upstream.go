@@ -9,10 +9,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -39,8 +39,8 @@ func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
 	return &Dialer{host: host, path: path, limits: limits}
 }
 
-// Dial is the era.Dial of the server: a link, in which no session has been opened.
-func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
+// Dial is the transport.Dial of the server: a link, in which no session has been opened.
+func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 	l := &link{d: d, sink: sink, carried: proxy.CarriedIn(ctx)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.reopen = l.follow
@@ -50,11 +50,11 @@ func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
 // link is one session with a server.
 type link struct {
 	d      *Dialer
-	sink   era.Sink
+	sink   transport.Sink
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup
-	era.Errands
+	transport.Pending
 	reopen func(ctx context.Context, last []byte) (httpd.Answer, error) // follow
 
 	mu      sync.Mutex
@@ -64,21 +64,21 @@ type link struct {
 	next    uint64
 	closed  bool
 	lost    bool
-	carried *proxy.Carried         // what the last request of a client's carried, for those that the link makes by itself
-	silent  bool                   // the server has no GET stream
-	live    httpd.Answer           // of that stream
-	reports map[string]*era.Minted // calls under way, and the last that were, by the progress token that the server sees
-	spent   []string               // tokens of the latter
+	carried *proxy.Carried               // what the last request of a client's carried, for those that the link makes by itself
+	silent  bool                         // the server has no GET stream
+	live    httpd.Answer                 // of that stream
+	reports map[string]*transport.Minted // calls under way, and the last that were, by the progress token that the server sees
+	spent   []string                     // tokens of the latter
 }
 
-// Pushes implements era.Pusher.
+// Pushes implements transport.Pusher.
 func (l *link) Pushes() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.silent
 }
 
-// Call implements era.Link.
+// Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	l.mu.Lock()
@@ -134,7 +134,7 @@ type linkCall struct {
 	l         *link
 	carried   *proxy.Carried
 	handshake bool
-	minted    era.Minted
+	minted    transport.Minted
 	edits     [2]wire.Edit // of the reply that was given last
 	cancel    func()       // tells the server that the call is given up; nil until it was wanted once
 }
@@ -142,7 +142,7 @@ type linkCall struct {
 // Clear implements proxy.Lent.
 func (c *linkCall) Clear() {
 	c.Call.Clear()
-	c.l, c.carried, c.handshake, c.minted, c.edits = nil, nil, false, era.Minted{}, [2]wire.Edit{}
+	c.l, c.carried, c.handshake, c.minted, c.edits = nil, nil, false, transport.Minted{}, [2]wire.Edit{}
 }
 
 // Next implements proxy.Replies: with the client's own id and token. From an initialize result it learns the revision.
@@ -161,17 +161,17 @@ func (c *linkCall) Next(until time.Time) (m *wire.Message, err error) {
 }
 
 // report notes whose progress a token stands for.
-func (l *link) report(minted *era.Minted) {
+func (l *link) report(minted *transport.Minted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reports == nil {
-		l.reports = make(map[string]*era.Minted)
+		l.reports = make(map[string]*transport.Minted)
 	}
 	l.reports[string(minted.Token)] = minted
 }
 
 // unreport forgets it.
-func (l *link) unreport(minted *era.Minted) {
+func (l *link) unreport(minted *transport.Minted) {
 	if minted.Token == nil {
 		return
 	}
@@ -279,7 +279,7 @@ func dress(req *httpd.Request, session, version string, plain bool) {
 	}
 }
 
-// Send implements era.Link. After notifications/initialized it opens the GET stream, and waits for its head: some
+// Send implements transport.Link. After notifications/initialized it opens the GET stream, and waits for its head: some
 // servers put their questions there, and what they send while no stream is open is gone.
 func (l *link) Send(ctx context.Context, msg []byte) error {
 	if carried := proxy.CarriedIn(ctx); carried != nil {
@@ -299,7 +299,7 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 		l.gone(proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session"))
 		return nil
 	case status >= 400:
-		return &era.StatusError{Status: status}
+		return &transport.StatusError{Status: status}
 	}
 	if m, err := wire.Scan(msg); err == nil && m.Is("notifications/initialized") {
 		l.listen(ctx)
@@ -470,7 +470,7 @@ func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) {
 	}
 }
 
-// Close implements era.Link: the server is told, of calls that have been given up first, and is not waited for longer than
+// Close implements transport.Link: the server is told, of calls that have been given up first, and is not waited for longer than
 // noticeTime each.
 func (l *link) Close() error {
 	l.mu.Lock()

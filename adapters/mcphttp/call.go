@@ -14,9 +14,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -211,7 +211,7 @@ func (c *Call) json(until time.Time) error {
 	case c.status < 300 && serr == nil:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's answer is not the response to the request")
 	}
-	return &era.StatusError{Status: c.status, Text: printable(body), RetryAfter: c.retryAfter}
+	return &transport.StatusError{Status: c.status, Text: printable(body), RetryAfter: c.retryAfter}
 }
 
 // withID gives an error that names no request the id of the only one it can be for.
@@ -360,7 +360,7 @@ func Fault(err error) error {
 }
 
 func isStatus(err error) bool {
-	var s *era.StatusError
+	var s *transport.StatusError
 	return errors.As(err, &s)
 }
 

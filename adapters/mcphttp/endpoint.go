@@ -7,8 +7,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -62,7 +62,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	fields := httpd.FieldsOf(ctx)
-	if era.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
+	if rules.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
 		return
 	}

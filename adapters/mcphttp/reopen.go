@@ -10,9 +10,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -194,7 +194,7 @@ func (c *Call) reopened(until time.Time) error {
 	case status == fasthttp.StatusNotFound && c.InSession: // not SessionLost: the call may have run, and must not be sent again
 		return proxy.Errf(proxy.Lost, "the upstream server has forgotten the session in the middle of the call")
 	case status >= 500 || status == fasthttp.StatusTooManyRequests || status == fasthttp.StatusConflict:
-		return c.retry(&era.StatusError{Status: status}) // 409: it has not noticed yet that the first stream is gone
+		return c.retry(&transport.StatusError{Status: status}) // 409: it has not noticed yet that the first stream is gone
 	}
 	return proxy.Errf(proxy.Lost, "the upstream server's answer broke off, and it will not go on with it: %s", httpd.Reason(status))
 }

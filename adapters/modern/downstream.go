@@ -6,9 +6,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/era/translate"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -85,7 +86,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 	}
 	ex := proxy.Borrow()
 	ex.Msg, ex.Caller, ex.Server, ex.Headers, ex.Mirrors, ex.Key, ex.Arrival = *m, p.Caller, p.Server, headers, true, p.Key, p.Arrival
-	ex.Client = proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
+	ex.Client = proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
 		LogLevel: string(m.Text(m.LogLevel))}
 	d.Manner.Do(p.Ctx, ex, d.Handle)
 }
@@ -105,13 +106,13 @@ func judge(h *httpd.Fields, m *wire.Message) ([]proxy.Header, *proxy.Error) {
 		return nil, err
 	}
 	method := m.Text(m.Method)
-	if era.Removed(method) {
+	if rules.Removed(method) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in revision %s", method, m.Text(m.Version))
 	}
 	if err := checkMirrors(h, m, method); err != nil {
 		return nil, err
 	}
-	if err := era.EnvelopeRest(m); err != nil {
+	if err := rules.EnvelopeRest(m); err != nil {
 		return nil, err
 	}
 	return params(h)
@@ -132,7 +133,7 @@ func checkVersion(h *httpd.Fields, m *wire.Message) *proxy.Error {
 	if !bytes.Equal(version, header) {
 		return proxy.Errf(proxy.HeaderMismatch, "header %s does not match params._meta[%q]", mcphttp.HeaderVersion, wire.MetaPrefix+"protocolVersion")
 	}
-	return era.EnvelopeVersion(m)
+	return rules.EnvelopeVersion(m)
 }
 
 // checkMirrors compares Mcp-Method and Mcp-Name with the body.
@@ -196,11 +197,11 @@ func one(h *httpd.Fields, name string) ([]byte, *proxy.Error) {
 // params collects the Mcp-Param-* headers, decoded.
 func params(h *httpd.Fields) (out []proxy.Header, err *proxy.Error) {
 	seen := map[string]bool(nil)
-	if !h.Begin(era.ParamHeader) { // of most requests that is all
+	if !h.Begin(translate.ParamHeader) { // of most requests that is all
 		return nil, nil
 	}
 	for k, v := range h.All() {
-		if len(k) <= len(era.ParamHeader) || !bytes.EqualFold(k[:len(era.ParamHeader)], []byte(era.ParamHeader)) {
+		if len(k) <= len(translate.ParamHeader) || !bytes.EqualFold(k[:len(translate.ParamHeader)], []byte(translate.ParamHeader)) {
 			continue
 		}
 		name := strings.ToLower(string(k))

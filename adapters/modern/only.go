@@ -3,8 +3,8 @@ package modern
 import (
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -17,7 +17,7 @@ type Only struct{ Modern *Downstream }
 // Post implements mcphttp.Face.
 func (o Only) Post(p *mcphttp.Post) {
 	if m := &p.Msg; m.Kind == wire.Request && m.Is("initialize") {
-		o.Modern.refuse(p, era.NoHandshake(string(m.Text(m.ParamsVersion))))
+		o.Modern.refuse(p, rules.NoHandshake(string(m.Text(m.ParamsVersion))))
 		o.Modern.settleStatus(p)
 		return
 	}

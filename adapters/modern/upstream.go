@@ -5,9 +5,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -25,10 +26,10 @@ func NewUpstream(host *httpd.Host, path string, limits mcphttp.Limits) *Upstream
 	return &Upstream{host: host, path: path, limits: limits}
 }
 
-// Dial is the era.Dial of the server.
-func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u, nil }
+// Dial is the transport.Dial of the server.
+func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error) { return u, nil }
 
-// Call implements era.Link. The body of a modern client leaves as it came; of a legacy client's the id is replaced,
+// Call implements transport.Link. The body of a modern client leaves as it came; of a legacy client's the id is replaced,
 // because clients of different sessions use the same ones.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
@@ -67,14 +68,14 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 // mintedCall is a call under an id of ours, with all that it needs of memory.
 type mintedCall struct {
 	mcphttp.Call
-	minted era.Minted
+	minted transport.Minted
 	edits  [2]wire.Edit // of the reply that was given last
 }
 
 // Clear implements proxy.Lent.
 func (c *mintedCall) Clear() {
 	c.Call.Clear()
-	c.minted, c.edits = era.Minted{}, [2]wire.Edit{}
+	c.minted, c.edits = transport.Minted{}, [2]wire.Edit{}
 }
 
 // Next implements proxy.Replies: with the client's own id and token.
@@ -93,7 +94,7 @@ func (c *mintedCall) Next(until time.Time) (m *wire.Message, err error) {
 // about, and the parameters that the tool's schema marks.
 func mirrorHeaders(r *httpd.Request, ex *proxy.Exchange) error {
 	m := &ex.Msg
-	version := era.ModernVersion
+	version := rules.ModernVersion
 	if ex.Client.Era == proxy.Modern && ex.Client.Version != "" {
 		version = ex.Client.Version
 	}
@@ -113,8 +114,8 @@ func mirrorHeaders(r *httpd.Request, ex *proxy.Exchange) error {
 	return nil
 }
 
-// Send implements era.Link. The era defines no message to a server but requests: it is dropped.
+// Send implements transport.Link. The era defines no message to a server but requests: it is dropped.
 func (u *Upstream) Send(context.Context, []byte) error { return nil }
 
-// Close implements era.Link; the host belongs to who made it.
+// Close implements transport.Link; the host belongs to who made it.
 func (u *Upstream) Close() error { return nil }

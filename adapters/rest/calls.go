@@ -6,11 +6,11 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
 	"dragoman/adapters/rest/mcpcall"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -67,7 +67,7 @@ func (r *request) listen(level string) *proxy.Error {
 	if level == "" {
 		level = string(r.ctx.QueryArgs().Peek("log_level"))
 	}
-	if level != "" && !era.ValidLevel(level) {
+	if level != "" && !rules.ValidLevel(level) {
 		return wrong("log_level", "one of debug, info, notice, warning, error, critical, alert, emergency")
 	}
 	if r.streams = acceptsStream(string(httpd.FieldsOf(r.ctx).Peek("Accept"))); r.streams && level == "" {
@@ -220,7 +220,7 @@ func (r *request) method() {
 	case err != nil:
 	case method == "" || strings.HasPrefix(method, "notifications/"):
 		err = proxy.Errf(proxy.MethodNotFound, "no request is called %q; a path such as /mcp/tools/call names one", method)
-	case era.Removed(method):
+	case rules.Removed(method):
 		err = proxy.Errf(proxy.MethodNotFound, "%s belongs to sessions, and a REST caller has none", method)
 	case method == "subscriptions/listen" && !r.streams:
 		err = proxy.Errf(proxy.NotAcceptable, "%s lasts; send Accept: text/event-stream", method)
@@ -308,7 +308,7 @@ func (r *request) params(b *body) (params, meta mcpcall.Members, err *proxy.Erro
 			}
 			r.Caps = b.of(v)
 		case wire.MetaPrefix + "logLevel":
-			if !era.ValidLevel(b.text(v)) {
+			if !rules.ValidLevel(b.text(v)) {
 				return nil, nil, wrong(key, "a log level")
 			}
 			r.level = b.text(v)

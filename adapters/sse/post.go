@@ -9,9 +9,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -106,7 +106,7 @@ func acknowledged(ans httpd.Answer, until time.Time) error {
 	case status == fasthttp.StatusNotFound:
 		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")
 	case status >= 300:
-		return era.StatusFault(&era.StatusError{Status: status})
+		return transport.StatusFault(&transport.StatusError{Status: status})
 	}
 	return nil
 }

@@ -11,10 +11,11 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/mux"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -30,8 +31,8 @@ func NewDialer(host *httpd.Host, base *url.URL, limits mcphttp.Limits) *Dialer {
 	return &Dialer{host: host, base: base, limits: limits}
 }
 
-// Dial is the era.Dial of the server: it opens the stream and waits for the event that names where to post.
-func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
+// Dial is the transport.Dial of the server: it opens the stream and waits for the event that names where to post.
+func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 	req := mcphttp.NewRequest(fasthttp.MethodGet, d.base.RequestURI(), nil)
 	_ = req.Set("Accept", "text/event-stream")
 	ans, err := d.host.Send(ctx, req)
@@ -46,19 +47,19 @@ func (d *Dialer) Dial(ctx context.Context, sink era.Sink) (era.Link, error) {
 		ans.Close()
 		return nil, err
 	}
-	l.Mux = era.NewMux(proxy.Legacy, l.write, sink)
+	l.Mux = mux.New(proxy.Legacy, l.write, sink)
 	go l.read() // ends with Close, or with the stream
 	return l, nil
 }
 
-// link is one stream and where to post, as an era.Link.
+// link is one stream and where to post, as an transport.Link.
 type link struct {
-	*era.Mux
+	*mux.Mux
 	d      *Dialer
 	ans    httpd.Answer
 	split  eventstream.Splitter
 	post   string
-	sink   era.Sink
+	sink   transport.Sink
 	reader chan struct{} // closed when the reader has ended
 	late   late
 
@@ -76,7 +77,7 @@ func (l *link) open(ctx context.Context) error {
 		return mcphttp.Fault(err)
 	}
 	if status != fasthttp.StatusOK || !bytes.HasPrefix(h.ContentType(), []byte("text/event-stream")) {
-		return &era.StatusError{Status: status, Text: "no event stream at " + l.d.base.Path}
+		return &transport.StatusError{Status: status, Text: "no event stream at " + l.d.base.Path}
 	}
 	l.ans.SetDeadline(until)
 	for {
@@ -124,13 +125,13 @@ func (l *link) keep(carried *proxy.Carried) {
 	}
 }
 
-// Call implements era.Link.
+// Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.keep(ex.Caller.Carried)
 	return l.Mux.Call(ex)
 }
 
-// Send implements era.Link.
+// Send implements transport.Link.
 func (l *link) Send(ctx context.Context, msg []byte) error {
 	l.keep(proxy.CarriedIn(ctx))
 	return l.Mux.Send(ctx, msg)
@@ -165,7 +166,7 @@ func (l *link) end(err error) {
 	l.sink.Lost(err)
 }
 
-// Close implements era.Link: the stream is the session, so closing it is all, once the server has been told of calls that
+// Close implements transport.Link: the stream is the session, so closing it is all, once the server has been told of calls that
 // are given up.
 func (l *link) Close() error {
 	l.mu.Lock()

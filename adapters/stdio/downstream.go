@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -156,7 +156,7 @@ func (c *client) line(raw []byte) {
 		c.batch(&m)
 	case m.Is("notifications/cancelled"):
 		c.cancel(string(m.Of(m.RequestID)))
-	case m.Kind == wire.Request && era.Classify(&m, "", false) == proxy.Modern:
+	case m.Kind == wire.Request && rules.Classify(&m, "", false) == proxy.Modern:
 		c.serveModern(&m)
 	default:
 		c.serveLegacy(&m)
@@ -166,7 +166,7 @@ func (c *client) line(raw []byte) {
 // batch takes an array of messages, which revision 2025-03-26 has; the responses go out one by one.
 func (c *client) batch(m *wire.Message) {
 	sess := c.session()
-	if sess == nil || !era.HasBatches(sess.Client().Version) {
+	if sess == nil || !rules.HasBatches(sess.Client().Version) {
 		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.InvalidRequest, "arrays of messages exist in revision 2025-03-26 only")))
 		return
 	}
@@ -262,12 +262,12 @@ func (c *client) run(ex *proxy.Exchange, sess *proxy.Session, done func()) {
 }
 
 func (c *client) serveModern(m *wire.Message) {
-	if err := era.Envelope(m); err != nil {
+	if err := rules.Envelope(m); err != nil {
 		c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
 		return
 	}
 	id := string(m.Of(m.ID))
-	ex := &proxy.Exchange{Msg: *m, Client: proxy.Client{Era: proxy.Modern, Version: era.Named(m), Info: m.Of(m.Info),
+	ex := &proxy.Exchange{Msg: *m, Client: proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info),
 		Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
 	c.mu.Lock()
 	if _, dup := c.modern[id]; dup {
@@ -311,7 +311,7 @@ func (c *client) serveLegacy(m *wire.Message) {
 
 // unopened answers a request that comes outside a session.
 func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
-	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", era.ModernVersion)
+	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", rules.ModernVersion)
 	if sess != nil {
 		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 	}

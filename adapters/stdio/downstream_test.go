@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -30,7 +30,7 @@ func downstreamOf(in io.Reader, out io.Writer) *Downstream {
 
 func modernLine(id, name string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"_meta":{"%sprotocolVersion":%q,"%sclientInfo":{"name":"c","version":"1"},"%sclientCapabilities":{}}}}`+"\n",
-		id, name, wire.MetaPrefix, era.ModernVersion, wire.MetaPrefix, wire.MetaPrefix)
+		id, name, wire.MetaPrefix, rules.ModernVersion, wire.MetaPrefix, wire.MetaPrefix)
 }
 
 // Answers of any size arrive; one that is too long for a line arrives as an error.

@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/mux"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
 // piped is a mux over pipes, as a child's, with the server's ends.
 type piped struct {
-	*era.Mux
+	*mux.Mux
 	in       *inPipe
 	w        *Writer
 	r        *Reader
@@ -51,7 +51,7 @@ func startPiped(t *testing.T) *piped {
 	out, err := newOutPipe(r, defaultPipeSize)
 	must(t, err)
 	p := &piped{in: in, w: NewWriter(in, WriterOptions{}), r: NewReader(out, 0), requests: requests, answers: answers, ended: make(chan struct{})}
-	p.Mux = era.NewLinesMux(proxy.Modern, p, noSink{})
+	p.Mux = mux.NewLines(proxy.Modern, p, noSink{})
 	go func() {
 		defer close(p.ended)
 		for {

@@ -7,7 +7,7 @@ import (
 	"maps"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -101,7 +101,7 @@ func (a *attempt) judge(err error) {
 	}
 	switch {
 	case e.Name == proxy.SessionUnknown.Name: // lost before this could be entered
-	case e.Name == proxy.SessionLost.Name && (a.ex.Untaken || era.ReadsOnly(&a.ex.Msg)):
+	case e.Name == proxy.SessionLost.Name && (a.ex.Untaken || rules.ReadsOnly(&a.ex.Msg)):
 	default:
 		return
 	}

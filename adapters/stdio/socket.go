@@ -12,7 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/mux"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -64,16 +65,18 @@ func NewSocket(opt SocketOptions) *Socket {
 	return &Socket{opt: opt}
 }
 
-// Dial gives the era.Dial for connections of one era. Its errors are ctx's, or a *proxy.Error that is Unreachable and
+// Dial gives the transport.Dial for connections of one era. Its errors are ctx's, or a *proxy.Error that is Unreachable and
 // names the address: the server may yet come up, so none is final.
-func (s *Socket) Dial(server proxy.Era) era.Dial {
-	return func(ctx context.Context, sink era.Sink) (era.Link, error) { return s.connect(ctx, server, sink) }
+func (s *Socket) Dial(server proxy.Era) transport.Dial {
+	return func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
+		return s.connect(ctx, server, sink)
+	}
 }
 
 // Open tells how many connections there are.
 func (s *Socket) Open() int { return int(s.open.Load()) }
 
-func (s *Socket) connect(ctx context.Context, server proxy.Era, sink era.Sink) (era.Link, error) {
+func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
 	dialer := net.Dialer{Timeout: s.opt.ConnectTimeout,
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepIdle, Count: keepCount}}
 	conn, err := dialer.DialContext(ctx, s.opt.Network, s.opt.Address)
@@ -127,14 +130,14 @@ func (s *Socket) noise(line []byte, err error) {
 	}
 }
 
-// connection is one conversation over a socket: an era.Link.
+// connection is one conversation over a socket: an transport.Link.
 type connection struct {
-	*era.Mux
+	*mux.Mux
 	s      *Socket
 	conn   net.Conn
 	in     *Reader
 	out    *Writer
-	sink   era.Sink
+	sink   transport.Sink
 	began  time.Time
 	reader chan struct{} // closed when the reader has ended, and the connection with it
 
@@ -143,23 +146,23 @@ type connection struct {
 }
 
 // attach makes a link of a connection, which it owns from then on.
-func (s *Socket) attach(conn net.Conn, server proxy.Era, sink era.Sink) *connection {
+func (s *Socket) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *connection {
 	src, dst := ends(conn)
 	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
 		in: NewReader(src, s.opt.MaxLine), out: NewWriter(dst, WriterOptions{MaxLine: s.opt.MaxLine})}
-	c.Mux = era.NewLinesMux(server, c, sink)
+	c.Mux = mux.NewLines(server, c, sink)
 	s.open.Add(1)
 	go c.read() // ends with the connection
 	return c
 }
 
-// Keep implements era.Lines.
+// Keep implements mux.Lines.
 func (c *connection) Keep() (release func()) { return c.in.Keep() }
 
-// Run implements era.Lines.
+// Run implements mux.Lines.
 func (c *connection) Run() wire.Run { return c.in.Run() }
 
-// WriteParts implements era.Lines.
+// WriteParts implements mux.Lines.
 func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
 	err := c.out.WriteScanned(ctx, parts...)
 	if err == nil {
@@ -236,7 +239,7 @@ func (c *connection) ended(err error) {
 	_ = c.conn.Close()
 }
 
-// Close implements era.Link. The server sees the end of our side, as the end of its stdin, and may close its own; after
+// Close implements transport.Link. The server sees the end of our side, as the end of its stdin, and may close its own; after
 // half a second the connection is cut.
 func (c *connection) Close() error {
 	c.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -132,7 +132,7 @@ func newSocket(t *testing.T, opt SocketOptions) *Socket {
 }
 
 // dialSocket opens a link that is closed with the test.
-func dialSocket(t *testing.T, s *Socket, sink era.Sink) era.Link {
+func dialSocket(t *testing.T, s *Socket, sink transport.Sink) transport.Link {
 	t.Helper()
 	link, err := s.Dial(proxy.Legacy)(t.Context(), sink)
 	if err != nil {
@@ -442,7 +442,7 @@ func TestSocketUnreachable(t *testing.T) {
 		t.Helper()
 		link, err := NewSocket(SocketOptions{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newEar())
 		var fault *proxy.Error
-		if link != nil || !errors.As(err, &fault) || fault.Name != proxy.Unreachable.Name || errors.Is(err, era.ErrFatal) ||
+		if link != nil || !errors.As(err, &fault) || fault.Name != proxy.Unreachable.Name || errors.Is(err, transport.ErrFatal) ||
 			fault.Message != `the upstream server "a" cannot be reached at `+want {
 			t.Errorf("%s %s: %v", network, address, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -173,7 +173,7 @@ func TestCloseRaces(t *testing.T) {
 		warm(t, d, 2)
 		var all sync.WaitGroup
 		var mu sync.Mutex
-		links := map[int]era.Link{}
+		links := map[int]transport.Link{}
 		for range 6 {
 			all.Go(func() {
 				l, err := d.Dial(proxy.Legacy)(t.Context(), newListener())

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -87,14 +87,16 @@ func NewDialer(opt UpstreamOptions) *Dialer {
 	return d
 }
 
-// Dial gives the era.Dial for processes of one era. Its errors are *proxy.Error, within era.ErrFatal if no later Dial can
+// Dial gives the transport.Dial for processes of one era. Its errors are *proxy.Error, within transport.ErrFatal if no later Dial can
 // do better: the server cannot be started, keeps crashing (RetryAfter says when it is tried again), or the dialer is
 // closed; or ctx's.
-func (d *Dialer) Dial(server proxy.Era) era.Dial {
-	return func(ctx context.Context, sink era.Sink) (era.Link, error) { return d.dial(ctx, server, sink) }
+func (d *Dialer) Dial(server proxy.Era) transport.Dial {
+	return func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
+		return d.dial(ctx, server, sink)
+	}
 }
 
-func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink era.Sink) (era.Link, error) {
+func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -122,7 +124,7 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink era.Sink) (era
 }
 
 // given answers a link, unless the dialer was closed meanwhile: nobody may be left to close it.
-func (d *Dialer) given(l *link) (era.Link, error) {
+func (d *Dialer) given(l *link) (transport.Link, error) {
 	if d.ctx.Err() != nil {
 		l.c.close()
 		return nil, errClosing()
@@ -140,11 +142,11 @@ func (d *Dialer) refused(ctx context.Context, t *ticket, err error) error {
 		return err
 	case errors.As(err, &missing):
 		t.impossible("could not be started: " + err.Error())
-		return fmt.Errorf("%w: %w", era.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
+		return fmt.Errorf("%w: %w", transport.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
 	}
 	t.fail("could not be started: " + err.Error())
 	if errors.As(err, &start) && !passing(err) {
-		return fmt.Errorf("%w: %w", era.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
+		return fmt.Errorf("%w: %w", transport.ErrFatal, proxy.Errf(proxy.Unreachable, "%w", err))
 	}
 	return proxy.Errf(proxy.Unreachable, "%s could not be started: %w", called(d.opt.Name), err)
 }

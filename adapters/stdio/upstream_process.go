@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/mux"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -38,11 +39,11 @@ type process struct {
 	expired *proxy.Error   // it was stopped because its first answer was overdue
 }
 
-// link is a child in use: an era.Link.
+// link is a child in use: an transport.Link.
 type link struct {
-	*era.Mux
+	*mux.Mux
 	c    *process
-	sink era.Sink
+	sink transport.Sink
 }
 
 // launch starts a child for a ticket, which is the child's from then on, and settled here if there is no child. The
@@ -80,15 +81,15 @@ func (c *process) mutter(pid <-chan int) func([]byte) {
 }
 
 // first makes a child whose reader does not run yet the process behind a link.
-func (c *process) first(server proxy.Era, sink era.Sink) *link {
+func (c *process) first(server proxy.Era, sink transport.Sink) *link {
 	l := &link{c: c, sink: sink}
-	l.Mux = era.NewLinesMux(server, c, sink)
+	l.Mux = mux.NewLines(server, c, sink)
 	c.link.Store(l)
 	return l
 }
 
 // adopt makes a spare the process behind a link; nil if it has ended already, or is ending.
-func (c *process) adopt(server proxy.Era, sink era.Sink) *link {
+func (c *process) adopt(server proxy.Era, sink transport.Sink) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead || c.closed {
@@ -144,13 +145,13 @@ func (c *process) unread(err error) bool {
 	return true
 }
 
-// Keep implements era.Lines.
+// Keep implements mux.Lines.
 func (c *process) Keep() (release func()) { return c.proc.reader.Keep() }
 
-// Run implements era.Lines.
+// Run implements mux.Lines.
 func (c *process) Run() wire.Run { return c.proc.reader.Run() }
 
-// WriteParts implements era.Lines.
+// WriteParts implements mux.Lines.
 func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
 	err := c.proc.writer.WriteScanned(ctx, parts...)
 	switch {
@@ -344,13 +345,13 @@ func (c *process) close() {
 	c.late.Wait()
 }
 
-// Call implements era.Link.
+// Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.c.ask(&ex.Msg)
 	return l.Mux.Call(ex)
 }
 
-// Close implements era.Link: the child is stopped and reaped.
+// Close implements transport.Link: the child is stopped and reaped.
 func (l *link) Close() error {
 	l.c.close()
 	return nil

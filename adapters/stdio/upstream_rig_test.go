@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -133,7 +133,7 @@ func dialer(t *testing.T, role string, change func(*UpstreamOptions)) *Dialer {
 	return d
 }
 
-func dial(t *testing.T, d *Dialer, sink era.Sink) *link {
+func dial(t *testing.T, d *Dialer, sink transport.Sink) *link {
 	t.Helper()
 	l, err := d.Dial(proxy.Legacy)(t.Context(), sink)
 	if err != nil {
@@ -144,7 +144,7 @@ func dial(t *testing.T, d *Dialer, sink era.Sink) *link {
 }
 
 // call calls a method and answers the result.
-func call(l era.Link, method string) (string, error) {
+func call(l transport.Link, method string) (string, error) {
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":"x","method":"` + method + `","params":{}}`))
 	if err != nil {
 		return "", err
@@ -169,7 +169,7 @@ func mustCall(t *testing.T, l *link, method string) {
 }
 
 // fault calls a method, which must fail with an error of a row.
-func fault(t *testing.T, l era.Link, method string, row proxy.Fault) *proxy.Error {
+func fault(t *testing.T, l transport.Link, method string, row proxy.Fault) *proxy.Error {
 	t.Helper()
 	_, err := call(l, method)
 	var e *proxy.Error

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -237,7 +237,7 @@ func TestCrashLoop(t *testing.T) {
 	}
 	_, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
 	var e *proxy.Error
-	if !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || !e.Retryable || e.RetryAfter != 1 || errors.Is(err, era.ErrFatal) {
+	if !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || !e.Retryable || e.RetryAfter != 1 || errors.Is(err, transport.ErrFatal) {
 		t.Fatalf("%v", err)
 	}
 	has(t, e.Message, `"files" keeps crashing: 3 starts in a row failed`, "exited with code 7", "last on stderr: no database", "upstreams.files.crash_pause")
@@ -330,7 +330,7 @@ func TestMissingCommand(t *testing.T) {
 		from := time.Now()
 		_, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
 		var e *proxy.Error
-		if !errors.Is(err, era.ErrFatal) || !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || time.Since(from) > time.Second {
+		if !errors.Is(err, transport.ErrFatal) || !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || time.Since(from) > time.Second {
 			t.Fatalf("%v", err)
 		}
 		has(t, e.Message, `"/no/such/command" not found`)
@@ -339,7 +339,7 @@ func TestMissingCommand(t *testing.T) {
 		t.Errorf("%+v %+v", h, d.Stats())
 	}
 	d = dialer(t, "good", func(o *UpstreamOptions) { o.Command.Dir = "/no/such/dir" })
-	if _, err := d.Dial(proxy.Legacy)(t.Context(), newListener()); !errors.Is(err, era.ErrFatal) || d.Health().Failures != 1 {
+	if _, err := d.Dial(proxy.Legacy)(t.Context(), newListener()); !errors.Is(err, transport.ErrFatal) || d.Health().Failures != 1 {
 		t.Errorf("%v %+v", err, d.Health())
 	}
 	for _, c := range []struct {

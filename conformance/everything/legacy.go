@@ -1,7 +1,7 @@
 package everything
 
 import (
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -11,11 +11,11 @@ import (
 func (s *Server) askLegacy(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error) {
 	switch method := string(m.Text(m.Method)); method {
 	case "initialize":
-		version := era.Settle(string(m.Text(m.ParamsVersion)))
+		version := rules.Settle(string(m.Text(m.ParamsVersion)))
 		return s.result(proxy.Legacy, complete, `"protocolVersion":`+quote(version)+`,"serverInfo":`+s.info+`,`+s.hello), nil
 	case "ping":
 	case "logging/setLevel":
-		if !era.ValidLevel(m.Text(m.Level)) {
+		if !rules.ValidLevel(m.Text(m.Level)) {
 			return nil, proxy.Errf(proxy.InvalidParams, "params.level must be one of %v", levels)
 		}
 	case "resources/subscribe", "resources/unsubscribe":

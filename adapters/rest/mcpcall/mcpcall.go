@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -64,7 +64,7 @@ func (o *Origin) Exchange(method string, call ToolCall, params, meta Members) (*
 		raw = append(append(raw, params...), ',')
 	}
 	m := Members{}
-	m.AddText(wire.MetaPrefix+"protocolVersion", era.ModernVersion)
+	m.AddText(wire.MetaPrefix+"protocolVersion", rules.ModernVersion)
 	m.Add(wire.MetaPrefix+"clientInfo", o.Client.Info)
 	m.Add(wire.MetaPrefix+"clientCapabilities", o.Caps)
 	if len(meta) > 0 {
@@ -76,7 +76,7 @@ func (o *Origin) Exchange(method string, call ToolCall, params, meta Members) (*
 		return nil, proxy.Errf(proxy.InvalidParams, "the request cannot be taken to MCP: %w", err)
 	}
 	ex := &proxy.Exchange{Msg: msg, Caller: o.Caller, Server: o.Server, Below: o.Below, RequestID: o.ID, Arrival: o.Arrival, Trace: o.Trace, Own: o.Own,
-		Client: proxy.Client{Era: proxy.Modern, Version: era.ModernVersion, Info: msg.Of(msg.Info), Caps: msg.Of(msg.Caps), LogLevel: string(msg.Text(msg.LogLevel))}}
+		Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: msg.Of(msg.Info), Caps: msg.Of(msg.Caps), LogLevel: string(msg.Text(msg.LogLevel))}}
 	return ex, nil
 }
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -248,7 +248,7 @@ func (c *call) log(data []byte) (wire.Message, bool, error) {
 	}
 	level := "info"
 	var changes []wire.Change
-	if at := wire.Get(r, all, "level"); at.IsString(r) && era.ValidLevel(at.Text(r)) {
+	if at := wire.Get(r, all, "level"); at.IsString(r) && rules.ValidLevel(at.Text(r)) {
 		level = string(at.Text(r))
 	} else {
 		changes = append(changes, wire.Change{Key: "level", Value: []byte(`"info"`)})
@@ -256,7 +256,7 @@ func (c *call) log(data []byte) (wire.Message, bool, error) {
 	if !wire.Get(r, all, "data").Present() {
 		changes = append(changes, wire.Change{Key: "data", Value: []byte("null")})
 	}
-	if c.least == "" || !era.Severe(level, c.least) {
+	if c.least == "" || !rules.Severe(level, c.least) {
 		return wire.Message{}, false, nil
 	}
 	return c.notification("notifications/message", r, all, changes)

@@ -9,9 +9,9 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -136,7 +136,7 @@ func (c *call) introduce(x *extras) (wire.Message, *step, error) {
 		caps.add("completions", empty)
 	}
 	b := c.result(resultRoom)
-	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, era.ModernVersion), ']'))
+	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']'))
 	b.add("capabilities", caps.done())
 	b.unkept()
 	return c.completed(b)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/era"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -129,7 +129,7 @@ func (c *call) asks(r *reply, e *parsed) (m wire.Message, asks bool, err error) 
 		if c.ex.Client.Era != proxy.Modern {
 			continue
 		}
-		if e := era.MayAsk(c.ex.Client.Caps, string(method.Text(r.raw)), wire.Get(r.raw, q, "params").Of(r.raw)); e != nil {
+		if e := rules.MayAsk(c.ex.Client.Caps, string(method.Text(r.raw)), wire.Get(r.raw, q, "params").Of(r.raw)); e != nil {
 			return m, true, e
 		}
 	}

@@ -12,9 +12,9 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -103,7 +103,7 @@ func newExchange(t testing.TB, method, params string, with ...func(*proxy.Exchan
 	if err != nil {
 		t.Fatal(err)
 	}
-	ex := &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern, Version: era.ModernVersion, Caps: []byte("{}")}}
+	ex := &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Caps: []byte("{}")}}
 	for _, f := range with {
 		f(ex)
 	}

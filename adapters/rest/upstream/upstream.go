@@ -8,10 +8,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dragoman/adapters/era"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -40,10 +40,10 @@ func New(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
 	return &Upstream{host: host, path: strings.TrimRight(path, "/"), query: query, limits: limits}
 }
 
-// Dial is the era.Dial of the service, for modern exchanges.
-func (u *Upstream) Dial(context.Context, era.Sink) (era.Link, error) { return u, nil }
+// Dial is the transport.Dial of the service, for modern exchanges.
+func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error) { return u, nil }
 
-// Call implements era.Link. Cancelling closes the connection, which is all that the envelope has for it.
+// Call implements transport.Link. Cancelling closes the connection, which is all that the envelope has for it.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	id := ex.Msg.Of(ex.Msg.ID)
 	c := &call{u: u, ex: ex, m: ex.Msg, id: id, opening: resultHead(id), least: ex.Client.LogLevel}
@@ -67,10 +67,10 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// Send implements era.Link. The modern era defines no message to a server but requests: it is dropped.
+// Send implements transport.Link. The modern era defines no message to a server but requests: it is dropped.
 func (u *Upstream) Send(context.Context, []byte) error { return nil }
 
-// Close implements era.Link; the host belongs to who made it.
+// Close implements transport.Link; the host belongs to who made it.
 func (u *Upstream) Close() error { return nil }
 
 // LastWords says in an error about silence what was asked for in truth.

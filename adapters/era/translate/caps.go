@@ -1,0 +1,58 @@
+package translate
+
+import (
+	"dragoman/adapters/rules"
+	"dragoman/proxy/wire"
+)
+
+const TasksExtension = "io.modelcontextprotocol/tasks"
+
+// ModernCaps maps a legacy client's capabilities to what a modern server may count on. version is the client's revision:
+// a question it cannot express is not offered. Tasks of 2025-11-25 are another protocol than the extension.
+func ModernCaps(legacy []byte, version string) []byte {
+	caps := wire.Without(legacy, "tasks")
+	if caps == nil {
+		return []byte("{}")
+	}
+	m := wire.Message{Raw: withoutTasksExtension(caps)}
+	var changes []wire.Change
+	if wire.Get(m.Raw, m.Whole(), "roots").Present() { // no listChanged: roots are asked for when they are needed
+		changes = append(changes, wire.Change{Key: "roots", Value: []byte("{}")})
+	}
+	if at := wire.Get(m.Raw, m.Whole(), "sampling"); at.IsObject(m.Raw) && !rules.SamplingTools.In(version) {
+		m.EditObject(at, []wire.Change{{Key: "tools"}, {Key: "context"}})
+	}
+	if at := wire.Get(m.Raw, m.Whole(), "elicitation"); at.IsObject(m.Raw) {
+		switch {
+		case !rules.Elicitation.In(version), !rules.URLMode.In(version) && !rules.FormMode(m.Raw, at):
+			changes = append(changes, wire.Change{Key: "elicitation"})
+		case !rules.URLMode.In(version):
+			changes = append(changes, wire.Change{Key: "elicitation", Value: []byte("{}")})
+		}
+	}
+	m.EditObject(m.Whole(), changes)
+	return m.Append(nil)
+}
+
+// LegacyCaps maps a modern request's capabilities to those of an initialize request of 2025-11-25. Official clients
+// declare roots.listChanged in either era; a pooled session has nobody who would keep that promise.
+func LegacyCaps(modern []byte) []byte { return ModernCaps(modern, rules.LegacyVersion) }
+
+// DeclareAll makes capabilities that let a server ask anything, whatever its client has declared.
+func DeclareAll(caps []byte) []byte {
+	m := wire.Message{Raw: caps}
+	m.EditObject(m.Whole(), []wire.Change{{Key: "roots", Value: []byte("{}")}, {Key: "sampling", Value: []byte(`{"tools":{}}`)},
+		{Key: "elicitation", Value: []byte(`{"form":{},"url":{}}`)}})
+	return m.Append(nil)
+}
+
+func withoutTasksExtension(caps []byte) []byte {
+	all := wire.Whole(caps)
+	ext := wire.Get(caps, all, "extensions")
+	if !wire.Get(caps, ext, TasksExtension).Present() {
+		return caps
+	}
+	m := wire.Message{Raw: caps}
+	m.EditObject(ext, []wire.Change{{Key: TasksExtension}})
+	return m.Append(nil)
+}

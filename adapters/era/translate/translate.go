@@ -1,0 +1,215 @@
+package translate
+
+import (
+	"bytes"
+	"strconv"
+
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// The reserved members of _meta that say in whose name a request comes. Only Dragoman writes them.
+var identityKeys = []string{wire.MetaPrefix + "protocolVersion", wire.MetaPrefix + "clientInfo", wire.MetaPrefix + "clientCapabilities", wire.MetaPrefix + "logLevel"}
+
+// ServerCaps maps server capabilities across the eras: tasks exist in one only, and change notices are promised only where
+// they are carried across (notices).
+func ServerCaps(caps []byte, notices bool) []byte {
+	if len(caps) == 0 {
+		return []byte("{}")
+	}
+	out := withoutTasksExtension(wire.Without(caps, "tasks"))
+	if notices {
+		return out
+	}
+	m := wire.Message{Raw: out}
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if at := wire.Get(out, m.Whole(), list); at.IsObject(out) {
+			m.EditObject(at, []wire.Change{{Key: "listChanged"}, {Key: "subscribe"}})
+		}
+	}
+	return m.Append(nil)
+}
+
+// CheckArguments makes sure that the arguments of a call are an object; absent ones count as empty.
+func CheckArguments(m *wire.Message) *proxy.Error {
+	if m.Arguments.Present() && !m.Arguments.IsObject(m.Raw) {
+		return proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
+	}
+	return nil
+}
+
+// FillArguments gives a tools/call without arguments empty ones, so that every server sees the same shape.
+func FillArguments(m *wire.Message) []wire.Change {
+	if m.Is("tools/call") && m.Params.Present() && !m.Arguments.Present() {
+		return []wire.Change{{Key: "arguments", Value: []byte("{}")}}
+	}
+	return nil
+}
+
+// StampPlain is stampResult for a result that has none of what that looks at, with the members that it adds; false if it may have.
+func StampPlain(m *wire.Message, method string, members []byte) bool {
+	if members == nil || rules.Cacheable(method) || m.Meta.Present() || m.ResultType.Present() || m.InputRequests.Present() ||
+		m.ReqState.Present() || !m.Result.IsObject(m.Raw) {
+		return false
+	}
+	Extend(m, m.Result, members)
+	return true
+}
+
+// StampResult makes a modern result of a legacy one: 2026-07-28 demands resultType, and lifetimes on the cacheable ones.
+func StampResult(m *wire.Message, method string, serverInfo []byte) {
+	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}, {Key: "inputRequests"}, {Key: "requestState"}}
+	if rules.Cacheable(method) {
+		changes = append(changes, wire.Change{Key: "ttlMs", Value: []byte("0")}, wire.Change{Key: "cacheScope", Value: []byte(`"private"`)})
+	}
+	if serverInfo != nil {
+		info := wire.Change{Key: wire.MetaPrefix + "serverInfo", Value: serverInfo}
+		if m.Meta.IsObject(m.Raw) {
+			m.EditObject(m.Meta, []wire.Change{info})
+		} else {
+			changes = append(changes, wire.Change{Key: "_meta", Value: wire.Object([]wire.Change{info})})
+		}
+	}
+	m.EditObject(m.Result, changes)
+}
+
+// DropExecution takes the tool member that only 2025-11-25 has out of a list, and, unless tasks are driven, the tools that
+// can only run as a task of that revision: nobody could call them.
+func DropExecution(m *wire.Message, driven bool) {
+	if !bytes.Contains(m.Of(m.Result), []byte(`"execution"`)) {
+		return
+	}
+	editTools(m, func(raw []byte) []byte {
+		all := wire.Message{Raw: raw}
+		if !driven && wire.Path(raw, all.Whole(), "execution", "taskSupport").Is(raw, "required") {
+			return nil
+		}
+		return wire.Without(raw, "execution")
+	})
+}
+
+// editTools rewrites the tools of a tools/list result; f answers the new tool, or nil to leave it out.
+func editTools(m *wire.Message, f func(tool []byte) []byte) {
+	at := wire.Get(m.Raw, m.Result, "tools")
+	if !at.Present() {
+		return
+	}
+	out := []byte{'['}
+	for _, s := range wire.Items(m.Raw, at) {
+		tool := s.Of(m.Raw)
+		if s.IsObject(m.Raw) {
+			tool = f(tool)
+		}
+		if tool == nil {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, tool...)
+	}
+	m.Replace(at, append(out, ']'))
+}
+
+// legacyPlain is legacyResult for a result of which nothing but what the scan has found has to go; false if more may have to.
+func legacyPlain(m *wire.Message, method, version string) bool {
+	if method != "tools/call" || !rules.ResourceLinks.In(version) || !rules.AudioContent.In(version) || !m.Result.IsObject(m.Raw) {
+		return false
+	}
+	if m.Structured.Present() && !(m.Structured.IsObject(m.Raw) && rules.StructuredContent.In(version)) {
+		return false
+	}
+	var all wire.Span
+	if m.Meta.IsObject(m.Raw) && m.Info.Present() {
+		if wire.Count(m.Raw, m.Meta) != 1 {
+			return false
+		}
+		all = m.Meta
+	}
+	return drop(m, known{"resultType", m.ResultType}, known{"inputRequests", m.InputRequests}, known{"requestState", m.ReqState}, known{"_meta", all})
+}
+
+// LegacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.
+// version is the client's revision.
+func LegacyResult(m *wire.Message, method, version string) {
+	if legacyPlain(m, method, version) {
+		return
+	}
+	changes := []wire.Change{{Key: "resultType"}, {Key: "inputRequests"}, {Key: "requestState"}}
+	if rules.Cacheable(method) {
+		changes = append(changes, wire.Change{Key: "ttlMs"}, wire.Change{Key: "cacheScope"})
+	}
+	if m.Meta.IsObject(m.Raw) && m.Info.Present() {
+		if wire.Count(m.Raw, m.Meta) == 1 {
+			changes = append(changes, wire.Change{Key: "_meta"})
+		} else {
+			m.EditObject(m.Meta, []wire.Change{{Key: wire.MetaPrefix + "serverInfo"}})
+		}
+	}
+	switch {
+	case method == "tools/call":
+		changes = append(changes, olderContent(m, version)...)
+	case method == "prompts/get":
+		olderMessages(m, version)
+	case method == "tools/list" && bytes.Contains(m.Of(m.Result), []byte(`"outputSchema"`)):
+		editTools(m, func(tool []byte) []byte { return objectSchemaOnly(tool, version) })
+	}
+	m.EditObject(m.Result, changes)
+}
+
+// objectSchemaOnly drops an outputSchema whose root is no object, for the same reason, and any that the revision does not
+// know.
+func objectSchemaOnly(tool []byte, version string) []byte {
+	m := wire.Message{Raw: tool}
+	schema := wire.Get(tool, m.Whole(), "outputSchema")
+	if !schema.Present() || rules.StructuredContent.In(version) && wire.Get(tool, schema, "type").Is(tool, "object") {
+		return tool
+	}
+	return wire.Without(tool, "outputSchema")
+}
+
+// ModernError maps an error of a legacy server to one that a modern client may be sent (2026-07-28 basic, Error Codes).
+func ModernError(m *wire.Message, uri []byte) *proxy.Error {
+	code := m.ErrorCode
+	switch {
+	case code == proxy.CodeResourceNotFound:
+		e := proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
+		e.Data = m.Of(m.ErrorData)
+		if uri != nil && !wire.Get(m.Raw, m.ErrorData, "uri").Present() {
+			e.Data = wire.Object([]wire.Change{{Key: "uri", Value: uri}})
+			if m.ErrorData.IsObject(m.Raw) {
+				data := wire.Message{Raw: m.Of(m.ErrorData)}
+				data.EditObject(data.Whole(), []wire.Change{{Key: "uri", Value: uri}})
+				e.Data = data.Append(nil)
+			}
+		}
+		return e
+	case code == proxy.CodeURLElicitation:
+		e := proxy.Errf(proxy.MissingCapability, "%s", m.Text(m.ErrorText))
+		e.Data = []byte(`{"requiredCapabilities":{"elicitation":{"url":{}}}}`)
+		return e
+	case code <= -32020 && code >= -32099:
+		e := proxy.Errf(proxy.Translation, "%s", m.Text(m.ErrorText))
+		e.Data = strconv.AppendInt([]byte(`{"code":"`+proxy.Translation.Name+`","retryable":false,"originalCode":`), int64(code), 10)
+		e.Data = append(e.Data, '}')
+		return e
+	}
+	return nil
+}
+
+// LegacyError maps an error of a modern server to one that a legacy client understands.
+func LegacyError(m *wire.Message, method string, uri []byte) *proxy.Error {
+	switch m.ErrorCode {
+	case proxy.CodeInvalidParams:
+		if method != "resources/read" || uri == nil || !bytes.Equal(wire.Get(m.Raw, m.ErrorData, "uri").Of(m.Raw), uri) {
+			return nil
+		}
+		e := &proxy.Error{Fault: proxy.InvalidParams, Message: string(m.Text(m.ErrorText)), Data: m.Of(m.ErrorData)}
+		e.Code = proxy.CodeResourceNotFound
+		return e
+	case proxy.CodeHeaderMismatch, proxy.CodeUnsupportedVersion:
+		return proxy.Errf(proxy.BadAnswer, "the upstream server refused what Dragoman sent (code %d): %s", m.ErrorCode, m.Text(m.ErrorText))
+	}
+	return nil
+}

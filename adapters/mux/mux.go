@@ -1,0 +1,469 @@
+package mux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+const (
+	// cancelTime bounds how long telling the server of a cancellation may wait for it to read.
+	cancelTime = 5 * time.Second
+	// Messages that wait for a server that does not read: so many, and so many bytes of them. A lone one may be larger.
+	waitingMessages = 16 << 10
+	waitingBytes    = 64 << 20
+)
+
+// Lines is a channel that can carry large messages without copying them.
+type Lines interface {
+	// WriteParts writes one message that stands in several places, one behind the other. That there are no line ends in it is the
+	// caller's word: one would begin another message. The parts are borrowed until it returns. After ctx's error nothing of the
+	// message has been written, nor will be.
+	WriteParts(ctx context.Context, parts ...[]byte) error
+	// Keep, called while a message is being delivered, by the goroutine that delivers it, makes its bytes the caller's until
+	// release, which is then called exactly once, by any goroutine. Nil: they cannot be had, or are cheaper copied.
+	Keep() (release func())
+	// Run is what is known of the message that is being delivered, since it was read.
+	Run() wire.Run
+}
+
+// Mux makes a Link of a channel on which everything shares one stream each way: a process's pipes, or the two halves of
+// HTTP+SSE. Request ids and progress tokens are its own, minted by counting, and restored on the way back; so several
+// clients may use one id, and "12" and 12 stay two.
+type Mux struct {
+	server proxy.Era
+	write  func(ctx context.Context, msg []byte) error
+	lines  Lines // nil if the channel has nothing of it
+	sink   transport.Sink
+	transport.Pending
+	waiting, waitingBytes atomic.Int64 // what is being written
+
+	epoch time.Time
+	clock clock
+
+	mu    sync.Mutex
+	next  uint64
+	calls map[uint64]*call
+	rows  [rows]row
+	dead  error
+}
+
+// New makes a mux for a server of the given era that writes whole messages, without line ends in them, with write.
+func New(server proxy.Era, write func(ctx context.Context, msg []byte) error, sink transport.Sink) *Mux {
+	return &Mux{server: server, write: write, sink: sink, epoch: time.Now(), calls: make(map[uint64]*call)}
+}
+
+// NewLines is NewMux for a channel of lines.
+func NewLines(server proxy.Era, lines Lines, sink transport.Sink) *Mux {
+	x := New(server, func(ctx context.Context, msg []byte) error {
+		if bytes.IndexByte(msg, '\n') >= 0 || bytes.IndexByte(msg, '\r') >= 0 {
+			return errLineEnd
+		}
+		return lines.WriteParts(ctx, msg)
+	}, sink)
+	x.lines = lines
+	return x
+}
+
+// Call implements Link.
+func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+	if err := ex.Err(); err != nil {
+		return nil, err
+	}
+	m := &ex.Msg
+	relays := x.relays(ex)
+	c := proxy.Lend[call](ex, proxy.RoomWire)
+	c.mux, c.ex = x, ex
+	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
+	c.wake.L = &c.mu
+	x.mu.Lock()
+	if dead := x.dead; dead != nil {
+		x.mu.Unlock()
+		return nil, unsent(dead)
+	}
+	x.next++
+	c.n = x.next
+	c.Put(m, c.n)
+	x.enter(c)
+	x.mu.Unlock()
+	if err := x.send(ex, m); err != nil {
+		ex.Forgo() // whoever delivers may hold the call
+		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
+			c.withdraw() // cancelled while being written: the server may have it
+		}
+		return nil, proxy.AsError(err)
+	}
+	ex.Attach(c)
+	return c, nil
+}
+
+// unsent says of a call on a dead channel that it was not sent: it may be made anew elsewhere.
+func unsent(dead error) error {
+	return proxy.Errf(proxy.SessionLost, "%s", proxy.AsError(dead).Message)
+}
+
+// send writes a message with its edits.
+func (x *Mux) send(ctx context.Context, m *wire.Message) error {
+	size := m.Size()
+	if err := x.admit(size); err != nil {
+		return err
+	}
+	defer x.admitted(size)
+	if x.lines == nil || !m.OneLine() {
+		return x.write(ctx, m.AppendLine(make([]byte, 0, size)))
+	}
+	parts, ok := partLists.Get().(*[][]byte)
+	if !ok {
+		parts = new([][]byte)
+	}
+	*parts = m.Parts((*parts)[:0])
+	err := x.lines.WriteParts(ctx, *parts...)
+	clear(*parts)
+	partLists.Put(parts)
+	return err
+}
+
+// partLists recycles what the parts of a message are listed in.
+var partLists sync.Pool
+
+// admit refuses what would make too much wait for a server that does not read. Each success needs an admitted.
+func (x *Mux) admit(size int) error {
+	n, bytes := x.waiting.Add(1), x.waitingBytes.Add(int64(size))
+	if n > waitingMessages || n > 1 && bytes > waitingBytes {
+		x.admitted(size)
+		return proxy.Errf(proxy.Overloaded, "the upstream server does not read: %d messages, %d bytes, are waiting for it", n-1, bytes-int64(size))
+	}
+	return nil
+}
+
+func (x *Mux) admitted(size int) {
+	x.waiting.Add(-1)
+	x.waitingBytes.Add(-int64(size))
+}
+
+// enter notes a call that begins. The caller holds mu.
+func (x *Mux) enter(c *call) {
+	x.calls[c.n] = c
+	if c.logs {
+		x.rows[rowLogs].add(c, rowLogs)
+	}
+	if c.relayed {
+		x.rows[rowRelayed].add(c, rowRelayed)
+	}
+}
+
+// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu.
+func (x *Mux) take(n uint64) *call {
+	c := x.calls[n]
+	if c == nil {
+		return nil
+	}
+	delete(x.calls, n)
+	for kind := range x.rows {
+		x.rows[kind].remove(c, kind)
+	}
+	return c
+}
+
+// only answers the only call there is, nil if there are none or several. The caller holds mu.
+func (x *Mux) only() *call {
+	if len(x.calls) == 1 {
+		for _, c := range x.calls {
+			return c
+		}
+	}
+	return nil
+}
+
+func (x *Mux) forget(n uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.take(n) != nil
+}
+
+// Send implements Link's Send.
+func (x *Mux) Send(ctx context.Context, msg []byte) error {
+	if err := x.admit(len(msg)); err != nil {
+		return err
+	}
+	defer x.admitted(len(msg))
+	return x.write(ctx, msg)
+}
+
+// InFlight tells how many calls wait for their response.
+func (x *Mux) InFlight() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.calls)
+}
+
+// Fail ends all calls with err, and every later one.
+func (x *Mux) Fail(err error) {
+	x.mu.Lock()
+	if x.dead != nil {
+		x.mu.Unlock()
+		return
+	}
+	x.dead = err
+	calls := x.calls
+	x.calls, x.rows = map[uint64]*call{}, [rows]row{}
+	x.mu.Unlock()
+	for _, c := range calls {
+		c.fail(err)
+	}
+}
+
+// Deliver takes one message from the server: to the call it belongs to, or to the sink. raw is borrowed until it returns,
+// and longer if the channel's Keep allows. It never waits. An error says why the bytes are no message; the channel goes on.
+func (x *Mux) Deliver(raw []byte) error { return x.deliver(raw, true) }
+
+// deliver takes a message; whole says that it is all that is being delivered.
+func (x *Mux) deliver(raw []byte, whole bool) error {
+	var known wire.Run
+	if whole && x.lines != nil {
+		known = x.lines.Run()
+	}
+	m, err := wire.ScanKnown(raw, known)
+	if err != nil {
+		if m.ID.Present() && !m.Method.Present() && bytes.Contains(raw, []byte(`"jsonrpc"`)) {
+			x.garbled(&m, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", err))
+		}
+		return err
+	}
+	switch m.Kind {
+	case wire.Result, wire.Failure:
+		x.respond(&m, whole)
+	case wire.Batch:
+		return x.unpack(&m, whole)
+	default:
+		x.announce(m, whole)
+	}
+	return nil
+}
+
+// announce takes what is no response. It is a function of its own because what is handed to a Sink escapes.
+func (x *Mux) announce(m wire.Message, whole bool) {
+	if m.Kind == wire.Request {
+		x.question(&m, whole)
+	} else {
+		x.notify(&m, whole)
+	}
+}
+
+// errLineEnd is why a message is not sent.
+var errLineEnd = errors.New("era: a message with a line end in it is no line")
+
+var errNested = errors.New("era: an array within an array, or without elements, is no message")
+
+// unpack delivers the messages of an array, which revision 2025-03-26 has; one that is none does not hold up the others.
+func (x *Mux) unpack(m *wire.Message, whole bool) error {
+	if !whole {
+		return errNested
+	}
+	var first error
+	empty := true
+	for _, s := range wire.Items(m.Raw, m.Whole()) {
+		empty = false
+		if err := x.deliver(s.Of(m.Raw), false); first == nil {
+			first = err
+		}
+	}
+	if empty {
+		return errNested
+	}
+	return first
+}
+
+// Unreadable ends the call that was answered with what cannot be read, as far as its beginning tells which that was: the
+// one whose id it names, or the only one there is.
+func (x *Mux) Unreadable(beginning []byte, err error) { x.TooLong(beginning, nil, err) }
+
+// TooLong is Unreadable for a message of which the end is known too: some servers write the id last. What begins like no
+// message, or like one that is no answer, is nobody's.
+func (x *Mux) TooLong(beginning, end []byte, err error) {
+	if text := bytes.TrimSpace(beginning); len(text) == 0 || text[0] != '{' && text[0] != '[' {
+		return
+	}
+	m, _ := wire.Scan(beginning) // it fails at the end at the latest; the id may come before
+	if m.Method.Present() {
+		return
+	}
+	n, named := number(m.Of(m.ID))
+	if !m.ID.Present() {
+		n, named = lastID(end)
+	}
+	x.mu.Lock()
+	c := x.only()
+	if named {
+		c = x.calls[n]
+	}
+	if c != nil {
+		x.take(c.n)
+	}
+	x.mu.Unlock()
+	if c != nil {
+		c.fail(err)
+	}
+}
+
+// lastID finds the id that a message ends with, but for the version. The last brace closes the message itself, so what stands
+// directly before it is the message's own.
+func lastID(end []byte) (n uint64, ok bool) {
+	cut := func(what string) {
+		if rest, was := bytes.CutSuffix(bytes.TrimSpace(end), []byte(what)); was {
+			end = bytes.TrimSpace(rest)
+		}
+	}
+	for _, what := range []string{"}", `"2.0"`, ":", `"jsonrpc"`, ","} {
+		cut(what)
+	}
+	from := len(end)
+	for from > 0 && end[from-1] >= '0' && end[from-1] <= '9' {
+		from--
+	}
+	n, ok = number(end[from:])
+	end = end[:from]
+	cut(":")
+	return n, ok && bytes.HasSuffix(end, []byte(`"id"`))
+}
+
+// number reads an id that was minted here. A server may have made a string of it: the ids on this channel are all ours, so
+// it can mean no other.
+func number(id []byte) (n uint64, ok bool) {
+	if len(id) > 2 && id[0] == '"' {
+		id = id[1 : len(id)-1]
+	}
+	n, err := strconv.ParseUint(string(id), 10, 64)
+	return n, err == nil && (id[0] != '0' || n == 0)
+}
+
+// garbled ends the call whose answer names it, and is no message. An id like 7.0 is taken for the 7 that it was: the call
+// must not wait for another answer.
+func (x *Mux) garbled(m *wire.Message, err error) {
+	n, ok := number(m.Of(m.ID))
+	if f, ferr := strconv.ParseFloat(string(m.Of(m.ID)), 64); !ok && ferr == nil && f > 0 && f < 1<<53 && f == math.Trunc(f) {
+		n, ok = uint64(f), true
+	}
+	if !ok {
+		return
+	}
+	x.mu.Lock()
+	c := x.take(n)
+	x.mu.Unlock()
+	if c != nil {
+		c.fail(err)
+	}
+}
+
+func (x *Mux) respond(m *wire.Message, whole bool) {
+	n, ok := number(m.Of(m.ID))
+	x.mu.Lock()
+	c := x.calls[n]
+	if !ok {
+		c = nil
+		if m.Kind == wire.Failure && !m.ID.Present() {
+			c = x.only() // an error without id, as to a probe the server could not read
+		}
+	}
+	if c != nil {
+		x.take(c.n)
+	}
+	x.mu.Unlock()
+	if c == nil {
+		return // the late answer to a cancelled request
+	}
+	m.Edits = c.edits[:0]
+	c.Restore(m)
+	if s := m.Subscription; s.Present() && string(m.Of(s)) == string(c.ID) {
+		m.Replace(s, c.OwnID())
+	}
+	c.put(m, true, whole)
+}
+
+// notify finds the call a notification belongs to: by progress token, by subscription, or, for log messages, which name
+// none, by being the only one that wants any.
+func (x *Mux) notify(m *wire.Message, whole bool) {
+	switch {
+	case m.Is("notifications/progress"):
+		c := x.owner(m.Text(m.ProgressToken))
+		if c == nil {
+			return // the call has ended, and so must its progress
+		}
+		c.Restore(m)
+		c.put(m, false, whole)
+	case m.Subscription.Present():
+		n, ok := number(m.Of(m.Subscription))
+		if !ok {
+			return
+		}
+		x.mu.Lock()
+		c := x.calls[n]
+		x.mu.Unlock()
+		if c != nil {
+			m.Replace(m.Subscription, c.OwnID())
+			c.put(m, false, whole)
+		}
+	case m.Is("notifications/message"):
+		only, oldest := x.among(rowLogs)
+		switch {
+		case only != nil:
+			only.put(m, false, whole)
+		case x.server == proxy.Legacy && !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:
+			oldest.put(m, false, whole) // all calls are of the one session that the link is for
+		}
+	case m.Is("notifications/cancelled"):
+		x.question(m, whole) // of a question: it goes where that went
+	default:
+		x.sink.Message(m)
+	}
+}
+
+func (x *Mux) owner(token []byte) *call {
+	if len(token) < 2 || token[0] != 'p' {
+		return nil
+	}
+	n, err := strconv.ParseUint(string(token[1:]), 10, 64)
+	if err != nil {
+		return nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.calls[n]
+}
+
+// among finds the only call of a kind, if there is exactly one, and the oldest.
+func (x *Mux) among(kind int) (only, oldest *call) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r := &x.rows[kind]
+	if r.count == 1 {
+		only = r.oldest
+	}
+	return only, r.oldest
+}
+
+// question finds the call that a server's question belongs to, which names none: of a link that one legacy client has to
+// itself, the only call in flight; else the client's stream for what belongs to none; else the oldest call.
+func (x *Mux) question(m *wire.Message, whole bool) {
+	only, oldest := x.among(rowRelayed)
+	switch {
+	case only != nil:
+		only.put(m, false, whole)
+	case !x.sink.Message(m) && oldest != nil:
+		oldest.put(m, false, whole)
+	}
+}
+
+// relays tells whether an exchange is of the legacy client that the link is for.
+func (x *Mux) relays(ex *proxy.Exchange) bool {
+	return x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy && ex.Session != nil
+}

@@ -1,0 +1,77 @@
+package rules
+
+import (
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// MayAsk judges a question of a server's: method, and params as raw JSON, to a client with the given capabilities, raw JSON.
+// The error says that no such question exists (BadAnswer), or what the client would have to declare (MissingCapability,
+// 2026-07-28 basic, Capabilities).
+func MayAsk(caps []byte, method string, params []byte) *proxy.Error {
+	switch need := Undeclared(caps, method, params, wire.Whole(params)); need {
+	case "":
+		return nil
+	case "{}":
+		return proxy.Errf(proxy.BadAnswer, "the server asks the client for %q, which does not exist", method)
+	default:
+		return MissingCapability(method, need)
+	}
+}
+
+// MissingCapability is the error that tells a modern client what it would have to declare.
+func MissingCapability(method, need string) *proxy.Error {
+	e := proxy.Errf(proxy.MissingCapability, "the server needs to ask the client (%s), which has not declared that it can be asked", method)
+	e.Data = append(append([]byte(`{"requiredCapabilities":`), need...), '}')
+	return e
+}
+
+// AnyQuestion tells whether client capabilities declare something that lets a server ask.
+func AnyQuestion(caps []byte) bool {
+	m := wire.Message{Raw: caps}
+	for k := range wire.Members(caps, m.Whole()) {
+		if k.Is(caps, "roots") || k.Is(caps, "sampling") || k.Is(caps, "elicitation") {
+			return true
+		}
+	}
+	return false
+}
+
+// Undeclared answers what a client would have had to declare to be asked by a method with the params at the given place of
+// raw, as the object that error -32021 carries in requiredCapabilities; "" if its capabilities allow it, "{}" if no such
+// question exists.
+func Undeclared(caps []byte, method string, raw []byte, params wire.Span) (required string) {
+	all := wire.Whole(caps)
+	has := func(path ...string) bool { return len(caps) > 0 && wire.Path(caps, all, path...).Present() }
+	switch method {
+	case "roots/list":
+		if !has("roots") {
+			return `{"roots":{}}`
+		}
+	case "sampling/createMessage":
+		tools := wire.Get(raw, params, "tools").Present() || wire.Get(raw, params, "toolChoice").Present()
+		if tools && !has("sampling", "tools") {
+			return `{"sampling":{"tools":{}}}`
+		}
+		if !has("sampling") {
+			return `{"sampling":{}}`
+		}
+	case "elicitation/create":
+		url := wire.Get(raw, params, "mode").Is(raw, "url")
+		switch {
+		case url && !has("elicitation", "url"):
+			return `{"elicitation":{"url":{}}}`
+		case !url && (!has("elicitation") || !FormMode(caps, wire.Get(caps, all, "elicitation"))):
+			return `{"elicitation":{"form":{}}}`
+		}
+	default:
+		return "{}" // no such question exists
+	}
+	return ""
+}
+
+// FormMode tells whether an elicitation capability allows forms: it does unless only other modes are named (2025-11-25
+// and 2026-07-28 elicitation, Capabilities).
+func FormMode(raw []byte, elicitation wire.Span) bool {
+	return wire.Get(raw, elicitation, "form").Present() || !wire.Get(raw, elicitation, "url").Present()
+}

@@ -1,0 +1,47 @@
+package transport
+
+import (
+	"context"
+	"errors"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// NewExchange makes an exchange of Dragoman's own for a message.
+func NewExchange(era proxy.Era, raw []byte) (*proxy.Exchange, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return nil, err
+	}
+	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: era}}, nil
+}
+
+// Ask sends a request over a link and waits for its response, until ctx ends. An exchange that belongs to no client's request
+// carries the headers of ctx ([proxy.CarriedIn]). The error is an UpstreamTimeout if the server does not answer in time.
+func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
+	if ex.Caller.Carried == nil {
+		ex.Caller.Carried = proxy.CarriedIn(ctx)
+	}
+	defer ex.Follow(ctx)()
+	replies, err := link.Call(ex)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	until, _ := ctx.Deadline()
+	m, err := proxy.Response(replies, until)
+	cut := errors.Is(err, proxy.ErrCancelled) && errors.Is(ctx.Err(), context.DeadlineExceeded) // both end at the same time
+	if errors.Is(err, proxy.ErrNotYet) || errors.Is(err, context.DeadlineExceeded) || cut {
+		return m, proxy.Errf(proxy.UpstreamTimeout, "no answer to %s in time%s", ex.Msg.Text(ex.Msg.Method), LastWords(link))
+	}
+	return m, err
+}
+
+// Discard is the Sink of a link whose messages outside calls nobody needs.
+type Discard struct{}
+
+// Message implements Sink.
+func (Discard) Message(*wire.Message) bool { return false }
+
+// Lost implements Sink.
+func (Discard) Lost(error) {}
