@@ -1,18 +1,15 @@
 package checks
 
-import "dragoman/conformance/suite"
+import (
+	"slices"
 
-// All are the checks, by area.
+	"dragoman/conformance/checks/legacy"
+	"dragoman/conformance/checks/modern"
+	"dragoman/conformance/checks/rest"
+	"dragoman/conformance/suite"
+)
+
+// All returns every check, by area.
 func All() []*suite.Check {
-	var all []*suite.Check
-	for _, area := range [][]*suite.Check{
-		{suite.Shapes()},
-		modernRequests(), modernEnvelope(), modernTransport(), modernResponses(), modernLists(), modernFeatures(), modernParams(), modernFlow(),
-		modernMRTR(), modernSubscriptions(), modernOverStdio(), modernTasks(), modernFurther(),
-		legacyLifecycle(), legacyMessages(), legacySession(), legacyHTTPChecks(), legacyBatch(), legacyStream(), legacyStdioChecks(), sseChecks(),
-		legacyLists(), legacyTools(), legacyResources(), legacyPrompts(), legacyLogging(), legacyProgress(), legacyAsk(), legacyTasks(), legacyFurther(), authChecks(), restChecks(),
-	} {
-		all = append(all, area...)
-	}
-	return all
+	return slices.Concat([]*suite.Check{suite.Shapes()}, modern.All(), legacy.All(), authChecks(), rest.All())
 }

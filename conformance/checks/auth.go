@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"dragoman/conformance/checks/checkutil"
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 )
@@ -25,7 +26,7 @@ func authChecks() []*suite.Check {
 			Why:       "Clients ask their user to log in at 401, and give up at anything else.",
 			Fix:       "Answer 401 before you look at the message.",
 			Run: func(t *suite.Trial) {
-				status(t, closed(t), "status 401", isStatus(http.StatusUnauthorized))
+				checkutil.WantStatus(t, closed(t), "status 401", checkutil.IsStatus(http.StatusUnauthorized))
 			},
 		},
 		{
@@ -35,7 +36,7 @@ func authChecks() []*suite.Check {
 			Fix:       "Validate the token, and answer 401 where it does not hold.",
 			Run: func(t *suite.Trial) {
 				closed(t)
-				status(t, hailed(t, peer.Field{Name: "Authorization", Value: "Bearer dragoman-no-such-token"}), "status 401", isStatus(http.StatusUnauthorized))
+				checkutil.WantStatus(t, hailed(t, peer.Field{Name: "Authorization", Value: "Bearer dragoman-no-such-token"}), "status 401", checkutil.IsStatus(http.StatusUnauthorized))
 			},
 		},
 		{
@@ -46,7 +47,7 @@ func authChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				closed(t)
 				c := t.Open(nil)
-				status(t, t.SendTo(t.Target.HTTP.Bare("Authorization"), peer.Request{Header: legacyHead(c), Body: pingAs("1")}), "a status of 4xx without the token", refusal)
+				checkutil.WantStatus(t, t.SendTo(t.Target.HTTP.Bare("Authorization"), peer.Request{Header: checkutil.LegacyHead(c), Body: checkutil.Ping("1")}), "a status of 4xx without the token", checkutil.IsClientError)
 			},
 		},
 		{
@@ -70,7 +71,7 @@ func authChecks() []*suite.Check {
 				const expected = "a JSON document with resource and authorization_servers"
 				document := metadata(t, challenged(closed(t)))
 				if peer.Text(document, "resource") == "" || len(peer.List(document, "authorization_servers")) == 0 {
-					t.Fail(expected, "%s", short(document))
+					t.Fail(expected, "%s", checkutil.Excerpt(document))
 				}
 			},
 		},
@@ -79,9 +80,9 @@ func authChecks() []*suite.Check {
 
 // hailed sends the first request of a client, with a token or without.
 func hailed(t *suite.Trial, token ...peer.Field) *peer.Response {
-	r := peer.Request{Header: modernHead("server/discover"), Body: modernBody("1", "server/discover", nil, nil)}
+	r := peer.Request{Header: checkutil.ModernHead("server/discover"), Body: checkutil.ModernBody("1", "server/discover", nil, nil)}
 	if !t.Face.Modern() {
-		r = peer.Request{Header: legacyHead(nil), Body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + hello(t.Revision, "{}") + `}`}
+		r = peer.Request{Header: checkutil.LegacyHead(nil), Body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + checkutil.InitializeParams(t.Revision, "{}") + `}`}
 	}
 	r.Header = append(r.Header, token...)
 	return t.SendTo(t.Target.HTTP.Bare("Authorization"), r)
@@ -93,7 +94,7 @@ func closed(t *suite.Trial) *peer.Response {
 		t.Skip("no Authorization was given with --header")
 	}
 	res := hailed(t)
-	if good(res.Status) {
+	if checkutil.IsSuccess(res.Status) {
 		t.Skip("the server serves who has no token")
 	}
 	return res
@@ -137,7 +138,7 @@ func metadata(t *suite.Trial, named string) peer.Object {
 
 // fetched is a document. The place may be anybody's: none of the tester's secrets goes there.
 func fetched(t *suite.Trial, place string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), answerTime(t))
+	ctx, cancel := context.WithTimeout(t.Context(), checkutil.AnswerTime(t))
 	defer cancel()
 	res, err := t.Target.HTTP.Bare("").Send(ctx, peer.Request{Method: "GET", URL: place, Header: peer.Fields{{Name: "Accept", Value: "application/json"}}}, t.Watch)
 	if err != nil {

@@ -68,6 +68,3 @@ func sseChecks() []check {
 			}},
 	}
 }
-
-// strayOrigin is what came to another origin than the stream's.
-const strayOrigin = "another origin than the stream's"

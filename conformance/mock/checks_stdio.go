@@ -3,14 +3,10 @@ package mock
 import (
 	"strconv"
 	"strings"
-	"time"
 
 	"dragoman/conformance/peer"
 	"dragoman/conformance/suite"
 )
-
-// least is how long a process gets at least to end by itself.
-const least = 100 * time.Millisecond
 
 func stdioChecks() []check {
 	const page = "basic/transports/stdio"

@@ -225,3 +225,11 @@ func cut(text string) string {
 	}
 	return text
 }
+
+// version is the revision that was agreed on.
+func (r *run) version() string {
+	if r.agreed != "" && r.agreed != nobodys {
+		return r.agreed
+	}
+	return r.revision
+}

@@ -10,34 +10,12 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Options are those of a run.
-type Options struct {
-	Argv      []string // the client's command; {url} and {command} in it are the mock's, see Plays
-	Server    []string // the words that start Relay; the address is put behind them
-	Faces     []peer.Face
-	Revisions []string
-	Scenarios []string             // names; empty: all
-	Timeout   time.Duration        // for one run of the client; 0: 30 s
-	Wanted    func(id string) bool // of the checks; nil: all
-	// Shape tells what is wrong with a message of the client's, and answers is the method that it answers; nil: client.shape is not judged.
-	Shape func(revision string, raw []byte, answers string) []suite.Misshape
-	// Progress is called after each scenario; nil: nobody looks.
-	Progress func(done, total int, scenario string, f []*suite.Finding)
-
-	patience, slow, settle time.Duration // as in run; 0: the usual
-}
-
 // How long the mock waits, unless it is told otherwise.
 const (
 	usualPatience = 2 * time.Second // for the answer to a question
 	usualSlow     = time.Second     // before the slow tool answers
 	usualSettle   = time.Second     // for a process to end when the client has
 )
-
-// Faces are those at which clients are met, in order.
-func Faces() []peer.Face {
-	return []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE, peer.ModernStdio, peer.LegacyStdio}
-}
 
 // Run runs the client once for each scenario, face and revision, and judges what came. An error is that of a command that cannot be
 // started.
@@ -84,24 +62,6 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 		}
 	}
 	return findings, nil
-}
-
-// judges tells whether a check that is wanted is judged in a scenario.
-func (o *Options) judges(s *Scenario, face peer.Face, revision string) bool {
-	return slices.ContainsFunc(table(), func(c check) bool { return o.judged(&c, s, face, revision) })
-}
-
-func (o *Options) judged(c *check, s *Scenario, face peer.Face, revision string) bool {
-	return c.At(face, revision) && (len(c.scenarios) == 0 || slices.Contains(c.scenarios, s.Name)) && (o.Wanted == nil || o.Wanted(c.ID))
-}
-
-func wanted[T comparable](list []T, x T) bool { return len(list) == 0 || slices.Contains(list, x) }
-
-func otherwise(d, usual time.Duration) time.Duration {
-	if d <= 0 {
-		return usual
-	}
-	return d
 }
 
 // play runs the client against the scenario's server.
@@ -165,4 +125,13 @@ func (v *verdict) shapes(shape func(revision string, raw []byte, answers string)
 			}
 		}
 	})
+}
+
+// judges tells whether a check that is wanted is judged in a scenario.
+func (o *Options) judges(s *Scenario, face peer.Face, revision string) bool {
+	return slices.ContainsFunc(table(), func(c check) bool { return o.judged(&c, s, face, revision) })
+}
+
+func (o *Options) judged(c *check, s *Scenario, face peer.Face, revision string) bool {
+	return c.At(face, revision) && (len(c.scenarios) == 0 || slices.Contains(c.scenarios, s.Name)) && (o.Wanted == nil || o.Wanted(c.ID))
 }

@@ -219,3 +219,6 @@ func (w *recorder) Write(p []byte) (int, error) {
 	w.r.mu.Unlock()
 	return w.ResponseWriter.Write(p)
 }
+
+// strayOrigin is what came to another origin than the stream's.
+const strayOrigin = "another origin than the stream's"

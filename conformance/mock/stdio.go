@@ -237,3 +237,6 @@ func (p *process) mutter(text string) { p.send(frameErrors, []byte(text+"\n")) }
 
 // leave implements channel.
 func (p *process) leave(code int) { p.send(frameLeave, []byte{byte(code)}) }
+
+// least is how long a process gets at least to end by itself.
+const least = 100 * time.Millisecond

@@ -1,0 +1,117 @@
+package checkutil
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// Error codes of 2026-07-28.
+const (
+	ParseError        = -32700
+	InvalidRequest    = -32600
+	MethodNotFound    = -32601
+	InvalidParams     = -32602
+	HeaderMismatch    = -32020
+	MissingCapability = -32021
+	Unsupported       = -32022
+)
+
+// CodeName is a code with its name.
+func CodeName(code int) string {
+	name := map[int]string{ParseError: "parse error", InvalidRequest: "invalid request", MethodNotFound: "method not found", InvalidParams: "invalid params",
+		HeaderMismatch: "HeaderMismatch", MissingCapability: "MissingRequiredClientCapability", Unsupported: "UnsupportedProtocolVersion"}[code]
+	return fmt.Sprintf("%d (%s)", code, name)
+}
+
+// Answer reads the one message of a response, whether it is a body or the last of a stream; nil: there is none.
+func Answer(t *suite.Trial, res *peer.Response) *peer.Message {
+	var last *peer.Message
+	if !res.Streams() {
+		text, _ := res.Text()
+		if m, err := peer.ReadMessage(text); err == nil {
+			last = &m
+		}
+		return last
+	}
+	for {
+		e, err := res.Next()
+		if err != nil {
+			return last
+		}
+		if m, err := peer.ReadMessage(e.Data); err == nil && m.Kind() == peer.IsResponse {
+			return &m
+		}
+	}
+}
+
+// Failure tells of an error response.
+func Failure(m peer.Message) string {
+	code, message, _ := m.Error()
+	return "the error " + peer.Encode(code) + ": " + message
+}
+
+// FailedWith demands an error response with one of the codes; none: any.
+func FailedWith(t *suite.Trial, m peer.Message, expected string, codes ...int) {
+	if !m.Failed() {
+		t.Fail(expected, "a result: %s", m.Raw)
+		return
+	}
+	if code, _, _ := m.Error(); len(codes) > 0 && !slices.Contains(codes, code) {
+		t.Fail(expected, "%s", Failure(m))
+	}
+}
+
+// OfMethod picks messages of a method.
+func OfMethod(in []peer.Message, method string) (out []peer.Message) {
+	for _, m := range in {
+		if m.Method == method {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// OfKind picks messages of a kind.
+func OfKind(in []peer.Message, kind peer.Kind) (out []peer.Message) {
+	for _, m := range in {
+		if m.Kind() == kind {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// Equal compares two values of JSON.
+func Equal(a, b any) bool { return peer.Encode(a) == peer.Encode(b) }
+
+// Excerpt is a value as evidence.
+func Excerpt(v any) string {
+	text := peer.Encode(v)
+	if len(text) > 200 {
+		text = strings.ToValidUTF8(text[:200], "") + "…"
+	}
+	return text
+}
+
+// AnswerTime is how long an answer may take.
+func AnswerTime(t *suite.Trial) time.Duration {
+	if t.Target.Timeout > 0 {
+		return t.Target.Timeout
+	}
+	return 10 * time.Second
+}
+
+// Pause lets time go by, for what nothing tells of.
+func Pause(t *suite.Trial, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+	}
+}

@@ -1,0 +1,59 @@
+// Package checkutil holds what the checks of several kinds of servers share: sound requests, reading answers, the tools of the fixtures.
+package checkutil
+
+import (
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// ModernHead is the head of a modern request that is right; more sets or drops fields.
+func ModernHead(method string, more ...peer.Field) peer.Fields {
+	return peer.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json, text/event-stream"},
+		{Name: "MCP-Protocol-Version", Value: peer.R2607}, {Name: "Mcp-Method", Value: method}}.With(more...)
+}
+
+// ModernBody is a modern request that is right. params are members beside _meta; change may alter _meta.
+func ModernBody(id, method string, params peer.Object, change func(meta peer.Object)) string {
+	meta := peer.Object{peer.MetaVersion: peer.R2607, peer.MetaCapabilities: peer.Object{}, peer.MetaClient: peer.Object{"name": "dragoman-conformance", "version": "1"}}
+	if change != nil {
+		change(meta)
+	}
+	all := peer.Object{"_meta": meta}
+	for name, value := range params {
+		all[name] = value
+	}
+	return `{"jsonrpc":"2.0","id":` + id + `,"method":` + peer.Encode(method) + `,"params":` + peer.Encode(all) + `}`
+}
+
+// LegacyHead is the head of a request in a session of legacy HTTP; more sets or drops fields. c may be nil: before initialize.
+func LegacyHead(c *peer.Conn, more ...peer.Field) peer.Fields {
+	f := peer.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json, text/event-stream"}}
+	if c != nil && c.Session != "" {
+		f = append(f, peer.Field{Name: "Mcp-Session-Id", Value: c.Session})
+	}
+	if c != nil && c.Revision >= peer.R2506 {
+		f = append(f, peer.Field{Name: "MCP-Protocol-Version", Value: c.Revision})
+	}
+	return f.With(more...)
+}
+
+// InitializeParams are the params of initialize.
+func InitializeParams(revision, capabilities string) string {
+	return `{"protocolVersion":` + peer.Encode(revision) + `,"capabilities":` + capabilities + `,"clientInfo":{"name":"dragoman-conformance","version":"1"}}`
+}
+
+// Ping is a ping with an id, as JSON.
+func Ping(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
+
+// WantStatus demands that of a response.
+func WantStatus(t *suite.Trial, res *peer.Response, expected string, right func(int) bool) {
+	if !right(res.Status) {
+		t.Fail(expected, "status %d", res.Status)
+	}
+}
+
+func IsStatus(want int) func(int) bool { return func(got int) bool { return got == want } }
+
+func IsSuccess(got int) bool { return got/100 == 2 }
+
+func IsClientError(got int) bool { return got/100 == 4 }

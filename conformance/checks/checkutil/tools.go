@@ -1,0 +1,37 @@
+package checkutil
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// Tools of the fixtures that checks of both eras call, by the names of the official suite.
+const (
+	ToolProgress = "test_tool_with_progress"
+	ToolLogging  = "test_tool_with_logging"
+
+	ToolComputes = "slow_compute"       // number seconds
+	ToolFails    = "failing_job"        // ends with isError
+	ToolBreaks   = "protocol_error_job" // ends with a JSON-RPC error
+	ToolConfirms = "confirm_delete"     // asks for confirmation while its task runs
+)
+
+// MetaRelated names the task that a message of 2025-11-25 belongs to.
+const MetaRelated = "io.modelcontextprotocol/related-task"
+
+// TaskTime is how long a task of the fixture runs that is watched, where it can be told.
+const TaskTime = 300 * time.Millisecond
+
+func Terminal(task peer.Object) bool {
+	return slices.Contains([]string{"completed", "failed", "cancelled"}, peer.Text(task, "status"))
+}
+
+// OnlyReads tells whether a tool may be called by somebody who does not know it: it says that it only reads, or is one of the fixture's.
+func OnlyReads(t *suite.Trial, tool peer.Object) bool {
+	name := peer.Text(tool, "name")
+	return peer.Get(tool, "annotations", "readOnlyHint") == true || name == "echo" || name == "add" || t.Offer.Fixture() && strings.HasPrefix(name, "test_")
+}

@@ -1,0 +1,155 @@
+package legacy
+
+import (
+	"sync"
+	"time"
+
+	"dragoman/conformance/checks/checkutil"
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// The legacy faces in groups.
+var (
+	httpFace  = []peer.Face{peer.LegacyHTTP}
+	sseFace   = []peer.Face{peer.SSE}
+	stdioFace = []peer.Face{peer.LegacyStdio}
+	webFaces  = []peer.Face{peer.LegacyHTTP, peer.SSE}
+	faces     = []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}
+)
+
+// Tools of the fixtures that checks call.
+const (
+	toolElicits = "test_elicitation"
+	toolSamples = "test_sampling"
+)
+
+// answered is the answer to a request. Without one the trial is broken: that requests are answered is for other checks.
+func answered(t *suite.Trial, c *peer.Conn, method, params string) peer.Message {
+	m, err := c.Request(method, params)
+	if err != nil {
+		t.Break("%s was not answered: %v", method, err)
+	}
+	return m
+}
+
+// demanded is the result of a request. No answer, or an error, is what the check is about.
+func demanded(t *suite.Trial, c *peer.Conn, method, params, expected string) peer.Object {
+	m, err := c.Request(method, params)
+	switch {
+	case err != nil:
+		t.Fatal(expected, "no answer: %v", err)
+	case m.Failed():
+		t.Fatal(expected, "%s", checkutil.Failure(m))
+	case m.Result() == nil:
+		t.Fatal(expected, "%s", m.Raw)
+	}
+	return m.Result()
+}
+
+// started begins a request.
+func started(t *suite.Trial, c *peer.Conn, method, params string) *peer.Call {
+	call, err := c.Start(method, params)
+	if err != nil {
+		t.Break("%s could not be sent: %v", method, err)
+	}
+	return call
+}
+
+// ended waits for the response of a call.
+func ended(t *suite.Trial, call *peer.Call) peer.Message {
+	m, err := call.Wait()
+	if err != nil {
+		t.Break("no answer: %v", err)
+	}
+	return m
+}
+
+// toolCall are params of tools/call; token is that of progress, as JSON, or empty.
+func toolCall(name string, arguments peer.Object, token string) string {
+	params := `{"name":` + peer.Encode(name)
+	if arguments != nil {
+		params += `,"arguments":` + peer.Encode(arguments)
+	}
+	if token != "" {
+		params += `,"_meta":{"progressToken":` + token + `}`
+	}
+	return params + "}"
+}
+
+// lull is how long a stream is watched that has nothing which could be waited for.
+const lull = 120 * time.Millisecond
+
+// settled waits until what the server has sent by now has come. On one stream the answer to a ping comes behind it; streams of their
+// own are watched a moment.
+func settled(t *suite.Trial, c *peer.Conn) {
+	_ = answered(t, c, "ping", "")
+	if t.Face != peer.LegacyHTTP || !c.Listens() {
+		return
+	}
+	settledStreams(t)
+}
+
+// all is what has come, for no call and for those given.
+func all(c *peer.Conn, calls ...*peer.Call) []peer.Message {
+	out := c.Others()
+	for _, call := range calls {
+		out = append(out, call.Got()...)
+	}
+	return out
+}
+
+// user answers what a server asks, and remembers it.
+type user struct {
+	says map[string]string // by method: a result or an error with its member name; without one -32601 is said
+
+	mu    sync.Mutex
+	asked []peer.Message
+}
+
+func (u *user) answer(m peer.Message) string {
+	u.mu.Lock()
+	u.asked = append(u.asked, m)
+	u.mu.Unlock()
+	switch says, ok := u.says[m.Method]; {
+	case ok:
+		return says
+	case m.Method == "ping":
+		return `"result":{}`
+	}
+	return `"error":{"code":-32601,"message":"Method not found"}`
+}
+
+// questions are those of a method so far.
+func (u *user) questions(method string) []peer.Message {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return checkutil.OfMethod(u.asked, method)
+}
+
+// with are settings with capabilities and a user who answers.
+func (u *user) with(capabilities string) func(*peer.Settings) {
+	return func(s *peer.Settings) { s.Capabilities, s.Answer = capabilities, u.answer }
+}
+
+// shaken does the handshake by hand, as far as initialized, which is not sent.
+func shaken(t *suite.Trial, change func(*peer.Settings)) *peer.Conn {
+	c := t.Open(func(s *peer.Settings) {
+		s.NoHandshake = true
+		if change != nil {
+			change(s)
+		}
+	})
+	m := answered(t, c, "initialize", checkutil.InitializeParams(t.Revision, c.Capabilities))
+	if m.Failed() || m.Result() == nil {
+		t.Break("initialize was refused: %s", m.Raw)
+	}
+	c.Server, c.Agreed = m.Result(), peer.Text(m.Result(), "protocolVersion")
+	return c
+}
+
+// declares tells whether the server has declared a capability in this conversation.
+func declares(c *peer.Conn, path ...string) bool {
+	v := peer.Get(c.Server, append([]string{"capabilities"}, path...)...)
+	return v != nil && v != false
+}

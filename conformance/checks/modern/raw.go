@@ -1,0 +1,248 @@
+package modern
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"dragoman/conformance/checks/checkutil"
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// The modern faces in groups.
+var (
+	httpFace  = []peer.Face{peer.ModernHTTP}
+	stdioFace = []peer.Face{peer.ModernStdio}
+	faces     = []peer.Face{peer.ModernHTTP, peer.ModernStdio}
+)
+
+// Pages of 2026-07-28 that are cited often.
+const (
+	pageHTTP     = "basic/transports/streamable-http §"
+	pageMeta     = "basic/index §_meta"
+	pageMRTR     = "basic/patterns/mrtr §Server Requirements (Basic Workflow)"
+	pageListen   = "basic/patterns/subscriptions §"
+	pageProgress = "basic/patterns/progress §"
+	pageStdio    = "basic/transports/stdio §"
+)
+
+// rawClient says to a modern server what no client should, over either transport, one request at a time.
+type rawClient struct {
+	*suite.Trial
+	child *peer.Child    // of stdio
+	seen  []peer.Message // all responses over stdio
+}
+
+func talk(t *suite.Trial) *rawClient {
+	k := &rawClient{Trial: t}
+	if t.Face.Stdio() {
+		k.child = t.Start()
+	}
+	return k
+}
+
+// reply is what came.
+type reply struct {
+	status  int         // of HTTP
+	header  http.Header // of HTTP
+	message *peer.Message
+}
+
+// say sends a text and waits for what answers it. head is for HTTP.
+func (k *rawClient) say(body string, head peer.Fields) reply {
+	if k.child == nil {
+		res := k.Send(peer.Request{Header: head, Body: body})
+		return reply{res.Status, res.Header, checkutil.Answer(k.Trial, res)}
+	}
+	if err := k.child.Write(body); err != nil {
+		k.Break("the program does not read: %v", err)
+	}
+	sent, _ := peer.ReadMessage(body)
+	ctx, cancel := context.WithTimeout(k.Context(), k.child.Patience(checkutil.AnswerTime(k.Trial)))
+	defer cancel()
+	for {
+		line, err := k.child.Next(ctx)
+		if err != nil {
+			return reply{}
+		}
+		m, err := peer.ReadMessage(line)
+		if err != nil || m.Kind() != peer.IsResponse {
+			continue
+		}
+		k.seen = append(k.seen, m)
+		if m.ID == nil || string(m.ID) == "null" || string(m.ID) == string(sent.ID) {
+			return reply{message: &m}
+		}
+	}
+}
+
+// ask sends a request that is right but for what change does to _meta and more to the head.
+func (k *rawClient) ask(id, method string, params peer.Object, change func(meta peer.Object), more ...peer.Field) reply {
+	return k.say(checkutil.ModernBody(id, method, params, change), checkutil.ModernHead(method, more...))
+}
+
+// refuse demands an error with one of the codes (none: any) and, over HTTP, a status (0: any).
+func (k *rawClient) refuse(r reply, status int, codes ...int) {
+	expected := "an error"
+	if len(codes) > 0 {
+		names := make([]string, len(codes))
+		for i, c := range codes {
+			names[i] = checkutil.CodeName(c)
+		}
+		expected = "the error " + strings.Join(names, " or ")
+	}
+	if status != 0 && k.child == nil {
+		expected = fmt.Sprintf("status %d with %s", status, expected)
+		if r.status != status {
+			k.Fail(expected, "status %d", r.status)
+		}
+	}
+	switch {
+	case r.message == nil && (len(codes) > 0 || r.status < 400):
+		k.Fail(expected, "no JSON-RPC message")
+	case r.message == nil:
+	case !r.message.Failed():
+		k.Fail(expected, "a result: %s", r.message.Raw)
+	default:
+		if code, message, _ := r.message.Error(); len(codes) > 0 && !slices.Contains(codes, code) {
+			k.Fail(expected, "the error %d: %s", code, message)
+		}
+	}
+}
+
+// accept demands a result.
+func (k *rawClient) accept(r reply, expected string) {
+	switch {
+	case r.message == nil:
+		k.Fail(expected, "no JSON-RPC message%s", statusText(r.status))
+	case r.message.Failed():
+		code, message, _ := r.message.Error()
+		k.Fail(expected, "the error %d: %s%s", code, message, statusText(r.status))
+	}
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return ""
+	}
+	return ", with status " + strconv.Itoa(status)
+}
+
+// thing is something that can be asked for by name without doing harm.
+type thing struct {
+	method, member, name string
+	known                bool // the server has it
+}
+
+func (x thing) params() peer.Object { return peer.Object{x.member: x.name} }
+
+// refusals are the codes of a refusal for the sake of the head: who looks for the thing first may say so if there is none.
+func (x thing) refusals() []int {
+	if x.known {
+		return []int{checkutil.HeaderMismatch}
+	}
+	return []int{checkutil.HeaderMismatch, checkutil.InvalidParams}
+}
+
+// harmless finds one. The trial is skipped where there is none.
+func harmless(t *suite.Trial) thing {
+	o := t.Offer
+	if o.Tool("test_simple_text") != nil {
+		return thing{"tools/call", "name", "test_simple_text", true}
+	}
+	for _, r := range o.Resources {
+		return thing{"resources/read", "uri", peer.Text(r, "uri"), true}
+	}
+	for _, p := range o.Prompts {
+		if required(p) == "" {
+			return thing{"prompts/get", "name", peer.Text(p, "name"), true}
+		}
+	}
+	if !o.Capability("tools") {
+		t.Skip("the server has nothing that can be asked for by name")
+	}
+	return thing{"tools/call", "name", "dragoman-conformance-no-such-tool", false}
+}
+
+// required is the first required argument of a prompt; empty: none is.
+func required(prompt peer.Object) string {
+	for _, a := range peer.List(prompt, "arguments") {
+		if peer.Get(a, "required") == true {
+			return peer.Text(a, "name")
+		}
+	}
+	return ""
+}
+
+// encoded is a value in the Base64 form of heads.
+func encoded(value string) string {
+	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
+}
+
+// isDual tells whether a server speaks legacy revisions too, at the same place.
+func isDual(t *suite.Trial) bool {
+	face := peer.LegacyHTTP
+	if t.Face.Stdio() {
+		face = peer.LegacyStdio
+	}
+	_, err := t.TryOpen(func(s *peer.Settings) {
+		s.Face, s.Revision, s.Received, s.NoListening = face, peer.R2511, nil, true
+	})
+	return err == nil
+}
+
+// called calls a tool and gives the call, answered.
+func called(t *suite.Trial, c *peer.Conn, params peer.Object) (*peer.Call, peer.Message) {
+	return done(t, c, "tools/call", params)
+}
+
+// done makes a request and waits for its response. The trial is broken without one.
+func done(t *suite.Trial, c *peer.Conn, method string, params peer.Object) (*peer.Call, peer.Message) {
+	call := begun(t, c, method, params)
+	m, err := call.Wait()
+	if err != nil {
+		t.Break("%v", err)
+	}
+	return call, m
+}
+
+func begun(t *suite.Trial, c *peer.Conn, method string, params peer.Object) *peer.Call {
+	text := ""
+	if params != nil {
+		text = peer.Encode(params)
+	}
+	call, err := c.Start(method, text)
+	if err != nil {
+		t.Break("%v", err)
+	}
+	return call
+}
+
+// fence makes sure that what the server wrote before on a shared stream has come: it is a request whose answer is waited for.
+func fence(t *suite.Trial, c *peer.Conn) {
+	if t.Face.Stdio() {
+		done(t, c, "server/discover", nil)
+	}
+}
+
+// opened begins a conversation with a modern request: servers of both eras may choose the era of a process by what opens it.
+func opened(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
+	c, r := recorded(t, change)
+	requests := plainRequests(t)
+	for _, x := range requests[:min(2, len(requests))] {
+		done(t, c, x.method, x.params)
+	}
+	return c, r
+}
+
+// everything is what a client can declare.
+const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
+
+func capable(capabilities string) func(*peer.Settings) {
+	return func(s *peer.Settings) { s.Capabilities = capabilities }
+}

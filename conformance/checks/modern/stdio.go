@@ -1,0 +1,133 @@
+package modern
+
+import (
+	"context"
+	"strings"
+
+	"dragoman/conformance/checks/checkutil"
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// overStdioChecks are about lines.
+func overStdioChecks() []*suite.Check {
+	return []*suite.Check{
+		{
+			ID: "modern-stdio.lines", Title: "Writes messages to its output, one a line, and nothing else", Level: suite.Must, Faces: stdioFace, Page: "basic/transports/stdio",
+			Statement: "Nothing may be written to stdout that is not a message; messages are lines and hold no line ends.",
+			Why:       "Clients stop at the first line that they cannot read.",
+			Fix:       "Send logs and banners to stderr; look for print statements and for libraries that greet. Write each message as one line of JSON without indentation.",
+			Run: func(t *suite.Trial) {
+				k := talk(t)
+				if err := k.child.Write(checkutil.ModernBody(`"one"`, "server/discover", nil, nil)); err != nil {
+					t.Break("%v", err)
+				}
+				for _, name := range []string{checkutil.ToolProgress, checkutil.ToolLogging, "test_simple_text"} {
+					if t.Offer.Tool(name) != nil {
+						_ = k.child.Write(checkutil.ModernBody(`"`+name+`"`, "tools/call", peer.Object{"name": name, "arguments": peer.Object{}},
+							func(meta peer.Object) { meta["progressToken"], meta[peer.MetaLogLevel] = "lines", "debug" }))
+					}
+				}
+				_ = k.child.Write(checkutil.ModernBody(`"last"`, "dragoman/no-such-method", nil, nil))
+				readLines(t, k)
+			},
+		},
+		{
+			ID: "modern-stdio.notification-unanswered", Title: "Does not answer notifications", Level: suite.Must, Faces: stdioFace, Page: "basic/index §Notifications",
+			Statement: "The receiver of a notification must not send a response.",
+			Why:       "The client finds no request for it and may end the connection.",
+			Fix:       "Send nothing for messages without an id, also for those that you do not know or cannot read.",
+			Run: func(t *suite.Trial) {
+				c, _ := opened(t, nil)
+				for _, method := range []string{"notifications/dragoman-unknown", "server/discover", "notifications/initialized"} {
+					_, _ = c.Notify(method, "{}")
+				}
+				fence(t, c)
+				for _, m := range c.Others() {
+					if m.Kind() == peer.IsResponse {
+						t.Fail("no response", "%s", m.Raw)
+					}
+				}
+			},
+		},
+		{
+			ID: "modern-stdio.interleaved", Title: "Serves requests while another runs", Level: suite.Should, Faces: stdioFace, Page: "basic/index §Statelessness",
+			Needs:     []suite.Need{suite.NeedsTool(checkutil.ToolProgress)},
+			Statement: "Servers should be prepared to handle requests of several tasks, interleaved on one connection.",
+			Why:       "One slow tool stops everything else that the user does.",
+			Fix:       "Read the next line while handlers run, each in a task of its own. Guard writing, so that lines do not mix.",
+			Run: func(t *suite.Trial) {
+				c, r := recorded(t, nil)
+				slow := begun(t, c, "tools/call", withToken(checkutil.ToolProgress, `"slow"`))
+				quick := begun(t, c, "server/discover", nil)
+				for _, call := range []*peer.Call{slow, quick} {
+					if _, err := call.Wait(); err != nil {
+						t.Fatal("an answer to each", "%v", err)
+					}
+				}
+				for _, m := range r.messages() {
+					if m.Kind() != peer.IsResponse {
+						continue
+					}
+					if string(m.ID) == slow.ID {
+						t.Fail("server/discover is answered while "+checkutil.ToolProgress+" runs", "it came after the response to %s", slow)
+					}
+					break
+				}
+			},
+		},
+		{
+			ID: "modern-stdio.garbage", Title: "Goes on after a line that it cannot read", Level: suite.Should, Faces: stdioFace, Page: "basic/index §Error Codes",
+			Statement: "A line that is no JSON is a parse error (-32700), which ends nothing.",
+			Why:       "One bad line takes all requests down that are under way.",
+			Fix:       "Answer -32700 without an id, or nothing, and read the next line.",
+			Run: func(t *suite.Trial) {
+				c := t.Open(nil)
+				_, _ = c.Say(`{"jsonrpc":"2.0","id":1,"method":`)
+				_, _ = c.Say(`this is no JSON`)
+				if _, err := c.Result("server/discover", ""); err != nil {
+					t.Fail("an answer to the next request", "%v", err)
+				}
+				for _, m := range c.Others() {
+					if code, message, _ := m.Error(); m.Failed() && code != checkutil.ParseError && code != checkutil.InvalidRequest {
+						t.Fail("the error -32700, or none", "the error %d: %s", code, message)
+					}
+				}
+			},
+		},
+		{
+			ID: "modern-stdio.ends", Title: "Ends when its input ends", Level: suite.Should, Faces: stdioFace, Page: pageStdio + "Shutdown",
+			Statement: "Servers should exit promptly when stdin is closed.",
+			Why:       "Processes are left behind whenever a client ends.",
+			Fix:       "Leave the main loop at the end of stdin, stop timers and handlers that keep the process alive, and exit.",
+			Run: func(t *suite.Trial) {
+				c := t.Open(nil)
+				if _, err := c.Result("server/discover", ""); err != nil {
+					t.Break("%v", err)
+				}
+				if end, forced := c.Close(); forced {
+					t.Fail("the program ends by itself", "it had to be made to: %s", end)
+				}
+			},
+		},
+	}
+}
+
+// readLines reads until the answer to the last request, and judges each line.
+func readLines(t *suite.Trial, k *rawClient) {
+	ctx, cancel := context.WithTimeout(t.Context(), k.child.Patience(checkutil.AnswerTime(t)))
+	defer cancel()
+	for {
+		line, err := k.child.Next(ctx)
+		if err != nil {
+			t.Fatal("an answer to each request", "%v", err)
+		}
+		m, err := peer.ReadMessage(line)
+		switch {
+		case err != nil || m.Kind() == peer.Neither || m.Object["jsonrpc"] != "2.0":
+			t.Fail("a message of JSON-RPC 2.0", "%q", line)
+		case m.Kind() == peer.IsResponse && strings.Trim(string(m.ID), `"`) == "last":
+			return
+		}
+	}
+}

@@ -1,0 +1,405 @@
+package modern
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"dragoman/conformance/checks/checkutil"
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+const (
+	toolsChange   = "test_trigger_tool_change"
+	promptsChange = "test_trigger_prompt_change"
+	watchedChange = "test_trigger_resource_update"
+	watchedURI    = "test://watched-resource"
+)
+
+// listening is a subscriptions/listen that has been acknowledged.
+type listening struct {
+	t    *suite.Trial
+	c    *peer.Conn
+	call *peer.Call
+	all  *recorder
+	ack  peer.Message
+}
+
+// listens opens one, with an id as it is to be written.
+func listens(t *suite.Trial, c *peer.Conn, r *recorder, id string, filter peer.Object) *listening {
+	call, err := c.StartAs(id, "subscriptions/listen", peer.Encode(peer.Object{"notifications": filter}))
+	if err != nil {
+		t.Break("%v", err)
+	}
+	l := &listening{t: t, c: c, call: call, all: r}
+	l.ack = l.await("the acknowledgement", func(m peer.Message) bool {
+		return m.Method == "notifications/subscriptions/acknowledged" && (!t.Face.Stdio() || l.owns(m)) || m.Kind() == peer.IsResponse && string(m.ID) == id
+	})
+	if l.ack.Failed() {
+		code, message, _ := l.ack.Error()
+		if code == checkutil.MethodNotFound {
+			t.Skip("the server has no subscriptions/listen")
+		}
+		t.Fatal("notifications/subscriptions/acknowledged", "the error %d: %s", code, message)
+	}
+	return l
+}
+
+// owns tells whether a message is tagged with this subscription.
+func (l *listening) owns(m peer.Message) bool {
+	id, _ := peer.Decode(l.call.ID)
+	tag := peer.Get(m.Object, "params", "_meta", peer.MetaSubscription)
+	return tag != nil && checkutil.Equal(tag, id)
+}
+
+// await waits for a message on the subscription's stream. The trial ends without one.
+func (l *listening) await(what string, wanted func(peer.Message) bool) peer.Message {
+	m, err := l.wait(wanted)
+	if err != nil {
+		l.t.Fatal(what, "%v", err)
+	}
+	return m
+}
+
+func (l *listening) wait(wanted func(peer.Message) bool) (peer.Message, error) {
+	if l.t.Face.Stdio() {
+		ctx, cancel := context.WithTimeout(l.t.Context(), l.c.Child().Patience(checkutil.AnswerTime(l.t)))
+		defer cancel()
+		return l.all.wait(ctx, wanted)
+	}
+	return l.call.WaitFor(wanted)
+}
+
+// got is what has come for the subscription so far: over stdio what is tagged with it.
+func (l *listening) got() (out []peer.Message) {
+	if !l.t.Face.Stdio() {
+		return l.call.Got()
+	}
+	for _, m := range l.all.messages() {
+		if l.owns(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+func is(method string) func(peer.Message) bool {
+	return func(m peer.Message) bool { return m.Method == method }
+}
+
+// trigger calls one of the fixture's tools that change something.
+func trigger(t *suite.Trial, c *peer.Conn, tool string) {
+	if _, m := called(t, c, peer.Object{"name": tool, "arguments": peer.Object{}}); m.Failed() {
+		t.Break("%s fails: %s", tool, m.Raw)
+	}
+}
+
+// onItsWay gives what is on its way on other streams the time to come: nothing orders it against what has come.
+func onItsWay(t *suite.Trial) { checkutil.Pause(t, 100*time.Millisecond) }
+
+// anyFilter asks for what the server declares, or else for changes of tools.
+func anyFilter(t *suite.Trial) peer.Object {
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if t.Offer.Capability(list + ".listChanged") {
+			return peer.Object{list + "ListChanged": true}
+		}
+	}
+	if t.Offer.Capability("resources.subscribe") && len(t.Offer.Resources) > 0 {
+		return peer.Object{"resourceSubscriptions": []any{t.Offer.Resources[0]["uri"]}}
+	}
+	t.Skip("the server declares neither listChanged nor resources.subscribe")
+	return nil
+}
+
+// subscriptionsChecks are about subscriptions/listen.
+func subscriptionsChecks() []*suite.Check {
+	return slices.Concat(acknowledgedChecks(), deliveredChecks(), filtersChecks())
+}
+
+func acknowledgedChecks() []*suite.Check {
+	return []*suite.Check{
+		{
+			ID: "subscriptions.acknowledged", Title: "Acknowledges a subscription before anything else", Level: suite.Must, Faces: faces, Page: pageListen + "Acknowledgment",
+			Statement: "The first message of a subscription must be notifications/subscriptions/acknowledged.",
+			Why:       "Until then a client does not know whether changes reach it, and what it misses.",
+			Fix:       "Write the acknowledgement as soon as the subscription is registered, before any change. Flush it: clients wait for it.",
+			Run: func(t *suite.Trial) {
+				filter := anyFilter(t)
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, `"sub"`, filter)
+				if first := l.got(); len(first) == 0 || first[0].Method != "notifications/subscriptions/acknowledged" {
+					t.Fail("notifications/subscriptions/acknowledged first", "%s", l.ack.Raw)
+				}
+				if _, ok := l.ack.Params()["notifications"].(peer.Object); !ok {
+					t.Fail("the honoured filter in params.notifications", "%s", l.ack.Raw)
+				}
+			},
+		},
+		{
+			ID: "subscriptions.tagged", Title: "Tags what it sends with the subscription's id", Level: suite.Must, Faces: faces, Page: pageListen + "Receiving Notifications",
+			Statement: "Every message of a subscription carries subscriptionId in _meta: the id of the listen request, of the same type.",
+			Why:       "Over stdio all subscriptions share one channel; clients tell them apart by nothing else.",
+			Fix:       "Put the listen request's id, as the JSON value that came, into params._meta[\"io.modelcontextprotocol/subscriptionId\"]: of the acknowledgement, of changes, of the final result.",
+			Run:       tagged,
+		},
+		{
+			ID: "subscriptions.subset", Title: "Acknowledges no more than was asked for", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
+			Statement: "The acknowledged filter is a subset of the requested one; types that were not asked for must not be sent.",
+			Why:       "Clients get what they have no handler for.",
+			Fix:       "Start from the request's filter and take away what you do not support. Do not echo your capabilities.",
+			Run: func(t *suite.Trial) {
+				filter := anyFilter(t)
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, "71", filter)
+				honoured, _ := l.ack.Params()["notifications"].(peer.Object)
+				for name, v := range honoured {
+					if filter[name] == nil && v != false && len(peer.List(honoured, name)) == 0 && !strings.Contains(name, "taskIds") {
+						t.Fail("no more than "+checkutil.Excerpt(filter), "%s", l.ack.Raw)
+					}
+				}
+			},
+		},
+		{
+			ID: "subscriptions.honoured", Title: "Honours what its capabilities promise", Level: suite.Must, Faces: faces, Page: "server/tools §Capabilities",
+			Statement: "listChanged and resources.subscribe say that the server notifies; a subscription to them is honoured.",
+			Why:       "Clients trust the declaration and never poll.",
+			Fix:       "Acknowledge each type whose capability you declare, or do not declare it.",
+			Run:       honours,
+		},
+		{
+			ID: "subscriptions.missing-filter", Title: "Refuses a subscription without a filter", Level: suite.Should, Faces: faces, Page: pageListen + "Opening a Stream",
+			Statement: "params.notifications is required; without it the request is invalid.",
+			Why:       "A client with this mistake waits for notifications that never come.",
+			Fix:       "Answer -32602 if params.notifications is no object. Do so before the stream begins.",
+			Run: func(t *suite.Trial) {
+				anyFilter(t)
+				k := talk(t)
+				k.refuse(k.ask("1", "subscriptions/listen", nil, nil), 0, checkutil.InvalidParams)
+			},
+		},
+	}
+}
+
+func tagged(t *suite.Trial) {
+	filter := anyFilter(t)
+	for _, id := range []string{`"a subscription"`, `4711`} {
+		c, r := recorded(t, nil)
+		call, err := c.StartAs(id, "subscriptions/listen", peer.Encode(peer.Object{"notifications": filter}))
+		if err != nil {
+			t.Break("%v", err)
+		}
+		l := &listening{t: t, c: c, call: call, all: r}
+		l.ack = l.await("the acknowledgement", is("notifications/subscriptions/acknowledged"))
+		if !l.owns(l.ack) {
+			t.Fail("subscriptionId "+id+" in the acknowledgement", "%s", l.ack.Raw)
+		}
+		if filter["toolsListChanged"] == nil || t.Offer.Tool(toolsChange) == nil {
+			continue
+		}
+		trigger(t, c, toolsChange)
+		if m, err := l.wait(is("notifications/tools/list_changed")); err == nil && !l.owns(m) {
+			t.Fail("subscriptionId "+id+" in the notification", "%s", m.Raw)
+		}
+	}
+}
+
+func honours(t *suite.Trial) {
+	asked := peer.Object{}
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if t.Offer.Capability(list + ".listChanged") {
+			asked[list+"ListChanged"] = true
+		}
+	}
+	if t.Offer.Capability("resources.subscribe") && len(t.Offer.Resources) > 0 {
+		asked["resourceSubscriptions"] = []any{t.Offer.Resources[0]["uri"]}
+	}
+	anyFilter(t)
+	c, r := recorded(t, nil)
+	l := listens(t, c, r, `"all"`, asked)
+	for name, v := range asked {
+		got := peer.Get(l.ack.Params(), "notifications", name)
+		if list, ok := v.([]any); ok {
+			if !slices.Contains(peer.List(l.ack.Params(), "notifications", name), list[0]) {
+				t.Fail(name+" is acknowledged with "+checkutil.Excerpt(v), "%s", l.ack.Raw)
+			}
+		} else if got != true {
+			t.Fail(name+" is acknowledged", "%s", l.ack.Raw)
+		}
+	}
+}
+
+func deliveredChecks() []*suite.Check {
+	tool := []suite.Need{suite.NeedsTool(toolsChange)}
+	return []*suite.Check{
+		{
+			ID: "subscriptions.list-changed", Title: "Tells subscribers that a list has changed", Level: suite.Should, Faces: faces, Page: "server/tools §List Changed Notification", Needs: tool,
+			Statement: "A server that declares listChanged should notify when the list changes.",
+			Why:       "Clients go on with the old list.",
+			Fix:       "Send the notification to every subscription whose filter has it, as soon as the list has changed.",
+			Run: func(t *suite.Trial) {
+				if !t.Offer.Capability("tools.listChanged") {
+					t.Skip("the server does not declare tools.listChanged")
+				}
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, `"lists"`, peer.Object{"toolsListChanged": true})
+				for range 2 { // the second time undoes the first
+					trigger(t, c, toolsChange)
+				}
+				l.await("notifications/tools/list_changed", is("notifications/tools/list_changed"))
+			},
+		},
+		{
+			ID: "subscriptions.several", Title: "Serves several subscriptions at a time", Level: suite.Must, Faces: faces, Page: pageListen + "Multiple Concurrent Subscriptions", Needs: tool,
+			Statement: "A client may have several subscriptions; each gets its own notifications under its own id.",
+			Why:       "Clients open one for each thing that they show; only the last would be alive.",
+			Fix:       "Keep subscriptions by their request, not one for the connection. Send each its own copy, tagged with its id.",
+			Run: func(t *suite.Trial) {
+				if !t.Offer.Capability("tools.listChanged") {
+					t.Skip("the server does not declare tools.listChanged")
+				}
+				c, r := recorded(t, nil)
+				both := []*listening{listens(t, c, r, `"s1"`, peer.Object{"toolsListChanged": true}), listens(t, c, r, `"s2"`, peer.Object{"toolsListChanged": true})}
+				trigger(t, c, toolsChange)
+				for _, l := range both {
+					l.await("notifications/tools/list_changed for the subscription "+l.call.ID, func(m peer.Message) bool {
+						return m.Method == "notifications/tools/list_changed" && l.owns(m)
+					})
+				}
+				trigger(t, c, toolsChange)
+			},
+		},
+		{
+			ID: "subscriptions.updated", Title: "Tells subscribers that a resource has changed", Level: suite.Must, Faces: faces, Page: "server/resources §Subscriptions",
+			Needs:     []suite.Need{suite.NeedsTool(watchedChange), suite.NeedsSubscribe},
+			Statement: "notifications/resources/updated is sent whenever a watched resource changes.",
+			Why:       "Clients that watch a resource show what it was.",
+			Fix:       "Send notifications/resources/updated with the URI to each subscription whose resourceSubscriptions has it.",
+			Run: func(t *suite.Trial) {
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, `"watch"`, peer.Object{"resourceSubscriptions": []any{watchedURI}})
+				trigger(t, c, watchedChange)
+				m := l.await("notifications/resources/updated", is("notifications/resources/updated"))
+				if uri := peer.Text(m.Params(), "uri"); !strings.HasPrefix(uri, watchedURI) {
+					t.Fail("the URI "+watchedURI, "%s", m.Raw)
+				}
+			},
+		},
+		{
+			ID: "subscriptions.cancelled", Title: "Sends nothing for a subscription that was cancelled", Level: suite.Must, Faces: stdioFace, Page: pageStdio + "Cancellation", Needs: tool,
+			Statement: "After notifications/cancelled nothing more must be sent for the request; a subscription ends by it.",
+			Why:       "The client has forgotten the id and may have given it to another request.",
+			Fix:       "Remove the subscription when notifications/cancelled names its id, before the next change is sent.",
+			Run: func(t *suite.Trial) {
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, `"gone"`, peer.Object{"toolsListChanged": true})
+				l.call.Cancel()
+				fence(t, c)
+				before := len(l.got())
+				for range 2 {
+					trigger(t, c, toolsChange)
+				}
+				fence(t, c)
+				for _, m := range l.got()[before:] {
+					t.Fail("nothing for the cancelled subscription", "%s", m.Raw)
+				}
+			},
+		},
+	}
+}
+
+func filtersChecks() []*suite.Check {
+	return []*suite.Check{
+		{
+			ID: "subscriptions.only-asked", Title: "Sends only the kinds of changes that were asked for", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
+			Needs:     []suite.Need{suite.NeedsTool(toolsChange), suite.NeedsTool(promptsChange)},
+			Statement: "Notification types that the client has not requested must not be sent.",
+			Why:       "Clients get what they have no handler for, and fetch lists that they do not use.",
+			Fix:       "Check the filter of each subscription before each notification.",
+			Run: func(t *suite.Trial) {
+				if !t.Offer.Capability("tools.listChanged") {
+					t.Skip("the server does not declare tools.listChanged")
+				}
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, `"tools"`, peer.Object{"toolsListChanged": true})
+				for _, tool := range []string{promptsChange, promptsChange, toolsChange, toolsChange} {
+					trigger(t, c, tool)
+				}
+				_, _ = l.wait(is("notifications/tools/list_changed"))
+				onItsWay(t)
+				for _, m := range append(l.got(), r.of("notifications/prompts/list_changed")...) {
+					if m.Method != "notifications/tools/list_changed" && m.Method != "notifications/subscriptions/acknowledged" && m.Kind() == peer.IsNotification {
+						t.Fail("nothing but notifications/tools/list_changed", "%s", m.Raw)
+					}
+				}
+			},
+		},
+		{
+			ID: "subscriptions.uris", Title: "Tells only of the resources that are watched", Level: suite.Must, Faces: faces, Page: pageListen + "Notification Filter",
+			Needs:     []suite.Need{suite.NeedsTool(watchedChange), suite.NeedsSubscribe},
+			Statement: "notifications/resources/updated is for the URIs of resourceSubscriptions.",
+			Why:       "Clients read again what has not changed, and learn of resources that are not theirs.",
+			Fix:       "Compare the URI, or what it is a part of, with resourceSubscriptions of each subscription before the notification.",
+			Run: func(t *suite.Trial) {
+				other := slices.IndexFunc(t.Offer.Resources, func(r peer.Object) bool { return !strings.HasPrefix(watchedURI, peer.Text(r, "uri")) })
+				if other < 0 {
+					t.Skip("the server has no other resource")
+				}
+				c, r := recorded(t, nil)
+				l := listens(t, c, r, `"others"`, peer.Object{"resourceSubscriptions": []any{t.Offer.Resources[other]["uri"]}})
+				watch := listens(t, c, r, `"watched"`, peer.Object{"resourceSubscriptions": []any{watchedURI}})
+				for range 3 {
+					trigger(t, c, watchedChange)
+				}
+				_, _ = watch.wait(func(m peer.Message) bool { return m.Method == "notifications/resources/updated" && watch.owns(m) })
+				onItsWay(t)
+				for _, m := range l.got() {
+					if strings.HasPrefix(peer.Text(m.Params(), "uri"), watchedURI) {
+						t.Fail("nothing of "+watchedURI, "%s", m.Raw)
+					}
+				}
+			},
+		},
+		{
+			ID: "subscriptions.unasked", Title: "Tells of no changes without a subscription", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
+			Needs:     []suite.Need{suite.NeedsTool(toolsChange)},
+			Statement: "Change notifications are sent to subscriptions alone, never on another request's stream.",
+			Why:       "Clients that have not subscribed cannot place them.",
+			Fix:       "Send list_changed and updated on listen streams only. Remove what broadcasts them to every connection, as earlier revisions had it.",
+			Run: func(t *suite.Trial) {
+				c, r := recorded(t, nil)
+				for range 2 {
+					trigger(t, c, toolsChange)
+				}
+				fence(t, c)
+				for _, m := range r.messages() {
+					if m.Kind() == peer.IsNotification {
+						t.Fail("no notification", "%s", m.Raw)
+					}
+				}
+			},
+		},
+		{
+			ID: "subscriptions.only-changes", Title: "Keeps progress and log messages off subscriptions", Level: suite.Must, Faces: httpFace, Page: pageHTTP + "Receiving Messages",
+			Needs:     []suite.Need{suite.NeedsTool(checkutil.ToolLogging)},
+			Statement: "notifications/progress and notifications/message must not be sent on a listen stream.",
+			Why:       "They belong to one request; a subscription may be another user's.",
+			Fix:       "Send them on the response stream of their request alone.",
+			Run: func(t *suite.Trial) {
+				filter := anyFilter(t)
+				c, r := recorded(t, func(s *peer.Settings) { s.LogLevel = "debug" })
+				l := listens(t, c, r, `"quiet"`, filter)
+				called(t, c, withToken(checkutil.ToolLogging, `"quiet-1"`))
+				if call := underWay(t, c, `"quiet-2"`); call != nil {
+					_, _ = call.Wait()
+				}
+				for _, m := range l.got() {
+					if m.Method == "notifications/progress" || m.Method == "notifications/message" {
+						t.Fail("neither progress nor log messages", "%s", m.Raw)
+					}
+				}
+			},
+		},
+	}
+}

@@ -1,0 +1,96 @@
+package mock
+
+import (
+	"fmt"
+	"slices"
+
+	"dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+)
+
+// check is a requirement of clients: what is told of it, and how it is judged.
+type check struct {
+	suite.Check
+	scenarios []string // where it is judged; nil: in all
+	judge     func(v *verdict)
+}
+
+// verdict is one check in one run.
+type verdict struct {
+	*run
+	problems []suite.Problem
+	skipped  string
+}
+
+func (v *verdict) fail(expected, format string, args ...any) {
+	if len(v.problems) < 20 {
+		v.problems = append(v.problems, suite.Problem{Expected: expected, Got: fmt.Sprintf(format, args...)})
+	}
+}
+
+// each calls for each request with a method, or skips the check where there is none.
+func (v *verdict) each(method string, f func(h *heard)) {
+	all := v.requests(method)
+	if len(all) == 0 {
+		v.skipped = "the client has sent no message"
+		if method != "" {
+			v.skipped = "the client has not sent " + method
+		}
+		return
+	}
+	for _, h := range all {
+		f(h)
+	}
+}
+
+// eachModern calls for each request of 2026-07-28, or skips the check where there is none.
+func (v *verdict) eachModern(f func(h *heard)) {
+	v.skipped = "the client has sent no request of 2026-07-28"
+	for _, h := range v.requests("") {
+		if h.message.Kind() == peer.IsRequest && h.message.Method != "initialize" {
+			v.skipped = ""
+			f(h)
+		}
+	}
+}
+
+// stranger tells why a client is not at home at a face, as it seems; empty: it is, or has said nothing.
+func (v *verdict) stranger() string {
+	all := v.requests("")
+	only := func(method string) bool {
+		return len(all) > 0 && !slices.ContainsFunc(all, func(h *heard) bool {
+			return h.message.Method != method && h.message.Method != "notifications/cancelled"
+		})
+	}
+	switch {
+	case v.face.Modern() && only("initialize"):
+		return "the client speaks legacy revisions only, it seems"
+	case !v.face.Modern() && !v.past.initializes[v.face] && only("server/discover"):
+		return "the client speaks modern revisions only, it seems"
+	}
+	return ""
+}
+
+var (
+	anyHTTP    = []peer.Face{peer.ModernHTTP, peer.LegacyHTTP}
+	modernOnly = []peer.Face{peer.ModernHTTP}
+	legacyOnly = []peer.Face{peer.LegacyHTTP}
+	sseOnly    = []peer.Face{peer.SSE}
+	anyStdio   = []peer.Face{peer.ModernStdio, peer.LegacyStdio}
+	anyModern  = []peer.Face{peer.ModernHTTP, peer.ModernStdio}
+	anyLegacy  = []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}
+	anyStream  = []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE}
+)
+
+func what(h *heard) string {
+	if h.message.Method != "" {
+		return h.message.Method
+	}
+	switch {
+	case h.message.Kind() == peer.IsResponse:
+		return "an answer"
+	case h.verb == lineVerb:
+		return "a line"
+	}
+	return h.verb
+}
