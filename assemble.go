@@ -10,10 +10,10 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era"
-	"dragoman/adapters/guardian"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/reaper"
 	"dragoman/policies"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -33,7 +33,7 @@ type house struct {
 	fresh     []*wired                          // of these, those that are new
 	dialers   map[string]*stdio.Dialer          // of the upstreams that are children
 	services  map[string]*restupstream.Upstream // of the upstreams that speak the REST envelope
-	guardian  *guardian.Guardian                // starts and ends all children
+	reaper    *reaper.Reaper                    // starts and ends all children
 	service   *service.Service                  // the state that we are in
 	depends   *service.Checks                   // of what the service depends on besides; nil: nothing
 	router    *proxy.Router
@@ -119,13 +119,13 @@ func (h *house) foundations(ups []*Upstream) (err error) {
 		return err
 	}
 	h.draining, h.drain = end.ctx, end.cancel
-	if h.guardian, err = keep(h, "guardian", nil, made[*guardian.Guardian]{build: func(prometheus.Registerer) (*guardian.Guardian, error) {
-		return guardian.New(guardian.Options{Note: func(err error) { h.log.Warn().Err(err).Msg("the guardian of the children") }}), nil
-	}, stage: endsGuardian, end: (*guardian.Guardian).Close}); err != nil {
+	if h.reaper, err = keep(h, "reaper", nil, made[*reaper.Reaper]{build: func(prometheus.Registerer) (*reaper.Reaper, error) {
+		return reaper.New(reaper.Options{Note: func(err error) { h.log.Warn().Err(err).Msg("the reaper of child processes") }}), nil
+	}, stage: endsReaper, end: (*reaper.Reaper).Close}); err != nil {
 		return err
 	}
 	if slices.ContainsFunc(ups, func(up *Upstream) bool { return len(up.Command) > 0 }) {
-		h.guardian.Prestart() // beside all that is still to be made: it takes longer than that
+		h.reaper.Prestart() // beside all that is still to be made: it takes longer than that
 	}
 	opt := session.Options{IdleTTL: h.cfg.Sessions.IdleTTL, Max: h.cfg.Sessions.Max,
 		Repeats: h.cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: h.cfg.Sessions.MaxPerPrincipal}

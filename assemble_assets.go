@@ -78,7 +78,7 @@ const (
 	endsSessions
 	endsRepeats
 	endsUpstreams
-	endsGuardian
+	endsReaper
 	endsLast
 	stages
 )

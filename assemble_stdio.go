@@ -21,7 +21,7 @@ func (h *house) stdioWires(up *Upstream, w *wired, log zerolog.Logger) transport
 	w.dialer = stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
 		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
-			MaxLine: h.cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Guardian: h.guardian},
+			MaxLine: h.cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: h.reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
 			if dropped > 0 {
 				log.WithLevel(level).Int("pid", pid).Int("lines", dropped).Msg("the server says too much; lines of its standard error were left out")

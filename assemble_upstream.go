@@ -44,11 +44,11 @@ type wired struct {
 
 // wiring is all that an upstream is made from: while it is equal, the upstream stays, with its sessions and processes.
 type wiring struct {
-	up                            Upstream
-	self, roots                   string
-	body, event, line, header     int
-	idle                          time.Duration
-	guardian, questions, sessions uint64
+	up                          Upstream
+	self, roots                 string
+	body, event, line, header   int
+	idle                        time.Duration
+	reaper, questions, sessions uint64
 }
 
 // wiring leaves out of an upstream's configuration what only the policies around it look at.
@@ -58,7 +58,7 @@ func (h *house) wiring(up *Upstream) wiring {
 	l := h.cfg.Limits
 	roots, _ := os.ReadFile(up.CAFile) // the configuration was checked: if it is gone, there is nothing new to trust
 	return wiring{bare, string(self(h.cfg)), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, h.cfg.Sessions.IdleTTL,
-		h.number("guardian"), h.number("questions"), h.number("sessions")}
+		h.number("reaper"), h.number("questions"), h.number("sessions")}
 }
 
 // servers makes the upstreams, and the table of the ways to them.

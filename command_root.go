@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"dragoman/adapters/stdio/reaper"
 )
 
 // runners are what the commands start once everything they were given is
@@ -182,7 +184,7 @@ type command struct {
 
 func commands() []command {
 	return []command{{"serve", newServe}, {"stdio", newStdio}, {"probe", newProbe}, {"health", newHealth}, {"config", newConfig}, {"demo", newDemo},
-		{"conformance", newConformance}, {"bench", newBench}, {"errors", newErrors}, {"key", newKey}, {"version", newVersion}}
+		{"conformance", newConformance}, {"bench", newBench}, {"errors", newErrors}, {"key", newKey}, {"version", newVersion}, {reaper.Command, newReaper}}
 }
 
 // versionFlag is --version, as cobra has it, which would take a template for it: with templates the linker has to keep every method

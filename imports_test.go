@@ -17,7 +17,12 @@ var floors = map[string]int{
 	"proxy":                        1,
 	"proxy/session":                2,
 	"adapters/eventstream":         2,
-	"adapters/guardian":            2,
+	"adapters/stdio/reaper":        2,
+	"adapters/stdio/lines":         2,
+	"adapters/stdio/process":       3,
+	"adapters/stdio/downstream":    5,
+	"adapters/stdio/supervisor":    5,
+	"adapters/stdio/socket":        5,
 	"adapters/httpd":               2,
 	"adapters/rules":               2, // what the specification says, without state
 	"adapters/transport":           3, // what the adapters implement to reach servers
@@ -71,11 +76,11 @@ var homes = map[string]struct {
 }{
 	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", ".", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
-	"os/exec":                             {[]string{"adapters/stdio", "bench"}, "one package owns child processes"},
+	"os/exec":                             {[]string{"adapters/stdio", "adapters/stdio/process", "adapters/stdio/reaper", "bench"}, "one folder owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{".", "policies"}, "errors are logged once, by audit"},
 	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "."}, "metrics are a policy"},
-	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "policies"}, "a circuit belongs to what it protects"},
+	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "adapters/stdio/supervisor", "policies"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
 	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},

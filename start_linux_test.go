@@ -35,30 +35,6 @@ func TestStart(t *testing.T) {
 		}
 		t.Logf("%d bytes", all)
 	})
-	t.Run("a guardian does not wait for the packages of others", func(t *testing.T) {
-		c := exec.CommandContext(t.Context(), bin)
-		c.Args = []string{"dragoman-guardian"}
-		c.Env = []string{"_DRAGOMAN_GUARDIAN=0123456789abcdef"}
-		done := inits(t, c) // there is no socket, so it ends
-		// All that prints or looks into text needs the first two, and comes after what others need for themselves only then.
-		for _, name := range []string{"unicode", "reflect", "golang.org/x/sys/unix", "flag", "net", "crypto/tls", "main"} {
-			if _, there := done[name]; there {
-				t.Errorf("%s was initialized: what is new among the imports of adapters/guardian, see its init?", name)
-			}
-		}
-		strangers := 0
-		for name := range done { // they need nothing that the guardian does not, and are before it in the alphabet
-			if first, _, _ := strings.Cut(name, "/"); strings.Contains(first, ".") {
-				strangers++
-			}
-		}
-		if strangers > 5 || len(done) > 40 {
-			t.Errorf("%d packages were initialized, %d of them of others", len(done), strangers)
-		}
-		if code := c.ProcessState.ExitCode(); code != 2 || len(done) == 0 {
-			t.Errorf("exit code %d after %d packages", code, len(done))
-		}
-	})
 }
 
 // inits runs a command and tells what each package allocated when it was initialized.

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/guardian"
+	"dragoman/adapters/stdio/reaper"
 )
 
 // ErrStopped is why nothing can be written to a Process after Stop.
@@ -56,12 +56,12 @@ type Command struct {
 	// of 256 KiB once 32 KiB do; 0 means 1 MiB, negative leaves it. It does not grow before, because all idle pipes of a user count
 	// against one limit.
 	PipeSize int
-	// Guardian, if not nil, starts the child, and ends everything that descends from it: also what has left its process
+	// Reaper, if not nil, starts the child, and ends everything that descends from it: also what has left its process
 	// group, and also when we are killed. While none is available the child is started directly, as without.
-	Guardian *guardian.Guardian
+	Reaper *reaper.Reaper
 }
 
-// Process is a child and what it has started: with a guardian all that descends from it, else what stayed in its process
+// Process is a child and what it has started: with a reaper all that descends from it, else what stayed in its process
 // group. Whoever has started it must call Stop in the end, also when it exits by itself: only then are its pipes closed for
 // certain.
 //
@@ -94,9 +94,9 @@ type Process struct {
 // Start starts the child. ctx can only prevent the start; afterwards only Stop ends the child. The errors:
 // *NotFoundError if there is no such command, *StartError if there is but the system would not run it, ctx's error.
 //
-// On Unix the child leads a process group of its own (and, with a guardian, a session), so that all that it starts can be signalled together, and a
+// On Unix the child leads a process group of its own (and, with a reaper, a session), so that all that it starts can be signalled together, and a
 // terminal's Ctrl-C reaches us alone. On Linux it gets SIGTERM should we die without stopping it (see sysProcAttr); with a
-// guardian, everything that descends from it is ended then.
+// reaper, everything that descends from it is ended then.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

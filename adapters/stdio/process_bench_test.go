@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/guardian"
+	"dragoman/adapters/stdio/reaper"
 )
 
 // BenchmarkProcessEcho sends lines through a real child that echoes them, as many at a time as depth says, each by a
@@ -70,20 +70,20 @@ func benchEcho(b *testing.B, size, depth int) {
 	<-stopped
 }
 
-// BenchmarkProcessStart starts a small child, and stops it, directly and by a guardian.
+// BenchmarkProcessStart starts a small child, and stops it, directly and by a reaper.
 func BenchmarkProcessStart(b *testing.B) {
-	g := guardian.New(guardian.Options{Exe: os.Args[0]})
+	g := reaper.New(reaper.Options{Exe: os.Args[0]})
 	defer g.Close()
 	g.Prestart()
 	for _, way := range []struct {
 		name string
-		g    *guardian.Guardian
+		g    *reaper.Reaper
 	}{{"direct", nil}, {"guarded", g}} {
 		b.Run(way.name, func(b *testing.B) {
 			var starts time.Duration
 			for range b.N {
 				begin := time.Now()
-				p, err := Start(background(), Command{Argv: []string{"cat"}, Guardian: way.g})
+				p, err := Start(background(), Command{Argv: []string{"cat"}, Reaper: way.g})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
-	"dragoman/adapters/guardian"
+	"dragoman/adapters/stdio/reaper"
 )
 
 // childKey switches the test binary into one of the children below.
@@ -28,13 +28,16 @@ const childKey = "STDIO_TEST_CHILD"
 // raceEnv spares children under the race detector the second that it waits at the exit.
 const raceEnv = "GORACE=atexit_sleep_ms=0"
 
-// guardedKey makes the tests start their children through a guardian; see TestWithGuardian.
+// guardedKey makes the tests start their children through a reaper; see TestWithReaper.
 const guardedKey = "STDIO_TEST_GUARDED"
 
-// ward is the guardian of all tests, nil where there is none.
-var ward *guardian.Guardian
+// ward is the reaper of all tests, nil where there is none.
+var ward *reaper.Reaper
 
 func TestMain(m *testing.M) {
+	if reaper.Called(os.Args) {
+		os.Exit(reaper.Main())
+	}
 	if role := os.Getenv(childKey); role != "" {
 		os.Exit(playChild(role))
 	}
@@ -45,12 +48,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(guardedTests{m})
 }
 
-// guardedTests are the tests, with a guardian while they run.
+// guardedTests are the tests, with a reaper while they run.
 type guardedTests struct{ *testing.M }
 
 func (g guardedTests) Run() int {
 	failed := make(chan error, 10)
-	ward = guardian.New(guardian.Options{Exe: os.Args[0], Note: func(err error) { failed <- err }})
+	ward = reaper.New(reaper.Options{Exe: os.Args[0], Note: func(err error) { failed <- err }})
 	code := g.M.Run()
 	ward.Close()
 	select {

@@ -18,7 +18,7 @@ type direct struct {
 	termed time.Time // when the group got SIGTERM; zero if it did not
 }
 
-// startDirect starts the command without a guardian.
+// startDirect starts the command without a reaper.
 func startDirect(cmd *exec.Cmd) (kin, int, error) {
 	if err := launch(cmd); err != nil {
 		return nil, 0, err

@@ -29,7 +29,7 @@ type ExitError struct {
 	StderrTail []string      // its last lines on stderr, at most 20 of 512 bytes, 4 KiB in all; printable UTF-8
 	Uptime     time.Duration // from start to exit
 	Stopped    bool          // Stop had been called before
-	Lost       bool          // the guardian process ended, and the child with it; how is not known
+	Lost       bool          // the reaper process ended, and the child with it; how is not known
 }
 
 // Error names the command, how it ended, and its last line on stderr.
@@ -39,7 +39,7 @@ func (e *ExitError) Error() string {
 		how = "was ended by " + e.Signal
 	}
 	if e.Lost {
-		how = "was ended because its guardian process is gone,"
+		how = "was ended because its reaper process is gone,"
 	}
 	s := fmt.Sprintf("stdio: server %q %s after %s", e.Command, how, e.Uptime.Round(time.Millisecond))
 	if n := len(e.StderrTail); n > 0 {

@@ -83,7 +83,7 @@ func TestProcessExitKillsTheGroup(t *testing.T) {
 	eventually(t, "the grandchild's end", func() bool { return dead(pid) })
 }
 
-// A grandchild that has left the group is out of reach without a guardian, but must not keep Stop or ReadLine from returning.
+// A grandchild that has left the group is out of reach without a reaper, but must not keep Stop or ReadLine from returning.
 // With one, it is ended like all others.
 func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
 	}
 	took(t, p, 8*time.Second)
 	if dead(pid) != (ward != nil) {
-		t.Errorf("dead: %v; with a guardian: %v", dead(pid), ward != nil)
+		t.Errorf("dead: %v; with a reaper: %v", dead(pid), ward != nil)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestProcessEscapedGrandchildDoesNotBlock(t *testing.T) {
 func TestProcessStopKillsWhoEscaped(t *testing.T) {
 	t.Parallel()
 	if ward == nil {
-		t.Skip("takes a guardian")
+		t.Skip("takes a reaper")
 	}
 	c := child("fork:setsid-stubborn,stay")
 	c.KillGrace = 100 * time.Millisecond

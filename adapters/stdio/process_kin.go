@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/guardian"
+	"dragoman/adapters/stdio/reaper"
 )
 
 const (
@@ -37,18 +37,18 @@ type kin interface {
 type outcome struct {
 	code   int    // -1 if a signal ended it, or nobody knows
 	signal string // that signal's name
-	lost   bool   // its guardian ended first
+	lost   bool   // its reaper ended first
 }
 
-// bear starts a child with these three streams, by the guardian if there is one, and else directly.
+// bear starts a child with these three streams, by the reaper if there is one, and else directly.
 func bear(ctx context.Context, c Command, path string, std [3]*os.File) (kin, int, error) {
-	if c.Guardian != nil {
-		child, err := c.Guardian.Start(ctx, guardian.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir,
+	if c.Reaper != nil {
+		child, err := c.Reaper.Start(ctx, reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir,
 			Stdin: std[0], Stdout: std[1], Stderr: std[2]})
 		if err == nil {
 			return &guarded{child: child}, child.PID(), nil
 		}
-		if !errors.Is(err, guardian.ErrUnavailable) {
+		if !errors.Is(err, reaper.ErrUnavailable) {
 			return nil, 0, err
 		}
 	}
@@ -68,7 +68,7 @@ func exactEnv(env []string) []string {
 func lastOf(env []string) []string {
 	out := make([]string, 0, len(env)+1)
 	seen := make(map[string]bool, len(env)+1)
-	seen[guardian.MarkKey] = true // comes from the guardian
+	seen[reaper.MarkKey] = true // comes from the reaper
 	for _, entry := range slices.Backward(env) {
 		key, _, ok := strings.Cut(entry, "=")
 		if ok && seen[key] {
@@ -81,9 +81,9 @@ func lastOf(env []string) []string {
 	return out
 }
 
-// guarded is a child of the guardian's, and everybody that descends from it.
+// guarded is a child of the reaper's, and everybody that descends from it.
 type guarded struct {
-	child *guardian.Child
+	child *reaper.Child
 
 	mu    sync.Mutex
 	asked time.Time // when they got SIGTERM, or the child exited
@@ -105,7 +105,7 @@ func (g *guarded) signal(s signalKind) {
 	g.child.Terminate()
 }
 
-// wait leaves it to the guardian to ask those who are left.
+// wait leaves it to the reaper to ask those who are left.
 func (g *guarded) wait() outcome {
 	e := g.child.Exit()
 	g.mu.Lock()

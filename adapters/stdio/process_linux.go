@@ -16,7 +16,7 @@ import (
 //
 // SIGTERM and not SIGKILL: at our death the child's stdin ends, which is its cue to go, and launchers (npx, uvx, docker)
 // pass SIGTERM on to the server they have started, which a SIGKILL of the launcher would orphan. A child that ignores
-// both survives a SIGKILL of ours; that takes a guardian process.
+// both survives a SIGKILL of ours; that takes a reaper process.
 //
 // The signal comes when the *thread* that forked ends, not the process (prctl(2), PR_SET_PDEATHSIG). The Go runtime
 // ends a thread when a goroutine locked to it ends, and any library may do that to the thread we happened to fork on.

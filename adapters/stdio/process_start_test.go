@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"dragoman/adapters/guardian"
+	"dragoman/adapters/stdio/reaper"
 )
 
 func TestProcessEnvironmentIsExact(t *testing.T) {
@@ -34,7 +34,7 @@ func TestProcessEnvironmentIsExact(t *testing.T) {
 
 func TestProcessNothingInherited(t *testing.T) {
 	t.Parallel()
-	p := start(t, Command{Argv: []string{"env"}, Guardian: ward})
+	p := start(t, Command{Argv: []string{"env"}, Reaper: ward})
 	for line, err := range p.Lines() {
 		if err != nil || !marks(string(line)) {
 			t.Errorf("got %q, %v", line, err)
@@ -42,8 +42,8 @@ func TestProcessNothingInherited(t *testing.T) {
 	}
 }
 
-// marks tells whether a variable is the one that the guardian adds.
-func marks(entry string) bool { return ward != nil && strings.HasPrefix(entry, guardian.MarkKey+"=") }
+// marks tells whether a variable is the one that the reaper adds.
+func marks(entry string) bool { return ward != nil && strings.HasPrefix(entry, reaper.MarkKey+"=") }
 
 // Runtimes expect blocking pipes: node and Python fail with EAGAIN on others.
 func TestProcessPipesBlockInTheChild(t *testing.T) {
@@ -81,7 +81,7 @@ func TestStartErrors(t *testing.T) {
 	}
 	f := func(c Command, cause error, hint string) {
 		t.Helper()
-		c.Guardian = ward
+		c.Reaper = ward
 		_, err := Start(background(), c)
 		var e *StartError
 		if !errors.As(err, &e) || !errors.Is(err, cause) || !strings.Contains(err.Error(), hint) {

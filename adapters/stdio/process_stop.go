@@ -10,7 +10,7 @@ import (
 // was written is flushed and stdin is closed; after StopGrace SIGTERM; after KillGrace SIGKILL, each to all of them. What the
 // child still says meanwhile is read and dropped, so that it is not kept from ending by a full pipe, and ReadLine returns
 // io.EOF. Stop returns when the child has been reaped, nobody is left and our ends of the pipes are closed, even if, without a
-// guardian, somebody who left the child's process group still holds theirs. Any number of goroutines may call it, any number
+// reaper, somebody who left the child's process group still holds theirs. Any number of goroutines may call it, any number
 // of times; each returns when that is reached. It takes at most StopGrace + KillGrace and what the system needs.
 func (p *Process) Stop() {
 	p.stopping.Do(p.end)

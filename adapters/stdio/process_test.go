@@ -27,7 +27,7 @@ func child(role string) Command {
 	}
 	return Command{
 		Argv: []string{self}, Env: []string{childKey + "=" + role, raceEnv},
-		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second, Guardian: ward,
+		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second, Reaper: ward,
 	}
 }
 

@@ -20,7 +20,7 @@ func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
-// startDirect starts the command; a guardian is not needed here.
+// startDirect starts the command; a reaper is not needed here.
 func startDirect(cmd *exec.Cmd) (kin, int, error) {
 	j, err := startJob(cmd)
 	if err != nil {

@@ -51,7 +51,7 @@ export class Watch {
     return here;
   }
 
-  /** Whether this is a process of the server's, and alive: not Dragoman's own, such as its guardian. */
+  /** Whether this is a process of the server's, and alive: not Dragoman's own, such as its reaper. */
   serves(p) {
     return !/[ZX]/.test(p.state) && program(p.pid) !== this.program;
   }

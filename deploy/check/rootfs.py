@@ -81,7 +81,7 @@ def inside(root):
 
     assert health()[0] == 1, "health of nobody"
     begun = time.monotonic()
-    # A child, so that the guardian runs too; and it is asked over HTTP, so that readiness is the whole way there.
+    # A child, so that the reaper runs too; and it is asked over HTTP, so that readiness is the whole way there.
     server = dragoman("serve", "--", "dragoman", "demo", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     ready = None
     while ready is None:

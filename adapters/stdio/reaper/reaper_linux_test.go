@@ -1,4 +1,4 @@
-package guardian
+package reaper
 
 import (
 	"bufio"
@@ -18,29 +18,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const stubborn = `trap "" TERM HUP INT; echo $$ >> $GUARDIAN_TEST_PIDS; while :; do sleep 40; done`
+const stubborn = `trap "" TERM HUP INT; echo $$ >> $REAPER_TEST_PIDS; while :; do sleep 40; done`
 
 // scripts are what children do, and how many processes write down their number.
 var scripts = map[string]struct {
 	count int
 	text  string
 }{
-	"plain":    {1, `echo $$ >> $GUARDIAN_TEST_PIDS; exec sleep 40`},
+	"plain":    {1, `echo $$ >> $REAPER_TEST_PIDS; exec sleep 40`},
 	"stubborn": {1, stubborn},
 	"setsid":   {2, `export S='` + stubborn + `'; setsid sh -c "$S" & ` + stubborn},
 	"daemon":   {2, `export S='` + stubborn + `'; (setsid sh -c 'sh -c "$S" & exit' </dev/null >/dev/null 2>&1 &); ` + stubborn},
-	"nameless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH GUARDIAN_TEST_PIDS=$GUARDIAN_TEST_PIDS setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
-	"faceless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH GUARDIAN_TEST_PIDS=$GUARDIAN_TEST_PIDS prlimit --locks=unlimited setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
-	"pipeline": {1, `echo $$ >> $GUARDIAN_TEST_PIDS; sleep 40 | cat | cat | sh -c 'trap "" TERM; cat; sleep 40'`},
+	"nameless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH REAPER_TEST_PIDS=$REAPER_TEST_PIDS setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
+	"faceless": {2, `export S='` + stubborn + `'; (env -i PATH=$PATH REAPER_TEST_PIDS=$REAPER_TEST_PIDS prlimit --locks=unlimited setsid sh -c '` + stubborn + `' </dev/null >/dev/null 2>&1 &); ` + stubborn},
+	"pipeline": {1, `echo $$ >> $REAPER_TEST_PIDS; sleep 40 | cat | cat | sh -c 'trap "" TERM; cat; sleep 40'`},
 	"jobs":     {2, `set -m; (` + stubborn + `) & ` + stubborn},
-	"stopped":  {1, `echo $$ >> $GUARDIAN_TEST_PIDS; kill -STOP $$`},
-	"orphans":  {1, `for i in 1 2 3 4 5; do (setsid sleep 40 &); done; echo $$ >> $GUARDIAN_TEST_PIDS; exec sleep 40`},
-	"swarm":    {1, `GUARDIAN_TEST_ROLE=swarm exec ` + self()},
+	"stopped":  {1, `echo $$ >> $REAPER_TEST_PIDS; kill -STOP $$`},
+	"orphans":  {1, `for i in 1 2 3 4 5; do (setsid sleep 40 &); done; echo $$ >> $REAPER_TEST_PIDS; exec sleep 40`},
+	"swarm":    {1, `REAPER_TEST_ROLE=swarm exec ` + self()},
 }
 
-// rig is a test's own guardian, and how to find what has come of it.
+// rig is a test's own reaper, and how to find what has come of it.
 type rig struct {
-	*Guardian
+	*Reaper
 	t     *testing.T
 	token string
 	pids  string
@@ -53,7 +53,7 @@ func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
 	r := &rig{t: t, token: filepath.Base(filepath.Dir(dir)) + fmt.Sprint(os.Getpid(), time.Now().UnixNano()), pids: filepath.Join(dir, "pids")}
-	r.Guardian = New(Options{Exe: self(), Note: func(err error) {
+	r.Reaper = New(Options{Exe: self(), Note: func(err error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.notes = append(r.notes, err)
@@ -85,7 +85,7 @@ func (r *rig) script(name string) (*Child, <-chan string) {
 
 func (r *rig) sh(text string) (*Child, <-chan string) {
 	r.t.Helper()
-	c, lines, err := run(context.Background(), r.Guardian, r.env(), "sh", "-c", text)
+	c, lines, err := run(context.Background(), r.Reaper, r.env(), "sh", "-c", text)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -104,14 +104,14 @@ func (r *rig) eventually(what string, done func() bool) {
 
 // left are the processes of the test: by the token in their environment, and by the numbers that were written down.
 func (r *rig) left() []string {
-	files := &reader{}
+	files := &procReader{}
 	var out []string
 	numbers := recorded(r.pids)
-	for _, p := range files.everybody() {
+	for _, p := range files.all() {
 		if p.pid == os.Getpid() || p.ended() {
 			continue
 		}
-		if files.marked(p.pid, tokenKey+"="+r.token) != "" || slices.Contains(numbers, p.pid) {
+		if files.environmentMark(p.pid, tokenKey+"="+r.token) != "" || slices.Contains(numbers, p.pid) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 			out = append(out, fmt.Sprintf("%+v %.80q", p, line))
 		}
@@ -184,7 +184,7 @@ func TestNobodySurvivesAKilledParent(t *testing.T) {
 }
 
 // Kill ends everybody of the one family, and nobody of another.
-func TestKillEndsTheFamily(t *testing.T) {
+func TestKillEndsTheTree(t *testing.T) {
 	for name := range scripts {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -288,23 +288,23 @@ func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
 }
 
 func dead(pid int) bool {
-	p, ok := (&reader{}).process(pid)
+	p, ok := (&procReader{}).process(pid)
 	return !ok || p.ended()
 }
 
-// guardianOf gives the guardian's process id.
-func (r *rig) guardian() int {
+// process gives the reaper's process id.
+func (r *rig) process() int {
 	r.impl.mu.Lock()
 	defer r.impl.mu.Unlock()
-	return r.impl.link.proc.Pid
+	return r.impl.conn.cmd.Process.Pid
 }
 
-func TestAKilledGuardian(t *testing.T) {
+func TestAKilledReaper(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"plain", "stubborn", "daemon"} {
 		r := newRig(t)
 		c, _ := r.script(name)
-		first := r.guardian()
+		first := r.process()
 		if err := unix.Kill(first, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -315,7 +315,7 @@ func TestAKilledGuardian(t *testing.T) {
 		if !closed(c.Gone(), 10*time.Second) {
 			t.Errorf("%s: it is not gone", name)
 		}
-		if n := len(r.left()); n != 1 || r.guardian() == first {
+		if n := len(r.left()); n != 1 || r.process() == first {
 			t.Errorf("%s: %d are left: %v", name, n, r.left())
 		}
 		if notes := r.told(); len(notes) != 1 || !errors.Is(notes[0], ErrLost) {
@@ -328,12 +328,12 @@ func TestAKilledGuardian(t *testing.T) {
 	}
 }
 
-// What a terminal or a service manager sends to everybody does not end the guardian before Dragoman.
-func TestSignalsDoNotEndTheGuardian(t *testing.T) {
+// What a terminal or a service manager sends to everybody does not end the reaper before Dragoman.
+func TestSignalsDoNotEndTheReaper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.script("plain")
-	pid := r.guardian()
+	pid := r.process()
 	for _, s := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2,
 		unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
 		if err := unix.Kill(pid, s); err != nil {
@@ -341,8 +341,8 @@ func TestSignalsDoNotEndTheGuardian(t *testing.T) {
 		}
 	}
 	d, _ := r.script("plain")
-	if r.guardian() != pid || closed(c.Exited(), 0) || closed(d.Exited(), 0) {
-		t.Error("a signal ended the guardian")
+	if r.process() != pid || closed(c.Exited(), 0) || closed(d.Exited(), 0) {
+		t.Error("a signal ended the reaper")
 	}
 	own, err := unix.Getpgid(pid)
 	if err != nil || own != pid {
@@ -350,19 +350,19 @@ func TestSignalsDoNotEndTheGuardian(t *testing.T) {
 	}
 }
 
-// Many come and go; of none is anything left in the guardian.
-func TestNothingStaysInTheGuardian(t *testing.T) {
+// Many come and go; of none is anything left in the reaper.
+func TestNothingStaysInTheReaper(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	first, _ := r.script("plain")
-	pid := r.guardian()
+	pid := r.process()
 	fds := func() int { return len(list(fmt.Sprintf("/proc/%d/fd", pid))) }
 	before := fds()
 	var all sync.WaitGroup
 	for i := range 20 {
 		all.Go(func() {
 			for range 5 {
-				c, _, err := run(context.Background(), r.Guardian, r.env(), "sh", "-c", `(setsid sleep 40 &); (true &); exit 3`)
+				c, _, err := run(context.Background(), r.Reaper, r.env(), "sh", "-c", `(setsid sleep 40 &); (true &); exit 3`)
 				if err != nil {
 					t.Error(err)
 					return
@@ -379,28 +379,28 @@ func TestNothingStaysInTheGuardian(t *testing.T) {
 	}
 	all.Wait()
 	children := func() (n int) {
-		for _, p := range (&reader{}).everybody() {
+		for _, p := range (&procReader{}).all() {
 			if p.parent == pid {
 				n++
 			}
 		}
 		return n
 	}
-	r.eventually("the guardian to have but one child, and no zombie", func() bool { return children() == 1 })
+	r.eventually("the reaper to have but one child, and no zombie", func() bool { return children() == 1 })
 	if after := fds(); after > before {
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
-	if r.guardian() != pid || closed(first.Exited(), 0) {
+	if r.process() != pid || closed(first.Exited(), 0) {
 		t.Error("it was lost")
 	}
 }
 
-// Close ends what still runs, and the guardian itself.
+// Close ends what still runs, and the reaper itself.
 func TestCloseEndsEverybody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.script("daemon")
-	pid := r.guardian()
+	pid := r.process()
 	r.Close()
 	if !closed(c.Gone(), 0) || !dead(pid) {
 		t.Error("not gone")

@@ -1,4 +1,4 @@
-package guardian
+package reaper
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type started struct {
 }
 
 func (r *rig) start(argv ...string) started {
-	c, _, err := run(context.Background(), r.Guardian, r.env(), argv...)
+	c, _, err := run(context.Background(), r.Reaper, r.env(), argv...)
 	return started{c, err}
 }
 
@@ -74,10 +74,10 @@ func TestASlowFileSystem(t *testing.T) {
 	}
 }
 
-// Who forks takes the brand that the guardian has at that moment, and where nobody gets a processor for a while that may be
+// Who forks takes the brand that the reaper has at that moment, and where nobody gets a processor for a while that may be
 // another child's: one that lives (then that one would wait for it until it ends), or one that is gone (then it would be
 // killed for a stray).
-func TestABrandOfAnother(t *testing.T) {
+func TestLimitMarkOfAnother(t *testing.T) {
 	f := func(name string, brand func(r *rig) (uint64, *Child)) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -88,11 +88,11 @@ func TestABrandOfAnother(t *testing.T) {
 			go func() { c <- r.start(slow, "40") }()
 			r.eventually("the system to ask whether it may be executed", func() bool { return len(held.asked()) > 0 })
 			wrong := unix.Rlimit{Cur: n, Max: unix.RLIM_INFINITY}
-			if err := unix.Prlimit(held.asked()[0], rlimitLocks, &wrong, nil); err != nil {
+			if err := unix.Prlimit(held.asked()[0], unix.RLIMIT_LOCKS, &wrong, nil); err != nil {
 				t.Fatal(err)
 			}
 			for range 3 {
-				visitor, _ := r.sh("exit") // the guardian looks at all processes when it is gone
+				visitor, _ := r.sh("exit") // the reaper looks at all processes when it is gone
 				<-visitor.Gone()
 			}
 			held.release()
@@ -115,7 +115,7 @@ func TestABrandOfAnother(t *testing.T) {
 	}
 	brandOf := func(t *testing.T, c *Child) uint64 {
 		var own unix.Rlimit
-		if err := unix.Prlimit(c.PID(), rlimitLocks, nil, &own); err != nil {
+		if err := unix.Prlimit(c.PID(), unix.RLIMIT_LOCKS, nil, &own); err != nil {
 			t.Fatal(err)
 		}
 		return own.Cur

@@ -1,4 +1,4 @@
-package guardian
+package reaper
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-func TestNoGuardian(t *testing.T) {
+func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	f := func(exe string) {
 		t.Helper()
@@ -77,10 +77,10 @@ func TestStartErrors(t *testing.T) {
 	f(fs.ErrNotExist, Spec{Path: "/bin/sh", Argv: []string{"x"}, Dir: filepath.Join(dir, "none")})
 	f(syscall.EINVAL, Spec{Path: "/bin/sh", Argv: []string{"x\x00"}})
 	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", 4<<20)}})
-	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", bodyMost)}})
+	f(syscall.E2BIG, Spec{Path: "/bin/sh", Argv: []string{"x", strings.Repeat("x", maxBody)}})
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, err := run(ended, r.Guardian, nil, "true"); err != context.Canceled {
+	if _, _, err := run(ended, r.Reaper, nil, "true"); err != context.Canceled {
 		t.Errorf("%v", err)
 	}
 }
@@ -91,7 +91,7 @@ func TestWhatAChildGets(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	long := "LONG=" + strings.Repeat("x", 100_000)
-	_, lines, err := run(context.Background(), r.Guardian, r.env(long, "A=b c"), "sh", "-c",
+	_, lines, err := run(context.Background(), r.Reaper, r.env(long, "A=b c"), "sh", "-c",
 		`ls /proc/self/fd | wc -w; grep -h -E 'SigIgn|SigBlk' /proc/self/status; echo "$A" ${#LONG}; echo $$ $(cut -d' ' -f5,6 /proc/$$/stat); grep -h flags /proc/self/fdinfo/0 /proc/self/fdinfo/1; echo $`+MarkKey)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestWhatAChildGets(t *testing.T) {
 		t.Errorf("%q, %v", got[4], err)
 	}
 	r.impl.mu.Lock()
-	mark := r.impl.link.mark + "-1"
+	mark := r.impl.conn.mark + "-1"
 	r.impl.mu.Unlock()
 	want := []string{"4", "SigBlk:\t0000000000000000", ignored(t), "b c 100000", got[4], "flags:\t00", "flags:\t01", mark}
 	if !slices.Equal(got, want) { // the fourth is of ls itself
@@ -132,13 +132,13 @@ func ignored(t *testing.T) string {
 	return ""
 }
 
-// What Dragoman was told to ignore, as by nohup, its children ignore as well, though the guardian ignores more.
+// What Dragoman was told to ignore, as by nohup, its children ignore as well, though the reaper ignores more.
 func TestWhatWasIgnoredStaysSo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := r.pids + ".ignored"
 	parent := exec.Command("sh", "-c", `trap "" HUP; exec "$0"`, self())
-	parent.Env = r.env(fmt.Sprintf(`%s=parent:1:grep SigIgn /proc/$$/status > %s; echo $$ >> $GUARDIAN_TEST_PIDS; exec sleep 40`, roleKey, file))
+	parent.Env = r.env(fmt.Sprintf(`%s=parent:1:grep SigIgn /proc/$$/status > %s; echo $$ >> $REAPER_TEST_PIDS; exec sleep 40`, roleKey, file))
 	out, err := parent.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -166,12 +166,12 @@ func TestWhatWasIgnoredStaysSo(t *testing.T) {
 	}
 }
 
-// A child that ends at once, while its guardian is still getting ready, is noticed. Which of the two is first is not ours to say.
+// A child that ends at once, while its reaper is still getting ready, is noticed. Which of the two is first is not ours to say.
 func TestTheFirstMayEndAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		r := newRig(t)
-		c, _, err := run(context.Background(), r.Guardian, r.env(), "true")
+		c, _, err := run(context.Background(), r.Reaper, r.env(), "true")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,16 +182,16 @@ func TestTheFirstMayEndAtOnce(t *testing.T) {
 	}
 }
 
-// Hundreds at once cost the guardian no descriptor and little memory, and are gone within a moment.
+// Hundreds at once cost the reaper no descriptor and little memory, and are gone within a moment.
 func TestManyChildren(t *testing.T) {
 	many := 300
-	if n, err := strconv.Atoi(os.Getenv("GUARDIAN_TEST_MANY")); err == nil {
+	if n, err := strconv.Atoi(os.Getenv("REAPER_TEST_MANY")); err == nil {
 		many = n
 	}
 	r := newRig(t)
 	r.Prestart()
-	r.impl.early.Wait()
-	pid := r.guardian()
+	r.impl.starting.Wait()
+	pid := r.process()
 	fds := func() (n int) { // without the runtime's poller, which comes with the first timer that somebody waits for
 		for _, name := range list(fmt.Sprintf("/proc/%d/fd", pid)) {
 			what, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", pid, name))
@@ -224,7 +224,7 @@ func TestManyChildren(t *testing.T) {
 				if full {
 					return
 				}
-				c, _, err := run(context.Background(), r.Guardian, r.env(), "sleep", "40")
+				c, _, err := run(context.Background(), r.Reaper, r.env(), "sleep", "40")
 				if err != nil {
 					t.Error(err)
 					return
@@ -236,7 +236,7 @@ func TestManyChildren(t *testing.T) {
 		})
 	}
 	all.Wait()
-	t.Logf("%d started in %v; the guardian has %s of its own", many, time.Since(begin), private())
+	t.Logf("%d started in %v; the reaper has %s of its own", many, time.Since(begin), private())
 	if after := fds(); after > before {
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
@@ -253,5 +253,5 @@ func TestManyChildren(t *testing.T) {
 	}
 	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	times := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))[11:13]
-	t.Logf("gone after %v; the guardian has %s of its own, and used %s user and %s system ticks", time.Since(begin), private(), times[0], times[1])
+	t.Logf("gone after %v; the reaper has %s of its own, and used %s user and %s system ticks", time.Since(begin), private(), times[0], times[1])
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package guardian
+package reaper
 
 import (
 	"reflect"
@@ -9,10 +9,10 @@ import (
 
 func TestWire(t *testing.T) {
 	t.Parallel()
-	spec := Spec{Path: "/bin/x", Argv: []string{"x", "", "ü\x01"}, Env: []string{"A=b"}, Dir: "/"}
-	body := appendStart(nil, &spec, "M=1")
+	argv, env := []string{"x", "", "ü\x01"}, []string{"A=b", "M=1"}
+	body := appendStart(nil, "/bin/x", "/", argv, env)
 	got, err := decodeStart(body)
-	want := order{path: "/bin/x", dir: "/", argv: spec.Argv, env: []string{"A=b", "M=1"}}
+	want := startRequest{path: "/bin/x", dir: "/", argv: argv, env: env}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -22,21 +22,21 @@ func TestWire(t *testing.T) {
 		}
 	}
 	var h [headSize]byte
-	for _, x := range []head{{kind: askKill, size: 1 << 20, id: 1 << 40}, {}} {
+	for _, x := range []head{{kind: reqKill, size: 1 << 20, id: 1 << 40}, {}} {
 		if x.encode(&h); decodeHead(&h) != x {
 			t.Errorf("%+v", decodeHead(&h))
 		}
 	}
-	var a [answerSize]byte
-	for _, x := range []answer{{kind: sayExited, id: 1 << 40, a: -1}, {}} {
-		if x.encode(&a); decodeAnswer(&a) != x {
-			t.Errorf("%+v", decodeAnswer(&a))
+	var a [eventSize]byte
+	for _, x := range []event{{kind: evExited, id: 1 << 40, value: -1}, {}} {
+		if x.encode(&a); decodeEvent(&a) != x {
+			t.Errorf("%+v", decodeEvent(&a))
 		}
 	}
 }
 
 func FuzzDecodeStart(f *testing.F) {
-	f.Add(appendStart(nil, &Spec{Path: "/bin/x", Argv: []string{"x"}}, "M=1"))
+	f.Add(appendStart(nil, "/bin/x", "", []string{"x"}, []string{"M=1"}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := decodeStart(b)

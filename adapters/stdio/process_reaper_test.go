@@ -13,11 +13,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"dragoman/adapters/guardian"
+	"dragoman/adapters/stdio/reaper"
 )
 
-// All tests of processes again, with a guardian.
-func TestWithGuardian(t *testing.T) {
+// All tests of processes again, with a reaper.
+func TestWithReaper(t *testing.T) {
 	if ward != nil {
 		t.Skip("this is it")
 	}
@@ -29,15 +29,15 @@ func TestWithGuardian(t *testing.T) {
 	}
 }
 
-// Where a guardian cannot be started, children are started all the same.
-func TestProcessWithoutTheGuardianItWants(t *testing.T) {
+// Where a reaper cannot be started, children are started all the same.
+func TestProcessWithoutAReaper(t *testing.T) {
 	t.Parallel()
 	told := make(chan error, 10)
-	g := guardian.New(guardian.Options{Exe: "/no/such/file", Note: func(err error) { told <- err }})
+	g := reaper.New(reaper.Options{Exe: "/no/such/file", Note: func(err error) { told <- err }})
 	defer g.Close()
 	for range 2 {
 		c := child("echo")
-		c.Guardian = g
+		c.Reaper = g
 		p := start(t, c)
 		must(t, p.Write([]byte("x")))
 		expect(t, p, "x")
@@ -45,19 +45,19 @@ func TestProcessWithoutTheGuardianItWants(t *testing.T) {
 			t.Errorf("got a %T", p.kin)
 		}
 	}
-	if err := <-told; !errors.Is(err, guardian.ErrUnavailable) || len(told) > 0 {
+	if err := <-told; !errors.Is(err, reaper.ErrUnavailable) || len(told) > 0 {
 		t.Errorf("told %v, and %d more", err, len(told))
 	}
 }
 
-// A guardian that is killed takes its children along; the next child gets a new one.
-func TestProcessLosesItsGuardian(t *testing.T) {
+// A reaper that is killed takes its children along; the next child gets a new one.
+func TestProcessLosesItsReaper(t *testing.T) {
 	t.Parallel()
 	told := make(chan error, 10)
-	g := guardian.New(guardian.Options{Exe: os.Args[0], Note: func(err error) { told <- err }})
+	g := reaper.New(reaper.Options{Exe: os.Args[0], Note: func(err error) { told <- err }})
 	defer g.Close()
 	c := child("echo")
-	c.Guardian = g
+	c.Reaper = g
 	p, err := Start(background(), c)
 	must(t, err)
 	defer p.Stop() // and no more: an orphan is reaped by the system's first process, when that likes
@@ -65,7 +65,7 @@ func TestProcessLosesItsGuardian(t *testing.T) {
 	expect(t, p, "x")
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.PID()))
 	if err != nil {
-		t.Skip("no /proc to find the guardian by")
+		t.Skip("no /proc to find the reaper by")
 	}
 	var id, parent int
 	var name, state string
@@ -73,13 +73,13 @@ func TestProcessLosesItsGuardian(t *testing.T) {
 		t.Fatal(err)
 	}
 	must(t, unix.Kill(parent, unix.SIGKILL))
-	if e := await(t, p); !e.Lost || e.Code != -1 || !strings.Contains(e.Error(), "guardian") {
+	if e := await(t, p); !e.Lost || e.Code != -1 || !strings.Contains(e.Error(), "reaper") {
 		t.Errorf("got %+v", e)
 	}
 	if _, err := p.ReadLine(); err != io.EOF {
 		t.Errorf("got %v", err)
 	}
-	if err := <-told; !errors.Is(err, guardian.ErrLost) {
+	if err := <-told; !errors.Is(err, reaper.ErrLost) {
 		t.Errorf("told %v", err)
 	}
 	q := start(t, c)

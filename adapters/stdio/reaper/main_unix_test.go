@@ -1,6 +1,6 @@
 //go:build unix
 
-package guardian
+package reaper
 
 import (
 	"bufio"
@@ -19,12 +19,15 @@ import (
 )
 
 const (
-	roleKey  = "GUARDIAN_TEST_ROLE"  // makes the test binary one of the processes below
-	tokenKey = "GUARDIAN_TEST_TOKEN" // by its value a test finds what has come of it
-	pidsKey  = "GUARDIAN_TEST_PIDS"  // the file into which children write their process ids
+	roleKey  = "REAPER_TEST_ROLE"  // makes the test binary one of the processes below
+	tokenKey = "REAPER_TEST_TOKEN" // by its value a test finds what has come of it
+	pidsKey  = "REAPER_TEST_PIDS"  // the file into which children write their process ids
 )
 
 func TestMain(m *testing.M) {
+	if Called(os.Args) {
+		os.Exit(Main())
+	}
 	if role := os.Getenv(roleKey); role != "" {
 		time.AfterFunc(time.Minute, func() { os.Exit(99) }) // should a test go wrong
 		os.Exit(play(role))
@@ -32,11 +35,11 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(watched{m})
 }
 
-// watched are the tests, which fail also if the race detector finds something in a guardian.
+// watched are the tests, which fail also if the race detector finds something in a reaper.
 type watched struct{ *testing.M }
 
 func (w watched) Run() int {
-	dir, err := os.MkdirTemp("", "guardian")
+	dir, err := os.MkdirTemp("", "reaper")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -145,9 +148,9 @@ func self() string {
 	return exe
 }
 
-// run starts a command by a guardian. Its stdout and stderr are read into the channel line by line; its stdin is /dev/zero's
+// run starts a command by a reaper. Its stdout and stderr are read into the channel line by line; its stdin is /dev/zero's
 // opposite, a pipe that ends with us.
-func run(ctx context.Context, g *Guardian, env []string, argv ...string) (*Child, <-chan string, error) {
+func run(ctx context.Context, g *Reaper, env []string, argv ...string) (*Child, <-chan string, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		path = argv[0]

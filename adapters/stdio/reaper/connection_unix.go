@@ -1,0 +1,321 @@
+//go:build unix
+
+package reaper
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// connection is one reaper process and our end of the socket to it. Its goroutine, serve, reads events and finally reaps the
+// process.
+type connection struct {
+	reaper *Reaper
+	mark   string // this reaper's part of the marks
+	cmd    *exec.Cmd
+	socket *net.UnixConn
+	slots  chan struct{} // one for each start in progress
+	ready  chan struct{} // closed when the process has reported that it is ready
+	done   chan struct{} // closed when the process is reaped and what it left behind is cleared up
+
+	sending sync.Mutex // held while a frame is written
+	closing bool       // nothing more is written; the process is about to end
+
+	mu       sync.Mutex
+	children map[uint64]*Child
+	lastID   uint64
+	over     bool
+}
+
+// Child is a child that the reaper has started, with its process tree: everything that descends from it.
+type Child struct {
+	conn    *connection
+	id      uint64
+	pid     int
+	refused error         // why it was not started
+	settled chan struct{} // closed when pid or refused is known, or the reaper is lost
+	exited  chan struct{}
+	gone    chan struct{}
+	exit    Exit
+	started bool
+	dropped bool // the caller of Start has given up
+}
+
+// PID is the child's process id, which is also that of its process group.
+func (c *Child) PID() int { return c.pid }
+
+// Exited is closed when the child has exited and been reaped. The rest of its process tree has been sent SIGTERM by then, or is
+// about to be.
+func (c *Child) Exited() <-chan struct{} { return c.exited }
+
+// Exit waits for Exited and tells how the child ended.
+func (c *Child) Exit() Exit {
+	<-c.exited
+	return c.exit
+}
+
+// Gone is closed when the process tree is empty, the child included.
+func (c *Child) Gone() <-chan struct{} { return c.gone }
+
+// Terminate sends SIGTERM to the process tree.
+func (c *Child) Terminate() { c.request(reqTerminate) }
+
+// Kill sends SIGKILL to the process tree until it is empty.
+func (c *Child) Kill() { c.request(reqKill) }
+
+func (c *Child) request(k kind) {
+	// An error means that the reaper is lost, which ends the process tree as well.
+	_ = c.conn.send(head{kind: k, id: c.id}, nil, nil)
+}
+
+// start requests a child and waits for the outcome.
+func (c *connection) start(ctx context.Context, s Spec) (*Child, error) {
+	select {
+	case c.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	release := func() { <-c.slots }
+	child := &Child{conn: c, settled: make(chan struct{}), exited: make(chan struct{}), gone: make(chan struct{})}
+	if !c.add(child) {
+		release()
+		return nil, c.lostStart()
+	}
+	mark := MarkKey + "=" + c.mark + "-" + strconv.FormatUint(child.id, 10)
+	body := appendStart(nil, s.Path, s.Dir, s.Argv, append(slices.Clip(s.Env), mark))
+	if len(body) > maxBody {
+		c.remove(child)
+		release()
+		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: syscall.E2BIG}
+	}
+	rights := unix.UnixRights(int(s.Stdin.Fd()), int(s.Stdout.Fd()), int(s.Stderr.Fd())) //nolint:gosec // G115: a descriptor is small
+	h := head{kind: reqStart, size: uint32(len(body)), id: child.id}                     //nolint:gosec // G115: checked above
+	if err := c.send(h, body, rights); err != nil {
+		c.broken()
+	}
+	select {
+	case <-child.settled:
+		release()
+	case <-ctx.Done():
+		c.drop(child)
+		go func() { // ends with the outcome, or the reaper; the slot is taken until then
+			<-child.settled
+			release()
+		}()
+		return nil, ctx.Err()
+	}
+	switch {
+	case child.refused != nil:
+		return nil, &os.PathError{Op: "fork/exec", Path: s.Path, Err: child.refused}
+	case !child.started:
+		return nil, c.lostStart()
+	}
+	return child, nil
+}
+
+// lostStart is the error of a start whose reaper has ended. A reaper that never was ready has started nothing.
+func (c *connection) lostStart() error {
+	if c.wasReady() {
+		return ErrLost
+	}
+	return ErrUnavailable
+}
+
+func (c *connection) wasReady() bool {
+	select {
+	case <-c.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// send writes a frame, with descriptors if rights is not empty. After an error the stream of frames may be broken, and the
+// reaper process has to be ended.
+func (c *connection) send(h head, body, rights []byte) error {
+	var b [headSize]byte
+	h.encode(&b)
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if err := c.socket.SetWriteDeadline(time.Now().Add(sendTime)); err != nil {
+		return err
+	}
+	if n, _, err := c.socket.WriteMsgUnix(b[:], rights, nil); err != nil || n != len(b) {
+		return errors.Join(err, io.ErrShortWrite)
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	_, err := c.socket.Write(body)
+	return err
+}
+
+// broken kills the reaper process after a failed send: what it has read of the request cannot be taken back, and it does not read
+// on. A process that is ending anyway is left alone.
+func (c *connection) broken() {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if !c.closing {
+		c.kill()
+	}
+}
+
+// kill ends the reaper process itself; it fails only if the process has ended.
+func (c *connection) kill() { _ = c.cmd.Process.Kill() }
+
+func (c *connection) add(child *Child) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	c.lastID++
+	child.id = c.lastID
+	c.children[child.id] = child
+	return true
+}
+
+func (c *connection) remove(child *Child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.children, child.id)
+}
+
+// drop kills a child whose Start has given up, now or as soon as it is started.
+func (c *connection) drop(child *Child) {
+	c.mu.Lock()
+	child.dropped = true
+	started := child.started
+	c.mu.Unlock()
+	if started {
+		child.Kill()
+	}
+}
+
+// close ends the reaper process and waits until it and everything below it is gone.
+func (c *connection) close() {
+	c.sending.Lock()
+	c.closing = true
+	_ = c.socket.CloseWrite() // fails only if the process has ended
+	c.sending.Unlock()
+	t := time.AfterFunc(closeTime, c.kill)
+	defer t.Stop()
+	<-c.done
+}
+
+// serve reads events until the reaper process ends, and clears up after it.
+func (c *connection) serve() {
+	defer close(c.done)
+	late := time.AfterFunc(readyTime, c.kill)
+	cause := c.readEvents(late)
+	late.Stop()
+	// The process has closed its end and most likely exited.
+	exit := time.AfterFunc(time.Second, c.kill)
+	_ = c.cmd.Wait() // reports what ProcessState says
+	exit.Stop()
+	_ = c.socket.Close()
+	if state := c.cmd.ProcessState; state != nil {
+		cause = errors.New(state.String())
+	}
+	c.reaper.lost(c, c.wasReady(), cause)
+	c.settleRest()
+}
+
+// settleRest tells the children of a reaper process that has ended that they are lost, and ends what it has left behind.
+func (c *connection) settleRest() {
+	c.mu.Lock()
+	c.over = true
+	rest := c.children
+	c.children = nil
+	c.mu.Unlock()
+	var pids []int
+	for _, child := range rest {
+		select {
+		case <-child.exited:
+		default:
+			child.exit = Exit{Code: -1, Lost: true}
+			close(child.exited)
+		}
+		if child.started {
+			pids = append(pids, child.pid)
+		} else {
+			close(child.settled)
+		}
+	}
+	clearUp(c.mark, pids)
+	for _, child := range rest {
+		close(child.gone)
+	}
+}
+
+// readEvents reads events until the reaper process closes its end of the socket. It stops late once the process is ready.
+func (c *connection) readEvents(late *time.Timer) error {
+	from := bufio.NewReaderSize(c.socket, 64*eventSize)
+	for {
+		e, err := readEvent(from)
+		if err != nil {
+			return err
+		}
+		if e.kind != evReady {
+			c.handle(e)
+			continue
+		}
+		if e.value != version {
+			return errors.New("reaper: " + c.cmd.Path + " is another program, or another version of this one")
+		}
+		if late.Stop() && !c.wasReady() {
+			close(c.ready)
+		}
+	}
+}
+
+// handle passes an event on to its child.
+func (c *connection) handle(e event) {
+	c.mu.Lock()
+	child := c.children[e.id]
+	if child == nil {
+		c.mu.Unlock()
+		return
+	}
+	unwanted := false
+	switch e.kind {
+	case evStarted:
+		child.pid, child.started = int(e.value), true
+		close(child.settled)
+		unwanted = child.dropped
+	case evFailed:
+		child.refused = syscall.Errno(e.value) //nolint:gosec // G115: an errno is small and positive
+		close(child.settled)
+		delete(c.children, e.id)
+	case evExited:
+		child.exit = exitOf(syscall.WaitStatus(e.value)) //nolint:gosec // G115: the same bits
+		close(child.exited)
+	case evGone:
+		delete(c.children, e.id)
+		close(child.gone)
+	}
+	c.mu.Unlock()
+	if unwanted {
+		// In a goroutine, because the reaper may be waiting for us to read; it ends within sendTime.
+		go child.Kill()
+	}
+}
+
+func exitOf(ws syscall.WaitStatus) Exit {
+	if ws.Signaled() {
+		return Exit{Code: -1, Signal: ws.Signal()}
+	}
+	return Exit{Code: ws.ExitStatus()}
+}
