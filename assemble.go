@@ -14,7 +14,11 @@ import (
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
 	"dragoman/adapters/stdio/reaper"
-	"dragoman/policies"
+	"dragoman/policies/access"
+	"dragoman/policies/cache"
+	"dragoman/policies/idempotency"
+	"dragoman/policies/limits"
+	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -43,16 +47,16 @@ type house struct {
 	plain     proxy.Handler  // for callers that speak no revision; what watches stands around it elsewhere
 	lot       *era.Lot       // where calls wait for answers to their questions
 	kept      *session.Usage // what is kept for clients that lose a stream
-	repeats   *policies.Idempotency
-	rate      *policies.Rate         // how much may come
-	slots     *policies.Slots        // how much runs at a time
+	repeats   *idempotency.Policy
+	rate      *limits.Rate           // how much may come
+	slots     *limits.Slots          // how much runs at a time
 	listens   proxy.Policy           // how much is listened for
-	cache     *policies.Cache        // what servers let be kept; nil: nothing is
+	cache     *cache.Cache           // what servers let be kept; nil: nothing is
 	granted   *prometheus.CounterVec // what clients may not use
 	upkeep    *upkeep                // how the upstreams are
-	meters    *policies.Metrics
-	tracing   *policies.Tracing // nil: nobody traces
-	trail     *policies.Trail   // nil: nothing is audited
+	meters    *telemetry.Metrics
+	tracing   *telemetry.Tracing  // nil: nobody traces
+	trail     *telemetry.AuditLog // nil: nothing is audited
 	reloads   *reloads
 	who       identity
 	draining  context.Context // ends when the proxy is about to end
@@ -128,7 +132,7 @@ func (h *house) foundations(ups []*Upstream) (err error) {
 		h.reaper.Prestart() // beside all that is still to be made: it takes longer than that
 	}
 	opt := session.Options{IdleTTL: h.cfg.Sessions.IdleTTL, Max: h.cfg.Sessions.Max,
-		Repeats: h.cfg.Idempotency.Mode != policies.IgnoreRepeats, MaxPerPrincipal: h.cfg.Sessions.MaxPerPrincipal}
+		Repeats: h.cfg.Idempotency.Mode != idempotency.Off, MaxPerPrincipal: h.cfg.Sessions.MaxPerPrincipal}
 	if h.store, err = keep(h, "sessions", nil, made[*session.Store]{build: func(prometheus.Registerer) (*session.Store, error) { return session.NewStore(opt) },
 		stage: endsSessions, end: (*session.Store).Close}); err != nil {
 		return fmt.Errorf("sessions: %w", err)
@@ -156,7 +160,7 @@ func (h *house) foundations(ups []*Upstream) (err error) {
 
 // chain puts the policies around the way to the upstreams.
 func (h *house) chain() (err error) {
-	if h.meters, err = keep(h, "requests", nil, made[*policies.Metrics]{build: policies.NewMetrics}); err != nil {
+	if h.meters, err = keep(h, "requests", nil, made[*telemetry.Metrics]{build: telemetry.NewMetrics}); err != nil {
 		return err
 	}
 	if h.router, err = keep(h, "router", nil, made[*proxy.Router]{build: func(prometheus.Registerer) (*proxy.Router, error) {
@@ -164,12 +168,12 @@ func (h *house) chain() (err error) {
 	}}); err != nil {
 		return err
 	}
-	around := append([]proxy.Policy{h.who.scopes, h.repeats.Policy}, h.before()...)
+	around := append([]proxy.Policy{h.who.scopes, h.repeats.Wrap}, h.before()...)
 	if h.watching, err = h.watchers(); err != nil {
 		return err
 	}
 	h.plain = proxy.Chain(h.router.Do, around...)
-	h.handle = proxy.Chain(proxy.Chain(h.router.Do, append(around, policies.Eras(h.cfg.Served()))...), h.watching...)
+	h.handle = proxy.Chain(proxy.Chain(h.router.Do, append(around, access.Eras(h.cfg.Served()))...), h.watching...)
 	return nil
 }
 

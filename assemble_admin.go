@@ -13,7 +13,8 @@ import (
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/service"
-	"dragoman/policies"
+	"dragoman/policies/access"
+	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 )
 
@@ -34,7 +35,7 @@ func (h *house) operators() (*httpd.Server, error) {
 			line.Msg("everybody who reaches the admin listener sees health and metrics; /config, /loglevel and profiles are refused there without " + allowRemoteKey)
 		}
 	}
-	gate := policies.Origin(policies.OriginOptions{Loopback: c.Loopback()})
+	gate := access.Origin(access.OriginOptions{Loopback: c.Loopback()})
 	srv, err := httpd.NewServer(httpd.Options{FaceOptions: httpd.FaceOptions{Gates: gateway(mcphttp.Refuse, gate)}})
 	if err != nil {
 		return nil, err
@@ -134,7 +135,7 @@ func (h *house) watchers() ([]proxy.Policy, error) {
 	if h.cfg.Monitoring.ToolLabel && h.cfg.Monitoring.MetricsEnabled {
 		count = h.meters.ByTool
 	}
-	return h.traced(trail, policies.AccessLog(h.log, h.cfg.Log.Access, h.estate.direct), count), nil
+	return h.traced(trail, telemetry.AccessLog(h.log, h.cfg.Log.Access, h.estate.direct), count), nil
 }
 
 // trailed is what the file of an audit trail is made from.
@@ -152,15 +153,15 @@ func (h *house) audit() (proxy.Policy, error) {
 	}
 	from := trailed{c.File, c.Queue, c.OnFull == "block"}
 	var err error
-	h.trail, err = keep(h, "audit", from, made[*policies.Trail]{build: func(reg prometheus.Registerer) (*policies.Trail, error) {
-		return policies.OpenTrail(policies.TrailOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
+	h.trail, err = keep(h, "audit", from, made[*telemetry.AuditLog]{build: func(reg prometheus.Registerer) (*telemetry.AuditLog, error) {
+		return telemetry.OpenAuditLog(telemetry.AuditLogOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
 			h.log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
 		}}, reg)
-	}, stage: endsLast, end: (*policies.Trail).Close, bequeath: (*policies.Trail).Bequeath})
+	}, stage: endsLast, end: (*telemetry.AuditLog).Close, bequeath: (*telemetry.AuditLog).HandOver})
 	if err != nil {
 		return nil, err
 	}
-	return policies.Audit(policies.AuditOptions{Trail: h.trail, Methods: c.Methods, Arguments: policies.NewArguments(policies.Arguments{
+	return telemetry.Audit(telemetry.AuditOptions{Log: h.trail, Methods: c.Methods, Arguments: telemetry.NewArguments(telemetry.Arguments{
 		What: c.Arguments, Redact: c.Redact, Value: c.ValueBytes, Bytes: c.ArgumentBytes})}), nil
 }
 

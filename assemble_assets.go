@@ -12,7 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/httpd"
-	"dragoman/policies"
+	"dragoman/policies/telemetry"
 )
 
 // estate is what stays while configurations come and go: each makes a house, of new assets, and of those of the house before that it
@@ -22,8 +22,8 @@ type estate struct {
 	metrics *prometheus.Registry
 	now     atomic.Pointer[house] // the one that is lived in
 	number  uint64                // of the last asset
-	level   *policies.Level       // of the log
-	direct  *policies.Direct      // its short way; nil: it has none
+	level   *telemetry.Level      // of the log
+	direct  *telemetry.FastLine   // its short way; nil: it has none
 
 	stir        func()                       // is told of each request; nil: nobody is
 	clients     atomic.Pointer[httpd.Server] // the listener for them; nil: there is none
@@ -41,11 +41,11 @@ type labelled interface {
 }
 
 // newEstate makes an empty one; lines, if not nil, are where the log goes, as JSON.
-func newEstate(log zerolog.Logger, lines *policies.Lines) *estate {
-	level := policies.NewLevel(log.GetLevel())
+func newEstate(log zerolog.Logger, lines *telemetry.BatchWriter) *estate {
+	level := telemetry.NewLevel(log.GetLevel())
 	e := &estate{log: level.Logger(log), level: level, metrics: prometheus.NewRegistry()}
 	if lines != nil {
-		e.direct = &policies.Direct{Lines: lines, Level: level}
+		e.direct = &telemetry.FastLine{Out: lines, Level: level}
 	}
 	return e
 }

@@ -13,16 +13,17 @@ import (
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/oauth"
-	"dragoman/policies"
+	"dragoman/policies/access"
+	"dragoman/policies/resilience"
 	"dragoman/proxy"
 )
 
 // identity is what finds out who asks, and what shows to servers who we are.
 type identity struct {
-	auth   *policies.Auth // nil: nobody is asked
-	carry  proxy.Gate     // nil: nothing of clients' headers goes on
-	scopes proxy.Policy   // nil: nothing needs any
-	keys   *oauth.Keys    // of the issuer of tokens; nil: none are taken
+	auth   *access.Authenticator // nil: nobody is asked
+	carry  proxy.Gate            // nil: nothing of clients' headers goes on
+	scopes proxy.Policy          // nil: nothing needs any
+	keys   *oauth.Keys           // of the issuer of tokens; nil: none are taken
 }
 
 // identify makes what finds out who asks.
@@ -30,21 +31,21 @@ func (h *house) identify() (err error) {
 	c, auth := h.cfg, &h.cfg.Security.Auth
 	names := h.carriedNames()
 	if h.who.carry, err = keep(h, "carried headers", names, made[proxy.Gate]{build: func(reg prometheus.Registerer) (proxy.Gate, error) {
-		return policies.Carry(policies.CarryOptions{Names: names, Key: []byte(c.Questions.StateKey.Reveal()), Metrics: reg})
+		return access.ForwardHeaders(access.ForwardOptions{Names: names, Key: []byte(c.Questions.StateKey.Reveal()), Metrics: reg})
 	}}); err != nil {
 		return err
 	}
 	if !c.Authenticates() {
 		return nil
 	}
-	opt := policies.AuthOptions{Certificates: c.TLS.ClientAuth != clientAuthNone, CertScopes: c.TLS.ClientScopes,
+	opt := access.AuthOptions{Certificates: c.TLS.ClientAuth != clientAuthNone, CertScopes: c.TLS.ClientScopes,
 		Loopback: auth.Anonymous == anonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: h.open, Log: h.log, Metrics: &ledger{estate: h.estate}}
 	if c.Security.APIKeysEnabled {
-		all := make([]policies.KeyOptions, 0, len(auth.Keys))
+		all := make([]access.KeyOptions, 0, len(auth.Keys))
 		for _, k := range auth.Keys {
-			all = append(all, policies.KeyOptions{Name: k.Name, Principal: k.Principal, Hashes: k.Hashes, Scopes: k.Scopes, Expires: k.Expires})
+			all = append(all, access.KeyOptions{Name: k.Name, Principal: k.Principal, Hashes: k.Hashes, Scopes: k.Scopes, Expires: k.Expires})
 		}
-		if opt.Keys, err = policies.NewKeys(all, nil); err != nil {
+		if opt.Keys, err = access.NewKeys(all, nil); err != nil {
 			return err
 		}
 	}
@@ -55,10 +56,10 @@ func (h *house) identify() (err error) {
 		}
 		opt.Tokens = v
 	}
-	if h.who.auth, err = policies.NewAuth(opt); err != nil {
+	if h.who.auth, err = access.NewAuthenticator(opt); err != nil {
 		return err
 	}
-	h.who.scopes, err = policies.Scopes(policies.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: &ledger{estate: h.estate}})
+	h.who.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: &ledger{estate: h.estate}})
 	return err
 }
 
@@ -81,11 +82,11 @@ func onlyName(c *Config) string {
 	return ""
 }
 
-func scopeRules(c *Config) map[string][]policies.ScopeRule {
-	all := map[string][]policies.ScopeRule{}
+func scopeRules(c *Config) map[string][]access.ScopeRule {
+	all := map[string][]access.ScopeRule{}
 	for _, u := range c.Upstreams {
 		for _, r := range u.Scopes {
-			all[u.Name] = append(all[u.Name], policies.ScopeRule{About: r.About, Scopes: r.Scopes})
+			all[u.Name] = append(all[u.Name], access.ScopeRule{About: r.About, Scopes: r.Scopes})
 		}
 	}
 	return all
@@ -153,7 +154,7 @@ func (h *house) open(head *proxy.Head) bool {
 		return false
 	}
 	path := string(head.Path)
-	return path == policies.MetadataPath || strings.HasPrefix(path, policies.MetadataPath+"/") || path == "/health"
+	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health"
 }
 
 // brief is /health for those of whom nothing is known: how we are, but not what we are made of.
@@ -179,7 +180,7 @@ func (h *house) metadata(srv httpd.Registrar) error {
 	}
 	h.who.keys.Prefetch()
 	resource := strings.TrimSuffix(j.Resource, "/")
-	prefix := strings.TrimPrefix(policies.MetadataURL(resource, ""), originOf(resource)+policies.MetadataPath)
+	prefix := strings.TrimPrefix(access.MetadataURL(resource, ""), originOf(resource)+access.MetadataPath)
 	scopes := append([]string(nil), j.Scopes...)
 	bases := []string{""}
 	for _, u := range h.cfg.Upstreams {
@@ -205,7 +206,7 @@ func (h *house) metadata(srv httpd.Registrar) error {
 			if err != nil {
 				return fmt.Errorf("metadata: %w", err)
 			}
-			for _, at := range []string{policies.MetadataPath + prefix + base + path, policies.MetadataPath + base + path} { // a proxy may take the prefix away
+			for _, at := range []string{access.MetadataPath + prefix + base + path, access.MetadataPath + base + path} { // a proxy may take the prefix away
 				if served[at] {
 					continue
 				}
@@ -250,5 +251,5 @@ func reauthorize(w *wired) proxy.Policy {
 	if w.client == nil {
 		return nil
 	}
-	return policies.Again(w.client.Dropped)
+	return resilience.Reauthorize(w.client.Dropped)
 }

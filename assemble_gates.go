@@ -8,7 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/mcphttp"
-	"dragoman/policies"
+	"dragoman/policies/access"
+	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 )
 
@@ -23,10 +24,10 @@ func (h *house) gates() []proxy.Gate {
 	}
 	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
 	return []proxy.Gate{
-		policies.Correlate(h.tracing != nil),
-		policies.Forwarded(trusted),
-		policies.Origin(policies.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
-		policies.CORS(origins, h.carriedNames()...),
+		telemetry.Correlate(h.tracing != nil),
+		access.TrustProxies(trusted),
+		access.Origin(access.OriginOptions{Loopback: loopback(h.cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.CORS(origins, h.carriedNames()...),
 		h.rate.Gate(),
 		h.who.auth.Gate(),
 		h.who.carry,

@@ -17,16 +17,17 @@ import (
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
 	"dragoman/adapters/transport"
-	"dragoman/policies"
+	"dragoman/policies/health"
+	"dragoman/policies/resilience"
 	"dragoman/proxy"
 )
 
 // upkeep is what keeps an eye on the upstreams, and does something about those that fail.
 type upkeep struct {
-	of        map[string]*policies.Health
+	of        map[string]*health.Monitor
 	ways      map[string]proxy.Handler // to each upstream, with its policies
-	metrics   *policies.HealthMetrics
-	retries   *policies.RetryMetrics
+	metrics   *health.Metrics
+	retries   *resilience.RetryMetrics
 	fallbacks *prometheus.CounterVec
 }
 
@@ -34,13 +35,13 @@ type upkeep struct {
 func (h *house) keepers() (err error) {
 	shared, err := keep(h, "upkeep", nil, made[upkeep]{build: func(reg prometheus.Registerer) (k upkeep, err error) {
 		var rerr error
-		k.metrics, err = policies.NewHealthMetrics(reg)
-		k.retries, rerr = policies.NewRetryMetrics(reg)
+		k.metrics, err = health.NewMetrics(reg)
+		k.retries, rerr = resilience.NewRetryMetrics(reg)
 		k.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_fallback_requests_total",
 			Help: "Requests that went to the fallback of an upstream in error."}, []string{"server", "to"})
 		return k, errors.Join(err, rerr, reg.Register(k.fallbacks))
 	}})
-	shared.of, shared.ways = make(map[string]*policies.Health), make(map[string]proxy.Handler)
+	shared.of, shared.ways = make(map[string]*health.Monitor), make(map[string]proxy.Handler)
 	h.upkeep = &shared
 	return err
 }
@@ -49,22 +50,22 @@ func (h *house) keepers() (err error) {
 // at all. What they learn comes from what stands within them.
 func (h *house) keepWell(up *Upstream, w *wired) ([]proxy.Policy, error) {
 	c, of := up.Health, h.number("upstream "+up.Name)
-	health, err := h.doctor(up, w)
+	monitor, err := h.doctor(up, w)
 	if err != nil {
 		return nil, err
 	}
-	h.upkeep.of[up.Name] = health
+	h.upkeep.of[up.Name] = monitor
 	tries := retrying{c.Retries, c.RetryBackoff, c.RetryBudget, of}
 	retry, err := keepPolicy(h, "retry "+up.Name, tries, func() proxy.Policy {
-		return policies.NewRetry(policies.RetryOptions{Server: up.Name, Most: tries.most, Backoff: tries.backoff, Budget: tries.budget,
-			Hints: policies.NewHints(w.Tools), Metrics: h.upkeep.retries}).Policy
+		return resilience.NewRetry(resilience.RetryOptions{Server: up.Name, Most: tries.most, Backoff: tries.backoff, Budget: tries.budget,
+			Hints: resilience.NewHints(w.Tools), Metrics: h.upkeep.retries}).Policy
 	})
-	all := []proxy.Policy{retry, health.Policy}
+	all := []proxy.Policy{retry, monitor.Policy}
 	if to := c.Fallback; to != "" && err == nil {
-		var away *policies.Fallback
-		away, err = keep(h, "fallback "+up.Name, diverted{to, h.number("health " + up.Name)}, made[*policies.Fallback]{build: func(reg prometheus.Registerer) (*policies.Fallback, error) {
+		var away *resilience.Fallback
+		away, err = keep(h, "fallback "+up.Name, diverted{to, h.number("health " + up.Name)}, made[*resilience.Fallback]{build: func(reg prometheus.Registerer) (*resilience.Fallback, error) {
 			now := &h.estate.now
-			f := policies.NewFallback(to, health.Serves, func() proxy.Handler { return now.Load().upkeep.ways[to] }, h.upkeep.fallbacks.WithLabelValues(up.Name, to))
+			f := resilience.NewFallback(to, monitor.Serves, func() proxy.Handler { return now.Load().upkeep.ways[to] }, h.upkeep.fallbacks.WithLabelValues(up.Name, to))
 			return f, reg.Register(gauge("dragoman_fallback_sessions", "Sessions of legacy clients that are at the fallback.", up.Name, f.Sessions))
 		}})
 		all = append([]proxy.Policy{away.Policy}, all...)
@@ -95,42 +96,42 @@ type (
 )
 
 // doctor makes the keeper of an upstream's state. It begins to check when the house is lived in.
-func (h *house) doctor(up *Upstream, w *wired) (*policies.Health, error) {
+func (h *house) doctor(up *Upstream, w *wired) (*health.Monitor, error) {
 	name, c, u := "health "+up.Name, up.Health, w.Upstream
 	log := h.log.With().Str("upstream", up.Name).Logger()
 	check, err := h.check(up, w)
 	if err != nil {
 		return nil, err
 	}
-	health, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*policies.Health]{build: func(reg prometheus.Registerer) (*policies.Health, error) {
-		health := policies.NewHealth(policies.HealthOptions{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
+	monitor, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*health.Monitor]{build: func(reg prometheus.Registerer) (*health.Monitor, error) {
+		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
 			Timeout: c.CheckTimeout, Starts: starts(w.dialer), Metrics: h.upkeep.metrics, Changed: tellState(log), Running: w.running,
-			Breaker: policies.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
+			Breaker: health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
-		return health, health.Register(reg)
-	}, stage: endsFirst, end: (*policies.Health).Close})
+		return monitor, monitor.Register(reg)
+	}, stage: endsFirst, end: (*health.Monitor).Close})
 	if err != nil {
 		return nil, err
 	}
 	if h.assets[name] != h.former[name] {
 		h.settled = append(h.settled, func() {
 			if u.Ready() { // it was known before
-				health.Tried(time.Now(), nil)
+				monitor.Tried(time.Now(), nil)
 			}
-			health.Start()
+			monitor.Start()
 		})
 	}
-	return health, nil
+	return monitor, nil
 }
 
 // tellState logs each change of an upstream's state. Further attempts to reach one that is known to be down say nothing new.
-func tellState(log zerolog.Logger) func(policies.HealthChange) {
-	return func(c policies.HealthChange) {
+func tellState(log zerolog.Logger) func(health.Change) {
+	return func(c health.Change) {
 		level := zerolog.InfoLevel
 		switch {
 		case c.Again:
 			level = zerolog.DebugLevel
-		case c.To == policies.Errored, c.To == policies.Degraded:
+		case c.To == health.Errored, c.To == health.Degraded:
 			level = zerolog.WarnLevel
 		}
 		log.WithLevel(level).Str("from", string(c.From)).Str("to", string(c.To)).Str("reason", c.Reason).Msg("state of the upstream")
@@ -138,13 +139,13 @@ func tellState(log zerolog.Logger) func(policies.HealthChange) {
 }
 
 // starts is how the starts of a child go; nil for any other upstream.
-func starts(d *stdio.Dialer) func() policies.Starts {
+func starts(d *stdio.Dialer) func() health.Starts {
 	if d == nil {
 		return nil
 	}
-	return func() policies.Starts {
+	return func() health.Starts {
 		s := d.Health()
-		return policies.Starts{Circuit: s.State, Failures: s.Failures, Last: s.Last, RetryAt: s.RetryAt}
+		return health.Starts{Circuit: s.State, Failures: s.Failures, Last: s.Last, RetryAt: s.RetryAt}
 	}
 }
 
@@ -217,8 +218,8 @@ func (h *house) checkURL(up *Upstream, w *wired) (func(context.Context) error, e
 
 // tried feeds the state of an upstream with what came of finding out what it is.
 func (h *house) tried(name string, began time.Time, err error) {
-	if health := h.upkeep.of[name]; health != nil {
-		health.Tried(began, err)
+	if monitor := h.upkeep.of[name]; monitor != nil {
+		monitor.Tried(began, err)
 	}
 }
 
@@ -226,18 +227,18 @@ func (h *house) tried(name string, began time.Time, err error) {
 func (h *house) state(u *era.Upstream) service.Dependency {
 	ok, why := h.sound(u.Name())
 	d := service.Dependency{Name: u.Name(), Connected: ok && u.Ready(), Error: why, Upstream: true}
-	if health := h.upkeep.of[u.Name()]; health != nil {
-		r := health.Now()
+	if monitor := h.upkeep.of[u.Name()]; monitor != nil {
+		r := monitor.Now()
 		d.State, d.Failures, d.Took, d.CheckedAt, d.Warning = string(r.State), r.Failures, r.Took, r.CheckedAt, r.Warning
 		switch r.State {
-		case policies.Errored, policies.Connecting:
-			if r.State == policies.Connecting && h.dialers[u.Name()] != nil { // its circuit is half-open: it is started if somebody wants it
+		case health.Errored, health.Connecting:
+			if r.State == health.Connecting && h.dialers[u.Name()] != nil { // its circuit is half-open: it is started if somebody wants it
 				break
 			}
 			if d.Connected = false; d.Error == "" {
 				d.Error = r.LastError
 			}
-		case policies.Degraded:
+		case health.Degraded:
 			d.Warning = r.LastError
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/policies"
+	"dragoman/policies/access"
+	"dragoman/policies/cache"
+	"dragoman/policies/limits"
 	"dragoman/proxy"
 )
 
@@ -18,32 +21,32 @@ func (h *house) before() []proxy.Policy {
 // limits makes what bounds how much comes and runs.
 func (h *house) limits() (err error) {
 	c := h.cfg
-	opt := policies.RateOptions{Total: c.RateLimit.Total, Address: c.RateLimit.Address}
+	opt := limits.RateOptions{Total: c.RateLimit.Total, Address: c.RateLimit.Address}
 	if c.RateLimited() {
 		opt.PerMinute, opt.Burst = c.RateLimit.PerMinute, c.RateLimit.Burst
 	}
-	if h.rate, err = keep(h, "rates", opt, made[*policies.Rate]{build: func(reg prometheus.Registerer) (*policies.Rate, error) {
-		return policies.NewRate(opt, reg)
+	if h.rate, err = keep(h, "rates", opt, made[*limits.Rate]{build: func(reg prometheus.Registerer) (*limits.Rate, error) {
+		return limits.NewRate(opt, reg)
 	}}); err != nil {
 		return err
 	}
-	if h.granted, err = keep(h, "access", nil, made[*prometheus.CounterVec]{build: policies.NewAccessMetric}); err != nil {
+	if h.granted, err = keep(h, "access", nil, made[*prometheus.CounterVec]{build: access.NewFilterMetric}); err != nil {
 		return err
 	}
-	kept := policies.CacheOptions{Bytes: c.Cache.Bytes, TTL: c.Cache.TTL}
-	if h.cache, err = keep(h, "cache", kept, made[*policies.Cache]{build: func(reg prometheus.Registerer) (*policies.Cache, error) {
-		return policies.NewCache(kept, reg)
+	kept := cache.Options{Bytes: c.Cache.Bytes, TTL: c.Cache.TTL}
+	if h.cache, err = keep(h, "cache", kept, made[*cache.Cache]{build: func(reg prometheus.Registerer) (*cache.Cache, error) {
+		return cache.New(kept, reg)
 	}}); err != nil {
 		return err
 	}
-	most := policies.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}
-	if h.slots, err = keep(h, "slots", most, made[*policies.Slots]{build: func(reg prometheus.Registerer) (*policies.Slots, error) {
-		return policies.NewSlots(most, reg)
+	most := limits.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}
+	if h.slots, err = keep(h, "slots", most, made[*limits.Slots]{build: func(reg prometheus.Registerer) (*limits.Slots, error) {
+		return limits.NewSlots(most, reg)
 	}}); err != nil {
 		return err
 	}
 	listens := [...]int{c.Limits.Listens, c.Limits.ListensPerPrincipal}
-	h.listens, err = keepPolicy(h, "listens", listens, func() proxy.Policy { return policies.Listens(listens[0], listens[1]) })
+	h.listens, err = keepPolicy(h, "listens", listens, func() proxy.Policy { return limits.Listens(listens[0], listens[1]) })
 	return err
 }
 
@@ -61,8 +64,8 @@ type perTool struct {
 
 // around are the policies of one upstream, the first the outermost.
 func (h *house) around(up *Upstream, w *wired) ([]proxy.Policy, error) {
-	limits := h.cfg.Timeouts
-	timeouts := &policies.Timeouts{Tool: limits.Tool, Resource: limits.Resource, Prompt: limits.Prompt, Server: up.Name,
+	c := h.cfg.Timeouts
+	timeouts := &limits.Timeouts{Tool: c.Tool, Resource: c.Resource, Prompt: c.Prompt, Server: up.Name,
 		Tools: policies.NewPatterns(ruled(up, func(t *ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
 	rated := perTool{0, ruled(up, func(t *ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), h.number("rates")}
 	rates, err := keepPolicy(h, "rates "+up.Name, rated, func() proxy.Policy { return h.rate.Tools(up.Name, rated.tools) })
@@ -70,7 +73,7 @@ func (h *house) around(up *Upstream, w *wired) ([]proxy.Policy, error) {
 		return nil, err
 	}
 	one := perTool{up.Concurrency, ruled(up, func(t *ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), h.number("upstream " + up.Name)}
-	turns, err := keepPolicy(h, "turns "+up.Name, one, func() proxy.Policy { return policies.Turns(one.all, one.tools) })
+	turns, err := keepPolicy(h, "turns "+up.Name, one, func() proxy.Policy { return limits.Turns(one.all, one.tools) })
 	if err != nil {
 		return nil, err
 	}
@@ -78,6 +81,6 @@ func (h *house) around(up *Upstream, w *wired) ([]proxy.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := append([]proxy.Policy{policies.NewAccess(up.access(), h.granted).Policy(), rates, h.cache.Policy(up.Name)}, upkept...)
+	all := append([]proxy.Policy{access.NewFilter(up.access(), h.granted).Policy(), rates, h.cache.Policy(up.Name)}, upkept...)
 	return append(all, turns, timeouts.Policy, reauthorize(w), h.asked(up, w)), nil
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"dragoman/adapters/otlp"
-	"dragoman/policies"
+	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 )
 
 // traces makes what spans of requests are made with, and where they go; nil: nobody traces.
-func (h *house) traces() (*policies.Tracing, error) {
+func (h *house) traces() (*telemetry.Tracing, error) {
 	c := h.cfg.Tracing
 	if c.Endpoint == "" {
 		return nil, nil //nolint:nilnil // it is off
@@ -41,7 +41,7 @@ func (h *house) traces() (*policies.Tracing, error) {
 	if err != nil {
 		return nil, err
 	}
-	return policies.NewTracing(exporter.Tracer()), nil
+	return telemetry.NewTracing(exporter.Tracer()), nil
 }
 
 // traceMetrics registers what has become of spans.
@@ -80,8 +80,8 @@ func (h *house) asked(up *Upstream, w *wired) proxy.Policy {
 }
 
 // peer is an upstream as its spans name it.
-func peer(up *Upstream) policies.Peer {
-	at := policies.Peer{Name: up.Name, Transport: "pipe"}
+func peer(up *Upstream) telemetry.Peer {
+	at := telemetry.Peer{Name: up.Name, Transport: "pipe"}
 	if len(up.Command) > 0 {
 		return at
 	}

@@ -22,7 +22,7 @@ import (
 	"dragoman/adapters/sse"
 	"dragoman/adapters/stdio"
 	"dragoman/adapters/transport"
-	"dragoman/policies"
+	"dragoman/policies/health"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -33,7 +33,7 @@ type wired struct {
 	up      *Upstream
 	log     zerolog.Logger
 	reg     prometheus.Registerer // while it is made
-	running *policies.Running
+	running *health.Running
 	host    *httpd.Host            // nil: it is not reached over HTTP
 	dialer  *stdio.Dialer          // nil: it is no child
 	service *restupstream.Upstream // nil: it does not speak the REST envelope
@@ -102,7 +102,7 @@ func (h *house) servers(ups []*Upstream) error {
 // upstream makes one upstream.
 func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error) {
 	log := h.log.With().Str("upstream", up.Name).Logger()
-	w := &wired{up: up, log: log, reg: reg, running: policies.NewRunning()}
+	w := &wired{up: up, log: log, reg: reg, running: health.NewRunning()}
 	w.ended, w.stop = context.WithCancel(context.Background())
 	var wires transport.Wires
 	var err error

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"dragoman/policies/telemetry"
 	"fmt"
 	"io"
 	"os"
@@ -9,8 +10,6 @@ import (
 
 	"github.com/mattn/go-isatty"
 	"github.com/rs/zerolog"
-
-	"dragoman/policies"
 )
 
 // logTime is RFC 3339 with milliseconds, in UTC.
@@ -52,11 +51,11 @@ func newLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
 }
 
 // gathered gathers the lines of a log for w; nil if they are for people, who want each when it comes.
-func gathered(format string, w io.Writer) *policies.Lines {
+func gathered(format string, w io.Writer) *telemetry.BatchWriter {
 	if format == "console" || format == auto && terminal(w) {
 		return nil
 	}
-	return policies.NewLines(w)
+	return telemetry.NewBatchWriter(w)
 }
 
 // stamp puts the time on each event. zerolog's own would need its globals set.

@@ -1,9 +1,8 @@
 package main
 
 import (
+	"dragoman/policies/access"
 	"strings"
-
-	"dragoman/policies"
 )
 
 // Tables of what may be used of an upstream.
@@ -133,7 +132,7 @@ func (l *loader) checkNames(u *Upstream, table string, at func(key string) Sourc
 	taken(resourcesKey, r.Resources)
 }
 
-func (u *Upstream) renames() policies.Renames {
+func (u *Upstream) renames() access.Renames {
 	of := func(list []*ThingConfig) map[string]string {
 		names := make(map[string]string)
 		for _, t := range list {
@@ -143,17 +142,17 @@ func (u *Upstream) renames() policies.Renames {
 		}
 		return names
 	}
-	return policies.Renames{Prompts: of(u.Prompts), Resources: of(u.Resources),
+	return access.Renames{Prompts: of(u.Prompts), Resources: of(u.Resources),
 		Tools: ruled(u, func(t *ToolConfig) (string, bool) { return t.Rename, t.Rename != "" && t.Rename != t.Name })}
 }
 
 // access is what may be used of an upstream.
-func (u *Upstream) access() policies.AccessOptions {
-	opt := policies.AccessOptions{Server: u.Name, Grants: make(map[string]policies.Grant), Renamed: u.renames(),
+func (u *Upstream) access() access.FilterOptions {
+	opt := access.FilterOptions{Server: u.Name, Grants: make(map[string]access.Grant), Renamed: u.renames(),
 		Versions: ruled(u, func(t *ToolConfig) (string, bool) { return t.Version, t.Version != "" })}
 	for _, g := range u.Access {
-		opt.Grants[g.Principal] = policies.Grant{Tools: policies.Names{Allow: g.Tools, Deny: g.DenyTools},
-			Prompts: policies.Names{Allow: g.Prompts, Deny: g.DenyPrompts}, Resources: policies.Names{Allow: g.Resources, Deny: g.DenyResources}}
+		opt.Grants[g.Principal] = access.Grant{Tools: access.Names{Allow: g.Tools, Deny: g.DenyTools},
+			Prompts: access.Names{Allow: g.Prompts, Deny: g.DenyPrompts}, Resources: access.Names{Allow: g.Resources, Deny: g.DenyResources}}
 	}
 	off := func(list []*ThingConfig) (names []string) {
 		for _, t := range list {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"dragoman/adapters/rules"
-	"dragoman/policies"
+	"dragoman/policies/idempotency"
 )
 
 // configKeys is every key of the file outside upstreams, in the order in which
@@ -78,9 +78,9 @@ func limitKeys() []setting[Config] {
 			field: func(c *Config) field { return intField{at: &c.Sessions.Max, least: 1, most: 1_000_000} }},
 		{key: "sessions.max_per_principal", std: "1000", doc: "sessions of one principal at a time",
 			field: func(c *Config) field { return intField{at: &c.Sessions.MaxPerPrincipal, least: 1, most: 1_000_000} }},
-		{key: "idempotency.mode", std: policies.ReplayRepeats, doc: "a request that comes again with its id or Idempotency-Key is answered from the first call, refused, or run again",
+		{key: "idempotency.mode", std: idempotency.Replay, doc: "a request that comes again with its id or Idempotency-Key is answered from the first call, refused, or run again",
 			field: func(c *Config) field {
-				return enumField{at: &c.Idempotency.Mode, values: []string{off, policies.ReplayRepeats, policies.RejectRepeats}}
+				return enumField{at: &c.Idempotency.Mode, values: []string{off, idempotency.Replay, idempotency.Reject}}
 			}},
 		{key: "idempotency.window", std: "5m", doc: "how long a request is remembered after its answer",
 			field: func(c *Config) field {

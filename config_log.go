@@ -1,11 +1,10 @@
 package main
 
 import (
+	"dragoman/policies/telemetry"
 	"fmt"
 	"os"
 	"path/filepath"
-
-	"dragoman/policies"
 )
 
 // LogConfig says what is logged.
@@ -47,9 +46,9 @@ const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,c
 
 func logKeys() []setting[Config] {
 	return []setting[Config]{
-		{key: "log.access", std: policies.LogErrors, doc: "requests that have a line in the log: none, those that fail (at level debug all), or all",
+		{key: "log.access", std: telemetry.LogErrors, doc: "requests that have a line in the log: none, those that fail (at level debug all), or all",
 			field: func(c *Config) field {
-				return enumField{at: &c.Log.Access, values: []string{policies.LogNone, policies.LogErrors, policies.LogAll}}
+				return enumField{at: &c.Log.Access, values: []string{telemetry.LogNone, telemetry.LogErrors, telemetry.LogAll}}
 			}},
 		{key: "audit.enabled", std: "false", doc: "write an audit trail: a line of JSON for each call, with who has asked and what came of it",
 			field: func(c *Config) field { return boolField{at: &c.Audit.Enabled} }},
@@ -59,9 +58,9 @@ func logKeys() []setting[Config] {
 			field: func(c *Config) field {
 				return listField{at: &c.Audit.Methods, check: checkMethod, what: "a list of methods such as tools/call, or *", least: 1, most: maxList, commas: true}
 			}},
-		{key: "audit.arguments", std: policies.ArgumentsNone, doc: "what of arguments goes in: nothing, the names of the outermost, all but secrets, or all",
+		{key: "audit.arguments", std: telemetry.ArgumentsNone, doc: "what of arguments goes in: nothing, the names of the outermost, all but secrets, or all",
 			field: func(c *Config) field {
-				return enumField{at: &c.Audit.Arguments, values: []string{policies.ArgumentsNone, policies.ArgumentsKeys, policies.ArgumentsRedacted, policies.ArgumentsFull}}
+				return enumField{at: &c.Audit.Arguments, values: []string{telemetry.ArgumentsNone, telemetry.ArgumentsKeys, telemetry.ArgumentsRedacted, telemetry.ArgumentsFull}}
 			}},
 		{key: "audit.redact", std: secretNames, doc: "parts of names, in any case, whose values are left out of redacted arguments",
 			field: func(c *Config) field {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"dragoman/policies/health"
 	"fmt"
 	"net"
 	"strconv"
@@ -9,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"dragoman/policies"
 )
 
 // glitch stands between the proxy and a server: streams through it can go silent, as those do that a network forgets.
@@ -171,7 +170,7 @@ func TestCheckCost(t *testing.T) {
 	}
 	m.upstream.mu.Unlock()
 	check(1) // the server has forgotten the session: another is opened, and nothing is wrong
-	if s := r.state("default"); s.State != policies.Connected || s.Failures != 0 || sessions() != before+2 {
+	if s := r.state("default"); s.State != health.Connected || s.Failures != 0 || sessions() != before+2 {
 		t.Errorf("%+v, %d sessions", s, sessions()-before)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"dragoman/policies/health"
 	"fmt"
 	"io"
 	"net"
@@ -14,8 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"dragoman/policies"
 )
 
 // mortal is a scripted server that can be killed, and comes back at the same address.
@@ -89,10 +88,10 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 const anInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // state is how the proxy says its upstream is.
-func (r *rig) state(name string) policies.HealthReport { return r.h.upkeep.of[name].Now() }
+func (r *rig) state(name string) health.Report { return r.h.upkeep.of[name].Now() }
 
 // becomes waits for a state of the only upstream.
-func (r *rig) becomes(want policies.State) {
+func (r *rig) becomes(want health.State) {
 	r.t.Helper()
 	eventually(r.t, "the upstream is "+string(want), func() bool { return r.state("default").State == want })
 }
@@ -120,7 +119,7 @@ func TestUpstreamDown(t *testing.T) {
 				if _, body := ask(r, "ok"); !strings.Contains(body, "content") {
 					t.Fatal(body)
 				}
-				r.becomes(policies.Connected)
+				r.becomes(health.Connected)
 				m.kill()
 				var status int
 				var body string
@@ -137,11 +136,11 @@ func TestUpstreamDown(t *testing.T) {
 				} else {
 					mentions(t, body, `"code":"upstream_down"`, `"retryable":true`)
 				}
-				health := r.must("GET", "/health", "")
-				if health.status != 503 {
-					t.Errorf("GET /health: %d", health.status)
+				report := r.must("GET", "/health", "")
+				if report.status != 503 {
+					t.Errorf("GET /health: %d", report.status)
 				}
-				mentions(t, health.body, `"state":"ERROR"`, `"consecutive_failures":3`, "refused")
+				mentions(t, report.body, `"state":"ERROR"`, `"consecutive_failures":3`, "refused")
 				if c := r.h.checks()[0]; c.Ready || c.State != "ERROR" || c.Why == "" {
 					t.Errorf("readiness: %+v", c)
 				}
@@ -150,7 +149,7 @@ func TestUpstreamDown(t *testing.T) {
 					_, body = ask(r, "ok")
 					return strings.Contains(body, "content")
 				})
-				r.becomes(policies.Connected)
+				r.becomes(health.Connected)
 				if got := strings.Join(r.steps(), " "); !strings.HasSuffix(got, "CONNECTED DEGRADED ERROR CONNECTED") {
 					t.Errorf("steps %s", got)
 				}
@@ -215,14 +214,14 @@ func TestUpstreamSick(t *testing.T) {
 				}
 				m.on("tools/call", ill)
 				ask := askers["modern"]
-				for r.state("default").State != policies.Degraded {
+				for r.state("default").State != health.Degraded {
 					_, body := ask(r, "ok")
 					mentions(t, body, map[string]string{"hangs": "tool_timeout", "fails": "HTTP 500"}[sick])
 				}
 				checked := r.state("default").CheckedAt
 				_, _ = ask(r, "ok")
 				eventually(t, "a check", func() bool { return r.state("default").CheckedAt.After(checked) })
-				r.becomes(policies.Connected) // it is only the tool
+				r.becomes(health.Connected) // it is only the tool
 				m.on("server/discover", ill)
 				m.on("ping", ill)
 				m.on("initialize", ill)
@@ -272,14 +271,14 @@ func TestHealthCheckURL(t *testing.T) {
 		eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 	}
 	check(404)
-	if s := r.state("default"); s.State != policies.Connected || !strings.Contains(s.Warning, "404") || s.Failures != 0 || receive(t, "a check", seenAuth) != "GET k" {
+	if s := r.state("default"); s.State != health.Connected || !strings.Contains(s.Warning, "404") || s.Failures != 0 || receive(t, "a check", seenAuth) != "GET k" {
 		t.Errorf("%+v", s)
 	}
 	mentions(t, r.must("GET", "/health", "").body, `"state":"CONNECTED"`, `"warning":"the health check was answered with HTTP 404"`, `"response_time_ms":`, `"last_health_check":"20`)
 	check(200)
 	check(503)
 	check(503)
-	if s := r.state("default"); s.State != policies.Degraded || s.Warning != "" || s.Failures != 2 {
+	if s := r.state("default"); s.State != health.Degraded || s.Warning != "" || s.Failures != 2 {
 		t.Errorf("%+v", s)
 	}
 	mentions(t, r.must("GET", "/health", "").body, `"status":"connected"`, `"state":"DEGRADED"`, `"consecutive_failures":2`, `"warning":`)
@@ -348,7 +347,7 @@ func TestUpstreamBreaker(t *testing.T) {
 	} else {
 		mentions(t, body, "half of the calls within", "upstreams.default.breaker_pause", `"retryAfter":1`)
 	}
-	if s := r.state("default"); s.State != policies.Errored || s.Breaker != "open" {
+	if s := r.state("default"); s.State != health.Errored || s.Breaker != "open" {
 		t.Errorf("%+v", s)
 	}
 	n := len(m.all("tools/call"))
@@ -356,7 +355,7 @@ func TestUpstreamBreaker(t *testing.T) {
 	if _, body := ask(r, "ok"); !strings.Contains(body, "content") || len(m.all("tools/call")) != n+1 {
 		t.Error(body)
 	}
-	if s := r.state("default"); s.State != policies.Connected || s.Breaker != "closed" {
+	if s := r.state("default"); s.State != health.Connected || s.Breaker != "closed" {
 		t.Errorf("%+v", s)
 	}
 	// Off, it never opens.
@@ -424,7 +423,7 @@ func TestDemoKilled(t *testing.T) {
 	})
 	_, again := demo(t, at)
 	defer again()
-	r.becomes(policies.Connected)
+	r.becomes(health.Connected)
 	if res := list(); res.status != 404 {
 		t.Errorf("in a session that the server has forgotten: %d %s", res.status, res.body)
 	}

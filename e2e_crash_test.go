@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"dragoman/policies/health"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,8 +12,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"dragoman/policies"
 )
 
 // fallible is a stdio server written in shell. It does not start as long as there is the file of $1. Of its tools "ok"
@@ -225,7 +224,7 @@ func TestChildIsNotChecked(t *testing.T) {
 	eventually(t, "the child has been stopped", func() bool { return d.Stats().Running == 0 })
 	starts := d.Stats().Starts
 	r.h.upkeep.of["default"].Recheck()
-	if s := r.state("default"); s.State != policies.Connected || !s.CheckedAt.IsZero() {
+	if s := r.state("default"); s.State != health.Connected || !s.CheckedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}
 	if res := r.must("GET", "/health", ""); res.status != 200 || d.Stats().Starts != starts {

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"dragoman/policies/health"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	"dragoman/policies"
 )
 
 // fallbacks is a server that can be killed, and another that takes its place.
@@ -48,7 +47,7 @@ func TestFallback(t *testing.T) {
 					_, body := ask(r, "ok")
 					return strings.Contains(body, "content") && len(other.all("tools/call")) > 0
 				})
-				r.becomes(policies.Errored)
+				r.becomes(health.Errored)
 				if _, body := ask(r, "ok"); !strings.Contains(body, "content") {
 					t.Error(body)
 				}
@@ -56,7 +55,7 @@ func TestFallback(t *testing.T) {
 					t.Error("nothing tells where it went")
 				}
 				m.revive()
-				r.becomes(policies.Connected)
+				r.becomes(health.Connected)
 				other.forget()
 				if _, body := ask(r, "ok"); !strings.Contains(body, "content") || len(other.all("tools/call")) != 0 {
 					t.Errorf("%s, %d calls of the fallback", body, len(other.all("tools/call")))
@@ -113,7 +112,7 @@ func TestFallbackSessions(t *testing.T) {
 		t.Errorf("%v sessions at the fallback", n)
 	}
 	m.revive()
-	r.becomes(policies.Connected)
+	r.becomes(health.Connected)
 	if res := say(102, during); !strings.Contains(res.body, "content") || len(other.all("tools/call")) != 2 {
 		t.Errorf("the new session, later: %s", res.body)
 	}

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"dragoman/policies/health"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"dragoman/policies"
 )
 
 // retried counts what became of retries.
@@ -107,7 +106,7 @@ func TestRetryOfUnwritten(t *testing.T) {
 	if body := receive(t, "the answer", answer); !strings.Contains(body, "content") {
 		t.Error(body)
 	}
-	r.becomes(policies.Connected)
+	r.becomes(health.Connected)
 }
 
 // The budget bounds what an outage is multiplied by.

@@ -146,7 +146,7 @@ func faultNames(t *testing.T) map[string]string {
 // sources are the files of which Dragoman is made, without tests and tools.
 func sources(t *testing.T) (files []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.go", "proxy/*.go", "proxy/*/*.go", "policies/*.go", "adapters/*/*.go", "adapters/*/*/*.go", "conformance/everything/*.go"} {
+	for _, pattern := range []string{"*.go", "proxy/*.go", "proxy/*/*.go", "policies/*.go", "policies/*/*.go", "adapters/*/*.go", "adapters/*/*/*.go", "conformance/everything/*.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,248 @@
+package access
+
+import (
+	"bytes"
+	"crypto/x509"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+)
+
+// Tokens judges bearer tokens that are no API keys. An error is a row of the table: BadCredentials, or NoKeys if it cannot tell.
+type Tokens interface {
+	// Verify checks a token that came now with a request for path, over a connection whose client has shown cert, nil if none.
+	Verify(token, path []byte, cert *x509.Certificate, now time.Time) (proxy.Caller, *proxy.Error)
+}
+
+// AuthOptions say who is let in. What is nil or false is not asked for.
+type AuthOptions struct {
+	Keys         *Keys
+	Tokens       Tokens
+	Certificates bool     // clients' certificates, verified by the listener, count
+	CertScopes   []string // what they are good for
+	Loopback     bool     // who comes from this machine, through no proxy, needs no credential
+	Scopes       []string // that every token must have
+	Resource     string   // URL of the listener as clients know it, for metadata and challenges; empty: unknown
+	Open         func(h *proxy.Head) bool
+	Now          func() time.Time // nil: time.Now
+	Log          zerolog.Logger
+	Metrics      prometheus.Registerer // nil: nothing is counted
+}
+
+// Authenticator is the gate that finds out who asks, at every request anew (2026-07-28 authorization, Access Token Usage). Any kind of
+// credential will do; but one that is there and does not count ends the request, also beside one that does, so that nobody is
+// taken for somebody else than he says, or for nobody.
+type Authenticator struct {
+	opt     AuthOptions
+	let     *prometheus.CounterVec
+	last    atomic.Pointer[letIn] // counted last: finding a counter costs more than counting
+	refused *prometheus.CounterVec
+	log     zerolog.Logger
+}
+
+// NewAuthenticator makes the gate. The error is that of registering the metrics.
+func NewAuthenticator(opt AuthOptions) (*Authenticator, error) {
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	a := &Authenticator{opt: opt,
+		let: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_authenticated_total",
+			Help: "Requests let in, by what they have shown (api_key, jwt, certificate, anonymous, or open for what needs nothing)."}, []string{"kind"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_unauthenticated_total",
+			Help: "Requests refused for what they have shown, or have not, by the row of the error table."}, []string{"reason"}),
+		log: opt.Log.Sample(&zerolog.BurstSampler{Burst: refusalBurst, Period: refusalPeriod})}
+	if opt.Metrics != nil {
+		for _, c := range []**prometheus.CounterVec{&a.let, &a.refused} {
+			var err error
+			if *c, err = policies.Register(opt.Metrics, *c); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return a, nil
+}
+
+// Gate is the gate; nil if nobody is asked for anything.
+func (a *Authenticator) Gate() proxy.Gate {
+	if a == nil {
+		return nil
+	}
+	return a.judge
+}
+
+func (a *Authenticator) judge(h *proxy.Head) *proxy.Error {
+	caller, err := a.identify(h)
+	switch {
+	case err == nil && caller.Rights != nil:
+		h.Caller = caller
+		a.count(caller.Rights.Kind)
+		return nil
+	case err == nil && a.opt.Open != nil && a.opt.Open(h):
+		a.count("open")
+		return nil
+	case err == nil && a.opt.Loopback && local(h):
+		h.Caller = proxy.Caller{Rights: &proxy.Rights{Kind: "anonymous"}}
+		a.count("anonymous")
+		return nil
+	case err == nil:
+		err = proxy.Errf(proxy.Unauthenticated, "show who you are: %s", a.wanted())
+	}
+	a.refused.WithLabelValues(err.Name).Inc()
+	a.log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), policies.MaxText)]).AnErr("cause", err.Cause).Msg(err.Message)
+	switch err.Status {
+	case 401, 403:
+		h.Say("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))
+	case 503:
+		h.Say("Retry-After", "1")
+	}
+	return err
+}
+
+// letIn is the counter of one kind.
+type letIn struct {
+	kind  string
+	count prometheus.Counter
+}
+
+// count notes that somebody was let in.
+func (a *Authenticator) count(kind string) {
+	of := a.last.Load()
+	if of == nil || of.kind != kind {
+		of = &letIn{kind, a.let.WithLabelValues(kind)}
+		a.last.Store(of)
+	}
+	of.count.Inc()
+}
+
+// wanted says what a caller has to show.
+func (a *Authenticator) wanted() string {
+	var kinds []string
+	if a.opt.Tokens != nil {
+		kinds = append(kinds, "a bearer token (Authorization: Bearer TOKEN)")
+	}
+	if a.opt.Keys != nil {
+		kinds = append(kinds, "an API key (Authorization: Bearer KEY, or X-API-Key: KEY)")
+	}
+	if a.opt.Certificates {
+		kinds = append(kinds, "a client certificate")
+	}
+	return strings.Join(kinds, ", or ")
+}
+
+// identify gives who asks, by the most personal of the credentials that are there; without Rights if there is none. All that are
+// there have to count, and those that name somebody must name the same: only a certificate may be another's, a program's that
+// carries its user's token.
+func (a *Authenticator) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Error) {
+	if a.opt.Certificates && h.Cert != nil {
+		if who, err = a.certified(h.Cert); err != nil {
+			return who, err
+		}
+	}
+	var key proxy.Caller
+	if a.opt.Keys != nil {
+		lines := h.Fields.PeekAll("X-API-Key")
+		if len(lines) > 1 {
+			return who, proxy.Errf(proxy.BadCredentials, "several X-API-Key headers came; send one")
+		}
+		if len(lines) == 1 {
+			if key, err = a.opt.Keys.Find(bytes.TrimSpace(lines[0])); err != nil {
+				return who, err
+			}
+			who = key
+		}
+	}
+	lines := h.Fields.PeekAll("Authorization")
+	if len(lines) == 0 || a.opt.Keys == nil && a.opt.Tokens == nil {
+		return who, nil
+	}
+	if len(lines) > 1 {
+		return who, proxy.Errf(proxy.BadCredentials, "several Authorization headers came; send one")
+	}
+	bearer, err := a.bearer(h, lines[0])
+	if err == nil && key.Rights != nil && !bearer.Is(key) {
+		err = proxy.Errf(proxy.BadCredentials, "Authorization and X-API-Key are of different callers; send one of them")
+	}
+	return bearer, err
+}
+
+// bearer judges an Authorization: an API key, or a token.
+func (a *Authenticator) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) {
+	token := shown(field)
+	if len(token) == 0 {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the Authorization header is not Bearer and a token")
+	}
+	if a.opt.Keys != nil {
+		caller, err := a.opt.Keys.Find(token)
+		if err == nil || a.opt.Tokens == nil || bytes.HasPrefix(token, []byte(policies.KeyPrefix)) {
+			return caller, err
+		}
+	}
+	caller, err := a.opt.Tokens.Verify(token, h.Path, h.Cert, h.Now())
+	if err != nil {
+		return caller, err
+	}
+	for _, scope := range a.opt.Scopes {
+		if !caller.Has(scope) {
+			return caller, proxy.Errf(proxy.InsufficientScope, "the token lacks a scope; needed are %s", strings.Join(a.opt.Scopes, " "))
+		}
+	}
+	return caller, nil
+}
+
+// shown is the token of an Authorization; nil if it is not Bearer and a token.
+func shown(field []byte) []byte {
+	if token, ok := bytes.CutPrefix(field, []byte("Bearer ")); ok { // as nearly all write it
+		return bytes.TrimSpace(token)
+	}
+	scheme, token, _ := bytes.Cut(bytes.TrimSpace(field), []byte{' '})
+	if !strings.EqualFold(string(scheme), "Bearer") {
+		return nil
+	}
+	return bytes.TrimSpace(token)
+}
+
+// maxCertName bounds what a certificate may say who it is, in bytes.
+const maxCertName = 512
+
+// certified names the holder of a certificate: its first URI (SPIFFE has one), else its first DNS name, else its common name. The
+// listener has verified it when the connection began, which may be long ago.
+func (a *Authenticator) certified(cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
+	if a.opt.Now().After(cert.NotAfter) {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the client certificate has expired")
+	}
+	name := cert.Subject.CommonName
+	kind := "cn:"
+	if len(cert.DNSNames) > 0 {
+		kind, name = "dns:", cert.DNSNames[0]
+	}
+	if len(cert.URIs) > 0 {
+		kind, name = "uri:", cert.URIs[0].String()
+	}
+	if name == "" || len(name) > maxCertName {
+		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the client certificate has no URI, DNS name or common name, or one longer than %d bytes", maxCertName)
+	}
+	return proxy.Caller{Principal: "certificate:" + kind + name,
+		Rights: &proxy.Rights{Kind: "certificate", Name: name, Scopes: a.opt.CertScopes, Expires: cert.NotAfter}}, nil
+}
+
+// forwarding are what proxies write into a request.
+var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host", "Via"}
+
+// local tells whether a request comes from this machine. What a proxy on this machine has passed on comes from anywhere.
+func local(h *proxy.Head) bool {
+	if !h.Address.IsLoopback() {
+		return false
+	}
+	for _, name := range forwarding {
+		if len(h.Fields.Peek(name)) > 0 {
+			return false
+		}
+	}
+	return true
+}

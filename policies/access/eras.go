@@ -1,0 +1,104 @@
+package access
+
+import (
+	"time"
+
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Eras lets in the revisions that a listener serves, whatever the transport. A modern request of another revision is
+// refused, and so is initialize where no legacy revision is served. An initialize that asks for a legacy revision that
+// is not served gets the newest one that is, before a server can see it; should the server settle on one that is not
+// served all the same, the handshake fails. What server/discover names is no more than what is served.
+//
+// A session is initialized only through here, so its later messages need no look.
+func Eras(served rules.Allowed) proxy.Policy {
+	if served.All() {
+		return func(next proxy.Handler) proxy.Handler { return next }
+	}
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Msg.Kind != wire.Request {
+				return next(ex)
+			}
+			first := ex.Msg.Is("initialize")
+			switch {
+			case ex.Client.Era == proxy.Modern:
+				if err := served.Refusal(ex.Client.Version); err != nil {
+					return nil, err
+				}
+			case first && len(served.Legacy()) == 0:
+				return nil, rules.NoHandshake(ex.Client.Version)
+			case first:
+				settle(ex, served)
+			}
+			replies, err := next(ex)
+			if err == nil && (first || ex.Msg.Is("server/discover")) {
+				replies = &settled{Replies: replies, served: served, handshake: first}
+			}
+			return replies, err
+		}
+	}
+}
+
+// settle writes the revision that is served in the place of the one that was asked for.
+func settle(ex *proxy.Exchange, served rules.Allowed) {
+	v := served.Settle(ex.Client.Version)
+	if v == ex.Client.Version {
+		return
+	}
+	ex.Client.Version = v
+	if m := &ex.Msg; m.ParamsVersion.Present() {
+		m.Replace(m.ParamsVersion, wire.AppendText(nil, v))
+	}
+}
+
+// settled are the replies to a request that fixes, or names, revisions.
+type settled struct {
+	proxy.Replies
+	served    rules.Allowed
+	handshake bool
+	own       []byte
+}
+
+// Next implements proxy.Replies.
+func (s *settled) Next(until time.Time) (*wire.Message, error) {
+	m, err := s.Replies.Next(until)
+	if err != nil || m.Kind != wire.Result {
+		return m, err
+	}
+	if s.own, err = m.Settle(s.own); err != nil { // what was edited on the way is looked at as it will leave
+		return m, proxy.Errf(proxy.Internal, "an edited result is no message: %w", err)
+	}
+	if !s.handshake {
+		s.trim(m)
+		return m, nil
+	}
+	if v := wire.Get(m.Raw, m.Result, "protocolVersion"); v.Present() && !s.served.Has(string(v.Text(m.Raw))) {
+		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server settled on revision %s, which eras does not let this listener serve", v.Text(m.Raw))
+	}
+	return m, nil
+}
+
+// trim takes the revisions that are not served out of a DiscoverResult; those that nobody here knows stay.
+func (s *settled) trim(m *wire.Message) {
+	list := wire.Get(m.Raw, m.Result, "supportedVersions")
+	known := rules.Allowed{}
+	kept, dropped := []byte{'['}, false
+	for _, item := range wire.Items(m.Raw, list) {
+		v := string(item.Text(m.Raw))
+		if known.Has(v) && !s.served.Has(v) {
+			dropped = true
+			continue
+		}
+		if len(kept) > 1 {
+			kept = append(kept, ',')
+		}
+		kept = append(kept, item.Of(m.Raw)...)
+	}
+	if dropped {
+		m.Replace(list, append(kept, ']'))
+	}
+}

@@ -1,0 +1,146 @@
+package access
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"hash"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+)
+
+// maxCarried bounds what one request brings along for upstreams, in bytes of values: a legacy session keeps that as long as it lives.
+const maxCarried = 8 << 10
+
+// carriedPrincipal is how the principal of a caller begins of whom nothing is known but what he carries. The rest is 32 digits of
+// an HMAC, which nobody can ask an API key to be named after.
+const carriedPrincipal = "carried:"
+
+// notTelling are headers that say nothing of who asks, although they differ: by them nobody is told from another.
+var notTelling = []string{"traceparent", "tracestate", "baggage", "x-request-id", "x-correlation-id"}
+
+// ForwardOptions say what requests bring along for upstreams.
+type ForwardOptions struct {
+	// Names are the headers, of any case; none: nothing is brought along.
+	Names []string
+	// Key is a secret of which the key of the sums is made; empty: random, of this process. Instances that share what clients hold
+	// have to share it.
+	Key []byte
+	// Metrics is where to count; nil: nowhere.
+	Metrics prometheus.Registerer
+}
+
+// ForwardHeaders makes the gate that takes from each request the headers that upstreams are to be sent (upstreams.NAME.forward_headers). It
+// stands behind authentication. Who has shown nothing else is who he is by what he carries, so that nothing of one caller's
+// reaches another. Several lines of a header are refused: of most, and of credentials for sure, they make no list (RFC 9110
+// §5.3), and which one counts is not ours to say. It is nil without names. The error is that of registering the metric.
+func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
+	if len(opt.Names) == 0 {
+		return nil, nil
+	}
+	count := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_forwarded_headers_total",
+		Help: "Requests by whether they had headers that go on to upstreams (carried), had none, or were refused for them."}, []string{"outcome"})
+	if opt.Metrics != nil {
+		var err error
+		if count, err = policies.Register(opt.Metrics, count); err != nil {
+			return nil, err
+		}
+	}
+	c := &carrier{none: new(proxy.Carried), carried: count.WithLabelValues("carried"), empty: count.WithLabelValues("none"), refused: count.WithLabelValues("refused")}
+	for _, name := range opt.Names {
+		if name = strings.ToLower(name); !slices.Contains(c.names, name) {
+			c.names = append(c.names, name)
+		}
+	}
+	slices.Sort(c.names)
+	if c.key = make([]byte, sha256.Size); len(opt.Key) > 0 {
+		mac := hmac.New(sha256.New, opt.Key)
+		mac.Write([]byte("dragoman carried headers"))
+		c.key = mac.Sum(nil)
+	} else {
+		_, _ = rand.Read(c.key) // never fails: crypto/rand ends the process instead
+	}
+	return c.judge, nil
+}
+
+type carrier struct {
+	names []string // in lower case, sorted
+	key   []byte
+	none  *proxy.Carried // of requests that have none of them
+
+	carried, empty, refused prometheus.Counter
+}
+
+func (c *carrier) judge(h *proxy.Head) *proxy.Error {
+	headers, err := c.take(h.Fields)
+	if err != nil {
+		c.refused.Inc()
+		return err
+	}
+	if len(headers) == 0 {
+		c.empty.Inc()
+		h.Caller.Carried = c.none
+		return nil
+	}
+	c.carried.Inc()
+	carried := &proxy.Carried{Headers: headers, Sum: c.sum(headers)}
+	if h.Caller.Principal == "" && carried.Sum != [16]byte{} {
+		carried.Alone = true
+		h.Caller.Principal = carriedPrincipal + hex.EncodeToString(carried.Sum[:])
+	}
+	h.Caller.Carried = carried
+	return nil
+}
+
+// take copies the fields, in the order of their names. An empty one is as none. Errors name fields, never values.
+func (c *carrier) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Error) {
+	size := 0
+	for _, name := range c.names {
+		lines := fields.PeekAll(name)
+		if len(lines) == 0 || len(lines) == 1 && len(lines[0]) == 0 {
+			continue
+		}
+		if len(lines) > 1 {
+			return nil, proxy.Errf(proxy.InvalidRequest, "several headers %s came, which forward_headers passes on to a server; send one", name)
+		}
+		if size += len(lines[0]); size > maxCarried {
+			return nil, proxy.Errf(proxy.HeadTooLarge, "the headers that forward_headers passes on to servers are larger than %d bytes; send shorter ones", maxCarried)
+		}
+		if slices.ContainsFunc(lines[0], func(b byte) bool { return b < ' ' && b != '\t' || b == 0x7f }) {
+			return nil, proxy.Errf(proxy.InvalidRequest, "the header %s, which forward_headers passes on to a server, has a control character", name)
+		}
+		all = append(all, proxy.Header{Name: name, Value: string(lines[0])})
+	}
+	return all, nil
+}
+
+// sum is that of the fields that say who asks.
+func (c *carrier) sum(headers []proxy.Header) (sum [16]byte) {
+	mac := hmac.New(sha256.New, c.key)
+	telling := false
+	for _, x := range headers {
+		if !slices.Contains(notTelling, x.Name) {
+			telling = true
+			add(mac, x.Name)
+			add(mac, x.Value)
+		}
+	}
+	if telling {
+		copy(sum[:], mac.Sum(nil))
+	}
+	return sum
+}
+
+func add(mac hash.Hash, text string) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(len(text)))
+	mac.Write(n[:])
+	mac.Write([]byte(text))
+}

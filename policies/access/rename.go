@@ -1,0 +1,72 @@
+package access
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"dragoman/policies"
+	"dragoman/proxy/wire"
+)
+
+// Renames are what clients call things, by the server's names, or URIs.
+type Renames struct{ Tools, Prompts, Resources map[string]string }
+
+func (r *Renames) empty() bool { return len(r.Tools)+len(r.Prompts)+len(r.Resources) == 0 }
+
+// renaming takes names both ways.
+type renaming struct{ toClient, toServer policies.Patterns[newName] }
+
+// newName is what a name becomes: to, and of one that only begins so what follows the first cut bytes.
+type newName struct {
+	to  string
+	cut int // -1: the whole name
+}
+
+func (n newName) of(name []byte) []byte {
+	if n.cut < 0 {
+		return []byte(n.to)
+	}
+	return slices.Concat([]byte(n.to), name[n.cut:])
+}
+
+func newRenaming(names map[string]string) renaming {
+	there, back := make(map[string]newName, len(names)), make(map[string]newName, len(names))
+	for own, theirs := range names {
+		from, star := strings.CutSuffix(own, "*")
+		to, _ := strings.CutSuffix(theirs, "*")
+		if star {
+			there[own], back[theirs] = newName{to, len(from)}, newName{from, len(to)}
+		} else {
+			there[own], back[theirs] = newName{theirs, -1}, newName{own, -1}
+		}
+	}
+	return renaming{toClient: policies.NewPatterns(there), toServer: policies.NewPatterns(back)}
+}
+
+func (r *renaming) empty() bool { return r.toClient.Empty() }
+
+// client gives the name that clients know.
+func (r *renaming) client(name []byte) []byte {
+	if to, ok := r.toClient.Find(name); ok {
+		return to.of(name)
+	}
+	return name
+}
+
+// server gives the server's name; ok is false for one that clients do not know: the server's own, of what was renamed.
+func (r *renaming) server(name []byte) (own []byte, ok bool) {
+	if from, found := r.toServer.Find(name); found {
+		return from.of(name), true
+	}
+	_, hidden := r.toClient.Find(name)
+	return name, !hidden
+}
+
+// replace writes the client's name at s, if it is another.
+func (r *renaming) replace(m *wire.Message, s wire.Span) {
+	name := s.Text(m.Raw)
+	if theirs := r.client(name); !bytes.Equal(theirs, name) {
+		m.Replace(s, wire.AppendText(nil, theirs))
+	}
+}

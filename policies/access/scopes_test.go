@@ -1,0 +1,69 @@
+package access
+
+import (
+	"strings"
+	"testing"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Which scopes a request needs, by what it is about, however its JSON is written.
+func TestScopes(t *testing.T) {
+	rules := []ScopeRule{{"tool:delete_*", []string{"write"}}, {"tool:delete_all", []string{"admin"}}, {"prompt:p", []string{"prompts"}},
+		{"resource:file:///s/*", []string{"secret"}}, {"method:tasks/*", []string{"tasks"}}, {"method:logging/setLevel", []string{"log"}}}
+	policy, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": rules}, Only: "up"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(method, params, want string) {
+		t.Helper()
+		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		passed := false
+		ask := func(rights *proxy.Rights) string {
+			passed = false
+			_, err := policy(func(*proxy.Exchange) (proxy.Replies, error) { passed = true; return nil, nil })(&proxy.Exchange{Msg: m, Caller: proxy.Caller{Rights: rights}})
+			if (err != nil) == passed {
+				t.Errorf("%s %s: %v, but passed: %v", method, params, err, passed)
+			}
+			if err == nil {
+				return ""
+			}
+			_, text, _ := strings.Cut(proxy.AsError(err).Message, "the scopes ")
+			text, _, _ = strings.Cut(text, ";")
+			return text
+		}
+		if got := ask(&proxy.Rights{Kind: "jwt", Scopes: []string{"other", "writ", "write2"}}); got != want {
+			t.Errorf("%s %s needs %q, want %q", method, params, got, want)
+		}
+		if got := ask(&proxy.Rights{Kind: "jwt", Scopes: strings.Fields(want)}); got != "" {
+			t.Errorf("%s %s: with all it needs: %q", method, params, got)
+		}
+		if ask(nil); !passed {
+			t.Errorf("%s %s: whom nobody has asked may everything", method, params)
+		}
+	}
+	f("tools/call", `{"name":"read"}`, "")
+	f("tools/call", `{"name":"delete_one"}`, "write")
+	f("tools/call", `{"name":"delete_all"}`, "write admin")
+	f("tools/call", `{"name":"d\u0065lete_one"}`, "write")
+	f("tools/call", `{"name":"Delete_one"}`, "")
+	f("prompts/get", `{"name":"p"}`, "prompts")
+	f("prompts/get", `{"name":"delete_one"}`, "")
+	f("completion/complete", `{"ref":{"type":"ref/prompt","name":"q"},"ref":{"type":"ref/prompt","name":"p"}}`, "prompts")
+	f("completion/complete", `{"ref":{"type":"ref/resource","uri":"file:///s/{x}"}}`, "secret")
+	for _, method := range []string{"resources/read", "resources/subscribe", "resources/unsubscribe"} {
+		f(method, `{"uri":"file:///s/a"}`, "secret")
+		f(method, `{"uri":"file:///t/a"}`, "")
+	}
+	f("subscriptions/listen", `{"notifications":{"resourceSubscriptions":["file:///t","file:///s/b"]}}`, "secret")
+	f("tasks/get", `{"taskId":"1"}`, "tasks")
+	f("logging/setLevel", `{"level":"info"}`, "log")
+	f("tools/list", `{}`, "")
+	if none, err := Scopes(ScopeOptions{Rules: map[string][]ScopeRule{"up": nil}}); none != nil || err != nil {
+		t.Error("without rules it costs something")
+	}
+}

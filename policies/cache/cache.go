@@ -1,0 +1,314 @@
+package cache
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Options bound a Cache.
+type Options struct {
+	Bytes int              // of all that is kept
+	TTL   time.Duration    // the longest that anything is cached, whatever the server says; 0: a day
+	Now   func() time.Time // nil: time.Now
+}
+
+// Cache keeps results for as long as servers say that they are good (2026-07-28 caching): public ones for all, private ones for
+// their principal. A server's notice of a change drops what it is about. Only modern clients' requests are served: towards legacy
+// ones results have another form, and no such word.
+type Cache struct {
+	opt   Options
+	looks *prometheus.CounterVec
+
+	mu    sync.Mutex
+	lru   *simplelru.LRU[cached, *keptResult]
+	bytes int
+	// changes counts the notices of each server: a result whose request was under way when one came may be of before.
+	changes map[string]uint64
+}
+
+// cached is the name of a result.
+type cached struct {
+	server, method string
+	who            string   // the principal of a private one; of a public one there is none
+	sum            [16]byte // of what that carried
+	public         bool
+	rest           string // what else of the request the result depends on
+}
+
+type keptResult struct {
+	raw   []byte // the response, with its request's id
+	uri   string // of resources/read
+	until time.Time
+}
+
+const (
+	maxKept     = 4 << 20 // bytes of one result
+	maxKeptName = 4 << 10 // bytes of what a request is known by
+	keptCost    = 256     // about what one costs besides its bytes
+)
+
+// fromCache is what may be cached, by method, and which notice says that it is out of date.
+var fromCache = map[string]string{
+	"server/discover": "", "tools/list": "notifications/tools/list_changed", "prompts/list": "notifications/prompts/list_changed",
+	"resources/list": "notifications/resources/list_changed", "resources/templates/list": "notifications/resources/list_changed",
+	"resources/read": "notifications/resources/updated",
+}
+
+// New registers its metrics with reg. It is nil for no bytes.
+func New(opt Options, reg prometheus.Registerer) (*Cache, error) {
+	if opt.Bytes <= 0 {
+		return nil, nil //nolint:nilnil // it is off
+	}
+	if opt.TTL <= 0 {
+		opt.TTL = 24 * time.Hour
+	}
+	if opt.Now == nil {
+		opt.Now = time.Now
+	}
+	c := &Cache{opt: opt, changes: make(map[string]uint64), looks: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_cache_total",
+		Help: "Requests that could be answered from the cache: hit or miss; results kept; results dropped because the server said that they had changed."}, []string{"server", "what"})}
+	var err error
+	if c.lru, err = simplelru.NewLRU(opt.Bytes/keptCost+1, func(k cached, r *keptResult) { c.bytes -= size(k, r) }); err != nil {
+		return nil, err
+	}
+	if c.looks, err = policies.Register(reg, c.looks); err != nil {
+		return nil, err
+	}
+	return c, reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_cache_bytes", Help: "Bytes of the results that are kept."}, func() float64 {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return float64(c.bytes)
+	}))
+}
+
+func size(k cached, r *keptResult) int {
+	return keptCost + len(k.rest) + len(k.who) + len(r.raw) + len(r.uri)
+}
+
+// Policy answers for one server what it can. It stands within whatever decides who may see what.
+func (c *Cache) Policy(server string) proxy.Policy {
+	if c == nil {
+		return nil
+	}
+	hit, miss, keeps := c.looks.WithLabelValues(server, "hit"), c.looks.WithLabelValues(server, "miss"), c.looks.WithLabelValues(server, "kept")
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			m := &ex.Msg
+			if m.Kind == wire.Request && m.Is("subscriptions/listen") {
+				replies, err := next(ex)
+				if err == nil && replies != nil {
+					replies = &heard{replies, c, server}
+				}
+				return replies, err
+			}
+			k, ok := nameIn(ex, server)
+			if !ok {
+				return next(ex)
+			}
+			if replies := c.find(ex, k); replies != nil {
+				hit.Inc()
+				return replies, nil
+			}
+			miss.Inc()
+			changes := c.changesOf(server)
+			replies, err := next(ex)
+			if err == nil && replies != nil {
+				replies = &keeping{Replies: replies, c: c, ex: ex, k: k, uri: string(m.Text(m.URI)), changes: changes, keeps: keeps}
+			}
+			return replies, err
+		}
+	}
+}
+
+// nameIn is by what the result of a request is known; ok is false if it is not to be kept. A retry with answers is not
+// (2026-07-28 caching, Cache Key).
+func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
+	m := &ex.Msg
+	if m.Kind != wire.Request || ex.Client.Era != proxy.Modern || m.InputResponses.Present() || m.ReqState.Present() || len(m.Edits) > 0 {
+		return k, false
+	}
+	method := string(m.Text(m.Method))
+	if _, ok = fromCache[method]; !ok || m.Params.To-m.Params.From > maxKeptName {
+		return k, false
+	}
+	var rest strings.Builder
+	rest.WriteString(ex.Client.Version)
+	for key, value := range wire.Members(m.Raw, m.Params) {
+		if value == m.Meta {
+			continue
+		}
+		rest.WriteByte(0)
+		rest.Write(m.Raw[key.From:value.To])
+	}
+	for key, value := range wire.Members(m.Raw, m.Meta) {
+		if policies.VariesByAttempt(m.Raw, key) || value == m.Info || value == m.LogLevel || value == m.Version {
+			continue
+		}
+		rest.WriteByte(1)
+		rest.Write(m.Raw[key.From:value.To])
+	}
+	return cached{server: server, method: method, who: ex.Caller.Principal, sum: ex.Caller.Sum(), rest: rest.String()}, true
+}
+
+// find gives a cached result as the answer to a request.
+func (c *Cache) find(ex *proxy.Exchange, k cached) proxy.Replies {
+	now := c.opt.Now()
+	c.mu.Lock()
+	r, ok := c.lru.Get(k)
+	if !ok {
+		shared := k
+		shared.public, shared.who, shared.sum = true, "", [16]byte{}
+		r, ok = c.lru.Get(shared)
+		k = shared
+	}
+	if ok && !now.Before(r.until) {
+		c.lru.Remove(k)
+		ok = false
+	}
+	c.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	m, err := wire.Scan(r.raw)
+	if err != nil {
+		return nil // it was a message when it was kept
+	}
+	m.Replace(m.ID, ex.Msg.Of(ex.Msg.ID))
+	left := strconv.FormatInt(r.until.Sub(now).Milliseconds(), 10)
+	m.Replace(wire.Get(m.Raw, m.Result, "ttlMs"), []byte(left)) // it is not good for longer here than it was there
+	return proxy.Reply(m)
+}
+
+func (c *Cache) changesOf(server string) uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.changes[server]
+}
+
+// keep puts a result by, unless a change was told of while it was on its way.
+func (c *Cache) keep(k cached, r *keptResult, changes uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.changes[k.server] != changes {
+		return false
+	}
+	c.lru.Remove(k)
+	c.lru.Add(k, r)
+	c.bytes += size(k, r)
+	for c.bytes > c.opt.Bytes {
+		c.lru.RemoveOldest()
+	}
+	return c.lru.Contains(k)
+}
+
+// Changed drops what a server's notice is about. Other messages it leaves alone.
+func (c *Cache) Changed(server string, m *wire.Message) {
+	if c == nil || m.Kind != wire.Notification {
+		return
+	}
+	notice := string(m.Text(m.Method))
+	uri := string(m.Text(m.URI))
+	known := false
+	for _, n := range fromCache {
+		known = known || n != "" && n == notice
+	}
+	if !known {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes[server]++
+	for _, k := range c.lru.Keys() {
+		if k.server != server || fromCache[k.method] != notice {
+			continue
+		}
+		if r, ok := c.lru.Peek(k); ok && (k.method != "resources/read" || within(r.uri, uri)) {
+			c.lru.Remove(k)
+			c.looks.WithLabelValues(server, "changed").Inc()
+		}
+	}
+}
+
+// Forget drops all that a server has said, and does not keep what it is about to say: another has taken its place, or none.
+func (c *Cache) Forget(server string) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes[server]++
+	for _, k := range c.lru.Keys() {
+		if k.server == server {
+			c.lru.Remove(k)
+		}
+	}
+}
+
+// within tells whether a notice about a resource is about one that is read: a server may tell of a whole of which that is a part
+// (2026-07-28 resources, Subscriptions).
+func within(read, told string) bool { return strings.HasPrefix(read, told) }
+
+// keeping are replies whose result is kept.
+type keeping struct {
+	proxy.Replies
+	c       *Cache
+	ex      *proxy.Exchange
+	k       cached
+	uri     string
+	changes uint64
+	keeps   prometheus.Counter
+}
+
+// Next implements proxy.Replies.
+func (r *keeping) Next(until time.Time) (*wire.Message, error) {
+	m, err := r.Replies.Next(until)
+	if err == nil && m.Kind == wire.Result && m.Size() <= maxKept && (r.ex.Target == "" || r.ex.Target == r.k.server) { // not what stood in for it
+		r.keep(m)
+	}
+	return m, err
+}
+
+func (r *keeping) keep(m *wire.Message) {
+	raw := m.Append(nil)
+	own, err := wire.Scan(raw)
+	if err != nil || !own.ResultType.Is(raw, "complete") && own.ResultType.Present() {
+		return
+	}
+	ttl, err := strconv.ParseInt(string(wire.Get(raw, own.Result, "ttlMs").Of(raw)), 10, 64)
+	if err != nil || ttl <= 0 {
+		return
+	}
+	k := r.k
+	if k.public = wire.Get(raw, own.Result, "cacheScope").Is(raw, "public"); k.public {
+		k.who, k.sum = "", [16]byte{}
+	}
+	longest := min(time.Duration(min(ttl, r.c.opt.TTL.Milliseconds()))*time.Millisecond, r.c.opt.TTL)
+	if r.c.keep(k, &keptResult{raw: raw, uri: r.uri, until: r.c.opt.Now().Add(longest)}, r.changes) {
+		r.keeps.Inc()
+	}
+}
+
+// heard are the replies to a listen, which tell of changes.
+type heard struct {
+	proxy.Replies
+	c      *Cache
+	server string
+}
+
+// Next implements proxy.Replies.
+func (h *heard) Next(until time.Time) (*wire.Message, error) {
+	m, err := h.Replies.Next(until)
+	if err == nil {
+		h.c.Changed(h.server, m)
+	}
+	return m, err
+}

@@ -1,0 +1,200 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+)
+
+// plan sets when the next check is due. The caller holds mu.
+func (h *Monitor) plan(at time.Time) {
+	h.planned = at
+	h.wake()
+}
+
+// wake has the goroutine that checks look what there is to do.
+func (h *Monitor) wake() {
+	select {
+	case h.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// Start begins to check, until Close. A child is not asked: no process is started to find out whether it could be.
+func (h *Monitor) Start() {
+	if !h.checks() {
+		return
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	h.mu.Lock()
+	h.stop = stop
+	if h.planned.IsZero() {
+		h.planned = time.Now().Add(spread(h.opt.Interval))
+	}
+	h.mu.Unlock()
+	h.group.Go(func() { h.run(ctx) })
+}
+
+// Close ends checking.
+func (h *Monitor) Close() {
+	h.mu.Lock()
+	stop := h.stop
+	h.mu.Unlock()
+	stop()
+	h.group.Wait()
+}
+
+// Recheck has the upstream checked now.
+func (h *Monitor) Recheck() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.plan(time.Now())
+}
+
+func (h *Monitor) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		h.mu.Lock()
+		wait, restored := time.Until(h.planned), h.restored
+		h.restored = false
+		h.mu.Unlock()
+		switch {
+		case restored && h.opt.Restored != nil:
+			sift, done := context.WithTimeout(ctx, h.opt.Timeout)
+			h.opt.Restored(sift)
+			done()
+			continue
+		case wait <= 0:
+			h.look(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		timer.Reset(wait)
+		select {
+		case <-timer.C:
+		case <-h.nudge:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// look checks once. A server that is not connected has longer to answer: it has to be found out what it speaks.
+func (h *Monitor) look(ctx context.Context) {
+	limit := h.opt.Timeout
+	h.update(func(time.Time) {
+		if h.base != Connected || h.down {
+			limit = max(limit, connectTime)
+		}
+		h.trying = h.down
+		if h.base == Disconnected {
+			h.base = Connecting
+		}
+	})
+	asking, done := context.WithTimeout(ctx, limit)
+	defer done()
+	began := time.Now()
+	err := h.opt.Check(asking)
+	took := time.Since(began)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil && asking.Err() != nil {
+		err = proxy.Errf(proxy.UpstreamTimeout, "no answer to a health check within %s", limit)
+	}
+	h.update(func(now time.Time) { h.looked(now, began, took, err) })
+}
+
+// looked notes what a check has found. The caller holds mu.
+func (h *Monitor) looked(now, began time.Time, took time.Duration, err error) {
+	h.checkedAt, h.took = now, took
+	h.plan(now.Add(spread(h.opt.Interval)))
+	status := 0
+	if err != nil {
+		status = policies.HTTPStatus(err)
+	}
+	warning := ""
+	switch {
+	case err == nil:
+		h.opt.Metrics.checked(h.opt.Name, "ok")
+		h.succeeded(now)
+	case status != 0 && status < 500: // it lives, and the check is not what it wants (seed 004, BR-006)
+		warning = fmt.Sprintf("the health check was answered with HTTP %d", status)
+		h.opt.Metrics.checked(h.opt.Name, "warning")
+		h.succeeded(now)
+	case isOurs(err):
+		h.opt.Metrics.checked(h.opt.Name, "skipped")
+		if h.down {
+			h.postpone(now)
+		}
+	default:
+		h.opt.Metrics.checked(h.opt.Name, "failure")
+		wasDown := h.down
+		h.failed(now, began, err, true)
+		if wasDown {
+			h.postpone(now)
+		}
+	}
+	if warning != "" && warning != h.warning {
+		h.opt.Warned(warning)
+	}
+	h.warning = warning
+}
+
+// verdict is what an outcome says of the server.
+type verdict int
+
+const (
+	verdictNone   verdict = iota // nothing
+	verdictGood                  // it answers
+	verdictUnsure                // the server has failed, or has not got over this one call
+	verdictSure                  // nobody is there
+)
+
+// judge tells what a failure says of the server: nothing, if it was the client's or ours, or a refusal that the server was able
+// to make.
+func judge(err error) verdict {
+	var e *proxy.Error
+	if !errors.As(err, &e) {
+		return verdictNone
+	}
+	switch e.Name {
+	case proxy.Unreachable.Name, proxy.EraUnknown.Name:
+		return verdictSure
+	case proxy.Lost.Name, proxy.BadAnswer.Name, proxy.UpstreamTimeout.Name:
+		return verdictUnsure
+	case proxy.HTTPStatus.Name, proxy.Overloaded.Name, proxy.UpstreamFailed.Name:
+		if policies.HTTPStatus(e) >= 500 {
+			return verdictUnsure
+		}
+	}
+	return verdictNone
+}
+
+// isOurs tells whether a check could not be made for reasons of our own.
+func isOurs(err error) bool {
+	var e *proxy.Error
+	return errors.As(err, &e) && (e.Blame == "dragoman" || e.Name == proxy.Overloaded.Name && policies.HTTPStatus(e) == 0)
+}
+
+// isSilence tells whether a server could not be reached because nothing comes back from where it was: then the connections
+// to it that stand are dead too, and nobody will say so.
+func isSilence(err error) bool {
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.Unreachable.Name {
+		return false
+	}
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() ||
+		errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+}

@@ -1,0 +1,488 @@
+package health
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/policies/internal/policytest"
+	"dragoman/proxy"
+)
+
+// Seed 004, BR-006 and the state machine: checks alone take an upstream from state to state, and it is tried again for ever, after
+// 1 s, 2 s, 4 s … 60 s.
+func TestHealthChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, nil)
+		k.is(Disconnected)
+		time.Sleep(33 * time.Second)
+		k.is(Connected)
+		if r := k.Now(); r.CheckedAt.IsZero() || r.Failures != 0 {
+			t.Errorf("%+v", r)
+		}
+		k.find(policytest.BadGateway(), false)
+		time.Sleep(33 * time.Second)
+		k.is(Connected)
+		if r := k.Now(); r.Failures != 1 || r.LastError == "" || len(k.warned) != 1 {
+			t.Errorf("%+v, warned %q", r, k.warned)
+		}
+		k.find(nil, true) // silence is a failure
+		time.Sleep(38 * time.Second)
+		k.is(Degraded)
+		if !k.Serves() || k.call(nil) != nil { // it serves, and a good answer is the end of it
+			t.Error("a degraded upstream does not serve")
+		}
+		k.is(Connected)
+		k.find(policytest.BadGateway(), false)
+		time.Sleep(3 * 33 * time.Second)
+		k.is(Errored)
+		if k.Serves() || policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name {
+			t.Error("an upstream in error serves")
+		}
+		k.mu.Lock()
+		k.checks = 0
+		k.mu.Unlock()
+		time.Sleep(10 * time.Minute)
+		k.is(Errored)
+		if k.checks < 8 || k.checks > 16 {
+			t.Errorf("%d attempts in ten minutes", k.checks)
+		}
+		k.find(nil, false)
+		time.Sleep(time.Minute)
+		k.is(Connected)
+		var told []State
+		for _, c := range k.changes {
+			if !c.Again {
+				told = append(told, c.To)
+			}
+		}
+		if want := []State{Connecting, Connected, Degraded, Connected, Degraded, Errored, Connected}; !slices.Equal(told, want) {
+			t.Errorf("%v, want %v", told, want)
+		}
+		k.Close()
+	})
+}
+
+// The pauses between attempts: doubled up to a minute, without end (BR-006 before EC-005), and spread.
+func TestHealthPauses(t *testing.T) {
+	for n, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+		for range 20 {
+			if d := pause(n); d > want*time.Second || d < want*time.Second*9/10 {
+				t.Errorf("%d: %v", n, d)
+			}
+		}
+	}
+	if d := pause(1 << 20); d > time.Minute {
+		t.Error(d)
+	}
+}
+
+// BR-006: an HTTP status below 500 is a warning, told once; BR-002: who is not reached at first is in error at once.
+func TestHealthWarning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, nil)
+		k.find(proxy.Errf(proxy.HTTPStatus, "it answered %w", policytest.StatusError(404)), false)
+		time.Sleep(5 * 33 * time.Second)
+		k.is(Connected)
+		if r := k.Now(); r.Warning == "" || r.Failures != 0 || len(k.warned) != 1 {
+			t.Errorf("%+v, warned %q", r, k.warned)
+		}
+		k.Close()
+
+		k = keep(t, nil)
+		k.Tried(time.Now(), policytest.Unreachable())
+		k.is(Errored)
+		k.find(policytest.Unreachable(), false)
+		time.Sleep(2600 * time.Millisecond) // after 1 s, and not yet after 2 s more
+		synctest.Wait()
+		if k.checks != 1 {
+			t.Errorf("%d attempts", k.checks)
+		}
+		k.find(nil, false)
+		time.Sleep(time.Second)
+		k.is(Connected)
+		k.Close()
+	})
+}
+
+// Calls count as checks do. Of failures that may be the call's own the third has the server asked; what fails together counts once.
+func TestHealthCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, nil)
+		later := func() { time.Sleep(time.Millisecond) }
+		if err := k.call(nil); err != nil {
+			t.Fatal(err)
+		}
+		k.is(Connected)
+		for range 3 {
+			k.is(map[bool]State{false: Connected, true: Degraded}[k.Now().Failures >= 2])
+			later()
+			_ = k.call(policytest.Unreachable())
+		}
+		k.is(Errored)
+		err := k.call(nil)
+		var e *proxy.Error
+		if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || e.RetryAfter != 1 {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`"up"`, "no way: connection refused", "down since 2000-", "tried again in "} {
+			if !strings.Contains(e.Message, part) {
+				t.Errorf("no %q in %q", part, e.Message)
+			}
+		}
+		time.Sleep(time.Second)
+		k.is(Connected)
+
+		// A tool that makes the server fail: the server is asked, and is well.
+		checks := k.checks
+		for range 10 {
+			later()
+			_ = k.call(policytest.BadGateway())
+		}
+		time.Sleep(2 * suspectPause)
+		k.is(Connected)
+		if k.checks != checks+1 {
+			t.Errorf("%d checks", k.checks-checks)
+		}
+		// The same at a server that is not.
+		k.find(nil, true)
+		for range 3 {
+			later()
+			_ = k.call(proxy.Errf(proxy.UpstreamTimeout, "too slow"))
+		}
+		k.is(Degraded)
+		time.Sleep(suspectPause + 5*time.Second)
+		if r := k.Now(); r.State != Errored && r.State != Connecting || k.Serves() {
+			t.Errorf("%+v", r)
+		}
+		k.Close()
+	})
+}
+
+// What says nothing about the server changes nothing: the client's mistakes, our limits, cancellation, errors of tools.
+func TestHealthNeutral(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
+		_ = k.call(nil)
+		for range 5 {
+			time.Sleep(time.Millisecond)
+			for _, f := range []proxy.Fault{proxy.InvalidParams, proxy.TooManySessions, proxy.Refused, proxy.Overloaded, proxy.UpstreamLimited,
+				proxy.SessionLost, proxy.ResponseTooLarge, proxy.ShuttingDown, proxy.Question} {
+				_ = k.call(proxy.Errf(f, "no"))
+			}
+			_ = k.call(proxy.Errf(proxy.HTTPStatus, "it answered %w", policytest.StatusError(404)))
+			if err := policytest.Drain(k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+				return &policytest.Script{Messages: []string{policytest.Failure}}, nil
+			})(policytest.Request(t, policytest.Call))); err != nil {
+				t.Fatal(err)
+			}
+			gone := policytest.Request(t, policytest.Call) // its client leaves, and the abort looks like a loss
+			_ = policytest.Drain(k.Policy(func(ex *proxy.Exchange) (proxy.Replies, error) {
+				ex.Cancel(proxy.ErrCancelled)
+				return nil, proxy.Errf(proxy.Lost, "broke off")
+			})(gone))
+		}
+		k.is(Connected)
+		if r := k.Now(); r.Failures != 0 || r.Breaker != "closed" || k.calls.last != nil {
+			t.Errorf("%+v, under way: %+v", r, k.calls.last)
+		}
+		late := policytest.Request(t, policytest.Call) // but a request that is given up for want of an answer does
+		late.GiveUp(0)
+		replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) { return &policytest.Script{End: proxy.ErrNotYet}, nil })(late)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = replies.Close()
+		if r := k.Now(); r.Failures != 1 {
+			t.Errorf("%+v", r)
+		}
+		k.Close()
+	})
+}
+
+// The circuit breaker: opened by half of the calls, refusing, half-open for one call, and closed by it.
+func TestBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewRegistry()
+		metrics, err := NewMetrics(reg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := keep(t, func(o *Options) {
+			o.Breaker, o.Metrics = BreakerOptions{Failures: 4, Pause: 30 * time.Second, Trials: 1}, metrics
+		})
+		if err := k.Register(reg); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 { // never more than one in a row
+			k.is(map[bool]State{true: Disconnected, false: Connected}[len(k.changes) == 0])
+			time.Sleep(time.Millisecond)
+			_ = k.call(nil)
+			time.Sleep(time.Millisecond)
+			_ = k.call(proxy.Errf(proxy.Lost, "broke off"))
+		}
+		k.is(Errored)
+		err = k.call(nil)
+		var e *proxy.Error
+		if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || e.RetryAfter != 30 || !strings.Contains(e.Message, "upstreams.up.breaker_pause") ||
+			!strings.Contains(e.Message, "half of the calls") {
+			t.Error(err)
+		}
+		time.Sleep(29 * time.Second) // a good check does not close it
+		k.is(Errored)
+		time.Sleep(1100 * time.Millisecond)
+		k.is(Connecting)
+		if !k.Serves() {
+			t.Error("nobody may try")
+		}
+		trial, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+			return &policytest.Script{Messages: []string{policytest.Notification, policytest.Result}}, nil
+		})(policytest.Request(t, policytest.Call))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.call(nil); policytest.Row(err) != proxy.UpstreamDown.Name {
+			t.Errorf("a second call beside the trial: %v", err)
+		}
+		if err := policytest.Drain(trial, nil); err != nil {
+			t.Fatal(err)
+		}
+		k.is(Connected)
+		if n := policytest.Metric(t, reg, "dragoman_upstream_refused_total"); n != 2 {
+			t.Errorf("%v refused", n)
+		}
+		if n := policytest.Metric(t, reg, "dragoman_upstream_state_changes_total"); n != float64(len(k.changes)) {
+			t.Errorf("%v changes, %d told", n, len(k.changes))
+		}
+		k.Close()
+	})
+}
+
+// Many calls that fail at once are one failure: a server that is started anew is not taken for one that fails all the time.
+func TestHealthTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, func(o *Options) { o.Breaker = BreakerOptions{Failures: 2, Pause: time.Minute, Trials: 1} })
+		_ = k.call(nil)
+		var open []proxy.Replies
+		for range 50 {
+			time.Sleep(time.Millisecond)
+			replies, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+				return &policytest.Script{End: proxy.Errf(proxy.Lost, "broke off")}, nil
+			})(policytest.Request(t, policytest.Call))
+			if err != nil {
+				t.Fatal(err)
+			}
+			open = append(open, replies)
+		}
+		for _, replies := range open {
+			_ = policytest.Drain(replies, nil)
+		}
+		k.is(Connected)
+		if r := k.Now(); r.Failures != 1 || r.Breaker != "closed" {
+			t.Errorf("%+v", r)
+		}
+		k.Close()
+	})
+}
+
+// Calls under way end when nothing comes back from where the server was; not when it only takes no new connections, as one that
+// is being stopped does, nor when it is only busy.
+func TestHealthInFlight(t *testing.T) {
+	silence := proxy.Errf(proxy.Unreachable, "connect: %w", &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
+	for name, c := range map[string]struct {
+		err   error
+		ended bool
+	}{"refused": {policytest.Unreachable(), false}, "silence": {silence, true}, "busy": {nil, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := keep(t, nil)
+				_ = k.call(nil)
+				ex, listen := policytest.Request(t, policytest.Call), policytest.Request(t, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{}}`)
+				var call proxy.Replies
+				for _, ex := range []*proxy.Exchange{listen, ex} {
+					var err error
+					call, err = k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+						return &policytest.Script{End: proxy.Errf(proxy.Lost, "httpd: aborted")}, nil
+					})(ex)
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				k.find(c.err, c.err == nil)
+				time.Sleep(4 * 38 * time.Second)
+				if r := k.Now(); r.State != Errored && r.State != Connecting {
+					t.Fatalf("%+v", r)
+				}
+				if got := policytest.Row(ex.Err()) == proxy.Lost.Name; got != c.ended || listen.Err() != nil {
+					t.Errorf("ended with %v, %v", ex.Err(), listen.Err())
+				}
+				// What the abort has left of the connection is not what the client is told.
+				if _, err := call.Next(time.Time{}); c.ended && (strings.Contains(err.Error(), "aborted") || !strings.Contains(err.Error(), `"up" cannot be reached any more`) ||
+					!strings.Contains(err.Error(), "tools/call of t had been under way for ")) {
+					t.Error(err)
+				}
+				k.Close()
+			})
+		})
+	}
+}
+
+// Without checks the first request after the pause shows whether the server is back.
+func TestHealthUnchecked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keep(t, func(o *Options) { o.Interval = 0 })
+		if err := k.call(policytest.Unreachable()); policytest.Row(err) != proxy.Unreachable.Name {
+			t.Fatal(err)
+		}
+		k.is(Errored)
+		if policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name || k.Serves() {
+			t.Error("it is asked at once")
+		}
+		time.Sleep(time.Second)
+		if !k.Serves() {
+			t.Error("nobody may try")
+		}
+		_ = k.call(policytest.Unreachable())
+		time.Sleep(time.Second)
+		if policytest.Row(k.call(nil)) != proxy.UpstreamDown.Name {
+			t.Error("the second pause is no longer than the first")
+		}
+		time.Sleep(time.Second)
+		if err := k.call(nil); err != nil {
+			t.Error(err)
+		}
+		k.is(Connected)
+		if k.checks != 0 {
+			t.Errorf("%d checks", k.checks)
+		}
+
+		// A refusal shows it, too: only what is there can refuse.
+		for range 3 {
+			time.Sleep(time.Millisecond)
+			_ = k.call(policytest.Unreachable())
+		}
+		k.is(Errored)
+		time.Sleep(time.Second)
+		_ = k.call(proxy.Errf(proxy.Refused, "it answered %w", policytest.StatusError(401)))
+		k.is(Connected)
+
+		// A circuit that has opened meanwhile does not keep it from being tried.
+		k = keep(t, func(o *Options) {
+			o.Interval, o.Breaker = 0, BreakerOptions{Failures: 3, Pause: time.Hour, Trials: 1}
+		})
+		_ = k.call(nil)
+		for range 3 {
+			time.Sleep(time.Millisecond)
+			_ = k.call(policytest.Unreachable())
+		}
+		if r := k.Now(); r.State != Errored || r.Breaker != "open" {
+			t.Fatalf("%+v", r)
+		}
+		time.Sleep(time.Second)
+		if err := k.call(nil); !k.Serves() || err != nil {
+			t.Error(err)
+		}
+		if r := k.Now(); r.State != Connected || r.Breaker != "closed" {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// A child is judged by its starts and never asked; what it is not started for, its own circuit says.
+func TestHealthStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := Starts{Circuit: "closed"}
+		k := keep(t, func(o *Options) { o.Starts = func() Starts { return s } })
+		k.is(Disconnected)
+		time.Sleep(time.Hour)
+		k.is(Disconnected)
+		k.Tried(time.Now(), nil)
+		k.is(Connected)
+		time.Sleep(time.Hour)
+		k.is(Connected) // idle is not down
+		for range 5 {
+			time.Sleep(time.Millisecond)
+			_ = k.call(policytest.Unreachable())
+		}
+		k.is(Connected)
+		s.Failures, s.Last = 2, "exited with code 1"
+		k.is(Degraded)
+		s.Circuit, s.RetryAt = "open", time.Now().Add(time.Minute)
+		k.is(Errored)
+		if r := k.Now(); r.RetryAt != s.RetryAt || !strings.Contains(r.LastError, "exited with code 1") || k.Serves() {
+			t.Errorf("%+v", r)
+		}
+		if err := k.call(nil); err != nil {
+			t.Errorf("a child that runs is not asked: %v", err)
+		}
+		s = Starts{Circuit: "half-open", Failures: 2, Last: s.Last}
+		k.is(Connecting)
+		s = Starts{Circuit: "closed"}
+		k.is(Connected)
+		if k.checks != 0 {
+			t.Errorf("%d checks", k.checks)
+		}
+	})
+}
+
+// When an error is over, those who wait for it are told, whoever found out.
+func TestHealthRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		restored := make(chan struct{}, 10)
+		k := keep(t, func(o *Options) { o.Restored = func(context.Context) { restored <- struct{}{} } })
+		_ = k.call(nil)
+		slow, err := k.Policy(func(*proxy.Exchange) (proxy.Replies, error) {
+			return &policytest.Script{Messages: []string{policytest.Result}}, nil
+		})(policytest.Request(t, policytest.Call))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.find(nil, true)
+		time.Sleep(4 * 38 * time.Second)
+		k.Recheck()
+		synctest.Wait()
+		if len(restored) != 0 {
+			t.Fatal("too early")
+		}
+		if err := policytest.Drain(slow, nil); err != nil { // a busy server has got done
+			t.Fatal(err)
+		}
+		k.is(Connected)
+		time.Sleep(time.Minute)
+		if len(restored) != 1 {
+			t.Errorf("told %d times", len(restored))
+		}
+		k.Close()
+	})
+}
+
+// What is under way is kept in order whatever ends first.
+func TestUnderWay(t *testing.T) {
+	var all underWay
+	calls := make([]watched, 5)
+	for i := range calls {
+		all.add(&calls[i])
+	}
+	left := map[*watched]bool{&calls[0]: true, &calls[1]: true, &calls[2]: true, &calls[3]: true, &calls[4]: true}
+	for _, i := range []int{2, 2, 4, 0, 3, 1} { // from the middle, again, the last, the first
+		all.remove(&calls[i])
+		delete(left, &calls[i])
+		n := 0
+		for c := all.last; c != nil; c = c.older {
+			if n++; !left[c] {
+				t.Fatalf("call %d is gone and listed", i)
+			}
+		}
+		if n != len(left) {
+			t.Fatalf("%d listed, not %d", n, len(left))
+		}
+	}
+}

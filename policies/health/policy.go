@@ -1,0 +1,266 @@
+package health
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"dragoman/adapters/rules"
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Policy refuses calls of an upstream that is in error (upstream_down), and learns from those that it lets through. What a
+// server that is a child refuses to start is left to its own circuit, which has better words for it: the children that
+// run go on. A ping is about the conversation, and passes.
+func (h *Monitor) Policy(next proxy.Handler) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		if ex.Msg.Kind != wire.Request || ex.Msg.Is("ping") {
+			return next(ex)
+		}
+		lasts := ex.Msg.Is("subscriptions/listen")
+		if err := h.opt.Running.enter(ex, lasts); err != nil {
+			return nil, err
+		}
+		c, err := h.admit(ex, lasts)
+		if err != nil {
+			h.opt.Running.leave(ex, lasts)
+			return nil, err
+		}
+		replies, rerr := next(ex)
+		if rerr != nil || replies == nil {
+			c.failed(rerr)
+			if lasts {
+				h.opt.Running.leave(ex, true)
+			}
+			return replies, c.explained(rerr)
+		}
+		c.Replies = replies
+		return c, nil
+	}
+}
+
+// admit lets a call through, or says why not.
+func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
+	c := proxy.Lend[watched](ex, watchedRoom)
+	*c = watched{h: h, ex: ex, began: ex.Clock.Now(), lasts: lasts}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.down {
+		if h.checks() || h.trying || c.began.Before(h.next) {
+			h.opt.Metrics.refused(h.opt.Name)
+			return nil, h.refusal(c.began)
+		}
+		h.trying, c.trial = true, true
+	}
+	if !c.trial { // one that is down has a breaker anew when it is back; until then the pauses are enough
+		var ok bool
+		if c.pass, ok = h.breaker.allow(); !ok {
+			h.settle(c.began)
+			h.opt.Metrics.refused(h.opt.Name)
+			return nil, h.refusal(c.began)
+		}
+	}
+	if !c.lasts {
+		h.calls.add(c)
+	}
+	if h.base == Disconnected {
+		h.base = Connecting
+	}
+	if h.told != Connected || h.down {
+		h.settle(c.began)
+	}
+	return c, nil
+}
+
+// refusal says that the upstream is not asked, why, since when, and until when. The caller holds mu.
+func (h *Monitor) refusal(now time.Time) *proxy.Error {
+	at, why := h.retryAt(), ""
+	if !h.down {
+		why = fmt.Sprintf(" (upstreams.%s.breaker_pause)", h.opt.Name)
+	}
+	left := max(at.Sub(now), 0)
+	when := "it is being tried again now" + why
+	if left > 0 {
+		when = fmt.Sprintf("it is tried again in %s%s", left.Round(100*time.Millisecond), why)
+	}
+	e := proxy.Errf(proxy.UpstreamDown, "the upstream server %q is down since %s (%s): %s; %s", h.opt.Name, h.since.UTC().Format(time.RFC3339),
+		now.Sub(h.since).Round(time.Second), h.reason(Errored), when)
+	e.RetryAfter = max(int((left+time.Second-1)/time.Second), 1)
+	return e
+}
+
+var watchedRoom = proxy.NewRoom()
+
+// watched is a call that the state learns from.
+type watched struct {
+	proxy.Replies
+	h     *Monitor
+	ex    *proxy.Exchange
+	began time.Time
+	pass  pass // of the circuit; none for a trial
+	trial bool // it is the one call that shows whether the server is back
+	lasts bool // it is a listen: the first that is heard of it is an answer
+	over  bool
+
+	older, newer *watched // its neighbours among the calls under way
+	listed       bool
+}
+
+// Clear implements proxy.Lent.
+func (c *watched) Clear() { *c = watched{} }
+
+// underWay is the calls that have no answer yet, the last begun first. Its owner's lock guards it.
+type underWay struct{ last *watched }
+
+func (u *underWay) add(c *watched) {
+	c.older, c.listed = u.last, true
+	if c.older != nil {
+		c.older.newer = c
+	}
+	u.last = c
+}
+
+func (u *underWay) remove(c *watched) {
+	if !c.listed {
+		return
+	}
+	if c.older != nil {
+		c.older.newer = c.newer
+	}
+	if c.newer != nil {
+		c.newer.older = c.older
+	} else {
+		u.last = c.older
+	}
+	c.older, c.newer, c.listed = nil, nil, false
+}
+
+// Next implements proxy.Replies.
+func (c *watched) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = c.Replies.Next(until)
+	switch {
+	case c.over || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		c.failed(err)
+		err = c.explained(err)
+	case m.IsResponse() || c.lasts:
+		c.end(answered(&c.ex.Msg), nil)
+	}
+	return m, err
+}
+
+// explained adds to the loss of a server where that was, and what was under way (seed 004, EC-003). Of a call that was given up
+// because of it, whoever did so knows why; what is left of the connection says only that.
+func (c *watched) explained(err error) error {
+	var e, why *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.Lost.Name {
+		return err
+	}
+	if errors.As(c.ex.Err(), &why) && why.Name == proxy.Lost.Name {
+		e = why
+	}
+	m, with := &c.ex.Msg, *e
+	what := string(m.Text(m.Method))
+	if name := policies.About(m); name != "" {
+		what += " of " + name
+	}
+	with.Message += fmt.Sprintf("; %s had been under way for %s at the upstream server %q", what, time.Since(c.began).Round(time.Millisecond), c.h.opt.Name)
+	if !rules.ReadsOnly(m) {
+		with.Message += ", and may have been carried out"
+	}
+	return &with
+}
+
+// Close implements proxy.Replies.
+func (c *watched) Close() error {
+	if !c.over {
+		c.failed(policies.Unanswered(c.ex))
+	}
+	if c.lasts {
+		c.h.opt.Running.leave(c.ex, true)
+	}
+	return c.Replies.Close()
+}
+
+// answered tells what a response says of the server. Some are made here.
+func answered(m *wire.Message) verdict {
+	if m.Is("tools/call") {
+		return verdictGood
+	}
+	for _, own := range [...]string{"server/discover", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"} {
+		if m.Is(own) {
+			return verdictNone
+		}
+	}
+	return verdictGood
+}
+
+// failed settles a call that has failed. What ends because the client has left says nothing, whatever it ends with.
+func (c *watched) failed(err error) {
+	v := verdictNone
+	if err != nil {
+		v = judge(err)
+		if status := policies.HTTPStatus(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not refuse
+			v = verdictGood
+		}
+	}
+	var own *proxy.Error
+	if cause := c.ex.Err(); cause != nil && !errors.As(cause, &own) {
+		v = verdictNone
+	}
+	c.end(v, err)
+}
+
+func (c *watched) end(v verdict, err error) {
+	if c.over {
+		return
+	}
+	c.over = true
+	h := c.h
+	if !c.lasts {
+		h.opt.Running.leave(c.ex, false)
+	}
+	if v == verdictGood && !c.trial && h.calm(c) {
+		return
+	}
+	h.update(func(now time.Time) {
+		h.calls.remove(c)
+		settled := errNothing
+		switch v {
+		case verdictGood:
+			settled = nil
+			h.succeeded(now)
+		case verdictUnsure, verdictSure:
+			settled = err
+			h.breaker.failing(now, c.began)
+			if h.failed(now, c.began, err, v == verdictSure); c.trial {
+				h.postpone(now)
+			}
+		}
+		if c.trial {
+			h.trying = false
+		}
+		if !c.trial {
+			h.breaker.settle(c.pass, now, settled)
+		}
+	})
+}
+
+// calm settles a good answer where nothing changes by it; false if something may.
+func (h *Monitor) calm(c *watched) bool {
+	var now time.Time
+	if h.opt.Breaker.Failures > 0 {
+		now = c.began.Add(c.ex.Clock.Since(c.began))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.told != Connected || h.down || h.failures > 0 || h.base != Connected {
+		return false
+	}
+	h.calls.remove(c)
+	h.breaker.settle(c.pass, now, nil)
+	return true
+}

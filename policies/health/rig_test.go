@@ -1,0 +1,69 @@
+package health
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/policies/internal/policytest"
+)
+
+// kept is an upstream with its state, in a bubble of its own time.
+type kept struct {
+	*Monitor
+	t       *testing.T
+	mu      sync.Mutex
+	err     error // what checks find
+	hang    bool  // checks are not answered
+	checks  int
+	changes []Change
+	warned  []string
+	began   time.Time
+}
+
+func keep(t *testing.T, change func(*Options)) *kept {
+	t.Helper()
+	k := &kept{t: t, began: time.Now()}
+	opt := Options{Name: "up", Interval: 30 * time.Second, Timeout: 5 * time.Second,
+		Check: func(ctx context.Context) error {
+			k.mu.Lock()
+			k.checks++
+			err, hang := k.err, k.hang
+			k.mu.Unlock()
+			if hang {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return err
+		},
+		Changed: func(c Change) { k.changes = append(k.changes, c) },
+		Warned:  func(text string) { k.warned = append(k.warned, text) }}
+	if change != nil {
+		change(&opt)
+	}
+	k.Monitor = NewMonitor(opt)
+	k.Start()
+	t.Cleanup(k.Close)
+	return k
+}
+
+func (k *kept) find(err error, hang bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.err, k.hang = err, hang
+}
+
+func (k *kept) is(want State) {
+	k.t.Helper()
+	synctest.Wait()
+	if r := k.Now(); r.State != want {
+		k.t.Fatalf("after %v: %+v, want %s", time.Since(k.began), r, want)
+	}
+}
+
+func (k *kept) call(err error) error {
+	k.t.Helper()
+	return policytest.Run(k.t, k.Policy, policytest.Call, err)
+}

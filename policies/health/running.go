@@ -1,0 +1,81 @@
+package health
+
+import (
+	"context"
+	"sync"
+
+	"dragoman/proxy"
+)
+
+// Running is the requests that run at an upstream, so that another can take its place without any being lost.
+type Running struct {
+	mu      sync.Mutex
+	calls   int
+	lasting map[*proxy.Exchange]struct{} // listens
+	retired bool
+	idle    chan struct{} // closed when it is retired and no call runs
+}
+
+// NewRunning makes the books of one upstream.
+func NewRunning() *Running {
+	return &Running{lasting: make(map[*proxy.Exchange]struct{}), idle: make(chan struct{})}
+}
+
+// enter lets a request in, unless another upstream has taken the place; lasts says that it is a listen. A nil Running lets all in.
+func (r *Running) enter(ex *proxy.Exchange, lasts bool) error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.retired {
+		return proxy.ErrRetired
+	}
+	if lasts {
+		r.lasting[ex] = struct{}{}
+		return nil
+	}
+	r.calls++
+	return nil
+}
+
+// leave ends what enter began.
+func (r *Running) leave(ex *proxy.Exchange, lasts bool) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if lasts {
+		delete(r.lasting, ex)
+		return
+	}
+	if r.calls--; r.calls == 0 && r.retired {
+		close(r.idle)
+	}
+}
+
+// Retire lets nobody in any more, ends listens as a drain does, so that their clients listen anew, and waits for the calls that run,
+// as long as ctx allows. It is called once.
+func (r *Running) Retire(ctx context.Context) error {
+	r.mu.Lock()
+	r.retired = true
+	listens := make([]proxy.Ticket, 0, len(r.lasting))
+	for ex := range r.lasting {
+		listens = append(listens, ex.Ticket())
+	}
+	idle := r.calls == 0
+	r.mu.Unlock()
+	for _, listen := range listens {
+		listen.Cancel(proxy.ErrDraining)
+	}
+	if idle {
+		return nil
+	}
+	select {
+	case <-r.idle:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

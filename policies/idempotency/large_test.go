@@ -1,0 +1,76 @@
+package idempotency
+
+import (
+	"strings"
+	"testing"
+
+	"dragoman/proxy"
+)
+
+// A large request is summed only when that is wanted: what is told of it is what is told of a small one.
+func TestLargeRequestsAreToldApart(t *testing.T) {
+	of := func(last string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", lateSum) + last + `"}}}`
+	}
+	large := `{"jsonrpc":"2.0","id":1,"result":{"x":"` + strings.Repeat("x", maxAnswer) + `"}}`
+	for _, c := range []struct{ name, answer, again, other, counted string }{
+		{"an answer that is kept", aResult, aReplay, "error duplicate_request_id", "other_message"},
+		{"one that is not", large, "error duplicate_request_id", "error duplicate_request_id", "not_kept"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newCallsRig(t, nil)
+			a := r.ask(of("a"), nil)
+			s := r.served()
+			s.say <- c.answer
+			a.gets(c.answer)
+			wait(t, "the first's end", s.closed)
+			spoil(a.ex) // its memory is another's now
+			r.ask(of("b"), nil).gets(c.other)
+			r.counted(c.counted, 1)
+			r.ask(of("a"), nil).gets(c.again)
+
+			// The same while it runs.
+			named := func(ex *proxy.Exchange) { ex.Key = "l" }
+			a = r.ask(of("a"), named)
+			s = r.served()
+			r.ask(of("b"), named).gets("error duplicate_request_id")
+			b := r.ask(of("a"), named)
+			r.waiting(1)
+			s.say <- c.answer
+			a.gets(c.answer)
+			b.gets(c.again)
+			wait(t, "its end", s.closed)
+			spoil(a.ex)
+			r.ask(of("a"), named).gets(c.again)
+			r.none()
+		})
+	}
+}
+
+// Who takes a large request over is the one of whom the others are told apart.
+func TestLargeRequestsAreTakenOver(t *testing.T) {
+	of := func(last string) string {
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", lateSum) + last + `"}}}`
+	}
+	r := newCallsRig(t, nil)
+	a := r.ask(of("a"), nil)
+	s := r.served()
+	b := r.ask(of("a"), nil)
+	r.waiting(1)
+	a.ex.Cancel(proxy.ErrCancelled)
+	a.gets("error cancelled")
+	wait(t, "the first's end", s.closed)
+	s = r.served()
+	spoil(a.ex)
+	r.ask(of("b"), nil).gets("error duplicate_request_id")
+	s.say <- aResult
+	b.gets(aResult)
+	wait(t, "the second's end", s.closed)
+	spoil(b.ex)
+	r.ask(of("b"), nil).gets("error duplicate_request_id")
+	r.ask(of("a"), nil).gets(aReplay)
+	r.none()
+}
+
+// spoil overwrites the message of a request that is over.
+func spoil(ex *proxy.Exchange) { clear(ex.Msg.Raw) }

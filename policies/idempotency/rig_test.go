@@ -1,0 +1,241 @@
+package idempotency
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patient = 10 * time.Second
+
+// callsRig is the policy before a handler that does as it is told.
+type callsRig struct {
+	t       *testing.T
+	p       *Policy
+	handle  proxy.Handler
+	calls   chan *served // each call that reaches the handler
+	metrics *prometheus.Registry
+
+	mu     sync.Mutex
+	now    time.Time
+	looked int // how often the clock was read
+}
+
+// served is a call at the handler.
+type served struct {
+	ex     *proxy.Exchange
+	begin  chan error // nil: replies
+	say    chan any   // string: a message; error: instead of one
+	closed chan struct{}
+	deaf   bool // does not notice the end of its exchange
+}
+
+func newCallsRig(t *testing.T, change func(*Options)) *callsRig {
+	r := &callsRig{t: t, calls: make(chan *served, 64), now: time.Unix(1e9, 0), metrics: prometheus.NewRegistry()}
+	opt := Options{Mode: Replay, Window: time.Minute, Max: 100, Bytes: 1 << 20,
+		Now: func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); r.looked++; return r.now }}
+	if change != nil {
+		change(&opt)
+	}
+	p, err := New(opt, r.metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	r.p = p
+	r.handle = p.Wrap(func(ex *proxy.Exchange) (proxy.Replies, error) {
+		ex.Target = "target"
+		s := &served{ex: ex, begin: make(chan error, 1), say: make(chan any, 8), closed: make(chan struct{})}
+		r.calls <- s
+		if err := <-s.begin; err != nil {
+			return nil, err
+		}
+		return s, nil
+	})
+	return r
+}
+
+// runs is how many requests run. The caller holds p.mu.
+func (p *Policy) runs() int { return p.kept[ofSessions].running + p.kept[ofKeys].running }
+
+func (r *callsRig) pass(d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.now = r.now.Add(d)
+}
+
+// Next implements proxy.Replies.
+func (s *served) Next(until time.Time) (*wire.Message, error) {
+	var late <-chan time.Time
+	if !until.IsZero() {
+		late = time.After(time.Until(until))
+	}
+	var done <-chan struct{}
+	if !s.deaf {
+		done = s.ex.Done()
+	}
+	select {
+	case v := <-s.say:
+		if err, ok := v.(error); ok {
+			return nil, err
+		}
+		return proxy.Scanned([]byte(v.(string)))
+	case <-done:
+		return nil, s.ex.Err()
+	case <-late:
+		return nil, proxy.ErrNotYet
+	}
+}
+
+// Close implements proxy.Replies.
+func (s *served) Close() error {
+	close(s.closed)
+	return nil
+}
+
+// asked is a client's request: what has come of it is in out.
+type asked struct {
+	t   *testing.T
+	ex  *proxy.Exchange
+	out chan string
+}
+
+// ask makes a request, and reads its replies on a goroutine as a face does: "wire JSON", with "again " before it if it was
+// replayed, or "error name".
+func (r *callsRig) ask(raw string, change func(*proxy.Exchange)) *asked {
+	r.t.Helper()
+	m, err := wire.Scan([]byte(raw))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	a := &asked{t: r.t, ex: &proxy.Exchange{Msg: m, Key: "k", Client: proxy.Client{Version: "v"}}, out: make(chan string, 8)}
+	if change != nil {
+		change(a.ex)
+	}
+	go a.run(r.handle)
+	return a
+}
+
+func (a *asked) run(handle proxy.Handler) {
+	defer close(a.out)
+	say := func(what string) {
+		if a.ex.Replayed {
+			what = "again " + what
+		}
+		a.out <- what
+	}
+	replies, err := handle(a.ex)
+	if err != nil {
+		say("error " + proxy.AsError(a.ex.Why(err)).Name)
+		return
+	}
+	defer func() { _ = replies.Close() }()
+	for {
+		m, err := replies.Next(time.Now().Add(20 * time.Millisecond)) // as one that keeps a stream alive
+		switch {
+		case errors.Is(err, proxy.ErrNotYet) && a.ex.Late():
+			say("error " + proxy.UpstreamTimeout.Name)
+			return
+		case errors.Is(err, proxy.ErrNotYet):
+			continue
+		case err != nil:
+			say("error " + proxy.AsError(a.ex.Why(err)).Name)
+			return
+		}
+		say(string(m.Append(nil)))
+		if m.IsResponse() {
+			if a.ex.Replayed {
+				if _, err := replies.Next(time.Time{}); err != io.EOF {
+					say(fmt.Sprint("after the response: ", err))
+				}
+			}
+			return
+		}
+	}
+}
+
+func wait[T any](t *testing.T, what string, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patient):
+		t.Fatalf("never came: %s", what)
+	}
+	return v
+}
+
+// gets checks what comes of a request; … stands for anything.
+func (a *asked) gets(want string) {
+	a.t.Helper()
+	got := wait(a.t, want, a.out)
+	before, after, open := strings.Cut(want, "…")
+	if got != want && !(open && strings.HasPrefix(got, before) && strings.HasSuffix(got, after)) {
+		a.t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// served gives the next call at the handler, begun.
+func (r *callsRig) served() *served {
+	r.t.Helper()
+	s := wait(r.t, "a call at the handler", r.calls)
+	s.begin <- nil
+	return s
+}
+
+func (r *callsRig) none() {
+	r.t.Helper()
+	if len(r.calls) > 0 {
+		r.t.Error("the handler was called again")
+	}
+}
+
+// waiting waits until so many repeats wait.
+func (r *callsRig) waiting(n int) {
+	r.t.Helper()
+	for end := time.Now().Add(patient); ; time.Sleep(time.Millisecond) { // polled
+		got := r.p.Waiting()
+		if got == n {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%d repeats wait, want %d", got, n)
+		}
+	}
+}
+
+func (r *callsRig) counted(outcome string, want float64) {
+	r.t.Helper()
+	all, err := r.metrics.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got := 0.0
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "dragoman_idempotent_requests_total" && m.GetLabel()[0].GetValue() == outcome {
+				got = m.GetCounter().GetValue()
+			}
+		}
+	}
+	if got != want {
+		r.t.Errorf("%s: counted %v, want %v", outcome, got, want)
+	}
+}
+
+const (
+	aCall   = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`
+	aResult = `{"jsonrpc":"2.0","id":1,"result":{}}`
+	aReplay = `again {"jsonrpc":"2.0","id":1,"result":{"_meta":{"io.dragoman/replayed":true}}}`
+)

@@ -1,0 +1,225 @@
+package limits
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// SlotOptions bound what runs at a time (seed 001, Runtime Constraints). 0 is no bound.
+type SlotOptions struct {
+	Requests int // that run
+	Queue    int // that wait for one of these to end; more are refused
+	Bytes    int // of the requests that run
+}
+
+// Slots lets so many requests run at a time; others wait in the order in which they came, and where too many wait they are refused.
+// A request runs from here until its replies are closed. Those that last by their nature do not count: a listen has its own
+// bound, and so has a call that is parked for its client's answer.
+type Slots struct {
+	opt     SlotOptions
+	slots   *semaphore.Weighted // nil: no bound
+	bytes   *semaphore.Weighted // nil: no bound
+	running atomic.Int64
+	waiting atomic.Int64
+	refused prometheus.Counter
+}
+
+// NewSlots registers its metrics with reg.
+func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
+	s := &Slots{opt: opt, refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "dragoman_requests_refused_busy_total",
+		Help: "Requests refused because too many were waiting, or too many bytes of them were there."})}
+	if opt.Requests > 0 {
+		s.slots = semaphore.NewWeighted(int64(opt.Requests))
+	}
+	if opt.Bytes > 0 {
+		s.bytes = semaphore.NewWeighted(int64(opt.Bytes))
+	}
+	gauge := func(name, help string, n *atomic.Int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(n.Load()) })
+	}
+	var err error
+	if s.refused, err = policies.Register(reg, s.refused); err != nil {
+		return nil, err
+	}
+	for _, c := range []prometheus.Collector{gauge("dragoman_requests_running", "Requests that have one of limits.in_flight.", &s.running),
+		gauge("dragoman_requests_queued", "Requests that wait for one.", &s.waiting)} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Policy lets requests wait for their turn. It is nil without a bound.
+func (s *Slots) Policy() proxy.Policy {
+	if s.slots == nil && s.bytes == nil {
+		return nil
+	}
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Own || !slotted(&ex.Msg) {
+				return next(ex)
+			}
+			size, err := s.enter(ex)
+			if err != nil {
+				return nil, err
+			}
+			return holding(ex, next, s, size)
+		}
+	}
+}
+
+// slotted tells whether a message is a request with an end of its own.
+func slotted(m *wire.Message) bool {
+	return m.Kind == wire.Request && !m.Is("ping") && !m.Is("subscriptions/listen")
+}
+
+// enter waits for a slot, and gives the bytes that leave lets go of.
+func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
+	size = int64(len(ex.Msg.Raw))
+	if s.bytes != nil && size > int64(s.opt.Bytes) {
+		s.refused.Inc()
+		return 0, proxy.Errf(proxy.Busy, "the request has %d bytes, more than limits.in_flight_bytes lets run at a time, %d", size, s.opt.Bytes)
+	}
+	if err := s.take(ex, s.bytes, size, "limits.in_flight_bytes", s.opt.Bytes); err != nil {
+		return 0, err
+	}
+	if err := s.take(ex, s.slots, 1, "limits.in_flight", s.opt.Requests); err != nil {
+		s.release(s.bytes, size)
+		return 0, err
+	}
+	s.running.Add(1)
+	return size, nil
+}
+
+// leave ends what enter began.
+func (s *Slots) leave(size int64) {
+	s.running.Add(-1)
+	s.release(s.slots, 1)
+	s.release(s.bytes, size)
+}
+
+func (s *Slots) release(sem *semaphore.Weighted, n int64) {
+	if sem != nil {
+		sem.Release(n)
+	}
+}
+
+func (s *Slots) take(ex *proxy.Exchange, sem *semaphore.Weighted, n int64, key string, limit int) error {
+	if sem == nil || sem.TryAcquire(n) {
+		return nil
+	}
+	if s.waiting.Add(1) > int64(s.opt.Queue) {
+		s.waiting.Add(-1)
+		s.refused.Inc()
+		err := proxy.Errf(proxy.Busy, "too much is running (%s, %d) and %d requests wait already, as many as limits.queue allows; try again, or raise them", key, limit, s.opt.Queue)
+		err.RetryAfter = 1
+		return err
+	}
+	defer s.waiting.Add(-1)
+	defer ex.Clock.Waited()
+	return sem.Acquire(ex, n) // an error is what has ended the exchange
+}
+
+// Turns lets so many requests run at one server at a time, and so many calls of single tools: for what is not thread-safe (seed 001,
+// Concurrent Execution). The rest wait, in the order in which they came, for as long as they have. It is nil without a bound.
+//
+// A call that is parked for its client's answer has no turn meanwhile, although the server has not ended it.
+func Turns(all int, tools map[string]int) proxy.Policy {
+	if all == 0 && len(tools) == 0 {
+		return nil
+	}
+	var server *semaphore.Weighted
+	if all > 0 {
+		server = semaphore.NewWeighted(int64(all))
+	}
+	of := make(map[string]*semaphore.Weighted, len(tools))
+	for name, n := range tools {
+		of[name] = semaphore.NewWeighted(int64(n))
+	}
+	rules := policies.NewPatterns(of)
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			m := &ex.Msg
+			if !slotted(m) || m.Is("initialize") {
+				return next(ex)
+			}
+			var tool *semaphore.Weighted
+			if m.Is("tools/call") {
+				tool, _ = rules.Find(m.Text(m.Name))
+			}
+			for i, sem := range [...]*semaphore.Weighted{tool, server} { // the tool first: who waits for it holds nothing of the server
+				if sem == nil || sem.TryAcquire(1) {
+					continue
+				}
+				ex.Clock.Waited()
+				if err := sem.Acquire(ex, 1); err != nil {
+					if i > 0 && tool != nil {
+						tool.Release(1)
+					}
+					return nil, err
+				}
+			}
+			return holding(ex, next, freeing(func() {
+				for _, sem := range [...]*semaphore.Weighted{tool, server} {
+					if sem != nil {
+						sem.Release(1)
+					}
+				}
+			}), 0)
+		}
+	}
+}
+
+// releaser is what a request holds something of.
+type releaser interface {
+	// leave takes back so much of it, as the request was given.
+	leave(size int64)
+}
+
+// freeing is a releaser whose requests all hold the same.
+type freeing func()
+
+func (f freeing) leave(int64) { f() }
+
+// holding runs a request that holds something, which is let go of when its replies are closed.
+func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (proxy.Replies, error) {
+	done := false
+	defer func() {
+		if !done { // it failed, or panicked
+			of.leave(size)
+		}
+	}()
+	replies, err := next(ex)
+	if err != nil || replies == nil {
+		return replies, err
+	}
+	done = true
+	h := proxy.Lend[held](ex, heldRoom)
+	*h = held{replies, of, size}
+	return h, nil
+}
+
+var heldRoom = proxy.NewRoom()
+
+// held is the replies of a request that holds something.
+type held struct {
+	proxy.Replies
+	of   releaser
+	size int64
+}
+
+// Clear implements proxy.Lent.
+func (h *held) Clear() { *h = held{} }
+
+// Close implements proxy.Replies.
+func (h *held) Close() error {
+	defer h.of.leave(h.size)
+	return h.Replies.Close()
+}

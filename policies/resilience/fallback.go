@@ -1,0 +1,166 @@
+package resilience
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Fallback takes requests to another upstream while the own one is in error: those of modern clients, and the sessions that
+// legacy clients open meanwhile, with all that belongs to them until they end. What belongs to the own upstream stays
+// there: a session that was opened at it, a call that has asked a question, a task.
+type Fallback struct {
+	to      string
+	serves  func() bool
+	other   func() proxy.Handler
+	counted prometheus.Counter
+
+	away atomic.Int64 // sessions there
+	mu   sync.RWMutex
+	of   map[*proxy.Session]struct{}
+}
+
+// NewFallback makes the policy that goes to the upstream called to while the own one does not serve. other gives the handler of that
+// one; it is asked for each request, and must not answer nil. counted counts requests that went there; nil: nobody counts.
+func NewFallback(to string, serves func() bool, other func() proxy.Handler, counted prometheus.Counter) *Fallback {
+	return &Fallback{to: to, serves: serves, other: other, counted: counted, of: make(map[*proxy.Session]struct{})}
+}
+
+// Sessions tells how many sessions of legacy clients are at the other upstream.
+func (f *Fallback) Sessions() int { return int(f.away.Load()) }
+
+// Policy is the policy.
+func (f *Fallback) Policy(next proxy.Handler) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		switch {
+		case f.isAway(ex.Session):
+			return f.divert(ex)
+		case !movable(ex):
+			return next(ex)
+		case !f.serves():
+			return f.divert(ex)
+		}
+		c := &movableCall{f: f, ex: ex, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
+		replies, err := next(ex)
+		if err == nil {
+			c.Replies = replies
+			return c, nil
+		}
+		if f.failed(ex, err) {
+			return c.divert()
+		}
+		return nil, err
+	}
+}
+
+// movable tells whether an exchange may go to either upstream.
+func movable(ex *proxy.Exchange) bool {
+	m := &ex.Msg
+	switch {
+	case m.Kind != wire.Request:
+		return false
+	case ex.Client.Era == proxy.Legacy:
+		return m.Is("initialize")
+	}
+	return !m.ReqState.Present() && !strings.HasPrefix(string(m.Text(m.Method)), "tasks/")
+}
+
+// failed tells whether the own upstream has just proved to be in error, without having seen the request. Of one that is being tried
+// again, with as many calls as that takes, the others learn that it is down.
+func (f *Fallback) failed(ex *proxy.Exchange, err error) bool {
+	var e *proxy.Error
+	if ex.Err() != nil || !errors.As(err, &e) {
+		return false
+	}
+	return e.Name == proxy.UpstreamDown.Name || (e.Name == proxy.Unreachable.Name || e.Name == proxy.EraUnknown.Name) && !f.serves()
+}
+
+func (f *Fallback) isAway(s *proxy.Session) bool {
+	if s == nil || f.away.Load() == 0 {
+		return false
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	_, away := f.of[s]
+	return away
+}
+
+// divert takes an exchange to the other upstream; with an initialize, its session.
+func (f *Fallback) divert(ex *proxy.Exchange) (proxy.Replies, error) {
+	if ex.Session != nil && ex.Msg.Is("initialize") {
+		f.move(ex.Session)
+	}
+	ex.Target = f.to
+	if f.counted != nil && ex.Msg.Kind == wire.Request {
+		f.counted.Inc()
+	}
+	ex.Clock.Waited()
+	return f.other()(ex)
+}
+
+// move notes that a session is at the other upstream, until it ends.
+func (f *Fallback) move(s *proxy.Session) {
+	f.mu.Lock()
+	_, was := f.of[s]
+	if !was {
+		f.of[s] = struct{}{}
+		f.away.Add(1)
+	}
+	f.mu.Unlock()
+	if !was {
+		s.OnEnd(func() { f.forget(s) })
+	}
+}
+
+func (f *Fallback) forget(s *proxy.Session) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if _, was := f.of[s]; was {
+		delete(f.of, s)
+		f.away.Add(-1)
+	}
+}
+
+// movableCall is a request at the own upstream that may turn out to be in error before anything has come of it.
+type movableCall struct {
+	proxy.Replies
+	f     *Fallback
+	ex    *proxy.Exchange
+	begun bool
+
+	edits   []wire.Edit    // as the message had them
+	headers []proxy.Header // likewise
+}
+
+// divert is that of the policy, for the request as it came.
+func (c *movableCall) divert() (proxy.Replies, error) {
+	c.ex.Msg.Edits, c.ex.Headers = c.edits, c.headers
+	return c.f.divert(c.ex)
+}
+
+// Next implements proxy.Replies.
+func (c *movableCall) Next(until time.Time) (*wire.Message, error) {
+	m, err := c.Replies.Next(until)
+	if c.begun || errors.Is(err, proxy.ErrNotYet) {
+		return m, err
+	}
+	c.begun = true
+	if err == nil || !c.f.failed(c.ex, err) {
+		return m, err
+	}
+	replies, derr := c.divert()
+	if derr != nil {
+		return m, derr
+	}
+	_ = c.Replies.Close()
+	c.Replies = replies
+	return c.Replies.Next(until)
+}

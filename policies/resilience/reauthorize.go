@@ -1,0 +1,82 @@
+package resilience
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Reauthorize sends a request once more that the server has refused for want of a valid token, if there was one that no longer held:
+// dropped counts how many were given up. What is answered with 401 was not served, so that nothing can run twice.
+func Reauthorize(dropped func() int64) proxy.Policy {
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Msg.Kind != wire.Request {
+				return next(ex)
+			}
+			a := &again{next: next, ex: ex, msg: ex.Msg, before: dropped(), dropped: dropped}
+			a.msg.Edits = slices.Clip(a.msg.Edits)
+			replies, err := next(ex)
+			if a.due(err) {
+				replies, err = a.retry()
+			}
+			if err != nil {
+				return nil, err
+			}
+			a.Replies = replies
+			return a, nil
+		}
+	}
+}
+
+// again is the replies of a request that may be sent once more.
+type again struct {
+	proxy.Replies
+	next    proxy.Handler
+	ex      *proxy.Exchange
+	msg     wire.Message // as it came
+	before  int64
+	dropped func() int64
+	over    bool // it was sent again, or something has come back
+}
+
+func (a *again) due(err error) bool {
+	var e *proxy.Error
+	return !a.over && errors.As(err, &e) && e.Name == proxy.Refused.Name && a.dropped() != a.before && a.ex.Err() == nil
+}
+
+func (a *again) retry() (proxy.Replies, error) {
+	a.over, a.ex.Msg = true, a.msg
+	return a.next(a.ex)
+}
+
+// Next implements proxy.Replies.
+func (a *again) Next(until time.Time) (*wire.Message, error) {
+	if a.Replies == nil {
+		return nil, proxy.Errf(proxy.Refused, "the upstream server has refused the credentials")
+	}
+	m, err := a.Replies.Next(until)
+	if a.due(err) {
+		_ = a.Replies.Close() // it has ended; what it held is given back
+		if a.Replies, err = a.retry(); err != nil {
+			a.Replies = nil
+			return m, err
+		}
+		m, err = a.Replies.Next(until)
+	}
+	if !errors.Is(err, proxy.ErrNotYet) {
+		a.over = true
+	}
+	return m, err
+}
+
+// Close implements proxy.Replies.
+func (a *again) Close() error {
+	if a.Replies == nil {
+		return nil
+	}
+	return a.Replies.Close()
+}

@@ -1,0 +1,259 @@
+package resilience
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+const (
+	// retryPauseMost bounds a pause between attempts, whatever the server asks for: one that wants more is not waited for.
+	retryPauseMost = 5 * time.Second
+	// retryFloor is how many retries a window has room for however few requests there are.
+	retryFloor = 3
+	// retryEnd is how long after its first attempt a request is not made again: what took so long to fail would again.
+	retryEnd    = 10 * time.Second
+	retryBucket = 2 * time.Second // of a window of six
+)
+
+// RetryOptions are those of NewRetry.
+type RetryOptions struct {
+	Server  string
+	Most    int           // attempts after the first
+	Backoff time.Duration // the longest first pause, doubled with each attempt
+	Budget  int           // retries, in percent of the requests of the last 12 s
+	Hints   *Hints        // which tools may run twice
+	Metrics *RetryMetrics // nil: not counted
+}
+
+// Retry makes requests of an upstream again that have failed, where that cannot run anything twice: because nothing had been
+// written to the server, or because the request has no effects (its method only reads, or the tool says so of itself by
+// readOnlyHint or idempotentHint; 2025-03-26 and later, ToolAnnotations). Once a client has been given anything, a notification,
+// a question or progress, its call is not made again, and never what lasts. Pauses grow and are drawn by lot; a budget sees
+// to it that retries do not multiply an outage; and all of it happens within the request's time.
+type Retry struct {
+	opt RetryOptions
+
+	mu              sync.Mutex
+	requests, spent policies.Window
+}
+
+// NewRetry makes the policy. Without attempts it is off.
+func NewRetry(opt RetryOptions) *Retry {
+	return &Retry{opt: opt, requests: policies.Window{Bucket: retryBucket}, spent: policies.Window{Bucket: retryBucket}}
+}
+
+// Policy is the policy; next itself if it is off.
+func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
+	if r.opt.Most <= 0 {
+		return next
+	}
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		if ex.Msg.Kind != wire.Request || ex.Msg.Is("subscriptions/listen") || ex.Msg.Is("ping") {
+			return next(ex)
+		}
+		now := ex.Clock.Now()
+		r.mu.Lock()
+		r.requests.Add(now, 1)
+		r.mu.Unlock()
+		c := proxy.Lend[retried](ex, retriedRoom)
+		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
+		replies, err := next(ex)
+		if err != nil {
+			if !c.again(err) {
+				return nil, err
+			}
+		} else if replies == nil {
+			return nil, nil
+		}
+		c.Replies = replies
+		return c, nil
+	}
+}
+
+// afford takes one retry out of the budget; false if it is spent.
+func (r *Retry) afford() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if r.spent.Sum(now) >= max(retryFloor, r.requests.Sum(now)*r.opt.Budget/100) {
+		return false
+	}
+	r.spent.Add(now, 1)
+	return true
+}
+
+var retriedRoom = proxy.NewRoom()
+
+// retried is a request that may be made again.
+type retried struct {
+	proxy.Replies // nil between attempts
+	r             *Retry
+	ex            *proxy.Exchange
+	next          proxy.Handler
+	edits         []wire.Edit    // as the message had them before the first attempt
+	headers       []proxy.Header // likewise
+	began         time.Time
+	attempts      int       // after the first
+	due           time.Time // of the next attempt, while Replies is nil
+	failure       error     // of the attempt before
+	given         bool      // the client has been given something
+}
+
+// Clear implements proxy.Lent.
+func (c *retried) Clear() { *c = retried{} }
+
+// Next implements proxy.Replies.
+func (c *retried) Next(until time.Time) (m *wire.Message, err error) {
+	for {
+		if c.Replies == nil {
+			if err = c.attempt(until); err != nil {
+				return m, err
+			}
+		}
+		m, err = c.Replies.Next(until)
+		switch {
+		case err == nil:
+			if c.attempts > 0 && m.IsResponse() && !c.given {
+				c.r.opt.Metrics.count(c.r.opt.Server, "succeeded")
+			}
+			c.given = true
+			if m.Kind == wire.Result && c.ex.Msg.Is("tools/list") {
+				c.r.opt.Hints.Learn(m)
+			}
+			return m, nil
+		case errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+			return m, err
+		case !c.again(err):
+			return m, c.told(err)
+		}
+		_ = c.Replies.Close()
+		c.Replies = nil
+	}
+}
+
+// attempt waits until the next attempt is due, and makes it.
+func (c *retried) attempt(until time.Time) error {
+	wait, late := time.Until(c.due), false
+	if !until.IsZero() && until.Before(c.due) {
+		wait, late = time.Until(until), true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.ex.Done():
+		return c.ex.Err()
+	}
+	if late {
+		return proxy.ErrNotYet
+	}
+	c.ex.Msg.Edits, c.ex.Headers = slices.Clone(c.edits), c.headers
+	c.ex.Clock.Waited()
+	replies, err := c.next(c.ex)
+	switch {
+	case err == nil && replies != nil:
+		c.Replies = replies
+		return nil
+	case err == nil:
+		return c.failure
+	case c.again(err):
+		return c.attempt(until)
+	}
+	return c.told(err)
+}
+
+// told is the error that the client sees: that the upstream is not asked any more is no news to who has just asked it.
+func (c *retried) told(err error) error {
+	var e, before *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || !errors.As(c.failure, &before) {
+		return err
+	}
+	if before.RetryAfter > 0 {
+		return c.failure
+	}
+	with := *before
+	with.RetryAfter = e.RetryAfter
+	return &with
+}
+
+// again decides whether a failed request is made again, and when.
+func (c *retried) again(err error) bool {
+	if c.given || c.ex.Err() != nil || c.ex.Late() || c.attempts >= c.r.opt.Most || time.Since(c.began) > retryEnd {
+		return false
+	}
+	var e *proxy.Error
+	if !errors.As(err, &e) || errors.Is(err, transport.ErrFatal) || !c.harmless(e) {
+		return false
+	}
+	wait := rand.N(min(c.r.opt.Backoff<<min(c.attempts, 16), retryPauseMost) + 1) //nolint:gosec // spreads load, guards nothing
+	if asked := time.Duration(e.RetryAfter) * time.Second; asked > retryPauseMost {
+		return false
+	} else if asked > wait {
+		wait = asked
+	}
+	if !c.r.afford() {
+		c.r.opt.Metrics.count(c.r.opt.Server, "refused")
+		return false
+	}
+	c.r.opt.Metrics.count(c.r.opt.Server, "attempted")
+	c.attempts++
+	c.failure, c.due = err, time.Now().Add(wait)
+	return true
+}
+
+// harmless tells whether a request that has failed may be made again.
+func (c *retried) harmless(e *proxy.Error) bool {
+	status := policies.HTTPStatus(e)
+	switch e.Name {
+	case proxy.Unreachable.Name: // nothing was written; a circuit that says when to come back means it
+		return e.RetryAfter == 0
+	case proxy.Overloaded.Name: // without a status it is we who have not sent it
+		if status == 0 || status == 429 {
+			return status == 0
+		}
+	case proxy.Lost.Name: // not BadAnswer: who answers nonsense would again
+	case proxy.HTTPStatus.Name, proxy.UpstreamFailed.Name:
+		if status < 500 {
+			return false
+		}
+	default:
+		return false
+	}
+	return rules.ReadsOnly(&c.ex.Msg) || c.ex.Msg.Is("tools/call") && c.r.opt.Hints.Harmless(c.ex)
+}
+
+// Close implements proxy.Replies.
+func (c *retried) Close() error {
+	if c.Replies == nil {
+		return nil
+	}
+	return c.Replies.Close()
+}
+
+// RetryMetrics count retries, one for all upstreams. A nil one counts nothing.
+type RetryMetrics struct{ retries *prometheus.CounterVec }
+
+// NewRetryMetrics registers them.
+func NewRetryMetrics(reg prometheus.Registerer) (*RetryMetrics, error) {
+	m := &RetryMetrics{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_retries_total",
+		Help: "Requests that were made again: attempted, of these succeeded, and refused because the budget was spent."}, []string{"server", "outcome"})}
+	return m, reg.Register(m.retries)
+}
+
+func (m *RetryMetrics) count(server, outcome string) {
+	if m != nil {
+		m.retries.WithLabelValues(server, outcome).Inc()
+	}
+}

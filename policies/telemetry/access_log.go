@@ -1,0 +1,138 @@
+package telemetry
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Of which requests AccessLog writes.
+const (
+	LogNone   = "off"    // of none but those that fail of Dragoman itself, since what clients are told of these points at the log
+	LogErrors = "errors" // of those that fail, and at level debug of all
+	LogAll    = "all"    // of all
+)
+
+// AccessLog writes a line for each request: what was asked of which server, what came of it, how long it took. The client's own
+// mistakes and what ends because we do are written at info, everything else that fails at warn, successes at debug, or with LogAll at
+// info. Arguments and results are never written. direct, if not nil, is the short way of lines about successes.
+func AccessLog(log zerolog.Logger, what string, direct *FastLine) proxy.Policy {
+	success := zerolog.DebugLevel
+	if what == LogAll {
+		success = zerolog.InfoLevel
+	}
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Msg.Kind != wire.Request {
+				return next(ex)
+			}
+			a := proxy.Lend[logged](ex, loggedRoom)
+			*a = logged{log: &log, direct: direct, ex: ex, began: ex.Clock.Now(), success: success, quiet: what == LogNone}
+			replies, err := next(ex)
+			if err != nil {
+				a.failed(err)
+				return nil, err
+			}
+			a.Replies = replies
+			return a, nil
+		}
+	}
+}
+
+// answeredWell is what a line says of a request that was.
+const answeredWell = "request answered"
+
+var loggedRoom = proxy.NewRoom()
+
+type logged struct {
+	proxy.Replies
+	log     *zerolog.Logger
+	direct  *FastLine
+	ex      *proxy.Exchange
+	began   time.Time
+	success zerolog.Level
+	quiet   bool
+	done    bool
+}
+
+// Clear implements proxy.Lent.
+func (a *logged) Clear() { *a = logged{} }
+
+// line begins a line of the log; nil if the level is off.
+func (a *logged) line(level zerolog.Level) *zerolog.Event {
+	a.done = true
+	e := a.log.WithLevel(level)
+	if e == nil {
+		return nil
+	}
+	e = e.Str("request", a.ex.ID()).Bytes("method", a.ex.Msg.Text(a.ex.Msg.Method)).Str("era", a.ex.Client.Era.String()).
+		Dur("ms", time.Since(a.began))
+	if about := policies.AboutBytes(&a.ex.Msg); len(about) > 0 {
+		e = e.Bytes("about", about)
+	}
+	if who := a.ex.Caller.Principal; who != "" {
+		e = e.Str("principal", who[:min(len(who), policies.MaxText)])
+	}
+	if a.ex.Target != "" {
+		e = e.Str("server", a.ex.Target)
+	}
+	if a.ex.Session != nil {
+		e = e.Str("session", a.ex.Session.ID[:6])
+	}
+	return e
+}
+
+func (a *logged) failed(err error) {
+	if a.done {
+		return
+	}
+	a.done = true
+	e := proxy.AsError(err)
+	level := zerolog.WarnLevel
+	if e.Blame == "client" || errors.Is(err, proxy.ErrDraining) {
+		level = zerolog.InfoLevel
+	}
+	if a.quiet && e.Name != proxy.Internal.Name {
+		return
+	}
+	line := a.line(level)
+	if e.Cause != nil {
+		line = line.AnErr("cause", e.Cause)
+	}
+	line.Str("outcome", e.Name).Str("blame", e.Blame).Msg(e.Message)
+}
+
+func (a *logged) Next(until time.Time) (m *wire.Message, err error) {
+	m, err = a.Replies.Next(until)
+	switch {
+	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		a.failed(err)
+	case m.IsResponse() && a.quiet:
+		a.done = true
+	case m.Kind == wire.Failure:
+		if e := a.line(zerolog.InfoLevel); e != nil {
+			e.Str("outcome", "server_error").Int("code", m.ErrorCode).Msg(string(m.Text(m.ErrorText)))
+		}
+	case m.Kind == wire.Result && a.direct != nil:
+		a.direct.answered(a)
+	case m.Kind == wire.Result:
+		if e := a.line(a.success); e != nil {
+			e.Str("outcome", "ok").Msg(answeredWell)
+		}
+	}
+	return m, err
+}
+
+func (a *logged) Close() error {
+	if !a.done {
+		a.failed(policies.Unanswered(a.ex))
+	}
+	return a.Replies.Close()
+}

@@ -1,0 +1,255 @@
+package telemetry
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// AuditOptions are those of Audit.
+type AuditOptions struct {
+	Log       *AuditLog
+	Methods   []string  // that have lines; "*" stands for all
+	Arguments Arguments // what of their arguments goes in
+}
+
+// Audit writes a line of JSON to the trail for each request of certain methods, when it is over, however it ends: who has asked for
+// what, whether he was let, and what came of it. The members are those of a McpToolInvocation (seed 003), but for the result, of which
+// there is the size only, and arguments as far as Arguments goes. It stands outside of all that refuses requests, and is nil without
+// a trail. What a gate refuses by its head never becomes a request, and is in the log.
+func Audit(opt AuditOptions) proxy.Policy {
+	if opt.Log == nil {
+		return nil
+	}
+	all := slices.Contains(opt.Methods, "*")
+	return func(next proxy.Handler) proxy.Handler {
+		return func(ex *proxy.Exchange) (proxy.Replies, error) {
+			if ex.Msg.Kind != wire.Request || ex.Own || !all && !slices.Contains(opt.Methods, string(ex.Msg.Text(ex.Msg.Method))) {
+				return next(ex)
+			}
+			// As it came: who renames a tool, renames it in the message.
+			a := &audited{opt: &opt, ex: ex, msg: ex.Msg, began: time.Now()}
+			replies, err := next(ex)
+			if err != nil {
+				a.failed(err)
+				return nil, err
+			}
+			a.Replies = replies
+			return a, nil
+		}
+	}
+}
+
+type audited struct {
+	proxy.Replies
+	opt   *AuditOptions
+	ex    *proxy.Exchange
+	msg   wire.Message
+	began time.Time
+	done  bool
+}
+
+// Next implements proxy.Replies.
+func (a *audited) Next(until time.Time) (*wire.Message, error) {
+	m, err := a.Replies.Next(until)
+	switch {
+	case a.done || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		a.failed(err)
+	case m.IsResponse():
+		a.answered(m)
+	}
+	return m, err
+}
+
+// Close implements proxy.Replies.
+func (a *audited) Close() error {
+	if !a.done {
+		a.failed(policies.Unanswered(a.ex))
+	}
+	return a.Replies.Close()
+}
+
+// answered writes the line of a request that has a response.
+func (a *audited) answered(m *wire.Message) {
+	if m.Kind == wire.Failure {
+		a.write(ending{outcome: "server_error", code: m.ErrorCode, why: m.Text(m.ErrorText), size: m.Size()})
+		return
+	}
+	end := ending{ok: true, outcome: "ok", size: m.Size()}
+	if a.msg.Is(toolsCall) && m.ToolFailed() {
+		end.outcome = "tool_error"
+	} else if m.ResultType.Is(m.Raw, "input_required") {
+		end.outcome = "input_required"
+	}
+	a.write(end)
+}
+
+func (a *audited) failed(err error) {
+	if a.done {
+		return
+	}
+	e := proxy.AsError(err)
+	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: refusedBy(a.ex, e)})
+}
+
+// ending is what came of a request.
+type ending struct {
+	ok      bool
+	outcome string
+	code    int
+	why     []byte
+	size    int    // of the response
+	policy  string // that has denied it; empty: none has
+}
+
+// refusals are the rows of the error table that say that a policy has not let a request go on, and which.
+var refusals = map[string]string{
+	proxy.InsufficientScope.Name: "scopes", proxy.Unauthenticated.Name: "auth", proxy.BadCredentials.Name: "auth", proxy.ForbiddenOrigin.Name: "origin",
+	proxy.TooFast.Name: "rate", proxy.Busy.Name: "limits", proxy.TooManySessions.Name: "limits", proxy.TooManyParked.Name: "limits",
+	proxy.DuplicateID.Name: "idempotency", proxy.BadVersion.Name: "eras", proxy.ArgumentsInvalid.Name: "schema", proxy.UpstreamDown.Name: "health",
+}
+
+func refusedBy(ex *proxy.Exchange, e *proxy.Error) string {
+	if ex.Denied != "" {
+		return ex.Denied
+	}
+	return refusals[e.Name]
+}
+
+// auditTime is RFC 3339 in UTC with milliseconds.
+const auditTime = "2006-01-02T15:04:05.000Z"
+
+var auditLines = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
+
+func (a *audited) write(end ending) {
+	a.done = true
+	now := time.Now()
+	buf := auditLines.Get().(*[]byte)
+	b := append((*buf)[:0], '{')
+	b = a.appendWho(b)
+	b = a.appendWhat(b)
+	b = end.append(b)
+	b = now.UTC().AppendFormat(append(a.began.UTC().AppendFormat(append(b, `,"startedAt":"`...), auditTime), `","finishedAt":"`...), auditTime)
+	b = strconv.AppendInt(append(b, `","durationMs":`...), max(now.Sub(a.began).Milliseconds(), 0), 10)
+	b = append(b, "}\n"...)
+	a.opt.Log.Write(b, a.waits())
+	if *buf = b; cap(b) <= keptTrail {
+		auditLines.Put(buf)
+	}
+}
+
+// waits is how long to wait for room, if at all.
+func (a *audited) waits() <-chan struct{} {
+	if !a.opt.Log.opt.Block {
+		return nil
+	}
+	return a.ex.Done()
+}
+
+// appendWho writes ids, and who asks.
+func (a *audited) appendWho(b []byte) []byte {
+	ex := a.ex
+	b = wire.AppendText(append(b, `"invocationId":`...), proxy.NewRequestID())
+	b = appendMember(b, "correlationId", ex.ID())
+	b = appendMember(b, "traceId", ex.Trace.TraceID())
+	b = append(b, `,"sessionId":`...)
+	if s := ex.Session; s != nil {
+		b = wire.AppendText(b, s.ID[:min(6, len(s.ID))])
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"requestId":`...)
+	if id := a.msg.Of(a.msg.ID); len(id) <= policies.MaxText {
+		b = append(b, id...)
+	} else {
+		b = append(b, "null"...)
+	}
+	b = appendMember(b, "principal", ex.Caller.Principal)
+	if r := ex.Caller.Rights; r != nil {
+		b = appendMember(b, "credential", r.Kind)
+		b = appendMember(b, "user", r.Name)
+	}
+	if at := ex.Arrival; at != nil && at.Address.IsValid() {
+		b = append(at.Address.AppendTo(append(b, `,"address":"`...)), '"')
+	}
+	b = appendMember(b, "era", ex.Client.Era.String())
+	b = appendMember(b, "protocolVersion", ex.Client.Version)
+	b = appendMember(b, "clientName", ofClient(ex.Client.Info, "name"))
+	b = appendMember(b, "clientVersion", ofClient(ex.Client.Info, "version"))
+	return b
+}
+
+// ofClient is a text in an object that a client has sent of itself.
+func ofClient(obj []byte, name string) []byte {
+	if len(obj) == 0 {
+		return nil
+	}
+	return wire.Get(obj, wire.Span{To: uint32(len(obj))}, name).Text(obj) //nolint:gosec // a message is less than 4 GiB
+}
+
+// appendWhat writes what was asked for, and of whom.
+func (a *audited) appendWhat(b []byte) []byte {
+	ex, m := a.ex, &a.msg
+	b = appendMember(b, "method", m.Text(m.Method))
+	b = appendMember(b, "server", ex.Target)
+	if ex.Target == "" {
+		b = appendMember(b, "server", ex.Server)
+	}
+	if ex.Spoken != 0 {
+		b = appendMember(b, "upstreamEra", ex.Spoken.String())
+	}
+	switch {
+	case m.Is(toolsCall):
+		b = appendMember(b, "toolName", m.Text(m.Name))
+	case m.Name.Present():
+		b = appendMember(b, "name", m.Text(m.Name))
+	case m.URI.Present():
+		b = appendMember(b, "uri", m.Text(m.URI))
+	}
+	if m.Arguments.Present() {
+		b = strconv.AppendInt(append(b, `,"argumentsBytes":`...), int64(m.Arguments.To-m.Arguments.From), 10)
+		b = a.opt.Arguments.append(b, m.Raw, m.Arguments)
+	}
+	return b
+}
+
+// append writes what came of it.
+func (e *ending) append(b []byte) []byte {
+	if e.policy != "" {
+		b = appendMember(append(b, `,"decision":"denied"`...), "policy", e.policy)
+	} else {
+		b = append(b, `,"decision":"allowed"`...)
+	}
+	if e.ok {
+		b = append(b, `,"status":"ok"`...)
+	} else {
+		b = append(b, `,"status":"error"`...)
+	}
+	b = appendMember(b, "outcome", e.outcome)
+	if e.size > 0 {
+		b = strconv.AppendInt(append(b, `,"resultBytes":`...), int64(e.size), 10)
+	}
+	if !e.ok {
+		b = strconv.AppendInt(append(b, `,"error":{"code":`...), int64(e.code), 10)
+		b = wire.AppendText(append(b, `,"message":`...), e.why[:min(len(e.why), policies.MaxText)])
+		b = append(b, '}')
+	}
+	return b
+}
+
+// appendMember writes a member that is a text, cut to what a stranger's word may add; an empty one is left out.
+func appendMember[T string | []byte](b []byte, key string, text T) []byte {
+	if len(text) == 0 {
+		return b
+	}
+	b = append(append(append(b, `,"`...), key...), `":`...)
+	return wire.AppendText(b, text[:min(len(text), policies.MaxText)])
+}

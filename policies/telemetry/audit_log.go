@@ -1,0 +1,251 @@
+package telemetry
+
+import (
+	"dragoman/policies"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// AuditLogOptions are those of OpenAuditLog.
+type AuditLogOptions struct {
+	File  string // that lines are appended to; it is made with mode 0600; empty: standard error
+	Bytes int    // of lines that wait to be written
+	Block bool   // requests wait for room; else their lines are dropped, and counted
+	// Failed is told that lines could not be written, of the first time at once, then once a minute, with how many have been lost since
+	// it was told last; nil: nobody wants to know.
+	Failed func(err error, lost uint64)
+}
+
+// What became of lines of the audit trail.
+const (
+	lineWritten = "written"
+	lineDropped = "dropped" // too many waited
+	lineFailed  = "failed"  // they could not be written
+)
+
+// AuditLog is the file of an audit trail. One goroutine writes what has come, with one write for all lines that wait; nothing is ever
+// written in half but by a disk that is full. Lines are handed to the system at once, and to the disk when the file is opened anew and
+// at the end: what a process leaves behind is whole, what a machine leaves behind that loses its power may not be.
+type AuditLog struct {
+	opt    AuditLogOptions
+	counts *prometheus.CounterVec
+	wake   chan struct{} // there is something to do
+	ended  chan struct{}
+
+	mu      sync.Mutex
+	waiting []byte
+	lines   int           // that wait
+	room    chan struct{} // closed when there is room again; nil: nobody waits for it
+	reopen  bool
+	closed  bool
+
+	file *os.File // from here on the writer's
+	told time.Time
+	lost uint64
+	size atomic.Int64 // of what waits, for the metrics
+
+	heir atomic.Pointer[AuditLog] // takes the lines that come after the end; nil: nobody does
+}
+
+// OpenAuditLog opens the file and begins to write. Close it.
+func OpenAuditLog(opt AuditLogOptions, reg prometheus.Registerer) (*AuditLog, error) {
+	file, err := openTrail(opt.File)
+	if err != nil {
+		return nil, err
+	}
+	t := &AuditLog{opt: opt, file: file, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		counts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_audit_lines_total",
+			Help: "Lines of the audit trail: written, dropped because audit.queue was full, failed because they could not be written."}, []string{"outcome"})}
+	if t.counts, err = policies.Register(reg, t.counts); err == nil {
+		err = reg.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_audit_queue_bytes", Help: "Bytes of lines that wait to be written."},
+			func() float64 { return float64(t.size.Load()) }))
+	}
+	if err != nil {
+		closeTrail(opt.File, file)
+		return nil, err
+	}
+	for _, outcome := range []string{lineWritten, lineDropped, lineFailed} {
+		t.counts.WithLabelValues(outcome)
+	}
+	go t.run()
+	return t, nil
+}
+
+func openTrail(path string) (*os.File, error) {
+	if path == "" {
+		return os.Stderr, nil
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("audit.file: %w", err)
+	}
+	return file, nil
+}
+
+func closeTrail(path string, file *os.File) error {
+	if path == "" {
+		return nil
+	}
+	serr := file.Sync()
+	if errors.Is(serr, os.ErrInvalid) || notSyncable(file) {
+		serr = nil
+	}
+	return errors.Join(serr, file.Close())
+}
+
+// notSyncable tells whether a file is none that could be kept: a pipe, a device.
+func notSyncable(file *os.File) bool {
+	info, err := file.Stat()
+	return err != nil || !info.Mode().IsRegular()
+}
+
+// Reopen opens the file of that name anew, once all that waits is written: another program has put the one before away. If that fails,
+// the one before goes on.
+func (t *AuditLog) Reopen() {
+	t.mu.Lock()
+	t.reopen = true
+	t.mu.Unlock()
+	t.stir()
+}
+
+func (t *AuditLog) stir() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// HandOver names the trail that takes the lines that come after Close: those of requests that had begun before another configuration.
+func (t *AuditLog) HandOver(to *AuditLog) { t.heir.Store(to) }
+
+// Write takes one line, which the caller may use again; it ends with a line feed. done ends the wait for room, if there is one.
+func (t *AuditLog) Write(line []byte, done <-chan struct{}) {
+	for {
+		t.mu.Lock()
+		fits := len(t.waiting)+len(line) <= t.opt.Bytes || len(t.waiting) == 0
+		if !t.closed && fits {
+			first := t.lines == 0
+			t.waiting = append(t.waiting, line...)
+			t.lines++
+			t.size.Store(int64(len(t.waiting)))
+			t.mu.Unlock()
+			if first {
+				t.stir()
+			}
+			return
+		}
+		closed := t.closed
+		if closed || !t.opt.Block {
+			t.mu.Unlock()
+			if heir := t.heir.Load(); closed && heir != nil {
+				heir.Write(line, done)
+				return
+			}
+			t.counts.WithLabelValues(lineDropped).Inc()
+			return
+		}
+		if t.room == nil {
+			t.room = make(chan struct{})
+		}
+		room := t.room
+		t.mu.Unlock()
+		select {
+		case <-room:
+		case <-done:
+			t.counts.WithLabelValues(lineDropped).Inc()
+			return
+		}
+	}
+}
+
+// keptTrail is the most that is kept of a buffer for the lines to come, in bytes.
+const keptTrail = 256 << 10
+
+func (t *AuditLog) run() {
+	defer close(t.ended)
+	var spare []byte
+	for {
+		t.mu.Lock()
+		text, lines, reopen, closed := t.waiting, t.lines, t.reopen, t.closed
+		t.waiting, t.lines, t.reopen = spare[:0], 0, false
+		t.size.Store(0)
+		if t.room != nil {
+			close(t.room)
+			t.room = nil
+		}
+		t.mu.Unlock()
+		if lines > 0 {
+			t.put(text, lines)
+		}
+		if spare = text; cap(spare) > keptTrail {
+			spare = nil
+		}
+		if reopen && !closed {
+			t.turn()
+		}
+		switch {
+		case lines > 0:
+		case closed:
+			if err := closeTrail(t.opt.File, t.file); err != nil {
+				t.failed(err, 0)
+			}
+			return
+		default:
+			<-t.wake
+		}
+	}
+}
+
+// put writes what has come.
+func (t *AuditLog) put(text []byte, lines int) {
+	if _, err := t.file.Write(text); err != nil {
+		t.counts.WithLabelValues(lineFailed).Add(float64(lines))
+		t.failed(err, lines)
+		return
+	}
+	t.counts.WithLabelValues(lineWritten).Add(float64(lines))
+}
+
+// turn changes to a new file of the same name.
+func (t *AuditLog) turn() {
+	if t.opt.File == "" {
+		return
+	}
+	file, err := openTrail(t.opt.File)
+	if err != nil {
+		t.failed(err, 0)
+		return
+	}
+	if err := closeTrail(t.opt.File, t.file); err != nil {
+		t.failed(err, 0)
+	}
+	t.file = file
+}
+
+// failed tells of what went wrong, but not of each time.
+func (t *AuditLog) failed(err error, lines int) {
+	t.lost += uint64(lines) //nolint:gosec // a number of lines
+	if t.opt.Failed == nil || time.Since(t.told) < time.Minute {
+		return
+	}
+	t.opt.Failed(err, t.lost)
+	t.told, t.lost = time.Now(), 0
+}
+
+// Close writes what waits, and ends. Lines that come later are its heir's, or dropped.
+func (t *AuditLog) Close() {
+	t.mu.Lock()
+	again := t.closed
+	t.closed = true
+	t.mu.Unlock()
+	if !again {
+		t.stir()
+	}
+	<-t.ended
+}

@@ -1,0 +1,259 @@
+package telemetry
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/policies/internal/policytest"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// allReplies sends a request through a chain and reads its replies to their end.
+func allReplies(t *testing.T, handle proxy.Handler, ex *proxy.Exchange) {
+	t.Helper()
+	replies, err := handle(ex)
+	if err != nil {
+		return
+	}
+	for err == nil {
+		_, err = replies.Next(time.Time{})
+	}
+	if err := replies.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// aRequest is a modern client's request.
+func aRequest(t *testing.T, method, params string) *proxy.Exchange {
+	t.Helper()
+	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":` + params + `}`))
+	if err != nil {
+		t.Fatalf("%v: %s", err, params)
+	}
+	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern}}
+}
+
+// toolHouse is metrics by tool around a server whose lists and whose name are given by the test.
+type toolHouse struct {
+	t      *testing.T
+	reg    *prometheus.Registry
+	m      *Metrics
+	handle proxy.Handler
+	server string
+	result string
+}
+
+func newToolHouse(t *testing.T) *toolHouse {
+	t.Helper()
+	h := &toolHouse{t: t, reg: prometheus.NewRegistry(), server: "up"}
+	var err error
+	if h.m, err = NewMetrics(h.reg); err != nil {
+		t.Fatal(err)
+	}
+	h.handle = h.m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
+		ex.Target = h.server
+		ex.Spoken.In(proxy.Legacy)
+		return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"result":` + h.result + `}`}, End: io.EOF}, nil
+	})
+	return h
+}
+
+// list has a client list the tools, of which the server gives these; next says that there are more pages.
+func (h *toolHouse) list(cursor string, next bool, names ...string) {
+	h.t.Helper()
+	entries := make([]string, len(names))
+	for i, n := range names {
+		entries[i] = string(append(wire.AppendText([]byte(`{"name":`), n), '}'))
+	}
+	h.result = `{"tools":[` + strings.Join(entries, ",") + `]`
+	if next {
+		h.result += `,"nextCursor":"c"`
+	}
+	h.result += "}"
+	allReplies(h.t, h.handle, aRequest(h.t, "tools/list", `{`+cursor+`}`))
+}
+
+func (h *toolHouse) call(name string) {
+	h.t.Helper()
+	h.result = `{"content":[]}`
+	allReplies(h.t, h.handle, aRequest(h.t, "tools/call", string(append(wire.AppendText([]byte(`{"name":`), name), '}'))))
+}
+
+// labels are the values of a label of a metric, with what was counted for each.
+func (h *toolHouse) labels(metric, label string) map[string]float64 {
+	h.t.Helper()
+	all, err := h.reg.Gather()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range all {
+		if f.GetName() != metric {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == label {
+					got[l.GetValue()] += m.GetCounter().GetValue() + float64(m.GetSummary().GetSampleCount()) + float64(m.GetHistogram().GetSampleCount())
+				}
+			}
+		}
+	}
+	return got
+}
+
+// Calls count for their tool if a list of the server's has had it.
+func TestMetricsByTool(t *testing.T) {
+	h := newToolHouse(t)
+	h.call("a")
+	h.list("", true, "a")
+	h.list(`"cursor":"c"`, false, "b", "other")
+	for _, name := range []string{"a", "b", "b", "c", "other", ""} {
+		h.call(name)
+	}
+	want := map[string]float64{"a": 1, "b": 2, "other": 4}
+	for _, metric := range []string{"dragoman_tool_calls_total", "dragoman_tool_duration_seconds"} {
+		if got := h.labels(metric, "tool"); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %v, want %v", metric, got, want)
+		}
+	}
+	if got := h.labels("dragoman_requests_total", "upstream_era"); got["legacy"] != 9 || len(got) != 1 {
+		t.Errorf("%v", got)
+	}
+	h.m.Forget("up")
+	if got := h.labels("dragoman_tool_calls_total", "tool"); len(got) != 0 {
+		t.Errorf("forgotten, but %v", got)
+	}
+	if got := h.labels("dragoman_requests_total", "method"); len(got) != 0 {
+		t.Errorf("forgotten, but %v", got)
+	}
+	h.call("a")
+	if got := h.labels("dragoman_tool_calls_total", "tool"); got["other"] != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
+// Whatever clients call and servers list, there are 200 names and one more for each server.
+func TestMetricsOfHostileNames(t *testing.T) {
+	h := newToolHouse(t)
+	for i := range 3000 {
+		h.call(fmt.Sprintf("x%d", i))
+	}
+	if got := h.labels("dragoman_tool_calls_total", "tool"); len(got) != 1 || got["other"] != 3000 {
+		t.Errorf("%d labels of calls alone", len(got))
+	}
+	for round := range 5 {
+		names := make([]string, 1000)
+		for i := range names {
+			names[i] = fmt.Sprintf("%d-%d", round, i)
+		}
+		h.list("", false, names...)
+		if got := h.labels("dragoman_tool_calls_total", "tool"); len(got) != maxTools+1 {
+			t.Fatalf("%d labels", len(got))
+		}
+		h.call(names[0])
+		if got := h.labels("dragoman_tool_calls_total", "tool"); got[names[0]] != 1 {
+			t.Errorf("a tool of the last list has no label of its own: %v", got[names[0]])
+		}
+		if round > 0 { // one of the list before has given its place away, and was called last
+			h.call(fmt.Sprintf("%d-0", round-1))
+			if got := h.labels("dragoman_tool_calls_total", "tool"); got["other"] != float64(3000+round) {
+				t.Errorf("a tool that is gone does not count as other: %v", got["other"])
+			}
+		}
+	}
+	odd := []string{strings.Repeat("n", maxToolName+1), "\xff\xfe", "", "a\u0000b", `"} 1`, "\n"}
+	h.m.Forget("up")
+	h.list("", false, odd...)
+	for _, name := range odd {
+		h.call(name)
+	}
+	for name := range h.labels("dragoman_tool_calls_total", "tool") {
+		if len(name) > maxToolName {
+			t.Errorf("%q is a label", name)
+		}
+	}
+	for _, method := range []string{"x/y", "tools/call ", "TOOLS/CALL", strings.Repeat("m", 5000)} {
+		h.result = "{}"
+		allReplies(t, h.handle, aRequest(t, method, "{}"))
+	}
+	for method := range h.labels("dragoman_requests_total", "method") {
+		if method != "other" && method != "tools/call" && method != "tools/list" {
+			t.Errorf("%q is a label", method)
+		}
+	}
+}
+
+// still gives one result, without an allocation of its own.
+type still struct {
+	m    wire.Message
+	over bool
+}
+
+func (s *still) Next(time.Time) (*wire.Message, error) {
+	if s.over {
+		return nil, io.EOF
+	}
+	s.over = true
+	return &s.m, nil
+}
+
+func (s *still) Close() error { s.over = false; return nil }
+
+// What watches each call costs an allocation for each of those that watch.
+func TestWatchingIsCheap(t *testing.T) {
+	once := watchedCall(t)
+	if n := testing.AllocsPerRun(200, once); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkWatching(b *testing.B) {
+	once := watchedCall(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		once()
+	}
+}
+
+// watchedCall makes one call, within the access log and the metrics by tool as they stand in the chain.
+func watchedCall(t testing.TB) func() {
+	t.Helper()
+	m, err := NewMetrics(prometheus.NewRegistry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	scan := func(text string) wire.Message {
+		m, err := wire.Scan([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	list := scan(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"t"}]}}`)
+	m.tools.learn("up", &list, true)
+	reply := &still{m: scan(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)}
+	log := NewLevel(zerolog.InfoLevel).Logger(zerolog.New(io.Discard))
+	handle := AccessLog(log, LogErrors, nil)(m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
+		ex.Target = "up"
+		return reply, nil
+	}))
+	ex := &proxy.Exchange{Msg: scan(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"t","arguments":{}}}`), Client: proxy.Client{Era: proxy.Modern}}
+	once := func() {
+		replies, err := handle(ex)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = replies.Next(time.Time{})
+		_ = replies.Close()
+	}
+	once()
+	return once
+}

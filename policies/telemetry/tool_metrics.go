@@ -1,0 +1,188 @@
+package telemetry
+
+import (
+	"hash/maphash"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/proxy/wire"
+)
+
+const (
+	maxTools    = 200 // of a server that have a label of their own
+	maxToolName = 128 // bytes of one
+)
+
+// tools counts the calls of tools. Labels are names that the server's lists have, as clients see them, since clients may call anything;
+// names that the last complete list does not have any more give their places to those of a newer one, and their counts go with them.
+// There is no histogram: one for each tool would be fourteen series for each, and the sum over the count shows which tool is slow.
+type tools struct {
+	calls *prometheus.CounterVec
+	time  *prometheus.SummaryVec
+	seed  maphash.Seed
+
+	mu     sync.Mutex
+	of     atomic.Pointer[map[string]*toolBook] // by server; replaced as a whole
+	recent [8]atomic.Pointer[toolSeries]        // of them, those that were counted last
+}
+
+// toolBook is the series of one server's tools.
+type toolBook struct {
+	names atomic.Pointer[map[string]*toolSeries] // replaced as a whole
+	other *toolSeries
+
+	last uint64          // of the result that was read last
+	page map[string]bool // names of the list that is being read, page by page
+}
+
+type toolSeries struct {
+	server, label string
+	gone          atomic.Bool        // it is no tool's any more
+	ok            prometheus.Counter // what is counted most
+	time          prometheus.Observer
+}
+
+func newTools() *tools {
+	t := &tools{seed: maphash.MakeSeed(),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_tool_calls_total",
+			Help: "Calls by server, tool (of the server's list; else other) and outcome, as dragoman_requests_total."}, []string{"server", "tool", "outcome"}),
+		time: prometheus.NewSummaryVec(prometheus.SummaryOpts{Name: "dragoman_tool_duration_seconds",
+			Help: "Time that calls of a tool took: sum and count."}, []string{"server", "tool"})}
+	t.of.Store(&map[string]*toolBook{})
+	return t
+}
+
+func (t *tools) made(server, label string) *toolSeries {
+	return &toolSeries{server: server, label: label, ok: t.calls.WithLabelValues(server, label, "ok"), time: t.time.WithLabelValues(server, label)}
+}
+
+// book finds the book of a server, or opens it.
+func (t *tools) book(server string) *toolBook {
+	if b := (*t.of.Load())[server]; b != nil {
+		return b
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.open(server)
+}
+
+// open is called with the lock held.
+func (t *tools) open(server string) *toolBook {
+	now := *t.of.Load()
+	if b := now[server]; b != nil {
+		return b
+	}
+	b := &toolBook{other: t.made(server, otherLabel)}
+	b.names.Store(&map[string]*toolSeries{})
+	next := maps.Clone(now)
+	next[server] = b
+	t.of.Store(&next)
+	return b
+}
+
+// count notes a call that is over. A name that is the last one's is found without a copy.
+func (t *tools) count(server string, name []byte, outcome string, seconds float64) {
+	if server == "" {
+		return // it went nowhere
+	}
+	s := t.series(server, name)
+	if outcome == "ok" {
+		s.ok.Inc()
+	} else {
+		t.calls.WithLabelValues(server, s.label, outcome).Inc()
+	}
+	s.time.Observe(seconds)
+}
+
+// series is that of a tool. What is gone is in none of the maps; whoever has found it there before then counts in it for the last time.
+func (t *tools) series(server string, name []byte) *toolSeries {
+	place := &t.recent[(len(server)+len(name))%len(t.recent)]
+	if s := place.Load(); s != nil && s.label == string(name) && s.server == server && !s.gone.Load() {
+		return s
+	}
+	b := t.book(server)
+	s := (*b.names.Load())[string(name)]
+	if s == nil {
+		return b.other
+	}
+	place.Store(s)
+	return s
+}
+
+// learn takes the names of a list's page; first says that a list begins with it. Lists that have not changed cost a sum over them.
+func (t *tools) learn(server string, m *wire.Message, first bool) {
+	sum := maphash.Bytes(t.seed, m.Of(m.Result))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.open(server)
+	if sum == b.last {
+		return
+	}
+	b.last = sum
+	if first || b.page == nil {
+		b.page = make(map[string]bool)
+	}
+	for _, entry := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
+		if len(b.page) == maxTools {
+			break
+		}
+		name := wire.Get(m.Raw, entry, "name").Text(m.Raw)
+		if len(name) > 0 && len(name) <= maxToolName && string(name) != otherLabel && utf8.Valid(name) {
+			b.page[string(name)] = true
+		}
+	}
+	t.settle(server, b)
+	if !wire.Get(m.Raw, m.Result, "nextCursor").Present() {
+		b.page = nil
+	}
+}
+
+// settle gives the names on the page their series. Lists differ by who asks, so those of others stay while there is room.
+func (t *tools) settle(server string, b *toolBook) {
+	next := maps.Clone(*b.names.Load())
+	for name := range b.page {
+		if next[name] != nil {
+			continue
+		}
+		if len(next) >= maxTools && !t.makeRoom(server, next, b.page) {
+			break
+		}
+		next[name] = t.made(server, name)
+	}
+	b.names.Store(&next)
+}
+
+// makeRoom forgets one tool that is not on the page; false if all are.
+func (t *tools) makeRoom(server string, names map[string]*toolSeries, page map[string]bool) bool {
+	for name, s := range names {
+		if !page[name] {
+			s.gone.Store(true)
+			delete(names, name)
+			labels := prometheus.Labels{"server": server, "tool": name}
+			t.calls.DeletePartialMatch(labels)
+			t.time.DeletePartialMatch(labels)
+			return true
+		}
+	}
+	return false
+}
+
+// forget drops what was counted for a server.
+func (t *tools) forget(server string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := maps.Clone(*t.of.Load())
+	if b := next[server]; b != nil {
+		for _, s := range *b.names.Load() {
+			s.gone.Store(true)
+		}
+	}
+	delete(next, server)
+	t.of.Store(&next)
+	t.calls.DeletePartialMatch(prometheus.Labels{"server": server})
+	t.time.DeletePartialMatch(prometheus.Labels{"server": server})
+}

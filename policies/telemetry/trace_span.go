@@ -1,0 +1,221 @@
+package telemetry
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"dragoman/policies"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Attributes of OpenTelemetry's registry that spans have; those that begin with dragoman are our own.
+const (
+	methodKey    = attribute.Key("mcp.method.name")
+	revisionKey  = attribute.Key("mcp.protocol.version")
+	sessionKey   = attribute.Key("mcp.session.id")
+	resourceKey  = attribute.Key("mcp.resource.uri")
+	callKey      = attribute.Key("jsonrpc.request.id")
+	toolKey      = attribute.Key("gen_ai.tool.name")
+	promptKey    = attribute.Key("gen_ai.prompt.name")
+	operationKey = attribute.Key("gen_ai.operation.name")
+	statusKey    = attribute.Key("rpc.response.status_code")
+	errorKey     = attribute.Key("error.type")
+	carriedByKey = attribute.Key("network.transport")
+	protocolKey  = attribute.Key("network.protocol.name")
+	httpKey      = attribute.Key("network.protocol.version")
+	serverKey    = attribute.Key("server.address")
+	portKey      = attribute.Key("server.port")
+	clientKey    = attribute.Key("client.address")
+	upstreamKey  = attribute.Key("dragoman.upstream")
+	requestKey   = attribute.Key("dragoman.request_id")
+	eraKey       = attribute.Key("dragoman.client.era")
+	outcomeKey   = attribute.Key("dragoman.outcome")
+)
+
+// Events of spans.
+const (
+	eventQuestion = "dragoman.question"       // a server asks in the middle of its call
+	eventParked   = "dragoman.input_required" // it asks in its result: the call waits for the client to come back
+	eventResumed  = "dragoman.input_responses"
+)
+
+// maxSaid bounds what a stranger's words can add to a span, in bytes.
+const maxSaid = 256
+
+// Peer is an upstream as spans name it.
+type Peer struct {
+	Name      string
+	Transport string        // "tcp", "unix" or "pipe"
+	Protocol  string        // "http"; empty: none is known below MCP
+	Address   string        // host, or path of a Unix socket; empty: none
+	Port      int           // 0: none
+	Revision  func() string // of MCP that it was found to speak; empty: nobody knows
+}
+
+func (p *Peer) attributes() []attribute.KeyValue {
+	all := []attribute.KeyValue{upstreamKey.String(p.Name), carriedByKey.String(p.Transport)}
+	if p.Protocol != "" {
+		all = append(all, protocolKey.String(p.Protocol), httpKey.String("1.1"))
+	}
+	if p.Address != "" {
+		all = append(all, serverKey.String(p.Address))
+	}
+	if p.Port != 0 {
+		all = append(all, portKey.Int(p.Port))
+	}
+	return all
+}
+
+// found is what is known of a request once it has left: the revision, and the id under which it went, if it is the message that did.
+func (p *Peer) found(m *wire.Message) (all []attribute.KeyValue) {
+	if p.Revision != nil {
+		if v := p.Revision(); v != "" {
+			all = append(all, revisionKey.String(v))
+		}
+	}
+	if m.Edited(m.ID) {
+		all = append(all, callKey.String(spoken(bytes.Trim(m.AppendPart(nil, m.ID), `"`))))
+	}
+	return all
+}
+
+// describe names a span, and says what the request is about. What strangers say is cut, and is text at least: what is none would spoil
+// the whole batch.
+func describe(span trace.Span, m *wire.Message) {
+	all := append(make([]attribute.KeyValue, 0, 4), methodKey.String(spoken(m.Text(m.Method))))
+	switch {
+	case m.Is("tools/call"):
+		all = append(all, operationKey.String("execute_tool"), namedAfter(span, m, toolKey))
+	case m.Is("prompts/get"):
+		all = append(all, namedAfter(span, m, promptKey))
+	case m.URI.IsString(m.Raw):
+		all = append(all, resourceKey.String(spoken(m.Text(m.URI))))
+	}
+	span.SetAttributes(all...)
+}
+
+// namedAfter makes of a tool or prompt the attribute, and the second part of the span's name.
+func namedAfter(span trace.Span, m *wire.Message, key attribute.Key) attribute.KeyValue {
+	name := spoken(m.Text(m.Name))
+	if name != "" {
+		span.SetName(string(m.Text(m.Method)) + " " + name)
+	}
+	return key.String(name)
+}
+
+// describeArrival says who asks, and how. Of the session there is as much as in the log: who has all of it may be able to use it.
+func describeArrival(span trace.Span, ex *proxy.Exchange) {
+	all := append(make([]attribute.KeyValue, 0, 12), requestKey.String(ex.ID()), eraKey.String(ex.Client.Era.String()))
+	if id := ex.Msg.ID; id.IsString(ex.Msg.Raw) {
+		all = append(all, callKey.String(spoken(ex.Msg.Text(id))))
+	} else {
+		all = append(all, callKey.String(spoken(ex.Msg.Of(id))))
+	}
+	if ex.Client.Version != "" {
+		all = append(all, revisionKey.String(spoken([]byte(ex.Client.Version))))
+	}
+	if s := ex.Session; s != nil {
+		all = append(all, sessionKey.String(s.ID[:min(6, len(s.ID))]))
+	}
+	switch a := ex.Arrival; {
+	case a == nil:
+		all = append(all, carriedByKey.String("pipe"))
+	case a.Address.IsValid():
+		all = append(all, carriedByKey.String("tcp"), protocolKey.String("http"), httpKey.String("1.1"), clientKey.String(a.Address.String()))
+	default:
+		all = append(all, carriedByKey.String("unix"), protocolKey.String("http"), httpKey.String("1.1"))
+	}
+	span.SetAttributes(all...)
+	if ex.Msg.InputResponses.Present() || ex.Msg.ReqState.Present() {
+		span.AddEvent(eventResumed)
+	}
+}
+
+// spoken is a stranger's text, cut to what a span may have of it.
+func spoken(text []byte) string {
+	return strings.ToValidUTF8(string(text[:min(len(text), maxSaid)]), "")
+}
+
+// spanned are the replies of a request that has a span.
+type spanned struct {
+	proxy.Replies
+	span    trace.Span
+	ex      *proxy.Exchange
+	asks    bool // the span is that of an upstream's call, which is over with the response
+	settled bool
+}
+
+// Next implements proxy.Replies.
+func (s *spanned) Next(until time.Time) (*wire.Message, error) {
+	m, err := s.Replies.Next(until)
+	switch {
+	case s.settled || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
+	case err != nil:
+		s.failed(err)
+	case m.Kind == wire.Request:
+		s.span.AddEvent(eventQuestion, trace.WithAttributes(methodKey.String(spoken(m.Text(m.Method)))))
+	case m.IsResponse():
+		s.answered(m)
+	}
+	return m, err
+}
+
+// answered takes from the response what it says of the outcome.
+func (s *spanned) answered(m *wire.Message) {
+	s.settled = true
+	switch {
+	case m.Kind == wire.Failure:
+		code := strconv.Itoa(m.ErrorCode)
+		s.span.SetAttributes(statusKey.String(code), errorKey.String(code), outcomeKey.String("server_error"))
+		s.span.SetStatus(codes.Error, spoken(m.Text(m.ErrorText)))
+	case s.ex.Msg.Is("tools/call") && m.ToolFailed():
+		s.span.SetAttributes(errorKey.String("tool_error"), outcomeKey.String("tool_error"))
+		s.span.SetStatus(codes.Error, "")
+	case m.ResultType.Is(m.Raw, "input_required"):
+		s.span.AddEvent(eventParked)
+	}
+	s.over()
+}
+
+// over ends the span of an upstream's call: with the response it is over, whatever the client does with that.
+func (s *spanned) over() {
+	if s.asks {
+		s.span.End()
+	}
+}
+
+// failed says what a request without a response has failed of. The client is answered with the error's code, if it is still there; an
+// upstream has given none.
+func (s *spanned) failed(err error) {
+	if s.settled {
+		return
+	}
+	s.settled = true
+	if err != nil && !errors.Is(err, proxy.ErrDraining) {
+		e := proxy.AsError(err)
+		kind := e.Name
+		if !s.asks && !errors.Is(err, proxy.ErrCancelled) {
+			kind = strconv.Itoa(e.Code)
+			s.span.SetAttributes(statusKey.String(kind))
+		}
+		s.span.SetAttributes(errorKey.String(kind), outcomeKey.String(e.Name))
+		s.span.SetStatus(codes.Error, spoken([]byte(e.Message)))
+	}
+	s.over()
+}
+
+// Close implements proxy.Replies. That nobody has waited for the response is an outcome too.
+func (s *spanned) Close() error {
+	s.failed(policies.Unanswered(s.ex))
+	s.span.End() // once only
+	return s.Replies.Close()
+}
