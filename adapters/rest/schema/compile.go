@@ -8,14 +8,8 @@ import (
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-const (
-	home     = "dragoman:///schema" // where the schema stands, for references that are relative; nothing is there
-	maxChain = 100                  // subschemas that apply to the same value, one by the other
-
-	// What compiling a schema costs grows with the square of its subschemas, each of which is an object.
-	maxNodes   = 10_000 // JSON values in a schema
-	maxObjects = 4_000
-)
+// home is the URL of the schema, for references that are relative. Nothing is loaded from it.
+const home = "dragoman:///schema"
 
 // plan is a compiled schema, and what is known of its subschemas.
 type plan struct {
@@ -41,16 +35,16 @@ func compile(raw []byte) (*plan, error) {
 		bad.Path = shorten(bad.Path, 100)
 		return nil, fmt.Errorf("schema: %s", bad)
 	}
-	s := survey{doc: doc}
-	if err := s.look(doc, 0); err != nil {
+	s, err := look(doc)
+	if err != nil {
 		return nil, err
 	}
-	p, err := build(doc, &s, js.Draft2020)
+	p, err := build(doc, s.anchors, js.Draft2020)
 	var invalid *js.SchemaValidationError
 	if obj, ok := doc.(map[string]any); err != nil && ok && errors.As(err, &invalid) {
 		// Servers that left out $schema before it meant 2020-12 wrote draft-07.
 		if _, named := obj["$schema"]; !named {
-			if older, err7 := build(doc, &s, js.Draft7); err7 == nil {
+			if older, err7 := build(doc, s.anchors, js.Draft7); err7 == nil {
 				return older, nil
 			}
 		}
@@ -61,7 +55,7 @@ func compile(raw []byte) (*plan, error) {
 	return p, nil
 }
 
-func build(doc any, s *survey, draft *js.Draft) (p *plan, err error) {
+func build(doc any, anchors []string, draft *js.Draft) (p *plan, err error) {
 	defer rescue(&err)
 	ps := newPatterns()
 	c := js.NewCompiler()
@@ -76,16 +70,46 @@ func build(doc any, s *survey, draft *js.Draft) (p *plan, err error) {
 		return nil, err
 	}
 	starts := []*js.Schema{root}
-	for _, at := range s.anchors { // which a $dynamicRef or $recursiveRef may reach, though nothing else refers to them
+	for _, at := range anchors { // which a $dynamicRef or $recursiveRef may reach, though nothing else refers to them
 		if sch, err := c.Compile(home + "#" + at); err == nil {
 			starts = append(starts, sch)
 		}
 	}
-	p = &plan{root: root, facts: map[*js.Schema]*fact{}}
 	g := explore(starts)
-	p.notes = g.soften()
-	g.replace(p)
-	return p, g.chains()
+	p = &plan{root: root, facts: map[*js.Schema]*fact{}, outlines: true, notes: g.soften()}
+	for _, s := range g.all {
+		p.collects = p.collects || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
+		p.outlines = p.outlines && !readsText(s)
+		f := &fact{weight: weight(s), same: g.same(s)}
+		if re, ok := s.Pattern.(*pattern); ok {
+			f.pattern = re.size
+		}
+		replace(s, f)
+		p.facts[s] = f
+	}
+	return p, g.chains(p.facts)
+}
+
+// readsText reports whether a rule of s itself depends on the content or the length of a text. `format` and the content keywords
+// are annotations here; names of properties are read in any case.
+func readsText(s *js.Schema) bool {
+	return s.MinLength != nil || s.MaxLength != nil || s.Pattern != nil || s.Const != nil || s.Enum != nil || s.UniqueItems ||
+		s.Format != nil || s.ContentEncoding != nil || s.ContentMediaType != nil || len(s.Extensions) > 0
+}
+
+// judge runs the validator.
+func (p *plan) judge(value any) (v *Violation, err error) {
+	defer rescue(&err)
+	failed := p.root.Validate(value)
+	if failed == nil {
+		return nil, nil
+	}
+	if why, ok := failed.(*js.ValidationError); ok {
+		if v = report(why); v != nil {
+			return v, nil
+		}
+	}
+	return nil, fmt.Errorf("schema: the validator failed: %s", shorten(failed.Error(), 200))
 }
 
 // rescue turns a panic of the library into an error: what strangers wrote must not end the process.

@@ -50,6 +50,8 @@ type decoder struct {
 	raw []byte
 	as  role
 	end int
+
+	values, objects int // so far
 }
 
 func (d *decoder) space(i int) int {
@@ -60,7 +62,18 @@ func (d *decoder) space(i int) int {
 }
 
 func (d *decoder) value(i, depth int) (any, *Violation) {
-	switch c := d.raw[i]; c {
+	c := d.raw[i]
+	if d.values++; c == '{' {
+		d.objects++
+	}
+	if d.as == document && (d.values > maxValues || d.objects > maxObjects) {
+		what := fmt.Sprintf("more than %d JSON values", maxValues)
+		if d.objects > maxObjects {
+			what = fmt.Sprintf("more than %d objects", maxObjects)
+		}
+		return nil, &Violation{Rule: "size", Message: what}
+	}
+	switch c {
 	case '{', '[':
 		if depth == maxDepth {
 			return nil, &Violation{Rule: "depth", Message: fmt.Sprintf("more than %d objects and arrays in one another", maxDepth)}

@@ -13,23 +13,18 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// replace lets extensions judge what the library's own way of judging is not fit for: propertyNames, because it tells the
-// wrong place of what fails (its paths share memory), and uniqueItems, because arrays can be made whose elements all have
-// the same hash, so that each is compared with each.
-func (g *graph) replace(p *plan) {
-	g.facts(p)
-	for _, s := range g.all {
-		f := p.facts[s]
-		if s.PropertyNames != nil {
-			f.names = s.PropertyNames
-			s.Extensions = append(s.Extensions, propertyNames{s.PropertyNames})
-			s.PropertyNames = nil
-		}
-		if s.UniqueItems {
-			f.unique = true
-			s.Extensions = append(s.Extensions, uniqueItems{})
-			s.UniqueItems = false
-		}
+// replace has extensions check what the library must not: propertyNames, for which it reports a wrong place (its paths share
+// memory), and uniqueItems, for which it compares each element with each where all have the same hash.
+func replace(s *js.Schema, f *fact) {
+	if s.PropertyNames != nil {
+		f.names = s.PropertyNames
+		s.Extensions = append(s.Extensions, propertyNames{s.PropertyNames})
+		s.PropertyNames = nil
+	}
+	if s.UniqueItems {
+		f.unique = true
+		s.Extensions = append(s.Extensions, uniqueItems{})
+		s.UniqueItems = false
 	}
 }
 

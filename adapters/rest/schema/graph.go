@@ -3,11 +3,16 @@ package schema
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// graph is all the subschemas that a check may come to.
+// maxChain bounds the subschemas that apply to the same value, one by the other. The library recurses over them: 1 300 of them,
+// for each of 120 nested arrays, took 256 MB of stack, and Go ends the process at 1 GB.
+const maxChain = 100
+
+// graph is all the subschemas that a check may reach.
 type graph struct {
 	all     []*js.Schema
 	known   map[*js.Schema]bool
@@ -20,8 +25,8 @@ func explore(starts []*js.Schema) *graph {
 	for _, s := range starts {
 		g.add(s)
 	}
-	for i := 0; i < len(g.all); i++ { // grows meanwhile
-		for _, sub := range append(same(g.all[i]), below(g.all[i])...) {
+	for i := 0; i < len(g.all); i++ { // g.all grows
+		for _, sub := range append(g.same(g.all[i]), below(g.all[i])...) {
 			g.add(sub)
 		}
 	}
@@ -42,12 +47,10 @@ func (g *graph) add(s *js.Schema) {
 	}
 }
 
-// same lists the subschemas that apply to the value that s applies to, but for what only the way there decides (dynamics).
-func same(s *js.Schema) []*js.Schema {
+// same lists the subschemas that may apply to the value that s applies to. A $dynamicRef or $recursiveRef may mean each anchor
+// of its name: only the way to it decides.
+func (g *graph) same(s *js.Schema) []*js.Schema {
 	subs := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*js.Schema{s.Ref, s.RecursiveRef, s.Not, s.If, s.Then, s.Else})
-	if s.DynamicRef != nil {
-		subs = append(subs, s.DynamicRef.Ref)
-	}
 	for _, sub := range s.DependentSchemas {
 		subs = append(subs, sub)
 	}
@@ -56,21 +59,16 @@ func same(s *js.Schema) []*js.Schema {
 			subs = append(subs, sub)
 		}
 	}
-	return present(subs)
-}
-
-// dynamics lists the other schemas that a $dynamicRef or $recursiveRef of s may mean.
-func (g *graph) dynamics(s *js.Schema) []*js.Schema {
-	var subs []*js.Schema
-	if d := s.DynamicRef; d != nil && d.Anchor != "" && d.Ref.DynamicAnchor == d.Anchor {
-		subs = append(subs, g.dynamic[d.Anchor]...)
+	if d := s.DynamicRef; d != nil {
+		subs = append(subs, d.Ref)
+		if d.Anchor != "" && d.Ref.DynamicAnchor == d.Anchor {
+			subs = append(subs, without(g.dynamic[d.Anchor], d.Ref)...)
+		}
 	}
-	if s.RecursiveRef != nil && s.RecursiveRef.RecursiveAnchor {
-		subs = append(subs, g.recurse...)
+	if r := s.RecursiveRef; r != nil && r.RecursiveAnchor {
+		subs = append(subs, without(g.recurse, r)...)
 	}
-	return slices.DeleteFunc(subs, func(sub *js.Schema) bool {
-		return sub == s.RecursiveRef || s.DynamicRef != nil && sub == s.DynamicRef.Ref
-	})
+	return without(subs, nil)
 }
 
 // below lists the subschemas that apply to members, elements and names of the value.
@@ -91,48 +89,58 @@ func below(s *js.Schema) []*js.Schema {
 			subs = append(subs, sub...)
 		}
 	}
-	return present(subs)
+	return without(subs, nil)
 }
 
-func present(subs []*js.Schema) []*js.Schema {
-	return slices.DeleteFunc(subs, func(s *js.Schema) bool { return s == nil })
+// without returns schemas but for one.
+func without(schemas []*js.Schema, one *js.Schema) []*js.Schema {
+	return slices.DeleteFunc(slices.Clone(schemas), func(s *js.Schema) bool { return s == one })
 }
 
-// chains refuses schemas that come back to themselves without going deeper into the value, which means nothing and never
-// ends (2020-12 core §9.4.1), and those with too long a way before going deeper.
-func (g *graph) chains() error {
-	length := map[*js.Schema]int{} // -1: being walked
+// chains refuses schemas that apply themselves to the same value without end (2020-12 core §9.4.1), and those whose chains are
+// longer than maxChain.
+func (g *graph) chains(facts map[*js.Schema]*fact) error {
+	tooLong := fmt.Errorf("schema: more than %d subschemas apply to the same value one by the other", maxChain)
+	const walking = -1
+	length := map[*js.Schema]int{}
 	var walk func(s *js.Schema, depth int) (int, error)
 	walk = func(s *js.Schema, depth int) (int, error) {
-		if n := length[s]; n != 0 {
-			if n < 0 {
-				return 0, fmt.Errorf("schema: %s applies itself to the same value without end", place(s))
-			}
+		switch n := length[s]; {
+		case n == walking:
+			return 0, fmt.Errorf("schema: %s applies itself to the same value without end", place(s))
+		case n > 0:
 			return n, nil
+		case depth > maxChain:
+			return 0, tooLong
 		}
-		if depth > maxChain {
-			return 0, fmt.Errorf("schema: more than %d subschemas apply to the same value one by the other", maxChain)
-		}
-		length[s] = -1
+		length[s] = walking
 		longest := 0
-		for _, sub := range append(same(s), g.dynamics(s)...) {
+		for _, sub := range facts[s].same {
 			n, err := walk(sub, depth+1)
 			if err != nil {
 				return 0, err
 			}
 			longest = max(longest, n)
 		}
-		length[s] = longest + 1
-		return longest + 1, nil
+		if longest++; longest > maxChain {
+			return 0, tooLong
+		}
+		length[s] = longest
+		return longest, nil
 	}
 	for _, s := range g.all {
-		n, err := walk(s, 0)
-		if err == nil && n > maxChain {
-			err = fmt.Errorf("schema: more than %d subschemas apply to the same value one by the other", maxChain)
-		}
-		if err != nil {
+		if _, err := walk(s, 0); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// place is where a subschema stands, for people: a JSON pointer into the schema.
+func place(s *js.Schema) string {
+	_, at, _ := strings.Cut(s.Location, "#")
+	if at == "" {
+		return "the schema"
+	}
+	return shorten("#"+at, 200)
 }

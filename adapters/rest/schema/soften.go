@@ -3,7 +3,6 @@ package schema
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -46,7 +45,7 @@ func (g *graph) spread(loose map[*js.Schema]bool) {
 	users := map[*js.Schema][]*js.Schema{}
 	var todo []*js.Schema
 	for _, s := range g.all {
-		for _, sub := range slices.Concat(same(s), below(s), g.dynamics(s)) {
+		for _, sub := range append(g.same(s), below(s)...) {
 			users[sub] = append(users[sub], s)
 		}
 		if loose[s] {
@@ -82,13 +81,4 @@ func harmless(s *js.Schema, loose map[*js.Schema]bool) {
 	if loose[s] { // what a loose part would have evaluated is unknown
 		s.UnevaluatedProperties, s.UnevaluatedItems = nil, nil
 	}
-}
-
-// place is where a subschema stands, for people: a JSON pointer into the schema.
-func place(s *js.Schema) string {
-	_, at, _ := strings.Cut(s.Location, "#")
-	if at == "" {
-		return "the schema"
-	}
-	return shorten("#"+at, 200)
 }

@@ -44,21 +44,6 @@ func pointerToken(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
 }
 
-// judge runs the validator.
-func (p *plan) judge(value any) (v *Violation, err error) {
-	defer rescue(&err)
-	failed := p.root.Validate(value)
-	if failed == nil {
-		return nil, nil
-	}
-	if why, ok := failed.(*js.ValidationError); ok {
-		if v = report(why); v != nil {
-			return v, nil
-		}
-	}
-	return nil, fmt.Errorf("schema: the validator failed: %s", shorten(failed.Error(), 200))
-}
-
 // leaf is one thing that is wrong.
 type leaf struct {
 	at      []string
