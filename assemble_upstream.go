@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/era/probe"
 	"dragoman/adapters/httpd"
 	"dragoman/adapters/legacy"
 	"dragoman/adapters/mcphttp"
@@ -123,9 +124,9 @@ func (h *house) upstream(up *Upstream, reg prometheus.Registerer) (*wired, error
 	}
 	now := &h.estate.now
 	w.Upstream = era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.cfg), ProbeTimeout: up.ProbeWait(),
-		VerdictTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
+		ProfileTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
 		IdleTTL: h.cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
-		Known: func(*era.Verdict) {
+		Known: func(*probe.Profile) {
 			if w.dialer != nil {
 				w.dialer.Warm() // only now is it worth while to keep processes of it ready
 			}
@@ -258,7 +259,7 @@ func (e *estate) look(ctx context.Context, w *wired) error {
 	if health := e.now.Load().upkeep.of[name]; health != nil {
 		health.Trying()
 	}
-	v, err := w.Verdict(ctx)
+	v, err := w.Profile(ctx)
 	if ctx.Err() != nil {
 		return err
 	}
@@ -266,7 +267,7 @@ func (e *estate) look(ctx context.Context, w *wired) error {
 	h.tried(name, began, err)
 	if err == nil && h.cfg.Upstream(name) != nil {
 		h.service.Health() // it may have become another
-		announce(h.log, name, v, v.Degrades(h.setting(name)))
+		announce(h.log, name, v, era.Degrades(v, h.setting(name)))
 	}
 	return err
 }

@@ -303,7 +303,7 @@ func TestForwardProbe(t *testing.T) {
 			r := startRig(t, g.toml(forwarding), false)
 			var e *proxy.Error
 			began := time.Now()
-			_, err := r.h.upstreams[0].Verdict(t.Context())
+			_, err := r.h.upstreams[0].Profile(t.Context())
 			if !errors.As(err, &e) || e.Name != proxy.Refused.Name || !strings.Contains(e.Message, "forward_headers") {
 				t.Fatalf("a probe of nobody's: %v", err)
 			}
@@ -328,13 +328,13 @@ func TestForwardProbe(t *testing.T) {
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() { bad.callModern() })
-				group.Go(func() { _, _ = r.h.upstreams[0].Verdict(t.Context()) })
+				group.Go(func() { _, _ = r.h.upstreams[0].Profile(t.Context()) })
 				group.Go(func() { good.said("a good one", good.callModern(), "Bearer good ") })
 			}
 			group.Wait()
 			session := good.open("2025-11-25", "{}")
 			good.said("legacy", good.callLegacy(session), "Bearer good ")
-			v, err := r.h.upstreams[0].Verdict(t.Context())
+			v, err := r.h.upstreams[0].Profile(t.Context())
 			if err := checkOf(t, r)(t.Context()); kind == "modern" && err == nil {
 				t.Error("a health check went with somebody's token")
 			}
@@ -344,7 +344,7 @@ func TestForwardProbe(t *testing.T) {
 			for range 8 {
 				bad.callModern()
 			}
-			if now, err := r.h.upstreams[0].Verdict(t.Context()); err != nil || now != v {
+			if now, err := r.h.upstreams[0].Profile(t.Context()); err != nil || now != v {
 				t.Errorf("after bad tokens it is %+v, %v", now, err)
 			}
 			good.said("after bad tokens", good.callModern(), "Bearer good ")
@@ -364,13 +364,13 @@ func TestForwardHalfOpen(t *testing.T) {
 	g.on("initialize", welcome)
 	g.on("ping", func(c *call) { c.result("{}") })
 	r := startRig(t, g.toml(forwarding), false)
-	v, err := r.h.upstreams[0].Verdict(t.Context())
+	v, err := r.h.upstreams[0].Profile(t.Context())
 	if err != nil || v.Modern {
 		t.Fatalf("without a token: %+v, %v", v, err)
 	}
 	good := r.sending(userToken, "Bearer good")
 	good.said("with one", good.callModern(), "Bearer good ")
-	if v, err = r.h.upstreams[0].Verdict(t.Context()); err != nil || !v.Modern {
+	if v, err = r.h.upstreams[0].Profile(t.Context()); err != nil || !v.Modern {
 		t.Errorf("then: %+v, %v", v, err)
 	}
 }

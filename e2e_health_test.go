@@ -82,7 +82,7 @@ func TestServiceHealth(t *testing.T) {
 	eventually(t, "the first look at memgraph", func() bool { return r.h.depends.Last()[0].Connected })
 	f("/health", 503, "unavailable", "default unavailable", "gone unavailable", "memgraph connected")
 	state("INITIALIZING")
-	if _, err := r.h.upstreams[0].Verdict(t.Context()); err != nil {
+	if _, err := r.h.upstreams[0].Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f("/health", 200, "degraded", "default connected", "gone unavailable", "memgraph connected")

@@ -294,7 +294,7 @@ func TestSocketServerRestarts(t *testing.T) {
 func TestSocketVerdictExpires(t *testing.T) {
 	p := newPlug(t, "unix", "legacy")
 	r := startRig(t, p.toml("verdict_ttl = \"1s\"\nidle_exit = \"1s\""), true)
-	v, err := r.h.upstreams[0].Verdict(t.Context())
+	v, err := r.h.upstreams[0].Profile(t.Context())
 	if err != nil || v.Modern {
 		t.Fatalf("%v %v", v, err)
 	}
@@ -302,7 +302,7 @@ func TestSocketVerdictExpires(t *testing.T) {
 	p.pull()
 	p.put("modern")
 	eventually(t, "a new verdict", func() bool {
-		v, err := r.h.upstreams[0].Verdict(t.Context())
+		v, err := r.h.upstreams[0].Profile(t.Context())
 		return err == nil && v.Modern
 	})
 }

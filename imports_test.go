@@ -27,6 +27,9 @@ var floors = map[string]int{
 	"adapters/rules":               2, // what the specification says, without state
 	"adapters/transport":           3, // what the adapters implement to reach servers
 	"adapters/era/translate":       3,
+	"adapters/era/seal":            2,
+	"adapters/era/work":            2,
+	"adapters/era/probe":           4,
 	"adapters/mux":                 4,
 	"adapters/era":                 6, // the four ways between the eras
 	"adapters/service":             3,

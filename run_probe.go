@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/era/probe"
 )
 
 // report is what a probe found.
@@ -49,7 +50,7 @@ func runProbe(ctx context.Context, cfg *Config, std Streams, asJSON bool) error 
 		return exitCause(err)
 	}
 	r := report{Target: up.Target(), Eras: v.Eras(), Modern: v.Modern, Legacy: v.Legacy, SSE: v.SSE, Version: v.Version, Steps: v.Steps,
-		Degrades: v.Degrades(h.setting(up.Name))}
+		Degrades: era.Degrades(v, h.setting(up.Name))}
 	if up.Transport == restName {
 		r.Eras = restSpeaks
 	}
@@ -109,7 +110,7 @@ func degrades(b *strings.Builder, rows []era.Degradation) {
 }
 
 // announce logs what clients lose at an upstream: a line for the operator, and the table for who looks closer.
-func announce(log zerolog.Logger, upstream string, v *era.Verdict, rows []era.Degradation) {
+func announce(log zerolog.Logger, upstream string, v *probe.Profile, rows []era.Degradation) {
 	log = log.With().Str("upstream", upstream).Logger()
 	lost := map[string][]string{}
 	for _, d := range rows {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"time"
 
+	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -143,15 +145,15 @@ func (a *attachment) park() (*wire.Message, error) {
 	d := a.d
 	d.round++
 	h, full := d.u.lot.park(d)
-	if full == nil && d.u.shut() && d.u.lot.take(h) != nil { // clear has been there before
-		full = errClosing()
+	if full == nil && d.u.work.Closed() && d.u.lot.take(h) != nil { // clear has been there before
+		full = work.ErrClosing()
 	}
 	if full != nil {
 		d.mu.Unlock()
 		d.giveUp(full)
 		return nil, full
 	}
-	state := d.u.lot.seal.seal(sealedCall, h[:], d.bound, time.Now().Add(d.u.lot.opt.TTL))
+	state := d.u.lot.seal.Seal(seal.PendingCall, h[:], d.bound, time.Now().Add(d.u.lot.opt.TTL))
 	result := d.inputRequired(state)
 	a.over, a.asked, d.parked, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()

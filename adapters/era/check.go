@@ -19,11 +19,9 @@ import (
 // the next Check has the outcome. The error is nil if the server answers at all; a *proxy.Error otherwise, or ctx's. It has an
 // HTTPStatus in its chain if the server answered in HTTP only.
 func (u *Upstream) Check(ctx context.Context) error {
-	u.mu.Lock()
-	v := u.verdict // also an old one: that it is found anew concerns requests
-	u.mu.Unlock()
+	v := u.keeper.Last() // also an old one: that it is found anew concerns requests
 	if v == nil {
-		_, err := u.Verdict(ctx)
+		_, err := u.Profile(ctx)
 		return err
 	}
 	if v.Modern {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -32,8 +33,8 @@ func (c *downCall) turnPage() {
 	if !c.pages() || !m.Cursor.IsString(m.Raw) {
 		return
 	}
-	kind, body, err := c.u.lot.seal.open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
-	if err == nil && kind == sealedPage && len(body) > 8 {
+	kind, body, err := c.u.lot.seal.Open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
+	if err == nil && kind == seal.Page && len(body) > 8 {
 		c.page = binary.BigEndian.Uint64(body)
 		m.Replace(m.Cursor, body[8:])
 	}
@@ -49,7 +50,7 @@ func (c *downCall) pageMark(m *wire.Message) {
 		return
 	}
 	body := append(binary.BigEndian.AppendUint64(nil, c.session.number), next.Of(m.Raw)...)
-	sealed := c.u.lot.seal.seal(sealedPage, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
+	sealed := c.u.lot.seal.Seal(seal.Page, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
 	m.Replace(next, wire.AppendText(nil, sealed))
 }
 

@@ -8,7 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -97,7 +99,7 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 	inner.Client, inner.Caller = ex.Client, ex.Caller
 	inner.Continue(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
-	d := &dialogue{u: u, session: s, lease: lease, asks: c.asks, principal: ex.Caller.Principal, bound: binding(ex, u.opt.Name), inner: inner,
+	d := &dialogue{u: u, session: s, lease: lease, asks: c.asks, principal: ex.Caller.Principal, bound: seal.Binding(ex, u.opt.Name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
 	ex.Attach(along{inner}) // until the request is attached itself
 	defer ex.Detach(along{inner})
@@ -106,10 +108,10 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 		s.leave(d)
 		return nil, err
 	}
-	if !u.spawn(d.pump) {
+	if !u.work.Spawn(d.pump) {
 		_ = d.replies.Close()
 		s.leave(d)
-		return nil, errClosing()
+		return nil, work.ErrClosing()
 	}
 	return d, nil
 }
@@ -145,7 +147,7 @@ func (d *dialogue) pump() {
 		defer strays.Stop()
 		select {
 		case <-strays.C:
-		case <-d.u.ctx.Done():
+		case <-d.u.work.Context().Done():
 		}
 	}
 	d.session.release(d.lease)
@@ -212,7 +214,7 @@ func (d *dialogue) ask(m *wire.Message, early bool) {
 		why = "undeclared"
 	case len(d.open) >= maxOpen, d.round >= d.u.lot.opt.Rounds:
 		why = "too many"
-		d.u.opt.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
+		d.u.work.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
 	}
 	if why != "" {
 		d.mu.Unlock()
@@ -276,8 +278,8 @@ func (d *dialogue) void(open []question, how string) {
 	if len(open) == 0 {
 		return
 	}
-	d.u.spawn(func() {
-		ctx, cancel := context.WithTimeout(d.u.ctx, answerTime)
+	d.u.work.Spawn(func() {
+		ctx, cancel := context.WithTimeout(d.u.work.Context(), answerTime)
 		defer cancel()
 		if link, ok := transport.As[transport.Settler](d.session.link.Get()); ok {
 			link.Settle(ctx)
@@ -294,7 +296,7 @@ func (d *dialogue) send(ctx context.Context, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	if err := d.session.link.Get().Send(ctx, raw); err != nil {
-		d.u.opt.Note("debug", "an answer to the upstream's question could not be sent", err)
+		d.u.work.Note("debug", "an answer to the upstream's question could not be sent", err)
 	}
 }
 

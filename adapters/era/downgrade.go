@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -63,17 +64,17 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 // comeBack takes a retry where its requestState says.
 func (c *downCall) comeBack() (proxy.Replies, error) {
 	m := &c.ex.Msg
-	kind, body, err := c.u.lot.seal.open(string(m.Text(m.ReqState)), binding(c.ex, c.u.opt.Name), time.Now())
+	kind, body, err := c.u.lot.seal.Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, c.u.opt.Name), time.Now())
 	switch {
 	case err != nil:
 		return nil, badState()
-	case kind == sealedCall && len(body) == len(handle{}):
+	case kind == seal.PendingCall && len(body) == len(handle{}):
 		if c.Replies, err = c.u.resume(c, handle(body)); err != nil {
 			return nil, err
 		}
 		c.retried = true // a call that has asked is not run anew: the user would be asked again
 		return c, nil
-	case kind == sealedURLs:
+	case kind == seal.URLs:
 		return c.visited(body)
 	}
 	return nil, badState()

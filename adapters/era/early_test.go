@@ -2,6 +2,7 @@ package era
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,14 +16,20 @@ import (
 func TestServerAsksBeforeDialReturns(t *testing.T) {
 	question := scan(t, `{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 	notice := scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
-	early := func(_ context.Context, sink transport.Sink) (transport.Link, error) {
+	var found atomic.Bool // that the server is legacy: the first link, over which it is probed, is a good one
+	probed := &fakeServer{}
+	early := func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
+		if !found.Swap(true) {
+			return probed.dial(ctx, sink)
+		}
 		sink.Message(question)
 		sink.Message(notice)
 		return nil, proxy.Errf(proxy.Unreachable, "the server has gone again")
 	}
-	u := NewUpstream(Options{Name: "x", Wires: transport.Wires{Legacy: early}, ProbeTimeout: time.Second, MaxSessions: 1})
-	u.verdict = &Verdict{Legacy: true, At: time.Now()}
-	u.opt.VerdictTTL = time.Hour
+	u := NewUpstream(Options{Name: "x", Wires: transport.Wires{Legacy: early}, ProbeTimeout: time.Second, ProfileTTL: time.Hour, MaxSessions: 1})
+	if v, err := u.Profile(t.Context()); err != nil || !v.Legacy {
+		t.Fatal(v, err)
+	}
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	for _, ex := range []*proxy.Exchange{
 		{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}`), Session: s},

@@ -42,12 +42,12 @@ func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *
 		wires = transport.Wires{Modern: s.dial(process), Stdio: process, Mirrors: !process}
 	}
 	opt := Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`),
-		ProbeTimeout: 5 * time.Second, VerdictTTL: 1000 * time.Hour, MaxSessions: 10}
+		ProbeTimeout: 5 * time.Second, ProfileTTL: 1000 * time.Hour, MaxSessions: 10}
 	if set != nil {
 		set(&opt)
 	}
 	r := &heraldRig{t: t, s: s, u: NewUpstream(opt)}
-	if _, err := r.u.Verdict(t.Context()); err != nil {
+	if _, err := r.u.Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.said()

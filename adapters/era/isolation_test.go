@@ -35,7 +35,7 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 			t.Errorf("%d processes left, %d counted", n, left)
 		}
 	})
-	if _, err := u.Verdict(t.Context()); err != nil {
+	if _, err := u.Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return u
@@ -196,7 +196,7 @@ func napping(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClient))
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
-		u := newProcesses(t, s, Options{IdleExit: time.Minute, MaxProcesses: 10, VerdictTTL: time.Hour})
+		u := newProcesses(t, s, Options{IdleExit: time.Minute, MaxProcesses: 10, ProfileTTL: time.Hour})
 		f(t, s, newLegacyClient(t, u, "p"))
 	})
 }
@@ -336,7 +336,7 @@ func TestNapCancelled(t *testing.T) {
 func TestRoomFromIdleSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
-		u := newProcesses(t, s, Options{MaxProcesses: 2, VerdictTTL: time.Hour})
+		u := newProcesses(t, s, Options{MaxProcesses: 2, ProfileTTL: time.Hour})
 		first := newLegacyClient(t, u, "p")
 		time.Sleep(time.Second)
 		second := newLegacyClient(t, u, "q")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -78,7 +79,7 @@ func (x *links) pick(principal string) (*modernLink, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.closed {
-		return nil, errClosing()
+		return nil, work.ErrClosing()
 	}
 	var least *modernLink
 	fewest := 0
@@ -94,7 +95,7 @@ func (x *links) pick(principal string) (*modernLink, error) {
 	if least == nil || fewest > 0 && len(x.of[key]) < most {
 		least = x.slot(key)
 		x.of[key] = append(x.of[key], least)
-		x.u.group.Go(least.open)
+		x.u.work.Go(least.open)
 	}
 	if x.u.opt.IdleExit > 0 && x.u.opt.Wires.Stdio { // as watch wants it
 		least.last = time.Now()
@@ -124,12 +125,12 @@ func (l *modernLink) calls() int {
 func (l *modernLink) open() {
 	u := l.x.u
 	principal := l.key
-	link, err := u.dial(u.ctx, u.opt.Wires.Modern, principal, l)
+	link, err := u.dial(u.work.Context(), u.opt.Wires.Modern, principal, l)
 	l.x.mu.Lock()
 	if err != nil {
 		l.x.remove(l)
-		if u.ctx.Err() != nil {
-			err = errClosing()
+		if u.work.Context().Err() != nil {
+			err = work.ErrClosing()
 		}
 	}
 	l.link, l.err = link, err
@@ -142,6 +143,12 @@ func (l *modernLink) open() {
 	if lost { // meanwhile
 		_ = link.Close()
 	}
+}
+
+// Adopting implements probe.Links.
+func (x *links) Adopting() (transport.Sink, func(transport.Link)) {
+	l := x.slot("")
+	return l, func(link transport.Link) { x.adopt(l, link) }
 }
 
 // adopt takes over the link with which the server was probed. Those from before, when the server may have been another,
@@ -221,8 +228,8 @@ func (l *modernLink) expire() {
 	case left > 0:
 		l.idle.Reset(left)
 	case l.x.remove(l):
-		l.x.u.opt.Note("debug", "the server was idle and is stopped; the next request starts it", nil)
-		l.x.u.group.Go(l.end) // under the lock: the upstream's Close waits either for this or closes the link itself
+		l.x.u.work.Note("debug", "the server was idle and is stopped; the next request starts it", nil)
+		l.x.u.work.Go(l.end) // under the lock: the upstream's Close waits either for this or closes the link itself
 	}
 }
 
@@ -236,14 +243,14 @@ func (l *modernLink) Message(m *wire.Message) bool {
 
 // Lost implements Sink: the next call opens a new link.
 func (l *modernLink) Lost(err error) {
-	l.x.u.lost()
+	l.x.u.keeper.Lost()
 	l.x.mu.Lock()
 	if l.x.remove(l) {
-		l.x.u.group.Go(l.end) // under the lock, as in expire
+		l.x.u.work.Go(l.end) // under the lock, as in expire
 	}
 	l.gone = true // the one that is being probed is in no table yet
 	l.x.mu.Unlock()
-	l.x.u.opt.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
+	l.x.u.work.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
 }
 
 // dead takes a link out that has proved dead, so that the next call opens another. Its own Lost closes it.
@@ -253,15 +260,15 @@ func (x *links) dead(link transport.Link) {
 	for _, of := range x.of {
 		for _, l := range of {
 			if l.calls() == 0 && l.link == link && x.remove(l) {
-				x.u.group.Go(l.end)
+				x.u.work.Go(l.end)
 				return
 			}
 		}
 	}
 }
 
-// any tells whether there is a link: no list of them is empty.
-func (x *links) any() bool {
+// Any implements probe.Links: no list of links is empty.
+func (x *links) Any() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.of) > 0

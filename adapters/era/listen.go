@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -122,7 +123,7 @@ func (h *hearing) open(again bool) error {
 	}
 	h.session, h.since, h.lists, h.subs = s, time.Now(), lists, subs
 	if !s.pushes() && !h.polling && len(lists)+len(subs) > 0 {
-		h.polling = h.u.spawn(h.poll)
+		h.polling = h.u.work.Spawn(h.poll)
 	}
 	if again { // nobody heard anything while the session was being opened
 		for _, n := range rules.AllChanged(lists, subs) {
@@ -326,16 +327,16 @@ func (h *hearing) moved(s *pooled) {
 	}
 	h.mu.Unlock()
 	s.release(false)
-	again := h.u.spawn(func() {
+	again := h.u.work.Spawn(func() {
 		for h.pace() {
 			if h.open(true) == nil {
 				return
 			}
 		}
-		h.end(errClosing())
+		h.end(work.ErrClosing())
 	})
 	if !again {
-		h.end(errClosing())
+		h.end(work.ErrClosing())
 	}
 }
 
@@ -352,12 +353,12 @@ func (h *hearing) pace() bool {
 		select {
 		case <-timer.C:
 		case <-h.ex.Done():
-		case <-h.u.ctx.Done():
+		case <-h.u.work.Context().Done():
 		}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return !h.ended && h.ex.Err() == nil && h.u.ctx.Err() == nil
+	return !h.ended && h.ex.Err() == nil && h.u.work.Context().Err() == nil
 }
 
 // Next implements proxy.Replies.

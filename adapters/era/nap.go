@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -80,8 +81,8 @@ func (r *relay) enter(ctx context.Context) error {
 		begin = true
 	}
 	r.mu.Unlock()
-	if begin && !r.u.spawn(func() { r.wake(w) }) {
-		r.woken(w, errClosing())
+	if begin && !r.u.work.Spawn(func() { r.wake(w) }) {
+		r.woken(w, work.ErrClosing())
 	}
 	select {
 	case <-w.done:
@@ -118,7 +119,7 @@ func (r *relay) doze() {
 	n := &r.nap
 	left := r.u.opt.IdleExit - time.Since(n.last)
 	switch {
-	case r.u.closed || r.u.relays[r.session.ID] != r || n.asleep:
+	case r.u.work.Closed() || r.u.relays[r.session.ID] != r || n.asleep:
 		return // it ends anyway, or begins to be looked at again when it is woken
 	case n.calls > 0 || n.wakeful || len(r.open) > 0 || r.session.State() != proxy.Initialized:
 		n.timer.Reset(r.u.opt.IdleExit)
@@ -130,13 +131,13 @@ func (r *relay) doze() {
 	link := r.link.Get()
 	r.link.Set(nil)
 	n.asleep = true
-	r.u.opt.Note("debug", "the process of an idle session is stopped; its next request starts it again", nil)
-	r.u.group.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
+	r.u.work.Note("debug", "the process of an idle session is stopped; its next request starts it again", nil)
+	r.u.work.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
 }
 
 // wake starts a process and shakes hands with it in the client's own words.
 func (r *relay) wake(w *waking) {
-	ctx, cancel := context.WithTimeout(r.u.ctx, r.u.opt.patience())
+	ctx, cancel := context.WithTimeout(r.u.work.Context(), r.u.opt.patience())
 	defer cancel()
 	link, err := r.u.dial(ctx, r.u.opt.Wires.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
@@ -149,7 +150,7 @@ func (r *relay) wake(w *waking) {
 		return
 	}
 	r.u.mu.Lock()
-	gone := r.u.closed || r.u.relays[r.session.ID] != r
+	gone := r.u.work.Closed() || r.u.relays[r.session.ID] != r
 	if !gone {
 		r.link.Set(link)
 	}
@@ -172,7 +173,7 @@ func (r *relay) rehearse(ctx context.Context, link transport.Link) error {
 		return err
 	}
 	if got := string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)); m.Kind != wire.Result || got != version {
-		r.u.spawn(func() { r.Lost(errors.New("the server that was started again settles on another revision")) })
+		r.u.work.Spawn(func() { r.Lost(errors.New("the server that was started again settles on another revision")) })
 		return proxy.Errf(proxy.SessionLost, "the upstream server was started again and is another; send initialize to open a new session")
 	}
 	if greeted {

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 )
 
@@ -46,7 +48,7 @@ func (q *Questions) fill() {
 // serves all upstreams of a process, so that its bounds are the process's. It is safe for use by many goroutines.
 type Lot struct {
 	opt  Questions
-	seal *sealer
+	seal *seal.Sealer
 
 	mu     sync.Mutex
 	parked map[handle]*dialogue
@@ -59,7 +61,7 @@ type handle [16]byte
 // NewLot makes a lot. The error is of a key that none can be derived from.
 func NewLot(opt Questions) (*Lot, error) {
 	opt.fill()
-	s, err := newSealer(opt.Key)
+	s, err := seal.New(opt.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +146,7 @@ func (l *Lot) clear(u *Upstream) {
 	}
 	l.mu.Unlock()
 	for _, d := range all {
-		d.giveUp(proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down"))
+		d.giveUp(work.ErrClosing())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -125,10 +126,10 @@ func TestLotClearsItsOwn(t *testing.T) {
 func TestStateOfAnotherPrincipal(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)
-	retry := func(who, seal string) (string, error) {
+	retry := func(who, sealed string) (string, error) {
 		ex := modernExchange(t, who, `{"name":"n"}`, `{"elicitation":{"url":{}}}`)
-		state := u.lot.seal.seal(sealedURLs, []byte("\x01"+`{"u1-1":{"method":"elicitation/create","params":{"mode":"url","url":"x:"}}}`),
-			binding(modernExchange(t, seal, `{"name":"other"}`, `{}`), "up"), time.Now().Add(time.Hour))
+		state := u.lot.seal.Seal(seal.URLs, []byte("\x01"+`{"u1-1":{"method":"elicitation/create","params":{"mode":"url","url":"x:"}}}`),
+			seal.Binding(modernExchange(t, sealed, `{"name":"other"}`, `{}`), "up"), time.Now().Add(time.Hour))
 		raw := strings.Replace(string(ex.Msg.Raw), `"arguments":{}`, `"arguments":{},"requestState":"`+state+`"`, 1)
 		ex.Msg = *scan(t, raw)
 		replies, err := u.Do(ex)
@@ -154,7 +155,7 @@ func TestStateOfAnotherPrincipal(t *testing.T) {
 func earlyRig(t *testing.T, s *fakeServer, caps string) (u *Upstream, p *pooled) {
 	t.Helper()
 	u = NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
-		ProbeTimeout: time.Second, VerdictTTL: time.Hour, MaxSessions: 10, IdleTTL: time.Hour})
+		ProbeTimeout: time.Second, ProfileTTL: time.Hour, MaxSessions: 10, IdleTTL: time.Hour})
 	ex := modernExchange(t, "p", `{"name":"n"}`, caps)
 	ex.Msg = *scan(t, strings.Replace(string(ex.Msg.Raw), "tools/call", "prompts/list", 1)) // in which nothing may be asked
 	conversationOf(t, u, ex)

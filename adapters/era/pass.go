@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -46,8 +47,8 @@ func (u *Upstream) unwrap(ex *proxy.Exchange) *proxy.Error {
 	if !u.opt.SealState || !m.ReqState.Present() {
 		return nil
 	}
-	kind, body, err := u.lot.seal.open(string(m.Text(m.ReqState)), binding(ex, u.opt.Name), time.Now())
-	if err != nil || kind != sealedState {
+	kind, body, err := u.lot.seal.Open(string(m.Text(m.ReqState)), seal.Binding(ex, u.opt.Name), time.Now())
+	if err != nil || kind != seal.State {
 		return badState()
 	}
 	m.Replace(m.ReqState, body)
@@ -62,7 +63,7 @@ func (c *modernCall) wrap(m *wire.Message) {
 		return
 	}
 	exp := time.Now().Add(c.u.lot.opt.TTL)
-	m.Replace(state, wire.AppendText(nil, c.u.lot.seal.seal(sealedState, state.Of(m.Raw), binding(c.ex, c.u.opt.Name), exp)))
+	m.Replace(state, wire.AppendText(nil, c.u.lot.seal.Seal(seal.State, state.Of(m.Raw), seal.Binding(c.ex, c.u.opt.Name), exp)))
 }
 
 // mirror sees to the Mcp-Param-* headers of a call; server says whether the wire to the server has headers. From a
@@ -237,16 +238,16 @@ func (c *modernCall) judge(m *wire.Message) {
 	legacyNow := m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) == "" &&
 		wire.Get(m.Raw, m.ErrorData, "supported").Present()
 	if legacyNow || m.ErrorCode == proxy.CodeMethodNotFound && c.method == "server/discover" {
-		c.u.doubt(errors.New(string(m.Text(m.ErrorText))))
+		c.u.keeper.Doubt(errors.New(string(m.Text(m.ErrorText))))
 	}
 }
 
-// fault makes a link's error one that a client may see, and doubts the verdict if the answer fits no modern server.
+// fault makes a link's error one that a client may see, and doubts the profile if the answer fits no modern server.
 func (c *modernCall) fault(err error) error {
 	var status *transport.StatusError
 	if errors.As(err, &status) {
 		if status.Status == 400 || status.Status == 404 || status.Status == 405 {
-			c.u.doubt(status)
+			c.u.keeper.Doubt(status)
 		}
 		return transport.StatusFault(status)
 	}

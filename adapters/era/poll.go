@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -40,7 +41,7 @@ func (h *hearing) poll() {
 		case <-tick.C:
 		case <-h.stop:
 			return
-		case <-h.u.ctx.Done():
+		case <-h.u.work.Context().Done():
 			return
 		}
 	}
@@ -71,7 +72,7 @@ func (h *hearing) digest(key string) (sum [32]byte, ok bool) {
 		if err != nil || m.Kind != wire.Result {
 			return sum, false
 		}
-		_, _ = all.Write(canonical(nil, m.Raw, m.Result, 0, "_meta", "ttlMs"))
+		_, _ = all.Write(seal.Canonical(nil, m.Raw, m.Result, "_meta", "ttlMs"))
 		next := wire.Get(m.Raw, m.Result, "nextCursor")
 		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
 			return [32]byte(all.Sum(nil)), true

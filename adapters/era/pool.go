@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -82,7 +83,7 @@ func (p *pool) pick(id identity, lease bool) (*pooled, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return nil, nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+		return nil, nil, work.ErrClosing()
 	}
 	s, err := p.find(id, lease)
 	if err != nil && !p.awaited.Swap(true) {
@@ -125,7 +126,7 @@ func (p *pool) add(id *identity) *pooled {
 	p.sessions[id.key] = append(p.sessions[id.key], s)
 	p.count++
 	info, caps := id.info, id.caps
-	p.u.group.Go(func() { s.open(info, caps) })
+	p.u.work.Go(func() { s.open(info, caps) })
 	return s
 }
 
@@ -248,7 +249,7 @@ func (p *pool) drop(s *pooled) {
 		if p.sessions[s.key] = slices.Delete(p.sessions[s.key], i, i+1); len(p.sessions[s.key]) == 0 {
 			delete(p.sessions, s.key)
 		}
-		p.u.group.Go(s.end) // who found it before has ended it
+		p.u.work.Go(s.end) // who found it before has ended it
 	}
 	p.wake()
 }
@@ -282,7 +283,7 @@ const settleTime = time.Second
 
 // settle waits until the servers have been told of the calls that are given up.
 func (p *pool) settle() {
-	ctx, cancel := context.WithTimeout(p.u.ctx, settleTime)
+	ctx, cancel := context.WithTimeout(p.u.work.Context(), settleTime)
 	defer cancel()
 	p.mu.Lock()
 	var all []transport.Settler

@@ -108,7 +108,7 @@ func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstr
 		t.Fatal(err)
 	}
 	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: transport.Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
-		ProbeTimeout: 5 * time.Second, VerdictTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
+		ProbeTimeout: 5 * time.Second, ProfileTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
 			t.Error(err)
@@ -117,7 +117,7 @@ func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstr
 			t.Errorf("%d conversations left", n)
 		}
 	})
-	if _, err := u.Verdict(t.Context()); err != nil {
+	if _, err := u.Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return u

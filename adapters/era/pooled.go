@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -59,18 +60,18 @@ func newHello(result []byte) *hello {
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
 func (s *pooled) open(info, caps []byte) {
 	defer s.opened()
-	ctx, cancel := context.WithTimeout(proxy.Carry(s.u.ctx, s.carried), s.u.opt.patience())
+	ctx, cancel := context.WithTimeout(proxy.Carry(s.u.work.Context(), s.carried), s.u.opt.patience())
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
-		if s.u.ctx.Err() != nil {
-			s.err = proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+		if s.u.work.Context().Err() != nil {
+			s.err = work.ErrClosing()
 		}
 		s.u.pool.discard(s)
 	}
 }
 
 func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
-	v, err := s.u.Verdict(ctx)
+	v, err := s.u.Profile(ctx)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,7 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 		return s.fault(err)
 	}
 	if m.Kind == wire.Failure {
-		return s.u.turnedDown(&m, "initialize")
+		return s.u.keeper.Refused(&m, "initialize")
 	}
 	s.hello = newHello(m.Of(m.Result))
 	return s.link.Get().Send(ctx, []byte(rules.Initialized))
@@ -101,7 +102,7 @@ func (s *pooled) shake(ctx context.Context, info, caps []byte) error {
 func (s *pooled) fault(err error) error {
 	var status *transport.StatusError
 	if errors.As(err, &status) {
-		s.u.doubt(status)
+		s.u.keeper.Doubt(status)
 		return transport.StatusFault(status)
 	}
 	return err
@@ -202,8 +203,8 @@ func (s *pooled) end() {
 
 // Lost implements Sink.
 func (s *pooled) Lost(err error) {
-	s.u.lost()
-	s.u.opt.Note("warn", "a session with the upstream is lost; the next request opens a new one", err)
+	s.u.keeper.Lost()
+	s.u.work.Note("warn", "a session with the upstream is lost; the next request opens a new one", err)
 	s.u.pool.discard(s)
 }
 

@@ -62,7 +62,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t.Fatal(err)
 	}
 	w.lot = lot
-	opt := Options{Name: "up", Lot: lot, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, VerdictTTL: pick(g, time.Hour, 30*time.Millisecond),
+	opt := Options{Name: "up", Lot: lot, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, ProfileTTL: pick(g, time.Hour, 30*time.Millisecond),
 		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Isolation: Isolation{Sharing: pick(g, BySession, BySession, BySession, BySession, BySession, BySession, ByPrincipal, Pooled, Shared), Size: 2}}
 	if b.piped {
 		opt.MaxProcesses, opt.MaxPrincipal, opt.IdleExit = pick(g, 0, 2, 16), pick(g, 0, 1, 8), pick(g, 0, 0, 20*time.Millisecond)

@@ -114,7 +114,7 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 		c.t.Fatal(err)
 	}
 	return NewUpstream(Options{Name: name, Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second,
-		VerdictTTL: time.Hour, MaxSessions: 8, IdleTTL: time.Hour, Lot: lot})
+		ProfileTTL: time.Hour, MaxSessions: 8, IdleTTL: time.Hour, Lot: lot})
 }
 
 // between is the face of the second Upstream, as the server of the first.

@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -37,7 +39,7 @@ func (u *Upstream) relayOf(session string) *relay {
 }
 
 // openRelay takes a legacy client's initialize to a legacy server. The conversation lives as long as the session.
-func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, error) {
+func (u *Upstream) openRelay(ex *proxy.Exchange, v *probe.Profile) (proxy.Replies, error) {
 	dial := u.opt.Wires.Legacy
 	if v.SSE {
 		dial = u.opt.Wires.SSE
@@ -49,10 +51,10 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *Verdict) (proxy.Replies, err
 	}
 	r.link.Set(link)
 	u.mu.Lock()
-	if u.closed {
+	if u.work.Closed() {
 		u.mu.Unlock()
 		_ = link.Close()
-		return nil, proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down")
+		return nil, work.ErrClosing()
 	}
 	u.relays[ex.Session.ID] = r
 	u.mu.Unlock()
@@ -67,7 +69,7 @@ func (r *relay) end() {
 	_, open := r.u.relays[r.session.ID]
 	delete(r.u.relays, r.session.ID)
 	if link := r.link.Get(); open && link != nil {
-		r.u.group.Go(func() { _ = link.Close() }) // under the lock: Upstream.Close waits either for this or does it itself
+		r.u.work.Go(func() { _ = link.Close() }) // under the lock: Upstream.Close waits either for this or does it itself
 	}
 }
 
@@ -135,8 +137,8 @@ func (r *relay) Message(m *wire.Message) bool {
 // Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
 // opens a new one.
 func (r *relay) Lost(err error) {
-	r.u.lost()
-	r.u.opt.Note("warn", "the upstream's session is lost, and the client's with it", err)
+	r.u.keeper.Lost()
+	r.u.work.Note("warn", "the upstream's session is lost, and the client's with it", err)
 	r.end()
 	var known *proxy.Error
 	if !errors.As(err, &known) {
@@ -319,7 +321,7 @@ func (c *relayCall) fail(err error) error {
 	}
 	var status *transport.StatusError
 	if c.ex.Msg.Is("initialize") && errors.As(err, &status) {
-		c.r.u.doubt(status)
+		c.r.u.keeper.Doubt(status)
 	}
 	return c.r.fault(err)
 }
@@ -342,7 +344,7 @@ func (c *relayCall) Close() error {
 // contradicted looks at the failure of an initialize request: does it come from a modern server?
 func (r *relay) contradicted(m *wire.Message) {
 	if m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
-		r.u.doubt(errors.New(string(m.Text(m.ErrorText))))
+		r.u.keeper.Doubt(errors.New(string(m.Text(m.ErrorText))))
 	}
 }
 
@@ -363,11 +365,11 @@ func refuse(u *Upstream, link transport.Link, m *wire.Message) {
 	} else {
 		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", m.Text(m.Method)))
 	}
-	u.spawn(func() {
-		ctx, cancel := context.WithTimeout(u.ctx, answerTime)
+	u.work.Spawn(func() {
+		ctx, cancel := context.WithTimeout(u.work.Context(), answerTime)
 		defer cancel()
 		if err := link.Send(ctx, answer.Raw); err != nil {
-			u.opt.Note("debug", "an answer to the upstream's question could not be sent", err)
+			u.work.Note("debug", "an answer to the upstream's question could not be sent", err)
 		}
 	})
 }

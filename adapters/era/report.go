@@ -1,40 +1,13 @@
 package era
 
 import (
-	"context"
-
+	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
 )
 
-// Both answers the verdict of both eras: a modern server is asked for its legacy side too.
-func (u *Upstream) Both(ctx context.Context) (*Verdict, error) {
-	v, err := u.Verdict(ctx)
-	if err != nil || !v.Modern || v.checked {
-		return v, err
-	}
-	return u.checkLegacy(ctx)
-}
-
-// Checked tells whether the verdict is about both eras: a modern server is asked for its legacy side when the first
-// legacy client comes.
-func (v *Verdict) Checked() bool { return v.checked || !v.Modern }
-
-// Identity answers what the server says it is and can do, as raw JSON; nil where it does not say.
-func (v *Verdict) Identity() (info, caps []byte) {
-	if v.Discover != nil {
-		d := v.Discover
-		return wire.Path(d, wire.Whole(d), "_meta", wire.MetaPrefix+"serverInfo").Of(d), wire.Get(d, wire.Whole(d), "capabilities").Of(d)
-	}
-	i := v.Init
-	if i == nil {
-		return nil, nil
-	}
-	return wire.Get(i, wire.Whole(i), "serverInfo").Of(i), wire.Get(i, wire.Whole(i), "capabilities").Of(i)
-}
-
-// Setting is what, besides the verdict, decides what clients lose at a server.
+// Setting is what, besides the server profile, decides what clients lose at a server.
 type Setting struct {
 	Stdio      bool // the server is a child process
 	Isolation  Isolation
@@ -127,8 +100,8 @@ var common = []loss{
 
 // Degrades lists what clients lose at the server, compared with one of their own era: first what those of the other era
 // lose by translation, then what all lose. Clients that the listener does not serve are left out. While a modern server
-// has not been asked for its legacy side ([Verdict.Checked]), it is taken to have none.
-func (v *Verdict) Degrades(setting Setting) []Degradation {
+// has not been asked for its legacy side ([probe.Profile.Checked]), it is taken to have none.
+func Degrades(v *probe.Profile, setting Setting) []Degradation {
 	_, caps := v.Identity()
 	s := &server{Setting: setting, modern: v.Modern, legacy: v.Legacy && !v.Modern, sse: v.SSE && !v.Modern, caps: caps}
 	out := []Degradation{}

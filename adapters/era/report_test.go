@@ -1,6 +1,7 @@
 package era
 
 import (
+	"dragoman/adapters/era/probe"
 	"dragoman/adapters/rules"
 	"fmt"
 	"strings"
@@ -9,10 +10,10 @@ import (
 
 // Each row of what is lost is said to whom it concerns, and to nobody else.
 func TestDegrades(t *testing.T) {
-	f := func(what string, v *Verdict, s Setting, want ...string) {
+	f := func(what string, v *probe.Profile, s Setting, want ...string) {
 		t.Helper()
 		var got []string
-		for _, d := range v.Degrades(s) {
+		for _, d := range Degrades(v, s) {
 			if d.What == "" {
 				t.Errorf("%s: %+v says nothing", what, d)
 			}
@@ -24,18 +25,18 @@ func TestDegrades(t *testing.T) {
 	}
 	caps := func(c string) []byte { return fmt.Appendf(nil, `{"capabilities":%s}`, c) }
 	only := func(list ...string) rules.Allowed { a, _ := rules.Allow(list); return a }
-	legacy := func(c string) *Verdict { return &Verdict{Legacy: true, Init: caps(c)} }
-	modern := func(c string) *Verdict { return &Verdict{Modern: true, checked: true, Discover: caps(c)} }
+	legacy := func(c string) *probe.Profile { return &probe.Profile{Legacy: true, Init: caps(c)} }
+	modern := func(c string) *probe.Profile { return &probe.Profile{Modern: true, Discover: caps(c)} }
 	bare := []string{"modern: lists", "modern: questions", "modern: url elicitation", "modern: errors"}
 
 	f("legacy, bare", legacy(`{}`), Setting{}, bare...)
 	f("legacy, all", legacy(`{"tasks":{},"logging":{}}`), Setting{}, "modern: lists", "modern: questions", "modern: url elicitation", "modern: tasks", "modern: logs", "modern: errors")
 	f("legacy for legacy clients", legacy(`{"tasks":{},"logging":{}}`), Setting{Clients: only("legacy")})
-	f("SSE for legacy clients", &Verdict{Legacy: true, SSE: true, Init: caps(`{}`)}, Setting{Clients: only("legacy")}, "all: resumption")
+	f("SSE for legacy clients", &probe.Profile{Legacy: true, SSE: true, Init: caps(`{}`)}, Setting{Clients: only("legacy")}, "all: resumption")
 	f("shared", legacy(`{"tasks":{},"logging":{}}`), Setting{Isolation: Isolation{Sharing: Shared}}, "modern: lists", "modern: tasks", "modern: logs", "modern: errors",
 		"all: isolation", "all: questions", "all: tasks", "all: logs")
-	f("dual", &Verdict{Modern: true, Legacy: true, checked: true, Discover: caps(`{"tools":{},"logging":{}}`)}, Setting{})
-	f("dual SSE", &Verdict{Modern: true, Legacy: true, SSE: true, checked: true, Discover: caps(`{}`)}, Setting{})
+	f("dual", &probe.Profile{Modern: true, Legacy: true, Discover: caps(`{"tools":{},"logging":{}}`)}, Setting{})
+	f("dual SSE", &probe.Profile{Modern: true, Legacy: true, SSE: true, Discover: caps(`{}`)}, Setting{})
 	f("modern for modern clients", modern(`{"tools":{}}`), Setting{Clients: only("modern")})
 	f("modern child for modern clients", modern(`{"logging":{}}`), Setting{Stdio: true, Clients: only("modern")}, "all: logs")
 	f("modern for the newest legacy clients", modern(`{"tools":{"listChanged":true},"extensions":{"io.modelcontextprotocol/tasks":{}}}`), Setting{Clients: only("2025-11-25")},
@@ -45,15 +46,15 @@ func TestDegrades(t *testing.T) {
 	f("modern for all", modern(`{"tools":{}}`), Setting{}, "legacy: structured results", "legacy before 2025-06-18: structured results", "legacy before 2025-03-26: content",
 		"legacy before 2025-11-25: url elicitation", "legacy before 2025-11-25: form elicitation", "legacy before 2025-06-18: elicitation", "legacy before 2025-11-25: sampling",
 		"legacy: progress", "legacy: cache hints")
-	f("a modern server that said nothing", &Verdict{Modern: true}, Setting{Clients: only("2025-11-25"), DriveTasks: true}, "legacy: structured results", "legacy: progress", "legacy: change notices", "legacy: tasks", "legacy: cache hints")
+	f("a modern server that said nothing", &probe.Profile{Modern: true}, Setting{Clients: only("2025-11-25"), DriveTasks: true}, "legacy: structured results", "legacy: progress", "legacy: change notices", "legacy: tasks", "legacy: cache hints")
 }
 
 // A setting changes what is said, not whether.
 func TestDegradesWords(t *testing.T) {
 	f := func(s Setting, feature, want string) {
 		t.Helper()
-		v := &Verdict{Legacy: true, Init: []byte(`{"capabilities":{"tasks":{}}}`)}
-		for _, d := range v.Degrades(s) {
+		v := &probe.Profile{Legacy: true, Init: []byte(`{"capabilities":{"tasks":{}}}`)}
+		for _, d := range Degrades(v, s) {
 			if d.Feature == feature {
 				if !strings.Contains(d.What, want) {
 					t.Errorf("%+v: %s, want %q", s, d.What, want)

@@ -169,7 +169,7 @@ func (u *Upstream) makeRoom(principal string, own bool) bool {
 	relayed := u.idleRelay(principal, own, since)
 	switch {
 	case relayed != nil:
-		u.opt.Note("info", "the longest unused session is ended to make room for another (max_processes)", nil)
+		u.work.Note("info", "the longest unused session is ended to make room for another (max_processes)", nil)
 		relayed.session.EndFor(proxy.Expired, proxy.Errf(proxy.SessionLost, "the session was unused, and another needed its process"))
 	case pooled != nil:
 		u.pool.discard(pooled)

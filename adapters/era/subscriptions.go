@@ -109,9 +109,9 @@ func (s *pooled) endListen(h *hearing, uris []string) {
 	s.mu.Lock()
 	s.listens--
 	s.mu.Unlock()
-	ends := s.u.spawn(func() {
+	ends := s.u.work.Spawn(func() {
 		for _, uri := range uris {
-			_ = s.unsubscribe(s.u.ctx, uri) // a server that is gone has forgotten it anyway
+			_ = s.unsubscribe(s.u.work.Context(), uri) // a server that is gone has forgotten it anyway
 		}
 		s.release(false)
 	})

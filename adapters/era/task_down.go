@@ -135,16 +135,16 @@ func (c *drivenCall) cancel() {
 	if link, ok := transport.As[interface{ Begin() func() }](c.link); ok {
 		sent = link.Begin()
 	}
-	under := c.u.spawn(func() {
+	under := c.u.work.Spawn(func() {
 		defer sent()
-		ctx, stop := context.WithTimeout(proxy.Carry(c.u.ctx, c.ex.Caller.Carried), taskTime)
+		ctx, stop := context.WithTimeout(proxy.Carry(c.u.work.Context(), c.ex.Caller.Carried), taskTime)
 		defer stop()
 		ex, err := transport.NewExchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
 		if err == nil {
 			_, err = transport.Ask(ctx, c.link, ex)
 		}
 		if err != nil {
-			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
+			c.u.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
 	if !under {

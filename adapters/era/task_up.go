@@ -238,11 +238,11 @@ func (c *upCall) abandon() {
 		return
 	}
 	link := c.link
-	c.u.spawn(func() {
-		ctx, stop := context.WithTimeout(c.u.ctx, taskTime)
+	c.u.work.Spawn(func() {
+		ctx, stop := context.WithTimeout(c.u.work.Context(), taskTime)
 		defer stop()
 		if _, err := transport.Ask(ctx, link, inner); err != nil {
-			c.u.opt.Note("debug", "a task of the upstream's could not be cancelled", err)
+			c.u.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	case rules.Removed(method), rules.ModernOnly(method):
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
 	}
-	v, err := u.Verdict(ex)
+	v, err := u.Profile(ex)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,13 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		var status *transport.StatusError
 		if errors.As(err, &status) {
-			u.doubt(status)
+			u.keeper.Doubt(status)
 			return nil, transport.StatusFault(status)
 		}
 		return nil, err
 	}
 	if m.Kind == wire.Failure {
-		return nil, u.turnedDown(&m, "server/discover")
+		return nil, u.keeper.Refused(&m, "server/discover")
 	}
 	info := m.Of(m.Info)
 	if info == nil {
@@ -100,7 +100,7 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 	ctx, cancel := context.WithTimeout(ex, u.opt.patience())
 	defer cancel()
-	v, err := u.Verdict(ctx)
+	v, err := u.Profile(ctx)
 	if err != nil {
 		return wire.Message{}, err
 	}
@@ -123,7 +123,7 @@ func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 // setLevel answers logging/setLevel; the session remembers the level, and later requests carry it.
 func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	v, err := u.Verdict(ex)
+	v, err := u.Profile(ex)
 	if err != nil {
 		return nil, err
 	}

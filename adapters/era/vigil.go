@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -77,7 +78,7 @@ func (v *vigil) Next(until time.Time) (*wire.Message, error) {
 		}
 		m, err := v.replies.Next(until)
 		switch {
-		case err != nil && v.acked && sessionIsLost(err) && v.ex.Err() == nil && !v.u.shut():
+		case err != nil && v.acked && sessionIsLost(err) && v.ex.Err() == nil && !v.u.work.Closed():
 			v.lost()
 		case err != nil || m.Kind != wire.Notification || !m.Is("notifications/subscriptions/acknowledged"):
 			return m, err
@@ -132,8 +133,8 @@ func (v *vigil) renew(until time.Time) error {
 	if v.found == nil {
 		v.found = make(chan found, 1)
 		where, pause := v.found, v.pause()
-		if !v.u.spawn(func() { where <- v.next(pause) }) {
-			return errClosing()
+		if !v.u.work.Spawn(func() { where <- v.next(pause) }) {
+			return work.ErrClosing()
 		}
 	}
 	var late <-chan time.Time
@@ -148,16 +149,16 @@ func (v *vigil) renew(until time.Time) error {
 		if f.err == nil {
 			f.err = v.begin(f.link)
 		}
-		if f.err != nil && v.u.shut() {
-			return errClosing()
+		if f.err != nil && v.u.work.Closed() {
+			return work.ErrClosing()
 		}
 		return v.ex.Err() // what failed is tried again
 	case <-late:
 		return proxy.ErrNotYet
 	case <-v.ex.Done():
 		return v.ex.Err()
-	case <-v.u.ctx.Done():
-		return errClosing()
+	case <-v.u.work.Context().Done():
+		return work.ErrClosing()
 	}
 }
 
@@ -177,7 +178,7 @@ func (v *vigil) next(pause time.Duration) found {
 	select {
 	case <-timer.C:
 	case <-v.ex.Done():
-	case <-v.u.ctx.Done():
+	case <-v.u.work.Context().Done():
 	}
 	if err := v.ex.Err(); err != nil {
 		return found{err: err}

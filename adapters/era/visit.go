@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -47,7 +48,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 // askVisits makes the result that asks for visits; its state carries the questions, since no call waits.
 func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	body := append([]byte{byte(round)}, requests...) //nolint:gosec // at most questions.rounds, 100
-	state := c.u.lot.seal.seal(sealedURLs, body, binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.lot.opt.TTL))
+	state := c.u.lot.seal.Seal(seal.URLs, body, seal.Binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.lot.opt.TTL))
 	var info []byte
 	if c.session != nil {
 		info = c.session.hello.info

@@ -72,20 +72,10 @@ func (w *watch) change(do func()) {
 		}
 		return
 	}
-	if !w.u.spawn(w.work) {
+	if !w.u.work.Spawn(w.work) {
 		w.cancel()
 		w.plan()
 	}
-}
-
-// spawn runs f as one of the upstream's goroutines; false if the upstream has been closed.
-func (u *Upstream) spawn(f func()) bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if !u.closed {
-		u.group.Go(f)
-	}
-	return !u.closed
 }
 
 // wanted tells whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
@@ -214,7 +204,7 @@ func (w *watch) listen() *listen {
 		add(j.uri)
 	}
 	w.coming = newListen(w, lists, uris)
-	w.u.group.Go(w.coming.run) // from the worker, which is one of the group
+	w.u.work.Go(w.coming.run) // from the worker, which is one of the group
 	return w.coming
 }
 

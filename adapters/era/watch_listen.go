@@ -52,7 +52,7 @@ func newListen(w *watch, lists, uris []string) *listen {
 
 // listenFor sends a subscriptions/listen to the server, whatever its era. ctx bounds the finding of a link only.
 func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.Replies, error) {
-	v, err := u.Verdict(ctx)
+	v, err := u.Profile(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (l *listen) run() {
 	})
 	close(l.ended)
 	if l.w.ctx.Err() == nil {
-		l.w.u.opt.Note("debug", "a subscriptions/listen has ended", err)
+		l.w.u.work.Note("debug", "a subscriptions/listen has ended", err)
 	}
 }
 

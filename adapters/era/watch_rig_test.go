@@ -292,7 +292,7 @@ func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
 		wires = transport.Wires{Modern: srv.dialProcess, Stdio: true}
 	}
 	r := &watchRig{t: t, out: &stream{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
-		u: NewUpstream(Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman"}`), ProbeTimeout: probeTime, VerdictTTL: 24 * time.Hour, MaxSessions: 1})}
+		u: NewUpstream(Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman"}`), ProbeTimeout: probeTime, ProfileTTL: 24 * time.Hour, MaxSessions: 1})}
 	if open && process {
 		r.s.SetOutlet(r.out) // a stdio client's is there from the start
 	}

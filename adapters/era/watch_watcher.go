@@ -93,7 +93,7 @@ func (x *watches) put(u *Upstream, m *watcher, own bool) (before *watcher) {
 
 func newWatch(u *Upstream) *watch {
 	w := &watch{u: u, wake: make(chan struct{}, 1)}
-	w.ctx, w.cancel = context.WithCancel(u.ctx)
+	w.ctx, w.cancel = context.WithCancel(u.work.Context())
 	return w
 }
 
@@ -141,7 +141,7 @@ func (u *Upstream) Watches() (n int) {
 // offer answers the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a watch,
 // which begins here, brings it the notices. inner is the server/discover that asked for them.
 func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
-	v, err := u.Verdict(ex)
+	v, err := u.Profile(ex)
 	if err != nil {
 		return translate.ServerCaps(caps, false)
 	}

@@ -14,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // testLines is a channel of lines that lends everything, and counts what is given back.
 type testLines struct {

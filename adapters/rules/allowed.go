@@ -104,7 +104,7 @@ func (a Allowed) Refusal(version string) *proxy.Error {
 	case slices.Contains(a.Modern(), version):
 		return nil
 	case len(a.Modern()) > 0:
-		return unsupported(a.Modern(), version, "protocol revision %q is not served here", version)
+		return unsupported(proxy.Errf(proxy.BadVersion, "protocol revision %q is not served here", version), a.Modern(), version)
 	}
 	e := proxy.Errf(proxy.BadVersion, "revision %s is not served here; send initialize with one of %s", version, strings.Join(a.Legacy(), ", "))
 	e.Code = proxy.CodeInvalidRequest
@@ -114,12 +114,12 @@ func (a Allowed) Refusal(version string) *proxy.Error {
 // NoHandshake answers initialize where no legacy revision is served: it names the revisions that are (2026-07-28
 // versioning, Backward Compatibility).
 func NoHandshake(requested string) *proxy.Error {
-	return unsupported(modernVersions, requested, "initialize is not served here; send single requests of revision %s", strings.Join(modernVersions, ", "))
+	e := proxy.Errf(proxy.BadVersion, "initialize is not served here; send single requests of revision %s", strings.Join(modernVersions, ", "))
+	return unsupported(e, modernVersions, requested)
 }
 
-// unsupported makes the version error with the revisions that a request may name (2026-07-28 basic, Error Codes).
-func unsupported(supported []string, requested, format string, args ...any) *proxy.Error {
-	e := proxy.Errf(proxy.BadVersion, format, args...)
+// unsupported names in a version error the revisions that a request may carry (2026-07-28 basic, Error Codes).
+func unsupported(e *proxy.Error, supported []string, requested string) *proxy.Error {
 	data := []byte(`{"supported":[`)
 	for i, v := range supported {
 		if i > 0 {

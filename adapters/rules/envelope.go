@@ -32,7 +32,8 @@ func EnvelopeVersion(m *wire.Message) *proxy.Error {
 // Unsupported makes the error that names the revisions a request may carry: the modern ones. Legacy ones are for
 // initialize.
 func Unsupported(requested string) *proxy.Error {
-	return unsupported(modernVersions, requested, "protocol revision %q is not supported for single requests", requested)
+	e := proxy.Errf(proxy.BadVersion, "protocol revision %q is not supported for single requests", requested)
+	return unsupported(e, modernVersions, requested)
 }
 
 // Named gives the revision that a request names, which is one that is served.

@@ -1,4 +1,4 @@
-package era
+package seal
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-func newTestSealer(t testing.TB, secret string) *sealer {
+func newTestSealer(t testing.TB, secret string) *Sealer {
 	t.Helper()
-	s, err := newSealer([]byte(secret))
+	s, err := New([]byte(secret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,18 +24,18 @@ func newTestSealer(t testing.TB, secret string) *sealer {
 // What was sealed opens for who it is bound to, until it expires, and for nobody else; no two states are alike.
 func TestSeal(t *testing.T) {
 	s, bound, now := newTestSealer(t, ""), [32]byte{1}, time.Unix(1_800_000_000, 0)
-	state := s.seal(sealedURLs, []byte("body"), bound, now)
-	if state == s.seal(sealedURLs, []byte("body"), bound, now) {
+	state := s.Seal(URLs, []byte("body"), bound, now)
+	if state == s.Seal(URLs, []byte("body"), bound, now) {
 		t.Error("two states are alike")
 	}
 	if strings.Contains(state, "body") || strings.Trim(state, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
 		t.Errorf("%q is readable, or no plain ASCII", state)
 	}
-	f := func(name string, s *sealer, state string, bound [32]byte, now time.Time, ok bool) {
+	f := func(name string, s *Sealer, state string, bound [32]byte, now time.Time, ok bool) {
 		t.Helper()
-		kind, body, err := s.open(state, bound, now)
+		kind, body, err := s.Open(state, bound, now)
 		switch {
-		case ok && (err != nil || kind != sealedURLs || string(body) != "body"):
+		case ok && (err != nil || kind != URLs || string(body) != "body"):
 			t.Errorf("%s: %d %q %v", name, kind, body, err)
 		case !ok && (!errors.Is(err, errState) || kind != 0 || body != nil):
 			t.Errorf("%s: %d %q %v", name, kind, body, err)
@@ -47,38 +47,38 @@ func TestSeal(t *testing.T) {
 	f("another binding", s, state, [32]byte{2}, now, false)
 	f("another process", newTestSealer(t, ""), state, bound, now, false)
 	f("empty", s, "", bound, now, false)
-	f("the prefix alone", s, sealPrefix, bound, now, false)
-	f("no prefix", s, state[len(sealPrefix):], bound, now, false)
-	f("another version", s, "v2."+state[len(sealPrefix):], bound, now, false)
+	f("the prefix alone", s, prefix, bound, now, false)
+	f("no prefix", s, state[len(prefix):], bound, now, false)
+	f("another version", s, "v2."+state[len(prefix):], bound, now, false)
 	f("padded", s, state+"=", bound, now, false)
 	f("a line end", s, state+"\n", bound, now, false)
 	f("longer", s, state+"AAAA", bound, now, false)
 	f("shorter", s, state[:len(state)-4], bound, now, false)
-	f("an empty body", s, sealPrefix+base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, []byte{1, 2, 3}, bound[:])), bound, now, false)
+	f("an empty body", s, prefix+base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, []byte{1, 2, 3}, bound[:])), bound, now, false)
 	same, other := newTestSealer(t, "one secret"), newTestSealer(t, "one secret")
-	f("another process with the key", other, same.seal(sealedURLs, []byte("body"), bound, now), bound, now, true)
-	f("another key", newTestSealer(t, "one secret "), same.seal(sealedURLs, []byte("body"), bound, now), bound, now, false)
+	f("another process with the key", other, same.Seal(URLs, []byte("body"), bound, now), bound, now, true)
+	f("another key", newTestSealer(t, "one secret "), same.Seal(URLs, []byte("body"), bound, now), bound, now, false)
 }
 
 // Not a bit of a state can be changed, nor written in another way.
 func TestSealEveryBit(t *testing.T) {
 	s, bound, now := newTestSealer(t, ""), [32]byte{1}, time.Now()
-	state := s.seal(sealedCall, make([]byte, 16), bound, now.Add(time.Hour))
-	raw, err := base64.RawURLEncoding.DecodeString(state[len(sealPrefix):])
+	state := s.Seal(PendingCall, make([]byte, 16), bound, now.Add(time.Hour))
+	raw, err := base64.RawURLEncoding.DecodeString(state[len(prefix):])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range len(raw) * 8 {
 		changed := bytes.Clone(raw)
 		changed[i/8] ^= 1 << (i % 8)
-		if _, _, err := s.open(sealPrefix+base64.RawURLEncoding.EncodeToString(changed), bound, now); err == nil {
+		if _, _, err := s.Open(prefix+base64.RawURLEncoding.EncodeToString(changed), bound, now); err == nil {
 			t.Errorf("bit %d does not count", i)
 		}
 	}
 	for i := range state {
 		for _, c := range "ABYZabyz0189-_=.\n \x00é" {
 			changed := state[:i] + string(c) + state[i+1:]
-			if _, _, err := s.open(changed, bound, now); err == nil && changed != state {
+			if _, _, err := s.Open(changed, bound, now); err == nil && changed != state {
 				t.Errorf("%q instead of %q at %d does not count", c, state[i], i)
 			}
 		}
@@ -86,7 +86,7 @@ func TestSealEveryBit(t *testing.T) {
 	for i := range bound {
 		other := bound
 		other[i] ^= 0x80
-		if _, _, err := s.open(state, other, now); err == nil {
+		if _, _, err := s.Open(state, other, now); err == nil {
 			t.Errorf("byte %d of the binding does not count", i)
 		}
 	}
@@ -97,7 +97,7 @@ func TestSealEveryBit(t *testing.T) {
 func TestBinding(t *testing.T) {
 	of := func(who, server, method, params string) [32]byte {
 		m := scan(t, `{"jsonrpc":"2.0","id":1,"method":"`+method+`","params":`+params+`}`)
-		return binding(&proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: who}}, server)
+		return Binding(&proxy.Exchange{Msg: *m, Caller: proxy.Caller{Principal: who}}, server)
 	}
 	base := of("p", "s", "tools/call", `{"name":"a","arguments":{"x":[1,{"b":2,"c":"\u0061/"}],"y":{}}}`)
 	same := func(params string) {
@@ -139,17 +139,17 @@ func TestBinding(t *testing.T) {
 }
 
 func canonicalOf(raw string) string {
-	return string(canonical(nil, []byte(raw), wire.Span{From: 0, To: uint32(len(raw))}, 0)) //nolint:gosec // of a test
+	return string(Canonical(nil, []byte(raw), wire.Span{From: 0, To: uint32(len(raw))})) //nolint:gosec // of a test
 }
 
 // Deep nesting costs no more than its length, a bounded number of times; what is that deep counts as it is written.
 func TestCanonicalDepth(t *testing.T) {
 	nest := func(n int, inner string) string { return strings.Repeat("[", n) + inner + strings.Repeat("]", n) }
 	one, other := `{"a":1,"b":2}`, `{"b":2,"a":1}`
-	if canonicalOf(nest(canonicalDepth, one)) != canonicalOf(nest(canonicalDepth, other)) {
+	if canonicalOf(nest(maxDepth, one)) != canonicalOf(nest(maxDepth, other)) {
 		t.Error("the order of members counts")
 	}
-	if canonicalOf(nest(canonicalDepth+1, one)) == canonicalOf(nest(canonicalDepth+1, other)) {
+	if canonicalOf(nest(maxDepth+1, one)) == canonicalOf(nest(maxDepth+1, other)) {
 		t.Error("what is deeper is ordered too")
 	}
 	began := time.Now()
@@ -166,13 +166,13 @@ func TestCanonicalDepth(t *testing.T) {
 // Whatever comes as a state: only what was sealed opens, and only as it was.
 func FuzzOpenState(f *testing.F) {
 	s, bound, now := newTestSealer(f, ""), [32]byte{7}, time.Now() // a worker has another key than made the seeds
-	good := s.seal(sealedCall, make([]byte, 16), bound, now.Add(time.Hour))
-	for _, seed := range []string{good, good + "=", good[:20], sealPrefix, "", "v1.AAAA", "v1.%%%", strings.Repeat("A", 1<<12)} {
+	good := s.Seal(PendingCall, make([]byte, 16), bound, now.Add(time.Hour))
+	for _, seed := range []string{good, good + "=", good[:20], prefix, "", "v1.AAAA", "v1.%%%", strings.Repeat("A", 1<<12)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, state string) {
-		kind, body, err := s.open(state, bound, now)
-		if state == good && (err != nil || kind != sealedCall || len(body) != 16) {
+		kind, body, err := s.Open(state, bound, now)
+		if state == good && (err != nil || kind != PendingCall || len(body) != 16) {
 			t.Errorf("%d %x %v", kind, body, err)
 		}
 		if state != good && err == nil {
@@ -230,15 +230,15 @@ func FuzzCanonical(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, params string) {
 		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":` + params + `}`))
-		if err != nil || !m.Params.IsObject(m.Raw) || depthOf(m.Raw) > canonicalDepth {
+		if err != nil || !m.Params.IsObject(m.Raw) || depthOf(m.Raw) > maxDepth {
 			t.Skip()
 		}
-		one := canonical(nil, m.Raw, m.Params, 0)
+		one := Canonical(nil, m.Raw, m.Params)
 		again, err := wire.Scan(append(shuffled([]byte(`{"jsonrpc":"2.0","id":1,"method":"m","params":`), m.Raw, m.Params), '}'))
 		if err != nil {
 			t.Fatalf("%v: %s", err, again.Raw)
 		}
-		if two := canonical(nil, again.Raw, again.Params, 0); !bytes.Equal(one, two) {
+		if two := Canonical(nil, again.Raw, again.Params); !bytes.Equal(one, two) {
 			t.Errorf("%s\nas %s\n%s\nas %s", m.Raw, one, again.Raw, two)
 		}
 		more := wire.Message{Raw: bytes.Clone(m.Of(m.Params))}
@@ -250,4 +250,13 @@ func FuzzCanonical(f *testing.F) {
 			t.Errorf("%s counts as %s", more.Append(nil), m.Raw)
 		}
 	})
+}
+
+func scan(t *testing.T, raw string) *wire.Message {
+	t.Helper()
+	m, err := wire.Scan([]byte(raw))
+	if err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return &m
 }

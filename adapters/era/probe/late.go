@@ -1,4 +1,4 @@
-package era
+package probe
 
 import (
 	"context"
@@ -12,23 +12,23 @@ import (
 )
 
 const (
-	// lateTime is how long an answer to server/discover is still waited for once another process has been heard.
+	// lateTime is how long to wait for an answer to server/discover once a second process has answered.
 	lateTime = 100 * time.Millisecond
-	// byeTime is how long the next step waits for the process of the one before to end. Most end at once, and of some there may
-	// be only one at a time; those that take their graces end in the background.
+	// byeTime is how long the next step waits for the process of the step before to end. Most end at once, and of some servers
+	// there may be only one process at a time; slower ones end in the background.
 	byeTime = 500 * time.Millisecond
 )
 
-// late is a server/discover that a process has not answered within probe_timeout. Silence tells nothing: the server may not
-// know the method, or may only take long to start. So it is kept until a second process has answered to initialize; the
-// first has had more time than that one by then.
+// late is a server/discover that a process has not answered within probe_timeout. Silence shows nothing: the server may not
+// know the method, or may only be slow to start. So the process is kept until a second one has answered initialize, by when the
+// first has had more time than the second.
 type late struct {
 	link    transport.Link
 	replies proxy.Replies
 	stop    func() bool
 }
 
-// knock asks a process what it is, and answers a late if it says nothing in time.
+// knock sends server/discover over a link. It returns a late if no answer comes in time.
 func (p *prober) knock(ctx context.Context, link transport.Link) (m wire.Message, l *late, err error) {
 	ex, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(p.self, nil))
 	if err != nil {
@@ -64,8 +64,8 @@ func response(replies proxy.Replies, until time.Time) (wire.Message, error) {
 	}
 }
 
-// settle answers the link if the server has shown itself to be modern meanwhile, and gives it up otherwise.
-func (p *prober) settle(v *Verdict) transport.Link {
+// settle returns the late link if its server has turned out to be modern meanwhile, and closes it otherwise.
+func (p *prober) settle(v *Profile) transport.Link {
 	l := p.late
 	if l == nil {
 		return nil
@@ -82,7 +82,7 @@ func (p *prober) settle(v *Verdict) transport.Link {
 	return nil
 }
 
-// part ends a link that was only for a step.
+// part closes a link that was for one step only.
 func (p *prober) part(link transport.Link) {
 	ended := make(chan struct{})
 	p.spawn(func() {

@@ -1,4 +1,4 @@
-package era
+package probe
 
 import (
 	"context"
@@ -7,11 +7,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // sluggish is a server behind a pipe that takes a while to start, and perhaps to end.
 type sluggish struct {
@@ -60,16 +65,17 @@ func (l *sluggishLink) Close() error {
 	return nil
 }
 
-func (s *sluggish) verdict() (*Verdict, time.Duration) {
-	u := NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
-		ProbeTimeout: 10 * time.Second, StartTimeout: time.Minute, MaxSessions: 1})
+func (s *sluggish) profile() (*Profile, time.Duration) {
+	group := work.New(nil)
+	k := NewKeeper(Options{Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+		Timeout: 10 * time.Second, Patience: time.Minute + time.Second, Links: new(lone)}, group)
 	began := time.Now()
-	v, err := u.Verdict(s.t.Context())
+	v, err := k.Profile(s.t.Context())
 	took := time.Since(began)
 	if err != nil {
 		s.t.Error(err)
 	}
-	if err := u.Close(); err != nil {
+	if err := end(group, k.opt.Links.(*lone)); err != nil {
 		s.t.Error(err)
 	}
 	return v, took
@@ -81,7 +87,7 @@ func TestSlowModernServer(t *testing.T) {
 	for _, noLegacy := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &sluggish{t: t, start: 15 * time.Second, modern: true, noLegacy: noLegacy}
-			if v, took := s.verdict(); v == nil || !v.Modern || v.Legacy == noLegacy || took > 26*time.Second {
+			if v, took := s.profile(); v == nil || !v.Modern || v.Legacy == noLegacy || took > 26*time.Second {
 				t.Errorf("%+v after %v", v, took)
 			}
 		})
@@ -92,21 +98,45 @@ func TestSlowModernServer(t *testing.T) {
 func TestSilentLegacyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sluggish{t: t, start: 15 * time.Second}
-		if v, took := s.verdict(); v == nil || v.Modern || !v.Legacy || took > 26*time.Second {
+		if v, took := s.profile(); v == nil || v.Modern || !v.Legacy || took > 26*time.Second {
 			t.Errorf("%+v after %v", v, took)
 		}
 	})
 }
 
-// The verdict does not wait for the end of processes that take long to end; closing the upstream does.
+// The profile does not wait for the end of processes that take long to end; the end of the upstream does.
 func TestProbeDoesNotWaitForTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sluggish{t: t, stop: 7 * time.Second, modern: false}
-		if v, took := s.verdict(); v == nil || !v.Legacy || took > 12*time.Second { // 10 s of silence, and twice half a second
+		if v, took := s.profile(); v == nil || !v.Legacy || took > 12*time.Second { // 10 s of silence, and twice half a second
 			t.Errorf("%+v after %v", v, took)
 		}
 		if s.ended != 2 {
 			t.Errorf("%d processes have ended, want 2", s.ended)
 		}
 	})
+}
+
+// lone holds at most one link.
+type lone struct {
+	transport.Discard
+	link transport.Link
+}
+
+func (l *lone) Adopting() (transport.Sink, func(transport.Link)) {
+	return l, func(link transport.Link) { l.link = link }
+}
+
+func (l *lone) Any() bool { return l.link != nil }
+
+// end closes a group as an upstream does.
+func end(group *work.Group, l *lone) error {
+	group.Close()
+	group.Cancel()
+	var err error
+	if l.link != nil {
+		err = l.link.Close()
+	}
+	group.Wait()
+	return err
 }

@@ -1,4 +1,4 @@
-package era
+package probe
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -59,10 +60,11 @@ func TestServerOfUnknownRevisions(t *testing.T) {
 		`[7]`:                         false,
 	} {
 		s := &refusing{supported: list}
-		u := NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
-			ProbeTimeout: 10 * time.Second, StartTimeout: time.Minute, MaxSessions: 1})
-		v, err := u.Verdict(t.Context())
-		if cerr := u.Close(); cerr != nil {
+		group := work.New(nil)
+		k := NewKeeper(Options{Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+			Timeout: 10 * time.Second, Patience: time.Minute + time.Second, Links: new(lone)}, group)
+		v, err := k.Profile(t.Context())
+		if cerr := end(group, k.opt.Links.(*lone)); cerr != nil {
 			t.Error(cerr)
 		}
 		s.mu.Lock()

@@ -1,4 +1,4 @@
-package era
+package probe
 
 import (
 	"context"
@@ -14,57 +14,27 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Verdict is what a server was found to speak.
-type Verdict struct {
-	Modern   bool
-	Legacy   bool   // known to speak a legacy revision; for a modern server that is found when a legacy client comes
-	checked  bool   // whether a modern server was asked for its legacy side
-	SSE      bool   // the legacy side is HTTP+SSE of 2024-11-05
-	Version  string // the newest revision it named, of the side that was found first
-	Discover []byte // its DiscoverResult, if modern
-	Init     []byte // its InitializeResult, if legacy
-	At       time.Time
-	Steps    []string // what was tried and what came, for people
-	guarded  bool     // some step was refused for want of credentials: who carries others may find more
-	sum      [16]byte // of what was carried then
-}
-
-// Eras names what the verdict found, for logs.
-func (v *Verdict) Eras() string {
-	switch {
-	case v.Modern && v.Legacy:
-		return "modern and legacy"
-	case v.Modern:
-		return "modern"
-	case v.SSE:
-		return "legacy (HTTP+SSE)"
-	}
-	return "legacy"
-}
-
-// prober climbs the ladder for one server: server/discover; if that does not show a modern server, initialize; over HTTP
-// finally the old SSE transport. No single error code decides (2026-07-28 versioning, stdio Backward Compatibility):
-// what is no modern answer says nothing, and only a successful initialize shows a legacy server. A modern server whose
-// revisions are all unknown is not sent initialize: the answer would hide the one that names them.
+// prober probes one server once. A modern server whose revisions are all unknown is not sent initialize: the answer would hide
+// the one that names them.
 type prober struct {
 	wires    transport.Wires
 	self     []byte         // clientInfo of Dragoman
 	timeout  time.Duration  // for a step
 	patience time.Duration  // for the first step that any server answers
 	sink     transport.Sink // for the modern link, if it is kept
-	carries  bool           // what comes of it may depend on what the asker carries
-	spawn    func(func())   // runs what may take a while, and is waited for in the end
+	carries  bool           // the outcome may depend on the credentials of the caller
+	spawn    func(func())   // runs a function in the background, or at once
 
 	guarded *transport.StatusError // some step was refused for want of credentials
-	reached bool                   // some step got an answer, or ran into a time-out
+	reached bool                   // some step got an answer, or timed out
 	last    error                  // of the last step that failed
 	late    *late                  // a process that has not answered server/discover yet
 	foreign *proxy.Error           // the server is modern, and speaks nothing that Dragoman does
 }
 
-// climb answers the verdict and, if the server is modern, the link that showed it.
-func (p *prober) climb(ctx context.Context) (*Verdict, transport.Link, error) {
-	v := &Verdict{At: time.Now()}
+// climb takes the steps. It returns the profile and, if the server is modern, the link that showed it.
+func (p *prober) climb(ctx context.Context) (*Profile, transport.Link, error) {
+	v := &Profile{At: time.Now()}
 	if p.wires.Modern != nil {
 		link, err := p.discover(ctx, v)
 		if link != nil || err != nil {
@@ -88,11 +58,11 @@ func (p *prober) climb(ctx context.Context) (*Verdict, transport.Link, error) {
 		return nil, nil, nf
 	}
 	if p.carries && p.guarded != nil {
-		return nil, nil, proxy.Errf(proxy.Refused, "the upstream server tells which revision it speaks only to who shows the credentials that it wants, in a header "+
+		return nil, nil, proxy.Errf(proxy.Refused, "the upstream server says which revision it speaks only to callers with credentials, in a header "+
 			"that upstreams.NAME.forward_headers passes on (%s): %w", strings.Join(v.Steps, "; "), p.guarded)
 	}
 	if (!p.reached || p.wires.Certain) && p.last != nil {
-		return nil, nil, p.last // nobody is there: that is all there is to say
+		return nil, nil, p.last // the server is not there: no other error says more
 	}
 	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))
 }
@@ -107,7 +77,7 @@ func (p *prober) lastErr(ctx context.Context) error {
 // errModern says that an answer to initialize showed a modern server after all.
 var errModern = errors.New("era: the server is modern")
 
-func (p *prober) note(v *Verdict, step string, err error) {
+func (p *prober) note(v *Profile, step string, err error) {
 	text := err.Error()
 	var e *proxy.Error
 	if errors.As(err, &e) {
@@ -123,8 +93,8 @@ func (p *prober) note(v *Verdict, step string, err error) {
 	v.Steps = append(v.Steps, step+": "+text)
 }
 
-// discover tries server/discover; it answers a link if the server is modern.
-func (p *prober) discover(ctx context.Context, v *Verdict) (transport.Link, error) {
+// discover sends server/discover. It returns a link if the server is modern.
+func (p *prober) discover(ctx context.Context, v *Profile) (transport.Link, error) {
 	dialling, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	link, err := p.wires.Modern(dialling, p.sink)
@@ -157,9 +127,9 @@ func (p *prober) discover(ctx context.Context, v *Verdict) (transport.Link, erro
 	return nil, nil
 }
 
-// isModern judges the answer to server/discover. A DiscoverResult or a version error that lists legacy revisions only
-// comes from a legacy server of a newer SDK, which must be initialized.
-func (p *prober) isModern(v *Verdict, m *wire.Message) bool {
+// isModern reports whether the answer to server/discover shows a modern server. A DiscoverResult or a version error that lists
+// legacy revisions only comes from a legacy server of a newer SDK, which must be initialized.
+func (p *prober) isModern(v *Profile, m *wire.Message) bool {
 	if m.Kind == wire.Result {
 		list := wire.Get(m.Raw, m.Result, "supportedVersions")
 		if !list.Present() {
@@ -187,8 +157,8 @@ func (p *prober) isModern(v *Verdict, m *wire.Message) bool {
 	return v.Modern
 }
 
-// foreign answers the error for a server whose list has modern revisions only, none of which Dragoman speaks; nil for any other
-// list, and for one that names nothing.
+// foreign makes the error for a server that lists only modern revisions that Dragoman does not speak; nil for any other list, and for
+// an empty one.
 func foreign(raw []byte, list wire.Span) *proxy.Error {
 	var names []string
 	for _, s := range wire.Items(raw, list) {
@@ -214,8 +184,8 @@ func foreign(raw []byte, list wire.Span) *proxy.Error {
 // maxNamed bounds the revisions that an error repeats.
 const maxNamed = 8
 
-// legacy tries initialize, over streamable HTTP or stdio and then over HTTP+SSE.
-func (p *prober) legacy(ctx context.Context, v *Verdict) error {
+// legacy sends initialize, over streamable HTTP or stdio and then over HTTP+SSE.
+func (p *prober) legacy(ctx context.Context, v *Profile) error {
 	err := errors.New("era: no legacy transport is configured")
 	if p.wires.Legacy != nil {
 		if err = p.initialize(ctx, v, p.wires.Legacy, "initialize"); err == nil || errors.Is(err, errModern) || errors.Is(err, transport.ErrFatal) {
@@ -230,9 +200,9 @@ func (p *prober) legacy(ctx context.Context, v *Verdict) error {
 	return err
 }
 
-// initialize opens a session of Dragoman's own, and pings in it: a server that takes initialize and then refuses every
+// initialize opens a session of Dragoman's own and pings in it: a server that accepts initialize and then refuses every
 // request of the session is no legacy server.
-func (p *prober) initialize(ctx context.Context, v *Verdict, dial transport.Dial, step string) error {
+func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial, step string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.patience)
 	defer cancel()
 	link, err := dial(ctx, transport.Discard{})
@@ -254,7 +224,7 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial transport.Dial
 			return errModern
 		}
 		if m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound && p.guarded == nil {
-			p.guarded = &transport.StatusError{Status: 401, Text: err.Error()} // in other words
+			p.guarded = &transport.StatusError{Status: 401, Text: err.Error()} // the same refusal in JSON-RPC
 		}
 		return err
 	}
@@ -265,7 +235,7 @@ func (p *prober) initialize(ctx context.Context, v *Verdict, dial transport.Dial
 		p.note(v, step, err)
 		return err
 	}
-	if settled := string(version.Text(m.Raw)); rules.IsModern(settled) { // for which no handshake exists
+	if settled := string(version.Text(m.Raw)); rules.IsModern(settled) { // a modern revision has no handshake
 		err = fmt.Errorf("a handshake that settles on %s, which has none", settled)
 		p.note(v, step, err)
 		return err

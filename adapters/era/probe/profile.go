@@ -1,0 +1,53 @@
+package probe
+
+import (
+	"time"
+
+	"dragoman/proxy/wire"
+)
+
+// Profile is what a server was found to speak.
+type Profile struct {
+	Modern   bool
+	Legacy   bool   // known to speak a legacy revision; a modern server is asked for that when a legacy client comes
+	SSE      bool   // the legacy side is HTTP+SSE of 2024-11-05
+	Version  string // the newest revision it named, of the side that was found first
+	Discover []byte // its DiscoverResult, if modern
+	Init     []byte // its InitializeResult, if legacy
+	At       time.Time
+	Steps    []string // what was tried and what came of it, for people
+
+	checked bool     // a modern server was asked for its legacy side
+	guarded bool     // some step was refused for want of credentials: with others it may show more
+	sum     [16]byte // of the credentials that it was shown
+}
+
+// Eras names what was found, for logs.
+func (v *Profile) Eras() string {
+	switch {
+	case v.Modern && v.Legacy:
+		return "modern and legacy"
+	case v.Modern:
+		return "modern"
+	case v.SSE:
+		return "legacy (HTTP+SSE)"
+	}
+	return "legacy"
+}
+
+// Checked reports whether the profile is about both eras: a modern server is asked for its legacy side when the first
+// legacy client comes.
+func (v *Profile) Checked() bool { return v.checked || !v.Modern }
+
+// Identity returns the server's serverInfo and capabilities, as raw JSON; nil where it does not say.
+func (v *Profile) Identity() (info, caps []byte) {
+	if v.Discover != nil {
+		d := v.Discover
+		return wire.Path(d, wire.Whole(d), "_meta", wire.MetaPrefix+"serverInfo").Of(d), wire.Get(d, wire.Whole(d), "capabilities").Of(d)
+	}
+	i := v.Init
+	if i == nil {
+		return nil, nil
+	}
+	return wire.Get(i, wire.Whole(i), "serverInfo").Of(i), wire.Get(i, wire.Whole(i), "capabilities").Of(i)
+}
