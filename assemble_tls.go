@@ -14,7 +14,7 @@ import (
 )
 
 // secured makes a listener speak TLS, if that is configured. shown is told when the certificate ends that it shows.
-func (c *TLSConfig) secured(ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
+func secured(c *TLSConfig, ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
 	if c.CertFile == "" {
 		return ln, nil
 	}

@@ -106,7 +106,7 @@ func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (
 	if f.caFile != "" {
 		var err error
 		if opt.TLS, err = trusting(f.caFile); err != nil {
-			return nil, failed(fmt.Errorf("--ca-file: %s", problemText(err)))
+			return nil, failed(fmt.Errorf("--ca-file: %s", FullText(err)))
 		}
 	}
 	return opt, nil

@@ -98,16 +98,6 @@ func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cf
 	return cfg, file, err
 }
 
-// remarks are what a valid configuration does not do. Without a file it is not
-// complete, so nothing is said of serving it.
-func (c *Config) remarks(complete bool) []string {
-	var list []string
-	if err := c.CheckServe(); complete && err != nil {
-		list = append(list, "`dragoman serve` would refuse this: "+err.Error())
-	}
-	return list
-}
-
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -127,7 +127,7 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 	}
 	if f.caFile != "" {
 		if opt.TLS, err = trusting(f.caFile); err != nil {
-			return nil, failed(fmt.Errorf("--ca-file: %s", problemText(err)))
+			return nil, failed(fmt.Errorf("--ca-file: %s", FullText(err)))
 		}
 	}
 	return opt, nil
@@ -171,20 +171,13 @@ func checkDoor(text, path string) error {
 	if !isURL(text) {
 		return usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`", mistaken(text), path, path)
 	}
-	field := urlField{at: new(string)}
-	socket := func(err error) error {
-		if err != nil {
-			return usagef("%s %s", mistaken(text), problemText(err))
-		}
+	if socket, err := CheckSocket(text); err != nil {
+		return usagef("%s %s", mistaken(text), FullText(err))
+	} else if socket {
 		return nil
-	}
-	if path, ok := strings.CutPrefix(text, unixScheme); ok {
-		return socket(field.unix(text, path))
 	}
 	u, err := url.Parse(text)
 	switch {
-	case err == nil && u.Scheme == "tcp":
-		return socket(field.tcp(text, u))
 	case err == nil && u.Scheme != "http" && u.Scheme != "https":
 		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, unix:/PATH or tcp://HOST:PORT for lines over a socket, or test the server as a COMMAND", mistaken(text))
 	case err != nil || u.Host == "":
@@ -225,21 +218,12 @@ func (p *program) headerField(text string) (suitepeer.Field, error) {
 		value, err = resolveSecret(value, p.lookup)
 	}
 	if err != nil {
-		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: %s", name, problemText(err)))
+		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: %s", name, FullText(err)))
 	}
 	if !httpguts.ValidHeaderFieldValue(value) {
 		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", name))
 	}
 	return suitepeer.Field{Name: name, Value: value}, nil
-}
-
-// problemText is an error with what to do about it, if it says so.
-func problemText(err error) string {
-	var p *problem
-	if errors.As(err, &p) {
-		return withFix(p.what, p.fix)
-	}
-	return err.Error()
 }
 
 // lookup is a variable of the environment; of several of a name the last.

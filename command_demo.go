@@ -35,8 +35,8 @@ func newDemo(p *program) *cobra.Command {
 			return usagef("--era: %q is not known; fix: write %s", shorten(*era), oneOf(eras))
 		}
 		if *address != "" {
-			if _, _, err := splitListen(word(*address)); err != nil {
-				return asConfigErrors(err, "--http", listenField{}.allowed())
+			if err := CheckListen("--http", *address); err != nil {
+				return err
 			}
 		}
 		set, _, err := flags.assignments()
@@ -51,9 +51,4 @@ func newDemo(p *program) *cobra.Command {
 		return ran(c.Context(), p.run.demo(c.Context(), opt, p.std))
 	}
 	return c
-}
-
-// asConfigErrors is a single value's problem as an error of a flag.
-func asConfigErrors(err error, flag, allowed string) error {
-	return ConfigErrors{asConfigError(err, "", Source{Kind: FromFlag, Name: flag}, allowed)}
 }

@@ -27,14 +27,10 @@ func (v *settingValue) Set(text string) error {
 	return nil
 }
 
-// settingFlag is one flag and the key it sets.
+// settingFlag is one flag and what it was given.
 type settingFlag struct {
-	key      string
-	name     string
-	list     bool   // each use adds an item
-	divider  string // of NAME and VALUE, for tables
-	value    *settingValue
-	upstream bool
+	Flag
+	value *settingValue
 }
 
 // settingFlags are the flags of one command that set keys of the configuration.
@@ -54,44 +50,32 @@ func addSettingFlags(c *cobra.Command, on verb) *settingFlags {
 	if on&(onStdio|onProbe) != 0 {
 		c.Flags().StringVar(&s.pick, "upstream", "", "which upstream of the configuration, by its `NAME`")
 	}
-	addRows(c, s, configKeys(), on, false)
-	addRows(c, s, upstreamKeys(), on, true)
+	for _, f := range Flags(on) {
+		s.add(c, f)
+	}
 	return s
 }
 
-// dividers part NAME and VALUE in the flags of tables: a header is written as
-// on the wire, a variable as in a shell.
-var dividers = map[string]string{headersKey: ":", envKey: "="}
-
-func addRows[T any](c *cobra.Command, s *settingFlags, rows []setting[T], on verb, upstream bool) {
-	var zero T
-	for i := range rows {
-		row := &rows[i]
-		if row.flag == "" || row.on&on == 0 {
-			continue
-		}
-		f := settingFlag{key: row.key, name: row.flag, value: &settingValue{kind: row.arg}, upstream: upstream, divider: dividers[row.key]}
-		usage := row.doc
-		if row.std != "" {
-			usage += " (default " + row.std + ")"
-		}
-		if row.field != nil {
-			_, f.list = row.field(&zero).(listField)
-		}
-		if f.list || f.divider != "" {
-			usage += "; repeatable"
-		}
-		flag := c.Flags().VarPF(f.value, row.flag, "", usage)
-		if row.arg == "" {
-			f.value.kind = "bool"
-			flag.NoOptDefVal = "true"
-			flag.Usage = row.doc
-		}
-		if words := strings.Split(row.arg, "|"); len(words) > 1 && strings.ToLower(row.arg) == row.arg {
-			_ = c.RegisterFlagCompletionFunc(row.flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-		}
-		s.flags = append(s.flags, f)
+// add gives the command one flag.
+func (s *settingFlags) add(c *cobra.Command, f Flag) {
+	value := &settingValue{kind: f.Arg}
+	usage := f.Doc
+	if f.Default != "" {
+		usage += " (default " + f.Default + ")"
 	}
+	if f.List || f.Divider != "" {
+		usage += "; repeatable"
+	}
+	flag := c.Flags().VarPF(value, f.Name, "", usage)
+	if f.Arg == "" {
+		value.kind = "bool"
+		flag.NoOptDefVal = "true"
+		flag.Usage = f.Doc
+	}
+	if words := strings.Split(f.Arg, "|"); len(words) > 1 && strings.ToLower(f.Arg) == f.Arg {
+		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	s.flags = append(s.flags, settingFlag{f, value})
 }
 
 // assignments are the flags that were given, in the order of the table.
@@ -101,7 +85,7 @@ func (s *settingFlags) assignments() (config, upstream []Assignment, err error) 
 		if ferr != nil {
 			err = errors.Join(err, ferr)
 		}
-		if f.upstream {
+		if f.Upstream {
 			upstream = append(upstream, given...)
 			continue
 		}
@@ -112,25 +96,25 @@ func (s *settingFlags) assignments() (config, upstream []Assignment, err error) 
 
 func (f settingFlag) assignments() ([]Assignment, error) {
 	values := f.value.values
-	path := strings.Split(f.key, ".")
+	path := strings.Split(f.Key, ".")
 	switch {
 	case len(values) == 0:
 		return nil, nil
-	case f.list:
-		return []Assignment{{Path: path, Value: values, List: true, Name: "--" + f.name}}, nil
-	case f.divider == "":
-		return []Assignment{{Path: path, Value: values[len(values)-1:], Name: "--" + f.name}}, nil
+	case f.List:
+		return []Assignment{{Path: path, Value: values, List: true, Name: "--" + f.Name}}, nil
+	case f.Divider == "":
+		return []Assignment{{Path: path, Value: values[len(values)-1:], Name: "--" + f.Name}}, nil
 	}
 	given := make([]Assignment, 0, len(values))
 	for _, text := range values {
-		name, value, ok := strings.Cut(text, f.divider)
+		name, value, ok := strings.Cut(text, f.Divider)
 		if !ok { // the text is not repeated: it may be a secret
-			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.name, f.divider, f.name, f.value.kind)
+			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.Name, f.Divider, f.Name, f.value.kind)
 		}
-		if f.key == headersKey {
+		if f.Divider == ":" {
 			value = strings.TrimSpace(value)
 		}
-		given = append(given, Assignment{Path: append(path[:len(path):len(path)], name), Value: []string{value}, Name: "--" + f.name})
+		given = append(given, Assignment{Path: append(path[:len(path):len(path)], name), Value: []string{value}, Name: "--" + f.Name})
 	}
 	return given, nil
 }

@@ -76,46 +76,20 @@ func newHealth(p *program) *cobra.Command {
 	return c
 }
 
-// adminAddress is where `dragoman serve` of the same environment has its admin listener. What else is wrong with the file is
-// no error: the process that runs has refused it too, and goes on. A file that cannot be read at all names no address.
+// adminAddress is where `dragoman serve` of the same environment has its admin listener. A file that cannot be read is mentioned, and the
+// address then is the default: what counts is the answer there.
 func (p *program) adminAddress(flag, file string) (string, error) {
-	l := newLoader(LoadOptions{Environ: p.environ})
-	path := strings.Split(adminKey, ".")
-	var unread ConfigErrors
-	if file != "" {
-		var entries []entry
-		l.beginLayer()
-		entries, unread = readConfigFile(file)
-		for _, e := range entries {
-			if keyText(e.path) == adminKey {
-				l.assign(path, e.value, Source{Kind: FromFile, Name: file, Line: e.line})
-				break // a second one is a mistake, which serve tells
-			}
-		}
-		unread, l.errs = append(unread, l.errs...), nil
+	address, unread, err := AdminAddress(p.environ, file, flag)
+	if unread != nil {
+		_, _ = fmt.Fprintf(p.std.Err, "dragoman: %s; asking at %s\n", unread, address)
 	}
-	name := envPrefix + envName(adminKey)
-	if value, _ := l.lookup(name); value != "" {
-		l.beginLayer()
-		l.assign(path, word(value), Source{Kind: FromEnv, Name: name})
-	}
-	if flag != "" {
-		l.beginLayer()
-		l.assign(path, word(flag), Source{Kind: FromFlag, Name: "--admin"})
-	}
-	if len(l.errs) > 0 {
-		return "", l.errs
-	}
-	if len(unread) > 0 && !l.cfg.Source(adminKey).Set() {
-		_, _ = fmt.Fprintf(p.std.Err, "dragoman: %s; asking at %s\n", unread[0], l.cfg.Admin.Listen) // what counts is the answer
-	}
-	return l.cfg.Admin.Listen, nil
+	return address, err
 }
 
 // askHealth asks the admin listener and returns what it says in a line, or as an error if all is not well. It ends with ctx.
 func askHealth(ctx context.Context, address string, live bool) (string, error) {
-	if address == off {
-		return "", errors.New("health: the admin listener is off; fix: give it an address with --admin HOST:PORT, or " + envPrefix + envName(adminKey))
+	if address == "off" {
+		return "", errors.New("health: the admin listener is off; fix: give it an address with --admin HOST:PORT, or " + AdminVariable)
 	}
 	path, well, ill := "/readyz", "ready", "not ready"
 	if live {

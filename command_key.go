@@ -45,8 +45,8 @@ the configuration follows, on standard error, so that the key alone can be piped
 		case len(args) > 1:
 			return usagef("unexpected argument %q; fix: write `%s NAME`", shorten(args[1]), c.CommandPath())
 		case len(args) == 1:
-			if _, err := findAPIKey(&Config{}, args[0]); err != nil {
-				return usagef("%s", withFix(err.Error(), err.(*problem).fix)) //nolint:errorlint,forcetypeassert // it makes no other
+			if err := CheckKeyName(args[0]); err != nil {
+				return usagef("%s", FullText(err))
 			}
 			name = args[0]
 		}

@@ -142,27 +142,6 @@ func TestNewKeysInAllLayers(t *testing.T) {
 	}
 }
 
-// Flags: a list may be given at once or piece by piece.
-func TestEraFlags(t *testing.T) {
-	f := func(want string, args ...string) {
-		t.Helper()
-		rec, code, _, errs := runLine(t, nil, nil, args...)
-		if code != 0 {
-			t.Errorf("%q: %s", args, errs)
-			return
-		}
-		u := rec.cfg.Upstreams[0]
-		if got := fmt.Sprintf("%v %s %s %s", rec.cfg.Eras, rec.cfg.ErrorStatus, u.Era, u.Tasks); got != want {
-			t.Errorf("%q: %s, want %s", args, got, want)
-		}
-	}
-	f("[modern legacy] strict auto hide", "serve", "http://a")
-	f("[legacy 2026-07-28] compat modern drive", "serve", "http://a", "--eras", "legacy,2026-07-28", "--error-status", "compat", "--tasks", "drive", "--era", "modern")
-	f("[modern 2025-11-25] strict auto hide", "serve", "http://a", "--eras=modern", "--eras", "2025-11-25")
-	f("[legacy] strict auto drive", "stdio", "http://a", "--eras", "legacy", "--tasks", "drive")
-	f("[modern legacy] strict auto drive", "probe", "http://a", "--tasks", "drive")
-}
-
 // What may be spoken to an upstream: era and eras together.
 func TestUpstreamAllowed(t *testing.T) {
 	f := func(keys, want string) {

@@ -15,15 +15,6 @@ import (
 	"dragoman/adapters/oauth"
 )
 
-func writeFile(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // load loads a file with variables and flags, these written KEY=VALUE.
 func load(t *testing.T, file string, environ []string, flags ...string) (*Config, error) {
 	t.Helper()

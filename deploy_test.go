@@ -21,15 +21,6 @@ import (
 // These are the checks of deploy/ that need nothing but Go. What needs Helm, the types of Kubernetes, systemd or buildah is in
 // deploy/check: make deployed, make imaged, make released.
 
-func readText(t *testing.T, path string) string {
-	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
-
 // understood runs a command line of a file for deployment, the program's name first, with the file's paths of the target put in a
 // directory of the test; it returns the configuration that serve would have.
 func understood(t *testing.T, file string, environ []string, words []string) *Config {
@@ -183,13 +174,6 @@ func TestManifests(t *testing.T) {
 		if seen == 0 {
 			t.Errorf("%s: there is no Deployment", file)
 		}
-	}
-}
-
-func putFile(t *testing.T, path, text string) {
-	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-		t.Fatal(err)
 	}
 }
 

@@ -21,11 +21,6 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// fence is a block of a document.
-type fence struct{ file, kind, text string }
-
-var fences = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```$")
-
 // manual are the documents whose commands and configurations have to work.
 var manual = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/*.md", "docs/design/*.md", "deploy/README.md"}
 
@@ -70,27 +65,6 @@ func TestDocumentSizes(t *testing.T) {
 	}
 }
 
-// fencesOf are the blocks of the guides and of other documents.
-func fencesOf(t *testing.T, patterns ...string) (all []fence) {
-	t.Helper()
-	for _, pattern := range patterns {
-		files, err := filepath.Glob(pattern)
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v", pattern, err)
-		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range fences.FindAllSubmatch(data, -1) {
-				all = append(all, fence{file: file, kind: string(m[1]), text: string(m[2])})
-			}
-		}
-	}
-	return all
-}
-
 // Every command of Dragoman's that a document shows can be typed like that, and every configuration of a client that starts it.
 func TestDocumentedCommands(t *testing.T) {
 	seen := 0
@@ -112,19 +86,6 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// typed checks that the command line is understood; a file that it names may not be there.
-func typed(t *testing.T, file string, args []string) {
-	t.Helper()
-	args = slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "&" || a == "…" })
-	if at := slices.Index(args, "#"); at >= 0 {
-		args = args[:at]
-	}
-	_, code, _, errs := runLine(t, []string{"EXAMPLE_TOKEN=x", "TOKEN=x"}, nil, args...)
-	if code == exitUsage {
-		t.Errorf("%s: dragoman %s: %s", file, strings.Join(args, " "), errs)
-	}
-}
-
 // commandsOf are the lines of a block that are typed, joined where they go on.
 func commandsOf(text string) (lines []string) {
 	console := strings.HasPrefix(strings.TrimSpace(text), "$ ")
@@ -135,34 +96,6 @@ func commandsOf(text string) (lines []string) {
 		}
 	}
 	return lines
-}
-
-// shellWords splits a line at blanks outside quotes.
-func shellWords(line string) (words []string) {
-	var word strings.Builder
-	var quote rune
-	begun := false
-	for _, r := range line {
-		switch {
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '"' || r == '\''):
-			quote, begun = r, true
-		case quote == 0 && r == ' ':
-			if begun {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			begun = false
-		default:
-			word.WriteRune(r)
-			begun = true
-		}
-	}
-	if begun {
-		words = append(words, word.String())
-	}
-	return words
 }
 
 // clientConfig checks the servers of a client's configuration, and counts them.

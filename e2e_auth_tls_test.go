@@ -91,7 +91,7 @@ func startTLS(t *testing.T, toml string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ln, err = h.cfg.TLS.secured(ln, h.log, h.certified); err != nil {
+	if ln, err = secured(&h.cfg.TLS, ln, h.log, h.certified); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)

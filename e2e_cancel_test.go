@@ -214,7 +214,7 @@ type pipes struct {
 
 func startStdio(t *testing.T, toml string) *pipes {
 	t.Helper()
-	cfg, err := load(t, writeFile(t, "stdio.toml", toml), nil)
+	cfg, err := LoadConfig(LoadOptions{File: writeFile(t, "stdio.toml", toml)})
 	if err != nil {
 		t.Fatal(err)
 	}

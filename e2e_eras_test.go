@@ -278,7 +278,7 @@ func TestProbeReport(t *testing.T) {
 	f := func(kind string, asJSON bool, want string) {
 		t.Helper()
 		u := newUpstream(t, kind)
-		cfg, err := load(t, writeFile(t, "probe.toml", u.toml("probe_timeout = \"5s\"")), nil)
+		cfg, err := LoadConfig(LoadOptions{File: writeFile(t, "probe.toml", u.toml("probe_timeout = \"5s\""))})
 		if err != nil {
 			t.Fatal(err)
 		}

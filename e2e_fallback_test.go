@@ -130,7 +130,7 @@ func TestFallbackConfig(t *testing.T) {
 		for i := 0; i < len(pairs); i += 2 {
 			fmt.Fprintf(&toml, "[upstreams.%s]\nurl = \"http://127.0.0.1:1/mcp\"\nfallback = %q\n", pairs[i], pairs[i+1])
 		}
-		_, err := load(t, writeFile(t, "c.toml", toml.String()), nil)
+		_, err := LoadConfig(LoadOptions{File: writeFile(t, "c.toml", toml.String())})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v: %v, want %q", pairs, err, want)
 		}

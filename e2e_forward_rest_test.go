@@ -65,8 +65,8 @@ func TestForwardREST(t *testing.T) {
 func TestForwardConfig(t *testing.T) {
 	f := func(toml, want string) {
 		t.Helper()
-		_, err := load(t, writeFile(t, "c.toml", toml), nil)
-		if got := errorLines(err, "c.toml"); want == "" && err != nil || !strings.Contains(got, want) {
+		_, err := LoadConfig(LoadOptions{File: writeFile(t, "c.toml", toml)})
+		if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
 			t.Errorf("%s\n  %s\nwant\n  %s", toml, got, want)
 		}
 	}
@@ -93,7 +93,7 @@ func TestForwardConfig(t *testing.T) {
 	f("[upstreams.a]\nurl = \"tcp://localhost:1\"\n"+forwarding, "only concerns an upstream with an http or https url")
 
 	toml, _ := keysToml("k")
-	c, err := load(t, writeFile(t, "c.toml", "[security]\napi_keys_enabled = true\n"+toml+up+"forward_headers = { authorization = \"Authorization\", X-API-Key = \"X-Key\", X-Tenant = \"X-Tenant\" }\n"), nil)
+	c, err := LoadConfig(LoadOptions{File: writeFile(t, "c.toml", "[security]\napi_keys_enabled = true\n"+toml+up+"forward_headers = { authorization = \"Authorization\", X-API-Key = \"X-Key\", X-Tenant = \"X-Tenant\" }\n")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestForwardConfig(t *testing.T) {
 	if err := c.PrintTOML(&out); err != nil || !strings.Contains(out.String(), `forward_headers.X-Tenant = "X-Tenant"`) {
 		t.Errorf("%v, %s", err, out.String())
 	}
-	if again, err := load(t, writeFile(t, "d.toml", out.String()), nil); err == nil && !slices.Equal(again.Upstreams[0].Forward, c.Upstreams[0].Forward) {
+	if again, err := LoadConfig(LoadOptions{File: writeFile(t, "d.toml", out.String())}); err == nil && !slices.Equal(again.Upstreams[0].Forward, c.Upstreams[0].Forward) {
 		t.Errorf("%v became %v", c.Upstreams[0].Forward, again.Upstreams[0].Forward)
 	}
 }

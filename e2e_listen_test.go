@@ -131,7 +131,7 @@ func TestListenDrains(t *testing.T) {
 			t.Parallel()
 			u := newUpstream(t, kind)
 			u.getOpen = true
-			cfg, err := load(t, writeFile(t, "stdio.toml", u.toml("")), nil)
+			cfg, err := LoadConfig(LoadOptions{File: writeFile(t, "stdio.toml", u.toml(""))})
 			if err != nil {
 				t.Fatal(err)
 			}

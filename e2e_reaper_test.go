@@ -181,14 +181,3 @@ func childrenOf(parent int) (out []int) {
 	}
 	return out
 }
-
-// until waits for a condition.
-func until(t *testing.T, what string, limit time.Duration, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(limit); !done(); {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not in %v", what, limit)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}

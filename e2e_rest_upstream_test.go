@@ -354,7 +354,7 @@ func TestRESTUpstreamIsNone(t *testing.T) {
 // TestRESTUpstreamProbe and what the configuration says of pins that a service cannot keep.
 func TestRESTUpstreamProbe(t *testing.T) {
 	service := startEnvelopeService(t)
-	cfg, err := load(t, writeFile(t, "p.toml", service.toml()), nil)
+	cfg, err := LoadConfig(LoadOptions{File: writeFile(t, "p.toml", service.toml())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,12 +375,12 @@ func TestRESTUpstreamProbe(t *testing.T) {
 		"era = \"modern\"\n":        "",
 	} {
 		file := writeFile(t, "c.toml", "[upstreams.a]\nurl = \"http://a\"\ntransport = \"rest\"\n"+more)
-		_, err := load(t, file, nil)
+		_, err := LoadConfig(LoadOptions{File: file})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), file, "c.toml"), want)) {
 			t.Errorf("%s: %v", more, err)
 		}
 	}
-	if _, err := load(t, writeFile(t, "c.toml", "[upstreams.a]\ncommand = [\"a\"]\ntransport = \"rest\"\n"), nil); err == nil || !strings.Contains(err.Error(), "rest needs a url, not a command") {
+	if _, err := LoadConfig(LoadOptions{File: writeFile(t, "c.toml", "[upstreams.a]\ncommand = [\"a\"]\ntransport = \"rest\"\n")}); err == nil || !strings.Contains(err.Error(), "rest needs a url, not a command") {
 		t.Error(err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"dragoman/adapters/httpd"
 	"fmt"
@@ -10,37 +9,11 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 )
-
-// patient is how long a test waits for what must happen.
-const patient = 10 * time.Second
-
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patient); time.Now().Before(end); <-tick.C {
-		if cond() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
-}
-
-func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-ch:
-	case <-time.After(patient):
-		t.Fatalf("never came: %s", what)
-	}
-	return v
-}
 
 // rig is the proxy as it is assembled for serve, on a loopback port, before one upstream.
 type rig struct {
@@ -52,27 +25,10 @@ type rig struct {
 	srv  *httpd.Server
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
 // startHouse assembles the proxy of a configuration file's text.
 func startHouse(t *testing.T, toml string) (*house, *lockedBuffer) {
 	t.Helper()
-	cfg, err := load(t, writeFile(t, "rig.toml", toml), nil)
+	cfg, err := LoadConfig(LoadOptions{File: writeFile(t, "rig.toml", toml)})
 	if err != nil {
 		t.Fatal(err)
 	}

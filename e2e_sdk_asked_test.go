@@ -238,7 +238,7 @@ func (up *askerUp) client(t *testing.T, face, more string) *asked {
 // stdioTransport is Dragoman on standard input and output, in this process.
 func stdioTransport(t *testing.T, toml string) mcp.Transport {
 	t.Helper()
-	cfg, err := load(t, writeFile(t, "asked.toml", toml), nil)
+	cfg, err := LoadConfig(LoadOptions{File: writeFile(t, "asked.toml", toml)})
 	if err != nil {
 		t.Fatal(err)
 	}

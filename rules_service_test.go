@@ -17,7 +17,7 @@ import (
 func TestRulesService(t *testing.T) {
 	given := func(t *testing.T, text string) *Config {
 		t.Helper()
-		c, err := load(t, writeFile(t, "service.yaml", text), nil)
+		c, err := LoadConfig(LoadOptions{File: writeFile(t, "service.yaml", text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestRulesService(t *testing.T) {
 			given(t, fmt.Sprintf(format, v))
 		}
 		for _, v := range bad {
-			_, err := load(t, writeFile(t, "service.yaml", fmt.Sprintf(format, v)), nil)
+			_, err := LoadConfig(LoadOptions{File: writeFile(t, "service.yaml", fmt.Sprintf(format, v))})
 			if err == nil || !strings.Contains(err.Error(), key+": ") || !strings.Contains(err.Error(), why) {
 				t.Errorf("%s %v: %v", key, v, err)
 			}
@@ -100,7 +100,7 @@ func TestRulesService(t *testing.T) {
 		bounds(t, "security: {rate_limit: %v}", "security.rate_limit", "", []any{10, 1000}, []any{9, 0, -1})
 	})
 	t.Run("rule 4.18 the example", func(t *testing.T) {
-		c, err := load(t, "testdata/service.yaml", nil)
+		c, err := LoadConfig(LoadOptions{File: "testdata/service.yaml"})
 		if err != nil || c.Service.Name != "code-graph-rag" || c.Listen() != "0.0.0.0:8001" || c.Monitoring.MetricsEnabled || c.Monitoring.HealthCheckInterval != 30*time.Second ||
 			c.Security.APIKeysEnabled || c.RateLimit.PerMinute != 1000 || len(c.Dependencies) != 1 || c.Dependencies[0].Address() != "localhost:7687" {
 			t.Errorf("%v %+v", err, c)

@@ -46,7 +46,7 @@ func runServe(ctx context.Context, cfg *Config, std Streams) error {
 		h.stir = stir
 	}
 	log = h.log // which goes by a level that can change
-	if ln, err = cfg.TLS.secured(ln, log, h.certified); err != nil {
+	if ln, err = secured(&cfg.TLS, ln, log, h.certified); err != nil {
 		return err
 	}
 	ops, opsLn, err := h.openAdmin(log)

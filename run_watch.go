@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"strings"
 	"time"
 )
 
@@ -40,18 +37,4 @@ func watchFiles(ctx context.Context, holds func() *Config, changed chan<- struct
 		}
 		last = now
 	}
-}
-
-// lookAt is what can be seen of files without reading them.
-func lookAt(files []string) string {
-	var b strings.Builder
-	for _, name := range files {
-		info, err := os.Stat(name)
-		if err != nil {
-			fmt.Fprintf(&b, "%s: none\n", name)
-			continue
-		}
-		fmt.Fprintf(&b, "%s: %d %d\n", name, info.Size(), info.ModTime().UnixNano())
-	}
-	return b.String()
 }

@@ -17,24 +17,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asDragoman makes the test binary be the program itself: "main" as it is,
-// "wait" with a serve that only ends when it is told to.
-const asDragoman = "TEST_BINARY_AS_DRAGOMAN"
-
 func TestMain(m *testing.M) {
 	switch os.Getenv(asDragoman) {
 	case "main":
-		main()
+		os.Exit(Main())
 	case "wait":
 		waitingMain()
-	case "pipe":
-		pipeMain()
-	case "swell":
-		swellMain()
-	case "sdk":
-		sdkMain()
-	case "count":
-		countMain()
 	}
 	code := m.Run()
 	if code == 0 {
@@ -60,61 +48,6 @@ func waitingMain() {
 	code := execute(ctx, os.Args[1:], nil, Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, runners{serve: serve})
 	stop()
 	os.Exit(code)
-}
-
-func binary(t *testing.T, mode string, args ...string) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), self, args...)
-	c.Env = append(c.Environ(), asDragoman+"="+mode, "GORACE=atexit_sleep_ms=0") // the race detector sleeps a second else
-	return c
-}
-
-// recorded is what the runners of a test were called with.
-type recorded struct {
-	command string
-	cfg     *Config
-	demo    DemoOptions
-	asJSON  bool
-
-	conformance *ConformanceOptions
-	bench       *BenchOptions
-}
-
-// runLine runs one command line in this process; run decides the runners' result.
-func runLine(t *testing.T, environ []string, run error, args ...string) (rec recorded, code int, out, errs string) {
-	t.Helper()
-	keep := func(command string) func(context.Context, *Config, Streams) error {
-		return func(_ context.Context, cfg *Config, _ Streams) error {
-			rec.command, rec.cfg = command, cfg
-			return run
-		}
-	}
-	var stdout, stderr bytes.Buffer
-	code = execute(t.Context(), args, environ, Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, runners{
-		serve: keep("serve"),
-		stdio: keep("stdio"),
-		probe: func(ctx context.Context, cfg *Config, std Streams, asJSON bool) error {
-			rec.asJSON = asJSON
-			return keep("probe")(ctx, cfg, std)
-		},
-		demo: func(_ context.Context, opt DemoOptions, _ Streams) error {
-			rec.command, rec.demo = "demo", opt
-			return run
-		},
-		conformance: func(_ context.Context, opt *ConformanceOptions, _ Streams) error {
-			rec.command, rec.conformance = "conformance", opt
-			return run
-		},
-		bench: func(_ context.Context, opt *BenchOptions, _ Streams) error {
-			rec.command, rec.bench = "bench", opt
-			return run
-		},
-	})
-	return rec, code, stdout.String(), stderr.String()
 }
 
 // The exit codes and the errors of what is typed, by the program itself.
@@ -394,7 +327,7 @@ func TestLogger(t *testing.T) {
 		}
 	}
 	for level := range logLevels {
-		if c, err := load(t, "", nil, "log.level="+level); err != nil || c.Log.Level != level {
+		if c, err := LoadConfig(LoadOptions{Flags: []Assignment{{Path: []string{"log", "level"}, Value: []string{level}}}}); err != nil || c.Log.Level != level {
 			t.Errorf("%s is a level of the log, but not of the configuration: %v", level, err)
 		}
 	}
