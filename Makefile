@@ -104,7 +104,7 @@ counted:
 # What a call allocates, without the race detector, which allocates too; and the processors' time of one, the system's part in it, against
 # the bare proxy's in the same rounds.
 ratioed: build
-	go test -count=1 -run '^TestAllocationsOfACall$$' .
+	go test -count=1 -run '^TestAllocationsOfACall$$' ./internal/e2e
 	bench/run.sh --limits bench/ratios.tsv --cells modern,legacy,stdio --duration 500ms
 	@echo "make: every other section of make bench runs, its figures mean nothing" && \
 		bench/run.sh --sections sse,latency,policies,allocations,start,growth --rounds 1 --duration 100ms --warmup 50ms --results bench/.tmp/results >bench/.tmp/sections.txt || \

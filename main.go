@@ -1,8 +1,11 @@
 // Dragoman stands between MCP clients and MCP servers and speaks to each in its own era and transport.
 package main
 
-import "os"
+import (
+	"dragoman/internal/cli"
+	"os"
+)
 
 func main() {
-	os.Exit(Main())
+	os.Exit(cli.Main())
 }

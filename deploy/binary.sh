@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 vcs=auto
 git rev-parse --git-dir >/dev/null 2>&1 || vcs=false # no git, no repository, somebody else's files
 flags="-s -w -buildid="
-[ -z "${VERSION:-}" ] || flags="$flags -X main.released=$VERSION"
+[ -z "${VERSION:-}" ] || flags="$flags -X dragoman/internal/app.released=$VERSION"
 # What else may stand in the environment would change the bytes. HTTP/2 is left out: net/http sends spans here, by HTTP/1.1, and nothing else.
 CGO_ENABLED=0 GOOS=$1 GOARCH=$2 GOFLAGS='' GOAMD64=v1 GOARM64=v8.0 GOEXPERIMENT='' GOFIPS140=off GOWORK=off \
 	go build -trimpath -tags nethttpomithttp2 -buildvcs=$vcs -mod=readonly -ldflags "$flags" -o "$file" .

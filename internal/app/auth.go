@@ -1,0 +1,256 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-json"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/oauth"
+	"dragoman/internal/config"
+	"dragoman/policies/access"
+	"dragoman/policies/resilience"
+	"dragoman/proxy"
+)
+
+// identity is what finds out who asks, and what shows to servers who we are.
+type identity struct {
+	auth   *access.Authenticator // nil: nobody is asked
+	carry  proxy.Gate            // nil: nothing of clients' headers goes on
+	scopes proxy.Policy          // nil: nothing needs any
+	keys   *oauth.Keys           // of the issuer of tokens; nil: none are taken
+}
+
+// identify makes what finds out who asks.
+func (h *House) identify() (err error) {
+	c, auth := h.Cfg, &h.Cfg.Security.Auth
+	names := h.carriedNames()
+	if h.who.carry, err = keep(h, "carried headers", names, made[proxy.Gate]{build: func(reg prometheus.Registerer) (proxy.Gate, error) {
+		return access.ForwardHeaders(access.ForwardOptions{Names: names, Key: []byte(c.Questions.StateKey.Reveal()), Metrics: reg})
+	}}); err != nil {
+		return err
+	}
+	if !c.Authenticates() {
+		return nil
+	}
+	opt := access.AuthOptions{Certificates: c.TLS.ClientAuth != config.ClientAuthNone, CertScopes: c.TLS.ClientScopes,
+		Loopback: auth.Anonymous == config.AnonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: h.open, Log: h.Log, Metrics: &ledger{estate: h.Estate}}
+	if c.Security.APIKeysEnabled {
+		all := make([]access.KeyOptions, 0, len(auth.Keys))
+		for _, k := range auth.Keys {
+			all = append(all, access.KeyOptions{Name: k.Name, Principal: k.Principal, Hashes: k.Hashes, Scopes: k.Scopes, Expires: k.Expires})
+		}
+		if opt.Keys, err = access.NewKeys(all, nil); err != nil {
+			return err
+		}
+	}
+	if auth.JWT.Issuer != "" {
+		v, err := h.tokens(&auth.JWT)
+		if err != nil {
+			return err
+		}
+		opt.Tokens = v
+	}
+	if h.who.auth, err = access.NewAuthenticator(opt); err != nil {
+		return err
+	}
+	h.who.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: &ledger{estate: h.Estate}})
+	return err
+}
+
+// challenge tells a caller what a credential needs, besides what all of them do.
+func (h *House) challenge(err *proxy.Error, path string, scopes []string) string {
+	all := append([]string(nil), h.Cfg.Security.Auth.JWT.Scopes...)
+	for _, s := range scopes {
+		if !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return h.who.auth.Challenge(err, path, all)
+}
+
+// onlyName is the name of the one upstream; empty if there are several.
+func onlyName(c *config.Config) string {
+	if len(c.Upstreams) == 1 {
+		return c.Upstreams[0].Name
+	}
+	return ""
+}
+
+func scopeRules(c *config.Config) map[string][]access.ScopeRule {
+	all := map[string][]access.ScopeRule{}
+	for _, u := range c.Upstreams {
+		for _, r := range u.Scopes {
+			all[u.Name] = append(all[u.Name], access.ScopeRule{About: r.About, Scopes: r.Scopes})
+		}
+	}
+	return all
+}
+
+// tokens makes what checks bearer tokens.
+func (h *House) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
+	log := h.Log.With().Str("issuer", j.Issuer).Logger()
+	opt := oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale}
+	keys, err := keep(h, "keys of the issuer", opt, made[*oauth.Keys]{build: func(reg prometheus.Registerer) (*oauth.Keys, error) {
+		opt.Note = func(err error) {
+			if err != nil {
+				log.Warn().Err(err).Msg("the keys of the issuer of tokens cannot be fetched")
+				return
+			}
+			log.Debug().Msg("the keys of the issuer of tokens were fetched")
+		}
+		keys, err := oauth.NewKeys(opt)
+		if err != nil {
+			return nil, err
+		}
+		return keys, registerKeys(keys, reg)
+	}, stage: endsLast, end: (*oauth.Keys).Close})
+	if err != nil {
+		return nil, err
+	}
+	h.who.keys = keys
+	check := oauth.VerifierOptions{Issuer: j.Issuer, Resource: j.Resource, Audience: j.Audience, Algorithms: j.Algorithms,
+		Types: lower(j.Types), PrincipalClaim: j.PrincipalClaim, Leeway: j.Leeway}
+	return keep(h, "tokens", tokenChecks{check, h.number("keys of the issuer")}, made[*oauth.Verifier]{build: func(reg prometheus.Registerer) (*oauth.Verifier, error) {
+		check.Keys = keys
+		v, err := oauth.NewVerifier(check)
+		if err != nil {
+			return nil, err
+		}
+		return v, reg.Register(gauge("dragoman_tokens_cached", "Bearer tokens that were checked and are remembered.", "", v.Cached))
+	}})
+}
+
+// tokenChecks is what the checking of tokens is made from.
+type tokenChecks struct {
+	opt  oauth.VerifierOptions
+	keys uint64
+}
+
+// registerKeys registers what is read off the keys of an issuer.
+func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) (err error) {
+	counter := func(name, help string, read func() float64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read)
+	}
+	for _, c := range []prometheus.Collector{
+		counter("dragoman_jwks_fetches_total", "Fetches of the keys of the issuer of tokens.", func() float64 { n, _, _, _ := keys.Stats(); return float64(n) }),
+		counter("dragoman_jwks_failures_total", "Of these, those that have failed.", func() float64 { _, n, _, _ := keys.Stats(); return float64(n) }),
+		gauge("dragoman_jwks_keys", "Keys of the issuer of tokens.", "", func() int { _, _, n, _ := keys.Stats(); return n }),
+		gauge("dragoman_jwks_age_seconds", "How long ago they were seen last.", "", func() int { _, _, _, age := keys.Stats(); return int(age.Seconds()) })} {
+		err = errors.Join(err, reg.Register(c))
+	}
+	return err
+}
+
+// open tells whether a request needs no credential: the metadata that says where to get one, and whether we are well, without
+// what it depends on.
+func (h *House) open(head *proxy.Head) bool {
+	if m := string(head.Method); m != fasthttp.MethodGet && m != fasthttp.MethodHead {
+		return false
+	}
+	path := string(head.Path)
+	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health"
+}
+
+// brief is /health for those of whom nothing is known: how we are, but not what we are made of.
+func (h *House) brief(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx) {
+	if h.who.auth == nil {
+		return full
+	}
+	short := h.healthOf(true)
+	return func(ctx *fasthttp.RequestCtx) {
+		if mcphttp.CallerOf(ctx).Rights == nil {
+			short(ctx)
+			return
+		}
+		full(ctx)
+	}
+}
+
+// metadata serves where clients find out about tokens (RFC 9728): for the service as a whole, and for each MCP endpoint.
+func (h *House) metadata(srv httpd.Registrar) error {
+	j := &h.Cfg.Security.Auth.JWT
+	if h.who.auth == nil || j.Issuer == "" {
+		return nil
+	}
+	h.who.keys.Prefetch()
+	resource := strings.TrimSuffix(j.Resource, "/")
+	prefix := strings.TrimPrefix(access.MetadataURL(resource, ""), originOf(resource)+access.MetadataPath)
+	scopes := append([]string(nil), j.Scopes...)
+	bases := []string{""}
+	for _, u := range h.Cfg.Upstreams {
+		bases = append(bases, "/servers/"+u.Name)
+		for _, r := range u.Scopes {
+			for _, s := range r.Scopes {
+				if !slices.Contains(scopes, s) {
+					scopes = append(scopes, s)
+				}
+			}
+		}
+	}
+	served := map[string]bool{}
+	for _, base := range bases {
+		for _, path := range []string{"", "/mcp", "/sse", "/mcp/sse"} {
+			doc, err := json.Marshal(struct {
+				Resource string   `json:"resource"`
+				Servers  []string `json:"authorization_servers"`
+				Scopes   []string `json:"scopes_supported,omitempty"`
+				Methods  []string `json:"bearer_methods_supported"`
+				Name     string   `json:"resource_name"`
+			}{resource + base + path, []string{j.Issuer}, scopes, []string{"header"}, h.Cfg.Service.Name})
+			if err != nil {
+				return fmt.Errorf("metadata: %w", err)
+			}
+			for _, at := range []string{access.MetadataPath + prefix + base + path, access.MetadataPath + base + path} { // a proxy may take the prefix away
+				if served[at] {
+					continue
+				}
+				served[at] = true
+				handler := func(ctx *fasthttp.RequestCtx) {
+					ctx.SetContentType("application/json")
+					ctx.Response.Header.Set("Cache-Control", "max-age=300")
+					ctx.SetBody(doc)
+				}
+				srv.Handle(fasthttp.MethodGet, at, handler)
+				srv.Handle(fasthttp.MethodHead, at, handler)
+			}
+		}
+	}
+	return nil
+}
+
+// originOf is the scheme and authority of a URL.
+func originOf(raw string) string {
+	if i := strings.Index(raw, "://"); i >= 0 {
+		if end := strings.IndexByte(raw[i+3:], '/'); end >= 0 {
+			return raw[:i+3+end]
+		}
+	}
+	return raw
+}
+
+// credentials are what Dragoman shows to an upstream; nil: nothing but static headers.
+func (h *House) credentials(up *config.Upstream, w *wired) (httpd.Credentials, error) {
+	o := &up.OAuth
+	if o.TokenURL == "" {
+		return nil, nil
+	}
+	c := oauth.NewClient(oauth.ClientOptions{Upstream: up.Name, TokenURL: o.TokenURL, ID: o.ClientID, Secret: o.ClientSecret.Reveal(), Post: o.ClientAuth == "post",
+		Scopes: o.Scopes, Audience: o.Audience, Resource: o.Resource, CAFile: up.CAFile})
+	w.client = c
+	return c, w.reg.Register(gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(c.Fetched()) }))
+}
+
+// reauthorize is the policy of an upstream whose tokens may end before their time; nil if it has none.
+func reauthorize(w *wired) proxy.Policy {
+	if w.client == nil {
+		return nil
+	}
+	return resilience.Reauthorize(w.client.Dropped)
+}

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"dragoman/internal/testkit"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// TestAwake sees it roused, collected beside, and at rest again.
+func TestAwake(t *testing.T) {
+	had := runtime.GOMAXPROCS(0)
+	stir, stop := keepAwake()
+	for range awakeBusy - 1 {
+		stir()
+	}
+	if n := runtime.GOMAXPROCS(0); n != had {
+		t.Errorf("%d processors before many requests have come, want %d", n, had)
+	}
+	for limit := time.Now().Add(20 * time.Second); runtime.GOMAXPROCS(0) == had; stir() {
+		if time.Now().After(limit) {
+			t.Fatal("many requests do not rouse it")
+		}
+	}
+	for range 3 {
+		stir()
+		began := time.Now()
+		runtime.GC() // which stops all processors, the one that is held as well
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("a collection took %s", took)
+		}
+	}
+	testkit.Until(t, "its rest", 20*time.Second, func() bool { return runtime.GOMAXPROCS(0) == had })
+	for limit := time.Now().Add(20 * time.Second); runtime.GOMAXPROCS(0) == had; stir() {
+		if time.Now().After(limit) {
+			t.Fatal("it is roused once only")
+		}
+	}
+	stop()
+	if n := runtime.GOMAXPROCS(0); n != had {
+		t.Errorf("%d processors are left, want %d", n, had)
+	}
+}

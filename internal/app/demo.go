@@ -1,0 +1,75 @@
+package app
+
+import (
+	"context"
+	"fmt"
+
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/stdio"
+	"dragoman/conformance/everything"
+	"dragoman/internal/config"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// RunDemo serves the built-in server over HTTP or on stdin and stdout. It is served by what serves the clients of the
+// proxy: the built-in server is an upstream like any other, only nearer, and one that speaks both eras by itself.
+func RunDemo(ctx context.Context, opt DemoOptions, std Streams) error {
+	cfg, err := config.LoadConfig(config.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	log, err := NewLogger(opt.LogLevel, opt.LogFormat, std.Err)
+	if err != nil {
+		return err
+	}
+	server := everything.New(everything.Options{Name: "dragoman-demo", Version: demoVersion})
+	defer func() { _ = server.Close() }()
+	h, err := Assemble(cfg, nil, log)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	h.Handle, h.plain = Only(opt.Era, server.Do), server.Do
+	if opt.HTTP == "" {
+		return (&stdio.Downstream{Handle: h.Handle, Store: h.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
+			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight}).Serve(ctx)
+	}
+	return h.demoHTTP(ctx, opt.HTTP, std)
+}
+
+// demoVersion is the version that the built-in server gives of itself.
+const demoVersion = "1.0.0"
+
+func (h *House) demoHTTP(ctx context.Context, addr string, std Streams) error {
+	face, err := h.Faces()
+	if err != nil {
+		return err
+	}
+	ln, err := httpd.Listen(addr)
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --http HOST:PORT, port 0 for any free one", err)
+	}
+	_, _ = fmt.Fprintf(std.Err, "the demo server listens at http://%s/mcp\n", ln.Addr())
+	failed := make(chan error, 1)
+	go func() { failed <- face.Serve(ln) }() // ends with Shutdown
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	return h.finish(err, []*httpd.Server{face})
+}
+
+// Only lets clients of one era through: what a server of the other era answers then is what such servers answer.
+func Only(which string, next proxy.Handler) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		switch {
+		case which == "legacy" && ex.Client.Era == proxy.Modern:
+			return nil, proxy.Errf(proxy.MethodNotFound, "method not found")
+		case which == "modern" && ex.Client.Era == proxy.Legacy && ex.Msg.Kind == wire.Request:
+			return nil, rules.Unsupported(ex.Client.Version)
+		}
+		return next(ex)
+	}
+}

@@ -1,0 +1,68 @@
+package app
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/mcphttp"
+	"dragoman/internal/config"
+	"dragoman/policies/access"
+	"dragoman/policies/telemetry"
+	"dragoman/proxy"
+)
+
+// gates judge what comes to the main listener by its head, in this order.
+func (h *House) gates() []proxy.Gate {
+	c := h.Cfg.Security
+	var trusted []netip.Prefix
+	for _, text := range c.TrustedProxies {
+		if p, err := config.Network(text); err == nil { // the configuration was checked
+			trusted = append(trusted, p)
+		}
+	}
+	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
+	return []proxy.Gate{
+		telemetry.Correlate(h.tracing != nil),
+		access.TrustProxies(trusted),
+		access.Origin(access.OriginOptions{Loopback: config.Loopback(h.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.CORS(origins, h.carriedNames()...),
+		h.rate.Gate(),
+		h.who.auth.Gate(),
+		h.who.carry,
+		h.rate.Where(),
+	}
+}
+
+// carriedNames are the headers of clients that go on to some upstream.
+func (h *House) carriedNames() (names []string) {
+	for _, u := range h.Cfg.Upstreams {
+		for _, f := range u.Forward {
+			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, f.From) }) {
+				names = append(names, f.From)
+			}
+		}
+	}
+	return names
+}
+
+func lower(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = strings.ToLower(s)
+	}
+	return out
+}
+
+// gateway is the gates that are on, as a listener takes them.
+func gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
+	on := make([]proxy.Gate, 0, len(gates))
+	for _, gate := range gates {
+		if gate != nil {
+			on = append(on, gate)
+		}
+	}
+	return []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(refuse, on...)}
+}

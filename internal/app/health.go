@@ -1,0 +1,250 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/service"
+	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
+	"dragoman/internal/config"
+	"dragoman/policies/health"
+	"dragoman/policies/resilience"
+	"dragoman/proxy"
+)
+
+// upkeep is what keeps an eye on the upstreams, and does something about those that fail.
+type upkeep struct {
+	Of        map[string]*health.Monitor
+	ways      map[string]proxy.Handler // to each upstream, with its policies
+	metrics   *health.Metrics
+	retries   *resilience.RetryMetrics
+	fallbacks *prometheus.CounterVec
+}
+
+// keepers makes what the keepers of all upstreams share.
+func (h *House) keepers() (err error) {
+	shared, err := keep(h, "upkeep", nil, made[upkeep]{build: func(reg prometheus.Registerer) (k upkeep, err error) {
+		var rerr error
+		k.metrics, err = health.NewMetrics(reg)
+		k.retries, rerr = resilience.NewRetryMetrics(reg)
+		k.fallbacks = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_fallback_requests_total",
+			Help: "Requests that went to the fallback of an upstream in error."}, []string{"server", "to"})
+		return k, errors.Join(err, rerr, reg.Register(k.fallbacks))
+	}})
+	shared.Of, shared.ways = make(map[string]*health.Monitor), make(map[string]proxy.Handler)
+	h.Upkeep = &shared
+	return err
+}
+
+// keepWell makes the policies of an upstream that may fail: where else its requests may go, which are made again, which are made
+// at all. What they learn comes from what stands within them.
+func (h *House) keepWell(up *config.Upstream, w *wired) ([]proxy.Policy, error) {
+	c, of := up.Health, h.number("upstream "+up.Name)
+	monitor, err := h.doctor(up, w)
+	if err != nil {
+		return nil, err
+	}
+	h.Upkeep.Of[up.Name] = monitor
+	tries := retrying{c.Retries, c.RetryBackoff, c.RetryBudget, of}
+	retry, err := keepPolicy(h, "retry "+up.Name, tries, func() proxy.Policy {
+		return resilience.NewRetry(resilience.RetryOptions{Server: up.Name, Most: tries.most, Backoff: tries.backoff, Budget: tries.budget,
+			Hints: resilience.NewHints(w.Tools), Metrics: h.Upkeep.retries}).Policy
+	})
+	all := []proxy.Policy{retry, monitor.Policy}
+	if to := c.Fallback; to != "" && err == nil {
+		var away *resilience.Fallback
+		away, err = keep(h, "fallback "+up.Name, diverted{to, h.number("health " + up.Name)}, made[*resilience.Fallback]{build: func(reg prometheus.Registerer) (*resilience.Fallback, error) {
+			now := &h.Estate.Now
+			f := resilience.NewFallback(to, monitor.Serves, func() proxy.Handler { return now.Load().Upkeep.ways[to] }, h.Upkeep.fallbacks.WithLabelValues(up.Name, to))
+			return f, reg.Register(gauge("dragoman_fallback_sessions", "Sessions of legacy clients that are at the fallback.", up.Name, f.Sessions))
+		}})
+		all = append([]proxy.Policy{away.Policy}, all...)
+	}
+	return all, err
+}
+
+// What the keepers of an upstream are made from, with the number of what they are for.
+type (
+	watching struct {
+		config config.HealthConfig
+		of     uint64
+	}
+	retrying struct {
+		most    int
+		backoff time.Duration
+		budget  int
+		of      uint64
+	}
+	diverted struct {
+		to string
+		of uint64
+	}
+	checking struct {
+		url string
+		of  uint64
+	}
+)
+
+// doctor makes the keeper of an upstream's state. It begins to check when the house is lived in.
+func (h *House) doctor(up *config.Upstream, w *wired) (*health.Monitor, error) {
+	name, c, u := "health "+up.Name, up.Health, w.Upstream
+	log := h.Log.With().Str("upstream", up.Name).Logger()
+	check, err := h.Check(up, w)
+	if err != nil {
+		return nil, err
+	}
+	monitor, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*health.Monitor]{build: func(reg prometheus.Registerer) (*health.Monitor, error) {
+		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
+			Timeout: c.CheckTimeout, Starts: starts(w.dialer), Metrics: h.Upkeep.metrics, Changed: tellState(log), Running: w.running,
+			Breaker: health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
+			Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
+		return monitor, monitor.Register(reg)
+	}, stage: endsFirst, end: (*health.Monitor).Close})
+	if err != nil {
+		return nil, err
+	}
+	if h.Assets[name] != h.former[name] {
+		h.settled = append(h.settled, func() {
+			if u.Ready() { // it was known before
+				monitor.Tried(time.Now(), nil)
+			}
+			monitor.Start()
+		})
+	}
+	return monitor, nil
+}
+
+// tellState logs each change of an upstream's state. Further attempts to reach one that is known to be down say nothing new.
+func tellState(log zerolog.Logger) func(health.Change) {
+	return func(c health.Change) {
+		level := zerolog.InfoLevel
+		switch {
+		case c.Again:
+			level = zerolog.DebugLevel
+		case c.To == health.Errored, c.To == health.Degraded:
+			level = zerolog.WarnLevel
+		}
+		log.WithLevel(level).Str("from", string(c.From)).Str("to", string(c.To)).Str("reason", c.Reason).Msg("state of the upstream")
+	}
+}
+
+// starts is how the starts of a child go; nil for any other upstream.
+func starts(d *stdio.Dialer) func() health.Starts {
+	if d == nil {
+		return nil
+	}
+	return func() health.Starts {
+		s := d.Health()
+		return health.Starts{Circuit: s.State, Failures: s.Failures, Last: s.Last, RetryAt: s.RetryAt}
+	}
+}
+
+// Check is how an upstream is asked whether it is there. Where something else than the protocol says so, the protocol has yet to be
+// found out once.
+func (h *House) Check(up *config.Upstream, w *wired) (func(context.Context) error, error) {
+	u := w.Upstream
+	ask := u.Check
+	if s := w.service; s != nil {
+		ask = func(ctx context.Context) error {
+			if err := s.Check(ctx); err != nil {
+				return err
+			}
+			return nil
+		}
+	}
+	if up.Health.CheckURL != "" {
+		var err error
+		if ask, err = h.checkURL(up, w); err != nil {
+			return nil, fmt.Errorf("health_check_url: %w", err)
+		}
+	}
+	return func(ctx context.Context) error {
+		if err := ask(ctx); err != nil || u.Ready() {
+			return err
+		}
+		return u.Check(ctx)
+	}, nil
+}
+
+// checkURL asks for health_check_url, in the way that the upstream is reached. If it is of the same origin, it is shown what the
+// upstream is: its headers and its token; what clients would have carried, a check has not.
+func (h *House) checkURL(up *config.Upstream, w *wired) (func(context.Context) error, error) {
+	as := *up
+	var token httpd.Credentials
+	if w.client != nil {
+		token = w.client
+	}
+	as.URL = up.Health.CheckURL
+	if own, err := url.Parse(up.URL); err == nil {
+		if other, err := url.Parse(as.URL); err == nil && (own.Scheme != other.Scheme || !strings.EqualFold(own.Host, other.Host)) {
+			as.Headers, token = nil, nil
+		}
+	}
+	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpd.Host]{build: func(prometheus.Registerer) (*httpd.Host, error) {
+		host, _, err := h.host(&as, token)
+		return host, err
+	}, stage: endsUpstreams, end: func(host *httpd.Host) { _ = host.Close() }})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		var req httpd.Request
+		ans, err := host.Send(ctx, &req)
+		if err != nil {
+			return proxy.Errf(proxy.Unreachable, "health_check_url cannot be reached: %w", err)
+		}
+		defer ans.Close()
+		defer context.AfterFunc(ctx, ans.Abort)()
+		status, _, err := ans.Head(time.Time{})
+		switch {
+		case err != nil:
+			return proxy.Errf(proxy.Lost, "health_check_url did not answer: %w", err)
+		case status >= fasthttp.StatusMultipleChoices:
+			return proxy.Errf(proxy.HTTPStatus, "health_check_url answered %w", &transport.StatusError{Status: status})
+		}
+		return nil
+	}, nil
+}
+
+// Tried feeds the state of an upstream with what came of finding out what it is.
+func (h *House) Tried(name string, began time.Time, err error) {
+	if monitor := h.Upkeep.Of[name]; monitor != nil {
+		monitor.Tried(began, err)
+	}
+}
+
+// state is how an upstream is, in the terms of GET /health.
+func (h *House) state(u *era.Upstream) service.Dependency {
+	ok, why := h.sound(u.Name())
+	d := service.Dependency{Name: u.Name(), Connected: ok && u.Ready(), Error: why, Upstream: true}
+	if monitor := h.Upkeep.Of[u.Name()]; monitor != nil {
+		r := monitor.Now()
+		d.State, d.Failures, d.Took, d.CheckedAt, d.Warning = string(r.State), r.Failures, r.Took, r.CheckedAt, r.Warning
+		switch r.State {
+		case health.Errored, health.Connecting:
+			if r.State == health.Connecting && h.Dialers[u.Name()] != nil { // its circuit is half-open: it is started if somebody wants it
+				break
+			}
+			if d.Connected = false; d.Error == "" {
+				d.Error = r.LastError
+			}
+		case health.Degraded:
+			d.Warning = r.LastError
+		}
+	}
+	if !d.Connected && d.Error == "" {
+		d.Error = "not reached yet"
+	}
+	return d
+}

@@ -1,0 +1,18 @@
+package app
+
+import (
+	"dragoman/policies/idempotency"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// idempotency makes the policy of requests that come again. It stands within audit and metrics, which see repeats too, and before
+// all that counts, limits or judges: who waits for the answer to another's request takes no slot.
+func (h *House) idempotency() (err error) {
+	c := h.Cfg.Idempotency
+	opt := idempotency.Options{Mode: c.Mode, Window: c.Window, Max: c.Max, Bytes: c.Bytes}
+	h.Repeats, err = keep(h, "repeats", opt, made[*idempotency.Policy]{build: func(reg prometheus.Registerer) (*idempotency.Policy, error) {
+		return idempotency.New(opt, reg)
+	}, stage: endsRepeats, end: (*idempotency.Policy).Close})
+	return err
+}

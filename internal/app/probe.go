@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-json"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/era/probe"
+	"dragoman/internal/config"
+)
+
+// report is what a probe found.
+type report struct {
+	Target       string          `json:"target"`
+	Eras         string          `json:"eras"`
+	Modern       bool            `json:"modern"`
+	Legacy       bool            `json:"legacy"`
+	SSE          bool            `json:"sse,omitempty"`
+	Version      string          `json:"version"`
+	ServerInfo   json.RawMessage `json:"serverInfo,omitempty"`
+	Capabilities json.RawMessage `json:"capabilities,omitempty"`
+	// Degrades is what clients lose, compared with a server of their own era.
+	Degrades []era.Degradation `json:"degrades"`
+	Steps    []string          `json:"steps,omitempty"`
+}
+
+// RunProbe asks a server what it speaks and prints the answer.
+func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool) error {
+	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
+	if err != nil {
+		return err
+	}
+	up, err := cfg.Only()
+	if err != nil {
+		return err
+	}
+	quiet := *cfg
+	quiet.Audit.Enabled = false // which is of calls, and whose file may be another user's
+	h, err := Assemble(&quiet, []*config.Upstream{up}, log.Level(max(log.GetLevel(), 2)))
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	v, err := h.Upstreams[0].Both(ctx)
+	if err != nil {
+		return exitCause(err)
+	}
+	r := report{Target: up.Target(), Eras: v.Eras(), Modern: v.Modern, Legacy: v.Legacy, SSE: v.SSE, Version: v.Version, Steps: v.Steps,
+		Degrades: era.Degrades(v, h.setting(up.Name))}
+	if up.Transport == config.RestName {
+		r.Eras = restSpeaks
+	}
+	r.ServerInfo, r.Capabilities = v.Identity()
+	if asJSON {
+		out, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(std.Out, "%s\n", out)
+		return err
+	}
+	return r.print(std)
+}
+
+func (r *report) print(std Streams) error {
+	var b strings.Builder
+	line := func(key, value string) {
+		if value != "" {
+			fmt.Fprintf(&b, "%-14s %s\n", key, value)
+		}
+	}
+	line("server", r.Target)
+	line("speaks", r.Eras)
+	line("revision", r.Version)
+	line("identity", string(r.ServerInfo))
+	line("capabilities", string(r.Capabilities))
+	degrades(&b, r.Degrades)
+	for i, s := range r.Steps {
+		key := ""
+		if i == 0 {
+			key = "on the way"
+		}
+		fmt.Fprintf(&b, "%-14s %s\n", key, s)
+	}
+	_, err := fmt.Fprint(std.Out, b.String())
+	return err
+}
+
+// degrades writes the table of what clients lose, in aligned columns.
+func degrades(b *strings.Builder, rows []era.Degradation) {
+	if len(rows) == 0 {
+		fmt.Fprintf(b, "%-14s %s\n", "degrades", "nothing: clients of both eras are spoken to in their own")
+		return
+	}
+	var clients, feature int
+	for _, d := range rows {
+		clients, feature = max(clients, len(d.Clients)), max(feature, len(d.Feature))
+	}
+	for i, d := range rows {
+		key := ""
+		if i == 0 {
+			key = "degrades"
+		}
+		fmt.Fprintf(b, "%-14s %-*s  %-*s  %s\n", key, clients, d.Clients, feature, d.Feature, d.What)
+	}
+}
+
+// announce logs what clients lose at an upstream: a line for the operator, and the table for who looks closer.
+func announce(log zerolog.Logger, upstream string, v *probe.Profile, rows []era.Degradation) {
+	log = log.With().Str("upstream", upstream).Logger()
+	lost := map[string][]string{}
+	for _, d := range rows {
+		who, _, _ := strings.Cut(d.Clients, " ")
+		if !slices.Contains(lost[who], d.Feature) {
+			lost[who] = append(lost[who], d.Feature)
+		}
+		log.Debug().Str("clients", d.Clients).Str("feature", d.Feature).Msg("degrades: " + d.What)
+	}
+	var parts []string
+	for _, who := range []string{"modern", "legacy", "all"} {
+		if len(lost[who]) > 0 {
+			parts = append(parts, who+" clients: "+strings.Join(lost[who], ", "))
+		}
+	}
+	if len(parts) == 0 {
+		log.Info().Msg("no client loses anything by translation")
+		return
+	}
+	text := "not quite as in the server's own era (dragoman probe has the table): " + strings.Join(parts, "; ")
+	if !v.Checked() {
+		text += "; legacy clients only if the server has no legacy side, which the first of them shows"
+	}
+	log.Info().Msg(text)
+}

@@ -1,0 +1,145 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"dragoman/adapters/httpd"
+	"dragoman/proxy"
+)
+
+// Outcomes of reading the configuration again.
+const (
+	ReloadApplied   = "applied"
+	ReloadUnchanged = "unchanged"
+	ReloadRefused   = "refused" // it is wrong, or cannot be had; the one before holds
+)
+
+// reloads counts them.
+type reloads struct {
+	total *prometheus.CounterVec
+	last  prometheus.Gauge // when the configuration that holds was read
+	good  prometheus.Gauge
+	held  prometheus.Gauge
+}
+
+func newReloads(reg prometheus.Registerer) (*reloads, error) {
+	r := &reloads{
+		total: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_config_reloads_total",
+			Help: "Times that the configuration was read again, by outcome (applied, unchanged, refused)."}, []string{"outcome"}),
+		last: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_config_last_load_timestamp_seconds", Help: "When the configuration that holds was read."}),
+		good: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_config_last_reload_successful", Help: "0 if the configuration, when it was read last, was refused."}),
+		held: prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_config_restart_needed", Help: "Keys of the configuration that have changed and will count after a restart."}),
+	}
+	for _, outcome := range []string{ReloadApplied, ReloadUnchanged, ReloadRefused} {
+		r.total.WithLabelValues(outcome)
+	}
+	r.last.SetToCurrentTime()
+	r.good.Set(1)
+	return r, errors.Join(reg.Register(r.total), reg.Register(r.last), reg.Register(r.good), reg.Register(r.held))
+}
+
+// Reload reads the configuration again and puts it in the place of the one before, or leaves all as it was. What begins by it ends
+// with ctx. It is called by one goroutine.
+func (e *Estate) Reload(ctx context.Context, srv *httpd.Server, why string) (outcome string) {
+	began, before := time.Now(), e.Now.Load()
+	log := e.Log.With().Str("reason", why).Logger()
+	e.turn()
+	held, err := e.replace(ctx, srv, before)
+	switch {
+	case errors.Is(err, errUnchanged):
+		outcome = ReloadUnchanged
+		log.Info().Msg("the configuration was read again; nothing has changed")
+	case err != nil:
+		outcome = ReloadRefused
+		log.Error().Err(err).Msg("the new configuration is refused; the one before holds")
+	default:
+		outcome = ReloadApplied
+		log.Info().Dur("took", time.Since(began)).Msg("the new configuration holds")
+		before.reloads.last.SetToCurrentTime()
+	}
+	if len(held) > 0 {
+		log.Warn().Strs("keys", held).Msg("these have changed and count after a restart; their old values hold")
+	}
+	before.reloads.total.WithLabelValues(outcome).Inc()
+	before.reloads.held.Set(float64(len(held)))
+	before.reloads.good.Set(1)
+	if outcome == ReloadRefused {
+		before.reloads.good.Set(0)
+	}
+	return outcome
+}
+
+var errUnchanged = errors.New("nothing has changed")
+
+// replace builds the house of the configuration as it is now, and moves.
+func (e *Estate) replace(ctx context.Context, srv *httpd.Server, before *House) (held []string, err error) {
+	cfg, err := before.Cfg.Again()
+	if err != nil {
+		return nil, err
+	}
+	held = cfg.Hold(before.Cfg)
+	if cfg.Same(before.Cfg) {
+		return held, errUnchanged
+	}
+	h, err := e.build(cfg, cfg.Upstreams)
+	if err != nil {
+		return nil, err
+	}
+	face, err := h.face()
+	if err != nil {
+		h.abandon()
+		return nil, err
+	}
+	left, err := h.moveIn()
+	if err != nil { // a mistake of ours, which is no reason to serve nothing
+		e.Log.Error().Err(err).Msg("metrics of the new configuration are missing")
+	}
+	srv.Show(face)
+	warn(cfg, e.Log)
+	h.Probe(ctx, make(chan error, len(h.Fresh)))
+	e.Leaving.Go(func() { e.leave(h, left) })
+	return held, nil
+}
+
+// leave lets go of what a new house does not need: of upstreams when the requests that run there are done, as long as a drain may
+// take, or when everything ends.
+func (e *Estate) leave(h *House, left map[string]*asset) {
+	ctx, cancel := context.WithTimeout(h.draining, h.Cfg.DrainTimeout)
+	defer cancel()
+	var waits sync.WaitGroup
+	for _, a := range left {
+		w, ok := a.value.(*wired)
+		if !ok {
+			continue
+		}
+		waits.Go(func() {
+			if err := w.running.Retire(ctx); err != nil {
+				e.Log.Warn().Str("upstream", w.Name()).Msg("not everything that ran there ended in time")
+			}
+		})
+	}
+	waits.Wait()
+	for _, a := range left {
+		if w, ok := a.value.(*wired); ok {
+			w.Dismiss(proxy.Errf(proxy.SessionLost, "the configuration of this server has changed; send initialize to open a new session"))
+		}
+	}
+	endAssets(left)
+	now := e.Now.Load()
+	for _, a := range left {
+		w, ok := a.value.(*wired)
+		if !ok {
+			continue
+		}
+		now.cache.Forget(w.Name()) // what its last answers have left
+		if now.Cfg.Upstream(w.Name()) == nil {
+			e.forget(w.Name())
+			now.meters.Forget(w.Name())
+		}
+	}
+}

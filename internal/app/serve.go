@@ -1,0 +1,225 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/httpd"
+	"dragoman/internal/config"
+)
+
+// RunServe serves HTTP clients until ctx ends, then drains.
+func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
+	logs, lines := std.Err, gathered(cfg.Log.Format, std.Err)
+	if lines != nil {
+		logs = lines
+		defer lines.Close()
+	}
+	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, logs)
+	if err != nil {
+		return err
+	}
+	warn(cfg, log)
+	ln, err := httpd.Listen(cfg.Listen()) // before anything is started that a second Dragoman at this address would start in vain
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
+	}
+	defer ln.Close() // Serve has done so, unless we do not come so far
+	h, err := newEstate(log, lines).open(cfg, cfg.Upstreams)
+	if err != nil {
+		return err
+	}
+	defer h.Estate.Close()
+	defer keepLean()()
+	if cfg.KeepAwake {
+		stir, rest := keepAwake()
+		defer rest()
+		h.stir = stir
+	}
+	log = h.Log // which goes by a level that can change
+	if ln, err = Secured(&cfg.TLS, ln, log, h.Certified); err != nil {
+		return err
+	}
+	ops, opsLn, err := h.openAdmin(log)
+	if err != nil {
+		return err
+	}
+	if ops != nil {
+		defer opsLn.Close() // likewise
+	}
+	failed := make(chan error, 4)
+	h.Probe(ctx, failed) // beside what is still to be made: a child takes longer to start than that
+	face, err := h.Faces()
+	if err != nil {
+		return err
+	}
+	panel(std.Err, cfg, ln.Addr(), opsLn, log)
+	go h.follow(ctx)
+	go func() { failed <- face.Serve(ln) }() // ends with Shutdown
+	if ops != nil {
+		go func() { failed <- ops.Serve(opsLn) }() // ends with Shutdown
+	}
+	err = h.Estate.Live(ctx, face, failed)
+	h = h.Estate.Now.Load() // another configuration may have made another house
+	servers := []*httpd.Server{face}
+	if ops != nil {
+		servers = append(servers, ops)
+	}
+	return h.finish(err, servers)
+}
+
+// Live serves until ctx ends, or something fails, and reads the configuration again when it is told to, or when it has changed.
+func (e *Estate) Live(ctx context.Context, srv *httpd.Server, failed <-chan error) error {
+	changed, hup := make(chan struct{}), make(chan os.Signal, 1)
+	within, cancel := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		watchFiles(within, func() *config.Config { return e.Now.Load().Cfg }, changed)
+	}()
+	defer func() { cancel(); <-watched }()
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	inTerminal := Terminal(os.Stdin)
+	for {
+		select {
+		case <-ctx.Done():
+			e.Log.Info().Dur("limit", e.Now.Load().Cfg.DrainTimeout).Msg("draining; a second signal ends at once")
+			return nil
+		case err := <-failed:
+			return err
+		case <-hup:
+			if inTerminal && !Terminal(os.Stdin) { // it was closed, which is what the signal said at first
+				e.Log.Info().Msg("the terminal is gone; draining")
+				return nil
+			}
+			e.Reload(ctx, srv, "SIGHUP")
+		case <-changed:
+			e.Reload(ctx, srv, "a file has changed")
+		}
+	}
+}
+
+// warn says what was accepted and will not be acted on.
+func warn(cfg *config.Config, log zerolog.Logger) {
+	for _, w := range cfg.Warnings {
+		log.Warn().Msg(w)
+	}
+	for _, u := range cfg.Upstreams {
+		if text := costs(u); text != "" {
+			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
+		}
+	}
+	if !config.Loopback(cfg.Service.Host) && !cfg.Authenticates() {
+		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
+	}
+}
+
+// costs says what the isolation of an upstream gives up, at a legacy server; nothing if it is the strictest.
+func costs(u *config.Upstream) string {
+	const dropped = "log messages of overlapping calls are dropped, and it cannot ask anybody"
+	switch kind, _ := u.Isolated(); kind {
+	case config.SharedByAll:
+		return "all clients use one session of it: what it remembers of one client the others may see, " + dropped
+	case config.Pooled:
+		return "any of its sessions takes any call: what one call leaves behind the next may not find and others may see, " + dropped
+	case config.PerPrincipal:
+		if u.Declare == "all" {
+			return "the clients of one caller use one session of it: what it remembers of one the others may see, and calls in which it may ask run one after the other"
+		}
+		return "the clients of one caller use one session of it: what it remembers of one the others may see, " + dropped + ` (declare = "all" lets it ask)`
+	}
+	return ""
+}
+
+// openAdmin opens the admin listener. Its default port may be taken, by another Dragoman on the same host: then any
+// free one does. A port that was asked for must be free.
+func (h *House) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, error) {
+	srv, err := h.Operators()
+	if err != nil || srv == nil {
+		return nil, nil, err
+	}
+	ln, err := httpd.Listen(h.Cfg.Admin.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) && !h.Cfg.Source("admin.listen").Set() {
+		host, _, _ := net.SplitHostPort(h.Cfg.Admin.Listen)
+		taken := h.Cfg.Admin.Listen
+		if ln, err = httpd.Listen(net.JoinHostPort(host, "0")); err == nil {
+			log.Warn().Str("taken", taken).Str("admin", ln.Addr().String()).Msg("the admin port is taken; another one is used")
+		}
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("admin listener: %w; choose another address with --admin HOST:PORT, or --admin off", err)
+	}
+	return srv, ln, nil
+}
+
+// finish lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
+func (h *House) finish(why error, servers []*httpd.Server) error {
+	h.Service.ShutDown()
+	defer h.Service.Stop()
+	if d := h.Cfg.DrainDelay; d > 0 && why == nil {
+		h.Log.Info().Dur("delay", d).Msg("not ready any more; requests are still taken")
+		for _, s := range servers {
+			s.Farewell()
+		}
+		time.Sleep(d) // a second signal ends the process
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), h.Cfg.DrainTimeout)
+	defer cancel()
+	h.Drain()
+	for _, s := range servers {
+		if err := s.Shutdown(ctx); err != nil {
+			h.Log.Warn().Err(err).Msg("not everything ended in time")
+		}
+	}
+	return exitCause(why)
+}
+
+// panel tells a person what is served where; a pipe gets a log line.
+func panel(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
+	base := "http://" + addr.String()
+	if cfg.TLS.CertFile != "" {
+		base = "https://" + addr.String()
+	}
+	served := cfg.Served()
+	if !Terminal(w) {
+		e := log.Info().Str("mcp", base+"/mcp")
+		if len(served.Legacy()) > 0 {
+			e = e.Str("sse", base+"/sse")
+		}
+		if !served.All() {
+			e = e.Strs("eras", served.Versions())
+		}
+		if admin != nil {
+			e = e.Str("admin", "http://"+admin.Addr().String())
+		}
+		e.Msg("listening")
+		return
+	}
+	what := "every revision from 2025-03-26"
+	if !served.All() {
+		what = strings.Join(served.Versions(), ", ")
+	}
+	_, _ = fmt.Fprintf(w, "\n  dragoman serves\n\n    %-28s streamable HTTP, %s\n", base+"/mcp", what)
+	if len(served.Legacy()) > 0 {
+		_, _ = fmt.Fprintf(w, "    %-28s HTTP+SSE 2024-11-05\n", base+"/sse")
+	}
+	if admin != nil {
+		_, _ = fmt.Fprintf(w, "    %-28s health, readiness, metrics, log level, configuration\n", "http://"+admin.Addr().String())
+	}
+	_, _ = fmt.Fprintf(w, "\n  in front of\n\n")
+	for _, u := range cfg.Upstreams {
+		_, _ = fmt.Fprintf(w, "    %-28s %s\n", u.Name, u.Target())
+	}
+	_, _ = fmt.Fprintln(w)
+}

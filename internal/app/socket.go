@@ -1,0 +1,39 @@
+package app
+
+import (
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
+	"dragoman/internal/config"
+	"dragoman/proxy"
+)
+
+// socketWires are the ways to a server that speaks lines over a socket; ok is false for every other upstream.
+func (h *House) socketWires(up *config.Upstream, log zerolog.Logger) (wires transport.Wires, ok bool) {
+	network, address, ok := up.Socket()
+	if !ok {
+		return transport.Wires{}, false
+	}
+	socket := stdio.NewSocket(stdio.SocketOptions{Name: up.Name, Network: network, Address: address,
+		ConnectTimeout: up.ConnectTimeout, MaxLine: h.Cfg.Limits.Line,
+		Noise: func(line []byte, err error, skipped int) {
+			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
+		}})
+	return transport.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
+}
+
+// inLines tells whether a server is spoken to in lines: a child process, or one behind a socket.
+func inLines(up *config.Upstream) bool {
+	_, _, socket := up.Socket()
+	return socket || len(up.Command) > 0
+}
+
+// maxProcesses bounds an upstream's children. The processes behind a socket are not ours to count; connections are bounded
+// as sessions are.
+func maxProcesses(up *config.Upstream) int {
+	if len(up.Command) == 0 {
+		return 0
+	}
+	return up.MaxProcesses
+}

@@ -1,0 +1,47 @@
+package app
+
+import (
+	"context"
+
+	"dragoman/adapters/stdio"
+	"dragoman/internal/config"
+)
+
+// StdioInFlight bounds the requests of the one client of a stdio listener.
+const StdioInFlight = 256
+
+// RunStdio serves the client on the other end of our stdin and stdout until it closes them or ctx ends.
+func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
+	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
+	if err != nil {
+		return err
+	}
+	up, err := cfg.Only()
+	if err != nil {
+		return err
+	}
+	h, err := Assemble(cfg, []*config.Upstream{up}, log)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	defer keepLean()()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	fatal := make(chan error, 1)
+	h.Probe(ctx, fatal)
+	go h.follow(ctx)
+	done := make(chan error, 1)
+	go func() {
+		done <- (&stdio.Downstream{Handle: h.Handle, Store: h.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
+			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight, Note: note(log)}).Serve(ctx)
+	}()
+	select {
+	case err = <-done:
+		return err
+	case err = <-fatal:
+		cancel(err)
+		<-done
+		return exitCause(err)
+	}
+}

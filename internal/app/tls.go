@@ -1,0 +1,91 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"dragoman/internal/config"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Secured makes a listener speak TLS, if that is configured. shown is told when the certificate ends that it shows.
+func Secured(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
+	if c.CertFile == "" {
+		return ln, nil
+	}
+	own := &ownCertificate{conf: c, log: log, shown: shown}
+	if _, err := own.get(nil); err != nil {
+		return nil, err
+	}
+	conf := &tls.Config{GetCertificate: own.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}}
+	if c.MinVersion == "1.3" {
+		conf.MinVersion = tls.VersionTLS13
+	}
+	if c.ClientAuth == config.ClientAuthNone {
+		return tls.NewListener(ln, conf), nil
+	}
+	roots, err := os.ReadFile(c.ClientCAFile)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	conf.ClientCAs = x509.NewCertPool()
+	if !conf.ClientCAs.AppendCertsFromPEM(roots) {
+		return nil, errors.New("tls: client_ca_file holds no PEM certificate")
+	}
+	conf.ClientAuth = tls.RequireAndVerifyClientCert
+	if c.ClientAuth == config.ClientAuthOptional {
+		conf.ClientAuth = tls.VerifyClientCertIfGiven
+	}
+	return tls.NewListener(ln, conf), nil
+}
+
+// ownCertificate is the listener's certificate, read again when its files have changed: those that are renewed by themselves last
+// for weeks only.
+type ownCertificate struct {
+	conf  *config.TLSConfig
+	log   zerolog.Logger
+	shown func(ends time.Time)
+
+	mu   sync.Mutex
+	pair *tls.Certificate
+	at   [2]time.Time // of the files that pair was read from, or that could not be read
+}
+
+// get implements tls.Config.GetCertificate. While the files do not fit, as between the change of one and of the other, the
+// certificate before them is shown.
+func (o *ownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	at := [2]time.Time{modified(o.conf.CertFile), modified(o.conf.KeyFile)}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.pair != nil && at == o.at {
+		return o.pair, nil
+	}
+	pair, err := tls.LoadX509KeyPair(o.conf.CertFile, o.conf.KeyFile)
+	o.at = at
+	switch {
+	case err == nil && o.pair != nil:
+		o.log.Info().Msg("the listener's certificate was read again")
+	case err != nil && o.pair == nil:
+		return nil, fmt.Errorf("tls: %w", err)
+	case err != nil:
+		o.log.Warn().Err(err).Msg("the listener's new certificate cannot be used; the old one is shown")
+		return o.pair, nil
+	}
+	o.pair = &pair
+	o.shown(pair.Leaf.NotAfter)
+	return o.pair, nil
+}
+
+func modified(path string) time.Time {
+	info, err := os.Stat(path)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}

@@ -1,0 +1,277 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/httpd"
+	"dragoman/adapters/legacy"
+	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/modern"
+	"dragoman/adapters/oauth"
+	restupstream "dragoman/adapters/rest/upstream"
+	"dragoman/adapters/sse"
+	"dragoman/adapters/stdio"
+	"dragoman/adapters/transport"
+	"dragoman/internal/config"
+	"dragoman/policies/health"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// wired is an upstream with all ways to reach it.
+type wired struct {
+	*era.Upstream
+	up      *config.Upstream
+	log     zerolog.Logger
+	reg     prometheus.Registerer // while it is made
+	running *health.Running
+	host    *httpd.Host            // nil: it is not reached over HTTP
+	dialer  *stdio.Dialer          // nil: it is no child
+	service *restupstream.Upstream // nil: it does not speak the REST envelope
+	client  *oauth.Client          // nil: we show no token
+	stop    context.CancelFunc
+	ended   context.Context
+}
+
+// wiring is all that an upstream is made from: while it is equal, the upstream stays, with its sessions and processes.
+type wiring struct {
+	up                          config.Upstream
+	self, roots                 string
+	body, event, line, header   int
+	idle                        time.Duration
+	reaper, questions, sessions uint64
+}
+
+// wiring leaves out of an upstream's configuration what only the policies around it look at.
+func (h *House) wiring(up *config.Upstream) wiring {
+	bare := *up
+	bare.Scopes, bare.Health, bare.Concurrency, bare.Tools, bare.Prompts, bare.Resources, bare.Access = nil, config.HealthConfig{}, 0, nil, nil, nil, nil
+	l := h.Cfg.Limits
+	roots, _ := os.ReadFile(up.CAFile) // the configuration was checked: if it is gone, there is nothing new to trust
+	return wiring{bare, string(self(h.Cfg)), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, h.Cfg.Sessions.IdleTTL,
+		h.number("reaper"), h.number("questions"), h.number("sessions")}
+}
+
+// servers makes the upstreams, and the table of the ways to them.
+func (h *House) servers(ups []*config.Upstream) error {
+	targets := make([]*proxy.Target, 0, len(ups))
+	for _, up := range ups {
+		name := "upstream " + up.Name
+		w, err := keep(h, name, h.wiring(up), made[*wired]{build: func(reg prometheus.Registerer) (*wired, error) { return h.upstream(up, reg) }, stage: endsUpstreams, end: (*wired).end})
+		if err != nil {
+			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
+		}
+		h.Upstreams = append(h.Upstreams, w.Upstream)
+		if h.Assets[name] != h.former[name] {
+			h.Fresh = append(h.Fresh, w)
+		}
+		if w.dialer != nil {
+			h.Dialers[up.Name] = w.dialer
+		}
+		if w.service != nil {
+			h.Services[up.Name] = w.service
+		}
+		policies, err := h.around(up, w)
+		if err != nil {
+			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
+		}
+		way := proxy.Around(w.Upstream, policies...)
+		h.Upkeep.ways[up.Name] = way.Do
+		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: way})
+	}
+	h.table = proxy.NewTable(targets...)
+	fresh := h.Fresh
+	h.settled = append(h.settled, func() {
+		h.router.Swap(h.table)
+		for _, w := range fresh {
+			h.cache.Forget(w.Name()) // the one that had the name before was another
+		}
+	})
+	return nil
+}
+
+// upstream makes one upstream.
+func (h *House) upstream(up *config.Upstream, reg prometheus.Registerer) (*wired, error) {
+	log := h.Log.With().Str("upstream", up.Name).Logger()
+	w := &wired{up: up, log: log, reg: reg, running: health.NewRunning()}
+	w.ended, w.stop = context.WithCancel(context.Background())
+	var wires transport.Wires
+	var err error
+	if len(up.Command) > 0 {
+		wires = h.stdioWires(up, w, log)
+	} else if socket, ok := h.socketWires(up, log); ok {
+		wires = socket
+	} else if wires, err = h.httpWires(up, w); err != nil {
+		w.end()
+		return nil, err
+	}
+	allowed := up.Allowed()
+	if len(allowed.Modern()) == 0 {
+		wires.Modern = nil
+	}
+	if wires.Legacy, wires.SSE = transport.Within(allowed, wires.Legacy), transport.Within(allowed, wires.SSE); len(allowed.Legacy()) == 0 {
+		wires.Legacy, wires.SSE = nil, nil
+	}
+	now := &h.Estate.Now
+	w.Upstream = era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.Cfg), ProbeTimeout: up.ProbeWait(),
+		ProfileTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
+		IdleTTL: h.Cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
+		Known: func(*probe.Profile) {
+			if w.dialer != nil {
+				w.dialer.Warm() // only now is it worth while to keep processes of it ready
+			}
+			now.Load().Tried(up.Name, time.Now(), nil)
+		},
+		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.Lot, Note: note(log),
+		Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }})
+	if err = h.serverGauges(w); err != nil {
+		w.end()
+		return nil, err
+	}
+	w.reg = nil
+	return w, nil
+}
+
+// end closes an upstream, or what there is of one that could not be made. What runs there ends with it, see policies.Running.
+func (w *wired) end() {
+	w.stop()
+	if w.Upstream != nil {
+		if err := w.Upstream.Close(); err != nil {
+			w.log.Warn().Err(err).Msg("closing the upstream")
+		}
+	}
+	if w.dialer != nil {
+		w.dialer.Close()
+	}
+	if w.host != nil {
+		w.host.Close()
+	}
+	if w.client != nil {
+		w.client.Close()
+	}
+}
+
+// serverGauges registers what is read off an upstream.
+func (h *House) serverGauges(w *wired) (err error) {
+	u, now := w.Upstream, &h.Estate.Now
+	for _, c := range append(processGauges(w),
+		gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
+			if now.Load().state(u).Connected {
+				return 1
+			}
+			return 0
+		}),
+		gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
+		gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
+		gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
+		gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches)) {
+		err = errors.Join(err, w.reg.Register(c))
+	}
+	return err
+}
+
+// host opens the way to an upstream with an http or https url.
+func (h *House) host(up *config.Upstream, token httpd.Credentials) (*httpd.Host, *url.URL, error) {
+	base, err := url.Parse(up.URL)
+	if err != nil {
+		return nil, nil, err
+	}
+	headers := make([]httpd.Header, 0, len(up.Headers))
+	for _, x := range up.Headers {
+		headers = append(headers, httpd.Header{Name: x.Name, Value: x.Value.Reveal()})
+	}
+	forward := make([]httpd.Forward, 0, len(up.Forward))
+	for _, x := range up.Forward {
+		forward = append(forward, httpd.Forward{From: strings.ToLower(x.From), To: x.To})
+	}
+	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
+		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.Cfg.Limits.Header})
+	return host, base, err
+}
+
+func (h *House) httpWires(up *config.Upstream, w *wired) (wires transport.Wires, err error) {
+	token, err := h.credentials(up, w)
+	if err != nil {
+		return wires, err
+	}
+	var base *url.URL
+	if w.host, base, err = h.host(up, token); err != nil {
+		return wires, err
+	}
+	limits := mcphttp.Limits{Body: h.Cfg.Limits.ResponseBody, Event: h.Cfg.Limits.Event}
+	path := base.RequestURI()
+	if up.Transport == config.RestName {
+		w.service = restupstream.New(w.host, path, limits)
+		return transport.Wires{Modern: w.service.Dial, Certain: true}, nil // nothing is to be found out but whether it is there
+	}
+	wires.Mirrors = true
+	if up.Transport != "sse" {
+		wires.Modern = modern.NewUpstream(w.host, path, limits).Dial
+		wires.Legacy = legacy.NewDialer(w.host, path, limits).Dial
+	}
+	if up.Transport != "http" {
+		wires.SSE = sse.NewDialer(w.host, base, limits).Dial
+	}
+	return wires, nil
+}
+
+// Probe asks the upstreams that are new what they speak. An error that no later attempt can mend goes to fatal.
+func (h *House) Probe(ctx context.Context, fatal chan<- error) {
+	for _, w := range h.Fresh {
+		go func() { // ends with ctx, with the upstream, or with the ladder
+			ctx, cancel := context.WithCancel(ctx)
+			defer cancel()
+			defer context.AfterFunc(w.ended, cancel)()
+			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
+				err := h.Estate.look(ctx, w)
+				if errors.Is(err, transport.ErrFatal) {
+					select {
+					case fatal <- err:
+					default:
+					}
+				}
+				if err == nil || ctx.Err() != nil || errors.Is(err, transport.ErrFatal) {
+					return
+				}
+				select {
+				case <-time.After(wait):
+				case <-ctx.Done():
+				}
+			}
+		}()
+	}
+	h.Fresh = nil
+}
+
+// look finds out what an upstream speaks.
+func (e *Estate) look(ctx context.Context, w *wired) error {
+	began, name := time.Now(), w.Name()
+	if health := e.Now.Load().Upkeep.Of[name]; health != nil {
+		health.Trying()
+	}
+	v, err := w.Profile(ctx)
+	if ctx.Err() != nil {
+		return err
+	}
+	h := e.Now.Load()
+	h.Tried(name, began, err)
+	if err == nil && h.Cfg.Upstream(name) != nil {
+		h.Service.Health() // it may have become another
+		announce(h.Log, name, v, era.Degrades(v, h.setting(name)))
+	}
+	return err
+}
+
+// probeAgain is how long to wait before an upstream that could not be reached is probed again; doubled each time.
+const probeAgain = 2 * time.Second

@@ -1,0 +1,350 @@
+package cli
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-json"
+	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
+
+	"dragoman/bench/load/drive"
+	benchreport "dragoman/bench/report"
+	suitepeer "dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+)
+
+// BenchOptions are the options of `dragoman bench`, checked.
+type BenchOptions struct {
+	// URL is the server, or Command starts it.
+	URL     string
+	Command []string
+	// Face and Revision are what is asked for; empty: what there is.
+	Face, Revision string
+	// Calls are what is called; none: something that fits, or, with Sizes, the reference servers' tool.
+	Calls []BenchCall
+	// Sizes are lengths of requests to a reference server, each a run, Answer of its answers; 0: the same. Streams is the share of
+	// answers asked for as event streams.
+	Sizes   []int
+	Answer  int
+	Streams float64
+	Varies  bool
+
+	Connections, Processes, Queue, Rounds int
+	Rate                                  float64 // 0: a closed loop
+	Warmup, Duration, Timeout             time.Duration
+	Requests                              uint64 // 0: Duration counts
+	// Sessions are numbers of idle sessions, each larger than the last.
+	Sessions []int
+	// PID is the process to be watched, 0: none is named; PIDOfPort: it is the one that listens at the URL's port.
+	PID       int
+	PIDOfPort bool
+	Metrics   string
+
+	Thresholds []benchreport.Threshold
+	Headers    suitepeer.Fields // in no report
+	TLS        *tls.Config      // nil for the system's roots
+	JSON, HTML string           // files; "-" is standard output
+	Compare    string
+	Old        *benchreport.Report // what Compare holds
+	Colour     func(w io.Writer) bool
+}
+
+// BenchCall is one kind of call, as a mix names it.
+type BenchCall struct {
+	Name      string          `json:"name"`
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	Method    string          `json:"method"`
+	Params    json.RawMessage `json:"params"`
+	Weight    int             `json:"weight"`
+	Varies    bool            `json:"varies"`
+}
+
+const (
+	maxCallFile    = 64 << 20
+	maxWeight      = 10_000
+	leastBenchTime = 10 * time.Millisecond
+)
+
+// benchOptions checks what was typed.
+func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (*BenchOptions, error) {
+	opt := &BenchOptions{Face: f.face, Revision: f.revision, Sizes: f.sizes, Answer: f.answer, Streams: f.streams, Varies: f.varies, Connections: f.connections,
+		Processes: f.processes, Queue: f.queue, Rounds: f.rounds, Rate: f.rate, Warmup: f.warmup, Duration: f.duration, Timeout: f.timeout, Requests: f.requests,
+		Sessions: f.sessions, PID: f.pid, PIDOfPort: f.pidOfPort, Metrics: f.metrics, JSON: f.json, HTML: f.html, Compare: f.compare,
+		Colour: func(w io.Writer) bool { return app.Colourful(w, p.environ) }}
+	if err := opt.target(c, args); err != nil {
+		return nil, err
+	}
+	for _, check := range []func(c *cobra.Command, f *benchFlags) error{opt.bounds, opt.fits, opt.calls, opt.files} {
+		if err := check(c, f); err != nil {
+			return nil, err
+		}
+	}
+	for _, text := range f.fail {
+		t, err := benchreport.ParseThreshold(text)
+		if err != nil {
+			return nil, usagef("--fail %q: %w", config.Shorten(text), err)
+		}
+		opt.Thresholds = append(opt.Thresholds, t)
+	}
+	for _, text := range f.header {
+		field, err := p.headerField(text)
+		if err != nil {
+			return nil, err
+		}
+		opt.Headers = append(opt.Headers, field)
+	}
+	if f.caFile != "" {
+		var err error
+		if opt.TLS, err = trusting(f.caFile); err != nil {
+			return nil, failed(fmt.Errorf("--ca-file: %s", config.FullText(err)))
+		}
+	}
+	return opt, nil
+}
+
+// target reads `URL | -- COMMAND…`.
+func (o *BenchOptions) target(c *cobra.Command, args []string) error {
+	named, err := target(c, args)
+	switch {
+	case err != nil:
+		return err
+	case len(named) == 0:
+		return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH` or `%s -- COMMAND`", c.CommandPath(), c.CommandPath())
+	case named[0].List:
+		o.Command = named[0].Value
+		return nil
+	}
+	o.URL = named[0].Value[0]
+	u, err := url.Parse(o.URL)
+	switch {
+	case err == nil && u.Scheme != "http" && u.Scheme != "https":
+		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, or load the server as a COMMAND", mistaken(o.URL))
+	case err != nil || u.Host == "":
+		return usagef("%s is not a URL of a server; fix: write https://HOST/PATH", mistaken(o.URL))
+	}
+	return nil
+}
+
+// bounds checks numbers.
+func (o *BenchOptions) bounds(c *cobra.Command, f *benchFlags) error {
+	flags := c.Flags()
+	for _, n := range []struct {
+		flag             string
+		got, least, most float64
+	}{
+		{"connections", float64(o.Connections), 1, drive.MaxConnections}, {"processes", float64(o.Processes), 1, drive.MaxProcesses},
+		{"queue", float64(o.Queue), 1, drive.MaxQueue}, {"rounds", float64(o.Rounds), 1, drive.MaxRounds}, {"stream-share", o.Streams, 0, 1},
+		{"rate", o.Rate, 0, drive.MaxRate}, {"answer-size", float64(o.Answer), 0, drive.MaxMessage}, {"pid", float64(o.PID), 0, math.MaxInt32},
+	} {
+		if math.IsNaN(n.got) || n.got < n.least || n.got > n.most || flags.Changed(n.flag) && n.got == 0 && n.flag != "stream-share" {
+			return usagef("--%s: %v is out of bounds; fix: write %v to %v", n.flag, n.got, max(n.least, min(1, n.most)), n.most)
+		}
+	}
+	for _, d := range []struct {
+		flag        string
+		got, least  time.Duration
+		longestTime time.Duration
+	}{{"warmup", o.Warmup, 0, drive.MaxDuration}, {"duration", o.Duration, leastBenchTime, drive.MaxDuration}, {"timeout", o.Timeout, leastBenchTime, mostAnswerTime}} {
+		if d.got < d.least || d.got > d.longestTime {
+			return usagef("--%s: %s is out of bounds; fix: write %s to %s", d.flag, d.got, d.least, d.longestTime)
+		}
+	}
+	for _, n := range o.Sizes {
+		if n < 1 || n > drive.MaxMessage {
+			return usagef("--size: %d is out of bounds; fix: write 1 to %d", n, drive.MaxMessage)
+		}
+	}
+	slices.Sort(o.Sessions)
+	for _, n := range o.Sessions {
+		if n < 1 || n > drive.MaxSessions {
+			return usagef("--sessions: %d is out of bounds; fix: write 1 to %d", n, drive.MaxSessions)
+		}
+	}
+	if f.requests == 0 && flags.Changed("requests") {
+		return usagef("--requests: 0 is out of bounds; fix: write 1 or more")
+	}
+	return nil
+}
+
+// fits refuses flags that do not belong together.
+func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
+	flags := c.Flags()
+	both := func(a, b string) error {
+		if flags.Changed(a) && flags.Changed(b) {
+			return usagef("both --%s and --%s are given; fix: leave one out", a, b)
+		}
+		return nil
+	}
+	for _, pair := range [][2]string{{"requests", "duration"}, {"tool", "method"}, {"tool", "mix"}, {"method", "mix"}, {"size", "tool"}, {"size", "method"}, {"size", "mix"}, {"pid", "pid-of-port"},
+		{"tool", "params"}, {"method", "arguments"}, {"requests", "rounds"}} {
+		if err := both(pair[0], pair[1]); err != nil {
+			return err
+		}
+	}
+	for _, pair := range [][2]string{{"arguments", "tool"}, {"params", "method"}, {"queue", "rate"}} {
+		if flags.Changed(pair[0]) && !flags.Changed(pair[1]) {
+			return usagef("--%s is for --%s; fix: leave it out, or add --%s", pair[0], pair[1], pair[1])
+		}
+	}
+	if o.Face != "" && !slices.Contains(faceNames(), o.Face) {
+		hint := "write " + config.OneOf(faceNames())
+		if near := config.Nearest(o.Face, faceNames()); near != "" {
+			hint = fmt.Sprintf("did you mean %s?", near)
+		}
+		return usagef("%s", config.WithFix(fmt.Sprintf("--face: %q is not known", config.Shorten(o.Face)), hint))
+	}
+	if known := suite.From(""); o.Revision != "" && !slices.Contains(known, o.Revision) {
+		return usagef("--revision: %q is not known; fix: write %s", config.Shorten(o.Revision), config.OneOf(known))
+	}
+	stdio := o.URL == ""
+	if o.Face != "" && suitepeer.Face(o.Face).Stdio() != stdio {
+		return usagef("--face %s does not go with what is to be loaded; fix: stdio is for a COMMAND, all else for a URL", o.Face)
+	}
+	for _, flag := range []string{"header", "ca-file", "pid", "pid-of-port", "sessions", "stream-share"} {
+		if stdio && flags.Changed(flag) {
+			return usagef("--%s is for a URL, and a COMMAND is given; fix: leave it out", flag)
+		}
+	}
+	if !stdio && flags.Changed("processes") {
+		return usagef("--processes is for a COMMAND, and a URL is given; fix: leave it out")
+	}
+	return nil
+}
+
+// calls reads what is to be called.
+func (o *BenchOptions) calls(_ *cobra.Command, f *benchFlags) (err error) {
+	one := BenchCall{Tool: f.tool, Method: f.method}
+	switch {
+	case f.mix != "":
+		return o.readMix(f.mix)
+	case f.tool != "":
+		one.Arguments, err = jsonFlag("arguments", f.arguments)
+	case f.method != "":
+		one.Params, err = jsonFlag("params", f.params)
+	default:
+		return nil
+	}
+	if err == nil {
+		err = one.check()
+	}
+	if err != nil {
+		return err
+	}
+	o.Calls = []BenchCall{one}
+	return nil
+}
+
+func (o *BenchOptions) readMix(path string) error {
+	raw, err := readUpTo(path, maxCallFile)
+	if err != nil {
+		return failed(fmt.Errorf("--mix: %s cannot be read: %v; fix: check the path", path, config.Reason(err)))
+	}
+	if err = json.Unmarshal(raw, &o.Calls); err != nil || len(o.Calls) == 0 || len(o.Calls) > drive.MaxCalls {
+		return failed(fmt.Errorf(`--mix: %s is no list of calls; fix: write a JSON array of 1 to %d, like [{"tool":"echo","arguments":{"text":"x"},"weight":3},{"method":"tools/list"}]`, path, drive.MaxCalls))
+	}
+	for i := range o.Calls {
+		if err := o.Calls[i].check(); err != nil {
+			return failed(fmt.Errorf("--mix: %s, call %d: %w", path, i+1, err))
+		}
+	}
+	return nil
+}
+
+// check checks one call.
+func (b *BenchCall) check() error {
+	switch {
+	case (b.Tool == "") == (b.Method == ""):
+		return usagef("a call has either a tool or a method; fix: name one of them")
+	case b.Tool != "" && b.Params != nil, b.Method != "" && b.Arguments != nil:
+		return usagef("arguments are for a tool, params for a method; fix: name them like that")
+	case b.Weight < 0 || b.Weight > maxWeight:
+		return usagef("a weight of %d is out of bounds; fix: write 1 to %d", b.Weight, maxWeight)
+	case b.Method != "" && !httpguts.ValidHeaderFieldValue(b.Method) || strings.ContainsAny(b.Method, "\"\\"):
+		return usagef("%q is no method; fix: write one such as tools/list", config.Shorten(b.Method))
+	}
+	for _, raw := range []json.RawMessage{b.Arguments, b.Params} {
+		var members map[string]json.RawMessage
+		if raw == nil {
+			continue
+		}
+		if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+			return usagef("arguments and params are JSON objects; fix: write them like {\"text\":\"x\"}")
+		}
+		if _, has := members["_meta"]; has && b.Params != nil {
+			return usagef("params have _meta, which is put in where it is needed; fix: leave it out")
+		}
+	}
+	return nil
+}
+
+// jsonFlag is the value of a flag that is JSON, or names a file with it.
+func jsonFlag(flag, text string) (json.RawMessage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if path, named := strings.CutPrefix(text, "@"); named {
+		raw, err := readUpTo(path, drive.MaxMessage)
+		if err != nil {
+			return nil, failed(fmt.Errorf("--%s: %s cannot be read: %v; fix: check the path", flag, path, config.Reason(err)))
+		}
+		text = strings.TrimSpace(string(raw))
+	}
+	var v map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &v); err != nil || v == nil {
+		return nil, usagef("--%s is no JSON object; fix: write it like --%s '{\"text\":\"x\"}'", flag, flag)
+	}
+	return json.RawMessage(text), nil
+}
+
+// readUpTo reads a file that has at most so many bytes.
+func readUpTo(path string, most int64) ([]byte, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = in.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(in, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("it has more than %d bytes", most)
+	}
+	return raw, err
+}
+
+// files sees to it that what takes a while is not done for a report that cannot be written, or compared.
+func (o *BenchOptions) files(_ *cobra.Command, f *benchFlags) error {
+	if f.json != "" && f.json == f.html {
+		return usagef("both --json and --html write to %s; fix: name another file", f.json)
+	}
+	for _, one := range [][2]string{{"json", f.json}, {"html", f.html}} {
+		if one[1] == "" || one[1] == "-" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(one[1])); err != nil {
+			return failed(fmt.Errorf("bench: --%s %s cannot be written: %v; fix: name a file in a directory that there is", one[0], one[1], config.Reason(err)))
+		}
+	}
+	if f.compare == "" {
+		return nil
+	}
+	in, err := os.Open(f.compare)
+	if err == nil {
+		o.Old, err = benchreport.Read(in)
+		_ = in.Close()
+	}
+	if err != nil {
+		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json FILE`", f.compare, config.Reason(err)))
+	}
+	return nil
+}

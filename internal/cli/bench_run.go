@@ -1,0 +1,281 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"dragoman/bench/load/drive"
+	benchwatch "dragoman/bench/load/watch"
+	benchreport "dragoman/bench/report"
+	suitepeer "dragoman/conformance/peer"
+	suitereport "dragoman/conformance/report"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+)
+
+var errBenchInterrupted = errors.New("bench: interrupted before anything was measured")
+
+// runBench loads a server and tells what came of it.
+func runBench(ctx context.Context, opt *BenchOptions, std app.Streams) error {
+	live := app.Terminal(std.Err)
+	b := &bencher{BenchOptions: opt, std: std, progress: benchreport.NewProgress(std.Err, live), hide: suitereport.Hide{URLs: []string{opt.URL, opt.Metrics}}}
+	for _, f := range opt.Headers {
+		b.hide.Values = append(b.hide.Values, f.Value)
+	}
+	err := b.run(ctx)
+	b.progress.End()
+	switch {
+	case ctx.Err() != nil && len(b.report.Runs) == 0:
+		return failed(errBenchInterrupted)
+	case ctx.Err() != nil:
+		b.report.Ended = "interrupted"
+	case err != nil:
+		return b.fault(err)
+	}
+	return b.tell()
+}
+
+// fault is an error that may repeat what a server says.
+func (b *bencher) fault(err error) error {
+	var v *verdict
+	if errors.As(err, &v) && v.err != nil {
+		return &verdict{code: v.code, err: errors.New(b.hide.Text(v.err.Error()))}
+	}
+	return failed(errors.New(b.hide.Text(err.Error())))
+}
+
+// bencher is one run of the command.
+type bencher struct {
+	*BenchOptions
+	std      app.Streams
+	progress *benchreport.Progress
+	hide     suitereport.Hide
+	report   benchreport.Report
+	found    *found
+	pids     []int // of --pid and --pid-of-port
+}
+
+// benchRun is one of the loads.
+type benchRun struct {
+	name  string
+	calls []drive.Call
+}
+
+func (b *bencher) run(ctx context.Context) error {
+	b.report = benchreport.Report{Format: benchreport.Format, Version: app.ReadVersion().Version, Began: time.Now(), Target: b.shown(),
+		Machine: benchreport.Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}}
+	b.warn()
+	if err := b.watched(); err != nil {
+		return err
+	}
+	b.progress.Say("looking at " + b.shown())
+	var err error
+	if b.found, err = b.find(ctx); err != nil {
+		return err
+	}
+	b.report.Face, b.report.Revision, b.report.Server = string(b.found.face), b.found.revision, b.hide.Text(b.found.server)
+	plan, err := b.plan()
+	if err != nil {
+		return err
+	}
+	runs, why, err := b.choose(ctx, plan)
+	if err != nil {
+		return err
+	}
+	b.describe(runs, why)
+	if len(b.Sessions) > 0 {
+		idle, err := b.openSessions(ctx, plan)
+		if idle != nil {
+			defer idle.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, r := range runs {
+		plan.Calls = r.calls
+		if err := b.measure(ctx, plan, r.name); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shown is what is loaded, fit to be shown.
+func (b *bencher) shown() string {
+	if b.URL != "" {
+		return config.RedactURL(b.URL)
+	}
+	return suitereport.Arguments(b.Command)
+}
+
+// warn says what the figures are made of beside the server.
+func (b *bencher) warn() {
+	if b.URL == "" {
+		return
+	}
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		b.note("the target is not on the loopback: the network is part of the figures; see to it that its owner knows of the load")
+	}
+	if !b.PIDOfPort && b.PID == 0 && runtime.GOOS == "linux" && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()) {
+		b.note("CPU and memory of the server are not read; add --pid-of-port")
+	}
+}
+
+func (b *bencher) note(format string, args ...any) {
+	b.report.Notes = append(b.report.Notes, b.hide.Text(fmt.Sprintf(format, args...)))
+}
+
+// watched finds the process that is named.
+func (b *bencher) watched() error {
+	pid := b.PID
+	if b.PIDOfPort {
+		u, err := url.Parse(b.URL)
+		if err != nil {
+			return err
+		}
+		if pid, err = benchwatch.PIDOfPort(portOf(u)); err != nil {
+			return fmt.Errorf("bench: --pid-of-port: %w; fix: name the process with --pid", err)
+		}
+	}
+	if pid == 0 {
+		return nil
+	}
+	if _, err := benchwatch.Read([]int{pid}); err != nil {
+		return fmt.Errorf("bench: %w; fix: name a process of yours that runs", err)
+	}
+	b.pids = []int{pid}
+	return nil
+}
+
+func portOf(u *url.URL) int {
+	if n, err := strconv.Atoi(u.Port()); err == nil {
+		return n
+	}
+	if u.Scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// plan is what the generator is told, but for the calls.
+func (b *bencher) plan() (drive.Plan, error) {
+	p := drive.Plan{Face: faceOf(b.found.face), Revision: b.found.revision, Command: b.Command, Env: os.Environ(), Connections: b.Connections, Processes: b.Processes,
+		Rate: b.Rate, Queue: b.Queue, Warmup: b.Warmup, Duration: b.Duration, Requests: b.Requests, Rounds: b.Rounds, Timeout: b.Timeout}
+	if b.Requests > 0 {
+		p.Duration, p.Rounds = 0, 1
+	}
+	if b.URL == "" {
+		p.Processes = min(p.Processes, p.Connections)
+		return p, nil
+	}
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return p, fmt.Errorf("bench: %w", err)
+	}
+	p.Addr, p.Host, p.Path = net.JoinHostPort(u.Hostname(), strconv.Itoa(portOf(u))), u.Host, u.RequestURI()
+	if u.Scheme == "https" {
+		p.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+		if b.TLS != nil {
+			p.TLS = b.TLS.Clone()
+		}
+		p.TLS.ServerName = u.Hostname()
+	}
+	var head bytes.Buffer
+	if password, set := u.User.Password(); set {
+		req := basicAuth(u.User.Username(), password)
+		head.WriteString("Authorization: " + req + "\r\n")
+	}
+	for _, f := range b.Headers {
+		head.WriteString(f.Name + ": " + f.Value + "\r\n")
+	}
+	p.Header = head.String()
+	return p, nil
+}
+
+// describe puts into the report how it is called.
+func (b *bencher) describe(runs []benchRun, why string) {
+	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	l := benchreport.Load{Why: why, Connections: b.Connections, Rate: b.Rate, WarmupUs: us(b.Warmup), DurationUs: us(b.Duration), Requests: b.Requests, TimeoutUs: us(b.Timeout)}
+	if b.URL == "" {
+		l.Processes = b.Processes
+	}
+	if b.Rate > 0 {
+		l.Queue = b.Queue
+	}
+	if b.Requests > 0 {
+		l.DurationUs = 0
+	}
+	if len(b.Sessions) > 0 {
+		l.Sessions = b.Sessions[len(b.Sessions)-1]
+	}
+	for _, r := range runs {
+		total := 0
+		for _, c := range r.calls {
+			total += max(c.Weight, 1)
+		}
+		for _, c := range r.calls {
+			text := c.Name
+			if len(r.calls) > 1 {
+				text += fmt.Sprintf(" (%d %%)", 100*max(c.Weight, 1)/total)
+			}
+			if !slices.Contains(l.Calls, text) {
+				l.Calls = append(l.Calls, text)
+			}
+		}
+	}
+	b.report.Load = l
+}
+
+// tell writes the reports, and gives the verdict. The one for people goes to standard error where standard output is taken.
+func (b *bencher) tell() error {
+	r := &b.report
+	r.Judge(b.Thresholds)
+	people := b.std.Out
+	for _, f := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{{b.JSON, r.JSON}, {b.HTML, func(w io.Writer) error { return r.HTML(w, b.Old) }}} {
+		if f.path == "" {
+			continue
+		}
+		if f.path == "-" {
+			people = b.std.Err
+		}
+		if err := writeOut(b.std, f.path, f.write); err != nil {
+			return failed(err)
+		}
+	}
+	if err := r.Terminal(people, b.Colour(people), b.Old); err != nil {
+		return failed(err)
+	}
+	if !r.OK {
+		return &verdict{code: ExitFailed}
+	}
+	return nil
+}
+
+// faces are those that are looked for, in this order.
+func (b *bencher) faces() (all []suitepeer.Face) {
+	for _, f := range suitepeer.Faces() {
+		if f.Stdio() == (b.URL == "") && (b.Face == "" || b.Face == string(f)) {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"dragoman/internal/config"
+	"fmt"
+
+	"github.com/spf13/cobra"
+)
+
+const configLong = `Check the configuration, or print it with the source of every value.
+
+Settings come from flags, DRAGOMAN_... variables, MCP_... variables, the file and
+defaults, in this order of precedence. config.toml in the repository is the
+complete file with every key explained.`
+
+func newConfig(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "config",
+		Short:   "Check or print the configuration",
+		Long:    configLong,
+		Example: "  dragoman config check config.toml\n  dragoman config print --json config.toml",
+	}
+	parent(c)
+	c.AddCommand(newConfigCheck(p), newConfigPrint(p), newConfigReference(p), newConfigSchema(p))
+	return c
+}
+
+func newConfigCheck(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "check [flags] [FILE]",
+		Short: "Check the configuration and report everything that is wrong",
+		Long: `Check the file, the environment and the flags together and report everything
+that is wrong, each with key, file, line and fix. Exits with 0 if it is valid.`,
+		Example: "  dragoman config check config.toml\n  DRAGOMAN_LISTEN=127.0.0.1:9000 dragoman config check",
+
+		DisableFlagsInUseLine: true,
+	}
+	flags := addSettingFlags(c, config.OnConfig)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, file, err := p.loadFile(c, args, flags)
+		if err != nil {
+			return err
+		}
+		for _, w := range append(cfg.Warnings, cfg.Remarks(file != "")...) {
+			_, _ = fmt.Fprintf(p.std.Err, "dragoman: warning: %s\n", w)
+		}
+		if file == "" {
+			file = "the environment"
+		}
+		_, err = fmt.Fprintf(p.std.Out, "%s is valid, %s\n", file, counted(len(cfg.Upstreams), "upstream"))
+		return failed(err)
+	}
+	return c
+}
+
+func newConfigPrint(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "print [flags] [FILE]",
+		Short: "Print every value and where it comes from",
+		Long: `Print the whole configuration as TOML. The comment behind each value is its
+source: default, FILE:LINE, the variable or the flag. Headers and variables of
+upstreams are never shown.`,
+		Example: "  dragoman config print\n  dragoman config print --json config.yaml",
+
+		DisableFlagsInUseLine: true,
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	flags := addSettingFlags(c, config.OnConfig)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, _, err := p.loadFile(c, args, flags)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return failed(cfg.PrintJSON(p.std.Out))
+		}
+		return failed(cfg.PrintTOML(p.std.Out))
+	}
+	return c
+}
+
+// loadFile loads the file that is named as an argument, by --config or by the
+// variable; "" is none.
+func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cfg *config.Config, file string, err error) {
+	switch {
+	case len(args) > 1:
+		return nil, "", usagef("unexpected argument %q; fix: write `%s FILE`", config.Shorten(args[1]), c.CommandPath())
+	case len(args) == 1 && s.file != "":
+		return nil, "", usagef("both FILE and --config are given; fix: leave one out")
+	case len(args) == 1:
+		s.file = args[0]
+	}
+	flags, _, err := s.assignments()
+	if err != nil {
+		return nil, "", err
+	}
+	file, _ = p.configFile(s.file)
+	cfg, err = config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags})
+	return cfg, file, err
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

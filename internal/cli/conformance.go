@@ -1,0 +1,371 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"dragoman/conformance/checks"
+	"dragoman/conformance/mock"
+	"dragoman/conformance/official"
+	suitepeer "dragoman/conformance/peer"
+	"dragoman/conformance/suite"
+	"dragoman/internal/config"
+)
+
+const conformanceLong = `Test an MCP server: over modern and legacy HTTP, HTTP+SSE, the REST envelope, or,
+as a command, over stdio, in every revision that it speaks. Each check looks at one
+statement of the specification; what does not keep it is shown with what was sent,
+what came, and what to do about it. Several URLs are doors of the same server;
+unix:/PATH and tcp://HOST:PORT are sockets at which it speaks lines, as over stdio.
+
+--expected-failures names a file with lines of check-id[@face[@revision]] # reason.
+What it lists does not fail the run; what it lists in vain does (STALE).
+
+With --client the COMMAND is a client: it is started once for each scenario, with the
+URL of a server that is made for it as its last word or in the place of {url}, or,
+over stdio, with the words of the server's command in the place of {command}. It is
+to list the tools and call each. With --proxy it is an intermediary, with {listen}
+where its HOST:PORT belongs and {upstream} (a URL) or {command} (the words of one)
+where the server behind it does: it keeps what that server keeps by itself.
+
+Nothing is hidden of what a server says, but for the values of --header and of the
+URL, wherever they stand. Checks call tools and read resources that the server
+offers: do not test a server that must not be touched.
+
+--matrix is another thing: it makes the document that shows every kind of client at
+every kind of server behind Dragoman, of what conformance/cells.sh wrote down as
+lines of client, server, feature, result and note, parted by tabs.
+
+Exit codes: 0 all is kept, 1 something fails, 2 wrong usage, 3 nobody answers there
+or nothing of MCP does, 130 a second interrupt.`
+
+const conformanceExample = `  dragoman conformance https://example.com/mcp
+  dragoman conformance -- npx -y @modelcontextprotocol/server-everything
+  dragoman conformance http://127.0.0.1:8080/mcp http://127.0.0.1:8080/sse --junit report.xml
+  dragoman conformance --only 'tools.*' --revision 2025-11-25 https://example.com/mcp
+  dragoman conformance --client -- node my-client.js
+  dragoman conformance --client -- node my-client.js --stdio {command}
+  dragoman conformance --proxy -- dragoman serve --listen {listen} --admin off {upstream}
+  dragoman conformance --list --only session
+  dragoman conformance --explain request.version-mismatch
+  dragoman conformance --diff before.json after.json
+  dragoman conformance --matrix --check`
+
+// exitNobody is the exit code of a test at which there was no server.
+const exitNobody = 3
+
+const (
+	mostJobs        = 64
+	leastAnswerTime = 100 * time.Millisecond
+	mostAnswerTime  = 10 * time.Minute
+)
+
+// conformanceFlags is what was typed.
+type conformanceFlags struct {
+	list, diff, matrix, check            bool
+	client, proxy, official              bool
+	officialCommand                      string
+	front                                []string
+	explain, results, out                string
+	face, revision, only, skip, header   []string
+	timeout                              time.Duration
+	jobs                                 int
+	verbose, strict                      bool
+	caFile, expected                     string
+	json, junit, sarif, markdown, badged string
+}
+
+func newConformance(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "conformance [flags] URL... | -- COMMAND [ARG...]",
+		Short:   "Test an MCP server against the specification",
+		Long:    conformanceLong,
+		Example: conformanceExample,
+		Args:    cobra.ArbitraryArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	f := &conformanceFlags{}
+	f.add(c)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.agree(c.Flags()); err != nil {
+			return err
+		}
+		switch {
+		case f.matrix:
+			return p.conformanceMatrix(f, args)
+		case f.diff:
+			return p.conformanceDiff(f, args)
+		case f.explain != "" || f.list:
+			return p.conformanceTell(c, f, args)
+		}
+		opt, err := p.conformanceOptions(c, f, args)
+		if err != nil {
+			return err
+		}
+		return p.run.Conformance(c.Context(), opt, p.std)
+	}
+	return c
+}
+
+func (f *conformanceFlags) add(c *cobra.Command) {
+	flags := c.Flags()
+	faces, revisions := faceNames(), suite.From("")
+	flags.StringSliceVar(&f.face, "face", nil, "test only this `FACE`: "+config.OneOf(faces)+"; repeatable")
+	flags.StringSliceVar(&f.revision, "revision", nil, "test only this `REVISION`, such as "+revisions[len(revisions)-1]+"; repeatable")
+	flags.StringSliceVar(&f.only, "only", nil, "only these checks: `ID|AREA`, with * for anything; repeatable")
+	flags.StringSliceVar(&f.skip, "skip", nil, "not these checks: `ID|AREA`, with * for anything; repeatable")
+	flags.StringVar(&f.expected, "expected-failures", "", "`FILE` of what is known to fail: check-id[@face[@revision]] # reason")
+	flags.BoolVar(&f.strict, "strict", false, "a SHOULD that is not kept fails the run")
+	flags.StringArrayVar(&f.header, "header", nil, "`'NAME: VALUE'` of every request, such as credentials; VALUE may be @FILE, file:/PATH or env:NAME; repeatable")
+	flags.StringVar(&f.caFile, "ca-file", "", "PEM `FILE` of the roots to trust instead of the system's")
+	flags.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long an answer may take, `DURATION`")
+	flags.IntVar(&f.jobs, "jobs", 4, "how many checks are tried at a time, `N`")
+	flags.BoolVar(&f.verbose, "verbose", false, "show all that went over the wire where something failed, and what was skipped")
+	flags.StringVar(&f.json, "json", "", "write the report as JSON into `FILE`, - is standard output (here and below, once)")
+	flags.StringVar(&f.junit, "junit", "", "as JUnit XML into `FILE`")
+	flags.StringVar(&f.sarif, "sarif", "", "as SARIF 2.1.0 into `FILE`")
+	flags.StringVar(&f.markdown, "markdown", "", "as Markdown into `FILE`")
+	flags.StringVar(&f.badged, "badge", "", "a badge into `FILE`: an image if its name ends in .svg, else JSON for shields.io's endpoint")
+	flags.BoolVar(&f.client, "client", false, "the COMMAND is a client, which is to be tested")
+	flags.BoolVar(&f.proxy, "proxy", false, "the COMMAND is an intermediary, which is to be tested")
+	flags.StringArrayVar(&f.front, "front", nil, "of --proxy: `URL` where clients find it, with {listen} (default http://{listen}/mcp); repeatable")
+	flags.BoolVar(&f.official, "official", false, "run the official suite too, from npm; over stdio and HTTP+SSE through a Dragoman")
+	flags.StringVar(&f.officialCommand, "official-command", "", "the `WORDS` that start the official suite (default npx and the package)")
+	flags.BoolVar(&f.list, "list", false, "list the checks instead, as text, --json or --markdown; --markdown DIRECTORY/ writes a page for each")
+	flags.StringVar(&f.explain, "explain", "", "tell all about the check `ID` instead")
+	flags.BoolVar(&f.diff, "diff", false, "compare two reports that --json has written instead: OLD.json NEW.json")
+	flags.BoolVar(&f.matrix, "matrix", false, "make the document of conformance/cells.sh instead")
+	flags.BoolVar(&f.check, "check", false, "of --matrix: fail if the document is not what would be written; write nothing")
+	flags.StringVar(&f.results, "results", resultsFile, "of --matrix: `FILE` with the results, or - for standard input")
+	flags.StringVar(&f.out, "out", matrixFile, "of --matrix: `FILE` for the document, or - for standard output")
+	complete := func(name string, words []string) { // errors only if there is no such flag
+		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	complete("face", faces)
+	complete("revision", revisions)
+	for _, name := range []string{"only", "skip", "explain"} { // made when asked for: every start would pay for it
+		_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return checkIDs(allChecks()), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+}
+
+// modeFlags are the flags that each mode understands, beside the one that asks for it.
+var modeFlags = map[string][]string{
+	"matrix":  {"check", "results", "out"},
+	"diff":    {"json", "markdown"},
+	"list":    {"json", "markdown", "face", "revision", "only", "skip"},
+	"explain": {},
+	"client":  {"face", "revision", "only", "skip", "expected-failures", "strict", "timeout", "verbose", "json", "junit", "sarif", "markdown", "badge"},
+	"proxy": {"face", "revision", "only", "skip", "expected-failures", "strict", "timeout", "verbose", "json", "junit", "sarif", "markdown", "badge",
+		"header", "ca-file", "jobs", "front"},
+}
+
+// agree refuses flags that do not belong together.
+func (f *conformanceFlags) agree(flags *pflag.FlagSet) error {
+	mode := ""
+	for _, name := range []string{"matrix", "diff", "list", "explain", "client", "proxy"} {
+		if !flags.Changed(name) || flags.Lookup(name).Value.String() == "false" {
+			continue
+		}
+		if mode != "" {
+			return usagef("both --%s and --%s are given; fix: leave one out", mode, name)
+		}
+		mode = name
+	}
+	var err error
+	flags.Visit(func(g *pflag.Flag) {
+		switch {
+		case err != nil || g.Name == mode || g.Name == "help":
+		case mode == "" && slices.Contains(modeFlags["matrix"], g.Name):
+			err = usagef("--%s is for --matrix; fix: leave it out, or write `dragoman conformance --matrix`", g.Name)
+		case mode == "" && g.Name == "front":
+			err = usagef("--front is for --proxy; fix: leave it out, or write `dragoman conformance --proxy -- COMMAND`")
+		case mode != "" && !slices.Contains(modeFlags[mode], g.Name):
+			err = usagef("--%s means nothing with --%s; fix: leave one out", g.Name, mode)
+		}
+	})
+	return err
+}
+
+// conformanceMatrix makes the matrix document.
+func (p *program) conformanceMatrix(f *conformanceFlags, args []string) error {
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q; fix: name files with --results and --out", config.Shorten(args[0]))
+	case f.check && f.out == "-":
+		return usagef("--check compares with a file; fix: name it with --out FILE")
+	}
+	return failed(makeMatrix(p.std, f.results, f.out, f.check))
+}
+
+// allChecks are the checks of servers, then those of clients.
+func allChecks() []*suite.Check { return slices.Concat(checks.All(), mock.Checks()) }
+
+func faceNames() (names []string) {
+	for _, f := range suitepeer.Faces() {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+func checkIDs(all []*suite.Check) (ids []string) {
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+// choice picks checks as --face, --revision, --only and --skip say.
+type choice struct {
+	faces     []suitepeer.Face
+	revisions []string
+	checks    []*suite.Check // chosen
+	tried     []*suite.Check // what is to be tried for them
+
+	only, skip []string // patterns about checks of the official suite
+}
+
+// officially tells whether a check of the official suite is chosen.
+func (c *choice) officially(id string) bool {
+	fits := func(pattern string) bool { return wildcard(pattern, id) }
+	return (len(c.only) == 0 || slices.ContainsFunc(c.only, fits)) && !slices.ContainsFunc(c.skip, fits)
+}
+
+// officials parts the patterns about checks of the official suite, whose names are known only when it has run, from the others.
+func officials(patterns []string) (ours, theirs []string) {
+	for _, p := range patterns {
+		if strings.HasPrefix(p, official.Prefix) {
+			theirs = append(theirs, p)
+			continue
+		}
+		ours = append(ours, p)
+	}
+	return ours, theirs
+}
+
+// choose reads the flags that pick checks.
+func (f *conformanceFlags) choose(all []*suite.Check) (*choice, error) {
+	c := &choice{}
+	for _, name := range f.face {
+		if !slices.Contains(faceNames(), name) {
+			return nil, unknownWord("face", name, faceNames())
+		}
+		c.faces = append(c.faces, suitepeer.Face(name))
+	}
+	for _, name := range f.revision {
+		if known := suite.From(""); !slices.Contains(known, name) {
+			return nil, unknownWord("revision", name, known)
+		}
+		c.revisions = append(c.revisions, name)
+	}
+	var onlyOurs, skipOurs []string
+	onlyOurs, c.only = officials(f.only)
+	skipOurs, c.skip = officials(f.skip)
+	if len(c.only)+len(c.skip) > 0 && !f.official {
+		return nil, usagef("checks of the official suite are run with --official alone; fix: add it, or leave %q out", config.Shorten(append(c.only, c.skip...)[0]))
+	}
+	only, err := picks(all, "only", onlyOurs)
+	if err != nil {
+		return nil, err
+	}
+	skip, err := picks(all, "skip", skipOurs)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range all {
+		if skip[one] || !c.somewhere(one, "", "") {
+			continue
+		}
+		c.tried = append(c.tried, one)
+		if len(f.only) == 0 || only[one] {
+			c.checks = append(c.checks, one)
+		}
+	}
+	if len(c.checks) == 0 && len(c.only) == 0 {
+		return nil, usagef("no check is left by --face, --revision, --only and --skip; fix: `%s` shows what there is", "dragoman conformance --list")
+	}
+	// What holds the messages of servers against their shapes sees those of all other trials.
+	if !slices.ContainsFunc(c.checks, func(one *suite.Check) bool { return one.Run == nil }) {
+		c.tried = c.checks
+	}
+	return c, nil
+}
+
+// somewhere tells whether a check is tried at a face and a revision, "" for any, that were asked for.
+func (c *choice) somewhere(one *suite.Check, face, revision string) bool {
+	for _, f := range one.Faces {
+		if face != "" && face != string(f) || len(c.faces) > 0 && !slices.Contains(c.faces, f) {
+			continue
+		}
+		if f == suitepeer.REST && revision == "" && (len(c.revisions) == 0 || slices.Contains(c.faces, f)) {
+			return true
+		}
+		for _, r := range f.Revisions() {
+			if (revision == "" || revision == r) && (len(c.revisions) == 0 || slices.Contains(c.revisions, r)) && one.At(f, r) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// picks finds the checks that patterns mean: ids or areas, with * for anything.
+func picks(all []*suite.Check, flag string, patterns []string) (map[*suite.Check]bool, error) {
+	picked := make(map[*suite.Check]bool)
+	for _, pattern := range patterns {
+		found := false
+		for _, c := range all {
+			if wildcard(pattern, c.ID) || wildcard(pattern, c.Area()) {
+				picked[c], found = true, true
+			}
+		}
+		if !found {
+			var words []string
+			for _, c := range all {
+				words = append(words, c.ID, c.Area())
+			}
+			return nil, unknownWord(flag, pattern, words)
+		}
+	}
+	return picked, nil
+}
+
+// wildcard tells whether a text is what a pattern says, in which * stands for anything.
+func wildcard(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	text, ok := strings.CutPrefix(text, parts[0])
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		at := strings.Index(text, part)
+		if at < 0 {
+			return false
+		}
+		text = text[at+len(part):]
+	}
+	return ok && strings.HasSuffix(text, last)
+}
+
+// unknownWord is the error of a name that there is not.
+func unknownWord(flag, word string, known []string) error {
+	hint := "run `dragoman conformance --list` for all of them"
+	if len(known) < 10 {
+		hint = "write " + config.OneOf(known)
+	}
+	if near := config.Nearest(word, known); near != "" {
+		hint = fmt.Sprintf("did you mean %s?", near)
+	}
+	return usagef("%s", config.WithFix(fmt.Sprintf("--%s: %q is not known", flag, config.Shorten(word)), hint))
+}
+
+var errTestInterrupted = errors.New("interrupted before the test was done")

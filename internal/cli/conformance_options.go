@@ -1,0 +1,264 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
+
+	"dragoman/conformance/checks"
+	"dragoman/conformance/intermediary"
+	"dragoman/conformance/mock"
+	suitepeer "dragoman/conformance/peer"
+	suitereport "dragoman/conformance/report"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+)
+
+// ConformanceOptions are the options of `dragoman conformance`, checked.
+type ConformanceOptions struct {
+	// URLs are the doors of the server; none: it is Command, which with Client is a client and with Proxy an intermediary.
+	URLs          []string
+	Command       []string
+	Client, Proxy bool
+	// Official runs the official suite too; OfficialCommand starts it, nil: npx does.
+	Official        bool
+	OfficialCommand []string
+	// Fronts are where clients find an intermediary, Fixture is the command of the server behind it.
+	Fronts, Fixture []string
+	// Headers are fields of every request; they are in no report.
+	Headers suitepeer.Fields
+	// TLS is nil for the system's roots.
+	TLS *tls.Config
+	// Timeout is for an answer, Jobs how many checks are tried at a time.
+	Timeout time.Duration
+	Jobs    int
+	// Verbose shows all evidence; Strict has a SHOULD that is not kept fail the run.
+	Verbose, Strict bool
+	// Expected is the file of expected failures; "": there is none.
+	Expected string
+	// Colour is for what reaches a terminal.
+	Colour func(w io.Writer) bool
+
+	choice  *choice
+	reports []reportFile
+}
+
+// reportFile is one report that is to be written.
+type reportFile struct {
+	path  string // "-" is standard output
+	flag  string
+	write func(r *suitereport.Report, w io.Writer) error
+}
+
+// reportFiles are the reports that were asked for.
+func (f *conformanceFlags) reportFiles() (files []reportFile, err error) {
+	badge := (*suitereport.Report).Badge
+	if strings.EqualFold(filepath.Ext(f.badged), ".svg") {
+		badge = (*suitereport.Report).BadgeSVG
+	}
+	taken := make(map[string]string)
+	for _, one := range []reportFile{{f.json, "json", (*suitereport.Report).JSON}, {f.junit, "junit", (*suitereport.Report).JUnit}, {f.sarif, "sarif", (*suitereport.Report).SARIF},
+		{f.markdown, "markdown", (*suitereport.Report).Markdown}, {f.badged, "badge", badge}} {
+		if one.path == "" {
+			continue
+		}
+		if other := taken[one.path]; other != "" {
+			return nil, usagef("both --%s and --%s write to %s; fix: name another file", other, one.flag, one.path)
+		}
+		taken[one.path] = one.flag
+		files = append(files, one)
+	}
+	return files, nil
+}
+
+// conformanceOptions checks what was typed for a test.
+func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args []string) (*ConformanceOptions, error) {
+	opt := &ConformanceOptions{Client: f.client, Proxy: f.proxy, Fronts: f.front, Official: f.official, OfficialCommand: strings.Fields(f.officialCommand), Timeout: f.timeout, Jobs: f.jobs, Verbose: f.verbose, Strict: f.strict, Expected: f.expected,
+		Colour: func(w io.Writer) bool { return app.Colourful(w, p.environ) }}
+	if err := opt.target(c, args); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.jobs < 1 || f.jobs > mostJobs:
+		return nil, usagef("--jobs: %d is out of bounds; fix: write 1 to %d", f.jobs, mostJobs)
+	case f.timeout < leastAnswerTime || f.timeout > mostAnswerTime:
+		return nil, usagef("--timeout: %s is out of bounds; fix: write %s to %s", f.timeout, leastAnswerTime, mostAnswerTime)
+	case opt.linesOnly() && len(f.header) > 0:
+		return nil, usagef("--header is for URLs, and a COMMAND or a socket is given; fix: leave it out")
+	case opt.linesOnly() && f.caFile != "":
+		return nil, usagef("--ca-file is for URLs, and a COMMAND or a socket is given; fix: leave it out")
+	}
+	all := checks.All()
+	if opt.Client {
+		all = mock.Checks()
+	}
+	var err error
+	if opt.choice, err = f.choose(all); err != nil {
+		return nil, err
+	}
+	if opt.Client {
+		if err := mock.Check(opt.Command, opt.choice.faces); err != nil {
+			return nil, usagef("%w", err)
+		}
+	}
+	if opt.Proxy {
+		if err := opt.behind(); err != nil {
+			return nil, err
+		}
+	}
+	if opt.reports, err = f.reportFiles(); err != nil {
+		return nil, err
+	}
+	for _, text := range f.header {
+		field, err := p.headerField(text)
+		if err != nil {
+			return nil, err
+		}
+		opt.Headers = append(opt.Headers, field)
+	}
+	if f.caFile != "" {
+		if opt.TLS, err = trusting(f.caFile); err != nil {
+			return nil, failed(fmt.Errorf("--ca-file: %s", config.FullText(err)))
+		}
+	}
+	return opt, nil
+}
+
+// target reads `URL... | -- COMMAND...`.
+func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
+	before, path := args, c.CommandPath()
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		before, o.Command = args[:at], args[at:]
+		switch {
+		case len(before) > 0:
+			return usagef("both a URL and a COMMAND are given; fix: write `%s URL` or `%s -- COMMAND`", path, path)
+		case len(o.Command) == 0:
+			return usagef("the COMMAND after -- is missing; fix: write `%s -- COMMAND`, for example `%s -- npx -y PACKAGE`", path, path)
+		}
+		return nil
+	}
+	if o.Client || o.Proxy {
+		return usagef("the COMMAND to be tested is missing; fix: write it after --, as in `%s --client -- COMMAND`", path)
+	}
+	if len(before) == 0 {
+		return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH` or `%s -- COMMAND`; for the document of a run fix: write `%s --matrix`", path, path, path)
+	}
+	for i, text := range before {
+		if err := checkDoor(text, path); err != nil {
+			return err
+		}
+		for _, other := range before[:i] {
+			if other == text {
+				return usagef("%s is given twice; fix: leave one out", mistaken(text))
+			}
+		}
+	}
+	o.URLs = before
+	return nil
+}
+
+// checkDoor checks the URL of a server.
+func checkDoor(text, path string) error {
+	if !isURL(text) {
+		return usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`", mistaken(text), path, path)
+	}
+	if socket, err := config.CheckSocket(text); err != nil {
+		return usagef("%s %s", mistaken(text), config.FullText(err))
+	} else if socket {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err == nil && u.Scheme != "http" && u.Scheme != "https":
+		return usagef("%s is reached neither over http nor over https; fix: write https://HOST/PATH, unix:/PATH or tcp://HOST:PORT for lines over a socket, or test the server as a COMMAND", mistaken(text))
+	case err != nil || u.Host == "":
+		return usagef("%s is not a URL of a server; fix: write https://HOST/PATH", mistaken(text))
+	}
+	return nil
+}
+
+// linesOnly tells whether nothing is reached over HTTP: there is a command alone, or sockets.
+func (o *ConformanceOptions) linesOnly() bool {
+	return !o.Proxy && !slices.ContainsFunc(o.URLs, func(u string) bool { _, _, socket := (&config.Upstream{URL: u}).Socket(); return !socket })
+}
+
+// behind checks the command of an intermediary, and finds the server that is put behind it: the built-in one.
+func (o *ConformanceOptions) behind() error {
+	if _, err := intermediary.Check(o.Command); err != nil {
+		return usagef("%w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return failed(fmt.Errorf("conformance: %w", err))
+	}
+	o.Fixture = []string{self, "demo", "--log-level", "error"}
+	return nil
+}
+
+// headerField reads "NAME: VALUE". No error repeats the value.
+func (p *program) headerField(text string) (suitepeer.Field, error) {
+	name, value, ok := strings.Cut(text, ":")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || !httpguts.ValidHeaderFieldName(name) {
+		return suitepeer.Field{}, usagef("--header is not NAME: VALUE; fix: write it like --header 'Authorization: @token.txt'")
+	}
+	var err error
+	if file, named := strings.CutPrefix(value, "@"); named {
+		value, err = readHeaderFile(file)
+	} else {
+		value, err = config.ResolveSecret(value, p.lookup)
+	}
+	if err != nil {
+		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: %s", name, config.FullText(err)))
+	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", name))
+	}
+	return suitepeer.Field{Name: name, Value: value}, nil
+}
+
+// lookup is a variable of the environment; of several of a name the last.
+func (p *program) lookup(name string) (value string, set bool) {
+	for _, pair := range p.environ {
+		if v, ok := strings.CutPrefix(pair, name+"="); ok {
+			value, set = v, true
+		}
+	}
+	return value, set
+}
+
+// readHeaderFile is the value in a file, which is relative to where the command runs, without the end of its line.
+func readHeaderFile(path string) (string, error) {
+	whole, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	return config.ReadSecret(whole)
+}
+
+// trusting is a configuration of TLS that trusts the roots of a file.
+func trusting(path string) (*tls.Config, error) {
+	if err := config.CheckRoots(path); err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	if !c.RootCAs.AppendCertsFromPEM(data) {
+		return nil, errors.New("the file has changed and holds no PEM certificate any more")
+	}
+	return c, nil
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	suitereport "dragoman/conformance/report"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+)
+
+// conformanceTell lists checks, or explains one.
+func (p *program) conformanceTell(c *cobra.Command, f *conformanceFlags, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q; fix: write `%s --list` or `%s --explain ID`", config.Shorten(args[0]), c.CommandPath(), c.CommandPath())
+	}
+	all := allChecks()
+	if f.explain != "" {
+		for _, one := range all {
+			if one.ID == f.explain {
+				return failed(suitereport.Tell(one).Explain(p.std.Out))
+			}
+		}
+		return unknownWord("explain", f.explain, checkIDs(all))
+	}
+	picked, err := f.choose(all)
+	if err != nil {
+		return err
+	}
+	catalogue := suitereport.NewCatalogue(picked.checks)
+	if dir, pages := directory(f.markdown); pages {
+		if err := catalogue.WritePages(dir); err != nil {
+			return failed(fmt.Errorf("conformance: the pages cannot be written to %s: %v; fix: name a directory that can be written to", dir, config.Reason(err)))
+		}
+		if f.markdown = ""; f.json == "" {
+			return nil
+		}
+	}
+	return p.tell(f, catalogue.List, catalogue.JSON, catalogue.Markdown)
+}
+
+// directory tells whether a path is that of a directory: it ends like one, or there is one.
+func directory(path string) (string, bool) {
+	if dir, ok := strings.CutSuffix(path, "/"); ok && dir != "" {
+		return dir, true
+	}
+	about, err := os.Stat(path)
+	return path, err == nil && about.IsDir()
+}
+
+// conformanceDiff compares two reports.
+func (p *program) conformanceDiff(f *conformanceFlags, args []string) error {
+	if len(args) != 2 {
+		return usagef("--diff takes two reports, and %d are given; fix: write `dragoman conformance --diff OLD.json NEW.json`", len(args))
+	}
+	var both [2]*suitereport.Report
+	for i, path := range args {
+		in, err := os.Open(path)
+		if err != nil {
+			return failed(fmt.Errorf("conformance: %s cannot be read: %v; fix: write one with `dragoman conformance --json FILE`", path, config.Reason(err)))
+		}
+		both[i], err = suitereport.Read(in)
+		_ = in.Close()
+		if err != nil {
+			return failed(fmt.Errorf("conformance: %s %w", path, err))
+		}
+	}
+	d := suitereport.Compare(both[0], both[1])
+	text := func(w io.Writer) error { return d.Terminal(w, app.Colourful(w, p.environ)) }
+	if err := p.tell(f, text, d.JSON, d.Markdown); err != nil {
+		return err
+	}
+	if len(d.Failing) > 0 {
+		return &verdict{code: ExitFailed}
+	}
+	return nil
+}
+
+// tell writes what was asked for as JSON and Markdown; the text goes to standard output where nothing else goes.
+func (p *program) tell(f *conformanceFlags, text, asJSON, asMarkdown func(io.Writer) error) error {
+	if f.json != "" && f.json == f.markdown {
+		return usagef("both --json and --markdown write to %s; fix: name another file", f.json)
+	}
+	for _, one := range []struct {
+		path  string
+		write func(io.Writer) error
+	}{{f.json, asJSON}, {f.markdown, asMarkdown}} {
+		if one.path == "" {
+			continue
+		}
+		if err := writeOut(p.std, one.path, one.write); err != nil {
+			return failed(err)
+		}
+	}
+	if f.json != "" || f.markdown != "" {
+		return nil
+	}
+	return failed(text(p.std.Out))
+}
+
+// writeOut writes into a file, or to standard output for "-".
+func writeOut(std app.Streams, path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(std.Out)
+	}
+	out, err := os.Create(path)
+	if err == nil {
+		err = write(out)
+		if closed := out.Close(); err == nil {
+			err = closed
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("conformance: %s cannot be written: %v; fix: name a file in a directory that there is", path, config.Reason(err))
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Keys that documents name are there.
+func TestDocumentedKeys(t *testing.T) {
+	keys, err := config.DescribeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, first := map[string]bool{}, map[string]bool{}
+	for _, d := range keys {
+		path := d.Path()
+		first[path[0]] = len(path) > 1 || first[path[0]]
+		for i := range path {
+			known[strings.Join(path[:i+1], ".")] = true
+		}
+	}
+	dotted := regexp.MustCompile(`^[a-z_]+(\.[A-Za-z_]+)+$`)
+	chosen := regexp.MustCompile(`\.[A-Z]+`)
+	seen := 0
+	for _, file := range testkit.Documents(t) {
+		for _, m := range testkit.CodeSpan.FindAllStringSubmatch(testkit.ReadText(t, file), -1) {
+			table, _, _ := strings.Cut(m[1], ".")
+			if !dotted.MatchString(m[1]) || !first[table] || strings.HasSuffix(m[1], ".go") || strings.HasSuffix(m[1], ".md") {
+				continue
+			}
+			seen++
+			if key := chosen.ReplaceAllString(m[1], ".NAME"); !known[strings.TrimSuffix(key, ".NAME")] && !known[key] {
+				t.Errorf("%s names %s, which is no key", file, m[1])
+			}
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d keys were found", seen)
+	}
+}
+
+// What other bridges' flags become, there is.
+func TestMigrationFlags(t *testing.T) {
+	root := newRoot(&program{})
+	var flags []string
+	for _, c := range root.Commands() {
+		if slices.Contains([]string{"serve", "stdio", "probe"}, c.Name()) {
+			flags = append(flags, strings.Fields(c.Flags().FlagUsages())...)
+		}
+	}
+	data, err := os.ReadFile("docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for line := range strings.SplitSeq(string(data), "\n") {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 2 || !strings.HasPrefix(line, "| ") {
+			continue
+		}
+		for _, m := range testkit.CodeSpan.FindAllStringSubmatch(cells[1], -1) {
+			if name, _, _ := strings.Cut(m[1], " "); len(name) > 2 && strings.HasPrefix(name, "--") {
+				if seen++; !slices.Contains(flags, name) {
+					t.Errorf("docs/migrating.md names %s, which is no flag: %s", name, line)
+				}
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d flags were found", seen)
+	}
+}

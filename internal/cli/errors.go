@@ -1,0 +1,144 @@
+package cli
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/goccy/go-json"
+	"github.com/spf13/cobra"
+
+	"dragoman/adapters/modern"
+	"dragoman/internal/config"
+	"dragoman/proxy"
+)
+
+// errorTemplates are the messages of each row as they stand in the code; TestErrorTemplates keeps them true.
+//
+//go:embed error_templates.json
+var errorTemplates string
+
+// errorRow is a row of the error table as it is printed (seed 003, McpErrorMapping).
+type errorRow struct {
+	InternalCode string             `json:"internalCode"` // error.data.code
+	JSONRPCCode  int                `json:"jsonRpcCode"`
+	HTTPStatus   int                `json:"httpStatus"`     // towards modern clients over HTTP
+	EnvelopeCode proxy.EnvelopeCode `json:"envelopeCode"`   // towards REST callers
+	RESTStatus   int                `json:"envelopeStatus"` // likewise
+	Retryable    bool               `json:"retryable"`
+	Blame        string             `json:"blame"` // client, upstream or dragoman
+	Templates    []string           `json:"messageTemplates"`
+	DataSchema   json.RawMessage    `json:"dataSchema,omitempty"` // of error.data
+}
+
+// errorRows is the whole table.
+func errorRows() ([]errorRow, error) {
+	var templates map[string][]string
+	if err := json.Unmarshal([]byte(errorTemplates), &templates); err != nil {
+		return nil, fmt.Errorf("errors: %w", err)
+	}
+	var rows []errorRow
+	for _, f := range proxy.Faults() {
+		status := f.Status
+		if status == 0 {
+			status = modern.Status(f.Code)
+		}
+		row := errorRow{InternalCode: f.Name, JSONRPCCode: f.Code, HTTPStatus: status, EnvelopeCode: f.Envelope, RESTStatus: f.RESTStatus(),
+			Retryable: f.Retryable, Blame: f.Blame, Templates: templates[f.Name]}
+		if schema := f.DataSchema(); schema != "" {
+			row.DataSchema = json.RawMessage(schema)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func newErrors(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "errors [NAME...] [flags]",
+		Short: "Print what can go wrong, and how each kind of client is told",
+		Long: `Print the error table: every failure of Dragoman's own or of the way to a server, with its name (error.data.code),
+JSON-RPC code, HTTP status, the code and status of the REST envelope, whether the same request may be sent again, and
+whose fault it was. With names, those rows with their messages and the shape of error.data.`,
+		Example: "  dragoman errors\n  dragoman errors upstream_lost\n  dragoman errors --json",
+
+		DisableFlagsInUseLine: true,
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON, messages and shapes of error.data included")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		rows, err := errorRows()
+		if err != nil {
+			return failed(err)
+		}
+		if len(args) > 0 {
+			if rows, err = pickRows(rows, args); err != nil {
+				return err
+			}
+		}
+		switch {
+		case *asJSON:
+			data, err := json.MarshalIndentWithOption(rows, "", "  ", json.DisableHTMLEscape())
+			if err != nil {
+				return failed(fmt.Errorf("errors: %w", err))
+			}
+			_, err = fmt.Fprintln(p.std.Out, string(data))
+			return failed(err)
+		case len(args) > 0:
+			return failed(describeErrors(p.std.Out, rows))
+		}
+		return failed(listErrors(p.std.Out, rows))
+	}
+	return c
+}
+
+func pickRows(rows []errorRow, names []string) (picked []errorRow, err error) {
+	for _, name := range names {
+		found := false
+		for _, r := range rows {
+			if r.InternalCode == name || string(r.EnvelopeCode) == name || fmt.Sprint(r.JSONRPCCode) == name {
+				picked, found = append(picked, r), true
+			}
+		}
+		if !found {
+			return nil, usagef("no error is called %q; fix: `dragoman errors` lists them", config.Shorten(name))
+		}
+	}
+	return picked, nil
+}
+
+func listErrors(w io.Writer, rows []errorRow) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(t, "NAME\tJSON-RPC\tHTTP\tENVELOPE\tHTTP\tRETRYABLE\tFAULT OF") // errors come from Flush
+	for _, r := range rows {
+		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\t%s\n", r.InternalCode, r.JSONRPCCode, r.HTTPStatus, r.EnvelopeCode, r.RESTStatus, yesNo(r.Retryable), r.Blame)
+	}
+	return t.Flush()
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
+}
+
+func describeErrors(w io.Writer, rows []errorRow) error {
+	var b strings.Builder
+	for i, r := range rows {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, "%s\n  JSON-RPC %d, HTTP %d; envelope %s, HTTP %d; retryable: %s; fault of: %s\n  messages:\n", r.InternalCode, r.JSONRPCCode,
+			r.HTTPStatus, r.EnvelopeCode, r.RESTStatus, yesNo(r.Retryable), r.Blame)
+		for _, m := range r.Templates {
+			fmt.Fprintf(&b, "    %s\n", m)
+		}
+		if r.DataSchema != nil {
+			fmt.Fprintf(&b, "  error.data: %s\n", r.DataSchema)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

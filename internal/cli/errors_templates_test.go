@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-json"
+
+	"dragoman/proxy"
+)
+
+var updateTemplates = flag.Bool("update-templates", false, "rewrite error_templates.json")
+
+// chosen are the messages whose row is decided where they are made: what the expression can be.
+var chosen = map[string][]string{
+	"the upstream server answered %w%s":                             {"HTTPStatus", "Refused", "Overloaded"},
+	"the upstream server refused the subscription: %s (code %d)":    {"BadAnswer", "InvalidParams", "MethodNotFound"},
+	"the service answered %s with HTTP %d %s and no envelope: %s%s": {"HTTPStatus", "Refused", "Overloaded"},
+	"%s: %s (%s)":                         {"UpstreamTimeout", "UpstreamLimited", "Overloaded", "UpstreamFailed"},
+	"the body is no JSON-RPC message: %s": {"Parse", "InvalidRequest"},
+	"the line is no JSON-RPC message: %w": {"Parse", "InvalidRequest"},
+}
+
+// The message templates that `dragoman errors` prints are those in the code: who changes a message, which people search for
+// and programs match against their better judgement, sees it here.
+func TestErrorTemplates(t *testing.T) {
+	names := faultNames(t)
+	found := map[string]map[string]bool{}
+	add := func(row, template string) {
+		name, ok := names[row]
+		if !ok {
+			t.Errorf("%q is made of %q, which is no row of the error table; enter it in chosen", template, row)
+			return
+		}
+		if found[name] == nil {
+			found[name] = map[string]bool{}
+		}
+		found[name][placeholders(template)] = true
+	}
+	for _, file := range sources(t) {
+		collectTemplates(t, file, add)
+	}
+	got := map[string][]string{}
+	for _, f := range proxy.Faults() {
+		got[f.Name] = slices.Sorted(maps.Keys(found[f.Name]))
+		if len(got[f.Name]) == 0 {
+			t.Errorf("nothing is told as %s: take the row out", f.Name)
+		}
+	}
+	text, err := json.MarshalIndentWithOption(got, "", "  ", json.UnorderedMap(), json.DisableHTMLEscape())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = append(sortedJSON(t, text), '\n')
+	if *updateTemplates {
+		if err := os.WriteFile("error_templates.json", text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if string(text) != errorTemplates {
+		t.Errorf("error_templates.json is not what the code says; look at the change with: go test -run TestErrorTemplates -update-templates . && git diff error_templates.json")
+	}
+}
+
+// sortedJSON writes the object once more, with its keys in order.
+func sortedJSON(t *testing.T, text []byte) []byte {
+	t.Helper()
+	var m map[string][]string
+	if err := json.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("{")
+	for i, name := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			b.WriteString(",")
+		}
+		b.WriteString("\n  " + strconv.Quote(name) + ": [")
+		for j, template := range m[name] {
+			if j > 0 {
+				b.WriteString(",")
+			}
+			line, err := json.MarshalWithOption(template, json.DisableHTMLEscape())
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString("\n    " + string(line))
+		}
+		b.WriteString("\n  ]")
+	}
+	b.WriteString("\n}")
+	return []byte(b.String())
+}
+
+var formatVerb = regexp.MustCompile(`%[+#]?[a-z]`)
+
+// placeholders makes a template of a format: whatever is filled in is {…}.
+func placeholders(format string) string {
+	return strings.ReplaceAll(formatVerb.ReplaceAllString(format, "{…}"), "%%", "%")
+}
+
+// faultNames maps the rows' names in the code to those in error.data.
+func faultNames(t *testing.T) map[string]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "proxy/error.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.ValueSpec)
+		if !ok || len(spec.Values) != 1 {
+			return true
+		}
+		if lit, ok := spec.Values[0].(*ast.CompositeLit); ok && identifier(lit.Type) == "Fault" {
+			names[spec.Names[0].Name], _ = strconv.Unquote(lit.Elts[0].(*ast.BasicLit).Value)
+		}
+		return true
+	})
+	listed := map[string]bool{}
+	for _, f := range proxy.Faults() {
+		listed[f.Name] = true
+	}
+	for _, name := range names {
+		if !listed[name] {
+			t.Errorf("%s is not in proxy.Faults", name)
+		}
+	}
+	if len(names) != len(proxy.Faults()) {
+		t.Errorf("%d rows in the source, %d in proxy.Faults", len(names), len(proxy.Faults()))
+	}
+	return names
+}
+
+// sources are the files of which Dragoman is made, without tests and tools.
+func sources(t *testing.T) (files []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.go", "proxy/*.go", "proxy/*/*.go", "policies/*.go", "policies/*/*.go", "adapters/*/*.go", "adapters/*/*/*.go", "conformance/everything/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range found {
+			if !strings.HasSuffix(f, "_test.go") {
+				files = append(files, f)
+			}
+		}
+	}
+	return files
+}
+
+// collectTemplates finds the calls of Errf in a file, and the Errors that are put together by hand.
+func collectTemplates(t *testing.T, name string, add func(row, template string)) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if identifier(n.Fun) != "Errf" || len(n.Args) < 2 {
+				return true
+			}
+			template, row := formatOf(n.Args[1]), identifier(n.Args[0])
+			for _, row := range orChosen(row, template) {
+				add(row, template)
+			}
+		case *ast.CompositeLit:
+			if identifier(n.Type) == "Error" {
+				byHand(n, add)
+			}
+		}
+		return true
+	})
+}
+
+func orChosen(row, template string) []string {
+	if rows := chosen[template]; rows != nil {
+		return rows
+	}
+	return []string{row}
+}
+
+func byHand(lit *ast.CompositeLit, add func(row, template string)) {
+	row, template := "", ""
+	for _, e := range lit.Elts {
+		if kv, ok := e.(*ast.KeyValueExpr); ok {
+			switch identifier(kv.Key) {
+			case "Fault":
+				row = identifier(kv.Value)
+			case "Message":
+				template = formatOf(kv.Value)
+			}
+		}
+	}
+	if row != "" && row != "f" { // Errf itself
+		add(row, template)
+	}
+}
+
+// identifier is the last name of an expression like proxy.Lost, *proxy.Error or Errf; empty for others.
+func identifier(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
+// formatOf is a string expression as a format: what is not written there is %s.
+func formatOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		s, err := strconv.Unquote(e.Value)
+		if err == nil {
+			return s
+		}
+	case *ast.BinaryExpr:
+		return formatOf(e.X) + formatOf(e.Y)
+	}
+	return "%s"
+}

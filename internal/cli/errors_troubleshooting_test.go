@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-json"
+)
+
+const guideFile = "docs/troubleshooting.md"
+
+// ownWords is a message of which nothing is fixed.
+const ownWords = "{…}"
+
+var messagesOf = regexp.MustCompile(`(?s)### .([a-z_]+).\n(.*?)<!-- messages of ([a-z_]+) -->\n(.*?)<!-- end -->\n`)
+
+// Whoever searches the guide for what an error says, finds it, with the cause and what to do: every row of the error table is there, with
+// every message. -update-templates writes the messages anew.
+func TestErrorTemplatesInTheGuide(t *testing.T) {
+	guide, err := os.ReadFile(guideFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := os.ReadFile("error_templates.json") // not the embedded one: it may just have been written anew
+	if err != nil {
+		t.Fatal(err)
+	}
+	var templates map[string][]string
+	if err := json.Unmarshal(table, &templates); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := errorRows()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{}
+	for _, r := range rows {
+		want[r.InternalCode] = guideRow(r, templates[r.InternalCode])
+	}
+	seen := map[string]bool{}
+	fresh := messagesOf.ReplaceAllStringFunc(string(guide), func(text string) string {
+		m := messagesOf.FindStringSubmatch(text)
+		name := m[1]
+		if seen[name] || name != m[3] || want[name] == "" {
+			t.Errorf("%s: %s is there twice, has another's messages, or is no row", guideFile, name)
+		}
+		if seen[name] = true; len(strings.TrimSpace(m[2])) < 20 {
+			t.Errorf("%s: %s has neither cause nor what to do", guideFile, name)
+		}
+		return strings.Replace(text, m[4]+"<!-- end -->", want[name]+"<!-- end -->", 1)
+	})
+	for name := range want {
+		if !seen[name] {
+			t.Errorf("%s does not tell of %s: write a section ### `%s` with cause and fix, and below it\n<!-- messages of %s -->\n<!-- end -->", guideFile, name, name, name)
+		}
+	}
+	switch {
+	case *updateTemplates:
+		if err := os.WriteFile(guideFile, []byte(fresh), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case fresh != string(guide):
+		t.Errorf("%s does not have the messages of the code; write them anew with: go test -run TestErrorTemplates -update-templates .", guideFile)
+	}
+}
+
+// guideRow is what the guide has of a row besides its text.
+func guideRow(r errorRow, templates []string) string {
+	var b strings.Builder
+	again := "retryable: no"
+	if r.Retryable {
+		again = "retryable: yes"
+	}
+	fmt.Fprintf(&b, "\nJSON-RPC %d, HTTP %d; REST `%s`, %d; %s. It says:\n", r.JSONRPCCode, r.HTTPStatus, r.EnvelopeCode, r.RESTStatus, again)
+	for _, text := range templates {
+		fence := "`"
+		if strings.Contains(text, fence) {
+			fence = "``"
+		}
+		if text == ownWords {
+			text, fence = "words of the case", ""
+		}
+		fmt.Fprintf(&b, "- %s%s%s\n", fence, text, fence)
+	}
+	return b.String()
+}

@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"dragoman/internal/config"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// settingValue collects what a flag of a setting was given. It checks nothing:
+// the setting's field does, so that flags, variables and files have one rule.
+type settingValue struct {
+	kind   string // shown in the help
+	values []string
+}
+
+// String is what pflag shows as default: nothing, the usage text says it.
+func (v *settingValue) String() string { return "" }
+
+// Type is the value's name in the help.
+func (v *settingValue) Type() string { return v.kind }
+
+// Set keeps one more value.
+func (v *settingValue) Set(text string) error {
+	v.values = append(v.values, text)
+	return nil
+}
+
+// settingFlag is one flag and what it was given.
+type settingFlag struct {
+	config.Flag
+	value *settingValue
+}
+
+// settingFlags are the flags of one command that set keys of the configuration.
+type settingFlags struct {
+	flags []settingFlag
+	file  string // --config
+	pick  string // --upstream
+}
+
+// addSettingFlags gives a command the flags of every setting that has one there.
+func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
+	s := &settingFlags{}
+	if on&config.OnDemo == 0 {
+		c.Flags().StringVar(&s.file, "config", "", "configuration `FILE` (.toml, .json, .yaml); default: $"+config.FileVariable)
+		_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml")
+	}
+	if on&(config.OnStdio|config.OnProbe) != 0 {
+		c.Flags().StringVar(&s.pick, "upstream", "", "which upstream of the configuration, by its `NAME`")
+	}
+	for _, f := range config.Flags(on) {
+		s.add(c, f)
+	}
+	return s
+}
+
+// add gives the command one flag.
+func (s *settingFlags) add(c *cobra.Command, f config.Flag) {
+	value := &settingValue{kind: f.Arg}
+	usage := f.Doc
+	if f.Default != "" {
+		usage += " (default " + f.Default + ")"
+	}
+	if f.List || f.Divider != "" {
+		usage += "; repeatable"
+	}
+	flag := c.Flags().VarPF(value, f.Name, "", usage)
+	if f.Arg == "" {
+		value.kind = "bool"
+		flag.NoOptDefVal = "true"
+		flag.Usage = f.Doc
+	}
+	if words := strings.Split(f.Arg, "|"); len(words) > 1 && strings.ToLower(f.Arg) == f.Arg {
+		_ = c.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+	s.flags = append(s.flags, settingFlag{f, value})
+}
+
+// assignments are the flags that were given, in the order of the table.
+func (s *settingFlags) assignments() (config, upstream []config.Assignment, err error) {
+	for _, f := range s.flags {
+		given, ferr := f.assignments()
+		if ferr != nil {
+			err = errors.Join(err, ferr)
+		}
+		if f.Upstream {
+			upstream = append(upstream, given...)
+			continue
+		}
+		config = append(config, given...)
+	}
+	return config, upstream, err
+}
+
+func (f settingFlag) assignments() ([]config.Assignment, error) {
+	values := f.value.values
+	path := strings.Split(f.Key, ".")
+	switch {
+	case len(values) == 0:
+		return nil, nil
+	case f.List:
+		return []config.Assignment{{Path: path, Value: values, List: true, Name: "--" + f.Name}}, nil
+	case f.Divider == "":
+		return []config.Assignment{{Path: path, Value: values[len(values)-1:], Name: "--" + f.Name}}, nil
+	}
+	given := make([]config.Assignment, 0, len(values))
+	for _, text := range values {
+		name, value, ok := strings.Cut(text, f.Divider)
+		if !ok { // the text is not repeated: it may be a secret
+			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.Name, f.Divider, f.Name, f.value.kind)
+		}
+		if f.Divider == ":" {
+			value = strings.TrimSpace(value)
+		}
+		given = append(given, config.Assignment{Path: append(path[:len(path):len(path)], name), Value: []string{value}, Name: "--" + f.Name})
+	}
+	return given, nil
+}
+
+// target reads `URL | -- COMMAND…`: at most one of the two.
+func target(c *cobra.Command, args []string) ([]config.Assignment, error) {
+	before, command, dashed := args, []string(nil), false
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		before, command, dashed = args[:at], args[at:], true
+	}
+	path := c.CommandPath()
+	switch {
+	case dashed && len(before) > 0:
+		return nil, usagef("both a URL and a COMMAND are given; fix: write `%s URL` or `%s -- COMMAND`", path, path)
+	case dashed && len(command) == 0:
+		return nil, usagef("the COMMAND after -- is missing; fix: write `%s -- COMMAND`, for example `%s -- npx -y PACKAGE`", path, path)
+	case dashed:
+		return []config.Assignment{{Path: []string{config.CommandKey}, Value: command, List: true, Name: "COMMAND"}}, nil
+	case len(before) > 0 && !isURL(before[0]):
+		return nil, usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`",
+			mistaken(before[0]), path, path)
+	case len(before) > 1:
+		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", config.Shorten(before[1]), path)
+	case len(before) == 1:
+		return []config.Assignment{{Path: []string{config.UrlKey}, Value: before, Name: "URL"}}, nil
+	}
+	return nil, nil
+}
+
+// mistaken is an argument for an error message; user:password@host is not repeated.
+func mistaken(argument string) string {
+	if strings.Contains(argument, "@") {
+		return "the argument"
+	}
+	return strconv.Quote(config.Shorten(argument))
+}
+
+// isURL tells what is meant for a URL from what is meant for a command.
+func isURL(text string) bool {
+	return strings.Contains(text, "://") || strings.HasPrefix(text, config.UnixScheme)
+}
+
+// load makes the configuration of a command that takes `URL | -- COMMAND…`.
+func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*config.Config, error) {
+	named, err := target(c, args)
+	if err != nil {
+		return nil, err
+	}
+	file, origin := p.configFile(s.file)
+	if len(named) > 0 && (file != "" || s.pick != "") {
+		if file == "" {
+			origin = "--upstream"
+		}
+		return nil, usagef("both %s and a %s are given; fix: leave one out, or write the upstream into the file", origin, named[0].Name)
+	}
+	flags, upstream, err := s.assignments()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.LoadConfig(config.LoadOptions{File: file, Environ: p.environ, Flags: flags, UpstreamFlags: append(named, upstream...), Pick: s.pick})
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.Upstreams) == 0 && file == "" {
+		return nil, missingTarget(c)
+	}
+	return cfg, nil
+}
+
+func missingTarget(c *cobra.Command) error {
+	path := c.CommandPath()
+	return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH`, `%s -- COMMAND`, or `%s --config FILE`", path, path, path)
+}
+
+// configFile is the file to load, and what named it.
+func (p *program) configFile(flag string) (file, origin string) {
+	if flag != "" {
+		return flag, "--config"
+	}
+	for _, pair := range p.environ {
+		if value, ok := strings.CutPrefix(pair, config.FileVariable+"="); ok && value != "" {
+			file = value
+		}
+	}
+	return file, config.FileVariable
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"bufio"
+	"dragoman/internal/app"
+	"dragoman/internal/testkit"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// adminTalk is an admin listener that says what the test wants, at an address of this machine, to one after the other.
+func adminTalk(t *testing.T, answers map[string]func(*fasthttp.Response)) (address string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			var req fasthttp.Request
+			var resp fasthttp.Response
+			resp.SetStatusCode(fasthttp.StatusNotFound)
+			if err := req.Read(bufio.NewReader(conn)); err != nil {
+				t.Error(err)
+			}
+			if f := answers[string(req.URI().Path())]; f != nil {
+				f(&resp)
+			}
+			if _, err := resp.WriteTo(conn); err != nil {
+				t.Error(err)
+			}
+			_ = conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = ln.Close()
+		<-ended
+	})
+	return ln.Addr().String()
+}
+
+func says(status int, body string) func(*fasthttp.Response) {
+	return func(resp *fasthttp.Response) {
+		resp.SetStatusCode(status)
+		resp.SetBodyString(body)
+	}
+}
+
+// Everything that `dragoman health` can find, with its exit code.
+func TestHealth(t *testing.T) {
+	well := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, `{"status":"ok","checks":[{"name":"upstream a","ready":true}]}`),
+		"/healthz": says(200, `{"status":"ok"}`)})
+	ill := adminTalk(t, map[string]func(*fasthttp.Response){"/healthz": says(200, `{"status":"ok"}`),
+		"/readyz": says(503, `{"status":"not ready","checks":[{"name":"upstream a","ready":true},{"name":"upstream b","ready":false,"why":"nobody is there","state":"ERROR"}]}`)})
+	draining := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(503, `{"status":"not ready"}`)})
+	other := adminTalk(t, map[string]func(*fasthttp.Response){"/readyz": says(200, "hello")})
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	nobody := testkit.HeldAddress(t)
+	f := func(wantCode int, want string, environ []string, args ...string) {
+		t.Helper()
+		_, code, out, errs := runLine(t, environ, nil, append([]string{"health"}, args...)...)
+		if code != wantCode || !strings.Contains(out+errs, want) || code == ExitOK && errs != "" && want != errs {
+			t.Errorf("%q %q: code %d, stdout %q, stderr %q; want %d and %q", environ, args, code, out, errs, wantCode, want)
+		}
+	}
+	f(ExitOK, "ready\n", nil, "--admin", well)
+	f(ExitOK, "alive\n", nil, "--admin", well, "--live")
+	f(ExitOK, "alive\n", nil, "--admin", ill, "--live")
+	f(ExitFailed, "not ready: upstream b ERROR: nobody is there\n", nil, "--admin", ill)
+	f(ExitFailed, "not ready: status 503", nil, "--admin", draining)
+	f(ExitFailed, "like no admin listener", nil, "--admin", other)
+	f(ExitFailed, "like no admin listener", nil, "--admin", other, "--live")
+	f(ExitFailed, nobody+" does not answer", nil, "--admin", nobody)
+	f(ExitFailed, "does not answer: context deadline exceeded", nil, "--admin", silent.Addr().String(), "--timeout", "20ms")
+	f(ExitFailed, "the admin listener is off", nil, "--admin", "off")
+	f(ExitUsage, "--timeout: 0s is out of bounds", nil, "--timeout", "0s")
+	f(ExitUsage, "unexpected argument", nil, "127.0.0.1:9090")
+	f(ExitUsage, "--admin", nil, "--admin", "9090")
+
+	// Where the address comes from. A file with mistakes is one that serve has refused to take over.
+	wrong := testkit.WriteFile(t, "wrong.toml", "keepalife = \"1s\"\nadmin.listen = \""+well+"\"\n[upstreams.a]\nurl = \"file:/nowhere\"\n")
+	garbage := testkit.WriteFile(t, "garbage.toml", "admin.listen = ")
+	bad := testkit.WriteFile(t, "bad.yaml", "admin: { listen: 9090 }\n")
+	f(ExitOK, "ready\n", nil, "--config", wrong)
+	f(ExitOK, "ready\n", []string{"DRAGOMAN_CONFIG=" + wrong})
+	f(ExitFailed, "not ready", []string{"DRAGOMAN_ADMIN_LISTEN=" + ill}, "--config", wrong)
+	f(ExitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + ill}, "--config", wrong, "--admin", well)
+	f(ExitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well, "DRAGOMAN_NONSENSE=1"}, "--config", garbage)
+	f(ExitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well}, "--config", bad)
+	f(ExitOK, "ready\n", []string{"DRAGOMAN_ADMIN_LISTEN=" + well}, "--config", filepath.Join(t.TempDir(), "none.toml"))
+	f(ExitFailed, "9090", []string{"DRAGOMAN_ADMIN_LISTEN=9090"})
+
+	// A listener on every interface is asked over the loopback.
+	_, port, _ := net.SplitHostPort(well)
+	f(ExitOK, "ready\n", nil, "--admin", "0.0.0.0:"+port)
+	f(ExitOK, "ready\n", nil, "--admin", ":"+port)
+}
+
+// A file that cannot be read is told, and the default address asked.
+func TestHealthUnreadFile(t *testing.T) {
+	var errs strings.Builder
+	p := &program{std: app.Streams{Err: &errs}}
+	got, err := p.adminAddress("", filepath.Join(t.TempDir(), "none.toml"))
+	if err != nil || got != "127.0.0.1:9090" || !strings.Contains(errs.String(), "none.toml") {
+		t.Errorf("%q, %v, stderr %q", got, err, errs.String())
+	}
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
+	"dragoman/policies"
+	"strings"
+	"testing"
+)
+
+// The hash that is printed with a key is that of the key, which nothing else repeats.
+func TestKeyCommands(t *testing.T) {
+	run := func(in string, args ...string) (code int, out, errs string) {
+		var o, e bytes.Buffer
+		code = Execute(context.Background(), args, nil, app.Streams{In: strings.NewReader(in), Out: &o, Err: &e}, Runners{})
+		return code, o.String(), e.String()
+	}
+	code, key, toml := run("", "key", "new", "ci")
+	if code != 0 || !strings.HasPrefix(key, policies.KeyPrefix) || strings.Contains(toml, strings.TrimSpace(key)) {
+		t.Fatalf("%d %q %q", code, key, toml)
+	}
+	c, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "c.toml", toml)})
+	if err != nil || c.Security.Auth.Keys[0].Name != "ci" {
+		t.Fatalf("%v\n%s", err, toml)
+	}
+	if code, hash, _ := run(key, "key", "hash"); code != 0 || strings.TrimSpace(hash) != c.Security.Auth.Keys[0].Hashes[0] {
+		t.Errorf("%d %q", code, hash)
+	}
+	for in, args := range map[string][]string{"short\n": {"key", "hash"}, "": {"key", "hash"}, "a b " + key: {"key", "hash"}, key: {"key", "hash", "x"}, "x": {"key", "new", "a b"}, "y": {"key", "new", "a", "b"}, "z": {"key", "old"}} {
+		if code, out, errs := run(in, args...); code == 0 || out != "" || errs == "" {
+			t.Errorf("%q %q: %d %q %q", args, in, code, out, errs)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"strings"
+	"testing"
+)
+
+// recorded is what the runners of a test were called with.
+type recorded struct {
+	Command string
+	Cfg     *config.Config
+	Demo    app.DemoOptions
+	AsJSON  bool
+
+	Conformance *ConformanceOptions
+	Bench       *BenchOptions
+}
+
+// runLine runs one command line in this process; run decides the runners' result.
+func runLine(t *testing.T, environ []string, run error, args ...string) (rec recorded, code int, out, errs string) {
+	t.Helper()
+	keep := func(command string) func(context.Context, *config.Config, app.Streams) error {
+		return func(_ context.Context, cfg *config.Config, _ app.Streams) error {
+			rec.Command, rec.Cfg = command, cfg
+			return run
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	code = Execute(t.Context(), args, environ, app.Streams{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, Runners{
+		Serve: keep("serve"),
+		Stdio: keep("stdio"),
+		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error {
+			rec.AsJSON = asJSON
+			return keep("probe")(ctx, cfg, std)
+		},
+		Demo: func(_ context.Context, opt app.DemoOptions, _ app.Streams) error {
+			rec.Command, rec.Demo = "demo", opt
+			return run
+		},
+		Conformance: func(_ context.Context, opt *ConformanceOptions, _ app.Streams) error {
+			rec.Command, rec.Conformance = "conformance", opt
+			return run
+		},
+		Bench: func(_ context.Context, opt *BenchOptions, _ app.Streams) error {
+			rec.Command, rec.Bench = "bench", opt
+			return run
+		},
+	})
+	return rec, code, stdout.String(), stderr.String()
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"dragoman/internal/config"
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+const probeLong = `Ask a server which eras and transports it speaks and what it offers, and print
+the answers, together with a table of what clients lose there by translation.
+Nothing is changed on the server.`
+
+const probeExample = `  dragoman probe https://example.com/mcp
+  dragoman probe --json -- npx -y @modelcontextprotocol/server-everything
+  dragoman probe --config config.toml --upstream files`
+
+var errInterrupted = errors.New("interrupted before the probe was done")
+
+func newProbe(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "probe [flags] URL | -- COMMAND [ARG...]",
+		Short:   "Find out what a server speaks",
+		Long:    probeLong,
+		Example: probeExample,
+		Args:    cobra.ArbitraryArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	flags := addSettingFlags(c, config.OnProbe)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := p.load(c, args, flags)
+		if err != nil {
+			return err
+		}
+		if _, err := cfg.Only(); err != nil {
+			return err
+		}
+		err = p.run.Probe(c.Context(), cfg, p.std, *asJSON)
+		if err != nil && c.Context().Err() != nil {
+			err = errInterrupted // there is no answer, so it is no success
+		}
+		return failed(err)
+	}
+	return c
+}

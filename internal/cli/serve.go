@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"dragoman/internal/config"
+
+	"github.com/spf13/cobra"
+)
+
+const serveLong = `Serve an MCP server, or several, to every kind of MCP client: streamable HTTP of
+all revisions at /mcp, HTTP+SSE at /sse.
+
+The server is a URL (http, https; unix:/PATH or tcp://HOST:PORT for one that speaks
+lines over a socket), a COMMAND after -- that is started as a child process (what
+follows -- is its argv, no shell reads it), or what a --config file names. Its era
+and transport are found by asking it, unless they are pinned.
+
+The configuration is read again when its file has changed, and on SIGHUP; what is
+wrong is refused, and the one before holds. The first interrupt drains, the second
+ends at once.`
+
+const serveExample = `  # a stdio server, over HTTP on 127.0.0.1:8080
+  dragoman serve -- npx -y @modelcontextprotocol/server-everything
+
+  # a remote server, with a header whose value is taken from the environment
+  dragoman serve https://example.com/mcp --header 'Authorization: env:MY_TOKEN'
+
+  # an old server of known era, on another port, without the admin listener
+  dragoman serve http://127.0.0.1:3000/sse --transport sse --listen 127.0.0.1:8000 --admin off
+
+  # for modern clients only, and for some that end altogether at a 4xx
+  dragoman serve https://example.com/mcp --eras modern --error-status compat
+
+  # a server that speaks lines, as over stdio, on a socket of this machine
+  dragoman serve unix:/run/my-server.sock
+
+  # a service that speaks the REST envelope (GET /tools, POST /call-tool) below an address
+  dragoman serve http://127.0.0.1:8001 --transport rest
+
+  # several servers, from a file
+  dragoman serve --config config.toml`
+
+func newServe(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "serve [flags] URL | -- COMMAND [ARG...]",
+		Short:   "Serve an MCP server to every kind of HTTP client",
+		Long:    serveLong,
+		Example: serveExample,
+		Args:    cobra.ArbitraryArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	flags := addSettingFlags(c, config.OnServe)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := p.load(c, args, flags)
+		if err != nil {
+			return err
+		}
+		if err := cfg.CheckServe(); err != nil {
+			return err
+		}
+		return ran(c.Context(), p.run.Serve(c.Context(), cfg, p.std))
+	}
+	return c
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"dragoman/internal/config"
+
+	"github.com/spf13/cobra"
+)
+
+const stdioLong = `Speak MCP on stdin and stdout, in whichever era the client speaks, and pass it on
+to the server: for clients that can only launch a process. Logs go to stderr.
+
+The server is a URL, or a COMMAND after -- (its argv, no shell reads it), or one
+of the upstreams of a --config file.`
+
+const stdioExample = `  # let a client that launches processes use a remote server
+  dragoman stdio https://example.com/mcp --header 'Authorization: env:MY_TOKEN'
+
+  # let an old client use a new stdio server, or the reverse
+  dragoman stdio -- my-server --flag-of-my-server
+
+  # one of several upstreams of a file
+  dragoman stdio --config config.toml --upstream files`
+
+func newStdio(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "stdio [flags] URL | -- COMMAND [ARG...]",
+		Short:   "Speak to the client on stdin and stdout",
+		Long:    stdioLong,
+		Example: stdioExample,
+		Args:    cobra.ArbitraryArgs,
+
+		DisableFlagsInUseLine: true,
+	}
+	flags := addSettingFlags(c, config.OnStdio)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := p.load(c, args, flags)
+		if err != nil {
+			return err
+		}
+		if _, err := cfg.Only(); err != nil {
+			return err
+		}
+		return ran(c.Context(), p.run.Stdio(c.Context(), cfg, p.std))
+	}
+	return c
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"fmt"
+
+	"github.com/goccy/go-json"
+	"github.com/spf13/cobra"
+)
+
+func newVersion(p *program) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "version [flags]",
+		Short:   "Print the version",
+		Long:    "Print the version and revision of this binary, and what it was built with.",
+		Example: "  dragoman version\n  dragoman version --json",
+
+		DisableFlagsInUseLine: true,
+	}
+	asJSON := c.Flags().Bool("json", false, "print JSON")
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return usagef("unexpected argument %q; fix: write `dragoman version`", config.Shorten(args[0]))
+		}
+		line := app.ReadVersion().String()
+		if *asJSON {
+			data, err := json.Marshal(app.ReadVersion())
+			if err != nil {
+				return failed(fmt.Errorf("version: %w", err))
+			}
+			line = string(data)
+		}
+		_, err := fmt.Fprintln(p.std.Out, line)
+		return failed(err)
+	}
+	return c
+}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"dragoman/policies/access"
+	"strings"
+)
+
+// Tables of what may be used of an upstream.
+const (
+	promptsKey   = "prompts"
+	resourcesKey = "resources"
+	accessKey    = "access"
+)
+
+// ThingConfig is what is said of one prompt or resource of an upstream, or of all whose names, or URIs, begin alike.
+type ThingConfig struct {
+	Name    string // as the server gives it; with a * at its end for all that begin so
+	Rename  string // what clients call it; "" (default) is Name
+	Enabled bool   // whether it is there; default true
+}
+
+// GrantConfig is what one principal may use of an upstream, or, called *, everybody who has no entry of his own. Each list has
+// names as the server gives them, and beginnings with a * behind. An empty list of what is allowed allows all that is not denied.
+type GrantConfig struct {
+	Principal                             string
+	Tools, Prompts, Resources             []string
+	DenyTools, DenyPrompts, DenyResources []string
+}
+
+// grantKeys are those of what may be used of an upstream.
+func grantKeys() []setting[Upstream] {
+	named := func(key, what string, at func(*Upstream) *[]*ThingConfig) setting[Upstream] {
+		return setting[Upstream]{Key: key, doc: "what is said of single " + key + "; " + what + " that ends in * stands for all that begin so: enabled, rename", open: true,
+			parts: partsOf(func(u *Upstream, name string) (*ThingConfig, error) {
+				if err := checkPattern(name, what); err != nil {
+					return nil, err
+				}
+				return entryOf(at(u), func(t *ThingConfig) string { return t.Name }, name, func() *ThingConfig { return &ThingConfig{Name: name, Enabled: true} }), nil
+			}, func(t *ThingConfig) []part {
+				return []part{
+					{key: "enabled", doc: "whether it is there", field: boolField{at: &t.Enabled}},
+					{key: "rename", doc: "what clients call it", field: renameField(&t.Rename, t.Name)},
+				}
+			}),
+			names: func(u *Upstream) (names []string) {
+				for _, t := range *at(u) {
+					names = append(names, t.Name)
+				}
+				return names
+			}}
+	}
+	return []setting[Upstream]{
+		named(promptsKey, "a name", func(u *Upstream) *[]*ThingConfig { return &u.Prompts }),
+		named(resourcesKey, "a URI", func(u *Upstream) *[]*ThingConfig { return &u.Resources }),
+		{Key: accessKey, doc: "what a principal may use, by its name, or * for all who have no entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
+			parts: partsOf(func(u *Upstream, name string) (*GrantConfig, error) {
+				if name == "" {
+					return nil, &problem{what: "has no name", fix: "write the principal's, or * for everybody who has no entry of his own"}
+				}
+				return entryOf(&u.Access, func(g *GrantConfig) string { return g.Principal }, name, func() *GrantConfig { return &GrantConfig{Principal: name} }), nil
+			}, grantParts),
+			names: func(u *Upstream) (names []string) {
+				for _, g := range u.Access {
+					names = append(names, g.Principal)
+				}
+				return names
+			}},
+	}
+}
+
+func grantParts(g *GrantConfig) []part {
+	list := func(key, doc, what string, at *[]string) part {
+		return part{key: key, doc: doc, field: listField{at: at, check: func(item string) error { return checkPattern(item, what) },
+			what: `a list of names and of beginnings such as ["read_*"]`, most: maxList}}
+	}
+	return []part{
+		list("tools", "tools that may be used; empty: all that are not denied", "a name", &g.Tools),
+		list("prompts", "prompts that may be used", "a name", &g.Prompts),
+		list("resources", "URIs of resources that may be used", "a URI", &g.Resources),
+		list("deny_tools", "tools that may not be used", "a name", &g.DenyTools),
+		list("deny_prompts", "prompts that may not be used", "a name", &g.DenyPrompts),
+		list("deny_resources", "URIs of resources that may not be used", "a URI", &g.DenyResources),
+	}
+}
+
+// checkPattern accepts a name, and a beginning with a * behind.
+func checkPattern(name, what string) error {
+	if star := strings.IndexByte(name, '*'); name == "" || len(name) > 4096 || HasControl(name) || star >= 0 && star < len(name)-1 {
+		return &problem{what: Quote(Shorten(name)) + " is not " + what, fix: "write " + what + ", or the beginning of some with a * behind"}
+	}
+	return nil
+}
+
+// renameField is what clients call a thing of the server's.
+func renameField(at *string, name string) field {
+	return newNameField{textField{at: at, what: "a name; of one that ends in *, another that does", empty: true}, strings.HasSuffix(name, "*")}
+}
+
+type newNameField struct {
+	textField
+	star bool
+}
+
+func (f newNameField) Set(v Literal) error {
+	was := *f.at
+	if err := f.textField.Set(v); err != nil || *f.at == "" {
+		return err
+	}
+	if text := *f.at; strings.Contains(strings.TrimSuffix(text, "*"), "*") || strings.HasSuffix(text, "*") != f.star {
+		*f.at = was
+		return problemf("%s: either both names end in *, or neither has one", v.show())
+	}
+	return nil
+}
+
+// checkNames finds names that two things would have.
+func (l *loader) checkNames(u *Upstream, table string, at func(key string) Source) {
+	taken := func(key string, names map[string]string) {
+		of := make(map[string]string, len(names))
+		for own, theirs := range names {
+			if other, twice := of[theirs]; twice {
+				first, second := min(own, other), max(own, other)
+				l.fail(&problem{what: Quote(first) + " and " + Quote(second) + " would both be called " + Quote(theirs), fix: "rename one of them otherwise"},
+					table+"."+key, at(key), "")
+			}
+			of[theirs] = own
+		}
+	}
+	r := u.renames()
+	taken(toolsKey, r.Tools)
+	taken(promptsKey, r.Prompts)
+	taken(resourcesKey, r.Resources)
+}
+
+func (u *Upstream) renames() access.Renames {
+	of := func(list []*ThingConfig) map[string]string {
+		names := make(map[string]string)
+		for _, t := range list {
+			if t.Rename != "" && t.Rename != t.Name {
+				names[t.Name] = t.Rename
+			}
+		}
+		return names
+	}
+	return access.Renames{Prompts: of(u.Prompts), Resources: of(u.Resources),
+		Tools: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Rename, t.Rename != "" && t.Rename != t.Name })}
+}
+
+// Access is what may be used of an upstream.
+func (u *Upstream) AccessOptions() access.FilterOptions {
+	opt := access.FilterOptions{Server: u.Name, Grants: make(map[string]access.Grant), Renamed: u.renames(),
+		Versions: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Version, t.Version != "" })}
+	for _, g := range u.Access {
+		opt.Grants[g.Principal] = access.Grant{Tools: access.Names{Allow: g.Tools, Deny: g.DenyTools},
+			Prompts: access.Names{Allow: g.Prompts, Deny: g.DenyPrompts}, Resources: access.Names{Allow: g.Resources, Deny: g.DenyResources}}
+	}
+	off := func(list []*ThingConfig) (names []string) {
+		for _, t := range list {
+			if !t.Enabled {
+				names = append(names, t.Name)
+			}
+		}
+		return names
+	}
+	for _, t := range u.Tools {
+		if !t.Enabled {
+			opt.Disabled.Tools = append(opt.Disabled.Tools, t.Name)
+		}
+	}
+	opt.Disabled.Prompts, opt.Disabled.Resources = off(u.Prompts), off(u.Resources)
+	return opt
+}

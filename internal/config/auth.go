@@ -1,0 +1,413 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"dragoman/adapters/oauth"
+)
+
+// AuthConfig says who is let in at the main listener. As soon as one kind of credential is asked for, nobody is anonymous but
+// whom Anonymous names.
+type AuthConfig struct {
+	// Anonymous is "never" (default) or "loopback": then who comes from this machine, and through no proxy, needs no credential.
+	Anonymous string
+	// Keys are the API keys, in the order in which they were named.
+	Keys []*APIKey
+	// KeysFile is a file of further keys, as they would stand below security.api_keys; "" is none. It is read when the
+	// configuration is loaded.
+	KeysFile string
+	// JWT are the bearer tokens that an authorization server gives out.
+	JWT JWTConfig
+}
+
+// APIKey is one client and the keys that it may show.
+type APIKey struct {
+	// Name matches ^[A-Za-z0-9][A-Za-z0-9_.-]*$, at most 64 characters.
+	Name string
+	// Principal is who it is, for sessions and whatever else is a client's own; "" is Name. Several keys may be one principal's.
+	Principal string
+	// Hashes are SHA-256 sums of the keys, "sha256:" and 64 hexadecimal digits. Several, so that one can come before the other goes.
+	Hashes []string
+	// Scopes are what the keys are good for, see [Upstream.Scopes].
+	Scopes []string
+	// Expires is from when on the keys count no more; zero: never.
+	Expires time.Time
+}
+
+// JWTConfig makes Dragoman a resource server of OAuth 2.1 (2026-07-28 authorization).
+type JWTConfig struct {
+	// Issuer is the authorization server, as its tokens name it in iss; "" (default) takes no tokens.
+	Issuer string
+	// Resource is the URL under which clients reach the main listener, without /mcp: what stands before the paths in tokens' aud.
+	Resource string
+	// Audience are what aud may say in the place of Resource and the paths below it.
+	Audience []string
+	// JWKSURL and JWKSFile are where the issuer's keys are; neither: where its metadata says (RFC 8414).
+	JWKSURL, JWKSFile string
+	// CAFile is a PEM file of roots trusted for the issuer instead of the system's.
+	CAFile string
+	// Algorithms are the signatures that count, of oauth.Algorithms.
+	Algorithms []string
+	// Types are what the header's typ may be, without "application/"; "jwt" stands for none at all, too. Default at+jwt and jwt.
+	Types []string
+	// Scopes are those that every token must have.
+	Scopes []string
+	// PrincipalClaim is the claim that tells who it is, default sub.
+	PrincipalClaim string
+	// Leeway is how far clocks may differ. Up to 5 min, default 30 s.
+	Leeway time.Duration
+	// JWKSTTL is after how long keys are fetched again, 10 s to 24 h, default 10 min; JWKSStale how long after that they count
+	// while they cannot be, up to 168 h, default 1 h.
+	JWKSTTL, JWKSStale time.Duration
+}
+
+// ScopeRule says which scopes a caller must have for something of an upstream.
+type ScopeRule struct {
+	// About is tool:NAME, prompt:NAME, resource:URI or method:NAME; with a * at its end it stands for all that begin so.
+	About string
+	// Scopes are needed all, and those of every other rule that is about the same.
+	Scopes []string
+}
+
+// OAuthConfig is how Dragoman gets tokens for an upstream: the client credentials grant (RFC 6749 §4.4).
+type OAuthConfig struct {
+	// TokenURL is the authorization server's token endpoint, https, or http on the loopback; "" (default) sends no token.
+	TokenURL string
+	// ClientID and ClientSecret are Dragoman's at that server.
+	ClientID     string
+	ClientSecret Secret
+	// ClientAuth is how it shows them: "basic" (default) or "post".
+	ClientAuth string
+	// Scopes, Audience and Resource (RFC 8707) are what the token is asked to be for.
+	Scopes             []string
+	Audience, Resource string
+}
+
+// Authenticates tells whether anybody is asked who he is.
+func (c *Config) Authenticates() bool {
+	return c.Security.APIKeysEnabled || c.Security.Auth.JWT.Issuer != "" || c.TLS.ClientAuth != ClientAuthNone
+}
+
+const (
+	anonymousNever    = "never"
+	AnonymousLoopback = "loopback"
+	scopesKey         = "scopes"
+	keysFileKey       = "security.api_keys_file"
+	jwtTable          = "security.jwt."
+	maxScope          = 256 // bytes of one scope, and scopes of one list
+)
+
+// authKeys are those that say who is let in.
+func authKeys() []setting[Config] {
+	return append([]setting[Config]{
+		{Key: apiKeysKey, std: "false", doc: "ask for API keys", field: func(c *Config) field { return boolField{at: &c.Security.APIKeysEnabled} }},
+		{Key: "security.api_keys", doc: "API keys, one table each: hashes (of `dragoman key new`), scopes, expires, principal", open: true,
+			parts: partsOf(findAPIKey, apiKeyParts),
+			names: func(c *Config) []string {
+				names := make([]string, 0, len(c.Security.Auth.Keys))
+				for _, k := range c.Security.Auth.Keys {
+					names = append(names, k.Name)
+				}
+				return names
+			}},
+		{Key: keysFileKey, std: "", doc: "file of further API keys, each a table named after it",
+			field: func(c *Config) field {
+				return textField{at: &c.Security.Auth.KeysFile, what: "a TOML, YAML or JSON file", empty: true}
+			}},
+		{Key: "security.anonymous", std: anonymousNever, doc: "who needs no credential although others are asked for one",
+			field: func(c *Config) field {
+				return enumField{at: &c.Security.Auth.Anonymous, values: []string{anonymousNever, AnonymousLoopback}}
+			}},
+	}, jwtKeys()...)
+}
+
+func jwtKeys() []setting[Config] {
+	text := func(at func(*JWTConfig) *string, what string) func(*Config) field {
+		return func(c *Config) field { return textField{at: at(&c.Security.Auth.JWT), what: what, empty: true} }
+	}
+	link := func(at func(*JWTConfig) *string) func(*Config) field {
+		return func(c *Config) field { return linkField{at: at(&c.Security.Auth.JWT)} }
+	}
+	list := func(at func(*JWTConfig) *[]string, check func(string) error, what string) func(*Config) field {
+		return func(c *Config) field {
+			return listField{at: at(&c.Security.Auth.JWT), check: check, what: what, most: maxScope, commas: true}
+		}
+	}
+	span := func(at func(*JWTConfig) *time.Duration, least, most time.Duration, zero string) func(*Config) field {
+		return func(c *Config) field {
+			return durationField{at: at(&c.Security.Auth.JWT), least: least, most: most, zero: zero}
+		}
+	}
+	return []setting[Config]{
+		{Key: jwtTable + "issuer", std: "", doc: "authorization server whose bearer tokens are taken", field: link(func(j *JWTConfig) *string { return &j.Issuer })},
+		{Key: jwtTable + "resource", std: "", doc: "URL of the main listener as clients know it, without /mcp", field: link(func(j *JWTConfig) *string { return &j.Resource })},
+		{Key: jwtTable + "audience", std: "", doc: "what tokens' aud may be; default: resource, and the MCP paths below it",
+			field: list(func(j *JWTConfig) *[]string { return &j.Audience }, checkArgument, "a list of audiences")},
+		{Key: jwtTable + "jwks_url", std: "", doc: "where the issuer's keys are; default: where its metadata says", field: link(func(j *JWTConfig) *string { return &j.JWKSURL })},
+		{Key: jwtTable + "jwks_file", std: "", doc: "file of the issuer's keys (RFC 7517), in the place of a URL", field: text(func(j *JWTConfig) *string { return &j.JWKSFile }, "a file")},
+		{Key: jwtTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the issuer instead of the system's", field: text(func(j *JWTConfig) *string { return &j.CAFile }, "a PEM file")},
+		{Key: jwtTable + "algorithms", std: strings.Join(oauth.Algorithms(), ","), doc: "signatures that count",
+			field: func(c *Config) field {
+				return listField{at: &c.Security.Auth.JWT.Algorithms, check: checkAlgorithm, what: "a list of " + OneOf(oauth.Algorithms()), most: maxScope, commas: true, words: oauth.Algorithms()}
+			}},
+		{Key: jwtTable + "types", std: "at+jwt,jwt", doc: "what a token's typ may be; jwt stands for none at all, too",
+			field: list(func(j *JWTConfig) *[]string { return &j.Types }, checkArgument, "a list of media types without application/")},
+		{Key: jwtTable + scopesKey, std: "", doc: "scopes that every token must have", field: list(func(j *JWTConfig) *[]string { return &j.Scopes }, checkScope, "a list of scopes")},
+		{Key: jwtTable + "principal_claim", std: "sub", doc: "claim that tells who the caller is",
+			field: func(c *Config) field {
+				return textField{at: &c.Security.Auth.JWT.PrincipalClaim, most: maxName, what: "the name of a claim"}
+			}},
+		{Key: jwtTable + "leeway", std: "30s", doc: "how far clocks may differ", field: span(func(j *JWTConfig) *time.Duration { return &j.Leeway }, time.Second, 5*time.Minute, "not at all")},
+		{Key: jwtTable + "jwks_ttl", std: "10m", doc: "after how long the issuer's keys are fetched again", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSTTL }, 10*time.Second, day, "")},
+		{Key: jwtTable + "jwks_stale", std: "1h", doc: "how long after that they count while they cannot be fetched", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSStale }, time.Second, 7*day, "not at all")},
+	}
+}
+
+// accessKeys are those of an upstream that say who may do what, and as whom Dragoman asks it.
+func accessKeys() []setting[Upstream] {
+	text := func(at func(*OAuthConfig) *string) func(*Upstream) field {
+		return func(u *Upstream) field { return textField{at: at(&u.OAuth), what: "text", empty: true} }
+	}
+	return []setting[Upstream]{
+		{Key: scopesKey, doc: "scopes that a caller needs, by tool:NAME, prompt:NAME, resource:URI or method:NAME; a trailing * stands for any ending", open: true, entry: scopeEntry},
+		{Key: "oauth.token_url", std: "", doc: "where Dragoman gets tokens for the upstream, by its client credentials", needs: UrlKey,
+			field: func(u *Upstream) field { return linkField{at: &u.OAuth.TokenURL} }},
+		{Key: "oauth.client_id", std: "", doc: "who Dragoman is there", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.ClientID })},
+		{Key: "oauth.client_secret", std: "", doc: "its secret there", needs: UrlKey, secret: true,
+			field: func(u *Upstream) field { return keyField{at: &u.OAuth.ClientSecret} }},
+		{Key: "oauth.client_auth", std: "basic", doc: "how it shows them: in a header, or in the body", needs: UrlKey,
+			field: func(u *Upstream) field {
+				return enumField{at: &u.OAuth.ClientAuth, values: []string{"basic", "post"}}
+			}},
+		{Key: "oauth.scopes", std: "", doc: "scopes that are asked for", needs: UrlKey,
+			field: func(u *Upstream) field {
+				return listField{at: &u.OAuth.Scopes, check: checkScope, what: "a list of scopes", most: maxScope, commas: true}
+			}},
+		{Key: "oauth.audience", std: "", doc: "audience that is asked for", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Audience })},
+		{Key: "oauth.resource", std: "", doc: "resource that is asked for (RFC 8707)", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Resource })},
+	}
+}
+
+func findAPIKey(c *Config, name string) (*APIKey, error) {
+	if !keyName.MatchString(name) || len(name) > maxName {
+		return nil, &problem{what: Quote(Shorten(name)) + " is not a name for an API key", fix: "use at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first"}
+	}
+	return entryOf(&c.Security.Auth.Keys, func(k *APIKey) string { return k.Name }, name, func() *APIKey { return &APIKey{Name: name} }), nil
+}
+
+func apiKeyParts(k *APIKey) []part {
+	return []part{
+		{key: "hashes", doc: "SHA-256 sums of the keys", field: listField{at: &k.Hashes, check: checkHash, what: `a list of "sha256:" and 64 hexadecimal digits, as "dragoman key new" prints them`, least: 1, most: maxScope}},
+		{key: scopesKey, doc: "what the keys are good for", field: listField{at: &k.Scopes, check: checkScope, what: "a list of scopes", most: maxScope}},
+		{key: "expires", doc: "from when on they count no more", field: timeField{at: &k.Expires}},
+		{key: "principal", doc: "who it is; default: the name", field: textField{at: &k.Principal, most: 4 * maxName, what: "text", empty: true}},
+	}
+}
+
+func checkHash(item string) error {
+	digits, ok := strings.CutPrefix(item, "sha256:")
+	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != 32 { // not repeated: it may be the key itself
+		return &problem{what: "is not a hash (it is not shown)", fix: "write \"sha256:\" and 64 hexadecimal digits; `dragoman key hash` makes it of a key"}
+	}
+	return nil
+}
+
+// checkScope accepts a scope-token (RFC 6749 §3.3).
+func checkScope(item string) error {
+	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+	if item == "" || len(item) > maxScope || strings.ContainsFunc(item, bad) {
+		return problemf("%q is not a scope", Shorten(item))
+	}
+	return nil
+}
+
+func checkAlgorithm(item string) error {
+	if !slices.Contains(oauth.Algorithms(), item) {
+		return &problem{what: Quote(Shorten(item)) + " is not a signature that anybody but the issuer could not make", fix: "write " + OneOf(oauth.Algorithms())}
+	}
+	return nil
+}
+
+// scopeEntry is the place of one rule.
+func scopeEntry(u *Upstream, about string) (field, error) {
+	kind, name, _ := strings.Cut(about, ":")
+	if star := strings.IndexByte(name, '*'); !slices.Contains([]string{"tool", "prompt", "resource", "method"}, kind) || name == "" || star >= 0 && star < len(name)-1 {
+		return nil, &problem{what: Quote(Shorten(about)) + " does not say what needs scopes", fix: `write "tool:NAME", "prompt:NAME", "resource:URI" or "method:NAME", with a * at the end for all that begin so`}
+	}
+	rule := entryOf(&u.Scopes, func(r *ScopeRule) string { return r.About }, about, func() *ScopeRule { return &ScopeRule{About: about} })
+	return listField{at: &rule.Scopes, check: checkScope, what: `a list of scopes such as ["files:write"]`, least: 1, most: maxScope, commas: true}, nil
+}
+
+// linkField is an https URL, or an http one of this machine: what is sent there is secret, or decides who is let in.
+type linkField struct{ at *string }
+
+func (f linkField) Set(v Literal) error {
+	text, ok := v.plainText()
+	u, err := url.Parse(text)
+	switch {
+	case ok && text == "":
+	case !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || HasControl(text):
+		return problemf("%s is not a URL", v.show())
+	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
+		return problemf("%s is not https, and not on this machine", v.show())
+	}
+	*f.at = text
+	return nil
+}
+
+func (f linkField) text() string    { return Quote(*f.at) }
+func (f linkField) Allowed() string { return "an https URL, or an http one on the loopback" }
+
+// timeField is a point in time.
+type timeField struct{ at *time.Time }
+
+func (f timeField) Set(v Literal) error {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, v.Text); err == nil {
+			*f.at = t
+			return nil
+		}
+	}
+	return problemf("%s is not a time", v.show())
+}
+
+func (f timeField) text() string { return Quote(f.at.UTC().Format(time.RFC3339)) }
+func (f timeField) Allowed() string {
+	return `a date such as 2027-01-31, or a time such as "2027-01-31T12:00:00Z"`
+}
+
+// keysFile reads security.api_keys_file.
+func (l *loader) keysFile() {
+	path := l.cfg.Security.Auth.KeysFile
+	if path == "" {
+		return
+	}
+	l.beginLayer()
+	entries, errs := readConfigFile(path)
+	l.errs = append(l.errs, errs...)
+	for _, e := range entries {
+		l.assign(append([]string{"security", "api_keys"}, e.path...), e.value, Source{Kind: FromFile, Name: path, Line: e.line})
+	}
+}
+
+// checkAuth finds what would let in nobody, or everybody.
+func (l *loader) checkAuth() {
+	c := l.cfg
+	auth := &c.Security.Auth
+	switch from := c.sources[apiKeysKey]; {
+	case c.Security.APIKeysEnabled && len(auth.Keys) == 0:
+		l.fail(&problem{what: "is on, but there is no key: nobody could get in", fix: "add what `dragoman key new NAME` prints"}, apiKeysKey, from, "")
+	case !c.Security.APIKeysEnabled && len(auth.Keys) > 0 && !from.Set():
+		l.fail(&problem{what: "is off, although there are keys: everybody would get in", fix: "write " + apiKeysKey + " = true, or false if that is meant"}, apiKeysKey, from, "")
+	}
+	seen := map[string]string{}
+	for _, k := range auth.Keys {
+		table := "security.api_keys." + KeyText([]string{k.Name})
+		if len(k.Hashes) == 0 && !l.reported(table) {
+			l.fail(&problem{what: "has no hashes", fix: "add what `dragoman key new " + k.Name + "` prints"}, table, c.sources[table+".scopes"], "")
+		}
+		for _, h := range k.Hashes {
+			if other := seen[strings.ToLower(h)]; other != "" {
+				l.fail(&problem{what: fmt.Sprintf("the same key is %s's: nobody could say whose it is", other), fix: "make another with `dragoman key new`"}, table+".hashes", c.sources[table+".hashes"], "")
+			}
+			seen[strings.ToLower(h)] = k.Name
+		}
+	}
+	l.checkJWT(&auth.JWT)
+}
+
+// checkBinding finds rules about callers where nobody is asked who he is: they would bind nobody.
+func (l *loader) checkBinding() {
+	c := l.cfg
+	if c.Authenticates() {
+		return
+	}
+	const fix = "ask for credentials (" + apiKeysKey + ", " + jwtTable + "issuer or " + tlsTable + "client_auth), or "
+	for _, u := range c.Upstreams {
+		table := upstreamsKey + "." + u.Name + "."
+		for _, r := range u.Scopes {
+			key := table + scopesKey + "." + KeyText([]string{r.About})
+			l.fail(&problem{what: "needs scopes, but nobody is asked who he is: everybody would get in without", fix: fix + "remove the rule"}, key, c.sources[key], "")
+		}
+		for _, g := range u.Access {
+			key := table + accessKey + "." + KeyText([]string{g.Principal})
+			if g.Principal == "*" || l.reported(key) {
+				continue
+			}
+			var from Source
+			for _, p := range grantParts(g) {
+				if !from.Set() {
+					from = c.sources[key+"."+p.key]
+				}
+			}
+			l.fail(&problem{what: "is about one principal, but nobody is asked who he is: it would bind nobody", fix: fix + `write "*", which is everybody`}, key, from, "")
+		}
+	}
+}
+
+func (l *loader) checkJWT(j *JWTConfig) {
+	at := func(key string) (string, Source) { return jwtTable + key, l.cfg.sources[jwtTable+key] }
+	fail := func(key, what, fix string) {
+		name, from := at(key)
+		l.fail(&problem{what: what, fix: fix}, name, from, "")
+	}
+	if j.Issuer == "" {
+		for key, set := range map[string]bool{"resource": j.Resource != "", "audience": len(j.Audience) > 0, "jwks_url": j.JWKSURL != "", "jwks_file": j.JWKSFile != "", scopesKey: len(j.Scopes) > 0} {
+			if set {
+				fail(key, "is set, but no issuer: no token would be taken", "set "+jwtTable+"issuer")
+			}
+		}
+		return
+	}
+	if j.Resource == "" {
+		fail("issuer", "is set, but not "+jwtTable+"resource: clients could not be told for whom to get a token", `write the URL of the listener as clients know it, such as "https://mcp.example.com"`)
+	}
+	if u, err := url.Parse(j.Resource); err == nil && (u.RawQuery != "" || strings.HasSuffix(u.Path, "/mcp")) {
+		fail("resource", "is not what stands before the paths", "leave out /mcp and the query")
+	}
+	if j.JWKSURL != "" && j.JWKSFile != "" {
+		fail("jwks_file", "excludes jwks_url", "keep one of the two")
+	}
+	if len(j.Algorithms) == 0 || len(j.Types) == 0 {
+		fail("algorithms", "no token would be taken without algorithms and types", "remove the empty list")
+	}
+	if err := CheckRoots(j.CAFile); err != nil {
+		name, from := at("ca_file")
+		l.fail(err, name, from, "")
+	}
+}
+
+// checkAccess finds what is missing of an upstream's client credentials.
+func (l *loader) checkAccess(u *Upstream, table string, at func(string) Source) {
+	if u.OAuth.TokenURL == "" {
+		for key, set := range map[string]bool{"client_id": u.OAuth.ClientID != "", "client_secret": u.OAuth.ClientSecret.Reveal() != ""} {
+			if from := at("oauth." + key); set {
+				l.fail(&problem{what: "is set, but not token_url", fix: "set " + table + ".oauth.token_url"}, table+".oauth."+key, from, "")
+			}
+		}
+		return
+	}
+	if u.OAuth.ClientID == "" {
+		l.fail(&problem{what: "is set, but not client_id", fix: "set " + table + ".oauth.client_id"}, table+".oauth.token_url", at("oauth.token_url"), "")
+	}
+	for _, h := range u.Headers {
+		if strings.EqualFold(h.Name, "Authorization") {
+			l.fail(&problem{what: "writes the header Authorization, and so does headers", fix: "keep one of the two"}, table+".oauth.token_url", at("oauth.token_url"), "")
+		}
+	}
+}
+
+// printedScopes are the rules of an upstream.
+func (c *Config) printedScopes(u *Upstream, key string) []printed {
+	var all []printed
+	for _, r := range u.Scopes {
+		name := key + "." + KeyText([]string{r.About})
+		all = append(all, newPrinted(name, listField{at: &r.Scopes}.text(), c.sources[name], false))
+	}
+	return all
+}

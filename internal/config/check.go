@@ -1,0 +1,280 @@
+package config
+
+import (
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+)
+
+// check finds what no single key shows: secrets of the file that cannot be
+// had, settings that exclude each other, paths that lead nowhere.
+func (l *loader) check() {
+	c := l.cfg
+	l.checkAuth()
+	l.checkTLS()
+	l.checkBinding()
+	l.checkAudit()
+	for _, u := range c.Upstreams {
+		l.checkUpstream(u)
+	}
+	l.checkFallbacks()
+}
+
+func (l *loader) checkUpstream(u *Upstream) {
+	table := upstreamsKey + "." + u.Name
+	at := func(key string) Source { return l.cfg.sources[table+"."+key] }
+	l.checkEras(u, table, at)
+	l.checkRest(u, table, at)
+	l.checkNames(u, table, at)
+	hasURL, hasCommand := at(UrlKey).Set(), at(CommandKey).Set()
+	if !hasURL && !hasCommand {
+		if !l.reported(table) {
+			l.fail(&problem{what: "has neither url nor command", fix: "write one of the two"}, table, l.cfg.sources[table], "")
+		}
+		return
+	}
+	if hasURL && hasCommand {
+		l.fail(&problem{what: fmt.Sprintf("excludes url (%s)", at(UrlKey)), fix: "keep one of the two"}, table+"."+CommandKey, at(CommandKey), "")
+		return
+	}
+	if hasCommand {
+		l.checkCommand(u, table, at)
+		return
+	}
+	if _, _, socket := u.Socket(); socket {
+		if u.Transport != Auto && u.Transport != stdioName {
+			l.fail(&problem{what: u.Transport + " needs an http or https url: a socket is spoken to in lines", fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+		}
+		l.misplaced(u, table, socketKind)
+		return
+	}
+	if u.Transport == stdioName {
+		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http, sse or rest"}, table+".transport", at("transport"), "")
+	}
+	l.misplaced(u, table, UrlKey)
+	l.checkAccess(u, table, at)
+	l.checkForward(u, table, at)
+	if err := CheckRoots(u.CAFile); err != nil {
+		l.fail(err, table+".ca_file", at("ca_file"), "")
+	}
+}
+
+// checkEras finds pins that leave nothing to speak.
+func (l *loader) checkEras(u *Upstream, table string, at func(string) Source) {
+	allowed := u.Allowed()
+	switch {
+	case len(allowed.Versions()) == 0:
+		l.fail(&problem{what: fmt.Sprintf("contradicts %s.era (%s): no revision of %s is %s", table, at("era"), erasKey, u.Era), fix: "keep one of the two"},
+			table+"."+erasKey, at(erasKey), "")
+	case u.Transport == "sse" && len(allowed.Legacy()) == 0:
+		key := erasKey
+		if !at(erasKey).Set() {
+			key = "era"
+		}
+		l.fail(&problem{what: fmt.Sprintf("excludes every legacy revision, but %s.transport (%s) is sse, which is legacy", table, at("transport")), fix: "change one of the two"},
+			table+"."+key, at(key), "")
+	}
+}
+
+func (l *loader) checkCommand(u *Upstream, table string, at func(string) Source) {
+	if len(u.Command) == 0 || u.Command[0] == "" {
+		l.fail(&problem{what: "names no program", fix: `write a list such as ["npx", "-y", "PACKAGE"]`}, table+"."+CommandKey, at(CommandKey), "")
+	}
+	if u.Transport != Auto && u.Transport != stdioName {
+		l.fail(&problem{what: fmt.Sprintf("%s needs a url, not a command", u.Transport), fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+	}
+	l.misplaced(u, table, CommandKey)
+	l.checkProcesses(u, table, at)
+	l.readEnvFile(u, table+".env_file", at("env_file"))
+	if u.Cwd == "" {
+		return
+	}
+	if info, err := os.Stat(u.Cwd); err != nil || !info.IsDir() {
+		l.fail(&problem{what: fmt.Sprintf("%q is not a directory", Shorten(u.Cwd)), fix: "create it, or remove the key"}, table+".cwd", at("cwd"), "")
+	}
+}
+
+// checkProcesses finds numbers of children that exceed max_processes.
+func (l *loader) checkProcesses(u *Upstream, table string, at func(string) Source) {
+	exceeds := func(key string, n int) {
+		if n > u.MaxProcesses {
+			l.fail(&problem{what: fmt.Sprintf("%d children are more than %s.max_processes allows, %d", n, table, u.MaxProcesses), fix: "change one of the two"},
+				table+"."+key, at(key), "")
+		}
+	}
+	exceeds("max_processes_per_principal", u.MaxProcessesPerPrincipal)
+	exceeds("spares", u.Spares)
+	_, n := u.Isolated()
+	exceeds("isolation", n)
+}
+
+// socketKind is an upstream with a url that is a socket, see [Upstream.Socket];
+// the others are named after the key that they have, url or command.
+const socketKind = "socket"
+
+// misplaced reports settings that upstreams of another kind have. A value that
+// is the default is let pass: print writes it for every upstream.
+func (l *loader) misplaced(u *Upstream, table, kind string) {
+	report := func(needs, key string, from Source) {
+		if needs == UrlKey && kind == socketKind {
+			needs = "n http or https url"
+		} else {
+			needs = " " + needs
+		}
+		l.fail(&problem{what: "only concerns an upstream with a" + needs, fix: "remove it"}, key, from, "")
+	}
+	for i := range l.below {
+		row := &l.below[i]
+		if row.needs == "" || row.needs == kind {
+			continue
+		}
+		key := table + "." + row.Key
+		switch row.Key {
+		case headersKey:
+			for _, h := range u.Headers {
+				report(row.needs, key, l.cfg.sources[key+"."+KeyText([]string{strings.ToLower(h.Name)})])
+			}
+		case forwardKey:
+			for _, f := range u.Forward {
+				report(row.needs, key, l.cfg.sources[key+"."+KeyText([]string{strings.ToLower(f.From)})])
+			}
+		case envKey:
+			for _, v := range u.Env {
+				report(row.needs, key, l.cfg.sources[key+"."+KeyText([]string{v.Name})])
+			}
+		default:
+			standard := row.field(&Upstream{})
+			if err := standard.Set(word(row.std)); err == nil && row.field(u).text() != standard.text() {
+				report(row.needs, key, l.cfg.sources[key])
+			}
+		}
+	}
+}
+
+// reported tells whether an error stands for something below a key already.
+func (l *loader) reported(table string) bool {
+	for _, e := range l.errs {
+		if strings.HasPrefix(e.Key, table+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// maxRoots bounds a ca_file, in bytes: the system's own are a quarter of it.
+const maxRoots = Mib
+
+func CheckRoots(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return &problem{what: fmt.Sprintf("%q cannot be read: %v", Shorten(path), Reason(err)), fix: "check the path and the permissions"}
+	}
+	defer func() { _ = f.Close() }()
+	pem, err := io.ReadAll(io.LimitReader(f, maxRoots))
+	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return &problem{what: fmt.Sprintf("%q holds no PEM certificate", Shorten(path)), fix: "write the roots as PEM (-----BEGIN CERTIFICATE-----)"}
+	}
+	return nil
+}
+
+// CheckServe finds what keeps `dragoman serve` from starting with a
+// configuration that is valid in itself. The error is a [ConfigErrors].
+func (c *Config) CheckServe() error {
+	var errs ConfigErrors
+	add := func(key, what, fix string) {
+		errs = append(errs, &ConfigError{Source: c.Source(key), Key: key, Problem: what, Fix: fix})
+	}
+	if len(c.Upstreams) == 0 {
+		add(upstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
+	}
+	if !Loopback(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
+		add(listenKey, c.Listen()+" is not loopback and nobody is asked who he is: anyone on the network could use the upstream",
+			"listen on 127.0.0.1, or ask for credentials ("+apiKeysKey+", security.jwt, tls.client_auth), or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
+	}
+	if c.TransportType == stdioType {
+		add(transportKey, "is STDIO, but `dragoman serve` speaks HTTP to its clients", "run `dragoman stdio`, or write HTTP")
+	}
+	if c.sameListener() {
+		add(adminKey, "is the address of the main listener, too", "choose another port, 0 for any free one, or off")
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	sortErrors(errs)
+	return errs
+}
+
+// sameListener tells whether both listeners want one port of one interface.
+func (c *Config) sameListener() bool {
+	host, port, err := net.SplitHostPort(c.Admin.Listen)
+	if err != nil || port == "0" || port != fmt.Sprint(c.Service.Port) {
+		return false
+	}
+	return host == c.Service.Host || unspecified(host) || unspecified(c.Service.Host)
+}
+
+func unspecified(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsUnspecified()
+}
+
+// Loopback tells whether only this machine reaches a bind address. Of names
+// only localhost counts (RFC 6761 §6.3): others may come to mean anything.
+func Loopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
+
+// Only is the one upstream of commands that take one; the error says how to
+// choose.
+func (c *Config) Only() (*Upstream, error) {
+	switch len(c.Upstreams) {
+	case 1:
+		return c.Upstreams[0], nil
+	case 0:
+		return nil, ConfigErrors{{Key: upstreamsKey, Problem: "no upstream is configured", Fix: "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"}}
+	}
+	names := make([]string, 0, len(c.Upstreams))
+	for _, u := range c.Upstreams {
+		names = append(names, u.Name)
+	}
+	return nil, ConfigErrors{{
+		Source: Source{Kind: FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(names)),
+		Fix: "add --upstream with " + OneOf(names),
+	}}
+}
+
+// Source tells where the value of a key came from: a key as `config print`
+// shows it, also "upstreams.NAME.KEY". For listen it is the source of the
+// host or of the port, whichever has precedence.
+func (c *Config) Source(key string) Source {
+	if key == listenKey {
+		host, port := c.sources[hostKey], c.sources[portKey]
+		if port.Kind > host.Kind {
+			return port
+		}
+		return host
+	}
+	return c.sources[key]
+}
+
+// RateLimited tells whether the requests of each client are limited.
+func (c *Config) RateLimited() bool {
+	switch c.RateLimit.Mode {
+	case "on":
+		return true
+	case Off:
+		return false
+	}
+	return c.Profile == production || c.sources[rateKey].Set()
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Flag is a command-line flag that sets one key of the configuration.
+type Flag struct {
+	// Key is the dotted key that the flag sets.
+	Key string
+	// Name is the flag's name, without dashes.
+	Name string
+	// Arg stands for the value in help, such as HOST:PORT; it is empty for a switch.
+	Arg string
+	// Doc says in one line what the key is. Default is the default as one writes it in the environment, empty if there is none.
+	Doc, Default string
+	// List says that each use of the flag adds an item.
+	List bool
+	// Divider parts NAME and VALUE in a flag that sets an entry of a table: ":" for headers, as on the wire, "=" for variables, as in a
+	// shell. It is empty for other flags.
+	Divider string
+	// Upstream says that the key is one of an upstream.
+	Upstream bool
+}
+
+// dividers are the dividers of the keys that are tables.
+var dividers = map[string]string{headersKey: ":", envKey: "="}
+
+// Flags lists the flags of a command, in the order of the configuration reference.
+func Flags(on Command) []Flag {
+	return append(flagsOf(ConfigKeys(), on, false), flagsOf(upstreamKeys(), on, true)...)
+}
+
+func flagsOf[T any](rows []setting[T], on Command, upstream bool) (flags []Flag) {
+	var zero T
+	for i := range rows {
+		row := &rows[i]
+		if row.flag == "" || row.on&on == 0 {
+			continue
+		}
+		f := Flag{Key: row.Key, Name: row.flag, Arg: row.arg, Doc: row.doc, Default: row.std, Divider: dividers[row.Key], Upstream: upstream}
+		if row.field != nil {
+			_, f.List = row.field(&zero).(listField)
+		}
+		flags = append(flags, f)
+	}
+	return flags
+}
+
+// AdminAddress is the address of the admin listener of the `dragoman serve` that has this environment: of --admin (flag, empty if not
+// given), of the variable, of the file (empty for none), or the default. Only admin.listen is read: the process that runs has refused a file
+// with other errors and goes on with what it had. unread is why the file could not be read, where it decides nothing else.
+func AdminAddress(environ []string, file, flag string) (address string, unread, err error) {
+	l := newLoader(LoadOptions{Environ: environ})
+	path := strings.Split(adminKey, ".")
+	var problems ConfigErrors
+	if file != "" {
+		var entries []entry
+		l.beginLayer()
+		entries, problems = readConfigFile(file)
+		if at := slices.IndexFunc(entries, func(e entry) bool { return KeyText(e.path) == adminKey }); at >= 0 { // serve reports a second one
+			l.assign(path, entries[at].value, Source{Kind: FromFile, Name: file, Line: entries[at].line})
+		}
+		problems, l.errs = append(problems, l.errs...), nil
+	}
+	name := envPrefix + envName(adminKey)
+	if value, _ := l.lookup(name); value != "" {
+		l.beginLayer()
+		l.assign(path, word(value), Source{Kind: FromEnv, Name: name})
+	}
+	if flag != "" {
+		l.beginLayer()
+		l.assign(path, word(flag), Source{Kind: FromFlag, Name: "--admin"})
+	}
+	if len(l.errs) > 0 {
+		return "", nil, l.errs
+	}
+	if len(problems) > 0 && !l.cfg.Source(adminKey).Set() {
+		unread = problems[0]
+	}
+	return l.cfg.Admin.Listen, unread, nil
+}
+
+// AdminVariable is the environment variable that sets the address of the admin listener.
+const AdminVariable = envPrefix + "ADMIN_LISTEN"
+
+// CheckListen checks a HOST:PORT that was given with a flag; an error says what to write.
+func CheckListen(flag, address string) error {
+	if _, _, err := splitListen(word(address)); err != nil {
+		return ConfigErrors{asConfigError(err, "", Source{Kind: FromFlag, Name: flag}, listenField{}.Allowed())}
+	}
+	return nil
+}
+
+// CheckSocket checks the address of a server that speaks lines over a socket, unix:/PATH or tcp://HOST:PORT. socket says whether text is
+// one; other URLs are not judged.
+func CheckSocket(text string) (socket bool, err error) {
+	field := urlField{at: new(string)}
+	if path, ok := strings.CutPrefix(text, UnixScheme); ok {
+		return true, field.unix(text, path)
+	}
+	if u, err := url.Parse(text); err == nil && u.Scheme == "tcp" {
+		return true, field.tcp(text, u)
+	}
+	return false, nil
+}
+
+// CheckKeyName checks the name of an API key; an error says what to write.
+func CheckKeyName(name string) error {
+	_, err := findAPIKey(&Config{}, name)
+	return err
+}
+
+// FullText is an error with its fix, if it knows one.
+func FullText(err error) string {
+	var p *problem
+	if errors.As(err, &p) {
+		return WithFix(p.what, p.fix)
+	}
+	return err.Error()
+}

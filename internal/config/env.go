@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// linkVariable matches what Kubernetes puts into a pod for a Service whose name
+// begins with dragoman: none of it is meant for us. For example
+// DRAGOMAN_SERVICE_HOST, DRAGOMAN_ADMIN_PORT and DRAGOMAN_PORT_8080_TCP_ADDR.
+var linkVariable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^DRAGOMAN_(|.+_)(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
+})
+
+// inCluster is set in every pod; outside, such a name is a user's mistake.
+const inCluster = "KUBERNETES_SERVICE_HOST"
+
+// FileVariable names the file where --config is not given; the command reads it.
+const FileVariable = envPrefix + "CONFIG"
+
+// leastMilliseconds is where a number of MCP_TOOL_TIMEOUT, at most 300 by our
+// bounds, is taken for another program's milliseconds.
+const leastMilliseconds = 1000
+
+// environment applies one of the two layers of variables. Empty ones count as
+// not set, as compose files leave them. Unknown DRAGOMAN_ variables are errors;
+// unknown MCP_ ones belong to somebody else.
+func (l *loader) environment(layer SourceKind) {
+	l.beginLayer()
+	pairs := slices.Clone(l.environ)
+	slices.Sort(pairs)
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok || value == "" {
+			continue
+		}
+		from := Source{Kind: layer, Name: name}
+		if layer == FromSharedEnv {
+			l.sharedVariable(name, value, from)
+			continue
+		}
+		if strings.HasPrefix(name, envPrefix) && name != FileVariable {
+			l.ownVariable(name, value, from)
+		}
+	}
+}
+
+func (l *loader) sharedVariable(name, value string, from Source) {
+	if !strings.HasPrefix(name, "MCP_") {
+		return
+	}
+	for i := range l.settings {
+		row := &l.settings[i]
+		if row.mcp != name {
+			continue
+		}
+		if n, ok := word(value).integer(); ok && row.Key == toolTimeout && n >= leastMilliseconds {
+			// Claude Code hands its own MCP_TOOL_TIMEOUT, in milliseconds, down
+			// to the servers that it starts.
+			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%s=%d is ignored: it seems to be another program's, in milliseconds; set %s%s, at most 300 seconds", name, n, envPrefix, envName(toolTimeout)))
+			return
+		}
+		l.assign(strings.Split(row.Key, "."), word(value), from)
+		return
+	}
+}
+
+func (l *loader) ownVariable(name, value string, from Source) {
+	for i := range l.settings {
+		if l.settings[i].env() == name {
+			l.assign(strings.Split(l.settings[i].Key, "."), word(value), from)
+			return
+		}
+	}
+	link := linkVariable().MatchString(name)
+	if _, pod := l.lookup(inCluster); link && pod {
+		return
+	}
+	if rest, ok := strings.CutPrefix(name, envPrefix+"UPSTREAMS_"); ok && l.upstreamVariable(rest, value, from) {
+		return
+	}
+	fix := "unset it; `dragoman config print` lists the keys"
+	if near := Nearest(name, l.variables()); near != "" {
+		fix = "did you mean " + near + "?"
+	}
+	if link {
+		fix = "the address is set by " + envPrefix + envName(listenKey) + " (HOST:PORT)"
+	}
+	l.errs = append(l.errs, &ConfigError{Source: from, Problem: "unknown variable", Fix: fix})
+}
+
+func (l *loader) variables() []string {
+	names := []string{FileVariable}
+	for i := range l.settings {
+		if env := l.settings[i].env(); env != "" {
+			names = append(names, env)
+		}
+	}
+	return names
+}
+
+// upstreamVariable applies NAME_KEY: NAME is an upstream that the file names,
+// with hyphens as underscores, or else one of that name in lower case.
+func (l *loader) upstreamVariable(rest, value string, from Source) bool {
+	best := -1
+	for i := range l.below {
+		suffix := "_" + envName(l.below[i].Key)
+		if l.below[i].open || !strings.HasSuffix(rest, suffix) || len(rest) == len(suffix) {
+			continue
+		}
+		if best < 0 || len(l.below[i].Key) > len(l.below[best].Key) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return false
+	}
+	part := strings.TrimSuffix(rest, "_"+envName(l.below[best].Key))
+	name := strings.ToLower(part)
+	for _, u := range l.cfg.Upstreams {
+		if envName(u.Name) == part {
+			name = u.Name
+			break
+		}
+	}
+	l.assign([]string{upstreamsKey, name, l.below[best].Key}, word(value), from)
+	return true
+}

@@ -1,0 +1,148 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SourceKind says where a value came from. A higher kind takes precedence.
+type SourceKind int
+
+// The layers, from the lowest.
+const (
+	FromDefault SourceKind = iota
+	FromFile
+	FromSharedEnv // MCP_…, a name that other programs use too
+	FromEnv       // DRAGOMAN_…
+	FromFlag      // a flag, the URL or the COMMAND
+)
+
+// String is the kind's name in `config print --json`.
+func (k SourceKind) String() string {
+	switch k {
+	case FromFile:
+		return "file"
+	case FromSharedEnv, FromEnv:
+		return "environment"
+	case FromFlag:
+		return "flag"
+	default:
+		return "default"
+	}
+}
+
+// Source is where one value came from.
+type Source struct {
+	Kind SourceKind
+	Name string // the file, the environment variable or the flag; "" for a default
+	Line int    // in the file, from 1; else 0
+}
+
+// String is "default", "config.toml:12", "DRAGOMAN_LISTEN" or "--listen".
+func (s Source) String() string {
+	switch {
+	case s.Kind == FromDefault:
+		return "default"
+	case s.Line > 0:
+		return fmt.Sprintf("%s:%d", s.Name, s.Line)
+	default:
+		return s.Name
+	}
+}
+
+// Set tells whether a user gave the value, rather than the default table.
+func (s Source) Set() bool { return s.Kind != FromDefault }
+
+// ConfigError is one thing that is wrong with the configuration. It never
+// holds a secret value.
+type ConfigError struct {
+	Source  Source
+	Key     string // "" where the file as a whole is meant
+	Problem string // what is wrong
+	Fix     string // what to write instead
+}
+
+// Error is one line: place, key, problem, fix.
+func (e *ConfigError) Error() string {
+	var parts []string
+	if e.Source.Set() {
+		parts = append(parts, e.Source.String())
+	}
+	if e.Key != "" && e.Source.Kind <= FromFile { // a flag's or a variable's name says the key
+		parts = append(parts, e.Key)
+	}
+	return WithFix(strings.Join(append(parts, e.Problem), ": "), e.Fix)
+}
+
+// WithFix appends what to do about an error: a question as it is, an order
+// after "fix:".
+func WithFix(text, fix string) string {
+	switch {
+	case fix == "":
+		return text
+	case strings.HasSuffix(fix, "?"):
+		return text + "; " + fix
+	default:
+		return text + "; fix: " + fix
+	}
+}
+
+// ConfigErrors is everything that is wrong, in the order of the layers and of
+// the lines in the file. It is never empty.
+type ConfigErrors []*ConfigError
+
+// Error has a line for each error, under a heading if there are several.
+func (es ConfigErrors) Error() string {
+	if len(es) == 1 {
+		return es[0].Error()
+	}
+	lines := make([]string, 0, len(es)+1)
+	lines = append(lines, fmt.Sprintf("the configuration has %d errors:", len(es)))
+	for _, e := range es {
+		lines = append(lines, "  "+e.Error())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// OnCommandLine tells whether any of the errors is in what was typed, which
+// is a usage error rather than a bad file.
+func (es ConfigErrors) OnCommandLine() bool {
+	return slices.ContainsFunc(es, func(e *ConfigError) bool { return e.Source.Kind == FromFlag })
+}
+
+// problem is an error of a single value that knows its own fix; the caller
+// adds key and place.
+type problem struct{ what, fix string }
+
+func (p *problem) Error() string { return p.what }
+
+// problemf makes a problem whose fix is the field's bounds.
+func problemf(format string, args ...any) error {
+	return &problem{what: fmt.Sprintf(format, args...)}
+}
+
+// asConfigError joins a value's problem with its place. The fix falls back to
+// what is allowed there.
+func asConfigError(err error, key string, from Source, allowed string) *ConfigError {
+	ce := &ConfigError{Source: from, Key: key, Problem: err.Error()}
+	var p *problem
+	if errors.As(err, &p) {
+		ce.Fix = p.fix
+	}
+	if ce.Fix == "" && allowed != "" {
+		ce.Fix = "write " + allowed
+	}
+	return ce
+}
+
+// sortErrors orders by layer, then by line; equal places keep their order.
+func sortErrors(es ConfigErrors) {
+	slices.SortStableFunc(es, func(a, b *ConfigError) int {
+		if a.Source.Kind != b.Source.Kind {
+			return int(a.Source.Kind) - int(b.Source.Kind)
+		}
+		return a.Source.Line - b.Source.Line
+	})
+}

@@ -1,0 +1,154 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// forwardKey is the table of the headers of clients that go on to an upstream.
+const forwardKey = "forward_headers"
+
+// ForwardHeader is a header that goes on from clients to an upstream: as From the client sends it, as To the upstream gets it.
+// Nothing goes on that is not named so (2026-07-28 authorization, Access Token Privilege Restriction).
+type ForwardHeader struct{ From, To string }
+
+// forwardMost bounds the headers of one upstream that go on to it.
+const forwardMost = 16
+
+// stays are headers of clients that cannot be passed on besides ownHeaders, with the reason.
+var stays = map[string]string{
+	"accept-encoding":     "answers come to Dragoman unpacked",
+	"content-language":    "it is about the body, which Dragoman writes anew",
+	"content-location":    "it is about the body, which Dragoman writes anew",
+	"content-range":       "it is about the body, which Dragoman writes anew",
+	"digest":              "it is about the body, which Dragoman writes anew",
+	"expect":              "it concerns one connection only",
+	"idempotency-key":     "Dragoman answers repeats itself",
+	"origin":              "Dragoman checks it, and is no page",
+	"proxy-authenticate":  "it concerns one connection only",
+	"range":               "no answer has parts",
+	"sec-websocket-key":   "it concerns one connection only",
+	"set-cookie":          "it is part of answers",
+	"www-authenticate":    "it is part of answers",
+	"http2-settings":      "it concerns one connection only",
+	"proxy-authorization": "it is for a proxy in between",
+}
+
+// forwardEntry is the place of one header that goes on; the last one written wins.
+func forwardEntry(u *Upstream, from string) (field, error) {
+	if err := mayGoOn(from, "clients send", stays); err != nil {
+		return nil, err
+	}
+	return forwardField{u: u, from: from}, nil
+}
+
+// mayGoOn accepts the name of a header that is not Dragoman's own affair.
+func mayGoOn(name, where string, also map[string]string) error {
+	if !headerName.MatchString(name) || len(name) > maxName {
+		return &problem{what: fmt.Sprintf("%q is not a header name", Shorten(name)), fix: "write a name such as X-Tenant (RFC 9110 §5.6.2)"}
+	}
+	lower := strings.ToLower(name)
+	why := also[lower]
+	if own, is := ownHeaders[lower]; is && why == "" {
+		why = own
+	}
+	if strings.HasPrefix(lower, "mcp-") && why == "" {
+		why = "Dragoman mirrors it from the message"
+	}
+	if why != "" {
+		return &problem{what: fmt.Sprintf("the header %s that %s cannot be passed on: %s", name, where, why), fix: "remove it"}
+	}
+	return nil
+}
+
+// forwardField is the name that a header has at the upstream.
+type forwardField struct {
+	u    *Upstream
+	from string
+}
+
+func (f forwardField) Set(v Literal) error {
+	to, ok := v.plainText()
+	if !ok {
+		return problemf("%s is not a header name", v.show())
+	}
+	if err := mayGoOn(to, "the upstream gets", map[string]string{"accept-encoding": stays["accept-encoding"], "expect": stays["expect"]}); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(f.u.Forward, func(x ForwardHeader) bool { return strings.EqualFold(x.From, f.from) })
+	if i >= 0 {
+		f.u.Forward[i] = ForwardHeader{From: f.from, To: to}
+		return nil
+	}
+	if len(f.u.Forward) >= forwardMost {
+		return problemf("is one of more than %d headers", forwardMost)
+	}
+	f.u.Forward = append(f.u.Forward, ForwardHeader{From: f.from, To: to})
+	return nil
+}
+
+func (f forwardField) text() string {
+	for _, x := range f.u.Forward {
+		if x.From == f.from {
+			return Quote(x.To)
+		}
+	}
+	return Quote("")
+}
+
+func (f forwardField) Allowed() string { return "the name that the header has at the upstream" }
+
+// checkForward finds headers of which it is not clear what they would be, and clients that could not be kept apart.
+func (l *loader) checkForward(u *Upstream, table string, at func(string) Source) {
+	if len(u.Forward) == 0 {
+		return
+	}
+	key := table + "." + forwardKey
+	fail := func(x ForwardHeader, what, fix string) {
+		name := key + "." + KeyText([]string{strings.ToLower(x.From)})
+		l.fail(&problem{what: what, fix: fix}, key+"."+KeyText([]string{x.From}), l.cfg.sources[name], "")
+	}
+	for i, x := range u.Forward {
+		if slices.ContainsFunc(u.Headers, func(h Header) bool { return strings.EqualFold(h.Name, x.To) }) {
+			fail(x, "writes the header "+x.To+", and so does "+table+"."+headersKey, "keep one of the two")
+		}
+		if u.OAuth.TokenURL != "" && strings.EqualFold(x.To, "Authorization") {
+			fail(x, "writes the header Authorization, and so does "+table+".oauth", "keep one of the two, or give the client's another name")
+		}
+		if slices.ContainsFunc(u.Forward[:i], func(o ForwardHeader) bool { return strings.EqualFold(o.To, x.To) }) {
+			fail(x, "writes the header "+x.To+", and so does another", "keep one of the two")
+		}
+	}
+	if kind, _ := u.Isolated(); kind == Pooled || kind == SharedByAll {
+		l.fail(&problem{what: fmt.Sprintf("lets callers share sessions, but %s (%s) shows the upstream who each of them is", key, l.forwardSource(u, key)),
+			fix: "write session or principal, or remove " + forwardKey}, table+".isolation", at("isolation"), "")
+	}
+	l.warnForward(u, key)
+}
+
+func (l *loader) forwardSource(u *Upstream, key string) Source {
+	return l.cfg.sources[key+"."+KeyText([]string{strings.ToLower(u.Forward[0].From)})]
+}
+
+// warnForward warns of tokens that are meant for Dragoman.
+func (l *loader) warnForward(u *Upstream, key string) {
+	c := l.cfg
+	own := map[string]bool{"x-api-key": c.Security.APIKeysEnabled, "authorization": c.Security.APIKeysEnabled || c.Security.Auth.JWT.Issuer != ""}
+	for _, x := range u.Forward {
+		if own[strings.ToLower(x.From)] {
+			c.Warnings = append(c.Warnings, fmt.Sprintf("%s passes on %s, by which clients show Dragoman who they are: whoever runs the upstream could use that here, "+
+				"and the specification forbids to pass on tokens that were issued for another (2026-07-28 authorization); let clients send the upstream's in a header of its own", key, x.From))
+		}
+	}
+}
+
+// printedForward are the headers that go on to an upstream.
+func (c *Config) printedForward(u *Upstream, key string) []printed {
+	all := make([]printed, 0, len(u.Forward))
+	for _, x := range u.Forward {
+		from := c.sources[key+"."+KeyText([]string{strings.ToLower(x.From)})]
+		all = append(all, newPrinted(key+"."+KeyText([]string{x.From}), Quote(x.To), from, false))
+	}
+	return all
+}

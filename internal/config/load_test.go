@@ -1,0 +1,459 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/oauth"
+	"dragoman/internal/testkit"
+)
+
+// load loads a file with variables and flags, these written KEY=VALUE.
+func load(t *testing.T, file string, environ []string, flags ...string) (*Config, error) {
+	t.Helper()
+	opt := LoadOptions{File: file, Environ: environ}
+	for _, f := range flags {
+		key, value, _ := strings.Cut(f, "=")
+		opt.Flags = append(opt.Flags, Assignment{Path: strings.Split(key, "."), Value: []string{value}, Name: "--" + key})
+	}
+	return LoadConfig(opt)
+}
+
+// errorLines are the errors of a load, one a line, without the file's directory.
+func errorLines(err error, file string) string {
+	var es ConfigErrors
+	if !errors.As(err, &es) {
+		return fmt.Sprint(err)
+	}
+	lines := make([]string, 0, len(es))
+	for _, e := range es {
+		line := e.Error()
+		if file != "" {
+			line = strings.ReplaceAll(line, file, filepath.Base(file))
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// said is what a configuration says, without where it says it.
+func said(c *Config) *Config {
+	bare := *c
+	bare.sources, bare.Loaded, bare.secretFiles, bare.Seen = nil, LoadOptions{}, nil, ""
+	return &bare
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = said(c)
+	want := &Config{
+		Service: ServiceConfig{Name: "dragoman", Host: "127.0.0.1", Port: 8080},
+		Admin:   AdminConfig{Listen: "127.0.0.1:9090"},
+		Profile: "development",
+		Log:     LogConfig{Level: "info", Format: "auto", Access: "errors"},
+		Audit: AuditConfig{Methods: []string{"tools/call"}, Arguments: "none", Redact: strings.Split(secretNames, ","),
+			ValueBytes: 256, ArgumentBytes: 8 << 10, Queue: 4 << 20, OnFull: "drop"},
+		Sessions:    SessionsConfig{IdleTTL: 30 * time.Minute, Max: 10000, MaxPerPrincipal: 1000},
+		Eras:        []string{"modern", "legacy"},
+		ErrorStatus: "strict",
+		Questions: QuestionsConfig{TTL: 10 * time.Minute, MaxParked: 1000, MaxParkedPerPrincipal: 100, Rounds: 10,
+			Settle: 8 * time.Millisecond, LeaseWait: 30 * time.Second},
+		Resume:       ResumeConfig{Events: 256, Bytes: 1 << 20, Total: 256 << 20, Retry: time.Second},
+		Idempotency:  IdempotencyConfig{Mode: "replay", Window: 5 * time.Minute, Max: 10000, Bytes: 16 << 20},
+		Rest:         RestConfig{Enabled: true, ToolError: "error", Validate: true, ToolsTTL: 30 * time.Second, Capabilities: []string{"elicitation", "sampling"}},
+		DrainTimeout: 30 * time.Second,
+		Keepalive:    15 * time.Second,
+		KeepAwake:    true,
+		Limits: LimitsConfig{
+			RequestBody: 4 << 20, ResponseBody: 100 << 20, Line: 64 << 20, Event: 100 << 20, Header: 64 << 10,
+			Streams: 10000, Listens: 10000, ListensPerPrincipal: 1000, RequestTime: 15 * time.Minute, ReadTime: 30 * time.Second, InFlight: 100, Queue: 1000, InFlightBytes: 100 << 20,
+		},
+		Security: SecurityConfig{AllowedHosts: []string{}, AllowedOrigins: []string{}, TrustedProxies: []string{}, Auth: AuthConfig{Anonymous: "never",
+			JWT: JWTConfig{Audience: []string{}, Algorithms: oauth.Algorithms(), Types: []string{"at+jwt", "jwt"}, Scopes: []string{}, PrincipalClaim: "sub",
+				Leeway: 30 * time.Second, JWKSTTL: 10 * time.Minute, JWKSStale: time.Hour}}},
+		TLS:        TLSConfig{ClientAuth: "none", ClientScopes: []string{}, MinVersion: "1.2"},
+		Reload:     ReloadConfig{Watch: 2 * time.Second},
+		Tracing:    TracingConfig{SampleRatio: 1, Timeout: 10 * time.Second, Queue: 2048, Batch: 512, Wait: 5 * time.Second},
+		Monitoring: MonitoringConfig{MetricsEnabled: true, ToolLabel: true, HealthCheckInterval: 30 * time.Second},
+		Timeouts:   TimeoutsConfig{Tool: 30 * time.Second, Resource: 10 * time.Second, Prompt: 5 * time.Second},
+		Cache:      CacheConfig{TTL: time.Hour},
+		RateLimit:  RateLimitConfig{PerMinute: 100, Burst: 20, Mode: Auto},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("defaults:\n%+v\nwant\n%+v", c, want)
+	}
+}
+
+func TestUpstreamDefaults(t *testing.T) {
+	c, err := load(t, testkit.WriteFile(t, "c.toml", "[upstreams.a]\nurl = \"https://a.example/mcp\"\n"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Upstream{
+		Name: "a", URL: "https://a.example/mcp", Transport: "auto", Era: "auto", Eras: []string{}, Tasks: "hide", Isolation: "session",
+		ConnectTimeout: 10 * time.Second, VerdictTTL: 10 * time.Minute, MaxSessions: 100, StopGrace: 5 * time.Second, KillGrace: 2 * time.Second, Declare: "client", PollChanges: 30 * time.Second,
+		EnvInherit: []string{}, MaxProcesses: 100, StartTimeout: time.Minute, CrashLimit: 5, CrashPause: 30 * time.Second, Stderr: "info",
+		Health: HealthConfig{CheckInterval: 30 * time.Second, CheckTimeout: 5 * time.Second, BreakerFailures: 20, BreakerTrials: 1, BreakerPause: 30 * time.Second,
+			Retries: 2, RetryBackoff: 100 * time.Millisecond, RetryBudget: 20},
+		OAuth: OAuthConfig{ClientAuth: "basic", Scopes: []string{}},
+	}
+	if u := c.Upstream("a"); !reflect.DeepEqual(u, want) {
+		t.Errorf("%+v, want %+v", u, want)
+	}
+	if http, stdio := want.ProbeWait(), (&Upstream{Command: []string{"x"}}).ProbeWait(); http != 5*time.Second || stdio != 10*time.Second {
+		t.Errorf("probe waits: %v, %v", http, stdio)
+	}
+	if socket := (&Upstream{URL: "unix:/x.sock"}).ProbeWait(); socket != 10*time.Second {
+		t.Errorf("probe wait of a socket: %v", socket)
+	}
+}
+
+// The table of keys is sound: every default is allowed, every field has its
+// own key and flag and variable.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	once := func(kind, name string) {
+		if name != "" && seen[kind+name] {
+			t.Errorf("%s %s is there twice", kind, name)
+		}
+		seen[kind+name] = true
+	}
+	for _, s := range ConfigKeys() {
+		once("key", s.Key)
+		once("variable", s.env())
+		once("variable", s.mcp)
+		once("flag", s.flag)
+		if s.field == nil {
+			continue
+		}
+		c := &Config{}
+		f := s.field(c)
+		if err := f.Set(word(s.std)); err != nil && !s.alias() {
+			t.Errorf("%s: the default %q: %v", s.Key, s.std, err)
+		}
+		if s.doc == "" || f.Allowed() == "" {
+			t.Errorf("%s is not explained", s.Key)
+		}
+	}
+	for _, s := range upstreamKeys() {
+		once("upstream key", s.Key)
+		once("flag", s.flag)
+		if s.field != nil && s.std != "" {
+			if err := s.field(&Upstream{}).Set(word(s.std)); err != nil {
+				t.Errorf("%s: the default %q: %v", s.Key, s.std, err)
+			}
+		}
+	}
+}
+
+// config.toml loads to the defaults.
+func TestConfigFile(t *testing.T) {
+	c, err := load(t, "config.toml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sources := c.sources
+	plain, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, plain = said(c), said(plain)
+	if !reflect.DeepEqual(c, plain) {
+		t.Errorf("config.toml:\n%+v\ndefaults:\n%+v", c, plain)
+	}
+	for _, s := range ConfigKeys() {
+		if s.Key != rateKey && !s.alias() && !s.open && !s.null && s.Key != hostKey && s.Key != portKey && !sources[s.Key].Set() {
+			t.Errorf("config.toml does not set %s", s.Key)
+		}
+	}
+}
+
+// configExamples are the values of config.toml with all that is commented out
+// put in, the upstreams as one called NAME.
+func configExamples(t *testing.T) map[string]Literal {
+	t.Helper()
+	data, err := os.ReadFile("config.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example := regexp.MustCompile(`(?m)^# ?(?:# )?(\[[a-z_."*:/]+\]|[a-z_.]+ = .*)$`)
+	entries, err := parseTOML(example.ReplaceAll(data, []byte("$1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]Literal{}
+	for _, e := range entries {
+		key := KeyText(e.path)
+		for _, name := range []string{"upstreams.remote.", "upstreams.files."} {
+			if rest, ok := strings.CutPrefix(key, name); ok {
+				key = "upstreams.NAME." + rest
+			}
+		}
+		values[key] = e.value
+	}
+	return values
+}
+
+// examplesOf checks that config.toml shows every key of an entry of a table, and rightly.
+func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]Literal, table string) {
+	t.Helper()
+	parts, err := s.parts(at, "example")
+	if err != nil {
+		t.Fatalf("%s: %v", table, err)
+	}
+	for _, p := range parts {
+		shown := false
+		for key, v := range values {
+			if rest, ok := strings.CutPrefix(key, table+"."); ok && strings.HasSuffix(rest, "."+p.key) {
+				shown = true
+				if err := p.field.Set(v); err != nil && !p.secret {
+					t.Errorf("config.toml: %s: %v", key, err)
+				}
+			}
+		}
+		if !shown {
+			t.Errorf("config.toml does not mention %s.NAME.%s", table, p.key)
+		}
+	}
+}
+
+// config.toml names every key, and what is commented out in it is right, too.
+func TestConfigFileExamples(t *testing.T) {
+	values := configExamples(t)
+	for _, s := range ConfigKeys() {
+		if s.parts != nil {
+			examplesOf(t, &Config{}, &s, values, s.Key)
+			continue
+		}
+		v, ok := values[s.Key]
+		if !ok {
+			if !s.open {
+				t.Errorf("config.toml does not mention %s", s.Key)
+			}
+			continue
+		}
+		if s.field == nil {
+			continue
+		}
+		if err := s.field(&Config{}).Set(v); err != nil {
+			t.Errorf("config.toml: %s: %v", s.Key, err)
+		}
+	}
+	for _, s := range upstreamKeys() {
+		v, ok := values["upstreams.NAME."+s.Key]
+		if s.parts != nil {
+			examplesOf(t, &Upstream{}, &s, values, "upstreams.NAME."+s.Key)
+			continue
+		}
+		if !ok {
+			t.Errorf("config.toml does not mention upstreams.NAME.%s", s.Key)
+			continue
+		}
+		if s.field == nil {
+			continue
+		}
+		var u Upstream
+		if err := s.field(&u).Set(v); err != nil {
+			t.Errorf("config.toml: upstreams.NAME.%s: %v", s.Key, err)
+		}
+		standard := &Upstream{}
+		if s.std != "" && s.field(standard).Set(word(s.std)) == nil && !reflect.DeepEqual(&u, standard) {
+			t.Errorf("config.toml: upstreams.NAME.%s is %s, the default is %s", s.Key, v.show(), s.std)
+		}
+	}
+	if _, ok := values["dependencies.memgraph.host"]; !ok {
+		t.Error("config.toml does not mention dependencies")
+	}
+}
+
+// The examples of the requirements load as they are.
+func TestRequirementFiles(t *testing.T) {
+	c, err := load(t, "internal/config/testdata/service.yaml", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Service.Name != "code-graph-rag" || c.Listen() != "0.0.0.0:8001" || c.Monitoring.MetricsEnabled || c.RateLimit.PerMinute != 1000 {
+		t.Errorf("service.yaml: %+v", c)
+	}
+	if !c.RateLimited() {
+		t.Error("service.yaml sets a rate, and nothing is limited")
+	}
+	if err := c.CheckServe(); err == nil || !strings.Contains(err.Error(), "internal/config/testdata/service.yaml:5: listen: 0.0.0.0:8001 is not loopback") || !strings.Contains(err.Error(), "security.allow_anonymous = true") {
+		t.Errorf("CheckServe: %v", err)
+	}
+
+	if c, err = load(t, "internal/config/testdata/scaffold.json", nil); err != nil {
+		t.Fatal(err)
+	}
+	if c.Service.Name != "my-server" || c.Service.Version != "1.2.3" || c.Log.Level != "warn" || c.Listen() != "127.0.0.1:8003" ||
+		c.Timeouts != (TimeoutsConfig{Tool: time.Minute, Resource: 20 * time.Second, Prompt: 7 * time.Second}) ||
+		c.Limits.ResponseBody != 10<<20 || c.RateLimit != (RateLimitConfig{PerMinute: 5, Burst: 1, Mode: Auto}) {
+		t.Errorf("scaffold.json: %+v", c)
+	}
+	if !c.RateLimited() {
+		t.Error("scaffold.json sets a rate and is of production, and nothing is limited")
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := testkit.WriteFile(t, "c.yaml", "service: {port: 2000}\nlog: {level: error}\nupstreams: {my-server: {url: 'http://file.example'}}\n")
+	f := func(key, want, wantSource string, environ []string, flags ...string) {
+		t.Helper()
+		c, err := load(t, file, environ, flags...)
+		if err != nil {
+			t.Errorf("%s: %v", key, err)
+			return
+		}
+		for _, p := range c.printedValues() {
+			if p.Key == key {
+				got, from := string(p.Value), strings.ReplaceAll(p.from.String(), file, "c.yaml")
+				if got != want || from != wantSource {
+					t.Errorf("%s: %s from %s, want %s from %s", key, got, from, want, wantSource)
+				}
+				return
+			}
+		}
+		t.Errorf("%s is not printed", key)
+	}
+	f("service.host", `"127.0.0.1"`, "default", nil)
+	f("listen", `"127.0.0.1:2000"`, "c.yaml:1", nil)
+	f("listen", `"127.0.0.1:3000"`, "MCP_HTTP_PORT", []string{"MCP_HTTP_PORT=3000"})
+	f("listen", `"[::1]:4000"`, "DRAGOMAN_LISTEN", []string{"DRAGOMAN_LISTEN=[::1]:4000", "MCP_HTTP_PORT=3000", "MCP_HTTP_HOST=127.0.0.2"})
+	f("service.port", `5000`, "--listen", []string{"DRAGOMAN_LISTEN=[::1]:4000"}, "listen=127.0.0.1:5000")
+	f("log.level", `"error"`, "c.yaml:2", []string{"DRAGOMAN_LOG_LEVEL="})
+	f("log.level", `"critical"`, "MCP_LOG_LEVEL", []string{"MCP_LOG_LEVEL=CRITICAL"})
+	f("log.level", `"debug"`, "DRAGOMAN_LOG_LEVEL", []string{"MCP_LOG_LEVEL=CRITICAL", "DRAGOMAN_LOG_LEVEL=debug"})
+	f("tool_timeout", `40`, "MCP_TOOL_TIMEOUT", []string{"MCP_TOOL_TIMEOUT=40"})
+	f("tool_timeout", `60`, "DRAGOMAN_TOOL_TIMEOUT", []string{"MCP_TOOL_TIMEOUT=40", "DRAGOMAN_TOOL_TIMEOUT=1m"})
+	f("tool_timeout", `30`, "default", []string{"MCP_TOOL_TIMEOUT=60000"}) // another program's milliseconds
+	f("limits.response_body", `"7MiB"`, "MCP_MAX_RESPONSE_SIZE_MB", []string{"MCP_MAX_RESPONSE_SIZE_MB=7"})
+	f("security.allowed_hosts", `["a", "b:1"]`, "DRAGOMAN_SECURITY_ALLOWED_HOSTS", []string{"DRAGOMAN_SECURITY_ALLOWED_HOSTS=a, b:1"})
+	f("upstreams.my-server.url", `"http://file.example"`, "c.yaml:3", nil)
+	f("upstreams.my-server.url", `"http://env.example"`, "DRAGOMAN_UPSTREAMS_MY_SERVER_URL", []string{"DRAGOMAN_UPSTREAMS_MY_SERVER_URL=http://env.example"})
+	f("upstreams.my-server.connect_timeout", `"1s"`, "DRAGOMAN_UPSTREAMS_MY_SERVER_CONNECT_TIMEOUT", []string{"DRAGOMAN_UPSTREAMS_MY_SERVER_CONNECT_TIMEOUT=1s"})
+	f("upstreams.other.command", `["npx", "-y", "a b"]`, "DRAGOMAN_UPSTREAMS_OTHER_COMMAND", []string{`DRAGOMAN_UPSTREAMS_OTHER_COMMAND=["npx", "-y", "a b"]`})
+	f("service.port", `2000`, "c.yaml:1", []string{"KUBERNETES_SERVICE_HOST=10.0.0.1", "DRAGOMAN_SERVICE_HOST=10.0.0.2", "DRAGOMAN_SERVICE_PORT=80", "DRAGOMAN_PORT=tcp://10.0.0.2:80", "DRAGOMAN_PORT_80_TCP_ADDR=10.0.0.2", "DRAGOMAN_ADMIN_SERVICE_PORT_HTTP=9090"})
+	f("service.port", `2000`, "c.yaml:1", []string{"MCP_UNKNOWN=1", "MCP_TIMEOUT=30000"})
+}
+
+func TestEnvironmentErrors(t *testing.T) {
+	f := func(environ, want string) {
+		t.Helper()
+		_, err := load(t, "", []string{environ})
+		if got := errorLines(err, ""); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", environ, got, want)
+		}
+	}
+	f("DRAGOMAN_LISTN=x", "DRAGOMAN_LISTN: unknown variable; did you mean DRAGOMAN_LISTEN?")
+	f("DRAGOMAN_SERVICE_PORT=8001", "DRAGOMAN_SERVICE_PORT: unknown variable; fix: the address is set by DRAGOMAN_LISTEN (HOST:PORT)")
+	f("DRAGOMAN_UPSTREAMS_URL=http://a", "DRAGOMAN_UPSTREAMS_URL: unknown variable; fix: unset it; `dragoman config print` lists the keys")
+	f("MCP_HTTP_PORT=80", "MCP_HTTP_PORT: 80 is out of range; fix: write 1024 to 65535, or 0 for any free port")
+	f("MCP_TOOL_TIMEOUT=301", "MCP_TOOL_TIMEOUT: 301 is out of range; fix: write a number of seconds or a duration, 1s to 5m")
+	f("MCP_TRANSPORT_TYPE=stdio", `MCP_TRANSPORT_TYPE: "stdio" is not known; did you mean "STDIO"?; fix: write STDIO, HTTP or ""`)
+	f("DRAGOMAN_UPSTREAMS_A_COMMAND=npx -y", `DRAGOMAN_UPSTREAMS_A_COMMAND: must be a JSON array of strings: commands are never split like a shell does; fix: write ["COMMAND", "ARGUMENT"]`)
+	f("DRAGOMAN_SECURITY_ALLOW_ANONYMOUS=yes", `DRAGOMAN_SECURITY_ALLOW_ANONYMOUS: must be true or false, not "yes"; fix: write true or false`)
+}
+
+func TestMillisecondsAreWarnedOf(t *testing.T) {
+	c, err := load(t, "", []string{"MCP_TOOL_TIMEOUT=60000"})
+	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "milliseconds") {
+		t.Errorf("%v, %+v", err, c)
+	}
+}
+
+func TestCheckServe(t *testing.T) {
+	f := func(want string, flags ...string) {
+		t.Helper()
+		opt := LoadOptions{UpstreamFlags: []Assignment{{Path: []string{"url"}, Value: []string{"http://a"}, Name: "URL"}}}
+		for _, flag := range flags {
+			key, value, _ := strings.Cut(flag, "=")
+			opt.Flags = append(opt.Flags, Assignment{Path: strings.Split(key, "."), Value: []string{value}, Name: "--" + key})
+		}
+		c, err := LoadConfig(opt)
+		if err != nil {
+			t.Errorf("%v: %v", flags, err)
+			return
+		}
+		got := ""
+		if err := c.CheckServe(); err != nil {
+			got = err.Error()
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%v: %q, want %q", flags, got, want)
+		}
+	}
+	f("")
+	f("", "listen=localhost:8080")
+	f("", "listen=[::1]:8080")
+	f("", "listen=127.8.0.1:8080")
+	f("", "listen=[::ffff:127.0.0.1]:8080")
+	f("", "listen=0.0.0.0:8080", "security.allow_anonymous=true")
+	f("is not loopback", "listen=0.0.0.0:8080")
+	f("is not loopback", "listen=[::]:8080")
+	f("is not loopback", "listen=:8080")
+	f("is not loopback", "listen=localhost.evil.example:8080")
+	f("", "listen=127.0.0.1:0", "admin.listen=127.0.0.1:0")
+	f("main listener, too", "listen=127.0.0.1:9090")
+	f("main listener, too", "listen=127.0.0.1:8080", "admin.listen=:8080")
+	f("speaks HTTP", "transport_type=STDIO")
+
+	c, err := load(t, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CheckServe(); err == nil || !strings.Contains(err.Error(), "nothing to serve") {
+		t.Errorf("no upstream: %v", err)
+	}
+}
+
+// print can be loaded again, and is then the same.
+func TestPrintRoundTrip(t *testing.T) {
+	file := testkit.WriteFile(t, "c.toml", `listen = "127.0.0.1:2000"
+security.allowed_origins = ["https://a.example"]
+limits.line = 123456
+keepalive = "1m1s"
+[upstreams.a]
+url = "https://a.example/mcp"
+[upstreams.b-c]
+command = ["npx", "-y", "a \"b\" \\ é <x>"]
+isolation = "shared"
+`)
+	c, err := load(t, file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := c.PrintTOML(&text); err != nil {
+		t.Fatal(err)
+	}
+	again, err := load(t, testkit.WriteFile(t, "again.toml", text.String()), nil)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text.String())
+	}
+	c, again = said(c), said(again)
+	if !reflect.DeepEqual(c, again) {
+		t.Errorf("%+v\nis not\n%+v\n%s", again, c, text.String())
+	}
+}
+
+func TestKeyOrderIsStable(t *testing.T) {
+	c, err := load(t, testkit.WriteFile(t, "c.json", `{"upstreams": {"z": {"url": "http://z"}, "a": {"url": "http://a"}}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{c.Upstreams[0].Name, c.Upstreams[1].Name}
+	if !slices.Equal(names, []string{"z", "a"}) {
+		t.Errorf("order %v", names)
+	}
+}

@@ -1,0 +1,144 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goccy/go-json"
+)
+
+// printed is one line of `config print`.
+type printed struct {
+	Key    string          `json:"key"`
+	Value  json.RawMessage `json:"value,omitempty"`  // absent or redacted when hidden
+	Hidden bool            `json:"hidden,omitempty"` // set, and secret at least in part
+	Source printedSource   `json:"source"`
+
+	from Source
+}
+
+// printedSource is a Source for programs.
+type printedSource struct {
+	Kind string `json:"kind"` // default, file, environment or flag
+	Name string `json:"name,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+func newPrinted(key, text string, from Source, secret bool) printed {
+	return printed{
+		Key: key, Value: json.RawMessage(text), Hidden: secret, from: from,
+		Source: printedSource{Kind: from.Kind.String(), Name: from.Name, Line: from.Line},
+	}
+}
+
+// printedValues is the whole configuration in the order of the tables, each
+// value once, under the name of its key proper.
+func (c *Config) printedValues() []printed {
+	var all []printed
+	for _, row := range ConfigKeys() {
+		if row.field != nil && (!row.alias() || row.Key == listenKey) {
+			text := row.field(c).text()
+			if row.secret && text == Quote(hidden) {
+				all = append(all, newPrinted(row.Key, "", c.Source(row.Key), true))
+				continue
+			}
+			all = append(all, newPrinted(row.Key, text, c.Source(row.Key), false))
+		}
+		if row.parts != nil {
+			all = append(all, printedParts(c, c, &row, row.Key)...)
+		}
+		if row.Key == tracingHeadersKey {
+			all = append(all, c.printedTracing()...)
+		}
+	}
+	for _, u := range c.Upstreams {
+		all = append(all, c.printedUpstream(u)...)
+	}
+	return all
+}
+
+func (c *Config) printedUpstream(u *Upstream) []printed {
+	table := upstreamsKey + "." + u.Name + "."
+	var all []printed
+	for _, row := range upstreamKeys() {
+		key := table + row.Key
+		switch {
+		case row.Key == headersKey:
+			for _, h := range u.Headers {
+				from := c.sources[key+"."+KeyText([]string{strings.ToLower(h.Name)})]
+				all = append(all, newPrinted(key+"."+KeyText([]string{h.Name}), "", from, true))
+			}
+		case row.parts != nil:
+			all = append(all, printedParts(c, u, &row, key)...)
+		case row.Key == forwardKey:
+			all = append(all, c.printedForward(u, key)...)
+		case row.Key == scopesKey:
+			all = append(all, c.printedScopes(u, key)...)
+		case row.open:
+			for _, v := range u.Env {
+				name := key + "." + KeyText([]string{v.Name})
+				all = append(all, newPrinted(name, "", c.sources[name], true))
+			}
+		case row.Key == UrlKey && u.URL == "", row.Key == CommandKey && len(u.Command) == 0:
+		case row.secret && row.field(u).text() == Quote(hidden):
+			all = append(all, newPrinted(key, "", c.sources[key], true))
+		default:
+			from := c.sources[key]
+			all = append(all, newPrinted(key, row.field(u).text(), from, redacted(row.Key, u)))
+		}
+	}
+	return all
+}
+
+// redacted tells whether a value is only shown in part: then it is a comment
+// in print's TOML, for it would not be the same when read back.
+func redacted(key string, u *Upstream) bool {
+	switch key {
+	case UrlKey:
+		return RedactURL(u.URL) != u.URL
+	case "proxy":
+		return u.Proxy != "" && u.Proxy != Off && RedactURL(u.Proxy) != u.Proxy
+	}
+	return false
+}
+
+// PrintJSON writes every value with its source as a JSON array.
+func (c *Config) PrintJSON(w io.Writer) error {
+	data, err := json.MarshalIndentWithOption(c.printedValues(), "", "  ", json.DisableHTMLEscape())
+	if err != nil {
+		return fmt.Errorf("config: print: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "%s\n", data)
+	return err
+}
+
+// maxColumn is how far sources are aligned, in characters.
+const maxColumn = 48
+
+// PrintTOML writes every value with its source as a comment. The output is
+// a configuration file again, but for what is hidden, which is commented out.
+func (c *Config) PrintTOML(w io.Writer) error {
+	rows := c.printedValues()
+	texts := make([]string, 0, len(rows))
+	width := 0
+	for _, row := range rows {
+		text := fmt.Sprintf("%s = %s", row.Key, row.Value)
+		switch {
+		case row.Hidden && len(row.Value) > 0:
+			text = "# " + text
+		case row.Hidden:
+			text = fmt.Sprintf("# %s %s", row.Key, hidden)
+		}
+		texts = append(texts, text)
+		if len(text) <= maxColumn {
+			width = max(width, len(text))
+		}
+	}
+	for i, row := range rows {
+		if _, err := fmt.Fprintf(w, "%-*s  # %s\n", width, texts[i], row.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// tableDocs says what the tables of the file are for, in the order of the reference where the code has none of its own.
+var tableDocs = map[string]string{
+	"":                               "What stands before the first table.",
+	"service":                        "What the service is called, and where it listens.",
+	"admin":                          "The listener for operators: health, readiness, metrics, level of the log, configuration, profiles.",
+	"log":                            "The log, on standard error.",
+	"audit":                          "The audit trail: who has called which tool, and what came of it.",
+	"sessions":                       "Sessions of legacy clients.",
+	"questions":                      "What servers ask of clients in the middle of a call: elicitation, sampling, roots.",
+	"resume":                         "Streams that legacy clients have lost, and may pick up again.",
+	"idempotency":                    "Requests that come again.",
+	"rest":                           "Callers without MCP.",
+	"cache":                          "Results that modern servers say are good for a time.",
+	"reload":                         "The configuration read again while Dragoman runs.",
+	"limits":                         "How large and how many. What exceeds one of these gets an error that names it.",
+	"security":                       "Who may reach the listener, and how often.",
+	"security.api_keys":              "API keys of clients.",
+	"security.jwt":                   "Bearer tokens of an authorization server (OAuth 2.1).",
+	"tls":                            "TLS of the main listener, and clients' certificates.",
+	tracingHeadersKey:                "Headers of every post to the collector.",
+	"tracing":                        "Spans of requests, and the collector that they go to (OpenTelemetry).",
+	"monitoring":                     "What is measured and looked after.",
+	dependenciesKey:                  "What the service depends on besides its upstreams. Other keys in an entry are left alone.",
+	upstreamsKey:                     "The servers, each under a name.",
+	"upstreams.NAME":                 "One server. It has a `url` or a `command`.",
+	"upstreams.NAME.oauth":           "Tokens of Dragoman's own for the server, by client credentials.",
+	"upstreams.NAME.headers":         "Headers of every request to the server. Only with `url`.",
+	"upstreams.NAME.forward_headers": "Headers of clients that go on to the server. Only with `url`.",
+	"upstreams.NAME.env":             "Variables for the command. Only with `command`.",
+	"upstreams.NAME.scopes":          "Scopes that a caller's credential must have, by what is asked for.",
+	"upstreams.NAME.tools":           "Single tools, or with a `*` at the end of the name all that begin so.",
+	"upstreams.NAME.prompts":         "Single prompts, likewise.",
+	"upstreams.NAME.resources":       "Single resources, by URI, likewise.",
+	"upstreams.NAME.access":          "What a principal may use, or, called `*`, everybody without an entry of his own.",
+}
+
+// fixedMark stands at keys that are not taken over while Dragoman runs.
+const fixedMark = "**restart**"
+
+// referenceHead has ^ for the quotes of code, which end a string here.
+const referenceHead = `# Configuration reference
+
+<!-- Made by ^dragoman config reference^ from the tables in the code; ^make docs^ writes it anew. -->
+
+Every key, its type, default and bounds. [config.toml](../config.toml) says the same in the form of a file, with more on what
+each is for.
+
+- **Precedence.** Flags, then ^DRAGOMAN_…^ variables, then ^MCP_…^ variables, then the file (^--config FILE^ or
+  ^DRAGOMAN_CONFIG^), then defaults. ^dragoman config print^ shows each value and where it comes from, ^dragoman config check^
+  everything that is wrong.
+- **File.** TOML, YAML or JSON, told apart by the extension, at most 256 KiB. Unknown keys are errors.
+- **Variables.** A key's variable is its name in capitals with underscores for dots. Of an upstream, ^NAME^ is its name,
+  hyphens as underscores. Lists are separated by commas, but for ^command^, which is a JSON array. Empty variables count as
+  not set.
+- **Types.** *duration*: ^"500ms"^, ^"30s"^, ^"1h30m"^. *size*: ^"64KiB"^, ^"4MiB"^, ^"100MB"^ or a number of bytes. *secret*:
+  ^"env:NAME"^ takes the value from a variable, ^"file:/path"^ from a file, at most 64 KiB; it is never printed.
+- **Changes** take effect when the file is read again, on SIGHUP or by ^reload.watch^; keys marked ` + fixedMark + ` need one.
+- **Editors** complete and check the file with [config.schema.json](config.schema.json), which is also what
+  ^dragoman config schema^ prints. In TOML (Even Better TOML, Taplo, Tombi) write ^#:schema ./config.schema.json^ as the first
+  line, in YAML ^# yaml-language-server: $schema=./config.schema.json^. For JSON name it in the editor's settings: ^$schema^ in
+  the file would be an unknown key.
+`
+
+// column is one of the reference's tables.
+type column struct {
+	title string
+	text  func(described) string
+}
+
+var referenceColumns = []column{
+	{"key", func(d described) string { return code(shownKey(d)) }},
+	{"type", func(d described) string { return d.kind }},
+	{"default", func(d described) string { return code(d.std) }},
+	{"bounds", func(d described) string { return cell(d.bounds) }},
+	{"variable, flag", func(d described) string {
+		var names []string
+		for _, name := range []string{d.env, d.mcp, d.flag} {
+			if name != "" {
+				names = append(names, code(name))
+			}
+		}
+		return strings.Join(names, "<br>")
+	}},
+	{"what it is for", func(d described) string {
+		text := cell(d.doc)
+		if d.needs != "" {
+			text += "; only with " + code(d.needs)
+		}
+		if d.fixed {
+			text += " " + fixedMark
+		}
+		return text
+	}},
+}
+
+// shownKey is the key as one would write it in its table.
+func shownKey(d described) string {
+	if d.key != anyName {
+		return d.key
+	}
+	return d.table[len(d.table)-1] + "." + d.key
+}
+
+// WriteReference writes docs/configuration.md.
+func WriteReference(w io.Writer) error {
+	keys, err := DescribeConfig()
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	b.WriteString(strings.ReplaceAll(referenceHead, "^", "`"))
+	for _, name := range referenceTables(keys) {
+		title := code(name)
+		if name == "" {
+			title = "Top level"
+		}
+		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, tableDocs[strings.TrimSuffix(name, entryOfTable)])
+		referenceRows(&b, keys, func(d described) bool { return d.also == "" && tableOf(d) == name })
+	}
+	b.WriteString("\n## Names of server scaffolds\nOther names of keys above, as server scaffolds have them. Two spellings in one file must agree.\n\n")
+	b.WriteString("| key | variable | the same as |\n|---|---|---|\n")
+	for _, d := range keys {
+		if d.also != "" {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(d.key), code(d.mcp), code(d.also))
+		}
+	}
+	_, err = io.WriteString(w, b.String())
+	return err
+}
+
+const entryOfTable = "." + anyName
+
+// tableOf is the heading below which a key stands: tables of single values are shown with the table that they are in.
+func tableOf(d described) string {
+	if d.key == anyName {
+		return strings.Join(d.table[:len(d.table)-1], ".")
+	}
+	return strings.Join(d.table, ".")
+}
+
+// referenceTables are the headings in their order: the top, tables in the order of the code, upstreams last.
+func referenceTables(keys []described) []string {
+	names := []string{""}
+	for _, d := range keys {
+		if name := tableOf(d); d.kind != "table" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func referenceRows(b *strings.Builder, keys []described, wanted func(described) bool) {
+	for _, c := range referenceColumns {
+		fmt.Fprintf(b, "| %s ", c.title)
+	}
+	fmt.Fprintf(b, "|\n%s|\n", strings.Repeat("|---", len(referenceColumns)))
+	for _, d := range keys {
+		if d.kind == "table" || !wanted(d) {
+			continue
+		}
+		for _, c := range referenceColumns {
+			b.WriteString(strings.TrimRight("| "+c.text(d), " ") + " ")
+		}
+		b.WriteString("|\n")
+	}
+}
+
+// code is text in a table, as it is typed.
+func code(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
+}
+
+// cell is text in a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)
+}

@@ -1,0 +1,323 @@
+package config
+
+import (
+	"bytes"
+	"dragoman/internal/testkit"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-json"
+	"github.com/pelletier/go-toml/v2"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// What is made of the tables in the code is made of these.
+func TestReferenceIsFresh(t *testing.T) {
+	var reference bytes.Buffer
+	if err := WriteReference(&reference); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string][]byte{"docs/configuration.md": reference.Bytes(), "docs/config.schema.json": schema} {
+		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not what the code says (%v); look at the change with: make docs && git diff docs", file, err)
+		}
+	}
+}
+
+// Every key is told of, with its variables and flag, and every variable that is told of is heard.
+func TestReferenceIsWhole(t *testing.T) {
+	keys, err := DescribeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reference strings.Builder
+	if err := WriteReference(&reference); err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string]bool{}
+	for _, d := range keys {
+		tables[tableOf(d)] = true
+		for i := range d.table {
+			tables[strings.Join(d.table[:i+1], ".")] = true
+		}
+		if d.doc == "" || d.kind == "" {
+			t.Errorf("%s is not explained", strings.Join(d.Path(), "."))
+		}
+		for _, name := range []string{d.env, d.mcp, d.flag} {
+			if name != "" && d.also == "" && !strings.Contains(reference.String(), "`"+name+"`") {
+				t.Errorf("%s is not in the reference", name)
+			}
+		}
+		heard(t, d)
+	}
+	for _, row := range slices.Concat(rowKeys(ConfigKeys()), rowKeys(upstreamKeys())) {
+		if own := row[strings.LastIndexByte(row, '.')+1:]; !strings.Contains(reference.String(), own) {
+			t.Errorf("%s is not in the reference", row)
+		}
+	}
+	for name := range tables {
+		if tableDocs[strings.TrimSuffix(name, entryOfTable)] == "" {
+			t.Errorf("tableDocs does not say what %s is for", name)
+		}
+	}
+	for name := range tableDocs {
+		if !tables[name] {
+			t.Errorf("tableDocs tells of %q, which is no table", name)
+		}
+	}
+}
+
+// heard checks that the variable of a key sets it.
+func heard(t *testing.T, d described) {
+	t.Helper()
+	if d.env == "" || d.std == "" || d.std == `""` || d.std == "[]" {
+		return
+	}
+	value := asWritten(d.std)
+	var items []string
+	for _, item := range value.items {
+		items = append(items, item.Text)
+	}
+	name := strings.Replace(d.env, "_NAME_", "_A_", 1)
+	environ := []string{name + "=" + value.Text + strings.Join(items, ",")}
+	target := "https://a.example/mcp"
+	file := testkit.WriteFile(t, "c.toml", "[upstreams.a]\nurl = \""+target+"\"\n")
+	if d.needs == CommandKey {
+		file = testkit.WriteFile(t, "c.toml", "[upstreams.a]\ncommand = [\"cat\"]\n")
+	}
+	c, err := load(t, file, environ)
+	if err != nil {
+		if !strings.Contains(err.Error(), "is set, but") { // a key that says nothing by itself
+			t.Errorf("%s: %v", environ, err)
+		}
+		return
+	}
+	key := strings.Replace(strings.Join(d.Path(), "."), anyName, "a", 1)
+	for _, cell := range []string{key, hostKey} {
+		if from := c.Source(cell); from.Kind == FromEnv && from.Name == name {
+			return
+		}
+	}
+	if c.sources[key].Name != name {
+		t.Errorf("%s does not set %s", name, key)
+	}
+}
+
+// AsJSON is a value that was decoded from TOML, as a validator of JSON Schema takes it.
+func asJSON(t *testing.T, text string) any {
+	t.Helper()
+	var v map[string]any
+	if err := toml.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decoded(t, data)
+}
+
+func decoded(t *testing.T, data []byte) any {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// compiled is a JSON Schema, ready to validate.
+func compiled(t *testing.T, text []byte) *jsonschema.Schema {
+	t.Helper()
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	if err := c.AddResource("schema.json", decoded(t, text)); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func wholeSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := os.ReadFile("docs/config.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled(t, text)
+}
+
+// What is right is right to the schema: the complete file, with what is commented out in it too, and files of other tests.
+func TestSchemaTakesWhatIsRight(t *testing.T) {
+	schema := wholeSchema(t)
+	read := func(name string) string {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	whole := read("config.toml")
+	example := regexp.MustCompile(`(?m)^# ?(?:# )?(\[[a-z_."*:/]+\]|[a-z_.]+ = .*)$`)
+	files := map[string]string{
+		"config.toml":            whole,
+		"config.toml, all of it": example.ReplaceAllString(whole, "$1"),
+		"policies":               strings.ReplaceAll(read("conformance/policies/upstream.toml"), "NAME", "a"),
+		"formats":                sameConfig()["c.toml"],
+		"nothing":                "",
+		"odds": "drain_timeout = 0\nlimits.line = 4096\nlog.level = \"WARNING\"\ntool_timeout = \"1m30s\"\n[upstreams.a]\ncommand = [\"x\", 1, true]\n" +
+			"isolation = \"pool(4)\"\nidle_exit = 0\nenv.PORT = 80\n[security.api_keys.\"a.b\"]\nhashes = [\"sha256:x\"]\nexpires = 2027-01-31\n",
+	}
+	for name, text := range files {
+		if err := schema.Validate(asJSON(t, text)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := schema.Validate(decoded(t, []byte(read("internal/config/testdata/scaffold.json")))); err != nil {
+		t.Errorf("scaffold.json: %v", err)
+	}
+	for _, text := range tomlOf(t, testkit.Manual...) {
+		if err := schema.Validate(asJSON(t, text)); err != nil {
+			t.Errorf("%v: in\n%s", err, text)
+		}
+	}
+}
+
+// tomlOf are the configurations in documents.
+func tomlOf(t *testing.T, patterns ...string) (texts []string) {
+	t.Helper()
+	for _, f := range testkit.FencesOf(t, patterns...) {
+		if f.Kind == "toml" {
+			texts = append(texts, f.Text)
+		}
+	}
+	return texts
+}
+
+// Mistakes are mistakes to the schema, as they are to us.
+func TestSchemaRefusesMistakes(t *testing.T) {
+	schema := wholeSchema(t)
+	for _, text := range []string{
+		"listne = \"127.0.0.1:8080\"",
+		"listen = 8080",
+		"listen = \"localhost\"",
+		"sessions.idle_tll = \"30m\"",
+		"sessions = 3",
+		"sessions.max = 0",
+		"sessions.max = 1000001",
+		"sessions.max = \"many\"",
+		"sessions.max = 1.5",
+		"sessions.idle_ttl = 30",
+		"sessions.idle_ttl = \"30 minutes\"",
+		"limits.header = 100",
+		"limits.line = \"5 MiBs\"",
+		"limits.in_flight = -1",
+		"log.level = \"loud\"",
+		"eras = [\"moderm\"]",
+		"eras = []",
+		"tool_timeout = 301",
+		"rest.enabled = \"yes\"",
+		"service.name = \"Bad\"",
+		"service.port = 80",
+		"security.rate_limit = 9",
+		"security.jwt.algorithms = [\"HS256\"]",
+		"questions.state_key = \"short\"",
+		"monitoring.health_check_interval = 9",
+		"dependencies.memgraph.port = 70000",
+		"upstreams.A.url = \"http://a\"",
+		"upstreams.a.url = \"ftp://a\"",
+		"upstreams.a.command = \"npx -y x\"",
+		"upstreams.a.location = \"http://a\"",
+		"upstreams.a.isolation = \"pool\"",
+		"upstreams.a.isolation = \"pool(1001)\"",
+		"upstreams.a.retries = 11",
+		"upstreams.a.headers = { \"Bad Name\" = \"x\" }",
+		"upstreams.a.headers.Authorization = [\"x\"]",
+		"upstreams.a.scopes = { \"write\" = [\"x\"] }",
+		"upstreams.a.tools.search.timeout = 301",
+		"upstreams.a.tools.search.rate = 1",
+		"upstreams.a.tools.\"a*b\".enabled = true",
+		"upstreams.a.oauth.client_auth = \"digest\"",
+		"security.api_keys.ci.hash = \"x\"",
+	} {
+		if schema.Validate(asJSON(t, text)) == nil {
+			t.Errorf("the schema takes %s", text)
+		}
+		file := testkit.WriteFile(t, "c.toml", text)
+		if _, err := load(t, file, nil); err == nil {
+			t.Errorf("dragoman takes %s", text)
+		}
+	}
+}
+
+// Whatever a key takes, its schema takes; an editor must not mark what is right. And what a number, word or boolean cannot be,
+// the schema knows, too.
+func TestSchemaAgreesWithTheCode(t *testing.T) {
+	keys, err := DescribeConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range keys {
+		if d.kind == "table" || d.field == nil {
+			continue
+		}
+		text, err := json.Marshal(d.shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema := compiled(t, text)
+		exact := slices.Contains([]string{"integer", "word", "boolean"}, d.kind)
+		for value, v := range probes(d) {
+			took := d.field.Set(v) == nil
+			fits := schema.Validate(decoded(t, []byte(value))) == nil
+			if took && !fits || exact && fits && !took {
+				t.Errorf("%s = %s: taken %v, by the schema %v", strings.Join(d.Path(), "."), value, took, fits)
+			}
+		}
+	}
+}
+
+// probes are values, as JSON, that may or may not be right for a key.
+func probes(d described) map[string]Literal {
+	all := map[string]Literal{
+		`true`: {Kind: booleanLiteral, Text: "true"}, `1.5`: {Kind: floatLiteral, Text: "1.5"}, `[]`: {Kind: listLiteral},
+		`["a"]`: {Kind: listLiteral, items: []Literal{{Kind: QuotedLiteral, Text: "a"}}}, `{}`: {Kind: tableLiteral},
+	}
+	numbers := []int64{-1, 0, 1, 2, 9, 10, 30, 100, 101, 300, 301, 1023, 1024, 4096, 65535, 65536, 1 << 30, 1<<30 + 1, 1<<31 - 1, 1 << 31}
+	for _, s := range append(slices.Clone(d.shape.AnyOf), d.shape) {
+		for _, edge := range []*int64{s.Minimum, s.Maximum} {
+			if edge != nil {
+				numbers = append(numbers, *edge-1, *edge, *edge+1)
+			}
+		}
+	}
+	for _, n := range numbers {
+		all[fmt.Sprint(n)] = Literal{Kind: integerLiteral, Text: fmt.Sprint(n)}
+	}
+	words := []string{"", "x", "0", "30s", "1h30m", ".5s", "1.s", "500ms", "4MiB", "4 KiB", "4096", "127.0.0.1:8080", ":0", "off", "env:X", "file:/x", "1.2.3", "on", "auto",
+		"https://a.example/x", "http://127.0.0.1:1", "unix:/x", "tcp://a:1", "shared", "pool(1000)", "pool( 7 )", "pool(1001)", "2027-01-31", "2027-01-31T12:00:00Z", strings.Repeat("k", 40)}
+	for _, word := range append(words, d.shape.Enum...) {
+		all[Quote(word)] = Literal{Kind: QuotedLiteral, Text: word}
+	}
+	return all
+}
+
+// The tables whose names have a form are tables.
+func TestSchemaNames(t *testing.T) {
+	for table := range namePatterns {
+		if tableDocs[table] == "" {
+			t.Errorf("%s is no table", table)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// TLSConfig makes the main listener speak TLS, and says who it believes that shows a certificate.
+type TLSConfig struct {
+	// CertFile and KeyFile are PEM files of the listener's own certificate chain and key; both or neither (default: no TLS).
+	CertFile, KeyFile string
+	// ClientCAFile is a PEM file of the roots that clients' certificates must lead to.
+	ClientCAFile string
+	// ClientAuth is "none" (default), "optional", where clients may show a certificate, or "required".
+	ClientAuth string
+	// ClientScopes are what a certificate is good for, see [Upstream.Scopes].
+	ClientScopes []string
+	// MinVersion is "1.2" (default) or "1.3".
+	MinVersion string
+}
+
+// Values of tls.client_auth.
+const (
+	ClientAuthNone     = "none"
+	ClientAuthOptional = "optional"
+	clientAuthRequired = "required"
+)
+
+const tlsTable = "tls."
+
+func tlsKeys() []setting[Config] {
+	file := func(at func(*TLSConfig) *string) func(*Config) field {
+		return func(c *Config) field { return textField{at: at(&c.TLS), what: "a PEM file", empty: true} }
+	}
+	return []setting[Config]{
+		{Key: tlsTable + "cert_file", std: "", doc: "the main listener's certificate chain; with it, it speaks TLS", field: file(func(t *TLSConfig) *string { return &t.CertFile })},
+		{Key: tlsTable + "key_file", std: "", doc: "its private key", field: file(func(t *TLSConfig) *string { return &t.KeyFile })},
+		{Key: tlsTable + "client_ca_file", std: "", doc: "roots of the clients' certificates", field: file(func(t *TLSConfig) *string { return &t.ClientCAFile })},
+		{Key: tlsTable + "client_auth", std: ClientAuthNone, doc: "whether clients may or must show a certificate, and are known by it",
+			field: func(c *Config) field {
+				return enumField{at: &c.TLS.ClientAuth, values: []string{ClientAuthNone, ClientAuthOptional, clientAuthRequired}}
+			}},
+		{Key: tlsTable + "client_scopes", std: "", doc: "what a client's certificate is good for",
+			field: func(c *Config) field {
+				return listField{at: &c.TLS.ClientScopes, check: checkScope, what: "a list of scopes", most: maxScope, commas: true}
+			}},
+		{Key: tlsTable + "min_version", std: "1.2", doc: "oldest TLS that is spoken",
+			field: func(c *Config) field { return enumField{at: &c.TLS.MinVersion, values: []string{"1.2", "1.3"}} }},
+	}
+}
+
+// checkTLS finds files that cannot be used, and halves of what needs both.
+func (l *loader) checkTLS() {
+	t := &l.cfg.TLS
+	fail := func(key, what, fix string) {
+		l.fail(&problem{what: what, fix: fix}, tlsTable+key, l.cfg.sources[tlsTable+key], "")
+	}
+	switch {
+	case t.CertFile != "" && t.KeyFile == "":
+		fail("cert_file", "needs key_file too", "set "+tlsTable+"key_file")
+	case t.KeyFile != "" && t.CertFile == "":
+		fail("key_file", "needs cert_file too", "set "+tlsTable+"cert_file")
+	case t.CertFile != "":
+		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
+			fail("cert_file", fmt.Sprintf("cannot be used with key_file: %v", Reason(err)), "check both: PEM, and the key of this certificate")
+		}
+		if info, err := os.Stat(t.KeyFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 {
+			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%skey_file: everybody on this machine may read or write %q (mode %04o); chmod 600 it", tlsTable, t.KeyFile, info.Mode().Perm()))
+		}
+	}
+	if t.ClientAuth == ClientAuthNone {
+		if t.ClientCAFile != "" {
+			fail("client_ca_file", "is set, but client_auth is none: nobody is asked for a certificate", "write "+tlsTable+"client_auth = \"required\" or \"optional\"")
+		}
+		if len(t.ClientScopes) > 0 {
+			fail("client_scopes", "is set, but client_auth is none: nobody is asked for a certificate", "write "+tlsTable+"client_auth = \"required\" or \"optional\"")
+		}
+		return
+	}
+	if t.CertFile == "" {
+		fail("client_auth", "needs TLS", "set "+tlsTable+"cert_file and "+tlsTable+"key_file")
+	}
+	if t.ClientCAFile == "" {
+		fail("client_auth", "needs client_ca_file: without it the system's roots would count, and with them anybody", "set "+tlsTable+"client_ca_file")
+	}
+	if err := CheckRoots(t.ClientCAFile); err != nil {
+		l.fail(err, tlsTable+"client_ca_file", l.cfg.sources[tlsTable+"client_ca_file"], "")
+	}
+}

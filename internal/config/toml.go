@@ -1,0 +1,161 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// tomlFile flattens a TOML document by its syntax tree, which knows the places.
+type tomlFile struct {
+	parser  unstable.Parser
+	lines   lines
+	entries []entry
+	table   []string        // of the last header
+	skip    bool            // inside [[…]], which nothing here is
+	arrays  map[string]bool // [[…]] already reported
+}
+
+// parseTOML reads TOML 1.0. A document that the tree passes but TOML forbids
+// (a bad date, say) is found by decoding it, which is done last so that
+// duplicates are reported as such.
+func parseTOML(data []byte) ([]entry, error) {
+	f := &tomlFile{lines: lines{data: data}, arrays: map[string]bool{}}
+	f.parser.Reset(data)
+	for f.parser.NextExpression() {
+		if err := f.expression(f.parser.Expression()); err != nil {
+			return nil, err
+		}
+	}
+	if err := f.parser.Error(); err != nil {
+		return nil, tomlSyntax(&f.parser, data, err)
+	}
+	if _, twice := duplicates(slices.Clone(f.entries), ""); len(twice) == 0 {
+		if err := decodable(data); err != nil {
+			return nil, err
+		}
+	}
+	return f.entries, nil
+}
+
+func tomlSyntax(p *unstable.Parser, data []byte, err error) error {
+	var pe *unstable.ParserError
+	if errors.As(err, &pe) {
+		line := lineAt(data, len(data))
+		if len(pe.Highlight) > 0 {
+			line = lineAt(data, int(p.Range(pe.Highlight).Offset))
+		}
+		return &fileError{line: line, what: "is not TOML: " + pe.Message, fix: "correct the line"}
+	}
+	return &fileError{what: "is not TOML: " + err.Error()}
+}
+
+func decodable(data []byte) error {
+	var discard map[string]any // only whether it can be filled is wanted
+	err := toml.Unmarshal(data, &discard)
+	var de *toml.DecodeError
+	if errors.As(err, &de) {
+		line, _ := de.Position()
+		return &fileError{line: line, what: "is not TOML: " + strings.TrimPrefix(de.Error(), "toml: "), fix: "correct the line"}
+	}
+	if err != nil {
+		return &fileError{what: "is not TOML: " + err.Error()}
+	}
+	return nil
+}
+
+func (f *tomlFile) expression(n *unstable.Node) error {
+	switch n.Kind {
+	case unstable.Table:
+		path, line := f.key(n.Key(), nil)
+		f.table, f.skip = path, false
+		f.add(path, Literal{Kind: tableLiteral}, line)
+	case unstable.ArrayTable:
+		path, line := f.key(n.Key(), nil)
+		f.skip = true
+		if id := KeyText(path); !f.arrays[id] {
+			f.arrays[id] = true
+			f.add(path, Literal{Kind: listLiteral}, line)
+		}
+	case unstable.KeyValue:
+		if f.skip {
+			return nil
+		}
+		return f.keyValue(n, f.table, 1)
+	}
+	return nil
+}
+
+func (f *tomlFile) add(path []string, value Literal, line int) {
+	f.entries = append(f.entries, entry{path: path, value: value, line: line})
+}
+
+// key is the path of a dotted key below a table, and its line.
+func (f *tomlFile) key(parts unstable.Iterator, table []string) (path []string, line int) {
+	path = slices.Clone(table)
+	var own []string
+	for parts.Next() {
+		node := parts.Node()
+		if line == 0 {
+			line = f.lines.of(int(node.Raw.Offset))
+		}
+		own = append(own, string(node.Data))
+	}
+	return normalize(append(path, own...)), line
+}
+
+func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {
+	path, line := f.key(n.Key(), table)
+	value := n.Value()
+	if value.Kind != unstable.InlineTable {
+		v, err := f.literal(value, line, depth)
+		if err == nil {
+			f.add(path, v, line)
+		}
+		return err
+	}
+	if depth > maxNesting {
+		return tooDeep(line)
+	}
+	f.add(path, Literal{Kind: tableLiteral}, line)
+	for it := value.Children(); it.Next(); {
+		if err := f.keyValue(it.Node(), path, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func tooDeep(line int) error {
+	return &fileError{line: line, what: fmt.Sprintf("is nested more than %d deep", maxNesting), fix: "flatten it"}
+}
+
+func (f *tomlFile) literal(n *unstable.Node, line, depth int) (Literal, error) {
+	kinds := map[unstable.Kind]literalKind{
+		unstable.String: QuotedLiteral, unstable.Bool: booleanLiteral, unstable.Float: floatLiteral,
+		unstable.Integer: integerLiteral, unstable.InlineTable: tableLiteral,
+	}
+	if n.Kind != unstable.Array {
+		kind, known := kinds[n.Kind]
+		if !known {
+			kind = dateLiteral
+		}
+		return Literal{Kind: kind, Text: string(n.Data)}, nil
+	}
+	if depth > maxNesting {
+		return Literal{}, tooDeep(line)
+	}
+	list := Literal{Kind: listLiteral}
+	for it := n.Children(); it.Next(); {
+		item, err := f.literal(it.Node(), line, depth+1)
+		if err != nil {
+			return list, err
+		}
+		list.items = append(list.items, item)
+	}
+	return list, nil
+}

@@ -1,0 +1,171 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// yamlFile flattens a YAML document by its syntax tree.
+type yamlFile struct{ entries []entry }
+
+// parseYAML reads one YAML 1.2 document whose root is a mapping. Anchors,
+// aliases, merge keys and tags are refused: a value must stand where its key
+// does, so that an error can name the line, and no file can unfold into a
+// larger one.
+func parseYAML(data []byte) (entries []entry, err error) {
+	// The parser is known to dereference nil on some malformed input; a bad
+	// file must be an error, not the end of the process.
+	defer func() {
+		if recover() != nil {
+			entries, err = nil, &fileError{what: "is not YAML", fix: "check brackets and indentation"}
+		}
+	}()
+	if line := yamlDepth(data); line > 0 {
+		return nil, tooDeep(line)
+	}
+	file, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return nil, yamlSyntax(err)
+	}
+	f := &yamlFile{}
+	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d == nil || d.Body == nil || d.Body.Type() == ast.CommentType })
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	if len(docs) > 1 {
+		return nil, &fileError{line: yamlLine(docs[1].Body), what: "holds more than one document", fix: "keep one"}
+	}
+	root, ok := docs[0].Body.(ast.MapNode)
+	if !ok {
+		if docs[0].Body.Type() == ast.NullType {
+			return nil, nil
+		}
+		return nil, &fileError{line: yamlLine(docs[0].Body), what: "is not a YAML mapping", fix: "write KEY: VALUE"}
+	}
+	if err := f.mapping(root, nil, 1); err != nil {
+		return nil, err
+	}
+	return f.entries, nil
+}
+
+// yamlDepth guards the parser, whose time grows with the square of the depth:
+// it returns the first line on which more brackets are open, or more sequence
+// dashes follow each other, than any configuration needs. It does not know
+// strings, so its bound is generous.
+func yamlDepth(data []byte) int {
+	const most = 16 * maxNesting
+	open := 0
+	for number, line := range bytes.Split(data, []byte("\n")) {
+		open += bytes.Count(line, []byte("[")) + bytes.Count(line, []byte("{"))
+		if open > most || bytes.Count(line, []byte("- ")) > most || bytes.Count(line, []byte("? ")) > most {
+			return number + 1
+		}
+		open = max(0, open-bytes.Count(line, []byte("]"))-bytes.Count(line, []byte("}")))
+	}
+	return 0
+}
+
+// yamlSyntax keeps the parser's message and line, and drops the excerpt that
+// it prints, where secrets may be.
+func yamlSyntax(err error) error {
+	var ye yaml.Error
+	if !errors.As(err, &ye) {
+		return &fileError{what: "is not YAML", fix: "check brackets and indentation"}
+	}
+	line := 0
+	if t := ye.GetToken(); t != nil && t.Position != nil {
+		line = t.Position.Line
+	}
+	return &fileError{line: line, what: "is not YAML: " + ye.GetMessage(), fix: "correct the line, or the one above it"}
+}
+
+func yamlLine(n ast.Node) int {
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return 0
+	}
+	return n.GetToken().Position.Line
+}
+
+func (f *yamlFile) mapping(node ast.MapNode, table []string, depth int) error {
+	for it := node.MapRange(); it.Next(); {
+		key, line := it.Key(), yamlLine(it.Key())
+		if depth > maxNesting {
+			return tooDeep(line)
+		}
+		name, err := yamlKey(key)
+		if err != nil {
+			return err
+		}
+		path := normalize(append(slices.Clone(table), name))
+		value, err := f.literal(it.Value(), depth)
+		if err != nil {
+			return err
+		}
+		f.entries = append(f.entries, entry{path: path, value: value, line: line})
+		if below, ok := it.Value().(ast.MapNode); ok {
+			if err := f.mapping(below, path, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func yamlKey(key ast.MapKeyNode) (string, error) {
+	switch k := key.(type) {
+	case *ast.StringNode:
+		return k.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
+		return key.GetToken().Value, nil
+	case *ast.MergeKeyNode:
+		return "", &fileError{line: yamlLine(key), what: "uses a merge key (<<), which is not supported", fix: "write the keys out"}
+	default:
+		return "", &fileError{line: yamlLine(key), what: fmt.Sprintf("has a %s for a key, which is not supported", key.Type()), fix: "write a plain key"}
+	}
+}
+
+func (f *yamlFile) literal(node ast.Node, depth int) (Literal, error) {
+	switch n := node.(type) {
+	case *ast.StringNode:
+		return Literal{Kind: QuotedLiteral, Text: n.Value}, nil
+	case *ast.LiteralNode:
+		return Literal{Kind: QuotedLiteral, Text: n.Value.Value}, nil
+	case *ast.IntegerNode:
+		return Literal{Kind: integerLiteral, Text: n.Token.Value}, nil
+	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return Literal{Kind: floatLiteral, Text: n.GetToken().Value}, nil
+	case *ast.BoolNode:
+		if n.Value {
+			return Literal{Kind: booleanLiteral, Text: "true"}, nil
+		}
+		return Literal{Kind: booleanLiteral, Text: "false"}, nil
+	case *ast.NullNode, nil:
+		return Literal{Kind: nullLiteral}, nil
+	case ast.MapNode:
+		return Literal{Kind: tableLiteral}, nil
+	case *ast.SequenceNode:
+		return f.list(n, depth+1)
+	}
+	return Literal{}, &fileError{line: yamlLine(node), what: fmt.Sprintf("uses a YAML %s, which is not supported", node.Type()), fix: "write the value itself"}
+}
+
+func (f *yamlFile) list(node *ast.SequenceNode, depth int) (Literal, error) {
+	list := Literal{Kind: listLiteral}
+	if depth > maxNesting {
+		return list, tooDeep(yamlLine(node))
+	}
+	for _, item := range node.Values {
+		v, err := f.literal(item, depth)
+		if err != nil {
+			return list, err
+		}
+		list.items = append(list.items, v)
+	}
+	return list, nil
+}

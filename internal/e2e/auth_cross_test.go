@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// Two callers, and what one of them has: nothing of it is the other's, whatever he knows of it. The same principal by another
+// credential has it.
+func TestNothingCrossesBetweenCallers(t *testing.T) {
+	u := newUpstream(t, "legacy")
+	u.getOpen = true
+	alice, bob, both := twoCallers(t, u)
+	t.Run("session", func(t *testing.T) {
+		id := alice.open("2025-11-25", "{}")
+		list := `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+		for _, ask := range []struct{ verb, body string }{{"POST", list}, {"POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`}, {"GET", ""}, {"DELETE", ""}} {
+			res := bob.must(ask.verb, "/mcp", ask.body, legacyHeaders(id)...)
+			other := bob.must(ask.verb, "/mcp", ask.body, legacyHeaders(strings.Repeat("A", len(id)))...)
+			if res.status != 404 || res.body != other.body {
+				t.Errorf("%s: %d %s; of a session that is not there: %s", ask.verb, res.status, res.body, other.body)
+			}
+		}
+		if res := both.must("POST", "/mcp", list, legacyHeaders(id)...); res.status != 200 {
+			t.Errorf("by another key of the same: %d %s", res.status, res.body)
+		}
+		anon := *alice
+		anon.http = bob.http.Transport.(bearerTransport).client()
+		if res := anon.must("POST", "/mcp", list, legacyHeaders(id)...); res.status != 401 {
+			t.Errorf("a session id is no credential: %d %s", res.status, res.body)
+		}
+	})
+	t.Run("stream that was lost", func(t *testing.T) {
+		id := alice.open("2025-11-25", "{}")
+		res := bob.must("GET", "/mcp", "", append(legacyHeaders(id), "Last-Event-ID", "1-1")...)
+		if res.status != 404 {
+			t.Errorf("%d %s", res.status, res.body)
+		}
+	})
+	t.Run("HTTP+SSE session", func(t *testing.T) {
+		c := alice.sse("/sse")
+		res := bob.must("POST", c.post, `{"jsonrpc":"2.0","id":1,"method":"ping"}`, "Content-Type", jsonType)
+		if res.status != 404 {
+			t.Errorf("%d %s", res.status, res.body)
+		}
+	})
+	t.Run("requestState", func(t *testing.T) {
+		echoing(u)
+		asked := alice.must("POST", "/mcp", asksCall("1", "a", ""), modernHeaders("tools/call", "a")...)
+		retry := answerTo(t, "2", "a", asked, "mine")
+		if res := bob.must("POST", "/mcp", retry, modernHeaders("tools/call", "a")...); res.status != 400 || strings.Contains(res.body, "mine") {
+			t.Errorf("%d %s", res.status, res.body)
+		}
+		if res := alice.must("POST", "/mcp", retry, modernHeaders("tools/call", "a")...); res.status != 200 || !strings.Contains(res.body, "a mine") {
+			t.Errorf("afterwards its own: %d %s", res.status, res.body)
+		}
+	})
+}
+
+// A cursor of one caller is no cursor of another's.
+func TestCursorsDoNotCross(t *testing.T) {
+	u := newUpstream(t, "legacy")
+	alice, bob, both := twoCallers(t, u)
+	u.on("tools/list", func(c *call) {
+		switch {
+		case strings.Contains(c.body, `"cursor":"page2"`):
+			c.result(`{"tools":[{"name":"second","inputSchema":{"type":"object"}}]}`)
+		case strings.Contains(c.body, `"cursor"`): // what is sealed for somebody else comes as it is, and is no cursor of the server's
+			c.error(200, `{"code":-32602,"message":"no such cursor"}`)
+		default:
+			c.result(`{"tools":[],"nextCursor":"page2"}`)
+		}
+	})
+	list := func(r *rig, cursor string) *response {
+		return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+cursor+modernMeta+`}}`, modernHeaders("tools/list", "")...)
+	}
+	cursor := fmt.Sprintf(`"cursor":%q,`, textAfter(list(alice, "").body, `"nextCursor":"`))
+	if res := list(bob, cursor); !strings.Contains(res.body, `"error"`) {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	if res := list(both, cursor); !strings.Contains(res.body, `"second"`) {
+		t.Errorf("its own: %d %s", res.status, res.body)
+	}
+}
+
+// The same Idempotency-Key and the same request of two callers are two requests, and share no session with the server.
+func TestRepeatsAndPoolsOfTwoCallers(t *testing.T) {
+	u := newUpstream(t, "legacy")
+	var n atomic.Int32
+	sessions := make(chan string, 100)
+	u.on("tools/call", func(c *call) {
+		sessions <- c.header.Get("Mcp-Session-Id")
+		c.result(fmt.Sprintf(`{"content":[{"type":"text","text":"run %d"}]}`, n.Add(1)))
+	})
+	alice, bob, both := twoCallers(t, u)
+	call := func(r *rig) *response {
+		return r.must("POST", "/mcp", modernCall("1", "a", ""), append(modernHeaders("tools/call", "a"), "Idempotency-Key", "k")...)
+	}
+	if res := call(alice); !strings.Contains(res.body, "run 1") {
+		t.Errorf("%s", res.body)
+	}
+	if res := call(bob); !strings.Contains(res.body, "run 2") {
+		t.Errorf("another's answer: %s", res.body)
+	}
+	if res := call(both); !strings.Contains(res.body, "run 1") || res.header.Get("Idempotent-Replayed") == "" {
+		t.Errorf("its own: %s", res.body)
+	}
+	if a, b := <-sessions, <-sessions; a == b || a == "" {
+		t.Errorf("two callers in one session with the server: %q %q", a, b)
+	}
+}
+
+// twoCallers are clients of one proxy: alice, bob, and alice by another key.
+func twoCallers(t *testing.T, u *upstream) (alice, bob, both *rig) {
+	t.Helper()
+	toml, keys := keysToml("alice", "bob", "laptop")
+	r := startRig(t, "[security]\napi_keys_enabled = true\n"+toml+"principal = \"alice\"\n"+u.toml(""), true)
+	return r.as(keys["alice"]), r.as(keys["bob"]), r.as(keys["laptop"])
+}

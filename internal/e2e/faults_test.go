@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/stdio"
+	"dragoman/internal/testkit"
+)
+
+// What becomes of a bad network between Dragoman and a server is tried by conformance/faults. Here is what was found there.
+
+// A server of 2024-11-05 may do the work before it acknowledges the POST, or never do that: the answer on the stream counts.
+func TestLateAcknowledgement(t *testing.T) {
+	u := newUpstream(t, "sse")
+	release := make(chan struct{})
+	late := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodPost {
+			u.ServeHTTP(w, req)
+			return
+		}
+		rec := httptest.NewRecorder()
+		u.ServeHTTP(rec, req)
+		if calls := u.all("tools/call"); len(calls) > 0 {
+			select {
+			case <-release:
+			case <-req.Context().Done():
+			}
+		}
+		w.WriteHeader(rec.Code)
+	}))
+	t.Cleanup(func() { late.CloseClientConnections(); late.Close() })
+	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
+	r := startRig(t, "[upstreams.default]\nurl = \""+late.URL+"/sse\"\n", true)
+	began := time.Now()
+	for range 2 {
+		if res := r.must("POST", "/mcp", modernCall("1", "a", ""), modernHeaders("tools/call", "a")...); !strings.Contains(res.body, `"content"`) {
+			t.Fatal(res.body)
+		}
+	}
+	if d := time.Since(began); d > testkit.Patient-time.Second {
+		t.Errorf("two calls took %s", d)
+	}
+	close(release)
+	if n := len(u.all("tools/call")); n != 2 {
+		t.Errorf("%d calls came", n)
+	}
+}
+
+// A legacy client over stdio whose session is lost with the server's may open another one in the same process.
+func TestStdioClientOpensAnother(t *testing.T) {
+	u := newUpstream(t, "sse")
+	u.on("tools/call", func(c *call) { c.result(`{"content":[]}`) })
+	r := startRig(t, u.toml(""), true)
+	ours, theirs := net.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- (&stdio.Downstream{Handle: r.h.Handle, Store: r.h.Store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
+	}()
+	lines := bufio.NewReader(ours)
+	ask := func(text string) string {
+		t.Helper()
+		_ = ours.SetDeadline(time.Now().Add(testkit.Patient))
+		if _, err := ours.Write([]byte(text + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(line, `"id":`) {
+				return line
+			}
+		}
+	}
+	open := func() {
+		t.Helper()
+		if line := ask(stdioInit); !strings.Contains(line, `"result"`) {
+			t.Fatal(line)
+		}
+		if _, err := ours.Write([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")); err != nil {
+			t.Fatal(err)
+		}
+		if line := ask(legacyCall("1", "a")); !strings.Contains(line, `"content"`) {
+			t.Fatal(line)
+		}
+	}
+	open()
+	if line := ask(stdioInit); !strings.Contains(line, `"error"`) {
+		t.Errorf("a session is open: %s", line)
+	}
+	u.on("initialize", func(c *call) { c.result(strings.Replace(welcomed, "%s", "2024-11-05", 1)) }) // else another is opened unasked
+	u.mu.Lock()
+	for _, s := range u.streams {
+		close(s.done)
+	}
+	u.mu.Unlock()
+	var line string
+	testkit.Eventually(t, "the session is lost", func() bool {
+		line = ask(legacyCall("2", "a"))
+		return strings.Contains(line, "upstream_session_lost")
+	})
+	mentions(t, line, "send initialize to open a new one")
+	u.on("initialize", u.welcome)
+	open()
+	_ = ours.Close()
+	if err := testkit.Receive(t, "the end of the client", served); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is in flight when a session is lost is answered before its client's stream ends, also where the answers come on that stream.
+func TestSSEClientIsToldOfLoss(t *testing.T) {
+	for range 10 {
+		u := newUpstream(t, "sse")
+		began := make(chan struct{}, 1)
+		u.on("tools/call", func(c *call) { began <- struct{}{}; <-c.cancelled })
+		r := startRig(t, u.toml(""), true)
+		c := r.sse("/sse")
+		c.say(stdioInit)
+		c.hears(`{"jsonrpc":"2.0","id":"i","result":…`)
+		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.say(legacyCall(`"7"`, "a"))
+		testkit.Receive(t, "the call", began)
+		u.mu.Lock()
+		for _, s := range u.streams {
+			close(s.done)
+		}
+		u.mu.Unlock()
+		c.hears(`{"jsonrpc":"2.0","id":"7","error":{…"upstream_lost"…}`)
+		if name, _ := c.event(); name != "" {
+			t.Errorf("event %q", name)
+		}
+	}
+}

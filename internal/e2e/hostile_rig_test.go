@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"bufio"
+	"dragoman/internal/testkit"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// soonEnough is within what a good client must be served after an attack, and an attacker be told or let go, where no configured
+// time is waited out. It is generous: machines are busy.
+const soonEnough = 5 * time.Second
+
+// wireClient is a connection that says what it likes.
+type wireClient struct {
+	net.Conn
+	t  *testing.T
+	br *bufio.Reader
+}
+
+func (r *rig) wire() *wireClient {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(r.base, "http://"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := &wireClient{conn, r.t, bufio.NewReader(conn)}
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(testkit.Patient))
+	return c
+}
+
+// tell writes, and does not mind that the other side may have had enough.
+func (c *wireClient) tell(text string) { _, _ = io.WriteString(c.Conn, text) }
+
+// hear reads one answer; nil where there is none, with how the connection ended.
+func (c *wireClient) hear() (*response, error) {
+	res, err := http.ReadResponse(c.br, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	return &response{res.StatusCode, res.Header, string(body)}, err
+}
+
+// rest reads all further answers until the connection ends, or nothing comes for a while, which it tells.
+func (c *wireClient) rest(silence time.Duration) (all []*response, ended bool) {
+	for {
+		_ = c.SetReadDeadline(time.Now().Add(silence))
+		res, err := c.hear()
+		switch {
+		case err == nil:
+			all = append(all, res)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return all, false
+		default:
+			return all, true
+		}
+	}
+}
+
+// good checks that a good client is served at once, in both eras.
+func (r *rig) good(after string) {
+	r.t.Helper()
+	began := time.Now()
+	res := r.must("POST", "/mcp", discoverBody, modernHeaders("server/discover", "")...)
+	if res.status != 200 || !strings.Contains(res.body, `"result"`) {
+		r.t.Errorf("after %s a good client gets %d %s", after, res.status, res.body)
+	}
+	if took := time.Since(began); took > soonEnough {
+		r.t.Errorf("after %s a good client waited %v", after, took)
+	}
+}

@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"dragoman/internal/testkit"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// face is a client that is asked something: what it says, and what it hears, whatever the transport. Labels name single
+// requests; a transport with one channel for everything has no use for them.
+type face interface {
+	open(version, caps string)
+	say(label, body string)
+	// hears answers the next message on the answer to the request, or on the client's one channel.
+	hears(label string) string
+	// over wants the request's answer to have ended, with the given HTTP status where there is one, and nothing more said.
+	over(label, status string)
+	// leave ends one request without its answer: a closed connection over HTTP, notifications/cancelled elsewhere.
+	leave(label string)
+	// listen opens the stream for what belongs to no request, where it is not open anyway.
+	listen()
+}
+
+// spoken is what a face has to know of a message that it sends.
+type spoken struct {
+	Method string
+	ID     json.RawMessage
+	Params struct{ Name, URI string }
+	modern bool
+}
+
+func understand(t *testing.T, body string) (m spoken) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(body), &m); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	m.modern = strings.Contains(body, `"io.modelcontextprotocol/protocolVersion"`)
+	return m
+}
+
+// posted is one POST, or GET, under way.
+type posted struct {
+	messages chan string // closed at the end of the answer
+	stop     context.CancelFunc
+	status   int // once messages is closed
+}
+
+// httpFace speaks streamable HTTP of either era.
+type httpFace struct {
+	r       *rig
+	session string
+
+	mu    sync.Mutex
+	posts map[string]*posted
+	group sync.WaitGroup
+}
+
+func newHTTPFace(r *rig) *httpFace {
+	f := &httpFace{r: r, posts: map[string]*posted{}}
+	r.t.Cleanup(func() {
+		f.mu.Lock()
+		for _, p := range f.posts {
+			p.stop()
+		}
+		f.mu.Unlock()
+		f.group.Wait()
+	})
+	return f
+}
+
+func (f *httpFace) open(version, caps string) { f.session = f.r.open(version, caps) }
+
+func (f *httpFace) say(label, body string) {
+	f.r.t.Helper()
+	m := understand(f.r.t, body)
+	if m.Method == "" || m.ID == nil {
+		if res := f.r.must("POST", "/mcp", body, legacyHeaders(f.session)...); res.status != 202 || res.body != "" {
+			f.r.t.Errorf("POST of %s: %d %q", body, res.status, res.body)
+		}
+		return
+	}
+	headers := legacyHeaders(f.session)
+	if m.modern {
+		headers = modernHeaders(m.Method, m.Params.Name+m.Params.URI)
+	}
+	f.begin(label, "POST", body, headers)
+}
+
+func (f *httpFace) listen() {
+	f.begin("stream", "GET", "", []string{"Accept", "text/event-stream", "Mcp-Session-Id", f.session})
+	testkit.Eventually(f.r.t, "the stream's beginning", func() bool {
+		sess := f.r.h.Store.Get(f.session, "", proxyNobody)
+		return sess != nil && sess.HasOutlet()
+	})
+}
+
+func (f *httpFace) begin(label, verb, body string, headers []string) {
+	ctx, stop := context.WithCancel(f.r.t.Context())
+	p := &posted{messages: make(chan string, 1024), stop: stop}
+	f.mu.Lock()
+	f.posts[label] = p
+	f.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, verb, f.r.base+"/mcp", strings.NewReader(body))
+	if err != nil {
+		f.r.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	f.group.Go(func() {
+		defer close(p.messages)
+		defer stop()
+		res, err := f.r.http.Do(req)
+		if err != nil {
+			return
+		}
+		defer func() { _ = res.Body.Close() }()
+		p.status = res.StatusCode
+		if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+			if raw, _ := io.ReadAll(res.Body); len(raw) > 0 {
+				p.messages <- string(raw)
+			}
+			return
+		}
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if data := strings.TrimPrefix(strings.TrimPrefix(lines.Text(), "data:"), " "); strings.HasPrefix(lines.Text(), "data:") && data != "" {
+				p.messages <- data
+			}
+		}
+	})
+}
+
+func (f *httpFace) of(label string) *posted {
+	f.r.t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.posts[label]
+	if p == nil {
+		f.r.t.Fatalf("no request %q", label)
+	}
+	return p
+}
+
+func (f *httpFace) hears(label string) string {
+	f.r.t.Helper()
+	p := f.of(label)
+	m := testkit.Receive(f.r.t, "a message of "+label, p.messages)
+	if m == "" {
+		return fmt.Sprintf("(the end of the answer, status %d)", p.status)
+	}
+	return m
+}
+
+func (f *httpFace) over(label, status string) {
+	f.r.t.Helper()
+	p := f.of(label)
+	if m := testkit.Receive(f.r.t, "the end of "+label, p.messages); m != "" {
+		f.r.t.Errorf("more on %s: %s", label, m)
+		return
+	}
+	if status != "" && fmt.Sprint(p.status) != status {
+		f.r.t.Errorf("%s: status %d, want %s", label, p.status, status)
+	}
+}
+
+func (f *httpFace) leave(label string) {
+	p := f.of(label)
+	p.stop()
+	for range p.messages { // to its end
+	}
+}
+
+// channelFace is a client with one channel for all it hears: HTTP+SSE, or pipes.
+type channelFace struct {
+	t     *testing.T
+	write func(body string)
+	lines <-chan string
+	ids   map[string]json.RawMessage // by label
+	pings int
+	isNow bool // the client is modern
+}
+
+func newSSEFace(r *rig) *channelFace {
+	c := r.sse("/sse")
+	lines := make(chan string, 1024)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer close(lines)
+		for {
+			name, data := c.event()
+			if name == "" {
+				return
+			}
+			lines <- data
+		}
+	}()
+	r.t.Cleanup(func() { _ = c.res.Body.Close(); <-done })
+	return &channelFace{t: r.t, write: c.say, lines: lines, ids: map[string]json.RawMessage{}}
+}
+
+func newPipeFace(t *testing.T, p *pipes) *channelFace {
+	return &channelFace{t: t, write: p.say, lines: p.lines, ids: map[string]json.RawMessage{}}
+}
+
+func (f *channelFace) open(version, caps string) {
+	f.t.Helper()
+	f.write(fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`, version, caps))
+	if got := f.hears(""); !matches(`{"jsonrpc":"2.0","id":"open","result":{…`, got) {
+		f.t.Fatalf("initialize: %s", got)
+	}
+	f.write(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+}
+
+func (f *channelFace) say(label, body string) {
+	f.t.Helper()
+	m := understand(f.t, body)
+	if m.Method != "" && m.ID != nil {
+		f.ids[label], f.isNow = m.ID, m.modern
+	}
+	f.write(body)
+}
+
+func (f *channelFace) hears(label string) string {
+	f.t.Helper()
+	return testkit.Receive(f.t, "a message for "+label, f.lines)
+}
+
+// over asks something that is answered by Dragoman alone: what comes first has been said before.
+func (f *channelFace) over(label, _ string) {
+	f.t.Helper()
+	f.pings++
+	body, want := fmt.Sprintf(`{"jsonrpc":"2.0","id":"over-%d","method":"ping"}`, f.pings), `{"jsonrpc":"2.0","id":"over-%d","result":{}}`
+	if f.isNow {
+		body = fmt.Sprintf(`{"jsonrpc":"2.0","id":"over-%d","method":"ping","params":{%s}}`, f.pings, modernMeta)
+		want = `{"jsonrpc":"2.0","id":"over-%d","error":{"code":-32601,…`
+	}
+	f.write(body)
+	if got := f.hears(label); !matches(fmt.Sprintf(want, f.pings), got) {
+		f.t.Errorf("more for %s: %s", label, got)
+	}
+}
+
+func (f *channelFace) leave(label string) {
+	f.t.Helper()
+	f.write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, f.ids[label]))
+}
+
+func (f *channelFace) listen() {}

@@ -1,0 +1,185 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"dragoman/internal/cli"
+	"dragoman/internal/testkit"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// clinging is a server that never answers, ignores the end of its input and SIGTERM, and starts others like itself: in its
+// process group, in a session of their own, and as a daemon without its environment. Each writes down its number.
+const clinging = `
+cling='trap "" TERM HUP INT; echo $$ >> %[1]s; while :; do sleep 30; done'
+sh -c "$cling" &
+setsid sh -c "$cling" &
+(env -i PATH="$PATH" setsid sh -c "sh -c '$cling' & exit" </dev/null >/dev/null 2>&1 &)
+eval "$cling"`
+
+// clingers is how many of them there are.
+const clingers = 4
+
+// The program itself, with its reaper, is ended in several ways. Two seconds later nobody is left that it had started.
+func TestNobodyOutlivesDragoman(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "dragoman")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGABRT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			endDragoman(t, bin, signal, false)
+		})
+	}
+	t.Run("server on the command line", func(t *testing.T) {
+		t.Parallel()
+		endDragoman(t, bin, syscall.SIGKILL, true)
+	})
+	t.Run("address in use", func(t *testing.T) {
+		t.Parallel()
+		startInVain(t, bin)
+	})
+}
+
+// startInVain starts a Dragoman where another program listens. It starts no server.
+func startInVain(t *testing.T, bin string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	pids := filepath.Join(t.TempDir(), "pids")
+	within, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := exec.CommandContext(within, bin, "serve", "--listen", ln.Addr().String(), "--admin", "off", "--",
+		"/bin/sh", "-c", "echo $$ >> "+pids+"; exec sleep 30")
+	out, err := c.CombinedOutput()
+	if err == nil || c.ProcessState.ExitCode() != cli.ExitFailed || !strings.Contains(string(out), "choose another address") {
+		t.Errorf("%v: %s", err, out)
+	}
+	if started := written(pids); len(started) > 0 {
+		t.Errorf("the server was started: %v", started)
+	}
+}
+
+// endDragoman is a case of TestNobodyOutlivesDragoman: the server is in a configuration, or behind the command.
+func endDragoman(t *testing.T, bin string, signal syscall.Signal, behind bool) {
+	dir := t.TempDir()
+	pids, config := filepath.Join(dir, "pids"), filepath.Join(dir, "config.toml")
+	command, err := json.Marshal([]string{"/bin/sh", "-c", fmt.Sprintf(clinging, pids)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("[upstreams.default]\ncommand = %s\nstop_grace = \"100ms\"\nkill_grace = \"100ms\"\n", command)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"serve", "--listen", "127.0.0.1:0", "--admin", "off", "--config", config}
+	if behind {
+		args = append(args[:len(args)-2], "--", "/bin/sh", "-c", fmt.Sprintf(clinging, pids))
+	}
+	dragoman := exec.CommandContext(t.Context(), bin, args...)
+	log, err := dragoman.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dragoman.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, pid := range written(pids) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	said := make(chan string, 1)
+	go func() { // ends with the pipe, which the reaper does not hold
+		var lines []string
+		for s := bufio.NewScanner(log); s.Scan(); {
+			lines = append(lines, s.Text())
+		}
+		said <- strings.Join(lines, "\n")
+	}()
+	testkit.Until(t, "the server's processes", 20*time.Second, func() bool { return len(written(pids)) >= clingers })
+	reaper := childrenOf(dragoman.Process.Pid)
+	if len(reaper) != 1 {
+		t.Errorf("Dragoman has the children %v, not just the reaper", reaper)
+	}
+	if err := dragoman.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	lines := <-said
+	_ = dragoman.Wait()
+	if strings.Contains(lines, "the reaper of child processes") { // as a warning begins
+		t.Error(lines)
+	}
+	begin := time.Now()
+	all := append(written(pids), reaper...)
+	left := func() (n int) {
+		for _, pid := range all {
+			if runs(pid) {
+				n++
+			}
+		}
+		return n
+	}
+	if signal == syscall.SIGTERM && left() > 0 {
+		t.Errorf("%d processes are left after an ordinary end", left())
+	}
+	testkit.Until(t, "the end of everybody", 2*time.Second, func() bool { return left() == 0 })
+	t.Logf("after %v", time.Since(begin))
+}
+
+func written(file string) []int {
+	b, _ := os.ReadFile(file) // not there yet: nobody
+	var out []int
+	for field := range strings.FieldsSeq(string(b)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			out = append(out, pid)
+		}
+	}
+	return out
+}
+
+// statOf gives state and parent of a process; false if there is none.
+func statOf(pid int) (state byte, parent int, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, false
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+1:]))
+	parent, _ = strconv.Atoi(fields[1])
+	return fields[0][0], parent, true
+}
+
+// runs tells whether a process is there and does not merely wait for the system's first process to reap it.
+func runs(pid int) bool {
+	state, _, ok := statOf(pid)
+	return ok && state != 'Z' && state != 'X'
+}
+
+func childrenOf(parent int) (out []int) {
+	procs, _ := os.ReadDir("/proc")
+	for _, p := range procs {
+		pid, err := strconv.Atoi(p.Name())
+		if err != nil {
+			continue
+		}
+		if _, of, ok := statOf(pid); ok && of == parent {
+			out = append(out, pid)
+		}
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"dragoman/policies/health"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"dragoman/internal/testkit"
+)
+
+// retried counts what became of retries.
+func (r *rig) retried(outcome string) (n float64) {
+	r.t.Helper()
+	all, err := r.h.Metrics.Gather()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, family := range all {
+		for _, m := range family.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if family.GetName() == "dragoman_retries_total" && l.GetName() == "outcome" && l.GetValue() == outcome {
+					n += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return n
+}
+
+// A call that was lost is made again if the tool says that it may run twice; any other is not, whoever calls and whoever is called
+// (ToolAnnotations). What the tool says is asked for when it is needed.
+func TestRetryOfCalls(t *testing.T) {
+	for kind, ask := range askers {
+		for _, server := range []string{"modern", "legacy"} {
+			t.Run(kind+" client, "+server+" server", func(t *testing.T) {
+				m := newMortal(t, server)
+				m.on("tools/list", func(c *call) {
+					c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}},` +
+						`{"name":"put","annotations":{"idempotentHint":true},"inputSchema":{"type":"object"}},{"name":"add","inputSchema":{"type":"object"}}]}`)
+				})
+				r := startRig(t, m.toml(""), true)
+				good, bad := func(c *call) { c.result(`{"resultType":"complete","content":[]}`) }, func(c *call) { c.drop() }
+				for _, tool := range []string{"look", "put", "add"} {
+					m.forget()
+					m.on("tools/call", bad, good)
+					_, body := ask(r, tool)
+					calls, again := len(m.all("tools/call")), tool != "add"
+					if again != (calls == 2) || again != strings.Contains(body, "content") {
+						t.Errorf("%s: %d calls, %s", tool, calls, body)
+					}
+				}
+				if a, s := r.retried("attempted"), r.retried("succeeded"); a != 2 || s != 2 {
+					t.Errorf("%v attempted, %v succeeded", a, s)
+				}
+			})
+		}
+	}
+}
+
+// Once a client has been given progress, its call is not made again; and never more often than retries says.
+func TestRetryBounds(t *testing.T) {
+	m := newMortal(t, "modern")
+	m.on("tools/list", func(c *call) {
+		c.result(`{"resultType":"complete","ttlMs":0,"cacheScope":"private","tools":[{"name":"look","annotations":{"readOnlyHint":true},"inputSchema":{"type":"object"}}]}`)
+	})
+	r := startRig(t, m.toml("retry_backoff = \"1ms\"\nbreaker_failures = 0"), true)
+	try := func() (int, string) {
+		m.forget()
+		res := r.must("POST", "/mcp", modernCall("1", "look", ""), modernHeaders("tools/call", "look")...)
+		return len(m.all("tools/call")), res.body
+	}
+	m.on("tools/call", func(c *call) {
+		c.event(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+		c.drop()
+	})
+	if n, body := try(); n != 1 || !strings.Contains(body, "upstream_lost") {
+		t.Errorf("%d calls, %s", n, body)
+	}
+	m.on("tools/call", func(c *call) { c.drop() })
+	if n, body := try(); n != 3 || !strings.Contains(body, "upstream_lost") {
+		t.Errorf("%d calls, %s", n, body)
+	}
+	r = startRig(t, m.toml("retries = 0"), true)
+	if n, body := try(); n != 1 || !strings.Contains(body, "upstream_lost") {
+		t.Errorf("%d calls, %s", n, body)
+	}
+}
+
+// A server that is away for a moment is waited for: nothing was written, so whatever was asked for is asked again.
+func TestRetryOfUnwritten(t *testing.T) {
+	m := newMortal(t, "modern")
+	r := startRig(t, m.toml("retry_backoff = \"5s\"\nretries = 1"), true)
+	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, "content") {
+		t.Fatal(body)
+	}
+	m.kill()
+	r.h.Upkeep.Of["default"].Recheck() // finds the connection dead that was kept
+	testkit.Eventually(t, "the check", func() bool { return r.state("default").Failures == 1 })
+	answer := make(chan string, 1)
+	go func() {
+		_, body := askers["modern"](r, "ok")
+		answer <- body
+	}()
+	testkit.Eventually(t, "the first attempt", func() bool { return r.state("default").Failures > 1 })
+	m.revive()
+	if body := testkit.Receive(t, "the answer", answer); !strings.Contains(body, "content") {
+		t.Error(body)
+	}
+	r.becomes(health.Connected)
+}
+
+// The budget bounds what an outage is multiplied by.
+func TestRetryBudget(t *testing.T) {
+	m := newMortal(t, "modern")
+	r := startRig(t, m.toml("retry_backoff = \"1ms\"\nbreaker_failures = 0\nhealth_check_interval = \"0s\""), true)
+	var served atomic.Int64
+	m.srv.Handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		served.Add(1)
+		w.WriteHeader(500)
+	})
+	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`
+	const requests = 40
+	for range requests {
+		r.h.Upkeep.Of["default"].Tried(r.state("default").Since, nil) // as if something else went well in between
+		_ = r.must("POST", "/mcp", list, modernHeaders("tools/list", "")...)
+	}
+	if n := served.Load(); n < requests || n > requests+requests/5+3 {
+		t.Errorf("%d requests became %d", requests, n)
+	}
+	if r.retried("refused") == 0 {
+		t.Error("the budget has refused nothing")
+	}
+}

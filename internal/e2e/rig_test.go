@@ -1,0 +1,212 @@
+package e2e
+
+import (
+	"context"
+	"dragoman/adapters/httpd"
+	"dragoman/internal/app"
+	"dragoman/internal/config"
+	"dragoman/internal/testkit"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// rig is the proxy as it is assembled for serve, on a loopback port, before one upstream.
+type rig struct {
+	t    *testing.T
+	h    *app.House
+	base string // http://127.0.0.1:PORT
+	http *http.Client
+	logs *testkit.LockedBuffer
+	srv  *httpd.Server
+}
+
+// startHouse assembles the proxy of a configuration file's text.
+func startHouse(t *testing.T, toml string) (*app.House, *testkit.LockedBuffer) {
+	t.Helper()
+	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "rig.toml", toml)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := &testkit.LockedBuffer{}
+	h, err := app.Assemble(cfg, cfg.Upstreams, zerolog.New(logs).Level(zerolog.DebugLevel))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		h.Close()
+		if t.Failed() && testing.Verbose() {
+			t.Logf("log of the proxy:\n%s", logs)
+		}
+	})
+	return h, logs
+}
+
+// startRig serves the configuration and, if probed, lets the upstream be probed in both eras first.
+func startRig(t *testing.T, toml string, probed bool) *rig {
+	t.Helper()
+	h, logs := startHouse(t, toml)
+	srv, err := h.Faces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := httpd.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ln) }()
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		if err := srv.Shutdown(ctx); err != nil {
+			t.Errorf("the proxy does not end: %v", err)
+		}
+		if err := testkit.Receive(t, "the end of Serve", served); err != nil {
+			t.Error(err)
+		}
+	})
+	if probed {
+		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
+		defer cancel()
+		for _, u := range h.Upstreams {
+			if _, err := u.Both(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return &rig{t: t, h: h, base: "http://" + ln.Addr().String(), logs: logs, srv: srv, http: &http.Client{Transport: transport}}
+}
+
+// response is a whole HTTP answer.
+type response struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// do sends a request and reads the whole answer. Headers are Name, value, Name, value.
+func (r *rig) do(ctx context.Context, verb, path, body string, headers ...string) (*response, error) {
+	req, err := http.NewRequestWithContext(ctx, verb, r.base+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+			continue
+		}
+		req.Header[http.CanonicalHeaderKey(headers[i])] = append(req.Header[http.CanonicalHeaderKey(headers[i])], headers[i+1])
+	}
+	res, err := r.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(res.Body)
+	return &response{res.StatusCode, res.Header, string(raw)}, err
+}
+
+func (r *rig) must(verb, path, body string, headers ...string) *response {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patient)
+	defer cancel()
+	res, err := r.do(ctx, verb, path, body, headers...)
+	if err != nil {
+		r.t.Fatalf("%s %s: %v", verb, path, err)
+	}
+	return res
+}
+
+const (
+	jsonType = "application/json"
+	bothType = "application/json, text/event-stream"
+	// modernMeta is the envelope of a client without capabilities.
+	modernMeta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}`
+)
+
+// modernHeaders are what a modern client sends for a method and, if not empty, a name.
+func modernHeaders(method, name string) []string {
+	h := []string{"Content-Type", jsonType, "Accept", bothType, "MCP-Protocol-Version", "2026-07-28", "Mcp-Method", method}
+	if name != "" {
+		h = append(h, "Mcp-Name", name)
+	}
+	return h
+}
+
+func legacyHeaders(session string) []string {
+	h := []string{"Content-Type", jsonType, "Accept", bothType}
+	if session != "" {
+		h = append(h, "Mcp-Session-Id", session)
+	}
+	return h
+}
+
+// modernCall is the body of a modern tools/call.
+func modernCall(id, name, extra string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}%s,%s}}`, id, name, extra, modernMeta)
+}
+
+func legacyCall(id, name string) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":%q,"arguments":{}}}`, id, name)
+}
+
+// open makes a legacy session and answers its id.
+func (r *rig) open(version, caps string) string {
+	r.t.Helper()
+	res := r.must("POST", "/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"c","version":"1"}}}`, version, caps), legacyHeaders("")...)
+	id := res.header.Get("Mcp-Session-Id")
+	if res.status != 200 || id == "" {
+		r.t.Fatalf("initialize: %d %s", res.status, res.body)
+	}
+	if res := r.must("POST", "/mcp", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, legacyHeaders(id)...); res.status != 202 || res.body != "" {
+		r.t.Fatalf("initialized: %d %q", res.status, res.body)
+	}
+	return id
+}
+
+// pipeMain makes this process a server without a mind: what comes on its standard input goes to the test, and what the
+// test says goes to its standard output. It exits when the test closes its side.
+func pipeMain() {
+	c, err := net.Dial("tcp", os.Getenv("DRAGOMAN_TEST_PIPE"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	go func() {
+		_, _ = io.Copy(c, os.Stdin)
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	_, _ = io.Copy(os.Stdout, c)
+	os.Exit(0)
+}
+
+func mentions(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("no %q in: %s", part, text)
+		}
+	}
+}
+
+// reload writes the configuration anew, has it read, and goes on with the house that comes of it.
+func (r *rig) reload(want, toml string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.h.Cfg.Loaded.File, []byte(toml), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+	if got := r.h.Estate.Reload(r.t.Context(), r.srv, "a test"); got != want {
+		r.t.Fatalf("%s, want %s; log: %s", got, want, r.logs)
+	}
+	r.h = r.h.Estate.Now.Load()
+}

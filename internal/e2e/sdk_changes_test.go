@@ -1,0 +1,372 @@
+package e2e
+
+import (
+	"dragoman/internal/testkit"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// What an SDK server tells of changes, logs and progress reaches an SDK client.
+func TestSDKChanges(t *testing.T) {
+	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
+		told := changedLists(t, c)
+		steppedThrough(t, up, c, through)
+		changedResources(t, c)
+		if up.kind == "modern-stdio" && isModern(c.face) {
+			if !through {
+				lastListen(t, c)
+			}
+			return // see there
+		}
+		told("+tool more", "tools", 3) // the listen for lists has outlived those for resources
+	})
+}
+
+// lastListen shows that the SDK's server on pipes, asked directly, tells of no list any more once any listen of its client
+// has ended: it has one listen for lists on each connection. If this fails, it is to be wanted of it.
+func lastListen(t *testing.T, c *asked) {
+	t.Helper()
+	c.mu.Lock()
+	before := c.lists["tools"]
+	c.mu.Unlock()
+	if _, err := c.call(c.ctx, "change", "", "+tool more"); err != nil {
+		t.Fatal(err)
+	}
+	late := time.After(10 * 10 * time.Millisecond) // the SDK gathers changes for 10 ms
+	select {
+	case <-late:
+	case <-c.ctx.Done():
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lists["tools"] > before {
+		t.Error("the SDK's server on pipes keeps telling of changed lists when another listen has ended")
+	}
+}
+
+// changedLists changes every list and wants the client to be told of each change, and to see it.
+func changedLists(t *testing.T, c *asked) (told func(what, list string, times int)) {
+	t.Helper()
+	if isModern(c.face) {
+		c.sees("the acknowledgement for lists", func() bool {
+			return slices.ContainsFunc(c.acked, func(n *mcp.NotificationSubscriptions) bool {
+				return n.ToolsListChanged && n.PromptsListChanged && n.ResourcesListChanged
+			})
+		})
+	}
+	told = func(what, list string, times int) {
+		t.Helper()
+		if _, err := c.call(c.ctx, "change", "", what); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		c.sees("a notice of "+what, func() bool { return c.lists[list] >= times })
+	}
+	tools := func() (names []string) {
+		t.Helper()
+		for tool, err := range c.Tools(c.ctx, nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names = append(names, tool.Name)
+		}
+		return names
+	}
+	told("+tool extra", "tools", 1)
+	if !slices.Contains(tools(), "extra") {
+		t.Error("the new tool is not in the list")
+	}
+	told("-tool extra", "tools", 2)
+	if slices.Contains(tools(), "extra") {
+		t.Error("the old tool is still in the list")
+	}
+	told("+prompt p", "prompts", 1)
+	if r, err := c.ListPrompts(c.ctx, nil); err != nil || len(r.Prompts) != 2 {
+		t.Errorf("prompts: %+v, %v", r, err)
+	}
+	told("+resource test://new", "resources", 1)
+	if r, err := c.ListResources(c.ctx, nil); err != nil || len(r.Resources) != 2 {
+		t.Errorf("resources: %+v, %v", r, err)
+	}
+	return told
+}
+
+// changedResources subscribes to two resources, and one no more.
+func changedResources(t *testing.T, c *asked) {
+	t.Helper()
+	const a, b = "test://ask", "test://other?x=1&y=%20"
+	subscribe := func(uri string, times int) {
+		t.Helper()
+		if err := c.Subscribe(c.ctx, &mcp.SubscribeParams{URI: uri}); err != nil {
+			t.Fatalf("subscribe: %v", err)
+		}
+		if !isModern(c.face) {
+			return
+		}
+		c.sees("the acknowledgement for "+uri, func() bool { // the SDK does not wait for it
+			n := 0
+			for _, ack := range c.acked {
+				if slices.Contains(ack.ResourceSubscriptions, uri) {
+					n++
+				}
+			}
+			return n >= times
+		})
+	}
+	update := func(uri string) {
+		t.Helper()
+		if _, err := c.call(c.ctx, "change", "", "updated "+uri); err != nil {
+			t.Fatalf("update: %v", err)
+		}
+	}
+	count := func(uri string) (n int) {
+		for _, u := range c.updated {
+			if u == uri {
+				n++
+			}
+		}
+		return n
+	}
+	// updated updates a resource and waits for the notice; others answers how often the other one was named meanwhile.
+	updated := func(uri, other string) (others int) {
+		t.Helper()
+		c.mu.Lock()
+		n, m := count(uri), count(other)
+		c.mu.Unlock()
+		update(other)
+		update(uri)
+		c.sees("the update of "+uri, func() bool { return count(uri) > n })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return count(other) - m
+	}
+	subscribe(a, 1)
+	if updated(a, b) != 0 {
+		t.Error("told of a resource that was never subscribed to")
+	}
+	subscribe(b, 1)
+	updated(b, a)
+	if err := c.Unsubscribe(c.ctx, &mcp.UnsubscribeParams{URI: a}); err != nil {
+		t.Errorf("unsubscribe: %v", err)
+	}
+	// A modern client says so by closing a connection, which takes effect when it does.
+	testkit.Eventually(t, "silence about "+a, func() bool { return updated(b, a) == 0 })
+	subscribe(a, 2)
+	updated(a, b)
+}
+
+// steppedThrough wants the progress and the logs of a call that asks in between.
+func steppedThrough(t *testing.T, up *askerUp, c *asked, through bool) {
+	t.Helper()
+	params := &mcp.CallToolParams{Name: "step", Arguments: map[string]any{"say": "accept on"}, Meta: mcp.Meta{}}
+	params.SetProgressToken(progressToken)
+	if isModern(c.face) {
+		params.Meta[mcp.MetaKeyLogLevel] = "warning"
+	} else if err := c.SetLoggingLevel(c.ctx, &mcp.SetLoggingLevelParams{Level: "warning"}); err != nil {
+		t.Errorf("setLevel: %v", err)
+	}
+	if res, err := c.CallTool(c.ctx, params); err != nil || res.Content[0].(*mcp.TextContent).Text != "accept:on" {
+		t.Errorf("step: %+v, %v", res, err)
+	}
+	progress, logs := []float64{1, 2, 3}, []string{"loud 2", "loud 3"}
+	if isModern(c.face) && isModern(up.kind) {
+		progress = []float64{1, 2, 1, 2, 3} // two requests of one token, each of which rises
+	}
+	if through && up.kind == "legacy-json" { // it tells all this beside the call, whose answer may overtake it
+		if isModern(c.face) {
+			c.sees("the first of it", func() bool {
+				return len(c.logs) > 0 && c.logs[0] == logs[0] && len(c.progress) > 0 && c.progress[0] == progress[0] && c.strange == nil
+			})
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.progress, c.logs = nil, nil
+			return
+		}
+	}
+	c.sees("progress and logs", func() bool { return len(c.progress) >= len(progress) && len(c.logs) >= len(logs) })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.progress, progress) || !slices.Equal(c.logs, logs) || c.strange != nil {
+		t.Errorf("progress %v, logs %q; want %v, %q; and progress of %v", c.progress, c.logs, progress, logs, c.strange)
+	}
+	c.progress, c.logs = nil, nil
+}
+
+// halfway calls the tool "gate" and answers a function that opens the gate and wants the rest.
+func (c *asked) halfway(up *askerUp, what string) (rest func()) {
+	c.t.Helper()
+	c.mu.Lock()
+	c.progress = nil
+	c.mu.Unlock()
+	params := &mcp.CallToolParams{Name: "gate", Arguments: map[string]any{"what": what}}
+	params.SetProgressToken(progressToken)
+	done := make(chan error, 1)
+	var res *mcp.CallToolResult
+	go func() {
+		var err error
+		res, err = c.CallTool(c.ctx, params)
+		done <- err
+	}()
+	c.sees("the first half", func() bool { return len(c.progress) == 1 })
+	return func() {
+		c.t.Helper()
+		select {
+		case up.gate <- struct{}{}:
+		case <-c.ctx.Done():
+			c.t.Fatal("the tool has gone")
+		}
+		if err := testkit.Receive(c.t, "the result", done); err != nil || res.Content[0].(*mcp.TextContent).Text != "done" {
+			c.t.Errorf("%+v, %v", res, err)
+		}
+		c.sees("the second half", func() bool { return len(c.progress) >= 2 })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !slices.Equal(c.progress, []float64{1, 2}) || c.strange != nil {
+			c.t.Errorf("progress %v, and of %v", c.progress, c.strange)
+		}
+	}
+}
+
+// A server that closes the stream of a call, to be asked for the rest later (2025-11-25 polling): the client gets all of
+// it, once.
+func TestSDKServerLetsGo(t *testing.T) {
+	for _, face := range append([]string{""}, askedFaces...) {
+		t.Run(face, func(t *testing.T) {
+			up := startAsker(t, "legacy-resumes")
+			c := up.client(t, face, "[resume]\nretry = \"100ms\"\n")
+			c.halfway(up, "close")()
+			c.says("accept:after", "form", "accept after")
+		})
+	}
+}
+
+// cutter carries connections to an address, until they are cut.
+type cutter struct {
+	ln    net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func startCutter(t *testing.T, to string) *cutter {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &cutter{ln: ln}
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			near, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			k.mu.Lock()
+			k.conns = append(k.conns, near, far)
+			k.mu.Unlock()
+			for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+				group.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1])
+					_, _ = pair[0].Close(), pair[1].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); k.cut(); group.Wait() })
+	return k
+}
+
+// cut ends all connections there are.
+func (k *cutter) cut() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, c := range k.conns {
+		_ = c.Close()
+	}
+	k.conns = nil
+}
+
+// A legacy client whose connections break in the middle of a call, with a question open or not, loses nothing: it comes
+// back with Last-Event-ID.
+func TestSDKClientComesBack(t *testing.T) {
+	for _, kind := range askerKinds {
+		if kind == "legacy-json" {
+			continue // its answers are no streams before they are there
+		}
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			up := startAsker(t, kind)
+			r := startRig(t, up.toml(t, "[resume]\nretry = \"100ms\"\n"), false)
+			k := startCutter(t, strings.TrimPrefix(r.base, "http://"))
+			c := connectAsked(t, "legacy", &mcp.StreamableClientTransport{Endpoint: "http://" + k.ln.Addr().String() + "/mcp", HTTPClient: r.http})
+			if up.url != "" {
+				rest := c.halfway(up, "")
+				k.cut()
+				rest()
+			}
+			done := make(chan error, 1)
+			go func() {
+				got, err := c.call(c.ctx, "form", "late answer", "")
+				if got != "accept:answer" {
+					t.Errorf("the tool says %q", got)
+				}
+				done <- err
+			}()
+			testkit.Receive(t, "the question", c.open)
+			k.cut()
+			c.late <- struct{}{}
+			if err := testkit.Receive(t, "the result", done); err != nil {
+				t.Error(err)
+			}
+			runs := 1
+			if isModern(kind) {
+				runs = 2
+			}
+			testkit.Eventually(t, "the call in the diary", func() bool { return up.diary.count("called form late answer") >= runs })
+			if n := up.diary.count("called form late answer"); n != runs {
+				t.Errorf("the tool ran %d times, want %d", n, runs)
+			}
+			if _, err := c.call(c.ctx, "change", "", "+tool extra"); err != nil {
+				t.Error(err)
+			}
+			c.sees("a notice on the stream that was cut, too", func() bool { return c.lists["tools"] > 0 })
+		})
+	}
+}
+
+// Several modern clients of one server: each is told of what it listens for.
+func TestSDKListensTogether(t *testing.T) {
+	for _, kind := range askerKinds {
+		t.Run(kind, func(t *testing.T) {
+			if kind == "modern-stdio" {
+				t.Skip("the SDK's server has one listen for lists on each pipe, and the clients share one: see lastListen")
+			}
+			up := startAsker(t, kind)
+			r := startRig(t, up.toml(t, ""), false)
+			var both []*asked
+			for range 2 {
+				c := connectAsked(t, "modern", &mcp.StreamableClientTransport{Endpoint: r.base + "/mcp", HTTPClient: r.http})
+				c.sees("the acknowledgement", func() bool { return len(c.acked) > 0 })
+				both = append(both, c)
+			}
+			if _, err := both[0].call(both[0].ctx, "change", "", "+tool extra"); err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range both {
+				c.sees(fmt.Sprintf("a notice for client %d", i+1), func() bool { return c.lists["tools"] > 0 })
+			}
+		})
+	}
+}

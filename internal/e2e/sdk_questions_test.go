@@ -1,0 +1,234 @@
+package e2e
+
+import (
+	"context"
+	"dragoman/internal/testkit"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// everyAsked runs a test for the SDK's every client before its every server through Dragoman, and for each server once
+// without, which shows what the SDK can do.
+func everyAsked(t *testing.T, f func(t *testing.T, up *askerUp, c *asked, through bool)) {
+	for _, kind := range askerKinds {
+		t.Run("directly to "+kind, func(t *testing.T) {
+			up := startAsker(t, kind)
+			f(t, up, up.client(t, "", ""), false)
+		})
+		for _, face := range askedFaces {
+			t.Run(face+" to "+kind, func(t *testing.T) {
+				up := startAsker(t, kind)
+				f(t, up, up.client(t, face, ""), true)
+			})
+		}
+	}
+}
+
+// Whatever an SDK server asks, whatever an SDK client answers.
+func TestSDKQuestions(t *testing.T) {
+	everyAsked(t, func(t *testing.T, up *askerUp, c *asked, through bool) {
+		c.says("accept:yes", "form", "accept yes")
+		c.says("decline", "form", "decline")
+		c.says("cancel", "form", "cancel")
+		c.says("m:a thought", "sample", "accept a thought")
+		c.says("file:///root", "roots", "")
+		c.says("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
+		askedByPrompt(t, c)
+		askedURL(t, up, c, through)
+		askedAtOnce(t, up, c)
+		askedInParallel(t, c)
+		askedInVain(t, up, c)
+		askedTooLate(t, up, c)
+		askedWithdrawn(t, up, c)
+	})
+}
+
+func askedByPrompt(t *testing.T, c *asked) {
+	t.Helper()
+	if r, err := c.GetPrompt(c.ctx, &mcp.GetPromptParams{Name: "ask"}); err != nil || r.Messages[0].Content.(*mcp.TextContent).Text != "accept:prompted" {
+		t.Errorf("prompt: %+v, %v", r, err)
+	}
+	if r, err := c.ReadResource(c.ctx, &mcp.ReadResourceParams{URI: "test://ask"}); err != nil || r.Contents[0].Text != "accept:read" {
+		t.Errorf("resource: %+v, %v", r, err)
+	}
+}
+
+// askedURL wants a URL question to arrive as the client's era has it: with an elicitationId for a legacy client, and
+// a notice of completion where a modern server's call has completed; without one for a modern client.
+func askedURL(t *testing.T, up *askerUp, c *asked, through bool) {
+	t.Helper()
+	c.says("accept", "url", "accept")
+	c.says("decline", "url", "decline")
+	c.mu.Lock()
+	urls, ids := slices.Clone(c.urls), slices.Clone(c.ids)
+	c.mu.Unlock()
+	if want := "https://x.example/consent?a=b&c=%20"; !slices.Equal(urls, []string{want, want}) {
+		t.Errorf("URLs %q", urls)
+	}
+	if !through {
+		return
+	}
+	switch {
+	case isModern(c.face):
+		if !isModern(up.kind) && !slices.Equal(ids, []string{"", ""}) {
+			t.Errorf("elicitation ids %q for a modern client", ids)
+		}
+	case isModern(up.kind):
+		if ids[0] == "" || ids[1] == "" || ids[0] == ids[1] || ids[0] == "own" {
+			t.Errorf("elicitation ids %q for a legacy client", ids)
+		}
+		c.sees("the completion", func() bool { return slices.Contains(c.completed, ids[0]) })
+	default:
+		if !slices.Equal(ids, []string{"own", "own"}) {
+			t.Errorf("elicitation ids %q in the legacy era", ids)
+		}
+	}
+}
+
+// askedAtOnce wants two questions of one call to be open at a time. Only of a legacy server's questions for a modern
+// client is it left open whether they travel in one result.
+func askedAtOnce(t *testing.T, up *askerUp, c *asked) {
+	t.Helper()
+	if isModern(c.face) && !isModern(up.kind) {
+		c.says("accept:x and m:x", "both", "accept x")
+		return
+	}
+	c.says("accept:x and m:x", "both", "meet 2 both x")
+}
+
+// askedInParallel wants each of several calls to be answered with its own answer, all their questions being open at a time.
+func askedInParallel(t *testing.T, c *asked) {
+	t.Helper()
+	var group sync.WaitGroup
+	for i := range 4 {
+		group.Go(func() { c.says(fmt.Sprintf("accept:v%d", i), "form", fmt.Sprintf("meet 4 parallel v%d", i)) })
+	}
+	group.Wait()
+}
+
+// askedInVain has a handler fail: the call fails, and nothing else does.
+func askedInVain(t *testing.T, up *askerUp, c *asked) {
+	t.Helper()
+	if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
+		t.Errorf("the handler failed, the tool says %q", got)
+	}
+	c.says("accept:on", "form", "accept on")
+	legs := 1
+	if isModern(up.kind) {
+		legs = 2 // one for the question, one for the answer
+	}
+	testkit.Eventually(t, "the calls in the diary", func() bool { return up.diary.count("called form accept on") >= legs })
+	if n, m := up.diary.count("called form fail"), up.diary.count("called form accept on"); n != 1 || m != legs {
+		t.Errorf("the tool ran %d times and %d times, want 1 and %d", n, m, legs)
+	}
+}
+
+// askedTooLate gives up a call whose question is answered all the same, afterwards. That answer kills nothing.
+func askedTooLate(t *testing.T, up *askerUp, c *asked) {
+	t.Helper()
+	for range 2 {
+		ctx, stop := context.WithCancel(c.ctx)
+		done := make(chan error, 1)
+		before := up.diary.count("cancelled form")
+		go func() {
+			_, err := c.call(ctx, "form", "late answer", "")
+			done <- err
+		}()
+		testkit.Receive(t, "the question", c.open)
+		stop()
+		if !isModern(c.face) { // a modern client waits for its handler
+			if err := testkit.Receive(t, "the end of the call", done); err == nil {
+				t.Error("a call that was given up has a result")
+			}
+			if !isModern(up.kind) {
+				testkit.Eventually(t, "the cancellation at the server", func() bool { return up.diary.count("cancelled form") > before })
+			}
+		}
+		c.late <- struct{}{}
+		if isModern(c.face) {
+			if err := testkit.Receive(t, "the end of the call", done); err == nil {
+				t.Error("a call that was given up has a result")
+			}
+		}
+		for range 3 {
+			c.says("accept:after", "form", "accept after")
+		}
+	}
+}
+
+// askedWithdrawn gives up a call with an open question: who asked hears of it, who is asked too, and the next call is
+// none the worse.
+func askedWithdrawn(t *testing.T, up *askerUp, c *asked) {
+	t.Helper()
+	ctx, stop := context.WithCancel(c.ctx)
+	done := make(chan error, 1)
+	before := up.diary.count("cancelled form")
+	go func() {
+		_, err := c.call(ctx, "form", "hang on", "")
+		done <- err
+	}()
+	testkit.Receive(t, "the question", c.open)
+	stop()
+	if err := testkit.Receive(t, "the end of the call", done); err == nil {
+		t.Error("a call that was given up has a result")
+	}
+	if isModern(c.face) || isModern(up.kind) {
+		testkit.Receive(t, "the withdrawal", c.gone)
+	}
+	if !isModern(c.face) && !isModern(up.kind) {
+		testkit.Eventually(t, "the cancellation at the server", func() bool { return up.diary.count("cancelled form") > before })
+	}
+	c.says("accept:after", "form", "accept after")
+	c.says("/accept:r0/accept:r1/accept:r2", "rounds", "accept r")
+}
+
+// A modern client that never comes back with its answer: the call that waits for it at a legacy server ends when its
+// time is over, not as if answered, and neither what comes before nor what comes after suffers.
+func TestSDKNeverBack(t *testing.T) {
+	for _, face := range []string{"modern", "modern-stdio"} {
+		for _, kind := range askerKinds {
+			if isModern(kind) {
+				continue
+			}
+			t.Run(face+" to "+kind, func(t *testing.T) {
+				t.Parallel()
+				up := startAsker(t, kind)
+				c := up.client(t, face, "[questions]\nttl = \"1s\"\n")
+				for range 2 {
+					if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
+						t.Errorf("the handler failed, the tool says %q", got)
+					}
+				}
+				c.says("accept:meanwhile", "form", "accept meanwhile")
+				// The SDK takes a cancellation on a goroutine of its own: the error for the question, which follows, may be first.
+				testkit.Eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 2 })
+				c.says("accept:after", "form", "accept after")
+				if n := up.diary.count("called form fail"); n != 2 {
+					t.Errorf("the tool ran %d times, want 2", n)
+				}
+			})
+		}
+	}
+}
+
+// A call that waits for its client's answer when Dragoman ends: the server is told, so that its session can end.
+func TestSDKEndsParked(t *testing.T) {
+	for _, kind := range []string{"legacy", "legacy-json", "legacy-resumes", "sse"} {
+		t.Run(kind, func(t *testing.T) {
+			up := startAsker(t, kind)
+			t.Run("meanwhile", func(t *testing.T) { // at whose end Dragoman ends
+				c := up.client(t, "modern", "")
+				for range 3 {
+					if got, err := c.call(c.ctx, "form", "fail", ""); err == nil {
+						t.Errorf("the handler failed, the tool says %q", got)
+					}
+				}
+			})
+			testkit.Eventually(t, "the end of the calls", func() bool { return up.diary.count("cancelled form")+up.diary.count("refused form") == 3 })
+		})
+	}
+}

@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"dragoman/internal/testkit"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Tasks are offered where they are carried, and nowhere else: by no half of a handshake.
+func TestTasksAdvertised(t *testing.T) {
+	const (
+		core      = `{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"list":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"up","version":"1"}}`
+		extension = `{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}`
+	)
+	for _, kind := range kinds {
+		for _, config := range []string{``, `tasks = "drive"`, `isolation = "shared"`, "isolation = \"shared\"\ntasks = \"drive\""} {
+			t.Run(kind+" "+config, func(t *testing.T) {
+				t.Parallel()
+				u := newUpstream(t, kind)
+				modern := strings.HasPrefix(kind, "modern")
+				if modern {
+					u.on("server/discover", func(c *call) { c.result(extension) })
+				} else {
+					u.on("initialize", func(c *call) {
+						if c.w != nil && c.out == nil {
+							c.w.Header().Set("Mcp-Session-Id", "up-1")
+						}
+						c.result(core)
+					})
+				}
+				r := startRig(t, u.toml(config), true)
+				shared := strings.Contains(config, "shared")
+				discover := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+modernMeta+`}}`, modernHeaders("server/discover", "")...)
+				if got := strings.Contains(discover.body, "tasks"); discover.status != 200 || got != modern {
+					t.Errorf("server/discover: %d %s", discover.status, discover.body)
+				}
+				initialize := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"list":{}}},"clientInfo":{"name":"c","version":"1"}}}`, legacyHeaders("")...)
+				if got := strings.Contains(initialize.body, "tasks"); initialize.status != 200 || got != (!modern && !shared) {
+					t.Errorf("initialize: %d %s", initialize.status, initialize.body)
+				}
+				for _, s := range append(u.all("initialize"), u.all("server/discover")...) {
+					if relayed := s.method == "initialize" && !shared; strings.Contains(s.body, "tasks") && !relayed {
+						t.Errorf("declared to the server: %s", s.body)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Every request about a task names it in its header (SEP-2663, Routing Headers).
+func TestTaskHeaders(t *testing.T) {
+	u := newUpstream(t, "modern")
+	u.on("tools/list", func(c *call) { c.result(`{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`) })
+	u.on("tools/call", func(c *call) {
+		c.result(`{"resultType":"task","taskId":" t/ä","status":"working","ttlMs":null,"pollIntervalMs":1}`)
+	})
+	u.on("tasks/get", func(c *call) {
+		c.result(`{"resultType":"complete","taskId":" t/ä","status":"input_required","ttlMs":null,"inputRequests":{"q":{"method":"roots/list","params":{}}}}`)
+	}, func(c *call) {
+		c.result(`{"resultType":"complete","taskId":" t/ä","status":"working","ttlMs":null,"pollIntervalMs":1}`)
+	})
+	u.on("tasks/update", func(c *call) { c.result(`{"resultType":"complete"}`) })
+	u.on("tasks/cancel", func(c *call) { c.result(`{"resultType":"complete"}`) })
+	r := startRig(t, u.toml(`tasks = "drive"`), true)
+	client := newHTTPFace(r)
+	client.open("2025-11-25", `{"roots":{}}`)
+	client.say("k", legacyCall("1", "w"))
+	wants(t, client, "k", `{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
+	client.say("", `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)
+	testkit.Eventually(t, "some questions after the task", func() bool { return len(u.all("tasks/get")) >= 5 })
+	client.say("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	client.over("k", "200")
+	testkit.Eventually(t, "the task's cancellation", func() bool { return len(u.all("tasks/cancel")) == 1 })
+	for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
+		for _, s := range u.all(method) {
+			if got := s.header.Get("Mcp-Name"); got != "=?base64?IHQvw6Q=?=" || s.header.Get("Mcp-Method") != method || s.header.Get("Mcp-Protocol-Version") != "2026-07-28" {
+				t.Errorf("%s with %v", method, s.header)
+			}
+		}
+	}
+	if n := len(u.all("notifications/cancelled")); n != 0 {
+		t.Errorf("%d cancellations that are no task's", n)
+	}
+}
+
+// A server that cannot say for a moment how a task is doing, in any of the ways that HTTP knows, has not lost it.
+func TestTaskPollsThroughTrouble(t *testing.T) {
+	u := newUpstream(t, "modern")
+	u.on("tools/list", func(c *call) { c.result(`{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}`) })
+	u.on("tools/call", func(c *call) {
+		c.result(`{"resultType":"task","taskId":"t","status":"working","ttlMs":null,"pollIntervalMs":1}`)
+	})
+	u.on("tasks/get", func(c *call) { c.raw(503, "text/plain", "busy") }, func(c *call) { c.drop() }, func(c *call) { c.raw(200, "text/event-stream", ": nothing\n\n") },
+		func(c *call) {
+			c.result(`{"resultType":"complete","taskId":"t","status":"completed","ttlMs":null,"result":{"content":[]}}`)
+		})
+	r := startRig(t, u.toml(`tasks = "drive"`), true)
+	id := r.open("2025-11-25", "{}")
+	res := r.must("POST", "/mcp", legacyCall("1", "w"), legacyHeaders(id)...)
+	if res.body != `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}` {
+		t.Errorf("%s", res.body)
+	}
+	u.on("tasks/get", func(c *call) { c.raw(503, "text/plain", "busy") })
+	u.on("tasks/cancel", func(c *call) { c.result(`{"resultType":"complete"}`) })
+	res = r.must("POST", "/mcp", legacyCall("2", "w"), legacyHeaders(id)...)
+	if !matches(`{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"…HTTP 503…","data":{"code":"upstream_lost","retryable":false}}}`, res.body) {
+		t.Errorf("%s", res.body)
+	}
+	testkit.Eventually(t, "the task's cancellation", func() bool { return len(u.all("tasks/cancel")) == 1 })
+}
+
+// A process that dies while a task of a modern client's call runs ends the call; a new one does not know of it.
+func TestTaskChildDies(t *testing.T) {
+	u := newUpstream(t, "legacy-stdio")
+	u.on("initialize", func(c *call) {
+		c.result(`{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"up","version":"1"}}`)
+	})
+	u.on("tools/list", func(c *call) { c.result(`{"tools":[{"name":"w","execution":{"taskSupport":"required"}}]}`) })
+	u.on("tools/call", func(c *call) { c.result(`{"task":{"taskId":"t","status":"working","ttl":null}}`) })
+	u.on("tasks/result", func(c *call) { c.drop() }, func(c *call) { c.result(`{"content":[]}`) })
+	r := startRig(t, u.toml(`tasks = "drive"`), true)
+	res := r.must("POST", "/mcp", modernCall("1", "w", ""), modernHeaders("tools/call", "w")...)
+	if !matches(`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,…"data":{"code":"upstream_lost","retryable":false,"exitCode":0,"stderr":[]}}}`, res.body) {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	res = r.must("POST", "/mcp", modernCall("2", "w", ""), modernHeaders("tools/call", "w")...)
+	if !matches(`{"jsonrpc":"2.0","id":2,"result":{"content":[],"resultType":"complete",…}}`, res.body) {
+		t.Errorf("%d %s", res.status, res.body)
+	}
+	if n := len(u.all("tools/call")); n != 2 {
+		t.Error(fmt.Sprint(n, " calls"))
+	}
+}

@@ -1,0 +1,201 @@
+package laws
+
+import (
+	"go/build"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// floors says on which floor a package stands. Imports go down: never up, and never to a neighbour.
+var floors = map[string]int{
+	"proxy/wire":                   0,
+	"proxy":                        1,
+	"proxy/session":                2,
+	"adapters/eventstream":         2,
+	"adapters/stdio/reaper":        2,
+	"adapters/stdio/lines":         2,
+	"adapters/stdio/process":       3,
+	"adapters/stdio/downstream":    5,
+	"adapters/stdio/supervisor":    5,
+	"adapters/stdio/socket":        5,
+	"adapters/httpd":               2,
+	"adapters/rules":               2, // what the specification says, without state
+	"adapters/transport":           3, // what the adapters implement to reach servers
+	"adapters/era/translate":       3,
+	"adapters/era/seal":            2,
+	"adapters/era/work":            2,
+	"adapters/era/probe":           4,
+	"adapters/mux":                 4,
+	"adapters/era":                 6, // the four ways between the eras
+	"adapters/service":             3,
+	"adapters/oauth":               3,
+	"adapters/otlp":                3,
+	"adapters/rest/schema":         3,
+	"adapters/rest/openapi":        3,
+	"adapters/rest/envelope":       3,
+	"adapters/rest/mcpcall":        4,
+	"adapters/rest/catalog":        5,
+	"adapters/mcphttp":             4, // what modern and legacy HTTP share
+	"adapters/modern":              5,
+	"adapters/legacy":              5,
+	"adapters/sse":                 5,
+	"adapters/stdio":               5,
+	"adapters/rest":                6,
+	"adapters/rest/upstream":       5,
+	"adapters/admin":               5,
+	"policies/internal/policytest": 2,
+	"policies":                     4, // what the packages below have in common
+	"policies/access":              5,
+	"policies/cache":               5,
+	"policies/health":              5,
+	"policies/idempotency":         5,
+	"policies/limits":              5,
+	"policies/resilience":          5,
+	"policies/telemetry":           5,
+	"bench/measure":                0,
+	"bench/reference":              3,
+	"bench/load/watch":             4,
+	"bench/load/drive":             6,
+	"bench/report":                 7,
+	"conformance/everything":       5,
+	"conformance/matrix":           5,
+	"conformance/shape":            0, // knows messages alone
+	"conformance/peer":             6, // of the adapters it has what frames bytes
+	"conformance/suite":            7,
+	"conformance/checks/checkutil": 8,
+	"conformance/checks/legacy":    9,
+	"conformance/checks/modern":    9,
+	"conformance/checks/rest":      9,
+	"conformance/checks":           10,
+	"conformance/report":           8,
+	"conformance/mock":             8,
+	"conformance/official":         8,
+	"conformance/intermediary":     9,
+	"internal/testkit":             0,
+	"internal/config":              6,
+	"internal/app":                 11,
+	"internal/cli":                 12,
+	"internal/clitest":             13,
+	"internal/e2e":                 14, // tests alone
+	"internal/laws":                14,
+	".":                            13,
+}
+
+// homes says which packages may use a stranger, and why nobody else may.
+var homes = map[string]struct {
+	only   []string
+	reason string
+}{
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "internal/app", "internal/cli", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
+	"os/exec":                             {[]string{"adapters/stdio", "adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit"}, "one folder owns child processes"},
+	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/limits", "policies/resilience", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
+	"github.com/rs/zerolog":               {[]string{"internal/app", "policies/access", "policies/telemetry"}, "errors are logged once, by audit"},
+	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app"}, "metrics are a policy"},
+	"github.com/sony/gobreaker":           {[]string{"adapters/stdio", "adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},
+	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
+	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
+	"encoding/json":                       {[]string{"bench"}, "the house decodes with goccy/go-json, and not on the hot path"},
+	"net/http":                            {[]string{"adapters/oauth", "adapters/otlp", "bench", "conformance/checks", "conformance/checks/legacy", "conformance/checks/modern", "conformance/checks/rest", "conformance/mock", "conformance/peer"}, "HTTP is spoken through adapters/httpd; adapters/oauth only has the types of golang.org/x/oauth2 from it and sends through httpd; the sender of spans, load and tests of others are made of another's, which is wrong in other ways than ours"},
+	"go.opentelemetry.io/otel":            {[]string{"policies/telemetry", "adapters/otlp"}, "spans are a policy"},
+	"go.opentelemetry.io/otel/sdk":        {[]string{"adapters/otlp"}, "spans are sent from one package"},
+	"go.opentelemetry.io/otel/exporters":  {[]string{"adapters/otlp"}, "spans are sent from one package"},
+}
+
+func TestImportsGoDown(t *testing.T) {
+	for dir, imports := range packages(t) {
+		floor, known := floors[dir]
+		if !known && !strings.HasPrefix(dir, "bench") && !strings.HasPrefix(dir, "conformance") && !strings.HasPrefix(dir, "deploy") {
+			t.Errorf("%s stands on no floor: add it to floors", dir)
+			continue
+		}
+		for _, imp := range imports {
+			below, own := strings.CutPrefix(imp, "dragoman/")
+			if own && known {
+				if f, ok := floors[below]; !ok || f >= floor {
+					t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", dir, floor, below, f)
+				}
+			}
+		}
+	}
+}
+
+func TestStrangersHaveHomes(t *testing.T) {
+	for dir, imports := range packages(t) {
+		for _, imp := range imports {
+			for stranger, home := range homes {
+				if imp != stranger && !strings.HasPrefix(imp, stranger+"/") {
+					continue
+				}
+				top, _, _ := strings.Cut(dir, "/")
+				if !slices.Contains(home.only, dir) && !slices.Contains(home.only, top) {
+					t.Errorf("%s imports %s: %s", dir, imp, home.reason)
+				}
+			}
+		}
+	}
+}
+
+func TestWireUsesTheStandardLibraryOnly(t *testing.T) {
+	for _, imp := range packages(t)["proxy/wire"] {
+		if first, _, _ := strings.Cut(imp, "/"); strings.Contains(first, ".") || first == "dragoman" {
+			t.Errorf("proxy/wire imports %s", imp)
+		}
+	}
+}
+
+// revision matches a protocol revision in code; comments are stripped before.
+var revision = regexp.MustCompile(`"20\d\d-\d\d-\d\d"`)
+
+// TestRevisionsAreComparedInRules looks for revisions outside the package that may know them.
+func TestRevisionsAreComparedInRules(t *testing.T) {
+	for dir := range packages(t) {
+		if dir == "adapters/rules" || strings.HasPrefix(dir, "bench") || strings.HasPrefix(dir, "conformance") {
+			continue
+		}
+		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n, line := range strings.Split(string(raw), "\n") {
+				code, _, _ := strings.Cut(line, "//")
+				if revision.MatchString(code) {
+					t.Errorf("%s:%d names a revision; adapters/rules is the place for that", file, n+1)
+				}
+			}
+		}
+	}
+}
+
+// packages lists the imports of every package of the house, tests left out.
+func packages(t *testing.T) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		if name := d.Name(); path != "." && (name[0] == '.' || name == "node_modules" || name == "testdata") {
+			return filepath.SkipDir
+		}
+		p, err := build.ImportDir(path, 0)
+		if err == nil {
+			out[filepath.ToSlash(path)] = p.Imports
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,22 @@
+package laws
+
+import (
+	"os"
+	"testing"
+
+	"dragoman/adapters/stdio/reaper"
+	"dragoman/internal/cli"
+	"dragoman/internal/testkit"
+)
+
+// TestMain lets the test binary be Dragoman, or a server that a test starts, and looks for goroutines that tests leave behind.
+func TestMain(m *testing.M) {
+	if reaper.Called(os.Args) {
+		os.Exit(reaper.Main())
+	}
+	switch os.Getenv(testkit.AsDragoman) {
+	case "main":
+		os.Exit(cli.Main())
+	}
+	testkit.Run(m)
+}

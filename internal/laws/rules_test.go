@@ -1,0 +1,346 @@
+package laws
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// ruleTable is a document whose tables say of each rule which test shows it. Its rows are
+//
+//	| rule | what it says | tests | why |
+//
+// tests are in backquotes: `TestName/subtest` of the packages below internal, `DIRECTORY TestName/subtest` of another, or `FILE.txt remark` for a
+// line of a transcript that begins with # and this remark. A subtest may be told by the beginning of its name. why is what wins
+// over the rule, or the reason for which it has no test.
+type ruleTable struct {
+	file string
+	// named are rules of which at least one test must bear the name: "rule ID". Whatever bears such a name must be in the table.
+	named *regexp.Regexp
+	tests []string // where tests are that bear rules' names: patterns of files
+}
+
+// ruleTables are the tables that are held against the tests.
+var ruleTables = []ruleTable{
+	{file: "adapters/rest/RULES.md", named: regexp.MustCompile(`^[1-7SM]\.\d+$`),
+		tests: []string{"adapters/rest/rules_*_test.go", "adapters/rest/upstream/rules_test.go", "internal/e2e/rules_*_test.go", "conformance/transcripts/rest_*.txt"}},
+}
+
+// ruleRow is one row of a table.
+type ruleRow struct {
+	id, says, why string
+	tests         []string
+	line          int
+}
+
+var quotedTest = regexp.MustCompile("`([^`]+)`")
+
+// readRules reads the rows of all tables of a document, but for their heads.
+func readRules(text string) (rows []ruleRow, problems []string) {
+	for n, line := range strings.Split(text, "\n") {
+		if !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|-") || strings.HasPrefix(line, "| rule |") {
+			continue
+		}
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 4 {
+			problems = append(problems, fmt.Sprintf("line %d has %d cells, want 4: rule, what it says, tests, why", n+1, len(cells)))
+			continue
+		}
+		r := ruleRow{id: strings.TrimSpace(cells[0]), says: strings.TrimSpace(cells[1]), why: strings.TrimSpace(cells[3]), line: n + 1}
+		for _, m := range quotedTest.FindAllStringSubmatch(cells[2], -1) {
+			r.tests = append(r.tests, m[1])
+		}
+		rows = append(rows, r)
+	}
+	return rows, problems
+}
+
+// judge finds what is wrong with a table, given what tests there are: exists tells whether one does, named are the rules that
+// tests bear in their names, each with where that is.
+func (table *ruleTable) judge(text string, exists func(test string) bool, named map[string]string) (problems []string) {
+	rows, problems := readRules(text)
+	wrong := func(r *ruleRow, format string, args ...any) {
+		problems = append(problems, fmt.Sprintf("%s:%d: rule %s "+format, append([]any{table.file, r.line, r.id}, args...)...))
+	}
+	seen := map[string]bool{}
+	for i := range rows {
+		r := &rows[i]
+		bears := false
+		for _, test := range r.tests {
+			if !exists(test) {
+				wrong(r, "names %q, which does not exist", test)
+			}
+			bears = bears || containsWords(test, "rule "+r.id)
+		}
+		switch {
+		case r.id == "" || r.says == "":
+			wrong(r, "is empty")
+		case seen[r.id]:
+			wrong(r, "is there twice")
+		case len(r.tests) == 0 && r.why == "":
+			wrong(r, "has neither a test nor a reason")
+		case len(r.tests) > 0 && table.named != nil && table.named.MatchString(r.id) && !bears:
+			wrong(r, `has no test that bears its name, "rule %s"`, r.id)
+		}
+		seen[r.id] = true
+	}
+	for id, where := range named {
+		if !seen[id] {
+			problems = append(problems, fmt.Sprintf("%s: rule %s is no row of %s", where, id, table.file))
+		}
+	}
+	if len(rows) == 0 {
+		problems = append(problems, table.file+" has no rows")
+	}
+	return problems
+}
+
+// containsWords tells whether text has the words, and no longer word at their end: "rule 1.1" is not in "rule 1.10".
+func containsWords(text, words string) bool {
+	at := strings.Index(text, words)
+	if at < 0 {
+		return false
+	}
+	rest := text[at+len(words):]
+	return rest == "" || rest[0] == ' ' || rest[0] == '/' || rest[0] == ':'
+}
+
+// The rules of the seeds, and the tests that show them: none is lost, and no name is wrong.
+func TestRuleTables(t *testing.T) {
+	sources := testSources{}
+	for _, table := range ruleTables {
+		raw, err := os.ReadFile(table.file)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, problem := range table.judge(string(raw), func(test string) bool { return sources.has(t, test) }, namedRules(t, table.tests)) {
+			t.Error(problem)
+		}
+	}
+}
+
+// The judge of the tables finds each mistake.
+func TestRuleTablesAreJudged(t *testing.T) {
+	table := ruleTable{file: "x.md", named: regexp.MustCompile(`^\d`)}
+	there := func(test string) bool { return strings.HasPrefix(test, "TestThere") }
+	const head = "| rule | what it says | tests | why |\n|-|-|-|-|\n"
+	for text, want := range map[string]string{
+		head + "| 1.1 | a | `TestThere/rule 1.1` | |\n": "",
+		head + "| A.1 | a | `TestThere` | |\n":          "",
+		head + "| 1.1 | a | | because |\n":              "",
+		head:                                            "no rows",
+		head + "| 1.1 | a | | |\n":                      "neither a test nor a reason",
+		head + "| 1.1 | a | `TestThere/rule 1.1`, `TestNot` | |\n":                     `names "TestNot"`,
+		head + "| 1.1 | a | `TestThere/rule 1.10` | |\n":                               "bears its name",
+		head + "| 1.1 | a | `TestThere/rule 1.1` |\n":                                  "has 3 cells",
+		head + "| 1.1 | | `TestThere/rule 1.1` | |\n":                                  "is empty",
+		head + "| 1.1 | a | | b |\n| 1.1 | a | | b |\n":                                "is there twice",
+		head + "| 1.2 | a | | b |\n":                                                   "f.go: rule 1.1 is no row",
+		"| 1.1 | a\\|b | `TestThere/rule 1.1` | |\n| 1.1 | `a` | `TestThere`, | b |\n": "has 5 cells",
+	} {
+		named := map[string]string{}
+		if strings.Contains(want, "f.go") {
+			named["1.1"] = "f.go"
+		}
+		problems := strings.Join(table.judge(text, there, named), "\n")
+		if (want == "") != (problems == "") || !strings.Contains(problems, want) {
+			t.Errorf("%s\ngives %q, want %q", text, problems, want)
+		}
+	}
+}
+
+// testSources are the parsed tests of directories.
+type testSources map[string]map[string]*testFunc
+
+// testFunc is what a function of a test file has to say of subtests.
+type testFunc struct {
+	names map[string]bool // string literals that can name subtests
+	calls map[string]bool // functions and variables of the package that it uses
+}
+
+// has tells whether a test exists, as a table names it.
+func (s testSources) has(t *testing.T, test string) bool {
+	t.Helper()
+	dir, path := "", test
+	if first, rest, ok := strings.Cut(test, " "); ok && strings.HasSuffix(first, ".txt") {
+		return remarked(t, first, rest)
+	} else if ok && !strings.HasPrefix(first, "Test") {
+		dir, path = first, rest
+	}
+	if dir == "" {
+		return slices.ContainsFunc(wholeProgram, func(dir string) bool { return s.names(t, dir, path) })
+	}
+	return s.names(t, dir, path)
+}
+
+// wholeProgram are the directories of tests that a table names without one.
+var wholeProgram = []string{"internal/e2e", "internal/config", "internal/app", "internal/cli"}
+
+// names tells whether a directory's tests have a name, with a subtest or without.
+func (s testSources) names(t *testing.T, dir, path string) bool {
+	t.Helper()
+	name, subtests, _ := strings.Cut(path, "/")
+	fs := s.of(t, dir)
+	if !strings.HasPrefix(name, "Test") || fs[name] == nil {
+		return false
+	}
+	if subtests == "" {
+		return true
+	}
+	names := map[string]bool{}
+	fs.gather(name, names, map[string]bool{})
+	for {
+		found := ""
+		for n := range names { // a literal may have slashes of its own
+			if plain := spaced(n); plain == spaced(subtests) || strings.HasPrefix(plain, spaced(subtests)+" ") {
+				return true
+			} else if strings.HasPrefix(spaced(subtests), plain+"/") && len(n) > len(found) {
+				found = n
+			}
+		}
+		if found == "" {
+			return false
+		}
+		subtests = subtests[len(found)+1:]
+	}
+}
+
+// spaced is a subtest's name as it is written, though it may be told as go test prints it.
+func spaced(name string) string { return strings.ReplaceAll(name, "_", " ") }
+
+type funcs map[string]*testFunc
+
+// gather collects the names of a function and of what it uses.
+func (fs funcs) gather(name string, into, visited map[string]bool) {
+	f := fs[name]
+	if f == nil || visited[name] {
+		return
+	}
+	visited[name] = true
+	for n := range f.names {
+		into[n] = true
+	}
+	for c := range f.calls {
+		if !strings.HasPrefix(c, "Test") {
+			fs.gather(c, into, visited)
+		}
+	}
+}
+
+// of parses the tests of a directory, once.
+func (s testSources) of(t *testing.T, dir string) funcs {
+	t.Helper()
+	if fs, ok := s[dir]; ok {
+		return fs
+	}
+	fs := funcs{}
+	s[dir] = fs
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range parsed.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				fs[d.Name.Name] = readTest(d)
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if v, ok := spec.(*ast.ValueSpec); ok {
+						fs[v.Names[0].Name] = readTest(v)
+					}
+				}
+			}
+		}
+	}
+	return fs
+}
+
+// readTest collects the string literals of a declaration that stand where names of subtests do: first argument of a call, key or
+// element of a composite literal, operand of +.
+func readTest(n ast.Node) *testFunc {
+	f := &testFunc{names: map[string]bool{}, calls: map[string]bool{}}
+	add := func(e ast.Expr) {
+		for b, ok := e.(*ast.BinaryExpr); ok && b.Op == token.ADD; b, ok = e.(*ast.BinaryExpr) { // "rule 1 " + kind: its beginning
+			e = b.X
+		}
+		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+			if s, err := strconv.Unquote(lit.Value); err == nil {
+				f.names[strings.TrimSpace(s)] = true
+			}
+		}
+	}
+	ast.Inspect(n, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if len(n.Args) > 0 {
+				add(n.Args[0])
+			}
+		case *ast.CompositeLit:
+			for _, e := range n.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok {
+					add(kv.Key)
+					e = kv.Value
+				}
+				add(e)
+			}
+		case *ast.Ident:
+			f.calls[n.Name] = true
+		}
+		return true
+	})
+	return f
+}
+
+// remarked tells whether a transcript has a remark.
+func remarked(t *testing.T, file, remark string) bool {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("conformance", "transcripts", file))
+	if err != nil {
+		return false
+	}
+	for line := range strings.SplitSeq(string(raw), "\n") {
+		if text, ok := strings.CutPrefix(line, "# "); ok && (text == remark || strings.HasPrefix(text, remark+" ") || strings.HasPrefix(text, remark+":")) {
+			return true
+		}
+	}
+	return false
+}
+
+// ruleName is a rule in the name of a test or in a transcript's remark.
+var ruleName = regexp.MustCompile(`(?m)(?:"|^# )rule ([0-9A-Z]+\.\d+)\b`)
+
+// namedRules are the rules that tests bear in their names, with the file.
+func namedRules(t *testing.T, patterns []string) map[string]string {
+	t.Helper()
+	named := map[string]string{}
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: no files, %v", pattern, err)
+		}
+		for _, file := range files {
+			raw, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range ruleName.FindAllStringSubmatch(string(raw), -1) {
+				named[m[1]] = file
+			}
+		}
+	}
+	return named
+}
