@@ -20,24 +20,24 @@ import (
 	"dragoman/proxy"
 )
 
-// Bounds of what a token endpoint answers, and how long it counts.
+// Bounds of a token endpoint's answer and of the lifetime of tokens.
 const (
 	maxAnswer     = 64 << 10
-	early         = 30 * time.Second // before its end a token is replaced; but not before half its time is over
-	withoutExpiry = 5 * time.Minute  // how long a token is used that does not say
+	early         = 30 * time.Second // a token is replaced so long before its end, but not before half its lifetime
+	withoutExpiry = 5 * time.Minute  // lifetime of a token without expires_in
 	longest       = 24 * time.Hour
-	// A server may refuse so many tokens one after the other that new ones are got, and then one in so long a time: one that
-	// refuses all of them has other reasons, and the token endpoint is not to be flooded for it.
+	// refusalsAtOnce tokens that the server refuses are replaced at once, then one every refusalsPause. A server that refuses all
+	// of them has other reasons, for which the token endpoint must not be flooded.
 	refusalsAtOnce = 3
 	refusalsPause  = 10 * time.Second
 )
 
-// ClientOptions say how tokens are got by Dragoman's own credentials.
+// ClientOptions configure a Client.
 type ClientOptions struct {
-	Upstream           string // for errors
+	Upstream           string // name of the upstream, for errors
 	TokenURL           string
 	ID, Secret         string
-	Post               bool // ID and Secret go into the body, not into a header
+	Post               bool // ID and Secret are sent in the body, not in a header
 	Scopes             []string
 	Audience, Resource string // of the token, if not empty
 	CAFile             string
@@ -45,7 +45,8 @@ type ClientOptions struct {
 }
 
 // Client gets tokens by the client credentials grant (RFC 6749, 4.4) when they are needed, and keeps the last one until shortly
-// before its end. One at a time is asked for. Tokens are never logged, and are in no error. It implements httpd.Credentials.
+// before its end. Only one request is in progress at a time. Tokens are never logged and never part of an error. Client implements
+// httpd.Credentials.
 type Client struct {
 	opt    ClientOptions
 	config clientcredentials.Config
@@ -55,23 +56,23 @@ type Client struct {
 	group  sync.WaitGroup
 
 	mu               sync.Mutex
-	value            string // of Authorization; empty: none
+	value            string // of Authorization; empty: there is no token
 	until            time.Time
 	flight           *grant
-	began            time.Time    // of the last flight
-	failed           *proxy.Error // what it came to
+	began            time.Time    // start of the last flight
+	failed           *proxy.Error // its error
 	fetched, dropped int64
 	refusals         *rate.Limiter
 }
 
-// grant is a request for a token under way.
+// grant is a token request in progress.
 type grant struct {
 	done  chan struct{}
 	value string
 	err   *proxy.Error
 }
 
-// NewClient makes a Client; nothing is asked for yet. Close must be called.
+// NewClient makes a Client, which requests nothing before it is used. Close must be called.
 func NewClient(opt ClientOptions) *Client {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -92,7 +93,7 @@ func NewClient(opt ClientOptions) *Client {
 	return c
 }
 
-// Close ends asking.
+// Close cancels a request in progress and releases the connections.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.stop()
@@ -101,15 +102,15 @@ func (c *Client) Close() {
 	c.web.close()
 }
 
-// Fetched is how many tokens were got.
+// Fetched returns how many tokens were received.
 func (c *Client) Fetched() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fetched
 }
 
-// Authorization implements httpd.Credentials: "Bearer" and a token that still holds. It waits for one as long as ctx allows. An
-// error of its own is a *proxy.Error of the row NoToken.
+// Authorization implements httpd.Credentials: it returns "Bearer" and a valid token. It waits for one until ctx ends. Its own errors
+// are *proxy.Error of the row NoToken.
 func (c *Client) Authorization(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	now := c.opt.Now()
@@ -143,8 +144,8 @@ func (c *Client) Authorization(ctx context.Context) (string, error) {
 	}
 }
 
-// Refused implements httpd.Credentials: the server has not taken a value, so that the next request gets a new one, unless
-// somebody has got one meanwhile, or the server takes none at all.
+// Refused implements httpd.Credentials: the server has refused a value, so that the next request gets a new token, unless there is
+// a new one already, or the server refuses all of them.
 func (c *Client) Refused(value string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +155,7 @@ func (c *Client) Refused(value string) {
 	}
 }
 
-// Dropped is how many tokens a server has refused.
+// Dropped returns how many tokens the server has refused.
 func (c *Client) Dropped() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +175,8 @@ func (c *Client) run(g *grant) {
 	close(g.done)
 }
 
-// ask gets a token, and how long it is to be used. What the endpoint has sent is in no error, but for a known error code.
+// ask requests a token and returns how long it may be used. Of the endpoint's answer, errors have the status and a known error code
+// only.
 func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) {
 	fail := func(format string, args ...any) (string, time.Duration, *proxy.Error) {
 		e := proxy.Errf(proxy.NoToken, "no token for the upstream server: "+format+"; see upstreams.%s.oauth", append(args, c.opt.Upstream)...)
@@ -220,7 +222,7 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
 }
 
-// word is an error code of the endpoint, if it is one (RFC 6749, 5.2), in parentheses.
+// word returns the endpoint's error code in parentheses, if it is one of RFC 6749, 5.2.
 func word(code string) string {
 	for _, known := range []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"} {
 		if code == known {

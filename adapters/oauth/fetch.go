@@ -13,7 +13,7 @@ import (
 	"dragoman/adapters/httpd"
 )
 
-// fetchTime bounds one request to an authorization server, maxHosts the origins that one client of it asks.
+// fetchTime bounds one request to an authorization server, and maxHosts the origins of one web.
 const (
 	fetchTime = 10 * time.Second
 	maxHosts  = 8
@@ -21,8 +21,8 @@ const (
 
 var errHosts = errors.New("oauth: too many different hosts are named")
 
-// web makes requests to the hosts of one authorization server. Redirects are not followed: nothing but what was configured, or
-// what the issuer's own metadata names, is asked.
+// web sends requests to the hosts of one authorization server. It does not follow redirects: only URLs of the configuration and of
+// the issuer's own metadata are requested.
 type web struct {
 	caFile string
 
@@ -36,11 +36,11 @@ func (w *web) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.hosts {
-		_ = h.Close() // closes what is unused; no error of a server's concerns us any more
+		_ = h.Close() // closes idle connections; errors no longer matter
 	}
 }
 
-// host gives the way to an origin, and the target there.
+// host returns the pool of an origin, and the request target there.
 func (w *web) host(raw string) (*httpd.Host, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
@@ -62,8 +62,8 @@ func (w *web) host(raw string) (*httpd.Host, string, error) {
 	return h, u.RequestURI(), nil
 }
 
-// do makes one request and reads the answer, at most limit bytes of it. form, if not nil, is posted; basic, if not empty, is the
-// credential.
+// do sends one request and reads at most limit bytes of the answer. A form that is not nil is posted. basic, if not empty, is the
+// Authorization header.
 func (w *web) do(ctx context.Context, raw string, form []byte, basic string, limit int) (status int, body []byte, err error) {
 	host, target, err := w.host(raw)
 	if err != nil {
@@ -75,7 +75,7 @@ func (w *web) do(ctx context.Context, raw string, form []byte, basic string, lim
 	defer req.Release()
 	_ = req.Set("Accept", "application/json")
 	if basic != "" {
-		_ = req.Set("Authorization", basic) // Send says what is wrong with it
+		_ = req.Set("Authorization", basic) // Send reports an invalid value
 	}
 	if form != nil {
 		req.Method = fasthttp.MethodPost
@@ -93,7 +93,7 @@ func (w *web) do(ctx context.Context, raw string, form []byte, basic string, lim
 	return status, body, cause(ctx, err)
 }
 
-// cause is why a request has failed: because its time was over, whatever that has left, or err.
+// cause returns why a request has failed: the cause of ctx if it has ended, else err.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -24,29 +24,29 @@ import (
 const (
 	maxKeySet = 512 << 10 // bytes
 	maxKeys   = 200
-	maxTries  = 8    // keys that one signature is tried with
+	maxTries  = 8    // keys that are tried for one signature
 	leastRSA  = 2048 // bits (RFC 7518, 3.3)
-	// againAfterFailure is how long nothing is fetched after a fetch that has failed.
+	// againAfterFailure is the pause after a failed fetch.
 	againAfterFailure = time.Second
 )
 
-// KeysOptions say where an issuer's keys are, and how long they count.
+// KeysOptions say where an issuer's keys are, and how long they are valid.
 type KeysOptions struct {
-	Issuer string // whose metadata says where they are, if neither URL nor File does
+	Issuer string // its metadata names the URL, if neither URL nor File is set
 	URL    string
 	File   string
 	CAFile string
-	TTL    time.Duration // after which they are fetched again
-	Stale  time.Duration // how long after that they count while they cannot be
-	Again  time.Duration // how long nothing is fetched for the sake of a key that was not there; 10 s
-	Within time.Duration // in which a fetch is over, with all that is asked on the way: who shows an unknown key waits for it; 15 s
+	TTL    time.Duration // after which the keys are fetched again
+	Stale  time.Duration // how much longer they are valid while fetches fail
+	Again  time.Duration // pause between fetches for unknown keys; 0: 10 s
+	Within time.Duration // timeout of a fetch with its metadata, for which tokens with an unknown key wait; 0: 15 s
 	Now    func() time.Time
-	// Note, if not nil, is told what a fetch has come to; err is nil after a success.
+	// Note, if not nil, receives the result of each fetch; err is nil after a success.
 	Note func(err error)
 }
 
-// Keys are the public keys of an issuer. They are fetched when somebody needs them, by one at a time; while they cannot be, those
-// that are there go on counting for a bounded time. Close must be called.
+// Keys are the public keys of an issuer. They are fetched when they are needed, by one goroutine at a time. If fetches fail, the last
+// keys stay valid for a bounded time. Close must be called.
 type Keys struct {
 	opt   KeysOptions
 	web   *web
@@ -56,22 +56,22 @@ type Keys struct {
 	set   atomic.Pointer[keySet]
 
 	mu     sync.Mutex
-	flight chan struct{} // of the fetch under way; nil: none
-	began  time.Time     // the last one
-	failed error         // what it came to, once it is over
+	flight chan struct{} // closed at the end of the fetch in progress; nil: there is none
+	began  time.Time     // start of the last fetch
+	failed error         // error of the last fetch that has ended
 
 	fetches, failures atomic.Int64
 }
 
-// keySet is one state of the keys. It is not changed but for at.
+// keySet is one state of the keys. It is immutable except for at.
 type keySet struct {
 	keys []jose.JSONWebKey
 	sum  [sha256.Size]byte
-	gen  uint64       // another with every change of the keys
-	at   atomic.Int64 // when it was last seen to be so, in nanoseconds
+	gen  uint64       // changes with the keys
+	at   atomic.Int64 // when the keys were last fetched, in nanoseconds
 }
 
-// NewKeys makes the keys; nothing is fetched yet. It fails if the file cannot be read.
+// NewKeys makes the keys without fetching them. It fails if the file cannot be read.
 func NewKeys(opt KeysOptions) (*Keys, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -95,7 +95,7 @@ func NewKeys(opt KeysOptions) (*Keys, error) {
 	return k, nil
 }
 
-// Close ends fetching.
+// Close cancels a fetch in progress and releases the connections.
 func (k *Keys) Close() {
 	k.mu.Lock()
 	k.stop()
@@ -104,10 +104,10 @@ func (k *Keys) Close() {
 	k.web.close()
 }
 
-// Prefetch begins to fetch the keys, so that the first caller need not wait.
+// Prefetch starts a fetch, so that the first token need not wait for it.
 func (k *Keys) Prefetch() { k.fly(k.opt.Now()) }
 
-// Stats tells how often keys were fetched, how often that failed, how many there are, and how old they are.
+// Stats returns the number of fetches and failures, and the number and the age of the keys.
 func (k *Keys) Stats() (fetches, failures int64, keys int, age time.Duration) {
 	if set := k.set.Load(); set != nil {
 		keys, age = len(set.keys), k.opt.Now().Sub(time.Unix(0, set.at.Load()))
@@ -115,7 +115,7 @@ func (k *Keys) Stats() (fetches, failures int64, keys int, age time.Duration) {
 	return k.fetches.Load(), k.failures.Load(), keys, age
 }
 
-// current gives the keys if they still count, and has them fetched again if it is time.
+// current returns the keys, or nil if they are too old. It starts a fetch if they are older than TTL.
 func (k *Keys) current(now time.Time) *keySet {
 	set := k.set.Load()
 	if set == nil {
@@ -133,8 +133,8 @@ func (k *Keys) current(now time.Time) *keySet {
 
 var errNoSuchKey = errors.New("oauth: no such key")
 
-// find gives the keys that a signature may have been made with, and the set they are of. The errors are errNoSuchKey, or why no
-// keys could be had.
+// find returns the keys that may have made a signature, and their set. The error is errNoSuchKey, or the reason why there are no
+// keys.
 func (k *Keys) find(kid, alg string) ([]jose.JSONWebKey, *keySet, error) {
 	set := k.current(k.opt.Now())
 	if set != nil {
@@ -157,7 +157,7 @@ func (k *Keys) find(kid, alg string) ([]jose.JSONWebKey, *keySet, error) {
 	return nil, nil, errNoSuchKey
 }
 
-// match gives the keys of a key id, or if none has it, those without one.
+// match returns the keys with a key id, or if there are none, those without an id.
 func (s *keySet) match(kid, alg string) (found []jose.JSONWebKey) {
 	for _, named := range []bool{true, false} {
 		for _, key := range s.keys {
@@ -173,7 +173,7 @@ func (s *keySet) match(kid, alg string) (found []jose.JSONWebKey) {
 	return found
 }
 
-// suits tells whether a key is made for an algorithm, so that nothing is checked with a key of another kind.
+// suits reports whether a key is meant for an algorithm.
 func suits(key *jose.JSONWebKey, alg string) bool {
 	if key.Algorithm != "" && key.Algorithm != alg {
 		return false
@@ -189,7 +189,7 @@ func suits(key *jose.JSONWebKey, alg string) bool {
 	return false
 }
 
-// refresh has the keys fetched, unless that was done just now, and waits for it. It answers what the last fetch has come to.
+// refresh fetches the keys, unless it is too early for that, and returns the error of the last fetch.
 func (k *Keys) refresh() error {
 	if flight := k.fly(k.opt.Now()); flight != nil {
 		<-flight // ends within opt.Within, or with Close
@@ -199,7 +199,7 @@ func (k *Keys) refresh() error {
 	return k.failed
 }
 
-// fly begins a fetch unless it is too early for one, and gives the end of the one under way; nil: there is none.
+// fly starts a fetch unless it is too early for one. It returns the end of the fetch in progress; nil: there is none.
 func (k *Keys) fly(now time.Time) chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -278,7 +278,7 @@ func (k *Keys) read() ([]jose.JSONWebKey, []byte, error) {
 	return keys, raw, nil
 }
 
-// take makes the keys the current ones. If nothing has changed, what was verified with them still is.
+// take stores the keys. If they are the same as before, tokens that were verified with them stay valid.
 func (k *Keys) take(keys []jose.JSONWebKey, raw []byte) {
 	set := &keySet{keys: keys, sum: sha256.Sum256(bytes.TrimSpace(raw)), gen: 1}
 	now := k.opt.Now().UnixNano()
@@ -293,8 +293,7 @@ func (k *Keys) take(keys []jose.JSONWebKey, raw []byte) {
 	k.set.Store(set)
 }
 
-// parseKeys reads a JWK set (RFC 7517, 5). Keys that are not understood, or not for signatures, or that check what anybody with
-// them could have signed, are left out.
+// parseKeys reads a JWK set (RFC 7517, 5). It leaves out keys that are unknown, symmetric, weak, or not for signatures.
 func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`

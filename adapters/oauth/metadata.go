@@ -14,7 +14,7 @@ import (
 // maxMetadata bounds a metadata document, in bytes.
 const maxMetadata = 256 << 10
 
-// discover asks an issuer where its keys are (RFC 8414, 3; OpenID Connect Discovery 4, in the order of 2026-07-28
+// discover returns the URL of an issuer's keys from its metadata (RFC 8414, 3; OpenID Connect Discovery 4, in the order of 2026-07-28
 // authorization-server-discovery).
 func discover(ctx context.Context, w *web, issuer string) (jwksURL string, err error) {
 	places, err := wellKnown(issuer)
@@ -40,7 +40,7 @@ func discover(ctx context.Context, w *web, issuer string) (jwksURL string, err e
 	return "", fmt.Errorf("oauth: no metadata of the issuer: %w", errors.Join(all...))
 }
 
-// wellKnown lists where the metadata of an issuer may be.
+// wellKnown lists the possible URLs of an issuer's metadata.
 func wellKnown(issuer string) ([]string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Host == "" {
@@ -54,7 +54,7 @@ func wellKnown(issuer string) ([]string, error) {
 	return places, nil
 }
 
-// keysIn reads jwks_uri. Metadata of another issuer is none (RFC 8414, 3.3), and keys that come in the clear are nobody's.
+// keysIn reads jwks_uri. It refuses metadata of another issuer (RFC 8414, 3.3), and keys that would be sent in the clear.
 func keysIn(body []byte, issuer string) (string, error) {
 	var m struct {
 		Issuer string `json:"issuer"`
@@ -74,7 +74,7 @@ func keysIn(body []byte, issuer string) (string, error) {
 	return m.JWKS, nil
 }
 
-// Private tells whether nobody can read or change what is asked at a URL: it is https, or http of this machine.
+// Private reports whether requests to a URL cannot be read or changed on the way: it is https, or http on this machine.
 func Private(raw string) bool {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil {

@@ -26,36 +26,35 @@ const (
 	cachedTokens = 10_000
 )
 
-// VerifierOptions say which tokens are taken.
+// VerifierOptions say which tokens are accepted.
 type VerifierOptions struct {
 	Issuer         string   // iss
-	Resource       string   // what stands before the paths of the MCP endpoints in aud
-	Audience       []string // what aud may say instead
+	Resource       string   // prefix of the paths of the MCP endpoints in aud
+	Audience       []string // accepted aud, in place of Resource
 	Algorithms     []string // of [Algorithms]
-	Types          []string // typ, lower case, without "application/"; "jwt" stands for none, too
+	Types          []string // typ, lower case, without "application/"; "jwt" also stands for a missing one
 	PrincipalClaim string
 	Leeway         time.Duration
 	Keys           *Keys
-	Now            func() time.Time // nil: it is the time that Verify is told
+	Now            func() time.Time // nil: the now of Verify
 }
 
-// Verifier checks bearer tokens: JWTs signed by one issuer, for this service (RFC 9068, 4; RFC 8725). What was verified is
-// remembered by a sum of the token.
-// It may be used by many at once.
+// Verifier checks bearer tokens: JWTs signed by one issuer for this service (RFC 9068, 4; RFC 8725). It remembers verified tokens by
+// their SHA-256 sum. It is safe for concurrent use.
 type Verifier struct {
 	opt   VerifierOptions
 	algs  []jose.SignatureAlgorithm
 	cache *lru.Cache[[sha256.Size]byte, *verified]
 }
 
-// verified is a token whose signature was checked. It is not changed.
+// verified is a token with a valid signature. It is immutable.
 type verified struct {
 	caller   proxy.Caller
 	aud      []string
-	whole    bool // they name this service at whatever path
+	whole    bool // aud names this service at every path
 	from, to time.Time
-	bound    string // the SHA-256 sum of the certificate that it is bound to, base64url (RFC 8705, 3.1); empty: none
-	gen      uint64 // of the keys that it was checked with
+	bound    string // SHA-256 sum of the certificate that the token is bound to, base64url (RFC 8705, 3.1); empty: none
+	gen      uint64 // keySet.gen of the keys that verified it
 }
 
 // NewVerifier makes a Verifier.
@@ -73,12 +72,12 @@ func NewVerifier(opt VerifierOptions) (*Verifier, error) {
 	return v, err
 }
 
-// Cached is how many tokens are remembered.
+// Cached returns how many tokens are remembered.
 func (v *Verifier) Cached() int { return v.cache.Len() }
 
-// Verify checks a token that came now with a request for path over a connection whose client has shown cert, nil if none. The errors
-// are rows of the table: BadCredentials with what is wrong with the token, never a part of it; NoKeys if that could not be found
-// out.
+// Verify checks the token of a request for path. cert is the certificate that the client has shown on the connection; nil: none. The
+// error is of the row BadCredentials, with what is wrong with the token but no part of it, or NoKeys if there are no keys to check
+// it.
 func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.Time) (proxy.Caller, *proxy.Error) {
 	if len(token) > maxToken {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is larger than %d bytes", maxToken)
@@ -119,7 +118,7 @@ func (v *Verifier) known(sum [sha256.Size]byte, token []byte, now time.Time) (*v
 	return t, nil
 }
 
-// holds tells whether the certificate is the one that a token is bound to.
+// holds reports whether a token is bound to the certificate.
 func holds(cert *x509.Certificate, bound string) bool {
 	if cert == nil {
 		return false
@@ -128,7 +127,7 @@ func holds(cert *x509.Certificate, bound string) bool {
 	return subtle.ConstantTimeCompare([]byte(base64.RawURLEncoding.EncodeToString(sum[:])), []byte(bound)) == 1
 }
 
-// check verifies the signature, and what the token says of itself for good.
+// check verifies the signature and the claims that do not depend on the request.
 func (v *Verifier) check(token string, now time.Time) (*verified, *proxy.Error) {
 	jws, err := jose.ParseSignedCompact(token, v.algs)
 	if err != nil {
@@ -166,7 +165,7 @@ func (v *Verifier) check(token string, now time.Time) (*verified, *proxy.Error) 
 	return nil, proxy.Errf(proxy.BadCredentials, "the token's signature is wrong")
 }
 
-// claims are what is read of a token.
+// claims are the claims that are read of a token.
 type claims struct {
 	Issuer    string   `json:"iss"`
 	Audience  oneOrAll `json:"aud"`
@@ -181,7 +180,7 @@ type claims struct {
 	} `json:"cnf"`
 }
 
-// oneOrAll is a text or a list of texts.
+// oneOrAll is a string or an array of strings.
 type oneOrAll []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -195,7 +194,7 @@ func (o *oneOrAll) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// read takes the claims apart.
+// read checks the claims.
 func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error) {
 	var c claims
 	var all map[string]json.RawMessage
@@ -234,15 +233,15 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 	return t, nil
 }
 
-// timely tells whether a NumericDate (RFC 7519, 2), if it is there, is one that a time.Time can be counted on to hold.
+// timely reports whether a NumericDate (RFC 7519, 2) is absent or within the range of a time.Time.
 func timely(seconds *float64) bool {
 	return seconds == nil || *seconds >= 0 && *seconds < 1<<40
 }
 
 func at(seconds float64) time.Time { return time.Unix(int64(seconds), 0) }
 
-// meant tells whether one of the audiences is this service at a path: the resource as a whole, or the MCP endpoint that the path
-// belongs to. So what was given out for one server of several is not good for another.
+// meant reports whether one of the audiences is this service at a path: the whole resource, or the MCP endpoint of the path. A token
+// for one of several servers is therefore not valid for another.
 func (v *Verifier) meant(aud []string, path string) bool {
 	for _, a := range aud {
 		if len(v.opt.Audience) > 0 {
@@ -259,7 +258,7 @@ func (v *Verifier) meant(aud []string, path string) bool {
 	return false
 }
 
-// wholly tells whether one of the audiences is this service at every path.
+// wholly reports whether one of the audiences is this service at every path.
 func (v *Verifier) wholly(aud []string) bool {
 	return slices.ContainsFunc(aud, func(a string) bool {
 		if len(v.opt.Audience) > 0 {
@@ -269,7 +268,7 @@ func (v *Verifier) wholly(aud []string) bool {
 	})
 }
 
-// endpoint tells whether a path below the resource is that of an MCP endpoint, or of one server.
+// endpoint reports whether a path below the resource is that of an MCP endpoint, or of one server.
 func endpoint(path string) bool {
 	if name := ServerIn(path); name != "" {
 		path = strings.TrimPrefix(path, "/servers/"+name)
@@ -281,7 +280,7 @@ func endpoint(path string) bool {
 	return false
 }
 
-// ServerIn gives the server that a path names; empty if it names none.
+// ServerIn returns the server that a path names; empty if there is none.
 func ServerIn(path string) string {
 	rest, ok := strings.CutPrefix(path, "/servers/")
 	if !ok {

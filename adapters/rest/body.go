@@ -13,13 +13,13 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// body is a request's body: one JSON object. It borrows it from the connection, until the answer has left.
+// body is the body of a request: one JSON object. It belongs to the connection and is valid until the answer is written.
 type body struct {
 	raw []byte
 	all wire.Span // the object
 }
 
-// readBody reads the body of ctx. An empty one is the empty object, if that may be.
+// readBody reads the body of ctx. With mayBeEmpty, an empty body stands for the empty object.
 func readBody(ctx *fasthttp.RequestCtx, mayBeEmpty bool) (body, *proxy.Error) {
 	if err := jsonBody(ctx); err != nil {
 		return body{}, err
@@ -46,7 +46,7 @@ func parseBody(text []byte, mayBeEmpty bool) (body, *proxy.Error) {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// jsonBody checks the media type of a body. A request that names none is taken to send JSON.
+// jsonBody checks the media type of a body. A missing one stands for JSON.
 func jsonBody(ctx *fasthttp.RequestCtx) *proxy.Error {
 	kind := string(httpd.FieldsOf(ctx).ContentType())
 	if kind == "" || kind == "application/json" {
@@ -59,12 +59,12 @@ func jsonBody(ctx *fasthttp.RequestCtx) *proxy.Error {
 	return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", kind)
 }
 
-// unreadable is what the scanner says.
+// unreadable is the error of a body that is not JSON.
 func unreadable(err error) *proxy.Error {
 	return proxy.Errf(proxy.Parse, "the body is no JSON: %s", strings.TrimPrefix(err.Error(), "wire: "))
 }
 
-// pick finds members of the object. One that occurs twice is refused: two readers could choose different ones.
+// pick finds members of the object. It refuses one that occurs twice, of which two readers could choose different ones.
 func (b *body) pick(keys ...string) ([]wire.Span, *proxy.Error) {
 	out := make([]wire.Span, len(keys))
 	for k, v := range wire.Members(b.raw, b.all) {
@@ -84,20 +84,20 @@ func (b *body) pick(keys ...string) ([]wire.Span, *proxy.Error) {
 func (b *body) of(s wire.Span) []byte   { return s.Of(b.raw) }
 func (b *body) text(s wire.Span) string { return string(s.Text(b.raw)) }
 
-// null tells whether a member says nothing: callers' libraries write null for what they leave out.
+// null reports whether a member is absent or null, which libraries write for what callers leave out.
 func (b *body) null(s wire.Span) bool { return !s.Present() || string(s.Of(b.raw)) == "null" }
 
-// wrong is the error of a member of the wrong kind.
+// wrong is the error of a member of the wrong type.
 func wrong(key, want string) *proxy.Error {
 	return proxy.Errf(proxy.InvalidParams, "member %q must be %s", key, want)
 }
 
-// missing is the error of a member that has to be there.
+// missing is the error of a required member that is absent.
 func missing(key, fix string) *proxy.Error {
 	return proxy.Errf(proxy.InvalidParams, "member %q is missing; %s", key, fix)
 }
 
-// acceptsStream weighs an Accept header: the caller wants an event stream if it names that, and JSON not as much.
+// acceptsStream reports whether an Accept header prefers an event stream to JSON.
 func acceptsStream(accept string) bool {
 	stream, json := 0.0, 0.0
 	for part := range strings.SplitSeq(accept, ",") {
@@ -112,7 +112,7 @@ func acceptsStream(accept string) bool {
 	return stream > json
 }
 
-// quality is the weight that the parameters of a media range give it (RFC 9110, 12.4.2); 1 if they give none.
+// quality returns the weight in the parameters of a media range (RFC 9110, 12.4.2); 1 if there is none.
 func quality(params string) float64 {
 	for p := range strings.SplitSeq(params, ";") {
 		if k, v, ok := strings.Cut(p, "="); ok && strings.EqualFold(strings.TrimSpace(k), "q") {

@@ -15,11 +15,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// common are the members that the body of any call may have.
+// common are the members that the body of every call may have.
 var common = []string{"request_id", "input_responses", "request_state", "client_capabilities", "log_level"}
 
-// open reads the body of a call: the members of the given names, and of what any call may have those that go to the server, as
-// params.
+// open reads the body of a call. It returns the members named by keys, and as params those common members that go to the server.
 func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcall.Members, err *proxy.Error) {
 	if b, err = readBody(r.ctx, false); err != nil {
 		return b, nil, nil, err
@@ -58,12 +57,12 @@ func (r *request) open(keys ...string) (b body, spans []wire.Span, params mcpcal
 	if !b.null(level) && !level.IsString(b.raw) {
 		return b, nil, nil, wrong("log_level", "a string")
 	}
-	return b, all[len(common):], params, r.listen(b.text(level))
+	return b, all[len(common):], params, r.accept(b.text(level))
 }
 
-// listen decides whether the answer is a stream, and which log messages are wanted on it: those of level info and above, unless
-// the caller says otherwise, in the body or in the query.
-func (r *request) listen(level string) *proxy.Error {
+// accept decides whether the answer is a stream, and which log messages it has: those of level info and above, unless the body or
+// the query gives another level.
+func (r *request) accept(level string) *proxy.Error {
 	if level == "" {
 		level = string(r.ctx.QueryArgs().Peek("log_level"))
 	}
@@ -77,8 +76,8 @@ func (r *request) listen(level string) *proxy.Error {
 	return nil
 }
 
-// callTool serves POST /call-tool (seed 000, ToolRequest). The tool is named by tool or, as some callers say, by name. data is the
-// result of tools/call as it is: content, structuredContent and whatever else the server gave.
+// callTool serves POST /call-tool (seed 000, ToolRequest). The member name is accepted in place of tool. data is the unchanged
+// result of tools/call: content, structuredContent and whatever else the server gave.
 func (r *request) callTool() {
 	b, at, params, err := r.open("tool", "name", "arguments")
 	if err != nil {
@@ -112,7 +111,7 @@ func (r *request) callTool() {
 func (r *request) callNamed() {
 	b, err := readBody(r.ctx, true)
 	if err == nil {
-		err = r.listen("")
+		err = r.accept("")
 	}
 	if err != nil {
 		r.refused("tools/call", err)
@@ -121,7 +120,7 @@ func (r *request) callNamed() {
 	r.call(r.pathTool(), b.of(b.all), nil, nil)
 }
 
-// pathTool is the tool that the path names, which is taken as it was sent: its name may be anything.
+// pathTool returns the tool that the path names. It reads the path as it was sent, since the name of a tool may be anything.
 func (r *request) pathTool() string {
 	path := string(r.ctx.URI().PathOriginal())
 	if rest, below := strings.CutPrefix(path, "/servers/"); below {
@@ -203,10 +202,10 @@ func (r *request) complete() {
 	r.forward("completion/complete", mcpcall.ToolCall{}, params, nil, plainResult)
 }
 
-// method serves POST /mcp/{method} (seed 001, HTTP Implementation): the body is the params, a good answer is the bare result.
+// method serves POST /mcp/{method} (seed 001, HTTP Implementation). The body is the params, a successful answer the bare result.
 func (r *request) method() {
 	method, _ := r.ctx.UserValue("method").(string)
-	if method == "sse" { // which is there for GET; clients try it with POST first
+	if method == "sse" { // served for GET; clients try POST first
 		r.ctx.Response.Header.Set("Allow", fasthttp.MethodGet)
 		mcphttp.MethodNotAllowed(r.ctx)
 		return
@@ -214,7 +213,7 @@ func (r *request) method() {
 	r.bare = true
 	b, err := readBody(r.ctx, true)
 	if err == nil {
-		err = r.listen("")
+		err = r.accept("")
 	}
 	switch {
 	case err != nil:
@@ -247,7 +246,7 @@ func (r *request) method() {
 	}
 }
 
-// toolCall finds what a call of a tool has to say.
+// toolCall returns the name and the arguments of a tools/call; args is absent if there are none.
 func (b *body) toolCall() (name, args wire.Span, err *proxy.Error) {
 	at, err := b.pick("name", "arguments")
 	switch {
@@ -267,7 +266,7 @@ func (b *body) toolCall() (name, args wire.Span, err *proxy.Error) {
 	return at[0], at[1], nil
 }
 
-// without gives the members of the body but for some.
+// without returns the members of the body except those named by keys.
 func (b *body) without(keys ...string) (out mcpcall.Members, err *proxy.Error) {
 	if _, err = b.pick(keys...); err != nil {
 		return nil, err
@@ -289,8 +288,8 @@ func isOne(raw []byte, k wire.Span, keys []string) bool {
 	return false
 }
 
-// params takes a body that is the params of a request apart: what the caller says of itself in _meta counts, but for its
-// revision and its name, which are the face's.
+// params splits a body that is the params of a request. Of what the caller says of itself in _meta, its revision and its name are
+// replaced by the endpoint's own.
 func (r *request) params(b *body) (params, meta mcpcall.Members, err *proxy.Error) {
 	at, err := b.pick("_meta")
 	if err != nil {

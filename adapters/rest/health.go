@@ -14,19 +14,19 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// HealthOptions are what GET /health tells of.
+// HealthOptions configure GET /health.
 type HealthOptions struct {
 	Service string
-	// Version gives the version of the service, or of one of its servers where the path names one.
+	// Version returns the version of the service, or of the server that the path names.
 	Version func(server string) string
-	// Health looks at the service, or at one of its servers and what the service depends on besides. It does not wait. ok is
-	// false if there is no such server.
+	// Health returns the health of the service, or of the server that the path names together with the service's other
+	// dependencies. It does not block. ok is false if there is no such server.
 	Health func(server string) (h service.Health, ok bool)
 	Now    func() time.Time // nil: time.Now
 }
 
-// ServeHealth makes the handler of GET /health. Its answer is bare (seed 000, HealthResponse): 200 while the service can serve,
-// degraded or not, 503 while it cannot. A server that does not exist is told in an envelope.
+// ServeHealth returns the handler of GET /health. Its answer is bare (seed 000, HealthResponse): 200 if the service can serve,
+// degraded or not, else 503. An unknown server is an error in an envelope.
 func ServeHealth(opt HealthOptions) func(*fasthttp.RequestCtx) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -59,7 +59,7 @@ func appendHealth(dst []byte, opt *HealthOptions, server string, h *service.Heal
 	dst = append(dst, `,"dependencies":{`...)
 	sep := ""
 	for i, d := range h.Dependencies {
-		if i+1 < len(h.Dependencies) && h.Dependencies[i+1].Name == d.Name { // an upstream and a dependency: the worse is told, once
+		if i+1 < len(h.Dependencies) && h.Dependencies[i+1].Name == d.Name { // an upstream and a dependency of one name: the worse one is shown
 			if !d.Connected {
 				h.Dependencies[i+1] = d
 			}
@@ -87,7 +87,7 @@ func appendDependency(dst []byte, d *service.Dependency) []byte {
 	return append(appendState(dst, d), '}')
 }
 
-// appendState adds what is known of a server behind (seed 004, BR-006).
+// appendState adds what is known of an upstream server (seed 004, BR-006).
 func appendState(dst []byte, d *service.Dependency) []byte {
 	if d.State != "" {
 		dst = wire.AppendText(append(dst, `,"state":`...), d.State)

@@ -1,3 +1,4 @@
+// Package envelope is the REST envelope (seed 000, ResponseEnvelope), which callers and services of both directions share.
 package envelope
 
 import (
@@ -12,32 +13,31 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Envelope is the response of every endpoint (seed 000, ResponseEnvelope), but for the bare ones of GET /tools and GET /health.
-// Of Data on one side, Error and Code on the other, one side is there and the other null.
+// Envelope is the response of every endpoint whose answer is not bare. It has either Data, or Error and Code.
 type Envelope struct {
 	Success   bool
-	Data      json.RawMessage    // an object, if Success
-	Error     string             // for people, unless Success
-	Code      proxy.EnvelopeCode // likewise, for programs
-	RequestID string             // a UUID of version 4: the caller's, or made
+	Data      json.RawMessage    // an object; only if Success
+	Error     string             // for people; only without Success
+	Code      proxy.EnvelopeCode // for programs; only without Success
+	RequestID string             // a UUID of version 4: the caller's, or a new one
 	Timestamp string             // when the envelope was made
 	Meta      Meta
 }
 
-// Meta is what is known besides; the zero value is nothing.
+// Meta is additional information. The zero value is none.
 type Meta struct {
-	Took      time.Duration   // of the execution; written as whole milliseconds
+	Took      time.Duration   // execution time; written in whole milliseconds
 	Timed     bool            // Took is known
-	Remaining int             // calls that the rate limit leaves until the minute is over
+	Remaining int             // calls that the rate limit leaves for this minute
 	Limited   bool            // Remaining is known
-	Replayed  bool            // the answer to an earlier request with the same id or key is given again
+	Replayed  bool            // the answer is that of an earlier request with the same id or key
 	Result    json.RawMessage // the whole result of a tool that failed
-	Cause     json.RawMessage // the JSON-RPC error behind Error: code, and data if there is any
-	Retryable bool            // sending the same request again may help and cannot run a tool twice
+	Cause     json.RawMessage // the JSON-RPC error behind Error: code and data
+	Retryable bool            // the same request may succeed later and cannot run a tool twice
 	RetryIn   int             // seconds; 0: unknown
 }
 
-// AppendJSON writes the envelope. Members that do not apply are left out; null stands for none of them.
+// AppendJSON appends the envelope. Members that do not apply are left out, not null.
 func (e *Envelope) AppendJSON(dst []byte) []byte {
 	dst = e.AppendBefore(dst)
 	if e.Success {
@@ -46,7 +46,7 @@ func (e *Envelope) AppendJSON(dst []byte) []byte {
 	return e.AppendAfter(dst)
 }
 
-// AppendBefore writes what stands before Data, or all up to there if it is no Success.
+// AppendBefore appends the part before Data; without Success, the part before RequestID.
 func (e *Envelope) AppendBefore(dst []byte) []byte {
 	dst = strconv.AppendBool(append(dst, `{"success":`...), e.Success)
 	if e.Success {
@@ -56,7 +56,7 @@ func (e *Envelope) AppendBefore(dst []byte) []byte {
 	return wire.AppendText(append(dst, `,"code":`...), string(e.Code))
 }
 
-// AppendAfter writes the rest.
+// AppendAfter appends the part after Data.
 func (e *Envelope) AppendAfter(dst []byte) []byte {
 	dst = wire.AppendText(append(dst, `,"request_id":`...), e.RequestID)
 	dst = wire.AppendText(append(dst, `,"timestamp":`...), e.Timestamp)
@@ -66,7 +66,7 @@ func (e *Envelope) AppendAfter(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// appendMembers writes the members, each behind a comma.
+// appendMembers appends the members, each after a comma.
 func (m *Meta) appendMembers(dst []byte) []byte {
 	if m.Timed {
 		dst = strconv.AppendInt(append(dst, `,"execution_time_ms":`...), max(0, m.Took.Milliseconds()), 10)
@@ -92,16 +92,16 @@ func (m *Meta) appendMembers(dst []byte) []byte {
 	return dst
 }
 
-// NewRequestID makes a UUID of version 4 (RFC 9562).
+// NewRequestID returns a new UUID of version 4 (RFC 9562).
 func NewRequestID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	text := hex.EncodeToString(b[:])
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:]
 }
 
-// ValidRequestID says whether a caller's request_id is a UUID of version 4 (seed 000). Letters may be of either case.
+// ValidRequestID reports whether a request_id is a UUID of version 4 (seed 000), in either case.
 func ValidRequestID(id string) bool {
 	if len(id) != 36 {
 		return false
@@ -129,5 +129,5 @@ func ValidRequestID(id string) bool {
 
 func isHex(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// Timestamp writes a time as the seed demands: ISO 8601 with milliseconds, in UTC, with a Z.
+// Timestamp formats a time as ISO 8601 with milliseconds, in UTC, with a Z (seed 000).
 func Timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -13,39 +13,39 @@ import (
 var errNoObject = errors.New("no JSON object")
 
 const (
-	maxDepth  = 128       // of schemas in one another
+	maxDepth  = 128       // of nested schemas
 	maxSchema = 256 << 10 // bytes of a schema that is shown
-	maxParts  = 500       // places in a schema that are referred to
-	maxGrowth = 4         // how many times its size a schema may become, for all that is referred to is copied out of it
-	slack     = 16 << 10  // and this
-	maxWork   = 256 << 20 // bytes that are looked at for a document; schemas beyond are not shown
-	maxNotes  = 100       // things that are told of one schema
+	maxParts  = 500       // components of one schema
+	maxGrowth = 4         // the components of a schema may have this many times its size, since parts are copied,
+	slack     = 16 << 10  // and this many bytes more
+	maxWork   = 256 << 20 // bytes that are read for a document; schemas beyond are not shown
+	maxNotes  = 100       // notes of one schema
 )
 
-// converter takes one schema into the document: every subschema that something refers to becomes a component of its own, which
-// generators understand, and of the rest only known keywords stay, each only with a value of the kind that it may have: what
-// a server got wrong must not make the whole document invalid. Drafts before 2020-12 are rewritten.
+// converter takes one schema into the document. Every subschema that a reference names becomes a component, which generators
+// understand. Only known keywords with values of the right type remain, so that a mistake of a server does not make the whole
+// document invalid. Drafts before 2020-12 are rewritten.
 type converter struct {
 	raw      []byte
 	root     string
 	names    *namer
-	parts    map[string]string // name of the component, by place in the schema
-	todo     []string          // places
-	anchors  map[string]string // places, by anchor; nil: not looked for yet
-	work     *int              // what is left of maxWork
+	parts    map[string]string // names of the components, by place in the schema
+	todo     []string          // places of components that are not written yet
+	anchors  map[string]string // places by anchor; nil: not searched yet
+	work     *int              // the rest of maxWork
 	notes    []string          // what is not shown
 	overflow bool
 }
 
-// leaveOut notes something that is not shown.
+// leaveOut adds a note of what is not shown.
 func (c *converter) leaveOut(format string, args ...any) {
 	if len(c.notes) < maxNotes {
 		c.notes = append(c.notes, fmt.Sprintf(format, args...))
 	}
 }
 
-// embed appends a schema as a component, and those that it refers to. If request is set, it is that of arguments, which are
-// always an object. What cannot be read is any object. note is told of what is not shown.
+// embed appends a schema as a component, and the components that it refers to. With request, the schema is that of arguments, which
+// are always an object. A schema that cannot be read becomes that of any object. note receives what is not shown.
 func (b *fixed) embed(dst, schema []byte, name string, names *namer, request bool, note func(string)) []byte {
 	raw, err := object(schema)
 	if err != nil {
@@ -77,7 +77,7 @@ func (b *fixed) embed(dst, schema []byte, name string, names *namer, request boo
 	return out
 }
 
-// typed sees to it that a schema says that it is of an object, if it says nothing of its type.
+// typed adds the type object to a schema that has none.
 func typed(schema []byte) []byte {
 	switch {
 	case wire.Get(schema, whole(schema), "type").Present(), wire.Get(schema, whole(schema), "$ref").Present():
@@ -94,7 +94,7 @@ type member struct {
 	value wire.Span
 }
 
-// members lists those of an object; of several with one name the last.
+// members lists the members of an object. Of several with one name it has the last.
 func (c *converter) members(obj wire.Span) []member {
 	var out []member
 	at := map[string]int{}
@@ -110,8 +110,8 @@ func (c *converter) members(obj wire.Span) []member {
 	return out
 }
 
-// schema writes a subschema. top says that it becomes a component: its title is left out, or generators would name it by that,
-// and several the same.
+// schema writes a subschema. With top it becomes a component, without its title: generators would use that as a name, and it may
+// occur twice.
 func (c *converter) schema(dst []byte, s wire.Span, top bool, depth int) []byte {
 	c.spend(int(s.To - s.From))
 	c.overflow = c.overflow || depth > maxDepth
@@ -144,14 +144,14 @@ func (c *converter) schema(dst []byte, s wire.Span, top bool, depth int) []byte 
 	return append(dst, '}')
 }
 
-// spend counts what is looked at.
+// spend counts the bytes that are read.
 func (c *converter) spend(bytes int) {
 	if *c.work -= bytes; *c.work < 0 {
 		c.overflow = true
 	}
 }
 
-// keyword writes a keyword with its value, or nothing if it does not belong there.
+// keyword writes a keyword with its value, or nothing if the keyword is unknown.
 func (c *converter) keyword(dst []byte, m member, all []member, tuple bool, depth int) []byte {
 	name := m.key
 	switch {
@@ -186,7 +186,7 @@ func (c *converter) keyword(dst []byte, m member, all []member, tuple bool, dept
 	return c.value(dst, name, m.value, all, depth)
 }
 
-// exclusive tells whether a draft-04 schema says that its maximum or minimum is not itself allowed.
+// exclusive reports whether the maximum or minimum of a draft-04 schema is exclusive.
 func (c *converter) exclusive(all []member, bound string) bool {
 	for _, m := range all {
 		if m.key == "exclusive"+strings.ToUpper(bound[:1])+bound[1:] && string(m.value.Of(c.raw)) == "true" {
@@ -209,10 +209,10 @@ func (c *converter) plain(dst []byte, name string, v wire.Span) []byte {
 	return append(append(wire.AppendText(dst, name), ':'), v.Of(c.raw)...)
 }
 
-// reference writes a $ref to the component that it means, or nothing if that is not in the schema.
+// reference writes a $ref to the component that it names, or nothing if that is not in the schema.
 func (c *converter) reference(dst []byte, v wire.Span) []byte {
 	at, ok := c.resolve(string(v.Text(c.raw)))
-	for n := 0; ok; n++ { // a place that only refers to another is that
+	for n := 0; ok; n++ { // a place that only refers to another stands for that
 		only := c.members(c.find(at))
 		if len(only) != 1 || only[0].key != "$ref" {
 			break
@@ -235,7 +235,7 @@ func (c *converter) reference(dst []byte, v wire.Span) []byte {
 	return append(dst, `"$ref":"#/components/schemas/`+name+`"`...)
 }
 
-// resolve gives the place that a reference means: a JSON pointer without its escapes of URLs.
+// resolve returns the place that a reference names: a JSON pointer without percent-encoding.
 func (c *converter) resolve(ref string) (place string, ok bool) {
 	before, fragment, _ := strings.Cut(ref, "#")
 	if before != "" {
@@ -256,7 +256,7 @@ func (c *converter) resolve(ref string) (place string, ok bool) {
 	return place, c.find(place).Present()
 }
 
-// find gives the value at a place.
+// find returns the value at a place.
 func (c *converter) find(place string) wire.Span {
 	s := whole(c.raw)
 	if place == "" {
@@ -289,7 +289,7 @@ func (c *converter) find(place string) wire.Span {
 	return s
 }
 
-// anchored gives the place with an $anchor ("#name") or an $id.
+// anchored returns the place with an $anchor ("#name") or an $id.
 func (c *converter) anchored(name string) (place string, ok bool) {
 	if c.anchors == nil {
 		c.anchors = map[string]string{}

@@ -6,7 +6,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// shape is what a keyword's value has to be.
+// shape is the type of a keyword's value.
 type shape int
 
 const (
@@ -26,7 +26,7 @@ const (
 	needs   // object of arrays of strings
 )
 
-// keywords are those of JSON Schema 2020-12 that are taken over.
+// keywords are the keywords of JSON Schema 2020-12 that are copied.
 var keywords = map[string]shape{
 	"title": text, "description": text, "$comment": text, "format": text, "pattern": text, "contentEncoding": text,
 	"contentMediaType": text,
@@ -86,7 +86,7 @@ func (c *converter) table(dst []byte, all []member, depth int) []byte {
 	return append(dst, '}')
 }
 
-// dependencies writes those of draft-07 as dependentRequired and dependentSchemas.
+// dependencies writes the keyword of draft-07 as dependentRequired and dependentSchemas.
 func (c *converter) dependencies(dst []byte, v wire.Span, all []member, depth int) []byte {
 	var names, subs []member
 	for _, m := range c.members(v) {
@@ -115,7 +115,7 @@ func (c *converter) dependencies(dst []byte, v wire.Span, all []member, depth in
 	return dst
 }
 
-// fits tells whether a value is what its keyword may have.
+// fits reports whether a value has the shape of its keyword.
 func (c *converter) fits(kind shape, v wire.Span) bool {
 	first := c.raw[v.From]
 	digits := first == '-' || first >= '0' && first <= '9'
@@ -153,7 +153,7 @@ func (c *converter) fits(kind shape, v wire.Span) bool {
 	return true
 }
 
-// strings tells whether a value is an array of different strings.
+// strings reports whether a value is an array of different strings.
 func (c *converter) strings(v wire.Span) bool {
 	seen := map[string]bool{}
 	for _, item := range wire.Items(c.raw, v) {
@@ -178,12 +178,12 @@ func (c *converter) types(v wire.Span) bool {
 	return c.strings(v) && string(v.Of(c.raw)) != "[]"
 }
 
-// typeFirst are the types, with what their values begin with.
+// typeFirst maps the types to the bytes with which their values begin.
 var typeFirst = map[string]string{"null": "n", "boolean": "tf", "number": "-0123456789", "integer": "-0123456789", "string": `"`,
 	"array": "[", "object": "{"}
 
-// defaults tells whether a default is of the schema's type: some servers write null for none, and validators of documents
-// mind.
+// defaults reports whether a default is of the schema's type. Some servers write null for none, which validators of documents
+// reject.
 func (c *converter) defaults(v wire.Span, all []member) bool {
 	for _, m := range all {
 		if m.key != "type" || !c.types(m.value) {
@@ -202,7 +202,7 @@ func (c *converter) defaults(v wire.Span, all []member) bool {
 	return true
 }
 
-// shown is the beginning of a value for a note.
+// shown returns the beginning of a value for a note.
 func shown(raw []byte) string {
 	const most = 60
 	if len(raw) > most {

@@ -1,6 +1,6 @@
-// Package openapi describes the REST face of a server in OpenAPI 3.1, made of its tools as they are, and has a page that shows
-// the description without the network. Descriptions and schemas come from the server and are not trusted: of the schemas only
-// what JSON Schema 2020-12 knows gets into the document, and references that lead out of them do not.
+// Package openapi describes the REST endpoints of a server in OpenAPI 3.1, with an operation for each of its tools, and has a page
+// that shows the description offline. Descriptions and schemas come from the server and are not trusted: of the schemas the
+// document has only keywords of JSON Schema 2020-12, and no references that lead out of them.
 package openapi
 
 import (
@@ -13,25 +13,25 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// base.json has what does not depend on the tools: paths, components, the operation of a tool (tool), what may fail in any
-// operation (failures; heads for HEAD), and how an answer looks as a stream (stream). A member "$failures", "$heads" or
-// "$stream" stands for these.
+// base.json is the part that does not depend on the tools: paths, components, the operation of a tool (tool), the errors of every
+// operation (failures; heads for HEAD), and the answer as a stream (stream). A member "$failures", "$heads" or "$stream" stands
+// for these.
 //
 //go:embed base.json
 var base []byte
 
-// Info says what the document is about.
+// Info describes the service in the document.
 type Info struct {
 	Title       string // of the service
-	Version     string // likewise
+	Version     string // of the service
 	Description string // may be empty
-	ServerURL   string // what all paths are below, absolute or relative to the document's address; empty: "/"
+	ServerURL   string // base of all paths, absolute or relative to the document's address; empty: "/"
 
-	// Note is told of each thing of a tool that the document does not show, for people; nil: nobody is.
+	// Note receives what of a tool the document does not show, in words; nil: nothing is reported.
 	Note func(tool, what string)
 }
 
-// Tool is one tool of the server. The schemas and annotations are raw JSON; what is no JSON object is left out.
+// Tool is one tool of the server. The schemas and annotations are raw JSON; anything but an object is left out.
 type Tool struct {
 	Name         string
 	Title        string // may be empty
@@ -41,9 +41,9 @@ type Tool struct {
 	Annotations  json.RawMessage // may be nil
 }
 
-// Build makes the document: the endpoints of every server, and for each tool POST /tools/{name} with the schema of its arguments
-// and, if it has one, of its structured result. The same input gives the same bytes. Tools whose name cannot stand in a path
-// ("", "." and "..") have no operation of their own. Build fails only if base.json is broken.
+// Build returns the document: the endpoints of every server, and for each tool POST /tools/{name} with the schemas of its arguments
+// and of its structured result. The same input gives the same bytes. Tools whose name cannot be part of a path ("", "." and "..")
+// have no operation of their own. Build fails only if base.json is invalid.
 func Build(info Info, tools []Tool) ([]byte, error) {
 	b, err := load()
 	if err != nil {
@@ -87,7 +87,7 @@ func or(s, otherwise string) string {
 	return otherwise
 }
 
-// fixed is base.json without its white space, and with what stands for the same things everywhere filled in.
+// fixed is base.json without white space, and with "$failures", "$heads" and "$stream" replaced.
 type fixed struct {
 	raw  []byte
 	work int // see maxWork
@@ -103,16 +103,16 @@ func load() (*fixed, error) {
 	return &fixed{[]byte(fill.Replace(string(raw))), maxWork}, nil
 }
 
-// get gives the value at a path of members.
+// get returns the value at a path of members.
 func (b *fixed) get(keys ...string) []byte { return wire.Path(b.raw, whole(b.raw), keys...).Of(b.raw) }
 
-// inside gives the members of the object there.
+// inside returns the members of the object at a path.
 func (b *fixed) inside(keys ...string) string {
 	obj := b.get(keys...)
 	return string(obj[1 : len(obj)-1])
 }
 
-// taken gives the names that components and operations have already.
+// taken returns the names of the components and operations of base.json.
 func (b *fixed) taken() *namer {
 	n := &namer{}
 	for k := range wire.Members(b.raw, wire.Path(b.raw, whole(b.raw), "components", "schemas")) {

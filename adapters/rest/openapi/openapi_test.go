@@ -80,7 +80,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestReferencesResolve: every $ref is to a component that is there, and every component is one that generators can name.
+// Every $ref names an existing component, and generators can name every component.
 func TestReferencesResolve(t *testing.T) {
 	doc := build(t, few...)
 	name := regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
@@ -114,7 +114,7 @@ func TestReferencesResolve(t *testing.T) {
 	}
 }
 
-// TestOperations: one a tool, named apart, with all statuses that can occur.
+// Each tool has an operation of its own name, with all statuses that can occur.
 func TestOperations(t *testing.T) {
 	doc := build(t, few...)
 	paths, _ := doc["paths"].(map[string]any)
@@ -162,7 +162,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestStatuses: whatever the error table can answer REST callers with is documented.
+// Every status that the error table has for REST callers is documented.
 func TestStatuses(t *testing.T) {
 	responses, _ := at(build(t), "paths", "/call-tool", "post", "responses").(map[string]any)
 	for _, code := range proxy.EnvelopeCodes() {
@@ -183,7 +183,7 @@ func TestStatuses(t *testing.T) {
 	}
 }
 
-// TestSchemas: what becomes of a tool's schema. The component is called TArguments.
+// The schema of a tool becomes the component TArguments.
 func TestSchemas(t *testing.T) {
 	for _, k := range []struct{ in, want string }{
 		{``, `{"type":"object"}`},
@@ -238,7 +238,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestNotes: what of a tool is not shown is told, once each.
+// Everything that is not shown of a tool is noted once.
 func TestNotes(t *testing.T) {
 	var got []string
 	_, err := Build(Info{Note: func(tool, what string) { got = append(got, tool+": "+what) }}, []Tool{
@@ -261,7 +261,7 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestGrowth: what refers to overlapping parts of itself is not copied out of without end.
+// A schema that refers to overlapping parts of itself is not copied without end.
 func TestGrowth(t *testing.T) {
 	var in strings.Builder
 	in.WriteString(`{"allOf":[`)
@@ -276,7 +276,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// FuzzBuild: whatever a server's schema is, the document is JSON and its references stay inside.
+// For every schema the document is JSON, and its references stay inside it.
 func FuzzBuild(f *testing.F) {
 	for i := range few {
 		f.Add(few[i].Name, []byte(few[i].InputSchema))

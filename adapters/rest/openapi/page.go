@@ -13,11 +13,11 @@ var script string
 //go:embed page.css
 var style string
 
-// Page is one self-contained HTML page that shows the openapi.json beside it (/docs and /openapi.json, or both below
-// /servers/NAME) and tries its operations. It loads nothing else, and works under CSP, which it also carries itself.
+// Page returns a self-contained HTML page that shows the openapi.json beside it (/docs and /openapi.json, or both below
+// /servers/NAME) and can call its operations. It loads nothing else, and works under CSP, which is also part of it.
 func Page() (contentType string, body []byte) {
 	policy := CSP()
-	meta, _, _ := strings.Cut(policy, "; frame-ancestors") // which only counts in a header
+	meta, _, _ := strings.Cut(policy, "; frame-ancestors") // only effective in a header
 	page := `<!doctype html>
 <html lang="en">
 <head>
@@ -39,8 +39,8 @@ func Page() (contentType string, body []byte) {
 	return "text/html; charset=utf-8", []byte(page)
 }
 
-// CSP is the Content-Security-Policy to send with the page: its own script and style, by their hashes, and requests to where it
-// comes from; nothing else, in no frame, and no markup made of strings.
+// CSP returns the Content-Security-Policy of the page: its own script and style, by their hashes, and requests to its origin.
+// Frames, and markup made of strings, are forbidden.
 func CSP() string {
 	return "default-src 'none'; script-src '" + hash(script) + "'; style-src '" + hash(style) +
 		"'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'" +

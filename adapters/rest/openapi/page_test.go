@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// TestPageIsClosed: nothing is loaded from elsewhere, nothing runs but the script that the policy names.
+// The page loads nothing, and only the script that the policy names runs.
 func TestPageIsClosed(t *testing.T) {
 	kind, body := Page()
 	if kind != "text/html; charset=utf-8" {
@@ -62,7 +62,7 @@ func TestPageIsClosed(t *testing.T) {
 	}
 }
 
-// TestScriptMakesNoMarkup: the script has no way to make markup or code of a string.
+// The script has no way to make markup or code of a string.
 func TestScriptMakesNoMarkup(t *testing.T) {
 	sinks := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|setTimeout|srcdoc|DOMParser|createContextualFragment|setAttribute|setHTML|javascript:|\bimport\b`)
 	if found := sinks.FindString(script); found != "" {
@@ -75,8 +75,8 @@ func TestScriptMakesNoMarkup(t *testing.T) {
 	}
 }
 
-// TestPageShowsHostileText runs the script on a document made of hostile names and descriptions, in a document tree that fails
-// on whatever would make markup of strings.
+// The script shows hostile names and descriptions as text. The document tree of the test fails on everything that makes markup of
+// strings.
 func TestPageShowsHostileText(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -46,10 +46,10 @@ func component(dst []byte, name, schema string) []byte {
 	return append(append(wire.AppendText(append(dst, ','), name), ':'), schema...)
 }
 
-// whole is the span of scanned bytes.
+// whole returns the span of scanned bytes.
 func whole(raw []byte) wire.Span { return wire.Span{To: uint32(len(raw))} } //nolint:gosec // Scan refuses what does not fit
 
-// scanned checks that raw is JSON and takes the white space out. Then wire may walk it.
+// scanned checks that raw is JSON, which package wire demands, and removes the white space.
 func scanned(raw []byte) ([]byte, error) {
 	const head = `{"jsonrpc":"2.0","id":0,"result":[`
 	m, err := wire.Scan(append(append([]byte(head), raw...), "]}"...))
@@ -66,7 +66,7 @@ func scanned(raw []byte) ([]byte, error) {
 	return nil, errNoObject
 }
 
-// object is scanned for what has to be an object.
+// object is scanned, and fails for anything but an object.
 func object(raw []byte) ([]byte, error) {
 	out, err := scanned(raw)
 	if err == nil && out[0] != '{' {
@@ -75,7 +75,7 @@ func object(raw []byte) ([]byte, error) {
 	return out, err
 }
 
-// namer keeps names apart, also for generators that write them in another case or drop what stands between words.
+// namer keeps names different, also for generators that change their case or drop the separators of words.
 type namer struct{ known map[string]bool }
 
 func (n *namer) take(name string) bool {
@@ -95,7 +95,7 @@ func (n *namer) take(name string) bool {
 	return true
 }
 
-// free gives name, or name with a number if another has it.
+// free returns name, or name with a number if it is taken.
 func (n *namer) free(name string) string {
 	got := name
 	for i := 2; !n.take(got); i++ {
@@ -104,7 +104,7 @@ func (n *namer) free(name string) string {
 	return got
 }
 
-// words splits a name at what is neither letter nor digit of ASCII, and at capitals.
+// words splits a name at capitals and at everything but ASCII letters and digits.
 func words(name string) []string {
 	var out []string
 	begin := true
@@ -124,15 +124,15 @@ func words(name string) []string {
 	return out
 }
 
-// nameLimit is how long a name made of a tool's may be: files of generated clients are called by it.
+// nameLimit bounds a name made of a tool's: generated clients have files of that name.
 const nameLimit = 64
 
-// snake writes a name as generators want an operationId.
+// snake spells a name as generators expect an operationId.
 func snake(name string) string {
 	return or(cut(strings.ToLower(strings.Join(words(name), "_"))), "tool")
 }
 
-// camel writes a name as generators want that of a schema: beginning with a letter.
+// camel spells a name as generators expect that of a schema: it begins with a letter.
 func camel(name string) string {
 	var out strings.Builder
 	for _, w := range words(name) {

@@ -1,13 +1,12 @@
-// Package schema checks arguments against the JSON Schema that a server published for a tool. Both come from strangers: the
-// schema from the server, the arguments from the caller, and either may be made to be expensive. So nothing is loaded from
-// the network or the file system, schemas are bounded before they are compiled, and what a check will cost is counted
-// before it is begun.
+// Package schema checks arguments against the JSON Schema that a server published for a tool. Neither is trusted: the server may
+// publish a schema that is expensive to evaluate, and a caller may send such arguments. Therefore nothing is loaded from the
+// network or the file system, schemas are bounded before they are compiled, and the cost of a check is counted before it
+// begins.
 //
-// JSON Schema 2020-12 is what a schema without $schema is (2025-11-25 and 2026-07-28 basic, JSON Schema Usage), and where
-// it is no valid one, draft-07; 2019-09, draft-06 and draft-04 are read where $schema names them. Where schemas and
-// validators differ, the check errs on the side of letting a call through, for the server judges it too: `format` is an
-// annotation in every draft; a `pattern` that RE2 cannot run (lookaround, back-references) or that is too large is not
-// checked, nor is what depends on it being false (Notes says so).
+// A schema without $schema is JSON Schema 2020-12 (2025-11-25 and 2026-07-28 basic, JSON Schema Usage), or draft-07 if it is not
+// valid as such. 2019-09, draft-06 and draft-04 are known where $schema names them. In doubt a call passes, since the server
+// checks it too: `format` is an annotation in every draft, and a `pattern` that RE2 cannot run (lookaround, back-references) or
+// that is too large is not checked, nor is anything that depends on it being false. Notes lists such omissions.
 package schema
 
 import (
@@ -20,31 +19,31 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// ErrTooCostly is what Check fails with where evaluating the schema on the arguments would take more than Options.Steps.
+// ErrTooCostly is the error of a check that may take more than Options.Steps.
 var ErrTooCostly = errors.New("schema: too costly to check")
 
-// Options are the bounds. Zero values stand for the defaults.
+// Options are the bounds of a Cache. Zero values select the defaults, which are in parentheses.
 type Options struct {
 	Size     int // compiled schemas kept (512)
 	MaxBytes int // of a schema (256 KiB)
-	Steps    int // of one check: roughly, how many subschemas meet values (250 000, a few tenths of a second)
+	Steps    int // of one check: about how many subschemas are applied to values (250 000, a few tenths of a second)
 }
 
-// Cache compiles schemas once and keeps the latest used. It is safe for concurrent use.
+// Cache compiles each schema once and keeps the most recently used. It is safe for concurrent use.
 type Cache struct {
 	kept     *lru.Cache[[sha256.Size]byte, *entry]
 	maxBytes int
 	steps    int
 }
 
-// entry is a schema that is compiled by the first who needs it; the others wait for that. Failures are kept too.
+// entry is a schema that its first user compiles; concurrent users wait. Failures are kept too.
 type entry struct {
 	once sync.Once
 	plan *plan
 	err  error
 }
 
-// NewCache makes an empty cache.
+// NewCache returns an empty cache.
 func NewCache(opt Options) *Cache {
 	c := &Cache{maxBytes: or(opt.MaxBytes, 256<<10), steps: or(opt.Steps, 250_000)}
 	c.kept, _ = lru.New[[sha256.Size]byte, *entry](or(opt.Size, 512)) // fails only for sizes below 1
@@ -58,9 +57,9 @@ func or(n, otherwise int) int {
 	return otherwise
 }
 
-// Check judges instance, the arguments as JSON (nothing stands for {}), by the schema. It gives nil, nil where they are
-// valid, and else the most telling violation. An error says that nothing was judged, because the schema cannot be used, or
-// (ErrTooCostly) not on these arguments; it names why and is fit for clients.
+// Check validates instance, raw JSON of which none stands for {}, against a schema. It returns nil, nil if it is valid, else the
+// most telling violation. An error means that nothing was checked: the schema cannot be used, or ErrTooCostly. Its text may be
+// shown to clients.
 func (c *Cache) Check(schemaJSON, instance []byte) (*Violation, error) {
 	p, err := c.plan(schemaJSON)
 	if err != nil {
@@ -70,8 +69,8 @@ func (c *Cache) Check(schemaJSON, instance []byte) (*Violation, error) {
 		instance = []byte("{}")
 	}
 	as := arguments
-	if p.outlines {
-		as = outlines
+	if p.skipTexts {
+		as = withoutTexts
 	}
 	value, bad := decode(instance, as)
 	if bad != nil {
@@ -87,7 +86,7 @@ func (c *Cache) Check(schemaJSON, instance []byte) (*Violation, error) {
 	return v, err
 }
 
-// Notes says what of a schema is not checked, a line each, sorted; nil if all of it is. The error is Check's.
+// Notes lists, sorted, what of a schema is not checked; nil means that everything is. The error is that of Check.
 func (c *Cache) Notes(schemaJSON []byte) ([]string, error) {
 	p, err := c.plan(schemaJSON)
 	if err != nil {

@@ -8,27 +8,27 @@ import (
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// home is the URL of the schema, for references that are relative. Nothing is loaded from it.
-const home = "dragoman:///schema"
+// baseURL is the URL of the schema, for references that are relative. Nothing is loaded from it.
+const baseURL = "dragoman:///schema"
 
-// plan is a compiled schema, and what is known of its subschemas.
+// plan is a compiled schema with the facts that the meter needs of its subschemas.
 type plan struct {
 	root  *js.Schema
 	facts map[*js.Schema]*fact
 	notes []string
-	// Annotations of unevaluatedProperties and unevaluatedItems are collected: every step handles all members of its value.
+	// collects: the schema has unevaluatedProperties or unevaluatedItems, for which every step handles all members of its value.
 	collects bool
-	// No rule looks into a text: it is enough to know where there is one. The library copies each text that it judges.
-	outlines bool
+	// skipTexts: no rule depends on the content of a text, so that texts need not be decoded.
+	skipTexts bool
 }
 
-// refuse is the loader: it loads nothing. The metaschemas are built into the library and never come here.
-type refuse struct{}
+// noLoader refuses to load anything. The metaschemas are part of the library and do not pass through it.
+type noLoader struct{}
 
 // Load implements the library's URLLoader.
-func (refuse) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
+func (noLoader) Load(string) (any, error) { return nil, errors.New("nothing is loaded") }
 
-// compile makes a plan. Its error is fit for clients.
+// compile makes a plan. The text of its error may be shown to clients.
 func compile(raw []byte) (*plan, error) {
 	doc, bad := decode(raw, document)
 	if bad != nil {
@@ -42,7 +42,7 @@ func compile(raw []byte) (*plan, error) {
 	p, err := build(doc, s.anchors, js.Draft2020)
 	var invalid *js.SchemaValidationError
 	if obj, ok := doc.(map[string]any); err != nil && ok && errors.As(err, &invalid) {
-		// Servers that left out $schema before it meant 2020-12 wrote draft-07.
+		// Before a missing $schema meant 2020-12, servers wrote draft-07.
 		if _, named := obj["$schema"]; !named {
 			if older, err7 := build(doc, s.anchors, js.Draft7); err7 == nil {
 				return older, nil
@@ -60,26 +60,26 @@ func build(doc any, anchors []string, draft *js.Draft) (p *plan, err error) {
 	ps := newPatterns()
 	c := js.NewCompiler()
 	c.DefaultDraft(draft)
-	c.UseLoader(refuse{})
+	c.UseLoader(noLoader{})
 	c.UseRegexpEngine(ps.compile)
-	if err := c.AddResource(home, doc); err != nil {
+	if err := c.AddResource(baseURL, doc); err != nil {
 		return nil, err
 	}
-	root, err := c.Compile(home)
+	root, err := c.Compile(baseURL)
 	if err != nil {
 		return nil, err
 	}
 	starts := []*js.Schema{root}
-	for _, at := range anchors { // which a $dynamicRef or $recursiveRef may reach, though nothing else refers to them
-		if sch, err := c.Compile(home + "#" + at); err == nil {
+	for _, at := range anchors { // a $dynamicRef or $recursiveRef may reach them though nothing else refers to them
+		if sch, err := c.Compile(baseURL + "#" + at); err == nil {
 			starts = append(starts, sch)
 		}
 	}
 	g := explore(starts)
-	p = &plan{root: root, facts: map[*js.Schema]*fact{}, outlines: true, notes: g.soften()}
+	p = &plan{root: root, facts: map[*js.Schema]*fact{}, skipTexts: true, notes: g.soften()}
 	for _, s := range g.all {
 		p.collects = p.collects || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil
-		p.outlines = p.outlines && !readsText(s)
+		p.skipTexts = p.skipTexts && !readsText(s)
 		f := &fact{weight: weight(s), same: g.same(s)}
 		if re, ok := s.Pattern.(*pattern); ok {
 			f.pattern = re.size
@@ -112,14 +112,14 @@ func (p *plan) judge(value any) (v *Violation, err error) {
 	return nil, fmt.Errorf("schema: the validator failed: %s", shorten(failed.Error(), 200))
 }
 
-// rescue turns a panic of the library into an error: what strangers wrote must not end the process.
+// rescue turns a panic of the library into an error: untrusted input must not end the process.
 func rescue(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("schema: the validator failed: %s", shorten(fmt.Sprint(r), 100))
 	}
 }
 
-// explain shortens the library's errors to what a client can use.
+// explain reduces an error of the library to what a client can use.
 func explain(err error) error {
 	var load *js.LoadURLError
 	var invalid *js.SchemaValidationError
@@ -136,6 +136,6 @@ func explain(err error) error {
 		}
 		return errors.New("schema: not valid against its metaschema")
 	}
-	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), home, ""), "schema: ")
+	text := strings.TrimPrefix(strings.ReplaceAll(err.Error(), baseURL, ""), "schema: ")
 	return errors.New("schema: " + shorten(text, 300))
 }

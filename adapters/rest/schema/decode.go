@@ -13,21 +13,21 @@ import (
 
 const (
 	maxDepth  = 128     // objects and arrays in one another, in schemas and arguments
-	borrowed  = 4 << 10 // from how many bytes on a text of arguments is not copied: they are judged, and forgotten
+	borrowed  = 4 << 10 // bytes from which a text of the arguments is not copied: the value lives no longer than the check
 	maxDigits = 400     // of a number with its exponent written out; an IEEE double has no more than 309 before the point
 )
 
-// role says what is decoded.
+// role is the kind of input that is decoded.
 type role int
 
 const (
-	arguments role = iota // a name twice is refused: two readers may disagree about which counts
-	document              // a schema: of two members with one name the last counts, as everywhere
-	outlines              // arguments whose texts nothing is asked about but that they are texts: see plan.outlines
+	arguments    role = iota // a repeated name is refused, because readers disagree about which one counts
+	document                 // a schema: of repeated names the last counts, as in most readers
+	withoutTexts             // arguments whose texts need not be decoded: see plan.skipTexts
 )
 
-// decode reads JSON into what the validator wants: map[string]any, []any, string, json.Number, bool, nil. What is too
-// deep, or a number too large to calculate with, is a Violation.
+// decode returns JSON as the types of the validator: map[string]any, []any, string, json.Number, bool and nil. Values that are
+// nested too deeply and numbers that are too large to calculate with are Violations.
 func decode(raw []byte, as role) (any, *Violation) {
 	if bad := strict(raw); bad != nil {
 		return nil, bad
@@ -37,7 +37,7 @@ func decode(raw []byte, as role) (any, *Violation) {
 	return v, bad
 }
 
-// strict checks that raw is one JSON value, by the same reader that judges messages, so that both agree.
+// strict checks that raw is one JSON value, with the scanner that checks messages, so that both agree.
 func strict(raw []byte) *Violation {
 	if _, err := wire.ScanValue(raw); err != nil {
 		return &Violation{Rule: "json", Message: "no JSON: " + shorten(err.Error(), 200)}
@@ -45,7 +45,7 @@ func strict(raw []byte) *Violation {
 	return nil
 }
 
-// decoder walks bytes that strict has passed. Its methods leave the place behind what they read in d.end.
+// decoder reads bytes that strict has accepted. Its methods set end to the offset after what they have read.
 type decoder struct {
 	raw []byte
 	as  role
@@ -83,7 +83,7 @@ func (d *decoder) value(i, depth int) (any, *Violation) {
 		}
 		return d.array(d.space(i+1), depth+1)
 	case '"':
-		if d.as != outlines {
+		if d.as != withoutTexts {
 			return d.text(i), nil
 		}
 		d.end = d.behind(i)
@@ -139,20 +139,20 @@ func (d *decoder) array(i, depth int) (any, *Violation) {
 
 func (d *decoder) text(i int) string {
 	d.end = d.behind(i)
-	text := wire.Span{From: uint32(i), To: uint32(d.end)}.Text(d.raw) //nolint:gosec // Scan refuses what does not fit
+	text := wire.Span{From: uint32(i), To: uint32(d.end)}.Text(d.raw) //nolint:gosec // the scanner refuses larger input
 	if d.as == arguments && len(text) >= borrowed {
 		return unsafe.String(&text[0], len(text)) //nolint:gosec // see borrowed
 	}
 	return string(text)
 }
 
-// behind is the place behind the text at i.
+// behind returns the offset after the text at i.
 func (d *decoder) behind(i int) int {
 	end := i + 1
 	for {
-		end += bytes.IndexByte(d.raw[end:], '"') // it is there
+		end += bytes.IndexByte(d.raw[end:], '"') // strict has found it
 		slashes := 0
-		for d.raw[end-1-slashes] == '\\' { // as far back as the quote at i
+		for d.raw[end-1-slashes] == '\\' { // stops at the quote at i
 			slashes++
 		}
 		if end++; slashes%2 == 0 {
@@ -161,7 +161,7 @@ func (d *decoder) behind(i int) int {
 	}
 }
 
-// number keeps the number as it is written. Calculating with 1e999999 takes a million digits, so that is refused.
+// number keeps a number as it is written. It refuses exponents such as 1e999999, with which calculations take a million digits.
 func (d *decoder) number(i int) (any, *Violation) {
 	end := i
 	for end < len(d.raw) && bytes.IndexByte([]byte("+-.0123456789eE"), d.raw[end]) >= 0 {

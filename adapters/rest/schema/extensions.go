@@ -63,7 +63,7 @@ func (uniqueItems) Validate(ctx *js.ValidatorContext, v any) {
 	}
 }
 
-// canonical writes v such that equal values (2020-12 core §4.2.2) are the same bytes, and others are not.
+// canonical appends an encoding of v that is the same for equal values only (2020-12 core §4.2.2).
 func canonical(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case map[string]any:

@@ -71,7 +71,7 @@ func (g *graph) same(s *js.Schema) []*js.Schema {
 	return without(subs, nil)
 }
 
-// below lists the subschemas that apply to members, elements and names of the value.
+// below lists the subschemas that apply to the members, elements and names of the value.
 func below(s *js.Schema) []*js.Schema {
 	subs := slices.Concat(s.PrefixItems,
 		[]*js.Schema{s.Items2020, s.Contains, s.PropertyNames, s.UnevaluatedItems, s.UnevaluatedProperties})
@@ -136,7 +136,7 @@ func (g *graph) chains(facts map[*js.Schema]*fact) error {
 	return nil
 }
 
-// place is where a subschema stands, for people: a JSON pointer into the schema.
+// place returns where a subschema is, as a JSON pointer into the schema.
 func place(s *js.Schema) string {
 	_, at, _ := strings.Cut(s.Location, "#")
 	if at == "" {

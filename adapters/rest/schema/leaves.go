@@ -11,8 +11,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// leaves appends what is wrong below err. An alternative that fails is one thing: either what is wrong with the branch that
-// was clearly meant, or that none holds.
+// leaves appends the failures below err. Alternatives that fail are one failure: that of the branch that was clearly meant, or
+// that none holds.
 func leaves(dst []leaf, err *js.ValidationError) []leaf {
 	at := err.InstanceLocation
 	switch k := err.ErrorKind.(type) {
@@ -45,8 +45,8 @@ func leaves(dst []leaf, err *js.ValidationError) []leaf {
 	return append(dst, leaf{at, rule, message})
 }
 
-// alternatives tells of the branch that was meant, if that is clear: the only one that does not fail at the value itself, or
-// at a constant right below it, which is how variants are told apart.
+// alternatives returns the failures of the branch that was meant, if that is clear: the only one that does not fail at the value
+// itself, or at a constant directly below it, which is how variants are told apart.
 func alternatives(at []string, rule string, branches []*js.ValidationError) []leaf {
 	all := make([][]leaf, len(branches))
 	var wanted []string
@@ -75,7 +75,7 @@ func alternatives(at []string, rule string, branches []*js.ValidationError) []le
 	return []leaf{{at, rule, message}}
 }
 
-// sole gives the kind of an error that has one cause or is one.
+// sole returns the kind of the only cause of an error, or of the error itself if it has several.
 func sole(err *js.ValidationError) js.ErrorKind {
 	for len(err.Causes) == 1 {
 		err = err.Causes[0]
@@ -83,7 +83,7 @@ func sole(err *js.ValidationError) js.ErrorKind {
 	return err.ErrorKind
 }
 
-// rulesOut tells whether a failure means that another branch was meant.
+// rulesOut reports whether a failure shows that another branch was meant.
 func rulesOut(l leaf, depth, slack int) bool {
 	switch l.rule {
 	case "type", "const", "enum":
@@ -92,7 +92,7 @@ func rulesOut(l leaf, depth, slack int) bool {
 	return false
 }
 
-// describe gives the keyword and the message of a failure that has no failures below it worth telling.
+// describe returns the keyword and the message of a failure.
 func describe(k js.ErrorKind) (rule, message string) {
 	switch k := k.(type) {
 	case *kind.Type:
@@ -163,7 +163,7 @@ func describeSize(k js.ErrorKind) (rule, message string) {
 	return "schema", "does not hold"
 }
 
-// number writes a number of the schema, exactly where that is short.
+// number formats a number of the schema, exactly if that is short.
 func number(r *big.Rat) string {
 	if n, exact := r.FloatPrec(); exact {
 		if text := r.FloatString(n); len(text) <= 30 {

@@ -14,15 +14,15 @@ const (
 	maxPatterns = 50_000 // of all of a schema's
 )
 
-// pattern is a regular expression of a schema. JSON Schema asks for ECMA-262; RE2 runs most of that in linear time. What it
-// cannot run has no re and matches everything.
+// pattern is a regular expression of a schema. JSON Schema demands ECMA-262, most of which RE2 runs in linear time. A pattern that
+// it cannot run has no re and matches everything.
 type pattern struct {
 	source string
 	re     *regexp.Regexp
-	size   int // instructions, roughly
+	size   int // instructions, estimated
 }
 
-// String is the pattern as the schema has it.
+// String returns the pattern as it stands in the schema.
 func (p *pattern) String() string { return p.source }
 
 // MatchString implements the validator's Regexp.
@@ -36,7 +36,7 @@ type patterns struct {
 
 func newPatterns() *patterns { return &patterns{known: map[string]*pattern{}, left: maxPatterns} }
 
-// compile is the validator's RegexpEngine. It never fails: see pattern.
+// compile implements the validator's RegexpEngine. It never fails: see pattern.
 func (ps *patterns) compile(source string) (js.Regexp, error) {
 	if p := ps.known[source]; p != nil {
 		return p, nil
@@ -57,7 +57,7 @@ func (ps *patterns) compile(source string) (js.Regexp, error) {
 	return p, nil
 }
 
-// measure estimates how many instructions a pattern compiles to, without expanding its repetitions.
+// measure estimates the instructions of a compiled pattern without expanding its repetitions.
 func measure(re *syntax.Regexp) int {
 	n := 1 + len(re.Rune)/8
 	for _, sub := range re.Sub {
@@ -72,7 +72,7 @@ func measure(re *syntax.Regexp) int {
 // ecmaSpace is \s of ECMA-262, for use in a class.
 const ecmaSpace = `\t\n\v\f\r \x{a0}\x{feff}\x{2028}\x{2029}\p{Zs}`
 
-// fromECMA writes ECMA-262's own spellings as RE2 has them: \uXXXX, \u{X}, \cX, \s, and the classes [] and [^].
+// fromECMA translates to RE2 what ECMA-262 spells otherwise: \uXXXX, \u{X}, \cX, \s, and the classes [] and [^].
 func fromECMA(in string) string {
 	var out strings.Builder
 	class := false
@@ -106,7 +106,7 @@ func fromECMA(in string) string {
 	return out.String()
 }
 
-// escape translates the escape that in begins with, and says how many bytes it is.
+// escape translates the escape at the beginning of in, and returns its length in bytes.
 func escape(in string, class bool) (string, int) {
 	switch c := in[1]; {
 	case c == 'u' && len(in) > 3 && in[2] == '{':

@@ -7,9 +7,8 @@ import (
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// soften takes out of the schemas what is not to be judged, and says what that is. A pattern that cannot be run holds for
-// everything; so whatever would fail because something holds (not, if, oneOf, a limit to what is contained) is taken out
-// with it.
+// soften removes from the schemas what is not checked, and returns notes of it. A pattern that cannot be run matches everything,
+// so everything that fails because something matches (not, if, oneOf, maxContains) is removed with it.
 func (g *graph) soften() []string {
 	var notes []string
 	loose := map[*js.Schema]bool{}
@@ -34,13 +33,13 @@ func (g *graph) soften() []string {
 	}
 	g.spread(loose)
 	for _, s := range g.all {
-		harmless(s, loose)
+		relax(s, loose)
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)
 }
 
-// spread marks all schemas from which a loose one can be reached.
+// spread marks all schemas that reach a loose one, which is one that accepts too much.
 func (g *graph) spread(loose map[*js.Schema]bool) {
 	users := map[*js.Schema][]*js.Schema{}
 	var todo []*js.Schema
@@ -64,8 +63,8 @@ func (g *graph) spread(loose map[*js.Schema]bool) {
 	}
 }
 
-// harmless takes from s what might fail because a loose subschema holds too often.
-func harmless(s *js.Schema, loose map[*js.Schema]bool) {
+// relax removes from s what may fail because a loose subschema accepts too much.
+func relax(s *js.Schema, loose map[*js.Schema]bool) {
 	if s.Not != nil && loose[s.Not] {
 		s.Not = nil
 	}
@@ -78,7 +77,7 @@ func harmless(s *js.Schema, loose map[*js.Schema]bool) {
 	if s.Contains != nil && loose[s.Contains] {
 		s.MaxContains = nil
 	}
-	if loose[s] { // what a loose part would have evaluated is unknown
+	if loose[s] { // it is unknown what a loose subschema would have evaluated
 		s.UnevaluatedProperties, s.UnevaluatedItems = nil, nil
 	}
 }

@@ -11,15 +11,15 @@ import (
 	js "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// Violation is what is wrong with the arguments; of several the deepest, in an order that is always the same.
+// Violation is what is wrong with the arguments. Of several it is the deepest; the order is always the same.
 type Violation struct {
-	Path    string // JSON Pointer (RFC 6901) to the value, "" for the arguments themselves; at most about 500 bytes
-	Rule    string // the keyword that is broken; "json", "duplicate", "depth" or "number" for what no schema can allow
-	Message string // what is expected, for people; at most about 300 bytes
-	More    int    // other violations
+	Path    string // JSON Pointer (RFC 6901) to the value; "" is the arguments themselves; about 500 bytes at most
+	Rule    string // the keyword that is violated; "json", "duplicate", "depth" or "number" for what no schema can allow
+	Message string // what is expected, in words; about 300 bytes at most
+	More    int    // the number of other violations
 }
 
-// String says it in one line.
+// String returns path, message and rule in one line.
 func (v *Violation) String() string {
 	if v.More > 0 {
 		return fmt.Sprintf("%s: %s (%s; and %d more)", v.where(), v.Message, v.Rule, v.More)
@@ -34,7 +34,7 @@ func (v *Violation) where() string {
 	return v.Path
 }
 
-// under moves a violation one level down.
+// under puts a token before the path of a violation.
 func (v *Violation) under(token string) *Violation {
 	v.Path = shorten("/"+pointerToken(token)+v.Path, 500)
 	return v
@@ -44,14 +44,14 @@ func pointerToken(token string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(token, "~", "~0"), "/", "~1")
 }
 
-// leaf is one thing that is wrong.
+// leaf is one failure.
 type leaf struct {
 	at      []string
 	rule    string
 	message string
 }
 
-// report picks the violation to tell of.
+// report picks the violation to report.
 func report(err *js.ValidationError) *Violation {
 	found := leaves(nil, err)
 	if len(found) == 0 {
@@ -94,7 +94,7 @@ func rank(rule string) int {
 
 func quote(s string) string { return strconv.Quote(shorten(s, 80)) }
 
-// shorten cuts s to about n bytes, between characters.
+// shorten cuts s to about n bytes, at the boundary of a character.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

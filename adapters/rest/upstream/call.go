@@ -17,11 +17,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// errorBody bounds what is read of an answer that is an error, in bytes.
+// errorBody bounds, in bytes, what is read of an error's body.
 const errorBody = 64 << 10
 
-// call is one modern request at a service, as proxy.Replies. It takes a step, a request of HTTP, after the other; all but
-// server/discover take one.
+// call is one modern request to a service, as proxy.Replies. It sends one HTTP request, a step, after the other. All methods but
+// server/discover have one step.
 type call struct {
 	u       *Upstream
 	ex      *proxy.Exchange
@@ -29,7 +29,7 @@ type call struct {
 	id      []byte       // raw JSON
 	opening []byte       // of the message that answers: resultHead
 	token   []byte       // the progress token, raw JSON; nil: none
-	least   string       // the least severe log level that is wanted; empty: no logs
+	least   string       // the lowest log level that the client wants; empty: no logs
 
 	step  *step
 	state callState
@@ -38,24 +38,24 @@ type call struct {
 
 	mu    sync.Mutex
 	ans   httpd.Answer
-	over  bool // the response was made, or the call given up
+	over  bool // the response was made, or the call was cancelled
 	once  sync.Once
-	given wire.Message // that was given last
+	given wire.Message // what Next returned last
 }
 
 // step is one request to the service.
 type step struct {
-	verb, endpoint string // for people
+	verb, endpoint string // for errors
 	target         string
 	body           []byte
-	live           bool // the caller wants to know how it goes on
+	live           bool // the client wants progress or log messages
 	take           take
 }
 
 // what names the step in errors.
 func (s *step) what() string { return s.verb + " " + s.endpoint }
 
-// take makes of the whole answer to a step the response, or the next step, or an error that a client may see.
+// take turns the complete answer to a step into the response, the next step, or an error that a client may see.
 type take func(c *call, r *reply) (wire.Message, *step, error)
 
 type callState uint8
@@ -64,7 +64,7 @@ const (
 	awaitingHead callState = iota // the head has not come
 	readingBody                   // a JSON body is being read
 	streaming                     // an event stream is being read
-	complete                      // the response was given out
+	complete                      // Next has returned the response
 )
 
 // begin sends the request of a step.
@@ -78,14 +78,14 @@ func (c *call) begin(s *step) error {
 	_ = req.Set("Accept", accept)
 	ans, err := c.u.host.Send(c.ex, req)
 	if err != nil {
-		return mcphttp.Fault(err) // a time that is up here is no time of the caller's
+		return mcphttp.Fault(err) // a timeout here is not the caller's deadline
 	}
 	c.step, c.state = s, awaitingHead
 	c.mu.Lock()
 	c.ans = ans
 	over := c.over
 	c.mu.Unlock()
-	if over { // cancelled meanwhile
+	if over { // cancelled in between
 		ans.Abort()
 	}
 	return nil
@@ -117,7 +117,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// fault makes an error of the way there one that a client may see.
+// fault turns an error of the connection into one that a client may see.
 func (c *call) fault(err error) error {
 	var e *proxy.Error
 	if !errors.As(err, &e) && isLate(err) {
@@ -133,7 +133,7 @@ func (c *call) fault(err error) error {
 	return err
 }
 
-// head waits for the answer's head and decides how to read on.
+// head waits for the head of the answer and decides how the body is read.
 func (c *call) head(until time.Time) error {
 	status, h, err := c.ans.Head(until)
 	if err != nil {
@@ -150,7 +150,7 @@ func (c *call) head(until time.Time) error {
 	return nil
 }
 
-// load reads the body. Of one that is an error the beginning is enough.
+// load reads the body. The beginning of an error's body is enough.
 func (c *call) load(until time.Time) error {
 	r := &c.reply
 	limit := c.u.limits.Body
@@ -169,7 +169,7 @@ func (c *call) load(until time.Time) error {
 	return err
 }
 
-// event reads the next event that the client is to see, or the last one, which has the response.
+// event reads up to the next event that the client wants, or the last one, which has the response.
 func (c *call) event(until time.Time) (wire.Message, bool, error) {
 	c.ans.SetDeadline(until)
 	for {
@@ -199,7 +199,7 @@ func (c *call) event(until time.Time) (wire.Message, bool, error) {
 	}
 }
 
-// taken hands the whole answer to the step, and goes on to the next one if there is one.
+// taken passes the complete answer to the step, and sends the next step if there is one.
 func (c *call) taken() (wire.Message, bool, error) {
 	m, next, err := c.step.take(c, &c.reply)
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *call) taken() (wire.Message, bool, error) {
 	return m, true, nil
 }
 
-// leave ends an answer of which everything that matters has been read.
+// leave ends an answer whose rest is of no interest.
 func (c *call) leave() {
 	if c.state == streaming {
 		c.ans.Finish()
@@ -227,7 +227,7 @@ func (c *call) leave() {
 	c.ans.Close()
 }
 
-// progress makes a notification of the data of an event; the token is the client's own, whatever the service says.
+// progress turns an event into a notification. The token is the client's own, whatever the event has.
 func (c *call) progress(data []byte) (wire.Message, bool, error) {
 	r, all := scanned(data)
 	if !all.IsObject(r) || !isNumber(wire.Get(r, all, "progress").Of(r)) {
@@ -240,7 +240,7 @@ func (c *call) progress(data []byte) (wire.Message, bool, error) {
 	return c.notification("notifications/progress", r, all, []wire.Change{{Key: "progressToken", Value: c.token}})
 }
 
-// log does the same with what the service logs, as far as the client wants it.
+// log turns an event into a notification if its level is high enough for the client.
 func (c *call) log(data []byte) (wire.Message, bool, error) {
 	r, all := scanned(data)
 	if !all.IsObject(r) {

@@ -17,28 +17,27 @@ import (
 )
 
 const (
-	// profileTime is how long what a service has beside tools is believed while its version stays.
+	// profileTime is how long the features found of a service are valid while its version stays the same.
 	profileTime = time.Minute
-	// healthTime is how long an answer of GET /health is waited for when somebody asks whether the service is well, and
-	// healthFresh how long it holds.
+	// healthTime is the timeout of a GET /health by Sound, and healthFresh how long its answer is valid.
 	healthTime  = 2 * time.Second
 	healthFresh = 5 * time.Second
-	healthBody  = 1 << 20 // bytes of it
+	healthBody  = 1 << 20 // bytes of the answer
 )
 
-// profile is what a service said of itself.
+// profile describes a service.
 type profile struct {
 	info   []byte // serverInfo, raw JSON
 	extras *extras
 }
 
-// extras is what a service was found to have beside tools. It is not changed once it is in a profile.
+// extras are the features of a service besides tools. They are immutable once they are part of a profile.
 type extras struct {
 	at                           time.Time
 	resources, prompts, complete bool
 }
 
-// learn remembers who a service is; what it was found to have, it has as long as it is of this version.
+// learn remembers name and version of a service. A change of either discards the extras.
 func (u *Upstream) learn(service, version []byte) {
 	if len(service) == 0 {
 		service = []byte(u.host.Authority())
@@ -57,8 +56,7 @@ func (u *Upstream) learn(service, version []byte) {
 	u.about.Store(p)
 }
 
-// discover is the way to an answer of server/discover: the health, the tools, and, unless that is known, whether there is
-// anything else.
+// discover returns the steps of server/discover: the health, the tools, and the extras unless they are known.
 func (c *call) discover() *step {
 	return c.look("/health", func(c *call, r *reply) (wire.Message, *step, error) {
 		if err := r.unwell(); err != nil {
@@ -69,12 +67,12 @@ func (c *call) discover() *step {
 	})
 }
 
-// look is a GET of an endpoint.
+// look makes the GET of an endpoint.
 func (c *call) look(endpoint string, take take) *step {
 	return &step{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), take: take}
 }
 
-// introduced reads the tools: they say who the service is, and that it is one.
+// introduced reads the tools, which identify the service and show that it speaks the envelope.
 func (c *call) introduced(r *reply) (wire.Message, *step, error) {
 	_, tools, m, err := c.toolList(r)
 	if err != nil {
@@ -90,20 +88,20 @@ func (c *call) introduced(r *reply) (wire.Message, *step, error) {
 		x := &extras{at: time.Now(), resources: r.has("resources")}
 		return wire.Message{}, c.look("/prompts", func(c *call, r *reply) (wire.Message, *step, error) {
 			x.prompts = r.has("prompts")
-			if !x.prompts && !x.resources { // there is nothing whose arguments could be completed
+			if !x.prompts && !x.resources { // nothing has arguments that could be completed
 				return c.introduce(x)
 			}
 			s := c.look("/complete", func(c *call, r *reply) (wire.Message, *step, error) {
 				x.complete = !r.isMissing() && wire.Get(r.raw, r.body, "success").Present()
 				return c.introduce(x)
 			})
-			s.verb, s.body = "POST", []byte("{}") // a mistake: all that is to be seen is who answers it
+			s.verb, s.body = "POST", []byte("{}") // invalid on purpose: only whether an envelope answers it matters
 			return wire.Message{}, s, nil
 		}), nil
 	}), nil
 }
 
-// has tells whether an answer shows that there is such a list: one that cannot be had just now is there, too.
+// has reports whether an answer shows that the service has such a list. A list that is not available at the moment counts.
 func (r *reply) has(list string) bool {
 	if r.isMissing() || !r.body.IsObject(r.raw) {
 		return false
@@ -142,8 +140,8 @@ func (c *call) introduce(x *extras) (wire.Message, *step, error) {
 	return c.completed(b)
 }
 
-// unwell judges an answer to GET /health (seed 000, HealthResponse). A service without it, and one that answers in a way of
-// its own, is taken to be well.
+// unwell returns the error of an answer to GET /health (seed 000, HealthResponse) that reports an unavailable service. A service
+// without that endpoint, or with answers of its own format, counts as healthy.
 func (r *reply) unwell() *proxy.Error {
 	status := string(wire.Get(r.raw, r.body, "status").Text(r.raw))
 	switch {
@@ -157,7 +155,7 @@ func (r *reply) unwell() *proxy.Error {
 	return r.foreign("")
 }
 
-// ailments names the dependencies that a service misses, as far as it tells.
+// ailments names the unavailable dependencies of a service, as far as its answer has them.
 func (r *reply) ailments() string {
 	text := ""
 	if e := wire.Get(r.raw, r.body, "error").Text(r.raw); len(e) > 0 {
@@ -179,22 +177,22 @@ func (r *reply) ailments() string {
 	return text
 }
 
-// health is what was last found of a service.
+// health is the last known state of a service.
 type health struct {
 	at  time.Time
-	why string // it is not well; empty: it is
+	why string // the service is not healthy; empty: it is
 }
 
-// note remembers what a call has shown of the service's health; an empty why: it is well.
+// note records the health that a call has shown. An empty why means healthy.
 func (u *Upstream) note(why string) {
 	if old := u.health.Load(); old != nil && old.why == why && time.Since(old.at) < healthFresh/2 {
-		return // as known
+		return // known already
 	}
 	u.health.Store(&health{at: time.Now(), why: why})
 }
 
-// Sound tells whether the service is well, and if not, why: what calls have shown within the last five seconds, else what
-// GET /health answers within two. Who asks meanwhile gets what was known before.
+// Sound reports whether the service is healthy, and if not, why. It goes by the calls of the last five seconds, else by
+// GET /health, for which it waits up to two seconds. Concurrent callers get the state that was known before.
 func (u *Upstream) Sound() (ok bool, why string) {
 	h := u.health.Load()
 	if (h == nil || time.Since(h.at) >= healthFresh) && u.checking.TryLock() {
@@ -213,7 +211,7 @@ func (u *Upstream) Sound() (ok bool, why string) {
 	return h.why == "", h.why
 }
 
-// Check asks for the service's health, as long as ctx lives.
+// Check sends GET /health and waits for the answer until ctx ends.
 func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	req := mcphttp.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
 	defer req.Release()

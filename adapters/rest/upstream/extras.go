@@ -5,15 +5,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// What a service may have beside tools, each by an endpoint of its own. The seed has nothing of it; the shapes are those of
-// the protocol, in the envelope, with its spelling or the protocol's.
+// Each feature besides tools has an endpoint of its own. The seed does not define them: data has the shapes of the protocol, in
+// either spelling.
 
-// resources makes the result of resources/list.
+// resources returns the result of resources/list.
 func (c *call) resources(r *reply) (wire.Message, *step, error) {
 	return c.extraList(r, "resources", "resources", needs("uri", "name"))
 }
 
-// templates makes the result of resources/templates/list, which come with the resources.
+// templates returns the result of resources/templates/list, which are part of GET /resources.
 func (c *call) templates(r *reply) (wire.Message, *step, error) {
 	check := func(raw []byte, item wire.Span) string {
 		if len(wire.Get(raw, item, "uri_template").Text(raw)) == 0 && len(wire.Get(raw, item, "uriTemplate").Text(raw)) == 0 {
@@ -29,13 +29,13 @@ func (c *call) templates(r *reply) (wire.Message, *step, error) {
 	return c.extraList(r, "resourceTemplates", "", check)
 }
 
-// prompts makes the result of prompts/list.
+// prompts returns the result of prompts/list.
 func (c *call) prompts(r *reply) (wire.Message, *step, error) {
 	return c.extraList(r, "prompts", "prompts", needs("name"))
 }
 
-// extraList makes the result of a list that a service may lack: to is its name in the result, from in the data; without from it is
-// empty.
+// extraList returns the result of a list that a service may lack. to is its name in the result, from its name in the data; an empty
+// from stands for an empty list.
 func (c *call) extraList(r *reply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *step, error) {
 	if err := c.gone(r); err != nil {
 		return wire.Message{}, nil, err
@@ -53,7 +53,7 @@ func (c *call) extraList(r *reply, to, from string, check func(raw []byte, item 
 	return c.listed(b, r, data)
 }
 
-// read makes the result of resources/read. Data without contents is the content.
+// read returns the result of resources/read. Data without contents is the content itself.
 func (c *call) read(r *reply) (wire.Message, *step, error) {
 	data, m, done, err := c.answered(r)
 	if done {
@@ -84,7 +84,7 @@ func (c *call) read(r *reply) (wire.Message, *step, error) {
 	return c.completed(b)
 }
 
-// prompted makes the result of prompts/get.
+// prompted returns the result of prompts/get.
 func (c *call) prompted(r *reply) (wire.Message, *step, error) {
 	data, m, done, err := c.answered(r)
 	if done {
@@ -96,7 +96,7 @@ func (c *call) prompted(r *reply) (wire.Message, *step, error) {
 	return c.whole(respelled(nil, r.raw, data), nil)
 }
 
-// completion makes the result of completion/complete: data has completion, or is it.
+// completion returns the result of completion/complete. data has a member completion, or is the completion.
 func (c *call) completion(r *reply) (wire.Message, *step, error) {
 	data, m, done, err := c.answered(r)
 	if done {
@@ -114,7 +114,8 @@ func (c *call) completion(r *reply) (wire.Message, *step, error) {
 	return c.completed(b)
 }
 
-// answered is the data of a POST to an endpoint that a service may lack, or, if done, the answer: a question, or an error.
+// answered returns the data of a POST to an endpoint that a service may lack. If done, m or err is the response: a question, or an
+// error.
 func (c *call) answered(r *reply) (data wire.Span, m wire.Message, done bool, err error) {
 	if err = c.gone(r); err != nil {
 		return data, m, true, err

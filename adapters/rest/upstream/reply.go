@@ -12,19 +12,19 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// resultHead is the head of the message that answers the request with an id, up to its result. It stands before a body, too: so the
-// scanner of messages checks that, as the result of one, and part of it can become the result where it is.
+// resultHead returns the message that answers a request, up to its result. It is also put before a body that is read: then the
+// scanner of messages checks the body as a result, and part of it can become the result in place.
 func resultHead(id []byte) []byte {
 	return append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"result":`...)
 }
 
-// anyResultHead is the head before what answers no request.
+// anyResultHead is the head before a body that answers no request.
 func anyResultHead() []byte { return resultHead([]byte("0")) }
 
-// resultRoom is for what a result is completed with, in bytes; more only costs a copy.
+// resultRoom is the spare capacity, in bytes, for the members that complete a result. More than that costs a copy.
 const resultRoom = 512
 
-// reply is the whole answer to a step, which may be anything.
+// reply is the complete answer to a step. It may be anything.
 type reply struct {
 	step     *step
 	status   int
@@ -33,11 +33,11 @@ type reply struct {
 	retryIn  int       // seconds; 0: not said
 	head     []byte    // resultHead
 	raw      []byte    // head and the body
-	body     wire.Span // the value in raw; absent if it is no JSON
-	reason   error     // why it is none
+	body     wire.Span // the value in raw; absent if it is not JSON
+	reason   error     // why it is not
 }
 
-// scanned checks a JSON value of the service's. The span is absent if it is none.
+// scanned checks a JSON value of the service. The span is absent if it is not JSON.
 func scanned(data []byte) ([]byte, wire.Span) {
 	r := reply{head: anyResultHead()}
 	r.raw = append(bytes.Clone(r.head), data...)
@@ -45,7 +45,7 @@ func scanned(data []byte) ([]byte, wire.Span) {
 	return r.raw, r.body
 }
 
-// parse checks the body: it must be one JSON value, and not end the message that stands around it.
+// parse checks that the body is one JSON value, which does not end the message around it.
 func (r *reply) parse() {
 	body := r.raw[len(r.head):]
 	if bom := []byte("\xef\xbb\xbf"); bytes.HasPrefix(body, bom) {
@@ -64,12 +64,12 @@ func (r *reply) parse() {
 	}
 }
 
-// envelope is what a service's envelope says (seed 000, ResponseEnvelope). Its spans are places in the answer.
+// parsed is the envelope of a service (seed 000, ResponseEnvelope). Its spans are places in the answer.
 type parsed struct {
 	success bool
-	data    wire.Span          // if success
-	text    string             // else
-	code    proxy.EnvelopeCode // else
+	data    wire.Span          // only with success
+	text    string             // only without
+	code    proxy.EnvelopeCode // only without
 	meta    wire.Span
 }
 
@@ -79,7 +79,7 @@ func isNumber(b []byte) bool {
 	return len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9')
 }
 
-// envelope reads an answer as the envelope. What is none is an error that says what came instead, and whose fault it is.
+// envelope reads an answer as an envelope. The error of another answer says what came instead.
 func (r *reply) envelope() (e parsed, err error) {
 	get := func(key string) wire.Span { return wire.Get(r.raw, r.body, key) }
 	if !r.body.IsObject(r.raw) || !get("success").Present() {
@@ -119,7 +119,7 @@ func (r *reply) envelope() (e parsed, err error) {
 	return e, nil
 }
 
-// known gives the code of the closed set that a service's own code comes nearest to: the status tells.
+// known returns the code of the closed set that is nearest to a service's own code, judged by the status.
 func (r *reply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
 	for _, c := range proxy.EnvelopeCodes() {
 		if c == code {
@@ -141,7 +141,7 @@ func (r *reply) known(code proxy.EnvelopeCode) proxy.EnvelopeCode {
 	return proxy.Failed
 }
 
-// foreign is the error of an answer that is not the envelope's. why completes "a JSON value that …".
+// foreign returns the error of an answer that is not an envelope. why completes "a JSON value that …".
 func (r *reply) foreign(why string) *proxy.Error {
 	what, status := r.step.what(), fasthttp.StatusMessage(r.status)
 	f, text := proxy.HTTPStatus, ""
@@ -173,13 +173,13 @@ func (r *reply) foreign(why string) *proxy.Error {
 	return e
 }
 
-// statusError is the status that stands behind an error, for whoever judges the service by it.
+// statusError is the HTTP status behind an error, for the circuit breaker.
 type statusError int
 
 // Error implements error.
 func (s statusError) Error() string { return "HTTP " + strconv.Itoa(int(s)) }
 
-// HTTPStatus is the status.
+// HTTPStatus returns the status.
 func (s statusError) HTTPStatus() int { return int(s) }
 
 func (r *reply) beginning() string {
@@ -189,7 +189,7 @@ func (r *reply) beginning() string {
 	return "(an empty body)"
 }
 
-// printable is the beginning of a service's text for an error message.
+// printable returns the beginning of a service's text for an error message, in one line.
 func printable(text []byte) string {
 	s := strings.ToValidUTF8(string(text[:min(len(text), 300)]), "")
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -201,8 +201,8 @@ func printable(text []byte) string {
 	return strings.ToValidUTF8(s[:min(len(s), 200)], "")
 }
 
-// refusal makes the answer to the request of an envelope without success, for all that is not a tool's own failure: the
-// client's mistakes become JSON-RPC errors, as a server gives them, and the service's become rows of the error table.
+// refusal answers the request with an envelope without success, unless it is a tool's own failure. Mistakes of the client become
+// JSON-RPC errors, as a server reports them; failures of the service become errors of the error table.
 func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 	var f proxy.Fault
 	what := "the service failed"
@@ -219,7 +219,7 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 		f, what = proxy.UpstreamLimited, "the service limits how often it is called"
 	case proxy.Unavailable:
 		f, what = proxy.Overloaded, "the service is not available"
-		if string(wire.Path(r.raw, e.meta, "cause", "data", "retryable").Of(r.raw)) == "false" { // it was lost behind it, and may have run
+		if string(wire.Path(r.raw, e.meta, "cause", "data", "retryable").Of(r.raw)) == "false" { // the service lost it on the way, and it may have run
 			f = proxy.Lost
 		}
 		c.u.note(what + ": " + printable([]byte(e.text)))
@@ -237,8 +237,8 @@ func (c *call) refusal(r *reply, e *parsed) (wire.Message, *step, error) {
 	return wire.Message{}, nil, err
 }
 
-// original gives the JSON-RPC error that stands behind an envelope, if the service names one in meta.cause, as Dragoman does:
-// then nothing of it is lost. What a server says of the revisions that it speaks stays out: it is not true of this one.
+// original returns the JSON-RPC error behind an envelope if the service gives it in meta.cause, as Dragoman does, so that nothing
+// of it is lost. An unsupported revision is not passed on: what that server speaks says nothing of this one.
 func (c *call) original(r *reply, e *parsed) (wire.Message, bool) {
 	cause := wire.Get(r.raw, e.meta, "cause")
 	code, err := strconv.Atoi(string(wire.Get(r.raw, cause, "code").Of(r.raw)))

@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// called makes the result of tools/call.
+// called returns the result of tools/call.
 func (c *call) called(r *reply) (wire.Message, *step, error) {
 	e, err := r.envelope()
 	if err != nil {
@@ -34,13 +34,13 @@ func (c *call) called(r *reply) (wire.Message, *step, error) {
 	}
 	b := c.result(size)
 	b.addText(data)
-	if e.data.IsObject(r.raw) { // of anything else there are clients that refuse it
+	if e.data.IsObject(r.raw) { // some clients refuse anything else
 		b.add("structuredContent", data)
 	}
 	return c.completed(b)
 }
 
-// failed makes the answer of a tools/call without success. A tool that ran and failed has a result.
+// failed returns the answer to a tools/call without success. A tool that ran and failed has a result.
 func (c *call) failed(r *reply, e *parsed) (wire.Message, *step, error) {
 	if e.code != proxy.Failed {
 		return c.refusal(r, e)
@@ -58,13 +58,13 @@ func (c *call) failed(r *reply, e *parsed) (wire.Message, *step, error) {
 	return c.completed(b)
 }
 
-// addText adds a content array with one text.
+// addText adds a content array of one text block.
 func (o *object) addText(text []byte) {
 	o.key("content")
 	o.raw = append(wire.AppendText(append(o.raw, `[{"type":"text","text":`...), text), "}]"...)
 }
 
-// textSize is about how many bytes that takes.
+// textSize estimates the bytes that addText appends.
 func textSize(text []byte) int {
 	size := len(text) + 64
 	for _, b := range text {
@@ -75,8 +75,8 @@ func textSize(text []byte) int {
 	return size
 }
 
-// isToolResult tells whether a value is a result of tools/call already: it has a content array of blocks, or an empty one and
-// nothing that such a result has not.
+// isToolResult reports whether a value already is a result of tools/call: its content is an array of blocks, or empty with no
+// members that are foreign to such a result.
 func isToolResult(raw []byte, v wire.Span) bool {
 	content := wire.Get(raw, v, "content")
 	if !content.Present() || raw[content.From] != '[' {
@@ -100,8 +100,8 @@ func isToolResult(raw []byte, v wire.Span) bool {
 	return true
 }
 
-// asks makes the result of a call in which the service asks something (data.result_type, 2026-07-28 multi-round-trip
-// requests). A modern client is asked only what it has declared; a legacy one is asked by who translates for it.
+// asks returns the result of a call in which the service asks for input (data.result_type, 2026-07-28 multi-round-trip
+// requests). A modern client must have declared the capability; for a legacy client the upgrade checks that.
 func (c *call) asks(r *reply, e *parsed) (m wire.Message, asks bool, err error) {
 	get := func(snake, camel string) wire.Span {
 		if s := wire.Get(r.raw, e.data, snake); s.Present() {
@@ -141,7 +141,7 @@ func (c *call) asks(r *reply, e *parsed) (m wire.Message, asks bool, err error) 
 	return m, true, err
 }
 
-// present is a value, or nil for null.
+// present returns a value, or nil for null.
 func present(v []byte) []byte {
 	if isNull(v) {
 		return nil
@@ -149,17 +149,17 @@ func present(v []byte) []byte {
 	return v
 }
 
-// unusable is the error of an envelope of success whose data does not fit the request.
+// unusable returns the error of a successful envelope whose data does not fit the request.
 func (c *call) unusable(why string) *proxy.Error {
 	return proxy.Errf(proxy.BadAnswer, "the service's answer to %s cannot be used: %s", c.step.what(), why)
 }
 
-// result begins the result of the message that answers the request, of which about size bytes are to come.
+// result begins the result of the request's response. About size bytes are expected to follow.
 func (c *call) result(size int) *object {
 	return &object{raw: append(make([]byte, 0, len(c.opening)+size+resultRoom), c.opening...)}
 }
 
-// completed answers with a result that has all but what every modern one carries.
+// completed adds what every modern result has, and returns the response.
 func (c *call) completed(b *object) (wire.Message, *step, error) {
 	b.add("resultType", []byte(`"complete"`))
 	if p := c.u.about.Load(); p != nil {
@@ -171,15 +171,15 @@ func (c *call) completed(b *object) (wire.Message, *step, error) {
 	return c.scanned(append(b.done(), '}'))
 }
 
-// inPlace answers with a result that is part of the service's answer, where it stands; the rest of the answer is gone then. What has
-// to be put into the middle of it costs a copy. more is a further change, nil for none.
+// inPlace returns the response whose result is part of the service's answer, without a copy. It overwrites the rest of the answer.
+// A result that has to be changed in the middle is copied. more is a further change; nil for none.
 func (c *call) inPlace(r *reply, result wire.Span, more *wire.Change) (wire.Message, *step, error) {
 	for _, key := range []string{"resultType", "_meta", "isError"} {
 		if wire.Get(r.raw, result, key).Present() {
 			return c.whole(result.Of(r.raw), more)
 		}
 	}
-	from := int(result.From) - len(c.opening) // the body begins behind as much
+	from := int(result.From) - len(c.opening) // a head of the same length precedes the body
 	copy(r.raw[from:], c.opening)
 	b := &object{raw: bytes.TrimRight(r.raw[from:result.To-1], " \t\r\n")}
 	b.any = b.raw[len(b.raw)-1] != '{'
@@ -192,7 +192,7 @@ func (c *call) inPlace(r *reply, result wire.Span, more *wire.Change) (wire.Mess
 	return c.completed(b)
 }
 
-// whole answers with a result, raw JSON, that may have some of what every modern one carries.
+// whole returns the response with a result, raw JSON, that may have some of what every modern result has.
 func (c *call) whole(result []byte, more *wire.Change) (wire.Message, *step, error) {
 	m := wire.Message{Raw: result}
 	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}}
@@ -214,7 +214,7 @@ func (c *call) whole(result []byte, more *wire.Change) (wire.Message, *step, err
 	return c.scanned(append(m.Append(b.raw), '}'))
 }
 
-// scanned reads the message that answers.
+// scanned reads the response.
 func (c *call) scanned(raw []byte) (wire.Message, *step, error) {
 	m, err := wire.Scan(raw)
 	if err != nil {
@@ -223,7 +223,8 @@ func (c *call) scanned(raw []byte) (wire.Message, *step, error) {
 	return m, nil, nil
 }
 
-// payload is the data of an envelope of success, or the bare answer, which is an object.
+// payload returns the data of a successful envelope. With bare, an object that is no envelope is the data. Without data, the
+// response is m or err.
 func (c *call) payload(r *reply, bare bool) (data wire.Span, m wire.Message, err error) {
 	if bare && r.status < 300 && r.body.IsObject(r.raw) && !wire.Get(r.raw, r.body, "success").Present() {
 		return r.body, m, nil
@@ -242,22 +243,22 @@ func (c *call) payload(r *reply, bare bool) (data wire.Span, m wire.Message, err
 	return e.data, m, nil
 }
 
-// gone is the error of an endpoint that a service does not have.
+// gone returns the error of an endpoint that the service does not have.
 func (c *call) gone(r *reply) error {
-	if !r.isMissing() || r.step.verb == fasthttp.MethodPost && wire.Get(r.raw, r.body, "success").Present() { // it did not find what was asked for
+	if !r.isMissing() || r.step.verb == fasthttp.MethodPost && wire.Get(r.raw, r.body, "success").Present() { // the endpoint exists, its subject does not
 		return nil
 	}
 	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: the service has no %s (HTTP %d)", c.m.Text(c.m.Method), c.step.what(), r.status)
 }
 
-// isMissing tells whether the status says that there is no such endpoint.
+// isMissing reports whether the status means that there is no such endpoint.
 func (r *reply) isMissing() bool { return r.status == 404 || r.status == 405 || r.status == 501 }
 
-// camel are the members that the envelope writes otherwise than the protocol.
+// camel maps the envelope's spelling of members to the protocol's.
 var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "outputSchema", "mime_type": "mimeType", "uri_template": "uriTemplate"}
 
-// respelled appends an object with the protocol's spelling of its members; members that are null are left out, as frameworks
-// write what is not there.
+// respelled appends an object with the protocol's spelling of its members. It leaves out null, which frameworks write for absent
+// members.
 func respelled(dst, raw []byte, obj wire.Span) []byte {
 	b := object{raw: dst}
 	for k, v := range wire.Members(raw, obj) {
@@ -275,7 +276,7 @@ func respelled(dst, raw []byte, obj wire.Span) []byte {
 	return b.done()
 }
 
-// items adds a list as to: the elements under a key of data, respelled; check finds what one lacks.
+// items adds the list under a key of data as the member to, respelled. check returns what is wrong with an element, or "".
 func (c *call) items(b *object, to string, r *reply, data wire.Span, key string, check func(raw []byte, item wire.Span) string) error {
 	list := wire.Get(r.raw, data, key)
 	if !list.Present() || r.raw[list.From] != '[' {
@@ -300,7 +301,7 @@ func (c *call) items(b *object, to string, r *reply, data wire.Span, key string,
 	return nil
 }
 
-// listed makes the result of a list, which has its items already.
+// listed completes the result of a list that has its items.
 func (c *call) listed(b *object, r *reply, data wire.Span) (wire.Message, *step, error) {
 	cursor := wire.Get(r.raw, data, "next_cursor")
 	if !cursor.Present() {
@@ -313,13 +314,13 @@ func (c *call) listed(b *object, r *reply, data wire.Span) (wire.Message, *step,
 	return c.completed(b)
 }
 
-// unkept says that a result is not to be kept: the service says nothing of how long it holds, and for whom.
+// unkept forbids caching the result: the envelope does not say how long it is valid, and for whom.
 func (o *object) unkept() {
 	o.add("ttlMs", []byte("0"))
 	o.add("cacheScope", []byte(`"private"`))
 }
 
-// tools makes the result of tools/list of the ToolsResponse (seed 000).
+// tools turns a ToolsResponse (seed 000) into the result of tools/list.
 func (c *call) tools(r *reply) (wire.Message, *step, error) {
 	data, b, m, err := c.toolList(r)
 	if b == nil {
@@ -328,8 +329,8 @@ func (c *call) tools(r *reply) (wire.Message, *step, error) {
 	return c.listed(b, r, data)
 }
 
-// toolList reads the ToolsResponse, and learns from it who the service is: b is a result that has the tools. Without it the message
-// or the error is the answer.
+// toolList reads a ToolsResponse and identifies the service by it. b is a result that has the tools. If it is nil, the response is m
+// or err.
 func (c *call) toolList(r *reply) (data wire.Span, b *object, m wire.Message, err error) {
 	if data, m, err = c.payload(r, true); err != nil || m.Kind != wire.Invalid {
 		return data, nil, m, err
@@ -362,7 +363,7 @@ func checkTool(raw []byte, t wire.Span) string {
 	return ""
 }
 
-// needs is a check for members that must be strings with content.
+// needs returns a check that members are strings that are not empty.
 func needs(keys ...string) func(raw []byte, item wire.Span) string {
 	return func(raw []byte, item wire.Span) string {
 		for _, key := range keys {

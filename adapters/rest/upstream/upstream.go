@@ -1,3 +1,4 @@
+// Package upstream makes an MCP server of a service that speaks the REST envelope (seed 000).
 package upstream
 
 import (
@@ -16,22 +17,21 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Upstream is a service that serves the REST envelope (seed 000), as a modern MCP server: it is one link for everybody, which
-// answers server/discover by itself and makes a request of the service of every other. What the service has beside tools is
-// found by asking for it.
+// Upstream presents a service as a modern MCP server. It is one link for all callers: it answers server/discover itself and turns
+// every other request into one of the service. What the service has besides tools is found by asking for it.
 type Upstream struct {
 	host   *httpd.Host
 	path   string // of the base, without a slash at its end
 	query  string // of the base, "?" included; empty if it has none
 	limits mcphttp.Limits
-	about  atomic.Pointer[profile] // what the service said of itself last
+	about  atomic.Pointer[profile] // what the service last said of itself
 
-	checking sync.Mutex // held by who asks for the health
+	checking sync.Mutex // held while GET /health is in progress
 	health   atomic.Pointer[health]
 }
 
-// New makes the upstream for the service whose endpoints lie below base, a path with its query, at host. limits bound
-// what is read of its answers.
+// New makes the upstream of a service at host, whose endpoints are below base, a path with an optional query. limits bound what is
+// read of its answers.
 func New(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
 	path, query, asked := strings.Cut(base, "?")
 	if asked {
@@ -40,10 +40,10 @@ func New(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
 	return &Upstream{host: host, path: strings.TrimRight(path, "/"), query: query, limits: limits}
 }
 
-// Dial is the transport.Dial of the service, for modern exchanges.
+// Dial implements transport.Dial, for modern exchanges.
 func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error) { return u, nil }
 
-// Call implements transport.Link. Cancelling closes the connection, which is all that the envelope has for it.
+// Call implements transport.Link. Cancellation closes the connection: the envelope has no message for it.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	id := ex.Msg.Of(ex.Msg.ID)
 	c := &call{u: u, ex: ex, m: ex.Msg, id: id, opening: resultHead(id), least: ex.Client.LogLevel}
@@ -67,22 +67,22 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// Send implements transport.Link. The modern era defines no message to a server but requests: it is dropped.
+// Send implements transport.Link. It drops the message: the modern era defines none to a server but requests.
 func (u *Upstream) Send(context.Context, []byte) error { return nil }
 
-// Close implements transport.Link; the host belongs to who made it.
+// Close implements transport.Link. The host stays open.
 func (u *Upstream) Close() error { return nil }
 
-// LastWords says in an error about silence what was asked for in truth.
+// LastWords returns what an error about a silent server adds: the requests that were sent in place of MCP's.
 func (u *Upstream) LastWords() string {
 	return ": of a service that speaks the envelope GET " + u.target("/health") + " and GET " + u.target("/tools") + " are asked for"
 }
 
-// target is the request target of an endpoint.
+// target returns the request target of an endpoint.
 func (u *Upstream) target(endpoint string) string { return u.path + endpoint + u.query }
 
-// asking is the target of an endpoint with a parameter in its query, unless its value is empty. What a service does not know
-// it finds easier to overlook there than in the body.
+// asking returns the target of an endpoint with a query parameter, unless its value is empty. Services ignore an unknown parameter
+// more often in the query than in the body.
 func (u *Upstream) asking(endpoint, parameter, value string) string {
 	target := u.target(endpoint)
 	if value == "" {
@@ -95,7 +95,7 @@ func (u *Upstream) asking(endpoint, parameter, value string) string {
 	return target + sep + parameter + "=" + url.QueryEscape(value)
 }
 
-// plan decides what the service is asked for in place of a method.
+// plan returns the first request to the service for the method of the call.
 func (c *call) plan() (*step, error) {
 	switch method := string(c.m.Text(c.m.Method)); method {
 	case "server/discover":
@@ -121,12 +121,12 @@ func (c *call) plan() (*step, error) {
 	}
 }
 
-// list is a GET of one page of a list.
+// list makes the GET of one page of a list.
 func (c *call) list(endpoint string, take take) *step {
 	return &step{verb: "GET", endpoint: endpoint, target: c.u.asking(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
 }
 
-// post is a POST of what the request is about, under the given name; the rest is called as in the request.
+// post makes a POST whose body has the subject of the request as the member about, and the rest under the names of the request.
 func (c *call) post(endpoint, about string, take take) *step {
 	m, params := &c.m, c.m.Params
 	subject := m.Name
@@ -155,13 +155,13 @@ func (c *call) post(endpoint, about string, take take) *step {
 		live: c.token != nil || c.least != "", take: take}
 }
 
-// object is a JSON object in the making, perhaps behind something else; the zero value is ready.
+// object builds a JSON object, which may follow other bytes in raw. The zero value is ready to use.
 type object struct {
 	raw []byte
 	any bool // it has members
 }
 
-// key begins a member, whose value is to be appended to raw. The key needs no escaping.
+// key begins a member; the caller appends the value to raw. The key needs no escaping.
 func (o *object) key(key string) {
 	o.next()
 	o.raw = append(append(append(o.raw, '"'), key...), `":`...)
@@ -189,7 +189,7 @@ func (o *object) addRaw(key, value []byte) {
 	o.raw = append(append(append(o.raw, key...), ':'), value...)
 }
 
-// done closes the object, which is not to be added to any more.
+// done closes the object. Nothing may be added afterwards.
 func (o *object) done() []byte {
 	if !o.any {
 		o.raw = append(o.raw, '{')

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// readInFull is Check where every text of the arguments is read, whether a rule looks into one or not.
+// readInFull is Check with every text of the arguments decoded, whether or not a rule depends on it.
 func readInFull(opt Options, schema, instance []byte) string {
 	c := NewCache(opt)
 	if p, err := c.plan(schema); err == nil {
-		p.outlines = false
+		p.skipTexts = false
 	}
 	return fmt.Sprint(c.Check(schema, instance))
 }
 
-// What a text says is left unread only where no rule depends on it, wherever that stands.
-func TestOutlines(t *testing.T) {
+// Texts are skipped only if no rule depends on their content, wherever the rule is.
+func TestSkippedTexts(t *testing.T) {
 	for _, k := range []struct{ schema, instance, rule string }{
 		{`{"properties":{"a":{"type":"string"}}}`, `{"a":"\"x\\"}`, ""},
 		{`{"properties":{"a":{"type":"number"}}}`, `{"a":"x"}`, "type"},
@@ -46,8 +46,8 @@ func TestOutlines(t *testing.T) {
 	}
 }
 
-// A large text that no rule looks into is not copied; nor is it where it has escapes, which the reading of it would decode.
-func TestOutlinesCopyNothing(t *testing.T) {
+// A large text on which no rule depends is not copied, even if it has escapes.
+func TestSkippedTextsAreNotCopied(t *testing.T) {
 	c := NewCache(Options{})
 	schema := []byte(`{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`)
 	instance := []byte(`{"text":"` + strings.Repeat(`x\n`, 300_000) + `"}`)
