@@ -1,11 +1,7 @@
 package laws
 
 import (
-	"dragoman/internal/testkit"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -21,25 +17,7 @@ func TestPolicyTable(t *testing.T) {
 	if !found || !ends {
 		t.Fatal("docs/design/policies.md has no table of the policies")
 	}
-	known := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && path != "." && (d.Name()[0] == '.' || d.Name() == "node_modules") {
-			return filepath.SkipDir
-		}
-		if strings.HasSuffix(path, "_test.go") {
-			for _, m := range function.FindAllStringSubmatch(testkit.ReadText(t, path), -1) {
-				known[m[1]] = true
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := testNames(t)
 	for line := range strings.Lines(section) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		if strings.HasPrefix(line, "|--") {

@@ -1,0 +1,107 @@
+package laws
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"dragoman/internal/testkit"
+)
+
+var (
+	metricName = regexp.MustCompile(`\bdragoman_[a-z_]+`)
+	shortName  = regexp.MustCompile("`…(_[a-z_]+)`")
+	makeTarget = regexp.MustCompile("`make ([a-z]+)")
+	testName   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)")
+	ownPath    = regexp.MustCompile("`((?:proxy|adapters|policies|conformance|bench|deploy|docs|internal)/[\\w./-]+)`")
+)
+
+// What documents name exists: metrics, make targets, tests, and paths of this repository.
+func TestDocumentedNames(t *testing.T) {
+	metrics, tests, targets := listedMetrics(t), testNames(t), map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^([a-z]+):`).FindAllStringSubmatch(testkit.ReadText(t, "Makefile"), -1) {
+		targets[m[1]] = true
+	}
+	seen := 0
+	for _, file := range testkit.Documents(t) {
+		text := testkit.ReadText(t, file)
+		check := func(kind string, names *regexp.Regexp, exists func(name string) bool) {
+			for _, m := range names.FindAllStringSubmatch(text, -1) {
+				if seen++; !exists(m[len(m)-1]) {
+					t.Errorf("%s names %s, but no such %s exists", file, m[len(m)-1], kind)
+				}
+			}
+		}
+		check("metric", metricName, func(name string) bool { return metrics[name] || metrics[seriesEnd.ReplaceAllString(name, "")] })
+		check("target of make", makeTarget, func(name string) bool { return targets[name] })
+		check("test", testName, func(name string) bool { return tests[name] })
+		check("path", ownPath, func(path string) bool {
+			_, here := os.Stat(path)
+			_, beside := os.Stat(filepath.Join(filepath.Dir(file), path))
+			return here == nil || beside == nil || strings.Contains(path, "/.tmp") || strings.HasPrefix(path, "bench/results")
+		})
+	}
+	if seen < 300 {
+		t.Errorf("only %d names were found", seen)
+	}
+}
+
+// Every metric is documented.
+func TestMetricsAreDocumented(t *testing.T) {
+	const page = "docs/observability.md"
+	text := testkit.ReadText(t, page)
+	for name := range listedMetrics(t) {
+		documented := strings.Contains(text, name)
+		for _, m := range shortName.FindAllStringSubmatch(text, -1) {
+			documented = documented || strings.HasSuffix(name, m[1])
+		}
+		if !documented {
+			t.Errorf("%s has no row for %s", page, name)
+		}
+	}
+}
+
+var seriesEnd = regexp.MustCompile(`_(bucket|sum|count)$`)
+
+// listedMetrics returns the names of Dragoman's own metrics.
+func listedMetrics(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for line := range strings.Lines(testkit.ReadText(t, "deploy/prometheus/metrics.tsv")) {
+		if name, _, _ := strings.Cut(line, "\t"); strings.HasPrefix(name, "dragoman_") {
+			all[name] = true
+		}
+	}
+	if len(all) < 50 {
+		t.Fatalf("%d metrics", len(all))
+	}
+	return all
+}
+
+// testNames returns the names of all tests and fuzz targets of the repository, in whatever module.
+func testNames(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != "." && (d.Name()[0] == '.' || d.Name() == "node_modules") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, "_test.go") {
+			for _, m := range function.FindAllStringSubmatch(testkit.ReadText(t, path), -1) {
+				all[m[1]] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
