@@ -1,5 +1,4 @@
-// Package admin serves the listener that is for operators: whether the process lives, whether it is ready for clients, its metrics, the
-// level of its log, its configuration, and profiles of it.
+// Package admin serves the operators' listener: liveness, readiness, metrics, the log level, the configuration and profiles.
 package admin
 
 import (
@@ -17,33 +16,33 @@ import (
 	"dragoman/adapters/httpd"
 )
 
-// Check is one thing that readiness depends on.
+// Check is one condition of readiness.
 type Check struct {
 	Name  string `json:"name"`
 	Ready bool   `json:"ready"`
-	Why   string `json:"why,omitempty"` // it is not, or not quite well, for people
+	Why   string `json:"why,omitempty"` // why it is not ready, or a warning, in words
 	State string `json:"state,omitempty"`
 }
 
-// Options of the admin handlers. Functions are called for each request.
+// Options configure the admin handlers. Their functions are called for each request.
 type Options struct {
-	Service string                                // what the index is headed with
-	Checks  func() []Check                        // what readiness depends on
+	Service string                                // heading of the index
+	Checks  func() []Check                        // the conditions of readiness
 	Metrics *prometheus.Registry                  // nil: no /metrics
 	Levels  Levels                                // nil: no /loglevel
 	Config  func(to io.Writer, asJSON bool) error // writes the configuration without secrets; nil: no /config
-	Pprof   func() bool                           // whether profiles are served
-	Closed  func() string                         // why what shows or changes the inside is not served, with how to change that; empty: it is
+	Pprof   func() bool                           // reports whether profiles are served
+	Closed  func() string                         // why /config, /loglevel and profiles are not served, and how to change that; empty: they are
 }
 
-// pages are what there is, for the index.
+// pages is the beginning of the index.
 const pages = `/healthz       200 while the process lives
 /readyz        200 if every server can be asked, else 503, with the reasons
 `
 
-// Register puts the handlers on a server, each for GET and HEAD: /healthz answers 200 while the process lives, /readyz 200 if every
-// check is ready and 503 otherwise, with the checks; /metrics the registry in the Prometheus text format; /loglevel the level of the
-// log, which PUT changes; /config the configuration, in TOML or, if that is asked for, JSON; /debug/pprof/ profiles; / what there is.
+// Register adds the handlers to a server, each for GET and HEAD. /healthz answers 200 while the process lives. /readyz answers 200 if
+// every check is ready, else 503, with the checks. /metrics is the registry in the Prometheus text format, /loglevel the log level,
+// which PUT changes, /config the configuration in TOML or on request JSON, /debug/pprof/ profiles, and / the index.
 func Register(s httpd.Registrar, opt Options) {
 	index := pages
 	handle := func(path string, h fasthttp.RequestHandler) {
@@ -61,7 +60,7 @@ func Register(s httpd.Registrar, opt Options) {
 	})
 	if opt.Metrics != nil {
 		index += "/metrics       for Prometheus\n"
-		// A compressor takes many times the memory that the text has, and the scraper stands beside us.
+		// Compression takes many times the memory of the text, and the scraper is near.
 		h := promhttp.HandlerFor(opt.Metrics, promhttp.HandlerOpts{DisableCompression: true})
 		handle("/metrics", fasthttpadaptor.NewFastHTTPHandler(h))
 	}
@@ -77,7 +76,7 @@ func Register(s httpd.Registrar, opt Options) {
 	if opt.Pprof != nil {
 		profiles := opt.guarded(opt.profile)
 		handle("/debug/pprof/{name:*}", profiles)
-		s.Handle(fasthttp.MethodPost, "/debug/pprof/symbol", profiles) // go tool pprof asks for symbols so
+		s.Handle(fasthttp.MethodPost, "/debug/pprof/symbol", profiles) // used by go tool pprof
 	}
 	handle("/", func(ctx *fasthttp.RequestCtx) { plain(ctx, fasthttp.StatusOK, opt.index(index)) })
 }
@@ -97,7 +96,7 @@ func (opt *Options) index(fixed string) string {
 	return b.String()
 }
 
-// guarded lets nobody at what shows or changes the inside, unless that is open.
+// guarded refuses requests with the reason of Closed, if there is one.
 func (opt *Options) guarded(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 	return func(ctx *fasthttp.RequestCtx) {
 		ctx.Response.Header.Set("Cache-Control", "no-store")

@@ -10,20 +10,20 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Levels is the level of the log.
+// Levels reads and changes the log level.
 type Levels interface {
-	// Level tells it.
+	// Level returns it.
 	Level() LevelState
-	// SetLevel changes it, for a time or, with 0, until the next change. The error names the levels that there are.
+	// SetLevel changes it for span or, if that is 0, until the next change. The error names the known levels.
 	SetLevel(level string, span time.Duration) error
 }
 
-// LevelState is the level of the log.
+// LevelState is the current log level.
 type LevelState struct {
 	Level string `json:"level"`
-	// Configured is the level that it goes back to.
+	// Configured is the level that it returns to.
 	Configured string `json:"configured"`
-	// Until is when; nil: not by itself.
+	// Until is when it returns; nil: never.
 	Until *time.Time `json:"until,omitempty"`
 }
 
@@ -35,7 +35,7 @@ const (
 
 func (opt *Options) level(ctx *fasthttp.RequestCtx) { reply(ctx, opt.Levels.Level()) }
 
-// setLevel takes {"level":"debug"}, and with "for" a duration after which it goes back.
+// setLevel accepts {"level":"debug"}, and with "for" a duration after which the level returns.
 func (opt *Options) setLevel(ctx *fasthttp.RequestCtx) {
 	level, span, err := order(ctx.PostBody())
 	if err == nil {

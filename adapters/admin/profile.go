@@ -9,7 +9,7 @@ import (
 	"github.com/valyala/fasthttp/pprofhandler"
 )
 
-// maxProfile is how long a profile may look, in seconds.
+// maxProfile bounds the duration of a profile, in seconds.
 const maxProfile = 300
 
 // profile serves net/http/pprof's pages.
@@ -22,7 +22,7 @@ func (opt *Options) profile(ctx *fasthttp.RequestCtx) {
 		failed(ctx, fasthttp.StatusBadRequest, fmt.Sprintf("seconds: %d at most", maxProfile))
 		return
 	}
-	if string(ctx.Path()) == "/debug/pprof/" { // pprofhandler knows its list under this name only, in which the links lead elsewhere
+	if string(ctx.Path()) == "/debug/pprof/" { // pprofhandler knows its index under this name only
 		ctx.Request.SetRequestURI("/debug/pprof")
 	}
 	pprofhandler.PprofHandler(ctx)

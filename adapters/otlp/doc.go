@@ -1,4 +1,3 @@
-// Package otlp takes spans to a collector: OTLP over HTTP in protobuf, by OpenTelemetry's own SDK. What the SDK leaves open is settled
-// here: what waits is bounded and counted, a failure is told once a minute, and the end comes in time. Spans are made by who has
-// the tracer.
+// Package otlp sends spans to a collector: OTLP over HTTP in protobuf, with OpenTelemetry's own SDK. It adds what the SDK lacks: the
+// queue is bounded and counted, failures are reported once a minute, and Close returns in time.
 package otlp

@@ -20,30 +20,30 @@ import (
 )
 
 const (
-	closeTime = 5 * time.Second // for what waits to be sent when the end has come
-	letGoTime = time.Second     // for what is being sent then to notice
+	closeTime = 5 * time.Second // timeout of Close for the queued spans
+	letGoTime = time.Second     // for a post in progress to end after that
 	noteEvery = time.Minute     // between two reports of failures
 )
 
-// Options say where spans go, and which.
+// Options configure an Exporter.
 type Options struct {
-	URL     string            // where to post to, path included: http or https
+	URL     string            // of the collector, path included: http or https
 	Headers map[string]string // of each post; never logged
-	CAFile  string            // PEM file of the roots to trust instead of the system's; empty: those
-	Timeout time.Duration     // for one post, with what is tried again of it
-	Ratio   float64           // of the traces that begin here, 0 to 1; those that do not are as their parent is
-	Queue   int               // spans that wait at most; further ones are dropped
+	CAFile  string            // PEM file of the roots to trust instead of the system's; empty: the system's
+	Timeout time.Duration     // for one post with its retries
+	Ratio   float64           // of the traces that begin here that are sampled, 0 to 1; others follow their parent
+	Queue   int               // spans that may be queued; further ones are dropped
 	Batch   int               // spans in one post, at most Queue
 	Wait    time.Duration     // for a batch to fill
 
-	Service, Version, Instance string // who sends them: service.name, service.version, service.instance.id
+	Service, Version, Instance string // service.name, service.version, service.instance.id
 
-	// Failed is told of a failure, at most once a minute, and how many spans were lost since it was told last; nil: nobody is.
+	// Failed receives a failure, at most once a minute, and the number of spans that were lost since the last one. May be nil.
 	Failed func(err error, lost uint64)
 	Now    func() time.Time // nil: time.Now
 }
 
-// Exporter sends spans. Its methods may be called from any goroutine.
+// Exporter sends spans. It is safe for concurrent use.
 type Exporter struct {
 	opt      Options
 	sender   sdk.SpanExporter
@@ -51,23 +51,22 @@ type Exporter struct {
 	provider *sdk.TracerProvider
 	idle     func()
 
-	ending context.Context // ends when no more time is left
-	end    context.CancelFunc
-	ended  chan struct{} // nothing is sent any more
-	closed atomic.Bool
-	heir   atomic.Pointer[Exporter] // takes the spans that end later; nil: nobody does
+	ending    context.Context // ends when Close has no more time
+	end       context.CancelFunc
+	ended     chan struct{} // closed when nothing is sent any more
+	closed    atomic.Bool
+	successor atomic.Pointer[Exporter] // receives the spans that end later; nil: they are dropped
 
 	waiting                   atomic.Int64
 	exported, dropped, failed atomic.Uint64
 
 	mu   sync.Mutex
 	told time.Time
-	lost uint64 // since
+	lost uint64 // since told
 }
 
-// New makes an exporter, which sends nothing until there is a span. Close must be called. Of the environment it takes
-// OTEL_RESOURCE_ATTRIBUTES, which describe where it runs, and the usual proxies; no other OTEL_ variable changes anything: hosts hand
-// theirs down to the servers that they start.
+// New makes an Exporter. Close must be called. Of the environment it reads OTEL_RESOURCE_ATTRIBUTES, which describe where it runs, and
+// the usual proxy variables. It ignores all other OTEL_ variables: hosts pass their own on to the servers that they start.
 func New(opt Options) (*Exporter, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
@@ -81,9 +80,9 @@ func New(opt Options) (*Exporter, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		MaxIdleConns: 2, IdleConnTimeout: 30 * time.Second, TLSHandshakeTimeout: opt.Timeout}
 	e.idle = transport.CloseIdleConnections
-	client := &http.Client{Transport: transport, Timeout: opt.Timeout, // elsewhere nobody is shown the headers
+	client := &http.Client{Transport: transport, Timeout: opt.Timeout, // no other host may see the headers
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	e.sender = otlptrace.NewUnstarted(&poster{opt.URL, "dragoman/" + opt.Version, opt.Headers, client, opt.Timeout}) // there is nothing to start
+	e.sender = otlptrace.NewUnstarted(&poster{opt.URL, "dragoman/" + opt.Version, opt.Headers, client, opt.Timeout}) // it has nothing to start
 	e.ending, e.end = context.WithCancel(context.Background())
 	e.entry = entering{sdk.NewBatchSpanProcessor(sending{e}, sdk.WithMaxQueueSize(opt.Queue), sdk.WithMaxExportBatchSize(opt.Batch), sdk.WithBatchTimeout(opt.Wait),
 		sdk.WithExportTimeout(opt.Timeout)), e}
@@ -93,11 +92,11 @@ func New(opt Options) (*Exporter, error) {
 	return e, nil
 }
 
-// limits bound one span, whatever is written into it.
+// limits bound the size of one span.
 var limits = sdk.SpanLimits{AttributeValueLengthLimit: 4 << 10, AttributeCountLimit: 64, EventCountLimit: 64, LinkCountLimit: 8,
 	AttributePerEventCountLimit: 16, AttributePerLinkCountLimit: 8}
 
-// pool reads the roots of a PEM file; nil: the system's.
+// pool reads the roots of a PEM file. It returns nil, which stands for the system's, if file is empty.
 func pool(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil //nolint:nilnil // the system's
@@ -113,28 +112,28 @@ func pool(file string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// Tracer makes spans.
+// Tracer returns the tracer whose spans are sent.
 func (e *Exporter) Tracer() trace.Tracer {
 	return e.provider.Tracer("dragoman", trace.WithInstrumentationVersion(e.opt.Version))
 }
 
-// Stats tells what has become of the spans that were to be recorded: those that a collector has taken, those for which there was no
-// room, those that were given up because the collector would not take them, and how many wait.
+// Stats returns the number of spans that the collector has accepted, that were dropped because the queue was full, that were lost
+// because the collector was unreachable or refused them, and that are queued.
 func (e *Exporter) Stats() (exported, dropped, failed uint64, waiting int) {
 	return e.exported.Load(), e.dropped.Load(), e.failed.Load(), int(e.waiting.Load())
 }
 
-// Bequeath names the exporter that takes the spans that end after Close: those of requests that had begun before another configuration.
-func (e *Exporter) Bequeath(to *Exporter) { e.heir.Store(to) }
+// HandOver sets the exporter that receives the spans that end after Close: those of requests that began before a reload.
+func (e *Exporter) HandOver(to *Exporter) { e.successor.Store(to) }
 
-// Close sends what waits, for as long as it takes within 5 s, and ends. Spans that end later are its heir's, or lost.
+// Close sends the queued spans, for at most 5 s. Spans that end later go to the exporter of HandOver, or are lost.
 func (e *Exporter) Close() {
 	if e.closed.Swap(true) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	// What could not be sent was counted. The provider stays: without it spans that end now would not come here.
+	// Spans that could not be sent are counted. The provider is not shut down: it would not pass on spans that end now.
 	_ = e.entry.Shutdown(ctx)
 	e.end()
 	select {
@@ -144,20 +143,20 @@ func (e *Exporter) Close() {
 	e.idle()
 }
 
-// entering lets spans into the queue while there is room.
+// entering passes spans to the queue if there is room.
 type entering struct {
 	sdk.SpanProcessor
 	e *Exporter
 }
 
-// OnEnd implements sdk.SpanProcessor. It never waits.
+// OnEnd implements sdk.SpanProcessor. It never blocks.
 func (n entering) OnEnd(s sdk.ReadOnlySpan) {
 	if !s.SpanContext().IsSampled() {
 		return
 	}
 	if n.e.closed.Load() {
-		if heir := n.e.heir.Load(); heir != nil {
-			heir.entry.OnEnd(s)
+		if successor := n.e.successor.Load(); successor != nil {
+			successor.entry.OnEnd(s)
 			return
 		}
 		n.e.dropped.Add(1)
@@ -171,10 +170,10 @@ func (n entering) OnEnd(s sdk.ReadOnlySpan) {
 	n.SpanProcessor.OnEnd(s)
 }
 
-// sending takes batches to the collector.
+// sending sends batches to the collector.
 type sending struct{ e *Exporter }
 
-// ExportSpans implements sdk.SpanExporter. Failures are told here, and to nobody else.
+// ExportSpans implements sdk.SpanExporter. It reports failures to Options.Failed only.
 func (s sending) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	e, n := s.e, len(spans)
 	ctx, cancel := context.WithCancel(ctx)
@@ -204,7 +203,7 @@ func (s sending) Shutdown(ctx context.Context) error {
 	return s.e.sender.Shutdown(ctx)
 }
 
-// note tells of a failure, unless one was told of lately.
+// note reports a failure, unless one was reported within noteEvery.
 func (e *Exporter) note(err error, n uint64) {
 	e.mu.Lock()
 	e.lost += n
@@ -219,7 +218,7 @@ func (e *Exporter) note(err error, n uint64) {
 	}
 }
 
-// plain leaves out what the libraries say around the cause.
+// plain reduces an error to its cause.
 func plain(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("otlp: the collector did not answer in time: %w", err)

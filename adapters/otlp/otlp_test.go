@@ -110,14 +110,14 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// What ends when its exporter has ended goes to the heir, and to the heir's heir.
+// What ends when its exporter has ended goes to the successor, and to the successor's successor.
 func TestHeir(t *testing.T) {
 	k := newTaker(t)
 	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
 	_, late := one.Tracer().Start(context.Background(), "late")
-	one.Bequeath(two)
+	one.HandOver(two)
 	one.Close()
-	two.Bequeath(three)
+	two.HandOver(three)
 	two.Close()
 	late.End()
 	span(one, 1)

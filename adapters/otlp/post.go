@@ -23,17 +23,17 @@ const (
 	maxAnswer  = 64 << 10 // of the collector
 )
 
-// poster is an otlptrace.Client: OTLP/HTTP of protobuf, gzipped. It stands in for OpenTelemetry's otlptracehttp, which links all of gRPC
-// for the types of one request: a quarter of the program, for nothing that is used.
+// poster is an otlptrace.Client: OTLP/HTTP with protobuf, gzipped. It replaces OpenTelemetry's otlptracehttp, which links all of gRPC
+// for the types of one request: a quarter of the binary.
 type poster struct {
 	url     string
 	agent   string // User-Agent
 	headers map[string]string
 	client  *http.Client
-	timeout time.Duration // for a post, with what is tried again of it
+	timeout time.Duration // for a post with its retries
 }
 
-// errPartial tells that a collector has refused spans of a post that it took.
+// errPartial is the error of a post of which the collector has refused some spans.
 type errPartial struct {
 	rejected uint64
 	message  string
@@ -46,13 +46,13 @@ func (e *errPartial) Error() string {
 // Start implements otlptrace.Client.
 func (*poster) Start(context.Context) error { return nil }
 
-// Stop implements otlptrace.Client. Posts that are under way end with their context.
+// Stop implements otlptrace.Client. Posts in progress end with their context.
 func (*poster) Stop(context.Context) error { return nil }
 
-// UploadTraces implements otlptrace.Client. A post is tried again where the collector says that it may be (OTLP 1.x, "Failures" and
-// "OTLP/HTTP Throttling"), or where it cannot be reached. The error is the last one, errPartial where only some spans were refused.
+// UploadTraces implements otlptrace.Client. It retries a post if the collector allows it (OTLP 1.x, "Failures" and "OTLP/HTTP
+// Throttling") or cannot be reached. The error is the last one; it is an errPartial if only some spans were refused.
 func (p *poster) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
-	// A request to export has the same one field of the same number.
+	// An ExportTraceServiceRequest has the same single field of the same number.
 	raw, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (p *poster) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	return last
 }
 
-// post sends once. The second error is what backoff.Retry is to be told of the first.
+// post sends once. again is the error in the form that backoff.Retry expects.
 func (p *poster) post(ctx context.Context, body []byte) (err, again error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 	if err != nil {
@@ -104,7 +104,7 @@ func (p *poster) post(ctx context.Context, body []byte) (err, again error) {
 			return partial, backoff.Permanent(partial)
 		}
 		return nil, nil
-	case res.StatusCode/100 == 2: // taken, whatever became of the answer
+	case res.StatusCode/100 == 2: // accepted, even if the answer was lost
 		return nil, nil
 	}
 	err = fmt.Errorf("the collector answered %s", res.Status)
@@ -115,7 +115,7 @@ func (p *poster) post(ctx context.Context, body []byte) (err, again error) {
 	return err, backoff.Permanent(err)
 }
 
-// wait is how long a collector wants not to be asked, in seconds or until a date (RFC 9110 §10.2.3); nil: it does not say.
+// wait reads Retry-After, in seconds or as a date (RFC 9110 §10.2.3); nil: there is none.
 func wait(after string) error {
 	if seconds, err := strconv.Atoi(after); err == nil && seconds >= 0 {
 		return backoff.RetryAfter(seconds)
@@ -126,8 +126,8 @@ func wait(after string) error {
 	return nil
 }
 
-// refused reads ExportTraceServiceResponse: its field 1 has how many spans were refused (1) and why (2). nil: none were, or it is no such
-// message, which is nothing to fail for.
+// refused reads an ExportTraceServiceResponse: its field 1 has the number of refused spans (1) and the reason (2). It returns nil if
+// none were refused or the message is another one.
 func refused(answer []byte) error {
 	var partial errPartial
 	fields(answer, func(n protowire.Number, _ uint64, inner []byte) {
@@ -149,7 +149,8 @@ func refused(answer []byte) error {
 	return &partial
 }
 
-// fields calls for each field of a message, up to its first fault; number is a varint's, raw that of a field with a length.
+// fields calls each for the fields of a message, up to the first invalid one. number is the value of a varint, raw that of a field with
+// a length.
 func fields(message []byte, each func(n protowire.Number, number uint64, raw []byte)) {
 	for len(message) > 0 {
 		n, kind, size := protowire.ConsumeTag(message)

@@ -15,30 +15,30 @@ import (
 	"dragoman/adapters/httpd"
 )
 
-// Check is how one dependency is looked after: by an HTTP request, or by opening a connection.
+// Check says how one dependency is checked: by an HTTP request, or by opening a connection.
 type Check struct {
 	Name    string
-	URL     string        // http or https: a GET must be answered with a status below 400
-	Address string        // HOST:PORT, if there is no URL: a TCP connection must come about
-	Timeout time.Duration // how long that may take
+	URL     string        // http or https: the status of a GET must be below 400
+	Address string        // HOST:PORT, without a URL: a TCP connection must succeed
+	Timeout time.Duration // of one check
 }
 
-// Checks looks after dependencies, one goroutine for each, from Start to Close.
+// Checks checks dependencies regularly, with one goroutine for each.
 type Checks struct {
 	every time.Duration
 	stop  context.CancelFunc
 	group sync.WaitGroup
-	hosts []*httpd.Host // of the checks by HTTP, nil for the others
+	hosts []*httpd.Host // one for each check; nil for those without a URL
 
 	mu     sync.Mutex
 	checks []Check
 	last   []Dependency
 }
 
-// errUnchecked stands until the first look is over.
+// errUnchecked is the state before the first check has ended.
 var errUnchecked = errors.New("not checked yet")
 
-// StartChecks begins to look at once, and again every so often. It fails if a URL cannot be asked.
+// StartChecks starts checking, at once and then at intervals of every. It fails if a URL is invalid. Close must be called.
 func StartChecks(checks []Check, every time.Duration) (*Checks, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	c := &Checks{every: every, stop: stop, checks: checks}
@@ -60,18 +60,18 @@ func StartChecks(checks []Check, every time.Duration) (*Checks, error) {
 	return c, nil
 }
 
-// Close ends looking.
+// Close ends the checks.
 func (c *Checks) Close() {
 	c.stop()
 	c.group.Wait()
 	for _, h := range c.hosts {
 		if h != nil {
-			_ = h.Close() // what is left of a check
+			_ = h.Close() // the rest of a check
 		}
 	}
 }
 
-// Last gives what was seen last.
+// Last returns the last results.
 func (c *Checks) Last() []Dependency {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +108,7 @@ func (c *Checks) look(ctx context.Context, i int) Dependency {
 	} else {
 		err = dial(ctx, check.Address)
 	}
-	if err != nil && ctx.Err() != nil { // whatever it broke off with
+	if err != nil && ctx.Err() != nil { // whatever error the timeout has caused
 		err = ctx.Err()
 	}
 	d := Dependency{Name: check.Name, Connected: err == nil, Took: time.Since(began)}
@@ -122,12 +122,12 @@ func dial(ctx context.Context, address string) error {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err == nil {
-		_ = conn.Close() // it came about: that is all
+		_ = conn.Close() // that it was opened is enough
 	}
 	return err
 }
 
-// get asks once. The answer's body is not read: its connection is not used again.
+// get sends one request. It does not read the body, so the connection is not used again.
 func get(ctx context.Context, host *httpd.Host) error {
 	var req httpd.Request
 	answer, err := host.Send(ctx, &req)
@@ -143,7 +143,7 @@ func get(ctx context.Context, host *httpd.Host) error {
 	return err
 }
 
-// explain tells a person why a check has failed, without addresses that the caller is not to know.
+// explain returns why a check has failed, without addresses, which callers must not see.
 func explain(err error, limit time.Duration) string {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):

@@ -1,5 +1,5 @@
-// Package service is what Dragoman says of itself as a service (seed 000, ServiceConfiguration and HealthResponse): the state
-// it is in, and what it depends on.
+// Package service describes Dragoman as a service (seed 000, ServiceConfiguration and HealthResponse): its state, its version and its
+// dependencies.
 package service
 
 import (
@@ -8,47 +8,47 @@ import (
 	"time"
 )
 
-// State is where the service is in its life (seed 000, State Transitions).
+// State is the state of the service's life cycle (seed 000, State Transitions).
 type State string
 
-// The states. A service starts in the first and comes to the second or third once it can serve; from any it can come to the
-// fourth, and from that only to the last.
+// The states. A service starts in the first and changes to the second or third when it can serve. From every state it can change to
+// the fourth, and from that only to the last.
 const (
 	Initializing State = "INITIALIZING"  // no upstream has been reached yet
-	Healthy      State = "HEALTHY"       // everything that it depends on is there
-	Degraded     State = "DEGRADED"      // something is not
-	ShuttingDown State = "SHUTTING_DOWN" // no new requests; those in flight are finished
+	Healthy      State = "HEALTHY"       // all dependencies are connected
+	Degraded     State = "DEGRADED"      // some are not
+	ShuttingDown State = "SHUTTING_DOWN" // no new requests are accepted; running ones end
 	Stopped      State = "STOPPED"
 )
 
-// States lists them in order.
+// States lists the states in order.
 func States() []State { return []State{Initializing, Healthy, Degraded, ShuttingDown, Stopped} }
 
-// Status is what callers are told (seed 000, HealthResponse).
+// Status is the status that callers see (seed 000, HealthResponse).
 type Status string
 
-// The statuses: all that the service depends on is there; some of it is not, and it serves; it cannot serve.
+// The statuses: all dependencies are connected; some are not, and the service can serve; it cannot serve.
 const (
 	StatusHealthy     Status = "healthy"
 	StatusDegraded    Status = "degraded"
 	StatusUnavailable Status = "unavailable"
 )
 
-// Dependency is one thing that the service depends on, as it was last seen.
+// Dependency is the last known state of one thing that the service depends on.
 type Dependency struct {
 	Name      string
 	Connected bool
-	Error     string        // why not, for people
-	Took      time.Duration // the last check; 0: it is not asked, but known
-	Upstream  bool          // it is one of the servers behind: without any of them nothing can be served
-	// What is known besides of a server behind; the zero values: nothing.
+	Error     string        // why it is not connected, in words
+	Took      time.Duration // duration of the last check; 0: there was none, the state is known otherwise
+	Upstream  bool          // it is an upstream server: without any of them the service cannot serve
+	// Of upstream servers only; zero values are unknown.
 	State     string // seed 004, Server Lifecycle State Machine
-	Warning   string // it serves, and is not quite well
-	Failures  int    // in a row
+	Warning   string // the server can be used, but something is wrong
+	Failures  int    // consecutive
 	CheckedAt time.Time
 }
 
-// Health is the service at a moment.
+// Health is a snapshot of the service.
 type Health struct {
 	State        State
 	Status       Status
@@ -56,15 +56,15 @@ type Health struct {
 	Dependencies []Dependency // by name
 }
 
-// Options of a Service.
+// Options configure a Service.
 type Options struct {
-	// Upstreams gives the servers behind as they are now. It does not wait.
+	// Upstreams returns the current state of the upstream servers. It does not block.
 	Upstreams func() []Dependency
-	Others    func() []Dependency  // gives what else is depended on, likewise; nil: nothing
-	Changed   func(from, to State) // told of each change, in order; nil: nobody
+	Others    func() []Dependency  // returns the other dependencies, likewise; nil: there are none
+	Changed   func(from, to State) // receives each change, in order; may be nil
 }
 
-// Service keeps the state. Its methods may be called by any goroutine.
+// Service keeps the state. It is safe for concurrent use.
 type Service struct {
 	opt   Options
 	began time.Time
@@ -73,10 +73,10 @@ type Service struct {
 	state State
 }
 
-// New makes a service that begins now.
+// New makes a Service whose uptime begins now.
 func New(opt Options) *Service { return &Service{opt: opt, began: time.Now(), state: Initializing} }
 
-// Health looks, and moves the state on to what it sees.
+// Health returns the current health, and updates the state to it.
 func (s *Service) Health() Health {
 	all := s.opt.Upstreams()
 	if s.opt.Others != nil {
@@ -97,7 +97,7 @@ func (s *Service) Health() Health {
 	return h
 }
 
-// Only is the same for those who use one of the upstreams: what the others are like does not concern them.
+// Only returns the health for callers of one upstream, without the other upstreams.
 func (h Health) Only(upstream string) Health {
 	h.Dependencies = slices.DeleteFunc(slices.Clone(h.Dependencies), func(d Dependency) bool { return d.Upstream && d.Name != upstream })
 	serves, whole := judge(h.Dependencies)
@@ -105,7 +105,7 @@ func (h Health) Only(upstream string) Health {
 	return h
 }
 
-// judge tells whether anything can be served, and whether everything is there.
+// judge reports whether the service can serve, and whether all dependencies are connected.
 func judge(all []Dependency) (serves, whole bool) {
 	return slices.ContainsFunc(all, func(d Dependency) bool { return d.Upstream && d.Connected }),
 		!slices.ContainsFunc(all, func(d Dependency) bool { return !d.Connected })
@@ -121,8 +121,7 @@ func status(state State, serves, whole bool) Status {
 	return StatusDegraded
 }
 
-// see moves between the states of a service that lives. One that has served and has lost all its servers is degraded, not
-// new again.
+// see updates the state of a running service. One that has lost all its servers is degraded, not initializing again.
 func (s *Service) see(serves, whole bool) State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +135,7 @@ func (s *Service) see(serves, whole bool) State {
 	return s.state
 }
 
-// ShutDown says that the end has begun.
+// ShutDown changes to ShuttingDown.
 func (s *Service) ShutDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +144,7 @@ func (s *Service) ShutDown() {
 	}
 }
 
-// Stop says that everything in flight has been finished. It follows on ShutDown.
+// Stop changes to Stopped, when all requests have ended. It follows ShutDown.
 func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +153,7 @@ func (s *Service) Stop() {
 	}
 }
 
-// become notes the state. The caller holds mu.
+// become sets the state. The caller holds mu.
 func (s *Service) become(to State) {
 	from := s.state
 	if s.state = to; from != to && s.opt.Changed != nil {

@@ -2,11 +2,11 @@ package service
 
 import "regexp"
 
-// Semver is what a version has to look like: MAJOR.MINOR.PATCH, perhaps with a pre-release and a build (seed 000, ToolsResponse).
+// Semver matches a version: MAJOR.MINOR.PATCH, with an optional pre-release and build (seed 000, ToolsResponse).
 var Semver = regexp.MustCompile(`^\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?$`)
 
-// Version is the version of a service (seed 000, ToolsResponse and HealthResponse): the configured one; where none is, that of the
-// server behind it, if it is semantic; else 0.0.0.
+// Version returns the version of a service (seed 000, ToolsResponse and HealthResponse): the configured one, else that of its server
+// if it is semantic, else 0.0.0.
 func Version(configured, server string) string {
 	switch {
 	case configured != "":

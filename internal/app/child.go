@@ -47,7 +47,7 @@ func (h *House) stdioWires(up *config.Upstream, w *wired, log zerolog.Logger) tr
 // sound tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.
 func (h *House) sound(name string) (ok bool, why string) {
 	if s := h.Services[name]; s != nil {
-		return s.Sound()
+		return s.Healthy()
 	}
 	d := h.Dialers[name]
 	if d == nil {

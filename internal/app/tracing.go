@@ -38,7 +38,7 @@ func (h *House) traces() (*telemetry.Tracing, error) {
 			err = traceMetrics(e, reg)
 		}
 		return e, err
-	}, stage: endsLast, end: (*otlp.Exporter).Close, bequeath: (*otlp.Exporter).Bequeath})
+	}, stage: endsLast, end: (*otlp.Exporter).Close, bequeath: (*otlp.Exporter).HandOver})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestForwardREST(t *testing.T) {
 			t.Errorf("%s: %s", who, res.body)
 		}
 	}
-	if ok, why := r.h.Services["default"].Sound(); !ok {
+	if ok, why := r.h.Services["default"].Healthy(); !ok {
 		t.Error(why)
 	}
 	if err := r.h.Services["default"].Check(t.Context()); err != nil {

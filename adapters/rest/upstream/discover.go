@@ -19,7 +19,7 @@ import (
 const (
 	// profileTime is how long the features found of a service are valid while its version stays the same.
 	profileTime = time.Minute
-	// healthTime is the timeout of a GET /health by Sound, and healthFresh how long its answer is valid.
+	// healthTime is the timeout of a GET /health by Healthy, and healthFresh how long its answer is valid.
 	healthTime  = 2 * time.Second
 	healthFresh = 5 * time.Second
 	healthBody  = 1 << 20 // bytes of the answer
@@ -191,9 +191,9 @@ func (u *Upstream) note(why string) {
 	u.health.Store(&health{at: time.Now(), why: why})
 }
 
-// Sound reports whether the service is healthy, and if not, why. It goes by the calls of the last five seconds, else by
+// Healthy reports whether the service is healthy, and if not, why. It goes by the calls of the last five seconds, else by
 // GET /health, for which it waits up to two seconds. Concurrent callers get the state that was known before.
-func (u *Upstream) Sound() (ok bool, why string) {
+func (u *Upstream) Healthy() (ok bool, why string) {
 	h := u.health.Load()
 	if (h == nil || time.Since(h.at) >= healthFresh) && u.checking.TryLock() {
 		defer u.checking.Unlock()

@@ -256,16 +256,16 @@ func TestDiscoverFails(t *testing.T) {
 	u := New(host, "", mcphttp.Limits{Body: 1000, Event: 1000})
 	_, err = u.Call(newExchange(t, "server/discover", ""))
 	judge(t, nil, err, &proxy.Unreachable, "cannot be reached")
-	if ok, why := u.Sound(); ok || !strings.Contains(why, "cannot be reached") {
+	if ok, why := u.Healthy(); ok || !strings.Contains(why, "cannot be reached") {
 		t.Error(ok, why)
 	}
 }
 
 // Sound is what calls have shown, else what GET /health says, which is not asked at every turn.
-func TestSound(t *testing.T) {
+func TestHealthy(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, okay("{}"))})
 	for range 3 {
-		if ok, why := s.u.Sound(); ok || !strings.Contains(why, "unavailable") {
+		if ok, why := s.u.Healthy(); ok || !strings.Contains(why, "unavailable") {
 			t.Error(ok, why)
 		}
 	}
@@ -273,17 +273,17 @@ func TestSound(t *testing.T) {
 		t.Error(s.said())
 	}
 	s.must("tools/call", `{"name":"a"}`)
-	if ok, why := s.u.Sound(); !ok || why != "" {
+	if ok, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
 	s.say["POST /call-tool"] = fixed(503, nope("SERVICE_UNAVAILABLE", ""))
 	_, _ = s.call("tools/call", `{"name":"a"}`)
-	if ok, why := s.u.Sound(); ok || !strings.Contains(why, `because "x"`) {
+	if ok, why := s.u.Healthy(); ok || !strings.Contains(why, `because "x"`) {
 		t.Error(ok, why)
 	}
 	s.u.health.Store(&health{at: time.Now().Add(-time.Hour), why: "old"})
 	s.say["GET /health"] = fixed(200, wellThen)
-	if ok, why := s.u.Sound(); !ok || why != "" {
+	if ok, why := s.u.Healthy(); !ok || why != "" {
 		t.Error(ok, why)
 	}
 	silent, end := make(chan bool), make(chan bool)
