@@ -19,7 +19,7 @@ func newTestClient(t *testing.T, s *server, c *clock) *Client {
 	return cl
 }
 
-// One token is asked for however many want it, again before its end, and again when it was refused, once for all who were.
+// One token is requested for all concurrent callers, again before its end, and once after it was refused.
 func TestTokensAreFetchedOnce(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.hold, s.arrived = make(chan struct{}), make(chan struct{}, 100)
@@ -37,7 +37,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 	left, leave := context.WithCancelCause(t.Context())
 	leave(proxy.ErrCancelled)
 	if _, err := cl.Authorization(left); !errors.Is(err, proxy.ErrCancelled) {
-		t.Errorf("who leaves waits on: %v", err)
+		t.Errorf("a caller that has left still waits: %v", err)
 	}
 	close(s.hold)
 	group.Wait()
@@ -52,7 +52,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 	ask("Bearer one")
 	c.pass(31 * time.Second)
 	ask("Bearer two")
-	cl.Refused("Bearer one") // late: nobody uses it any more
+	cl.Refused("Bearer one") // late: it is not used any more
 	ask("Bearer two")
 	s.say(200, []byte(`{"access_token":"three"}`))
 	cl.Refused("Bearer two")
@@ -63,7 +63,7 @@ func TestTokensAreFetchedOnce(t *testing.T) {
 	}
 }
 
-// A server that takes no token at all does not have one fetched for each request.
+// A server that refuses every token does not cause a request for each call.
 func TestTokensThatNobodyTakes(t *testing.T) {
 	s, c := newServer(t), newClock()
 	cl := newTestClient(t, s, c)
@@ -91,7 +91,7 @@ func TestTokensThatNobodyTakes(t *testing.T) {
 		t.Errorf("%d requests", n)
 	}
 	cl = newTestClient(t, s, c)
-	for range 5 { // a lifetime that is a text is one
+	for range 5 { // a lifetime may be a string
 		if _, err := cl.Authorization(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +102,7 @@ func TestTokensThatNobodyTakes(t *testing.T) {
 	}
 }
 
-// Whatever the endpoint answers that is no token is an error that says so, without what it has said, and it is not asked again at
-// once.
+// Every answer without a token is an error, without the content of the answer, and no further request is sent at once.
 func TestTokensThatAreNone(t *testing.T) {
 	f := func(status int, body, want string) {
 		t.Helper()

@@ -25,7 +25,7 @@ func newTestKeys(t *testing.T, s *server, c *clock) *Keys {
 	return k
 }
 
-// landed waits for the fetch under way, if there is one.
+// landed waits for the fetch in progress, if there is one.
 func landed(k *Keys) {
 	k.mu.Lock()
 	flight := k.flight
@@ -35,8 +35,8 @@ func landed(k *Keys) {
 	}
 }
 
-// Keys are fetched once, found by their id, fetched again for one that is not there, but not again and again, and go when they are
-// taken away.
+// Keys are fetched once, found by their id, fetched again for an unknown id, but not repeatedly, and removed when the issuer removes
+// them.
 func TestKeysComeAndGo(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.say(200, set(public("a", ecKey())))
@@ -74,7 +74,7 @@ func TestKeysComeAndGo(t *testing.T) {
 	}
 }
 
-// While the issuer is away its keys count for as long as is configured, nobody waits for it, and it is not asked at every request.
+// While the issuer is unreachable its keys stay valid as long as configured, no request waits for it, and it is not tried every time.
 func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.say(200, set(public("a", ecKey())))
@@ -104,7 +104,7 @@ func TestKeysOfAnIssuerThatIsAway(t *testing.T) {
 	}
 }
 
-// An issuer that is silent holds up nobody for longer than one fetch may take, however many places there are to ask.
+// A silent issuer blocks no request for longer than the timeout of one fetch, however many URLs are tried.
 func TestKeysOfASilentIssuer(t *testing.T) {
 	s := newServer(t)
 	s.hold = make(chan struct{})
@@ -125,7 +125,7 @@ func TestKeysOfASilentIssuer(t *testing.T) {
 	}
 }
 
-// What is no set of keys, or one of keys that should not count, is as good as none.
+// An invalid key set, or one without acceptable keys, counts as none.
 func TestKeysThatDoNotCount(t *testing.T) {
 	weak := `{"keys":[{"kty":"RSA","kid":"w","e":"AQAB","n":"` + strings.Repeat("A", 170) + `w"}]}`
 	for what, body := range map[string]string{"no JSON": "<html>", "no keys": `{}`, "empty": `{"keys":[]}`, "null": "null", "symmetric": `{"keys":[{"kty":"oct","kid":"s","k":"c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"}]}`,
@@ -146,7 +146,7 @@ func TestKeysThatDoNotCount(t *testing.T) {
 	}
 }
 
-// Metadata says where the keys are: at the places of RFC 8414 and OpenID, only if it is the issuer's, and only over TLS or here.
+// Metadata names the URL of the keys: at the places of RFC 8414 and OpenID, only of the issuer itself, and only over TLS or loopback.
 func TestDiscovery(t *testing.T) {
 	s, c := newServer(t), newClock()
 	meta := func(issuer, jwks string) []byte {
@@ -178,7 +178,7 @@ func TestDiscovery(t *testing.T) {
 	f(s.url, meta(s.url, s.url+"/jwks"), "is no set of keys")
 }
 
-// What was verified is not verified again; it ends with the token, and with the key that it was signed with.
+// A verified token is not verified again. It ends with its lifetime, and with the key that has signed it.
 func TestVerifiedTokensAreRemembered(t *testing.T) {
 	s, c := newServer(t), newClock()
 	s.say(200, set(public("a", ecKey())))
@@ -210,7 +210,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 	}
 	s.say(200, set(public("b", ecKey())))
 	c.pass(11 * time.Minute)
-	_ = verify(raw, "/mcp") // has the keys fetched
+	_ = verify(raw, "/mcp") // starts a fetch of the keys
 	landed(v.opt.Keys)
 	if err := verify(raw, "/mcp"); err == nil || err.Name != proxy.BadCredentials.Name {
 		t.Errorf("signed with a key that was taken away: %v", err)
@@ -226,7 +226,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 	}
 }
 
-// Keys in a file are read at once, and again.
+// Keys in a file are read at once, and again later.
 func TestKeysInAFile(t *testing.T) {
 	c, path := newClock(), filepath.Join(t.TempDir(), "jwks.json")
 	if _, err := NewKeys(KeysOptions{File: path}); err == nil {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is what a test says the time is.
+// clock is a clock that tests set.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -30,7 +30,7 @@ func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now
 
 func (c *clock) pass(d time.Duration) { c.mu.Lock(); c.now = c.now.Add(d); c.mu.Unlock() }
 
-// server answers every path with what the test wants, and counts.
+// server answers every path as the test says, and counts requests.
 type server struct {
 	url string
 
@@ -38,8 +38,8 @@ type server struct {
 	status  int
 	body    []byte
 	asked   map[string]int
-	arrived chan struct{} // if not nil, told of each request
-	hold    chan struct{} // if not nil, no answer before it is closed
+	arrived chan struct{} // if not nil, receives each request
+	hold    chan struct{} // if not nil, answers wait until it is closed
 }
 
 func newServer(t *testing.T) *server {
@@ -94,7 +94,7 @@ func public(kid string, key any) jose.JSONWebKey {
 	return k.Public()
 }
 
-// token is one of these claims, signed by the EC key under a key id.
+// token returns a token with claims, signed with the EC key under a key id.
 func token(t *testing.T, kid string, claims map[string]any) []byte {
 	t.Helper()
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: ecKey()}, (&jose.SignerOptions{}).WithHeader("kid", kid))

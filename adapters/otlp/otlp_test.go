@@ -33,7 +33,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// taker is a collector that counts, and answers with what the test says.
+// taker is a collector that counts, and answers as the test says.
 type taker struct {
 	srv    *httptest.Server
 	posts  atomic.Int32
@@ -110,7 +110,7 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// What ends when its exporter has ended goes to the successor, and to the successor's successor.
+// Spans that end after Close go to the successor, and to its successor.
 func TestHeir(t *testing.T) {
 	k := newTaker(t)
 	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
@@ -127,7 +127,7 @@ func TestHeir(t *testing.T) {
 	}
 }
 
-// The queue is bounded, by what is being sent too; what has no room is counted.
+// The queue is bounded, including spans that are being sent; spans without room are counted.
 func TestQueueIsBounded(t *testing.T) {
 	k := newTaker(t)
 	k.hold = make(chan struct{})
@@ -143,7 +143,7 @@ func TestQueueIsBounded(t *testing.T) {
 	eventually(t, "the rest is sent", func() bool { return e.is(8, 12, 0, 0) })
 }
 
-// A failure is told of once a minute, with what was lost meanwhile.
+// A failure is reported once a minute, with the number of spans lost since.
 func TestFailures(t *testing.T) {
 	k := newTaker(t)
 	k.status.Store(400)
@@ -172,7 +172,7 @@ func TestFailures(t *testing.T) {
 	now = now.Add(noteEvery)
 	mu.Unlock()
 	lose(1)
-	k.status.Store(302) // nobody else is shown the headers
+	k.status.Store(302) // no other host may see the headers
 	lose(1)
 	mu.Lock()
 	defer mu.Unlock()
@@ -184,7 +184,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// What a collector may be asked again is asked again, not before it says; anything else is given up at once.
+// A post is retried if the collector allows it, not before the time it names; all other failures are final.
 func TestAskedAgain(t *testing.T) {
 	for _, x := range []struct {
 		status int
@@ -224,7 +224,7 @@ func TestAskedAgain(t *testing.T) {
 	}
 }
 
-// A collector that refuses some of the spans has them counted as lost; one that answers something else has taken them.
+// Spans that the collector refuses count as lost; after any other answer all spans are accepted.
 func TestPartialSuccess(t *testing.T) {
 	for name, x := range map[string]struct {
 		answer string
@@ -258,7 +258,7 @@ func TestPartialSuccess(t *testing.T) {
 	}
 }
 
-// The end comes in time, though the collector says nothing, or wants to be asked again.
+// Close returns in time although the collector is silent or asks for retries.
 func TestEndInTime(t *testing.T) {
 	for name, status := range map[string]int32{"silent": 0, "busy": 503} {
 		t.Run(name, func(t *testing.T) {
@@ -285,7 +285,7 @@ func TestEndInTime(t *testing.T) {
 	}
 }
 
-// What the environment says of other programs' tracing changes nothing, but for where it runs.
+// OTEL_ variables of other programs change nothing, except for OTEL_RESOURCE_ATTRIBUTES.
 func TestEnvironment(t *testing.T) {
 	other := newTaker(t)
 	for name, value := range map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": other.srv.URL, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": other.srv.URL, "OTEL_EXPORTER_OTLP_HEADERS": "X-Key=theirs",

@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// A body that is taken is one strict JSON object, whole: nothing in it can end the object that is put around it.
+// An accepted body is one strict JSON object: nothing in it can end the object that is put around it.
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{`{}`, ` {"a":1} `, `{"tool":"x","arguments":{"b":[1,2]}}`, `1},"id":{"x":1`, `{},"c":{}`, `{"b":{}}`, `[]`, `{"a":"\\u0000"}`, `"`, "\xef\xbb\xbf{}", `{}}}`, `{"b":1},"b":{}`} {
 		f.Add([]byte(seed))

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy"
 )
 
-// described is what GET answers: the status, the body and the ETag.
+// described returns status, body and ETag of an answer.
 func (r *rig) described(verb, path string, headers ...string) (status int, body, tag string) {
 	r.t.Helper()
 	res := r.send(verb, path, "", headers...)
@@ -18,8 +18,8 @@ func (r *rig) described(verb, path string, headers ...string) (status int, body,
 	return res.StatusCode, raw, res.Header.Get("ETag")
 }
 
-// A document is made once of a list of tools, whatever is fetched, by whom, and how often; it is made anew when the list changes. Who
-// has it already is told so (RFC 9110, 13.1.2).
+// A document is built once for a list of tools, however often the list is fetched, and again when the list changes. If-None-Match is
+// answered with 304 (RFC 9110, 13.1.2).
 func TestDocumentsAreKept(t *testing.T) {
 	for _, path := range []string{"/openapi.json", "/tools"} {
 		r := newRig(t, nil)
@@ -43,7 +43,7 @@ func TestDocumentsAreKept(t *testing.T) {
 		body, tag := expect("GET", 200, 1)
 		expect("GET", 200, 1)
 		expect("HEAD", 200, 1)
-		r.pass(time.Hour) // the list is fetched anew, and is the same
+		r.pass(time.Hour) // the list is fetched again and is the same
 		if again, same := expect("GET", 200, 1); again != body || same != tag {
 			t.Error("it is another, though nothing has changed")
 		}
@@ -69,7 +69,7 @@ func TestDocumentsAreKept(t *testing.T) {
 	}
 }
 
-// What is kept is bounded by number and by bytes.
+// The documents are bounded by number and by bytes.
 func TestDocumentsBounded(t *testing.T) {
 	var c documents
 	var err error
@@ -97,7 +97,7 @@ func TestDocumentsBounded(t *testing.T) {
 	}
 }
 
-// What of a schema is not checked, or not shown, is told once for each list in which it is so.
+// What of a schema is not checked, or not shown, is logged once for each list.
 func TestNotes(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.CheckResults = true })
 	const tools = `{"tools":[{"name":"odd","inputSchema":{"type":"object","properties":{"a":{"type":"string","pattern":"^(?!x)"},"b":{"type":"integer","default":"x"}}},` +
@@ -123,7 +123,7 @@ func TestNotes(t *testing.T) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if len(r.said) != times*len(want) {
-			t.Errorf("%d were told, want %d: %q", len(r.said), times*len(want), r.said)
+			t.Errorf("%d were logged, want %d: %q", len(r.said), times*len(want), r.said)
 		}
 		for i, said := range r.said {
 			if !strings.HasPrefix(said, want[i%len(want)]) {

@@ -12,7 +12,7 @@ import (
 
 const callerID = "550e8400-e29b-41d4-a716-446655440002"
 
-// Seed 000, ToolRequest and ResponseEnvelope: the example is called, what it gives is data, its request_id comes back.
+// Seed 000, ToolRequest and ResponseEnvelope: the example is called, its result is data, its request_id is returned.
 func TestCallTool(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/call", `{"content":[],"structuredContent":{"callers":["function_a","function_b"]},"resultType":"complete"}`)
@@ -21,7 +21,7 @@ func TestCallTool(t *testing.T) {
 	for _, named := range []string{`"tool":"query_callers"`, `"name":"query_callers"`, `"tool":"query_callers","name":"query_callers"`, `"tool":null,"name":"query_callers"`} {
 		r.want(200, `{"success":true,`+data+`,"request_id":"`+callerID+`",$S}`, "POST", "/call-tool", `{`+named+`,`+args+`,"request_id":"`+callerID+`"}`)
 	}
-	// request_id is made if omitted; the one of a header is taken if it is one
+	// a missing request_id is made; a valid one of the header is used
 	r.want(200, `{"success":true,`+data+`,"request_id":"ID",$S}`, "POST", "/call-tool", `{"tool":"query_callers",`+args+`}`)
 	r.want(200, `{"success":true,`+data+`,"request_id":"`+callerID+`",$S}`, "POST", "/call-tool", `{"tool":"query_callers",`+args+`}`, "X-Request-ID", callerID)
 	r.want(200, `{"success":true,`+data+`,"request_id":"ID",$S}`, "POST", "/call-tool", `{"tool":"query_callers",`+args+`}`, "X-Request-ID", "0af7651916cd43dd8448eb211c80319c")
@@ -39,7 +39,7 @@ func TestCallTool(t *testing.T) {
 	}
 }
 
-// Seed 000, ToolRequest: what breaks a rule of it is refused, with a request_id of its own or the caller's, and nothing is called.
+// Seed 000, ToolRequest: an invalid request is refused, with a new request_id or the caller's, and nothing is called.
 func TestCallToolRefuses(t *testing.T) {
 	r := newRig(t, nil)
 	bad := func(why, cause, body string) {
@@ -114,7 +114,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// Seed 000, ErrorCode TOOL_NOT_FOUND: a tool that is not in the list, which is read anew before that is said.
+// Seed 000, ErrorCode TOOL_NOT_FOUND: a tool that is not in the list. An old list is fetched again first.
 func TestUnknownTool(t *testing.T) {
 	r := newRig(t, nil)
 	const no = `{"success":false,"error":"Tool not found: invalid_tool_name","code":"TOOL_NOT_FOUND","request_id":"ID",`
@@ -131,7 +131,7 @@ func TestUnknownTool(t *testing.T) {
 		}
 	}
 	ask(no)
-	lists(1) // which is fresh
+	lists(1) // it is fresh
 	ask(no)
 	lists(1)
 	r.pass(2 * time.Second)
@@ -154,7 +154,7 @@ func TestUnknownTool(t *testing.T) {
 	}
 }
 
-// Seed 000, INVALID_ARGUMENTS: path and rule are named, and an old list refuses nothing.
+// Seed 000, INVALID_ARGUMENTS names path and rule. An old list refuses nothing.
 func TestInvalidArguments(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/call", `{"content":[]}`)
@@ -169,7 +169,7 @@ func TestInvalidArguments(t *testing.T) {
 	if n := len(r.s.all("tools/call")); n > 0 {
 		t.Errorf("%d calls", n)
 	}
-	r.pass(2 * time.Second) // the server has become more generous
+	r.pass(2 * time.Second) // the server accepts more now
 	r.s.result("tools/list", strings.Replace(demo, `"maximum":10`, `"maximum":20`, 1))
 	if status, got = r.got("POST", "/call-tool", `{"tool":"query_callers","arguments":{"function_name":"f","max_depth":11}}`); status != 200 {
 		t.Errorf("%d %s", status, got)
@@ -179,7 +179,7 @@ func TestInvalidArguments(t *testing.T) {
 	}
 }
 
-// A schema that cannot be used refuses nothing, and is told of once. With rest.validate = false nothing is checked.
+// A schema that cannot be used refuses nothing and is logged once. With rest.validate = false nothing is checked.
 func TestUnusableSchema(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/list", `{"tools":[{"name":"odd","inputSchema":{"type":"object","$ref":"http://nowhere.example/x"}}]}`)
@@ -199,7 +199,7 @@ func TestUnusableSchema(t *testing.T) {
 	}
 }
 
-// A tool's own failure: its text is error, its result in meta; or all of it is data.
+// A tool's own failure: its text is the error and its result is in meta, or all of it is data.
 func TestToolError(t *testing.T) {
 	const result = `{"content":[{"type":"text","text":"no \"x\""},{"type":"image","data":""},{"type":"text","text":"sorry"}],"isError":true}`
 	for _, asData := range []bool{false, true} {
@@ -215,7 +215,7 @@ func TestToolError(t *testing.T) {
 		if _, got := r.got("POST", "/call-tool", `{"tool":"plain","arguments":{}}`); !strings.Contains(got, `"error":"the tool failed and said nothing`) {
 			t.Error(got)
 		}
-		// the path of seed 001 gives the result as MCP has it
+		// the path of seed 001 returns the MCP result
 		r.want(200, `{"content":[],"isError":true}`, "POST", "/mcp/tools/call", `{"name":"plain","arguments":{}}`)
 	}
 }
@@ -237,7 +237,7 @@ func TestResultValidation(t *testing.T) {
 	f(500, `{"content":[]}`, `has no structuredContent`)
 	f(500, `{"content":[],"isError":true}`, `said nothing`)
 	f(200, `{"resultType":"input_required","requestState":"s"}`, `"input_required"`)
-	// the path of seed 001 is no way around it, nor is a stream
+	// neither the path of seed 001 nor a stream evades it
 	r.s.result("tools/call", `{"content":[],"structuredContent":{"n":"1"}}`)
 	for _, accept := range []string{"application/json", stream200} {
 		status := map[string]int{"application/json": 500, stream200: 200}[accept]
@@ -249,7 +249,7 @@ func TestResultValidation(t *testing.T) {
 	}
 }
 
-// A question ends a call as data; the next call takes the answers on (2026-07-28 multi-round-trip requests).
+// A question ends a call as data; the next call passes the answers on (2026-07-28 multi-round-trip requests).
 func TestQuestionData(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/call", `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}},"requestState":"st","content":null}`)
@@ -273,7 +273,7 @@ func TestQuestionData(t *testing.T) {
 	}
 }
 
-// What is refused before a handler is an envelope too, on the face's paths, and only there.
+// A refusal before a handler is an envelope too, on the REST endpoints' paths only.
 func TestRefusals(t *testing.T) {
 	r := newRig(t, nil)
 	f := func(status int, part, verb, path, body string, headers ...string) {
@@ -304,7 +304,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Seed 001, HTTP Implementation: POST /mcp/{method} takes params, and gives the bare result; errors are enveloped.
+// Seed 001, HTTP Implementation: POST /mcp/{method} takes params and returns the bare result; errors are enveloped.
 func TestMethodPath(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/call", `{"content":[],"x":1}`)

@@ -10,7 +10,7 @@ import (
 	"dragoman/adapters/service"
 )
 
-// Seed 000, HealthResponse: its examples, and the statuses that go with them.
+// Seed 000, HealthResponse: its examples and their statuses.
 func TestHealth(t *testing.T) {
 	h, known := service.Health{}, true
 	serve := ServeHealth(HealthOptions{Service: "code-graph-rag", Version: func(string) string { return "0.0.24" },

@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Large data goes out as small does, and its memory is given back before the last bytes leave.
+// Large data is the same as small data, and its memory is released before the last bytes are written.
 func TestLargeData(t *testing.T) {
 	r := newRig(t, nil)
 	for _, size := range []int{largeData - 100, largeData, 300_000} {
@@ -23,14 +23,14 @@ func TestLargeData(t *testing.T) {
 	}
 }
 
-// A large result leaves with what was changed in it, and what a change makes of it is what it is judged by.
+// A large result is written with its edits, and its envelope depends on the edited result.
 func TestLargeEdited(t *testing.T) {
 	text := strings.Repeat("x", largeData)
 	content := `"content":[{"type":"text","text":"` + text + `"}]`
 	for name, c := range map[string]struct {
 		result string
 		edit   func(m *wire.Message)
-		want   string // the result; of a failure "", since its status is another
+		want   string // the result; "" for a failure, which has another status
 	}{
 		"nothing": {`{` + content + `}`, func(*wire.Message) {}, `{` + content + `}`},
 		"at the end": {`{` + content + `}`, func(m *wire.Message) {

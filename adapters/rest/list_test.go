@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Seed 000, ToolsResponse and ToolSchema: bare, all pages merged, names as they are, what is missing filled in.
+// Seed 000, ToolsResponse and ToolSchema: bare, all pages merged, names unchanged, missing members filled in.
 func TestToolsResponse(t *testing.T) {
 	r := newRig(t, nil)
 	pages := map[string]string{
@@ -40,7 +40,7 @@ func TestToolsResponse(t *testing.T) {
 	}
 }
 
-// The description is made of the tools as they are, and names the server that its paths are below; the page shows it.
+// The OpenAPI document describes the current tools and names the base of its paths; the page shows it.
 func TestDescription(t *testing.T) {
 	r := newRig(t, nil)
 	for _, base := range []string{"", "/servers/x"} {
@@ -60,7 +60,7 @@ func TestDescription(t *testing.T) {
 	}
 }
 
-// Seed 000, ToolsResponse: version is semantic. It is the configured one, else the server's, which may tell it on being asked.
+// Seed 000, ToolsResponse: version is semantic. It is the configured one, else the server's, from its list or server/discover.
 func TestToolsVersion(t *testing.T) {
 	f := func(configured, listed, discovered, want string) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestToolsVersion(t *testing.T) {
 	f("", "", "", "0.0.0") // it does not know server/discover
 }
 
-// A server without a list has an empty one; one that fails is an envelope.
+// A server without the method has an empty list; a failure is an envelope.
 func TestMissingLists(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.on = map[string]func(*proxy.Exchange) (proxy.Replies, error){}
@@ -100,7 +100,7 @@ func TestMissingLists(t *testing.T) {
 	}
 }
 
-// The same for resources, prompts and completions: all pages, and what the server answers as data.
+// Resources, prompts and completions: all pages, and the server's answers as data.
 func TestOtherEndpoints(t *testing.T) {
 	r := newRig(t, nil)
 	two := func(key string) func(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -145,7 +145,7 @@ func TestOtherEndpoints(t *testing.T) {
 	bad("/complete", `{"ref":{},"argument":{},"context":1}`, `member \"context\" must be an object`)
 }
 
-// How long a list is used: as long as is configured, less if the server says so; one that changes at any time is shown once.
+// A list is used as long as configured, or less if the server says so; one that may change at any time is shown once.
 func TestToolsCached(t *testing.T) {
 	f := func(ttl time.Duration, hint string, path string, pass time.Duration, want int) {
 		t.Helper()
@@ -177,7 +177,7 @@ func TestToolsCached(t *testing.T) {
 	f(0, ``, "/tools/plain", 0, 2)
 }
 
-// Several that want a list at once share one fetch; if who fetches leaves, another takes over.
+// Concurrent requests share one fetch of a list; if the caller that fetches leaves, another one fetches.
 func TestToolsFetchedOnce(t *testing.T) {
 	var calls atomic.Int32
 	r := newRig(t, func(o *Options) {
@@ -203,7 +203,7 @@ func TestToolsFetchedOnce(t *testing.T) {
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	first := make(chan struct{})
-	go func() { // who fetches
+	go func() { // it fetches
 		defer close(first)
 		req, _ := newRequest(ctx, r.base+"/tools/plain")
 		if res, err := r.http.Do(req); err == nil {
@@ -231,7 +231,7 @@ func TestToolsFetchedOnce(t *testing.T) {
 	}
 }
 
-// A fetch that ends in a panic is over for those who wait, too.
+// A fetch that panics also ends for those that wait for it.
 func TestToolsFetchPanics(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.set("tools/list", func(*proxy.Exchange) (proxy.Replies, error) { panic("a test") })
@@ -244,7 +244,7 @@ func TestToolsFetchPanics(t *testing.T) {
 	}
 }
 
-// A list without end is given up.
+// An endless list is refused.
 func TestEndlessList(t *testing.T) {
 	r := newRig(t, nil)
 	n := 0

@@ -24,13 +24,13 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
+		// fasthttp's clock for Date headers: one for the process, from the first answer on; it cannot be stopped
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
 const patience = 10 * time.Second
 
-// script is a server behind the face, as a Handler.
+// script is the server, as a Handler.
 type script struct {
 	mu   sync.Mutex
 	seen []*proxy.Exchange
@@ -61,7 +61,7 @@ func (s *script) result(method, result string) {
 	s.set(method, func(ex *proxy.Exchange) (proxy.Replies, error) { return replied(ex, result), nil })
 }
 
-// all are the requests of a method.
+// all returns the requests of a method.
 func (s *script) all(method string) (out []*proxy.Exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,14 +85,14 @@ func failed(ex *proxy.Exchange, object string) proxy.Replies {
 	return proxy.Reply(m)
 }
 
-// talk is replies that come one after the other; an empty message waits until the exchange ends.
-type talk struct {
+// scriptedReplies are replies that come one after the other; an empty message waits until the exchange ends.
+type scriptedReplies struct {
 	ex     *proxy.Exchange
 	msgs   []string
 	closed chan struct{}
 }
 
-func (k *talk) Next(until time.Time) (*wire.Message, error) {
+func (k *scriptedReplies) Next(until time.Time) (*wire.Message, error) {
 	if len(k.msgs) == 0 {
 		return nil, io.EOF
 	}
@@ -111,9 +111,9 @@ func (k *talk) Next(until time.Time) (*wire.Message, error) {
 	return proxy.Scanned([]byte(strings.NewReplacer("$ID", string(k.ex.Msg.Of(k.ex.Msg.ID)), "$TOKEN", string(k.ex.Msg.Of(k.ex.Msg.Token))).Replace(next)))
 }
 
-func (k *talk) Close() error { close(k.closed); return nil }
+func (k *scriptedReplies) Close() error { close(k.closed); return nil }
 
-// rig is the face before a script, on a loopback port.
+// rig is the REST endpoint in front of a script, on a loopback port.
 type rig struct {
 	t    *testing.T
 	s    *script
@@ -125,12 +125,12 @@ type rig struct {
 	said []string
 }
 
-// clock is when the rig's clock begins.
+// clock is the start of the rig's clock.
 var clock = time.Date(2025, 12, 9, 12, 34, 56, 789e6, time.UTC)
 
 const stamp = `"timestamp":"2025-12-09T12:34:56.789Z","meta":{"execution_time_ms":0`
 
-// demo are the tools of the rig.
+// demo is the tool list of the rig.
 const demo = `{"tools":[{"name":"query_callers","description":"Find all functions","inputSchema":{"type":"object","properties":{"function_name":{"type":"string"},` +
 	`"max_depth":{"type":"integer","minimum":1,"maximum":10}},"required":["function_name"]},"outputSchema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}},` +
 	`{"name":"plain"}],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"up","version":"0.0.24"}}}`
@@ -192,14 +192,14 @@ func (r *rig) clock() time.Time {
 	return r.now
 }
 
-// pass lets time go by.
+// pass advances the clock.
 func (r *rig) pass(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.now = r.now.Add(d)
 }
 
-// send makes a request; headers are Name, value, …
+// send sends a request; headers are Name, value, …
 func (r *rig) send(verb, path, body string, headers ...string) *http.Response {
 	r.t.Helper()
 	req, err := http.NewRequestWithContext(r.t.Context(), verb, r.base+path, strings.NewReader(body))
@@ -232,7 +232,7 @@ func readAll(t *testing.T, res *http.Response) string {
 
 var madeID = regexp.MustCompile(`"request_id":"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"`)
 
-// got is the answer to a request; a request_id that was made is ID.
+// got returns the answer to a request; a new request_id is replaced by ID.
 func (r *rig) got(verb, path, body string, headers ...string) (status int, answer string) {
 	r.t.Helper()
 	res := r.send(verb, path, body, headers...)

@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Seed 000, ResponseEnvelope: its fields and validation rules, judged by the answers of every endpoint.
+// Seed 000, ResponseEnvelope: its fields and validation rules, checked on the answers of every endpoint.
 func TestRulesEnvelope(t *testing.T) {
 	r := newRig(t, nil)
 	r.scripted()
@@ -51,7 +51,7 @@ func TestRulesEnvelope(t *testing.T) {
 	each("rule 1.13 meta.execution_time_ms is an integer that is not negative", all, func(a *answered) bool { return notNegative.Match(a.meta("execution_time_ms")) })
 }
 
-// Seed 000, ResponseEnvelope: what one answer cannot show.
+// Seed 000, ResponseEnvelope: the rules that take more than one answer.
 func TestRulesEnvelopeSpecial(t *testing.T) {
 	t.Run("rule 1.3 a result that is no object is no data", func(t *testing.T) {
 		r := newRig(t, nil)
@@ -135,7 +135,7 @@ func ruleRequestID(t *testing.T) {
 	}
 }
 
-// Seed 000, ErrorCode: the codes, when each is given, and the status that goes with it.
+// Seed 000, ErrorCode: the codes, their causes and their statuses.
 func TestRulesErrorCode(t *testing.T) {
 	is := func(t *testing.T, a *answered, status int, want string) {
 		t.Helper()
@@ -165,7 +165,7 @@ func TestRulesErrorCode(t *testing.T) {
 	t.Run("rule 2.5 TIMEOUT with 504", func(t *testing.T) {
 		slow := newRig(t, func(o *Options) { o.Cap = 50 * time.Millisecond })
 		slow.s.set("prompts/get", func(ex *proxy.Exchange) (proxy.Replies, error) {
-			return &talk{ex: ex, msgs: []string{""}, closed: make(chan struct{})}, nil
+			return &scriptedReplies{ex: ex, msgs: []string{""}, closed: make(chan struct{})}, nil
 		})
 		is(t, slow.ask("POST", "/get-prompt", `{"name":"p"}`), 504, "TIMEOUT")
 	})
@@ -174,7 +174,7 @@ func TestRulesErrorCode(t *testing.T) {
 		is(t, call("plain"), 429, "RATE_LIMITED")
 	})
 	t.Run("rule 2.7 SERVICE_UNAVAILABLE with 503", func(t *testing.T) {
-		for _, fault := range []proxy.Fault{proxy.ShuttingDown, proxy.EraUnknown, proxy.Unreachable} { // it ends; it begins
+		for _, fault := range []proxy.Fault{proxy.ShuttingDown, proxy.EraUnknown, proxy.Unreachable} { // it stops; it starts
 			own(fault)
 			is(t, call("plain"), 503, "SERVICE_UNAVAILABLE")
 		}

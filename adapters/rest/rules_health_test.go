@@ -14,7 +14,7 @@ import (
 	"dragoman/adapters/service"
 )
 
-// well is a rig whose service has an upstream that the test switches, and dependencies that are really looked at.
+// well is a rig whose service has upstreams that the test switches, and real dependencies.
 type well struct {
 	*rig
 	s       *service.Service
@@ -58,7 +58,7 @@ func (w *well) reach(connected ...bool) {
 	}
 }
 
-// is waits until GET /health has a status, and answers that.
+// is waits until GET /health has a status, and returns the answer.
 func (w *well) is(status string, code int) (a *answered) {
 	w.t.Helper()
 	eventually(w.t, status, func() bool {
@@ -85,11 +85,11 @@ func (a *answered) dependencies(t *testing.T) map[string]dependencyShown {
 	return all
 }
 
-// listens is a listener that a test can close and open again in its place.
+// listens returns a listener at an address that a test can close and open again.
 func listens(t *testing.T, at string) net.Listener {
 	t.Helper()
 	var ln net.Listener
-	eventually(t, "a listener at "+at, func() bool { // its connections may still be there
+	eventually(t, "a listener at "+at, func() bool { // old connections may still exist
 		var err error
 		ln, err = net.Listen("tcp", at)
 		return err == nil
@@ -98,7 +98,7 @@ func listens(t *testing.T, at string) net.Listener {
 	return ln
 }
 
-// Seed 000, HealthResponse: its fields and validation rules, by a real listener and dependencies that come and go.
+// Seed 000, HealthResponse: its fields and validation rules, with a real listener and dependencies that come and go.
 func TestRulesHealth(t *testing.T) {
 	db := listens(t, "127.0.0.1:0")
 	at := db.Addr().String()
@@ -182,7 +182,7 @@ func ruleStatus(t *testing.T, a *answered, want ...string) {
 	}
 }
 
-// ruleOneName: an upstream and a dependency may have the same name; that the one or the other is missing is what is told.
+// An upstream and a dependency may have the same name; the one that is missing is shown.
 func ruleOneName(t *testing.T) {
 	silent := listens(t, "127.0.0.1:0")
 	w := newWell(t, service.Check{Name: "up0", Address: silent.Addr().String(), Timeout: time.Second}, service.Check{Name: "up1", Address: "127.0.0.1:1", Timeout: time.Second})
@@ -201,7 +201,7 @@ func ruleOneName(t *testing.T) {
 			t.Fatal(err)
 		}
 		inner := &answered{what: "dependencies", body: string(m.Dependencies)}
-		inner.take(t) // which finds a name that is there twice
+		inner.take(t) // fails for a repeated name
 	}
 }
 
@@ -222,7 +222,7 @@ func TestRulesUptime(t *testing.T) {
 	})
 }
 
-// Seed 000, State Transitions, as GET /health tells them, and the order in which a service goes through them.
+// Seed 000, State Transitions: as GET /health shows them, and their order.
 func TestRulesStates(t *testing.T) {
 	srv := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(srv.Close)

@@ -17,7 +17,7 @@ import (
 
 // The tests of the files rules_*_test.go name the rules of the seeds as RULES.md numbers them.
 
-// answered is one answer of the face, as it came, and its members.
+// answered is one answer and its members.
 type answered struct {
 	what   string // the request
 	status int
@@ -27,7 +27,7 @@ type answered struct {
 	m      map[string]json.RawMessage
 }
 
-// ask makes a request and takes the answer apart, which must be one JSON object without a member twice.
+// ask sends a request and parses the answer, which must be one JSON object without repeated members.
 func (r *rig) ask(verb, path, body string, headers ...string) *answered {
 	r.t.Helper()
 	res := r.send(verb, path, body, headers...)
@@ -59,15 +59,15 @@ func (a *answered) take(t *testing.T) {
 	}
 }
 
-// text is a member that is a string; ok is false if it is none.
+// text returns a member that is a string; ok is false for others.
 func (a *answered) text(key string) (s string, ok bool) {
 	return s, a.m[key] != nil && json.Unmarshal(a.m[key], &s) == nil && a.m[key][0] == '"'
 }
 
-// null tells whether a member is not there, or null.
+// null reports whether a member is absent or null.
 func (a *answered) null(key string) bool { return a.m[key] == nil || string(a.m[key]) == "null" }
 
-// meta is a member of meta; nil if it is not there.
+// meta returns a member of meta; nil if it is absent.
 func (a *answered) meta(key string) json.RawMessage {
 	var m map[string]json.RawMessage
 	if json.Unmarshal(a.m["meta"], &m) != nil {
@@ -82,14 +82,14 @@ var (
 	notNegative = regexp.MustCompile(`^(0|[1-9]\d*)$`)
 )
 
-// goodRequests are requests, verb, path and body, of each endpoint that answers with an envelope of success.
+// goodRequests are requests (method, path and body) to each endpoint that answers with a successful envelope.
 var goodRequests = [][3]string{
 	{"GET", "/resources", ""}, {"GET", "/prompts", ""},
 	{"POST", "/call-tool", `{"tool":"plain","arguments":{}}`}, {"POST", "/call-tool", `{"tool":"asks","arguments":{}}`}, {"POST", "/tools/plain", `{}`},
 	{"POST", "/read-resource", `{"uri":"a:b"}`}, {"POST", "/get-prompt", `{"name":"p"}`}, {"POST", "/complete", `{"ref":{},"argument":{}}`},
 }
 
-// badRequests are requests of each endpoint, and of each place where something is refused, whose answer is an envelope of failure.
+// badRequests are requests to each endpoint, and for each place that refuses, whose answer is an envelope without success.
 var badRequests = [][3]string{
 	{"POST", "/call-tool", `{"tool":"none","arguments":{}}`}, {"POST", "/call-tool", `{"tool":"fails","arguments":{}}`}, {"POST", "/call-tool", `{"tool":"errs","arguments":{}}`},
 	{"POST", "/call-tool", `{"tool":"own","arguments":{}}`}, {"POST", "/call-tool", `{"tool":"odd","arguments":{}}`}, {"POST", "/call-tool", `{"tool":"query_callers","arguments":{}}`},
@@ -99,7 +99,7 @@ var badRequests = [][3]string{
 	{"GET", "/call-tool", ""}, {"DELETE", "/tools", ""}, {"GET", "/tools/a/b/c", ""}, {"GET", "/health/x", ""}, {"POST", "/call-tool", strings.Repeat(" ", 5000)},
 }
 
-// scripted makes the rig's server one for goodRequests and badRequests.
+// scripted prepares the rig's server for goodRequests and badRequests.
 func (r *rig) scripted() {
 	r.s.set("tools/list", func(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Server == "gone" {
@@ -135,7 +135,7 @@ func (r *rig) scripted() {
 	})
 }
 
-// all are the answers to the requests.
+// answers returns the answers to the requests.
 func (r *rig) answers(requests [][3]string) (all []*answered) {
 	r.t.Helper()
 	for _, q := range requests {

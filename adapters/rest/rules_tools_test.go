@@ -12,13 +12,13 @@ import (
 	"dragoman/proxy"
 )
 
-// odd is a list of tools as servers give them that never heard of ToolSchema.
+// odd is a list of tools of servers that do not know ToolSchema.
 const odd = `{"tools":[{"name":"query_callers","description":"Find","inputSchema":{"type":"object","properties":{"x":{"type":"string"}},"required":["x"]}},` +
 	`{"name":"query_callers","description":"twice"},{"name":"query\u005fcallers"},{"name":"tools/list-all.v2 \u00e4","title":"A title","inputSchema":{}},` +
 	`{"name":"2","description":"","inputSchema":true},{"name":"3","description":null,"inputSchema":{"type":["object","null"]}},` +
 	`{"name":"4","description":5,"title":6,"inputSchema":{"type":"string","properties":7,"required":["y"]}},{"name":"5","inputSchema":{"properties":{"z":{}},"$ref":"#/$defs/q","$defs":{"q":{}}}}]}`
 
-// toolShown is a ToolSchema of an answer.
+// toolShown is a ToolSchema in an answer.
 type toolShown struct {
 	Name, Description *string
 	Schema            map[string]json.RawMessage `json:"input_schema"`
@@ -34,7 +34,7 @@ func (r *rig) shown() []toolShown {
 	return tools
 }
 
-// Seed 000, ToolSchema: what GET /tools says of each tool, whatever the server says.
+// Seed 000, ToolSchema: what GET /tools shows of each tool, whatever the server gives.
 func TestRulesToolSchema(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/list", odd)
@@ -87,14 +87,14 @@ func TestRulesToolSchema(t *testing.T) {
 	})
 }
 
-// ruleDrafts judges the same arguments by a keyword of each draft.
+// ruleDrafts checks the same arguments against a keyword of each draft.
 func ruleDrafts(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/call", `{}`)
 	n := 0
 	f := func(schema string, status int) {
 		t.Helper()
-		n++ // a list of its own for each
+		n++ // a new list for each
 		r.s.result("tools/list", `{"tools":[{"name":"a","inputSchema":`+schema+`}]}`)
 		if a := r.ask("POST", fmt.Sprintf("/servers/s%d/tools/a", n), `{"p":[1,"x"],"q":1}`); a.status != status {
 			t.Errorf("%s: %d %s", schema, a.status, a.body)
@@ -103,14 +103,14 @@ func ruleDrafts(t *testing.T) {
 	const seven, newest = `{"$schema":"http://json-schema.org/draft-07/schema#",`, `{"$schema":"https://json-schema.org/draft/2020-12/schema",`
 	f(seven+`"dependencies":{"q":["r"]}}`, 400)
 	f(seven+`"properties":{"p":{"items":[{},{"type":"number"}]}}}`, 400)
-	f(seven+`"properties":{"p":{"prefixItems":[{},{"type":"number"}]}}}`, 200) // draft 7 does not know it
+	f(seven+`"properties":{"p":{"prefixItems":[{},{"type":"number"}]}}}`, 200) // unknown in draft 7
 	f(newest+`"properties":{"p":{"prefixItems":[{},{"type":"number"}]}}}`, 400)
 	f(newest+`"dependentRequired":{"q":["r"]}}`, 400)
 	f(`{"dependentRequired":{"q":["r"]}}`, 400) // 2020-12 where nothing is said
-	f(`{"type":"nonsense"}`, 200)               // no schema at all: nothing is refused by it
+	f(`{"type":"nonsense"}`, 200)               // invalid: refuses nothing
 }
 
-// Seed 000, ToolRequest: what POST /call-tool takes, and what of it reaches the server.
+// Seed 000, ToolRequest: what POST /call-tool accepts, and what reaches the server.
 func TestRulesToolRequest(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("tools/call", `{"content":[]}`)
@@ -132,7 +132,7 @@ func TestRulesToolRequest(t *testing.T) {
 		f(t, 400, no, `member \"tool\" is missing`, `{"tool":null,"arguments":{}}`)
 		f(t, 400, no, `member \"tool\" must be a string`, `{"tool":["plain"],"arguments":{}}`)
 		f(t, 200, "", "", `{"tool":"plain","arguments":{}}`)
-		f(t, 200, "", "", `{"name":"plain","arguments":{}}`) // as other callers say it
+		f(t, 200, "", "", `{"name":"plain","arguments":{}}`) // the other spelling
 	})
 	t.Run("rule 5.2 arguments is an object that must be there", func(t *testing.T) {
 		f(t, 400, no, `member \"arguments\" is missing`, `{"tool":"plain"}`)
@@ -179,7 +179,7 @@ func TestRulesToolRequest(t *testing.T) {
 	})
 }
 
-// Seed 000, ToolsResponse: what GET /tools says of the service, and that it is bare.
+// Seed 000, ToolsResponse: GET /tools describes the service, without an envelope.
 func TestRulesToolsResponse(t *testing.T) {
 	r := newRig(t, nil)
 	answer := r.ask("GET", "/tools", "")

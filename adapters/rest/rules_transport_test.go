@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Seed 001, HTTP Implementation: POST /mcp/{method}. (GET /mcp/sse is another face's: TestRulesEventStream of the main package.)
+// Seed 001, HTTP Implementation: POST /mcp/{method}. (GET /mcp/sse belongs to HTTP+SSE: TestRulesEventStream of the end-to-end tests.)
 func TestRulesTransport(t *testing.T) {
 	t.Run("rule S.1 each method is a POST endpoint", func(t *testing.T) {
 		r := newRig(t, nil)
@@ -31,7 +31,7 @@ func TestRulesTransport(t *testing.T) {
 				t.Errorf("%s: %d %v", method, got.status, got.header)
 			}
 		}
-		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "notifications/cancelled"} { // a caller without a session has no use for them
+		for _, method := range []string{"initialize", "ping", "logging/setLevel", "resources/subscribe", "notifications/cancelled"} { // they need a session
 			if a := r.ask("POST", "/mcp/"+method, `{}`); a.status != 404 || len(r.s.all(method)) > 0 {
 				t.Errorf("%s: %d %s", method, a.status, a.body)
 			}
@@ -80,10 +80,10 @@ func TestRulesTransport(t *testing.T) {
 			t.Errorf("%d ids of %d requests", len(ids), len(r.s.seen))
 		}
 	})
-	t.Run("rule S.5 the JSON-RPC codes are told as meta.cause", func(t *testing.T) { ruleCodes(t) })
+	t.Run("rule S.5 the JSON-RPC codes are in meta.cause", func(t *testing.T) { ruleCodes(t) })
 }
 
-// ruleCodes: the error codes of seed 001, MCPError, and the envelope's that go with them.
+// ruleCodes checks the error codes of seed 001, MCPError, and their envelope codes.
 func ruleCodes(t *testing.T) {
 	r := newRig(t, nil)
 	f := func(path, body string, status int, code string, number int) {

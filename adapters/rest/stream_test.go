@@ -31,12 +31,12 @@ func eventually(t *testing.T, what string, cond func() bool) {
 
 const stream200 = "text/event-stream"
 
-// Long work: progress and log as they come, then the envelope; the request asks for both.
+// Progress and log messages arrive as they come, then the envelope; the request asks for both.
 func TestStream(t *testing.T) {
 	r := newRig(t, nil)
 	closed := make(chan struct{})
 	r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) {
-		return &talk{ex: ex, closed: closed, msgs: []string{
+		return &scriptedReplies{ex: ex, closed: closed, msgs: []string{
 			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}`,
 			"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\n\"data\":1}}",
 			`{"jsonrpc":"2.0","method":"notifications/other","params":{"x":1}}`,
@@ -61,7 +61,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Which log messages a stream asks for, and when an answer is a stream at all.
+// Which log messages a stream asks for, and when an answer is a stream.
 func TestStreamWanted(t *testing.T) {
 	r := newRig(t, nil)
 	r.s.result("prompts/get", `{}`)
@@ -92,7 +92,7 @@ func TestStreamWanted(t *testing.T) {
 	}
 }
 
-// What goes wrong on a stream is its result; before the call it is an answer as ever.
+// An error on a stream is its result; before the call it is a plain answer.
 func TestStreamFailure(t *testing.T) {
 	r := newRig(t, nil)
 	f := func(status int, want string) {
@@ -113,7 +113,7 @@ func TestStreamFailure(t *testing.T) {
 	f(503, "{\"success\":false,\"error\":\"gone\"")
 	r = newRig(t, func(o *Options) { o.Cap, o.KeepAlive = 50*time.Millisecond, 10*time.Millisecond })
 	r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) {
-		return &talk{ex: ex, msgs: []string{""}, closed: make(chan struct{})}, nil
+		return &scriptedReplies{ex: ex, msgs: []string{""}, closed: make(chan struct{})}, nil
 	})
 	f(200, ": keep-alive\n\n")
 	_, got := r.got("POST", "/call-tool", `{"tool":"plain","arguments":{}}`, "Accept", stream200)
@@ -131,14 +131,14 @@ type broken struct{ err error }
 func (b broken) Next(time.Time) (*wire.Message, error) { return nil, b.err }
 func (b broken) Close() error                          { return nil }
 
-// Closing the connection cancels, whichever way the answer was to come.
+// Closing the connection cancels the call, streamed or not.
 func TestLeaving(t *testing.T) {
 	for _, accept := range []string{"application/json", stream200} {
 		r := newRig(t, nil)
 		calls, closed := make(chan *proxy.Exchange, 1), make(chan struct{})
 		r.s.set("tools/call", func(ex *proxy.Exchange) (proxy.Replies, error) {
 			calls <- ex
-			return &talk{ex: ex, msgs: []string{""}, closed: closed}, nil
+			return &scriptedReplies{ex: ex, msgs: []string{""}, closed: closed}, nil
 		})
 		ctx, leave := context.WithCancel(t.Context())
 		req, _ := newRequest(ctx, r.base+"/tools/plain")
@@ -166,19 +166,19 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// A listen lasts until the proxy is about to end.
+// A listen lasts until the proxy is about to stop.
 func TestListenDrains(t *testing.T) {
 	draining, drain := context.WithCancel(context.Background())
 	r := newRig(t, func(o *Options) { o.Draining, o.Cap, o.KeepAlive = draining, 20*time.Millisecond, 5*time.Millisecond })
 	r.s.set("subscriptions/listen", func(ex *proxy.Exchange) (proxy.Replies, error) {
-		return &talk{ex: ex, closed: make(chan struct{}), msgs: []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"}`, ""}}, nil
+		return &scriptedReplies{ex: ex, closed: make(chan struct{}), msgs: []string{`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged"}`, ""}}, nil
 	})
 	res := r.send("POST", "/mcp/subscriptions/listen", `{"notifications":{}}`, "Accept", stream200)
 	lines := bufio.NewScanner(res.Body)
 	comments, rest := 0, ""
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), ":") {
-			if comments++; comments == 10 { // longer than other requests may take
+			if comments++; comments == 10 { // longer than the deadline of other requests
 				drain()
 			}
 			continue

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// Seed 000, State Transitions and HealthResponse: the state follows what the service depends on, the status what it can do.
+// Seed 000, State Transitions and HealthResponse: the state follows the dependencies, the status what the service can do.
 func TestStates(t *testing.T) {
 	var up []Dependency
 	var seen []State
@@ -37,7 +37,7 @@ func TestStates(t *testing.T) {
 	f(Healthy, StatusHealthy, true, true, true)
 	f(Degraded, StatusDegraded, true, true, false)
 	f(Healthy, StatusHealthy, true, true, true)
-	f(Degraded, StatusUnavailable, false, false, true) // not one server is left: it is not new again
+	f(Degraded, StatusUnavailable, false, false, true) // no server is left, yet it is not initializing again
 	f(Degraded, StatusDegraded, true, false, true)
 	for name, want := range map[string]Status{"up0": StatusHealthy, "up1": StatusUnavailable, "up9": StatusUnavailable} {
 		if h := s.Health().Only(name); h.Status != want || h.State != Degraded || len(h.Dependencies) != 2 && name != "up9" {
@@ -70,7 +70,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("%s: not within 10 s", what)
 }
 
-// Dependencies are looked at over and over, by connection or by request, and what is wrong is said in words.
+// Dependencies are checked regularly, by connection or by request, and errors are in words.
 func TestChecks(t *testing.T) {
 	var status atomic.Int32
 	status.Store(200)
@@ -123,7 +123,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Before the first look is over nothing is known, and that is not "connected"; Close does not wait for an answer.
+// Before the first check has ended a dependency is not "connected"; Close does not wait for an answer.
 func TestChecksUnknown(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const draft7 = `"$schema":"http://json-schema.org/draft-07/schema#",`
 
-// TestKeywords has for every keyword what holds (want "") and what does not: the path and the rule.
+// For every keyword an instance that is valid (want "") and one that is not: the path and the rule.
 func TestKeywords(t *testing.T) {
 	c := NewCache(Options{})
 	for _, k := range []struct{ schema, instance, want string }{
@@ -87,7 +87,7 @@ func TestKeywords(t *testing.T) {
 		{`{"properties":{"kids":{"type":"array","items":{"$ref":"#"}},"n":{"type":"number"}}}`, `{"kids":[{"kids":[{"n":"x"}]}]}`, "/kids/0/kids/0/n type"},
 		{`{"$ref":"#/components/schemas/A","components":{"schemas":{"A":{"type":"object"}}}}`, `1`, " type"},
 		{`{"$id":"https://a.example/t","$dynamicAnchor":"n","properties":{"kid":{"$dynamicRef":"#n"},"v":{"type":"number"}}}`, `{"kid":{"v":"s"}}`, "/kid/v type"},
-		// 2020-12 is the default, and where that does not fit, draft-07.
+		// 2020-12 is the default, or draft-07 for schemas that are not valid as that.
 		{`{"items":[{"type":"string"}],"additionalItems":false}`, `["a",1]`, " additionalItems"},
 		{`{` + draft7 + `"items":[{"type":"string"}],"additionalItems":{"type":"number"}}`, `["a","b"]`, "/1 type"},
 		{`{` + draft7 + `"$ref":"#/definitions/a","maxProperties":0,"definitions":{"a":{"type":"object"}}}`, `{"a":1}`, ""},
@@ -108,7 +108,7 @@ func TestKeywords(t *testing.T) {
 	}
 }
 
-// TestMessages pins what callers read.
+// The messages that callers read.
 func TestMessages(t *testing.T) {
 	c := NewCache(Options{})
 	for _, k := range []struct{ schema, instance, want string }{
@@ -124,7 +124,7 @@ func TestMessages(t *testing.T) {
 		{`{"items":{"type":"string"}}`, `["",0,0,"",0,0,0,0,0,0,0]`, `/1: must be string, is number (type; and 8 more)`},
 		{`{"maximum":1e300}`, `1e301`, `at the top: must be at most 1e+300 (maximum)`},
 	} {
-		for range 5 { // the order of maps must not show
+		for range 5 { // the order of maps must not matter
 			if got, err := c.Check([]byte(k.schema), []byte(k.instance)); err != nil || got == nil || got.String() != k.want {
 				t.Fatalf("%s\n%s\ngives %v %v\nwant %s", k.schema, k.instance, got, err, k.want)
 			}
@@ -132,7 +132,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestArguments that no schema can allow.
+// Arguments that no schema can allow.
 func TestArguments(t *testing.T) {
 	c := NewCache(Options{})
 	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
@@ -164,7 +164,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestUnusable schemas are errors that say why.
+// Unusable schemas are errors that say why.
 func TestUnusable(t *testing.T) {
 	c := NewCache(Options{MaxBytes: 100_000})
 	many := func(n int, item string) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
@@ -203,8 +203,8 @@ func TestUnusable(t *testing.T) {
 	}
 }
 
-// TestExplosion: what would take the validator ages is refused, and counting it is itself bounded. The count is the proof:
-// no step is taken that was not counted before.
+// Checks that would take very long are refused, and counting their steps is bounded, too. The count is the proof: the validator takes
+// no step that was not counted before.
 func TestExplosion(t *testing.T) {
 	// Each level applies the next one twice: 2^40 visits.
 	var doubling strings.Builder
@@ -213,7 +213,7 @@ func TestExplosion(t *testing.T) {
 		fmt.Fprintf(&doubling, `"%d":{"anyOf":[{"$ref":"#/$defs/%d"},{"$ref":"#/$defs/%d"}]},`, i, i+1, i+1)
 	}
 	doubling.WriteString(`"40":{"type":"string"}}}`)
-	// A tree whose branches are told apart by a constant only: each level of the value doubles the visits.
+	// A tree whose branches differ in a constant only: each level of the value doubles the visits.
 	tree := `{"$ref":"#/$defs/n","$defs":{"n":{"oneOf":[{"properties":{"k":{"const":"a"},"l":{"$ref":"#/$defs/n"}},"required":["k"]},
 		{"properties":{"k":{"const":"b"},"l":{"$ref":"#/$defs/n"}},"required":["k"]}]}}}`
 	nest := func(n int) string { return strings.Repeat(`{"k":"a","l":`, n) + `{"k":"b"}` + strings.Repeat("}", n) }
@@ -247,7 +247,7 @@ func TestExplosion(t *testing.T) {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}
-	// What fits is judged, and exactly so.
+	// Values within the bound are checked exactly.
 	if got, err := c.Check([]byte(tree), []byte(nest(10))); got != nil || err != nil {
 		t.Error(got, err)
 	}
@@ -256,10 +256,10 @@ func TestExplosion(t *testing.T) {
 	}
 }
 
-// probe counts how often the validator comes by.
+// probe counts the visits of the validator.
 type probe struct{ visits *int }
 
-// TestCostBoundsVisits counts the validator's own visits and compares: cost must never be less.
+// The cost is never less than the visits of the validator.
 func TestCostBoundsVisits(t *testing.T) {
 	c := NewCache(Options{})
 	for _, k := range [][2]string{
@@ -293,7 +293,7 @@ func TestCostBoundsVisits(t *testing.T) {
 	}
 }
 
-// TestPatterns of ECMA-262 and those that cannot be run.
+// Patterns of ECMA-262, and those that cannot be run.
 func TestPatterns(t *testing.T) {
 	c := NewCache(Options{})
 	for _, k := range []struct{ pattern, text, want string }{
@@ -311,7 +311,7 @@ func TestPatterns(t *testing.T) {
 			t.Errorf("%s on %q: %v %v", k.pattern, k.text, got, err)
 		}
 	}
-	// A skipped pattern never makes a call fail, wherever it stands; the rest is still judged.
+	// A skipped pattern never makes a call fail, wherever it is; the rest is still checked.
 	const odd = `"^(?=a)"`
 	for _, k := range []struct{ schema, instance, want string }{
 		{`{"not":{"pattern":` + odd + `}}`, `"b"`, ""},
@@ -342,7 +342,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-// TestCacheCompilesOnce under concurrency, keeps what it is told to, and no more.
+// The cache compiles each schema once, also concurrently, and keeps no more than its size.
 func TestCacheCompilesOnce(t *testing.T) {
 	c := NewCache(Options{Size: 2})
 	schema := []byte(`{"properties":{"a":{"type":"integer"}},"required":["a"]}`)
@@ -386,7 +386,7 @@ func TestCacheCompilesOnce(t *testing.T) {
 	}
 }
 
-// FuzzCheck: whatever comes, Check returns, and says the same again.
+// Check always returns, and with the same result again.
 func FuzzCheck(f *testing.F) {
 	for _, seed := range [][2]string{
 		{`{"type":"object","properties":{"a":{"type":"integer","minimum":1}},"required":["a"]}`, `{"a":1e1000001}`},

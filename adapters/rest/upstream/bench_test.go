@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy"
 )
 
-// canned is a service that answers each POST with the same bytes, and costs nothing itself.
+// canned is a service that answers each POST with the same bytes, at no cost of its own.
 func canned(b testing.TB, body string) *Upstream {
 	b.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +59,7 @@ func canned(b testing.TB, body string) *Upstream {
 	return New(hostOf(b, "http://"+ln.Addr().String()), "", mcphttp.Limits{Body: 64 << 20, Event: 1 << 20})
 }
 
-// mega are answers of a megabyte, by the method and params that get them.
+// mega are answers of a megabyte, by method and params.
 var mega = []struct{ name, method, params, body string }{
 	{"result", "tools/call", `{"name":"a","arguments":{}}`, okay(`{"content":[{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}]}`)},
 	{"object", "tools/call", `{"name":"a","arguments":{}}`, okay(`{"rows":"` + strings.Repeat("x", 1<<20) + `"}`)},
@@ -80,8 +80,8 @@ func oneCall(b testing.TB, u *Upstream, ex *proxy.Exchange) {
 	_ = replies.Close()
 }
 
-// A large answer is read, which takes about twice its size, and then copied as often as it has to be: not at all where it is a
-// result already, once where it is put together anew, and once more where its text stands in it, too.
+// Reading a large answer takes about twice its size. It is not copied if it is a result already, once if the result is built, and
+// once more if the result also has its text.
 func TestLargeCopies(t *testing.T) {
 	most := map[string]float64{"result": 3, "object": 5.2, "failure": 2.4, "read": 4.2, "tools": 4.2}
 	for _, k := range mega {
@@ -100,7 +100,7 @@ func TestLargeCopies(t *testing.T) {
 	}
 }
 
-// BenchmarkLarge shows by B/op how often a large answer is copied.
+// BenchmarkLarge shows in B/op how often a large answer is copied.
 func BenchmarkLarge(b *testing.B) {
 	for _, k := range mega {
 		b.Run(k.name, func(b *testing.B) {

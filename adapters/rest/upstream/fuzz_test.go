@@ -9,7 +9,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// FuzzAnswer: whatever a service answers, to whatever request, makes a message for the request, a next step, or an error.
+// Every answer to every request becomes a response, a next step, or an error.
 func FuzzAnswer(f *testing.F) {
 	for _, body := range []string{okay(`{"a":1}`), nope("EXECUTION_ERROR", `,"meta":{"result":{"content":[]},"cause":{"code":-1,"data":{}}}`), someTools, wellThen, "", "<p>", "[]", "1",
 		okay(`{"result_type":"input_required","input_requests":{"a":{"method":"roots/list"}},"request_state":"s"}`), okay(`{"content":[{"type":"text","text":"x"}],"_meta":{}}`),

@@ -17,7 +17,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// lines answers with an event stream whose pieces the test gives out one by one.
+// lines answers with an event stream that the test writes piece by piece.
 func lines(pieces <-chan string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -38,7 +38,7 @@ func lines(pieces <-chan string) http.HandlerFunc {
 	}
 }
 
-// A call whose caller wants to know how it goes on is made for events, and they become notifications as they come.
+// A call of a client that wants progress or logs accepts events, which become notifications as they come.
 func TestEvents(t *testing.T) {
 	pieces := make(chan string, 10)
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool?log_level=warning": lines(pieces)})
@@ -75,7 +75,7 @@ func TestEvents(t *testing.T) {
 	close(pieces)
 }
 
-// A service that answers in JSON although it may stream is as good, and so is one that streams unasked.
+// A service may answer in JSON although it may stream, and may stream unasked.
 func TestEventsAreNoDuty(t *testing.T) {
 	pieces := make(chan string, 1)
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}")), "POST /get-prompt": lines(pieces)})
@@ -98,7 +98,7 @@ func TestEventsAreNoDuty(t *testing.T) {
 	}
 }
 
-// Cancelling an exchange closes the connection, whether the answer has begun or not; so does closing the replies.
+// Cancelling an exchange closes the connection, whether or not the answer has begun; so does closing the replies.
 func TestCancel(t *testing.T) {
 	for _, how := range []string{"cancelled before the head", "cancelled in a stream", "closed"} {
 		t.Run(how, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// An exchange that is over before it begins reaches nobody.
+// An exchange that is cancelled before it begins sends nothing.
 func TestCancelledBefore(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
 	_, err := s.call("tools/call", `{"name":"a"}`, func(ex *proxy.Exchange) { ex.Cancel(proxy.ErrCancelled) })
@@ -151,7 +151,7 @@ func TestCancelledBefore(t *testing.T) {
 	}
 }
 
-// A question becomes an input_required result, and the retry goes back with the answers (2026-07-28 multi-round-trip requests).
+// A question becomes an input_required result, and the retry has the answers (2026-07-28 multi-round-trip requests).
 func TestQuestions(t *testing.T) {
 	ask := `{"result_type":"input_required","input_requests":{"who":{"method":"elicitation/create","params":{"message":"m","requestedSchema":{"type":"object","properties":{}}}}},"request_state":"s\u0031"}`
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay(ask)), "POST /read-resource": fixed(200, okay(ask)), "POST /get-prompt": fixed(200, okay(ask))})
@@ -167,7 +167,7 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 	legacy := func(ex *proxy.Exchange) { ex.Client.Era = proxy.Legacy }
-	fits(t, "legacy", s.must("tools/call", `{"name":"a"}`, legacy), want) // who translates for it judges
+	fits(t, "legacy", s.must("tools/call", `{"name":"a"}`, legacy), want) // the upgrade checks its capabilities
 	s.must("tools/call", `{"name":"a","inputResponses":{"who":{"action":"accept","content":{}}},"requestState":"s\u0031"}`, asking(`{"elicitation":{}}`))
 	if want := `{"tool":"a","arguments":{},"input_responses":{"who":{"action":"accept","content":{}}},"request_state":"s\u0031","request_id":"`; !strings.Contains(s.last(), want) {
 		t.Errorf("%s\nwant %s", s.last(), want)
@@ -187,7 +187,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// server/discover asks for the health and the tools, and once for the rest.
+// server/discover requests the health and the tools, and the extras once.
 func TestDiscover(t *testing.T) {
 	s := newFakeService(t, "/v1", map[string]http.HandlerFunc{"GET /v1/health": fixed(200, wellThen), "GET /v1/tools": fixed(200, someTools)})
 	result := func(caps string) string {
@@ -212,14 +212,14 @@ func TestDiscover(t *testing.T) {
 	s.say["GET /v1/prompts"] = fixed(503, nope("SERVICE_UNAVAILABLE", ""))
 	s.say["POST /v1/complete"] = fixed(400, nope("INVALID_ARGUMENTS", ""))
 	fits(t, "all", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{},"resources":{},"prompts":{},"completions":{}`), "0.0.24", "0.0.25", 1))
-	// What answers everything with a page, or with an error, has nothing of it.
+	// A service that answers everything with a page, or with an error, has no extras.
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
 	s.say["GET /v1/tools"] = fixed(200, strings.Replace(someTools, "0.0.24", "0.0.26", 1))
 	s.say["GET /v1/resources"], s.say["GET /v1/prompts"] = page, fixed(400, nope("INVALID_ARGUMENTS", ""))
 	fits(t, "page", s.must("server/discover", ""), strings.Replace(result(`"tools":{},"logging":{}`), "0.0.24", "0.0.26", 1))
 }
 
-// A service that is not well, is none, or is not there, is said to be so.
+// The errors of services that are unavailable, do not speak the envelope, or cannot be reached.
 func TestDiscoverFails(t *testing.T) {
 	page := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }
 	sick := `{"status":"unavailable","dependencies":{"memgraph":{"status":"unavailable","error":"Connection timeout"},"b":{"status":"connected"}}}`
@@ -261,7 +261,7 @@ func TestDiscoverFails(t *testing.T) {
 	}
 }
 
-// Sound is what calls have shown, else what GET /health says, which is not asked at every turn.
+// Healthy goes by the last calls, else by GET /health, which is not sent every time.
 func TestHealthy(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /health": fixed(503, `{"status":"unavailable"}`), "POST /call-tool": fixed(200, okay("{}"))})
 	for range 3 {
@@ -296,7 +296,7 @@ func TestHealthy(t *testing.T) {
 	close(end)
 }
 
-// Resources, prompts and completions are what the service has of them.
+// Resources, prompts and completions are those of the service.
 func TestTheRest(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{
 		"GET /resources":      fixed(200, okay(`{"resources":[{"uri":"a:1","name":"one","mime_type":"text/plain","size":null}],"resource_templates":[{"uri_template":"a:{x}","name":"t"}]}`)),
@@ -345,7 +345,7 @@ func TestTheRest(t *testing.T) {
 	}
 }
 
-// Many calls at once stay apart.
+// Concurrent calls do not mix.
 func TestMany(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": fixed(200, okay("{}"))})
 	done := make(chan error, 50)

@@ -19,7 +19,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// fakeService is a service of which the test says every word, and the Upstream before it.
+// fakeService is a service with answers of the test, and the Upstream in front of it.
 type fakeService struct {
 	t     *testing.T
 	u     *Upstream
@@ -43,7 +43,7 @@ const (
 	wellThen  = `{"status":"healthy","service":"code-graph-rag","version":"0.0.24","uptime_seconds":7200,"dependencies":{},"timestamp":"2025-12-09T14:30:00.000Z"}`
 )
 
-// hostOf is the way to a server, until the test ends.
+// hostOf returns the pool of a server, closed at the end of the test.
 func hostOf(t testing.TB, url string) *httpd.Host {
 	t.Helper()
 	host, err := httpd.NewHost(httpd.HostOptions{URL: url, Proxy: "off"})
@@ -77,14 +77,14 @@ func (s *fakeService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	say(w, r)
 }
 
-// said are the requests so far.
+// said returns the requests so far.
 func (s *fakeService) said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.heard...)
 }
 
-// last is the last request so far.
+// last returns the last request.
 func (s *fakeService) last() string {
 	all := s.said()
 	if len(all) == 0 {
@@ -93,7 +93,7 @@ func (s *fakeService) last() string {
 	return all[len(all)-1]
 }
 
-// newExchange makes an exchange of a modern client's.
+// newExchange makes an exchange of a modern client.
 func newExchange(t testing.TB, method, params string, with ...func(*proxy.Exchange)) *proxy.Exchange {
 	t.Helper()
 	if params == "" {
@@ -110,7 +110,7 @@ func newExchange(t testing.TB, method, params string, with ...func(*proxy.Exchan
 	return ex
 }
 
-// call makes a call and answers all that came: messages as text, the response last.
+// call makes a call and returns all messages as text, the response last.
 func (s *fakeService) call(method, params string, with ...func(*proxy.Exchange)) (out []string, err error) {
 	s.t.Helper()
 	replies, err := s.u.Call(newExchange(s.t, method, params, with...))
@@ -130,7 +130,7 @@ func (s *fakeService) call(method, params string, with ...func(*proxy.Exchange))
 	}
 }
 
-// must is the one result of a call.
+// must returns the only message of a call.
 func (s *fakeService) must(method, params string, with ...func(*proxy.Exchange)) string {
 	s.t.Helper()
 	out, err := s.call(method, params, with...)
@@ -152,7 +152,7 @@ const patience = 10 * time.Second
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// fasthttp's clock for Date headers: one for the process, from the first answer on, and nobody can end it
+		// fasthttp's clock for Date headers: one for the process, from the first answer on; it cannot be stopped
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 

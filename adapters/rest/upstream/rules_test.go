@@ -11,7 +11,7 @@ import (
 	"dragoman/proxy"
 )
 
-// The seed's examples, as a service would say them.
+// The seed's examples, as answers of a service.
 const (
 	exampleSuccess = `{"success":true,"data":{"callers":["function_a","function_b"]},"request_id":"550e8400-e29b-41d4-a716-446655440000",` +
 		`"timestamp":"2025-12-09T12:34:56.789Z","meta":{"execution_time_ms":150}}`
@@ -36,7 +36,7 @@ func says(t *testing.T, status int, body string) (out string, err error) {
 	return out, err
 }
 
-// Seed 000, the other way round: what a service says in the envelope is held against the same rules.
+// Seed 000 in the other direction: the envelopes of a service are held to the same rules.
 func TestRulesEnvelope(t *testing.T) {
 	bad := func(t *testing.T, status int, body, why string) {
 		t.Helper()
@@ -90,7 +90,7 @@ func TestRulesEnvelope(t *testing.T) {
 	})
 }
 
-// Seed 000, ErrorCode, the other way round: what becomes of each code.
+// Seed 000, ErrorCode, in the other direction: what becomes of each code.
 func TestRulesErrorCode(t *testing.T) {
 	for rule, c := range map[string]struct {
 		status int
@@ -111,13 +111,13 @@ func TestRulesErrorCode(t *testing.T) {
 			judge(t, []string{out}, err, c.row, c.want)
 			var e *proxy.Error
 			if errors.As(err, &e) && string(e.Envelope) != c.code {
-				t.Errorf("a REST caller would be told %s", e.Envelope)
+				t.Errorf("a REST caller would get %s", e.Envelope)
 			}
 		})
 	}
 }
 
-// Seed 000, ToolSchema, ToolsResponse, ToolRequest and HealthResponse, the other way round.
+// Seed 000, ToolSchema, ToolsResponse, ToolRequest and HealthResponse, in the other direction.
 func TestRulesTools(t *testing.T) {
 	list := func(t *testing.T, tools string) (string, error) {
 		t.Helper()
@@ -159,7 +159,7 @@ func TestRulesTools(t *testing.T) {
 			t.Error(s.last())
 		}
 		s.must("tools/call", `{"name":"query_hierarchy"}`)
-		if !strings.Contains(s.last(), `{"tool":"query_hierarchy","arguments":{},"request_id":"`) { // which must be there
+		if !strings.Contains(s.last(), `{"tool":"query_hierarchy","arguments":{},"request_id":"`) { // the members that must be there
 			t.Error(s.last())
 		}
 	})

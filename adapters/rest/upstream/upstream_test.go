@@ -13,17 +13,17 @@ import (
 	"dragoman/proxy"
 )
 
-// okay is an envelope of success.
+// okay is a successful envelope.
 func okay(data string) string {
 	return `{"success":true,"data":` + data + `,"error":null,"code":null,"request_id":"550e8400-e29b-41d4-a716-446655440000","timestamp":"2025-12-09T12:34:56.789Z"}`
 }
 
-// nope is an envelope of failure; more is added to it.
+// nope is an envelope without success; more is added to it.
 func nope(code, more string) string {
 	return `{"success":false,"data":null,"error":"because \"x\"","code":"` + code + `"` + more + `,"request_id":"550e8400-e29b-41d4-a716-446655440000","timestamp":"2025-12-09T12:34:56.789Z"}`
 }
 
-// fits compares a response with what is wanted of its result, both as JSON.
+// fits compares the result of a response with want, both as JSON.
 func fits(t *testing.T, what, got, want string) {
 	t.Helper()
 	var m struct {
@@ -75,7 +75,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// Data becomes content and structuredContent; data that is a tool's result already stays it.
+// Data becomes content and structuredContent, unless it is a tool's result already.
 func TestCallResults(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
 		"object": {`{"callers":["a"],"n":9007199254740993}`, `{"content":[{"type":"text","text":"{\"callers\":[\"a\"],\"n\":9007199254740993}"}],"structuredContent":{"callers":["a"],"n":9007199254740993},"resultType":"complete"}`},
@@ -104,7 +104,7 @@ func TestCallResults(t *testing.T) {
 	}
 }
 
-// serverInfo is known once the tools were listed, and stands beside a _meta of the service's own.
+// serverInfo is known once the tools were listed, and is added to a _meta of the service.
 func TestServerInfo(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"GET /tools": fixed(200, someTools), "POST /call-tool": fixed(200, okay(`{"content":[],"_meta":{"k":1}}`))})
 	s.must("tools/list", "")
@@ -154,7 +154,7 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// judge compares an outcome: an error of a row of the table, or a response.
+// judge compares an outcome: an error of the error table, or a response.
 func judge(t *testing.T, out []string, err error, row *proxy.Fault, want string) {
 	t.Helper()
 	var e *proxy.Error
@@ -166,7 +166,7 @@ func judge(t *testing.T, out []string, err error, row *proxy.Fault, want string)
 	}
 }
 
-// Retry-After counts where the envelope says nothing.
+// Retry-After is used where the envelope has no retry_after.
 func TestRetryAfter(t *testing.T) {
 	s := newFakeService(t, "", map[string]http.HandlerFunc{"POST /call-tool": func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "3")
@@ -179,7 +179,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// An answer that is no envelope, or one that contradicts itself, is told as what it is, and whose fault.
+// The error of an answer that is no envelope, or a contradictory one, says what it is and whose fault that is.
 func TestBadAnswers(t *testing.T) {
 	typed := func(status int, kind, body string, more ...string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -244,7 +244,7 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// Lists that no client could read are refused, with the place.
+// Lists that no client could read are refused; the error names the place.
 func TestBadLists(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"service":"s","tools":{}}`:      "no array tools",
