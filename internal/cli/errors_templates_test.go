@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -18,6 +19,9 @@ import (
 
 	"dragoman/proxy"
 )
+
+// templatesFile is what errorTemplates embeds.
+const templatesFile = "internal/cli/error_templates.json"
 
 var updateTemplates = flag.Bool("update-templates", false, "rewrite error_templates.json")
 
@@ -63,13 +67,13 @@ func TestErrorTemplates(t *testing.T) {
 	}
 	text = append(sortedJSON(t, text), '\n')
 	if *updateTemplates {
-		if err := os.WriteFile("error_templates.json", text, 0o644); err != nil {
+		if err := os.WriteFile(templatesFile, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
 	}
 	if string(text) != errorTemplates {
-		t.Errorf("error_templates.json is not what the code says; look at the change with: go test -run TestErrorTemplates -update-templates . && git diff error_templates.json")
+		t.Errorf("%s is not what the code says; look at the change with: go test ./internal/cli -run TestErrorTemplates -update-templates && git diff %s", templatesFile, templatesFile)
 	}
 }
 
@@ -143,18 +147,23 @@ func faultNames(t *testing.T) map[string]string {
 	return names
 }
 
-// sources are the files of which Dragoman is made, without tests and tools.
+// sources returns the files of which Dragoman is made, without tests and tools.
 func sources(t *testing.T) (files []string) {
 	t.Helper()
-	for _, pattern := range []string{"*.go", "proxy/*.go", "proxy/*/*.go", "policies/*.go", "policies/*/*.go", "adapters/*/*.go", "adapters/*/*/*.go", "conformance/everything/*.go"} {
-		found, err := filepath.Glob(pattern)
+	for _, root := range []string{"proxy", "policies", "adapters", "internal", "conformance/everything"} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "testdata" || d.Name() == "policytest"):
+				return filepath.SkipDir
+			case strings.HasSuffix(path, ".go") && !strings.HasSuffix(path, "_test.go"):
+				files = append(files, path)
+			}
+			return nil
+		})
 		if err != nil {
 			t.Fatal(err)
-		}
-		for _, f := range found {
-			if !strings.HasSuffix(f, "_test.go") {
-				files = append(files, f)
-			}
 		}
 	}
 	return files

@@ -24,7 +24,7 @@ func TestErrorTemplatesInTheGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := os.ReadFile("error_templates.json") // not the embedded one: it may just have been written anew
+	table, err := os.ReadFile(templatesFile) // not the embedded one: it may just have been written anew
 	if err != nil {
 		t.Fatal(err)
 	}

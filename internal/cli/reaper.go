@@ -8,13 +8,15 @@ import (
 	"dragoman/adapters/stdio/reaper"
 )
 
-// newReaper is what we start ourselves with, to start and end child processes; it is not for users.
+// newReaper makes the hidden command that Dragoman starts itself with, to start child processes and end their process trees.
 func newReaper(*program) *cobra.Command {
 	return &cobra.Command{
-		Use:    reaper.Command,
-		Short:  "Start and end child processes for another dragoman",
-		Hidden: true,
-		Args:   cobra.NoArgs,
+		Use:     reaper.Command,
+		Short:   "Start and end child processes for another dragoman",
+		Long:    "Start child processes for the dragoman that started this command, and end their process trees when it is gone.\nIt is not for users.",
+		Example: "  dragoman serve -- npx -y @modelcontextprotocol/server-everything   # starts it where it is needed",
+		Hidden:  true,
+		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !reaper.Called(os.Args) {
 				return usagef("dragoman starts this command itself")

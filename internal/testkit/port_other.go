@@ -8,7 +8,7 @@ import (
 )
 
 // HeldAddress is one of this machine where nobody listens just now. Elsewhere than on Linux two cannot be bound to it.
-func heldAddress(t *testing.T) string {
+func HeldAddress(t *testing.T) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
