@@ -2,6 +2,7 @@ package shape
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"unicode/utf8"
 
@@ -25,7 +26,7 @@ func decode(raw []byte, c *checker) (v any, ok bool) {
 		err = s.wrong("the end")
 	}
 	if err != nil {
-		c.say(nil, "one JSON value ("+err.Error()+")", shorten(string(raw), 60))
+		c.say(nil, "one JSON value ("+err.Error()+")", cmp.Or(shorten(string(raw), 60), "nothing"))
 		return nil, false
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))

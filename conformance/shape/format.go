@@ -19,16 +19,36 @@ type format struct {
 	holds func(string) bool
 }
 
-// formats are the words of the notation for strings of a kind. They are lenient where the specification is not exact: a URI
+// formats are those that the schemas and their amendments name. They are lenient where the specification is not exact: a URI
 // may have characters outside ASCII (they are IRIs then), a time may lack its zone.
 var formats = map[string]format{
 	"uri":          {"a URI with its scheme", isURI},
 	"file-uri":     {"a URI that begins with file://", func(s string) bool { return isURI(s) && hasPrefixFold(s, "file://") }},
 	"uri-template": {"a URI template (RFC 6570)", isTemplate},
-	"base64":       {"base64 (RFC 4648 §4, with padding)", isBase64},
+	"byte":         {"base64 (RFC 4648 §4, with padding)", isBase64},
 	"timestamp":    {"a time as in ISO 8601, such as 2026-07-28T12:00:00Z", isTime},
 	"traceparent":  {"a traceparent as in W3C Trace Context: version-trace-parent-flags, in hexadecimal", func(s string) bool { return traceparent().MatchString(s) }},
-	"meta-key":     {"a name of the form prefix/name: labels with dots between, then letters and digits with - _ . inside", func(s string) bool { return metaKey().MatchString(s) }},
+}
+
+// metaFormat is the format of an object whose names follow basic §_meta. The library's own way, propertyNames, loses the place.
+const metaFormat = "meta-names"
+
+// wrongName is a name that does not.
+type wrongName string
+
+func (wrongName) Error() string {
+	return "a name of the form prefix/name: labels with dots between, then letters and digits with - _ . inside"
+}
+
+// metaNamesHold reports the first wrong name.
+func metaNamesHold(v any) error {
+	of, _ := v.(object)
+	for _, name := range names(of) {
+		if !metaKey().MatchString(name) {
+			return wrongName(name)
+		}
+	}
+	return nil
 }
 
 // scheme is RFC 3986 §3.1.
@@ -125,4 +145,48 @@ func integerOf(v any) (int, bool) {
 	}
 	value, err := n.Float64()
 	return int(value), err == nil && value > -1e15 && value < 1e15
+}
+
+// tame replaces a number that is too large or too small to calculate with by one that compares alike.
+func tame(n json.Number) json.Number {
+	_, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+	if len(strings.TrimLeft(exponent, "+-0")) <= 3 && len(n) < 1000 {
+		return n
+	}
+	sign := ""
+	if strings.HasPrefix(string(n), "-") {
+		sign = "-"
+	}
+	value, _ := n.Float64()
+	switch {
+	case !whole(n):
+		if value > -1 && value < 1 {
+			return json.Number(sign + "0.5")
+		}
+		return json.Number(sign+"1e9") + ".5"
+	case value == 0:
+		return "0"
+	}
+	return json.Number(sign + "1e300")
+}
+
+// step goes from a value to one of its members or elements.
+func step(at *place, v any, token string) (*place, any) {
+	if list, ok := v.([]any); ok {
+		if i, err := strconv.Atoi(token); err == nil && i < len(list) {
+			return at.item(i), list[i]
+		}
+	}
+	of, _ := v.(object)
+	return at.member(token), of[token]
+}
+
+// compareTokens orders elements by their numbers and members by their names.
+func compareTokens(a, b string) int {
+	m, err := strconv.Atoi(a)
+	n, err2 := strconv.Atoi(b)
+	if err == nil && err2 == nil {
+		return m - n
+	}
+	return strings.Compare(a, b)
 }

@@ -53,19 +53,33 @@ func (p *place) String() string {
 	return p.up.String() + "/" + token
 }
 
+// checker gathers what is wrong with a message.
+type checker struct {
+	*schema
+	rule     string // section of what is being checked
+	problems []Problem
+}
+
 // say enters a problem.
 func (c *checker) say(at *place, expected, got string) {
 	if c.full() {
 		return
 	}
-	rule := c.book.revision
-	if c.rule != "" {
-		rule += " " + c.rule
+	p := Problem{Path: at.String(), Expected: expected, Got: got, Rule: c.revision + " " + c.rule}
+	if !slices.ContainsFunc(c.problems, func(q Problem) bool { return q.Path == p.Path && q.Expected == p.Expected }) {
+		c.problems = append(c.problems, p)
 	}
-	c.problems = append(c.problems, Problem{Path: at.String(), Expected: expected, Got: got, Rule: rule})
 }
 
-func (c *checker) full() bool { return len(c.problems) >= c.most }
+func (c *checker) full() bool { return len(c.problems) >= maxProblems }
+
+// under says something with the section of its own.
+func (c *checker) under(rule string, at *place, expected, got string) {
+	before := c.rule
+	c.rule = rule
+	c.say(at, expected, got)
+	c.rule = before
+}
 
 // got describes a value that came.
 func got(v any) string {
@@ -111,64 +125,4 @@ func shorten(s string, n int) string {
 		n--
 	}
 	return s[:n] + "…"
-}
-
-// String says what a form asks for.
-func (f *form) String() string {
-	switch f.kind {
-	case nothing:
-		return "nothing"
-	case null:
-		return "null"
-	case boolean:
-		return "true or false"
-	case number, integer:
-		return map[kind]string{number: "a number", integer: "an integer"}[f.kind] + f.bounds.String()
-	case text:
-		if f.text != "" {
-			return formats[f.text].means
-		}
-		return "a string"
-	case literal:
-		return strconv.Quote(f.text)
-	case array:
-		return "an array"
-	case object:
-		return "an object"
-	case union:
-		return alternatives(f.of)
-	}
-	return "any value"
-}
-
-// alternatives lists what is possible, once each.
-func alternatives(of []*form) string {
-	var all []string
-	enum := true
-	for _, one := range of {
-		if s := one.String(); !slices.Contains(all, s) {
-			all = append(all, s)
-		}
-		enum = enum && one.kind == literal
-	}
-	if enum && len(all) > 1 {
-		return "one of " + strings.Join(all, ", ")
-	}
-	return strings.Join(all, " or ")
-}
-
-// String is "" without bounds, else such as " from 0 to 1".
-func (b *bounds) String() string {
-	out := ""
-	if b != nil && b.low != nil {
-		out = " from " + strconv.FormatFloat(*b.low, 'g', -1, 64)
-	}
-	if b != nil && b.high != nil {
-		out += " to " + strconv.FormatFloat(*b.high, 'g', -1, 64)
-	}
-	return out
-}
-
-func (b *bounds) hold(n float64) bool {
-	return b == nil || (b.low == nil || n >= *b.low) && (b.high == nil || n <= *b.high)
 }

@@ -2,114 +2,38 @@ package shape
 
 import (
 	"bytes"
+	"crypto/sha256"
 	stdjson "encoding/json"
 	"fmt"
-	"math/rand/v2"
+	"maps"
 	"reflect"
-	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/goccy/go-json"
 )
 
-func TestDefinitionsAreSound(t *testing.T) {
-	l, err := load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%d types, %d messages, %d errors", len(l.said.types), len(l.said.messages), len(l.said.faults))
-	for name, f := range l.said.types {
-		if f.rule == "" {
-			t.Errorf("%s does not say where it stands", name)
-		}
-	}
-	for _, b := range l.books {
-		for _, name := range []string{"Request", "Notification", "Response", "ErrorResponse", "RequestParams", "NotificationParams", "AnyResult"} {
-			if b.types[name] == nil {
-				t.Errorf("%s lacks %s, which message.go asks for", b.revision, name)
-			}
-		}
-		for _, side := range []Side{Client, Server} {
-			for _, entries := range []map[string]*entry{b.requests[side], b.notices[side]} {
-				for method, e := range entries {
-					if e.form.kind != object && e.form.kind != union {
-						t.Errorf("%s: the params of %s are no object", b.revision, method)
-					}
-				}
-			}
-		}
-	}
-}
-
-// TestEveryTypeIsUsed looks for definitions that nothing refers to.
-func TestEveryTypeIsUsed(t *testing.T) {
-	entries, _ := files.ReadDir("definitions")
-	all := ""
-	for _, e := range entries {
-		raw, _ := files.ReadFile("definitions/" + e.Name())
-		all += string(raw)
-	}
-	l, _ := load()
-	for name := range l.said.types {
-		if n := len(regexp.MustCompile(`(?m)(^|[^A-Za-z])`+name+`($|[^A-Za-z])`).FindAllString(all, 3)); n < 2 && !strings.Contains("Request Response Notification ErrorResponse AnyResult", name) {
-			t.Errorf("%s is not used", name)
-		}
-	}
-}
-
-func TestNotationFaultsAreTold(t *testing.T) {
-	for source, want := range map[string]string{
-		`A = { x: B }`:                              "B is not defined",
-		`A = { x: "`:                                "a quotation mark is missing",
-		`A = { x: string @2025-01-01 }`:             `"2025-01-01" is no revision`,
-		`A = { x: string @2025-11-25..2024-11-05 }`: "goes upwards",
-		"A = string\nA = string":                    "A is defined already",
-		`any = string`:                              "any is defined already",
-		`A = { x: "a" | "b" @2025-06-18.. }`:        "put the values in ( )",
-		`A = { x: string x: string }`:               "the member x is defined twice",
-		`A = { ...B } B = string`:                   "no object that is complete",
-		`A = { ...A }`:                              "no object that is complete",
-		`A = B B = A`:                               "belongs to no revision, or is defined by itself",
-		`A = string[1]`:                             "limits such as",
-		`A = { x }`:                                 `":" is expected`,
-		`hello`:                                     "begins no definition",
-		`request x from nobody { }`:                 "comes from client or server",
-		`request x from client { params: any }`:     "lacks its params",
-		`request x from client { params: any result: any y: any }`: "made of params and result",
-		`error x y`:                 "invalid syntax",
-		`error -1 y { other: any }`: "followed by its data",
-	} {
-		said := &notation{types: map[string]*form{}}
-		err := parse("test", source, said)
-		if err == nil {
-			_, err = assemble(said)
-		}
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v instead of %q", source, err, want)
-		}
-	}
-}
-
 func TestAtMostTwentyProblems(t *testing.T) {
 	raw := `{"tools":[` + strings.Repeat(`{"name":1,"inputSchema":[]},`, 50) + `null]}`
-	problems := Result("2025-11-25", "tools/list", []byte(raw))
+	problems := result("2025-11-25", "tools/list", raw)
 	if len(problems) != maxProblems {
 		t.Errorf("%d problems", len(problems))
 	}
-	want := Problem{Path: "/tools/0/name", Expected: "a string", Got: "a number: 1", Rule: "2025-11-25 server/tools §Tool"}
+	want := Problem{Path: "/tools/0/inputSchema", Expected: "an object", Got: "an empty array", Rule: "2025-11-25 server/tools §Tool"}
 	if problems[0] != want {
 		t.Errorf("%+v", problems[0])
 	}
-	if got := problems[0].String(); got != "/tools/0/name: a string; got a number: 1 (2025-11-25 server/tools §Tool)" {
+	if got := problems[0].String(); got != "/tools/0/inputSchema: an object; got an empty array (2025-11-25 server/tools §Tool)" {
 		t.Error(got)
 	}
 }
 
 func TestRulesAreThoseOfTheMember(t *testing.T) {
-	problems := Result("2026-07-28", "tools/list", []byte(`{"resultType":"complete","tools":[]}`))
-	if len(problems) != 2 || problems[0].Rule != "2026-07-28 server/utilities/caching §Time-to-Live (TTL) Field" {
+	problems := result("2026-07-28", "tools/list", `{"resultType":"complete","tools":[]}`)
+	if len(problems) != 2 || problems[0].Rule != "2026-07-28 server/utilities/caching §Cache Scope Field" || problems[1].Rule != "2026-07-28 server/utilities/caching §Time-to-Live (TTL) Field" {
 		t.Errorf("%v", problems)
 	}
 	problems = Message("2026-07-28", Client, []byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","_meta":{}}}`), "")
@@ -119,17 +43,17 @@ func TestRulesAreThoseOfTheMember(t *testing.T) {
 }
 
 func TestDepthIsBounded(t *testing.T) {
-	deep := func(n int) []byte {
-		return []byte(`{"structuredContent":` + strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) + `,"content":[]}`)
+	deep := func(n int) string {
+		return `{"structuredContent":` + strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n) + `,"content":[]}`
 	}
-	if problems := Result("2025-11-25", "tools/call", deep(maxDepth-1)); problems != nil {
+	if problems := result("2025-11-25", "tools/call", deep(maxDepth-2)); problems != nil {
 		t.Errorf("%v", problems)
 	}
-	problems := Result("2025-11-25", "tools/call", deep(maxDepth+1))
+	problems := result("2025-11-25", "tools/call", deep(maxDepth))
 	if len(problems) != 1 || !strings.Contains(problems[0].Expected, "at most 128 objects and arrays") {
 		t.Errorf("%v", problems)
 	}
-	Result("2025-11-25", "tools/call", bytes.Repeat([]byte("["), 1<<20))
+	result("2025-11-25", "tools/call", strings.Repeat("[", 1<<20))
 }
 
 func TestUnknownRevisions(t *testing.T) {
@@ -143,10 +67,10 @@ func TestUnknownRevisions(t *testing.T) {
 }
 
 func TestParamsMayBeMissing(t *testing.T) {
-	if problems := Params("2025-11-25", Client, "tools/list", nil); problems != nil {
+	if problems := params(t, "2025-11-25", Client, "tools/list", ""); problems != nil {
 		t.Errorf("%v", problems)
 	}
-	if problems := Params("2026-07-28", Client, "tools/list", nil); len(problems) != 1 || problems[0].Path != "" {
+	if problems := params(t, "2026-07-28", Client, "tools/list", ""); len(problems) != 1 || problems[0].Path != "" {
 		t.Errorf("%v", problems)
 	}
 }
@@ -168,11 +92,10 @@ func TestFormats(t *testing.T) {
 		"uri":          {"a:b": true, "file:///x": true, "http://日本/": true, "": false, "x": false, "//x/y": false, "1a:b": false, "a:b c": false, "a:\n": false},
 		"file-uri":     {"file:///x": true, "FILE://x": true, "https://x": false, "file:x": false},
 		"uri-template": {"a": true, "{x}": true, "a{x}b{y}": true, "{": false, "}": false, "{}": false, "{a{b}}": false, "{a}}": false, "a b": false},
-		"base64":       {"": true, "AAAA": true, "AA==": true, "AA": false, "A A=": false, "AAAA\n": false, "-_-_": false},
+		"byte":         {"": true, "AAAA": true, "AA==": true, "AA": false, "A A=": false, "AAAA\n": false, "-_-_": false},
 		"timestamp":    {"2025-11-25T10:30:00Z": true, "2025-11-25T10:30:00.123+02:00": true, "2025-11-25T10:30:00": true, "2025-11-25": false, "": false},
 		"traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": true, "00-x": false, "": false,
 			"ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01": false, "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01": false},
-		"meta-key": {"a": true, "": true, "a/b": true, "a.b/": true, "a-b.c1/x_y.z": true, "-a": false, "a/b/c": false, "1/b": false, "a./b": false, "/b": false},
 	} {
 		for s, want := range all {
 			if formats[format].holds(s) != want {
@@ -180,22 +103,129 @@ func TestFormats(t *testing.T) {
 			}
 		}
 	}
+	for name, want := range map[string]bool{"a": true, "": true, "a/b": true, "a.b/": true, "a-b.c1/x_y.z": true, "-a": false, "a/b/c": false, "1/b": false, "a./b": false, "/b": false} {
+		if (metaNamesHold(object{name: 1}) == nil) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}
+
+// TestSchemasAreTheOfficialOnes compares with the sums of the official files.
+func TestSchemasAreTheOfficialOnes(t *testing.T) {
+	sums, err := files.ReadFile("schemas/SHA256SUMS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, revision := range revisions {
+		raw, err := unzip("schemas/" + revision + ".schema.json.gz")
+		if line := fmt.Sprintf("%x  %s.schema.json\n", sha256.Sum256(raw), revision); err != nil || !strings.Contains(string(sums), line) {
+			t.Errorf("%s is not the official schema (%v)", revision, err)
+		}
+	}
+}
+
+// TestEveryAmendmentIsNeeded leaves out one after another: some case must be judged otherwise then.
+func TestEveryAmendmentIsNeeded(t *testing.T) {
+	all, err := amendments()
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole := maps.Clone(schemas)
+	defer func() { schemas = whole }()
+	for i, one := range all {
+		for revision := range schemas {
+			schemas[revision] = sync.OnceValues(func() (*schema, error) {
+				return read(revision, func() ([]amendment, error) {
+					all, err := amendments()
+					return slices.Delete(all, i, i+1), err
+				})
+			})
+		}
+		if len(wrongCases(t)) == 0 {
+			t.Errorf("testdata/cases.txt does not need the amendment of %s: %s", one.In, one.Why)
+		}
+	}
+}
+
+// TestTablesNameWhatThereIs looks for methods, definitions and members that no revision has, and for requests without a result.
+func TestTablesNameWhatThereIs(t *testing.T) {
+	there := map[string]bool{}
+	for _, revision := range revisions {
+		s, err := open(revision)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, def := range s.defs {
+			there[name] = true
+			noteMembers(def, there)
+		}
+		for _, side := range []Side{Server, Client} {
+			for method := range s.requests[side] {
+				there[method] = true
+				if s.results[method] == "" {
+					t.Errorf("%s: %s has no result", revision, method)
+				}
+				if sections[method] == "" {
+					t.Errorf("%s has no section", method)
+				}
+			}
+			for method := range s.notices[side] {
+				there[method] = true
+				if sections[method] == "" {
+					t.Errorf("%s has no section", method)
+				}
+			}
+		}
+		for _, definition := range slices.Concat(slices.Collect(maps.Values(s.results)), slices.Collect(maps.Values(s.requests[Client]))) {
+			if _, err := s.validate(object{}, definition); err != nil {
+				t.Errorf("%s: %v", revision, err)
+			}
+		}
+	}
+	for name := range sections {
+		if !there[name] {
+			t.Errorf("sections: nothing is called %s", name)
+		}
+	}
+}
+
+// noteMembers enters the names of all members of a schema, with a dot.
+func noteMembers(v any, into map[string]bool) {
+	switch v := v.(type) {
+	case object:
+		properties, _ := v["properties"].(object)
+		for name := range properties {
+			into["."+name] = true
+		}
+		for _, one := range v {
+			noteMembers(one, into)
+		}
+	case []any:
+		for _, one := range v {
+			noteMembers(one, into)
+		}
+	}
+}
+
+func TestHugeNumbersCostNothing(t *testing.T) {
+	for raw, sound := range map[string]bool{
+		`{"progressToken":1,"progress":1e999999999}`: true, `{"progressToken":1e999999999,"progress":1}`: true,
+		`{"progressToken":1e-999999999,"progress":-1e-999999999}`: false,
+	} {
+		if problems := params(t, "2025-11-25", Server, "notifications/progress", raw); (len(problems) == 0) != sound {
+			t.Errorf("%s: %v", raw, problems)
+		}
+	}
 }
 
 // FuzzMessage looks for messages that the validator cannot take, or that it takes though they are no JSON.
 func FuzzMessage(f *testing.F) {
-	for i, revision := range revisions {
-		book, err := open(revision)
-		if err != nil {
-			f.Fatal(err)
-		}
-		m := maker{rand.New(rand.NewPCG(1, 2))}
-		for _, method := range sorted(book.results) {
-			raw, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "result": m.make(book.results[method].form, 0)})
-			f.Add(raw, uint8(i), method)
+	for i, raw := range []string{`{"content":[{"type":"text","text":"x"}],"_meta":{"a/b":1}}`, `{"contents":[{"uri":"a:b","blob":"AAAA"}]}`, `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"}}}`} {
+		for n := range revisions {
+			f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":`+raw+`}`), uint8(n), []string{"tools/call", "resources/read", "prompts/get"}[i])
 		}
 	}
-	for _, raw := range []string{`[]`, `[{"id":1}]`, `{"a":1,"a":2}`, `{"\ud800":1}`, "{\"a\":\"\xff\"}", `{"method":1,"id":{}}`, `1e999`, ` {} `, `{"error":{"code":-32021}}`} {
+	for _, raw := range []string{"", `[]`, `[{"id":1}]`, `{"a":1,"a":2}`, `{"\ud800":1}`, "{\"a\":\"\xff\"}", `{"method":1,"id":{}}`, `1e999`, ` {} `, `{"error":{"code":-32021}}`} {
 		f.Add([]byte(raw), uint8(4), "tools/call")
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, n uint8, method string) {
@@ -212,18 +242,17 @@ func FuzzMessage(f *testing.F) {
 		if !stdjson.Valid(raw) && len(problems) == 0 {
 			t.Fatal("no JSON, no problem")
 		}
-		same(t, raw, Params(revision, side, method, raw))
-		_ = Result(revision, method, raw)
+		same(t, raw, problems)
 	})
 }
 
 // same compares what was decoded with what the standard library makes of it.
 func same(t *testing.T, raw []byte, problems []Problem) {
 	t.Helper()
-	c := &checker{book: &book{}, most: 1}
+	c := &checker{schema: &schema{}}
 	v, ok := decode(raw, c)
 	if !ok || len(c.problems) > 0 {
-		if len(problems) == 0 && len(raw) > 0 {
+		if len(problems) == 0 {
 			t.Fatal("a fault of the text is no problem")
 		}
 		return
