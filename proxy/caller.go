@@ -15,9 +15,9 @@ type Caller struct {
 	Address netip.Addr
 	// Rights is what it presented allows; nil: nobody asked, and it may do everything.
 	Rights *Rights
-	// Carried is what the request brought along for upstreams; nil: nobody looked, since none wants anything. It is no part of who
+	// Forwarded is what the request brought along for upstreams; nil: nobody looked, since none wants anything. It is no part of who
 	// the caller is, but where nothing else is known of him.
-	Carried *Carried
+	Forwarded *Forwarded
 }
 
 // Rights are what a credential says of its bearer, who may have another with other rights.
@@ -33,8 +33,8 @@ func (c Caller) Is(other Caller) bool { return c.Principal == other.Principal }
 
 // Sum tells apart what the caller carries; zero: nothing that matters.
 func (c Caller) Sum() (sum [16]byte) {
-	if c.Carried != nil {
-		sum = c.Carried.Sum
+	if c.Forwarded != nil {
+		sum = c.Forwarded.Sum
 	}
 	return sum
 }

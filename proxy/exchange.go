@@ -22,14 +22,14 @@ const (
 // String names the era.
 func (e Era) String() string { return [...]string{"legacy", "modern"}[e] }
 
-// Spoken is the era in which a server was spoken to about a request.
-type Spoken uint8
+// UpstreamEra is the era in which a server was spoken to about a request.
+type UpstreamEra uint8
 
 // In makes the era the one that was spoken.
-func (s *Spoken) In(e Era) { *s = Spoken(e) + 1 }
+func (s *UpstreamEra) In(e Era) { *s = UpstreamEra(e) + 1 }
 
 // String names the era; "none" if the server was not spoken to.
-func (s Spoken) String() string { return [...]string{"none", "legacy", "modern"}[s] }
+func (s UpstreamEra) String() string { return [...]string{"none", "legacy", "modern"}[s] }
 
 // Client is what is known of the client that made a request: beside the message's bytes, whoever said it. The byte
 // slices are raw JSON, borrowed from the message (modern) or from the session (legacy).
@@ -47,17 +47,17 @@ type Header struct{ Name, Value string }
 // Exchange is one request, or notification, on its way, and all that belongs to it. It is the context of whatever is done
 // for it: Cancel ends it. Its Done channel is made when somebody asks for it.
 type Exchange struct {
-	Msg     wire.Message // borrowed from the downstream until Replies.Close
-	Client  Client
-	Session *Session // the legacy client's session; nil for modern clients
-	Caller  Caller
-	Server  string   // the server asked for by path; empty: the only one, or all
-	Below   string   // what a path that names a server has behind /servers/NAME/, for errors; empty: mcp
-	Target  string   // the name of the target it went to, once the Router knows
-	Spoken  Spoken   // what the target's server was spoken to in, once that is known
-	Denied  string   // the policy that has refused it, where its error does not tell; for audit
-	Headers []Header // Mcp-Param-* as the client sent them
-	Mirrors bool     // the client mirrors parameters into headers: modern HTTP
+	Msg         wire.Message // borrowed from the downstream until Replies.Close
+	Client      Client
+	Session     *Session // the legacy client's session; nil for modern clients
+	Caller      Caller
+	Server      string      // the server asked for by path; empty: the only one, or all
+	Below       string      // what a path that names a server has behind /servers/NAME/, for errors; empty: mcp
+	Target      string      // the name of the target it went to, once the Router knows
+	UpstreamEra UpstreamEra // what the target's server was spoken to in, once that is known
+	RefusedBy   string      // the policy that has refused it, where its error does not tell; for audit
+	Headers     []Header    // Mcp-Param-* as the client sent them
+	Mirrors     bool        // the client mirrors parameters into headers: modern HTTP
 	// RequestID correlates log lines, answers and servers' logs; empty: not settled yet (ID).
 	RequestID string
 	Arrival   *Arrival // how it came over HTTP; nil: it came otherwise
@@ -75,9 +75,9 @@ type Exchange struct {
 	// Replayed says that the response is the answer to an earlier request. It is set before Next gives that out, or by the time
 	// that a Handler or Next fails, on the goroutine that called it.
 	Replayed bool
-	// Untaken says that the server has not taken the request, since it knows the session no more: it has not run, and may be sent
+	// NotProcessed says that the server has not taken the request, since it knows the session no more: it has not run, and may be sent
 	// in another session. It is set before a Handler or Next fails with SessionLost, on the goroutine that called it.
-	Untaken bool
+	NotProcessed bool
 
 	// Own says that Dragoman asks this to serve another request, which has been counted: no limit on clients counts it.
 	Own bool
@@ -89,27 +89,27 @@ type Exchange struct {
 	// Clock is the time as the policies around the exchange share it.
 	Clock Clock
 
-	rooms    [rooms]room // Lend
+	slots    [slots]slot // Lend
 	borrowed *sync.Pool  // to which Recycle may give it back; nil: it may not
 
-	onward atomic.Pointer[Trace] // Onward
+	outgoing atomic.Pointer[Trace] // Onward
 
 	older, newer *Exchange // its neighbours in flight under the same id; the Session's
-	once         bool      // no other may be in flight under its id; the Session's
+	unique       bool      // no other may be in flight under its id; the Session's
 
-	mu       sync.Mutex
-	life     uint64 // grows with each use of its memory
-	over     bool   // it is to be used no more; told by tests
-	done     chan struct{}
-	cause    error
-	began    time.Time // GiveUp
-	end      time.Time // when it is given up; zero: never, or it is over
-	limit    time.Duration
-	late     *lateness // once somebody waits
-	aborts   []Aborter
-	aborting bool          // they are being told
-	aborted  chan struct{} // closed when they have been; nil while nobody waits
-	nearby   [2]Aborter    // what aborts begins in
+	mu          sync.Mutex
+	life        uint64 // grows with each use of its memory
+	over        bool   // it is to be used no more; told by tests
+	done        chan struct{}
+	cause       error
+	began       time.Time // GiveUp
+	end         time.Time // when it is given up; zero: never, or it is over
+	limit       time.Duration
+	timer       *deadline // once somebody waits
+	aborts      []Aborter
+	aborting    bool          // they are being told
+	aborted     chan struct{} // closed when they have been; nil while nobody waits
+	firstAborts [2]Aborter    // what aborts begins in
 }
 
 // Aborter is something to stop when its exchange is cancelled. Abort returns soon, may be called more than once and at any
@@ -163,7 +163,7 @@ func (ex *Exchange) Attach(a Aborter) {
 	ex.alive()
 	if ex.cause == nil {
 		if ex.aborts == nil {
-			ex.aborts = ex.nearby[:0]
+			ex.aborts = ex.firstAborts[:0]
 		}
 		ex.aborts = append(ex.aborts, a)
 		ex.mu.Unlock()
@@ -220,14 +220,14 @@ func (ex *Exchange) alive() {
 // Deadline implements context.Context: an exchange has none of its own.
 func (ex *Exchange) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// Value implements context.Context: an exchange is no bag; all that it has is what its caller carries (CarriedIn), and the trace
+// Value implements context.Context: an exchange is no bag; all that it has is what its caller carries (ForwardedFrom), and the trace
 // that it goes on in (TraceIn).
 func (ex *Exchange) Value(key any) any {
 	if _, ok := key.(traceKey); ok {
-		return ex.onward.Load()
+		return ex.outgoing.Load()
 	}
-	if _, ok := key.(carriedKey); ok && ex.Caller.Carried != nil {
-		return ex.Caller.Carried
+	if _, ok := key.(forwardedKey); ok && ex.Caller.Forwarded != nil {
+		return ex.Caller.Forwarded
 	}
 	return nil
 }
@@ -265,21 +265,21 @@ func (ex *Exchange) Began() time.Time { return ex.began }
 // arm sees to it that who waits for anything but a reply is sent away too when the exchange is given up. Only those call
 // Done, so that an exchange that is served at once has no timer. The caller holds ex.mu.
 func (ex *Exchange) arm() {
-	if ex.late == nil && !ex.end.IsZero() && ex.cause == nil {
-		late, limit := new(lateness), ex.limit
+	if ex.timer == nil && !ex.end.IsZero() && ex.cause == nil {
+		late, limit := new(deadline), ex.limit
 		late.of.Store(ex)
 		late.timer = time.AfterFunc(time.Until(ex.end), func() {
 			if ex := late.of.Load(); ex != nil {
 				ex.Cancel(Overdue(limit))
 			}
 		})
-		ex.late = late
+		ex.timer = late
 	}
 }
 
-// lateness is the timer of an exchange. It lets go of it when it is stopped: the runtime may keep a stopped timer until its
+// deadline is the timer of an exchange. It lets go of it when it is stopped: the runtime may keep a stopped timer until its
 // time, and with it would keep a request of many megabytes.
-type lateness struct {
+type deadline struct {
 	timer *time.Timer
 	of    atomic.Pointer[Exchange]
 }
@@ -309,9 +309,9 @@ func Repeatable(m *wire.Message) bool {
 func (ex *Exchange) Release() {
 	ex.mu.Lock()
 	ex.end = time.Time{}
-	if ex.late != nil {
-		ex.late.timer.Stop()
-		ex.late.of.Store(nil)
+	if ex.timer != nil {
+		ex.timer.timer.Stop()
+		ex.timer.of.Store(nil)
 	}
 	if !ex.aborting {
 		ex.mu.Unlock()

@@ -41,8 +41,8 @@ func (h *Head) Arrived() *Arrival {
 	return h.Arrival
 }
 
-// Forget lets go of what is borrowed: who asks, and how it came, stay.
-func (h *Head) Forget() {
+// Release lets go of what is borrowed: who asks, and how it came, stay.
+func (h *Head) Release() {
 	h.Method, h.Path, h.Host, h.Origin, h.Fields, h.Cert = nil, nil, nil, nil, nil, nil
 }
 
@@ -54,8 +54,8 @@ type Fields interface {
 	PeekAll(name string) [][]byte
 }
 
-// Say puts a field into the head of the answer.
-func (h *Head) Say(name, value string) { h.Reply = append(h.Reply, Header{name, value}) }
+// SetHeader puts a field into the head of the answer.
+func (h *Head) SetHeader(name, value string) { h.Reply = append(h.Reply, Header{name, value}) }
 
 // Gate judges a request by its head, before its body is read: where it comes from, who asks, how much. An error ends the
 // request.

@@ -34,15 +34,15 @@ func (s *Session) Expect(take func(m *wire.Message)) (id []byte, err error) {
 	if s.state >= Closed {
 		return nil, ErrCancelled
 	}
-	if len(s.owed) >= maxQuestions {
+	if len(s.questions) >= maxQuestions {
 		return nil, ErrTooManyQuestions
 	}
 	s.asked++
 	id = append(strconv.AppendUint([]byte(`"dragoman-`), s.asked, 10), '"')
-	if s.owed == nil {
-		s.owed = make(map[string]func(*wire.Message))
+	if s.questions == nil {
+		s.questions = make(map[string]func(*wire.Message))
 	}
-	s.owed[string(id)] = take
+	s.questions[string(id)] = take
 	return id, nil
 }
 
@@ -50,8 +50,8 @@ func (s *Session) Expect(take func(m *wire.Message)) (id []byte, err error) {
 func (s *Session) Withdraw(id []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, was := s.owed[string(id)]
-	delete(s.owed, string(id))
+	_, was := s.questions[string(id)]
+	delete(s.questions, string(id))
 	return was
 }
 
@@ -59,8 +59,8 @@ func (s *Session) Withdraw(id []byte) bool {
 func (s *Session) Answer(m *wire.Message) bool {
 	id := string(m.Of(m.ID))
 	s.mu.Lock()
-	take := s.owed[id]
-	delete(s.owed, id)
+	take := s.questions[id]
+	delete(s.questions, id)
 	s.mu.Unlock()
 	if take == nil {
 		return false
@@ -69,11 +69,11 @@ func (s *Session) Answer(m *wire.Message) bool {
 	return true
 }
 
-// Owed tells how many answers of the client are awaited.
-func (s *Session) Owed() int {
+// OpenQuestions tells how many answers of the client are awaited.
+func (s *Session) OpenQuestions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.owed)
+	return len(s.questions)
 }
 
 // Keep tells the client something that belongs to none of its requests, now if a stream is open, else as soon as one

@@ -33,8 +33,8 @@ func TestExpectAndAnswer(t *testing.T) {
 	}
 	two, _ := s.Expect(take)
 	three, _ := s.Expect(take)
-	if s.Owed() != 3 {
-		t.Errorf("%d owed", s.Owed())
+	if s.OpenQuestions() != 3 {
+		t.Errorf("%d owed", s.OpenQuestions())
 	}
 	if !s.Withdraw(two) || s.Withdraw(two) {
 		t.Error("not withdrawn once")
@@ -54,7 +54,7 @@ func TestExpectAndAnswer(t *testing.T) {
 		t.Errorf("answered twice: %q", got)
 	}
 	s.End(Closed)
-	if s.Answer(message(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{}}`)) || s.Owed() != 0 {
+	if s.Answer(message(t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{}}`)) || s.OpenQuestions() != 0 {
 		t.Error("answered after the end")
 	}
 	if _, err := s.Expect(take); !errors.Is(err, ErrCancelled) {

@@ -33,19 +33,19 @@ func borrow(from *sync.Pool) *Exchange {
 func (ex *Exchange) Recycle() {
 	ex.mu.Lock()
 	from := ex.borrowed
-	if from == nil || ex.cause != nil || ex.done != nil || ex.late != nil || ex.newer != nil || ex.older != nil {
+	if from == nil || ex.cause != nil || ex.done != nil || ex.timer != nil || ex.newer != nil || ex.older != nil {
 		ex.mu.Unlock()
 		return
 	}
 	ex.borrowed = nil
 	ex.life++
-	ex.aborts, ex.nearby = nil, [2]Aborter{}
+	ex.aborts, ex.firstAborts = nil, [2]Aborter{}
 	ex.began, ex.end, ex.limit = time.Time{}, time.Time{}, 0
 	over := Poison
 	ex.over = over
 	ex.mu.Unlock()
-	for i := range ex.rooms {
-		if r := &ex.rooms[i]; r.lent {
+	for i := range ex.slots {
+		if r := &ex.slots[i]; r.lent {
 			r.lent = false
 			r.it.Clear()
 		}
@@ -56,8 +56,8 @@ func (ex *Exchange) Recycle() {
 	}
 }
 
-// Forgo has Recycle give nothing back: somebody who does not belong to the exchange may still hold some of what it lent.
-func (ex *Exchange) Forgo() {
+// DoNotRecycle has Recycle give nothing back: somebody who does not belong to the exchange may still hold some of what it lent.
+func (ex *Exchange) DoNotRecycle() {
 	ex.mu.Lock()
 	ex.borrowed = nil
 	ex.mu.Unlock()
@@ -66,14 +66,14 @@ func (ex *Exchange) Forgo() {
 // clear forgets all that the exchange said, and keeps its memory.
 func (ex *Exchange) clear() {
 	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}
-	ex.Server, ex.Below, ex.Target, ex.Spoken, ex.Denied = "", "", "", 0, ""
+	ex.Server, ex.Below, ex.Target, ex.UpstreamEra, ex.RefusedBy = "", "", "", 0, ""
 	ex.Headers, ex.Mirrors, ex.RequestID, ex.Arrival = nil, false, "", nil
 	ex.Trace, ex.Continues, ex.Polls = nil, nil, false
 	ex.Polled.Store(false)
-	ex.Key, ex.Replayed, ex.Untaken, ex.Own, ex.Allowance = "", false, false, false, 0
+	ex.Key, ex.Replayed, ex.NotProcessed, ex.Own, ex.Allowance = "", false, false, false, 0
 	ex.Lasting.Store(false)
-	ex.onward.Store(nil)
-	ex.Clock, ex.once = Clock{}, false
+	ex.outgoing.Store(nil)
+	ex.Clock, ex.unique = Clock{}, false
 }
 
 // Ticket is a way to an exchange that may be over, and its memory another's.
@@ -92,33 +92,33 @@ func (ex *Exchange) Ticket() Ticket {
 // Cancel cancels the exchange that the ticket was given for, if it is not over.
 func (t Ticket) Cancel(cause error) { t.ex.cancel(cause, t.life) }
 
-// Room says whose memory it is that an exchange lends.
-type Room uint8
+// Slot says whose memory it is that an exchange lends.
+type Slot uint8
 
-// The rooms of the layers that every exchange passes. Those of policies are made by NewRoom.
+// The rooms of the layers that every exchange passes. Those of policies are made by NewSlot.
 const (
-	RoomSession Room = iota
-	RoomEra
-	RoomWire
-	RoomFace
-	firstRoom
+	SlotSession Slot = iota
+	SlotEra
+	SlotWire
+	SlotDownstream
+	firstSlot
 
-	rooms = firstRoom + 8 // of each exchange
+	slots = firstSlot + 8 // of each exchange
 )
 
-var nextRoom atomic.Uint32
+var nextSlot atomic.Uint32
 
-// NewRoom makes a room for the initializer of a package-level variable: a policy that keeps something for each exchange has one of its own.
+// NewSlot makes a room for the initializer of a package-level variable: a policy that keeps something for each exchange has one of its own.
 // When there are no more, Lend allocates.
-func NewRoom() Room {
-	return Room(min(uint32(firstRoom)+nextRoom.Add(1)-1, uint32(rooms))) //nolint:gosec // it is small
+func NewSlot() Slot {
+	return Slot(min(uint32(firstSlot)+nextSlot.Add(1)-1, uint32(slots))) //nolint:gosec // it is small
 }
 
-// Lent is what can be put into a room. Clear makes it as it was at first, and lets go of what it refers to.
-type Lent interface{ Clear() }
+// Clearer is what can be put into a room. Clear makes it as it was at first, and lets go of what it refers to.
+type Clearer interface{ Clear() }
 
-type room struct {
-	it   Lent
+type slot struct {
+	it   Clearer
 	lent bool
 }
 
@@ -126,12 +126,12 @@ type room struct {
 // second time has memory of his own.
 func Lend[T any, P interface {
 	*T
-	Lent
-}](ex *Exchange, whose Room) *T {
-	if whose >= rooms {
+	Clearer
+}](ex *Exchange, whose Slot) *T {
+	if whose >= slots {
 		return new(T)
 	}
-	r := &ex.rooms[whose]
+	r := &ex.slots[whose]
 	if r.lent {
 		return new(T)
 	}

@@ -31,8 +31,8 @@ type Outlet interface {
 	End()
 }
 
-// Teller is an Outlet that takes a reply where it stands. It may wait for the client as long as that may take to read it.
-type Teller interface{ Tell(m *wire.Message) error }
+// MessageOutlet is an Outlet that takes a reply where it stands. It may wait for the client as long as that may take to read it.
+type MessageOutlet interface{ PushMessage(m *wire.Message) error }
 
 // ErrNoOutlet says that the client has no stream open on which it could be told.
 var ErrNoOutlet = errors.New("proxy: the session has no stream open")
@@ -49,19 +49,19 @@ type Session struct {
 	// session is used.
 	Repeats bool
 
-	mu       sync.Mutex
-	state    State
-	last     time.Time
-	client   Client
-	outlet   Outlet
-	leaving  Outlet // the last outlet, while the requests that have ended with the session are answered
-	ends     []func()
-	flying   flights
-	onOutlet []func() // told when a stream has been opened
-	asked    uint64   // questions put so far, for their ids
-	owed     map[string]func(*wire.Message)
-	kept     []kept
-	keptSize int
+	mu        sync.Mutex
+	state     State
+	last      time.Time
+	client    Client
+	outlet    Outlet
+	leaving   Outlet // the last outlet, while the requests that have ended with the session are answered
+	ends      []func()
+	flying    flights
+	onOutlet  []func() // told when a stream has been opened
+	asked     uint64   // questions put so far, for their ids
+	questions map[string]func(*wire.Message)
+	kept      []kept
+	keptSize  int
 }
 
 // NewSession makes a session in state Created.
@@ -184,8 +184,8 @@ func (s *Session) Reply(m *wire.Message) error {
 	switch o := s.open().(type) {
 	case nil:
 		return ErrNoOutlet
-	case Teller:
-		return o.Tell(m)
+	case MessageOutlet:
+		return o.PushMessage(m)
 	default:
 		return o.Push(m.AppendLine(nil))
 	}
@@ -231,7 +231,7 @@ func (s *Session) EndFor(state State, cause error) {
 	if lingers {
 		s.leaving = outlet
 	}
-	s.owed, s.kept, s.onOutlet = nil, nil, nil
+	s.questions, s.kept, s.onOutlet = nil, nil, nil
 	s.mu.Unlock()
 	for _, ex := range flying {
 		ex.Cancel(cause)
@@ -267,9 +267,9 @@ func (s *Session) BeginAs(id string, ex *Exchange) *Error {
 	if s.state >= Closed {
 		return Errf(SessionUnknown, "the session has ended; send initialize to open a new one")
 	}
-	ex.once = !s.Repeats || !Repeatable(&ex.Msg)
+	ex.unique = !s.Repeats || !Repeatable(&ex.Msg)
 	before := s.flying.newest(id)
-	if before != nil && (ex.once || before.once || ex.Key != before.Key) {
+	if before != nil && (ex.unique || before.unique || ex.Key != before.Key) {
 		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", id)
 	}
 	if ex.older = before; before != nil {

@@ -85,21 +85,21 @@ func TraceIn(ctx context.Context) *Trace {
 	return t
 }
 
-// Onward is the trace that the exchange's server is told to be in; nil: it is told nothing but what the client has said.
-func (ex *Exchange) Onward() *Trace { return ex.onward.Load() }
+// OutgoingTrace is the trace that the exchange's server is told to be in; nil: it is told nothing but what the client has said.
+func (ex *Exchange) OutgoingTrace() *Trace { return ex.outgoing.Load() }
 
-// SetOnward says in which trace the exchange goes on from here; a request that is made again goes on in another.
-func (ex *Exchange) SetOnward(t *Trace) { ex.onward.Store(t) }
+// SetOutgoingTrace says in which trace the exchange goes on from here; a request that is made again goes on in another.
+func (ex *Exchange) SetOutgoingTrace(t *Trace) { ex.outgoing.Store(t) }
 
-// Continue makes the exchange, which Dragoman has made to serve another, part of that: it has its ids and its trace.
-func (ex *Exchange) Continue(of *Exchange) {
+// Inherit makes the exchange, which Dragoman has made to serve another, part of that: it has its ids and its trace.
+func (ex *Exchange) Inherit(of *Exchange) {
 	ex.RequestID, ex.Trace = of.RequestID, of.Trace
 	if of.Arrival != nil {
-		own := Lend[arrived](ex, RoomFace) // it may outlive of
+		own := Lend[arrived](ex, SlotDownstream) // it may outlive of
 		own.Arrival = *of.Arrival
 		ex.Arrival = &own.Arrival
 	}
-	ex.SetOnward(of.Onward())
+	ex.SetOutgoingTrace(of.OutgoingTrace())
 }
 
 // arrived is the arrival of an exchange that stands for another.
@@ -121,9 +121,9 @@ func (ex *Exchange) ID() string {
 	return ex.RequestID
 }
 
-// Unasked tells whether the id is the one that was made when the request arrived, and nobody has asked for it as a string yet: it is
+// PendingID tells whether the id is the one that was made when the request arrived, and nobody has asked for it as a string yet: it is
 // Arrival.AppendID's, digits and hyphens, and need not become one.
-func (ex *Exchange) Unasked() bool {
+func (ex *Exchange) PendingID() bool {
 	return ex.RequestID == "" && ex.Arrival != nil && ex.Arrival.made != (correlationID{})
 }
 

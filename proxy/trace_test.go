@@ -37,12 +37,12 @@ func TestRecycle(t *testing.T) {
 	ex := Borrow()
 	ex.Server, ex.Key, ex.Headers = "a", "b", []Header{{Name: "c"}}
 	ex.GiveUp(1)
-	memory := Lend[lent](ex, RoomFace)
+	memory := Lend[lent](ex, SlotDownstream)
 	memory.used = true
-	if again := Lend[lent](ex, RoomFace); again == memory || again.used {
+	if again := Lend[lent](ex, SlotDownstream); again == memory || again.used {
 		t.Error("memory was lent twice")
 	}
-	none, beyond := Lend[lent](ex, rooms), Lend[lent](ex, rooms)
+	none, beyond := Lend[lent](ex, slots), Lend[lent](ex, slots)
 	if none.used = true; beyond.used {
 		t.Error("memory was lent twice where no room is left")
 	}

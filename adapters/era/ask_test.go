@@ -46,7 +46,7 @@ func TestVisitBackoff(t *testing.T) {
 	c.ask.consents = map[string][]byte{"https://e.example/1": []byte(`{"action":"accept"}`)}
 	again := `"u":{"method":"elicitation/create","params":{"mode":"url","url":"https://e.example/1"}}`
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		if err := c.asked(t, again); err != nil || len(c.out) != 0 || c.ex.Session.Owed() != 0 {
+		if err := c.asked(t, again); err != nil || len(c.out) != 0 || c.ex.Session.OpenQuestions() != 0 {
 			t.Fatalf("%v, %d messages", err, len(c.out))
 		}
 		if c.ask.wait != want*time.Second || time.Until(c.ask.due) > c.ask.wait || time.Until(c.ask.due) < c.ask.wait/2 {
@@ -67,8 +67,8 @@ func TestInquiryIsWhole(t *testing.T) {
 	f := func(caps, requests, want string) {
 		t.Helper()
 		c := asking(t, "2025-11-25", caps, 10)
-		if err := c.asked(t, requests); name(err) != want || len(c.out) != 0 || c.ex.Session.Owed() != 0 || c.ask.again {
-			t.Errorf("%s: %v, %d messages, %d owed", requests[:min(len(requests), 80)], err, len(c.out), c.ex.Session.Owed())
+		if err := c.asked(t, requests); name(err) != want || len(c.out) != 0 || c.ex.Session.OpenQuestions() != 0 || c.ask.again {
+			t.Errorf("%s: %v, %d messages, %d owed", requests[:min(len(requests), 80)], err, len(c.out), c.ex.Session.OpenQuestions())
 		}
 	}
 	root := func(i int) string { return fmt.Sprintf(`"r%d":{"method":"roots/list"}`, i) }
@@ -108,7 +108,7 @@ func TestAnswered(t *testing.T) {
 			t.Errorf("%s\nwant %s", got, w)
 		}
 	}
-	if c.ex.Session.Owed() != 0 {
+	if c.ex.Session.OpenQuestions() != 0 {
 		t.Error("an answer is owed")
 	}
 	c = asking(t, "2025-11-25", `{"roots":{}}`, 10)
@@ -127,7 +127,7 @@ func TestAwaitUntil(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	go c.ex.Cancel(proxy.ErrCancelled)
-	if err := c.await(time.Time{}); err != nil || c.err != proxy.ErrCancelled || c.ex.Session.Owed() != 0 {
+	if err := c.await(time.Time{}); err != nil || c.err != proxy.ErrCancelled || c.ex.Session.OpenQuestions() != 0 {
 		t.Errorf("%v %v", err, c.err)
 	}
 }

@@ -42,7 +42,7 @@ func (u *Upstream) resume(c *downCall, h handle) (*attachment, error) {
 	if u.lot.take(h) == nil {
 		return nil, badState() // another retry was faster
 	}
-	c.session, c.ex.Continues = d.session, d.inner.Onward()
+	c.session, c.ex.Continues = d.session, d.inner.OutgoingTrace()
 	a := d.attach(c.ex) // first: the result can come as soon as the answer is sent
 	for _, raw := range d.answers(&c.ex.Msg) {
 		d.send(c.ex, raw)

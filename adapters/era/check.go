@@ -199,7 +199,7 @@ func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wi
 		}
 		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
 		inner.Caller = ex.Caller
-		inner.Continue(ex)
+		inner.Inherit(ex)
 		m, err := u.listed(ctx, inner)
 		if err != nil || m.Kind != wire.Result {
 			return

@@ -97,7 +97,7 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 		return nil, proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
 	}
 	inner.Client, inner.Caller = ex.Client, ex.Caller
-	inner.Continue(ex)
+	inner.Inherit(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
 	d := &dialogue{u: u, session: s, lease: lease, asks: c.asks, principal: ex.Caller.Principal, bound: seal.Binding(ex, u.opt.Name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}

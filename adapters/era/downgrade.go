@@ -44,7 +44,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if asks || heeds || mayAsk && m.ReqState.Present() { // a dialogue may have it beyond its end
 		c = new(downCall)
 	} else {
-		c = proxy.Lend[downCall](ex, proxy.RoomEra)
+		c = proxy.Lend[downCall](ex, proxy.SlotEra)
 	}
 	c.u, c.ex, c.method, c.asks, c.heeds = u, ex, method, asks, heeds
 	c.room.open(m)
@@ -122,7 +122,7 @@ type downCall struct {
 	older   bool // the client is a legacy one after all: what only modern clients are told is left out
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *downCall) Clear() { *c = downCall{} }
 
 func (c *downCall) begin() error {

@@ -15,7 +15,7 @@ type identity struct {
 	info, caps []byte
 	principal  string // empty if several have it
 	sum        [16]byte
-	carried    *proxy.Carried // with which it is opened
+	carried    *proxy.Forwarded // with which it is opened
 }
 
 // recent is an identity, and what it was made of.
@@ -39,7 +39,7 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 	place := &p.recent[(len(who)+len(info)+len(caps))%len(p.recent)]
 	if r := place.Load(); r != nil && r.principal == who && r.sum == sum && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
 		id := r.id
-		id.carried = ex.Caller.Carried
+		id.carried = ex.Caller.Forwarded
 		return id
 	}
 	own := apart(ex)
@@ -56,7 +56,7 @@ func apart(ex *proxy.Exchange) *proxy.Exchange {
 }
 
 func (p *pool) identity(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Carried}
+	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Forwarded}
 	if p.u.opt.Isolation.mixed() {
 		id.info, id.caps = p.u.opt.Self, []byte("{}")
 	}

@@ -32,7 +32,7 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := proxy.Lend[modernCall](ex, proxy.RoomEra)
+	c := proxy.Lend[modernCall](ex, proxy.SlotEra)
 	c.u, c.ex, c.method = u, ex, proxy.Method(ex.Msg.Text(ex.Msg.Method))
 	if u.opt.Wires.Mirrors && ex.Mirrors {
 		return c.begin(link) // the server tells the client what it must mend
@@ -109,7 +109,7 @@ func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 		}
 		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: ex.Client.Caps}
 		inner.Caller, inner.Session = ex.Caller, nil
-		inner.Continue(ex)
+		inner.Inherit(ex)
 		stop := inner.Follow(ex)
 		replies, err := u.doModern(inner)
 		if err != nil {
@@ -150,7 +150,7 @@ type modernCall struct {
 	begun  bool         // something was given to the client
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *modernCall) Clear() { *c = modernCall{} }
 
 func (c *modernCall) begin(link transport.Link) (proxy.Replies, error) {

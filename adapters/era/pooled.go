@@ -20,9 +20,9 @@ type pooled struct {
 	key       [32]byte
 	group     [32]byte // the client, whatever its capabilities
 	principal string
-	carried   *proxy.Carried // with which it is opened
-	turn      chan struct{}  // of subscribing
-	ready     chan struct{}  // closed when opened or failed
+	carried   *proxy.Forwarded // with which it is opened
+	turn      chan struct{}    // of subscribing
+	ready     chan struct{}    // closed when opened or failed
 	err       error
 	link      transport.Ref
 	hello     *hello
@@ -60,7 +60,7 @@ func newHello(result []byte) *hello {
 // open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
 func (s *pooled) open(info, caps []byte) {
 	defer s.opened()
-	ctx, cancel := context.WithTimeout(proxy.Carry(s.u.work.Context(), s.carried), s.u.opt.patience())
+	ctx, cancel := context.WithTimeout(proxy.WithForwarded(s.u.work.Context(), s.carried), s.u.opt.patience())
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
 		if s.u.work.Context().Err() != nil {

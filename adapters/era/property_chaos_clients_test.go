@@ -144,7 +144,7 @@ func (a *actor) cancel(ex *proxy.Exchange, id []byte) {
 		return
 	}
 	m, _ := wire.Scan(cancellation(id))
-	session.Tell(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
+	session.Deliver(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
 }
 
 // failed judges an error: a client that has not left gets one of the table, and never one from the inside.
@@ -325,7 +325,7 @@ func (a *actor) legacy() {
 		a.sess.SetOutlet(earOf{a})
 	}
 	m, _ = wire.Scan([]byte(rules.Initialized))
-	session.Tell(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
+	session.Deliver(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
 	if a.chance(15) {
 		t := time.AfterFunc(time.Duration(a.int(100))*time.Millisecond, func() {
 			a.w.note("client %s: the session ends", a.name)
@@ -342,7 +342,7 @@ func (a *actor) legacy() {
 		}
 	}
 	group.Wait()
-	if n := a.sess.Owed(); n != 0 && a.sess.State() == proxy.Initialized {
+	if n := a.sess.OpenQuestions(); n != 0 && a.sess.State() == proxy.Initialized {
 		a.bad("%d answers are owed, and no call is under way", n)
 	}
 	if a.chance(70) {
@@ -403,7 +403,7 @@ func (a *actor) asked(tag string, m *wire.Message) {
 			time.Sleep(d)
 			for _, raw := range raws {
 				m, _ := wire.Scan([]byte(raw))
-				session.Tell(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
+				session.Deliver(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
 			}
 		})
 	}

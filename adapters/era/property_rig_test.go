@@ -410,7 +410,7 @@ func (f *face) take(raw []byte, headers []proxy.Header, say func(raw []byte)) fu
 	if m.Kind != wire.Request {
 		switch {
 		case f.sess != nil:
-			session.Tell(f.sess, ex, f.handle)
+			session.Deliver(f.sess, ex, f.handle)
 		case m.Is("notifications/cancelled"):
 			f.mu.Lock()
 			inner := f.flying[string(m.Of(m.RequestID))]

@@ -95,7 +95,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		untaken(ex, err)
 		return nil, r.fault(err)
 	}
-	c := proxy.Lend[relayCall](ex, proxy.RoomEra)
+	c := proxy.Lend[relayCall](ex, proxy.SlotEra)
 	c.Replies, c.r, c.ex = replies, r, ex
 	return c, nil
 }
@@ -169,7 +169,7 @@ func (r *relay) fault(err error) error {
 func untaken(ex *proxy.Exchange, err error) {
 	var lost, cause *proxy.Error
 	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name && (!errors.As(ex.Err(), &cause) || cause != lost) {
-		ex.Untaken = true
+		ex.NotProcessed = true
 	}
 }
 
@@ -182,7 +182,7 @@ type relayCall struct {
 	err error
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *relayCall) Clear() { *c = relayCall{} }
 
 // ask notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back

@@ -137,7 +137,7 @@ func (c *drivenCall) cancel() {
 	}
 	under := c.u.work.Spawn(func() {
 		defer sent()
-		ctx, stop := context.WithTimeout(proxy.Carry(c.u.work.Context(), c.ex.Caller.Carried), taskTime)
+		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.u.work.Context(), c.ex.Caller.Forwarded), taskTime)
 		defer stop()
 		ex, err := transport.NewExchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
 		if err == nil {

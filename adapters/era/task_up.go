@@ -209,7 +209,7 @@ func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, e
 	}
 	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // a session: the link mints the id
 	inner.Client.LogLevel = ""
-	inner.Continue(c.ex)
+	inner.Inherit(c.ex)
 	caps := withTasksExtension(translate.ModernCaps(c.ex.Client.Caps, c.ex.Client.Version))
 	stamp := []wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
 		{Key: wire.MetaPrefix + "clientInfo", Value: c.ex.Client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: caps}}

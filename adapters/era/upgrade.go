@@ -47,7 +47,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := proxy.Lend[upCall](ex, proxy.RoomEra)
+	c := proxy.Lend[upCall](ex, proxy.SlotEra)
 	c.u, c.ex, c.method, c.modern = u, ex, method, v.Modern
 	c.room.open(m)
 	if v.Modern {
@@ -218,7 +218,7 @@ func (c *upCall) share() error {
 	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
 	inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 		Info: c.ex.Client.Info, Caps: c.u.dressed.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}
-	inner.Continue(c.ex)
+	inner.Inherit(c.ex)
 	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
 		inner.Msg.EditParams(c.again)
@@ -255,11 +255,11 @@ func (c *upCall) escort(inner *proxy.Exchange) {
 func (c *upCall) keep() {
 	c.inner = nil
 	if c.ex != nil {
-		c.ex.Forgo()
+		c.ex.DoNotRecycle()
 	}
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *upCall) Clear() { *c = upCall{} }
 
 // along cancels an exchange together with the one it stands for.

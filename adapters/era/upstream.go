@@ -29,7 +29,7 @@ type Options struct {
 	Spares       int                    // of these, processes that nobody uses yet
 	MaxPrincipal int                    // processes of one principal; 0: no limit of its own
 	Isolation    Isolation              // which clients have sessions, or processes, in common
-	Carries      bool                   // its requests have what their callers carry (proxy.Carried), without which it may refuse them
+	Carries      bool                   // its requests have what their callers carry (proxy.Forwarded), without which it may refuse them
 	AsksOnCall   bool                   // the server asks on the stream of the call concerned: calls that may be asked share sessions
 	DeclareAll   bool                   // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
 	DriveTasks   bool                   // long calls that become tasks are driven for clients of the other era, which cannot
@@ -97,10 +97,10 @@ func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if v.Modern {
-		ex.Spoken.In(proxy.Modern)
+		ex.UpstreamEra.In(proxy.Modern)
 		return u.passModern(ex)
 	}
-	ex.Spoken.In(proxy.Legacy)
+	ex.UpstreamEra.In(proxy.Legacy)
 	return u.downgrade(ex)
 }
 
@@ -110,7 +110,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if r := u.relayOf(ex.Session.ID); r != nil {
-		ex.Spoken.In(proxy.Legacy)
+		ex.UpstreamEra.In(proxy.Legacy)
 		return r.do(ex)
 	}
 	v, err := u.Profile(ex)
@@ -120,12 +120,12 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.mixed() { // its relay has ended, and it is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 		ex.Session.EndFor(proxy.Closed, lost) // before the client does what it is told
-		ex.Untaken = true
+		ex.NotProcessed = true
 		return nil, lost
 	}
-	ex.Spoken.In(proxy.Legacy)
+	ex.UpstreamEra.In(proxy.Legacy)
 	if v.Modern {
-		ex.Spoken.In(proxy.Modern)
+		ex.UpstreamEra.In(proxy.Modern)
 	}
 	if !m.Is("initialize") || u.opt.Isolation.mixed() {
 		return u.upgrade(ex)
@@ -136,7 +136,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 	}
 	if v.Legacy {
-		ex.Spoken.In(proxy.Legacy)
+		ex.UpstreamEra.In(proxy.Legacy)
 		return u.openRelay(ex, v)
 	}
 	return u.upgrade(ex)

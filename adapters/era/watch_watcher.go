@@ -196,12 +196,12 @@ func (u *Upstream) greeted(s *proxy.Session) {
 
 // refresh has the session's listens, from the next on, carry what its client carries now.
 func (x *watches) refresh(ex *proxy.Exchange) {
-	if ex.Caller.Carried == nil {
+	if ex.Caller.Forwarded == nil {
 		return
 	}
 	if m := x.get(ex.Session); m != nil {
 		m.w.mu.Lock()
-		m.caller.Carried = ex.Caller.Carried
+		m.caller.Forwarded = ex.Caller.Forwarded
 		m.w.mu.Unlock()
 	}
 }

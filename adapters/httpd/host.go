@@ -33,7 +33,7 @@ type HostOptions struct {
 	// NO_PROXY). https goes through it by CONNECT, http by requests in absolute form; a Unix socket never does.
 	Proxy   string
 	Headers []Header
-	// Forward are the fields that a request takes from what is carried in the context of Send (proxy.Carried), and from nowhere
+	// Forward are the fields that a request takes from what is carried in the context of Send (proxy.Forwarded), and from nowhere
 	// else: what is not there is not sent.
 	Forward []Forward
 	// Credentials, if not nil, gives the Authorization of each request.
@@ -248,7 +248,7 @@ func (h *Host) carry(ctx context.Context, req *Request) {
 	if len(h.opts.Forward) == 0 {
 		return
 	}
-	carried := waist.CarriedIn(ctx)
+	carried := waist.ForwardedFrom(ctx)
 	for i := range h.opts.Forward {
 		to := h.opts.Forward[i].To
 		req.Del(to)

@@ -73,7 +73,7 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 // tell takes a notification, or the answer to a question, where it belongs.
 func (d *Downstream) tell(sess *proxy.Session, ex *proxy.Exchange) {
 	d.records.answered(sess, &ex.Msg)
-	session.Tell(sess, ex, d.Handle)
+	session.Deliver(sess, ex, d.Handle)
 }
 
 // session finds the session that a request names, and checks the revision in its header; if there is none it has

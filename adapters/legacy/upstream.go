@@ -41,7 +41,7 @@ func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
 
 // Dial is the transport.Dial of the server: a link, in which no session has been opened.
 func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
-	l := &link{d: d, sink: sink, carried: proxy.CarriedIn(ctx)}
+	l := &link{d: d, sink: sink, carried: proxy.ForwardedFrom(ctx)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.reopen = l.follow
 	return l, nil
@@ -64,7 +64,7 @@ type link struct {
 	next    uint64
 	closed  bool
 	lost    bool
-	carried *proxy.Carried               // what the last request of a client's carried, for those that the link makes by itself
+	carried *proxy.Forwarded             // what the last request of a client's carried, for those that the link makes by itself
 	silent  bool                         // the server has no GET stream
 	live    httpd.Answer                 // of that stream
 	reports map[string]*transport.Minted // calls under way, and the last that were, by the progress token that the server sees
@@ -84,13 +84,13 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.mu.Lock()
 	l.next++
 	n := l.next
-	if ex.Caller.Carried != nil {
-		l.carried = ex.Caller.Carried
+	if ex.Caller.Forwarded != nil {
+		l.carried = ex.Caller.Forwarded
 	} else {
-		ex.Caller.Carried = l.carried // it is Dragoman's own
+		ex.Caller.Forwarded = l.carried // it is Dragoman's own
 	}
-	c := proxy.Lend[linkCall](ex, proxy.RoomWire)
-	c.l, c.carried, c.handshake = l, ex.Caller.Carried, m.Is("initialize")
+	c := proxy.Lend[linkCall](ex, proxy.SlotWire)
+	c.l, c.carried, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
 	session, version, plain := l.session, l.version, l.plain
 	l.mu.Unlock()
 	c.minted.Put(m, n) // a session may serve several clients
@@ -132,14 +132,14 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 type linkCall struct {
 	mcphttp.Call
 	l         *link
-	carried   *proxy.Carried
+	carried   *proxy.Forwarded
 	handshake bool
 	minted    transport.Minted
 	edits     [2]wire.Edit // of the reply that was given last
 	cancel    func()       // tells the server that the call is given up; nil until it was wanted once
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *linkCall) Clear() {
 	c.Call.Clear()
 	c.l, c.carried, c.handshake, c.minted, c.edits = nil, nil, false, transport.Minted{}, [2]wire.Edit{}
@@ -226,12 +226,12 @@ func (l *link) follow(ctx context.Context, last []byte) (httpd.Answer, error) {
 // carry has what is done for a client's request carry what that does, and anything else what the last of them did. All of a
 // session's are of one principal.
 func (l *link) carry(ctx context.Context) context.Context {
-	if proxy.CarriedIn(ctx) != nil {
+	if proxy.ForwardedFrom(ctx) != nil {
 		return ctx
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return proxy.Carry(ctx, l.carried)
+	return proxy.WithForwarded(ctx, l.carried)
 }
 
 // settled notes the revision that the server speaks.
@@ -282,7 +282,7 @@ func dress(req *httpd.Request, session, version string, plain bool) {
 // Send implements transport.Link. After notifications/initialized it opens the GET stream, and waits for its head: some
 // servers put their questions there, and what they send while no stream is open is gone.
 func (l *link) Send(ctx context.Context, msg []byte) error {
-	if carried := proxy.CarriedIn(ctx); carried != nil {
+	if carried := proxy.ForwardedFrom(ctx); carried != nil {
 		l.mu.Lock()
 		l.carried = carried
 		l.mu.Unlock()
@@ -327,7 +327,7 @@ func (l *link) tell(ctx context.Context, req *httpd.Request) (int, error) {
 }
 
 // cancelled tells the server that a call is given up; it does not wait.
-func (l *link) cancelled(id []byte, carried *proxy.Carried) {
+func (l *link) cancelled(id []byte, carried *proxy.Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -337,7 +337,7 @@ func (l *link) cancelled(id []byte, carried *proxy.Carried) {
 	sent := l.Begin()
 	l.group.Go(func() {
 		defer sent()
-		_, _ = l.tell(proxy.Carry(l.ctx, carried), l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
+		_, _ = l.tell(proxy.WithForwarded(l.ctx, carried), l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
 	})
 }
 

@@ -60,7 +60,7 @@ func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.H
 
 // DoKept is Do for a session whose streams can be picked up: if the answer becomes a stream, it is one of them.
 func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
-	a := proxy.Lend[answer](ex, proxy.RoomFace)
+	a := proxy.Lend[answer](ex, proxy.SlotDownstream)
 	a.ctx, a.n, a.ex, a.end, a.keep = ctx, n, ex, ex.GiveUp(n.Cap), keep
 	ex.Polls = keep.Polls && keep.Events != nil
 	if n.Leaves {
@@ -284,5 +284,5 @@ func (a *answer) release(sent bool) {
 	ex.Recycle() // and a with it
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (a *answer) Clear() { *a = answer{} }

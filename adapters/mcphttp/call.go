@@ -87,7 +87,7 @@ func (c *Call) Start(ex *proxy.Exchange) *Call {
 	return c
 }
 
-// Clear implements proxy.Lent. What a stream was read with stays.
+// Clear implements proxy.Clearer. What a stream was read with stays.
 func (c *Call) Clear() {
 	if c.streamed {
 		c.split.Reset(0)

@@ -51,7 +51,7 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 	return func(ctx *fasthttp.RequestCtx) bool {
 		h := &deskOf(ctx).head
 		read(ctx, h)
-		defer h.Forget()
+		defer h.Release()
 		for _, gate := range gates {
 			err := gate(h)
 			if err == nil && h.Status == 0 {

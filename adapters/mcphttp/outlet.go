@@ -44,8 +44,8 @@ type outlet struct {
 // Push implements proxy.Outlet.
 func (o *outlet) Push(msg []byte) error { return o.held.Write(eventstream.AppendMessage(nil, msg)) }
 
-// Tell implements proxy.Teller.
-func (o *outlet) Tell(m *wire.Message) error {
+// PushMessage implements proxy.MessageOutlet.
+func (o *outlet) PushMessage(m *wire.Message) error {
 	if !m.OneLine() {
 		return o.Push(m.AppendLine(nil))
 	}

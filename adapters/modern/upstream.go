@@ -36,12 +36,12 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	var c *mcphttp.Call
 	var minted *mintedCall
 	if ex.Session != nil {
-		minted = proxy.Lend[mintedCall](ex, proxy.RoomWire)
+		minted = proxy.Lend[mintedCall](ex, proxy.SlotWire)
 		minted.minted.Put(m, u.next.Add(1))
 		c = &minted.Call
 		c.ID = minted.minted.ID
 	} else {
-		c = proxy.Lend[mcphttp.Call](ex, proxy.RoomWire)
+		c = proxy.Lend[mcphttp.Call](ex, proxy.SlotWire)
 		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
 	}
 	c.Limits = u.limits
@@ -72,7 +72,7 @@ type mintedCall struct {
 	edits  [2]wire.Edit // of the reply that was given last
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *mintedCall) Clear() {
 	c.Call.Clear()
 	c.minted, c.edits = transport.Minted{}, [2]wire.Edit{}

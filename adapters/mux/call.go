@@ -52,7 +52,7 @@ type call struct {
 	edits    [2]wire.Edit // of the response
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *call) Clear() { *c = call{} }
 
 // queued is a message that waits: a copy, or one that is kept where it was read.
@@ -270,7 +270,7 @@ func (c *call) withdraw() {
 		return // MUST NOT be cancelled
 	}
 	x, sent, text := c.mux, c.mux.Begin(), c.cancellation()
-	ctx := proxy.Carry(context.Background(), c.ex.Caller.Carried)
+	ctx := proxy.WithForwarded(context.Background(), c.ex.Caller.Forwarded)
 	go func() {
 		defer sent()
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
@@ -286,7 +286,7 @@ func (c *call) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.ended { // whoever delivers may hold it, and find another's call in its place; after the response nobody does
-		c.ex.Forgo()
+		c.ex.DoNotRecycle()
 	}
 	c.closed = true
 	c.lent.drop()

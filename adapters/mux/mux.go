@@ -81,7 +81,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	m := &ex.Msg
 	relays := x.relays(ex)
-	c := proxy.Lend[call](ex, proxy.RoomWire)
+	c := proxy.Lend[call](ex, proxy.SlotWire)
 	c.mux, c.ex = x, ex
 	c.relayed, c.logs = relays && !m.Is("initialize"), relays || ex.Client.LogLevel != ""
 	c.wake.L = &c.mu
@@ -96,7 +96,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	x.enter(c)
 	x.mu.Unlock()
 	if err := x.send(ex, m); err != nil {
-		ex.Forgo() // whoever delivers may hold the call
+		ex.DoNotRecycle() // whoever delivers may hold the call
 		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
 			c.withdraw() // cancelled while being written: the server may have it
 		}

@@ -63,7 +63,7 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 		d.take(p, sess)
 	default:
 		p.Msg.Raw = bytes.Clone(p.Msg.Raw)
-		session.Tell(sess, &proxy.Exchange{Msg: p.Msg, Caller: p.Caller}, d.Handle)
+		session.Deliver(sess, &proxy.Exchange{Msg: p.Msg, Caller: p.Caller}, d.Handle)
 	}
 	mcphttp.Accepted(ctx)
 }

@@ -18,7 +18,7 @@ const (
 )
 
 // posted is a request that was taken, with what it needs of its POST, whose memory is another's by then. It is a
-// session.Course.
+// session.Task.
 type posted struct {
 	d       *Downstream
 	ex      *proxy.Exchange
@@ -37,7 +37,7 @@ func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
 	} else {
 		ex = proxy.Borrow()
 	}
-	r := proxy.Lend[posted](ex, proxy.RoomFace)
+	r := proxy.Lend[posted](ex, proxy.SlotDownstream)
 	r.d, r.ex = d, ex
 	ex.Msg, ex.Key, ex.Caller = p.Msg, p.Key, p.Caller
 	ex.Msg.Raw = r.keep(p)
@@ -70,17 +70,17 @@ func (r *posted) keep(p *mcphttp.Post) []byte {
 func (r *posted) follow() {
 	session.GrowStack()
 	ex := r.ex
-	session.Follow(ex, r.d.Cap, r)
+	session.Serve(ex, r.d.Cap, r)
 	ex.Recycle() // and r with it
 }
 
-// Run implements session.Course.
+// Run implements session.Task.
 func (r *posted) Run(*proxy.Exchange) (proxy.Replies, error) { return r.entry.Run(r.d.Handle) }
 
-// Write implements session.Course.
+// Write implements session.Task.
 func (r *posted) Write(m *wire.Message) error { return r.ex.Session.Reply(m) }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (r *posted) Clear() {
 	if r.own != nil {
 		httpd.GiveBack(r.own)

@@ -40,7 +40,7 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 	if err != nil {
 		return nil, mcphttp.Fault(err)
 	}
-	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{}), carried: proxy.CarriedIn(ctx)}
+	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{}), carried: proxy.ForwardedFrom(ctx)}
 	l.split.Reset(d.limits.Event)
 	if err := l.open(ctx); err != nil {
 		ans.Abort()
@@ -65,7 +65,7 @@ type link struct {
 
 	mu      sync.Mutex
 	closed  bool
-	carried *proxy.Carried // what the last request of a client's carried, for those that the link makes by itself
+	carried *proxy.Forwarded // what the last request of a client's carried, for those that the link makes by itself
 }
 
 func (l *link) open(ctx context.Context) error {
@@ -108,16 +108,16 @@ func (l *link) endpoint(data string) error {
 
 // carry has what is done for a client's request carry what that does, and anything else what the last of them did.
 func (l *link) carry(ctx context.Context) context.Context {
-	if proxy.CarriedIn(ctx) != nil {
+	if proxy.ForwardedFrom(ctx) != nil {
 		return ctx
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return proxy.Carry(ctx, l.carried)
+	return proxy.WithForwarded(ctx, l.carried)
 }
 
 // keep remembers what a client's request carries; nil: it is none's.
-func (l *link) keep(carried *proxy.Carried) {
+func (l *link) keep(carried *proxy.Forwarded) {
 	if carried != nil {
 		l.mu.Lock()
 		l.carried = carried
@@ -127,13 +127,13 @@ func (l *link) keep(carried *proxy.Carried) {
 
 // Call implements transport.Link.
 func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
-	l.keep(ex.Caller.Carried)
+	l.keep(ex.Caller.Forwarded)
 	return l.Mux.Call(ex)
 }
 
 // Send implements transport.Link.
 func (l *link) Send(ctx context.Context, msg []byte) error {
-	l.keep(proxy.CarriedIn(ctx))
+	l.keep(proxy.ForwardedFrom(ctx))
 	return l.Mux.Send(ctx, msg)
 }
 

@@ -296,7 +296,7 @@ func (c *client) serveLegacy(m *wire.Message) {
 	}
 	if m.Kind != wire.Request {
 		if sess = c.greet(m); sess != nil && sess.State() < proxy.Closed {
-			session.Tell(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
+			session.Deliver(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
 		}
 		return
 	}

@@ -101,7 +101,7 @@ func (a *attempt) judge(err error) {
 	}
 	switch {
 	case e.Name == proxy.SessionUnknown.Name: // lost before this could be entered
-	case e.Name == proxy.SessionLost.Name && (a.ex.Untaken || rules.ReadsOnly(&a.ex.Msg)):
+	case e.Name == proxy.SessionLost.Name && (a.ex.NotProcessed || rules.ReadsOnly(&a.ex.Msg)):
 	default:
 		return
 	}
@@ -286,7 +286,7 @@ func (c *client) rehearse() (*proxy.Session, error) {
 		if err != nil {
 			return sess, err
 		}
-		session.Tell(sess, &proxy.Exchange{Msg: m}, c.d.Handle)
+		session.Deliver(sess, &proxy.Exchange{Msg: m}, c.d.Handle)
 	}
 	if err := c.restore(sess, &s, until); err != nil {
 		return sess, err

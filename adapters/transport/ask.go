@@ -18,10 +18,10 @@ func NewExchange(era proxy.Era, raw []byte) (*proxy.Exchange, error) {
 }
 
 // Ask sends a request over a link and waits for its response, until ctx ends. An exchange that belongs to no client's request
-// carries the headers of ctx ([proxy.CarriedIn]). The error is an UpstreamTimeout if the server does not answer in time.
+// carries the headers of ctx ([proxy.ForwardedFrom]). The error is an UpstreamTimeout if the server does not answer in time.
 func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
-	if ex.Caller.Carried == nil {
-		ex.Caller.Carried = proxy.CarriedIn(ctx)
+	if ex.Caller.Forwarded == nil {
+		ex.Caller.Forwarded = proxy.ForwardedFrom(ctx)
 	}
 	defer ex.Follow(ctx)()
 	replies, err := link.Call(ex)

@@ -42,7 +42,7 @@ func TestAskLegacy(t *testing.T) {
 		if got, isError := c.end(r).text(t); got != want || isError {
 			t.Errorf("%s, %s: %s; want %s", version, tool, got, want)
 		}
-		if n := c.sess.Owed(); n != 0 {
+		if n := c.sess.OpenQuestions(); n != 0 {
 			t.Errorf("%s, %s: %d answers are awaited still", version, tool, n)
 		}
 	}
@@ -161,7 +161,7 @@ func TestAskLegacyRefused(t *testing.T) {
 			t.Errorf("%s: %s", answer, got)
 		}
 		c.answers(second, saysPoem) // too late, and no harm
-		if n := c.sess.Owed(); n != 0 {
+		if n := c.sess.OpenQuestions(); n != 0 {
 			t.Errorf("%d answers are awaited still", n)
 		}
 	}
@@ -202,7 +202,7 @@ func TestAskLegacyStopped(t *testing.T) {
 				t.Errorf("%s: withdrawn %v: %s", what, !told, heard)
 			}
 		}
-		if n := c.sess.Owed(); n != 0 {
+		if n := c.sess.OpenQuestions(); n != 0 {
 			t.Errorf("%s: %d answers are awaited still", what, n)
 		}
 	}

@@ -129,7 +129,7 @@ func (c *oldClient) tell(raw string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	session.Tell(c.sess, &proxy.Exchange{Msg: m}, c.s.Do)
+	session.Deliver(c.sess, &proxy.Exchange{Msg: m}, c.s.Do)
 }
 
 // answers sends the result of a question.

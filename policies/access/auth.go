@@ -97,9 +97,9 @@ func (a *Authenticator) judge(h *proxy.Head) *proxy.Error {
 	a.log.Info().Str("outcome", err.Name).Stringer("address", h.Address).Bytes("path", h.Path[:min(len(h.Path), policies.MaxText)]).AnErr("cause", err.Cause).Msg(err.Message)
 	switch err.Status {
 	case 401, 403:
-		h.Say("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))
+		h.SetHeader("WWW-Authenticate", a.Challenge(err, string(h.Path), a.opt.Scopes))
 	case 503:
-		h.Say("Retry-After", "1")
+		h.SetHeader("Retry-After", "1")
 	}
 	return err
 }

@@ -31,19 +31,19 @@ func CORS(origins []string, more ...string) proxy.Gate {
 		if len(h.Origin) == 0 {
 			return nil
 		}
-		h.Say("Vary", "Origin")
+		h.SetHeader("Vary", "Origin")
 		origin := string(h.Origin)
 		if !slices.Contains(origins, strings.ToLower(origin)) {
 			return nil
 		}
-		h.Say("Access-Control-Allow-Origin", origin)
+		h.SetHeader("Access-Control-Allow-Origin", origin)
 		if string(h.Method) != "OPTIONS" || len(h.Fields.Peek("Access-Control-Request-Method")) == 0 {
-			h.Say("Access-Control-Expose-Headers", corsExposed)
+			h.SetHeader("Access-Control-Expose-Headers", corsExposed)
 			return nil
 		}
-		h.Say("Access-Control-Allow-Methods", corsMethods)
-		h.Say("Access-Control-Allow-Headers", headers+askedParams(h.Fields.Peek("Access-Control-Request-Headers")))
-		h.Say("Access-Control-Max-Age", corsMaxAge)
+		h.SetHeader("Access-Control-Allow-Methods", corsMethods)
+		h.SetHeader("Access-Control-Allow-Headers", headers+askedParams(h.Fields.Peek("Access-Control-Request-Headers")))
+		h.SetHeader("Access-Control-Max-Age", corsMaxAge)
 		h.Status = 204
 		return nil
 	}

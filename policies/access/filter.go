@@ -130,7 +130,7 @@ func (a *Filter) Policy() proxy.Policy {
 			asks, err := a.judge(ex)
 			if err != nil {
 				a.refused.Inc()
-				ex.Denied = "access"
+				ex.RefusedBy = "access"
 				return nil, err
 			}
 			replies, err := next(ex)

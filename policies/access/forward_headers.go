@@ -53,7 +53,7 @@ func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
 			return nil, err
 		}
 	}
-	c := &carrier{none: new(proxy.Carried), carried: count.WithLabelValues("carried"), empty: count.WithLabelValues("none"), refused: count.WithLabelValues("refused")}
+	c := &carrier{none: new(proxy.Forwarded), carried: count.WithLabelValues("carried"), empty: count.WithLabelValues("none"), refused: count.WithLabelValues("refused")}
 	for _, name := range opt.Names {
 		if name = strings.ToLower(name); !slices.Contains(c.names, name) {
 			c.names = append(c.names, name)
@@ -73,7 +73,7 @@ func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
 type carrier struct {
 	names []string // in lower case, sorted
 	key   []byte
-	none  *proxy.Carried // of requests that have none of them
+	none  *proxy.Forwarded // of requests that have none of them
 
 	carried, empty, refused prometheus.Counter
 }
@@ -86,16 +86,16 @@ func (c *carrier) judge(h *proxy.Head) *proxy.Error {
 	}
 	if len(headers) == 0 {
 		c.empty.Inc()
-		h.Caller.Carried = c.none
+		h.Caller.Forwarded = c.none
 		return nil
 	}
 	c.carried.Inc()
-	carried := &proxy.Carried{Headers: headers, Sum: c.sum(headers)}
+	carried := &proxy.Forwarded{Headers: headers, Sum: c.sum(headers)}
 	if h.Caller.Principal == "" && carried.Sum != [16]byte{} {
 		carried.Alone = true
 		h.Caller.Principal = carriedPrincipal + hex.EncodeToString(carried.Sum[:])
 	}
-	h.Caller.Carried = carried
+	h.Caller.Forwarded = carried
 	return nil
 }
 

@@ -37,8 +37,8 @@ func TestCarry(t *testing.T) {
 	nobody := proxy.Caller{}
 	key := ForwardOptions{Key: []byte("0123456789abcdef0123456789abcdef")}
 	a := of(key, nobody, "X-Tenant", "a", "X-Token", "b")
-	if value, ok := a.Carried.Get("x-tenant"); !ok || value != "a" || !strings.HasPrefix(a.Principal, "carried:") || !a.Carried.Alone || len(a.Carried.Headers) != 2 {
-		t.Errorf("%+v %+v", a, a.Carried)
+	if value, ok := a.Forwarded.Get("x-tenant"); !ok || value != "a" || !strings.HasPrefix(a.Principal, "carried:") || !a.Forwarded.Alone || len(a.Forwarded.Headers) != 2 {
+		t.Errorf("%+v %+v", a, a.Forwarded)
 	}
 	if b := of(key, nobody, "x-token", "b", "x-tenant", "a", "traceparent", "1"); !b.Is(a) || b.Sum() != a.Sum() {
 		t.Errorf("the same, traced: %+v", b)
@@ -52,14 +52,14 @@ func TestCarry(t *testing.T) {
 		t.Error("the principal can be computed by whoever has the token")
 	}
 	for _, none := range [][]string{{}, {"X-Tenant", ""}, {"X-Other", "x"}} {
-		if b := of(key, nobody, none...); b.Principal != "" || b.Carried == nil || len(b.Carried.Headers) != 0 || b.Sum() != [16]byte{} {
+		if b := of(key, nobody, none...); b.Principal != "" || b.Forwarded == nil || len(b.Forwarded.Headers) != 0 || b.Sum() != [16]byte{} {
 			t.Errorf("%q is %+v", none, b)
 		}
 	}
-	if b := of(key, nobody, "traceparent", "1"); b.Principal != "" || len(b.Carried.Headers) != 1 {
+	if b := of(key, nobody, "traceparent", "1"); b.Principal != "" || len(b.Forwarded.Headers) != 1 {
 		t.Errorf("a trace makes %+v", b)
 	}
-	if b := of(key, proxy.Caller{Principal: "p"}, "X-Tenant", "a", "X-Token", "b"); b.Principal != "p" || b.Carried.Alone || b.Sum() != a.Sum() {
+	if b := of(key, proxy.Caller{Principal: "p"}, "X-Tenant", "a", "X-Token", "b"); b.Principal != "p" || b.Forwarded.Alone || b.Sum() != a.Sum() {
 		t.Errorf("known: %+v", b)
 	}
 }

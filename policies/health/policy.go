@@ -92,7 +92,7 @@ func (h *Monitor) refusal(now time.Time) *proxy.Error {
 	return e
 }
 
-var watchedRoom = proxy.NewRoom()
+var watchedRoom = proxy.NewSlot()
 
 // watched is a call that the state learns from.
 type watched struct {
@@ -109,7 +109,7 @@ type watched struct {
 	listed       bool
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *watched) Clear() { *c = watched{} }
 
 // underWay is the calls that have no answer yet, the last begun first. Its owner's lock guards it.

@@ -210,7 +210,7 @@ func (p *Policy) lead(next proxy.Handler, ex *proxy.Exchange, m *memo) (proxy.Re
 	return nil, err
 }
 
-var firstRoom = proxy.NewRoom()
+var firstRoom = proxy.NewSlot()
 
 // first are the replies to a request that is made.
 type first struct {
@@ -220,7 +220,7 @@ type first struct {
 	memo *memo // nil once it is settled
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (f *first) Clear() { *f = first{} }
 
 // Next implements proxy.Replies.

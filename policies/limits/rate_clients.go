@@ -103,7 +103,7 @@ func (c *clients) find(k client, known *bucket) *bucket {
 
 // whoAsks is whose bucket a request takes from.
 func whoAsks(c *proxy.Caller) asking {
-	if c.Principal != "" && (c.Carried == nil || !c.Carried.Alone) { // what anybody can make up gives nobody another bucket
+	if c.Principal != "" && (c.Forwarded == nil || !c.Forwarded.Alone) { // what anybody can make up gives nobody another bucket
 		return asking{principal: c.Principal}
 	}
 	return asking{addr: c.Address}

@@ -206,7 +206,7 @@ func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (p
 	return h, nil
 }
 
-var heldRoom = proxy.NewRoom()
+var heldRoom = proxy.NewSlot()
 
 // held is the replies of a request that holds something.
 type held struct {
@@ -215,7 +215,7 @@ type held struct {
 	size int64
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (h *held) Clear() { *h = held{} }
 
 // Close implements proxy.Replies.

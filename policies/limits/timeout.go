@@ -56,7 +56,7 @@ func (t *Timeouts) Policy(next proxy.Handler) proxy.Handler {
 	}
 }
 
-var timedRoom = proxy.NewRoom()
+var timedRoom = proxy.NewSlot()
 
 type timed struct {
 	proxy.Replies
@@ -67,7 +67,7 @@ type timed struct {
 	due   time.Time // zero while a question is open
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (t *timed) Clear() { *t = timed{} }
 
 // Next implements proxy.Replies.

@@ -94,7 +94,7 @@ func (r *Retry) afford() bool {
 	return true
 }
 
-var retriedRoom = proxy.NewRoom()
+var retriedRoom = proxy.NewSlot()
 
 // retried is a request that may be made again.
 type retried struct {
@@ -111,7 +111,7 @@ type retried struct {
 	given         bool      // the client has been given something
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (c *retried) Clear() { *c = retried{} }
 
 // Next implements proxy.Replies.

@@ -48,7 +48,7 @@ func AccessLog(log zerolog.Logger, what string, direct *FastLine) proxy.Policy {
 // answeredWell is what a line says of a request that was.
 const answeredWell = "request answered"
 
-var loggedRoom = proxy.NewRoom()
+var loggedRoom = proxy.NewSlot()
 
 type logged struct {
 	proxy.Replies
@@ -61,7 +61,7 @@ type logged struct {
 	done    bool
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (a *logged) Clear() { *a = logged{} }
 
 // line begins a line of the log; nil if the level is off.

@@ -118,8 +118,8 @@ var refusals = map[string]string{
 }
 
 func refusedBy(ex *proxy.Exchange, e *proxy.Error) string {
-	if ex.Denied != "" {
-		return ex.Denied
+	if ex.RefusedBy != "" {
+		return ex.RefusedBy
 	}
 	return refusals[e.Name]
 }
@@ -203,8 +203,8 @@ func (a *audited) appendWhat(b []byte) []byte {
 	if ex.Target == "" {
 		b = appendMember(b, "server", ex.Server)
 	}
-	if ex.Spoken != 0 {
-		b = appendMember(b, "upstreamEra", ex.Spoken.String())
+	if ex.UpstreamEra != 0 {
+		b = appendMember(b, "upstreamEra", ex.UpstreamEra.String())
 	}
 	switch {
 	case m.Is(toolsCall):

@@ -223,13 +223,13 @@ func TestAudit(t *testing.T) {
 	gives := func(text string) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
 			ex.Target = "up"
-			ex.Spoken.In(proxy.Legacy)
+			ex.UpstreamEra.In(proxy.Legacy)
 			ex.Msg.Name = ex.Msg.Method // somebody renames the tool
 			return &policytest.Script{Messages: []string{text}, End: io.EOF}, nil
 		}
 	}
 	fails := func(denied string, err error) proxy.Handler {
-		return func(ex *proxy.Exchange) (proxy.Replies, error) { ex.Denied = denied; return nil, err }
+		return func(ex *proxy.Exchange) (proxy.Replies, error) { ex.RefusedBy = denied; return nil, err }
 	}
 	for _, c := range []struct {
 		name                              string

@@ -172,7 +172,7 @@ func (d *FastLine) answered(a *logged) {
 	} else {
 		b = append(append(append(b, `{"level":"`...), a.success.String()...), `","request":`...)
 	}
-	if ex.Unasked() {
+	if ex.PendingID() {
 		b = append(ex.Arrival.AppendID(append(b, '"')), '"')
 	} else {
 		b = appendPlain(b, ex.ID())

@@ -33,7 +33,7 @@ type Metrics struct {
 type seriesKey struct {
 	server, method, outcome string
 	era                     proxy.Era
-	spoken                  proxy.Spoken
+	spoken                  proxy.UpstreamEra
 }
 
 type series struct {
@@ -148,7 +148,7 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 	}
 }
 
-var observedRoom = proxy.NewRoom()
+var observedRoom = proxy.NewSlot()
 
 type observed struct {
 	proxy.Replies
@@ -161,7 +161,7 @@ type observed struct {
 	ended  bool
 }
 
-// Clear implements proxy.Lent.
+// Clear implements proxy.Clearer.
 func (o *observed) Clear() { *o = observed{} }
 
 func (o *observed) Next(until time.Time) (m *wire.Message, err error) {
@@ -204,7 +204,7 @@ func (o *observed) end(outcome string) {
 		o.m.listens.Dec()
 	}
 	seconds := o.ex.Clock.Since(o.began).Seconds()
-	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, outcome, o.ex.Client.Era, o.ex.Spoken})
+	s := o.m.seriesOf(seriesKey{o.ex.Target, o.method, outcome, o.ex.Client.Era, o.ex.UpstreamEra})
 	s.count.Inc()
 	s.time.Observe(seconds)
 	if o.byTool && o.method == toolsCall {

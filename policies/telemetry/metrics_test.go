@@ -59,7 +59,7 @@ func newToolHouse(t *testing.T) *toolHouse {
 	}
 	h.handle = h.m.ByTool(func(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Target = h.server
-		ex.Spoken.In(proxy.Legacy)
+		ex.UpstreamEra.In(proxy.Legacy)
 		return &policytest.Script{Messages: []string{`{"jsonrpc":"2.0","id":1,"result":` + h.result + `}`}, End: io.EOF}, nil
 	})
 	return h

@@ -81,7 +81,7 @@ func (t *Tracing) Ask(at Peer) proxy.Policy {
 			}
 			ctx := trace.ContextWithSpanContext(context.Background(), trace.SpanContextFromContext(extracted(ex.Trace)).WithRemote(false))
 			ctx, span := t.tracer.Start(ctx, methodLabel(ex.Msg.Text(ex.Msg.Method)), t.client...)
-			ex.SetOnward(written(trace.SpanContextFromContext(ctx), ex.Trace))
+			ex.SetOutgoingTrace(written(trace.SpanContextFromContext(ctx), ex.Trace))
 			if !span.IsRecording() {
 				return next(ex)
 			}

@@ -112,7 +112,7 @@ func FuzzTrace(f *testing.F) {
 		}
 		ex := &proxy.Exchange{Msg: m, Arrival: &proxy.Arrival{Given: "i", Trace: traceOf(lines{"Traceparent": {head}, "Tracestate": {state}, "Baggage": {baggage}})}}
 		handle := proxy.Chain(func(ex *proxy.Exchange) (proxy.Replies, error) {
-			on := ex.Onward()
+			on := ex.OutgoingTrace()
 			if on == nil || !version00.MatchString(on.Parent) || on.Parent == ex.Trace.Parent || on.TraceID() != ex.Trace.TraceID() {
 				t.Fatalf("%+v, %+v", on, ex.Trace)
 			}
@@ -164,8 +164,8 @@ func TestNoSpans(t *testing.T) {
 	_, _ = proxy.Chain(plain, tracing.Serve, tracing.Ask(Peer{}))(ex)
 	request := &proxy.Exchange{Msg: traceMessage(t, "{}")}
 	_, _ = proxy.Chain(plain, tracing.Ask(Peer{}))(request)
-	if len(spans.Started()) != 0 || ex.Onward() != nil || ex.Trace != nil || request.Onward() != nil {
-		t.Errorf("%d spans, %v, %v, %v", len(spans.Started()), ex.Onward(), ex.Trace, request.Onward())
+	if len(spans.Started()) != 0 || ex.OutgoingTrace() != nil || ex.Trace != nil || request.OutgoingTrace() != nil {
+		t.Errorf("%d spans, %v, %v, %v", len(spans.Started()), ex.OutgoingTrace(), ex.Trace, request.OutgoingTrace())
 	}
 }
 

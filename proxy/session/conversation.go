@@ -12,7 +12,7 @@ import (
 // beside it, it is entered as in flight until its replies are closed, and what its success changes in the session is
 // recorded. The exchange must not be used for anything else.
 func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
-	c := proxy.Lend[conversation](ex, proxy.RoomSession)
+	c := proxy.Lend[trackedReplies](ex, proxy.SlotSession)
 	if err := c.enter(s, ex); err != nil {
 		return nil, err
 	}
@@ -21,7 +21,7 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 
 // Entry is a request that was entered into its session and not run yet.
 type Entry struct {
-	c       *conversation
+	c       *trackedReplies
 	refused *proxy.Error // why it was not entered
 }
 
@@ -29,7 +29,7 @@ type Entry struct {
 // before, in the order in which the client has sent its messages: then a cancellation that comes behind it finds it, and it reaches
 // the handler as a cancelled exchange.
 func Begin(s *proxy.Session, ex *proxy.Exchange) Entry {
-	c := proxy.Lend[conversation](ex, proxy.RoomSession)
+	c := proxy.Lend[trackedReplies](ex, proxy.SlotSession)
 	return Entry{c, c.enter(s, ex)}
 }
 
@@ -50,7 +50,7 @@ func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Han
 	return func(*proxy.Exchange) (proxy.Replies, error) { return e.Run(handle) }
 }
 
-func (c *conversation) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Error {
+func (c *trackedReplies) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Error {
 	ex.Session, ex.Server = s, s.Server
 	claim(s, ex)
 	ex.Client = s.Client()
@@ -70,7 +70,7 @@ func (c *conversation) enter(s *proxy.Session, ex *proxy.Exchange) *proxy.Error 
 	return s.BeginAs(c.id, ex)
 }
 
-func (c *conversation) run(handle proxy.Handler) (proxy.Replies, error) {
+func (c *trackedReplies) run(handle proxy.Handler) (proxy.Replies, error) {
 	replies, err := handle(c.ex)
 	if err != nil || replies == nil {
 		c.s.Finish(c.id, c.ex)
@@ -83,18 +83,18 @@ func (c *conversation) run(handle proxy.Handler) (proxy.Replies, error) {
 // claim leaves the exchange the caller with whom it came, whose credential may be another than the one that opened the session;
 // what came without one is the session's.
 func claim(s *proxy.Session, ex *proxy.Exchange) {
-	carried := ex.Caller.Carried
+	carried := ex.Caller.Forwarded
 	switch {
 	case !ex.Caller.Is(s.Caller):
 		ex.Caller = s.Caller
 	case ex.Caller.Rights == nil:
 		ex.Caller = s.Caller
-		ex.Caller.Carried = carried // each request says that for itself
+		ex.Caller.Forwarded = carried // each request says that for itself
 	}
 }
 
-// conversation watches the replies of one request for what they change in the session.
-type conversation struct {
+// trackedReplies watches the replies of one request for what they change in the session.
+type trackedReplies struct {
 	proxy.Replies
 	s     *proxy.Session
 	ex    *proxy.Exchange
@@ -103,10 +103,10 @@ type conversation struct {
 	level string       // what a logging/setLevel asked
 }
 
-// Clear implements proxy.Lent.
-func (c *conversation) Clear() { *c = conversation{} }
+// Clear implements proxy.Clearer.
+func (c *trackedReplies) Clear() { *c = trackedReplies{} }
 
-func (c *conversation) Next(until time.Time) (m *wire.Message, err error) {
+func (c *trackedReplies) Next(until time.Time) (m *wire.Message, err error) {
 	m, err = c.Replies.Next(until)
 	if err != nil || m.Kind != wire.Result {
 		return m, err
@@ -123,15 +123,15 @@ func (c *conversation) Next(until time.Time) (m *wire.Message, err error) {
 	return m, nil
 }
 
-func (c *conversation) Close() error {
+func (c *trackedReplies) Close() error {
 	c.s.Finish(c.id, c.ex)
 	return c.Replies.Close()
 }
 
-// Tell takes a notification or an answer of a legacy client where it belongs: an answer that nobody here awaits goes to
+// Deliver takes a notification or an answer of a legacy client where it belongs: an answer that nobody here awaits goes to
 // the handler, as an exchange without replies, since the server may have put the question itself. Whatever becomes of it,
 // the client is not told: an error status for it ends some clients altogether.
-func Tell(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
+func Deliver(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 	ex.Session, ex.Server, ex.Client = s, s.Server, s.Client()
 	claim(s, ex)
 	m := &ex.Msg

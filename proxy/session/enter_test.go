@@ -29,7 +29,7 @@ func TestEnter(t *testing.T) {
 		t.Errorf("a second request with its id: %v", err)
 	}
 	sess.SetLogLevel("error")
-	Tell(sess, request(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`), handle)
+	Deliver(sess, request(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`), handle)
 	if _, err := run(ex); !errors.Is(err, proxy.ErrCancelled) || !errors.Is(seen, proxy.ErrCancelled) || ex.Client.LogLevel != "error" {
 		t.Errorf("%v, %v, %+v", err, seen, ex.Client)
 	}

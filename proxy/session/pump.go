@@ -26,8 +26,8 @@ func endListen(id []byte, write func(m *wire.Message) error) {
 	}
 }
 
-// Course is how one request is served: what runs it, and where its replies go. Both are called on one goroutine, Run once and first.
-type Course interface {
+// Task is how one request is served: what runs it, and where its replies go. Both are called on one goroutine, Run once and first.
+type Task interface {
 	Run(ex *proxy.Exchange) (proxy.Replies, error)
 	// Write takes a reply, which is borrowed until it returns. A channel that fails is noticed by its reader.
 	Write(m *wire.Message) error
@@ -37,19 +37,19 @@ type Course interface {
 // always a response, unless the client itself has cancelled the request. It returns when the request has ended.
 func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
 	GrowStack()
-	Follow(ex, limit, course{run, write})
+	Serve(ex, limit, task{run, write})
 }
 
-type course struct {
+type task struct {
 	run   proxy.Handler
 	write func(m *wire.Message) error
 }
 
-func (c course) Run(ex *proxy.Exchange) (proxy.Replies, error) { return c.run(ex) }
-func (c course) Write(m *wire.Message) error                   { return c.write(m) }
+func (c task) Run(ex *proxy.Exchange) (proxy.Replies, error) { return c.run(ex) }
+func (c task) Write(m *wire.Message) error                   { return c.write(m) }
 
-// Follow is Pump for a Course, on a goroutine whose stack has grown (GrowStack).
-func Follow(ex *proxy.Exchange, limit time.Duration, c Course) {
+// Serve is Pump for a Course, on a goroutine whose stack has grown (GrowStack).
+func Serve(ex *proxy.Exchange, limit time.Duration, c Task) {
 	end := ex.GiveUp(limit)
 	defer ex.Release()
 	replies, err := c.Run(ex)
@@ -75,7 +75,7 @@ func Follow(ex *proxy.Exchange, limit time.Duration, c Course) {
 }
 
 // fail tells the client of a request that it has failed, if it is to be told.
-func fail(ex *proxy.Exchange, c Course, err error) {
+func fail(ex *proxy.Exchange, c Task, err error) {
 	id := ex.Msg.Of(ex.Msg.ID)
 	switch {
 	case errors.Is(ex.Err(), proxy.ErrDraining):

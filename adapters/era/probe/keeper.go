@@ -20,7 +20,7 @@ type Options struct {
 	Timeout  time.Duration    // for each step
 	Patience time.Duration    // for the first step that any server answers: a process has to be started for it
 	TTL      time.Duration    // how long a profile is believed; a stdio server's until it is contradicted
-	Carries  bool             // requests have what their callers carry (proxy.Carried), without which the server may refuse them
+	Carries  bool             // requests have what their callers carry (proxy.Forwarded), without which the server may refuse them
 	Links    Links            // receives the link of a server that was found to be modern
 	Known    func(v *Profile) // nil, or called with each profile that was found
 	Changed  func()           // nil, or called when the profile is forgotten
@@ -68,7 +68,7 @@ func (k *Keeper) Profile(ctx context.Context) (*Profile, error) {
 		return v, nil
 	}
 	k.mu.Unlock()
-	sum := proxy.Caller{Carried: proxy.CarriedIn(ctx)}.Sum()
+	sum := proxy.Caller{Forwarded: proxy.ForwardedFrom(ctx)}.Sum()
 	return k.seek(ctx, func() *Profile {
 		if v := k.profile; v != nil && k.holds(v) && (!v.guarded || v.sum == sum) {
 			return v
@@ -114,7 +114,7 @@ func (k *Keeper) steady() bool {
 // seek returns what is known, which it looks up under k.mu, or what a probe finds: the one that is under way, unless that fails for
 // want of credentials and ctx carries others.
 func (k *Keeper) seek(ctx context.Context, known func() *Profile, probe func(ctx context.Context) (*Profile, error)) (*Profile, error) {
-	carried := proxy.CarriedIn(ctx)
+	carried := proxy.ForwardedFrom(ctx)
 	for {
 		k.mu.Lock()
 		if v := known(); v != nil {
@@ -124,20 +124,20 @@ func (k *Keeper) seek(ctx context.Context, known func() *Profile, probe func(ctx
 		p := k.start(carried, probe)
 		k.mu.Unlock()
 		v, err := p.wait(ctx)
-		if err == nil && !p.guarded || p.sum == (proxy.Caller{Carried: carried}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
+		if err == nil && !p.guarded || p.sum == (proxy.Caller{Forwarded: carried}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
 			return v, err
 		}
 	}
 }
 
 // start begins to probe with the given credentials, unless that is under way. The caller holds k.mu.
-func (k *Keeper) start(carried *proxy.Carried, probe func(ctx context.Context) (*Profile, error)) *probing {
+func (k *Keeper) start(carried *proxy.Forwarded, probe func(ctx context.Context) (*Profile, error)) *probing {
 	if k.probing != nil {
 		return k.probing
 	}
-	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Carried: carried}.Sum()}
+	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Forwarded: carried}.Sum()}
 	begun := k.work.Spawn(func() {
-		p.v, p.err = probe(proxy.Carry(k.work.Context(), carried))
+		p.v, p.err = probe(proxy.WithForwarded(k.work.Context(), carried))
 		p.guarded = k.opt.Carries && (p.v != nil && p.v.guarded || transport.Unauthorized(p.err) != nil)
 		k.mu.Lock()
 		k.probing = nil
@@ -195,7 +195,7 @@ func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
 		v.checked = true
 	}
 	if k.opt.Carries && p.guarded != nil {
-		v.guarded, v.sum = true, proxy.Caller{Carried: proxy.CarriedIn(ctx)}.Sum()
+		v.guarded, v.sum = true, proxy.Caller{Forwarded: proxy.ForwardedFrom(ctx)}.Sum()
 	}
 	k.believe(v)
 	return v, nil

@@ -34,7 +34,7 @@ func (p *prober) knock(ctx context.Context, link transport.Link) (m wire.Message
 	if err != nil {
 		return m, nil, err
 	}
-	ex.Caller.Carried = proxy.CarriedIn(ctx)
+	ex.Caller.Forwarded = proxy.ForwardedFrom(ctx)
 	stop := ex.Follow(ctx)
 	replies, err := link.Call(ex)
 	if err != nil {

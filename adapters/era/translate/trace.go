@@ -8,7 +8,7 @@ import (
 // TraceMembers are the members of _meta that say in which trace a request goes on, under the names that W3C gave them (SEP-414, 2026-07-28
 // basic, _meta); nil: nobody traces, and what the client has said passes. A tracestate of another traceparent must not stay.
 func TraceMembers(ex *proxy.Exchange) []wire.Change {
-	t := ex.Onward()
+	t := ex.OutgoingTrace()
 	if t == nil {
 		return nil
 	}
@@ -38,7 +38,7 @@ func AddTrace(ex *proxy.Exchange, changes []wire.Change) []wire.Change {
 
 // ContinueTrace makes an exchange that was made to serve another, and goes to the server as it is, part of that in its trace, too.
 func ContinueTrace(inner, of *proxy.Exchange) {
-	inner.Continue(of)
+	inner.Inherit(of)
 	if changes := AddTrace(inner, nil); changes != nil {
 		inner.Msg.EditParams(changes)
 	}
