@@ -6,13 +6,6 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Plain is a face that has no protocol but HTTP: Params is posted to the plan's path as it is, and any JSON value with status 200 answers it.
-// With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text.
-const Plain Face = "plain"
-
-// speaksMCP tells whether messages are those of MCP.
-func (f Face) speaksMCP() bool { return f != REST && f != Plain }
-
 // value is what a good answer of Plain brings.
 func (j *judge) value(message []byte) ([]byte, int, error) {
 	value := bytes.TrimSpace(message)

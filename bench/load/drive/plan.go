@@ -7,8 +7,6 @@
 package drive
 
 import (
-	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -16,8 +14,6 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"dragoman/bench/reference"
 )
 
 // Face is a transport in an era.
@@ -32,6 +28,13 @@ const (
 	LegacyStdio Face = "legacy-stdio"
 	REST        Face = "rest"
 )
+
+// Plain is a face that has no protocol but HTTP: Params is posted to the plan's path as it is, and any JSON value with status 200 answers it.
+// With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text.
+const Plain Face = "plain"
+
+// speaksMCP tells whether messages are those of MCP.
+func (f Face) speaksMCP() bool { return f != REST && f != Plain }
 
 // modern tells whether requests carry their revision themselves.
 func (f Face) modern() bool { return f == ModernHTTP || f == ModernStdio }
@@ -233,104 +236,4 @@ func gcd(a, b int) int {
 		a, b = b, a%b
 	}
 	return a
-}
-
-// EchoCall is a call of the reference servers' tool: its request is size bytes long, or as short as can be, its answer about answer
-// bytes, on an event stream if stream is set and the server speaks HTTP.
-func EchoCall(face Face, size, answer int, stream bool) Call {
-	form := byte(reference.FormJSON)
-	if stream {
-		form = reference.FormSSE
-	}
-	text := max(reference.TokenLen, min(answer-answerAround, reference.MaxText))
-	token := Number + string(reference.AppendToken(nil, 0, text, form)[numberLen:])
-	c := Call{Name: "echo", Method: "tools/call", Header: "echo", Text: token + string(reference.AppendFiller(nil, text-reference.TokenLen))}
-	params := func(fill int) string {
-		arguments := `{"text":"` + token + string(reference.AppendFiller(nil, fill)) + `"}`
-		if face == Plain {
-			return arguments
-		}
-		return `{"name":"echo","arguments":` + arguments + `}`
-	}
-	c.Params = params(0)
-	c.Params = params(max(0, size-length(body(face, reference.ModernVersion, &c))))
-	return c
-}
-
-// First makes a call over a connection of its own until it is answered rightly, asking again before each further try; again gets what
-// was wrong with the last one. Nil: an answer was right. It is the way to wait for a server that starts.
-func First(ctx context.Context, p Plan, again func(error) bool) error {
-	p.Connections, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 1, 0, 0
-	if err := p.complete(); err != nil {
-		return err
-	}
-	d := newDriver(ctx, &p)
-	defer d.close()
-	w := d.workers[0]
-	for {
-		err := w.link.open(ctx)
-		if err == nil {
-			err = w.call(0, time.Now())
-		}
-		if err == nil || !again(err) {
-			return err
-		}
-	}
-}
-
-// answerAround is about what stands around the text of an answer.
-const answerAround = 110
-
-// Try makes a call of each kind twice over one connection, and gives what is wrong with the answers, call by call: nil for a good one,
-// and whether the second was not like the first. The error is for a server that cannot be reached at all.
-func Try(ctx context.Context, p Plan) (wrong []error, varies []bool, err error) {
-	p.Connections, p.Duration, p.Requests, p.Warmup = 1, 0, 1, 0
-	if err = p.complete(); err != nil {
-		return nil, nil, err
-	}
-	d := newDriver(ctx, &p)
-	defer d.close()
-	if err = d.open(); err != nil {
-		return nil, nil, err
-	}
-	w := d.workers[0]
-	for i := range p.Calls {
-		first := w.call(i, time.Now())
-		var second error
-		if first == nil {
-			second = w.call(i, time.Now())
-		} else if err := w.link.open(ctx); err != nil {
-			return nil, nil, errors.Join(err, first)
-		}
-		f, _ := second.(*fault)
-		varies = append(varies, f != nil && f.kind == kindContent)
-		if second != nil && !varies[i] {
-			first = second
-		}
-		wrong = append(wrong, first)
-	}
-	return wrong, varies, nil
-}
-
-// Ask makes the plan's first call once and gives the message that answered it.
-func Ask(ctx context.Context, p Plan) ([]byte, error) {
-	p.Connections, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 1, 0, 0
-	if err := p.complete(); err != nil {
-		return nil, err
-	}
-	d := newDriver(ctx, &p)
-	defer d.close()
-	w := d.workers[0]
-	if err := w.link.open(ctx); err != nil {
-		return nil, err
-	}
-	w.digits = digits(w.digits, 0)
-	message, status, err := w.link.do(0, w.digits, time.Now().Add(p.Timeout))
-	if err == nil && status != statusOK {
-		err = statusFault(status, message)
-	}
-	if err == nil {
-		err = d.judges[0].check(message, w.digits)
-	}
-	return bytes.Clone(message), err
 }

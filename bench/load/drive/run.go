@@ -9,26 +9,6 @@ import (
 	"time"
 )
 
-// grace is how long calls may still take that are under way when a run is interrupted.
-const grace = time.Second
-
-// driver is one run of a plan.
-type driver struct {
-	ctx      context.Context
-	plan     *Plan
-	judges   []*judge
-	order    []uint8
-	links    []link
-	workers  []*worker
-	children []*child
-	stop     func()
-
-	numbers atomic.Uint64 // of calls
-	anew    atomic.Uint64
-	strays  atomic.Uint64
-	tally   *tally
-}
-
 // numberEach makes a run's calls be numbered by the time when it began: the number of a REST call is its idempotency key, and a server that
 // met it in an earlier run would give the answer of then. It makes 100 000 numbers a second, which come again after a day.
 const numberEach = int64(10 * time.Microsecond)
@@ -45,9 +25,6 @@ func newDriver(ctx context.Context, p *Plan) *driver {
 	}
 	return d
 }
-
-// openers is how many connections are opened at a time.
-const openers = 32
 
 // open opens all links.
 func (d *driver) open() error {
@@ -76,27 +53,6 @@ func (d *driver) open() error {
 		return fmt.Errorf("drive: %w", err)
 	default:
 		return d.ctx.Err()
-	}
-}
-
-// close closes all links, and ends their sessions.
-func (d *driver) close() {
-	places := make(chan struct{}, openers)
-	var all sync.WaitGroup
-	for _, l := range d.links {
-		places <- struct{}{}
-		all.Go(func() {
-			defer func() { <-places }()
-			l.close()
-		})
-	}
-	all.Wait()
-	d.stop()
-}
-
-func (d *driver) stray(message []byte) {
-	if d.strays.Add(1) == 1 {
-		d.tally.strayed(message)
 	}
 }
 
