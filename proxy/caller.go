@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Caller is who asks, as far as anybody found out. The zero Caller is the anonymous one. Compare callers with Is.
+// Caller identifies who sends a request, as far as that is known. The zero Caller is anonymous. Compare callers with Is.
 type Caller struct {
-	// Principal is whose sessions, parked calls, pooled connections and cached answers this caller has: one text for a person or
-	// program, whatever it presented. Empty: anonymous.
+	// Principal owns the sessions, suspended calls, pooled connections and cached answers: one string for a person or program,
+	// whatever credential it presents. Empty: anonymous.
 	Principal string
-	// Address is where the request came from; the zero one if nobody needs to know. It is no part of who the caller is.
+	// Address is where the request came from; zero if no policy needs it. It is not part of the identity.
 	Address netip.Addr
-	// Rights is what it presented allows; nil: nobody asked, and it may do everything.
+	// Rights are the rights of the credential; nil: there is no authentication, and everything is allowed.
 	Rights *Rights
-	// Forwarded is what the request brought along for upstreams; nil: nobody looked, since none wants anything. It is no part of who
-	// the caller is, but where nothing else is known of him.
+	// Forwarded are the header fields for upstreams; nil: no upstream wants any. They are part of the identity only if nothing else
+	// identifies the caller.
 	Forwarded *Forwarded
 }
 
-// Rights are what a credential says of its bearer, who may have another with other rights.
+// Rights belong to a credential. Its bearer may have another one with other rights.
 type Rights struct {
 	Kind    string    // "api_key", "jwt" or "certificate"
-	Name    string    // for logs and configuration: the key's name, the token's subject, the certificate's
-	Scopes  []string  // that were granted (RFC 6749, 3.3)
+	Name    string    // for logs and configuration: the name of the key, the subject of the token or certificate
+	Scopes  []string  // granted scopes (RFC 6749, 3.3)
 	Expires time.Time // zero: never
 }
 
-// Is tells whether both are the same principal, whatever each presented.
+// Is reports whether both are the same principal, whatever credentials they present.
 func (c Caller) Is(other Caller) bool { return c.Principal == other.Principal }
 
-// Sum tells apart what the caller carries; zero: nothing that matters.
+// Sum distinguishes forwarded credentials; zero: there are none.
 func (c Caller) Sum() (sum [16]byte) {
 	if c.Forwarded != nil {
 		sum = c.Forwarded.Sum
@@ -39,7 +39,7 @@ func (c Caller) Sum() (sum [16]byte) {
 	return sum
 }
 
-// Has tells whether a scope was granted; whoever was not asked who he is has all.
+// Has reports whether a scope was granted. Without authentication all are.
 func (c Caller) Has(scope string) bool {
 	return c.Rights == nil || slices.Contains(c.Rights.Scopes, scope)
 }

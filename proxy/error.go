@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// The JSON-RPC codes that Dragoman itself gives (2026-07-28 basic, Error Codes).
+// The JSON-RPC codes of Dragoman's own errors (2026-07-28 basic, Error Codes).
 const (
 	CodeParse              = -32700
 	CodeInvalidRequest     = -32600
@@ -22,18 +22,18 @@ const (
 	CodeURLElicitation     = -32042 // 2025-11-25 only
 )
 
-// Fault is one row of the error table: a failure of Dragoman's own or of the way to the server, as a client sees it.
+// Fault is one row of the error table: a failure of Dragoman itself or of the connection to the server, as a client sees it.
 type Fault struct {
 	Name      string       // data.code: stable, for programs
 	Code      int          // the JSON-RPC code
-	Status    int          // the HTTP status towards clients that get one; 0: what the era says for Code
-	Retryable bool         // data.retryable: sending the same request again may help and cannot run a tool twice
-	Blame     string       // whose fault it was: client, upstream, dragoman
-	Envelope  EnvelopeCode // what REST callers are told
+	Status    int          // the HTTP status for clients over HTTP; 0: the status that the era has for Code
+	Retryable bool         // data.retryable: the same request may succeed later and cannot run a tool twice
+	Blame     string       // whose fault it is: client, upstream, dragoman
+	Envelope  EnvelopeCode // the code for REST callers
 }
 
-// The error table. Every failure that is not the server's own answer is one of these rows; the message says what
-// happened to this request and how to mend it.
+// The error table. Every failure that is not the server's own answer is one of these rows; the message says what happened to this
+// request and what fixes it.
 var (
 	Parse             = Fault{"parse_error", CodeParse, 400, false, "client", BadArguments}
 	InvalidRequest    = Fault{"invalid_request", CodeInvalidRequest, 400, false, "client", BadArguments}
@@ -91,17 +91,23 @@ var (
 	Internal        = Fault{"internal", CodeInternal, 0, false, "dragoman", Broken}
 )
 
+// ErrCancelled is the cause of an exchange whose client has left or has cancelled it.
+var ErrCancelled = errors.New("proxy: cancelled by the client")
+
+// ErrDraining is the cause of a listen that ends because the proxy is about to stop.
+var ErrDraining = errors.New("proxy: draining")
+
 // Error is an error that a client may see.
 type Error struct {
 	Fault
 	Message    string
-	Data       []byte // raw JSON for error.data; nil: made of the fault, for CodeInternal
+	Data       []byte // raw JSON for error.data; nil: made from the fault if Code is CodeInternal
 	RetryAfter int    // seconds; 0: unknown
-	Challenge  string // of HTTP clients: what goes into WWW-Authenticate, and the row's status with it; empty: nothing
+	Challenge  string // WWW-Authenticate for clients over HTTP, with the status of the row; empty: none
 	Cause      error  // for the log, never for the client
 }
 
-// Errf makes an Error of a row of the table. A %w operand becomes its Cause too.
+// Errf returns an Error of a row of the table. A %w operand becomes its Cause, too.
 func Errf(f Fault, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Fault: f, Message: err.Error(), Cause: errors.Unwrap(err)}
@@ -110,11 +116,11 @@ func Errf(f Fault, format string, args ...any) *Error {
 // Error implements error.
 func (e *Error) Error() string { return e.Name + ": " + e.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// AppendJSON writes the error object: code, message, and data. Dragoman's own failures (CodeInternal) carry
-// data.code and data.retryable, so that a program can decide without reading the message.
+// AppendJSON appends the error object: code, message, and data. Errors with CodeInternal have data.code and data.retryable, so that a
+// program can decide without the message.
 func (e *Error) AppendJSON(dst []byte) []byte {
 	dst = strconv.AppendInt(append(dst, `{"code":`...), int64(e.Code), 10)
 	dst = wire.AppendText(append(dst, `,"message":`...), e.Message)
@@ -132,7 +138,7 @@ func (e *Error) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// AsError finds the Error in err, or makes one that says nothing about the inside.
+// AsError returns the Error in err, or one without internal details.
 func AsError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {

@@ -14,12 +14,12 @@ const (
 	Unavailable  EnvelopeCode = "SERVICE_UNAVAILABLE"
 )
 
-// EnvelopeCodes lists them in the seed's order.
+// EnvelopeCodes lists the codes in the seed's order.
 func EnvelopeCodes() []EnvelopeCode {
 	return []EnvelopeCode{NoSuchTool, BadArguments, Failed, Broken, TimedOut, RateLimited, Unavailable}
 }
 
-// Status is the HTTP status that goes with the code (seed 000, HTTP Status Code Mapping).
+// Status returns the HTTP status of the code (seed 000, HTTP Status Code Mapping).
 func (c EnvelopeCode) Status() int {
 	switch c {
 	case NoSuchTool:
@@ -36,7 +36,7 @@ func (c EnvelopeCode) Status() int {
 	return 500
 }
 
-// RESTStatus is the HTTP status towards REST callers: the row's own, else that of its code.
+// RESTStatus returns the HTTP status for REST callers: the row's own, else that of its code.
 func (f Fault) RESTStatus() int {
 	if f.Status != 0 {
 		return f.Status
@@ -44,7 +44,7 @@ func (f Fault) RESTStatus() int {
 	return f.Envelope.Status()
 }
 
-// EnvelopeOf gives the code for a server's own JSON-RPC error, of which nothing but the number is known for sure.
+// EnvelopeOf returns the code for a server's own JSON-RPC error, judged by its number.
 func EnvelopeOf(code int) EnvelopeCode {
 	switch code {
 	case CodeInvalidParams, CodeInvalidRequest, CodeParse, CodeResourceNotFound, CodeMissingCapability:

@@ -2,7 +2,7 @@ package proxy
 
 import "fmt"
 
-// Faults lists the error table in its order: every failure that Dragoman can tell a client of (seed 003, McpErrorMapping).
+// Faults lists the error table in its order: every failure that Dragoman can report to a client (seed 003, McpErrorMapping).
 func Faults() []Fault {
 	return []Fault{Parse, InvalidRequest, InvalidParams, InvalidEnvelope, MethodNotFound, HeaderMismatch, MissingCapability, BadVersion,
 		BadState, Unanswered, RequestTooLarge, BadMediaType, NotAcceptable, ForbiddenOrigin, SessionUnknown, SessionMissing, DuplicateID,
@@ -13,8 +13,8 @@ func Faults() []Fault {
 		NoKeys, TooFast, Busy, TooManySessions, TooManyParked, ShuttingDown, Internal}
 }
 
-// DataSchema is the shape of error.data as JSON Schema 2020-12; empty if the row has none. A server's own data passes as it
-// is, under whatever code.
+// DataSchema returns the JSON Schema 2020-12 of error.data; empty if the row has none. A server's own data passes unchanged, under
+// any code.
 func (f Fault) DataSchema() string {
 	switch f.Name {
 	case BadVersion.Name:

@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Head is an HTTP request before its body is read. What a gate finds out it writes here, for the gates after it and for the
-// request. The bytes are borrowed until the last gate has returned.
+// Head is an HTTP request before its body is read. Gates write their results into it, for later gates and for the request. The bytes are
+// borrowed until the last gate has returned.
 type Head struct {
-	Method, Path []byte            // Path is as it came: the router goes by that, so that whoever judges has to
-	Host, Origin []byte            // Host is what the client has sent, also where a trusted proxy stands between
-	Length       int               // bytes of the body; -1: nobody knows yet
-	Address      netip.Addr        // of the client; of the connection, unless a trusted proxy names another. Invalid: a Unix socket
+	Method, Path []byte            // Path is unchanged, as the router sees it
+	Host, Origin []byte            // Host is the client's, also behind a trusted proxy
+	Length       int               // bytes of the body; -1: unknown
+	Address      netip.Addr        // of the connection, or of the client that a trusted proxy names; invalid for a Unix socket
 	Secure       bool              // the client's connection is TLS
-	Cert         *x509.Certificate // of the client, verified by the listener; nil: none
-	Fields       Fields            // all there is in the head
+	Cert         *x509.Certificate // client certificate, verified by the listener; nil: none
+	Fields       Fields            // all header fields
 
-	Caller  Caller   // who asks
-	Arrival *Arrival // how it came; nil: nobody looked
-	Reply   []Header // goes into the head of the answer, also of a refusal
-	Status  int      // not 0: the gate has answered, with this status and no body, and no other gate is asked
+	Caller  Caller   // set by authentication
+	Arrival *Arrival // set by the gates that need it; nil: none does
+	Reply   []Header // header fields of the answer, also of a refusal
+	Status  int      // if not 0, the answer has this status and no body, and no other gate runs
 
 	arrival Arrival // Arrived
 	now     time.Time
 }
 
-// Now is the time at which the gates judge, read once for all of them.
+// Now returns the time of the request, read once for all gates.
 func (h *Head) Now() time.Time {
 	if h.now.IsZero() {
 		h.now = time.Now()
@@ -34,29 +34,28 @@ func (h *Head) Now() time.Time {
 	return h.now
 }
 
-// Arrived makes the Arrival, which lasts as long as the request's answer takes.
+// Arrived makes the Arrival, which is valid until the request is answered.
 func (h *Head) Arrived() *Arrival {
 	h.arrival = Arrival{}
 	h.Arrival = &h.arrival
 	return h.Arrival
 }
 
-// Release lets go of what is borrowed: who asks, and how it came, stay.
+// Release drops everything that is borrowed. Caller and Arrival stay.
 func (h *Head) Release() {
 	h.Method, h.Path, h.Host, h.Origin, h.Fields, h.Cert = nil, nil, nil, nil, nil, nil
 }
 
-// Fields is a header block. Names are matched without regard to case.
+// Fields is a header block. Names are case-insensitive.
 type Fields interface {
-	// Peek gives the first value of a field, nil if there is none.
+	// Peek returns the first value of a field; nil if there is none.
 	Peek(name string) []byte
-	// PeekAll gives the value of each line of a field. The slice holds until the next call.
+	// PeekAll returns the value of each line of a field. The slice is valid until the next call.
 	PeekAll(name string) [][]byte
 }
 
-// SetHeader puts a field into the head of the answer.
+// SetHeader adds a field to the head of the answer.
 func (h *Head) SetHeader(name, value string) { h.Reply = append(h.Reply, Header{name, value}) }
 
-// Gate judges a request by its head, before its body is read: where it comes from, who asks, how much. An error ends the
-// request.
+// Gate judges a request by its head, before the body is read. An error refuses the request.
 type Gate func(h *Head) *Error

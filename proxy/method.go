@@ -1,11 +1,11 @@
 package proxy
 
-// methods are those that clients send, of all revisions and of the tasks extension; the most frequent first.
+// methods are the methods of clients, of all revisions and of the tasks extension; the most frequent first.
 var methods = [...]string{"tools/call", "tools/list", "initialize", "server/discover", "ping", "resources/list",
 	"resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe", "prompts/list", "prompts/get",
 	"completion/complete", "logging/setLevel", "subscriptions/listen", "tasks/get", "tasks/list", "tasks/cancel", "tasks/result", "tasks/update"}
 
-// KnownMethod gives the name of a method of the protocol's own requests, without a copy; false if it is none.
+// KnownMethod returns the name of a request method of the protocol, without allocating; false if it is unknown.
 func KnownMethod(name []byte) (string, bool) {
 	for _, known := range &methods {
 		if string(name) == known {
@@ -15,7 +15,7 @@ func KnownMethod(name []byte) (string, bool) {
 	return "", false
 }
 
-// Method gives a method's name, without a copy if it is known.
+// Method returns the name of a method, without allocating if it is known.
 func Method(name []byte) string {
 	if known, ok := KnownMethod(name); ok {
 		return known

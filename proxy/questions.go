@@ -7,27 +7,27 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Bounds on what a session keeps while its client has no stream open. Beyond them the oldest goes.
+// Bounds on what a session keeps while its client has no stream open. The oldest messages beyond them are dropped.
 const (
 	keptMessages = 1024
 	keptBytes    = 1 << 20
 )
 
-// ErrTooManyQuestions says that a session's client owes as many answers as it may.
+// ErrTooManyQuestions means that the client has maxQuestions open questions.
 var ErrTooManyQuestions = errors.New("proxy: too many questions are unanswered in this session")
 
-// maxQuestions bounds the answers that a client may owe.
+// maxQuestions bounds the open questions of a session.
 const maxQuestions = 256
 
-// kept is a message for a client that had no stream open. Messages of one key stand for each other: the newest counts.
+// kept is a message for a client without an open stream. Of messages with the same key only the newest is kept.
 type kept struct {
 	key string
 	msg []byte
 }
 
-// Expect registers that an answer of the client is awaited, and mints the id (raw JSON) under which to ask: unique in the
-// session, and of a shape that no server's own ids have. take receives the answer once, borrowed until it returns, on the
-// goroutine that read it; it must not wait. Take the question back with Withdraw.
+// Expect registers a question and returns its id (raw JSON), which is unique in the session and differs from all ids of servers. take
+// receives the answer once, borrowed until it returns, on the goroutine that has read it; it must not block. Withdraw removes the
+// question.
 func (s *Session) Expect(take func(m *wire.Message)) (id []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Session) Expect(take func(m *wire.Message)) (id []byte, err error) {
 	return id, nil
 }
 
-// Withdraw takes a question back; false if it was answered, or withdrawn before.
+// Withdraw removes a question; false if it was answered or withdrawn before.
 func (s *Session) Withdraw(id []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +55,7 @@ func (s *Session) Withdraw(id []byte) bool {
 	return was
 }
 
-// Answer takes a response of the client to whoever awaits it; false if nobody does.
+// Answer passes a response of the client to its question; false if there is none.
 func (s *Session) Answer(m *wire.Message) bool {
 	id := string(m.Of(m.ID))
 	s.mu.Lock()
@@ -69,16 +69,15 @@ func (s *Session) Answer(m *wire.Message) bool {
 	return true
 }
 
-// OpenQuestions tells how many answers of the client are awaited.
+// OpenQuestions returns the number of questions without an answer.
 func (s *Session) OpenQuestions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.questions)
 }
 
-// Keep tells the client something that belongs to none of its requests, now if a stream is open, else as soon as one
-// is. Of several messages with the same key, which must not be empty, only the newest is kept; messages without key are
-// all kept, up to a bound. msg is copied.
+// Keep sends the client a message that belongs to none of its requests, now if a stream is open, else as soon as one is. Of several
+// messages with the same key only the newest is kept; messages without a key are all kept, up to a bound. msg is copied.
 func (s *Session) Keep(key string, msg []byte) {
 	s.mu.Lock()
 	o := s.outlet
@@ -106,7 +105,7 @@ func (s *Session) Keep(key string, msg []byte) {
 	s.trim()
 }
 
-// trim lets the oldest go of what is kept beyond the bounds. The caller holds s.mu.
+// trim drops the oldest messages beyond the bounds. The caller holds s.mu.
 func (s *Session) trim() {
 	for len(s.kept) > keptMessages || s.keptSize > keptBytes && len(s.kept) > 1 {
 		s.keptSize -= len(s.kept[0].msg)
@@ -114,7 +113,7 @@ func (s *Session) trim() {
 	}
 }
 
-// catchUp gives a new outlet what was kept for it; what it does not take stays.
+// catchUp sends the kept messages to a new outlet. What it does not accept is kept.
 func (s *Session) catchUp(o Outlet) {
 	for {
 		s.mu.Lock()

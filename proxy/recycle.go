@@ -8,17 +8,17 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// exchanges are lent by Borrow, inners by BorrowInner: what they lend is of other kinds, and each finds that of its own.
+// exchanges is the pool of Borrow, inners that of BorrowInner. They are separate because their slots hold different types.
 var (
 	exchanges = sync.Pool{New: func() any { return new(Exchange) }}
 	inners    = sync.Pool{New: func() any { return new(Exchange) }}
 )
 
-// Borrow gives an Exchange with the memory of another that is over, for a face that sees it to its end and then gives it back by
-// Recycle. Whoever is not called by it must not keep it: he keeps a Ticket.
+// Borrow returns an Exchange of a pool, for a downstream adapter that sees it to its end and then calls Recycle. Code that is not called
+// on behalf of the exchange must not keep it; it keeps a Ticket.
 func Borrow() *Exchange { return borrow(&exchanges) }
 
-// BorrowInner is Borrow for who makes an exchange that stands for another.
+// BorrowInner is Borrow for an exchange that serves another one.
 func BorrowInner() *Exchange { return borrow(&inners) }
 
 func borrow(from *sync.Pool) *Exchange {
@@ -27,9 +27,9 @@ func borrow(from *sync.Pool) *Exchange {
 	return ex
 }
 
-// Recycle gives back an exchange that Borrow gave, after Release: its Replies are closed, and nothing of it, of its message, or of
-// what Lend gave is used any more. Of others, and of one that somebody may still be told about, because it was cancelled or waited
-// for as a context, nothing is reused.
+// Recycle returns an exchange of Borrow to its pool, after Release. Its Replies are closed, and nothing of it, its message or its Lend is
+// used any more. It does nothing with an exchange that is not of Borrow, or that may still be referenced because it was cancelled or
+// used as a context.
 func (ex *Exchange) Recycle() {
 	ex.mu.Lock()
 	from := ex.borrowed
@@ -56,14 +56,14 @@ func (ex *Exchange) Recycle() {
 	}
 }
 
-// DoNotRecycle has Recycle give nothing back: somebody who does not belong to the exchange may still hold some of what it lent.
+// DoNotRecycle makes Recycle do nothing, because code outside the exchange may still hold memory of it.
 func (ex *Exchange) DoNotRecycle() {
 	ex.mu.Lock()
 	ex.borrowed = nil
 	ex.mu.Unlock()
 }
 
-// clear forgets all that the exchange said, and keeps its memory.
+// clear resets the exchange, and keeps its memory.
 func (ex *Exchange) clear() {
 	ex.Msg, ex.Client, ex.Session, ex.Caller = wire.Message{}, Client{}, nil, Caller{}
 	ex.Server, ex.Below, ex.Target, ex.UpstreamEra, ex.RefusedBy = "", "", "", 0, ""
@@ -76,26 +76,26 @@ func (ex *Exchange) clear() {
 	ex.Clock, ex.unique = Clock{}, false
 }
 
-// Ticket is a way to an exchange that may be over, and its memory another's.
+// Ticket refers to an exchange that may have ended and whose memory may be reused.
 type Ticket struct {
 	ex   *Exchange
 	life uint64
 }
 
-// Ticket gives one.
+// Ticket returns a Ticket of the exchange.
 func (ex *Exchange) Ticket() Ticket {
 	ex.mu.Lock()
 	defer ex.mu.Unlock()
 	return Ticket{ex, ex.life}
 }
 
-// Cancel cancels the exchange that the ticket was given for, if it is not over.
+// Cancel cancels the exchange of the ticket if it has not ended.
 func (t Ticket) Cancel(cause error) { t.ex.cancel(cause, t.life) }
 
-// Slot says whose memory it is that an exchange lends.
+// Slot names a place in the memory of an exchange, one for each layer.
 type Slot uint8
 
-// The rooms of the layers that every exchange passes. Those of policies are made by NewSlot.
+// The slots of the layers that every exchange passes. Policies make theirs with NewSlot.
 const (
 	SlotSession Slot = iota
 	SlotEra
@@ -108,13 +108,13 @@ const (
 
 var nextSlot atomic.Uint32
 
-// NewSlot makes a room for the initializer of a package-level variable: a policy that keeps something for each exchange has one of its own.
-// When there are no more, Lend allocates.
+// NewSlot returns a new slot, for the initializer of a package-level variable of a policy that has memory for each exchange. When all slots
+// are taken, Lend allocates.
 func NewSlot() Slot {
 	return Slot(min(uint32(firstSlot)+nextSlot.Add(1)-1, uint32(slots))) //nolint:gosec // it is small
 }
 
-// Clearer is what can be put into a room. Clear makes it as it was at first, and lets go of what it refers to.
+// Clearer is what a slot can hold. Clear resets it to its zero value, but may keep its memory.
 type Clearer interface{ Clear() }
 
 type slot struct {
@@ -122,8 +122,7 @@ type slot struct {
 	lent bool
 }
 
-// Lend gives memory for something of which most exchanges need one. It is the zero T, and lasts as long as the exchange. Who asks a
-// second time has memory of his own.
+// Lend returns a zero T in a slot of the exchange, valid until its end. A second call for the same slot allocates.
 func Lend[T any, P interface {
 	*T
 	Clearer

@@ -2,5 +2,5 @@
 
 package proxy
 
-// Poison is what it is under the race detector.
+// Poison is true under the race detector only.
 const Poison = false

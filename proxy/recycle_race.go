@@ -2,6 +2,6 @@
 
 package proxy
 
-// Poison has tests under the race detector find whoever uses what is lent after its end: an exchange that is over is not lent again, and
-// says so to whoever uses it; httpd overwrites the bytes of a request that has been answered.
+// Poison makes tests under the race detector find uses after the end: an exchange is not reused and panics if it is used, and httpd
+// overwrites the bytes of a request that has been answered.
 const Poison = true

@@ -21,7 +21,7 @@ type Replies interface {
 	Close() error
 }
 
-// ErrNotYet says that no message had come by the time given to Next.
+// ErrNotYet means that no message arrived before the deadline of Next.
 var ErrNotYet = errors.New("proxy: no reply yet")
 
 // Handler handles one exchange. For a request it answers Replies, or an error and no Replies; for a notification both
@@ -81,7 +81,7 @@ func (s *single) Next(time.Time) (*wire.Message, error) {
 
 func (s *single) Close() error { return nil }
 
-// Scanned reads a message as Next gives it.
+// Scanned returns a message as Next does.
 func Scanned(raw []byte) (*wire.Message, error) {
 	m, err := wire.Scan(raw)
 	if err != nil {
@@ -90,8 +90,8 @@ func Scanned(raw []byte) (*wire.Message, error) {
 	return &m, nil
 }
 
-// Response reads replies to the one response, dropping notifications, and closes them. For exchanges of the house's own.
-// The message is the caller's.
+// Response reads replies up to the response, dropping notifications, and closes them. It is for Dragoman's own exchanges. The message
+// belongs to the caller.
 func Response(r Replies, until time.Time) (wire.Message, error) {
 	defer func() { _ = r.Close() }()
 	for {
@@ -105,7 +105,7 @@ func Response(r Replies, until time.Time) (wire.Message, error) {
 	}
 }
 
-// ResultMessage makes the message that answers the request with the given id (raw JSON) with result (raw JSON).
+// ResultMessage returns the response to the request with the given id, with a result; both are raw JSON.
 func ResultMessage(id, result []byte) wire.Message {
 	raw := make([]byte, 0, len(id)+len(result)+40)
 	raw = append(raw, `{"jsonrpc":"2.0","id":`...)
@@ -119,8 +119,7 @@ func ResultMessage(id, result []byte) wire.Message {
 	return m
 }
 
-// ErrorMessage makes the message that answers the request with the given id (raw JSON; nil if it could not be read)
-// with an error.
+// ErrorMessage returns the error response to the request with the given id (raw JSON; nil if it could not be read).
 func ErrorMessage(id []byte, e *Error) wire.Message {
 	raw := append([]byte(nil), `{"jsonrpc":"2.0"`...)
 	if id != nil {
@@ -135,8 +134,8 @@ func ErrorMessage(id []byte, e *Error) wire.Message {
 	return m
 }
 
-// ListenEnd makes the response with which a server ends a subscriptions/listen whose request had the given id, raw JSON
-// (2026-07-28 subscriptions, Graceful Closure).
+// ListenEnd returns the response with which a server ends a subscriptions/listen. id is that of its request, raw JSON (2026-07-28
+// subscriptions, Graceful Closure).
 func ListenEnd(id []byte) wire.Message {
 	result := append([]byte(`{"resultType":"complete","_meta":{"`+wire.MetaPrefix+`subscriptionId":`), id...)
 	return ResultMessage(id, append(result, "}}"...))

@@ -13,7 +13,7 @@ type Target struct {
 	Upstream Upstream
 }
 
-// Table is one immutable state of the routes. Make a new one to change it.
+// Table is one immutable state of the routes.
 type Table struct {
 	targets map[string]*Target
 	only    *Target // if there is no other
@@ -31,8 +31,8 @@ func NewTable(targets ...*Target) *Table {
 	return t
 }
 
-// Find gives the target for a server name; the empty name finds the only one there is. below is what a path that names one has
-// behind the name, for the error.
+// Find returns the target of a server name; the empty name finds the only target. below is the part of the path after the name, for
+// the error.
 func (t *Table) Find(server, below string) (*Target, *Error) {
 	if server == "" && t.only != nil {
 		return t.only, nil
@@ -46,7 +46,7 @@ func (t *Table) Find(server, below string) (*Target, *Error) {
 	return nil, Errf(ServerUnknown, "no server %q is configured; there is %s", server, strings.Join(t.Names(), ", "))
 }
 
-// Names lists the targets in order.
+// Names lists the targets in alphabetical order.
 func (t *Table) Names() []string {
 	names := make([]string, 0, len(t.targets))
 	for name := range t.targets {
@@ -56,7 +56,7 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Router hands exchanges to the target that the current table names.
+// Router passes exchanges to the target of the current table.
 type Router struct{ table atomic.Pointer[Table] }
 
 // NewRouter makes a router with its first table.
@@ -66,14 +66,14 @@ func NewRouter(t *Table) *Router {
 	return r
 }
 
-// Swap sets a new table; exchanges under way keep the one they began with.
+// Swap sets a new table. Running exchanges keep theirs.
 func (r *Router) Swap(t *Table) { r.table.Store(t) }
 
-// ErrRetired is what a Target answers, before anything is done, that another has taken the place of. Clients see it only where
-// the other cannot be asked any more.
+// ErrRetired is the error of a Target that another one has replaced, before it has done anything. Clients see it only if the other one is
+// gone as well.
 var ErrRetired = Errf(ShuttingDown, "the configuration of this server has changed meanwhile; try again")
 
-// Do is the Handler at the end of the chain. What was cancelled on its way here goes to no server.
+// Do is the Handler at the end of the chain. A cancelled exchange goes to no server.
 func (r *Router) Do(ex *Exchange) (Replies, error) {
 	for {
 		if cause := ex.Err(); cause != nil {
@@ -93,7 +93,7 @@ func (r *Router) Do(ex *Exchange) (Replies, error) {
 	}
 }
 
-// below is where the client finds its face behind a server's name.
+// below is the part of the client's path after a server's name.
 func below(ex *Exchange) string {
 	switch {
 	case ex.Below != "":

@@ -8,10 +8,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// State is where a session stands.
+// State is the state of a session's life cycle.
 type State uint8
 
-// A session is created by an initialize request and initialized by its success; closed and expired are ends.
+// An initialize request creates a session, and its success initializes it. Closed and Expired are final.
 const (
 	Created State = iota
 	Initialized
@@ -22,31 +22,30 @@ const (
 // String names the state.
 func (s State) String() string { return [...]string{"created", "initialized", "closed", "expired"}[s] }
 
-// Outlet is where a legacy client receives what belongs to none of its requests: its GET stream, its SSE stream, its
-// standard input.
+// Outlet is the stream on which a legacy client receives messages that belong to none of its requests: its GET stream, its SSE stream,
+// its standard input.
 type Outlet interface {
-	// Push copies what it keeps, never waits for the client, and fails when the outlet is gone.
+	// Push copies what it keeps, does not wait for the client, and fails when the outlet has ended.
 	Push(msg []byte) error
-	// End closes the outlet, once its session has ended or a newer one has taken its place.
+	// End closes the outlet, because its session has ended or a newer outlet replaces it.
 	End()
 }
 
-// MessageOutlet is an Outlet that takes a reply where it stands. It may wait for the client as long as that may take to read it.
+// MessageOutlet is an Outlet that writes a reply without a copy. PushMessage may wait for the client to read it.
 type MessageOutlet interface{ PushMessage(m *wire.Message) error }
 
-// ErrNoOutlet says that the client has no stream open on which it could be told.
+// ErrNoOutlet means that the client has no open stream.
 var ErrNoOutlet = errors.New("proxy: the session has no stream open")
 
-// Session is what a legacy client has opened, and what it said once for all its later requests. It is safe for use by
-// many goroutines.
+// Session is the session of a legacy client, with what its handshake has fixed for all requests. It is safe for concurrent use.
 type Session struct {
-	ID        string // unguessable; never logged whole
+	ID        string // unguessable; never logged in full
 	Transport string // streamable-http, sse or stdio
 	Server    string // the server it was opened for
-	Caller    Caller // who opened it; nobody else may use it
+	Caller    Caller // who has opened it; no other caller may use it
 	Created   time.Time
-	// Repeats lets several requests be in flight under one id: the Handler tells a repeat from a duplicate. It is set before the
-	// session is used.
+	// Repeats allows several requests in flight with the same id: the Handler distinguishes repetitions from duplicates. It is set
+	// before the session is used.
 	Repeats bool
 
 	mu        sync.Mutex
@@ -54,11 +53,11 @@ type Session struct {
 	last      time.Time
 	client    Client
 	outlet    Outlet
-	leaving   Outlet // the last outlet, while the requests that have ended with the session are answered
+	leaving   Outlet // the last outlet, while the requests that ended with the session are answered
 	ends      []func()
-	flying    flights
-	onOutlet  []func() // told when a stream has been opened
-	asked     uint64   // questions put so far, for their ids
+	inFlight  inFlight
+	onOutlet  []func() // called when a stream was opened
+	asked     uint64   // number of questions so far, for their ids
 	questions map[string]func(*wire.Message)
 	kept      []kept
 	keptSize  int
@@ -69,14 +68,14 @@ func NewSession(id, transport, server string, caller Caller, now time.Time) *Ses
 	return &Session{ID: id, Transport: transport, Server: server, Caller: caller, Created: now, last: now}
 }
 
-// State tells where the session stands.
+// State returns the current state.
 func (s *Session) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// Touch notes activity at the given time; times before an earlier one count as that.
+// Touch records activity at the given time. It never sets the time back.
 func (s *Session) Touch(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,14 +84,14 @@ func (s *Session) Touch(now time.Time) {
 	}
 }
 
-// Idle tells since when nothing has happened, and whether a request is in flight.
+// Idle returns the time of the last activity, and whether a request is in flight.
 func (s *Session) Idle() (since time.Time, busy bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.last, s.flying.any()
+	return s.last, s.inFlight.any()
 }
 
-// Initialize records what the successful handshake fixed. It does nothing in a session that has ended.
+// Initialize records the result of the handshake. It does nothing in a session that has ended.
 func (s *Session) Initialize(c Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,15 +107,15 @@ func (s *Session) SetLogLevel(level string) {
 	s.client.LogLevel = level
 }
 
-// Client tells what the client said.
+// Client returns the client as the handshake has described it.
 func (s *Session) Client() Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.client
 }
 
-// SetOutlet sets the stream for what belongs to no request; the newest one is the only one, and the one before ends. In a
-// session that has ended, o ends at once.
+// SetOutlet sets the stream for messages that belong to no request, and ends the previous one. In a session that has ended, o ends at
+// once.
 func (s *Session) SetOutlet(o Outlet) {
 	s.mu.Lock()
 	before := s.outlet
@@ -139,7 +138,7 @@ func (s *Session) SetOutlet(o Outlet) {
 	}
 }
 
-// OnOutlet registers f to be called whenever a stream is opened, and at once if one is open. f must not wait.
+// OnOutlet registers f to be called whenever a stream is opened, and at once if one is open. f must not block.
 func (s *Session) OnOutlet(f func()) {
 	s.mu.Lock()
 	if s.state >= Closed {
@@ -154,7 +153,7 @@ func (s *Session) OnOutlet(f func()) {
 	}
 }
 
-// ClearOutlet takes o away again, if it is still the one.
+// ClearOutlet removes o, if it is still the outlet.
 func (s *Session) ClearOutlet(o Outlet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,14 +162,14 @@ func (s *Session) ClearOutlet(o Outlet) {
 	}
 }
 
-// HasOutlet tells whether a stream is open.
+// HasOutlet reports whether a stream is open.
 func (s *Session) HasOutlet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outlet != nil
 }
 
-// Push tells the client something that belongs to none of its requests.
+// Push sends the client a message that belongs to none of its requests.
 func (s *Session) Push(msg []byte) error {
 	if o := s.open(); o != nil {
 		return o.Push(msg)
@@ -178,8 +177,8 @@ func (s *Session) Push(msg []byte) error {
 	return ErrNoOutlet
 }
 
-// Reply tells the client a reply to one of its requests, where those come on the outlet too. The message is borrowed until it returns; it
-// may wait, see Teller.
+// Reply sends the client a reply to one of its requests, for transports that send those on the outlet, too. The message is borrowed until
+// it returns. It may block, see MessageOutlet.
 func (s *Session) Reply(m *wire.Message) error {
 	switch o := s.open().(type) {
 	case nil:
@@ -191,7 +190,7 @@ func (s *Session) Reply(m *wire.Message) error {
 	}
 }
 
-// open gives the outlet, nil if there is none.
+// open returns the outlet; nil if there is none.
 func (s *Session) open() Outlet {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +200,7 @@ func (s *Session) open() Outlet {
 	return s.outlet
 }
 
-// OnEnd registers f to be called once when the session ends; at once if it has.
+// OnEnd registers f to be called once when the session ends, or at once if it has ended.
 func (s *Session) OnEnd(f func()) {
 	s.mu.Lock()
 	if s.state < Closed {
@@ -213,11 +212,11 @@ func (s *Session) OnEnd(f func()) {
 	f()
 }
 
-// End brings the session to Closed or Expired: what is in flight is cancelled, and whoever asked is told. Only the
-// first call counts.
+// End changes the state to Closed or Expired, cancels the requests in flight and calls the functions of OnEnd. Only the first call has an
+// effect.
 func (s *Session) End(state State) { s.EndFor(state, ErrCancelled) }
 
-// EndFor does the same for a cause that the client does not know: its requests in flight end with it, and are answered.
+// EndFor is End for a cause that is not the client's: its requests in flight are answered with that error.
 func (s *Session) EndFor(state State, cause error) {
 	s.mu.Lock()
 	if s.state >= Closed {
@@ -225,22 +224,22 @@ func (s *Session) EndFor(state State, cause error) {
 		return
 	}
 	s.state = state
-	ends, outlet, flying := s.ends, s.outlet, s.flying.tickets()
+	ends, outlet, inFlight := s.ends, s.outlet, s.inFlight.tickets()
 	s.ends, s.outlet = nil, nil
-	lingers := outlet != nil && len(flying) > 0 && cause != ErrCancelled
+	lingers := outlet != nil && len(inFlight) > 0 && cause != ErrCancelled
 	if lingers {
 		s.leaving = outlet
 	}
 	s.questions, s.kept, s.onOutlet = nil, nil, nil
 	s.mu.Unlock()
-	for _, ex := range flying {
+	for _, ex := range inFlight {
 		ex.Cancel(cause)
 	}
 	for _, f := range ends {
 		f()
 	}
 	switch {
-	case lingers: // a client that gets its answers there is told why its requests ended
+	case lingers: // the outlet may carry the errors of the requests
 		time.AfterFunc(lingerTime, func() {
 			s.mu.Lock()
 			s.leaving = nil
@@ -252,15 +251,14 @@ func (s *Session) EndFor(state State, cause error) {
 	}
 }
 
-// lingerTime is how long the outlet of a session that has ended for a cause stays open for the errors of its requests.
+// lingerTime is how long the outlet stays open after EndFor for the errors of the session's requests.
 const lingerTime = 100 * time.Millisecond
 
-// Begin enters a request into the table of what is in flight. It fails if the session has ended or its id is in flight
-// already: a legacy id is never used twice by its sender (2025-11-25 basic, Requests). In a session that Repeats it is let in all
-// the same, if both may be repeated and have the same Key.
+// Begin adds a request to those in flight. It fails if the session has ended, or if its id is in flight already: a legacy client never
+// reuses an id (2025-11-25 basic, Requests). With Repeats, a second one is accepted if both are Repeatable and have the same Key.
 func (s *Session) Begin(ex *Exchange) *Error { return s.BeginAs(string(ex.Msg.Of(ex.Msg.ID)), ex) }
 
-// BeginAs is Begin for who has the request's id (raw JSON) as text already.
+// BeginAs is Begin for callers that have the request's id (raw JSON) as a string.
 func (s *Session) BeginAs(id string, ex *Exchange) *Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -268,18 +266,18 @@ func (s *Session) BeginAs(id string, ex *Exchange) *Error {
 		return Errf(SessionUnknown, "the session has ended; send initialize to open a new one")
 	}
 	ex.unique = !s.Repeats || !Repeatable(&ex.Msg)
-	before := s.flying.newest(id)
+	before := s.inFlight.newest(id)
 	if before != nil && (ex.unique || before.unique || ex.Key != before.Key) {
 		return Errf(DuplicateID, "a request with id %s is still in flight in this session; use a new id", id)
 	}
 	if ex.older = before; before != nil {
 		before.newer = ex
 	}
-	s.flying.set(id, ex)
+	s.inFlight.set(id, ex)
 	return nil
 }
 
-// Finish takes a request out of the table, where it is under the given id (raw JSON).
+// Finish removes a request from those in flight. id is its id, raw JSON.
 func (s *Session) Finish(id string, ex *Exchange) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,9 +285,9 @@ func (s *Session) Finish(id string, ex *Exchange) {
 	case ex.newer != nil:
 		ex.newer.older = ex.older
 	case ex.older != nil:
-		s.flying.set(id, ex.older)
+		s.inFlight.set(id, ex.older)
 	default:
-		s.flying.remove(id)
+		s.inFlight.remove(id)
 	}
 	if ex.older != nil {
 		ex.older.newer = ex.newer
@@ -297,18 +295,18 @@ func (s *Session) Finish(id string, ex *Exchange) {
 	ex.older, ex.newer = nil, nil
 }
 
-// CancelRequest cancels the request with the given id (raw JSON), if it is in flight: notifications/cancelled. Of several the
-// newest comes first: then no repeat is left to take over when the first one ends.
+// CancelRequest cancels the request with the given id (raw JSON), if it is in flight: notifications/cancelled. Of several the newest is
+// cancelled first, so that no repetition takes over when the first one ends.
 func (s *Session) CancelRequest(id string) {
 	s.mu.Lock()
-	all := s.flying.newest(id).appendAlike(nil)
+	all := s.inFlight.newest(id).appendAlike(nil)
 	s.mu.Unlock()
 	for _, ex := range all {
 		ex.Cancel(ErrCancelled)
 	}
 }
 
-// appendAlike appends tickets of ex and of all that are in flight under its id, the newest first. The caller holds the session's lock,
+// appendAlike appends tickets of ex and of all requests in flight with its id, the newest first. The caller holds the session's lock,
 // without which they may end.
 func (ex *Exchange) appendAlike(dst []Ticket) []Ticket {
 	for ; ex != nil; ex = ex.older {

@@ -8,24 +8,24 @@ import (
 	"net/netip"
 )
 
-// Arrival is what the head of an HTTP request says of the request besides who asks. It is not changed once the gates are through.
+// Arrival is what the head of an HTTP request says of the request, besides the caller. It is immutable after the gates.
 type Arrival struct {
-	// Given is the correlation id that the client has sent as X-Request-Id; empty: none that may be one, so one was made (Correlate).
+	// Given is the correlation id of the client's X-Request-Id; empty: it has sent no valid one.
 	Given string
 	made  correlationID
-	// Trace is the trace context of the fields traceparent, tracestate and baggage, as it came; nil: none, or nobody traces.
+	// Trace has the fields traceparent, tracestate and baggage unchanged; nil: none, or there is no tracing.
 	Trace   *Trace
 	Address netip.Addr // of the client, as Head.Address
 }
 
-// Correlate gives the arrival the id that the client has sent, or makes one, if that is empty.
+// Correlate sets the client's id, or generates one if that is empty.
 func (a *Arrival) Correlate(given string) {
 	if a.Given = given; given == "" {
 		a.made = newCorrelationID()
 	}
 }
 
-// ID is the correlation id, which the head of the answer has; empty if there is none yet.
+// ID returns the correlation id, which the head of the answer has; empty if there is none yet.
 func (a *Arrival) ID() string {
 	if a.Given != "" || a.made == (correlationID{}) {
 		return a.Given
@@ -33,7 +33,7 @@ func (a *Arrival) ID() string {
 	return string(a.made[:])
 }
 
-// AppendID appends the correlation id to dst: a string of one that was made would be memory for each request.
+// AppendID appends the correlation id, without the allocation of ID.
 func (a *Arrival) AppendID(dst []byte) []byte {
 	if a.Given != "" || a.made == (correlationID{}) {
 		return append(dst, a.Given...)
@@ -41,7 +41,7 @@ func (a *Arrival) AppendID(dst []byte) []byte {
 	return append(dst, a.made[:]...)
 }
 
-// Has tells whether that is the correlation id.
+// Has reports whether id is the correlation id.
 func (a *Arrival) Has(id string) bool {
 	if a.Given != "" {
 		return id == a.Given
@@ -49,7 +49,7 @@ func (a *Arrival) Has(id string) bool {
 	return id == string(a.made[:])
 }
 
-// Clone gives a copy; nil of nil.
+// Clone returns a copy; nil of nil.
 func (a *Arrival) Clone() *Arrival {
 	if a == nil {
 		return nil
@@ -58,15 +58,15 @@ func (a *Arrival) Clone() *Arrival {
 	return &own
 }
 
-// Trace is the place of a request in a trace, in the words of W3C Trace Context (traceparent, tracestate) and W3C Baggage. What
-// came from outside is bounded, but not checked until somebody reads it. It is not changed once it is made.
+// Trace is the position of a request in a trace, as W3C Trace Context (traceparent, tracestate) and W3C Baggage. Values of clients are
+// bounded, but not validated. It is immutable.
 type Trace struct {
 	Parent  string // traceparent
 	State   string // tracestate; empty: none
 	Baggage string // baggage; empty: none
 }
 
-// TraceID is the 32 hexadecimal digits by which the trace is known, of a traceparent that is well formed; empty if it is not.
+// TraceID returns the 32 hexadecimal digits of the trace id; empty if traceparent is too short.
 func (t *Trace) TraceID() string {
 	const from, to = 3, 35
 	if t == nil || len(t.Parent) < to {
@@ -75,23 +75,23 @@ func (t *Trace) TraceID() string {
 	return t.Parent[from:to]
 }
 
-// traceKey is under which a context has the trace that goes on to a server.
+// traceKey is the context key of the outgoing trace.
 type traceKey struct{}
 
-// TraceIn gives the trace in which what is done in a context goes on to a server: an exchange's is Onward. nil: nobody traces, or
-// it is about no client's request.
+// TraceIn returns the outgoing trace of a context; that of an exchange is OutgoingTrace. Nil: there is no tracing, or the context belongs
+// to no client's request.
 func TraceIn(ctx context.Context) *Trace {
 	t, _ := ctx.Value(traceKey{}).(*Trace)
 	return t
 }
 
-// OutgoingTrace is the trace that the exchange's server is told to be in; nil: it is told nothing but what the client has said.
+// OutgoingTrace returns the trace context that is sent to the server; nil: that of the client, if any.
 func (ex *Exchange) OutgoingTrace() *Trace { return ex.outgoing.Load() }
 
-// SetOutgoingTrace says in which trace the exchange goes on from here; a request that is made again goes on in another.
+// SetOutgoingTrace sets the trace context that is sent to the server. Each attempt of a request has its own.
 func (ex *Exchange) SetOutgoingTrace(t *Trace) { ex.outgoing.Store(t) }
 
-// Inherit makes the exchange, which Dragoman has made to serve another, part of that: it has its ids and its trace.
+// Inherit gives an exchange that serves another one the ids and the trace of that.
 func (ex *Exchange) Inherit(of *Exchange) {
 	ex.RequestID, ex.Trace = of.RequestID, of.Trace
 	if of.Arrival != nil {
@@ -102,15 +102,14 @@ func (ex *Exchange) Inherit(of *Exchange) {
 	ex.SetOutgoingTrace(of.OutgoingTrace())
 }
 
-// arrived is the arrival of an exchange that stands for another.
+// arrived is the Arrival of an exchange that serves another one.
 type arrived struct{ Arrival }
 
 // Clear implements Lent.
 func (a *arrived) Clear() { *a = arrived{} }
 
-// ID is the correlation id of the request: by it the lines of logs, the answer's X-Request-Id and the REST envelope's request_id
-// are known to be about the same. It is RequestID, else the id of the arrival, else one that is made now, and it stays. Only the
-// goroutine that the exchange belongs to may ask.
+// ID returns the correlation id of the request, which log lines, the answer's X-Request-Id and the REST envelope's request_id have in
+// common: RequestID, else the id of the arrival, else a new one. Only the goroutine that owns the exchange may call it.
 func (ex *Exchange) ID() string {
 	if ex.RequestID == "" && ex.Arrival != nil {
 		ex.RequestID = ex.Arrival.ID()
@@ -121,8 +120,8 @@ func (ex *Exchange) ID() string {
 	return ex.RequestID
 }
 
-// PendingID tells whether the id is the one that was made when the request arrived, and nobody has asked for it as a string yet: it is
-// Arrival.AppendID's, digits and hyphens, and need not become one.
+// PendingID reports whether the id was generated on arrival and is not a string yet. Then Arrival.AppendID returns it without an
+// allocation.
 func (ex *Exchange) PendingID() bool {
 	return ex.RequestID == "" && ex.Arrival != nil && ex.Arrival.made != (correlationID{})
 }
@@ -130,7 +129,7 @@ func (ex *Exchange) PendingID() bool {
 // correlationID is the text of a UUID of version 4.
 type correlationID [36]byte
 
-// NewRequestID makes a correlation id: a UUID of version 4 (RFC 9562). It tells requests apart, and is no secret.
+// NewRequestID returns a new correlation id: a UUID of version 4 (RFC 9562). It is unique, but not secret.
 func NewRequestID() string {
 	id := newCorrelationID()
 	return string(id[:])
@@ -150,7 +149,8 @@ func newCorrelationID() (id correlationID) {
 	return id
 }
 
-// hexadecimal gives the eight digits of 32 bits, a byte each: the bits are spread over the bytes, and those from ten on lifted to a.
+// hexadecimal returns the eight hexadecimal digits of 32 bits as bytes: it spreads the nibbles over the bytes, and lifts those above nine
+// to letters.
 func hexadecimal(v uint64) uint64 {
 	v = v&0xffff0000<<16 | v&0xffff
 	v = v&0xff000000ff00<<8 | v&0xff000000ff

@@ -11,77 +11,74 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// EventLimits bound what is kept of the streams of one session.
+// EventLimits bound the records of one session.
 type EventLimits struct {
-	Events int // of one stream; beyond them its oldest go
-	Bytes  int // of all streams, with what keeping costs; beyond them the oldest finished stream goes, then the oldest event
-	// Total is Bytes of all sessions together, as Usage counts them: beyond it the session that keeps more loses of its own,
-	// down to 16 KiB. 0: no such limit.
+	Events int // of one stream; the oldest beyond it are dropped
+	Bytes  int // of all streams, with overhead; beyond it the oldest finished stream is dropped, then the oldest event
+	// Total bounds the bytes of all sessions together, as Usage counts them. Beyond it the session that adds an event drops some of
+	// its own, down to 16 KiB. 0: no such limit.
 	Total int
-	// Grace is how long a client that has lost a stream may take to pick it up before the questions on it are put
-	// elsewhere.
+	// Grace is how long a client may take to resume a lost stream before the questions on it are sent elsewhere.
 	Grace time.Duration
 }
 
-// What keeping costs beside a message's own bytes, and how many streams are kept that have been written to their end.
+// Overhead of a recorded event in bytes, and the number of kept streams that were written to their end.
 const (
 	eventCost  = 96
 	streamCost = 256
 	spentKept  = 16
-	// leastKept is what a session may keep though all of them keep too much: an answer that says so has room there.
+	// leastKept is what each session may keep although Total is exceeded: room for an answer that says so.
 	leastKept = 16 << 10
 )
 
-// Usage counts what all sessions keep, for gauges.
+// Usage counts what all sessions keep, for metrics.
 type Usage struct{ Streams, Bytes atomic.Int64 }
 
-// Tap is an open connection on which a client receives a stream's events as they come. None of its methods waits, and
-// none calls back.
+// Tap is an open connection on which a client receives the events of a stream. Its methods do not block and do not call back.
 type Tap interface {
-	// Event writes one message under its id; both are borrowed. It fails when the connection is gone.
+	// Event writes one message with its id; both are borrowed. It fails when the connection is closed.
 	Event(id, msg []byte) error
-	// Rest ends the connection before its stream, which the client may pick up after id.
+	// Rest ends the connection before its stream, which the client may resume after id.
 	Rest(id []byte)
 	// End ends the connection.
 	End()
 }
 
-// Events are what one session keeps of what it told its client, so that a stream that broke can be picked up
-// (2025-03-26 to 2025-11-25 transports, Resumability and Redelivery). A message is kept on the one stream it was given
-// to and replayed on no other. Everything goes with the session. It is safe for use by many goroutines.
+// Events records what one session has sent to its client, so that a broken stream can be resumed (2025-03-26 to 2025-11-25 transports,
+// Resumability and Redelivery). A message belongs to one stream and is replayed on no other. The record ends with the session. It is
+// safe for concurrent use.
 //
-// Questions (Kind Request) and notifications/cancelled of a stream that its client has lost must not be lost with it,
-// since the server waits. The rule is: whoever comes first gets them, and only he. One that was never written goes to the
-// session's own stream (Session.Keep) at once if that is open, or else waits for it and for the client to pick the stream
-// up; one that may have been written waits for Grace before it is put again on the session's own stream, as the
-// client may have it; an answered one is forgotten. With the response all of them are moot.
+// Questions (Kind Request) and notifications/cancelled on a lost stream must not be lost with it, since the server waits. They are sent
+// once, on the stream that opens first. One that was never written goes to the session's own stream (Session.Keep) at once if that is
+// open, or waits for it or for the client to resume the lost stream. One that may have been written waits for Grace before it is sent
+// again on the session's own stream. An answered one is dropped. The response makes all of them pointless.
 type Events struct {
 	sess   *proxy.Session
 	limits EventLimits
 	usage  *Usage
 
 	mu      sync.Mutex
-	streams []*Stream // in the order of their opening
+	streams []*Stream // in the order in which they were opened
 	opened  uint64
 	order   uint64 // of events
 	bytes   int
 	ended   bool
 }
 
-// Stream is the record of one event stream: the answer to a request, to a batch, or the session's own.
+// Stream is the record of one event stream: the answer to a request or a batch, or the session's own stream.
 type Stream struct {
 	of     *Events
 	number uint64
 	own    bool // the session's own stream, which belongs to no request
 
-	// What follows is guarded by of.mu.
+	// The following fields are guarded by of.mu.
 	events   []event
-	seq      uint64 // of the last id given out
+	seq      uint64 // of the last id
 	cost     int
 	tap      Tap
-	since    time.Time // when the tap was opened, or if there is none, when the client lost the stream
-	moved    bool      // the client has picked it up: whoever wrote it first is to stop
-	lost     bool      // nobody but a tap writes it
+	since    time.Time // when the tap was opened, or without one, when the client lost the stream
+	moved    bool      // the client has resumed it: the first writer must stop
+	lost     bool      // only a tap writes it
 	finished bool
 	spent    bool // written to its end
 	dropped  bool // no longer kept
@@ -90,17 +87,17 @@ type Stream struct {
 type event struct {
 	seq, order uint64
 	msg        []byte
-	stray      bool   // must not be lost: a question, or that one is cancelled
-	written    bool   // the client may have it
+	stray      bool   // must not be lost: a question, or its cancellation
+	written    bool   // the client may have received it
 	ask        string // a question's id, raw JSON
 }
 
-// NewEvents makes the record of a session, to which Start must tie it. usage counts what all sessions keep.
+// NewEvents makes the record of a session, to which Start must bind it. usage counts what all sessions keep.
 func NewEvents(sess *proxy.Session, limits EventLimits, usage *Usage) *Events {
 	return &Events{sess: sess, limits: limits, usage: usage}
 }
 
-// Start ties the record to its session: it ends with it, and learns when the session's own stream is opened.
+// Start binds the record to its session: it ends with it, and moves questions when the session's own stream is opened.
 func (e *Events) Start() {
 	e.sess.OnEnd(e.end)
 	e.sess.OnOutlet(e.rescue)
@@ -115,7 +112,7 @@ func (e *Events) end() {
 	}
 }
 
-// Open begins a stream; own says that it is the session's own, of which there is one: any before it is finished.
+// Open begins a stream. With own it is the session's own stream, of which there is one: the previous one is finished.
 func (e *Events) Open(own bool) *Stream {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -134,7 +131,7 @@ func (e *Events) Open(own bool) *Stream {
 	return s
 }
 
-// supersede makes s the session's own stream in place of any other.
+// supersede makes s the session's own stream.
 func (e *Events) supersede(s *Stream) {
 	for _, other := range e.streams {
 		if other.own {
@@ -143,8 +140,7 @@ func (e *Events) supersede(s *Stream) {
 	}
 }
 
-// Find finds the stream that an event id belongs to, and the event's number in it; nil if that was never given out here
-// or is not kept any more.
+// Find returns the stream of an event id, and the event's number in it; nil if the id is unknown or no longer kept.
 func (e *Events) Find(id []byte) (s *Stream, after uint64) {
 	number, seq, ok := parseID(id)
 	if !ok {
@@ -160,7 +156,7 @@ func (e *Events) Find(id []byte) (s *Stream, after uint64) {
 	return nil, 0
 }
 
-// Answered forgets a question that the client has answered, wherever it was put.
+// Answered drops a question that the client has answered, from all streams.
 func (e *Events) Answered(id []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,7 +170,7 @@ func (e *Events) Answered(id []byte) {
 	}
 }
 
-// rescue takes what must not be lost off the lost streams and gives it to the session's own, if that is open.
+// rescue moves what must not be lost from the lost streams to the session's own, if that is open.
 func (e *Events) rescue() {
 	if !e.sess.HasOutlet() {
 		return
@@ -201,14 +197,14 @@ func (e *Events) rescue() {
 	}
 }
 
-// count notes a change of what is kept.
+// count records a change of the kept bytes.
 func (e *Events) count(streams, bytes int) {
 	e.bytes += bytes
 	e.usage.Streams.Add(int64(streams))
 	e.usage.Bytes.Add(int64(bytes))
 }
 
-// drop forgets the stream at i.
+// drop removes the stream at i.
 func (e *Events) drop(i int) {
 	s := e.streams[i]
 	e.streams = append(e.streams[:i], e.streams[i+1:]...)
@@ -216,17 +212,17 @@ func (e *Events) drop(i int) {
 	s.events, s.cost, s.dropped = nil, 0, true
 }
 
-// over tells whether this session, or all of them, keep too much.
+// over reports whether this session, or all of them, keep too much.
 func (e *Events) over() bool {
 	return e.bytes > e.limits.Bytes || e.bytes > leastKept && e.crowded(0)
 }
 
-// crowded tells whether all sessions together would keep too much with so many bytes more.
+// crowded reports whether all sessions together would keep too much with so many more bytes.
 func (e *Events) crowded(more int) bool {
 	return e.limits.Total > 0 && e.usage.Bytes.Load()+int64(more) > int64(e.limits.Total)
 }
 
-// shrink brings what is kept below the limits: finished streams go first, then single events.
+// shrink drops what exceeds the limits: finished streams first, then single events.
 func (e *Events) shrink() {
 	for i := 0; e.over() && i < len(e.streams); {
 		if e.streams[i].finished {
@@ -249,7 +245,7 @@ func (e *Events) shrink() {
 	}
 }
 
-// remove forgets the event at i.
+// remove drops the event at i.
 func (s *Stream) remove(i int) {
 	cost := len(s.events[i].msg) + eventCost
 	s.events[i].msg = nil
@@ -258,17 +254,17 @@ func (s *Stream) remove(i int) {
 	s.of.count(0, -cost)
 }
 
-// Own tells whether it is the session's own stream.
+// Own reports whether it is the session's own stream.
 func (s *Stream) Own() bool { return s.own }
 
-// Mark gives out the id of an event without a message: what comes before the first, or at an early end.
+// Mark returns a new id for an event without a message: before the first message, or at an early end.
 func (s *Stream) Mark() []byte {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	return s.next()
 }
 
-// next gives out an id. It names its stream, as 2025-11-25 wants it, and its place there.
+// next returns a new id. It names its stream, as 2025-11-25 demands, and the position in it.
 func (s *Stream) next() []byte {
 	s.seq++
 	return s.id(s.seq)
@@ -279,7 +275,7 @@ func (s *Stream) id(seq uint64) []byte {
 	return strconv.AppendUint(append(id, '-'), seq, 10)
 }
 
-// parseID takes an id apart that next may have made.
+// parseID parses an id of next.
 func parseID(id []byte) (number, seq uint64, ok bool) {
 	from, rest, found := bytes.Cut(id, []byte("-"))
 	if !found || len(from) < 2 || from[0] != 's' || len(id) > 41 {
@@ -293,19 +289,19 @@ func parseID(id []byte) (number, seq uint64, ok bool) {
 	return number, seq, err == nil
 }
 
-// Strays tells whether a message must not be lost with its stream: a question, or that one is cancelled.
+// Strays reports whether a message must not be lost with its stream: a question, or its cancellation.
 func Strays(m *wire.Message) bool { return m.Kind == wire.Request || m.Is("notifications/cancelled") }
 
-// Add records a message, raw being its bytes, which are copied, and gives its id for whoever writes it to the client.
-// moved says that the client has picked the stream up elsewhere, has the message there, and is to get no more here.
+// Add records a message with the bytes raw, which are copied, and returns its id for the writer. moved means that the client has resumed
+// the stream elsewhere and receives the message there: nothing more may be written here.
 func (s *Stream) Add(m *wire.Message, raw []byte) (id []byte, moved bool) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
 	return s.add(m, raw, !s.moved), s.moved
 }
 
-// Carry records a message of a stream that the client has lost; a tap gets it at once. A question nobody is there to
-// take goes to the session's own stream instead, if that is open.
+// Carry records a message of a lost stream, and writes it to the tap, if there is one. Without one, a question goes to the session's own
+// stream, if that is open.
 func (s *Stream) Carry(m *wire.Message, raw []byte) {
 	s.of.mu.Lock()
 	if Strays(m) && s.tap == nil && s.of.sess.HasOutlet() {
@@ -315,7 +311,7 @@ func (s *Stream) Carry(m *wire.Message, raw []byte) {
 	}
 	s.add(m, raw, false)
 	s.of.mu.Unlock()
-	s.of.rescue() // in case the session's own stream was opened just now
+	s.of.rescue() // the session's own stream may have been opened just now
 }
 
 func (s *Stream) add(m *wire.Message, raw []byte, written bool) []byte {
@@ -329,7 +325,7 @@ func (s *Stream) add(m *wire.Message, raw []byte, written bool) []byte {
 	return id
 }
 
-// Push gives a message to the client through the tap, and records it. It fails, and records nothing, if there is none.
+// Push writes a message to the tap, and records it. It fails, and records nothing, if there is no tap.
 func (s *Stream) Push(raw []byte) error {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -344,8 +340,8 @@ func (s *Stream) Push(raw []byte) error {
 	return nil
 }
 
-// keep puts a message behind the last id. A response that is too large to be kept is kept as an error that says so: a
-// client that picks the stream up must not wait for ever.
+// keep records a message after the last id. It replaces a response that is too large by an error that says so: a client that resumes the
+// stream must not wait for ever.
 func (s *Stream) keep(m *wire.Message, raw []byte, written bool) {
 	if s.dropped || s.of.limits.Events <= 0 {
 		return
@@ -379,8 +375,8 @@ func (s *Stream) keep(m *wire.Message, raw []byte, written bool) {
 	s.of.shrink()
 }
 
-// Attach replays to t what follows the given number, and from then on gives it what comes. The one before it ends. Of a
-// stream that is finished already, t gets the rest and ends.
+// Attach replays to t what follows the given number, and writes to it what follows later. The previous tap ends. If the stream is
+// finished, t ends after the rest.
 func (s *Stream) Attach(t Tap, after uint64) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -408,7 +404,7 @@ func (s *Stream) Attach(t Tap, after uint64) {
 	s.tap = t
 }
 
-// Detach takes t away again, if it is still the tap.
+// Detach removes t, if it is still the tap.
 func (s *Stream) Detach(t Tap) {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -417,7 +413,7 @@ func (s *Stream) Detach(t Tap) {
 	}
 }
 
-// Lose says that the connection on which the stream was begun has ended before the stream. Tend must be called from then on.
+// Lose marks the stream as lost: its first connection has ended before it. Tend must be called from then on.
 func (s *Stream) Lose() {
 	s.of.mu.Lock()
 	if s.lost = true; s.tap == nil {
@@ -427,9 +423,8 @@ func (s *Stream) Lose() {
 	s.of.rescue()
 }
 
-// Tend does for a lost stream what its age demands: a tap that has lasted for hold is ended (0: never), and questions
-// that the client did not come back for in time are put elsewhere. It answers when it should be called again, at the latest after
-// most.
+// Tend looks after a lost stream: it ends a tap that has lasted for hold (0: never), and moves questions for which the client did not
+// return in time. It returns when it must be called again, after most at the latest.
 func (s *Stream) Tend(hold, most time.Duration) time.Time {
 	now := time.Now()
 	next := now.Add(most)
@@ -451,7 +446,7 @@ func (s *Stream) Tend(hold, most time.Duration) time.Time {
 	return next
 }
 
-// Rest lets go of a client that has picked the stream up; it may come back.
+// Rest ends the tap of the stream, which the client may resume again.
 func (s *Stream) Rest() {
 	s.of.mu.Lock()
 	defer s.of.mu.Unlock()
@@ -465,8 +460,8 @@ func (s *Stream) rest() {
 	}
 }
 
-// Finish ends the stream: nothing more will come. What is kept of it can still be asked for. spent says that all of it has
-// been written to the client, who is then less likely to ask.
+// Finish ends the stream. What is kept of it can still be replayed. spent means that all of it was written to the client, which is then
+// less likely to need it.
 func (s *Stream) Finish(spent bool) {
 	e := s.of
 	e.mu.Lock()

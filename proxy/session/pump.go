@@ -8,14 +8,14 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Answerable tells whether the client of an exchange that failed is to be told: not if it has cancelled it itself, or left.
+// Answerable reports whether a failed exchange is to be answered: not if the client has cancelled it, or left.
 func Answerable(ex *proxy.Exchange) bool {
 	var e *proxy.Error
 	cause := ex.Err()
 	return cause == nil || errors.As(cause, &e)
 }
 
-// endListen ends a listen on a channel that lives on: the result, and the notification that the revision demands besides
+// endListen ends a listen on a channel that stays open: it writes the result, and the notification that the revision demands as well
 // (2026-07-28 cancellation).
 func endListen(id []byte, write func(m *wire.Message) error) {
 	m := proxy.ListenEnd(id)
@@ -26,15 +26,15 @@ func endListen(id []byte, write func(m *wire.Message) error) {
 	}
 }
 
-// Task is how one request is served: what runs it, and where its replies go. Both are called on one goroutine, Run once and first.
+// Task serves one request. Both methods are called on one goroutine, Run first and once.
 type Task interface {
 	Run(ex *proxy.Exchange) (proxy.Replies, error)
-	// Write takes a reply, which is borrowed until it returns. A channel that fails is noticed by its reader.
+	// Write writes a reply, which is borrowed until it returns. The reader of the channel handles failures.
 	Write(m *wire.Message) error
 }
 
-// Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come:
-// always a response, unless the client itself has cancelled the request. It returns when the request has ended.
+// Pump runs one request of a client that receives everything on one channel, and writes its replies there as they come. It always writes
+// a response, unless the client has cancelled the request. It returns when the request has ended.
 func Pump(ex *proxy.Exchange, run proxy.Handler, limit time.Duration, write func(m *wire.Message) error) {
 	GrowStack()
 	Serve(ex, limit, task{run, write})
@@ -48,7 +48,7 @@ type task struct {
 func (c task) Run(ex *proxy.Exchange) (proxy.Replies, error) { return c.run(ex) }
 func (c task) Write(m *wire.Message) error                   { return c.write(m) }
 
-// Serve is Pump for a Course, on a goroutine whose stack has grown (GrowStack).
+// Serve is Pump for a Task, on a goroutine whose stack has grown (GrowStack).
 func Serve(ex *proxy.Exchange, limit time.Duration, c Task) {
 	end := ex.GiveUp(limit)
 	defer ex.Release()
@@ -74,7 +74,7 @@ func Serve(ex *proxy.Exchange, limit time.Duration, c Task) {
 	}
 }
 
-// fail tells the client of a request that it has failed, if it is to be told.
+// fail writes the error of a failed request, if it is Answerable.
 func fail(ex *proxy.Exchange, c Task, err error) {
 	id := ex.Msg.Of(ex.Msg.ID)
 	switch {
@@ -82,6 +82,6 @@ func fail(ex *proxy.Exchange, c Task, err error) {
 		endListen(id, c.Write)
 	case Answerable(ex):
 		m := proxy.ErrorMessage(id, proxy.AsError(ex.Why(err)))
-		_ = c.Write(&m) // a channel that fails is noticed by its reader
+		_ = c.Write(&m)
 	}
 }

@@ -2,8 +2,8 @@ package session
 
 import "runtime"
 
-// GrowStack gives a new goroutine the stack that a request needs on its way through the policies. Without it the runtime doubles the
-// stack several times on the way down and copies it each time: 9 % of a call over HTTP+SSE. The room is not touched.
+// GrowStack gives a new goroutine the stack that a request needs in the policies. Without it the runtime doubles and copies the stack
+// several times on the way down: 9 % of a call over HTTP+SSE. The memory is not touched.
 func GrowStack() { grow(true) }
 
 //go:noinline

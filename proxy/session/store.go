@@ -1,5 +1,5 @@
-// Package session keeps the sessions that legacy clients have opened: who may use them, how long they live without
-// use, how many there may be; and of their streams what a client may have missed. It knows neither transports nor revisions.
+// Package session keeps the sessions of legacy clients, within limits of number and idle time, and records what a client may have missed
+// of their streams. It knows neither transports nor revisions.
 package session
 
 import (
@@ -13,11 +13,11 @@ import (
 	"dragoman/proxy"
 )
 
-// Options of a Store.
+// Options configure a Store.
 type Options struct {
-	IdleTTL         time.Duration // a session without activity for so long expires
-	Max             int           // sessions in all; beyond it the least recently used one without a request in flight expires
-	MaxPerPrincipal int           // sessions of one principal; beyond it its own least recently used one expires; 0: no such limit. Anonymous callers are none
+	IdleTTL         time.Duration // a session expires after so long without activity
+	Max             int           // sessions in total; beyond it the least recently used one without a request in flight expires
+	MaxPerPrincipal int           // sessions of one principal; beyond it its least recently used one expires; 0: no such limit. Anonymous callers have none
 	Repeats         bool          // see proxy.Session
 	Now             func() time.Time
 }
@@ -36,12 +36,12 @@ type Store struct {
 	done chan struct{}
 }
 
-// NewStore makes a store and starts its sweeper, which Close ends.
+// NewStore makes a Store and starts its sweeper, which Close ends.
 func NewStore(opt Options) (*Store, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	// One more than the maximum: eviction is decided here, because a session with a request in flight is spared.
+	// One more than the maximum: eviction happens in this package, which spares sessions with a request in flight.
 	used, err := simplelru.NewLRU[*proxy.Session, struct{}](opt.Max+1, nil)
 	if err != nil {
 		return nil, err
@@ -51,14 +51,14 @@ func NewStore(opt Options) (*Store, error) {
 	return s, nil
 }
 
-// NewID makes a session id: 256 random bits as visible ASCII (2025-11-25 transports, Session Management).
+// NewID returns a new session id: 256 random bits as visible ASCII (2025-11-25 transports, Session Management).
 func NewID() string {
 	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
+	_, _ = rand.Read(b[:]) // never fails
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Create opens a session. It fails if all sessions that could make room have requests in flight.
+// Create opens a session. It fails if all sessions that could be evicted have requests in flight.
 func (s *Store) Create(transport, server string, caller proxy.Caller) (*proxy.Session, *proxy.Error) {
 	sess := proxy.NewSession(NewID(), transport, server, caller, s.now())
 	s.mu.Lock()
@@ -106,7 +106,7 @@ func (s *Store) remove(sess *proxy.Session) bool {
 	return true
 }
 
-// oldest finds the least recently used session that fits and has nothing in flight.
+// oldest returns the least recently used session that fits and has nothing in flight.
 func (s *Store) oldest(fits func(*proxy.Session) bool) *proxy.Session {
 	for _, o := range s.used.Keys() {
 		if fits(o) {
@@ -118,15 +118,15 @@ func (s *Store) oldest(fits func(*proxy.Session) bool) *proxy.Session {
 	return nil
 }
 
-// Get finds the session with the given id, of this caller and for this server, and notes activity. A session of
-// somebody else is not found: its existence is nobody's business.
+// Get returns the session with the given id, of this caller and for this server, and records activity. It does not find sessions of other
+// callers, whose existence must not be visible.
 func (s *Store) Get(id, server string, caller proxy.Caller) *proxy.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.touched(s.byID[id], server, caller)
 }
 
-// Find is Get for an id that is no string.
+// Find is Get for an id as bytes.
 func (s *Store) Find(id []byte, server string, caller proxy.Caller) *proxy.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,14 +150,14 @@ func (s *Store) Remove(sess *proxy.Session) {
 	sess.End(proxy.Closed)
 }
 
-// Len tells how many sessions are open.
+// Len returns the number of open sessions.
 func (s *Store) Len() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.used.Len()
 }
 
-// Over tells how many of them are over a transport.
+// Over returns the number of open sessions of a transport.
 func (s *Store) Over(transport string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,15 +179,15 @@ func (s *Store) sweep() {
 	}
 }
 
-// period is how long to wait between two looks for what has expired. A TTL that is shortened counts after 15 s at the latest.
+// period is the interval of the sweeper. A shortened TTL takes effect after 15 s at the latest.
 func (s *Store) period() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return min(max(s.opt.IdleTTL/20, 10*time.Millisecond), 15*time.Second)
 }
 
-// Adjust sets other bounds, as with NewStore but for Now, which stays. What is beyond them goes as if a new session needed its
-// place: sessions with a request in flight stay, and Repeats is for sessions that are opened from now on.
+// Adjust changes the options, except for Now. Sessions beyond the new bounds are evicted as by Create: those with a request in flight stay.
+// Repeats applies to new sessions.
 func (s *Store) Adjust(opt Options) {
 	s.mu.Lock()
 	opt.Now = s.opt.Now
@@ -208,8 +208,8 @@ func (s *Store) Adjust(opt Options) {
 	}
 }
 
-// Expire ends the sessions that have been idle for the TTL. The sweeper calls it; tests with a clock of their own may.
-// A session with a request in flight or a stream open is in use, however long that lasts.
+// Expire ends the sessions that have been idle for the TTL. The sweeper calls it, and tests with their own clock. A session with a request
+// in flight or an open stream is in use.
 func (s *Store) Expire() {
 	now := s.now()
 	var gone []*proxy.Session

@@ -8,7 +8,7 @@ import (
 
 // What is in flight is what a map says of it, in whatever order requests come and go.
 func TestFlights(t *testing.T) {
-	var f flights
+	var f inFlight
 	want := map[string]*Exchange{}
 	for range 10000 {
 		id := strconv.Itoa(rand.IntN(6))

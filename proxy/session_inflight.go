@@ -1,23 +1,23 @@
 package proxy
 
-// flights are a session's requests in flight: the newest of each id. Most sessions have one at a time, and an idle one none, for which no
-// map is kept. The session's lock guards them.
-type flights struct {
+// inFlight holds the newest request in flight of each id. It has no map while there is at most one, as in most sessions. The session's
+// lock guards it.
+type inFlight struct {
 	id   string
 	one  *Exchange            // under id; nil: none
 	rest map[string]*Exchange // the others; nil if there are none
 }
 
-func (f *flights) any() bool { return f.one != nil || len(f.rest) > 0 }
+func (f *inFlight) any() bool { return f.one != nil || len(f.rest) > 0 }
 
-func (f *flights) newest(id string) *Exchange {
+func (f *inFlight) newest(id string) *Exchange {
 	if f.one != nil && f.id == id {
 		return f.one
 	}
 	return f.rest[id]
 }
 
-func (f *flights) set(id string, ex *Exchange) {
+func (f *inFlight) set(id string, ex *Exchange) {
 	switch {
 	case f.one != nil && f.id == id, f.one == nil && f.rest[id] == nil:
 		f.id, f.one = id, ex
@@ -29,7 +29,7 @@ func (f *flights) set(id string, ex *Exchange) {
 	}
 }
 
-func (f *flights) remove(id string) {
+func (f *inFlight) remove(id string) {
 	if f.one != nil && f.id == id {
 		f.id, f.one = "", nil
 		return
@@ -39,8 +39,8 @@ func (f *flights) remove(id string) {
 	}
 }
 
-// tickets gives one of each request, and of its repeats.
-func (f *flights) tickets() []Ticket {
+// tickets returns tickets of all requests and their repetitions.
+func (f *inFlight) tickets() []Ticket {
 	all := f.one.appendAlike(nil)
 	for _, ex := range f.rest {
 		all = ex.appendAlike(all)

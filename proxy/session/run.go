@@ -8,9 +8,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Run takes one request of a legacy client through the handler, as part of its session: the client's own words are put
-// beside it, it is entered as in flight until its replies are closed, and what its success changes in the session is
-// recorded. The exchange must not be used for anything else.
+// Run passes one request of a legacy client to the handler, as part of its session: the exchange gets the client of the handshake, it is
+// in flight until its replies are closed, and its success is recorded in the session. The exchange must not be used for anything else.
 func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Replies, error) {
 	c := proxy.Lend[trackedReplies](ex, proxy.SlotSession)
 	if err := c.enter(s, ex); err != nil {
@@ -19,32 +18,32 @@ func Run(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) (proxy.Repl
 	return c.run(handle)
 }
 
-// Entry is a request that was entered into its session and not run yet.
+// Entry is a request that is in flight in its session, but not passed to the handler yet.
 type Entry struct {
 	c       *trackedReplies
-	refused *proxy.Error // why it was not entered
+	refused *proxy.Error // why it was refused
 }
 
-// Begin is the first part of Run; Entry.Run does the rest, and must be called once. Who hands a request to a goroutine enters it
-// before, in the order in which the client has sent its messages: then a cancellation that comes behind it finds it, and it reaches
-// the handler as a cancelled exchange.
+// Begin is the first part of Run; Entry.Run is the rest and must be called once. An adapter that runs requests on other goroutines calls
+// Begin before, in the order of the client's messages: then a cancellation that follows finds the request, which reaches the handler as
+// a cancelled exchange.
 func Begin(s *proxy.Session, ex *proxy.Exchange) Entry {
 	c := proxy.Lend[trackedReplies](ex, proxy.SlotSession)
 	return Entry{c, c.enter(s, ex)}
 }
 
-// Run takes the request through the handler.
+// Run passes the request to the handler.
 func (e Entry) Run(handle proxy.Handler) (proxy.Replies, error) {
 	if e.refused != nil {
 		return nil, e.refused
 	}
 	if ex := e.c.ex; !ex.Msg.Is("initialize") {
-		ex.Client = e.c.s.Client() // as it is now
+		ex.Client = e.c.s.Client() // it may have changed since Begin
 	}
 	return e.c.run(handle)
 }
 
-// Enter is Begin, and gives what does the rest as a handler.
+// Enter is Begin, and returns Entry.Run as a handler.
 func Enter(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) proxy.Handler {
 	e := Begin(s, ex)
 	return func(*proxy.Exchange) (proxy.Replies, error) { return e.Run(handle) }
@@ -80,8 +79,8 @@ func (c *trackedReplies) run(handle proxy.Handler) (proxy.Replies, error) {
 	return c, nil
 }
 
-// claim leaves the exchange the caller with whom it came, whose credential may be another than the one that opened the session;
-// what came without one is the session's.
+// claim sets the caller of the exchange. It keeps one with a credential of its own, which may differ from the one that opened the session;
+// without one, the caller is the session's.
 func claim(s *proxy.Session, ex *proxy.Exchange) {
 	carried := ex.Caller.Forwarded
 	switch {
@@ -89,18 +88,18 @@ func claim(s *proxy.Session, ex *proxy.Exchange) {
 		ex.Caller = s.Caller
 	case ex.Caller.Rights == nil:
 		ex.Caller = s.Caller
-		ex.Caller.Forwarded = carried // each request says that for itself
+		ex.Caller.Forwarded = carried // each request has its own
 	}
 }
 
-// trackedReplies watches the replies of one request for what they change in the session.
+// trackedReplies records in the session what the replies of a request change.
 type trackedReplies struct {
 	proxy.Replies
 	s     *proxy.Session
 	ex    *proxy.Exchange
 	id    string
-	offer proxy.Client // what an initialize request said
-	level string       // what a logging/setLevel asked
+	offer proxy.Client // of an initialize request
+	level string       // of a logging/setLevel
 }
 
 // Clear implements proxy.Clearer.
@@ -128,9 +127,8 @@ func (c *trackedReplies) Close() error {
 	return c.Replies.Close()
 }
 
-// Deliver takes a notification or an answer of a legacy client where it belongs: an answer that nobody here awaits goes to
-// the handler, as an exchange without replies, since the server may have put the question itself. Whatever becomes of it,
-// the client is not told: an error status for it ends some clients altogether.
+// Deliver passes a notification or an answer of a legacy client on. An answer without a question here goes to the handler, as an exchange
+// without replies, since the question may be the server's. Errors are not reported to the client: an error status ends some clients.
 func Deliver(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 	ex.Session, ex.Server, ex.Client = s, s.Server, s.Client()
 	claim(s, ex)
@@ -142,15 +140,15 @@ func Deliver(s *proxy.Session, ex *proxy.Exchange, handle proxy.Handler) {
 		s.CancelRequest(string(m.Of(m.RequestID)))
 		return
 	case !m.IsResponse() && !bytes.HasPrefix(m.Text(m.Method), []byte("notifications/")):
-		return // some servers run a request that has no id, and policies judge requests
+		return // some servers run a request without an id, which would bypass the policies
 	}
 	if replies, err := handle(ex); err == nil && replies != nil {
 		_ = replies.Close()
 	}
 }
 
-// Handshake leaves of the replies to an initialize request only the response: nothing else may come before the client
-// knows its session.
+// Handshake drops everything but the response from the replies to an initialize request: nothing may precede it, since the client does
+// not know its session yet.
 func Handshake(r proxy.Replies) proxy.Replies {
 	if r == nil {
 		return nil
