@@ -31,7 +31,7 @@ func (u *Upstream) Check(ctx context.Context) error {
 }
 
 func (u *Upstream) checkModern(ctx context.Context) error {
-	link, err := u.modernLink(ctx, "")
+	link, err := u.links.Get(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ const ping = `{"jsonrpc":"2.0","id":"dragoman-ping","method":"ping"}`
 // and a new one is opened (seed 004, EC-010).
 func (u *Upstream) checkSession(ctx context.Context) error {
 	for again := true; ; again = false {
-		s, done, err := u.lend(ctx)
+		s, done, err := u.pool.Lend(ctx)
 		if err != nil {
 			return err
 		}
@@ -65,12 +65,12 @@ func (u *Upstream) checkSession(ctx context.Context) error {
 			half, cancel = context.WithTimeout(ctx, time.Until(end)/2)
 			defer cancel()
 		}
-		err = pingOver(half, s.link.Get())
+		err = pingOver(half, s.Link())
 		done()
 		var e *proxy.Error
 		stale := errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.UpstreamTimeout.Name)
 		if stale {
-			u.pool.discard(s)
+			u.pool.Discard(s)
 		}
 		if !stale || !again || ctx.Err() != nil {
 			return err
@@ -86,54 +86,6 @@ func pingOver(ctx context.Context, link transport.Link) error {
 	}
 	_, err = transport.Ask(ctx, link, ex)
 	return err
-}
-
-// lend answers an open session for a ping: any that is there, without making it live longer for that; else one in
-// Dragoman's own name.
-func (u *Upstream) lend(ctx context.Context) (*pooled, func(), error) {
-	if s, last := u.pool.any(); s != nil {
-		return s, func() { s.untouched(last) }, nil
-	}
-	ex := &proxy.Exchange{Client: proxy.Client{Info: u.opt.Self, Caps: []byte("{}")}}
-	defer ex.Follow(ctx)()
-	s, err := u.pool.acquire(ex, false, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s, func() { s.release(false) }, nil
-}
-
-// untouched is release for a use that does not count as one: the session was last used then.
-func (s *pooled) untouched(last time.Time) {
-	s.release(false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.uses == 0 {
-		s.last = last
-	}
-}
-
-// any answers an open session, held, whosever it is, and when it was last used; nil if there is none.
-func (p *pool) any() (*pooled, time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, of := range p.sessions {
-		for _, s := range of {
-			select {
-			case <-s.ready:
-			default:
-				continue
-			}
-			s.mu.Lock()
-			alive, last := s.err == nil && !s.dead, s.last
-			s.mu.Unlock()
-			if alive {
-				s.hold(false)
-				return s, last
-			}
-		}
-	}
-	return nil, time.Time{}
 }
 
 // siftAtOnce is how many conversations are pinged at a time.
@@ -163,15 +115,11 @@ func (u *Upstream) Sift(ctx context.Context) {
 		}
 	}
 	u.mu.Unlock()
-	u.pool.mu.Lock()
-	for _, of := range u.pool.sessions {
-		for _, s := range of {
-			if link := s.link.Get(); link != nil {
-				add(link, s.Lost)
-			}
+	for _, s := range u.pool.Sessions() {
+		if link := s.Link(); link != nil {
+			add(link, s.Lost)
 		}
 	}
-	u.pool.mu.Unlock()
 	turns := make(chan struct{}, siftAtOnce)
 	var group sync.WaitGroup
 	for _, k := range all {

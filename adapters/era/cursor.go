@@ -49,22 +49,7 @@ func (c *downCall) pageMark(m *wire.Message) {
 	if !next.IsString(m.Raw) {
 		return
 	}
-	body := append(binary.BigEndian.AppendUint64(nil, c.session.number), next.Of(m.Raw)...)
+	body := append(binary.BigEndian.AppendUint64(nil, c.session.Number()), next.Of(m.Raw)...)
 	sealed := c.u.lot.seal.Seal(seal.Page, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
 	m.Replace(next, wire.AppendText(nil, sealed))
-}
-
-// numbered answers the session, held, with the given number, if it is one of this client's and still open.
-func (p *pool) numbered(group [32]byte, number uint64) *pooled {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, of := range p.sessions {
-		for _, s := range of {
-			if s.number == number && s.group == group {
-				s.hold(false)
-				return s
-			}
-		}
-	}
-	return nil
 }

@@ -1,14 +1,22 @@
 package era
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Pages are what lists have: a member of that name in another result, or another request's, is not Dragoman's to touch.
 func TestCursorsOfListsOnly(t *testing.T) {
-	u := NewUpstream(Options{Name: "up"})
+	u := newPooled(t, &fakeServer{}, 10, time.Hour)
+	session, err := u.pool.Acquire(modernExchange(t, "p", `{"name":"n"}`, "{}"), false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Release(false)
 	f := func(method string, want bool) {
 		t.Helper()
 		ex := modernExchange(t, "p", `{"name":"n"}`, "{}")
-		c := &downCall{u: u, ex: ex, method: method, session: &pooled{number: 7}}
+		c := &downCall{u: u, ex: ex, method: method, session: session}
 		const result = `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"a"}}`
 		m := scan(t, result)
 		c.pageMark(m)
@@ -19,7 +27,7 @@ func TestCursorsOfListsOnly(t *testing.T) {
 		next := scan(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"cursor":`+sealedCursor(t, c)+`}}`)
 		ex.Msg = *next
 		back.turnPage()
-		if turned := back.page == 7; turned != want {
+		if turned := back.page == session.Number(); turned != want {
 			t.Errorf("%s: page %d", method, back.page)
 		}
 	}

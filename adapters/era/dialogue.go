@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
@@ -43,7 +44,7 @@ type question struct {
 // multi-round-trip requests).
 type dialogue struct {
 	u         *Upstream
-	session   *pooled
+	session   *sessions.Session
 	lease     bool
 	asks      bool // the server may ask in it
 	principal string
@@ -71,22 +72,22 @@ type dialogue struct {
 func (u *Upstream) converse(c *downCall) (*dialogue, error) {
 	ex := c.ex
 	lease := c.asks && !u.opt.AsksOnCall
-	s, err := u.pool.acquire(ex, lease, c.page)
+	s, err := u.pool.Acquire(ex, lease, c.page)
 	if err != nil {
 		return nil, err
 	}
 	c.session = s
 	d, err := u.begin(c, s, lease)
 	if err != nil {
-		s.release(lease)
+		s.Release(lease)
 		return nil, err
 	}
 	return d, nil
 }
 
-func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) {
+func (u *Upstream) begin(c *downCall, s *sessions.Session, lease bool) (*dialogue, error) {
 	ex := c.ex
-	if err := s.wantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
+	if err := s.WantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
 		return nil, ex.Err()
 	}
 	if ex.Msg.Token.Present() { // one of its own: clients use the same ones
@@ -103,14 +104,14 @@ func (u *Upstream) begin(c *downCall, s *pooled, lease bool) (*dialogue, error) 
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
 	ex.Attach(along{inner}) // until the request is attached itself
 	defer ex.Detach(along{inner})
-	s.join(d)
+	s.Join(d, d.asks)
 	if d.replies, err = u.callLegacy(s, inner, c.task); err != nil {
-		s.leave(d)
+		s.Leave(d)
 		return nil, err
 	}
 	if !u.work.Spawn(d.pump) {
 		_ = d.replies.Close()
-		s.leave(d)
+		s.Leave(d)
 		return nil, work.ErrClosing()
 	}
 	return d, nil
@@ -128,12 +129,12 @@ func (d *dialogue) pump() {
 			d.ask(m, false)
 			continue
 		}
-		if m.Kind == wire.Notification && (d.withdrawn(m) || d.session.notice(m)) {
+		if m.Kind == wire.Notification && (d.withdrawn(m) || d.session.Notice(m)) {
 			continue
 		}
 		if m.IsResponse() { // given back before the client knows: its next call is to have the same session
-			d.session.leave(d)
-			d.session.release(d.lease)
+			d.session.Leave(d)
+			d.session.Release(d.lease)
 			d.put(m)
 			_ = d.replies.Close()
 			return
@@ -141,7 +142,7 @@ func (d *dialogue) pump() {
 		d.put(m)
 	}
 	_ = d.replies.Close()
-	d.session.leave(d)
+	d.session.Leave(d)
 	if d.lease && d.inner.Err() != nil { // given up: until the server has heard of it, what it asks would be taken for the next call's
 		strays := time.NewTimer(strayTime)
 		defer strays.Stop()
@@ -150,7 +151,7 @@ func (d *dialogue) pump() {
 		case <-d.u.work.Context().Done():
 		}
 	}
-	d.session.release(d.lease)
+	d.session.Release(d.lease)
 }
 
 // put queues a reply. Beyond the bounds the oldest notification goes, never the response.
@@ -196,6 +197,29 @@ func (d *dialogue) signal() {
 	}
 }
 
+// Accepts implements sessions.Receiver.
+func (d *dialogue) Accepts(m *wire.Message) bool {
+	switch {
+	case m.Kind == wire.Request:
+		return d.asks
+	case m.Is("notifications/progress"):
+		return bytes.Equal(d.inner.Msg.Of(d.inner.Msg.Token), m.AppendPart(nil, m.ProgressToken))
+	}
+	return m.Is("notifications/message") && d.inner.Client.LogLevel != ""
+}
+
+// Receive implements sessions.Receiver.
+func (d *dialogue) Receive(m *wire.Message, early bool) {
+	if m.Kind == wire.Request {
+		d.ask(m, early)
+		return
+	}
+	d.put(m)
+}
+
+// Withdraw implements sessions.Receiver.
+func (d *dialogue) Withdraw(m *wire.Message) { d.withdrawn(m) }
+
 // ask takes a question of the server's; early: one from before the call. One that cannot be put to the client is refused, and the call goes on.
 func (d *dialogue) ask(m *wire.Message, early bool) {
 	d.mu.Lock()
@@ -204,7 +228,7 @@ func (d *dialogue) ask(m *wire.Message, early bool) {
 	if need != "" && need != "{}" && d.u.opt.DeclareAll && !d.answered && d.err == nil {
 		d.mu.Unlock()
 		d.giveUp(rules.MissingCapability(method, need))
-		refuse(d.u, d.session.link.Get(), m)
+		work.Refuse(d.u.work, d.session.Link(), m)
 		return
 	}
 	switch {
@@ -218,7 +242,7 @@ func (d *dialogue) ask(m *wire.Message, early bool) {
 	}
 	if why != "" {
 		d.mu.Unlock()
-		refuse(d.u, d.session.link.Get(), m)
+		work.Refuse(d.u.work, d.session.Link(), m)
 		return
 	}
 	d.asked++
@@ -279,9 +303,9 @@ func (d *dialogue) void(open []question, how string) {
 		return
 	}
 	d.u.work.Spawn(func() {
-		ctx, cancel := context.WithTimeout(d.u.work.Context(), answerTime)
+		ctx, cancel := context.WithTimeout(d.u.work.Context(), work.AnswerTime)
 		defer cancel()
-		if link, ok := transport.As[transport.Settler](d.session.link.Get()); ok {
+		if link, ok := transport.As[transport.Settler](d.session.Link()); ok {
 			link.Settle(ctx)
 		}
 		for _, q := range open {
@@ -293,9 +317,9 @@ func (d *dialogue) void(open []question, how string) {
 
 // send gives the server an answer to a question.
 func (d *dialogue) send(ctx context.Context, raw []byte) {
-	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	ctx, cancel := context.WithTimeout(ctx, work.AnswerTime)
 	defer cancel()
-	if err := d.session.link.Get().Send(ctx, raw); err != nil {
+	if err := d.session.Link().Send(ctx, raw); err != nil {
 		d.u.work.Note("debug", "an answer to the upstream's question could not be sent", err)
 	}
 }
@@ -345,5 +369,5 @@ func (d *dialogue) inputRequired(state string) []byte {
 		asked = append(asked, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
 			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
 	}
-	return translate.InputRequired(wire.Object(asked), state, d.session.hello.info)
+	return translate.InputRequired(wire.Object(asked), state, d.session.Result().Info)
 }

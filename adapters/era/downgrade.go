@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -30,16 +32,16 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, err
 	}
 	if method == "server/discover" {
-		s, err := u.pool.acquire(ex, false, 0)
+		s, err := u.pool.Acquire(ex, false, 0)
 		if err != nil {
 			return nil, err
 		}
-		defer s.release(false)
+		defer s.Release(false)
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
 	}
-	mayAsk := rules.Askable(method) && u.opt.asks()
+	mayAsk := rules.Askable(method) && u.opt.Isolation.Asks(u.opt.DeclareAll)
 	asks := mayAsk && (u.opt.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
-	heeds := !u.opt.Isolation.mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
+	heeds := !u.opt.Isolation.Mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	var c *downCall
 	if asks || heeds || mayAsk && m.ReqState.Present() { // a dialogue may have it beyond its end
 		c = new(downCall)
@@ -81,17 +83,17 @@ func (c *downCall) comeBack() (proxy.Replies, error) {
 }
 
 // discovered makes the DiscoverResult of a server that knows none.
-func (u *Upstream) discovered(s *pooled) []byte {
-	h := s.hello
-	info := h.info
+func (u *Upstream) discovered(s *sessions.Session) []byte {
+	h := s.Result()
+	info := h.Info
 	if info == nil {
 		info = u.nameless()
 	}
 	return wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + rules.ModernVersion + `"]`)},
-		{Key: "capabilities", Value: translate.ServerCaps(h.caps, s.delivers())},
-		{Key: "instructions", Value: h.instr},
+		{Key: "capabilities", Value: translate.ServerCaps(h.Caps, u.delivers(s))},
+		{Key: "instructions", Value: h.Instructions},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: info}})},
 	})
@@ -113,7 +115,7 @@ type downCall struct {
 	task    bool        // it runs as a task there
 	edits   []wire.Edit // of the message before the link adds its own
 	room    edits
-	session *pooled
+	session *sessions.Session
 	held    bool   // the session is this call's to release; a dialogue releases its own
 	page    uint64 // the session that a cursor counts in
 	visits  int    // rounds of -32042 before this one
@@ -159,12 +161,12 @@ func (c *downCall) conversation() error {
 
 // plain begins a call in which nothing is asked.
 func (c *downCall) plain() error {
-	s, err := c.u.pool.acquire(c.ex, false, c.page)
+	s, err := c.u.pool.Acquire(c.ex, false, c.page)
 	if err != nil {
 		return err
 	}
 	c.session, c.held = s, true
-	if err := s.wantLevel(c.ex, c.ex.Client.LogLevel); err != nil && c.ex.Err() != nil {
+	if err := s.WantLevel(c.ex, c.ex.Client.LogLevel); err != nil && c.ex.Err() != nil {
 		c.letGo()
 		return c.ex.Err()
 	}
@@ -180,7 +182,7 @@ func (c *downCall) plain() error {
 // letGo gives the session back, which stays known: it may have proved dead.
 func (c *downCall) letGo() {
 	if c.held {
-		c.session.release(false)
+		c.session.Release(false)
 		c.held = false
 	}
 }
@@ -192,7 +194,7 @@ func (c *downCall) lost(err error) bool {
 	if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
 		return false
 	}
-	c.u.pool.discard(c.session)
+	c.u.pool.Discard(c.session)
 	again := !c.retried && !c.begun
 	c.retried = true
 	return again
@@ -244,10 +246,10 @@ func (c *downCall) broken(err error) (done bool, out error) {
 func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	switch m.Kind {
 	case wire.Request:
-		refuse(c.u, c.session.link.Get(), m)
+		work.Refuse(c.u.work, c.session.Link(), m)
 		return false, nil
 	case wire.Notification:
-		return !c.session.notice(m) && c.notification(m), nil
+		return !c.session.Notice(m) && c.notification(m), nil
 	case wire.Failure:
 		if c.asks && m.ErrorCode == proxy.CodeURLElicitation {
 			if visit := c.visit(m); visit != nil {
@@ -265,13 +267,13 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	}
 	if c.method == "tools/list" {
 		c.u.mirrors.learn(m)
-		translate.DropExecution(m, c.u.opt.DriveTasks && c.session.hello.runsTasks())
+		translate.DropExecution(m, c.u.opt.DriveTasks && c.session.Result().RunsTasks())
 	}
 	if c.pageMark(m); c.older {
 		return true, nil
 	}
-	if hello := c.session.hello; !translate.StampPlain(m, c.method, hello.members) {
-		info := hello.info
+	if hello := c.session.Result(); !translate.StampPlain(m, c.method, hello.Members) {
+		info := hello.Info
 		if info == nil {
 			info = c.u.nameless()
 		}

@@ -20,7 +20,7 @@ func TestServerAsksBeforeDialReturns(t *testing.T) {
 	probed := &fakeServer{}
 	early := func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 		if !found.Swap(true) {
-			return probed.dial(ctx, sink)
+			return probed.Dial(ctx, sink)
 		}
 		sink.Message(question)
 		sink.Message(notice)

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -25,13 +25,13 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 		t.Fatal(err)
 	}
 	opt.Name, opt.Lot, opt.Self, opt.ProbeTimeout, opt.MaxSessions = "up", lot, []byte(`{"name":"dragoman","version":"1"}`), 5*time.Second, 100
-	opt.Wires = transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}
+	opt.Wires = transport.Wires{Legacy: s.Dial, Modern: s.Dial, Stdio: true}
 	u := NewUpstream(opt)
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
 			t.Error(err)
 		}
-		if n, left := s.open(), u.Processes(); n != 0 || left != 0 {
+		if n, left := s.Open(), u.Processes(); n != 0 || left != 0 {
 			t.Errorf("%d processes left, %d counted", n, left)
 		}
 	})
@@ -44,8 +44,8 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 // By principal: what one is does not matter within one principal, and nothing is shared between two.
 func TestPrincipalsAreApart(t *testing.T) {
 	for _, modern := range []bool{false, true} {
-		s := &fakeServer{modern: modern}
-		u := newProcesses(t, s, Options{Isolation: Isolation{Sharing: ByPrincipal}})
+		s := &fakeServer{Modern: modern}
+		u := newProcesses(t, s, Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}})
 		alice := conversationOf(t, u, modernExchange(t, "alice", `{"name":"a","version":"1"}`, `{}`))
 		if again := conversationOf(t, u, modernExchange(t, "alice", `{"name":"b","version":"1"}`, `{"roots":{}}`)); again != alice {
 			t.Errorf("modern %v: one principal has two processes", modern)
@@ -58,91 +58,18 @@ func TestPrincipalsAreApart(t *testing.T) {
 
 // However many calls come at once, a modern server's process is started once.
 func TestModernProcessIsStartedOnce(t *testing.T) {
-	s := &fakeServer{modern: true}
-	u := newProcesses(t, s, Options{Isolation: Isolation{Sharing: ByPrincipal}})
-	before := len(s.links)
+	s := &fakeServer{Modern: true}
+	u := newProcesses(t, s, Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}})
+	before := len(s.Links)
 	var group sync.WaitGroup
 	for range 50 {
 		ex := modernExchange(t, "p", `{}`, `{}`)
 		group.Go(func() { conversationOf(t, u, ex) })
 	}
 	group.Wait()
-	if n := len(s.links) - before; n != 1 {
+	if n := len(s.Links) - before; n != 1 {
 		t.Errorf("%d processes were started", n)
 	}
-}
-
-// Processes are counted until they have ended, and limits name their key.
-func TestSeats(t *testing.T) {
-	s := &fakeServer{}
-	u := newProcesses(t, s, Options{MaxProcesses: 3, MaxPrincipal: 2})
-	take := func(who string) (transport.Link, string) {
-		link, err := u.dial(t.Context(), s.dial, who, transport.Discard{})
-		if err != nil {
-			return nil, proxy.AsError(err).Message
-		}
-		return link, ""
-	}
-	one, _ := take("p")
-	two, _ := take("p")
-	if _, text := take("p"); !strings.Contains(text, "all of this caller's 2 processes") || !strings.Contains(text, "upstreams.up.max_processes_per_principal") {
-		t.Error(text)
-	}
-	three, _ := take("q")
-	if _, text := take("r"); !strings.Contains(text, "all 3 processes") || !strings.Contains(text, "upstreams.up.max_processes") {
-		t.Error(text)
-	}
-	u.opt.MaxProcesses, u.opt.Spares = 5, 2
-	if _, text := take("r"); !strings.Contains(text, "all 5 processes of the upstream server are in use (2 of them spares)") {
-		t.Error(text)
-	}
-	u.opt.MaxProcesses, u.opt.Spares = 3, 0
-	// Who finds one that is ending waits for it.
-	slow := make(chan struct{})
-	link := &seated{Link: slowly{two, slow}, s: &u.seats, principal: "p"}
-	closed := make(chan struct{})
-	go func() { _ = link.Close(); close(closed) }()
-	for u.seats.waiting() == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	got := make(chan transport.Link, 1)
-	go func() {
-		l, _ := take("p")
-		got <- l
-	}()
-	select {
-	case <-got:
-		t.Error("there was a seat while the process lived")
-	case <-time.After(10 * time.Millisecond):
-	}
-	close(slow)
-	<-closed
-	next := <-got
-	if next == nil {
-		t.Fatal("no seat after the process had ended")
-	}
-	for _, l := range []transport.Link{one, three, next} {
-		_ = l.Close()
-		_ = l.Close() // counts once
-	}
-}
-
-// waiting tells how many processes are ending.
-func (s *seats) waiting() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ending
-}
-
-// slowly is a link whose end takes a while. What it stands for has a seat of its own, which it gives up unseen.
-type slowly struct {
-	transport.Link
-	until chan struct{}
-}
-
-func (l slowly) Close() error {
-	<-l.until
-	return l.Link.(*seated).Link.Close()
 }
 
 // legacyClient is a legacy client's session at an upstream.
@@ -207,21 +134,21 @@ func TestNap(t *testing.T) {
 		if _, err := c.call("logging/setLevel", `{"level":"error"}`); err != nil {
 			t.Fatal(err)
 		}
-		first := s.links[len(s.links)-1]
+		first := s.Links[len(s.Links)-1]
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
-		if s.open() != 1 {
+		if s.Open() != 1 {
 			t.Fatal("it ended too early")
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if s.open() != 0 || c.u.Processes() != 0 {
+		if s.Open() != 0 || c.u.Processes() != 0 {
 			t.Fatal("it goes on")
 		}
-		if replies, err := c.u.Do(c.exchange(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)); replies != nil || err != nil || s.open() != 0 {
+		if replies, err := c.u.Do(c.exchange(`{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}`)); replies != nil || err != nil || s.Open() != 0 {
 			t.Error("a notification has woken it, or failed", err)
 		}
-		before := len(s.links)
+		before := len(s.Links)
 		var group sync.WaitGroup
 		for range 5 {
 			group.Go(func() {
@@ -231,13 +158,13 @@ func TestNap(t *testing.T) {
 			})
 		}
 		group.Wait()
-		if len(s.links) != before+1 {
-			t.Errorf("%d processes were started", len(s.links)-before)
+		if len(s.Links) != before+1 {
+			t.Errorf("%d processes were started", len(s.Links)-before)
 		}
-		if second := s.links[before]; !slices.Equal(first.said[:3], second.said[:3]) {
-			t.Errorf("it was told\n%q\nthe one before\n%q", second.said[:3], first.said[:3])
+		if second := s.Links[before]; !slices.Equal(first.Said[:3], second.Said[:3]) {
+			t.Errorf("it was told\n%q\nthe one before\n%q", second.Said[:3], first.Said[:3])
 		}
-		first.sink.Lost(errors.New("late")) // of a process that was given up
+		first.Sink.Lost(errors.New("late")) // of a process that was given up
 		if c.sess.State() != proxy.Initialized {
 			t.Error("the end of the sleeping process ended the session")
 		}
@@ -268,7 +195,7 @@ func TestNoNap(t *testing.T) {
 				end := stir(t, c)
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
-				if s.open() != 1 {
+				if s.Open() != 1 {
 					t.Error("it was ended")
 				}
 				if end == nil {
@@ -277,7 +204,7 @@ func TestNoNap(t *testing.T) {
 				end()
 				time.Sleep(2*time.Minute + time.Second)
 				synctest.Wait()
-				if s.open() != 0 {
+				if s.Open() != 0 {
 					t.Error("it goes on after the call")
 				}
 			})
@@ -289,17 +216,17 @@ func TestNoNap(t *testing.T) {
 func TestNapOfAnother(t *testing.T) {
 	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		time.Sleep(2 * time.Minute)
-		s.mu.Lock()
-		s.version = "2025-03-26"
-		s.mu.Unlock()
+		s.Lock()
+		s.Version = "2025-03-26"
+		s.Unlock()
 		_, err := c.call("tools/call", `{"name":"a","arguments":{}}`)
 		var e *proxy.Error
 		if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
 			t.Errorf("got %v", err)
 		}
 		synctest.Wait()
-		if c.sess.State() != proxy.Closed || s.open() != 0 {
-			t.Errorf("the session is %v, %d processes", c.sess.State(), s.open())
+		if c.sess.State() != proxy.Closed || s.Open() != 0 {
+			t.Errorf("the session is %v, %d processes", c.sess.State(), s.Open())
 		}
 	})
 }
@@ -326,8 +253,8 @@ func TestNapCancelled(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 		close(held)
-		if got, err := c.call("tools/call", `{"name":"a","arguments":{}}`); err != nil || s.open() != 1 {
-			t.Error(got, err, s.open())
+		if got, err := c.call("tools/call", `{"name":"a","arguments":{}}`); err != nil || s.Open() != 1 {
+			t.Error(got, err, s.Open())
 		}
 	})
 }
@@ -347,8 +274,8 @@ func TestRoomFromIdleSessions(t *testing.T) {
 			t.Errorf("the sessions are %v, %v, %v", first.sess.State(), second.sess.State(), third.sess.State())
 		}
 		synctest.Wait()
-		if s.open() != 2 {
-			t.Errorf("%d processes", s.open())
+		if s.Open() != 2 {
+			t.Errorf("%d processes", s.Open())
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -32,18 +33,18 @@ type hearing struct {
 	uris []string
 
 	mu      sync.Mutex
-	session *pooled         // nil while it is being opened, for the first time or again
-	group   [32]byte        // of the session: the client
-	since   time.Time       // when the session was there
-	tries   int             // to open another, since one was steady
-	lists   []string        // whose changes are delivered
-	subs    []string        // URIs that the server has accepted, or, before the acknowledgement, may accept
-	first   [][]byte        // what goes out ahead of all notices: the acknowledgement, and the end if that is all
-	acked   bool            // the acknowledgement has been made
-	queue   []rules.Notice  // for the client
-	size    int             // bytes of these
-	heard   map[string]echo // when what was last heard, and where
-	over    bool            // the response has been given out
+	session *sessions.Session // nil while it is being opened, for the first time or again
+	group   [32]byte          // of the session: the client
+	since   time.Time         // when the session was there
+	tries   int               // to open another, since one was steady
+	lists   []string          // whose changes are delivered
+	subs    []string          // URIs that the server has accepted, or, before the acknowledgement, may accept
+	first   [][]byte          // what goes out ahead of all notices: the acknowledgement, and the end if that is all
+	acked   bool              // the acknowledgement has been made
+	queue   []rules.Notice    // for the client
+	size    int               // bytes of these
+	heard   map[string]echo   // when what was last heard, and where
+	over    bool              // the response has been given out
 	ended   bool
 	err     error
 	wake    chan struct{}
@@ -100,29 +101,29 @@ func sessionIsLost(err error) bool {
 
 // open takes a session and subscribes in it; again says that the client has been told before.
 func (h *hearing) open(again bool) error {
-	s, err := h.u.pool.acquire(h.ex, false, 0)
+	s, err := h.u.pool.Acquire(h.ex, false, 0)
 	if err != nil {
 		return err
 	}
 	lists, uris := h.deliverable(s)
 	h.mu.Lock()
 	if !again { // so that what is said while the server is asked is not lost
-		h.group, h.lists, h.subs = s.group, lists, uris
+		h.group, h.lists, h.subs = s.Client(), lists, uris
 	}
 	h.mu.Unlock()
-	s.addListen(h)
+	s.AddListener(h)
 	subs, err := h.subscribe(s, uris)
 	h.mu.Lock()
 	if h.ended || err != nil {
 		h.mu.Unlock()
-		s.endListen(h, subs)
+		s.EndListener(h, subs)
 		if err == nil {
 			err = h.ex.Err()
 		}
 		return err
 	}
 	h.session, h.since, h.lists, h.subs = s, time.Now(), lists, subs
-	if !s.pushes() && !h.polling && len(lists)+len(subs) > 0 {
+	if !s.Pushes() && !h.polling && len(lists)+len(subs) > 0 {
 		h.polling = h.u.work.Spawn(h.poll)
 	}
 	if again { // nobody heard anything while the session was being opened
@@ -134,23 +135,23 @@ func (h *hearing) open(again bool) error {
 	}
 	h.mu.Unlock()
 	h.signal()
-	if s.gone() { // while it was being set up
-		h.moved(s)
+	if s.Gone() { // while it was being set up
+		h.Moved(s)
 	}
 	return nil
 }
 
 // deliverable answers what of the filter the server says it tells of.
-func (h *hearing) deliverable(s *pooled) (lists, uris []string) {
-	if !s.delivers() {
+func (h *hearing) deliverable(s *sessions.Session) (lists, uris []string) {
+	if !h.u.delivers(s) {
 		return nil, nil
 	}
 	for _, list := range h.want {
-		if s.hello.can(list, "listChanged") {
+		if s.Result().Can(list, "listChanged") {
 			lists = append(lists, list)
 		}
 	}
-	if s.hello.can("resources", "subscribe") {
+	if s.Result().Can("resources", "subscribe") {
 		uris = h.uris
 	}
 	return lists, uris
@@ -158,19 +159,19 @@ func (h *hearing) deliverable(s *pooled) (lists, uris []string) {
 
 // subscribe answers the resources that the server accepts. The error is of a session that is lost; one that the server
 // has forgotten is dropped.
-func (h *hearing) subscribe(s *pooled, uris []string) (subs []string, err error) {
-	if !s.pushes() {
+func (h *hearing) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
+	if !s.Pushes() {
 		return uris, nil // they are read
 	}
 	for _, uri := range uris {
-		err := s.subscribe(h.ex, uri)
+		err := s.Subscribe(h.ex, uri)
 		if err == nil {
 			subs = append(subs, uri)
 			continue
 		}
 		var e *proxy.Error
 		if errors.As(err, &e) && e.Name == proxy.SessionLost.Name {
-			h.u.pool.discard(s)
+			h.u.pool.Discard(s)
 		}
 		if sessionIsLost(err) {
 			return subs, err
@@ -241,9 +242,14 @@ func (h *hearing) signal() {
 	}
 }
 
-// hear takes a notice that came in the session from. What another session of the client hears is given out unless the
+// Names implements sessions.Listener.
+func (h *hearing) Names(uri string) bool {
+	return slices.ContainsFunc(h.uris, func(s string) bool { return rules.Below(uri, s) })
+}
+
+// Hear implements sessions.Listener: it takes a notice that came in the session from. What another session of the client hears is given out unless the
 // listen's own hears the same at the same time: some servers tell every session, some only the one whose call it was.
-func (h *hearing) hear(from *pooled, m *wire.Message) {
+func (h *hearing) Hear(from *sessions.Session, m *wire.Message) {
 	key := rules.NoticeKey(m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -311,12 +317,12 @@ func (h *hearing) wants(m *wire.Message) bool {
 	if slices.ContainsFunc(h.subs, func(s string) bool { return rules.Below(uri, s) }) {
 		return true
 	}
-	return len(h.subs) > 0 && !h.u.pool.subscribed(h.group, uri)
+	return len(h.subs) > 0 && !h.u.pool.Listened(h.group, uri)
 }
 
-// moved opens the listen again in another session after s is lost; the client need not know. It is tried at once, unless
+// Moved implements sessions.Listener: it opens the listen again in another session after s is lost; the client need not know. It is tried at once, unless
 // the session lasted too short a time for that.
-func (h *hearing) moved(s *pooled) {
+func (h *hearing) Moved(s *sessions.Session) {
 	h.mu.Lock()
 	if h.ended || h.session != s {
 		h.mu.Unlock()
@@ -326,7 +332,7 @@ func (h *hearing) moved(s *pooled) {
 		h.tries = 0
 	}
 	h.mu.Unlock()
-	s.release(false)
+	s.Release(false)
 	again := h.u.work.Spawn(func() {
 		for h.pace() {
 			if h.open(true) == nil {
@@ -426,8 +432,8 @@ func (h *hearing) end(err error) {
 	h.mu.Unlock()
 	h.signal()
 	if s != nil {
-		s.endListen(h, subs)
+		s.EndListener(h, subs)
 		return
 	}
-	h.u.pool.dropListen(h) // it is between two sessions
+	h.u.pool.DropListener(h.group, h) // it is between two sessions
 }

@@ -139,7 +139,7 @@ func (r *relay) doze() {
 func (r *relay) wake(w *waking) {
 	ctx, cancel := context.WithTimeout(r.u.work.Context(), r.u.opt.patience())
 	defer cancel()
-	link, err := r.u.dial(ctx, r.u.opt.Wires.Legacy, r.session.Caller.Principal, r.sink())
+	link, err := r.u.quota.Dial(ctx, r.u.opt.Wires.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
 		if err = r.rehearse(ctx, link); err != nil {
 			_ = link.Close()

@@ -2,7 +2,6 @@ package era
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
-	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
 
@@ -149,81 +147,4 @@ func TestStateOfAnotherPrincipal(t *testing.T) {
 			t.Errorf("%q: %v", who, err)
 		}
 	}
-}
-
-// earlyRig is a pooled session of a client with the given capabilities, in which nothing runs.
-func earlyRig(t *testing.T, s *fakeServer, caps string) (u *Upstream, p *pooled) {
-	t.Helper()
-	u = NewUpstream(Options{Name: "up", Wires: transport.Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
-		ProbeTimeout: time.Second, ProfileTTL: time.Hour, MaxSessions: 10, IdleTTL: time.Hour})
-	ex := modernExchange(t, "p", `{"name":"n"}`, caps)
-	ex.Msg = *scan(t, strings.Replace(string(ex.Msg.Raw), "tools/call", "prompts/list", 1)) // in which nothing may be asked
-	conversationOf(t, u, ex)
-	for _, all := range u.pool.sessions {
-		p = all[0]
-	}
-	return u, p
-}
-
-// What a server asks while no call is there that could bring it to the client waits for one, a while and not too many; then
-// it is refused, for the server may answer nothing before.
-func TestEarlyQuestions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &fakeServer{}
-		u, p := earlyRig(t, s, `{"roots":{}}`)
-		said := func() string {
-			synctest.Wait()
-			l := p.link.Get().(*fakeLink)
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			all := ""
-			for _, m := range l.said {
-				if strings.Contains(m, `"error"`) {
-					all += m + "\n"
-				}
-			}
-			return all
-		}
-		for i := range heldQuestions {
-			p.Message(scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, i)))
-		}
-		p.Message(scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`))
-		p.Message(scan(t, `{"jsonrpc":"2.0","id":"3","method":"roots/list"}`)) // in its place
-		if got := said(); got != "" {
-			t.Errorf("refused at once: %s", got)
-		}
-		p.Message(scan(t, `{"jsonrpc":"2.0","id":"more","method":"roots/list"}`))
-		if got := said(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"more","error":{"code":-32601,`) {
-			t.Errorf("the one too many: %s", got)
-		}
-		time.Sleep(holdTime - time.Millisecond)
-		if n := strings.Count(said(), "\n"); n != 1 {
-			t.Errorf("%d refusals before the time", n)
-		}
-		time.Sleep(time.Millisecond)
-		if n := strings.Count(said(), "\n"); n != heldQuestions+1 || strings.Contains(said(), `"id":3,`) { // one was withdrawn
-			t.Errorf("%d refusals", n)
-		}
-		if err := u.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// What the session's capabilities do not allow can be asked of no call to come: the server is told at once.
-func TestEarlyUndeclared(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		u, p := earlyRig(t, &fakeServer{}, `{}`)
-		p.Message(scan(t, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`))
-		synctest.Wait()
-		l := p.link.Get().(*fakeLink)
-		l.mu.Lock()
-		if got := l.said[len(l.said)-1]; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`) {
-			t.Errorf("%s", got)
-		}
-		l.mu.Unlock()
-		if err := u.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -28,7 +28,7 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
 		return u.keepListening(ex)
 	}
-	link, err := u.modernLink(ex, ex.Caller.Principal)
+	link, err := u.links.Get(ex, ex.Caller.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ func (c *modernCall) begin(link transport.Link) (proxy.Replies, error) {
 		c.before = append(c.room[:0], c.ex.Msg.Edits...)
 	}
 	var err error
-	if c.Replies, c.link, err = c.u.call(c.ex, link); err != nil {
+	if c.Replies, c.link, err = c.u.links.Call(c.ex, link); err != nil {
 		return nil, c.fault(err)
 	}
 	return c, nil
@@ -200,11 +200,11 @@ func (c *modernCall) repeat() error {
 	if err := c.u.mirror(c.ex, c.u.opt.Wires.Mirrors); err != nil {
 		return err
 	}
-	link, err := c.u.modernLink(c.ex, c.ex.Caller.Principal)
+	link, err := c.u.links.Get(c.ex, c.ex.Caller.Principal)
 	if err != nil {
 		return err
 	}
-	replies, link, err := c.u.call(c.ex, link)
+	replies, link, err := c.u.links.Call(c.ex, link)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -15,9 +16,6 @@ import (
 
 // Some legacy HTTP servers announce changes and have no stream to announce them on: they answer GET with 405. While a
 // client listens at one, what it listens for is read now and then, and a difference is the notice.
-
-// delivers tells whether a session's changes reach a listen: by the server's word, or by reading.
-func (s *pooled) delivers() bool { return s.pushes() || s.u.opt.PollChanges > 0 }
 
 // poll compares until the listen ends. What cannot be read is taken for unchanged.
 func (h *hearing) poll() {
@@ -68,7 +66,7 @@ func (h *hearing) digest(key string) (sum [32]byte, ok bool) {
 	method, params := pollRequest(key)
 	cursor := []byte(nil)
 	for range listPages {
-		m, err := pollAsk(ctx, s.link.Get(), method, append(params, wire.Change{Key: "cursor", Value: cursor}))
+		m, err := pollAsk(ctx, s.Link(), method, append(params, wire.Change{Key: "cursor", Value: cursor}))
 		if err != nil || m.Kind != wire.Result {
 			return sum, false
 		}
@@ -100,3 +98,6 @@ func pollAsk(ctx context.Context, link transport.Link, method string, params []w
 	}
 	return transport.Ask(ctx, link, ex)
 }
+
+// delivers reports whether a session's changes reach a listen: because the server can announce them, or by reading.
+func (u *Upstream) delivers(s *sessions.Session) bool { return s.Pushes() || u.opt.PollChanges > 0 }

@@ -1,7 +1,6 @@
 package era
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -20,86 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeServer is a legacy server behind links of its own; it counts conversations.
-type fakeServer struct {
-	mu      sync.Mutex
-	links   []*fakeLink
-	refuse  bool // initialize is answered with an error
-	modern  bool
-	version string // that a handshake settles on; empty: 2025-11-25
-}
-
-// fakeLink is one conversation.
-type fakeLink struct {
-	s      *fakeServer
-	n      int
-	sink   transport.Sink
-	mu     sync.Mutex
-	said   []string
-	closed bool
-	lost   bool
-}
-
-func (s *fakeServer) dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := &fakeLink{s: s, n: len(s.links), sink: sink}
-	s.links = append(s.links, l)
-	return l, nil
-}
-
-func (s *fakeServer) open() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.links {
-		l.mu.Lock()
-		if !l.closed {
-			n++
-		}
-		l.mu.Unlock()
-	}
-	return n
-}
-
-func (l *fakeLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
-	m := &ex.Msg
-	l.mu.Lock()
-	l.said = append(l.said, string(m.Append(nil)))
-	lost := l.lost
-	l.mu.Unlock()
-	l.s.mu.Lock()
-	refuse, modern, version := l.s.refuse, l.s.modern, l.s.version
-	l.s.mu.Unlock()
-	if version == "" {
-		version = rules.LegacyVersion
-	}
-	id := m.Of(m.ID)
-	switch {
-	case lost:
-		return nil, proxy.Errf(proxy.SessionLost, "forgotten")
-	case m.Is("server/discover") && modern:
-		return proxy.Reply(proxy.ResultMessage(id, []byte(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}`))), nil
-	case m.Is("initialize") && (refuse || modern):
-		return proxy.Reply(proxy.ErrorMessage(id, proxy.Errf(proxy.InvalidParams, "no"))), nil
-	case m.Is("initialize"):
-		return proxy.Reply(proxy.ResultMessage(id, []byte(`{"protocolVersion":"`+version+`","capabilities":{"logging":{}},"serverInfo":{"name":"f","version":"1"}}`))), nil
-	}
-	return proxy.Reply(proxy.ResultMessage(id, []byte(`{"link":`+strconv.Itoa(l.n)+`}`))), nil
-}
-
-func (l *fakeLink) Send(_ context.Context, msg []byte) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.said = append(l.said, string(msg))
-	return nil
-}
-
-func (l *fakeLink) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	return nil
-}
+type fakeServer = fakeserver.Server
 
 func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstream {
 	t.Helper()
@@ -107,13 +28,13 @@ func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstr
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: transport.Wires{Legacy: s.dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
+	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: transport.Wires{Legacy: s.Dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: 5 * time.Second, ProfileTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
 			t.Error(err)
 		}
-		if n := s.open(); n != 0 {
+		if n := s.Open(); n != 0 {
 			t.Errorf("%d conversations left", n)
 		}
 	})
@@ -179,7 +100,7 @@ func TestPoolIsolation(t *testing.T) {
 	if of("alice", one, `{"elicitation":{},"sampling":{},"roots":{}}`) != asking {
 		t.Error("one call after the other, in two conversations")
 	}
-	if said := strings.Join(s.links[asking].said, "\n"); !strings.Contains(said, `"capabilities":{"elicitation":{},"sampling":{},"roots":{}}`) {
+	if said := strings.Join(s.Links[asking].Said, "\n"); !strings.Contains(said, `"capabilities":{"elicitation":{},"sampling":{},"roots":{}}`) {
 		t.Errorf("declared: %s", said)
 	}
 }
@@ -193,7 +114,7 @@ func TestPoolHandshakesOnce(t *testing.T) {
 		group.Go(func() { conversationOf(t, u, modernExchange(t, fmt.Sprint("p", i%4), `{"name":"n"}`, "{}")) })
 	}
 	group.Wait()
-	if n := len(s.links); n != 5 { // one probed
+	if n := len(s.Links); n != 5 { // one probed
 		t.Errorf("%d conversations", n)
 	}
 }
@@ -214,10 +135,10 @@ func TestPoolMaximumAndIdleEnd(t *testing.T) {
 	_ = held.Close()
 	conversationOf(t, u, modernExchange(t, "bob", `{"name":"n"}`, "{}")) // alice's makes room
 	end := time.Now().Add(5 * time.Second)
-	for s.open() > 0 && time.Now().Before(end) {
+	for s.Open() > 0 && time.Now().Before(end) {
 		time.Sleep(time.Millisecond) // polled
 	}
-	if n := s.open(); n != 0 {
+	if n := s.Open(); n != 0 {
 		t.Errorf("%d conversations after the idle time", n)
 	}
 }
@@ -227,19 +148,19 @@ func TestPoolSessionLost(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)
 	first := conversationOf(t, u, modernExchange(t, "", `{"name":"n"}`, "{}"))
-	s.links[first].mu.Lock()
-	s.links[first].lost = true
-	s.links[first].mu.Unlock()
+	s.Links[first].Lock()
+	s.Links[first].Forgotten = true
+	s.Links[first].Unlock()
 	if again := conversationOf(t, u, modernExchange(t, "", `{"name":"n"}`, "{}")); again == first {
 		t.Error("the dead conversation serves")
 	}
-	s.mu.Lock()
-	s.refuse = true
-	last := s.links[len(s.links)-1]
-	s.mu.Unlock()
-	last.mu.Lock()
-	last.lost = true
-	last.mu.Unlock()
+	s.Lock()
+	s.Refuse = true
+	last := s.Links[len(s.Links)-1]
+	s.Unlock()
+	last.Lock()
+	last.Forgotten = true
+	last.Unlock()
 	if _, err := u.Do(modernExchange(t, "", `{"name":"n"}`, "{}")); err == nil {
 		t.Error("served by nobody")
 	}
@@ -257,7 +178,7 @@ func TestPoolClientLeavesDuringHandshake(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	conversationOf(t, u, modernExchange(t, "", `{"name":"n"}`, "{}"))
-	if n := len(s.links); n != 2 {
+	if n := len(s.Links); n != 2 {
 		t.Errorf("%d conversations", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	w.lot = lot
 	opt := Options{Name: "up", Lot: lot, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, ProfileTTL: pick(g, time.Hour, 30*time.Millisecond),
-		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Isolation: Isolation{Sharing: pick(g, BySession, BySession, BySession, BySession, BySession, BySession, ByPrincipal, Pooled, Shared), Size: 2}}
+		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Isolation: sessions.Isolation{Sharing: pick(g, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.ByPrincipal, sessions.Pooled, sessions.Shared), Size: 2}}
 	if b.piped {
 		opt.MaxProcesses, opt.MaxPrincipal, opt.IdleExit = pick(g, 0, 2, 16), pick(g, 0, 1, 8), pick(g, 0, 0, 20*time.Millisecond)
 	}
@@ -119,7 +120,7 @@ func (w *world) live() {
 	defer w.print()
 	var clients sync.WaitGroup
 	g := w.g
-	shared := w.u.opt.Isolation.mixed()
+	shared := w.u.opt.Isolation.Mixed()
 	var lives []func()
 	for i := range 1 + g.IntN(5) {
 		a := &actor{w: w, g: newGen(w.seed<<8 + uint64(i)), who: pick(g, "p", "q"), asks: g.chance(75) && !shared} //nolint:gosec // a seeded test
@@ -219,20 +220,14 @@ func (w *world) calm() {
 	if n := w.lot.Parked(); n != 0 {
 		w.bad("%d calls are parked for ever", n)
 	}
-	if _, leased := w.u.pool.size(); leased != 0 {
+	if _, leased := w.u.pool.Size(); leased != 0 {
 		w.bad("%d sessions are leased, and no call is under way", leased)
 	}
-	w.u.pool.mu.Lock()
-	for _, of := range w.u.pool.sessions {
-		for _, s := range of {
-			s.mu.Lock()
-			if s.uses != 0 || len(s.with) != 0 || len(s.early) != 0 {
-				w.bad("a session is held: %d uses, %d dialogues, %d questions", s.uses, len(s.with), len(s.early))
-			}
-			s.mu.Unlock()
+	for _, s := range w.u.pool.Sessions() {
+		if uses, calls, questions := s.Usage(); uses != 0 || calls != 0 || questions != 0 {
+			w.bad("a session is held: %d uses, %d calls, %d questions", uses, calls, questions)
 		}
 	}
-	w.u.pool.mu.Unlock()
 	w.srv.mu.Lock()
 	live := w.srv.live
 	w.srv.mu.Unlock()
@@ -268,7 +263,7 @@ func (w *world) ended() {
 	if n := w.lot.Parked(); n != 0 {
 		w.bad("%d calls are parked", n)
 	}
-	if all, leased := w.u.pool.size(); all != 0 || leased != 0 {
+	if all, leased := w.u.pool.Size(); all != 0 || leased != 0 {
 		w.bad("%d sessions are left, %d leased", all, leased)
 	}
 	w.u.mu.Lock()

@@ -1,7 +1,6 @@
 package era
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -45,7 +44,7 @@ func (u *Upstream) openRelay(ex *proxy.Exchange, v *probe.Profile) (proxy.Replie
 		dial = u.opt.Wires.SSE
 	}
 	r := &relay{u: u, session: ex.Session, open: make(map[string]*relayCall)}
-	link, err := u.dial(ex, dial, ex.Caller.Principal, r.sink())
+	link, err := u.quota.Dial(ex, dial, ex.Caller.Principal, r.sink())
 	if err != nil {
 		return nil, r.fault(err)
 	}
@@ -119,7 +118,7 @@ func (r *relay) tell(ex *proxy.Exchange) error {
 // question or a log message may go with a call, if the link knows of any in flight; else it waits for a stream.
 func (r *relay) Message(m *wire.Message) bool {
 	if m.Kind == wire.Request && m.Is("ping") {
-		refuse(r.u, r.link.Get(), m)
+		work.Refuse(r.u.work, r.link.Get(), m)
 		return true
 	}
 	raw := m.Append(nil)
@@ -279,7 +278,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			}
 		case wire.Request:
 			if m.Is("ping") { // asks whether this end lives
-				refuse(c.r.u, c.r.link.Get(), m)
+				work.Refuse(c.r.u.work, c.r.link.Get(), m)
 				continue
 			}
 			c.ask(m)
@@ -348,28 +347,23 @@ func (r *relay) contradicted(m *wire.Message) {
 	}
 }
 
-// answerTime bounds how long a server that does not read can hold up an answer to its question.
-const answerTime = 10 * time.Second
-
-// refuse answers a question of a legacy server that cannot be put to any client: ping with an empty result, all others
-// with "method not found". It does not wait. A server that asks before it was said anything at all (link is
-// nil) gets no answer: it has no right to one before the handshake.
-func refuse(u *Upstream, link transport.Link, m *wire.Message) {
-	if link == nil {
-		return
+// idleRelay finds the session of a legacy client that has been without a request the longest, nobody listening, if that is
+// longer than since; the zero time: whatever it is.
+func (u *Upstream) idleRelay(principal string, own bool, since time.Time) (found *relay) {
+	u.mu.Lock()
+	all := make([]*relay, 0, len(u.relays))
+	for _, r := range u.relays {
+		all = append(all, r)
 	}
-	id := m.Of(m.ID)
-	var answer wire.Message
-	if m.Is("ping") {
-		answer = proxy.ResultMessage(id, []byte("{}"))
-	} else {
-		answer = proxy.ErrorMessage(id, proxy.Errf(proxy.MethodNotFound, "%s is not supported in this context: no call of a client that declared it is under way", m.Text(m.Method)))
-	}
-	u.work.Spawn(func() {
-		ctx, cancel := context.WithTimeout(u.work.Context(), answerTime)
-		defer cancel()
-		if err := link.Send(ctx, answer.Raw); err != nil {
-			u.work.Note("debug", "an answer to the upstream's question could not be sent", err)
+	u.mu.Unlock()
+	for _, r := range all {
+		last, busy := r.session.Idle()
+		if busy || r.absent() || r.session.HasOutlet() || r.session.State() != proxy.Initialized || own && r.session.Caller.Principal != principal {
+			continue
 		}
-	})
+		if since.IsZero() || last.Before(since) {
+			found, since = r, last
+		}
+	}
+	return found
 }

@@ -2,6 +2,7 @@ package era
 
 import (
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/proxy/wire"
@@ -10,7 +11,7 @@ import (
 // Setting is what, besides the server profile, decides what clients lose at a server.
 type Setting struct {
 	Stdio      bool // the server is a child process
-	Isolation  Isolation
+	Isolation  sessions.Isolation
 	DriveTasks bool          // tasks are driven for clients of the other era
 	DeclareAll bool          // a legacy server is told that it may ask anything
 	AsksOnCall bool          // the legacy server's questions name their call
@@ -39,7 +40,7 @@ func (s *server) can(path ...string) bool {
 
 // asks tells whether a legacy server may ask, and each call has its session to itself meanwhile.
 func (s *server) asks() bool {
-	return (&Options{Isolation: s.Isolation, DeclareAll: s.DeclareAll}).asks()
+	return s.Isolation.Asks(s.DeclareAll)
 }
 
 func (s *server) notifies() bool {
@@ -86,15 +87,17 @@ var losses = []loss{
 // common is the rest of the table: what all clients lose, whatever their era.
 var common = []loss{
 	{"all", "", "logs", "a log message of the child names no call; where calls that want logs overlap it is dropped", func(s *server) bool { return s.Stdio && s.modern && s.can("logging") }},
-	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == Shared && s.legacy }},
-	{"all", "", "isolation", "the clients of one caller use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == ByPrincipal && s.legacy }},
-	{"all", "", "isolation", "any of several sessions takes any call: what the server remembers of one call the next may not find, and others may see", func(s *server) bool { return s.Isolation.Sharing == Pooled && s.legacy }},
-	{"all", "", "change notices", "come from one of the processes", func(s *server) bool { return s.Isolation.Sharing == Pooled && s.Stdio && s.modern && s.notifies() }},
-	{"all", "", "questions", "the server cannot ask: nobody could tell whom it means", func(s *server) bool { return s.Isolation.anonymous() && s.legacy }},
-	{"all", "", "questions", "the server cannot ask: nobody could tell which client it means; with declare = \"all\" it can", func(s *server) bool { return s.Isolation.Sharing == ByPrincipal && !s.DeclareAll && s.legacy }},
-	{"all", "", "questions", "of one caller's calls in which the server may ask only one runs at a time", func(s *server) bool { return s.Isolation.Sharing == ByPrincipal && s.DeclareAll && s.legacy }},
-	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Isolation.mixed() && s.legacy && s.can("tasks") && !s.DriveTasks }},
-	{"all", "", "logs", "messages of calls that overlap are dropped", func(s *server) bool { return s.Isolation.mixed() && s.legacy && s.can("logging") }},
+	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == sessions.Shared && s.legacy }},
+	{"all", "", "isolation", "the clients of one caller use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == sessions.ByPrincipal && s.legacy }},
+	{"all", "", "isolation", "any of several sessions takes any call: what the server remembers of one call the next may not find, and others may see", func(s *server) bool { return s.Isolation.Sharing == sessions.Pooled && s.legacy }},
+	{"all", "", "change notices", "come from one of the processes", func(s *server) bool {
+		return s.Isolation.Sharing == sessions.Pooled && s.Stdio && s.modern && s.notifies()
+	}},
+	{"all", "", "questions", "the server cannot ask: nobody could tell whom it means", func(s *server) bool { return s.Isolation.Anonymous() && s.legacy }},
+	{"all", "", "questions", "the server cannot ask: nobody could tell which client it means; with declare = \"all\" it can", func(s *server) bool { return s.Isolation.Sharing == sessions.ByPrincipal && !s.DeclareAll && s.legacy }},
+	{"all", "", "questions", "of one caller's calls in which the server may ask only one runs at a time", func(s *server) bool { return s.Isolation.Sharing == sessions.ByPrincipal && s.DeclareAll && s.legacy }},
+	{"all", "", "tasks", "are not offered", func(s *server) bool { return s.Isolation.Mixed() && s.legacy && s.can("tasks") && !s.DriveTasks }},
+	{"all", "", "logs", "messages of calls that overlap are dropped", func(s *server) bool { return s.Isolation.Mixed() && s.legacy && s.can("logging") }},
 	{"all", "", "resumption", "the transport of the server has none: a call is lost with its connection", func(s *server) bool { return s.sse }},
 }
 

@@ -2,6 +2,7 @@ package era
 
 import (
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"fmt"
 	"strings"
@@ -33,7 +34,7 @@ func TestDegrades(t *testing.T) {
 	f("legacy, all", legacy(`{"tasks":{},"logging":{}}`), Setting{}, "modern: lists", "modern: questions", "modern: url elicitation", "modern: tasks", "modern: logs", "modern: errors")
 	f("legacy for legacy clients", legacy(`{"tasks":{},"logging":{}}`), Setting{Clients: only("legacy")})
 	f("SSE for legacy clients", &probe.Profile{Legacy: true, SSE: true, Init: caps(`{}`)}, Setting{Clients: only("legacy")}, "all: resumption")
-	f("shared", legacy(`{"tasks":{},"logging":{}}`), Setting{Isolation: Isolation{Sharing: Shared}}, "modern: lists", "modern: tasks", "modern: logs", "modern: errors",
+	f("shared", legacy(`{"tasks":{},"logging":{}}`), Setting{Isolation: sessions.Isolation{Sharing: sessions.Shared}}, "modern: lists", "modern: tasks", "modern: logs", "modern: errors",
 		"all: isolation", "all: questions", "all: tasks", "all: logs")
 	f("dual", &probe.Profile{Modern: true, Legacy: true, Discover: caps(`{"tools":{},"logging":{}}`)}, Setting{})
 	f("dual SSE", &probe.Profile{Modern: true, Legacy: true, SSE: true, Discover: caps(`{}`)}, Setting{})

@@ -29,6 +29,9 @@ func stamp(c *proxy.Client, tasks bool) []wire.Change {
 	}
 }
 
+// recentMost bounds what is remembered of a client: most say a few hundred bytes of themselves.
+const recentMost = 4 << 10
+
 // stamps remembers what was made of clients lately, as a member of params: they say the same of themselves in every request.
 type stamps struct{ recent [16]atomic.Pointer[stamped] }
 

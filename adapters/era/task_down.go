@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -50,8 +51,8 @@ type drivenCall struct {
 }
 
 // callLegacy sends an exchange in a session; asTask says that it has been made a task.
-func (u *Upstream) callLegacy(s *pooled, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
-	link := s.link.Get()
+func (u *Upstream) callLegacy(s *sessions.Session, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
+	link := s.Link()
 	replies, err := link.Call(ex)
 	if err != nil || !asTask {
 		return replies, err

@@ -105,7 +105,7 @@ func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 		return wire.Message{}, err
 	}
 	if v.Modern {
-		link, err := u.modernLink(ex, ex.Caller.Principal)
+		link, err := u.links.Get(ex, ex.Caller.Principal)
 		if err != nil {
 			return wire.Message{}, err
 		}
@@ -191,7 +191,7 @@ func (c *upCall) begin() error {
 	if !c.modern {
 		return c.share()
 	}
-	link, err := c.u.modernLink(c.ex, c.ex.Caller.Principal)
+	link, err := c.u.links.Get(c.ex, c.ex.Caller.Principal)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
@@ -28,7 +29,7 @@ type Options struct {
 	MaxProcesses int                    // processes, whatever they are for; 0: no limit
 	Spares       int                    // of these, processes that nobody uses yet
 	MaxPrincipal int                    // processes of one principal; 0: no limit of its own
-	Isolation    Isolation              // which clients have sessions, or processes, in common
+	Isolation    sessions.Isolation     // which clients have sessions, or processes, in common
 	Carries      bool                   // its requests have what their callers carry (proxy.Forwarded), without which it may refuse them
 	AsksOnCall   bool                   // the server asks on the stream of the call concerned: calls that may be asked share sessions
 	DeclareAll   bool                   // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
@@ -48,12 +49,12 @@ type Upstream struct {
 	opt    Options
 	work   *work.Group
 	keeper *probe.Keeper
+	quota  *sessions.Quota
+	links  *sessions.Links // to a modern server
+	pool   *sessions.Pool  // of sessions with a legacy server, for modern clients
 
 	mu      sync.Mutex
-	links   links
-	seats   seats
 	relays  map[string]*relay // by session id
-	pool    pool
 	lot     *Lot
 	mirrors mirrors
 	stamps  stamps
@@ -69,13 +70,58 @@ func NewUpstream(opt Options) *Upstream {
 	if u.lot == nil {
 		u.lot, _ = NewLot(Questions{Settle: settleStandard, LeaseWait: leaseStandard}) // fails for no key but a given one
 	}
-	u.pool.init(u)
-	u.links.init(u)
-	u.seats.init(u)
+	limits := sessions.Limits{Name: opt.Name, Spares: opt.Spares, Wait: u.lot.opt.LeaseWait}
+	if opt.Wires.Stdio {
+		limits.Processes = opt.MaxProcesses
+	}
+	if !opt.Isolation.Anonymous() {
+		limits.PerPrincipal = opt.MaxPrincipal
+	}
+	u.quota = sessions.NewQuota(limits, u.makeRoom)
+	u.links = sessions.NewLinks(sessions.LinkOptions{Dial: opt.Wires.Modern, Process: opt.Wires.Stdio, Isolation: opt.Isolation, IdleExit: opt.IdleExit,
+		Lost: func() { u.keeper.Lost() }, Cancelled: u.watches.withdrawn}, u.work, u.quota)
 	u.keeper = probe.NewKeeper(probe.Options{Wires: opt.Wires, Self: opt.Self, Timeout: opt.ProbeTimeout, Patience: opt.patience(), TTL: opt.ProfileTTL,
-		Carries: opt.Carries, Links: &u.links, Known: opt.Known, Changed: u.mirrors.forget}, u.work)
+		Carries: opt.Carries, Links: u.links, Known: opt.Known, Changed: u.mirrors.forget}, u.work)
+	idle := opt.IdleTTL
+	if opt.IdleExit > 0 {
+		idle = opt.IdleExit
+	}
+	u.pool = sessions.NewPool(sessions.Options{Name: opt.Name, Self: opt.Self, Isolation: opt.Isolation, DeclareAll: opt.DeclareAll, Max: opt.MaxSessions,
+		Idle: idle, LeaseWait: u.lot.opt.LeaseWait, Timeout: opt.ProbeTimeout, Patience: opt.patience(), Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE},
+		u.work, u.keeper, u.quota)
 	return u
 }
+
+// patience is how long a server may take to shake hands: a process has to be started first, perhaps by a package runner
+// that downloads it.
+func (o *Options) patience() time.Duration {
+	if o.Wires.Stdio {
+		return max(o.StartTimeout+time.Second, o.ProbeTimeout) // the link gives up first, and knows what the process said
+	}
+	return o.ProbeTimeout
+}
+
+// makeRoom ends the longest unused session, of the principal if own says so; false if all are in use.
+func (u *Upstream) makeRoom(principal string, own bool) bool {
+	pooled, since := u.pool.Unused(principal, own)
+	relayed := u.idleRelay(principal, own, since)
+	switch {
+	case relayed != nil:
+		u.work.Note("info", "the longest unused session is ended to make room for another (max_processes)", nil)
+		relayed.session.EndFor(proxy.Expired, proxy.Errf(proxy.SessionLost, "the session was unused, and another needed its process"))
+	case pooled != nil:
+		u.pool.Discard(pooled)
+	default:
+		return false
+	}
+	return true
+}
+
+// Processes is how many processes there are, those that are ending included; 0 where links are none.
+func (u *Upstream) Processes() int { return u.quota.Processes() }
+
+// Listens is how many listens of modern clients are open at a legacy server.
+func (u *Upstream) Listens() int { return u.pool.Listens() }
 
 // Do implements proxy.Upstream: the client's era and the server's decide which way the exchange goes.
 func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -117,7 +163,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.mixed() { // its relay has ended, and it is about to
+	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.Mixed() { // its relay has ended, and it is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 		ex.Session.EndFor(proxy.Closed, lost) // before the client does what it is told
 		ex.NotProcessed = true
@@ -127,7 +173,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if v.Modern {
 		ex.UpstreamEra.In(proxy.Modern)
 	}
-	if !m.Is("initialize") || u.opt.Isolation.mixed() {
+	if !m.Is("initialize") || u.opt.Isolation.Mixed() {
 		return u.upgrade(ex)
 	}
 	if v.Modern {
@@ -173,7 +219,7 @@ func (u *Upstream) Revision() string {
 }
 
 // Sessions tells how many sessions modern clients have with a legacy server, and how many are leased.
-func (u *Upstream) Sessions() (all, leased int) { return u.pool.size() }
+func (u *Upstream) Sessions() (all, leased int) { return u.pool.Size() }
 
 // Name is the upstream's name in the configuration.
 func (u *Upstream) Name() string { return u.opt.Name }
@@ -186,17 +232,17 @@ func (u *Upstream) Close() error {
 	u.relays = map[string]*relay{}
 	u.mu.Unlock()
 	u.lot.clear(u)
-	u.pool.settle()
+	u.pool.Settle()
 	u.work.Cancel()
-	var ends closing
-	ends.close(u.links.close)
-	ends.close(u.pool.close)
+	var ends work.Closing
+	ends.Close(u.links.Close)
+	ends.Close(u.pool.Close)
 	for _, r := range relays {
 		if link := r.link.Get(); link != nil {
-			ends.close(link.Close)
+			ends.Close(link.Close)
 		}
 	}
-	err := ends.wait()
+	err := ends.Wait()
 	u.work.Wait()
 	return err
 }

@@ -42,7 +42,7 @@ type found struct {
 // keepListening begins a listen that outlives its process.
 func (u *Upstream) keepListening(ex *proxy.Exchange) (proxy.Replies, error) {
 	v := &vigil{u: u, ex: ex, id: bytes.Clone(ex.Msg.Of(ex.Msg.ID)), edits: slices.Clone(ex.Msg.Edits)}
-	link, err := u.modernLink(ex, ex.Caller.Principal)
+	link, err := u.links.Get(ex, ex.Caller.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (v *vigil) next(pause time.Duration) found {
 	if err := v.ex.Err(); err != nil {
 		return found{err: err}
 	}
-	link, err := v.u.modernLink(v.ex, v.ex.Caller.Principal)
+	link, err := v.u.links.Get(v.ex, v.ex.Caller.Principal)
 	return found{link, err}
 }
 

@@ -51,7 +51,7 @@ func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	state := c.u.lot.seal.Seal(seal.URLs, body, seal.Binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.lot.opt.TTL))
 	var info []byte
 	if c.session != nil {
-		info = c.session.hello.info
+		info = c.session.Result().Info
 	}
 	return proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), translate.InputRequired(requests, state, info))
 }

@@ -60,11 +60,11 @@ func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.
 		inner.Session = nil // the server's session is not the client's
 		return u.downgrade(inner)
 	}
-	link, err := u.modernLink(ctx, inner.Caller.Principal)
+	link, err := u.links.Get(ctx, inner.Caller.Principal)
 	if err != nil {
 		return nil, err
 	}
-	replies, _, err := u.call(inner, link)
+	replies, _, err := u.links.Call(inner, link)
 	return replies, err
 }
 

@@ -88,8 +88,7 @@ func TestWatchProcessDiesMeanwhile(t *testing.T) {
 		srv.mu.Lock()
 		srv.silent = false
 		srv.mu.Unlock()
-		srv.links[0].Fail(proxy.Errf(proxy.Lost, "died"))
-		r.u.links.of[""][0].Lost(proxy.Errf(proxy.Lost, "died"))
+		srv.links[0].die()
 		r.answered(done, "-32603 upstream_lost")
 		time.Sleep(2 * backoffLeast)
 		r.sees(updatedNotice("u1"))

@@ -40,6 +40,7 @@ type announcer struct {
 
 // announcerLink is one conversation with it; mux is nil over HTTP.
 type announcerLink struct {
+	sink transport.Sink // of a process
 	*mux.Mux
 	s *announcer
 }
@@ -88,7 +89,7 @@ func (s *announcer) dialHTTP(context.Context, transport.Sink) (transport.Link, e
 
 // dialProcess makes a link on which all calls share a channel.
 func (s *announcer) dialProcess(_ context.Context, sink transport.Sink) (transport.Link, error) {
-	l := &announcerLink{s: s}
+	l := &announcerLink{s: s, sink: sink}
 	l.Mux = mux.New(proxy.Modern, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
 	s.mu.Lock()
 	s.links = append(s.links, l)
@@ -101,6 +102,12 @@ func (l *announcerLink) Close() error {
 		l.Fail(proxy.Errf(proxy.Lost, "closed"))
 	}
 	return nil
+}
+
+// die ends a process.
+func (l *announcerLink) die() {
+	l.Fail(proxy.Errf(proxy.Lost, "died"))
+	l.sink.Lost(proxy.Errf(proxy.Lost, "died"))
 }
 
 func (l *announcerLink) Send(context.Context, []byte) error { return nil }

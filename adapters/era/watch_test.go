@@ -196,9 +196,7 @@ func TestWatchComesBack(t *testing.T) {
 				r.out.take()
 				n, before := srv.count(), time.Now()
 				if process {
-					l := srv.links[len(srv.links)-1]
-					l.Fail(proxy.Errf(proxy.Lost, "died"))
-					r.u.links.of[""][0].Lost(fmt.Errorf("died"))
+					srv.links[len(srv.links)-1].die()
 				} else {
 					srv.last().lose()
 				}

@@ -79,7 +79,7 @@ func (x *watches) put(u *Upstream, m *watcher, own bool) (before *watcher) {
 		m.w = newWatch(u)
 		return before
 	}
-	m.key = u.linkKey(m.caller.Principal)
+	m.key = u.links.Key(m.caller.Principal)
 	if x.shared[m.key] == nil {
 		if x.shared == nil {
 			x.shared = make(map[string]*sharedWatch)

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/era/sessions"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
@@ -179,17 +180,17 @@ func (h *House) chain() (err error) {
 }
 
 // isolation is how the clients of an upstream are kept apart.
-func isolation(up *config.Upstream) era.Isolation {
+func isolation(up *config.Upstream) sessions.Isolation {
 	kind, size := up.Isolated()
 	switch kind {
 	case config.PerPrincipal:
-		return era.Isolation{Sharing: era.ByPrincipal}
+		return sessions.Isolation{Sharing: sessions.ByPrincipal}
 	case config.Pooled:
-		return era.Isolation{Sharing: era.Pooled, Size: size}
+		return sessions.Isolation{Sharing: sessions.Pooled, Size: size}
 	case config.SharedByAll:
-		return era.Isolation{Sharing: era.Shared}
+		return sessions.Isolation{Sharing: sessions.Shared}
 	}
-	return era.Isolation{}
+	return sessions.Isolation{}
 }
 
 // note writes what an upstream reports of itself.

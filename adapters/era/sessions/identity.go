@@ -1,4 +1,4 @@
-package era
+package sessions
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 type identity struct {
 	key, group [32]byte // group: without the capabilities
 	info, caps []byte
-	principal  string // empty if several have it
+	principal  string // empty if several share the session
 	sum        [16]byte
 	carried    *proxy.Forwarded // with which it is opened
 }
@@ -29,9 +29,9 @@ type recent struct {
 // recentMost bounds what is remembered of a client: most say a few hundred bytes of themselves.
 const recentMost = 4 << 10
 
-// identify tells which sessions are an exchange's. Clients say the same of themselves in every request, so what was made of
+// identify returns the identity of an exchange. Clients say the same of themselves in every request, so what was made of
 // it lately is remembered.
-func (p *pool) identify(ex *proxy.Exchange) identity {
+func (p *Pool) identify(ex *proxy.Exchange) identity {
 	who, sum, info, caps := ex.Caller.Principal, ex.Caller.Sum(), ex.Client.Info, ex.Client.Caps
 	if len(info)+len(caps)+len(who) > recentMost {
 		return p.identity(apart(ex))
@@ -45,32 +45,32 @@ func (p *pool) identify(ex *proxy.Exchange) identity {
 	own := apart(ex)
 	r := &recent{principal: who, sum: sum, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(own)}
 	id := r.id
-	r.id.carried = nil // what is remembered here is nobody's
+	r.id.carried = nil // not to be kept beyond the exchange
 	place.Store(r)
 	return id
 }
 
-// apart is what an identity is made of, in memory of its own: a session has it for longer than the exchange's is lent.
+// apart copies what an identity is made of: a session keeps it for longer than the exchange lends its memory.
 func apart(ex *proxy.Exchange) *proxy.Exchange {
 	return &proxy.Exchange{Caller: ex.Caller, Client: proxy.Client{Info: bytes.Clone(ex.Client.Info), Caps: bytes.Clone(ex.Client.Caps)}}
 }
 
-func (p *pool) identity(ex *proxy.Exchange) identity {
+func (p *Pool) identity(ex *proxy.Exchange) identity {
 	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Forwarded}
-	if p.u.opt.Isolation.mixed() {
-		id.info, id.caps = p.u.opt.Self, []byte("{}")
+	if p.opt.Isolation.Mixed() {
+		id.info, id.caps = p.opt.Self, []byte("{}")
 	}
 	if id.info == nil {
-		id.info = p.u.opt.Self
+		id.info = p.opt.Self
 	}
-	if p.u.opt.DeclareAll && p.u.opt.asks() {
+	if p.opt.DeclareAll && p.asks() {
 		id.caps = translate.DeclareAll(id.caps)
 	}
-	if p.u.opt.Isolation.anonymous() {
+	if p.opt.Isolation.Anonymous() {
 		id.principal = ""
 	}
 	h := sha256.New()
-	if id.sum != [16]byte{} { // the server may take those who carry something else for others
+	if id.sum != [16]byte{} { // to the server, callers that carry other headers may be others
 		_, _ = fmt.Fprintf(h, "carried:%x", id.sum)
 	}
 	for i, part := range [][]byte{[]byte(id.principal), id.info, id.caps} {

@@ -1,0 +1,157 @@
+package sessions
+
+import (
+	"bytes"
+	"slices"
+	"time"
+
+	"dragoman/adapters/era/work"
+	"dragoman/adapters/rules"
+	"dragoman/proxy/wire"
+)
+
+// Bounds on questions that a server asks before there is a call that they could belong to.
+const (
+	heldQuestions = 16
+	holdTime      = 15 * time.Second // then they are refused: a server may answer nothing before it has its answer
+	holdBusy      = time.Second      // while a call is under way that they cannot belong to
+)
+
+// Receiver is a call that receives what the server sends outside it: questions, progress and log messages.
+type Receiver interface {
+	// Accepts reports whether a message may belong to the call.
+	Accepts(m *wire.Message) bool
+	// Receive takes a message that can belong to no other call. early says that it was sent before the call.
+	Receive(m *wire.Message, early bool)
+	// Withdraw takes back the question that a notifications/cancelled names.
+	Withdraw(m *wire.Message)
+}
+
+// inbox is what goes on in a session beside single calls: the calls that receive what comes outside them, and questions that
+// wait for one. The session's mutex guards it.
+type inbox struct {
+	calls   []Receiver
+	early   []wire.Message // questions that came before there was a call in which the server may ask
+	asked   bool           // there has been such a call: a question between two calls may be a stray of the first
+	refusal *time.Timer    // of early
+}
+
+// stop stops the refusal of early questions.
+func (b *inbox) stop() {
+	if b.refusal != nil {
+		b.refusal.Stop()
+		b.refusal = nil
+	}
+}
+
+// Join enters a call that receives what comes outside calls. If the server may ask in it, it inherits the questions that
+// came too early: many servers ask for the roots right after the handshake, and an empty answer would be a false one.
+func (s *Session) Join(c Receiver, asks bool) {
+	s.mu.Lock()
+	b := &s.inbox
+	b.calls = append(b.calls, c)
+	if !asks {
+		s.mu.Unlock()
+		return
+	}
+	early := b.early
+	b.early, b.asked = nil, true
+	b.stop()
+	s.mu.Unlock()
+	for i := range early {
+		c.Receive(&early[i], true)
+	}
+}
+
+// Leave takes a call out.
+func (s *Session) Leave(c Receiver) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inbox.calls = slices.DeleteFunc(s.inbox.calls, func(o Receiver) bool { return o == c })
+}
+
+// only returns the one call that accepts a message, nil if there are none or several, and how many there are.
+func (s *Session) only(m *wire.Message) (found Receiver, count int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.inbox.calls {
+		if c.Accepts(m) {
+			found = c
+			count++
+		}
+	}
+	if count > 1 {
+		found = nil
+	}
+	return found, count
+}
+
+// Message implements transport.Sink: what comes outside any call belongs to the call that has the session leased, if any. Change
+// notices are for the listens.
+func (s *Session) Message(m *wire.Message) bool {
+	switch {
+	case m.Kind == wire.Request && m.Is("ping"):
+		s.Refuse(m)
+	case m.Kind == wire.Request:
+		s.question(m)
+	case s.Notice(m):
+	case m.Is("notifications/cancelled"):
+		s.mu.Lock()
+		s.inbox.early = slices.DeleteFunc(s.inbox.early, func(q wire.Message) bool { return bytes.Equal(q.Of(q.ID), m.Of(m.RequestID)) })
+		all := slices.Clone(s.inbox.calls)
+		s.mu.Unlock()
+		for _, c := range all {
+			c.Withdraw(m)
+		}
+	case m.Is("notifications/progress"), m.Is("notifications/message"):
+		c, _ := s.only(m)
+		if c == nil {
+			return false // nothing says to which call it belongs
+		}
+		c.Receive(m, false)
+	default:
+		return false
+	}
+	return true
+}
+
+// question takes a question that names no call.
+func (s *Session) question(m *wire.Message) {
+	c, asking := s.only(m)
+	if c != nil {
+		c.Receive(m, false)
+		return
+	}
+	kept, err := m.Clone()
+	never := rules.Undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // in no call to come
+	s.mu.Lock()
+	b := &s.inbox
+	if err != nil || never || asking > 0 || b.asked || !s.pool.asks() || s.dead || len(b.early) >= heldQuestions {
+		s.mu.Unlock()
+		s.Refuse(m)
+		return
+	}
+	b.early = append(b.early, kept)
+	if b.refusal == nil {
+		hold := holdTime
+		if s.uses > s.listens { // a call in which the server may not ask is under way, and may wait for this
+			hold = holdBusy
+		}
+		b.refusal = time.AfterFunc(hold, s.refuseEarly)
+	}
+	s.mu.Unlock()
+}
+
+// refuseEarly refuses the questions for which no call has come.
+func (s *Session) refuseEarly() {
+	s.mu.Lock()
+	early := s.inbox.early
+	s.inbox.early, s.inbox.refusal = nil, nil
+	s.mu.Unlock()
+	for i := range early {
+		s.Refuse(&early[i])
+	}
+}
+
+// Refuse answers a question that cannot be put to any client. It does not wait.
+func (s *Session) Refuse(m *wire.Message) { work.Refuse(s.pool.work, s.Link(), m) }

@@ -1,0 +1,131 @@
+package sessions
+
+import (
+	"dragoman/adapters/era/internal/fakeserver"
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/work"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// noLinks stands for the links of a modern server, of which there are none.
+type noLinks struct{ transport.Discard }
+
+func (l noLinks) Adopting() (transport.Sink, func(transport.Link)) {
+	return l, func(transport.Link) {}
+}
+func (noLinks) Any() bool { return false }
+
+// rig is a pool of sessions with a server.
+type rig struct {
+	*Pool
+}
+
+func newRig(s *fakeserver.Server) rig {
+	group := work.New(nil)
+	wires := transport.Wires{Legacy: s.Dial}
+	keeper := probe.NewKeeper(probe.Options{Wires: wires, Self: []byte(`{}`), Timeout: time.Second, Patience: time.Second, TTL: time.Hour, Links: noLinks{}}, group)
+	quota := NewQuota(Limits{}, func(string, bool) bool { return false })
+	return rig{NewPool(Options{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Max: 10, Idle: time.Hour, Timeout: time.Second, Patience: time.Second,
+		Legacy: wires.Legacy}, group, keeper, quota)}
+}
+
+func (r rig) close(t *testing.T) {
+	t.Helper()
+	r.work.Close()
+	r.work.Cancel()
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	r.work.Wait()
+}
+
+// session is a session of a client with the given capabilities, in which nothing runs.
+func (r rig) session(t *testing.T, caps string) *Session {
+	t.Helper()
+	s, err := r.Acquire(&proxy.Exchange{Caller: proxy.Caller{Principal: "p"}, Client: proxy.Client{Info: []byte(`{"name":"n"}`), Caps: []byte(caps)}}, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Release(false)
+	return s
+}
+
+func scan(t *testing.T, raw string) *wire.Message {
+	t.Helper()
+	m, err := wire.Scan([]byte(raw))
+	if err != nil {
+		t.Fatalf("%s: %v", raw, err)
+	}
+	return &m
+}
+
+// What a server asks while no call is there that could bring it to the client waits for one, a while and not too many; then
+// it is refused, for the server may answer nothing before.
+func TestEarlyQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(&fakeserver.Server{})
+		p := r.session(t, `{"roots":{}}`)
+		said := func() string {
+			synctest.Wait()
+			l := p.Link().(*fakeserver.Link)
+			l.Lock()
+			defer l.Unlock()
+			all := ""
+			for _, m := range l.Said {
+				if strings.Contains(m, `"error"`) {
+					all += m + "\n"
+				}
+			}
+			return all
+		}
+		for i := range heldQuestions {
+			p.Message(scan(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"roots/list"}`, i)))
+		}
+		p.Message(scan(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`))
+		p.Message(scan(t, `{"jsonrpc":"2.0","id":"3","method":"roots/list"}`)) // in its place
+		if got := said(); got != "" {
+			t.Errorf("refused at once: %s", got)
+		}
+		p.Message(scan(t, `{"jsonrpc":"2.0","id":"more","method":"roots/list"}`))
+		if got := said(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":"more","error":{"code":-32601,`) {
+			t.Errorf("the one too many: %s", got)
+		}
+		time.Sleep(holdTime - time.Millisecond)
+		if n := strings.Count(said(), "\n"); n != 1 {
+			t.Errorf("%d refusals before the time", n)
+		}
+		time.Sleep(time.Millisecond)
+		if n := strings.Count(said(), "\n"); n != heldQuestions+1 || strings.Contains(said(), `"id":3,`) { // one was withdrawn
+			t.Errorf("%d refusals", n)
+		}
+		r.close(t)
+	})
+}
+
+// What the session's capabilities do not allow can be asked of no call to come: the server is told at once.
+func TestEarlyUndeclared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(&fakeserver.Server{})
+		p := r.session(t, `{}`)
+		p.Message(scan(t, `{"jsonrpc":"2.0","id":7,"method":"roots/list"}`))
+		synctest.Wait()
+		l := p.Link().(*fakeserver.Link)
+		l.Lock()
+		if got := l.Said[len(l.Said)-1]; !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":7,"error":{"code":-32601,`) {
+			t.Errorf("%s", got)
+		}
+		l.Unlock()
+		r.close(t)
+	})
+}

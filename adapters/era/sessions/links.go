@@ -1,0 +1,341 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"dragoman/adapters/era/work"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// LinkOptions are the options of Links.
+type LinkOptions struct {
+	Dial      transport.Dial
+	Process   bool // a link is a process, or a conversation like one with a process
+	Isolation Isolation
+	IdleExit  time.Duration         // a process without calls for so long is ended; 0: never
+	Lost      func()                // called when a link is lost
+	Cancelled func(m *wire.Message) // called with a notifications/cancelled of the server, with which it ends a listen
+}
+
+// Links are the open links to a modern server. Over HTTP there is one. Behind a pipe a link is a process, of which there
+// are as many as the isolation says: one, one for each principal, or a pool. A link is opened by the first call that
+// needs it, and a process is ended when it has been idle.
+type Links struct {
+	opt   LinkOptions
+	work  *work.Group
+	quota *Quota
+
+	mu     sync.Mutex
+	of     map[string][]*modernLink // by principal; "" where it does not matter
+	closed bool
+}
+
+// NewLinks makes the links of one server; nothing is opened yet.
+func NewLinks(opt LinkOptions, group *work.Group, quota *Quota) *Links {
+	return &Links{opt: opt, work: group, quota: quota, of: make(map[string][]*modernLink)}
+}
+
+// modernLink is a link to a modern server, opening or open. It is the link's Sink: a modern server may send nothing
+// outside calls, except for the end of a listen.
+type modernLink struct {
+	x     *Links
+	key   string
+	ready chan struct{} // closed when link or err is set
+
+	link transport.Link
+	err  error
+
+	// Under x.mu.
+	last time.Time // when a call last wanted it
+	idle *time.Timer
+	gone bool
+}
+
+// Get returns a link for a principal's call, and opens one if need be.
+func (x *Links) Get(ctx context.Context, principal string) (transport.Link, error) {
+	l, err := x.pick(principal)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-l.ready:
+		return l.link, l.err
+	default: // the common case needs no channel to wait on
+	}
+	select {
+	case <-l.ready:
+		return l.link, l.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Call sends a call over a link. A process that had ended already has received nothing: then another is opened, once.
+func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, transport.Link, error) {
+	replies, err := link.Call(ex)
+	if err == nil {
+		return replies, link, nil
+	}
+	var e *proxy.Error
+	if !x.opt.Process || !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
+		return replies, link, err
+	}
+	x.drop(link)
+	if link, err = x.Get(ex, ex.Caller.Principal); err != nil {
+		return nil, nil, err
+	}
+	replies, err = link.Call(ex)
+	return replies, link, err
+}
+
+// Key is what links are kept by: clients with one key share links.
+func (x *Links) Key(principal string) string {
+	if x.byPrincipal() {
+		return principal
+	}
+	return ""
+}
+
+func (x *Links) byPrincipal() bool {
+	return x.opt.Process && x.opt.Isolation.Sharing == ByPrincipal
+}
+
+// pick chooses a link, the one with the fewest calls, or begins to open another.
+func (x *Links) pick(principal string) (*modernLink, error) {
+	key := x.Key(principal)
+	most := 1
+	if x.opt.Process && x.opt.Isolation.Sharing == Pooled {
+		most = x.opt.Isolation.most()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return nil, work.ErrClosing()
+	}
+	var least *modernLink
+	fewest := 0
+	for _, l := range x.of[key] {
+		n := 0
+		if most > 1 {
+			n = l.calls()
+		}
+		if least == nil || n < fewest {
+			least, fewest = l, n
+		}
+	}
+	if least == nil || fewest > 0 && len(x.of[key]) < most {
+		least = x.slot(key)
+		x.of[key] = append(x.of[key], least)
+		x.work.Go(least.open)
+	}
+	if x.exits() {
+		least.last = time.Now()
+	}
+	return least, nil
+}
+
+// exits reports whether links are ended when they are idle.
+func (x *Links) exits() bool { return x.opt.IdleExit > 0 && x.opt.Process }
+
+// slot makes a link that is not open yet.
+func (x *Links) slot(key string) *modernLink {
+	return &modernLink{x: x, key: key, ready: make(chan struct{})}
+}
+
+// calls is how many calls run over the link; one that opens has the call for which it opens.
+func (l *modernLink) calls() int {
+	select {
+	case <-l.ready:
+	default:
+		return 1
+	}
+	if c, ok := transport.As[transport.Channel](l.link); ok {
+		return c.InFlight()
+	}
+	return 0
+}
+
+// open dials. It is a goroutine of the upstream, since several calls may wait for it.
+func (l *modernLink) open() {
+	x := l.x
+	link, err := x.quota.Dial(x.work.Context(), x.opt.Dial, l.key, l)
+	x.mu.Lock()
+	if err != nil {
+		x.remove(l)
+		if x.work.Context().Err() != nil {
+			err = work.ErrClosing()
+		}
+	}
+	l.link, l.err = link, err
+	close(l.ready)
+	lost := link != nil && l.gone
+	if link != nil && !l.gone {
+		l.watch()
+	}
+	x.mu.Unlock()
+	if lost { // meanwhile
+		_ = link.Close()
+	}
+}
+
+// Adopting implements probe.Links.
+func (x *Links) Adopting() (transport.Sink, func(transport.Link)) {
+	l := x.slot("")
+	return l, func(link transport.Link) { x.adopt(l, link) }
+}
+
+// adopt takes over the link with which the server was probed. Those from before, when the server may have been another,
+// are closed.
+func (x *Links) adopt(l *modernLink, link transport.Link) {
+	l.link = x.quota.Count(link, l.key)
+	close(l.ready)
+	x.mu.Lock()
+	var close []*modernLink
+	for _, of := range x.of {
+		close = append(close, of...)
+	}
+	x.of = make(map[string][]*modernLink)
+	keep := !x.closed && !l.gone && !x.byPrincipal() // the probe's link belongs to no principal
+	for _, old := range close {
+		old.leave()
+	}
+	if l.gone = !keep; keep {
+		l.last = time.Now()
+		x.of[l.key] = []*modernLink{l}
+		l.watch()
+	} else {
+		close = append(close, l)
+	}
+	x.mu.Unlock()
+	for _, old := range close {
+		old.end()
+	}
+}
+
+// remove takes a link out of the table; false if it is not there. The caller holds x.mu.
+func (x *Links) remove(l *modernLink) bool {
+	i := slices.Index(x.of[l.key], l)
+	if i < 0 {
+		return false
+	}
+	if x.of[l.key] = slices.Delete(x.of[l.key], i, i+1); len(x.of[l.key]) == 0 {
+		delete(x.of, l.key)
+	}
+	l.leave()
+	return true
+}
+
+// leave marks a link that is no longer in the table. The caller holds x.mu.
+func (l *modernLink) leave() {
+	l.gone = true
+	if l.idle != nil {
+		l.idle.Stop()
+	}
+}
+
+// end closes the link, once it is there.
+func (l *modernLink) end() {
+	<-l.ready
+	if l.link != nil {
+		_ = l.link.Close()
+	}
+}
+
+// watch starts the timer that ends a process without calls. The caller holds x.mu.
+func (l *modernLink) watch() {
+	if l.x.exits() {
+		l.idle = time.AfterFunc(l.x.opt.IdleExit, l.expire)
+	}
+}
+
+// expire ends the link if it has been idle long enough, or looks again later. A call that comes at this very moment finds
+// the link closed, was not sent, and is made again (Call).
+func (l *modernLink) expire() {
+	l.x.mu.Lock()
+	defer l.x.mu.Unlock()
+	left := l.x.opt.IdleExit - time.Since(l.last)
+	switch {
+	case l.gone:
+	case l.calls() > 0:
+		l.idle.Reset(l.x.opt.IdleExit)
+	case left > 0:
+		l.idle.Reset(left)
+	case l.x.remove(l):
+		l.x.work.Note("debug", "the server was idle and is stopped; the next request starts it", nil)
+		l.x.work.Go(l.end) // under the lock: Close waits either for this or closes the link itself
+	}
+}
+
+// Message implements transport.Sink.
+func (l *modernLink) Message(m *wire.Message) bool {
+	if m.Is("notifications/cancelled") {
+		l.x.opt.Cancelled(m)
+	}
+	return false
+}
+
+// Lost implements transport.Sink: the next call opens a new link.
+func (l *modernLink) Lost(err error) {
+	l.x.opt.Lost()
+	l.x.mu.Lock()
+	if l.x.remove(l) {
+		l.x.work.Go(l.end) // under the lock, as in expire
+	}
+	l.gone = true // the one that is being probed is in no table yet
+	l.x.mu.Unlock()
+	l.x.work.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
+}
+
+// drop takes a link out that has proved dead, so that the next call opens another. Its own Lost closes it.
+func (x *Links) drop(link transport.Link) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, of := range x.of {
+		for _, l := range of {
+			if l.calls() == 0 && l.link == link && x.remove(l) {
+				x.work.Go(l.end)
+				return
+			}
+		}
+	}
+}
+
+// Any implements probe.Links: no list of links is empty.
+func (x *Links) Any() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.of) > 0
+}
+
+// Close closes all links, and lets none be opened any more.
+func (x *Links) Close() error {
+	x.mu.Lock()
+	x.closed = true
+	all := x.of
+	x.of = make(map[string][]*modernLink)
+	for _, of := range all {
+		for _, l := range of {
+			l.leave()
+		}
+	}
+	x.mu.Unlock()
+	var ends work.Closing
+	for _, of := range all {
+		for _, l := range of {
+			ends.Close(func() error {
+				<-l.ready
+				if l.link == nil {
+					return nil
+				}
+				return l.link.Close()
+			})
+		}
+	}
+	return ends.Wait()
+}

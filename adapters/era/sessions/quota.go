@@ -1,0 +1,177 @@
+package sessions
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+)
+
+// Limits of the processes of one server.
+type Limits struct {
+	Name         string        // of the server, for errors
+	Processes    int           // in all; 0: links are no processes, or have no limit
+	Spares       int           // of these, processes that are started ahead of their use
+	PerPrincipal int           // processes of one principal; 0: no limit of its own
+	Wait         time.Duration // for a process that is ending
+}
+
+// Quota counts the processes of a server, those that are ending included, and keeps them within the limits: in all, and of
+// one principal. Where a link is no process it costs no more than its session and is not counted.
+type Quota struct {
+	limits Limits
+	evict  func(principal string, own bool) bool
+
+	mu     sync.Mutex
+	taken  int
+	of     map[string]int // by principal; "" for processes that several principals use
+	ending int            // of these, being closed
+	freed  chan struct{}  // closed, and made anew, when a process has ended
+}
+
+// NewQuota makes a quota. evict ends the longest unused session, of the principal if own says so; it returns false if all are in
+// use.
+func NewQuota(limits Limits, evict func(principal string, own bool) bool) *Quota {
+	return &Quota{limits: limits, evict: evict, of: make(map[string]int), freed: make(chan struct{})}
+}
+
+// Dial opens a link for a principal, within the limits. At a limit it ends the longest unused session for it: most clients leave
+// without a word. A session with a call in flight or a stream open is in use.
+func (q *Quota) Dial(ctx context.Context, dial transport.Dial, principal string, sink transport.Sink) (transport.Link, error) {
+	if !q.counts() {
+		return dial(ctx, sink)
+	}
+	if err := q.take(ctx, principal); err != nil {
+		return nil, err
+	}
+	link, err := dial(ctx, sink)
+	if err != nil {
+		q.give(principal, false)
+		return nil, err
+	}
+	return &counted{Link: link, q: q, principal: principal}, nil
+}
+
+// Count counts a process that exists already.
+func (q *Quota) Count(link transport.Link, principal string) transport.Link {
+	if !q.counts() {
+		return link
+	}
+	q.mu.Lock()
+	q.add(principal, 1)
+	q.mu.Unlock()
+	return &counted{Link: link, q: q, principal: principal}
+}
+
+// Processes is how many processes there are, those that are ending included; 0 where links are none.
+func (q *Quota) Processes() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.taken
+}
+
+func (q *Quota) counts() bool { return q.limits.Processes > 0 }
+
+// full reports which limit a further process would exceed. The caller holds q.mu.
+func (q *Quota) full(principal string) (own, all bool) {
+	own = q.limits.PerPrincipal > 0 && q.of[principal] >= q.limits.PerPrincipal
+	return own, q.taken >= max(q.limits.Processes-q.limits.Spares, 1) // a spare that is used is replaced
+}
+
+// add changes the counts. The caller holds q.mu.
+func (q *Quota) add(principal string, n int) {
+	q.taken += n
+	if q.of[principal] += n; q.of[principal] == 0 {
+		delete(q.of, principal)
+	}
+}
+
+// take counts one process more, and waits for that while one is about to end.
+func (q *Quota) take(ctx context.Context, principal string) error {
+	var late <-chan time.Time
+	for {
+		q.mu.Lock()
+		own, all := q.full(principal)
+		if !own && !all {
+			q.add(principal, 1)
+			q.mu.Unlock()
+			return nil
+		}
+		freed, ending := q.freed, q.ending
+		q.mu.Unlock()
+		if ending == 0 && !q.evict(principal, own) {
+			return q.exceeded(own)
+		}
+		if late == nil {
+			timer := time.NewTimer(q.limits.Wait)
+			defer timer.Stop()
+			late = timer.C
+		}
+		select {
+		case <-freed:
+		case <-late:
+			return q.exceeded(own)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// exceeded makes the error of a process that would exceed a limit.
+func (q *Quota) exceeded(own bool) *proxy.Error {
+	name, limit, whose := "max_processes", q.limits.Processes, "all"
+	if own {
+		name, limit, whose = "max_processes_per_principal", q.limits.PerPrincipal, "all of this caller's"
+	}
+	spares := ""
+	if q.limits.Spares > 0 && !own {
+		spares = fmt.Sprintf(" (%d of them spares)", q.limits.Spares)
+	}
+	e := proxy.Errf(proxy.TooManySessions, "%s %d processes of the upstream server are in use%s; end a session, or raise upstreams.%s.%s",
+		whose, limit, spares, q.limits.Name, name)
+	e.RetryAfter = 5
+	return e
+}
+
+// leaving notes that a process is being ended.
+func (q *Quota) leaving() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ending++
+}
+
+// give counts one process less; left says that leaving has been called for it.
+func (q *Quota) give(principal string, left bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.add(principal, -1)
+	if left {
+		q.ending--
+	}
+	close(q.freed)
+	q.freed = make(chan struct{})
+}
+
+// counted is a link that is counted until it is closed.
+type counted struct {
+	transport.Link
+	q         *Quota
+	principal string
+	once      sync.Once
+}
+
+// Under returns the link that is counted.
+func (l *counted) Under() transport.Link { return l.Link }
+
+// Close implements transport.Link.
+func (l *counted) Close() (err error) {
+	l.once.Do(func() {
+		l.q.leaving()
+		err = l.Link.Close()
+		l.q.give(l.principal, true)
+	})
+	return err
+}

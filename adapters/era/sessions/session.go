@@ -1,0 +1,286 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"dragoman/adapters/era/work"
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Session is one session of a pool, opening or open.
+type Session struct {
+	pool      *Pool
+	number    uint64
+	key       [32]byte
+	group     [32]byte
+	principal string
+	carried   *proxy.Forwarded // with which it is opened
+	declared  []byte           // the client capabilities with which it is opened
+	turn      chan struct{}    // of subscribing
+	ready     chan struct{}    // closed when opened or failed
+	err       error
+	link      transport.Ref
+	result    *InitResult
+
+	mu         sync.Mutex
+	uses       int  // calls, and listens
+	lease      bool // the server may ask in one of the calls, and no second such call may be added
+	idle       *time.Timer
+	last       time.Time // when it was last used
+	level      string    // that logging/setLevel asked for so far
+	dead       bool
+	listens    int
+	subscribed map[string]int // how many listens need a URI to which the session has subscribed
+	inbox      inbox
+}
+
+// Number tells the session from the others of its pool, for as long as the pool lives.
+func (s *Session) Number() uint64 { return s.number }
+
+// Client stands for the session's client, whatever capabilities it declares.
+func (s *Session) Client() [32]byte { return s.group }
+
+// Link is the session's conversation with the server; nil until it has been opened.
+func (s *Session) Link() transport.Link { return s.link.Get() }
+
+// Result is what the server said in its InitializeResult.
+func (s *Session) Result() *InitResult { return s.result }
+
+// Pushes reports whether the server can send something outside a call: only then is a notice sure to arrive.
+func (s *Session) Pushes() bool {
+	link, ok := transport.As[transport.Pusher](s.Link())
+	return !ok || link.Pushes()
+}
+
+// Gone reports whether the session has ended.
+func (s *Session) Gone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.dead
+}
+
+// Usage counts what holds the session: calls and listens; of these, calls that receive what comes outside calls; and questions that
+// wait for a call.
+func (s *Session) Usage() (uses, calls, questions int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uses, len(s.inbox.calls), len(s.inbox.early)
+}
+
+// InitResult is an InitializeResult.
+type InitResult struct {
+	Info, Caps, Instructions []byte // raw JSON; nil: absent
+	// Members are those of most results for modern clients, with the comma before them; nil: the server has no name.
+	Members []byte
+	logging bool
+}
+
+func newInitResult(result []byte) *InitResult {
+	all := wire.Whole(result)
+	get := func(key string) []byte { return wire.Get(result, all, key).Of(result) }
+	r := &InitResult{Info: get("serverInfo"), Caps: get("capabilities"), Instructions: get("instructions"),
+		logging: wire.Path(result, all, "capabilities", "logging").Present()}
+	if r.Info != nil {
+		r.Members = append([]byte(`,"resultType":"complete","_meta":`), wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: r.Info}})...)
+	}
+	return r
+}
+
+// Can reports whether the server has a flag of a capability.
+func (r *InitResult) Can(capability, flag string) bool {
+	return len(r.Caps) > 0 && string(wire.Path(r.Caps, wire.Whole(r.Caps), capability, flag).Of(r.Caps)) == "true"
+}
+
+// RunsTasks reports whether the server runs calls as tasks (2025-11-25 tasks, Capabilities).
+func (r *InitResult) RunsTasks() bool {
+	return len(r.Caps) > 0 && wire.Path(r.Caps, wire.Whole(r.Caps), "tasks", "requests", "tools", "call").Present()
+}
+
+// open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
+func (s *Session) open(info, caps []byte) {
+	defer s.opened()
+	p := s.pool
+	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.carried), p.opt.Patience)
+	defer cancel()
+	if s.err = s.shake(ctx, info, caps); s.err != nil {
+		if p.work.Context().Err() != nil {
+			s.err = work.ErrClosing()
+		}
+		p.Discard(s)
+	}
+}
+
+func (s *Session) shake(ctx context.Context, info, caps []byte) error {
+	p := s.pool
+	v, err := p.keeper.Profile(ctx)
+	if err != nil {
+		return err
+	}
+	dial := p.opt.Legacy
+	if v.SSE {
+		dial = p.opt.SSE
+	}
+	link, err := p.quota.Dial(ctx, dial, s.principal, s)
+	if err != nil {
+		return s.fault(err)
+	}
+	s.link.Set(link)
+	ex, err := transport.NewExchange(proxy.Legacy, rules.InitializeRequest(info, caps))
+	if err != nil {
+		return proxy.AsError(err)
+	}
+	m, err := transport.Ask(ctx, link, ex)
+	if err != nil {
+		return s.fault(err)
+	}
+	if m.Kind == wire.Failure {
+		return p.keeper.Refused(&m, "initialize")
+	}
+	s.result = newInitResult(m.Of(m.Result))
+	return link.Send(ctx, []byte(rules.Initialized))
+}
+
+func (s *Session) fault(err error) error {
+	var status *transport.StatusError
+	if errors.As(err, &status) {
+		s.pool.keeper.Doubt(status)
+		return transport.StatusFault(status)
+	}
+	return err
+}
+
+// opened lets calls go on that wait for the session, or for a session to be opened.
+func (s *Session) opened() {
+	close(s.ready)
+	s.pool.mu.Lock()
+	defer s.pool.mu.Unlock()
+	s.pool.wake()
+}
+
+// wait waits until the session is open. It is released if it cannot be used.
+func (s *Session) wait(ex *proxy.Exchange, lease bool) error {
+	select {
+	case <-s.ready: // the common case needs no channel to wait on
+	default:
+		select {
+		case <-s.ready:
+		case <-ex.Done():
+			s.Release(lease)
+			return ex.Err()
+		}
+	}
+	if s.err != nil {
+		s.Release(lease)
+	}
+	return s.err
+}
+
+func (s *Session) hold(lease bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uses++
+	s.lease = s.lease || lease
+}
+
+// Release gives the session back; without use it is closed after the idle time.
+func (s *Session) Release(lease bool) {
+	p := s.pool
+	s.mu.Lock()
+	s.last = time.Now()
+	if lease {
+		s.lease = false
+	}
+	if s.uses--; s.uses == 0 && !s.dead && s.idle == nil && p.opt.Idle > 0 {
+		s.idle = time.AfterFunc(p.opt.Idle, s.expire)
+	}
+	free := lease || s.uses == 0
+	s.mu.Unlock()
+	if free && p.awaited.Load() {
+		p.mu.Lock()
+		p.wake()
+		p.mu.Unlock()
+	}
+}
+
+// untouched is Release for a use that does not count as one: the session was last used then.
+func (s *Session) untouched(last time.Time) {
+	s.Release(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.uses == 0 {
+		s.last = last
+	}
+}
+
+// expire closes the session if it has been without calls long enough, or looks again later: calls come and go without
+// touching the timer.
+func (s *Session) expire() {
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.mu.Lock()
+	left := p.opt.Idle - time.Since(s.last)
+	unused := s.uses == 0
+	switch {
+	case !unused:
+		s.idle = nil // the release of the last call sets another
+	case left > 0 && !s.dead:
+		s.idle.Reset(left)
+	}
+	s.mu.Unlock()
+	if unused && left <= 0 && !p.closed {
+		p.drop(s)
+	}
+}
+
+// end closes the link, once it is there.
+func (s *Session) end() {
+	<-s.ready
+	s.mu.Lock()
+	was := s.dead
+	s.dead = true
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	s.inbox.stop()
+	s.mu.Unlock()
+	if link := s.Link(); !was && link != nil {
+		_ = link.Close()
+	}
+	for _, l := range s.pool.listening(s.group) {
+		l.Moved(s)
+	}
+}
+
+// Lost implements transport.Sink.
+func (s *Session) Lost(err error) {
+	s.pool.keeper.Lost()
+	s.pool.work.Note("warn", "a session with the upstream is lost; the next request opens a new one", err)
+	s.pool.Discard(s)
+}
+
+// WantLevel makes the server send log messages down to the given level. The level of a shared session only ever sinks;
+// each call's replies are filtered by what it asked for.
+func (s *Session) WantLevel(ctx context.Context, level string) error {
+	s.mu.Lock()
+	if level == "" || !s.result.logging || s.level != "" && rules.Severe(level, s.level) {
+		s.mu.Unlock()
+		return nil
+	}
+	s.level = level
+	s.mu.Unlock()
+	ex, err := transport.NewExchange(proxy.Legacy, []byte(`{"jsonrpc":"2.0","id":"level","method":"logging/setLevel","params":{"level":"`+level+`"}}`))
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.pool.opt.Timeout)
+	defer cancel()
+	_, err = transport.Ask(ctx, s.Link(), ex) // a refusal is the server's choice: it then sends what it sends
+	return err
+}

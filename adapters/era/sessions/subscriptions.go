@@ -1,0 +1,144 @@
+package sessions
+
+import (
+	"context"
+	"slices"
+
+	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Listener is a listen of a modern client, which holds a session and receives the change notices of all of the client's sessions.
+type Listener interface {
+	// Hear takes a notice that came in a session of the listener's client. m is borrowed.
+	Hear(from *Session, m *wire.Message)
+	// Moved says that a session has ended, which may be the listener's.
+	Moved(s *Session)
+	// Names reports whether the listen names a resource, or one that the resource lies in.
+	Names(uri string) bool
+}
+
+// Subscribe makes the server announce changes of a resource in this session; the first listener that needs it asks the server.
+func (s *Session) Subscribe(ctx context.Context, uri string) error {
+	return s.subscription(ctx, uri, "resources/subscribe", func(n int) (int, bool) { return n + 1, n == 0 })
+}
+
+// unsubscribe takes that back; the last listener that needed it tells the server.
+func (s *Session) unsubscribe(ctx context.Context, uri string) error {
+	return s.subscription(ctx, uri, "resources/unsubscribe", func(n int) (int, bool) { return n - 1, n == 1 })
+}
+
+// subscription counts, and asks the server where the count comes from zero or goes to it. One at a time: the server receives
+// requests in the order in which they are counted.
+func (s *Session) subscription(ctx context.Context, uri, method string, count func(int) (int, bool)) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	s.mu.Lock()
+	n, tell := count(s.subscribed[uri])
+	s.mu.Unlock()
+	if tell && !s.Gone() {
+		msg := append(wire.AppendText([]byte(`{"jsonrpc":"2.0","id":"subscription","method":"`+method+`","params":{"uri":`), uri), "}}"...)
+		ex, err := transport.NewExchange(proxy.Legacy, msg)
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, s.pool.opt.Timeout)
+		defer cancel()
+		m, err := transport.Ask(ctx, s.Link(), ex)
+		switch wanted := n > 0; {
+		case !wanted: // no listener needs it any more, whatever came of it: the next one asks again
+		case err != nil:
+			return err
+		case m.Kind == wire.Failure:
+			return proxy.Errf(proxy.InvalidParams, "%s", m.Text(m.ErrorText))
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.subscribed[uri] = n; n <= 0 {
+		delete(s.subscribed, uri)
+	}
+	return nil
+}
+
+// AddListener enters a listener; the session is the caller's to release by EndListener.
+func (s *Session) AddListener(l Listener) {
+	s.mu.Lock()
+	s.listens++
+	s.mu.Unlock()
+	p := s.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(p.listeners[s.group], l) {
+		p.listeners[s.group] = append(p.listeners[s.group], l)
+	}
+}
+
+// EndListener takes a listener out, and takes back its subscriptions, without waiting for that.
+func (s *Session) EndListener(l Listener, uris []string) {
+	p := s.pool
+	p.DropListener(s.group, l)
+	s.mu.Lock()
+	s.listens--
+	s.mu.Unlock()
+	ends := p.work.Spawn(func() {
+		for _, uri := range uris {
+			_ = s.unsubscribe(p.work.Context(), uri) // a server that is gone has forgotten it anyway
+		}
+		s.Release(false)
+	})
+	if !ends {
+		s.Release(false)
+	}
+}
+
+// DropListener takes a listener of a client out that has no session at the moment.
+func (p *Pool) DropListener(client [32]byte, l Listener) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	left := slices.DeleteFunc(p.listeners[client], func(o Listener) bool { return o == l })
+	if p.listeners[client] = left; len(left) == 0 {
+		delete(p.listeners, client)
+	}
+}
+
+// Notice takes a change notice to the listeners of the session's client; false if m is none.
+func (s *Session) Notice(m *wire.Message) bool {
+	if rules.NoticeKey(m) == "" {
+		return false
+	}
+	for _, l := range s.pool.listening(s.group) {
+		l.Hear(s, m)
+	}
+	return true
+}
+
+// listening returns the listeners of one client.
+func (p *Pool) listening(client [32]byte) []Listener {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.listeners[client])
+}
+
+// Listened reports whether any listener of one client names a resource, or one that it lies in.
+func (p *Pool) Listened(client [32]byte, uri string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.listeners[client], func(l Listener) bool { return l.Names(uri) })
+}
+
+// Listens is how many listeners there are.
+func (p *Pool) Listens() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, all := range p.listeners {
+		n += len(all)
+	}
+	return n
+}
