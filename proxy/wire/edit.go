@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// Edit is a change to a message: With goes in the place of the Span. An empty Span (From == To) inserts.
+// Edit is a change to a message: With replaces the Span. An empty Span (From == To) inserts.
 type Edit struct {
 	Span
-	With []byte // borrowed until the message has left
+	With []byte // borrowed until the message is written
 }
 
-// Change is what EditObject is to do with one member: set it to Value, or drop it if Value is nil.
+// Change is a change to one member of an object: set it to Value, or drop it if Value is nil.
 type Change struct {
 	Key   string // as written between the quotes; must need no escaping
-	Value []byte // JSON; borrowed until the message has left
+	Value []byte // JSON; borrowed until the message is written
 }
 
-// Replace records that with goes in the place of the value at s. A place may be edited once.
+// Replace records that with replaces the value at s. Each value may be edited once.
 func (m *Message) Replace(s Span, with []byte) { m.add(Edit{s, with}) }
 
-// add keeps the edits ordered by place; at one place in the order of their coming.
+// add keeps the edits ordered by position, and those of one position in the order of the calls.
 func (m *Message) add(e Edit) {
 	i := len(m.Edits)
 	for i > 0 && m.Edits[i-1].From > e.From {
@@ -32,9 +32,8 @@ func (m *Message) add(e Edit) {
 	m.Edits[i] = e
 }
 
-// EditObject records changes to the members of the object at obj: members named in changes get the new value or are
-// dropped, those that are not there yet are added at the end, all others stay as they are. Call it once for an object;
-// to change it again, Settle first.
+// EditObject records changes to the members of the object at obj. Named members get their new value or are dropped, absent ones are
+// added at the end, and all others stay unchanged. It may be called once for an object; Settle allows it again.
 func (m *Message) EditObject(obj Span, changes []Change) {
 	var done uint64 // a bit for each change already applied; more than 64 changes are not supported
 	kept := obj.From + 1
@@ -66,8 +65,8 @@ func (m *Message) EditObject(obj Span, changes []Change) {
 	}
 }
 
-// drop removes a member together with one comma: the one behind it, or, for the last member, the one before it and
-// whatever was dropped since the last member that stays.
+// drop removes a member together with one comma: the one after it, or, for the last member, the one before it and everything dropped
+// since the last member that stays.
 func (m *Message) drop(kept uint32, key, value Span) {
 	next := value.To
 	for isSpace(m.Raw[next]) {
@@ -96,7 +95,7 @@ func changeOf(raw []byte, key Span, changes []Change) int {
 	return -1
 }
 
-// Append writes the message with its edits.
+// Append appends the message with its edits.
 func (m *Message) Append(dst []byte) []byte {
 	at := uint32(0)
 	for i := range m.Edits {
@@ -108,7 +107,7 @@ func (m *Message) Append(dst []byte) []byte {
 	return append(dst, m.Raw[at:]...)
 }
 
-// AppendPart writes the value at s with the edits that lie in it.
+// AppendPart appends the value at s with its edits.
 func (m *Message) AppendPart(dst []byte, s Span) []byte {
 	at := s.From
 	for i := range m.Edits {
@@ -123,7 +122,7 @@ func (m *Message) AppendPart(dst []byte, s Span) []byte {
 	return append(dst, m.Raw[at:s.To]...)
 }
 
-// AppendLine writes the message with its edits as one line, without its end.
+// AppendLine appends the message with its edits as one line, without a line end.
 func (m *Message) AppendLine(dst []byte) []byte {
 	from := len(dst)
 	dst = m.Append(dst)
@@ -133,7 +132,7 @@ func (m *Message) AppendLine(dst []byte) []byte {
 	return dst
 }
 
-// flatten replaces line ends by spaces. In a scanned message they can only lie between tokens.
+// flatten replaces line ends by spaces. In a scanned message they occur only between tokens.
 func flatten(b []byte) {
 	for i, c := range b {
 		if c == '\n' || c == '\r' {
@@ -142,7 +141,7 @@ func flatten(b []byte) {
 	}
 }
 
-// Edited tells whether something in the value at s has been edited.
+// Edited reports whether the value at s has edits.
 func (m *Message) Edited(s Span) bool {
 	for i := range m.Edits {
 		if s.holds(m.Edits[i].Span) && s.Present() {
@@ -152,8 +151,8 @@ func (m *Message) Edited(s Span) bool {
 	return false
 }
 
-// Settle applies the edits and reads the message anew, so that its objects may be edited again. The message then borrows
-// buf, which is returned grown.
+// Settle applies the edits and scans the message again, so that its objects may be edited again. The message then borrows the returned
+// slice, which is buf or its replacement.
 func (m *Message) Settle(buf []byte) ([]byte, error) {
 	if len(m.Edits) == 0 {
 		return buf, nil
@@ -169,7 +168,7 @@ func (m *Message) Settle(buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// Clone returns a message that borrows nothing: the edits are applied.
+// Clone returns a copy that borrows nothing, with the edits applied.
 func (m *Message) Clone() (Message, error) {
 	if len(m.Edits) > 0 {
 		return Scan(m.Append(make([]byte, 0, len(m.Raw)+64)))
@@ -179,10 +178,10 @@ func (m *Message) Clone() (Message, error) {
 	return c, nil
 }
 
-// WriteOut writes the message with its edits, in as many writes as it has pieces.
+// WriteOut writes the message with its edits, with one write for each piece.
 func (m *Message) WriteOut(w io.Writer) error { return m.WritePart(w, m.Whole()) }
 
-// WritePart is AppendPart into a writer, in as many writes as the part has pieces.
+// WritePart writes the value at s with its edits, with one write for each piece.
 func (m *Message) WritePart(w io.Writer, s Span) error {
 	at := s.From
 	for i := range m.Edits {

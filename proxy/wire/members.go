@@ -2,7 +2,7 @@ package wire
 
 import "bytes"
 
-// A level is one of the objects whose members Scan reads.
+// A level is one of the objects whose members Scan records.
 type level uint8
 
 const (
@@ -14,8 +14,8 @@ const (
 	errorMembers
 )
 
-// slot finds the place in m for the member key of an object of this level, and the level of the object below it, if
-// that is read too. It returns nil for members that Scan does not read.
+// slot returns the field of m for the member key of an object of this level, and the level of the member's value, if Scan reads that,
+// too. It returns nil for members that Scan does not record.
 func (l level) slot(m *Message, key []byte) (slot *Span, below level) {
 	switch l {
 	case topMembers:
@@ -39,7 +39,7 @@ func (l level) slot(m *Message, key []byte) (slot *Span, below level) {
 		case "_meta":
 			return &m.Meta, resultMetaMembers
 		}
-	case resultMetaMembers: // which may echo the request's: a clientInfo in it is nobody's
+	case resultMetaMembers: // it may echo the request's _meta: its clientInfo is ignored
 		switch string(key) {
 		case MetaPrefix + "serverInfo":
 			return &m.Info, 0
@@ -137,8 +137,8 @@ func metaSlot(m *Message, key []byte) *Span {
 	return nil
 }
 
-// guarded lists, a level each, the names whose other spellings are refused: those that decide what a message is, where
-// it goes and who it is from.
+// guarded lists, for each level, the names whose other spellings are refused: those that decide the kind, the destination and the sender
+// of a message.
 var guarded = [...][]string{
 	topMembers:    {"jsonrpc", "id", "method", "params", "result", "error"},
 	paramsMembers: {"_meta", "name", "uri", "taskId", "arguments", "requestId", "inputResponses", "requestState"},
@@ -147,11 +147,11 @@ var guarded = [...][]string{
 	errorMembers:  {"code"},
 }
 
-// variant tells whether key, which is none of the names read at this level, would be taken for one by a reader that
-// ignores case, as Go's encoding/json does.
+// variant reports whether key, which is none of the names of this level, would be one for a reader that ignores case, such as Go's
+// encoding/json.
 func (l level) variant(key []byte) bool {
 	for _, name := range guarded[l] {
-		// A name can only fold to one of another length through U+017F and U+212A, which are longer.
+		// Only U+017F and U+212A, which are longer, fold to a name of another length.
 		if len(key) >= len(name) && len(key) <= 3*len(name) && bytes.EqualFold(key, []byte(name)) {
 			return true
 		}

@@ -18,15 +18,15 @@ func (k Kind) String() string {
 	return [...]string{"invalid", "request", "notification", "result", "failure", "batch"}[k]
 }
 
-// Message is one JSON-RPC message: its bytes, and where in them the members lie that a proxy has to know. It borrows Raw;
-// whoever gave the message says for how long.
+// Message is one JSON-RPC message: its bytes, and the positions of the members that a proxy needs. It borrows Raw for as long as its
+// source says.
 type Message struct {
 	Raw  []byte // without leading byte order mark and surrounding space
 	Kind Kind
-	// Lines is set if there are raw line ends between the tokens: such a message must be flattened before it may go out
-	// as one line.
+	// Lines is set if there are raw line ends between the tokens. Such a message must be flattened before it is written as one
+	// line.
 	Lines bool
-	plain bool // no string in it has an escape: texts are what they stand for
+	plain bool // no string in it has an escape: the bytes of a string are its characters
 
 	ID, Method, Params, Result, Error Span
 
@@ -37,7 +37,7 @@ type Message struct {
 	Level                    Span // of logging/setLevel and notifications/message
 	RequestID                Span // of notifications/cancelled
 	ProgressToken            Span // of notifications/progress: params.progressToken
-	InputResponses, ReqState Span // of a retry (2026-07-28, SEP-2322); ReqState of a result that wants one, too
+	InputResponses, ReqState Span // of a retry (2026-07-28, SEP-2322); ReqState also of a result that asks for one
 	Task                     Span // params.task of 2025-11-25
 	ParamsVersion            Span // params.protocolVersion of initialize
 	ParamsCaps, ParamsInfo   Span // params.capabilities and params.clientInfo of initialize
@@ -56,19 +56,19 @@ type Message struct {
 	IsError       Span // result.isError
 	Structured    Span // result.structuredContent
 
-	// ErrorCode is error.code of a Failure; 0 where it is absent or no integer.
+	// ErrorCode is error.code of a Failure; 0 if it is absent or not an integer.
 	ErrorCode int
 	ErrorText Span // error.message
 	ErrorData Span // error.data
 
-	// Edits are the changes to apply when the message leaves, ordered by place, none overlapping another.
+	// Edits are the changes that Append applies, ordered by position, without overlaps.
 	Edits []Edit
 }
 
-// Is tells whether the message's method is want.
+// Is reports whether the message's method is want.
 func (m *Message) Is(want string) bool { return m.At(m.Method, want) }
 
-// At tells whether the value at s is the string want; see Span.Is.
+// At reports whether the value at s is the string want; see Span.Is.
 func (m *Message) At(s Span, want string) bool {
 	if m.plain && int(s.To-s.From) != len(want)+2 {
 		return false
@@ -87,11 +87,11 @@ func (m *Message) Text(s Span) []byte {
 // Of returns the bytes at s; see Span.Of.
 func (m *Message) Of(s Span) []byte { return s.Of(m.Raw) }
 
-// IsResponse tells whether the message answers a request.
+// IsResponse reports whether the message answers a request.
 func (m *Message) IsResponse() bool { return m.Kind == Result || m.Kind == Failure }
 
-// ToolFailed tells whether the message is a result that says so (2026-07-28 tools, Error Handling).
+// ToolFailed reports whether the message is a result with isError (2026-07-28 tools, Error Handling).
 func (m *Message) ToolFailed() bool { return string(m.Of(m.IsError)) == "true" }
 
 // Whole is the span of the message itself.
-func (m *Message) Whole() Span { return Span{0, uint32(len(m.Raw))} } //nolint:gosec // Scan refuses what does not fit
+func (m *Message) Whole() Span { return Span{0, uint32(len(m.Raw))} } //nolint:gosec // Scan refuses larger input

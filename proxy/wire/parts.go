@@ -2,10 +2,10 @@ package wire
 
 import "bytes"
 
-// Size is the length of the message with its edits, in bytes.
+// Size returns the length of the message with its edits, in bytes.
 func (m *Message) Size() int { return m.PartSize(m.Whole()) }
 
-// PartSize is the length of what AppendPart writes, in bytes.
+// PartSize returns the length of what AppendPart appends, in bytes.
 func (m *Message) PartSize(s Span) int {
 	n := int(s.To - s.From)
 	for i := range m.Edits {
@@ -16,7 +16,7 @@ func (m *Message) PartSize(s Span) int {
 	return n
 }
 
-// OneLine tells whether the message with its edits has no line ends in it: whether Append gives what AppendLine does.
+// OneLine reports whether the message with its edits has no line ends, so that Append and AppendLine are the same.
 func (m *Message) OneLine() bool {
 	if m.Lines {
 		return false
@@ -29,8 +29,7 @@ func (m *Message) OneLine() bool {
 	return true
 }
 
-// Parts appends the places in which the message with its edits stands, one behind the other: what Append would copy. They are
-// borrowed as the message is.
+// Parts appends the pieces of the message with its edits, in order: what Append would copy. They are borrowed like the message.
 func (m *Message) Parts(dst [][]byte) [][]byte {
 	at := uint32(0)
 	for i := range m.Edits {

@@ -1,21 +1,21 @@
 package wire
 
-// Run is a part of a text in which a string neither ends nor has an escape, where all is ASCII and no line ends: what a large message
-// mostly is, an image in base64 or a file of one line. It is found while the text is read, for the line's end has to be looked for then, and
-// that need be done once only. The zero value is none.
+// Run is a part of a text that is ASCII without quotes, escapes, control characters and line ends, as most of a large message is: an
+// image in base64, or a file. It is found while the text is read, where line ends are searched anyway, so that the bytes are read once
+// only. The zero value is no run.
 type Run struct{ From, To int }
 
 const (
-	// runLeast is how much must have come at once to be looked at, and of how much a beginning must consist.
+	// runLeast is the least size in bytes of new text that is searched, and of a new run.
 	runLeast = 8 << 10
-	// runAhead is how far behind the beginning of what has come a run is looked for: members stand there.
+	// runAhead is the distance from the beginning of new text at which a run is searched: members precede it.
 	runAhead = 1 << 10
-	// runSlack is how many of the last bytes of what it was given plain may have left alone.
+	// runSlack is how many of the last bytes plain may not have examined.
 	runSlack = 32
 )
 
-// Grow looks at what has come of a text since it was called last: text is all there is of it, and the first old bytes were there. A run
-// that went on to the end of those goes on; where there is none another one is looked for, and a short one gives way.
+// Grow examines the part of a text that has arrived since the last call: text is all of it, and its first old bytes are known. A run that
+// reaches the end of those is continued. Otherwise a longer run is searched in the new part.
 func (r *Run) Grow(text []byte, old int) {
 	if r.To > r.From && old-r.To < runSlack {
 		r.To = plain(text, r.To)
@@ -33,8 +33,8 @@ func (r *Run) Grow(text []byte, old int) {
 	}
 }
 
-// behind is the run in a text that begins so many bytes further on.
+// behind returns the run for a text without its first cut bytes.
 func (r Run) behind(cut int) Run { return Run{r.From - cut, r.To - cut} }
 
-// has tells whether the byte at i is in it.
+// has reports whether the byte at i is in the run.
 func (r Run) has(i int) bool { return i >= r.From && i < r.To }

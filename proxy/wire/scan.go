@@ -6,8 +6,7 @@ import (
 	"math"
 )
 
-// MaxDepth is how many objects and arrays may lie in one another. No message of the protocol comes near it; it bounds
-// what a hostile one can cost.
+// MaxDepth bounds the nesting of objects and arrays. No message of the protocol comes near it; it bounds the cost of a hostile one.
 const MaxDepth = 1024
 
 // The JSON-RPC codes of a message that cannot be read.
@@ -16,11 +15,11 @@ const (
 	CodeInvalid = -32600
 )
 
-// ScanError says why a message was refused.
+// ScanError is the reason why a message was refused.
 type ScanError struct {
-	Code   int    // CodeParse: no JSON; CodeInvalid: JSON, but no JSON-RPC message
+	Code   int    // CodeParse: not JSON; CodeInvalid: JSON, but no JSON-RPC message
 	Reason string // for people
-	At     int    // the byte at which it was noticed
+	At     int    // position in bytes
 }
 
 // Error implements error.
@@ -28,15 +27,15 @@ func (e *ScanError) Error() string { return fmt.Sprintf("wire: %s at byte %d", e
 
 var bom = []byte("\xef\xbb\xbf")
 
-// Scan reads one message. It allocates nothing unless it fails. On failure the error is a *ScanError and the message
-// holds what was understood until then: its ID is set if it was read, so that the answer can carry it.
+// Scan reads one message. It allocates only if it fails. Then the error is a *ScanError, and the message has what was read until then:
+// its ID is set if it was read, so that the answer can have it.
 //
-// A member that Scan reads may occur once only, and in no other spelling of capitals: two readers that disagree about
-// which of `method` and `Method` counts would judge one request and run another. An array is returned as a Batch whose
-// elements are checked JSON, but not yet checked messages: see Items.
+// A member that Scan records may occur once only, and not with other capitals: if two readers disagreed about `method` and `Method`, one
+// would judge a request and the other run another one. An array is returned as a Batch whose elements are valid JSON, but not yet
+// checked as messages: see Items.
 func Scan(raw []byte) (Message, error) { return scan(raw, nil, Run{}) }
 
-// ScanKnown is Scan for a text of which a run was found while it was read.
+// ScanKnown is Scan for a text with a known run.
 func ScanKnown(raw []byte, known Run) (Message, error) { return scan(raw, nil, known) }
 
 func scan(raw []byte, r *Reader, known Run) (Message, error) {
@@ -66,8 +65,8 @@ func scan(raw []byte, r *Reader, known Run) (Message, error) {
 	return m, m.classify(&s)
 }
 
-// ScanValue finds the one JSON value in raw, as strictly as Scan reads a message; a byte order mark and spaces around it do not count.
-// It allocates nothing unless it fails, with a *ScanError.
+// ScanValue returns the only JSON value in raw, without byte order mark and surrounding space, checked as strictly as by Scan. It
+// allocates only if it fails, with a *ScanError.
 func ScanValue(raw []byte) (Span, error) {
 	if uint64(len(raw)) > math.MaxUint32 {
 		return Span{}, &ScanError{CodeInvalid, "value of 4 GiB or more", 0}
@@ -85,10 +84,10 @@ func ScanValue(raw []byte) (Span, error) {
 	if s.err != nil {
 		return Span{}, s.err
 	}
-	return Span{uint32(from), uint32(to)}, nil //nolint:gosec // looked at above
+	return Span{uint32(from), uint32(to)}, nil //nolint:gosec // checked above
 }
 
-// classify decides the Kind and checks the shape that JSON-RPC 2.0 prescribes for it.
+// classify determines the Kind and checks that the message is valid JSON-RPC 2.0.
 func (m *Message) classify(s *scanner) error {
 	bad := func(reason string) error { return &ScanError{CodeInvalid, reason, 0} }
 	if !s.version {
@@ -134,7 +133,7 @@ func (m *Message) classify(s *scanner) error {
 	return nil
 }
 
-// validID tells whether a value may be a request id: a string or an integer (2026-07-28 basic, Requests).
+// validID reports whether a value is a valid request id: a string or an integer (2026-07-28 basic, Requests).
 func validID(v []byte) bool {
 	if len(v) == 0 {
 		return false

@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// scanner walks raw. Its methods take the place where something begins and return the place behind it; after a failure
-// s.err is set and the places mean nothing.
+// scanner reads raw. Its methods take the position at which something begins and return the position after it. After a failure s.err is
+// set and positions are meaningless.
 type scanner struct {
 	raw     []byte
 	err     *ScanError
-	lines   bool    // a raw line end between tokens was seen
-	escaped bool    // an escape was seen in the string last read
-	escapes bool    // and one in any
+	lines   bool    // there is a raw line end between tokens
+	escaped bool    // the last string has an escape
+	escapes bool    // any string has one
 	version bool    // jsonrpc is "2.0"
-	seen    bool    // jsonrpc was there
-	reader  *Reader // or nil
-	known   Run     // what need not be looked at
+	seen    bool    // jsonrpc is present
+	reader  *Reader // may be nil
+	known   Run     // need not be examined
 }
 
 func (s *scanner) error() error {
@@ -36,11 +36,11 @@ func (s *scanner) fail(code int, reason string, at int) int {
 	return len(s.raw)
 }
 
-// object reads an object of a level that Scan knows. The levels lie at most four deep, so it may call itself.
+// object reads an object of a level. Levels are nested four deep at most, so it may call itself.
 func (s *scanner) object(i int, m *Message, l level) int {
 	if i >= len(s.raw) || s.raw[i] != '{' {
 		if l == topMembers {
-			return s.value1(i) // no message, but perhaps JSON: decides between the two codes
+			return s.value1(i) // not a message; whether it is JSON decides the code
 		}
 		return s.value(i)
 	}
@@ -81,7 +81,7 @@ func (s *scanner) object(i int, m *Message, l level) int {
 	return s.fail(CodeParse, "message ends inside an object", i)
 }
 
-// value1 reads a top-level value that is no object.
+// value1 reads a top-level value that is not an object.
 func (s *scanner) value1(i int) int {
 	end := s.value(i)
 	if s.err == nil {
@@ -90,7 +90,7 @@ func (s *scanner) value1(i int) int {
 	return end
 }
 
-// member reads the value of a member and remembers where it lies.
+// member reads the value of a member and records its position.
 func (s *scanner) member(key []byte, keyAt, i int, m *Message, l level) int {
 	if l == topMembers && string(key) == "jsonrpc" {
 		if s.seen {
@@ -131,7 +131,7 @@ func (s *scanner) member(key []byte, keyAt, i int, m *Message, l level) int {
 	return end
 }
 
-// meta reads params._meta, unless it is known.
+// meta reads params._meta, unless the Reader knows it.
 func (s *scanner) meta(i int, m *Message) int {
 	if end := s.reader.again(s.raw, i, m); end > 0 {
 		return end
@@ -150,7 +150,7 @@ func (s *scanner) key(i int) int {
 	return s.str(i)
 }
 
-// space goes over the space between tokens.
+// space skips the space between tokens.
 func (s *scanner) space(i int) int {
 	if i < len(s.raw) && s.raw[i] > ' ' {
 		return i
@@ -231,8 +231,8 @@ func (s *scanner) nested(i int) int {
 	}
 }
 
-// after reads what follows a value inside objects and arrays: any number of ends, then a comma and, in an object, the
-// next name. Depth 0 means that the outermost value has ended.
+// after reads what follows a value inside objects and arrays: any number of ends, then a comma and, in an object, the next name. Depth 0
+// means that the outermost value has ended.
 func (s *scanner) after(i, depth int, stack *[MaxDepth / 64]uint64) (int, int) {
 	for depth > 0 {
 		i = s.space(i)
@@ -257,7 +257,7 @@ func (s *scanner) after(i, depth int, stack *[MaxDepth / 64]uint64) (int, int) {
 	return i, 0
 }
 
-// name reads a member name and the colon behind it.
+// name reads a member name and the colon after it.
 func (s *scanner) name(i int) int {
 	if i = s.key(i); s.err != nil {
 		return i
@@ -273,8 +273,8 @@ const (
 	highs = 0x8080808080808080
 )
 
-// plainWords returns a place at or behind i before which the string in raw has nothing that str must look at: it goes on in
-// steps of 32 bytes.
+// plainWords returns a position from i on before which the string in raw has nothing that str must examine. It advances in steps of 32
+// bytes.
 func plainWords(raw []byte, i int) int {
 	for len(raw)-i >= 32 {
 		p := raw[i : i+32 : i+32]
@@ -288,16 +288,16 @@ func plainWords(raw []byte, i int) int {
 	return i
 }
 
-// skim goes on from i to the byte that str must look at, if eight bytes more are there.
+// skim advances from i to the next byte that str must examine, if there are eight more bytes.
 func (s *scanner) skim(i int) int {
 	raw := s.raw
 	for words := 0; len(raw)-i >= 8; words++ {
 		if odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs; odd != 0 {
 			return i + bits.TrailingZeros64(odd)/8
 		}
-		if i += 8; words == 3 { // most strings are short and plain; this is a long one, after all
+		if i += 8; words == 3 { // this string is longer than most
 			if s.known.has(i) {
-				i = min(s.known.To, len(raw)) // spaces at the end are none of the message
+				i = min(s.known.To, len(raw)) // spaces at the end do not belong to the message
 			}
 			i = plain(raw, i)
 		}
@@ -305,8 +305,8 @@ func (s *scanner) skim(i int) int {
 	return i
 }
 
-// odd sets the high bit of each byte that str must look at; bits above the first such byte mean nothing. With bit 1 turned
-// over a quote (0x22) is 0x20, and a control character still less: one comparison finds both.
+// odd sets the high bit of each byte that str must examine; bits above the first such byte are meaningless. With bit 1 inverted, a quote
+// (0x22) is 0x20 and control characters stay below: one comparison finds both.
 func odd(w uint64) uint64 {
 	return ((w ^ lows*0x02) - lows*0x21) | ((w ^ lows*'\\') - lows) | w
 }
@@ -315,7 +315,7 @@ func odd(w uint64) uint64 {
 func (s *scanner) str(i int) int {
 	raw := s.raw
 	s.escaped = false
-	if i++; len(raw)-i >= 8 { // what skim does; most names end here
+	if i++; len(raw)-i >= 8 { // as skim does; most names end here
 		odd := odd(binary.LittleEndian.Uint64(raw[i:])) & highs
 		if odd != 0 {
 			i += bits.TrailingZeros64(odd) / 8
@@ -329,7 +329,7 @@ func (s *scanner) str(i int) int {
 	return s.rest(i)
 }
 
-// rest reads a string from anywhere inside it.
+// rest reads a string from a position inside it.
 func (s *scanner) rest(i int) int {
 	raw := s.raw
 	for i < len(raw) {
@@ -357,11 +357,11 @@ func (s *scanner) rest(i int) int {
 	return s.fail(CodeParse, "message ends inside a string", i)
 }
 
-// wide reads characters as long as they are not ASCII; there is one at least.
+// wide reads characters until the next ASCII one; there is at least one.
 func (s *scanner) wide(i int) int {
 	raw := s.raw
 	for i < len(raw) && raw[i] >= utf8.RuneSelf {
-		// The two and three bytes of most scripts; what is left decides utf8: the ends of ranges, surrogates, four bytes.
+		// The two and three bytes of most scripts. Package utf8 decides the rest: the ends of ranges, surrogates, four bytes.
 		if c := raw[i]; len(raw)-i >= 3 && c >= 0xc2 && c < 0xed && c != 0xe0 && raw[i+1]&0xc0 == 0x80 {
 			if c < 0xe0 {
 				i += 2
@@ -381,7 +381,7 @@ func (s *scanner) wide(i int) int {
 	return i
 }
 
-// plainEscape tells whether c may follow a backslash, and is all that does.
+// plainEscape reports whether a backslash and c are a complete escape.
 func plainEscape(c byte) bool {
 	const low, high = 1<<'"' | 1<<'/', 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
 	set := uint64(low)
@@ -391,7 +391,7 @@ func plainEscape(c byte) bool {
 	return c < 128 && set>>(c&63)&1 != 0
 }
 
-// escape reads an escape that is not plain.
+// escape reads an escape of more characters.
 func (s *scanner) escape(i int) int {
 	switch {
 	case i+1 >= len(s.raw):
@@ -443,7 +443,7 @@ func (s *scanner) number(i int) int {
 		return s.fail(CodeParse, "expected a value", start)
 	}
 	if raw[i] == '0' {
-		whole = i + 1 // nothing follows a zero; what does is no part of the number
+		whole = i + 1 // no digits follow a leading zero
 	}
 	if i = whole; i == len(raw) {
 		return i
@@ -467,7 +467,7 @@ func (s *scanner) number(i int) int {
 	return i
 }
 
-// digits returns the place behind the digits at i.
+// digits returns the position after the digits at i.
 func digits(raw []byte, i int) int {
 	for i < len(raw) && raw[i]-'0' <= 9 {
 		i++

@@ -2,5 +2,5 @@
 
 package wire
 
-// plain returns a place at or behind i before which the string in raw has nothing that str must look at.
+// plain returns a position from i on before which the string in raw has nothing that str must examine.
 func plain(raw []byte, i int) int { return plainWords(raw, i) }

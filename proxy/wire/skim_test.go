@@ -8,9 +8,9 @@ import (
 
 func skimOf(raw []byte, i int) int { return (&scanner{raw: raw}).skim(i) }
 
-// TestSkim puts every byte into every place of runs of every length: what is found is the first that str must look at.
+// Every byte at every position of runs of every length: the first that str must examine is found.
 func TestSkim(t *testing.T) {
-	room := bytes.Repeat([]byte{'"'}, 300) // what lies around must not be found
+	room := bytes.Repeat([]byte{'"'}, 300) // the surrounding bytes must not be found
 	for n := range 150 {
 		if n > 40 && n%16 > 1 && n%16 < 15 {
 			continue
@@ -49,7 +49,7 @@ func TestSkim(t *testing.T) {
 	}
 }
 
-// TestEscapes tries every byte behind a backslash.
+// Every byte after a backslash.
 func TestEscapes(t *testing.T) {
 	for c := range 256 {
 		_, err := Scan([]byte(text(`\` + string([]byte{byte(c)}) + `12af`)))
@@ -59,7 +59,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// TestUTF8 tries what may begin a character, with the bounds of what may follow, against the library.
+// Every beginning of a character, with the bounds of what may follow, compared with the library.
 func TestUTF8(t *testing.T) {
 	next := []byte{'x', 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0}
 	for c := 0x80; c < 256; c++ {
@@ -76,9 +76,9 @@ func TestUTF8(t *testing.T) {
 	}
 }
 
-// TestSkimLongRuns puts what str must look at into every place of runs that are gone over in the widest steps.
+// A byte that str must examine at every position of runs that are read in the widest steps.
 func TestSkimLongRuns(t *testing.T) {
-	room := bytes.Repeat([]byte{'"'}, 2000) // what lies around must not be found
+	room := bytes.Repeat([]byte{'"'}, 2000) // the surrounding bytes must not be found
 	for _, n := range []int{271, 272, 287, 288, 399, 400, 401, 415, 416, 527, 528, 529, 700, 1000} {
 		for _, from := range []int{0, 1, 31} {
 			raw := room[from : from+n]

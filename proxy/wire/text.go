@@ -6,8 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// AppendText writes text as a JSON string. Bytes that are no UTF-8 become U+FFFD; nothing else is escaped but what
-// JSON demands.
+// AppendText appends text as a JSON string. Invalid UTF-8 becomes U+FFFD; only what JSON demands is escaped.
 func AppendText[T string | []byte](dst []byte, text T) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -37,7 +36,7 @@ func AppendText[T string | []byte](dst []byte, text T) []byte {
 	return append(dst, '"')
 }
 
-// appendUnescaped decodes the inside of a JSON string that was scanned. A lone surrogate becomes U+FFFD.
+// appendUnescaped decodes the inside of a scanned JSON string. A lone surrogate becomes U+FFFD.
 func appendUnescaped(dst, in []byte) []byte {
 	for i := 0; i < len(in); {
 		if in[i] != '\\' || i+1 == len(in) {
@@ -69,7 +68,7 @@ func appendUnescaped(dst, in []byte) []byte {
 	return dst
 }
 
-// unescapeRune reads \uXXXX, or two of them that are a surrogate pair.
+// unescapeRune reads \uXXXX, or a surrogate pair of two.
 func unescapeRune(in []byte) (rune, int) {
 	hex := func(b []byte) rune {
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// Members walks the members of the object at obj: the span of each name, with its quotes, and of its value. The bytes
-// must have been scanned. It yields nothing if obj is absent or no object.
+// Members iterates over the members of the object at obj: the span of each name, with its quotes, and of its value. The bytes must have
+// been scanned. It yields nothing if obj is absent or not an object.
 func Members(raw []byte, obj Span) iter.Seq2[Span, Span] {
 	return func(yield func(key, value Span) bool) {
 		if !obj.IsObject(raw) {
@@ -27,8 +27,8 @@ func Members(raw []byte, obj Span) iter.Seq2[Span, Span] {
 	}
 }
 
-// Items walks the elements of the array at arr: index and span. The bytes must have been scanned. It yields nothing if
-// arr is absent or no array.
+// Items iterates over the elements of the array at arr: index and span. The bytes must have been scanned. It yields nothing if arr is
+// absent or not an array.
 func Items(raw []byte, arr Span) iter.Seq2[int, Span] {
 	return func(yield func(int, Span) bool) {
 		if !arr.Present() || raw[arr.From] != '[' {
@@ -47,8 +47,8 @@ func Items(raw []byte, arr Span) iter.Seq2[int, Span] {
 	}
 }
 
-// Get finds the value of the first member called key in the object at obj; the zero Span if there is none. The bytes
-// must have been scanned.
+// Get returns the value of the first member named key in the object at obj; the zero Span if there is none. The bytes must have been
+// scanned.
 func Get(raw []byte, obj Span, key string) Span {
 	for k, v := range Members(raw, obj) {
 		if k.Is(raw, key) {
@@ -58,7 +58,7 @@ func Get(raw []byte, obj Span, key string) Span {
 	return Span{}
 }
 
-// Path finds a value through nested objects: Path(raw, obj, "a", "b") is the b in the a of obj.
+// Path returns a value in nested objects: Path(raw, obj, "a", "b") is the b in the a of obj.
 func Path(raw []byte, obj Span, keys ...string) Span {
 	for _, k := range keys {
 		obj = Get(raw, obj, k)
@@ -73,7 +73,7 @@ func skipSpace(raw []byte, i uint32) uint32 {
 	return i
 }
 
-// skip returns the place behind the value at i, of which it is known that it is well-formed.
+// skip returns the position after the value at i, which must be well-formed.
 func skip(raw []byte, i uint32) uint32 {
 	switch raw[i] {
 	case '"':
@@ -102,7 +102,7 @@ func skipString(raw []byte, i uint32) uint32 {
 	}
 }
 
-// escaped tells whether the quote at i has an odd number of backslashes before it.
+// escaped reports whether the quote at i follows an odd number of backslashes.
 func escaped(raw []byte, i uint32) bool {
 	n := 0
 	for raw[i-1] == '\\' {
