@@ -87,7 +87,7 @@ func (a *attachment) Next(until time.Time) (*wire.Message, error) {
 			}
 		}
 		d.mu.Unlock()
-		if !pause(d.wake, wait) && !until.IsZero() && !time.Now().Before(until) {
+		if !work.Pause(d.wake, wait) && !until.IsZero() && !time.Now().Before(until) {
 			return nil, proxy.ErrNotYet
 		}
 	}
@@ -100,22 +100,6 @@ func (d *dialogue) due() time.Time {
 		return most
 	}
 	return due
-}
-
-// pause waits for a signal, until the given time at most (zero: without limit); false if none came.
-func pause(wake <-chan struct{}, until time.Time) bool {
-	if until.IsZero() {
-		<-wake
-		return true
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-wake:
-		return true
-	case <-timer.C:
-		return false
-	}
 }
 
 // own makes a reply of the call one of this request: its id, its progress token. keep is false for progress that this

@@ -26,7 +26,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		return nil, noTasks(method)
 	}
 	if method == "subscriptions/listen" {
-		return u.listen(ex)
+		return u.listens.Listen(ex)
 	}
 	if err := u.mirror(ex, false); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (u *Upstream) discovered(s *sessions.Session) []byte {
 	return wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
 		{Key: "supportedVersions", Value: []byte(`["` + rules.ModernVersion + `"]`)},
-		{Key: "capabilities", Value: translate.ServerCaps(h.Caps, u.delivers(s))},
+		{Key: "capabilities", Value: translate.ServerCaps(h.Caps, u.listens.Delivers(s))},
 		{Key: "instructions", Value: h.Instructions},
 		{Key: "ttlMs", Value: []byte("0")}, {Key: "cacheScope", Value: []byte(`"private"`)},
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "serverInfo", Value: info}})},

@@ -1,439 +1,51 @@
 package era
 
 import (
-	"bytes"
-	"errors"
-	"io"
-	"math/rand/v2"
-	"slices"
-	"sync"
-	"time"
+	"context"
 
-	"dragoman/adapters/era/sessions"
-	"dragoman/adapters/era/work"
-	"dragoman/adapters/rules"
+	"dragoman/adapters/transport"
 	"dragoman/proxy"
-	"dragoman/proxy/wire"
 )
 
-// Bounds of a listen at a legacy server.
-const (
-	maxNotices  = 2 * maxSubscribed     // that wait for the client, of which those that say the same are one
-	noticeBytes = 8 << 20               // of these
-	echoTime    = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
-)
+// listening is an Upstream as package subscriptions sees it.
+type listening struct{ u *Upstream }
 
-// hearing is a subscriptions/listen of a modern client at a legacy server: it holds a session, whose notices it gets, and
-// those of the client's other sessions, in which its calls may run.
-type hearing struct {
-	u    *Upstream
-	ex   *proxy.Exchange
-	id   []byte // of the request, raw JSON: the subscription's id
-	want []string
-	uris []string
-
-	mu      sync.Mutex
-	session *sessions.Session // nil while it is being opened, for the first time or again
-	group   [32]byte          // of the session: the client
-	since   time.Time         // when the session was there
-	tries   int               // to open another, since one was steady
-	lists   []string          // whose changes are delivered
-	subs    []string          // URIs that the server has accepted, or, before the acknowledgement, may accept
-	first   [][]byte          // what goes out ahead of all notices: the acknowledgement, and the end if that is all
-	acked   bool              // the acknowledgement has been made
-	queue   []rules.Notice    // for the client
-	size    int               // bytes of these
-	heard   map[string]echo   // when what was last heard, and where
-	over    bool              // the response has been given out
-	ended   bool
-	err     error
-	wake    chan struct{}
-	polling bool
-	stop    chan struct{} // closed at the end
-}
-
-// echo remembers when a notice came in the listen's own session, and whether one from another waits to see if it will.
-type echo struct {
-	own     time.Time
-	waiting *time.Timer
-	msg     []byte // what waits
-}
-
-// listen answers subscriptions/listen at a legacy server: acknowledged is what the server can deliver.
-func (u *Upstream) listen(ex *proxy.Exchange) (proxy.Replies, error) {
-	m := &ex.Msg
-	if !m.Notifications.IsObject(m.Raw) {
-		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
-	}
-	h := &hearing{u: u, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]echo), wake: make(chan struct{}, 1), stop: make(chan struct{})}
-	for _, list := range rules.NoticeLists {
-		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
-			h.want = append(h.want, list)
-		}
-	}
-	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
-		uri := string(s.Text(m.Raw))
-		switch {
-		case !s.IsString(m.Raw):
-			return nil, proxy.Errf(proxy.InvalidParams, "params.notifications.resourceSubscriptions must be an array of strings")
-		case len(h.uris) >= maxSubscribed:
-			return nil, proxy.Errf(proxy.InvalidParams, "more than %d resourceSubscriptions in one listen", maxSubscribed)
-		case !slices.Contains(h.uris, uri):
-			h.uris = append(h.uris, uri)
-		}
-	}
-	err := h.open(false)
-	if sessionIsLost(err) { // it was lost before, and is only found out now
-		err = h.open(false)
-	}
+// Listen implements subscriptions.Server.
+func (l listening) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error) {
+	u := l.u
+	v, err := u.Profile(ctx)
 	if err != nil {
 		return nil, err
 	}
-	ex.Attach(h)
-	return h, nil
-}
-
-// sessionIsLost tells whether an error says that a session with the server has gone.
-func sessionIsLost(err error) bool {
-	var e *proxy.Error
-	return errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.Lost.Name)
-}
-
-// open takes a session and subscribes in it; again says that the client has been told before.
-func (h *hearing) open(again bool) error {
-	s, err := h.u.pool.Acquire(h.ex, false, 0)
+	if !v.Modern {
+		ex.Session = nil // the server's session is not the client's
+		return u.downgrade(ex)
+	}
+	link, err := u.links.Get(ctx, ex.Caller.Principal)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	lists, uris := h.deliverable(s)
-	h.mu.Lock()
-	if !again { // so that what is said while the server is asked is not lost
-		h.group, h.lists, h.subs = s.Client(), lists, uris
-	}
-	h.mu.Unlock()
-	s.AddListener(h)
-	subs, err := h.subscribe(s, uris)
-	h.mu.Lock()
-	if h.ended || err != nil {
-		h.mu.Unlock()
-		s.EndListener(h, subs)
-		if err == nil {
-			err = h.ex.Err()
-		}
-		return err
-	}
-	h.session, h.since, h.lists, h.subs = s, time.Now(), lists, subs
-	if !s.Pushes() && !h.polling && len(lists)+len(subs) > 0 {
-		h.polling = h.u.work.Spawn(h.poll)
-	}
-	if again { // nobody heard anything while the session was being opened
-		for _, n := range rules.AllChanged(lists, subs) {
-			h.add(n.Key, n.Msg)
-		}
-	} else {
-		h.acknowledge()
-	}
-	h.mu.Unlock()
-	h.signal()
-	if s.Gone() { // while it was being set up
-		h.Moved(s)
-	}
-	return nil
+	replies, _, err := u.links.Call(ex, link)
+	return replies, err
 }
 
-// deliverable answers what of the filter the server says it tells of.
-func (h *hearing) deliverable(s *sessions.Session) (lists, uris []string) {
-	if !h.u.delivers(s) {
-		return nil, nil
-	}
-	for _, list := range h.want {
-		if s.Result().Can(list, "listChanged") {
-			lists = append(lists, list)
-		}
-	}
-	if s.Result().Can("resources", "subscribe") {
-		uris = h.uris
-	}
-	return lists, uris
+// Fault implements subscriptions.Server.
+func (l listening) Fault(err error) error { return (&modernCall{u: l.u}).fault(err) }
+
+// Link implements subscriptions.Reconnector.
+func (l listening) Link(ctx context.Context, principal string) (transport.Link, error) {
+	return l.u.links.Get(ctx, principal)
 }
 
-// subscribe answers the resources that the server accepts. The error is of a session that is lost; one that the server
-// has forgotten is dropped.
-func (h *hearing) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
-	if !s.Pushes() {
-		return uris, nil // they are read
-	}
-	for _, uri := range uris {
-		err := s.Subscribe(h.ex, uri)
-		if err == nil {
-			subs = append(subs, uri)
-			continue
-		}
-		var e *proxy.Error
-		if errors.As(err, &e) && e.Name == proxy.SessionLost.Name {
-			h.u.pool.Discard(s)
-		}
-		if sessionIsLost(err) {
-			return subs, err
-		}
-	}
-	return subs, nil
+// Begin implements subscriptions.Reconnector.
+func (l listening) Begin(ex *proxy.Exchange, link transport.Link) (proxy.Replies, error) {
+	return (&modernCall{u: l.u, ex: ex, method: "subscriptions/listen"}).begin(link)
 }
 
-// acknowledge makes the first message, ahead of all notices; with nothing to deliver, also the last. What was heard before
-// of a resource that the server then refused is forgotten. The caller holds h.mu.
-func (h *hearing) acknowledge() {
-	honoured := rules.SubscriptionFilter(h.lists, h.subs)
-	params := wire.Object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: wire.Object(honoured)}})
-	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
-	h.first = append(h.first, append(ack, '}'))
-	if h.acked = true; len(honoured) == 0 {
-		h.first = append(h.first, proxy.ListenEnd(h.id).Raw)
-	}
-	heard := h.queue
-	h.queue, h.size = nil, 0
-	for _, n := range heard {
-		if m, err := wire.Scan(n.Msg); err == nil && h.wants(&m) {
-			h.queue, h.size = append(h.queue, n), h.size+len(n.Msg)
-		}
-	}
-}
+// Watches is how many subscriptions/listen are open at the server on behalf of legacy sessions: at most one for each
+// session, and one in all at a process.
+func (u *Upstream) Watches() int { return u.bridges.Count() }
 
-// tag is the _meta of everything that a listen delivers.
-func (h *hearing) tag() []byte {
-	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}})
-}
-
-// add queues a notice of the server's, tagged. The caller holds h.mu.
-func (h *hearing) add(key string, raw []byte) {
-	m, err := wire.Scan(raw)
-	if err != nil || h.ended {
-		return
-	}
-	switch id := (wire.Change{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}); {
-	case m.Meta.IsObject(m.Raw):
-		m.EditObject(m.Meta, []wire.Change{id})
-	default:
-		m.EditParams([]wire.Change{{Key: "_meta", Value: h.tag()}})
-	}
-	for _, n := range h.queue {
-		if n.Key == key {
-			return // it waits already: what it says has not been said yet
-		}
-	}
-	msg := m.Append(nil)
-	for len(h.queue) > 0 && (len(h.queue) >= maxNotices || h.size+len(msg) > noticeBytes) {
-		h.shift()
-	}
-	h.queue, h.size = append(h.queue, rules.Notice{Key: key, Msg: msg}), h.size+len(msg)
-}
-
-// shift takes the oldest notice out. The caller holds h.mu.
-func (h *hearing) shift() []byte {
-	msg := h.queue[0].Msg
-	h.queue, h.size = h.queue[1:], h.size-len(msg)
-	return msg
-}
-
-func (h *hearing) signal() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Names implements sessions.Listener.
-func (h *hearing) Names(uri string) bool {
-	return slices.ContainsFunc(h.uris, func(s string) bool { return rules.Below(uri, s) })
-}
-
-// Hear implements sessions.Listener: it takes a notice that came in the session from. What another session of the client hears is given out unless the
-// listen's own hears the same at the same time: some servers tell every session, some only the one whose call it was.
-func (h *hearing) Hear(from *sessions.Session, m *wire.Message) {
-	key := rules.NoticeKey(m)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.ended || !h.wants(m) {
-		return
-	}
-	raw := m.Append(nil)
-	if len(h.heard) > 4*maxNotices {
-		h.forget(true)
-	}
-	e := h.heard[key]
-	if from == h.session || h.session == nil && !h.acked {
-		if e.own = time.Now(); e.waiting != nil {
-			e.waiting.Stop()
-			e.waiting, e.msg = nil, nil
-		}
-		h.heard[key] = e
-		h.add(key, raw)
-		h.signal()
-		return
-	}
-	if e.waiting != nil || time.Since(e.own) < echoTime {
-		return
-	}
-	e.msg, e.waiting = raw, time.AfterFunc(echoTime, func() { h.echoless(key) })
-	h.heard[key] = e
-}
-
-// echoless gives out what was heard in another session only.
-func (h *hearing) echoless(key string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	e := h.heard[key]
-	if e.waiting == nil {
-		return
-	}
-	delete(h.heard, key)
-	h.add(key, e.msg)
-	h.signal()
-}
-
-// forget forgets what was heard when; give says that what waits for its echo is given out. The caller holds h.mu.
-func (h *hearing) forget(give bool) {
-	for key, e := range h.heard {
-		if e.waiting == nil {
-			continue
-		}
-		if e.waiting.Stop(); give {
-			h.add(key, e.msg)
-			h.signal()
-		}
-	}
-	clear(h.heard)
-}
-
-// wants tells whether a notice is of what is listened for. An update may be of something below a resource that is
-// subscribed to; one of something else altogether goes to all of the client's listens that have subscribed to anything,
-// since only the server knows why it sends it. The caller holds h.mu.
-func (h *hearing) wants(m *wire.Message) bool {
-	method := string(m.Text(m.Method))
-	if method != rules.ResourceUpdated {
-		return slices.ContainsFunc(h.lists, func(list string) bool { return rules.ListChanged(list) == method })
-	}
-	uri := string(m.Text(m.URI))
-	if slices.ContainsFunc(h.subs, func(s string) bool { return rules.Below(uri, s) }) {
-		return true
-	}
-	return len(h.subs) > 0 && !h.u.pool.Listened(h.group, uri)
-}
-
-// Moved implements sessions.Listener: it opens the listen again in another session after s is lost; the client need not know. It is tried at once, unless
-// the session lasted too short a time for that.
-func (h *hearing) Moved(s *sessions.Session) {
-	h.mu.Lock()
-	if h.ended || h.session != s {
-		h.mu.Unlock()
-		return
-	}
-	if h.session = nil; time.Since(h.since) >= steadyTime {
-		h.tries = 0
-	}
-	h.mu.Unlock()
-	s.Release(false)
-	again := h.u.work.Spawn(func() {
-		for h.pace() {
-			if h.open(true) == nil {
-				return
-			}
-		}
-		h.end(work.ErrClosing())
-	})
-	if !again {
-		h.end(work.ErrClosing())
-	}
-}
-
-// pace waits until it is time to open a session again; false if it is not wanted any more.
-func (h *hearing) pace() bool {
-	h.mu.Lock()
-	tries := h.tries
-	h.tries++
-	h.mu.Unlock()
-	if tries > 0 {
-		wait := min(backoffLeast<<min(tries-1, 10), backoffMost)
-		timer := time.NewTimer(wait + rand.N(wait/2)) //nolint:gosec // jitter
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-h.ex.Done():
-		case <-h.u.work.Context().Done():
-		}
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return !h.ended && h.ex.Err() == nil && h.u.work.Context().Err() == nil
-}
-
-// Next implements proxy.Replies.
-func (h *hearing) Next(until time.Time) (*wire.Message, error) {
-	for {
-		h.mu.Lock()
-		var raw []byte
-		switch {
-		case len(h.first) > 0:
-			raw, h.first = h.first[0], h.first[1:]
-		case h.acked && len(h.queue) > 0:
-			raw = h.shift()
-		}
-		over, ended, err := h.over, h.ended, h.err
-		h.mu.Unlock()
-		if raw != nil {
-			m, err := proxy.Scanned(raw)
-			if err == nil {
-				h.said(m)
-			}
-			return m, err
-		}
-		switch {
-		case over:
-			return nil, io.EOF
-		case err != nil:
-			return nil, err
-		case ended:
-			return nil, io.EOF
-		case !pause(h.wake, until):
-			return nil, proxy.ErrNotYet
-		}
-	}
-}
-
-// said notes that the response has been given out.
-func (h *hearing) said(m *wire.Message) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.over = h.over || m.IsResponse()
-}
-
-// Abort implements proxy.Aborter.
-func (h *hearing) Abort() { h.end(h.ex.Err()) }
-
-// Close implements proxy.Replies.
-func (h *hearing) Close() error {
-	h.ex.Detach(h)
-	h.end(io.EOF)
-	return nil
-}
-
-// end gives the session back, once.
-func (h *hearing) end(err error) {
-	h.mu.Lock()
-	if h.ended {
-		h.mu.Unlock()
-		return
-	}
-	h.ended, h.err = true, err
-	close(h.stop)
-	s, subs := h.session, h.subs
-	h.forget(false)
-	h.session = nil
-	h.mu.Unlock()
-	h.signal()
-	if s != nil {
-		s.EndListener(h, subs)
-		return
-	}
-	h.u.pool.DropListener(h.group, h) // it is between two sessions
-}
+// Dismiss ends the sessions of legacy clients for which the upstream listens, because of cause: nothing else knows what they have
+// subscribed to. It is for an upstream that another replaces.
+func (u *Upstream) Dismiss(cause *proxy.Error) { u.bridges.Dismiss(cause) }

@@ -159,19 +159,19 @@ func TestListenOtherSession(t *testing.T) {
 		}
 		call.say(changedNotice("tools"))
 		a.hears() // perhaps the other hears it too
-		time.Sleep(echoTime)
+		time.Sleep(dedupTime)
 		a.hears(taggedList("1", "tools"))
 		for _, first := range []int{1, 2} {
 			time.Sleep(time.Second)
 			r.s.link(first).away(changedNotice("tools"))
-			time.Sleep(echoTime / 2)
+			time.Sleep(dedupTime / 2)
 			synctest.Wait()
 			r.s.link(3 - first).away(changedNotice("tools"))
 			time.Sleep(time.Second)
 			a.hears(taggedList("1", "tools"))
 		}
 		call.l.away(updatedNotice("u/1"))
-		time.Sleep(echoTime)
+		time.Sleep(dedupTime)
 		a.hears(taggedUpdate("1", "u/1"))
 		call.l.away(changedNotice("tools")) // and the listen ends before it is given out
 		a.leave()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -26,7 +27,7 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Msg.EditParams(changes)
 	}
 	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
-		return u.keepListening(ex)
+		return subscriptions.Reconnecting(ex, listening{u}, u.work)
 	}
 	link, err := u.links.Get(ex, ex.Caller.Principal)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -141,7 +142,7 @@ func (f *flow) Next(until time.Time) (*wire.Message, error) {
 		case err != nil:
 			return nil, err
 		}
-		if !pause(f.wake, until) {
+		if !work.Pause(f.wake, until) {
 			return nil, proxy.ErrNotYet
 		}
 	}

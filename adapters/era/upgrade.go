@@ -19,10 +19,10 @@ import (
 // only sessions have is answered here.
 func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	u.watches.refresh(ex)
+	u.bridges.Refresh(ex)
 	if m.Kind != wire.Request {
 		if m.Is("notifications/initialized") {
-			u.greeted(ex.Session)
+			u.bridges.Greeted(ex.Session)
 		}
 		return nil, nil // an answer nobody awaits any more; initialized, roots/list_changed, progress: nothing of it exists in the modern era
 	}
@@ -35,9 +35,9 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	case method == "logging/setLevel":
 		return u.setLevel(ex)
 	case method == "resources/subscribe":
-		return u.subscribe(ex)
+		return u.bridges.Subscribe(ex)
 	case method == "resources/unsubscribe":
-		return u.unsubscribe(ex)
+		return u.bridges.Unsubscribe(ex)
 	case strings.HasPrefix(method, "tasks/"):
 		return nil, noTasks(method)
 	case rules.Removed(method), rules.ModernOnly(method):
@@ -385,4 +385,16 @@ func (c *upCall) repeat(err error) bool {
 	}
 	_ = before.Close()
 	return true
+}
+
+// offer returns the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a bridge, which begins
+// here, brings it the notices. inner is the server/discover that asked for them.
+func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
+	v, err := u.Profile(ex)
+	if err != nil {
+		return translate.ServerCaps(caps, false)
+	}
+	caps = translate.ServerCaps(caps, true) // of a legacy server, downgrade has said what it can deliver
+	u.bridges.Join(ex, inner, caps, !(v.Modern && u.opt.Wires.Stdio))
+	return caps
 }

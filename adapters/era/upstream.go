@@ -10,6 +10,7 @@ import (
 
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
+	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
@@ -53,13 +54,15 @@ type Upstream struct {
 	links  *sessions.Links // to a modern server
 	pool   *sessions.Pool  // of sessions with a legacy server, for modern clients
 
+	bridges *subscriptions.Bridges // of legacy sessions at a modern server
+	listens *subscriptions.Listens // of modern clients at a legacy server
+
 	mu      sync.Mutex
 	relays  map[string]*relay // by session id
 	lot     *Lot
 	mirrors mirrors
 	stamps  stamps
 	dressed dressed
-	watches watches // of legacy sessions at a modern server
 
 	dialogues atomic.Uint64 // so far
 }
@@ -79,7 +82,7 @@ func NewUpstream(opt Options) *Upstream {
 	}
 	u.quota = sessions.NewQuota(limits, u.makeRoom)
 	u.links = sessions.NewLinks(sessions.LinkOptions{Dial: opt.Wires.Modern, Process: opt.Wires.Stdio, Isolation: opt.Isolation, IdleExit: opt.IdleExit,
-		Lost: func() { u.keeper.Lost() }, Cancelled: u.watches.withdrawn}, u.work, u.quota)
+		Lost: func() { u.keeper.Lost() }, Cancelled: func(m *wire.Message) { u.bridges.Cancelled(m) }}, u.work, u.quota)
 	u.keeper = probe.NewKeeper(probe.Options{Wires: opt.Wires, Self: opt.Self, Timeout: opt.ProbeTimeout, Patience: opt.patience(), TTL: opt.ProfileTTL,
 		Carries: opt.Carries, Links: u.links, Known: opt.Known, Changed: u.mirrors.forget}, u.work)
 	idle := opt.IdleTTL
@@ -89,6 +92,8 @@ func NewUpstream(opt Options) *Upstream {
 	u.pool = sessions.NewPool(sessions.Options{Name: opt.Name, Self: opt.Self, Isolation: opt.Isolation, DeclareAll: opt.DeclareAll, Max: opt.MaxSessions,
 		Idle: idle, LeaseWait: u.lot.opt.LeaseWait, Timeout: opt.ProbeTimeout, Patience: opt.patience(), Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE},
 		u.work, u.keeper, u.quota)
+	u.bridges = subscriptions.NewBridges(subscriptions.Options{Timeout: opt.ProbeTimeout, Key: u.links.Key, Changed: opt.Changed}, u.work, listening{u})
+	u.listens = subscriptions.NewListens(subscriptions.ListenOptions{Poll: opt.PollChanges, Timeout: opt.ProbeTimeout}, u.work, u.pool)
 	return u
 }
 

@@ -7,8 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"dragoman/adapters/era/translate"
-	"dragoman/adapters/rules"
 	"dragoman/proxy"
 )
 
@@ -352,7 +350,7 @@ func TestWatchEndsAnyTime(t *testing.T) {
 							if n := r.u.Watches(); n != 0 {
 								t.Errorf("%d watches", n)
 							}
-							if !whole && len(r.u.watches.of) != 0 {
+							if !whole && r.u.bridges.Sessions() != 0 {
 								t.Error("the session still has a watch")
 							}
 							r.close()
@@ -366,34 +364,4 @@ func TestWatchEndsAnyTime(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestBelow(t *testing.T) {
-	f := func(uri, root string, want bool) {
-		t.Helper()
-		if got := rules.Below(uri, root); got != want {
-			t.Errorf("below(%q, %q) = %v", uri, root, got)
-		}
-	}
-	f("file:///a", "file:///a", true)
-	f("file:///a/b", "file:///a", true)
-	f("file:///a/b", "file:///a/", true)
-	f("file:///a#b", "file:///a", true)
-	f("file:///ab", "file:///a", false)
-	f("file:///a", "file:///a/b", false)
-	f("", "", true)
-}
-
-// Where change notices are not carried across, none are promised.
-func TestServerCaps(t *testing.T) {
-	f := func(caps string, notices bool, want string) {
-		t.Helper()
-		if got := string(translate.ServerCaps([]byte(caps), notices)); got != want {
-			t.Errorf("%s", got)
-		}
-	}
-	f(allCaps, true, allCaps)
-	f(allCaps, false, `{"tools":{},"prompts":{},"resources":{}}`)
-	f(`{"tasks":{},"tools":{"listChanged":true}}`, true, `{"tools":{"listChanged":true}}`)
-	f("", true, "{}")
 }

@@ -39,3 +39,18 @@ func TestModernCaps(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// Where change notices are not carried across, none are promised.
+func TestServerCaps(t *testing.T) {
+	const allCaps = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}}`
+	f := func(caps string, notices bool, want string) {
+		t.Helper()
+		if got := string(ServerCaps([]byte(caps), notices)); got != want {
+			t.Errorf("%s", got)
+		}
+	}
+	f(allCaps, true, allCaps)
+	f(allCaps, false, `{"tools":{},"prompts":{},"resources":{}}`)
+	f(`{"tasks":{},"tools":{"listChanged":true}}`, true, `{"tools":{"listChanged":true}}`)
+	f("", true, "{}")
+}

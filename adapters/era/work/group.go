@@ -4,6 +4,7 @@ package work
 import (
 	"context"
 	"sync"
+	"time"
 
 	"dragoman/proxy"
 )
@@ -71,3 +72,19 @@ func (g *Group) Wait() { g.wg.Wait() }
 
 // ErrClosing is the error of a request that comes when the upstream closes.
 func ErrClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
+
+// Pause waits for a signal, until the given time at most (zero: without limit); false if none came.
+func Pause(wake <-chan struct{}, until time.Time) bool {
+	if until.IsZero() {
+		<-wake
+		return true
+	}
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-wake:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

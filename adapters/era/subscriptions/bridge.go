@@ -1,4 +1,4 @@
-package era
+package subscriptions
 
 import (
 	"context"
@@ -38,8 +38,8 @@ const (
 //
 // A worker runs while there is something to be opened, closed or waited for; in between there is only the reader of the
 // listen. A session's own watch ends with it; all end with the upstream.
-type watch struct {
-	u      *Upstream
+type bridge struct {
+	x      *Bridges
 	ctx    context.Context
 	cancel context.CancelFunc
 	wake   chan struct{} // something has changed while the worker waits
@@ -47,7 +47,7 @@ type watch struct {
 	mu      sync.Mutex
 	working bool
 	retired bool // its last session has ended
-	members []*watcher
+	members []*member
 	joins   []*joining      // subscriptions that wait for a listen
 	opening []*joining      // those that wait for the acknowledgement of one
 	coming  *listen         // the one that has not been acknowledged
@@ -59,7 +59,7 @@ type watch struct {
 }
 
 // change does something to the state, under the lock, and sees to it that somebody does what that makes necessary.
-func (w *watch) change(do func()) {
+func (w *bridge) change(do func()) {
 	w.mu.Lock()
 	do()
 	begin := !w.working && w.due()
@@ -72,7 +72,7 @@ func (w *watch) change(do func()) {
 		}
 		return
 	}
-	if !w.u.work.Spawn(w.work) {
+	if !w.x.work.Spawn(w.work) {
 		w.cancel()
 		w.plan()
 	}
@@ -80,26 +80,26 @@ func (w *watch) change(do func()) {
 
 // wanted tells whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
 // stream. The caller holds w.mu.
-func (w *watch) wanted() bool {
-	return slices.ContainsFunc(w.members, func(m *watcher) bool {
+func (w *bridge) wanted() bool {
+	return slices.ContainsFunc(w.members, func(m *member) bool {
 		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (w.now != nil || m.session.HasOutlet())
 	})
 }
 
 // narrow tells whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
-func (w *watch) narrow() bool {
-	return w.now != nil && slices.ContainsFunc(w.members, func(m *watcher) bool {
+func (w *bridge) narrow() bool {
+	return w.now != nil && slices.ContainsFunc(w.members, func(m *member) bool {
 		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.now.lists, list) })
 	})
 }
 
 // due tells whether the worker has something to do, now or later. The caller holds w.mu.
-func (w *watch) due() bool {
+func (w *bridge) due() bool {
 	return len(w.joins) > 0 || w.ctx.Err() == nil && ((w.now != nil) != w.wanted() || w.narrow())
 }
 
 // work does what is due until nothing is.
-func (w *watch) work() {
+func (w *bridge) work() {
 	for {
 		next, wait, more := w.plan()
 		switch {
@@ -117,7 +117,7 @@ func (w *watch) work() {
 
 // plan decides what the worker does next: wait, or stop a listen, or, if neither is answered, open one. No more: the
 // worker ends.
-func (w *watch) plan() (stop *listen, wait time.Duration, more bool) {
+func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
@@ -145,7 +145,7 @@ func (w *watch) plan() (stop *listen, wait time.Duration, more bool) {
 }
 
 // pause waits for a time, or for something on wake, or for the watch's end.
-func (w *watch) pause(d time.Duration, wake <-chan struct{}) {
+func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -158,7 +158,7 @@ func (w *watch) pause(d time.Duration, wake <-chan struct{}) {
 // open opens a listen for all that is wanted. Make before break: the one before ends when the new one has been
 // acknowledged. At a process it is break before make: some servers know one listen for each connection, and ending the
 // old one would silence the new one for good.
-func (w *watch) open() {
+func (w *bridge) open() {
 	w.mu.Lock()
 	old := w.now
 	apart := old != nil && old.shared()
@@ -179,7 +179,7 @@ func (w *watch) open() {
 }
 
 // listen begins a listen for all lists and subscriptions, and those that are to join them.
-func (w *watch) listen() *listen {
+func (w *bridge) listen() *listen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var lists, uris []string
@@ -204,13 +204,13 @@ func (w *watch) listen() *listen {
 		add(j.uri)
 	}
 	w.coming = newListen(w, lists, uris)
-	w.u.work.Go(w.coming.run) // from the worker, which is one of the group
+	w.x.work.Go(w.coming.run) // from the worker, which is one of the group
 	return w.coming
 }
 
 // refused takes note that a listen could not be opened. One that was open stays; one that was given up for it is opened
 // again without what was to join.
-func (w *watch) refused(err error) {
+func (w *bridge) refused(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx.Err() != nil {
@@ -233,7 +233,7 @@ var errOver = proxy.Errf(proxy.ShuttingDown, "the session ends, or the proxy is 
 
 // accept puts an acknowledged listen in the place of the one before, and answers what was to join: what the server has
 // not acknowledged is not subscribed to. A listen that brings nothing new does not take another's place.
-func (w *watch) accept(l *listen) {
+func (w *bridge) accept(l *listen) {
 	w.mu.Lock()
 	var gone []bulletin
 	if w.gap {
@@ -275,7 +275,7 @@ func (w *watch) accept(l *listen) {
 
 // retire ends a listen whose place another has taken. What it brings in the meantime counts unless the other one has
 // brought the same, later.
-func (w *watch) retire(old *listen) {
+func (w *bridge) retire(old *listen) {
 	w.pause(overlapTime, nil)
 	old.stop()
 	w.mu.Lock()
@@ -291,7 +291,7 @@ func (w *watch) retire(old *listen) {
 }
 
 // lost takes note that the listen has ended, of itself. The caller holds w.mu.
-func (w *watch) lost(l *listen) {
+func (w *bridge) lost(l *listen) {
 	if w.now == l {
 		w.now, w.gap = nil, true
 		w.later(l.since)
@@ -300,7 +300,7 @@ func (w *watch) lost(l *listen) {
 
 // later sets when the next listen may be opened, after one that was acknowledged at the given time, or never. The caller
 // holds w.mu.
-func (w *watch) later(since time.Time) {
+func (w *bridge) later(since time.Time) {
 	if !since.IsZero() && time.Since(since) >= steadyTime {
 		w.tries = 0
 	}
@@ -323,7 +323,7 @@ func (b bulletin) tell() {
 }
 
 // everything makes the notices that stand for whatever was missed: 2026-07-28 replays nothing. The caller holds w.mu.
-func (w *watch) everything() (all []bulletin) {
+func (w *bridge) everything() (all []bulletin) {
 	for _, m := range w.members {
 		if !m.ready {
 			continue

@@ -1,4 +1,4 @@
-package era
+package subscriptions
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
-	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -17,10 +16,13 @@ import (
 // Some legacy HTTP servers announce changes and have no stream to announce them on: they answer GET with 405. While a
 // client listens at one, what it listens for is read now and then, and a difference is the notice.
 
+// maxPages bounds the pages of a list that are read.
+const maxPages = 100
+
 // poll compares until the listen ends. What cannot be read is taken for unchanged.
-func (h *hearing) poll() {
+func (h *listenBridge) poll() {
 	seen := map[string][32]byte{}
-	tick := time.NewTicker(h.u.opt.PollChanges)
+	tick := time.NewTicker(h.x.opt.Poll)
 	defer tick.Stop()
 	for {
 		for _, n := range h.polled() {
@@ -39,33 +41,33 @@ func (h *hearing) poll() {
 		case <-tick.C:
 		case <-h.stop:
 			return
-		case <-h.u.work.Context().Done():
+		case <-h.x.work.Context().Done():
 			return
 		}
 	}
 }
 
 // polled are the notices that the listen may need.
-func (h *hearing) polled() []rules.Notice {
+func (h *listenBridge) polled() []rules.Notice {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return rules.AllChanged(h.lists, h.subs)
 }
 
 // digest reads what a notice is about; false if it cannot be read now.
-func (h *hearing) digest(key string) (sum [32]byte, ok bool) {
+func (h *listenBridge) digest(key string) (sum [32]byte, ok bool) {
 	h.mu.Lock()
 	s := h.session
 	h.mu.Unlock()
 	if s == nil {
 		return sum, false
 	}
-	ctx, cancel := context.WithTimeout(h.ex, h.u.opt.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(h.ex, h.x.opt.Timeout)
 	defer cancel()
 	all := sha256.New()
 	method, params := pollRequest(key)
 	cursor := []byte(nil)
-	for range listPages {
+	for range maxPages {
 		m, err := pollAsk(ctx, s.Link(), method, append(params, wire.Change{Key: "cursor", Value: cursor}))
 		if err != nil || m.Kind != wire.Result {
 			return sum, false
@@ -98,6 +100,3 @@ func pollAsk(ctx context.Context, link transport.Link, method string, params []w
 	}
 	return transport.Ask(ctx, link, ex)
 }
-
-// delivers reports whether a session's changes reach a listen: because the server can announce them, or by reading.
-func (u *Upstream) delivers(s *sessions.Session) bool { return s.Pushes() || u.opt.PollChanges > 0 }

@@ -1,4 +1,4 @@
-package era
+package subscriptions
 
 import (
 	"io"
@@ -9,9 +9,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// subscribe answers resources/subscribe once a listen that includes the resource has been acknowledged.
-func (u *Upstream) subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
-	m, uri, err := u.watched(ex)
+// Subscribe answers resources/subscribe once a listen that includes the resource has been acknowledged.
+func (x *Bridges) Subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
+	m, uri, err := x.watched(ex)
 	if err != nil {
 		return nil, err
 	}
@@ -20,10 +20,10 @@ func (u *Upstream) subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	return j, nil
 }
 
-// unsubscribe answers resources/unsubscribe. The listen keeps what it was opened with until the next one; meanwhile the
+// Unsubscribe answers resources/unsubscribe. The listen keeps what it was opened with until the next one; meanwhile the
 // notices are filtered here.
-func (u *Upstream) unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
-	m, uri, err := u.watched(ex)
+func (x *Bridges) Unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
+	m, uri, err := x.watched(ex)
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func (u *Upstream) unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 }
 
 // watched answers the session's part in a watch, and the resource that the request is about.
-func (u *Upstream) watched(ex *proxy.Exchange) (*watcher, string, error) {
-	m := u.watches.get(ex.Session)
+func (x *Bridges) watched(ex *proxy.Exchange) (*member, string, error) {
+	m := x.get(ex.Session)
 	if m == nil || !m.subscribes {
 		return nil, "", proxy.Errf(proxy.MethodNotFound, "the server does not have the capability resources.subscribe")
 	}
@@ -51,7 +51,7 @@ func (u *Upstream) watched(ex *proxy.Exchange) (*watcher, string, error) {
 
 // join takes a subscription: it is answered at once if the listen has the resource already, or had it before it broke
 // off. The caller holds w.mu.
-func (w *watch) join(j *joining) {
+func (w *bridge) join(j *joining) {
 	j.m.ready = true
 	switch {
 	case w.ctx.Err() != nil:
@@ -69,9 +69,9 @@ func (w *watch) join(j *joining) {
 
 // room tells whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
 // w.mu.
-func (w *watch) room(j *joining) bool {
+func (w *bridge) room(j *joining) bool {
 	count, size, all := 1, len(j.uri), len(j.uri)
-	add := func(m *watcher, uri string) {
+	add := func(m *member, uri string) {
 		all += len(uri)
 		if m == j.m {
 			count, size = count+1, size+len(uri)
@@ -97,7 +97,7 @@ func (w *watch) room(j *joining) bool {
 
 // joining is the Replies of one resources/subscribe.
 type joining struct {
-	m    *watcher
+	m    *member
 	ex   *proxy.Exchange
 	uri  string
 	at   time.Time

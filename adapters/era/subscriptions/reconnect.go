@@ -1,7 +1,8 @@
-package era
+package subscriptions
 
 import (
 	"bytes"
+	"context"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -13,13 +14,14 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// vigil is a modern client's listen at a modern server behind a pipe. A process that ends takes its listens with it, and
-// the client, whose connection stands, would not know: so the listen is made again at the next process, and everything
-// that was acknowledged is told to have changed, since nothing is replayed (2026-07-28 subscriptions).
+// reconnecting is a modern client's listen at a modern server behind a pipe. A process that ends takes its listens with it, and
+// the client, whose connection stands, would not know: so the listen is made again at the next process, and the client receives
+// notices that everything that was acknowledged has changed, since nothing is replayed (2026-07-28 subscriptions).
 //
 // It has no goroutine but the one that waits for the next process, which is the upstream's.
-type vigil struct {
-	u       *Upstream
+type reconnecting struct {
+	server  Reconnector
+	work    *work.Group
 	ex      *proxy.Exchange
 	id      []byte // of the request, raw JSON
 	edits   []wire.Edit
@@ -39,10 +41,18 @@ type found struct {
 	err  error
 }
 
-// keepListening begins a listen that outlives its process.
-func (u *Upstream) keepListening(ex *proxy.Exchange) (proxy.Replies, error) {
-	v := &vigil{u: u, ex: ex, id: bytes.Clone(ex.Msg.Of(ex.Msg.ID)), edits: slices.Clone(ex.Msg.Edits)}
-	link, err := u.links.Get(ex, ex.Caller.Principal)
+// Reconnector is the way to a modern server whose processes end.
+type Reconnector interface {
+	// Link returns a link to a process, and starts one if need be.
+	Link(ctx context.Context, principal string) (transport.Link, error)
+	// Begin sends a subscriptions/listen over a link.
+	Begin(ex *proxy.Exchange, link transport.Link) (proxy.Replies, error)
+}
+
+// Reconnecting begins a listen that outlives its process.
+func Reconnecting(ex *proxy.Exchange, server Reconnector, group *work.Group) (proxy.Replies, error) {
+	v := &reconnecting{server: server, work: group, ex: ex, id: bytes.Clone(ex.Msg.Of(ex.Msg.ID)), edits: slices.Clone(ex.Msg.Edits)}
+	link, err := server.Link(ex, ex.Caller.Principal)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +62,9 @@ func (u *Upstream) keepListening(ex *proxy.Exchange) (proxy.Replies, error) {
 	return v, nil
 }
 
-func (v *vigil) begin(link transport.Link) (err error) {
+func (v *reconnecting) begin(link transport.Link) (err error) {
 	v.ex.Msg.Edits = slices.Clone(v.edits)
-	call := &modernCall{u: v.u, ex: v.ex, method: "subscriptions/listen"}
-	replies, err := call.begin(link)
+	replies, err := v.server.Begin(v.ex, link)
 	if err == nil {
 		v.replies, v.since = replies, time.Now()
 	}
@@ -63,7 +72,7 @@ func (v *vigil) begin(link transport.Link) (err error) {
 }
 
 // Next implements proxy.Replies.
-func (v *vigil) Next(until time.Time) (*wire.Message, error) {
+func (v *reconnecting) Next(until time.Time) (*wire.Message, error) {
 	for {
 		if len(v.out) > 0 {
 			raw := v.out[0].Msg
@@ -78,7 +87,7 @@ func (v *vigil) Next(until time.Time) (*wire.Message, error) {
 		}
 		m, err := v.replies.Next(until)
 		switch {
-		case err != nil && v.acked && sessionIsLost(err) && v.ex.Err() == nil && !v.u.work.Closed():
+		case err != nil && v.acked && sessionIsLost(err) && v.ex.Err() == nil && !v.work.Closed():
 			v.lost()
 		case err != nil || m.Kind != wire.Notification || !m.Is("notifications/subscriptions/acknowledged"):
 			return m, err
@@ -94,7 +103,7 @@ func (v *vigil) Next(until time.Time) (*wire.Message, error) {
 }
 
 // acknowledge notes what the server has promised to tell.
-func (v *vigil) acknowledge(m *wire.Message) {
+func (v *reconnecting) acknowledge(m *wire.Message) {
 	v.acked = true
 	var lists, uris []string
 	for _, list := range rules.NoticeLists {
@@ -119,7 +128,7 @@ func (v *vigil) acknowledge(m *wire.Message) {
 }
 
 // lost gives up the replies of a process that has ended.
-func (v *vigil) lost() {
+func (v *reconnecting) lost() {
 	_ = v.replies.Close()
 	v.replies, v.renewed = nil, true
 	if time.Since(v.since) >= steadyTime {
@@ -129,11 +138,11 @@ func (v *vigil) lost() {
 
 // renew waits until a next process is there, or until, and makes the listen there. A process that cannot be started is
 // tried again with growing pauses, for as long as the client listens.
-func (v *vigil) renew(until time.Time) error {
+func (v *reconnecting) renew(until time.Time) error {
 	if v.found == nil {
 		v.found = make(chan found, 1)
 		where, pause := v.found, v.pause()
-		if !v.u.work.Spawn(func() { where <- v.next(pause) }) {
+		if !v.work.Spawn(func() { where <- v.next(pause) }) {
 			return work.ErrClosing()
 		}
 	}
@@ -149,7 +158,7 @@ func (v *vigil) renew(until time.Time) error {
 		if f.err == nil {
 			f.err = v.begin(f.link)
 		}
-		if f.err != nil && v.u.work.Closed() {
+		if f.err != nil && v.work.Closed() {
 			return work.ErrClosing()
 		}
 		return v.ex.Err() // what failed is tried again
@@ -157,13 +166,13 @@ func (v *vigil) renew(until time.Time) error {
 		return proxy.ErrNotYet
 	case <-v.ex.Done():
 		return v.ex.Err()
-	case <-v.u.work.Context().Done():
+	case <-v.work.Context().Done():
 		return work.ErrClosing()
 	}
 }
 
 // pause is how long to wait before the next try; the first is made at once.
-func (v *vigil) pause() (wait time.Duration) {
+func (v *reconnecting) pause() (wait time.Duration) {
 	if v.tries > 0 {
 		wait = min(backoffLeast<<min(v.tries-1, 10), backoffMost)
 		wait += rand.N(wait / 2) //nolint:gosec // jitter
@@ -172,23 +181,23 @@ func (v *vigil) pause() (wait time.Duration) {
 	return wait
 }
 
-func (v *vigil) next(pause time.Duration) found {
+func (v *reconnecting) next(pause time.Duration) found {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-v.ex.Done():
-	case <-v.u.work.Context().Done():
+	case <-v.work.Context().Done():
 	}
 	if err := v.ex.Err(); err != nil {
 		return found{err: err}
 	}
-	link, err := v.u.links.Get(v.ex, v.ex.Caller.Principal)
+	link, err := v.server.Link(v.ex, v.ex.Caller.Principal)
 	return found{link, err}
 }
 
 // Close implements proxy.Replies.
-func (v *vigil) Close() error {
+func (v *reconnecting) Close() error {
 	if v.replies == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package era
+package subscriptions
 
 import (
 	"context"
@@ -6,16 +6,17 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
-	"dragoman/adapters/era/translate"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// watcher is a session with its part in a watch.
-type watcher struct {
-	w          *watch
+// member is a session with its part in a watch.
+type member struct {
+	w          *bridge
 	own        bool   // nobody else has part in the watch
 	key        string // of the processes that it listens at, if others do too
 	left       bool   // under the watches' lock
@@ -30,33 +31,64 @@ type watcher struct {
 	uris  []string // what the session has subscribed to
 }
 
-// watches are the watches of an upstream's sessions.
-type watches struct {
-	mu     sync.Mutex
-	of     map[*proxy.Session]*watcher
-	shared map[string]*sharedWatch // of processes, by linkKey
-	n      uint64                  // listens so far, for their ids
+// Options of Bridges.
+type Options struct {
+	Timeout time.Duration                 // for an acknowledgement
+	Key     func(principal string) string // sessions with one key share the processes of a server
+	Changed func(m *wire.Message)         // nil, or called with the notices that listens bring; m is borrowed
 }
 
-// sharedWatch is a watch with the number of its sessions; with the last of them it ends.
-type sharedWatch struct {
-	*watch
+// Server is a server that can be listened at.
+type Server interface {
+	// Listen sends a subscriptions/listen to the server, whatever its era. ctx bounds the search for a link only.
+	Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error)
+	// Fault makes an error of that, or of its replies, one that a client may see.
+	Fault(err error) error
+}
+
+// Bridges are the bridges of an upstream's legacy sessions.
+type Bridges struct {
+	opt    Options
+	work   *work.Group
+	server Server
+
+	mu     sync.Mutex
+	of     map[*proxy.Session]*member
+	shared map[string]*sharedBridge // of processes, by key
+	n      uint64                   // listens so far, for their ids
+}
+
+// NewBridges makes the bridges of one server, of which there are none yet.
+func NewBridges(opt Options, group *work.Group, server Server) *Bridges {
+	return &Bridges{opt: opt, work: group, server: server}
+}
+
+// Sessions is how many sessions have part in a bridge.
+func (x *Bridges) Sessions() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.of)
+}
+
+// sharedBridge is a watch with the number of its sessions; with the last of them it ends.
+type sharedBridge struct {
+	*bridge
 	sessions int
 }
 
-func (x *watches) get(s *proxy.Session) *watcher {
+func (x *Bridges) get(s *proxy.Session) *member {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.of[s]
 }
 
 // all answers the watches, each once.
-func (x *watches) all() []*watch {
+func (x *Bridges) all() []*bridge {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var list []*watch
+	var list []*bridge
 	for _, w := range x.shared {
-		list = append(list, w.watch)
+		list = append(list, w.bridge)
 	}
 	for _, m := range x.of {
 		if m.own {
@@ -67,38 +99,38 @@ func (x *watches) all() []*watch {
 }
 
 // put gives a session its part in a watch, and answers the one it had before.
-func (x *watches) put(u *Upstream, m *watcher, own bool) (before *watcher) {
+func (x *Bridges) put(m *member, own bool) (before *member) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of == nil {
-		x.of = make(map[*proxy.Session]*watcher)
+		x.of = make(map[*proxy.Session]*member)
 	}
 	before = x.of[m.session]
 	x.of[m.session] = m
 	if m.own = own; own {
-		m.w = newWatch(u)
+		m.w = x.newBridge()
 		return before
 	}
-	m.key = u.links.Key(m.caller.Principal)
+	m.key = x.opt.Key(m.caller.Principal)
 	if x.shared[m.key] == nil {
 		if x.shared == nil {
-			x.shared = make(map[string]*sharedWatch)
+			x.shared = make(map[string]*sharedBridge)
 		}
-		x.shared[m.key] = &sharedWatch{watch: newWatch(u)}
+		x.shared[m.key] = &sharedBridge{bridge: x.newBridge()}
 	}
 	x.shared[m.key].sessions++
-	m.w = x.shared[m.key].watch
+	m.w = x.shared[m.key].bridge
 	return before
 }
 
-func newWatch(u *Upstream) *watch {
-	w := &watch{u: u, wake: make(chan struct{}, 1)}
-	w.ctx, w.cancel = context.WithCancel(u.work.Context())
+func (x *Bridges) newBridge() *bridge {
+	w := &bridge{x: x, wake: make(chan struct{}, 1)}
+	w.ctx, w.cancel = context.WithCancel(x.work.Context())
 	return w
 }
 
 // drop takes a session out; last tells that its watch has no other.
-func (x *watches) drop(m *watcher) (last bool) {
+func (x *Bridges) drop(m *member) (last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.of[m.session] == m {
@@ -118,17 +150,17 @@ func (x *watches) drop(m *watcher) (last bool) {
 	return w.sessions == 0
 }
 
-func (x *watches) number() uint64 {
+func (x *Bridges) number() uint64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.n++
 	return x.n
 }
 
-// Watches tells how many subscriptions/listen are open at the server on behalf of legacy sessions: at most one for each
+// Count is how many subscriptions/listen are open at the server on behalf of legacy sessions: at most one for each
 // session, and one in all at a process.
-func (u *Upstream) Watches() (n int) {
-	for _, w := range u.watches.all() {
+func (x *Bridges) Count() (n int) {
+	for _, w := range x.all() {
 		w.mu.Lock()
 		if w.now != nil {
 			n++
@@ -138,23 +170,11 @@ func (u *Upstream) Watches() (n int) {
 	return n
 }
 
-// offer answers the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a watch,
-// which begins here, brings it the notices. inner is the server/discover that asked for them.
-func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
-	v, err := u.Profile(ex)
-	if err != nil {
-		return translate.ServerCaps(caps, false)
-	}
-	caps = translate.ServerCaps(caps, true) // of a legacy server, downgrade has told what it can deliver
-	u.watch(ex, inner, caps, !(v.Modern && u.opt.Wires.Stdio))
-	return caps
-}
-
-// watch gives the session a part in a watch, or one of its own, if the server announces anything.
-func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
+// Join gives the session a part in a watch, or one of its own, if the server announces anything.
+func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	all := wire.Whole(caps)
 	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
-	m := &watcher{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
+	m := &member{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
 		client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 			Info: slices.Clone(inner.Msg.Of(inner.Msg.Info)), Caps: slices.Clone(inner.Msg.Of(inner.Msg.Caps))}}
 	for _, list := range rules.NoticeLists {
@@ -165,7 +185,7 @@ func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	if !m.subscribes && len(m.lists) == 0 {
 		return
 	}
-	if before := u.watches.put(u, m, own); before != nil { // a handshake that the client began anew
+	if before := x.put(m, own); before != nil { // a handshake that the client began anew
 		before.end()
 	}
 	m.w.change(func() { m.w.members = append(m.w.members, m) })
@@ -178,24 +198,24 @@ func (u *Upstream) watch(ex, inner *proxy.Exchange, caps []byte, own bool) {
 
 // Dismiss ends the sessions of legacy clients for which the upstream listens, because of cause: what they have subscribed to is known
 // to nobody else. It is for an upstream that another takes the place of.
-func (u *Upstream) Dismiss(cause *proxy.Error) {
-	u.watches.mu.Lock()
-	sessions := slices.Collect(maps.Keys(u.watches.of))
-	u.watches.mu.Unlock()
+func (x *Bridges) Dismiss(cause *proxy.Error) {
+	x.mu.Lock()
+	sessions := slices.Collect(maps.Keys(x.of))
+	x.mu.Unlock()
 	for _, s := range sessions {
 		s.EndFor(proxy.Closed, cause)
 	}
 }
 
-// greeted takes a session's notifications/initialized: from now on the client may be told something.
-func (u *Upstream) greeted(s *proxy.Session) {
-	if m := u.watches.get(s); m != nil {
+// Greeted takes a session's notifications/initialized: from now on the client may be told something.
+func (x *Bridges) Greeted(s *proxy.Session) {
+	if m := x.get(s); m != nil {
 		m.w.change(func() { m.ready = true })
 	}
 }
 
-// refresh has the session's listens, from the next on, carry what its client carries now.
-func (x *watches) refresh(ex *proxy.Exchange) {
+// Refresh has the session's listens, from the next on, carry what its client carries now.
+func (x *Bridges) Refresh(ex *proxy.Exchange) {
 	if ex.Caller.Forwarded == nil {
 		return
 	}
@@ -207,15 +227,15 @@ func (x *watches) refresh(ex *proxy.Exchange) {
 }
 
 // end takes the session out of its watch. It may be called more than once.
-func (m *watcher) end() {
-	last := m.w.u.watches.drop(m)
+func (m *member) end() {
+	last := m.w.x.drop(m)
 	if m.own {
 		m.w.cancel()
 	}
 	m.w.change(func() {
 		m.w.retired = last
 		m.ready, m.uris = false, nil
-		m.w.members = slices.DeleteFunc(m.w.members, func(o *watcher) bool { return o == m })
+		m.w.members = slices.DeleteFunc(m.w.members, func(o *member) bool { return o == m })
 		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
 			if j.m == m {
 				j.gone = true
@@ -231,7 +251,7 @@ func (m *watcher) end() {
 }
 
 // rest ends a watch that has no sessions any more, unless the worker, who still has something to end, does.
-func (w *watch) rest() {
+func (w *bridge) rest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.retired && !w.working {
@@ -239,8 +259,8 @@ func (w *watch) rest() {
 	}
 }
 
-// withdrawn takes a process's notifications/cancelled, which is how it ends a listen of itself (2026-07-28 cancellation).
-func (x *watches) withdrawn(m *wire.Message) {
+// Cancelled takes a process's notifications/cancelled, which is how it ends a listen of itself (2026-07-28 cancellation).
+func (x *Bridges) Cancelled(m *wire.Message) {
 	n, err := strconv.ParseUint(string(m.Of(m.RequestID)), 10, 64)
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package era
+package subscriptions
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type channelCall interface {
 
 // listen is one subscriptions/listen of a watch.
 type listen struct {
-	w      *watch
+	w      *bridge
 	ctx    context.Context
 	cancel context.CancelFunc
 	lists  []string // asked for
@@ -44,28 +44,10 @@ type listen struct {
 	err      error // why it is over
 }
 
-func newListen(w *watch, lists, uris []string) *listen {
+func newListen(w *bridge, lists, uris []string) *listen {
 	l := &listen{w: w, lists: lists, uris: uris, acked: make(chan struct{}), ended: make(chan struct{}), void: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	return l
-}
-
-// listenFor sends a subscriptions/listen to the server, whatever its era. ctx bounds the finding of a link only.
-func (u *Upstream) listenFor(ctx context.Context, inner *proxy.Exchange) (proxy.Replies, error) {
-	v, err := u.Profile(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !v.Modern {
-		inner.Session = nil // the server's session is not the client's
-		return u.downgrade(inner)
-	}
-	link, err := u.links.Get(ctx, inner.Caller.Principal)
-	if err != nil {
-		return nil, err
-	}
-	replies, _, err := u.links.Call(inner, link)
-	return replies, err
 }
 
 // request makes the message, in the name of the session, or of the first of those that share a watch. It wants no log
@@ -85,7 +67,7 @@ func (l *listen) request() (*proxy.Exchange, error) {
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
 			{Key: wire.MetaPrefix + "clientInfo", Value: m.client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: m.client.Caps}})},
 	})
-	id := strconv.FormatUint(l.w.u.watches.number(), 10)
+	id := strconv.FormatUint(l.w.x.number(), 10)
 	ex, err := transport.NewExchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
 		`","method":"subscriptions/listen","params":`), params...), '}'))
 	if err != nil {
@@ -106,7 +88,7 @@ func (l *listen) run() {
 	})
 	close(l.ended)
 	if l.w.ctx.Err() == nil {
-		l.w.u.work.Note("debug", "a subscriptions/listen has ended", err)
+		l.w.x.work.Note("debug", "a subscriptions/listen has ended", err)
 	}
 }
 
@@ -116,9 +98,9 @@ func (l *listen) read() error {
 		return err
 	}
 	defer ex.Follow(l.ctx)()
-	replies, err := l.w.u.listenFor(l.ctx, ex)
+	replies, err := l.w.x.server.Listen(l.ctx, ex)
 	if err != nil {
-		return l.fault(err)
+		return l.w.x.server.Fault(err)
 	}
 	defer func() { _ = replies.Close() }()
 	l.w.mu.Lock()
@@ -131,13 +113,13 @@ func (l *listen) read() error {
 		case errors.Is(err, io.EOF):
 			return errEnded
 		case err != nil:
-			return l.fault(err)
+			return l.w.x.server.Fault(err)
 		case m.Kind == wire.Result:
 			return errEnded
 		case m.Kind == wire.Failure:
 			return refusal(m)
 		case m.Kind == wire.Notification:
-			if told := l.w.u.opt.Changed; told != nil {
+			if told := l.w.x.opt.Changed; told != nil {
 				told(m)
 			}
 			l.take(m)
@@ -160,12 +142,9 @@ func refusal(m *wire.Message) error {
 	return proxy.Errf(f, "the upstream server refused the subscription: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 }
 
-// fault makes a link's error one that a client may see, as modernCall.fault does.
-func (l *listen) fault(err error) error { return (&modernCall{u: l.w.u}).fault(err) }
-
 // acknowledged waits for the acknowledgement, as long as a probe would for its answer.
 func (l *listen) acknowledged() error {
-	limit := l.w.u.opt.ProbeTimeout
+	limit := l.w.x.opt.Timeout
 	t := time.NewTimer(limit)
 	defer t.Stop()
 	select {
@@ -280,7 +259,7 @@ func (l *listen) acknowledge(m *wire.Message) {
 // wants tells whether a session is to see a notice. What is below a resource that is subscribed to counts as that
 // (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
 // have subscribed to. The caller holds w.mu.
-func (m *watcher) wants(msg *wire.Message, l *listen) bool {
+func (m *member) wants(msg *wire.Message, l *listen) bool {
 	if !msg.Is(rules.ResourceUpdated) {
 		method := msg.Text(msg.Method)
 		return slices.ContainsFunc(m.lists, func(list string) bool { return rules.ListChanged(list) == string(method) })

@@ -1,0 +1,15 @@
+package era
+
+import "time"
+
+// Times and bounds of packages below, which tests wait for and fill.
+const (
+	gatherTime      = 50 * time.Millisecond // subscriptions that come within it become one listen
+	partTime        = 100 * time.Millisecond
+	dedupTime       = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
+	backoffLeast    = time.Second
+	backoffMost     = 40 * time.Second
+	maxSubscribed   = 1024
+	subscribedBytes = 1 << 20
+	maxNotices      = 2 * maxSubscribed
+)
