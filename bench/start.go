@@ -109,7 +109,7 @@ func (t *targets) startOf(ctx context.Context, argv func(listen string) []string
 	answered := make(chan error, 1)
 	var ended time.Time
 	go func() { // ends with ctx at the latest
-		err := drive.First(ctx, plan, func(error) bool { nap(); return ctx.Err() == nil })
+		err := drive.First(ctx, plan, func(error) bool { shortSleep(); return ctx.Err() == nil })
 		ended = time.Now()
 		answered <- err
 	}()

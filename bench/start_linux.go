@@ -9,8 +9,8 @@ import (
 // napTime is how exactly a start is timed: each try that finds nobody takes about so long.
 const napTime = 200 * time.Microsecond
 
-// nap waits on the thread: Go's own sleep takes a millisecond.
-func nap() {
+// shortSleep waits on the thread: Go's own sleep takes a millisecond.
+func shortSleep() {
 	t := unix.NsecToTimespec(int64(napTime))
 	_ = unix.Nanosleep(&t, nil) // it may end early
 }

@@ -4,4 +4,4 @@ package main
 
 import "time"
 
-func nap() { time.Sleep(100 * time.Microsecond) }
+func shortSleep() { time.Sleep(100 * time.Microsecond) }

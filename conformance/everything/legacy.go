@@ -12,7 +12,7 @@ func (s *Server) askLegacy(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.
 	switch method := string(m.Text(m.Method)); method {
 	case "initialize":
 		version := rules.Settle(string(m.Text(m.ParamsVersion)))
-		return s.result(proxy.Legacy, complete, `"protocolVersion":`+quote(version)+`,"serverInfo":`+s.info+`,`+s.hello), nil
+		return s.result(proxy.Legacy, complete, `"protocolVersion":`+quote(version)+`,"serverInfo":`+s.info+`,`+s.discovery), nil
 	case "ping":
 	case "logging/setLevel":
 		if !rules.ValidLevel(m.Text(m.Level)) {
@@ -38,10 +38,10 @@ func (s *Server) subscribe(to *proxy.Session, m *wire.Message, on bool) *proxy.E
 	case to == nil:
 		return proxy.Errf(proxy.SessionMissing, "there is no session that could be told of updates")
 	case !on:
-		s.board.unwatch(to, uri)
+		s.subscribers.unwatch(to, uri)
 	case !s.canWatch(uri):
 		return notFound(proxy.Legacy, uri)
-	case !s.board.watch(to, uri):
+	case !s.subscribers.watch(to, uri):
 		return proxy.Errf(proxy.InvalidParams, "more than %d resources are watched in this session", maxWatched)
 	}
 	return nil

@@ -85,7 +85,7 @@ func (f *filter) honoured() string {
 // changed, so that it never grows beyond its filter.
 type listen struct {
 	ex     *proxy.Exchange
-	board  *board
+	board  *subscribers
 	filter filter
 	id     []byte // of the request, raw JSON: the subscription's id
 
@@ -112,8 +112,8 @@ func (s *Server) listen(ex *proxy.Exchange, m wire.Message) (proxy.Replies, erro
 	if refusal != nil {
 		return refuse(&m, refusal)
 	}
-	l := &listen{ex: ex, board: &s.board, filter: f, id: bytes.Clone(m.Of(m.ID)), wake: make(chan struct{}, 1), stop: make(chan struct{})}
-	if err := s.board.open(l); err != nil {
+	l := &listen{ex: ex, board: &s.subscribers, filter: f, id: bytes.Clone(m.Of(m.ID)), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	if err := s.subscribers.open(l); err != nil {
 		return nil, err
 	}
 	ex.Attach(l)

@@ -167,7 +167,7 @@ func TestListenEnds(t *testing.T) {
 			}
 		}
 		_ = r.Close()
-		if n := len(s.board.listens); n != 0 {
+		if n := len(s.subscribers.listens); n != 0 {
 			t.Errorf("%s: %d listens are left", what, n)
 		}
 	}
@@ -235,7 +235,7 @@ func TestLegacySubscriptions(t *testing.T) {
 	f("another session", idle, slices.Concat(all(), all(), all(), all())...)
 	c.sess.End(proxy.Closed)
 	idle.sess.End(proxy.Expired)
-	if n := len(s.board.sessions); n != 0 {
+	if n := len(s.subscribers.sessions); n != 0 {
 		t.Errorf("%d sessions are left", n)
 	}
 	change(t, s)
@@ -264,20 +264,20 @@ func TestBoardJoins(t *testing.T) {
 	s := newServer(t, Options{})
 	late := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	late.End(proxy.Closed)
-	s.board.join(late)
-	if !s.board.watch(late, counterURI) || len(s.board.sessions) != 0 {
-		t.Errorf("%d sessions", len(s.board.sessions))
+	s.subscribers.join(late)
+	if !s.subscribers.watch(late, counterURI) || len(s.subscribers.sessions) != 0 {
+		t.Errorf("%d sessions", len(s.subscribers.sessions))
 	}
 	live := newOldClient(t, s, rev2511, "").sess
 	for i := range maxWatched {
-		if !s.board.watch(live, fmt.Sprint("demo://item/", i)) {
+		if !s.subscribers.watch(live, fmt.Sprint("demo://item/", i)) {
 			t.Fatalf("the %dth is refused", i)
 		}
 	}
-	if s.board.watch(live, counterURI) {
+	if s.subscribers.watch(live, counterURI) {
 		t.Error("one too many")
 	}
-	if !s.board.watch(live, "demo://item/1") {
+	if !s.subscribers.watch(live, "demo://item/1") {
 		t.Error("one that is watched is refused")
 	}
 }

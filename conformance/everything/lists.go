@@ -34,7 +34,7 @@ func (s *Server) isShown(t topic) bool { return s.shown[t].Load()%2 == 1 }
 // flip shows or hides it, and everybody who wants to know is told. It answers whether it is there now.
 func (s *Server) flip(t topic) bool {
 	now := s.shown[t].Add(1)%2 == 1
-	s.board.publish(notice{topic: t})
+	s.subscribers.publish(notice{topic: t})
 	return now
 }
 

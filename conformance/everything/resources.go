@@ -50,7 +50,7 @@ const (
 // updates changes a resource that counts, and tells who watches it. It answers the new count.
 func (s *Server) updates(count *atomic.Int64, uri string) int64 {
 	n := count.Add(1)
-	s.board.publish(notice{uri: uri})
+	s.subscribers.publish(notice{uri: uri})
 	return n
 }
 

@@ -33,7 +33,7 @@ type Options struct {
 // Server is the demonstration server. It is safe for concurrent use.
 type Server struct {
 	meta      string // result._meta of modern results, as JSON
-	hello     string // capabilities and instructions, as members of the result of server/discover and initialize
+	discovery string // capabilities and instructions, as members of the result of server/discover and initialize
 	info      string // serverInfo, as JSON
 	png, wav  string // base64
 	tools     map[string]*tool
@@ -50,8 +50,8 @@ type Server struct {
 	touched   atomic.Int64 // what demo://counter shows
 	updated   atomic.Int64 // the version of watchedURI
 
-	seal  seal  // of requestState
-	board board // who is told of changes
+	seal        seal        // of requestState
+	subscribers subscribers // who is told of changes
 
 	mu      sync.Mutex
 	closed  bool
@@ -77,13 +77,13 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		info: object("name", quote(o.Name), "version", quote(o.Version)),
-		hello: `"capabilities":{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},` +
+		discovery: `"capabilities":{"tools":{"listChanged":true},"resources":{"listChanged":true,"subscribe":true},` +
 			`"prompts":{"listChanged":true},"completions":{},"logging":{}},"instructions":` + quote(o.Instructions),
-		png:     picture(),
-		wav:     sound(),
-		seal:    newSeal(),
-		board:   newBoard(),
-		running: map[*call]struct{}{},
+		png:         picture(),
+		wav:         sound(),
+		seal:        newSeal(),
+		subscribers: newSubscribers(),
+		running:     map[*call]struct{}{},
 	}
 	s.meta = `{"` + wire.MetaPrefix + `serverInfo":` + s.info + `}`
 	s.addTools(o.PageSize)
@@ -111,7 +111,7 @@ func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	case wire.Request:
 	case wire.Notification:
 		if m.Is("notifications/initialized") && ex.Session != nil {
-			s.board.join(ex.Session)
+			s.subscribers.join(ex.Session)
 		}
 		return nil, nil //nolint:nilnil // what proxy.Handler demands for a notification
 	default:
@@ -161,7 +161,7 @@ func (s *Server) ask(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error)
 			return s.askLegacy(ex, m)
 		}
 		if method == "server/discover" {
-			return s.cacheable(era, `"supportedVersions":["`+revision+`"],`+s.hello, listTTL), nil
+			return s.cacheable(era, `"supportedVersions":["`+revision+`"],`+s.discovery, listTTL), nil
 		}
 		return nil, proxy.Errf(proxy.MethodNotFound, "method not found: %s", method)
 	}
@@ -176,7 +176,7 @@ func (s *Server) Close() error {
 		c.end(shutDown())
 	}
 	s.mu.Unlock()
-	s.board.close()
+	s.subscribers.close()
 	s.workers.Wait()
 	return nil
 }

@@ -29,7 +29,7 @@ func headChecks() []check {
 			Why:       "The server chooses which of the two it answers with, request by request; strict servers refuse with 406.",
 			Fix:       "Send `Accept: application/json, text/event-stream` with every POST."},
 			judge: func(v *verdict) {
-				v.each("", func(h *heard) {
+				v.each("", func(h *received) {
 					if accept := strings.Join(h.header.Values("Accept"), ","); !strings.Contains(accept, "application/json") || !strings.Contains(accept, "text/event-stream") {
 						v.fail("application/json and text/event-stream", "%s with Accept: %q", what(h), accept)
 					}
@@ -61,7 +61,7 @@ func headChecks() []check {
 			Why:       "Servers refuse the array, and with it every message in it.",
 			Fix:       "Send each message in a POST of its own."},
 			judge: func(v *verdict) {
-				v.each("", func(h *heard) {
+				v.each("", func(h *received) {
 					if h.message.Kind() == peer.Neither {
 						v.fail("one request, notification or response", "%s", cut(h.body))
 					}
@@ -78,7 +78,7 @@ func bodyChecks() []check {
 			Fix:       "Count ids up for as long as the session lives."},
 			judge: func(v *verdict) {
 				seen, opened := make(map[string]bool), 0
-				v.each("", func(h *heard) {
+				v.each("", func(h *received) {
 					if h.message.Kind() != peer.IsRequest {
 						return
 					}
@@ -114,8 +114,8 @@ func bodyChecks() []check {
 					v.skipped = "here it may end as it likes"
 				case v.face == peer.SSE && !v.speaksSSE():
 					v.skipped = noSSE
-				case v.stranger() != "":
-					v.skipped = v.stranger()
+				case v.otherEra() != "":
+					v.skipped = v.otherEra()
 				case v.failed:
 					v.fail("that it ends with 0", "%s", v.exit)
 				}
@@ -132,7 +132,7 @@ func legacyChecks() []check {
 			Fix:       "Send initialize, wait for its result, send notifications/initialized, and only then anything else."},
 			judge: func(v *verdict) {
 				step := map[string]int{} // 1: initialize, 2: initialized; by session
-				v.each("", func(h *heard) {
+				v.each("", func(h *received) {
 					switch m := h.message.Method; {
 					case h.status == 404, v.face == peer.SSE && h.session == "", h.message.Kind() == peer.IsResponse, m == "ping", m == "server/discover", m == "notifications/cancelled" && step[h.session] == 0: // to find out the era, and to give that up
 					case m == "initialize":
@@ -172,12 +172,12 @@ func legacyChecks() []check {
 			Fix:       "On 404 forget the session's id, send initialize, and send the request again."},
 			scenarios: []string{"lost-session"},
 			judge: func(v *verdict) {
-				lost := slices.IndexFunc(v.all, func(h *heard) bool { return h.status == 404 && h.verb == "POST" })
+				lost := slices.IndexFunc(v.all, func(h *received) bool { return h.status == 404 && h.verb == "POST" })
 				if lost < 0 {
 					v.skipped = "the client has sent nothing after the session was lost"
 					return
 				}
-				next := slices.IndexFunc(v.all[lost:], func(h *heard) bool { return h.message.Method == "initialize" })
+				next := slices.IndexFunc(v.all[lost:], func(h *received) bool { return h.message.Method == "initialize" })
 				if next < 0 {
 					v.fail("initialize, without an id of a session", "no initialize after the 404")
 				} else if id := v.all[lost+next].header.Get("Mcp-Session-Id"); id != "" {
@@ -220,7 +220,7 @@ func modernChecks() []check {
 			Why:       "Servers compare the head with the body and refuse a difference with 400 and -32020; intermediaries route by the head.",
 			Fix:       "Set Mcp-Method on each request and Mcp-Name on those three; write a name that is no plain ASCII as =?base64?…?=."},
 			judge: func(v *verdict) {
-				v.eachModern(func(h *heard) {
+				v.eachModern(func(h *received) {
 					if got := h.header.Get("Mcp-Method"); got != h.message.Method {
 						v.fail("Mcp-Method: "+h.message.Method, "%q", got)
 					}
@@ -235,7 +235,7 @@ func modernChecks() []check {
 			Why:       "There is no session that would remember them: the server answers 400 and -32602.",
 			Fix:       "Add both members to params._meta of every request; {} if there is no capability."},
 			judge: func(v *verdict) {
-				v.eachModern(func(h *heard) {
+				v.eachModern(func(h *received) {
 					meta := peer.Get(h.message.Params(), "_meta")
 					if _, ok := peer.Get(meta, peer.MetaCapabilities).(peer.Object); !ok || peer.Text(meta, peer.MetaVersion) == "" {
 						v.fail("protocolVersion and clientCapabilities", "%s with _meta %s", h.message.Method, peer.Encode(meta))

@@ -19,7 +19,7 @@ func scenarioChecks() []check {
 			Fix:       "Read the stream as the HTML standard has it (§9.2), skip what is not the response, and go on until it comes."},
 			scenarios: []string{"streams"},
 			judge: func(v *verdict) {
-				v.each("tools/list", func(*heard) {})
+				v.each("tools/list", func(*received) {})
 				if v.skipped == "" && len(v.requests("tools/call")) == 0 {
 					v.fail("a call of the tool that was listed on the stream", "no tools/call")
 				}
@@ -29,10 +29,12 @@ func scenarioChecks() []check {
 			Fix: "Answer each request of the server's, ping with {}; over HTTP in a POST of its own."},
 			scenarios: []string{"streams", "chatter"},
 			judge: func(v *verdict) {
-				pinged := slices.ContainsFunc(v.all, func(h *heard) bool { return strings.Contains(h.answer, "result") && h.message.Method == "tools/call" })
+				pinged := slices.ContainsFunc(v.all, func(h *received) bool {
+					return strings.Contains(h.answer, "result") && h.message.Method == "tools/call"
+				})
 				if !pinged {
 					v.skipped = "the client has not called a tool"
-				} else if !slices.ContainsFunc(v.requests(""), func(h *heard) bool {
+				} else if !slices.ContainsFunc(v.requests(""), func(h *received) bool {
 					return h.message.Kind() == peer.IsResponse && string(h.message.ID) == `"`+pingID+`"` && !h.message.Failed()
 				}) {
 					v.fail(`{"id":"mock-ping","result":{}}`, "no such answer")
@@ -45,7 +47,7 @@ func scenarioChecks() []check {
 			scenarios: []string{"pages"},
 			judge: func(v *verdict) {
 				var cursors []string
-				v.each("tools/list", func(h *heard) {
+				v.each("tools/list", func(h *received) {
 					if c, there := peer.Get(h.message.Params(), "cursor").(string); there {
 						cursors = append(cursors, c)
 					}
@@ -83,7 +85,7 @@ func scenarioChecks() []check {
 					v.skipped = "the client has not called a tool"
 					return
 				}
-				back := slices.IndexFunc(v.by("GET"), func(h *heard) bool { return h.header.Get("Last-Event-Id") == "s-1" })
+				back := slices.IndexFunc(v.by("GET"), func(h *received) bool { return h.header.Get("Last-Event-Id") == "s-1" })
 				if back < 0 {
 					v.fail("GET with Last-Event-ID: s-1", "none")
 				} else if waited := v.by("GET")[back].at - calls[0].at; waited < retryMS*time.Millisecond {
@@ -101,7 +103,7 @@ func scenarioChecks() []check {
 			scenarios: []string{"mirrored-headers"},
 			judge: func(v *verdict) {
 				calls := 0
-				v.each("tools/call", func(h *heard) {
+				v.each("tools/call", func(h *received) {
 					if peer.Text(h.message.Params(), "name") != "query" {
 						return
 					}
@@ -123,7 +125,7 @@ func scenarioChecks() []check {
 func retriesOfQuestions(v *verdict) {
 	asked := ""
 	retries := 0
-	v.each("tools/call", func(h *heard) {
+	v.each("tools/call", func(h *received) {
 		p := h.message.Params()
 		switch {
 		case strings.Contains(h.answer, `"input_required"`):

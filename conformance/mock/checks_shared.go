@@ -21,7 +21,7 @@ func askedChecks() []check {
 			Fix:       "Answer every request that comes, whatever its method; keep the id as the JSON that it was."},
 			scenarios: []string{"asked"},
 			judge: func(v *verdict) {
-				v.eachQuestion(func(q question, answers []*heard) {
+				v.eachQuestion(func(q question, answers []*received) {
 					if len(answers) != 1 {
 						v.fail("one answer to "+q.method+" with the id "+q.id, "%d", len(answers))
 					}
@@ -33,7 +33,7 @@ func askedChecks() []check {
 			Fix:       "Answer with the error code -32601 what no handler is for; do not break off."},
 			scenarios: []string{"asked"},
 			judge: func(v *verdict) {
-				v.eachQuestion(func(q question, answers []*heard) {
+				v.eachQuestion(func(q question, answers []*received) {
 					if q.method != "x-nobody-knows/this" || len(answers) == 0 {
 						return
 					}
@@ -48,7 +48,7 @@ func askedChecks() []check {
 			Fix:       "Derive the capabilities from the handlers that there are; let what has none be refused with -32601."},
 			scenarios: []string{"asked"},
 			judge: func(v *verdict) {
-				v.eachQuestion(func(q question, answers []*heard) {
+				v.eachQuestion(func(q question, answers []*received) {
 					if q.capability == "" || len(answers) == 0 {
 						return
 					}
@@ -71,12 +71,12 @@ func askedChecks() []check {
 }
 
 // eachQuestion calls for each question with the answers that came, or skips the check where there was none.
-func (v *verdict) eachQuestion(f func(q question, answers []*heard)) {
+func (v *verdict) eachQuestion(f func(q question, answers []*received)) {
 	if len(v.questions) == 0 || len(v.requests("initialize")) == 0 {
 		v.skipped = "the client has not called a tool"
 	}
 	for _, q := range v.questions {
-		var answers []*heard
+		var answers []*received
 		for _, h := range v.requests("") {
 			if h.message.Kind() == peer.IsResponse && string(h.message.ID) == q.id {
 				answers = append(answers, h)
@@ -87,7 +87,7 @@ func (v *verdict) eachQuestion(f func(q question, answers []*heard)) {
 }
 
 func cancels(v *verdict) {
-	sent := make(map[string]*heard)
+	sent := make(map[string]*received)
 	v.skipped = "the client has cancelled nothing"
 	for _, h := range v.requests("") {
 		if h.message.Kind() == peer.IsRequest {
@@ -119,7 +119,7 @@ func revisionChecks() []check {
 			scenarios: []string{"unknown-revision"},
 			judge: func(v *verdict) {
 				told := false
-				v.each("", func(h *heard) {
+				v.each("", func(h *received) {
 					switch m := h.message; {
 					case told && m.Kind() == peer.IsRequest && m.Method != "initialize" && m.Method != "server/discover", told && m.Method == "notifications/initialized":
 						v.fail("nothing more", "%s", m.Method)
@@ -159,8 +159,8 @@ func revisionChecks() []check {
 				switch opened := len(v.requests("initialize")) > 0; {
 				case !probed:
 					v.skipped = "the client has not sent server/discover"
-				case !opened && v.stranger() != "":
-					v.skipped = v.stranger()
+				case !opened && v.otherEra() != "":
+					v.skipped = v.otherEra()
 				case !opened:
 					v.fail("initialize", "%s", fmt.Sprintf("none; the client: %s", v.exit))
 				}

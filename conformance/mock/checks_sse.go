@@ -31,7 +31,7 @@ func sseChecks() []check {
 						v.fail("the endpoint that was named", "%s to %s: %s", what(h), h.path, h.stray)
 					}
 				}
-				if len(v.problems) == 0 && !slices.ContainsFunc(v.by(http.MethodPost), func(h *heard) bool { return h.session != "" }) {
+				if len(v.problems) == 0 && !slices.ContainsFunc(v.by(http.MethodPost), func(h *received) bool { return h.session != "" }) {
 					v.fail("a message to the endpoint", "none")
 				}
 			}},
@@ -57,7 +57,7 @@ func sseChecks() []check {
 			scenarios: []string{"tools_call", "absolute-endpoint", "relative-endpoint"},
 			judge: func(v *verdict) {
 				posts := v.by(http.MethodPost)
-				switch first := slices.IndexFunc(v.all, func(h *heard) bool { return h.verb == http.MethodGet && h.session != "" }); {
+				switch first := slices.IndexFunc(v.all, func(h *received) bool { return h.verb == http.MethodGet && h.session != "" }); {
 				case len(posts) == 0 && first < 0:
 					v.skipped = "the client has sent nothing"
 				case first == 0:

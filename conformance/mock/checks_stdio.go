@@ -23,7 +23,7 @@ func stdioChecks() []check {
 			scenarios: []string{"chatter"},
 			judge: func(v *verdict) {
 				switch said := v.requests(""); {
-				case !v.past.calls[v.face]:
+				case !v.history.calls[v.face]:
 					v.skipped = "the client has called no tool so far"
 				case len(said) == 0:
 					v.fail("a call of the tool that is listed", "nothing came from the client")
@@ -58,7 +58,7 @@ func stdioChecks() []check {
 			scenarios: []string{"crash"},
 			judge: func(v *verdict) {
 				crashed := ""
-				v.each("tools/call", func(h *heard) {
+				v.each("tools/call", func(h *received) {
 					if crashed == "" {
 						crashed = h.session
 					}
@@ -111,8 +111,8 @@ func (v *verdict) ended(f func(p *process)) {
 		v.skipped = "the client has not started the server"
 	case v.late:
 		v.skipped = "the client has not ended in time"
-	case v.stranger() != "":
-		v.skipped = v.stranger()
+	case v.otherEra() != "":
+		v.skipped = v.otherEra()
 	case v.scenario.crashes:
 		v.skipped = "here the process ends by itself"
 	default:

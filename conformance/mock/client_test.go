@@ -172,8 +172,8 @@ func (c *testClient) shakeHands() error {
 		return err
 	}
 	c.conn.Server, c.conn.Agreed = result, peer.Text(result, "protocolVersion")
-	if c.conn.Agreed == nobodys && !fault("goes-on") {
-		return errors.New("it speaks " + nobodys)
+	if c.conn.Agreed == unknownRevision && !fault("goes-on") {
+		return errors.New("it speaks " + unknownRevision)
 	}
 	_, err = c.conn.Notify("notifications/initialized", "")
 	return err

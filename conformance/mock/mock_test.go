@@ -32,7 +32,7 @@ func play(t *testing.T, o Options, breaks string) []*suite.Finding {
 	return findings
 }
 
-func none(string, []byte, string) []suite.Misshape { return nil }
+func none(string, []byte, string) []suite.ShapeProblem { return nil }
 
 // A client that does all as it should passes, and each check is met somewhere.
 func TestSoundClient(t *testing.T) {
@@ -127,11 +127,11 @@ func TestMutants(t *testing.T) {
 
 func TestShapesOfClients(t *testing.T) {
 	findings := play(t, Options{Faces: []peer.Face{peer.ModernHTTP}, Scenarios: []string{"tools_call"}, Wanted: func(id string) bool { return id == "client.shape" },
-		Shape: func(revision string, raw []byte, _ string) []suite.Misshape {
+		Shape: func(revision string, raw []byte, _ string) []suite.ShapeProblem {
 			if revision != peer.R2607 || !strings.Contains(string(raw), `"tools/`) {
 				return nil
 			}
-			return []suite.Misshape{{Place: "/x", Expected: "a", Got: "b"}}
+			return []suite.ShapeProblem{{Place: "/x", Expected: "a", Got: "b"}}
 		}}, "")
 	if len(findings) != 1 || findings[0].Outcome != suite.Failed || len(findings[0].Problems) != 2 {
 		t.Errorf("%+v", findings)

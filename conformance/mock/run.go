@@ -39,9 +39,9 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 		}
 	}
 	var findings []*suite.Finding
-	known := &past{initializes: make(map[peer.Face]bool), calls: make(map[peer.Face]bool)}
+	known := &history{initializes: make(map[peer.Face]bool), calls: make(map[peer.Face]bool)}
 	for i, x := range all {
-		r := &run{scenario: x.s, face: x.face, revision: x.revision, began: time.Now(), past: known, lost: make(map[string]bool), ended: make(chan struct{}), streams: make(map[string]*sseDoor),
+		r := &run{scenario: x.s, face: x.face, revision: x.revision, began: time.Now(), history: known, lost: make(map[string]bool), ended: make(chan struct{}), streams: make(map[string]*sseStream),
 			patience: otherwise(o.patience, usualPatience), slow: otherwise(o.slow, usualSlow), settle: otherwise(o.settle, usualSettle)}
 		if err := r.play(ctx, &o); err != nil {
 			return findings, err
@@ -107,9 +107,9 @@ func (r *run) judge(o *Options) (out []*suite.Finding) {
 	return out
 }
 
-func (v *verdict) shapes(shape func(revision string, raw []byte, answers string) []suite.Misshape) {
+func (v *verdict) shapes(shape func(revision string, raw []byte, answers string) []suite.ShapeProblem) {
 	seen := make(map[string]bool)
-	v.each("", func(h *heard) {
+	v.each("", func(h *received) {
 		if h.message.Method == "server/discover" && !v.face.Modern() || h.message.Method == "initialize" && v.face.Modern() {
 			return // it finds out which era this is
 		}

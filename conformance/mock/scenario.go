@@ -22,9 +22,9 @@ type Scenario struct {
 	// pages gives the result of tools/list for a cursor; nil: one page.
 	pages func(cursor string, first bool) string
 	// result is that of tools/call in place of the usual one; nil, or empty: the usual one.
-	result func(h *heard) string
+	result func(h *received) string
 	// call answers tools/call over HTTP in place of the usual answer, and tells whether it has.
-	call func(r *run, w http.ResponseWriter, h *heard) bool
+	call func(r *run, w http.ResponseWriter, h *received) bool
 	// older is the revision that initialize is answered with; empty: the scenario's.
 	older string
 	// refused are the revisions that a modern server names in place of an answer; empty: it speaks the scenario's.
@@ -50,8 +50,8 @@ type Scenario struct {
 
 const adding = `{"name":"add_numbers","description":"Adds two numbers","inputSchema":{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"number"}},"required":["a","b"]}}`
 
-// nobodys is a revision that no client speaks.
-const nobodys = "2199-01-01"
+// unknownRevision is a revision that no client speaks.
+const unknownRevision = "2199-01-01"
 
 // Scenarios are all there are. What is told of each revision once is at the newest.
 func Scenarios() []*Scenario {
@@ -70,7 +70,7 @@ func Scenarios() []*Scenario {
 		{Name: "lost-session", Title: "A server that has forgotten the session", Faces: legacy, sessions: true, loses: true},
 		{Name: "lost-stream", Title: "A stream that ends after the list of tools", Faces: sse, Revisions: oldest, loses: true},
 		{Name: "older-revision", Title: "A server that answers with an older revision than was asked for", Faces: legacy, Revisions: newest, sessions: true, older: peer.R2506},
-		{Name: "unknown-revision", Title: "A server that speaks a revision which no client does", Faces: Faces(), Revisions: newest, older: nobodys, refused: nobodys},
+		{Name: "unknown-revision", Title: "A server that speaks a revision which no client does", Faces: Faces(), Revisions: newest, older: unknownRevision, refused: unknownRevision},
 		{Name: "asked", Title: "A server that asks its client, also what no client knows, before it answers", Faces: []peer.Face{peer.LegacyHTTP, peer.SSE, peer.LegacyStdio}, Revisions: newest, asks: true},
 		{Name: "slow", Title: "A tool that takes a second: a client that knows the scenario cancels the call", Faces: shared, Revisions: newest, slow: true},
 		{Name: "sse-retry", Title: "A stream that ends before the response, and is to be taken up again", Faces: legacy, Revisions: newest, sessions: true, call: retried},
@@ -120,7 +120,7 @@ func pages(cursor string, first bool) string {
 const retryMS = 300
 
 // retried closes the stream of the first call after an event with an id; the answer is had by GET.
-func retried(r *run, w http.ResponseWriter, h *heard) bool {
+func retried(r *run, w http.ResponseWriter, h *received) bool {
 	if !r.first("call") {
 		return false
 	}
@@ -131,7 +131,7 @@ func retried(r *run, w http.ResponseWriter, h *heard) bool {
 }
 
 // asking asks for a name first, of clients that can be asked.
-func asking(h *heard) string {
+func asking(h *received) string {
 	params := h.message.Params()
 	if peer.Get(params, "_meta", peer.MetaCapabilities, "elicitation") == nil || params["requestState"] != nil {
 		return ""
@@ -140,12 +140,12 @@ func asking(h *heard) string {
 		`"requestedSchema":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}}}}`
 }
 
-func unknown(*heard) string {
+func unknown(*received) string {
 	return `{"resultType":"x-nobody-knows","content":[{"type":"text","text":"no"}]}`
 }
 
 // result is what a request is answered with in every scenario; empty: there is no such method.
-func (r *run) result(h *heard) string {
+func (r *run) result(h *received) string {
 	s, modern := r.scenario, r.face.Modern()
 	whole := func(members string) string {
 		if !modern {
@@ -179,7 +179,7 @@ func (r *run) result(h *heard) string {
 	return ""
 }
 
-func (r *run) called(h *heard) string {
+func (r *run) called(h *received) string {
 	if r.scenario.result != nil {
 		if result := r.scenario.result(h); result != "" {
 			return result
@@ -197,7 +197,7 @@ func (r *run) called(h *heard) string {
 }
 
 // before are the notifications that may come before a response.
-func (r *run) before(h *heard) (messages []string) {
+func (r *run) before(h *received) (messages []string) {
 	if token := peer.Get(h.message.Params(), "_meta", "progressToken"); token != nil {
 		messages = append(messages, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":0.5,"progressToken":`+peer.Encode(token)+`}}`)
 	}
@@ -208,13 +208,13 @@ func (r *run) before(h *heard) (messages []string) {
 }
 
 // pings tells whether a ping comes before the response to a request.
-func (r *run) pings(h *heard) bool {
+func (r *run) pings(h *received) bool {
 	return r.scenario.streams && !r.face.Modern() && h.message.Method != "initialize" && h.message.Method != "server/discover"
 }
 
 // streamed is a response as a stream: everything that a client has to take there. It comes in two parts: between them the client has
 // time to answer what it was asked.
-func (r *run) streamed(h *heard, response string) (first, rest string) {
+func (r *run) streamed(h *received, response string) (first, rest string) {
 	var b strings.Builder
 	b.WriteString(": a comment\n\n")
 	if !r.face.Modern() && r.revision >= peer.R2511 {

@@ -69,8 +69,8 @@ func (r *run) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if err != nil {
 		return
 	}
-	h := &heard{verb: q.Method, header: q.Header.Clone(), path: q.URL.RequestURI(), body: string(raw)}
-	if !r.hear(h) {
+	h := &received{verb: q.Method, header: q.Header.Clone(), path: q.URL.RequestURI(), body: string(raw)}
+	if !r.record(h) {
 		http.Error(w, "more requests than a scenario takes", http.StatusTooManyRequests)
 		return
 	}
@@ -102,7 +102,7 @@ func (r *run) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 }
 
 // get is the stream of a legacy session: it waits for the end, or brings what a stream had not yet brought.
-func (r *run) get(w http.ResponseWriter, q *http.Request, h *heard) {
+func (r *run) get(w http.ResponseWriter, q *http.Request, h *received) {
 	if r.scenario.Name == "tools_call" { // a server without a stream
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -112,7 +112,7 @@ func (r *run) get(w http.ResponseWriter, q *http.Request, h *heard) {
 	_, _ = io.WriteString(w, ": open\n\n")
 	if q.Header.Get("Last-Event-Id") == "s-1" {
 		r.mu.Lock()
-		var call *heard
+		var call *received
 		for _, x := range r.requests("tools/call") {
 			call = x
 			break
@@ -132,7 +132,7 @@ func (r *run) get(w http.ResponseWriter, q *http.Request, h *heard) {
 }
 
 // post answers a message.
-func (r *run) post(w http.ResponseWriter, h *heard, id string, forgotten bool) {
+func (r *run) post(w http.ResponseWriter, h *received, id string, forgotten bool) {
 	legacy := !r.face.Modern()
 	opens := h.message.Method == "initialize" && legacy
 	switch {
@@ -180,7 +180,7 @@ func (r *run) post(w http.ResponseWriter, h *heard, id string, forgotten bool) {
 }
 
 // modern demands what a modern server must, so that a client which leaves it out fails here as it does elsewhere.
-func (r *run) modern(w http.ResponseWriter, h *heard) bool {
+func (r *run) modern(w http.ResponseWriter, h *received) bool {
 	version := h.header.Get("Mcp-Protocol-Version")
 	body := peer.Text(h.message.Params(), "_meta", peer.MetaVersion)
 	switch {
@@ -198,7 +198,7 @@ func (r *run) modern(w http.ResponseWriter, h *heard) bool {
 }
 
 // open gives a new session its id, and the revision.
-func (r *run) open(w http.ResponseWriter, h *heard) {
+func (r *run) open(w http.ResponseWriter, h *received) {
 	r.agree()
 	if !r.scenario.sessions {
 		return
@@ -213,19 +213,19 @@ func (r *run) open(w http.ResponseWriter, h *heard) {
 }
 
 // interviewed asks the client on the stream of its call, and then answers that.
-func (r *run) interviewed(w http.ResponseWriter, h *heard) {
+func (r *run) interviewed(w http.ResponseWriter, h *received) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	say := func(text string) {
-		r.said(h, text)
+		r.recordAnswer(h, text)
 		_, _ = io.WriteString(w, "data: "+text+"\n\n")
 		_ = http.NewResponseController(w).Flush()
 	}
-	r.interview(say)
+	r.askAll(say)
 	say(response(h, r.result(h)))
 }
 
 // json answers with a result, as JSON or as a stream.
-func (r *run) json(w http.ResponseWriter, h *heard, result string) {
+func (r *run) json(w http.ResponseWriter, h *received, result string) {
 	text := response(h, result)
 	h.answer = text
 	if r.scenario.streams {
@@ -244,7 +244,7 @@ func (r *run) json(w http.ResponseWriter, h *heard, result string) {
 }
 
 // refuse answers with an error.
-func (r *run) refuse(w http.ResponseWriter, h *heard, status, code int, message string, data ...string) {
+func (r *run) refuse(w http.ResponseWriter, h *received, status, code int, message string, data ...string) {
 	h.answer = failure(h, code, message, strings.Join(data, ""))
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

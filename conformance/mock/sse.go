@@ -44,7 +44,7 @@ func (r *run) announced(session string) string {
 }
 
 // sse is the server of HTTP+SSE.
-func (r *run) sse(w *recorder, q *http.Request, h *heard) {
+func (r *run) sse(w *recorder, q *http.Request, h *received) {
 	switch {
 	case q.Host != strings.TrimPrefix(r.origin, "http://"):
 		h.stray = strayOrigin
@@ -75,15 +75,15 @@ func (r *run) sse(w *recorder, q *http.Request, h *heard) {
 }
 
 // stream opens a session, and holds its stream.
-func (r *run) stream(w *recorder, q *http.Request, h *heard) {
-	d := &sseDoor{w: w, left: make(chan struct{}), odd: r.scenario.streams}
+func (r *run) stream(w *recorder, q *http.Request, h *received) {
+	d := &sseStream{w: w, left: make(chan struct{}), odd: r.scenario.streams}
 	r.mu.Lock()
 	h.session = rand.Text()
 	r.streams[h.session] = d
 	r.mu.Unlock()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
-	r.said(h, "event: endpoint, data: "+r.announced(h.session))
+	r.recordAnswer(h, "event: endpoint, data: "+r.announced(h.session))
 	d.write("event: endpoint\ndata: " + r.announced(h.session) + "\n\n")
 	select {
 	case <-q.Context().Done():
@@ -94,7 +94,7 @@ func (r *run) stream(w *recorder, q *http.Request, h *heard) {
 }
 
 // posted takes a message; what is said to it comes on the stream.
-func (r *run) posted(w *recorder, q *http.Request, h *heard) {
+func (r *run) posted(w *recorder, q *http.Request, h *received) {
 	id := q.URL.Query().Get("sessionId")
 	r.mu.Lock()
 	d := r.streams[id]
@@ -114,11 +114,11 @@ func (r *run) posted(w *recorder, q *http.Request, h *heard) {
 	}
 	w.WriteHeader(http.StatusAccepted)
 	_, _ = io.WriteString(w, "Accepted")
-	r.work.Go(func() { r.converse(d, h) })
+	r.work.Go(func() { r.handle(d, h) })
 }
 
-// sseDoor is a stream that is open.
-type sseDoor struct {
+// sseStream is a stream that is open.
+type sseStream struct {
 	left chan struct{}
 	odd  bool // messages come with all that may be in a stream
 
@@ -129,7 +129,7 @@ type sseDoor struct {
 	leaves bool
 }
 
-func (d *sseDoor) write(text string) {
+func (d *sseStream) write(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.gone {
@@ -139,20 +139,20 @@ func (d *sseDoor) write(text string) {
 	_ = http.NewResponseController(d.w).Flush()
 }
 
-func (d *sseDoor) close() {
+func (d *sseStream) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.gone = true
 }
 
-func (d *sseDoor) isClosed() bool {
+func (d *sseStream) isClosed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.gone || d.leaves
 }
 
-// say implements channel.
-func (d *sseDoor) say(text string) {
+// sendMessage implements channel.
+func (d *sseStream) sendMessage(text string) {
 	if !d.odd {
 		d.write("event: message\ndata: " + text + "\n\n")
 		return
@@ -167,11 +167,11 @@ func (d *sseDoor) say(text string) {
 	d.write(fmt.Sprintf(": no. %[1]d%[2]sid: %[1]d%[2]sevent: message%[2]sdata: %[3]s%[2]sdata:,\"%[4]s%[2]s%[2]s", n, end, before, after))
 }
 
-// mutter implements channel: a comment.
-func (d *sseDoor) mutter(string) { d.write(": still there\n\n") }
+// writeNoise implements channel: a comment.
+func (d *sseStream) writeNoise(string) { d.write(": still there\n\n") }
 
-// leave implements channel: the stream ends.
-func (d *sseDoor) leave(int) {
+// terminate implements channel: the stream ends.
+func (d *sseStream) terminate(int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.leaves {
@@ -190,13 +190,13 @@ func (r *run) speaksSSE() bool {
 	return false
 }
 
-var _, _ channel = (*sseDoor)(nil), (*process)(nil)
+var _, _ channel = (*sseStream)(nil), (*process)(nil)
 
 // recorder notes the status.
 type recorder struct {
 	http.ResponseWriter
 	r *run
-	h *heard
+	h *received
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -110,7 +110,7 @@ func (r *run) settled() {
 
 // note keeps what happened to the process, beside what it was told.
 func (p *process) note(what string) {
-	p.hear(&heard{verb: eventVerb, session: strconv.Itoa(p.n), body: "process " + strconv.Itoa(p.n) + " " + what})
+	p.record(&received{verb: eventVerb, session: strconv.Itoa(p.n), body: "process " + strconv.Itoa(p.n) + " " + what})
 }
 
 // serve does what the process does, until it has ended.
@@ -167,10 +167,10 @@ func (p *process) inputEnds() {
 	case p.scenario.slowEnd: // so that a signal that comes at once is seen
 		p.work.Go(func() {
 			p.await(least*3/2, "the end of process "+strconv.Itoa(p.n))
-			p.leave(0)
+			p.terminate(0)
 		})
 	default:
-		p.leave(0)
+		p.terminate(0)
 	}
 }
 
@@ -186,7 +186,7 @@ func (p *process) signalled(name string) {
 	p.mu.Unlock()
 	p.note("got " + name)
 	if !p.scenario.lingers {
-		p.leave(1)
+		p.terminate(1)
 	}
 }
 
@@ -204,22 +204,22 @@ func (p *process) take(data []byte) {
 	p.partial = append([]byte(nil), p.partial...)
 	if len(p.partial) > maxBody {
 		p.note("was sent a line that is longer than any")
-		p.leave(1)
+		p.terminate(1)
 	}
 }
 
 // line takes a line. Requests are answered beside, as far as the scenario waits for something before it answers.
 func (p *process) line(line []byte, cut bool) {
-	h := &heard{verb: lineVerb, session: strconv.Itoa(p.n), body: string(line), cut: cut || !utf8.Valid(line)}
-	if !p.hear(h) {
-		p.leave(1)
+	h := &received{verb: lineVerb, session: strconv.Itoa(p.n), body: string(line), cut: cut || !utf8.Valid(line)}
+	if !p.record(h) {
+		p.terminate(1)
 		return
 	}
 	if s := p.scenario; s.streams || s.asks || s.slow {
-		p.work.Go(func() { p.converse(p, h) })
+		p.work.Go(func() { p.handle(p, h) })
 		return
 	}
-	p.converse(p, h)
+	p.handle(p, h)
 }
 
 // tell sends a frame; it is not heard when the process is gone.
@@ -229,14 +229,14 @@ func (p *process) send(kind byte, data []byte) {
 	_ = writeFrames(p.conn, kind, data)
 }
 
-// say implements channel.
-func (p *process) say(text string) { p.send(frameOutput, []byte(text+"\n")) }
+// sendMessage implements channel.
+func (p *process) sendMessage(text string) { p.send(frameOutput, []byte(text+"\n")) }
 
-// mutter implements channel: the error output.
-func (p *process) mutter(text string) { p.send(frameErrors, []byte(text+"\n")) }
+// writeNoise implements channel: the error output.
+func (p *process) writeNoise(text string) { p.send(frameErrors, []byte(text+"\n")) }
 
-// leave implements channel.
-func (p *process) leave(code int) { p.send(frameLeave, []byte{byte(code)}) }
+// terminate implements channel.
+func (p *process) terminate(code int) { p.send(frameLeave, []byte{byte(code)}) }
 
 // least is how long a process gets at least to end by itself.
 const least = 100 * time.Millisecond

@@ -29,7 +29,7 @@ func (v *verdict) fail(expected, format string, args ...any) {
 }
 
 // each calls for each request with a method, or skips the check where there is none.
-func (v *verdict) each(method string, f func(h *heard)) {
+func (v *verdict) each(method string, f func(h *received)) {
 	all := v.requests(method)
 	if len(all) == 0 {
 		v.skipped = "the client has sent no message"
@@ -44,7 +44,7 @@ func (v *verdict) each(method string, f func(h *heard)) {
 }
 
 // eachModern calls for each request of 2026-07-28, or skips the check where there is none.
-func (v *verdict) eachModern(f func(h *heard)) {
+func (v *verdict) eachModern(f func(h *received)) {
 	v.skipped = "the client has sent no request of 2026-07-28"
 	for _, h := range v.requests("") {
 		if h.message.Kind() == peer.IsRequest && h.message.Method != "initialize" {
@@ -54,18 +54,18 @@ func (v *verdict) eachModern(f func(h *heard)) {
 	}
 }
 
-// stranger tells why a client is not at home at a face, as it seems; empty: it is, or has said nothing.
-func (v *verdict) stranger() string {
+// otherEra tells why a client is not at home at a face, as it seems; empty: it is, or has said nothing.
+func (v *verdict) otherEra() string {
 	all := v.requests("")
 	only := func(method string) bool {
-		return len(all) > 0 && !slices.ContainsFunc(all, func(h *heard) bool {
+		return len(all) > 0 && !slices.ContainsFunc(all, func(h *received) bool {
 			return h.message.Method != method && h.message.Method != "notifications/cancelled"
 		})
 	}
 	switch {
 	case v.face.Modern() && only("initialize"):
 		return "the client speaks legacy revisions only, it seems"
-	case !v.face.Modern() && !v.past.initializes[v.face] && only("server/discover"):
+	case !v.face.Modern() && !v.history.initializes[v.face] && only("server/discover"):
 		return "the client speaks modern revisions only, it seems"
 	}
 	return ""
@@ -82,7 +82,7 @@ var (
 	anyStream  = []peer.Face{peer.ModernHTTP, peer.LegacyHTTP, peer.SSE}
 )
 
-func what(h *heard) string {
+func what(h *received) string {
 	if h.message.Method != "" {
 		return h.message.Method
 	}

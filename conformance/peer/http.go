@@ -147,8 +147,8 @@ type Response struct {
 	cut    error
 	cancel context.CancelFunc
 	watch  Watcher
-	// Heard is shown the body once it is read, unless it is empty or cut short, and the data of each event of messages; nil: nobody is.
-	Heard func(text string)
+	// OnText is shown the body once it is read, unless it is empty or cut short, and the data of each event of messages; nil: nobody is.
+	OnText func(text string)
 	// Patience is how long the next event may take; 0: for ever. Then the response is closed.
 	Patience time.Duration
 }
@@ -223,8 +223,8 @@ func (r *Response) Text() (string, error) {
 	r.text, r.cut = string(bytes.ToValidUTF8(raw, []byte("\uFFFD"))), err
 	if r.text != "" {
 		show(r.watch, '<', "HTTP", r.text)
-		if r.Heard != nil && err == nil {
-			r.Heard(r.text)
+		if r.OnText != nil && err == nil {
+			r.OnText(r.text)
 		}
 	}
 	return r.text, err
@@ -255,8 +255,8 @@ func (r *Response) Next() (Event, error) {
 	}
 	out := Event{Name: string(e.Name), Data: string(e.Data), ID: string(e.ID), HasID: e.HasID, HasData: e.Data != nil, Retry: e.Retry}
 	show(r.watch, '<', "event stream", out.String())
-	if r.Heard != nil && out.IsMessage() {
-		r.Heard(out.Data)
+	if r.OnText != nil && out.IsMessage() {
+		r.OnText(out.Data)
 	}
 	return out, nil
 }

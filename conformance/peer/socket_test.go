@@ -97,7 +97,7 @@ func TestRelay(t *testing.T) {
 			t.Fatal(err)
 		}
 		heard := ""
-		res.Heard, res.Patience = func(text string) { heard = text }, 10*time.Second
+		res.OnText, res.Patience = func(text string) { heard = text }, 10*time.Second
 		if e, err := res.Next(); err != nil || e.Data != "POST /mcp?k=v "+want+" Bearer x https://evil.example" || heard != e.Data {
 			t.Errorf("%q: %q %v, heard %q", host, e.Data, err, heard)
 		}

@@ -29,7 +29,7 @@ type Options struct {
 	Jobs   int // trials at a time; 0: 4
 	// Shape tells what is wrong with a message of the server's; answers is the method that a response answers, empty where that is not
 	// known. Place is where in the message. nil: messages.shape is not judged.
-	Shape func(revision string, raw []byte, answers string) []Misshape
+	Shape func(revision string, raw []byte, answers string) []ShapeProblem
 	// Progress is called after each trial, one at a time; nil: nobody looks.
 	Progress func(done, total int, f *Finding)
 }
@@ -76,8 +76,8 @@ func Run(ctx context.Context, t *peer.Target, offers []*Offer, o Options) []*Fin
 	return findings
 }
 
-// Misshape is one thing that is wrong with a message.
-type Misshape struct{ Place, Expected, Got string }
+// ShapeProblem is one thing that is wrong with a message.
+type ShapeProblem struct{ Place, Expected, Got string }
 
 type run struct {
 	target  *peer.Target
@@ -147,7 +147,7 @@ func (t *Trial) settle(f *Finding) {
 
 // shapes holds messages of one offer against their shapes, and keeps each kind of problem once.
 type shapes struct {
-	shape func(revision string, raw []byte, answers string) []Misshape
+	shape func(revision string, raw []byte, answers string) []ShapeProblem
 
 	mu      sync.Mutex
 	seen    map[string]bool

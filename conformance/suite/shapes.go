@@ -9,35 +9,35 @@ import (
 )
 
 // ServerShape is what is wrong with a message of a server, for Options.Shape.
-func ServerShape(revision string, raw []byte, answers string) []Misshape {
+func ServerShape(revision string, raw []byte, answers string) []ShapeProblem {
 	problems := shape.Message(revision, shape.Server, raw, answers)
-	if unknowing(raw) {
+	if namesNoRequest(raw) {
 		problems = slices.DeleteFunc(problems, func(p shape.Problem) bool {
 			return p.Path == "/id" || p.Path == "" && strings.HasPrefix(p.Expected, "id is required")
 		})
 	}
-	return misshapes(revision, problems)
+	return shapeProblems(revision, problems)
 }
 
-// unknowing tells whether a message is an error that names no request, as of one that could not be read. JSON-RPC 2.0 §5 gives it the id
+// namesNoRequest tells whether a message is an error that names no request, as of one that could not be read. JSON-RPC 2.0 §5 gives it the id
 // null, the schemas from 2025-11-25 on leave the id out, and those before want one, which nobody can give: all are taken.
-func unknowing(raw []byte) bool {
+func namesNoRequest(raw []byte) bool {
 	m, err := peer.ReadMessage(string(raw))
 	return err == nil && m.Failed() && (m.ID == nil || string(m.ID) == "null")
 }
 
 // ClientShape is what is wrong with a message of a client; answers is the method that a response of its answers.
-func ClientShape(revision string, raw []byte, answers string) []Misshape {
-	return misshapes(revision, shape.Message(revision, shape.Client, raw, answers))
+func ClientShape(revision string, raw []byte, answers string) []ShapeProblem {
+	return shapeProblems(revision, shape.Message(revision, shape.Client, raw, answers))
 }
 
-// misshapes tells the rule without its revision, which is that of the place: so what is wrong in several is told once.
-func misshapes(revision string, problems []shape.Problem) (out []Misshape) {
+// shapeProblems tells the rule without its revision, which is that of the place: so what is wrong in several is told once.
+func shapeProblems(revision string, problems []shape.Problem) (out []ShapeProblem) {
 	for _, p := range problems {
 		if p.Path == "" {
 			p.Path = "the message"
 		}
-		out = append(out, Misshape{Place: p.Path, Expected: p.Expected + " (" + strings.TrimPrefix(p.Rule, revision+" ") + ")", Got: p.Got})
+		out = append(out, ShapeProblem{Place: p.Path, Expected: p.Expected + " (" + strings.TrimPrefix(p.Rule, revision+" ") + ")", Got: p.Got})
 	}
 	return out
 }

@@ -154,11 +154,11 @@ func TestShapesAreToldOnce(t *testing.T) {
 		}
 		_, _ = c.Request("server/discover", "")
 	}}
-	findings := Run(t.Context(), target, offers, Options{Checks: []*Check{Shapes(), lists, lists}, Shape: func(revision string, raw []byte, answers string) []Misshape {
+	findings := Run(t.Context(), target, offers, Options{Checks: []*Check{Shapes(), lists, lists}, Shape: func(revision string, raw []byte, answers string) []ShapeProblem {
 		if revision != peer.R2607 || answers == "server/discover" {
 			return nil
 		}
-		return []Misshape{{"/result/tools/0/inputSchema", "an object", "nothing"}, {"/result/tools/1/inputSchema", "an object", "nothing"}, {"/result/ttlMs", "a number", "nothing"}}
+		return []ShapeProblem{{"/result/tools/0/inputSchema", "an object", "nothing"}, {"/result/tools/1/inputSchema", "an object", "nothing"}, {"/result/ttlMs", "a number", "nothing"}}
 	}})
 	if len(findings) != 3 {
 		t.Fatal(len(findings))

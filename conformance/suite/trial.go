@@ -29,7 +29,7 @@ type Trial struct {
 	ctx   context.Context
 	began time.Time
 	judge func(raw, revision, answers string) // is shown each message that comes; nil: nobody looks
-	heard hearing
+	sent  requestLog
 
 	mu       sync.Mutex
 	problems []Problem
@@ -142,13 +142,13 @@ func (t *Trial) SendTo(h *peer.HTTP, r peer.Request) *peer.Response {
 		t.Break("no response: %v", err)
 	}
 	res.Patience = t.Target.Patience()
-	t.hear(r, res)
+	t.watchResponse(r, res)
 	return res
 }
 
 // Start starts a program of the target for raw lines.
 func (t *Trial) Start() *peer.Child {
-	c, err := peer.StartChild(t.ctx, t.Target.Program, t.lines(t.Watch))
+	c, err := peer.StartChild(t.ctx, t.Target.Program, t.watchLines(t.Watch))
 	if err != nil {
 		t.Break("the program could not be started: %v", err)
 	}

@@ -256,8 +256,8 @@ func (l *httpLink) lastEvent(body []byte) ([]byte, error) {
 
 // initialize makes the handshake of a legacy client.
 func (l *httpLink) initialize() error {
-	hello := strings.Replace(helloBody(l.d.plan.Revision), Number, helloID, 1)
-	answer, err := l.post(session{}, "initialize", hello, []byte(helloID))
+	hello := strings.Replace(initializeBody(l.d.plan.Revision), Number, initializeID, 1)
+	answer, err := l.post(session{}, "initialize", hello, []byte(initializeID))
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (l *httpLink) initialize() error {
 	if l.session.version, err = agreed(answer); err != nil {
 		return err
 	}
-	_, err = l.post(l.session, "notifications/initialized", readyBody, nil)
+	_, err = l.post(l.session, "notifications/initialized", initializedBody, nil)
 	return err
 }
 

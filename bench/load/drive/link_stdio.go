@@ -74,14 +74,14 @@ func (c *child) start(ctx context.Context) error {
 }
 
 func (c *child) handshake(process *stdio.Process) error {
-	hello := newLineLink(c, []request{newRequest("", helloBody(c.plan.Revision))})
+	hello := newLineLink(c, []request{newRequest("", initializeBody(c.plan.Revision))})
 	defer hello.close()
-	answer, _, err := hello.do(0, []byte(helloID), time.Now().Add(3*c.plan.Timeout)) // it may still be starting
+	answer, _, err := hello.do(0, []byte(initializeID), time.Now().Add(3*c.plan.Timeout)) // it may still be starting
 	if err == nil {
 		_, err = agreed(answer)
 	}
 	if err == nil {
-		err = process.Write([]byte(readyBody))
+		err = process.Write([]byte(initializedBody))
 	}
 	return err
 }

@@ -7,17 +7,17 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// helloBody is initialize, with Number for its id.
-func helloBody(revision string) string {
+// initializeBody is initialize, with Number for its id.
+func initializeBody(revision string) string {
 	return `{"jsonrpc":"2.0","id":` + Number + `,"method":"initialize","params":{"protocolVersion":"` + revision +
 		`","capabilities":{},"clientInfo":{"name":"dragoman-bench","version":"1"}}}`
 }
 
-// helloID is the id of initialize. No call has it: in a session no id may come again, and a server may still be busy with this one when the
+// initializeID is the id of initialize. No call has it: in a session no id may come again, and a server may still be busy with this one when the
 // first call comes.
-const helloID = "9999999999"
+const initializeID = "9999999999"
 
-const readyBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
+const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
 // agreed is the revision that initialize was answered with.
 func agreed(answer []byte) (string, error) {

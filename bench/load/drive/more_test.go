@@ -318,7 +318,7 @@ func TestRequests(t *testing.T) {
 func TestDigits(t *testing.T) {
 	f := func(n uint64, want string) {
 		t.Helper()
-		if got := string(digits(nil, n)); got != want || got == helloID {
+		if got := string(digits(nil, n)); got != want || got == initializeID {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
 	}

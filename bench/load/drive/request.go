@@ -10,7 +10,7 @@ import (
 
 const (
 	firstNumber = 1_000_000_000 // numbers have ten digits, so that requests keep their length
-	lastNumber  = 9_999_999_999 // is helloID
+	lastNumber  = 9_999_999_999 // is initializeID
 	numberLen   = 10
 	// uuid is that of a REST call; its last ten digits are the number.
 	uuid = "00000000-0000-4000-8000-00"

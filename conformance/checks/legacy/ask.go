@@ -69,10 +69,10 @@ func questionsChecks() []*suite.Check {
 			Why:       "The answer to one question is taken for that to another.",
 			Fix:       "Count the questions of a session, over all its calls.",
 			Run: func(t *suite.Trial) {
-				u := &user{says: answersOf("accept")}
+				u := &responder{says: answersOf("accept")}
 				c := t.Open(u.with(`{"sampling":{}}`))
 				for range 3 {
-					_ = answered(t, c, "tools/call", toolCall(toolSamples, peer.Object{"prompt": "Say hello"}, ""))
+					_ = mustRequest(t, c, "tools/call", toolCall(toolSamples, peer.Object{"prompt": "Say hello"}, ""))
 				}
 				seen := make(map[string]bool)
 				for _, m := range u.questions(generate) {
@@ -109,7 +109,7 @@ func answersChecks() []*suite.Check {
 			Why:       "The user fills in a form for nothing.",
 			Fix:       "Wait for the response with the id of your question, and go on with its content.",
 			Run: func(t *suite.Trial) {
-				u := &user{says: answersOf("accept")}
+				u := &responder{says: answersOf("accept")}
 				m := interviewed(t, u, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
 				if !strings.Contains(m.Raw, "dragoman-user") {
 					t.Fail("a result in which the user's name dragoman-user stands", "%s", m.Raw)
@@ -123,7 +123,7 @@ func answersChecks() []*suite.Check {
 			Why:       "The user pays for an answer that nobody reads.",
 			Fix:       "Wait for the response with the id of your question, and go on with its content.",
 			Run: func(t *suite.Trial) {
-				u := &user{says: answersOf("accept")}
+				u := &responder{says: answersOf("accept")}
 				m := interviewed(t, u, toolSamples, peer.Object{"prompt": "Say hello"}, generate)
 				if !strings.Contains(m.Raw, "dragoman-poem") {
 					t.Fail("a result in which the model's word dragoman-poem stands", "%s", m.Raw)
@@ -138,7 +138,7 @@ func answersChecks() []*suite.Check {
 			Fix:       "Answer the call for each of the three actions.",
 			Run: func(t *suite.Trial) {
 				for _, action := range []string{"decline", "cancel"} {
-					_ = interviewed(t, &user{says: answersOf(action)}, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
+					_ = interviewed(t, &responder{says: answersOf(action)}, toolElicits, peer.Object{"message": "Who are you?"}, elicit)
 				}
 			},
 		},
@@ -149,7 +149,7 @@ func answersChecks() []*suite.Check {
 			Why:       "The call never ends.",
 			Fix:       "Take an error response for an answer too: let the tool fail with its message.",
 			Run: func(t *suite.Trial) {
-				u := &user{says: map[string]string{generate: `"error":{"code":-1,"message":"User rejected sampling request"}`}}
+				u := &responder{says: map[string]string{generate: `"error":{"code":-1,"message":"User rejected sampling request"}`}}
 				_ = interviewed(t, u, toolSamples, peer.Object{"prompt": "Say hello"}, generate)
 			},
 		},
@@ -168,9 +168,9 @@ func answersOf(action string) map[string]string {
 
 // unasked calls a tool that wants to ask what the client has not declared.
 func unasked(t *suite.Trial, method, capabilities, tool string, arguments peer.Object) {
-	u := &user{says: answersOf("accept")}
+	u := &responder{says: answersOf("accept")}
 	c := t.Open(u.with(capabilities))
-	call := started(t, c, "tools/call", toolCall(tool, arguments, ""))
+	call := mustStart(t, c, "tools/call", toolCall(tool, arguments, ""))
 	// Whether it is answered well is not asked here.
 	_, _ = call.WaitFor(func(m peer.Message) bool { return m.Kind() == peer.IsResponse || m.Method == method })
 	// The question may have come while it is not yet with the user.
@@ -180,7 +180,7 @@ func unasked(t *suite.Trial, method, capabilities, tool string, arguments peer.O
 }
 
 // interviewed calls a tool that asks, and demands that the call ends.
-func interviewed(t *suite.Trial, u *user, tool string, arguments peer.Object, method string) peer.Message {
+func interviewed(t *suite.Trial, u *responder, tool string, arguments peer.Object, method string) peer.Message {
 	c := t.Open(u.with(`{"sampling":{},"elicitation":{},"roots":{}}`))
 	m, err := c.Request("tools/call", toolCall(tool, arguments, ""))
 	if len(u.questions(method)) == 0 {
@@ -194,11 +194,11 @@ func interviewed(t *suite.Trial, u *user, tool string, arguments peer.Object, me
 
 // flatForm looks at all forms that the fixture's tools ask for.
 func flatForm(t *suite.Trial) {
-	u := &user{says: answersOf("decline")}
+	u := &responder{says: answersOf("decline")}
 	c := t.Open(u.with(`{"elicitation":{}}`))
 	for _, tool := range []string{toolElicits, "test_elicitation_sep1034_defaults", "test_elicitation_sep1330_enums"} {
 		if t.Offer.Tool(tool) != nil {
-			_ = answered(t, c, "tools/call", toolCall(tool, peer.Object{"message": "Who are you?"}, ""))
+			_ = mustRequest(t, c, "tools/call", toolCall(tool, peer.Object{"message": "Who are you?"}, ""))
 		}
 	}
 	asked := u.questions(elicit)

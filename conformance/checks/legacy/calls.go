@@ -24,8 +24,8 @@ const (
 	toolSamples = "test_sampling"
 )
 
-// answered is the answer to a request. Without one the trial is broken: that requests are answered is for other checks.
-func answered(t *suite.Trial, c *peer.Conn, method, params string) peer.Message {
+// mustRequest is the answer to a request. Without one the trial is broken: that requests are answered is for other checks.
+func mustRequest(t *suite.Trial, c *peer.Conn, method, params string) peer.Message {
 	m, err := c.Request(method, params)
 	if err != nil {
 		t.Break("%s was not answered: %v", method, err)
@@ -33,8 +33,8 @@ func answered(t *suite.Trial, c *peer.Conn, method, params string) peer.Message 
 	return m
 }
 
-// demanded is the result of a request. No answer, or an error, is what the check is about.
-func demanded(t *suite.Trial, c *peer.Conn, method, params, expected string) peer.Object {
+// mustResult is the result of a request. No answer, or an error, is what the check is about.
+func mustResult(t *suite.Trial, c *peer.Conn, method, params, expected string) peer.Object {
 	m, err := c.Request(method, params)
 	switch {
 	case err != nil:
@@ -47,8 +47,8 @@ func demanded(t *suite.Trial, c *peer.Conn, method, params, expected string) pee
 	return m.Result()
 }
 
-// started begins a request.
-func started(t *suite.Trial, c *peer.Conn, method, params string) *peer.Call {
+// mustStart begins a request.
+func mustStart(t *suite.Trial, c *peer.Conn, method, params string) *peer.Call {
 	call, err := c.Start(method, params)
 	if err != nil {
 		t.Break("%s could not be sent: %v", method, err)
@@ -56,8 +56,8 @@ func started(t *suite.Trial, c *peer.Conn, method, params string) *peer.Call {
 	return call
 }
 
-// ended waits for the response of a call.
-func ended(t *suite.Trial, call *peer.Call) peer.Message {
+// mustEnd waits for the response of a call.
+func mustEnd(t *suite.Trial, call *peer.Call) peer.Message {
 	m, err := call.Wait()
 	if err != nil {
 		t.Break("no answer: %v", err)
@@ -77,13 +77,13 @@ func toolCall(name string, arguments peer.Object, token string) string {
 	return params + "}"
 }
 
-// lull is how long a stream is watched that has nothing which could be waited for.
-const lull = 120 * time.Millisecond
+// quietPeriod is how long a stream is watched that has nothing which could be waited for.
+const quietPeriod = 120 * time.Millisecond
 
-// settled waits until what the server has sent by now has come. On one stream the answer to a ping comes behind it; streams of their
+// waitSettled waits until what the server has sent by now has come. On one stream the answer to a ping comes behind it; streams of their
 // own are watched a moment.
-func settled(t *suite.Trial, c *peer.Conn) {
-	_ = answered(t, c, "ping", "")
+func waitSettled(t *suite.Trial, c *peer.Conn) {
+	_ = mustRequest(t, c, "ping", "")
 	if t.Face != peer.LegacyHTTP || !c.Listens() {
 		return
 	}
@@ -99,15 +99,15 @@ func all(c *peer.Conn, calls ...*peer.Call) []peer.Message {
 	return out
 }
 
-// user answers what a server asks, and remembers it.
-type user struct {
+// responder answers what a server asks, and remembers it.
+type responder struct {
 	says map[string]string // by method: a result or an error with its member name; without one -32601 is said
 
 	mu    sync.Mutex
 	asked []peer.Message
 }
 
-func (u *user) answer(m peer.Message) string {
+func (u *responder) answer(m peer.Message) string {
 	u.mu.Lock()
 	u.asked = append(u.asked, m)
 	u.mu.Unlock()
@@ -121,26 +121,26 @@ func (u *user) answer(m peer.Message) string {
 }
 
 // questions are those of a method so far.
-func (u *user) questions(method string) []peer.Message {
+func (u *responder) questions(method string) []peer.Message {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return checkutil.OfMethod(u.asked, method)
 }
 
 // with are settings with capabilities and a user who answers.
-func (u *user) with(capabilities string) func(*peer.Settings) {
+func (u *responder) with(capabilities string) func(*peer.Settings) {
 	return func(s *peer.Settings) { s.Capabilities, s.Answer = capabilities, u.answer }
 }
 
-// shaken does the handshake by hand, as far as initialized, which is not sent.
-func shaken(t *suite.Trial, change func(*peer.Settings)) *peer.Conn {
+// openInitialized does the handshake by hand, as far as initialized, which is not sent.
+func openInitialized(t *suite.Trial, change func(*peer.Settings)) *peer.Conn {
 	c := t.Open(func(s *peer.Settings) {
 		s.NoHandshake = true
 		if change != nil {
 			change(s)
 		}
 	})
-	m := answered(t, c, "initialize", checkutil.InitializeParams(t.Revision, c.Capabilities))
+	m := mustRequest(t, c, "initialize", checkutil.InitializeParams(t.Revision, c.Capabilities))
 	if m.Failed() || m.Result() == nil {
 		t.Break("initialize was refused: %s", m.Raw)
 	}

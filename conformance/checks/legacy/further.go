@@ -22,7 +22,7 @@ func furtherChecks() []*suite.Check {
 					if len(peer.List(tool, "inputSchema", "required")) == 0 || !checkutil.OnlyReads(t, tool) || peer.Text(tool, "execution", "taskSupport") == "required" {
 						continue
 					}
-					m := answered(t, t.Open(nil), "tools/call", toolCall(peer.Text(tool, "name"), peer.Object{}, ""))
+					m := mustRequest(t, t.Open(nil), "tools/call", toolCall(peer.Text(tool, "name"), peer.Object{}, ""))
 					if m.Result()["isError"] != true {
 						t.Fail("a result with isError for "+peer.Text(tool, "name")+" without its arguments", "%s", m.Raw)
 					}

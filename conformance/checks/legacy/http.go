@@ -20,7 +20,7 @@ func httpChecks() []*suite.Check {
 			Why:       "Clients try to read a message where there is none, and report a failure.",
 			Fix:       "Answer POSTs without a request with 202 and nothing else.",
 			Run: func(t *suite.Trial) {
-				c := shaken(t, nil)
+				c := openInitialized(t, nil)
 				accepted(t, t.Send(peer.Request{Header: checkutil.LegacyHead(c), Body: `{"jsonrpc":"2.0","method":"notifications/initialized"}`}), false)
 			},
 		},

@@ -10,11 +10,11 @@ import (
 
 // lifecycleChecks is how a legacy conversation begins, and what was agreed in it.
 func lifecycleChecks() []*suite.Check {
-	return slices.Concat(helloChecks(), firstChecks(), agreedChecks())
+	return slices.Concat(initializeChecks(), firstChecks(), agreedChecks())
 }
 
-// helloChecks is what initialize is answered with.
-func helloChecks() []*suite.Check {
+// initializeChecks is what initialize is answered with.
+func initializeChecks() []*suite.Check {
 	return []*suite.Check{
 		{
 			ID: "lifecycle.version-echoed", Title: "Answers initialize with the revision that was asked for, if it speaks it", Level: suite.Must, Faces: faces,
@@ -68,7 +68,7 @@ func firstChecks() []*suite.Check {
 			Statement: "Pings are answered from the result of initialize on: they are what either side may ask before the handshake is over.",
 			Why:       "A client that pings while it waits takes the connection for dead.",
 			Fix:       "Let ping pass where other requests wait for notifications/initialized.",
-			Run:       func(t *suite.Trial) { pings(t, shaken(t, nil)) },
+			Run:       func(t *suite.Trial) { pings(t, openInitialized(t, nil)) },
 		},
 		{
 			ID: "lifecycle.quiet-until-initialized", Title: "Asks nothing but pings before notifications/initialized", Level: suite.Should, Faces: faces,
@@ -77,9 +77,9 @@ func firstChecks() []*suite.Check {
 			Why:       "The client is not ready: it refuses the question, or loses it.",
 			Fix:       "Keep questions (roots/list is the usual one) until notifications/initialized has come.",
 			Run: func(t *suite.Trial) {
-				var u user
-				c := shaken(t, u.with(`{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}`))
-				settled(t, c)
+				var u responder
+				c := openInitialized(t, u.with(`{"roots":{"listChanged":true},"sampling":{},"elicitation":{}}`))
+				waitSettled(t, c)
 				for _, m := range checkutil.OfKind(all(c), peer.IsRequest) {
 					if m.Method != "ping" {
 						t.Fail("no request other than ping before notifications/initialized", "%s", m.Raw)
@@ -95,7 +95,7 @@ func firstChecks() []*suite.Check {
 			Fix:       "Ignore members of capabilities and of clientInfo that you do not know; do not validate them with a closed schema.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(func(s *peer.Settings) { s.NoHandshake = true })
-				demanded(t, c, "initialize", checkutil.InitializeParams(t.Revision, `{"experimental":{"dragoman/x":{}},"notYetInvented":{"deep":{"er":true}}}`), "a result")
+				mustResult(t, c, "initialize", checkutil.InitializeParams(t.Revision, `{"experimental":{"dragoman/x":{}},"notYetInvented":{"deep":{"er":true}}}`), "a result")
 			},
 		},
 	}
@@ -164,7 +164,7 @@ func versionUnknown(t *suite.Trial) {
 
 func pings(t *suite.Trial, c *peer.Conn) {
 	const expected = "an empty result"
-	result := demanded(t, c, "ping", "", expected)
+	result := mustResult(t, c, "ping", "", expected)
 	for name := range result {
 		if name != "_meta" {
 			t.Fail(expected, "a result with %s", name)

@@ -45,7 +45,7 @@ func listsChecks() []*suite.Check {
 				c := t.Open(nil)
 				for _, l := range lists()[:3] {
 					if declares(c, l.capability) {
-						m := answered(t, c, l.method, `{"cursor":"dragoman-never-given"}`)
+						m := mustRequest(t, c, l.method, `{"cursor":"dragoman-never-given"}`)
 						checkutil.FailedWith(t, m, "the error -32602 to "+l.method, -32602)
 					}
 				}
@@ -59,7 +59,7 @@ func listsChecks() []*suite.Check {
 			Fix:       "Refuse to register a second tool of a name.",
 			Run: func(t *suite.Trial) {
 				names := make(map[string]bool)
-				for _, tool := range peer.List(demanded(t, t.Open(nil), "tools/list", "", "a result"), "tools") {
+				for _, tool := range peer.List(mustResult(t, t.Open(nil), "tools/list", "", "a result"), "tools") {
 					name := peer.Text(tool, "name")
 					if names[name] {
 						t.Fail("another name for each tool", "%q twice", name)
@@ -109,7 +109,7 @@ func pages(t *suite.Trial, c *peer.Conn, l list) {
 	items, cursors := make(map[string]bool), make(map[string]bool)
 	params := ""
 	for range mostPages {
-		m := answered(t, c, l.method, params)
+		m := mustRequest(t, c, l.method, params)
 		if code, _, _ := m.Error(); m.Failed() {
 			if code != -32601 || l.member != "resourceTemplates" {
 				t.Fail("a page of "+l.method, "%s", checkutil.Failure(m))
@@ -142,8 +142,8 @@ func changed(t *suite.Trial, c *peer.Conn) (calls []*peer.Call) {
 	for _, tool := range []string{"test_trigger_tool_change", "test_trigger_prompt_change", "test_trigger_resource_change"} {
 		for range 2 {
 			if t.Offer.Tool(tool) != nil {
-				call := started(t, c, "tools/call", toolCall(tool, peer.Object{}, ""))
-				_ = ended(t, call)
+				call := mustStart(t, c, "tools/call", toolCall(tool, peer.Object{}, ""))
+				_ = mustEnd(t, call)
 				calls = append(calls, call)
 			}
 		}
@@ -154,7 +154,7 @@ func changed(t *suite.Trial, c *peer.Conn) (calls []*peer.Call) {
 func changesDeclared(t *suite.Trial) {
 	c := t.Open(nil)
 	calls := changed(t, c)
-	settled(t, c)
+	waitSettled(t, c)
 	for _, what := range []string{"tools", "prompts", "resources"} {
 		if declares(c, what, "listChanged") {
 			continue

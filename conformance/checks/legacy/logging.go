@@ -18,7 +18,7 @@ func loggingChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				for _, level := range []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"} {
-					demanded(t, c, "logging/setLevel", setLevel(level), "a result for "+level)
+					mustResult(t, c, "logging/setLevel", setLevel(level), "a result for "+level)
 				}
 			},
 		},
@@ -29,7 +29,7 @@ func loggingChecks() []*suite.Check {
 			Why:       "The client believes that it has set what it meant, and gets all logs or none.",
 			Fix:       "Compare the level with the eight that there are.",
 			Run: func(t *suite.Trial) {
-				checkutil.FailedWith(t, answered(t, t.Open(nil), "logging/setLevel", setLevel("loud")), "the error -32602", -32602)
+				checkutil.FailedWith(t, mustRequest(t, t.Open(nil), "logging/setLevel", setLevel("loud")), "the error -32602", -32602)
 			},
 		},
 		{
@@ -58,9 +58,9 @@ func loggingChecks() []*suite.Check {
 				if declares(c, "logging") {
 					return
 				}
-				call := started(t, c, "tools/call", toolCall(checkutil.ToolLogging, peer.Object{}, ""))
-				_ = ended(t, call)
-				settled(t, c)
+				call := mustStart(t, c, "tools/call", toolCall(checkutil.ToolLogging, peer.Object{}, ""))
+				_ = mustEnd(t, call)
+				waitSettled(t, c)
 				for _, m := range checkutil.OfMethod(all(c, call), logMethod) {
 					t.Fail("the capability logging, or no "+logMethod, "%s", m.Raw)
 				}
@@ -76,10 +76,10 @@ func setLevel(level string) string { return `{"level":"` + level + `"}` }
 // logged are the messages of level info that the fixture's tool sends at a level.
 func logged(t *suite.Trial, level string) (out []peer.Message) {
 	c := t.Open(nil)
-	demanded(t, c, "logging/setLevel", setLevel(level), "a result")
-	call := started(t, c, "tools/call", toolCall(checkutil.ToolLogging, peer.Object{}, ""))
-	_ = ended(t, call)
-	settled(t, c)
+	mustResult(t, c, "logging/setLevel", setLevel(level), "a result")
+	call := mustStart(t, c, "tools/call", toolCall(checkutil.ToolLogging, peer.Object{}, ""))
+	_ = mustEnd(t, call)
+	waitSettled(t, c)
 	for _, m := range checkutil.OfMethod(all(c, call), logMethod) {
 		if peer.Text(m.Params(), "level") == "info" {
 			out = append(out, m)

@@ -102,11 +102,11 @@ func echoedIDs(t *suite.Trial, ids ...string) {
 func oneAnswer(t *suite.Trial) {
 	c := t.Open(nil)
 	call := streamed(t, c, `"once"`)
-	_ = ended(t, call)
+	_ = mustEnd(t, call)
 	if t.Face == peer.LegacyHTTP {
 		call.WaitEnd()
 	}
-	settled(t, c)
+	waitSettled(t, c)
 	got := checkutil.OfKind(call.Got(), peer.IsResponse)
 	for _, m := range checkutil.OfKind(c.Others(), peer.IsResponse) {
 		if string(m.ID) == call.ID {
@@ -127,7 +127,7 @@ func parallel(t *suite.Trial) {
 		if i%2 == 1 {
 			method = "dragoman/no-such-method"
 		}
-		calls = append(calls, started(t, c, method, ""))
+		calls = append(calls, mustStart(t, c, method, ""))
 	}
 	for _, call := range calls {
 		expected := "the answer to " + call.String()
@@ -146,7 +146,7 @@ func parallel(t *suite.Trial) {
 func unicode(t *suite.Trial) {
 	const text = "Grüße, 你好, مرحبا, 🐉\u2028\u0000\t\"\\ 👩‍👩‍👧"
 	c := t.Open(nil)
-	result := demanded(t, c, "tools/call", toolCall("echo", peer.Object{"message": text}, ""), "a result")
+	result := mustResult(t, c, "tools/call", toolCall("echo", peer.Object{"message": text}, ""), "a result")
 	if result["isError"] == true {
 		t.Skip("the tool echo refuses a message: %s", peer.Encode(result))
 	}
@@ -168,7 +168,7 @@ func unansweredNotification(t *suite.Trial) {
 	} else if _, err := c.Notify("notifications/dragoman-unknown", ""); err != nil {
 		t.Break("the notification could not be sent: %v", err)
 	}
-	settled(t, c)
+	waitSettled(t, c)
 	for _, m := range checkutil.OfKind(c.Others(), peer.IsResponse) {
 		t.Fail(expected, "%s", m.Raw)
 	}
@@ -185,10 +185,10 @@ func slowDoesNotBlock(t *suite.Trial) {
 	quick := true
 	for range attempts {
 		began := time.Now()
-		slow := started(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"slow"`)) // some only take their time for who looks on
-		_ = answered(t, c, "ping", "")
+		slow := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"slow"`)) // some only take their time for who looks on
+		_ = mustRequest(t, c, "ping", "")
 		blocked := len(checkutil.OfKind(slow.Got(), peer.IsResponse)) > 0
-		_ = ended(t, slow)
+		_ = mustEnd(t, slow)
 		if !blocked {
 			return
 		}

@@ -47,9 +47,9 @@ func progressChecks() []*suite.Check {
 			Fix:       "Send progress only if params._meta.progressToken is there.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				call := started(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, ""))
-				_ = ended(t, call)
-				settled(t, c)
+				call := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, ""))
+				_ = mustEnd(t, call)
+				waitSettled(t, c)
 				for _, m := range checkutil.OfMethod(all(c, call), "notifications/progress") {
 					t.Fail("no notifications/progress", "%s", m.Raw)
 				}
@@ -89,7 +89,7 @@ func cancelChecks() []*suite.Check {
 						t.Fail("the notification taken", "status %d %v", status, err)
 					}
 				}
-				demanded(t, c, "ping", "", "an answer to the next request")
+				mustResult(t, c, "ping", "", "an answer to the next request")
 				for _, m := range checkutil.OfKind(c.Others(), peer.IsResponse) {
 					t.Fail("no response to a notification", "%s", m.Raw)
 				}
@@ -101,9 +101,9 @@ func cancelChecks() []*suite.Check {
 // progressOf calls the fixture's tool with a token, and gives the progress that was reported. None is no fault: a server may leave it
 // out.
 func progressOf(t *suite.Trial, c *peer.Conn, token string) []peer.Message {
-	call := started(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, token))
-	_ = ended(t, call)
-	settled(t, c)
+	call := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, token))
+	_ = mustEnd(t, call)
+	waitSettled(t, c)
 	seen := checkutil.OfMethod(all(c, call), "notifications/progress")
 	if len(seen) == 0 {
 		t.Skip("the tool %s reports no progress", checkutil.ToolProgress)
@@ -128,11 +128,11 @@ func progressEnds(t *suite.Trial) {
 	if err != nil {
 		t.Break("%v", err)
 	}
-	_ = ended(t, call)
+	_ = mustEnd(t, call)
 	if t.Face == peer.LegacyHTTP {
 		call.WaitEnd()
 	}
-	settled(t, c)
+	waitSettled(t, c)
 	over := false
 	for _, m := range call.Got() {
 		if over && m.Method == "notifications/progress" {
@@ -149,14 +149,14 @@ func cancelledNotAnswered(t *suite.Trial) {
 	got, quick := "", true
 	for range attempts {
 		began := time.Now()
-		first := started(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"given-up"`))
-		_ = answered(t, c, "ping", "") // it has begun
+		first := mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"given-up"`))
+		_ = mustRequest(t, c, "ping", "") // it has begun
 		if _, err := c.Notify("notifications/cancelled", `{"requestId":`+first.ID+`,"reason":"test"}`); err != nil {
 			t.Break("%v", err)
 		}
-		_ = ended(t, started(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"behind"`)))
+		_ = mustEnd(t, mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, `"behind"`)))
 		quick = quick && time.Since(began) < takesTime
-		settled(t, c)
+		waitSettled(t, c)
 		settledStreams(t) // the two calls need not end in order
 		responses := checkutil.OfKind(first.Got(), peer.IsResponse)
 		if len(responses) == 0 {

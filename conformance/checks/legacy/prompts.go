@@ -26,7 +26,7 @@ func promptsChecks() []*suite.Check {
 			Why:       "The client shows an empty prompt, or takes the server for broken.",
 			Fix:       "Answer -32602 to a name that is not in your list.",
 			Run: func(t *suite.Trial) {
-				m := answered(t, t.Open(nil), "prompts/get", `{"name":"dragoman-no-such-prompt"}`)
+				m := mustRequest(t, t.Open(nil), "prompts/get", `{"name":"dragoman-no-such-prompt"}`)
 				checkutil.FailedWith(t, m, "the error -32602", -32602)
 			},
 		},
@@ -39,7 +39,7 @@ func promptsChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				for _, p := range t.Offer.Prompts {
 					if len(neededBy(p)) > 0 {
-						m := answered(t, t.Open(nil), "prompts/get", peer.Encode(peer.Object{"name": peer.Text(p, "name"), "arguments": peer.Object{}}))
+						m := mustRequest(t, t.Open(nil), "prompts/get", peer.Encode(peer.Object{"name": peer.Text(p, "name"), "arguments": peer.Object{}}))
 						checkutil.FailedWith(t, m, "the error -32602", -32602)
 						return
 					}
@@ -68,7 +68,7 @@ func completionChecks() []*suite.Check {
 			Fix:       "Look the prompt up before you complete, and answer -32602 if it is not there.",
 			Run: func(t *suite.Trial) {
 				params := `{"ref":{"type":"ref/prompt","name":"dragoman-no-such-prompt"},"argument":{"name":"x","value":""}}`
-				checkutil.FailedWith(t, answered(t, t.Open(nil), "completion/complete", params), "the error -32602", -32602)
+				checkutil.FailedWith(t, mustRequest(t, t.Open(nil), "completion/complete", params), "the error -32602", -32602)
 			},
 		},
 	}
@@ -98,7 +98,7 @@ func givesPrompt(t *suite.Trial) {
 		for _, name := range needed {
 			arguments[name] = "test"
 		}
-		m := answered(t, c, "prompts/get", peer.Encode(peer.Object{"name": peer.Text(p, "name"), "arguments": arguments}))
+		m := mustRequest(t, c, "prompts/get", peer.Encode(peer.Object{"name": peer.Text(p, "name"), "arguments": arguments}))
 		if m.Failed() {
 			failed = m
 			continue
@@ -125,7 +125,7 @@ func fewCompletions(t *suite.Trial) {
 	c, asked := t.Open(nil), 0
 	complete := func(ref peer.Object, argument string) {
 		params := peer.Encode(peer.Object{"ref": ref, "argument": peer.Object{"name": argument, "value": ""}})
-		m := answered(t, c, "completion/complete", params)
+		m := mustRequest(t, c, "completion/complete", params)
 		if m.Failed() {
 			return
 		}

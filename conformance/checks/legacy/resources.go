@@ -27,7 +27,7 @@ func resourcesChecks() []*suite.Check {
 			Why:       "The model reads nothing, and takes it for an empty file.",
 			Fix:       "Answer the error -32002 with data.uri; do not answer empty contents.",
 			Run: func(t *suite.Trial) {
-				m := answered(t, t.Open(nil), "resources/read", `{"uri":"dragoman://no/such/resource"}`)
+				m := mustRequest(t, t.Open(nil), "resources/read", `{"uri":"dragoman://no/such/resource"}`)
 				checkutil.FailedWith(t, m, "the error -32002 or -32602", -32002, -32602)
 			},
 		},
@@ -40,7 +40,7 @@ func resourcesChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				found := false
-				if m := answered(t, c, "resources/templates/list", ""); !m.Failed() {
+				if m := mustRequest(t, c, "resources/templates/list", ""); !m.Failed() {
 					for _, x := range peer.List(m.Result(), "resourceTemplates") {
 						found = found || peer.Text(x, "uriTemplate") == "test://template/{id}/data"
 					}
@@ -49,7 +49,7 @@ func resourcesChecks() []*suite.Check {
 					t.Skip("the server has not the template test://template/{id}/data")
 				}
 				const expected = "contents in which the id 4711 stands"
-				result := demanded(t, c, "resources/read", `{"uri":"test://template/4711/data"}`, expected)
+				result := mustResult(t, c, "resources/read", `{"uri":"test://template/4711/data"}`, expected)
 				if !strings.Contains(peer.Encode(result["contents"]), "4711") {
 					t.Fail(expected, "%s", peer.Encode(result))
 				}
@@ -71,8 +71,8 @@ func subscribeChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				params := peer.Encode(peer.Object{"uri": peer.Text(t.Offer.Resources[0], "uri")})
-				demanded(t, c, "resources/subscribe", params, "a result")
-				demanded(t, c, "resources/unsubscribe", params, "a result")
+				mustResult(t, c, "resources/subscribe", params, "a result")
+				mustResult(t, c, "resources/unsubscribe", params, "a result")
 			},
 		},
 		{
@@ -99,7 +99,7 @@ func subscribeChecks() []*suite.Check {
 				if _, err := c.WaitOther(isUpdate); err != nil {
 					t.Skip("the subscriber was told nothing: %v", err)
 				}
-				settled(t, other)
+				waitSettled(t, other)
 				for _, m := range checkutil.OfMethod(all(other), updatedMethod) {
 					t.Fail("none to who has not subscribed", "%s", m.Raw)
 				}
@@ -123,7 +123,7 @@ func readable(t *suite.Trial) {
 			break
 		}
 		uri := peer.Text(resource, "uri")
-		m := answered(t, c, "resources/read", peer.Encode(peer.Object{"uri": uri}))
+		m := mustRequest(t, c, "resources/read", peer.Encode(peer.Object{"uri": uri}))
 		if m.Failed() {
 			failed = m // one that is not there at the moment, or is another user's
 			continue
@@ -162,14 +162,14 @@ func subscriber(t *suite.Trial) *peer.Conn {
 	if t.Face == peer.LegacyHTTP && !c.Listens() {
 		t.Skip("the server opens no GET stream")
 	}
-	if m := answered(t, c, "resources/subscribe", peer.Encode(peer.Object{"uri": watched})); m.Failed() {
+	if m := mustRequest(t, c, "resources/subscribe", peer.Encode(peer.Object{"uri": watched})); m.Failed() {
 		t.Skip("%s cannot be subscribed to: %s", watched, checkutil.Failure(m))
 	}
 	return c
 }
 
 func update(t *suite.Trial, c *peer.Conn) {
-	_ = answered(t, c, "tools/call", toolCall("test_trigger_resource_update", peer.Object{}, ""))
+	_ = mustRequest(t, c, "tools/call", toolCall("test_trigger_resource_update", peer.Object{}, ""))
 }
 
 // unsubscribed changes the resource several times after it was unsubscribed: others may change it as well, so that an update which was
@@ -177,13 +177,13 @@ func update(t *suite.Trial, c *peer.Conn) {
 func unsubscribed(t *suite.Trial) {
 	c := subscriber(t)
 	params := peer.Encode(peer.Object{"uri": watched})
-	demanded(t, c, "resources/unsubscribe", params, "a result")
+	mustResult(t, c, "resources/unsubscribe", params, "a result")
 	const rounds = 3
 	for range rounds {
-		settled(t, c)
+		waitSettled(t, c)
 		before := len(checkutil.OfMethod(c.Others(), updatedMethod))
 		update(t, c)
-		settled(t, c)
+		waitSettled(t, c)
 		if len(checkutil.OfMethod(c.Others(), updatedMethod)) == before {
 			return
 		}

@@ -133,8 +133,8 @@ func apart(t *suite.Trial) {
 	if m, err := b.Wait(); err == nil && !m.Failed() {
 		t.Fail("the error of an unknown method in the second session", "%s", m.Raw)
 	}
-	settled(t, one)
-	settled(t, two)
+	waitSettled(t, one)
+	waitSettled(t, two)
 	for _, c := range []*peer.Conn{one, two} {
 		for _, m := range checkutil.OfKind(c.Others(), peer.IsResponse) {
 			t.Fail("no answers of another session", "%s", m.Raw)

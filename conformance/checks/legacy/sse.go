@@ -55,7 +55,7 @@ func sseChecks() []*suite.Check {
 			Fix:       "Answer 202 as soon as the message is read; the answer itself goes to the stream.",
 			Run: func(t *suite.Trial) {
 				post := sseEndpoint(t).String()
-				for _, body := range []string{sseHello(t), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, checkutil.Ping("2")} {
+				for _, body := range []string{sseInitialize(t), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, checkutil.Ping("2")} {
 					checkutil.WantStatus(t, ssePost(t, post, body), "a status of 2xx", checkutil.IsSuccess)
 				}
 			},
@@ -94,7 +94,7 @@ func answersOnStream(t *suite.Trial) {
 	const expected = "the answer to initialize on the stream, in an event named message"
 	res, e := sseStream(t)
 	post := endpointOf(t, e)
-	body, _ := ssePost(t, post.String(), sseHello(t)).Text()
+	body, _ := ssePost(t, post.String(), sseInitialize(t)).Text()
 	if m, err := peer.ReadMessage(body); err == nil && m.Kind() == peer.IsResponse {
 		t.Fatal(expected, "the answer to the POST: %s", body)
 	}
@@ -165,6 +165,6 @@ func ssePost(t *suite.Trial, post, body string) *peer.Response {
 	return t.Send(peer.Request{URL: post, Header: peer.Fields{{Name: "Content-Type", Value: "application/json"}}, Body: body})
 }
 
-func sseHello(t *suite.Trial) string {
+func sseInitialize(t *suite.Trial) string {
 	return `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + checkutil.InitializeParams(t.Revision, "{}") + `}`
 }

@@ -41,7 +41,7 @@ func stdioChecks() []*suite.Check {
 				if _, err := c.Say(`this is no JSON`); err != nil {
 					t.Break("%v", err)
 				}
-				demanded(t, c, "ping", "", "an answer to the next request")
+				mustResult(t, c, "ping", "", "an answer to the next request")
 			},
 		},
 		{
@@ -51,7 +51,7 @@ func stdioChecks() []*suite.Check {
 			Fix:       "Read lines with a buffer that grows, to a limit of many megabytes.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				demanded(t, c, "ping", `{"_meta":{"dragoman/padding":"`+strings.Repeat("x", 1<<20)+`"}}`, "an answer")
+				mustResult(t, c, "ping", `{"_meta":{"dragoman/padding":"`+strings.Repeat("x", 1<<20)+`"}}`, "an answer")
 			},
 		},
 	}
@@ -65,7 +65,7 @@ func onlyMessages(t *suite.Trial) {
 	if t.Offer.Tool("test_simple_text") != nil {
 		_, _ = c.Request("tools/call", toolCall("test_simple_text", nil, ""))
 	}
-	settled(t, c)
+	waitSettled(t, c)
 	for _, m := range checkutil.OfKind(c.Others(), peer.Neither) {
 		// Only 2025-03-26 knows arrays.
 		if t.Revision != peer.R2503 || len(flat(m.Raw)) == 0 {

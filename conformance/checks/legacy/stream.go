@@ -29,7 +29,7 @@ func streamChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				call := streamed(t, c, `"a"`)
-				_ = ended(t, call)
+				_ = mustEnd(t, call)
 				if !call.WaitEnd() {
 					t.Fail("the end of the stream after the answer", "the stream stays open")
 				}
@@ -106,9 +106,9 @@ func resumeChecks() []*suite.Check {
 // streamed begins a call that a server is likely to answer with a stream: the fixture's tool that tells its progress; without it, a list.
 func streamed(t *suite.Trial, c *peer.Conn, token string) *peer.Call {
 	if t.Offer.Tool(checkutil.ToolProgress) != nil {
-		return started(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, token))
+		return mustStart(t, c, "tools/call", toolCall(checkutil.ToolProgress, peer.Object{}, token))
 	}
-	return started(t, c, "ping", "")
+	return mustStart(t, c, "ping", "")
 }
 
 // eventsOf are all events of such a call.
@@ -138,11 +138,11 @@ func answerOnOwn(t *suite.Trial) {
 	if !c.Listens() {
 		t.Skip("the server opens no GET stream")
 	}
-	calls := []*peer.Call{started(t, c, "ping", ""), streamed(t, c, `"a"`)}
+	calls := []*peer.Call{mustStart(t, c, "ping", ""), streamed(t, c, `"a"`)}
 	for _, call := range calls {
 		_, _ = call.Wait()
 	}
-	settled(t, c)
+	waitSettled(t, c)
 	for _, m := range checkutil.OfKind(all(c, calls...), peer.IsResponse) {
 		if m.Where == "the GET stream" {
 			t.Fail("no response on the GET stream", "%s", m.Raw)
@@ -170,9 +170,9 @@ func noBroadcast(t *suite.Trial) {
 	}
 	for range 4 { // an even number, so that all is as it was
 		before := []int{streams[0].count(), streams[1].count()}
-		_ = answered(t, c, "tools/call", toolCall("test_trigger_tool_change", nil, ""))
+		_ = mustRequest(t, c, "tools/call", toolCall("test_trigger_tool_change", nil, ""))
 		more := func(i int) bool { return streams[i].count() > before[i] }
-		soon(t, func() bool { return more(0) || more(1) })
+		eventually(t, func() bool { return more(0) || more(1) })
 		settledStreams(t)
 		if !more(0) || !more(1) {
 			return

@@ -45,7 +45,7 @@ func (s *seen) wait() { s.work.Wait() }
 // settledStreams gives streams of their own a moment: nothing on them could be waited for.
 func settledStreams(t *suite.Trial) {
 	select {
-	case <-time.After(lull):
+	case <-time.After(quietPeriod):
 	case <-t.Context().Done():
 	}
 }
@@ -56,8 +56,8 @@ func patience(res *peer.Response) (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// soon waits until something is so, and not long if it does not come about.
-func soon(t *suite.Trial, is func() bool) {
+// eventually waits until something is so, and not long if it does not come about.
+func eventually(t *suite.Trial, is func() bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for range 200 {

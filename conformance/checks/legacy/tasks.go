@@ -42,7 +42,7 @@ func tasksChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				j := beginTask(t, c)
-				task := demanded(t, c, "tasks/get", j.params(), "the task "+j.id)
+				task := mustResult(t, c, "tasks/get", j.params(), "the task "+j.id)
 				if peer.Text(task, "taskId") != j.id {
 					t.Fail("the task "+j.id, "%s", checkutil.Excerpt(task))
 				}
@@ -59,7 +59,7 @@ func tasksChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				j := beginTask(t, c)
-				result := demanded(t, c, "tasks/result", j.params(), "the result of the call")
+				result := mustResult(t, c, "tasks/result", j.params(), "the result of the call")
 				if result["content"] == nil {
 					t.Fail("a result of tools/call, with content", "%s", checkutil.Excerpt(result))
 				}
@@ -84,7 +84,7 @@ func taskStatesChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				j := beginTask(t, c)
-				result := demanded(t, c, "tasks/result", j.params(), "the result of the call")
+				result := mustResult(t, c, "tasks/result", j.params(), "the result of the call")
 				if peer.Text(result, "_meta", checkutil.MetaRelated, "taskId") != j.id {
 					t.Fail("_meta with "+checkutil.MetaRelated+" of the task "+j.id, "%s", checkutil.Excerpt(result))
 				}
@@ -116,7 +116,7 @@ func taskStatesChecks() []*suite.Check {
 				}
 				c := t.Open(nil)
 				for _, method := range methods {
-					checkutil.FailedWith(t, answered(t, c, method, `{"taskId":"dragoman-no-such-task"}`), "the error -32602 for "+method, checkutil.InvalidParams)
+					checkutil.FailedWith(t, mustRequest(t, c, method, `{"taskId":"dragoman-no-such-task"}`), "the error -32602 for "+method, checkutil.InvalidParams)
 				}
 			},
 		},
@@ -143,8 +143,8 @@ func taskCancelsChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				j := beginTask(t, c)
-				_ = answered(t, c, "tasks/result", j.params())
-				checkutil.FailedWith(t, answered(t, c, "tasks/cancel", j.params()), "the error -32602", checkutil.InvalidParams)
+				_ = mustRequest(t, c, "tasks/result", j.params())
+				checkutil.FailedWith(t, mustRequest(t, c, "tasks/cancel", j.params()), "the error -32602", checkutil.InvalidParams)
 			},
 		},
 		{
@@ -160,7 +160,7 @@ func taskCancelsChecks() []*suite.Check {
 			Why:       "The client reads the first page for ever.",
 			Fix:       "Check the cursor, and answer -32602.",
 			Run: func(t *suite.Trial) {
-				checkutil.FailedWith(t, answered(t, t.Open(nil), "tasks/list", `{"cursor":"dragoman no cursor"}`), "the error -32602", checkutil.InvalidParams)
+				checkutil.FailedWith(t, mustRequest(t, t.Open(nil), "tasks/list", `{"cursor":"dragoman no cursor"}`), "the error -32602", checkutil.InvalidParams)
 			},
 		},
 	}
@@ -182,7 +182,7 @@ func taskToolsChecks() []*suite.Check {
 				if t.Offer.Capability(string(tasks[0])) {
 					t.Skip("the server declares %s", tasks[0])
 				}
-				result := demanded(t, t.Open(nil), "tools/call", `{"name":"test_simple_text","arguments":{},"task":{"ttl":60000}}`, "the result of the tool")
+				result := mustResult(t, t.Open(nil), "tools/call", `{"name":"test_simple_text","arguments":{},"task":{"ttl":60000}}`, "the result of the tool")
 				if result["content"] == nil {
 					t.Fail("the result of the tool, with content", "%s", checkutil.Excerpt(result))
 				}
@@ -195,7 +195,7 @@ func taskToolsChecks() []*suite.Check {
 			Fix:       "Look at the tool before you make a task.",
 			Run: func(t *suite.Trial) {
 				name, arguments := taskTool(t, "", "forbidden")
-				m := answered(t, t.Open(nil), "tools/call", peer.Encode(peer.Object{"name": name, "arguments": arguments, "task": peer.Object{}}))
+				m := mustRequest(t, t.Open(nil), "tools/call", peer.Encode(peer.Object{"name": name, "arguments": arguments, "task": peer.Object{}}))
 				checkutil.FailedWith(t, m, "the error -32601 for "+name+" as a task", checkutil.MethodNotFound)
 			},
 		},
@@ -206,7 +206,7 @@ func taskToolsChecks() []*suite.Check {
 			Fix:       "Refuse the call.",
 			Run: func(t *suite.Trial) {
 				name, arguments := taskTool(t, "required")
-				checkutil.FailedWith(t, answered(t, t.Open(nil), "tools/call", toolCall(name, arguments, "")), "the error -32601 for "+name+" without a task", checkutil.MethodNotFound)
+				checkutil.FailedWith(t, mustRequest(t, t.Open(nil), "tools/call", toolCall(name, arguments, "")), "the error -32601 for "+name+" without a task", checkutil.MethodNotFound)
 			},
 		},
 	}
@@ -225,7 +225,7 @@ func taskRunsChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				j := taskOf(t, c, checkutil.ToolFails, peer.Object{})
-				result := demanded(t, c, "tasks/result", j.params(), "the result of the call, with isError")
+				result := mustResult(t, c, "tasks/result", j.params(), "the result of the call, with isError")
 				if result["isError"] != true {
 					t.Fail("the result of the call, with isError", "%s", checkutil.Excerpt(result))
 				}

@@ -19,7 +19,7 @@ func (j job) params() string { return `{"taskId":` + peer.Encode(j.id) + `}` }
 
 // now is the task as tasks/get tells it.
 func (j job) now(t *suite.Trial, c *peer.Conn) peer.Object {
-	return demanded(t, c, "tasks/get", j.params(), "the task "+j.id)
+	return mustResult(t, c, "tasks/get", j.params(), "the task "+j.id)
 }
 
 // taskTool is a tool with such support for tasks that may be called by a stranger, with arguments that are made up. The trial is skipped
@@ -55,7 +55,7 @@ func beginTask(t *suite.Trial, c *peer.Conn) job {
 }
 
 func taskOf(t *suite.Trial, c *peer.Conn, tool string, arguments peer.Object) job {
-	m := answered(t, c, "tools/call", augmented(tool, arguments))
+	m := mustRequest(t, c, "tools/call", augmented(tool, arguments))
 	task, _ := m.Result()["task"].(peer.Object)
 	if peer.Text(task, "taskId") == "" {
 		t.Break("no task was made of %s: %s", tool, m.Raw)
@@ -69,7 +69,7 @@ func augmented(tool string, arguments peer.Object) string {
 
 func taskCreated(t *suite.Trial) {
 	name, arguments := taskTool(t, "optional", "required")
-	result := demanded(t, t.Open(nil), "tools/call", augmented(name, arguments), "a result with a task")
+	result := mustResult(t, t.Open(nil), "tools/call", augmented(name, arguments), "a result with a task")
 	task, _ := result["task"].(peer.Object)
 	switch {
 	case peer.Text(task, "taskId") == "":
@@ -91,10 +91,10 @@ func unrelated(t *suite.Trial) {
 	}
 	none("the answer to tasks/get", j.now(t, c))
 	if t.Offer.Capability("tasks.list") {
-		none("the answer to tasks/list", demanded(t, c, "tasks/list", "", "the tasks"))
+		none("the answer to tasks/list", mustResult(t, c, "tasks/list", "", "the tasks"))
 	}
-	_ = answered(t, c, "tasks/result", j.params())
-	settled(t, c)
+	_ = mustRequest(t, c, "tasks/result", j.params())
+	waitSettled(t, c)
 	for _, m := range checkutil.OfMethod(c.Others(), "notifications/tasks/status") {
 		none(m.Method, m.Params())
 	}
@@ -103,15 +103,15 @@ func unrelated(t *suite.Trial) {
 func taskTerminal(t *suite.Trial) {
 	c := t.Open(nil)
 	j := beginTask(t, c)
-	_ = answered(t, c, "tasks/result", j.params())
+	_ = mustRequest(t, c, "tasks/result", j.params())
 	before := j.now(t, c)
 	if !checkutil.Terminal(before) {
 		t.Fatal("a terminal status after the result", "%s", checkutil.Excerpt(before))
 	}
 	if t.Offer.Capability("tasks.cancel") {
-		_ = answered(t, c, "tasks/cancel", j.params())
+		_ = mustRequest(t, c, "tasks/cancel", j.params())
 	}
-	_ = answered(t, c, "tasks/result", j.params())
+	_ = mustRequest(t, c, "tasks/result", j.params())
 	if after := j.now(t, c); peer.Text(after, "status") != peer.Text(before, "status") {
 		t.Fail("the status "+peer.Text(before, "status")+", as it was", "%s", checkutil.Excerpt(after))
 	}
@@ -121,7 +121,7 @@ func taskCancelled(t *suite.Trial) {
 	c := t.Open(nil)
 	j := beginTask(t, c)
 	const expected = "the task with the status cancelled"
-	if task := demanded(t, c, "tasks/cancel", j.params(), expected); peer.Text(task, "status") != "cancelled" || peer.Text(task, "taskId") != j.id {
+	if task := mustResult(t, c, "tasks/cancel", j.params(), expected); peer.Text(task, "status") != "cancelled" || peer.Text(task, "taskId") != j.id {
 		t.Fatal(expected, "%s", checkutil.Excerpt(task))
 	}
 	j.stays(t, c)
@@ -131,7 +131,7 @@ func taskCancelled(t *suite.Trial) {
 
 // stays demands that a cancelled task is cancelled, or forgotten.
 func (j job) stays(t *suite.Trial, c *peer.Conn) {
-	m := answered(t, c, "tasks/get", j.params())
+	m := mustRequest(t, c, "tasks/get", j.params())
 	if code, _, _ := m.Error(); code == checkutil.InvalidParams {
 		return
 	}
@@ -148,7 +148,7 @@ func taskListed(t *suite.Trial) {
 	j := beginTask(t, c)
 	params := ""
 	for range maxTaskPages {
-		result := demanded(t, c, "tasks/list", params, "a list of tasks")
+		result := mustResult(t, c, "tasks/list", params, "a list of tasks")
 		if slices.ContainsFunc(peer.List(result, "tasks"), func(task any) bool { return peer.Text(task, "taskId") == j.id }) {
 			return
 		}
@@ -162,14 +162,14 @@ func taskListed(t *suite.Trial) {
 }
 
 func taskAsks(t *suite.Trial) {
-	u := &user{says: map[string]string{"elicitation/create": `"result":{"action":"accept","content":{"confirm":true,"name":"a"}}`}}
+	u := &responder{says: map[string]string{"elicitation/create": `"result":{"action":"accept","content":{"confirm":true,"name":"a"}}`}}
 	c := t.Open(u.with(`{"elicitation":{"form":{}}}`))
 	tool := t.Offer.Tool(checkutil.ToolConfirms)
 	if !slices.Contains([]string{"optional", "required"}, peer.Text(tool, "execution", "taskSupport")) {
 		t.Skip("%s cannot run as a task", checkutil.ToolConfirms)
 	}
 	j := taskOf(t, c, checkutil.ToolConfirms, checkutil.Sample(tool["inputSchema"]))
-	result := demanded(t, c, "tasks/result", j.params(), "the result of the call, after the question was answered")
+	result := mustResult(t, c, "tasks/result", j.params(), "the result of the call, after the question was answered")
 	if result["content"] == nil {
 		t.Fail("a result with content", "%s", checkutil.Excerpt(result))
 	}

@@ -22,7 +22,7 @@ func toolsChecks() []*suite.Check {
 			Why:       "A model that invents a tool believes that it has done something.",
 			Fix:       "Answer -32602 to a name that is not in your list.",
 			Run: func(t *suite.Trial) {
-				m := answered(t, t.Open(nil), "tools/call", toolCall("dragoman_no_such_tool", peer.Object{}, ""))
+				m := mustRequest(t, t.Open(nil), "tools/call", toolCall("dragoman_no_such_tool", peer.Object{}, ""))
 				if !m.Failed() && m.Result()["isError"] != true {
 					t.Fail("an error, or isError", "%s", m.Raw)
 				}
@@ -35,7 +35,7 @@ func toolsChecks() []*suite.Check {
 			Why:       "With isError the model is told what the program that runs it should have noticed.",
 			Fix:       "Answer an error response of code -32602; isError is for tools that were run.",
 			Run: func(t *suite.Trial) {
-				m := answered(t, t.Open(nil), "tools/call", toolCall("dragoman_no_such_tool", peer.Object{}, ""))
+				m := mustRequest(t, t.Open(nil), "tools/call", toolCall("dragoman_no_such_tool", peer.Object{}, ""))
 				checkutil.FailedWith(t, m, "the error -32602", -32602)
 			},
 		},
@@ -54,7 +54,7 @@ func toolsChecks() []*suite.Check {
 			Why:       "Clients that leave it out cannot use the tool.",
 			Fix:       "Take a missing arguments for {}.",
 			Run: func(t *suite.Trial) {
-				result := demanded(t, t.Open(nil), "tools/call", toolCall("test_simple_text", nil, ""), "a result")
+				result := mustResult(t, t.Open(nil), "tools/call", toolCall("test_simple_text", nil, ""), "a result")
 				if result["isError"] == true {
 					t.Fail("a result that is no error", "%s", peer.Encode(result))
 				}
@@ -67,7 +67,7 @@ func toolsChecks() []*suite.Check {
 			Why:       "The model does not see what went wrong, and cannot try otherwise.",
 			Fix:       "Catch what a tool throws, and answer a result with isError true and the message as text.",
 			Run: func(t *suite.Trial) {
-				result := demanded(t, t.Open(nil), "tools/call", toolCall("test_error_handling", peer.Object{}, ""), "a result with isError true")
+				result := mustResult(t, t.Open(nil), "tools/call", toolCall("test_error_handling", peer.Object{}, ""), "a result with isError true")
 				if result["isError"] != true {
 					t.Fail("isError true", "%s", peer.Encode(result))
 				}
@@ -130,7 +130,7 @@ func badArguments(t *suite.Trial) {
 		if len(peer.List(tool, "inputSchema", "required")) == 0 || !checkutil.OnlyReads(t, tool) {
 			continue
 		}
-		m := answered(t, t.Open(nil), "tools/call", toolCall(peer.Text(tool, "name"), peer.Object{}, ""))
+		m := mustRequest(t, t.Open(nil), "tools/call", toolCall(peer.Text(tool, "name"), peer.Object{}, ""))
 		if !m.Failed() && m.Result()["isError"] != true {
 			t.Fail("the call of "+peer.Text(tool, "name")+" without its arguments fails", "%s", m.Raw)
 		}
@@ -147,7 +147,7 @@ func binaryContent(t *suite.Trial) {
 	}
 	for _, kind := range kinds {
 		expected := "a block of type " + kind + " with base64 data and a mimeType"
-		result := demanded(t, c, "tools/call", toolCall("test_"+kind+"_content", peer.Object{}, ""), expected)
+		result := mustResult(t, c, "tools/call", toolCall("test_"+kind+"_content", peer.Object{}, ""), expected)
 		good := slices.ContainsFunc(peer.List(result, "content"), func(block any) bool {
 			data, err := base64.StdEncoding.DecodeString(peer.Text(block, "data"))
 			return peer.Text(block, "type") == kind && peer.Text(block, "mimeType") != "" && err == nil && len(data) > 0
@@ -165,7 +165,7 @@ func structuredCall(t *suite.Trial, judge func(tool, result peer.Object)) {
 		if tool["outputSchema"] == nil || !checkutil.OnlyReads(t, tool) {
 			continue
 		}
-		m := answered(t, c, "tools/call", toolCall(peer.Text(tool, "name"), checkutil.Sample(tool["inputSchema"]), ""))
+		m := mustRequest(t, c, "tools/call", toolCall(peer.Text(tool, "name"), checkutil.Sample(tool["inputSchema"]), ""))
 		if m.Failed() || m.Result()["isError"] == true {
 			continue
 		}

@@ -22,8 +22,8 @@ func metaChecks() []*suite.Check {
 	check := func(id, title, fix string, body func(id string) string) *suite.Check {
 		return &suite.Check{ID: id, Title: title, Level: suite.Must, Faces: faces, Page: pageMeta, Statement: statement, Why: why, Fix: fix,
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				r := k.say(body(`"m1"`), checkutil.ModernHead("server/discover"))
+				k := newRawClient(t)
+				r := k.send(body(`"m1"`), checkutil.ModernHead("server/discover"))
 				if r.message != nil && t.Face.Stdio() && id != "request.capabilities-missing" {
 					if code, _, _ := r.message.Error(); code != checkutil.InvalidParams && isDual(t) {
 						k.refuse(r, 0) // it is a legacy request, which came before initialize
@@ -62,8 +62,8 @@ func metaChecks() []*suite.Check {
 			Why:       "What is read from something of another type is nothing, or a crash.",
 			Fix:       "Check that clientCapabilities is a JSON object, and answer -32602 (status 400) otherwise. Arrays and null are not objects.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				k.refuse(k.ask("1", "server/discover", nil, func(meta peer.Object) { meta[peer.MetaCapabilities] = []any{"sampling"} }), 0, checkutil.InvalidParams)
+				k := newRawClient(t)
+				k.refuse(k.request("1", "server/discover", nil, func(meta peer.Object) { meta[peer.MetaCapabilities] = []any{"sampling"} }), 0, checkutil.InvalidParams)
 			},
 		},
 		{
@@ -72,8 +72,8 @@ func metaChecks() []*suite.Check {
 			Why:       "Clients may be configured not to identify themselves.",
 			Fix:       "Treat _meta[\"io.modelcontextprotocol/clientInfo\"] as optional. Use a placeholder such as \"unknown\" in logs where it is missing.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				k.accept(k.say(without(peer.MetaClient)("1"), checkutil.ModernHead("server/discover")), "a result")
+				k := newRawClient(t)
+				k.accept(k.send(without(peer.MetaClient)("1"), checkutil.ModernHead("server/discover")), "a result")
 			},
 		},
 		{
@@ -82,8 +82,8 @@ func metaChecks() []*suite.Check {
 			Why:       "A client with tracing or an extension would be refused by a server that has neither.",
 			Fix:       "Ignore keys of _meta and members of params that you do not know. Do not validate requests with schemas that forbid additional properties.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				k.accept(k.ask("1", "server/discover", peer.Object{"example.com_unknown": 1}, func(meta peer.Object) {
+				k := newRawClient(t)
+				k.accept(k.request("1", "server/discover", peer.Object{"example.com_unknown": 1}, func(meta peer.Object) {
 					meta["com.example/anything"] = peer.Object{"a": []any{1, nil}}
 					meta["traceparent"] = "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01"
 					meta[peer.MetaCapabilities] = peer.Object{"extensions": peer.Object{"com.example/ext": peer.Object{}}, "roots": peer.Object{"listChanged": true}}
@@ -96,8 +96,8 @@ func metaChecks() []*suite.Check {
 func versionsChecks() []*suite.Check {
 	const unknown = "2099-12-31"
 	ask := func(t *suite.Trial) (*rawClient, reply) {
-		k := talk(t)
-		return k, k.ask(`"v1"`, "server/discover", nil, func(meta peer.Object) { meta[peer.MetaVersion] = unknown },
+		k := newRawClient(t)
+		return k, k.request(`"v1"`, "server/discover", nil, func(meta peer.Object) { meta[peer.MetaVersion] = unknown },
 			peer.Field{Name: "MCP-Protocol-Version", Value: unknown})
 	}
 	return []*suite.Check{
@@ -136,7 +136,7 @@ func versionsChecks() []*suite.Check {
 				if got := peer.Text(data, "requested"); got != unknown {
 					t.Fail("data.requested is "+unknown, "data %s", checkutil.Excerpt(data))
 				}
-				if d := k.ask(`"v2"`, "server/discover", nil, nil); d.message != nil {
+				if d := k.request(`"v2"`, "server/discover", nil, nil); d.message != nil {
 					for _, v := range supported {
 						if !slices.Contains(peer.List(d.message.Result(), "supportedVersions"), v) {
 							t.Fail("data.supported holds only versions of server/discover", "%s", checkutil.Excerpt(v))
@@ -157,8 +157,8 @@ func methodsChecks() []*suite.Check {
 			Why:       "Clients tell by it what a server can do; with another status they take the endpoint for something else.",
 			Fix:       "Answer every method that you do not implement with -32601 (method not found), over HTTP with status 404. The body is the JSON-RPC error with the request's id.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				k.refuse(k.ask("1", "dragoman/no-such-method", nil, nil), 404, checkutil.MethodNotFound)
+				k := newRawClient(t)
+				k.refuse(k.request("1", "dragoman/no-such-method", nil, nil), 404, checkutil.MethodNotFound)
 			},
 		},
 		{
@@ -168,12 +168,12 @@ func methodsChecks() []*suite.Check {
 			Why:       "A client that finds one of them relies on a session which does not exist.",
 			Fix:       "Dispatch requests with a modern _meta by a table of their own that lacks these methods. Answer -32601, over HTTP with status 404.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
+				k := newRawClient(t)
 				for i, m := range removedMethods() {
 					if m.name == "initialize" && t.Face.Stdio() {
 						continue // there it may choose the era of the process
 					}
-					k.refuse(k.ask(`"r`+string(rune('a'+i))+`"`, m.name, m.params, nil), 404, checkutil.MethodNotFound)
+					k.refuse(k.request(`"r`+string(rune('a'+i))+`"`, m.name, m.params, nil), 404, checkutil.MethodNotFound)
 				}
 			},
 		},
@@ -202,8 +202,8 @@ func messagesChecks() []*suite.Check {
 	check := func(id, title, statement, why, fix string, level suite.Level, codes []int, body func() string) *suite.Check {
 		return &suite.Check{ID: id, Title: title, Level: level, Faces: httpFace, Page: pageHTTP + "Sending Messages", Statement: statement, Why: why, Fix: fix,
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				r := k.say(body(), checkutil.ModernHead("server/discover"))
+				k := newRawClient(t)
+				r := k.send(body(), checkutil.ModernHead("server/discover"))
 				switch {
 				case r.status < 400 || r.status >= 500:
 					k.Fail("a status of 400 to 499", "status %d", r.status)
@@ -240,7 +240,7 @@ func messagesChecks() []*suite.Check {
 			Why:       "A gateway that checks method and a server that reads Method act on two different requests.",
 			Fix:       "Use a decoder that compares names exactly; Go's encoding/json does not. Ignore names that differ in case, or refuse the message.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
+				k := newRawClient(t)
 				memberCase(k, strings.TrimSuffix(right("1"), "}")+`,"Method":"dragoman/no-such-method","METHOD":"dragoman/no-such-method"}`, right("2"))
 			},
 		},
@@ -269,14 +269,14 @@ func messagesChecks() []*suite.Check {
 func memberCase(k *rawClient, text, next string) {
 	var answers []peer.Message
 	if k.child == nil {
-		if r := k.say(text, checkutil.ModernHead("server/discover")); r.message != nil {
+		if r := k.send(text, checkutil.ModernHead("server/discover")); r.message != nil {
 			answers = append(answers, *r.message)
 		}
 	} else {
 		if err := k.child.Write(text); err != nil {
 			k.Break("the program does not read: %v", err)
 		}
-		k.say(next, nil)
+		k.send(next, nil)
 		answers = k.seen
 	}
 	for _, m := range answers {

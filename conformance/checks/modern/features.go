@@ -42,7 +42,7 @@ func toolsChecks() []*suite.Check {
 			Why:       "As a result the model would be told of something that only the client can mend: its list of tools is old.",
 			Fix:       "Answer a call of an unknown tool with the JSON-RPC error -32602. Results with isError are for tools that exist and have failed.",
 			Run: func(t *suite.Trial) {
-				_, m := called(t, t.Open(nil), peer.Object{"name": "dragoman-conformance-no-such-tool", "arguments": peer.Object{}})
+				_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "dragoman-conformance-no-such-tool", "arguments": peer.Object{}})
 				failsWith(t, m, "an unknown tool", checkutil.InvalidParams)
 			},
 		},
@@ -52,7 +52,7 @@ func toolsChecks() []*suite.Check {
 			Why:       "The client has a mistake that nobody sees.",
 			Fix:       "Check that params.name is a text before anything else, and answer -32602 otherwise.",
 			Run: func(t *suite.Trial) {
-				_, m := called(t, t.Open(nil), peer.Object{"arguments": peer.Object{}})
+				_, m := mustCallTool(t, t.Open(nil), peer.Object{"arguments": peer.Object{}})
 				failsWith(t, m, "a call without a name", checkutil.InvalidParams, checkutil.InvalidRequest, checkutil.HeaderMismatch)
 			},
 		},
@@ -99,7 +99,7 @@ func toolResultsChecks() []*suite.Check {
 			Why:       "Models make arguments up. Unchecked they reach whatever is behind the tool.",
 			Fix:       "Validate arguments against inputSchema before the handler runs. Answer with isError and a text that says which argument is wrong, so that the model can mend it.",
 			Run: func(t *suite.Trial) {
-				_, m := called(t, t.Open(nil), peer.Object{"name": "json_schema_2020_12_tool", "arguments": peer.Object{"name": 12, "address": "none"}})
+				_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "json_schema_2020_12_tool", "arguments": peer.Object{"name": 12, "address": "none"}})
 				if code, _, _ := m.Error(); code != checkutil.InvalidParams && m.Result()["isError"] != true {
 					t.Fail("a result with isError (or the error -32602) for arguments of wrong types", "%s", checkutil.Excerpt(m.Object))
 				}
@@ -112,7 +112,7 @@ func toolResultsChecks() []*suite.Check {
 			Why:       "A JSON-RPC error does not reach the model, which could have tried another way.",
 			Fix:       "Catch what the handler throws and return it as content with isError: true. Keep JSON-RPC errors for unknown tools and malformed requests.",
 			Run: func(t *suite.Trial) {
-				_, m := called(t, t.Open(nil), peer.Object{"name": "test_error_handling", "arguments": peer.Object{}})
+				_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "test_error_handling", "arguments": peer.Object{}})
 				if m.Result()["isError"] != true || len(peer.List(m.Result(), "content")) == 0 {
 					t.Fail("a result with isError and content", "%s", checkutil.Excerpt(m.Object))
 				}
@@ -128,7 +128,7 @@ func toolResultsChecks() []*suite.Check {
 				if peer.Get(t.Offer.Tool("add"), "outputSchema") == nil {
 					t.Skip("the tool add has no outputSchema")
 				}
-				_, m := called(t, t.Open(nil), peer.Object{"name": "add", "arguments": peer.Object{"a": 2, "b": 3}})
+				_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "add", "arguments": peer.Object{"a": 2, "b": 3}})
 				content, has := m.Result()["structuredContent"]
 				if !has {
 					t.Fatal("structuredContent", "%s", checkutil.Excerpt(m.Object))
@@ -165,7 +165,7 @@ func binary(t *suite.Trial) {
 		if t.Offer.Tool(name) == nil {
 			continue
 		}
-		_, m := called(t, c, peer.Object{"name": name, "arguments": peer.Object{}})
+		_, m := mustCallTool(t, c, peer.Object{"name": name, "arguments": peer.Object{}})
 		for _, block := range peer.List(m.Result(), "content") {
 			look(block, "data")
 		}
@@ -174,7 +174,7 @@ func binary(t *suite.Trial) {
 		if kind := peer.Text(r, "mimeType"); i > 20 || strings.HasPrefix(kind, "text/") || kind == "application/json" {
 			continue
 		}
-		_, m := done(t, c, "resources/read", peer.Object{"uri": r["uri"]})
+		_, m := mustRequest(t, c, "resources/read", peer.Object{"uri": r["uri"]})
 		for _, part := range peer.List(m.Result(), "contents") {
 			look(part, "blob")
 		}
@@ -194,7 +194,7 @@ func resourcesChecks() []*suite.Check {
 			Why:       "Empty contents could as well be an empty file; -32002 was of earlier revisions.",
 			Fix:       "Answer -32602 for a URI that you do not have. Do not use -32002 any more, and do not return an empty contents.",
 			Run: func(t *suite.Trial) {
-				_, m := done(t, t.Open(nil), "resources/read", peer.Object{"uri": missingURI})
+				_, m := mustRequest(t, t.Open(nil), "resources/read", peer.Object{"uri": missingURI})
 				failsWith(t, m, "a resource that is not there", checkutil.InvalidParams)
 			},
 		},
@@ -204,7 +204,7 @@ func resourcesChecks() []*suite.Check {
 			Why:       "-32602 has many causes; by the URI a client can tell this one.",
 			Fix:       "Set error.data to {\"uri\": the URI of the request}.",
 			Run: func(t *suite.Trial) {
-				_, m := done(t, t.Open(nil), "resources/read", peer.Object{"uri": missingURI})
+				_, m := mustRequest(t, t.Open(nil), "resources/read", peer.Object{"uri": missingURI})
 				if _, _, data := m.Error(); peer.Text(data, "uri") != missingURI {
 					t.Fail("data.uri is "+missingURI, "%s", checkutil.Excerpt(m.Object))
 				}
@@ -223,7 +223,7 @@ func promptsChecks() []*suite.Check {
 			Why:       "Clients tell by the code that their list is old.",
 			Fix:       "Answer prompts/get for an unknown name with -32602. A result without messages looks like an empty prompt.",
 			Run: func(t *suite.Trial) {
-				_, m := done(t, t.Open(nil), "prompts/get", peer.Object{"name": "dragoman-conformance-no-such-prompt"})
+				_, m := mustRequest(t, t.Open(nil), "prompts/get", peer.Object{"name": "dragoman-conformance-no-such-prompt"})
 				failsWith(t, m, "an unknown prompt", checkutil.InvalidParams)
 			},
 		},
@@ -237,7 +237,7 @@ func promptsChecks() []*suite.Check {
 				if i < 0 {
 					t.Skip("the server has no prompt with a required argument")
 				}
-				_, m := done(t, t.Open(nil), "prompts/get", peer.Object{"name": t.Offer.Prompts[i]["name"], "arguments": peer.Object{}})
+				_, m := mustRequest(t, t.Open(nil), "prompts/get", peer.Object{"name": t.Offer.Prompts[i]["name"], "arguments": peer.Object{}})
 				failsWith(t, m, "a missing argument of "+peer.Text(t.Offer.Prompts[i], "name"), checkutil.InvalidParams)
 			},
 		},
@@ -250,7 +250,7 @@ func promptsChecks() []*suite.Check {
 				c := t.Open(nil)
 				for _, p := range t.Offer.Prompts[:min(10, len(t.Offer.Prompts))] {
 					for _, a := range peer.List(p, "arguments") {
-						_, m := done(t, c, "completion/complete", peer.Object{"ref": peer.Object{"type": "ref/prompt", "name": p["name"]},
+						_, m := mustRequest(t, c, "completion/complete", peer.Object{"ref": peer.Object{"type": "ref/prompt", "name": p["name"]},
 							"argument": peer.Object{"name": peer.Get(a, "name"), "value": ""}})
 						if n := len(peer.List(m.Result(), "completion", "values")); n > 100 {
 							t.Fail("at most 100 values", "%d for %s of %s", n, peer.Text(a, "name"), peer.Text(p, "name"))
@@ -265,7 +265,7 @@ func promptsChecks() []*suite.Check {
 			Why:       "An empty list looks as if there were nothing to choose from.",
 			Fix:       "Look the prompt or template up first, and answer -32602 if there is none.",
 			Run: func(t *suite.Trial) {
-				_, m := done(t, t.Open(nil), "completion/complete", peer.Object{"ref": peer.Object{"type": "ref/prompt", "name": "dragoman-conformance-no-such-prompt"},
+				_, m := mustRequest(t, t.Open(nil), "completion/complete", peer.Object{"ref": peer.Object{"type": "ref/prompt", "name": "dragoman-conformance-no-such-prompt"},
 					"argument": peer.Object{"name": "a", "value": ""}})
 				failsWith(t, m, "an unknown prompt", checkutil.InvalidParams)
 			},

@@ -56,8 +56,8 @@ func (r *recorder) messages() []peer.Message {
 // of are those with a method.
 func (r *recorder) of(method string) []peer.Message { return checkutil.OfMethod(r.messages(), method) }
 
-// recorded begins a conversation of which everything is kept.
-func recorded(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
+// openRecorded begins a conversation of which everything is kept.
+func openRecorded(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
 	r := &recorder{more: make(chan struct{})}
 	c := t.Open(func(s *peer.Settings) {
 		judge := s.Received
@@ -95,8 +95,8 @@ func progressChecks() []*suite.Check {
 	run := func(tokens []string, look func(t *suite.Trial, token string, got []peer.Message)) func(*suite.Trial) {
 		return func(t *suite.Trial) {
 			for _, token := range tokens {
-				c, r := recorded(t, nil)
-				settledCall(t, c, begun(t, c, "tools/call", withToken(checkutil.ToolProgress, token)))
+				c, r := openRecorded(t, nil)
+				settledCall(t, c, mustStart(t, c, "tools/call", withToken(checkutil.ToolProgress, token)))
 				look(t, token, r.messages())
 			}
 		}
@@ -170,7 +170,7 @@ func progressChecks() []*suite.Check {
 
 func ownStreams(t *suite.Trial) {
 	one, other := t.Open(nil), t.Open(nil)
-	calls := map[string]*peer.Call{"one": begun(t, one, "tools/call", withToken(checkutil.ToolProgress, `"one"`)), "other": begun(t, other, "tools/call", withToken(checkutil.ToolProgress, `"other"`))}
+	calls := map[string]*peer.Call{"one": mustStart(t, one, "tools/call", withToken(checkutil.ToolProgress, `"one"`)), "other": mustStart(t, other, "tools/call", withToken(checkutil.ToolProgress, `"other"`))}
 	for token, call := range calls {
 		if _, err := call.Wait(); err != nil {
 			t.Break("%v", err)
@@ -188,8 +188,8 @@ func loggingChecks() []*suite.Check {
 	const page = "server/utilities/logging §"
 	plain := peer.Object{"name": checkutil.ToolLogging, "arguments": peer.Object{}}
 	logged := func(t *suite.Trial, level string) (*peer.Conn, []peer.Message) {
-		c, r := recorded(t, func(s *peer.Settings) { s.LogLevel = level })
-		settledCall(t, c, begun(t, c, "tools/call", plain))
+		c, r := openRecorded(t, func(s *peer.Settings) { s.LogLevel = level })
+		settledCall(t, c, mustStart(t, c, "tools/call", plain))
 		return c, r.of("notifications/message")
 	}
 	silent := func(t *suite.Trial, got []peer.Message, expected string) {
@@ -242,11 +242,11 @@ func loggingChecks() []*suite.Check {
 			Why:       "Two users of one connection would set each other's level.",
 			Fix:       "Read the level from the _meta of the request that is served, and keep it nowhere else.",
 			Run: func(t *suite.Trial) {
-				c, r := recorded(t, nil)
-				first := begun(t, c, "tools/call", peer.Object{"name": checkutil.ToolLogging, "arguments": peer.Object{}, "_meta": peer.Object{peer.MetaLogLevel: "debug"}})
+				c, r := openRecorded(t, nil)
+				first := mustStart(t, c, "tools/call", peer.Object{"name": checkutil.ToolLogging, "arguments": peer.Object{}, "_meta": peer.Object{peer.MetaLogLevel: "debug"}})
 				settledCall(t, c, first)
 				before := len(r.of("notifications/message"))
-				settledCall(t, c, begun(t, c, "tools/call", plain))
+				settledCall(t, c, mustStart(t, c, "tools/call", plain))
 				silent(t, r.of("notifications/message")[before:], "no log message for the second request, which has no logLevel")
 			},
 		},
@@ -269,7 +269,7 @@ func loggingChecks() []*suite.Check {
 			Fix:       "Check logLevel against the eight names and answer -32602 for any other.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(func(s *peer.Settings) { s.LogLevel = "loud" })
-				_, m := called(t, c, plain)
+				_, m := mustCallTool(t, c, plain)
 				failsWith(t, m, "the log level loud", checkutil.InvalidParams)
 			},
 		},
@@ -302,9 +302,9 @@ func cancelChecks() []*suite.Check {
 			Fix:       "Drop the response of a request that was cancelled while it ran, errors too.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				call := begun(t, c, "tools/call", peer.Object{"name": "slow", "arguments": peer.Object{"ms": 250}})
+				call := mustStart(t, c, "tools/call", peer.Object{"name": "slow", "arguments": peer.Object{"ms": 250}})
 				call.Cancel()
-				called(t, c, peer.Object{"name": "slow", "arguments": peer.Object{"ms": 280}}) // until the first would have been answered
+				mustCallTool(t, c, peer.Object{"name": "slow", "arguments": peer.Object{"ms": 280}}) // until the first would have been answered
 				for _, m := range call.Got() {
 					t.Fail("nothing for the cancelled request", "%s", m.Raw)
 				}
@@ -336,13 +336,13 @@ func cancelChecks() []*suite.Check {
 func stops(t *suite.Trial) {
 	c := t.Open(nil)
 	count := func() float64 {
-		_, m := called(t, c, peer.Object{"name": "stats", "arguments": peer.Object{}})
+		_, m := mustCallTool(t, c, peer.Object{"name": "stats", "arguments": peer.Object{}})
 		return number(peer.Get(m.Result(), "structuredContent", "cancelled"))
 	}
 	before := count()
 	began := time.Now()
 	for wait := 20 * time.Millisecond; time.Since(began) < checkutil.AnswerTime(t); wait *= 2 {
-		call := begun(t, c, "tools/call", peer.Object{"name": "slow", "arguments": peer.Object{"ms": 30_000}})
+		call := mustStart(t, c, "tools/call", peer.Object{"name": "slow", "arguments": peer.Object{"ms": 30_000}})
 		checkutil.Pause(t, wait) // until the call has begun, which nothing tells
 		call.Cancel()
 		for try := time.Now(); time.Since(try) < 500*time.Millisecond; checkutil.Pause(t, 20*time.Millisecond) {

@@ -21,10 +21,10 @@ func furtherChecks() []*suite.Check {
 			Why:       "A gateway that reads the head and a server that reads it otherwise take one request for two.",
 			Fix:       "Decode only what begins with =?base64? and ends with ?=, in small letters. Compare everything else as it came, and answer 400 and -32020 where it differs.",
 			Run: func(t *suite.Trial) {
-				x, k := harmless(t), talk(t)
+				x, k := harmlessTarget(t), newRawClient(t)
 				plain := base64.StdEncoding.EncodeToString([]byte(x.name))
 				for _, value := range []string{"=?BASE64?" + plain + "?=", "=?base64?" + plain} {
-					k.refuse(k.ask("1", x.method, x.params(), nil, peer.Field{Name: "Mcp-Name", Value: value}), 400, x.refusals()...)
+					k.refuse(k.request("1", x.method, x.params(), nil, peer.Field{Name: "Mcp-Name", Value: value}), 400, x.refusals()...)
 				}
 			},
 		},
@@ -37,7 +37,7 @@ func furtherChecks() []*suite.Check {
 				c := t.Open(nil)
 				for _, x := range []request{{"dragoman/no-such-method", nil}, {"tools/call", peer.Object{"name": "dragoman-conformance-no-such-tool"}},
 					{"prompts/get", peer.Object{"name": "dragoman-conformance-no-such-prompt"}}, {"resources/read", peer.Object{"uri": missingURI}}} {
-					_, m := done(t, c, x.method, x.params)
+					_, m := mustRequest(t, c, x.method, x.params)
 					if code, message, _ := m.Error(); code <= -32000 && code >= -32019 && code != -32002 { // that one is worse, and told elsewhere
 						t.Fail("a code that means something", "the error %d for %s: %s", code, x.method, message)
 					}
@@ -76,9 +76,9 @@ func furtherChecks() []*suite.Check {
 }
 
 func cancelsUnasked(t *suite.Trial) {
-	c, r := recorded(t, nil)
+	c, r := openRecorded(t, nil)
 	for _, x := range plainRequests(t) {
-		_, _ = done(t, c, x.method, x.params)
+		_, _ = mustRequest(t, c, x.method, x.params)
 	}
 	fence(t, c)
 	for _, m := range r.of("notifications/cancelled") {
@@ -90,8 +90,8 @@ func toldToLegacy(t *suite.Trial) {
 	if isDual(t) {
 		return // an answer is better than being told; and who makes a modern server dual has kept what it promises
 	}
-	k := talk(t)
-	r := k.say(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+checkutil.InitializeParams(peer.R2511, "{}")+`}`, checkutil.LegacyHead(nil))
+	k := newRawClient(t)
+	r := k.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":`+checkutil.InitializeParams(peer.R2511, "{}")+`}`, checkutil.LegacyHead(nil))
 	if r.message == nil || !r.message.Failed() {
 		t.Fatal("an error that names "+peer.R2607, "no error%s", statusText(r.status))
 	}
@@ -106,7 +106,7 @@ func structuredText(t *suite.Trial) {
 		if tool["outputSchema"] == nil || !checkutil.OnlyReads(t, tool) {
 			continue
 		}
-		_, m := called(t, c, peer.Object{"name": tool["name"], "arguments": checkutil.Sample(tool["inputSchema"])})
+		_, m := mustCallTool(t, c, peer.Object{"name": tool["name"], "arguments": checkutil.Sample(tool["inputSchema"])})
 		want, there := m.Result()["structuredContent"]
 		if !there || m.Result()["isError"] == true {
 			continue
@@ -128,7 +128,7 @@ func structuredText(t *suite.Trial) {
 const stays = 300 * time.Millisecond
 
 func endsWell(t *suite.Trial) {
-	c, r := recorded(t, nil)
+	c, r := openRecorded(t, nil)
 	l := listens(t, c, r, `"ends"`, anyFilter(t))
 	checkutil.Pause(t, stays)
 	var answer *peer.Message

@@ -22,7 +22,7 @@ var listMethods = [...]struct{ capability, method, member string }{
 
 // discovered is what server/discover says now.
 func discovered(t *suite.Trial, c *peer.Conn) peer.Object {
-	_, m := done(t, c, "server/discover", nil)
+	_, m := mustRequest(t, c, "server/discover", nil)
 	if m.Result() == nil {
 		t.Fatal("a result of server/discover", "%s", m.Raw)
 	}
@@ -52,8 +52,8 @@ func discoverChecks() []*suite.Check {
 			Why:       "A client that chooses a version by the list is refused, and has no other way to find one.",
 			Fix:       "Make the list from the table by which requests are accepted. Leave out versions that you only plan.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				first := k.ask(`"d"`, "server/discover", nil, nil)
+				k := newRawClient(t)
+				first := k.request(`"d"`, "server/discover", nil, nil)
 				if first.message == nil {
 					t.Break("no answer to server/discover")
 				}
@@ -62,7 +62,7 @@ func discoverChecks() []*suite.Check {
 					if version < peer.R2607 {
 						continue // of the era with sessions
 					}
-					r := k.ask(`"`+version+`"`, "server/discover", nil, func(meta peer.Object) { meta[peer.MetaVersion] = version }, peer.Field{Name: "MCP-Protocol-Version", Value: version})
+					r := k.request(`"`+version+`"`, "server/discover", nil, func(meta peer.Object) { meta[peer.MetaVersion] = version }, peer.Field{Name: "MCP-Protocol-Version", Value: version})
 					k.accept(r, "a result for the supported version "+version)
 				}
 			},
@@ -79,14 +79,14 @@ func discoverChecks() []*suite.Check {
 					if peer.Get(capabilities, x.capability) == nil {
 						continue
 					}
-					if _, m := done(t, c, x.method, nil); m.Failed() || peer.List(m.Result(), x.member) == nil {
+					if _, m := mustRequest(t, c, x.method, nil); m.Failed() || peer.List(m.Result(), x.member) == nil {
 						t.Fail("a result of "+x.method, "%s", m.Raw)
 					}
 				}
 				if peer.Get(capabilities, "completions") == nil {
 					return
 				}
-				_, m := done(t, c, "completion/complete", peer.Object{"ref": peer.Object{"type": "ref/prompt", "name": "none"}, "argument": peer.Object{"name": "a", "value": ""}})
+				_, m := mustRequest(t, c, "completion/complete", peer.Object{"ref": peer.Object{"type": "ref/prompt", "name": "none"}, "argument": peer.Object{"name": "a", "value": ""}})
 				if code, message, _ := m.Error(); code == checkutil.MethodNotFound {
 					t.Fail("completion/complete is there", "the error %d: %s", code, message)
 				}
@@ -104,7 +104,7 @@ func discoverChecks() []*suite.Check {
 					if peer.Get(capabilities, x.capability) != nil {
 						continue
 					}
-					_, m := done(t, c, x.method, nil)
+					_, m := mustRequest(t, c, x.method, nil)
 					if code, _, _ := m.Error(); code != checkutil.MethodNotFound {
 						t.Fail("the error -32601 for "+x.method+", as "+x.capability+" is not declared", "%s", m.Raw)
 					}
@@ -124,7 +124,7 @@ func cachingChecks() []*suite.Check {
 					if x.method == "tools/call" || x.method == "prompts/get" {
 						continue
 					}
-					_, m := done(t, c, x.method, x.params)
+					_, m := mustRequest(t, c, x.method, x.params)
 					if r := m.Result(); r != nil && r["resultType"] != "input_required" && wrong(r) {
 						t.Fail(expected, "ttlMs %s, cacheScope %s in the result of %s", checkutil.Excerpt(r["ttlMs"]), checkutil.Excerpt(r["cacheScope"]), x.method)
 					}
@@ -201,7 +201,7 @@ const longestList = 50
 func pagesOf(t *suite.Trial, c *peer.Conn, method string) (pages []peer.Object) {
 	params := peer.Object(nil)
 	for len(pages) < longestList {
-		_, m := done(t, c, method, params)
+		_, m := mustRequest(t, c, method, params)
 		if m.Failed() || m.Result() == nil {
 			if len(pages) > 0 {
 				t.Fail("the page of "+method+" to which nextCursor points", "%s", m.Raw)
@@ -263,7 +263,7 @@ func pagesChecks() []*suite.Check {
 					if !t.Offer.Capability(x.capability) {
 						continue
 					}
-					_, m := done(t, c, x.method, peer.Object{"cursor": "dragoman-conformance-no-such-cursor"})
+					_, m := mustRequest(t, c, x.method, peer.Object{"cursor": "dragoman-conformance-no-such-cursor"})
 					if code, _, _ := m.Error(); code != checkutil.InvalidParams {
 						t.Fail("the error -32602 for an unknown cursor of "+x.method, "%s", checkutil.Excerpt(m.Object))
 					}
@@ -297,7 +297,7 @@ func pagesChecks() []*suite.Check {
 				one := t.Open(nil)
 				other := t.Open(func(s *peer.Settings) { s.Client = peer.Object{"name": "somebody-else", "version": "2"} })
 				if t.Offer.Tool("test_simple_text") != nil {
-					called(t, one, peer.Object{"name": "test_simple_text", "arguments": peer.Object{}})
+					mustCallTool(t, one, peer.Object{"name": "test_simple_text", "arguments": peer.Object{}})
 				}
 				eachList(t, one, func(method, member string, pages []peer.Object) string {
 					here, there := names(member, pages), names(member, pagesOf(t, other, method))

@@ -22,8 +22,8 @@ const (
 	asksPrompt = "test_input_required_result_prompt"
 )
 
-// dialogue is a request that the server asks back about.
-type dialogue struct {
+// interactiveCall is a request that the server asks back about.
+type interactiveCall struct {
 	t      *suite.Trial
 	c      *peer.Conn
 	method string
@@ -31,31 +31,31 @@ type dialogue struct {
 	last   peer.Message // what came last
 }
 
-func consulting(t *suite.Trial, c *peer.Conn, tool string) *dialogue {
-	d := &dialogue{t: t, c: c, method: "tools/call", name: tool}
+func startInteractive(t *suite.Trial, c *peer.Conn, tool string) *interactiveCall {
+	d := &interactiveCall{t: t, c: c, method: "tools/call", name: tool}
 	d.say(nil)
 	return d
 }
 
 // say makes the request, with members beside its name.
-func (d *dialogue) say(more peer.Object) {
+func (d *interactiveCall) say(more peer.Object) {
 	params := peer.Object{"name": d.name}
 	if d.method == "tools/call" {
 		params["arguments"] = peer.Object{}
 	}
 	maps.Copy(params, more)
-	_, d.last = done(d.t, d.c, d.method, params)
+	_, d.last = mustRequest(d.t, d.c, d.method, params)
 }
 
 // asks tells whether the server asks, and gives its questions.
-func (d *dialogue) asks() (peer.Object, bool) {
+func (d *interactiveCall) asks() (peer.Object, bool) {
 	r := d.last.Result()
 	questions, _ := r["inputRequests"].(peer.Object)
 	return questions, r["resultType"] == "input_required"
 }
 
 // questions are what it asks; the trial ends if it asks nothing.
-func (d *dialogue) questions() peer.Object {
+func (d *interactiveCall) questions() peer.Object {
 	questions, asks := d.asks()
 	if !asks || len(questions) == 0 {
 		d.t.Fatal("a result input_required with inputRequests from "+d.name, "%s", checkutil.Excerpt(d.last.Object))
@@ -64,7 +64,7 @@ func (d *dialogue) questions() peer.Object {
 }
 
 // retry answers: with these answers and the state that came.
-func (d *dialogue) retry(answers peer.Object) {
+func (d *interactiveCall) retry(answers peer.Object) {
 	more := peer.Object{}
 	if answers != nil {
 		more["inputResponses"] = answers
@@ -76,7 +76,7 @@ func (d *dialogue) retry(answers peer.Object) {
 }
 
 // finished demands that the server has its answers and is done.
-func (d *dialogue) finished() {
+func (d *interactiveCall) finished() {
 	if r := d.last.Result(); r == nil || r["resultType"] == "input_required" || r["isError"] == true {
 		d.t.Fail("the final result of "+d.name+" after the answers", "%s", checkutil.Excerpt(d.last.Object))
 	}
@@ -124,11 +124,11 @@ func mrtrChecks() []*suite.Check {
 
 func questionsChecks() []*suite.Check {
 	// each has a look at the first result of each tool that asks.
-	each := func(look func(t *suite.Trial, d *dialogue)) func(*suite.Trial) {
+	each := func(look func(t *suite.Trial, d *interactiveCall)) func(*suite.Trial) {
 		return func(t *suite.Trial) {
 			c := t.Open(capable(everything))
 			for _, tool := range askers(t) {
-				d := consulting(t, c, tool)
+				d := startInteractive(t, c, tool)
 				if _, asks := d.asks(); asks {
 					look(t, d)
 				}
@@ -147,7 +147,7 @@ func questionsChecks() []*suite.Check {
 					if x.method == "tools/call" || x.method == "prompts/get" || x.method == "resources/read" {
 						continue
 					}
-					if _, m := done(t, c, x.method, x.params); m.Result()["resultType"] == "input_required" {
+					if _, m := mustRequest(t, c, x.method, x.params); m.Result()["resultType"] == "input_required" {
 						t.Fail("no input_required for "+x.method, "%s", checkutil.Excerpt(m.Object))
 					}
 				}
@@ -158,7 +158,7 @@ func questionsChecks() []*suite.Check {
 			Statement: "An input_required result must have inputRequests or requestState, or both.",
 			Why:       "A client could only send the same request again, for ever.",
 			Fix:       "Put the questions into inputRequests and what you need to remember into requestState. If there is neither, the result is complete.",
-			Run: each(func(t *suite.Trial, d *dialogue) {
+			Run: each(func(t *suite.Trial, d *interactiveCall) {
 				questions, _ := d.asks()
 				if state, _ := d.last.Result()["requestState"].(string); len(questions) == 0 && state == "" {
 					t.Fail("inputRequests or requestState", "%s", checkutil.Excerpt(d.last.Object))
@@ -170,7 +170,7 @@ func questionsChecks() []*suite.Check {
 			Statement: "Each of inputRequests must be elicitation/create, sampling/createMessage or roots/list, as an object with method and params.",
 			Why:       "Clients have no handler for anything else and give the call up.",
 			Fix:       "Write {\"method\": …, \"params\": {…}} under a key of your own. Leave jsonrpc and id out.",
-			Run: each(func(t *suite.Trial, d *dialogue) {
+			Run: each(func(t *suite.Trial, d *interactiveCall) {
 				questions, _ := d.asks()
 				for key, q := range questions {
 					switch peer.Text(q, "method") {
@@ -186,7 +186,7 @@ func questionsChecks() []*suite.Check {
 			Statement: "input_required results carry no ttlMs and no cacheScope.",
 			Why:       "A cache would ask the next user the first one's question.",
 			Fix:       "Add ttlMs and cacheScope to complete results only.",
-			Run: each(func(t *suite.Trial, d *dialogue) {
+			Run: each(func(t *suite.Trial, d *interactiveCall) {
 				if r := d.last.Result(); r["ttlMs"] != nil || r["cacheScope"] != nil {
 					t.Fail("neither ttlMs nor cacheScope", "%s", checkutil.Excerpt(d.last.Object))
 				}
@@ -204,7 +204,7 @@ func undeclaredChecks() []*suite.Check {
 	const why = "The client cannot answer, so that the call never ends; or a user is shown a form that nobody has agreed to."
 	missing := []suite.Need{suite.NeedsTool("test_missing_capability")}
 	lacking := func(t *suite.Trial) (*peer.Call, peer.Message) {
-		return called(t, t.Open(nil), peer.Object{"name": "test_missing_capability", "arguments": peer.Object{}})
+		return mustCallTool(t, t.Open(nil), peer.Object{"name": "test_missing_capability", "arguments": peer.Object{}})
 	}
 	return []*suite.Check{
 		{
@@ -216,7 +216,7 @@ func undeclaredChecks() []*suite.Check {
 				for _, declared := range []string{`{}`, `{"sampling":{}}`, `{"roots":{}}`} {
 					c := t.Open(capable(declared))
 					for _, tool := range askers(t) {
-						questions, _ := consulting(t, c, tool).asks()
+						questions, _ := startInteractive(t, c, tool).asks()
 						for key, q := range questions {
 							if kind := capabilityFor(peer.Text(q, "method")); kind != "" && !strings.Contains(declared, kind) {
 								t.Fail("nothing that needs "+kind+" from a client that declares "+declared, "%s asks %s under %s", tool, checkutil.Excerpt(q), key)
@@ -233,7 +233,7 @@ func undeclaredChecks() []*suite.Check {
 			Why:       why,
 			Fix:       "Treat elicitation: {} as form. A client that declares {\"url\": {}} alone has no forms.",
 			Run: func(t *suite.Trial) {
-				questions, _ := consulting(t, t.Open(capable(`{"elicitation":{"url":{}}}`)), asksUser).asks()
+				questions, _ := startInteractive(t, t.Open(capable(`{"elicitation":{"url":{}}}`)), asksUser).asks()
 				for _, q := range questions {
 					if peer.Text(q, "method") == "elicitation/create" && peer.Text(q, "params", "mode") != "url" {
 						t.Fail("no form for a client that declares url alone", "%s", checkutil.Excerpt(q))
@@ -274,8 +274,8 @@ func undeclaredChecks() []*suite.Check {
 			Fix:       "Read the capabilities from the _meta of the request that is served, and keep them nowhere else.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))
-				done(t, c, "server/discover", nil)
-				_, m := called(t, c, peer.Object{"name": "test_missing_capability", "arguments": peer.Object{},
+				mustRequest(t, c, "server/discover", nil)
+				_, m := mustCallTool(t, c, peer.Object{"name": "test_missing_capability", "arguments": peer.Object{},
 					"_meta": peer.Object{peer.MetaVersion: peer.R2607, peer.MetaCapabilities: peer.Object{}}})
 				if m.Result()["resultType"] == "input_required" {
 					t.Fail("no question to a request that declares nothing", "%s", checkutil.Excerpt(m.Object))

@@ -71,7 +71,7 @@ func mirror(t *suite.Trial, kind string) mirrored {
 		if peer.Get(tool, "annotations", "readOnlyHint") != true && !strings.HasPrefix(name, "test_") {
 			continue
 		}
-		m := mirrored{rawClient: talk(t), tool: name}
+		m := mirrored{rawClient: newRawClient(t), tool: name}
 		arguments := peer.Object{}
 		for _, a := range annotations(tool["inputSchema"]) {
 			if len(a.path) > 1 {
@@ -128,7 +128,7 @@ func (m mirrored) call(header string) reply {
 
 func (m mirrored) send(more ...peer.Field) reply {
 	fields := append([]peer.Field{{Name: "Mcp-Name", Value: m.tool}}, m.others...)
-	return m.ask("1", "tools/call", m.params, nil, append(fields, more...)...)
+	return m.request("1", "tools/call", m.params, nil, append(fields, more...)...)
 }
 
 // paramsChecks are about arguments of tools that are mirrored in the head.

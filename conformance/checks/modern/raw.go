@@ -38,7 +38,7 @@ type rawClient struct {
 	seen  []peer.Message // all responses over stdio
 }
 
-func talk(t *suite.Trial) *rawClient {
+func newRawClient(t *suite.Trial) *rawClient {
 	k := &rawClient{Trial: t}
 	if t.Face.Stdio() {
 		k.child = t.Start()
@@ -53,8 +53,8 @@ type reply struct {
 	message *peer.Message
 }
 
-// say sends a text and waits for what answers it. head is for HTTP.
-func (k *rawClient) say(body string, head peer.Fields) reply {
+// send sends a text and waits for what answers it. head is for HTTP.
+func (k *rawClient) send(body string, head peer.Fields) reply {
 	if k.child == nil {
 		res := k.Send(peer.Request{Header: head, Body: body})
 		return reply{res.Status, res.Header, checkutil.Answer(k.Trial, res)}
@@ -81,9 +81,9 @@ func (k *rawClient) say(body string, head peer.Fields) reply {
 	}
 }
 
-// ask sends a request that is right but for what change does to _meta and more to the head.
-func (k *rawClient) ask(id, method string, params peer.Object, change func(meta peer.Object), more ...peer.Field) reply {
-	return k.say(checkutil.ModernBody(id, method, params, change), checkutil.ModernHead(method, more...))
+// request sends a request that is right but for what change does to _meta and more to the head.
+func (k *rawClient) request(id, method string, params peer.Object, change func(meta peer.Object), more ...peer.Field) reply {
+	return k.send(checkutil.ModernBody(id, method, params, change), checkutil.ModernHead(method, more...))
 }
 
 // refuse demands an error with one of the codes (none: any) and, over HTTP, a status (0: any).
@@ -133,40 +133,40 @@ func statusText(status int) string {
 	return ", with status " + strconv.Itoa(status)
 }
 
-// thing is something that can be asked for by name without doing harm.
-type thing struct {
+// target is something that can be asked for by name without doing harm.
+type target struct {
 	method, member, name string
 	known                bool // the server has it
 }
 
-func (x thing) params() peer.Object { return peer.Object{x.member: x.name} }
+func (x target) params() peer.Object { return peer.Object{x.member: x.name} }
 
 // refusals are the codes of a refusal for the sake of the head: who looks for the thing first may say so if there is none.
-func (x thing) refusals() []int {
+func (x target) refusals() []int {
 	if x.known {
 		return []int{checkutil.HeaderMismatch}
 	}
 	return []int{checkutil.HeaderMismatch, checkutil.InvalidParams}
 }
 
-// harmless finds one. The trial is skipped where there is none.
-func harmless(t *suite.Trial) thing {
+// harmlessTarget finds one. The trial is skipped where there is none.
+func harmlessTarget(t *suite.Trial) target {
 	o := t.Offer
 	if o.Tool("test_simple_text") != nil {
-		return thing{"tools/call", "name", "test_simple_text", true}
+		return target{"tools/call", "name", "test_simple_text", true}
 	}
 	for _, r := range o.Resources {
-		return thing{"resources/read", "uri", peer.Text(r, "uri"), true}
+		return target{"resources/read", "uri", peer.Text(r, "uri"), true}
 	}
 	for _, p := range o.Prompts {
 		if required(p) == "" {
-			return thing{"prompts/get", "name", peer.Text(p, "name"), true}
+			return target{"prompts/get", "name", peer.Text(p, "name"), true}
 		}
 	}
 	if !o.Capability("tools") {
 		t.Skip("the server has nothing that can be asked for by name")
 	}
-	return thing{"tools/call", "name", "dragoman-conformance-no-such-tool", false}
+	return target{"tools/call", "name", "dragoman-conformance-no-such-tool", false}
 }
 
 // required is the first required argument of a prompt; empty: none is.
@@ -196,14 +196,14 @@ func isDual(t *suite.Trial) bool {
 	return err == nil
 }
 
-// called calls a tool and gives the call, answered.
-func called(t *suite.Trial, c *peer.Conn, params peer.Object) (*peer.Call, peer.Message) {
-	return done(t, c, "tools/call", params)
+// mustCallTool calls a tool and gives the call, answered.
+func mustCallTool(t *suite.Trial, c *peer.Conn, params peer.Object) (*peer.Call, peer.Message) {
+	return mustRequest(t, c, "tools/call", params)
 }
 
-// done makes a request and waits for its response. The trial is broken without one.
-func done(t *suite.Trial, c *peer.Conn, method string, params peer.Object) (*peer.Call, peer.Message) {
-	call := begun(t, c, method, params)
+// mustRequest makes a request and waits for its response. The trial is broken without one.
+func mustRequest(t *suite.Trial, c *peer.Conn, method string, params peer.Object) (*peer.Call, peer.Message) {
+	call := mustStart(t, c, method, params)
 	m, err := call.Wait()
 	if err != nil {
 		t.Break("%v", err)
@@ -211,7 +211,7 @@ func done(t *suite.Trial, c *peer.Conn, method string, params peer.Object) (*pee
 	return call, m
 }
 
-func begun(t *suite.Trial, c *peer.Conn, method string, params peer.Object) *peer.Call {
+func mustStart(t *suite.Trial, c *peer.Conn, method string, params peer.Object) *peer.Call {
 	text := ""
 	if params != nil {
 		text = peer.Encode(params)
@@ -226,16 +226,16 @@ func begun(t *suite.Trial, c *peer.Conn, method string, params peer.Object) *pee
 // fence makes sure that what the server wrote before on a shared stream has come: it is a request whose answer is waited for.
 func fence(t *suite.Trial, c *peer.Conn) {
 	if t.Face.Stdio() {
-		done(t, c, "server/discover", nil)
+		mustRequest(t, c, "server/discover", nil)
 	}
 }
 
 // opened begins a conversation with a modern request: servers of both eras may choose the era of a process by what opens it.
 func opened(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
-	c, r := recorded(t, change)
+	c, r := openRecorded(t, change)
 	requests := plainRequests(t)
 	for _, x := range requests[:min(2, len(requests))] {
-		done(t, c, x.method, x.params)
+		mustRequest(t, c, x.method, x.params)
 	}
 	return c, r
 }

@@ -47,7 +47,7 @@ func responsesChecks() []*suite.Check {
 			Fix:       "Send exactly one response for a request, and nothing that belongs to the request after it. Look for handlers that answer and fail afterwards.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				calls := []*peer.Call{begun(t, c, "server/discover", nil), begun(t, c, "dragoman/no-such-method", nil), underWay(t, c, `"once"`)}
+				calls := []*peer.Call{mustStart(t, c, "server/discover", nil), mustStart(t, c, "dragoman/no-such-method", nil), underWay(t, c, `"once"`)}
 				for _, call := range calls {
 					if call == nil {
 						continue
@@ -72,7 +72,7 @@ func responsesChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				for _, x := range plainRequests(t) {
-					_, m := done(t, c, x.method, x.params)
+					_, m := mustRequest(t, c, x.method, x.params)
 					if kind := m.Result()["resultType"]; !m.Failed() && kind != "complete" {
 						t.Fail("resultType \"complete\"", "%s in the result of %s", checkutil.Excerpt(kind), x.method)
 					}
@@ -87,7 +87,7 @@ func responsesChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				for _, x := range plainRequests(t) {
-					_, m := done(t, c, x.method, x.params)
+					_, m := mustRequest(t, c, x.method, x.params)
 					info := peer.Get(m.Result(), "_meta", peer.MetaServer)
 					if _, version := peer.Get(info, "version").(string); !m.Failed() && (peer.Text(info, "name") == "" || !version) {
 						t.Fail("_meta with the server's name and version", "%s in the result of %s", checkutil.Excerpt(info), x.method)
@@ -102,10 +102,10 @@ func responsesChecks() []*suite.Check {
 			Fix:       "Return input_required with inputRequests in place of sending sampling/createMessage, elicitation/create, roots/list or ping. Check that no keep-alive pings are left.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))
-				calls := []*peer.Call{begun(t, c, "server/discover", nil), underWay(t, c, `"asks"`)}
+				calls := []*peer.Call{mustStart(t, c, "server/discover", nil), underWay(t, c, `"asks"`)}
 				for tool, arguments := range map[string]peer.Object{"test_sampling": {"prompt": "x"}, "test_elicitation": {"message": "x"}, "test_input_required_result_list_roots": {}} {
 					if t.Offer.Tool(tool) != nil {
-						calls = append(calls, begun(t, c, "tools/call", peer.Object{"name": tool, "arguments": arguments}))
+						calls = append(calls, mustStart(t, c, "tools/call", peer.Object{"name": tool, "arguments": arguments}))
 					}
 				}
 				messages := []peer.Message(nil)
@@ -145,7 +145,7 @@ func reservedCodes() *suite.Check {
 				requests = append(requests, request{"resources/read", peer.Object{"uri": missingURI}})
 			}
 			for _, x := range requests {
-				_, m := done(t, c, x.method, x.params)
+				_, m := mustRequest(t, c, x.method, x.params)
 				code, message, _ := m.Error()
 				defined := code == checkutil.HeaderMismatch || code == checkutil.MissingCapability || code == checkutil.Unsupported
 				if code == -32002 || code == -32042 || code >= -32099 && code <= -32020 && !defined {
@@ -164,7 +164,7 @@ func everyCharacter() *suite.Check {
 		Fix:       "Read and write UTF-8 on every stream, whatever the locale says. Write line ends inside of texts as \\n, U+2028 may stand as it is.",
 		Run: func(t *suite.Trial) {
 			const text = "Zürich 漢字 🎉 \"\\\n\t\u2028 é <&>"
-			_, m := called(t, t.Open(nil), peer.Object{"name": "echo", "arguments": peer.Object{"message": text}})
+			_, m := mustCallTool(t, t.Open(nil), peer.Object{"name": "echo", "arguments": peer.Object{"message": text}})
 			if m.Result()["isError"] == true {
 				t.Skip("the tool echo refuses a message: %s", checkutil.Excerpt(m.Object))
 			}

@@ -25,7 +25,7 @@ func retriesChecks() []*suite.Check {
 					if t.Offer.Tool(tool) == nil {
 						continue
 					}
-					d := consulting(t, c, tool)
+					d := startInteractive(t, c, tool)
 					d.retry(answersTo(d.questions()))
 					d.finished()
 				}
@@ -43,7 +43,7 @@ func retriesChecks() []*suite.Check {
 			Why:       "Dialogues of more than one step never end.",
 			Fix:       "Put the answers of earlier rounds into requestState: a retry brings only those of the last. Open and check the state at the beginning of each.",
 			Run: func(t *suite.Trial) {
-				d := consulting(t, t.Open(capable(everything)), asksTwice)
+				d := startInteractive(t, t.Open(capable(everything)), asksTwice)
 				first := d.questions()
 				d.retry(answersTo(first))
 				second := d.questions()
@@ -60,7 +60,7 @@ func retriesChecks() []*suite.Check {
 			Why:       "Prompts that need something from the user cannot be used.",
 			Fix:       "Read inputResponses and requestState of prompts/get and resources/read too.",
 			Run: func(t *suite.Trial) {
-				d := &dialogue{t: t, c: t.Open(capable(everything)), method: "prompts/get", name: asksPrompt}
+				d := &interactiveCall{t: t, c: t.Open(capable(everything)), method: "prompts/get", name: asksPrompt}
 				d.say(nil)
 				d.retry(answersTo(d.questions()))
 				d.finished()
@@ -72,7 +72,7 @@ func retriesChecks() []*suite.Check {
 			Why:       "Users answer one thing after the other; all they have said would be lost.",
 			Fix:       "Compare the keys of inputResponses with what you need, and return input_required with the rest.",
 			Run: func(t *suite.Trial) {
-				d := consulting(t, t.Open(capable(everything)), asksMany)
+				d := startInteractive(t, t.Open(capable(everything)), asksMany)
 				all := answersTo(d.questions())
 				for key := range all {
 					d.retry(peer.Object{key: all[key]})
@@ -89,7 +89,7 @@ func retriesChecks() []*suite.Check {
 			Why:       "Clients may send the answers of earlier rounds along.",
 			Fix:       "Take what you have asked for from inputResponses and leave the rest alone.",
 			Run: func(t *suite.Trial) {
-				d := consulting(t, t.Open(capable(everything)), asksUser)
+				d := startInteractive(t, t.Open(capable(everything)), asksUser)
 				answers := answersTo(d.questions())
 				maps.Copy(answers, peer.Object{"dragoman_unasked": peer.Object{"action": "decline"}})
 				d.retry(answers)
@@ -103,9 +103,9 @@ func retriesChecks() []*suite.Check {
 			Fix:       "Answer -32602 if inputResponses is no object. Ask again, or answer -32602, if an entry is not of the shape that its request demands.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))
-				for key := range consulting(t, c, asksUser).questions() {
+				for key := range startInteractive(t, c, asksUser).questions() {
 					for _, wrong := range []any{peer.Object{key: "yes"}, peer.Object{key: peer.Object{"roots": []any{}}}, []any{1}} {
-						d := &dialogue{t: t, c: c, method: "tools/call", name: asksUser}
+						d := &interactiveCall{t: t, c: c, method: "tools/call", name: asksUser}
 						d.say(peer.Object{"inputResponses": wrong})
 						if r := d.last.Result(); r != nil && r["resultType"] == "complete" && r["isError"] != true {
 							t.Fail("an error or input_required for inputResponses "+checkutil.Excerpt(wrong), "%s", checkutil.Excerpt(d.last.Object))
@@ -119,7 +119,7 @@ func retriesChecks() []*suite.Check {
 
 // statesChecks are about requestState, which comes back through the client's hands.
 func statesChecks() []*suite.Check {
-	refused := func(t *suite.Trial, d *dialogue, what string) {
+	refused := func(t *suite.Trial, d *interactiveCall, what string) {
 		if r := d.last.Result(); r != nil && r["resultType"] == "complete" && r["isError"] != true {
 			t.Fail(what+" is refused, or the question asked again", "%s", checkutil.Excerpt(d.last.Object))
 		}
@@ -132,14 +132,14 @@ func statesChecks() []*suite.Check {
 			Fix:       "Sign or encrypt requestState (HMAC, AEAD) and verify it before you read it. Answer -32602 if that fails.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))
-				first := consulting(t, c, asksSealed)
+				first := startInteractive(t, c, asksSealed)
 				questions := first.questions()
 				state, _ := first.last.Result()["requestState"].(string)
 				if state == "" {
 					t.Fatal("a requestState of "+asksSealed, "%s", checkutil.Excerpt(first.last.Object))
 				}
 				for _, wrong := range []string{flipped(state), state + "x", "e30"} {
-					d := &dialogue{t: t, c: c, method: "tools/call", name: asksSealed}
+					d := &interactiveCall{t: t, c: c, method: "tools/call", name: asksSealed}
 					d.say(peer.Object{"inputResponses": answersTo(questions), "requestState": wrong})
 					refused(t, d, "a changed requestState")
 				}
@@ -151,7 +151,7 @@ func statesChecks() []*suite.Check {
 			Why:       "Every dialogue that has a state would break.",
 			Fix:       "Use the same key on every instance, and for as long as a state may come back. Do not depend on the order of members when you check the request's digest.",
 			Run: func(t *suite.Trial) {
-				d := consulting(t, t.Open(capable(everything)), asksState)
+				d := startInteractive(t, t.Open(capable(everything)), asksState)
 				questions := d.questions()
 				if _, has := d.last.Result()["requestState"].(string); !has {
 					t.Fail("a requestState of "+asksState, "%s", checkutil.Excerpt(d.last.Object))
@@ -168,12 +168,12 @@ func statesChecks() []*suite.Check {
 			Fix:       "Put the method, the name and a digest of the arguments under the signature. Compare them with the request that brings the state.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))
-				one := consulting(t, c, asksState)
+				one := startInteractive(t, c, asksState)
 				state := one.last.Result()["requestState"]
 				if state == nil {
 					t.Skip("%s gives no requestState", asksState)
 				}
-				other := consulting(t, c, asksSealed)
+				other := startInteractive(t, c, asksSealed)
 				other.say(peer.Object{"inputResponses": answersTo(other.questions()), "requestState": state})
 				refused(t, other, "the requestState of another tool")
 			},

@@ -18,7 +18,7 @@ func overStdioChecks() []*suite.Check {
 			Why:       "Clients stop at the first line that they cannot read.",
 			Fix:       "Send logs and banners to stderr; look for print statements and for libraries that greet. Write each message as one line of JSON without indentation.",
 			Run: func(t *suite.Trial) {
-				k := talk(t)
+				k := newRawClient(t)
 				if err := k.child.Write(checkutil.ModernBody(`"one"`, "server/discover", nil, nil)); err != nil {
 					t.Break("%v", err)
 				}
@@ -57,9 +57,9 @@ func overStdioChecks() []*suite.Check {
 			Why:       "One slow tool stops everything else that the user does.",
 			Fix:       "Read the next line while handlers run, each in a task of its own. Guard writing, so that lines do not mix.",
 			Run: func(t *suite.Trial) {
-				c, r := recorded(t, nil)
-				slow := begun(t, c, "tools/call", withToken(checkutil.ToolProgress, `"slow"`))
-				quick := begun(t, c, "server/discover", nil)
+				c, r := openRecorded(t, nil)
+				slow := mustStart(t, c, "tools/call", withToken(checkutil.ToolProgress, `"slow"`))
+				quick := mustStart(t, c, "server/discover", nil)
 				for _, call := range []*peer.Call{slow, quick} {
 					if _, err := call.Wait(); err != nil {
 						t.Fatal("an answer to each", "%v", err)

@@ -91,7 +91,7 @@ func is(method string) func(peer.Message) bool {
 
 // trigger calls one of the fixture's tools that change something.
 func trigger(t *suite.Trial, c *peer.Conn, tool string) {
-	if _, m := called(t, c, peer.Object{"name": tool, "arguments": peer.Object{}}); m.Failed() {
+	if _, m := mustCallTool(t, c, peer.Object{"name": tool, "arguments": peer.Object{}}); m.Failed() {
 		t.Break("%s fails: %s", tool, m.Raw)
 	}
 }
@@ -127,7 +127,7 @@ func acknowledgedChecks() []*suite.Check {
 			Fix:       "Write the acknowledgement as soon as the subscription is registered, before any change. Flush it: clients wait for it.",
 			Run: func(t *suite.Trial) {
 				filter := anyFilter(t)
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"sub"`, filter)
 				if first := l.got(); len(first) == 0 || first[0].Method != "notifications/subscriptions/acknowledged" {
 					t.Fail("notifications/subscriptions/acknowledged first", "%s", l.ack.Raw)
@@ -151,7 +151,7 @@ func acknowledgedChecks() []*suite.Check {
 			Fix:       "Start from the request's filter and take away what you do not support. Do not echo your capabilities.",
 			Run: func(t *suite.Trial) {
 				filter := anyFilter(t)
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, "71", filter)
 				honoured, _ := l.ack.Params()["notifications"].(peer.Object)
 				for name, v := range honoured {
@@ -175,8 +175,8 @@ func acknowledgedChecks() []*suite.Check {
 			Fix:       "Answer -32602 if params.notifications is no object. Do so before the stream begins.",
 			Run: func(t *suite.Trial) {
 				anyFilter(t)
-				k := talk(t)
-				k.refuse(k.ask("1", "subscriptions/listen", nil, nil), 0, checkutil.InvalidParams)
+				k := newRawClient(t)
+				k.refuse(k.request("1", "subscriptions/listen", nil, nil), 0, checkutil.InvalidParams)
 			},
 		},
 	}
@@ -185,7 +185,7 @@ func acknowledgedChecks() []*suite.Check {
 func tagged(t *suite.Trial) {
 	filter := anyFilter(t)
 	for _, id := range []string{`"a subscription"`, `4711`} {
-		c, r := recorded(t, nil)
+		c, r := openRecorded(t, nil)
 		call, err := c.StartAs(id, "subscriptions/listen", peer.Encode(peer.Object{"notifications": filter}))
 		if err != nil {
 			t.Break("%v", err)
@@ -216,7 +216,7 @@ func honours(t *suite.Trial) {
 		asked["resourceSubscriptions"] = []any{t.Offer.Resources[0]["uri"]}
 	}
 	anyFilter(t)
-	c, r := recorded(t, nil)
+	c, r := openRecorded(t, nil)
 	l := listens(t, c, r, `"all"`, asked)
 	for name, v := range asked {
 		got := peer.Get(l.ack.Params(), "notifications", name)
@@ -242,7 +242,7 @@ func deliveredChecks() []*suite.Check {
 				if !t.Offer.Capability("tools.listChanged") {
 					t.Skip("the server does not declare tools.listChanged")
 				}
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"lists"`, peer.Object{"toolsListChanged": true})
 				for range 2 { // the second time undoes the first
 					trigger(t, c, toolsChange)
@@ -259,7 +259,7 @@ func deliveredChecks() []*suite.Check {
 				if !t.Offer.Capability("tools.listChanged") {
 					t.Skip("the server does not declare tools.listChanged")
 				}
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				both := []*listening{listens(t, c, r, `"s1"`, peer.Object{"toolsListChanged": true}), listens(t, c, r, `"s2"`, peer.Object{"toolsListChanged": true})}
 				trigger(t, c, toolsChange)
 				for _, l := range both {
@@ -277,7 +277,7 @@ func deliveredChecks() []*suite.Check {
 			Why:       "Clients that watch a resource show what it was.",
 			Fix:       "Send notifications/resources/updated with the URI to each subscription whose resourceSubscriptions has it.",
 			Run: func(t *suite.Trial) {
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"watch"`, peer.Object{"resourceSubscriptions": []any{watchedURI}})
 				trigger(t, c, watchedChange)
 				m := l.await("notifications/resources/updated", is("notifications/resources/updated"))
@@ -292,7 +292,7 @@ func deliveredChecks() []*suite.Check {
 			Why:       "The client has forgotten the id and may have given it to another request.",
 			Fix:       "Remove the subscription when notifications/cancelled names its id, before the next change is sent.",
 			Run: func(t *suite.Trial) {
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"gone"`, peer.Object{"toolsListChanged": true})
 				l.call.Cancel()
 				fence(t, c)
@@ -321,7 +321,7 @@ func filtersChecks() []*suite.Check {
 				if !t.Offer.Capability("tools.listChanged") {
 					t.Skip("the server does not declare tools.listChanged")
 				}
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"tools"`, peer.Object{"toolsListChanged": true})
 				for _, tool := range []string{promptsChange, promptsChange, toolsChange, toolsChange} {
 					trigger(t, c, tool)
@@ -346,7 +346,7 @@ func filtersChecks() []*suite.Check {
 				if other < 0 {
 					t.Skip("the server has no other resource")
 				}
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				l := listens(t, c, r, `"others"`, peer.Object{"resourceSubscriptions": []any{t.Offer.Resources[other]["uri"]}})
 				watch := listens(t, c, r, `"watched"`, peer.Object{"resourceSubscriptions": []any{watchedURI}})
 				for range 3 {
@@ -368,7 +368,7 @@ func filtersChecks() []*suite.Check {
 			Why:       "Clients that have not subscribed cannot place them.",
 			Fix:       "Send list_changed and updated on listen streams only. Remove what broadcasts them to every connection, as earlier revisions had it.",
 			Run: func(t *suite.Trial) {
-				c, r := recorded(t, nil)
+				c, r := openRecorded(t, nil)
 				for range 2 {
 					trigger(t, c, toolsChange)
 				}
@@ -388,9 +388,9 @@ func filtersChecks() []*suite.Check {
 			Fix:       "Send them on the response stream of their request alone.",
 			Run: func(t *suite.Trial) {
 				filter := anyFilter(t)
-				c, r := recorded(t, func(s *peer.Settings) { s.LogLevel = "debug" })
+				c, r := openRecorded(t, func(s *peer.Settings) { s.LogLevel = "debug" })
 				l := listens(t, c, r, `"quiet"`, filter)
-				called(t, c, withToken(checkutil.ToolLogging, `"quiet-1"`))
+				mustCallTool(t, c, withToken(checkutil.ToolLogging, `"quiet-1"`))
 				if call := underWay(t, c, `"quiet-2"`); call != nil {
 					_, _ = call.Wait()
 				}

@@ -26,7 +26,7 @@ func tasksChecks() []*suite.Check {
 			Why:       "Clients take it for a server of the tasks before, whose messages are others.",
 			Fix:       "Leave capabilities.tasks out of the result of server/discover.",
 			Run: func(t *suite.Trial) {
-				_, m := done(t, t.Open(nil), "server/discover", nil)
+				_, m := mustRequest(t, t.Open(nil), "server/discover", nil)
 				if v := peer.Get(m.Result(), "capabilities", "tasks"); v != nil {
 					t.Fail("no capability tasks", "%s", checkutil.Excerpt(v))
 				}
@@ -40,7 +40,7 @@ func tasksChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
 				for _, method := range []string{"tasks/get", "tasks/update", "tasks/cancel"} {
-					_, m := done(t, c, method, taskParams(method, "dragoman-no-such-task"))
+					_, m := mustRequest(t, c, method, taskParams(method, "dragoman-no-such-task"))
 					checkutil.FailedWith(t, m, "the error "+checkutil.CodeName(checkutil.MissingCapability)+" for "+method, checkutil.MissingCapability)
 				}
 			},
@@ -53,7 +53,7 @@ func tasksChecks() []*suite.Check {
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(withTasks))
 				for _, method := range []string{"tasks/result", "tasks/list"} {
-					_, m := done(t, c, method, peer.Object{"taskId": "dragoman-no-such-task"})
+					_, m := mustRequest(t, c, method, peer.Object{"taskId": "dragoman-no-such-task"})
 					checkutil.FailedWith(t, m, "the error "+checkutil.CodeName(checkutil.MethodNotFound)+" for "+method, checkutil.MethodNotFound)
 				}
 			},
@@ -72,7 +72,7 @@ func tasksChecks() []*suite.Check {
 			Fix:       "Answer -32602 for ids that are not in the store.",
 			Run:       func(t *suite.Trial) { unknownTask(t, "tasks/update", "tasks/cancel") },
 		},
-	}, taskMakesChecks(computes), taskEndsChecks(computes), taskTalkChecks(declared, computes))
+	}, taskMakesChecks(computes), taskEndsChecks(computes), taskMessageChecks(declared, computes))
 }
 
 // taskMakesChecks is about how tasks are made.
@@ -92,7 +92,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 			Fix:       "Look at clientCapabilities.extensions of the request before you make a task.",
 			Run: func(t *suite.Trial) {
 				for _, capabilities := range []string{`{}`, `{"tasks":{"requests":{"tools":{"call":{}}}}}`} {
-					_, m := called(t, t.Open(capable(capabilities)), peer.Object{"name": checkutil.ToolComputes, "arguments": computing(t, 0)})
+					_, m := mustCallTool(t, t.Open(capable(capabilities)), peer.Object{"name": checkutil.ToolComputes, "arguments": computing(t, 0)})
 					switch code, _, _ := m.Error(); {
 					case m.Failed() && code != checkutil.MissingCapability:
 						t.Fail("a result, or the error "+checkutil.CodeName(checkutil.MissingCapability), "%s", checkutil.Failure(m))
@@ -118,7 +118,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 				c := t.Open(capable(withTasks))
 				id := makeTask(t, c, checkutil.ToolComputes, computing(t, checkutil.TaskTime))
 				before := pollTask(t, c, id, checkutil.Terminal)
-				_, _ = done(t, c, "tasks/cancel", taskParams("tasks/cancel", id))
+				_, _ = mustRequest(t, c, "tasks/cancel", taskParams("tasks/cancel", id))
 				if after := getTask(t, c, id); peer.Text(after, "status") != peer.Text(before, "status") {
 					t.Fail("the status "+peer.Text(before, "status")+", as it was", "%s", checkutil.Excerpt(after))
 				}
@@ -186,8 +186,8 @@ func taskEndsChecks(computes []suite.Need) []*suite.Check {
 	}
 }
 
-// taskTalkChecks is about heads, questions and subscriptions.
-func taskTalkChecks(declared, computes []suite.Need) []*suite.Check {
+// taskMessageChecks is about heads, questions and subscriptions.
+func taskMessageChecks(declared, computes []suite.Need) []*suite.Check {
 	confirms := append(slices.Clone(declared), suite.NeedsTool(checkutil.ToolConfirms))
 	return []*suite.Check{
 		{
@@ -197,9 +197,9 @@ func taskTalkChecks(declared, computes []suite.Need) []*suite.Check {
 			Fix:       "Check Mcp-Name of these methods as of tools/call.",
 			Run: func(t *suite.Trial) {
 				id := makeTask(t, t.Open(capable(withTasks)), checkutil.ToolComputes, computing(t, checkutil.TaskTime))
-				k := talk(t)
+				k := newRawClient(t)
 				ask := func(name string) reply {
-					return k.ask("1", "tasks/get", taskParams("tasks/get", id), declaresTasks, peer.Field{Name: "Mcp-Name", Value: name})
+					return k.request("1", "tasks/get", taskParams("tasks/get", id), declaresTasks, peer.Field{Name: "Mcp-Name", Value: name})
 				}
 				k.accept(ask(id), "the task, for a head that is right")
 				k.refuse(ask("dragoman-another-task"), 400, checkutil.HeaderMismatch)
@@ -218,7 +218,7 @@ func taskTalkChecks(declared, computes []suite.Need) []*suite.Check {
 			Why:       "The client waits for notifications that never come, or cannot be read.",
 			Fix:       "Look at clientCapabilities.extensions before you acknowledge.",
 			Run: func(t *suite.Trial) {
-				call := begun(t, t.Open(nil), "subscriptions/listen", peer.Object{"notifications": peer.Object{"taskIds": []any{"dragoman-no-such-task"}}})
+				call := mustStart(t, t.Open(nil), "subscriptions/listen", peer.Object{"notifications": peer.Object{"taskIds": []any{"dragoman-no-such-task"}}})
 				m, err := call.WaitFor(func(m peer.Message) bool {
 					return m.Kind() == peer.IsResponse || m.Method == "notifications/subscriptions/acknowledged"
 				})

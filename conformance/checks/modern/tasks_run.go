@@ -36,7 +36,7 @@ func computing(t *suite.Trial, d time.Duration) peer.Object {
 
 // makeTask calls a tool of which the server makes a task. That is for the server to decide: the trial is skipped if it does not.
 func makeTask(t *suite.Trial, c *peer.Conn, tool string, arguments peer.Object) string {
-	_, m := called(t, c, peer.Object{"name": tool, "arguments": arguments})
+	_, m := mustCallTool(t, c, peer.Object{"name": tool, "arguments": arguments})
 	if m.Result()["resultType"] != "task" {
 		t.Skip("the server made no task of %s", tool)
 	}
@@ -48,7 +48,7 @@ func makeTask(t *suite.Trial, c *peer.Conn, tool string, arguments peer.Object) 
 }
 
 func getTask(t *suite.Trial, c *peer.Conn, id string) peer.Object {
-	_, m := done(t, c, "tasks/get", taskParams("tasks/get", id))
+	_, m := mustRequest(t, c, "tasks/get", taskParams("tasks/get", id))
 	if m.Result() == nil {
 		t.Fatal("the task "+id, "%s", m.Raw)
 	}
@@ -79,14 +79,14 @@ func pollTask(t *suite.Trial, c *peer.Conn, id string, wanted func(task peer.Obj
 func unknownTask(t *suite.Trial, methods ...string) {
 	c := t.Open(capable(withTasks))
 	for _, method := range methods {
-		_, m := done(t, c, method, taskParams(method, "dragoman-no-such-task"))
+		_, m := mustRequest(t, c, method, taskParams(method, "dragoman-no-such-task"))
 		checkutil.FailedWith(t, m, "the error "+checkutil.CodeName(checkutil.InvalidParams)+" for "+method, checkutil.InvalidParams)
 	}
 }
 
 func madeTask(t *suite.Trial) {
 	c := t.Open(capable(withTasks))
-	_, m := called(t, c, peer.Object{"name": checkutil.ToolComputes, "arguments": computing(t, checkutil.TaskTime)})
+	_, m := mustCallTool(t, c, peer.Object{"name": checkutil.ToolComputes, "arguments": computing(t, checkutil.TaskTime)})
 	r := m.Result()
 	if r["resultType"] == "complete" {
 		t.Skip("the server made no task of %s", checkutil.ToolComputes)
@@ -107,7 +107,7 @@ func madeTask(t *suite.Trial) {
 
 func legacyMembers(t *suite.Trial) {
 	c := t.Open(capable(withTasks))
-	_, m := called(t, c, peer.Object{"name": checkutil.ToolComputes, "arguments": computing(t, checkutil.TaskTime)})
+	_, m := mustCallTool(t, c, peer.Object{"name": checkutil.ToolComputes, "arguments": computing(t, checkutil.TaskTime)})
 	id := peer.Text(m.Result(), "taskId")
 	if id == "" {
 		t.Skip("the server made no task of %s", checkutil.ToolComputes)
@@ -127,7 +127,7 @@ func legacyMembers(t *suite.Trial) {
 
 // acknowledgesTask demands an answer that says nothing of the task.
 func acknowledgesTask(t *suite.Trial, c *peer.Conn, method string, params peer.Object, what string) {
-	_, m := done(t, c, method, params)
+	_, m := mustRequest(t, c, method, params)
 	r := m.Result()
 	if r["resultType"] != "complete" || slices.ContainsFunc([]string{"taskId", "status", "result", "inputRequests"}, func(name string) bool { return r[name] != nil }) {
 		t.Fail(`{"resultType":"complete"} for `+method+" of "+what, "%s", checkutil.Excerpt(m.Object))
@@ -150,7 +150,7 @@ func taskAsks(t *suite.Trial) {
 }
 
 func tasksWatched(t *suite.Trial) {
-	c, r := recorded(t, capable(withTasks))
+	c, r := openRecorded(t, capable(withTasks))
 	id, other := makeTask(t, c, checkutil.ToolComputes, computing(t, checkutil.TaskTime)), makeTask(t, c, checkutil.ToolComputes, computing(t, checkutil.TaskTime))
 	l := listens(t, c, r, `"tasks"`, peer.Object{"taskIds": []any{id}})
 	honoured := peer.List(l.ack.Params(), "notifications", "taskIds")

@@ -45,7 +45,7 @@ func transportChecks() []*suite.Check {
 			Fix:       "Close the response body after the event with the final response. Do not wait for the client to leave.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
-				for _, call := range []*peer.Call{begun(t, c, "server/discover", nil), underWay(t, c, `"ends"`)} {
+				for _, call := range []*peer.Call{mustStart(t, c, "server/discover", nil), underWay(t, c, `"ends"`)} {
 					if call == nil {
 						continue
 					}
@@ -120,8 +120,8 @@ func leftoversChecks() []*suite.Check {
 			Why:       "A client that served an earlier revision a moment ago may still send it.",
 			Fix:       fix,
 			Run: func(t *suite.Trial) {
-				k := talk(t)
-				k.accept(k.ask("1", "server/discover", nil, nil, peer.Field{Name: header, Value: "4c5e7a0b-none"}), "a result, as without "+header)
+				k := newRawClient(t)
+				k.accept(k.request("1", "server/discover", nil, nil, peer.Field{Name: header, Value: "4c5e7a0b-none"}), "a result, as without "+header)
 			}}
 	}
 	return []*suite.Check{
@@ -180,7 +180,7 @@ func underWay(t *suite.Trial, c *peer.Conn, token string) *peer.Call {
 	if t.Offer.Tool("test_tool_with_progress") == nil {
 		return nil
 	}
-	return begun(t, c, "tools/call", withToken("test_tool_with_progress", token))
+	return mustStart(t, c, "tools/call", withToken("test_tool_with_progress", token))
 }
 
 // withToken are the params of a call with a progress token, as it is to be written; empty: none.

@@ -14,25 +14,25 @@ const (
 
 // channel is what all messages to a client share: the output of a process, or the stream of HTTP+SSE.
 type channel interface {
-	// say sends a message.
-	say(text string)
-	// mutter says what is none, where there is a place for that.
-	mutter(text string)
-	// leave ends the channel, a process with this code.
-	leave(code int)
+	// sendMessage sends a message.
+	sendMessage(text string)
+	// writeNoise says what is none, where there is a place for that.
+	writeNoise(text string)
+	// terminate ends the channel, a process with this code.
+	terminate(code int)
 }
 
-// converse takes a message on a channel. It may wait for others.
-func (r *run) converse(c channel, h *heard) {
+// handle takes a message on a channel. It may wait for others.
+func (r *run) handle(c channel, h *received) {
 	switch h.message.Kind() {
 	case peer.Neither:
 		if all := r.batch(h.body); all != nil {
 			for _, one := range all {
-				r.converse(c, &heard{verb: h.verb, body: one.Raw, message: one, session: h.session, at: h.at})
+				r.handle(c, &received{verb: h.verb, body: one.Raw, message: one, session: h.session, at: h.at})
 			}
 			return
 		}
-		r.tell(c, h, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"}}`)
+		r.reply(c, h, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"Invalid Request"}}`)
 	case peer.IsResponse:
 		r.happens("answer " + string(h.message.ID))
 	case peer.IsNotification:
@@ -61,14 +61,14 @@ func (r *run) batch(line string) (all []peer.Message) {
 	return all
 }
 
-// tell says a message in answer to another.
-func (r *run) tell(c channel, h *heard, text string) {
-	r.said(h, text)
-	c.say(text)
+// reply says a message in answer to another.
+func (r *run) reply(c channel, h *received, text string) {
+	r.recordAnswer(h, text)
+	c.sendMessage(text)
 }
 
 // request answers a request on a channel.
-func (r *run) request(c channel, h *heard) {
+func (r *run) request(c channel, h *received) {
 	s, m := r.scenario, h.message.Method
 	switch {
 	case m == "initialize" && !r.face.Modern():
@@ -76,24 +76,24 @@ func (r *run) request(c channel, h *heard) {
 	case s.mute && r.isAgreed() == "":
 		return
 	case m == "server/discover" && !r.face.Modern() && s.probe != 0:
-		r.tell(c, h, failure(h, s.probe, "not now", ""))
+		r.reply(c, h, failure(h, s.probe, "not now", ""))
 		return
 	case r.face.Modern():
-		if code, message, data := r.unfit(h); code != 0 {
-			r.tell(c, h, failure(h, code, message, data))
+		if code, message, data := r.rejection(h); code != 0 {
+			r.reply(c, h, failure(h, code, message, data))
 			return
 		}
 	}
 	switch {
 	case m == "tools/call" && s.crashes && r.first("crash"):
-		c.leave(1)
+		c.terminate(1)
 		return
 	case m == "subscriptions/listen" && r.face == peer.ModernStdio:
-		r.listened(c, h)
+		r.serveListen(c, h)
 		return
 	case m == "tools/call" && s.slow:
 		for _, text := range r.before(h) {
-			r.tell(c, h, text)
+			r.reply(c, h, text)
 		}
 		cancelled := "cancelled " + h.session + " " + string(h.message.ID)
 		r.await(r.slow, cancelled)
@@ -101,56 +101,56 @@ func (r *run) request(c channel, h *heard) {
 			return // a modern server says nothing more of it; a legacy one may not have known yet
 		}
 	case m == "tools/call" && s.asks && r.first("asks"):
-		r.interview(func(text string) { r.tell(c, h, text) })
+		r.askAll(func(text string) { r.reply(c, h, text) })
 	case s.streams:
-		r.chatter(c, h)
+		r.sendNoise(c, h)
 	}
 	result := r.result(h)
 	if result == "" {
-		r.tell(c, h, failure(h, -32601, "Method not found", ""))
+		r.reply(c, h, failure(h, -32601, "Method not found", ""))
 		return
 	}
-	r.tell(c, h, response(h, result))
+	r.reply(c, h, response(h, result))
 	if s.loses && m == "tools/list" && r.first("lost") {
-		c.leave(0)
+		c.terminate(0)
 	}
 }
 
-// muttered is how often a chattering server says its line on the side: more than a pipe holds.
-const muttered = 4000
+// noiseLines is how often a chattering server says its line on the side: more than a pipe holds.
+const noiseLines = 4000
 
-// chatter says what may come before a response.
-func (r *run) chatter(c channel, h *heard) {
+// sendNoise says what may come before a response.
+func (r *run) sendNoise(c channel, h *received) {
 	if r.first("muttered") {
-		for i := range muttered {
-			c.mutter("ERROR no. " + strconv.Itoa(i) + ", which is none: a server may say what it likes here")
+		for i := range noiseLines {
+			c.writeNoise("ERROR no. " + strconv.Itoa(i) + ", which is none: a server may say what it likes here")
 		}
 	}
-	c.mutter("at " + h.message.Method)
+	c.writeNoise("at " + h.message.Method)
 	for _, text := range r.before(h) {
-		r.tell(c, h, text)
+		r.reply(c, h, text)
 	}
 	if r.pings(h) {
-		r.tell(c, h, pingText)
+		r.reply(c, h, pingText)
 		r.await(r.patience, `answer "`+pingID+`"`)
 	}
 }
 
-// listened opens a subscription on the output that all share: what is honoured of it, and one change of what was asked for.
-func (r *run) listened(c channel, h *heard) {
+// serveListen opens a subscription on the output that all share: what is honoured of it, and one change of what was asked for.
+func (r *run) serveListen(c channel, h *received) {
 	tag := `"_meta":{"` + peer.MetaSubscription + `":` + string(h.message.ID) + `}`
 	honoured, wants := "{}", peer.Get(h.message.Params(), "notifications", "toolsListChanged") == true
 	if wants {
 		honoured = `{"toolsListChanged":true}`
 	}
-	r.tell(c, h, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+honoured+`,`+tag+`}}`)
+	r.reply(c, h, `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"notifications":`+honoured+`,`+tag+`}}`)
 	if wants && r.first("changed") {
-		r.tell(c, h, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+tag+`}}`)
+		r.reply(c, h, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{`+tag+`}}`)
 	}
 }
 
-// unfit is the error that a modern server on a channel answers a request with that has not what it needs; 0: it has.
-func (r *run) unfit(h *heard) (code int, message, data string) {
+// rejection is the error that a modern server on a channel answers a request with that has not what it needs; 0: it has.
+func (r *run) rejection(h *received) (code int, message, data string) {
 	version := peer.Text(h.message.Params(), "_meta", peer.MetaVersion)
 	switch {
 	case version == "" && h.message.Method == "initialize": // whoever says it may speak another revision
@@ -203,8 +203,8 @@ type question struct {
 	id, method, capability string // capability: what declares it; empty: every client, or none, answers it
 }
 
-// interview asks a legacy client what a server may ask, all at once, and waits for the answers. Two pairs of ids differ in their type alone.
-func (r *run) interview(say func(text string)) {
+// askAll asks a legacy client what a server may ask, all at once, and waits for the answers. Two pairs of ids differ in their type alone.
+func (r *run) askAll(say func(text string)) {
 	const sample = `{"messages":[{"role":"user","content":{"type":"text","text":"Say hello"}}],"maxTokens":10}`
 	const form = `{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`
 	r.ask(say, question{`"1"`, "x-nobody-knows/this", ""}, "{}")
@@ -245,12 +245,12 @@ func (r *run) asked(id string) string {
 }
 
 // response is the response to a request.
-func response(h *heard, result string) string {
+func response(h *received, result string) string {
 	return `{"jsonrpc":"2.0","id":` + string(h.message.ID) + `,"result":` + result + `}`
 }
 
 // failure is an error response; data may be empty. A message without an id has none in its answer.
-func failure(h *heard, code int, message, data string) string {
+func failure(h *received, code int, message, data string) string {
 	id := ""
 	if h.message.ID != nil && h.message.Method != "" {
 		id = `"id":` + string(h.message.ID) + ","

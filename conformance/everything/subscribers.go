@@ -39,21 +39,21 @@ func (n notice) message(meta string) []byte {
 	return []byte(object("jsonrpc", `"2.0"`, "method", quote(n.method()), "params", params))
 }
 
-// board knows who wants to be told of changes: modern listens, and legacy sessions, which are told of every list and of
+// subscribers knows who wants to be told of changes: modern listens, and legacy sessions, which are told of every list and of
 // the resources that they have subscribed to. Telling never waits for a client.
-type board struct {
+type subscribers struct {
 	mu       sync.Mutex
 	closed   bool
 	listens  map[*listen]struct{}
 	sessions map[*proxy.Session]map[string]struct{} // the URIs each watches
 }
 
-func newBoard() board {
-	return board{listens: map[*listen]struct{}{}, sessions: map[*proxy.Session]map[string]struct{}{}}
+func newSubscribers() subscribers {
+	return subscribers{listens: map[*listen]struct{}{}, sessions: map[*proxy.Session]map[string]struct{}{}}
 }
 
 // join makes a session one that is told of changes, until it ends.
-func (b *board) join(s *proxy.Session) {
+func (b *subscribers) join(s *proxy.Session) {
 	b.mu.Lock()
 	_, known := b.sessions[s]
 	if !known {
@@ -65,14 +65,14 @@ func (b *board) join(s *proxy.Session) {
 	}
 }
 
-func (b *board) part(s *proxy.Session) {
+func (b *subscribers) part(s *proxy.Session) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sessions, s)
 }
 
 // watch adds a resource to those that a session is told of; false: it watches too many.
-func (b *board) watch(s *proxy.Session, uri string) bool {
+func (b *subscribers) watch(s *proxy.Session, uri string) bool {
 	b.join(s)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,14 +87,14 @@ func (b *board) watch(s *proxy.Session, uri string) bool {
 	return true
 }
 
-func (b *board) unwatch(s *proxy.Session, uri string) {
+func (b *subscribers) unwatch(s *proxy.Session, uri string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.sessions[s], uri)
 }
 
 // open adds a listen.
-func (b *board) open(l *listen) error {
+func (b *subscribers) open(l *listen) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -107,14 +107,14 @@ func (b *board) open(l *listen) error {
 	return nil
 }
 
-func (b *board) leave(l *listen) {
+func (b *subscribers) leave(l *listen) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.listens, l)
 }
 
 // publish tells everybody who wants to know.
-func (b *board) publish(n notice) {
+func (b *subscribers) publish(n notice) {
 	b.mu.Lock()
 	for l := range b.listens {
 		l.tell(n)
@@ -133,7 +133,7 @@ func (b *board) publish(n notice) {
 }
 
 // close ends all listens, in the way of the protocol.
-func (b *board) close() {
+func (b *subscribers) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true

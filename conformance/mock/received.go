@@ -23,8 +23,8 @@ const (
 	eventVerb = "event"
 )
 
-// heard is one HTTP request of the client's, or one line.
-type heard struct {
+// received is one HTTP request of the client's, or one line.
+type received struct {
 	verb    string
 	header  http.Header
 	path    string // of HTTP, with the query
@@ -45,7 +45,7 @@ type run struct {
 	revision string
 	began    time.Time
 
-	past     *past         // what is known of the client from scenarios before
+	history  *history      // what is known of the client from scenarios before
 	patience time.Duration // how long the mock waits for an answer of the client's
 	slow     time.Duration // how long the slow tool takes
 	settle   time.Duration // how long a process may live on after the client
@@ -55,29 +55,29 @@ type run struct {
 	work     sync.WaitGroup
 
 	mu        sync.Mutex
-	all       []*heard
+	all       []*received
 	sessions  int
 	lost      map[string]bool // sessions that were ended by the scenario
 	agreed    string          // the revision that initialize was answered with
 	counts    map[string]int
 	happened  map[string]chan struct{}
-	questions []question          // what the client was asked
-	streams   map[string]*sseDoor // of HTTP+SSE, by session
-	processes []*process          // that the client has started
-	exit      string              // how the client ended
-	failed    bool                // it ended otherwise than with 0
-	shut      bool                // no request is answered any more
-	late      bool                // it did not end in time
+	questions []question            // what the client was asked
+	streams   map[string]*sseStream // of HTTP+SSE, by session
+	processes []*process            // that the client has started
+	exit      string                // how the client ended
+	failed    bool                  // it ended otherwise than with 0
+	shut      bool                  // no request is answered any more
+	late      bool                  // it did not end in time
 }
 
-// past is what was seen of a client in scenarios before.
-type past struct {
+// history is what was seen of a client in scenarios before.
+type history struct {
 	initializes map[peer.Face]bool // it can open a legacy session there
 	calls       map[peer.Face]bool // it calls tools there
 }
 
-// hear keeps what came; false: it is too much.
-func (r *run) hear(h *heard) bool {
+// record keeps what came; false: it is too much.
+func (r *run) record(h *received) bool {
 	h.at = time.Since(r.began)
 	if h.verb != eventVerb {
 		h.message, _ = peer.ReadMessage(h.body)
@@ -91,8 +91,8 @@ func (r *run) hear(h *heard) bool {
 	return true
 }
 
-// said keeps what was answered.
-func (r *run) said(h *heard, text string) {
+// recordAnswer keeps what was answered.
+func (r *run) recordAnswer(h *received, text string) {
 	const most = 64 << 10
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *run) first(what string) bool {
 }
 
 // requests are the messages with a method that came by POST or as lines, in order; empty: all messages.
-func (r *run) requests(method string) (out []*heard) {
+func (r *run) requests(method string) (out []*received) {
 	for _, h := range r.all {
 		if (h.verb == http.MethodPost || h.verb == lineVerb) && (method == "" || h.message.Method == method) {
 			out = append(out, h)
@@ -161,7 +161,7 @@ func (r *run) requests(method string) (out []*heard) {
 }
 
 // by are the requests of a verb.
-func (r *run) by(verb string) (out []*heard) {
+func (r *run) by(verb string) (out []*received) {
 	for _, h := range r.all {
 		if h.verb == verb {
 			out = append(out, h)
@@ -188,7 +188,7 @@ func (r *run) evidence() (out []suite.Line) {
 	return out
 }
 
-func (h *heard) where() string {
+func (h *received) where() string {
 	switch h.verb {
 	case lineVerb:
 		return "process " + h.session
@@ -199,7 +199,7 @@ func (h *heard) where() string {
 }
 
 // text is what was heard, as a report shows it.
-func (h *heard) text() string {
+func (h *received) text() string {
 	if h.verb == lineVerb || h.verb == eventVerb {
 		return h.body
 	}
@@ -228,7 +228,7 @@ func cut(text string) string {
 
 // version is the revision that was agreed on.
 func (r *run) version() string {
-	if r.agreed != "" && r.agreed != nobodys {
+	if r.agreed != "" && r.agreed != unknownRevision {
 		return r.agreed
 	}
 	return r.revision

@@ -13,46 +13,46 @@ import (
 )
 
 const (
-	maxHeard = 4096        // requests of a trial that are remembered
-	restTime = time.Second // for the body of a response that no check has read
+	maxLogged = 4096        // requests of a trial that are remembered
+	restTime  = time.Second // for the body of a response that no check has read
 )
 
-// hearing remembers what was asked without a conversation, so that what answers it can be held against its shape.
-type hearing struct {
-	mu    sync.Mutex
-	asked map[string]asked // by id
+// requestLog remembers what was asked without a conversation, so that what answers it can be held against its shape.
+type requestLog struct {
+	mu       sync.Mutex
+	requests map[string]loggedRequest // by id
 }
 
-// asked is a request.
-type asked struct {
+// loggedRequest is a request.
+type loggedRequest struct {
 	method string
 	// at is the revision that it names itself; empty: none.
 	at string
 }
 
-// note remembers the requests of a text that is sent. An id that is used again, for something else, tells nothing any more.
-func (h *hearing) note(text string) {
+// add remembers the requests of a text that is sent. An id that is used again, for something else, tells nothing any more.
+func (h *requestLog) add(text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range messagesOf(text) {
-		if m.ID == nil || m.Method == "" || len(h.asked) >= maxHeard {
+		if m.ID == nil || m.Method == "" || len(h.requests) >= maxLogged {
 			continue
 		}
-		if h.asked == nil {
-			h.asked = make(map[string]asked)
+		if h.requests == nil {
+			h.requests = make(map[string]loggedRequest)
 		}
-		now := asked{m.Method, peer.Text(m.Params(), "_meta", peer.MetaVersion)}
-		if before, there := h.asked[string(m.ID)]; there && before != now {
-			now = asked{}
+		now := loggedRequest{m.Method, peer.Text(m.Params(), "_meta", peer.MetaVersion)}
+		if before, there := h.requests[string(m.ID)]; there && before != now {
+			now = loggedRequest{}
 		}
-		h.asked[string(m.ID)] = now
+		h.requests[string(m.ID)] = now
 	}
 }
 
-func (h *hearing) of(id json.RawMessage) asked {
+func (h *requestLog) find(id json.RawMessage) loggedRequest {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.asked[string(id)]
+	return h.requests[string(id)]
 }
 
 // messagesOf are those of a text: one, or those of an array. What is no object is left out.
@@ -70,20 +70,20 @@ func messagesOf(text string) (out []peer.Message) {
 	return out
 }
 
-// hear has the messages of a response judged, and the body read at the end of the trial if no check has done so.
-func (t *Trial) hear(sent peer.Request, res *peer.Response) {
+// watchResponse has the messages of a response judged, and the body read at the end of the trial if no check has done so.
+func (t *Trial) watchResponse(sent peer.Request, res *peer.Response) {
 	t.Cleanup(res.Close)
 	if t.judge == nil || t.Face == peer.REST {
 		return
 	}
-	t.heard.note(sent.Body)
-	whole := hearing{}
-	whole.note(sent.Body)
-	res.Heard = func(text string) {
+	t.sent.add(sent.Body)
+	whole := requestLog{}
+	whole.add(sent.Body)
+	res.OnText = func(text string) {
 		for _, m := range messagesOf(text) {
 			// A body beside an error need not be a message, nor need what answers anything but a POST to the endpoint.
 			if _, named := m.Object["jsonrpc"]; named || res.Streams() || res.Status == 200 && sent.Method == "" && sent.URL == "" {
-				t.overheard(m, &whole)
+				t.judgeMessage(m, &whole)
 			}
 		}
 	}
@@ -100,29 +100,29 @@ func (t *Trial) hear(sent peer.Request, res *peer.Response) {
 	})
 }
 
-// lines is a watcher of a program: what it writes is judged. Lines that are no messages are for checks to see.
-func (t *Trial) lines(watch peer.Watcher) peer.Watcher {
+// watchLines is a watcher of a program: what it writes is judged. Lines that are no messages are for checks to see.
+func (t *Trial) watchLines(watch peer.Watcher) peer.Watcher {
 	if t.judge == nil {
 		return watch
 	}
 	return func(direction byte, where, text string) {
 		watch(direction, where, text)
 		if direction == '>' {
-			t.heard.note(text)
+			t.sent.add(text)
 			return
 		}
 		for _, m := range messagesOf(text) {
-			t.overheard(m, &t.heard)
+			t.judgeMessage(m, &t.sent)
 		}
 	}
 }
 
-// overheard judges a message that came outside of conversations. first knows the request that it answers best.
-func (t *Trial) overheard(m peer.Message, first *hearing) {
-	request := asked{}
+// judgeMessage judges a message that came outside of conversations. first knows the request that it answers best.
+func (t *Trial) judgeMessage(m peer.Message, first *requestLog) {
+	request := loggedRequest{}
 	if m.Kind() == peer.IsResponse {
-		if request = first.of(m.ID); request.method == "" {
-			request = t.heard.of(m.ID)
+		if request = first.find(m.ID); request.method == "" {
+			request = t.sent.find(m.ID)
 		}
 	}
 	revision := t.Revision
