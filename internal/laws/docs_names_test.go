@@ -16,6 +16,7 @@ var (
 	shortName  = regexp.MustCompile("`…(_[a-z_]+)`")
 	makeTarget = regexp.MustCompile("`make ([a-z]+)")
 	testName   = regexp.MustCompile("`((?:Test|Fuzz)[A-Z]\\w*)")
+	conflict   = regexp.MustCompile(`(?m)^(<<<<<<<|>>>>>>>) `)
 	ownPath    = regexp.MustCompile("`((?:proxy|adapters|policies|conformance|bench|deploy|docs|internal)/[\\w./-]+)`")
 )
 
@@ -28,6 +29,9 @@ func TestDocumentedNames(t *testing.T) {
 	seen := 0
 	for _, file := range testkit.Documents(t) {
 		text := testkit.ReadText(t, file)
+		if conflict.MatchString(text) {
+			t.Errorf("%s has the marks of an unresolved conflict", file)
+		}
 		check := func(kind string, names *regexp.Regexp, exists func(name string) bool) {
 			for _, m := range names.FindAllStringSubmatch(text, -1) {
 				if seen++; !exists(m[len(m)-1]) {
