@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,37 @@ func TestMetricsAreDocumented(t *testing.T) {
 		}
 		if !documented {
 			t.Errorf("%s has no row for %s", page, name)
+		}
+	}
+}
+
+// The map of ARCHITECTURE.md has every package of the product, and nothing that does not exist.
+func TestMap(t *testing.T) {
+	_, text, found := strings.Cut(testkit.ReadText(t, "ARCHITECTURE.md"), "## Map\n```\n")
+	text, _, closed := strings.Cut(text, "```")
+	if !found || !closed {
+		t.Fatal("ARCHITECTURE.md has no map")
+	}
+	mapped, above := map[string]bool{}, make([]string, 10)
+	for line := range strings.Lines(text) {
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		for _, name := range strings.Fields(line) {
+			dir, ok := strings.CutSuffix(name, "/")
+			if !ok {
+				break
+			}
+			above[depth] = dir
+			path := filepath.Join(above[:depth+1]...)
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("the map of ARCHITECTURE.md names %s: %v", path, err)
+			}
+			mapped[path] = true
+		}
+	}
+	for dir := range packages(t) {
+		top, _, _ := strings.Cut(dir, string(filepath.Separator))
+		if slices.Contains([]string{"proxy", "adapters", "policies", "internal"}, top) && !strings.Contains(dir, "/internal/") && !mapped[dir] {
+			t.Errorf("the map of ARCHITECTURE.md has no %s", dir)
 		}
 	}
 }
