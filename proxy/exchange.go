@@ -66,7 +66,7 @@ type Exchange struct {
 	lifecycle
 }
 
-// Leave implements httpd.Leaver: the client of a modern exchange has left.
+// Leave implements httpserver.Leaver: the client of a modern exchange has left.
 func (ex *Exchange) Leave() { ex.Cancel(ErrCancelled) }
 
 // Deadline implements context.Context: an exchange has none of its own.

@@ -13,7 +13,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 )
 
 // Check is one condition of readiness.
@@ -43,7 +43,7 @@ const pages = `/healthz       200 while the process lives
 // Register adds the handlers to a server, each for GET and HEAD. /healthz answers 200 while the process lives. /readyz answers 200 if
 // every check is ready, else 503, with the checks. /metrics is the registry in the Prometheus text format, /loglevel the log level,
 // which PUT changes, /config the configuration in TOML or on request JSON, /debug/pprof/ profiles, and / the index.
-func Register(s httpd.Registrar, opt Options) {
+func Register(s httpserver.Registrar, opt Options) {
 	index := pages
 	handle := func(path string, h fasthttp.RequestHandler) {
 		s.Handle(fasthttp.MethodGet, path, h)
@@ -111,7 +111,7 @@ func (opt *Options) guarded(h fasthttp.RequestHandler) fasthttp.RequestHandler {
 }
 
 func (opt *Options) config(ctx *fasthttp.RequestCtx) {
-	asJSON := string(ctx.QueryArgs().Peek("format")) == "json" || bytes.Contains(httpd.FieldsOf(ctx).Peek("Accept"), []byte("application/json"))
+	asJSON := string(ctx.QueryArgs().Peek("format")) == "json" || bytes.Contains(httpserver.FieldsOf(ctx).Peek("Accept"), []byte("application/json"))
 	if err := opt.Config(ctx, asJSON); err != nil {
 		failed(ctx, fasthttp.StatusInternalServerError, err.Error())
 		return

@@ -3,7 +3,7 @@ package legacy
 import (
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -80,7 +80,7 @@ func (d *Downstream) tell(sess *proxy.Session, ex *proxy.Exchange) {
 // answered already. A request without session gets the error with its id, an ended or unknown session one without:
 // with the id, clients would take it for the request's own failure and not open a new session.
 func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller proxy.Caller, id []byte) *proxy.Session {
-	fields := httpd.FieldsOf(ctx)
+	fields := httpserver.FieldsOf(ctx)
 	name := fields.Peek(mcphttp.HeaderSession)
 	if len(name) == 0 {
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.SessionMissing,
@@ -109,7 +109,7 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 // another value for the end of its session.
 func (d *Downstream) initialize(p *mcphttp.Post) {
 	m := &p.Msg
-	if name := httpd.FieldsOf(p.Ctx).Peek(mcphttp.HeaderSession); len(name) > 0 {
+	if name := httpserver.FieldsOf(p.Ctx).Peek(mcphttp.HeaderSession); len(name) > 0 {
 		if d.session(p.Ctx, p.Server, p.Caller, m.Of(m.ID)) != nil {
 			mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), proxy.Errf(proxy.InvalidRequest, "this session is initialized already"))
 		}
@@ -202,11 +202,11 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 // Last-Event-ID it picks up the stream that the event was on: that one, or the answer to a request, which is then no
 // stream for anything else. An id of nothing that is kept is no reason to refuse: such a client gets what comes from now on.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
-	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
+	if v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
 		notAllowed(ctx)
 		return
 	}
-	if !mcphttp.Accepts(httpd.FieldsOf(ctx).Peek("Accept"), "text/event-stream") {
+	if !mcphttp.Accepts(httpserver.FieldsOf(ctx).Peek("Accept"), "text/event-stream") {
 		mcphttp.Fail(ctx, fasthttp.StatusNotAcceptable, nil, proxy.Errf(proxy.NotAcceptable, "Accept must list text/event-stream"))
 		return
 	}
@@ -224,7 +224,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 	if keep.Events == nil {
 		return mcphttp.Open(ctx, sess, nil, nil)
 	}
-	last, after := keep.Events.Find(httpd.FieldsOf(ctx).Peek(headerLast))
+	last, after := keep.Events.Find(httpserver.FieldsOf(ctx).Peek(headerLast))
 	if last != nil && !last.Own() {
 		return resume.PickUp(ctx, last, after)
 	}
@@ -238,7 +238,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 
 // Delete ends a session.
 func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
-	if v := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
+	if v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
 		notAllowed(ctx)
 		return
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -128,7 +128,7 @@ func start(t *testing.T, s *server) *server {
 	s.t = t
 	web := httptest.NewServer(s)
 	t.Cleanup(web.Close)
-	host, err := httpd.NewHost(httpd.HostOptions{URL: web.URL, Proxy: "off"})
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: web.URL, Proxy: "off"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -95,7 +95,7 @@ func newFace(t *testing.T, resume mcphttp.Resume) *face {
 	}
 	resume.Usage = &f.usage
 	f.d = NewDownstream(f.handle, store, mcphttp.Manner{Patience: 20 * time.Millisecond, KeepAlive: 20 * time.Millisecond, Cap: patient, Resume: resume})
-	srv, err := httpd.NewServer(httpd.Options{})
+	srv, err := httpserver.NewServer(httpserver.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func newFace(t *testing.T, resume mcphttp.Resume) *face {
 	srv.Handle(fasthttp.MethodPost, "/mcp", e.Post)
 	srv.Handle(fasthttp.MethodGet, "/mcp", f.d.Get)
 	srv.Handle(fasthttp.MethodDelete, "/mcp", f.d.Delete)
-	ln, err := httpd.Listen("127.0.0.1:0")
+	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -29,13 +30,13 @@ const (
 
 // Dialer makes links to a legacy HTTP server.
 type Dialer struct {
-	host   *httpd.Host
+	host   *httpclient.Host
 	path   string
 	limits mcphttp.Limits
 }
 
 // NewDialer makes a dialer for the server at path of host.
-func NewDialer(host *httpd.Host, path string, limits mcphttp.Limits) *Dialer {
+func NewDialer(host *httpclient.Host, path string, limits mcphttp.Limits) *Dialer {
 	return &Dialer{host: host, path: path, limits: limits}
 }
 
@@ -55,7 +56,7 @@ type link struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup
 	transport.Pending
-	reopen func(ctx context.Context, last []byte) (httpd.Answer, error) // follow
+	reopen func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
 
 	mu      sync.Mutex
 	session string // as the server named it; empty: it has none
@@ -66,7 +67,7 @@ type link struct {
 	lost    bool
 	carried *proxy.Forwarded             // what the last request of a client's carried, for those that the link makes by itself
 	silent  bool                         // the server has no GET stream
-	live    httpd.Answer                 // of that stream
+	live    httpclient.Response          // of that stream
 	reports map[string]*transport.Minted // calls under way, and the last that were, by the progress token that the server sees
 	spent   []string                     // tokens of the latter
 }
@@ -213,7 +214,7 @@ func (l *link) progress(m *wire.Message) bool {
 }
 
 // follow opens a stream with what comes after the event last: a broken one goes on.
-func (l *link) follow(ctx context.Context, last []byte) (httpd.Answer, error) {
+func (l *link) follow(ctx context.Context, last []byte) (httpclient.Response, error) {
 	req := l.request(fasthttp.MethodGet, nil)
 	defer req.Release()
 	_ = req.Set("Accept", "text/event-stream")
@@ -239,11 +240,11 @@ func (l *link) settled(version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.version = version
-	l.plain = httpd.ValidValue(l.session) && httpd.ValidValue(version)
+	l.plain = http1.ValidValue(l.session) && http1.ValidValue(version)
 }
 
 // opened takes the session id from the head of the answer to initialize.
-func (l *link) opened(status int, h *httpd.Fields) {
+func (l *link) opened(status int, h *http1.Fields) {
 	if status != fasthttp.StatusOK {
 		return
 	}
@@ -252,14 +253,14 @@ func (l *link) opened(status int, h *httpd.Fields) {
 	l.session = string(h.Peek(mcphttp.HeaderSession))
 }
 
-func (l *link) request(method string, body []byte) *httpd.Request {
+func (l *link) request(method string, body []byte) *http1.Request {
 	req := mcphttp.NewRequest(method, l.d.path, body)
 	l.dress(req)
 	return req
 }
 
 // dress puts on a request what every request of the session carries.
-func (l *link) dress(req *httpd.Request) {
+func (l *link) dress(req *http1.Request) {
 	l.mu.Lock()
 	session, version, plain := l.session, l.version, l.plain
 	l.mu.Unlock()
@@ -267,7 +268,7 @@ func (l *link) dress(req *httpd.Request) {
 }
 
 // dress is that for what is known of the session; plain says that it was looked at once and is fit to be sent.
-func dress(req *httpd.Request, session, version string, plain bool) {
+func dress(req *http1.Request, session, version string, plain bool) {
 	for _, x := range [...]struct{ name, value string }{{mcphttp.HeaderSession, session}, {mcphttp.HeaderVersion, version}} {
 		switch {
 		case x.value == "":
@@ -308,7 +309,7 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 }
 
 // tell sends a request whose answer has no content that matters, and answers its status.
-func (l *link) tell(ctx context.Context, req *httpd.Request) (int, error) {
+func (l *link) tell(ctx context.Context, req *http1.Request) (int, error) {
 	defer req.Release()
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
@@ -413,7 +414,7 @@ func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
 	if !l.enliven(ans) {
 		return false, false
 	}
-	defer l.enliven(httpd.Answer{})
+	defer l.enliven(httpclient.Response{})
 	status, _, err := ans.Head(time.Time{})
 	if err != nil {
 		return true, false
@@ -440,14 +441,14 @@ func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
 
 // enliven notes which answer Close has to abort; false says that it has begun. Watching l.ctx for that would cost each idle session
 // several hundred bytes.
-func (l *link) enliven(ans httpd.Answer) bool {
+func (l *link) enliven(ans httpclient.Response) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.live = ans
 	return !l.closed
 }
 
-func (l *link) events(ans httpd.Answer, mark *mcphttp.Mark) {
+func (l *link) events(ans httpclient.Response, mark *mcphttp.Mark) {
 	var split eventstream.Splitter
 	split.Reset(l.d.limits.Event)
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -64,7 +64,7 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 	a.ctx, a.n, a.ex, a.end, a.keep = ctx, n, ex, ex.GiveUp(n.Cap), keep
 	ex.Polls = keep.Polls && keep.Events != nil
 	if n.Leaves {
-		a.armed = httpd.Watch(ctx, ex)
+		a.armed = httpserver.WatchClient(ctx, ex)
 	}
 	if n.Draining != nil && ex.Msg.Is("subscriptions/listen") {
 		a.undrain = context.AfterFunc(n.Draining, func() { ex.Cancel(proxy.ErrDraining) })
@@ -88,12 +88,12 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 		a.release(false)
 	case err == nil:
 		first, _ := a.event(a.begin(nil), m)
-		httpd.StreamAfter(ctx, first, a)
+		httpserver.StreamFrom(ctx, first, a)
 	case errors.Is(err, proxy.ErrNotYet) && !time.Now().Before(a.end):
 		n.fail(ctx, ex, proxy.Overdue(n.Cap))
 		a.release(false)
 	case errors.Is(err, proxy.ErrNotYet):
-		httpd.StreamAfter(ctx, a.begin(nil), a)
+		httpserver.StreamFrom(ctx, a.begin(nil), a)
 	default:
 		n.fail(ctx, ex, err)
 		a.release(false)
@@ -104,7 +104,7 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 // revision 2025-03-26. There must be one at least.
 func (n *Manner) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
 	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: exs[0].GiveUp(n.Cap), kept: kept{keep: keep}}
-	httpd.StreamAfter(ctx, a.begin(nil), a)
+	httpserver.StreamFrom(ctx, a.begin(nil), a)
 }
 
 func (n *Manner) status(m *wire.Message) int {
@@ -152,7 +152,7 @@ type answer struct {
 	handle   proxy.Handler     // for those that have not begun
 	replies  proxy.Replies     // of ex, once begun
 	answered bool              // ex has its response; the next one's turn has come
-	armed    httpd.Armed
+	armed    httpserver.Watch
 	undrain  func() bool
 	end      time.Time
 	done     bool // the last response was read
@@ -167,7 +167,7 @@ func (a *answer) until(d time.Duration) time.Time {
 	return t
 }
 
-// Next implements httpd.Source: an event for each reply, a comment where none came.
+// Next implements httpserver.Source: an event for each reply, a comment where none came.
 func (a *answer) Next(dst []byte) ([]byte, error) {
 	if a.letGo() {
 		return a.pause(dst), io.EOF
@@ -256,12 +256,12 @@ func (a *answer) advance() {
 	a.ex.GiveUp(time.Until(a.end))
 }
 
-// Close implements httpd.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending
+// Close implements httpserver.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending
 // Messages): its requests go on.
 func (a *answer) Close(sent bool) {
 	if !a.n.Leaves && !a.done && (a.ex.Err() == nil || errors.Is(a.ex.Err(), proxy.ErrCancelled) || len(a.rest) > 0) {
 		if a.ctx != nil {
-			httpd.Keep(a.ctx)
+			httpserver.KeepBody(a.ctx)
 			a.ctx = nil
 		}
 		go a.drain() // ends with the session at the latest, and with the cap
@@ -271,7 +271,7 @@ func (a *answer) Close(sent bool) {
 }
 
 func (a *answer) release(sent bool) {
-	a.armed.Disarm()
+	a.armed.Stop()
 	if a.undrain != nil {
 		a.undrain()
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -38,10 +39,10 @@ type Call struct {
 
 // callState is all of a Call but what it reads a stream with.
 type callState struct {
-	Answer httpd.Answer
+	Answer httpclient.Response
 	Limits Limits
 	// Head, if not nil, sees the answer's head once.
-	Head func(status int, h *httpd.Fields)
+	Head func(status int, h *http1.Fields)
 	// Restore, if not nil, undoes in a reply what was changed in the request.
 	Restore func(m *wire.Message)
 	// Cancelled, if not nil, is called once if the call is given up before its response; it must not wait.
@@ -51,7 +52,7 @@ type callState struct {
 	ID        []byte // the id under which the request was sent, raw JSON
 	// Reopen, if not nil, asks for what follows the event with the given id, on a stream that ended without the response
 	// (legacy; modern HTTP has nothing of it). It does not wait for the answer's head.
-	Reopen func(ctx context.Context, last []byte) (httpd.Answer, error)
+	Reopen func(ctx context.Context, last []byte) (httpclient.Response, error)
 
 	ex     *proxy.Exchange
 	again  again
@@ -164,7 +165,7 @@ func (c *Call) head(until time.Time) error {
 	return nil
 }
 
-func isEventStream(h *httpd.Fields) bool {
+func isEventStream(h *http1.Fields) bool {
 	kind, _, _ := bytes.Cut(h.ContentType(), []byte{';'})
 	return bytes.EqualFold(bytes.TrimSpace(kind), []byte("text/event-stream"))
 }
@@ -261,9 +262,9 @@ func (c *Call) event(until time.Time) error {
 
 // read reads the next event: where it stands, if all of it is here, as one that answers alone mostly is.
 func (c *Call) read() (eventstream.Event, error) {
-	if here := c.Answer.Ahead(); len(here) > 0 {
+	if here := c.Answer.Buffered(); len(here) > 0 {
 		if ev, n, ok := c.split.Take(here); ok {
-			c.Answer.Pass(n)
+			c.Answer.Discard(n)
 			return ev, nil
 		}
 	}
@@ -334,16 +335,16 @@ func (c *Call) Close() error {
 // Fault makes an error of the way to an upstream one of the table.
 func Fault(err error) error {
 	var known *proxy.Error
-	var dial *httpd.DialError
-	var large *httpd.TooLargeError
+	var dial *httpclient.DialError
+	var large *http1.TooLargeError
 	var tooLong *eventstream.LimitError
-	var malformed *httpd.MalformedError
+	var malformed *http1.MalformedError
 	switch {
 	case errors.As(err, &known):
 		return err
 	case errors.As(err, &dial):
 		return proxy.Errf(proxy.Unreachable, "the upstream server cannot be reached: %w", err)
-	case errors.Is(err, httpd.ErrTooManyConns):
+	case errors.Is(err, httpclient.ErrTooManyConns):
 		return proxy.Errf(proxy.Overloaded, "too many connections to the upstream server are in use")
 	case errors.As(err, &large):
 		return proxy.Errf(proxy.ResponseTooLarge, "the upstream server's answer is larger than limits.response_body, %d bytes", large.Limit)
@@ -353,7 +354,7 @@ func Fault(err error) error {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server broke the rules of HTTP: %w", err)
 	case isStatus(err):
 		return err
-	case httpd.Unsent(err):
+	case httpclient.Unsent(err):
 		return proxy.Errf(proxy.Unreachable, "the request could not be sent to the upstream server: %w", err)
 	}
 	return proxy.Errf(proxy.Lost, "the connection to the upstream server broke before its response: %w", err)
@@ -377,7 +378,7 @@ func printable(body []byte) string {
 }
 
 // RetryAfter reads the header of that name, in seconds; 0 if it is absent or a date.
-func RetryAfter(h *httpd.Fields) int {
+func RetryAfter(h *http1.Fields) int {
 	value := h.Peek("Retry-After")
 	if value == nil {
 		return 0
@@ -407,7 +408,7 @@ func NewCall(path string, m *wire.Message) Outgoing {
 
 // Outgoing is a request with the memory it stands in.
 type Outgoing struct {
-	*httpd.Request
+	*http1.Request
 	parts *[][]byte // of outgoing; nil: it has no edits
 }
 
@@ -424,7 +425,7 @@ func (o Outgoing) Done() {
 }
 
 // NewRequest makes a request with body, which is borrowed until it is released.
-func NewRequest(method, path string, body []byte) *httpd.Request {
+func NewRequest(method, path string, body []byte) *http1.Request {
 	if body == nil {
 		return asking.Acquire(method, path, nil)
 	}
@@ -432,8 +433,8 @@ func NewRequest(method, path string, body []byte) *httpd.Request {
 }
 
 var (
-	asking  = httpd.NewUsual(httpd.Header{Name: "Accept", Value: Accept})
-	telling = httpd.NewUsual(httpd.Header{Name: "Accept", Value: Accept}, httpd.Header{Name: "Content-Type", Value: "application/json"})
+	asking  = http1.NewTemplate("Accept", Accept)
+	telling = http1.NewTemplate("Accept", Accept, "Content-Type", "application/json")
 )
 
 // String names the state in tests.

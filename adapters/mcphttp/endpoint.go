@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -61,7 +61,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 	if p == nil {
 		return
 	}
-	fields := httpd.FieldsOf(ctx)
+	fields := httpserver.FieldsOf(ctx)
 	if rules.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
 		e.Modern.Post(p)
 		return
@@ -105,7 +105,7 @@ func ServerOf(ctx *fasthttp.RequestCtx) string {
 // (draft-ietf-httpapi-idempotency-key-header); empty if there is none. What is no key is not hidden: an empty one becomes a space,
 // several are listed.
 func KeyOf(ctx *fasthttp.RequestCtx) string {
-	all := httpd.FieldsOf(ctx).PeekAll(HeaderKey)
+	all := httpserver.FieldsOf(ctx).PeekAll(HeaderKey)
 	if len(all) == 0 {
 		return ""
 	}
@@ -121,7 +121,7 @@ func KeyOf(ctx *fasthttp.RequestCtx) string {
 
 // acceptable checks the media types of a POST. A client without Accept takes anything (RFC 9110).
 func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
-	fields := httpd.FieldsOf(ctx)
+	fields := httpserver.FieldsOf(ctx)
 	if ct := fields.ContentType(); len(ct) > 0 && string(ct) != "application/json" {
 		if t, _, err := mime.ParseMediaType(string(ct)); err != nil || t != "application/json" {
 			return proxy.Errf(proxy.BadMediaType, "Content-Type is %q; send application/json", ct)

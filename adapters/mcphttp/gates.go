@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -22,7 +22,7 @@ type desk struct {
 const deskKey = "desk"
 
 func deskOf(ctx *fasthttp.RequestCtx) *desk {
-	at := httpd.DeskOf(ctx)
+	at := httpserver.ScratchOf(ctx)
 	if at == nil {
 		d, ok := ctx.UserValue(deskKey).(*desk)
 		if !ok {
@@ -39,7 +39,7 @@ func deskOf(ctx *fasthttp.RequestCtx) *desk {
 	return d
 }
 
-// Clear implements httpd.Desk.
+// Clear implements httpserver.Scratch.
 func (d *desk) Clear() {
 	reply := d.head.Reply
 	clear(reply)
@@ -100,9 +100,9 @@ func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return deskOf(ctx).head.Caller }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
-	fields := httpd.FieldsOf(ctx)
-	*h = proxy.Head{Method: ctx.Method(), Path: httpd.PathOf(ctx), Host: httpd.HostOf(ctx), Origin: fields.Peek("Origin"),
-		Length: httpd.LengthOf(ctx), Secure: ctx.IsTLS(), Fields: fields, Address: httpd.AddrOf(ctx), Reply: h.Reply[:0]}
+	fields := httpserver.FieldsOf(ctx)
+	*h = proxy.Head{Method: ctx.Method(), Path: httpserver.PathOf(ctx), Host: httpserver.HostOf(ctx), Origin: fields.Peek("Origin"),
+		Length: httpserver.LengthOf(ctx), Secure: ctx.IsTLS(), Fields: fields, Address: httpserver.AddrOf(ctx), Reply: h.Reply[:0]}
 	if h.Secure {
 		h.Cert = certificate(ctx.TLSConnectionState())
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy/wire"
 )
 
@@ -96,15 +96,15 @@ func (b *largeBody) Close() error {
 }
 
 // lent tells of a legacy client's message whether its face gives it back: a request of a session does when it ends, or has it kept
-// (httpd.Keep) where it outlives its connection.
+// (httpserver.KeepBody) where it outlives its connection.
 func lent(ctx *fasthttp.RequestCtx, m *wire.Message) bool {
-	return m.Kind == wire.Request && !m.Is("initialize") && httpd.DeskOf(ctx) != nil
+	return m.Kind == wire.Request && !m.Is("initialize") && httpserver.ScratchOf(ctx) != nil
 }
 
 // takeBody makes m, a request's body, the caller's: in memory of its own, or in the body's if that is large. It can be had once.
 func takeBody(ctx *fasthttp.RequestCtx, m *wire.Message) {
 	if len(m.Raw) >= largeMessage {
-		if own := httpd.Take(ctx); own != nil {
+		if own := httpserver.TakeBody(ctx); own != nil {
 			m.Raw = own
 			return
 		}

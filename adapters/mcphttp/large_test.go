@@ -13,7 +13,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -47,7 +47,7 @@ func (l *lender) Close() error {
 // serveLent serves answers of so many bytes, with the id first or last, edited or not, as the query says.
 func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.Int64) {
 	t.Helper()
-	srv, err := httpd.NewServer(httpd.Options{})
+	srv, err := httpserver.NewServer(httpserver.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.In
 			return &lender{raw: raw, edit: q.GetBool("edit"), closed: closed}, nil
 		})
 	})
-	ln, err := httpd.Listen("127.0.0.1:0")
+	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

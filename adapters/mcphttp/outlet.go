@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -17,7 +17,7 @@ import (
 // closed, if not nil, is called once when the stream has ended.
 func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed func()) error {
 	o := &outlet{}
-	held, err := httpd.Hold(ctx, httpd.StreamOptions{First: first, OnClose: func(error) {
+	held, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{First: first, OnClose: func(error) {
 		o.over.Store(true)
 		sess.ClearOutlet(o)
 		if closed != nil {
@@ -37,7 +37,7 @@ func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed fu
 
 // outlet is a held stream as a session's outlet.
 type outlet struct {
-	held *httpd.Held
+	held *httpserver.Stream
 	over atomic.Bool
 }
 
@@ -51,7 +51,7 @@ func (o *outlet) PushMessage(m *wire.Message) error {
 	}
 	parts := outgoing.Get().(*[][]byte)
 	*parts = append(m.Parts(append((*parts)[:0], eventstream.MessageBegins)), eventstream.MessageEnds)
-	err := o.held.Tell(*parts...)
+	err := o.held.WriteParts(*parts...)
 	clear(*parts)
 	outgoing.Put(parts)
 	return err
@@ -76,7 +76,7 @@ func (o *keptOutlet) End() { o.tap.End() }
 // tap is a held connection as session.Tap.
 type tap struct {
 	resume *Resume
-	held   *httpd.Held
+	held   *httpserver.Stream
 
 	mu     sync.Mutex
 	stream *session.Stream

@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -80,7 +80,7 @@ func (c *Call) note(ev *eventstream.Event) {
 // having said when to come back, does not want to hold connections for so long (2025-11-25 transports, Sending Messages);
 // then the client may be let go of too.
 func (c *Call) interrupted(err error) error {
-	var read *httpd.ReadError
+	var read *httpclient.ReadError
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	if !ended && !errors.As(err, &read) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return err
@@ -141,7 +141,7 @@ func (c *Call) reopen(until time.Time) error {
 	c.Answer = ans
 	c.mu.Unlock()
 	if over {
-		return httpd.ErrAborted
+		return httpclient.ErrAborted
 	}
 	c.state = reopening
 	return nil
@@ -157,7 +157,7 @@ func (c *Call) sleep(until time.Time) error {
 	c.mu.Lock()
 	if c.over {
 		c.mu.Unlock()
-		return httpd.ErrAborted
+		return httpclient.ErrAborted
 	}
 	if c.again.gone == nil {
 		c.again.gone = make(chan struct{})
@@ -168,7 +168,7 @@ func (c *Call) sleep(until time.Time) error {
 	defer timer.Stop()
 	select {
 	case <-gone:
-		return httpd.ErrAborted
+		return httpclient.ErrAborted
 	case <-timer.C:
 	}
 	if late {
@@ -196,5 +196,5 @@ func (c *Call) reopened(until time.Time) error {
 	case status >= 500 || status == fasthttp.StatusTooManyRequests || status == fasthttp.StatusConflict:
 		return c.retry(&transport.StatusError{Status: status}) // 409: it has not noticed yet that the first stream is gone
 	}
-	return proxy.Errf(proxy.Lost, "the upstream server's answer broke off, and it will not go on with it: %s", httpd.Reason(status))
+	return proxy.Errf(proxy.Lost, "the upstream server's answer broke off, and it will not go on with it: %s", httpclient.Reason(status))
 }

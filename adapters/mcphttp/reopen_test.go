@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/proxy"
 )
 
@@ -17,9 +17,9 @@ import (
 func TestReopeningEnds(t *testing.T) {
 	asked := 0
 	c := new(Call)
-	c.state, c.Reopen = streaming, func(context.Context, []byte) (httpd.Answer, error) {
+	c.state, c.Reopen = streaming, func(context.Context, []byte) (httpclient.Response, error) {
 		asked++
-		return httpd.Answer{}, &httpd.DialError{Addr: "x", Err: errors.New("no")}
+		return httpclient.Response{}, &httpclient.DialError{Addr: "x", Err: errors.New("no")}
 	}
 	ex := new(proxy.Exchange)
 	c.Start(ex)
@@ -62,7 +62,7 @@ func TestNoReopening(t *testing.T) {
 	if err := c.interrupted(io.EOF); err == nil || !strings.Contains(err.Error(), "ended without a response") {
 		t.Error(err)
 	}
-	c.Reopen = func(context.Context, []byte) (httpd.Answer, error) { return httpd.Answer{}, nil }
+	c.Reopen = func(context.Context, []byte) (httpclient.Response, error) { return httpclient.Response{}, nil }
 	c.note(&eventstream.Event{ID: []byte("1"), HasID: true, Retry: 100})
 	if err := c.interrupted(&eventstream.LimitError{Limit: 1}); err == nil {
 		t.Error("a stream over the limit goes on")

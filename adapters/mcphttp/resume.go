@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
@@ -188,7 +188,7 @@ func (r *Resume) PickUp(ctx *fasthttp.RequestCtx, s *session.Stream, after uint6
 // hold makes ctx an open connection. What is replayed must find room in its queue.
 func (r *Resume) hold(ctx *fasthttp.RequestCtx, closed func()) (*tap, error) {
 	t := &tap{resume: r}
-	held, err := httpd.Hold(ctx, httpd.StreamOptions{Queue: r.Bytes + 1<<20, OnClose: func(error) {
+	held, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{Queue: r.Bytes + 1<<20, OnClose: func(error) {
 		if s := t.close(); s != nil {
 			s.Detach(t)
 		}

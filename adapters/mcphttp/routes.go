@@ -3,7 +3,7 @@ package mcphttp
 import (
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 )
 
@@ -27,7 +27,7 @@ type Routes struct {
 }
 
 // Register puts the routes on a server: at the root, and for each server under /servers/{server}.
-func Register(s httpd.Registrar, r *Routes) {
+func Register(s httpserver.Registrar, r *Routes) {
 	for _, base := range []string{"", "/servers/{server}"} {
 		s.Handle(fasthttp.MethodPost, base+"/mcp", r.Endpoint.Post)
 		s.Handle(fasthttp.MethodGet, base+"/mcp", r.Streams.Get)

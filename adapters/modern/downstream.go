@@ -7,7 +7,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era/translate"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -79,7 +80,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 		d.refuse(p, proxy.Errf(proxy.InvalidRequest, "a client may send requests and notifications only, one in a POST"))
 		return
 	}
-	headers, err := judge(httpd.FieldsOf(p.Ctx), m)
+	headers, err := judge(httpserver.FieldsOf(p.Ctx), m)
 	if err != nil {
 		d.refuse(p, err)
 		return
@@ -101,7 +102,7 @@ func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {
 
 // judge checks a request's envelope, in the order that tells clients of other revisions best what to do: the version
 // first, then the method, then the mirrors.
-func judge(h *httpd.Fields, m *wire.Message) ([]proxy.Header, *proxy.Error) {
+func judge(h *http1.Fields, m *wire.Message) ([]proxy.Header, *proxy.Error) {
 	if err := checkVersion(h, m); err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func judge(h *httpd.Fields, m *wire.Message) ([]proxy.Header, *proxy.Error) {
 	return params(h)
 }
 
-func checkVersion(h *httpd.Fields, m *wire.Message) *proxy.Error {
+func checkVersion(h *http1.Fields, m *wire.Message) *proxy.Error {
 	header, err := one(h, mcphttp.HeaderVersion)
 	if err != nil {
 		return err
@@ -137,7 +138,7 @@ func checkVersion(h *httpd.Fields, m *wire.Message) *proxy.Error {
 }
 
 // checkMirrors compares Mcp-Method and Mcp-Name with the body.
-func checkMirrors(h *httpd.Fields, m *wire.Message, method []byte) *proxy.Error {
+func checkMirrors(h *http1.Fields, m *wire.Message, method []byte) *proxy.Error {
 	if err := match(h, headerMethod, method, false); err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func subject(m *wire.Message, method []byte) (key string, at wire.Span) {
 	return "", wire.Span{}
 }
 
-func match(h *httpd.Fields, name string, want []byte, encoded bool) *proxy.Error {
+func match(h *http1.Fields, name string, want []byte, encoded bool) *proxy.Error {
 	got, err := one(h, name)
 	if err != nil {
 		return err
@@ -186,7 +187,7 @@ func match(h *httpd.Fields, name string, want []byte, encoded bool) *proxy.Error
 }
 
 // one gives the only line of a header, nil if there is none: two readers could choose different ones of several.
-func one(h *httpd.Fields, name string) ([]byte, *proxy.Error) {
+func one(h *http1.Fields, name string) ([]byte, *proxy.Error) {
 	value, more := h.Only(name)
 	if more {
 		return nil, proxy.Errf(proxy.HeaderMismatch, "header %s occurs more than once", name)
@@ -195,9 +196,9 @@ func one(h *httpd.Fields, name string) ([]byte, *proxy.Error) {
 }
 
 // params collects the Mcp-Param-* headers, decoded.
-func params(h *httpd.Fields) (out []proxy.Header, err *proxy.Error) {
+func params(h *http1.Fields) (out []proxy.Header, err *proxy.Error) {
 	seen := map[string]bool(nil)
-	if !h.Begin(translate.ParamHeader) { // of most requests that is all
+	if !h.HasPrefix(translate.ParamHeader) { // of most requests that is all
 		return nil, nil
 	}
 	for k, v := range h.All() {

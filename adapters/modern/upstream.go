@@ -5,7 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -15,14 +16,14 @@ import (
 
 // Upstream reaches a modern HTTP server. It is one link for everybody: the era has no sessions.
 type Upstream struct {
-	host   *httpd.Host
+	host   *httpclient.Host
 	path   string
 	limits mcphttp.Limits
 	next   atomic.Uint64
 }
 
 // NewUpstream makes the upstream for the server at path of host.
-func NewUpstream(host *httpd.Host, path string, limits mcphttp.Limits) *Upstream {
+func NewUpstream(host *httpclient.Host, path string, limits mcphttp.Limits) *Upstream {
 	return &Upstream{host: host, path: path, limits: limits}
 }
 
@@ -92,7 +93,7 @@ func (c *mintedCall) Next(until time.Time) (m *wire.Message, err error) {
 
 // mirrorHeaders writes what the revision wants to see in headers: the revision itself, the method, what the request is
 // about, and the parameters that the tool's schema marks.
-func mirrorHeaders(r *httpd.Request, ex *proxy.Exchange) error {
+func mirrorHeaders(r *http1.Request, ex *proxy.Exchange) error {
 	m := &ex.Msg
 	version := rules.ModernVersion
 	if ex.Client.Era == proxy.Modern && ex.Client.Version != "" {

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 	"golang.org/x/time/rate"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
 	"dragoman/proxy"
 )
 
@@ -46,7 +46,7 @@ type ClientOptions struct {
 
 // Client gets tokens by the client credentials grant (RFC 6749, 4.4) when they are needed, and keeps the last one until shortly
 // before its end. Only one request is in progress at a time. Tokens are never logged and never part of an error. Client implements
-// httpd.Credentials.
+// httpclient.Credentials.
 type Client struct {
 	opt    ClientOptions
 	config clientcredentials.Config
@@ -109,7 +109,7 @@ func (c *Client) Fetched() int64 {
 	return c.fetched
 }
 
-// Authorization implements httpd.Credentials: it returns "Bearer" and a valid token. It waits for one until ctx ends. Its own errors
+// Authorization implements httpclient.Credentials: it returns "Bearer" and a valid token. It waits for one until ctx ends. Its own errors
 // are *proxy.Error of the row NoToken.
 func (c *Client) Authorization(ctx context.Context) (string, error) {
 	c.mu.Lock()
@@ -144,7 +144,7 @@ func (c *Client) Authorization(ctx context.Context) (string, error) {
 	}
 }
 
-// Refused implements httpd.Credentials: the server has refused a value, so that the next request gets a new token, unless there is
+// Refused implements httpclient.Credentials: the server has refused a value, so that the next request gets a new token, unless there is
 // a new one already, or the server refuses all of them.
 func (c *Client) Refused(value string) {
 	c.mu.Lock()
@@ -190,7 +190,7 @@ func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) 
 		return fail("its token endpoint has answered with HTTP status %d %s", refused.Response.StatusCode, word(refused.ErrorCode))
 	case errors.As(err, &unreachable):
 		return fail("its token endpoint cannot be asked: %w", unreachable.Err)
-	case err != nil || !httpd.ValidValue(token.AccessToken) || strings.ContainsAny(token.AccessToken, " \t"):
+	case err != nil || !http1.ValidValue(token.AccessToken) || strings.ContainsAny(token.AccessToken, " \t"):
 		return fail("its token endpoint has answered without one")
 	case token.TokenType != "" && !strings.EqualFold(token.TokenType, "bearer"):
 		return fail("its token endpoint gives out other tokens than bearer tokens")

@@ -10,7 +10,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 )
 
 // fetchTime bounds one request to an authorization server, and maxHosts the origins of one web.
@@ -27,10 +28,10 @@ type web struct {
 	caFile string
 
 	mu    sync.Mutex
-	hosts map[string]*httpd.Host // by origin
+	hosts map[string]*httpclient.Host // by origin
 }
 
-func newWeb(caFile string) *web { return &web{caFile: caFile, hosts: map[string]*httpd.Host{}} }
+func newWeb(caFile string) *web { return &web{caFile: caFile, hosts: map[string]*httpclient.Host{}} }
 
 func (w *web) close() {
 	w.mu.Lock()
@@ -41,7 +42,7 @@ func (w *web) close() {
 }
 
 // host returns the pool of an origin, and the request target there.
-func (w *web) host(raw string) (*httpd.Host, string, error) {
+func (w *web) host(raw string) (*httpclient.Host, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return nil, "", fmt.Errorf("oauth: %q is no URL", raw)
@@ -54,7 +55,7 @@ func (w *web) host(raw string) (*httpd.Host, string, error) {
 		if len(w.hosts) >= maxHosts {
 			return nil, "", errHosts
 		}
-		if h, err = httpd.NewHost(httpd.HostOptions{URL: origin, CAFile: w.caFile, ConnectTimeout: fetchTime, MaxConns: 4}); err != nil {
+		if h, err = httpclient.NewHost(httpclient.HostOptions{URL: origin, CAFile: w.caFile, ConnectTimeout: fetchTime, MaxConns: 4}); err != nil {
 			return nil, "", err
 		}
 		w.hosts[origin] = h
@@ -71,7 +72,7 @@ func (w *web) do(ctx context.Context, raw string, form []byte, basic string, lim
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
-	req := httpd.AcquireRequest(fasthttp.MethodGet, target, form)
+	req := http1.AcquireRequest(fasthttp.MethodGet, target, form)
 	defer req.Release()
 	_ = req.Set("Accept", "application/json")
 	if basic != "" {

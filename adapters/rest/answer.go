@@ -8,7 +8,7 @@ import (
 	"github.com/goccy/go-json"
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/catalog"
 	"dragoman/adapters/rest/envelope"
@@ -150,7 +150,7 @@ func (r *request) write(a answer) {
 	if a.tag != "" {
 		h.Set("ETag", a.tag)
 		h.Set("Cache-Control", "private, no-cache") // callers may see different tools
-		if matches(httpd.FieldsOf(r.ctx).PeekAll("If-None-Match"), a.tag) {
+		if matches(httpserver.FieldsOf(r.ctx).PeekAll("If-None-Match"), a.tag) {
 			r.ctx.SetStatusCode(fasthttp.StatusNotModified)
 			h.SetContentType("")
 			return

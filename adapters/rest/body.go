@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -48,7 +48,7 @@ var bom = []byte("\xef\xbb\xbf")
 
 // jsonBody checks the media type of a body. A missing one stands for JSON.
 func jsonBody(ctx *fasthttp.RequestCtx) *proxy.Error {
-	kind := string(httpd.FieldsOf(ctx).ContentType())
+	kind := string(httpserver.FieldsOf(ctx).ContentType())
 	if kind == "" || kind == "application/json" {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
 	"dragoman/adapters/rest/mcpcall"
@@ -69,7 +69,7 @@ func (r *request) accept(level string) *proxy.Error {
 	if level != "" && !rules.ValidLevel(level) {
 		return wrong("log_level", "one of debug, info, notice, warning, error, critical, alert, emergency")
 	}
-	if r.streams = acceptsStream(string(httpd.FieldsOf(r.ctx).Peek("Accept"))); r.streams && level == "" {
+	if r.streams = acceptsStream(string(httpserver.FieldsOf(r.ctx).Peek("Accept"))); r.streams && level == "" {
 		level = "info"
 	}
 	r.level = level

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
 	"dragoman/adapters/rest/mcpcall"
@@ -24,7 +24,7 @@ type request struct {
 	began time.Time
 
 	leave    context.CancelCauseFunc
-	armed    httpd.Armed
+	armed    httpserver.Watch
 	detached bool // the answer is written after the handler has returned
 
 	streams  bool   // the caller wants events
@@ -37,7 +37,7 @@ type request struct {
 	left     int    // proxy.Exchange.Allowance
 }
 
-// Leave implements httpd.Leaver.
+// Leave implements httpserver.Leaver.
 func (r *request) Leave() { r.leave(proxy.ErrCancelled) }
 
 // serve makes the HTTP handler of an endpoint, whose path is below /servers/NAME/.
@@ -47,7 +47,7 @@ func (d *Downstream) serve(below string, h func(*request)) fasthttp.RequestHandl
 			Origin: mcpcall.Origin{Client: d.client, Server: mcphttp.ServerOf(ctx), Below: below, Caller: mcphttp.CallerOf(ctx), ID: requestID(ctx),
 				Arrival: mcphttp.ArrivalOf(ctx), Caps: d.opt.Caps, End: time.Now().Add(d.opt.Cap)}}
 		r.Life, r.leave = context.WithCancelCause(context.Background())
-		r.armed = httpd.Watch(ctx, r)
+		r.armed = httpserver.WatchClient(ctx, r)
 		defer func() {
 			if !r.detached {
 				r.close()
@@ -58,7 +58,7 @@ func (d *Downstream) serve(below string, h func(*request)) fasthttp.RequestHandl
 }
 
 func (r *request) close() {
-	r.armed.Disarm()
+	r.armed.Stop()
 	r.leave(nil)
 }
 
@@ -69,7 +69,7 @@ func requestID(ctx *fasthttp.RequestCtx) string {
 			return id
 		}
 	}
-	if id := string(httpd.FieldsOf(ctx).Peek(mcphttp.HeaderRequestID)); envelope.ValidRequestID(id) {
+	if id := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderRequestID)); envelope.ValidRequestID(id) {
 		return id
 	}
 	return envelope.NewRequestID()
@@ -107,7 +107,7 @@ func (r *request) forward(method string, call mcpcall.ToolCall, params, meta mcp
 		s := &stream{r: r, ex: ex, replies: replies, shape: shape, release: release}
 		s.endOnDrain(r.d.opt.Draining)
 		r.ctx.Response.Header.Set("X-Request-ID", r.ID)
-		httpd.StreamAfter(r.ctx, nil, s)
+		httpserver.StreamFrom(r.ctx, nil, s)
 		return
 	}
 	later := false

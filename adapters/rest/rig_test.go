@@ -15,7 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/schema"
 	"dragoman/proxy"
@@ -159,7 +159,7 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 		}
 		return nil
 	}
-	srv, err := httpd.NewServer(httpd.Options{MaxBody: opt.MaxBody, MaxHeader: opt.MaxHead, FaceOptions: httpd.FaceOptions{
+	srv, err := httpserver.NewServer(httpserver.Options{MaxBody: opt.MaxBody, MaxHeader: opt.MaxHead, HandlerOptions: httpserver.HandlerOptions{
 		Gates: []func(*fasthttp.RequestCtx) bool{mcphttp.Gates(r.d.Refuse(mcphttp.Refuse), gate)}, Refused: r.d.Refused(mcphttp.Refused(1, 1)),
 		NotFound: r.d.NotFound(mcphttp.NotFound), MethodNotAllowed: r.d.MethodNotAllowed(mcphttp.MethodNotAllowed)}})
 	if err != nil {
@@ -167,7 +167,7 @@ func newRig(t *testing.T, change func(o *Options)) *rig {
 	}
 	r.d.Register(srv)
 	srv.Handle(fasthttp.MethodGet, "/mcp/sse", func(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("sse") })
-	ln, err := httpd.Listen("127.0.0.1:0")
+	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

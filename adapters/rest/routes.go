@@ -5,13 +5,13 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/rest/openapi"
 )
 
 // Register adds the endpoints to a server: at the root, and for each upstream server under /servers/{server}. Each GET has its
 // HEAD (RFC 9110, 9.3.2), of which the listener leaves out the body.
-func (d *Downstream) Register(s httpd.Registrar) {
+func (d *Downstream) Register(s httpserver.Registrar) {
 	for _, base := range []string{"", "/servers/{server}"} {
 		read := func(path string, h fasthttp.RequestHandler) {
 			s.Handle(fasthttp.MethodGet, base+path, h)

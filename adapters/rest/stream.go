@@ -23,7 +23,7 @@ type stream struct {
 	stopDrain func() bool
 }
 
-// Next implements httpd.Source.
+// Next implements httpserver.Source.
 func (s *stream) Next(dst []byte) ([]byte, error) {
 	until := time.Now().Add(s.r.d.opt.KeepAlive)
 	if s.r.End.Before(until) && !s.isListen() {
@@ -81,9 +81,9 @@ func (s *stream) endOnDrain(draining context.Context) {
 	}
 }
 
-// Close implements httpd.Source.
+// Close implements httpserver.Source.
 func (s *stream) Close(bool) {
-	s.r.armed.Disarm()
+	s.r.armed.Stop()
 	if s.stopDrain != nil {
 		s.stopDrain()
 	}

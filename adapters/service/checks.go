@@ -12,7 +12,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 )
 
 // Check says how one dependency is checked: by an HTTP request, or by opening a connection.
@@ -28,7 +29,7 @@ type Checks struct {
 	every time.Duration
 	stop  context.CancelFunc
 	group sync.WaitGroup
-	hosts []*httpd.Host // one for each check; nil for those without a URL
+	hosts []*httpclient.Host // one for each check; nil for those without a URL
 
 	mu     sync.Mutex
 	checks []Check
@@ -44,10 +45,10 @@ func StartChecks(checks []Check, every time.Duration) (*Checks, error) {
 	c := &Checks{every: every, stop: stop, checks: checks}
 	for _, check := range checks {
 		c.last = append(c.last, Dependency{Name: check.Name, Error: errUnchecked.Error()})
-		var host *httpd.Host
+		var host *httpclient.Host
 		if check.URL != "" {
 			var err error
-			if host, err = httpd.NewHost(httpd.HostOptions{URL: check.URL, ConnectTimeout: check.Timeout}); err != nil {
+			if host, err = httpclient.NewHost(httpclient.HostOptions{URL: check.URL, ConnectTimeout: check.Timeout}); err != nil {
 				c.Close()
 				return nil, fmt.Errorf("service: dependencies.%s: %w", check.Name, err)
 			}
@@ -128,8 +129,8 @@ func dial(ctx context.Context, address string) error {
 }
 
 // get sends one request. It does not read the body, so the connection is not used again.
-func get(ctx context.Context, host *httpd.Host) error {
-	var req httpd.Request
+func get(ctx context.Context, host *httpclient.Host) error {
+	var req http1.Request
 	answer, err := host.Send(ctx, &req)
 	if err != nil {
 		return err

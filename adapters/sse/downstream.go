@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -70,7 +70,7 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 
 // sessionID is the id of the session that a POST is for.
 func sessionID(ctx *fasthttp.RequestCtx) []byte {
-	if id := httpd.QueryOf(ctx, "sessionId"); id != nil {
+	if id := httpserver.QueryOf(ctx, "sessionId"); id != nil {
 		return id
 	}
 	return ctx.QueryArgs().Peek("sessionId")

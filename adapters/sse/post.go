@@ -9,7 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -96,7 +96,7 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 }
 
 // acknowledged waits for what the server says to a POST.
-func acknowledged(ans httpd.Answer, until time.Time) error {
+func acknowledged(ans httpclient.Response, until time.Time) error {
 	status, _, err := ans.Head(until)
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@ package sse
 import (
 	"bytes"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/session"
@@ -57,7 +57,7 @@ func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
 func (r *posted) keep(p *mcphttp.Post) []byte {
 	raw := p.Msg.Raw
 	if len(raw) >= ownBody {
-		if r.own = httpd.Take(p.Ctx); r.own == nil {
+		if r.own = httpserver.TakeBody(p.Ctx); r.own == nil {
 			return bytes.Clone(raw)
 		}
 		return r.own
@@ -83,7 +83,7 @@ func (r *posted) Write(m *wire.Message) error { return r.ex.Session.Reply(m) }
 // Clear implements proxy.Clearer.
 func (r *posted) Clear() {
 	if r.own != nil {
-		httpd.GiveBack(r.own)
+		httpserver.RecycleBody(r.own)
 	}
 	if cap(r.body) > keptBody {
 		r.body = nil

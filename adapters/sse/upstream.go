@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/transport"
@@ -21,13 +21,13 @@ import (
 
 // Dialer makes links to an HTTP+SSE server.
 type Dialer struct {
-	host   *httpd.Host
+	host   *httpclient.Host
 	base   *url.URL
 	limits mcphttp.Limits
 }
 
 // NewDialer makes a dialer for the server whose stream is at base.
-func NewDialer(host *httpd.Host, base *url.URL, limits mcphttp.Limits) *Dialer {
+func NewDialer(host *httpclient.Host, base *url.URL, limits mcphttp.Limits) *Dialer {
 	return &Dialer{host: host, base: base, limits: limits}
 }
 
@@ -56,7 +56,7 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 type link struct {
 	*mux.Mux
 	d      *Dialer
-	ans    httpd.Answer
+	ans    httpclient.Response
 	split  eventstream.Splitter
 	post   string
 	sink   transport.Sink

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -34,7 +34,7 @@ func TestCallsOfAClosedStream(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer srv.Close()
-	host, err := httpd.NewHost(httpd.HostOptions{URL: srv.URL})
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: srv.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/admin"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/service"
 	"dragoman/internal/config"
@@ -20,7 +20,7 @@ import (
 )
 
 // Operators makes the listener for operators; nil if it is off. What it shows is the house that is lived in.
-func (h *House) Operators() (*httpd.Server, error) {
+func (h *House) Operators() (*httpserver.Server, error) {
 	c := &h.Cfg.Admin
 	if c.Listen == config.Off {
 		return nil, nil //nolint:nilnil // it is off
@@ -37,7 +37,7 @@ func (h *House) Operators() (*httpd.Server, error) {
 		}
 	}
 	gate := access.Origin(access.OriginOptions{Loopback: c.Loopback()})
-	srv, err := httpd.NewServer(httpd.Options{FaceOptions: httpd.FaceOptions{Gates: gateway(mcphttp.Refuse, gate)}})
+	srv, err := httpserver.NewServer(httpserver.Options{HandlerOptions: httpserver.HandlerOptions{Gates: gateway(mcphttp.Refuse, gate)}})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/policies/telemetry"
 )
 
@@ -25,9 +25,9 @@ type Estate struct {
 	level   *telemetry.Level      // of the log
 	direct  *telemetry.FastLine   // its short way; nil: it has none
 
-	stir        func()                       // is told of each request; nil: nobody is
-	clients     atomic.Pointer[httpd.Server] // the listener for them; nil: there is none
-	certificate atomic.Int64                 // when the one ends that it shows, in seconds of Unix; 0: it shows none
+	stir        func()                            // is told of each request; nil: nobody is
+	clients     atomic.Pointer[httpserver.Server] // the listener for them; nil: there is none
+	certificate atomic.Int64                      // when the one ends that it shows, in seconds of Unix; 0: it shows none
 
 	Leaving sync.WaitGroup // what ends because a house was left
 

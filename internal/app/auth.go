@@ -10,7 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/oauth"
 	"dragoman/internal/config"
@@ -174,7 +175,7 @@ func (h *House) brief(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx
 }
 
 // metadata serves where clients find out about tokens (RFC 9728): for the service as a whole, and for each MCP endpoint.
-func (h *House) metadata(srv httpd.Registrar) error {
+func (h *House) metadata(srv httpserver.Registrar) error {
 	j := &h.Cfg.Security.Auth.JWT
 	if h.who.auth == nil || j.Issuer == "" {
 		return nil
@@ -236,7 +237,7 @@ func originOf(raw string) string {
 }
 
 // credentials are what Dragoman shows to an upstream; nil: nothing but static headers.
-func (h *House) credentials(up *config.Upstream, w *wired) (httpd.Credentials, error) {
+func (h *House) credentials(up *config.Upstream, w *wired) (httpclient.Credentials, error) {
 	o := &up.OAuth
 	if o.TokenURL == "" {
 		return nil, nil

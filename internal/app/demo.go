@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/stdio"
 	"dragoman/conformance/everything"
@@ -47,7 +47,7 @@ func (h *House) demoHTTP(ctx context.Context, addr string, std Streams) error {
 	if err != nil {
 		return err
 	}
-	ln, err := httpd.Listen(addr)
+	ln, err := httpserver.Listen(addr)
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --http HOST:PORT, port 0 for any free one", err)
 	}
@@ -58,7 +58,7 @@ func (h *House) demoHTTP(ctx context.Context, addr string, std Streams) error {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	return h.finish(err, []*httpd.Server{face})
+	return h.finish(err, []*httpserver.Server{face})
 }
 
 // Only lets clients of one era through: what a server of the other era answers then is what such servers answer.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/legacy"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/modern"
@@ -13,29 +13,29 @@ import (
 )
 
 // Faces makes the listener for clients.
-func (h *House) Faces() (*httpd.Server, error) {
+func (h *House) Faces() (*httpserver.Server, error) {
 	c := h.Cfg
 	face, err := h.face()
 	if err != nil {
 		return nil, err
 	}
-	srv, err := httpd.NewServer(httpd.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxConns: c.Limits.Connections,
-		MaxStreams: c.Limits.Streams, Crowded: mcphttp.Crowded,
+	srv, err := httpserver.NewServer(httpserver.Options{MaxBody: c.Limits.RequestBody, MaxHeader: c.Limits.Header, MaxConns: c.Limits.Connections,
+		MaxStreams: c.Limits.Streams, Overloaded: mcphttp.Crowded,
 		MaxReading: c.Limits.InFlightBytes, ReadTimeout: c.Limits.ReadTime, KeepAlive: c.Keepalive,
-		Stir: h.stir,
-		Logf: func(format string, args ...any) { h.Log.Warn().Msgf(format, args...) }})
+		OnRequest: h.stir,
+		Logf:      func(format string, args ...any) { h.Log.Warn().Msgf(format, args...) }})
 	if err != nil {
 		return nil, err
 	}
-	srv.Show(face)
+	srv.SetHandler(face)
 	h.clients.Store(srv)
 	return srv, nil
 }
 
 // face is what the listener for clients shows.
-func (h *House) face() (*httpd.Face, error) {
+func (h *House) face() (*httpserver.Handler, error) {
 	c := h.Cfg
-	opts := httpd.FaceOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
+	opts := httpserver.HandlerOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
 	down, err := h.restFace(&opts)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (h *House) face() (*httpd.Face, error) {
 	if err != nil {
 		return nil, err
 	}
-	face := httpd.NewFace(opts)
+	face := httpserver.NewHandler(opts)
 	mcphttp.Register(face, routes)
 	if down != nil {
 		down.Register(face)

@@ -98,7 +98,7 @@ func (e *Estate) limitsNow(tell func(float64, ...string)) {
 	c := e.Now.Load().Cfg
 	conns := c.Limits.Connections
 	if srv := e.clients.Load(); srv != nil {
-		conns = srv.Most()
+		conns = srv.MaxConns()
 	}
 	for _, l := range []struct {
 		key string

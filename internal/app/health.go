@@ -13,7 +13,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/era"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/service"
 	"dragoman/adapters/stdio"
 	"dragoman/adapters/transport"
@@ -181,7 +182,7 @@ func (h *House) Check(up *config.Upstream, w *wired) (func(context.Context) erro
 // upstream is: its headers and its token; what clients would have carried, a check has not.
 func (h *House) checkURL(up *config.Upstream, w *wired) (func(context.Context) error, error) {
 	as := *up
-	var token httpd.Credentials
+	var token httpclient.Credentials
 	if w.client != nil {
 		token = w.client
 	}
@@ -191,15 +192,15 @@ func (h *House) checkURL(up *config.Upstream, w *wired) (func(context.Context) e
 			as.Headers, token = nil, nil
 		}
 	}
-	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpd.Host]{build: func(prometheus.Registerer) (*httpd.Host, error) {
+	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpclient.Host]{build: func(prometheus.Registerer) (*httpclient.Host, error) {
 		host, _, err := h.host(&as, token)
 		return host, err
-	}, stage: endsUpstreams, end: func(host *httpd.Host) { _ = host.Close() }})
+	}, stage: endsUpstreams, end: func(host *httpclient.Host) { _ = host.Close() }})
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context) error {
-		var req httpd.Request
+		var req http1.Request
 		ans, err := host.Send(ctx, &req)
 		if err != nil {
 			return proxy.Errf(proxy.Unreachable, "health_check_url cannot be reached: %w", err)

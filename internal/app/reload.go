@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
 )
 
@@ -45,7 +45,7 @@ func newReloads(reg prometheus.Registerer) (*reloads, error) {
 
 // Reload reads the configuration again and puts it in the place of the one before, or leaves all as it was. What begins by it ends
 // with ctx. It is called by one goroutine.
-func (e *Estate) Reload(ctx context.Context, srv *httpd.Server, why string) (outcome string) {
+func (e *Estate) Reload(ctx context.Context, srv *httpserver.Server, why string) (outcome string) {
 	began, before := time.Now(), e.Now.Load()
 	log := e.Log.With().Str("reason", why).Logger()
 	e.turn()
@@ -77,7 +77,7 @@ func (e *Estate) Reload(ctx context.Context, srv *httpd.Server, why string) (out
 var errUnchanged = errors.New("nothing has changed")
 
 // replace builds the house of the configuration as it is now, and moves.
-func (e *Estate) replace(ctx context.Context, srv *httpd.Server, before *House) (held []string, err error) {
+func (e *Estate) replace(ctx context.Context, srv *httpserver.Server, before *House) (held []string, err error) {
 	cfg, err := before.Cfg.Again()
 	if err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (e *Estate) replace(ctx context.Context, srv *httpd.Server, before *House) 
 	if err != nil { // a mistake of ours, which is no reason to serve nothing
 		e.Log.Error().Err(err).Msg("metrics of the new configuration are missing")
 	}
-	srv.Show(face)
+	srv.SetHandler(face)
 	warn(cfg, e.Log)
 	h.Probe(ctx, make(chan error, len(h.Fresh)))
 	e.Leaving.Go(func() { e.leave(h, left) })

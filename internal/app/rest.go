@@ -3,7 +3,7 @@ package app
 import (
 	"fmt"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest"
 	"dragoman/adapters/rest/schema"
@@ -11,7 +11,7 @@ import (
 )
 
 // restFace makes the face of callers without MCP, nil if it is off, and has what is refused on its paths be envelopes.
-func (h *House) restFace(opts *httpd.FaceOptions) (*rest.Downstream, error) {
+func (h *House) restFace(opts *httpserver.HandlerOptions) (*rest.Downstream, error) {
 	c := h.Cfg
 	if !c.Rest.Enabled {
 		opts.Gates = gateway(mcphttp.Refuse, h.gates()...)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/config"
 )
 
@@ -30,7 +30,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		return err
 	}
 	warn(cfg, log)
-	ln, err := httpd.Listen(cfg.Listen()) // before anything is started that a second Dragoman at this address would start in vain
+	ln, err := httpserver.Listen(cfg.Listen()) // before anything is started that a second Dragoman at this address would start in vain
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
@@ -71,7 +71,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	}
 	err = h.Estate.Live(ctx, face, failed)
 	h = h.Estate.Now.Load() // another configuration may have made another house
-	servers := []*httpd.Server{face}
+	servers := []*httpserver.Server{face}
 	if ops != nil {
 		servers = append(servers, ops)
 	}
@@ -79,7 +79,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 }
 
 // Live serves until ctx ends, or something fails, and reads the configuration again when it is told to, or when it has changed.
-func (e *Estate) Live(ctx context.Context, srv *httpd.Server, failed <-chan error) error {
+func (e *Estate) Live(ctx context.Context, srv *httpserver.Server, failed <-chan error) error {
 	changed, hup := make(chan struct{}), make(chan os.Signal, 1)
 	within, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
@@ -144,16 +144,16 @@ func costs(u *config.Upstream) string {
 
 // openAdmin opens the admin listener. Its default port may be taken, by another Dragoman on the same host: then any
 // free one does. A port that was asked for must be free.
-func (h *House) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, error) {
+func (h *House) openAdmin(log zerolog.Logger) (*httpserver.Server, net.Listener, error) {
 	srv, err := h.Operators()
 	if err != nil || srv == nil {
 		return nil, nil, err
 	}
-	ln, err := httpd.Listen(h.Cfg.Admin.Listen)
+	ln, err := httpserver.Listen(h.Cfg.Admin.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) && !h.Cfg.Source("admin.listen").Set() {
 		host, _, _ := net.SplitHostPort(h.Cfg.Admin.Listen)
 		taken := h.Cfg.Admin.Listen
-		if ln, err = httpd.Listen(net.JoinHostPort(host, "0")); err == nil {
+		if ln, err = httpserver.Listen(net.JoinHostPort(host, "0")); err == nil {
 			log.Warn().Str("taken", taken).Str("admin", ln.Addr().String()).Msg("the admin port is taken; another one is used")
 		}
 	}
@@ -164,13 +164,13 @@ func (h *House) openAdmin(log zerolog.Logger) (*httpd.Server, net.Listener, erro
 }
 
 // finish lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
-func (h *House) finish(why error, servers []*httpd.Server) error {
+func (h *House) finish(why error, servers []*httpserver.Server) error {
 	h.Service.ShutDown()
 	defer h.Service.Stop()
 	if d := h.Cfg.DrainDelay; d > 0 && why == nil {
 		h.Log.Info().Dur("delay", d).Msg("not ready any more; requests are still taken")
 		for _, s := range servers {
-			s.Farewell()
+			s.DisableKeepAlives()
 		}
 		time.Sleep(d) // a second signal ends the process
 	}

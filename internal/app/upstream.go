@@ -14,7 +14,7 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/legacy"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/modern"
@@ -36,7 +36,7 @@ type wired struct {
 	log     zerolog.Logger
 	reg     prometheus.Registerer // while it is made
 	running *health.Running
-	host    *httpd.Host            // nil: it is not reached over HTTP
+	host    *httpclient.Host       // nil: it is not reached over HTTP
 	dialer  *stdio.Dialer          // nil: it is no child
 	service *restupstream.Upstream // nil: it does not speak the REST envelope
 	client  *oauth.Client          // nil: we show no token
@@ -182,20 +182,20 @@ func (h *House) serverGauges(w *wired) (err error) {
 }
 
 // host opens the way to an upstream with an http or https url.
-func (h *House) host(up *config.Upstream, token httpd.Credentials) (*httpd.Host, *url.URL, error) {
+func (h *House) host(up *config.Upstream, token httpclient.Credentials) (*httpclient.Host, *url.URL, error) {
 	base, err := url.Parse(up.URL)
 	if err != nil {
 		return nil, nil, err
 	}
-	headers := make([]httpd.Header, 0, len(up.Headers))
+	headers := make([]httpclient.Header, 0, len(up.Headers))
 	for _, x := range up.Headers {
-		headers = append(headers, httpd.Header{Name: x.Name, Value: x.Value.Reveal()})
+		headers = append(headers, httpclient.Header{Name: x.Name, Value: x.Value.Reveal()})
 	}
-	forward := make([]httpd.Forward, 0, len(up.Forward))
+	forward := make([]httpclient.Forward, 0, len(up.Forward))
 	for _, x := range up.Forward {
-		forward = append(forward, httpd.Forward{From: strings.ToLower(x.From), To: x.To})
+		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
 	}
-	host, err := httpd.NewHost(httpd.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
 		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.Cfg.Limits.Header})
 	return host, base, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
@@ -25,7 +25,7 @@ func (r *rig) operators() *rig {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ln, err := httpd.Listen("127.0.0.1:0")
+	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app"
 	"dragoman/internal/testkit"
 )
@@ -89,7 +89,7 @@ func startTLS(t *testing.T, toml string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := httpd.Listen("127.0.0.1:0")
+	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

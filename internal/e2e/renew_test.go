@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/conformance/everything"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
@@ -74,7 +74,7 @@ func (d *deployment) start() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	ln, err := httpd.Listen(d.addr)
+	ln, err := httpserver.Listen(d.addr)
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -2,7 +2,7 @@ package e2e
 
 import (
 	"context"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
@@ -25,7 +25,7 @@ type rig struct {
 	base string // http://127.0.0.1:PORT
 	http *http.Client
 	logs *testkit.LockedBuffer
-	srv  *httpd.Server
+	srv  *httpserver.Server
 }
 
 // startHouse assembles the proxy of a configuration file's text.
@@ -57,7 +57,7 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := httpd.Listen("127.0.0.1:0")
+	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

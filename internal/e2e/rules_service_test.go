@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
 	"dragoman/policies"
@@ -118,7 +118,7 @@ func ruleMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ln, err := httpd.Listen("127.0.0.1:0")
+		ln, err := httpserver.Listen("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}

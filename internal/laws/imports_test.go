@@ -23,7 +23,10 @@ var floors = map[string]int{
 	"adapters/stdio/downstream":        5,
 	"adapters/stdio/supervisor":        5,
 	"adapters/stdio/socket":            5,
-	"adapters/httpd":                   2,
+	"adapters/httpd/http1":             0, // standard library only
+	"adapters/httpd/netpoll":           0,
+	"adapters/httpd/httpclient":        2,
+	"adapters/httpd/httpserver":        2,
 	"adapters/rules":                   2, // what the specification says, without state
 	"adapters/transport":               3, // what the adapters implement to reach servers
 	"adapters/era/translate":           3,
@@ -94,8 +97,8 @@ var homes = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "internal/app", "internal/cli", "bench"}, "HTTP is spoken in the HTTP adapters"},
-	"github.com/fasthttp/router":          {[]string{"adapters/httpd"}, "one package owns the listener"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "internal/app", "internal/cli", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/fasthttp/router":          {[]string{"adapters/httpd/httpserver"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio", "adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit"}, "one folder owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/limits", "policies/resilience", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
 	"github.com/rs/zerolog":               {[]string{"internal/app", "policies/access", "policies/telemetry"}, "errors are logged once, by audit"},

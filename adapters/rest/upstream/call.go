@@ -10,7 +10,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -37,7 +38,7 @@ type call struct {
 	split eventstream.Splitter
 
 	mu    sync.Mutex
-	ans   httpd.Answer
+	ans   httpclient.Response
 	over  bool // the response was made, or the call was cancelled
 	once  sync.Once
 	given wire.Message // what Next returned last
@@ -159,7 +160,7 @@ func (c *call) load(until time.Time) error {
 	}
 	var err error
 	r.raw, err = c.ans.Body(r.raw, limit, until)
-	var large *httpd.TooLargeError
+	var large *http1.TooLargeError
 	if errors.As(err, &large) && r.status >= fasthttp.StatusMultipleChoices {
 		err = nil
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -234,7 +234,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	return r.unwell()
 }
 
-func (r *reply) healthOf(ctx context.Context, ans httpd.Answer) error {
+func (r *reply) healthOf(ctx context.Context, ans httpclient.Response) error {
 	until, _ := ctx.Deadline()
 	status, h, err := ans.Head(until)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/proxy/wire"
 )
@@ -19,7 +19,7 @@ func FuzzAnswer(f *testing.F) {
 			f.Add(uint8(which), uint16(200), []byte(body)) //nolint:gosec // ten
 		}
 	}
-	host, err := httpd.NewHost(httpd.HostOptions{URL: "http://h"})
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: "http://h"})
 	if err != nil {
 		f.Fatal(err)
 	}

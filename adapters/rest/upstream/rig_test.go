@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
@@ -44,9 +44,9 @@ const (
 )
 
 // hostOf returns the pool of a server, closed at the end of the test.
-func hostOf(t testing.TB, url string) *httpd.Host {
+func hostOf(t testing.TB, url string) *httpclient.Host {
 	t.Helper()
-	host, err := httpd.NewHost(httpd.HostOptions{URL: url, Proxy: "off"})
+	host, err := httpclient.NewHost(httpclient.HostOptions{URL: url, Proxy: "off"})
 	if err != nil {
 		t.Fatal(err)
 	}

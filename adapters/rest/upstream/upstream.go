@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"dragoman/adapters/httpd"
+	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
 	"dragoman/adapters/transport"
@@ -20,7 +20,7 @@ import (
 // Upstream presents a service as a modern MCP server. It is one link for all callers: it answers server/discover itself and turns
 // every other request into one of the service. What the service has besides tools is found by asking for it.
 type Upstream struct {
-	host   *httpd.Host
+	host   *httpclient.Host
 	path   string // of the base, without a slash at its end
 	query  string // of the base, "?" included; empty if it has none
 	limits mcphttp.Limits
@@ -32,7 +32,7 @@ type Upstream struct {
 
 // New makes the upstream of a service at host, whose endpoints are below base, a path with an optional query. limits bound what is
 // read of its answers.
-func New(host *httpd.Host, base string, limits mcphttp.Limits) *Upstream {
+func New(host *httpclient.Host, base string, limits mcphttp.Limits) *Upstream {
 	path, query, asked := strings.Cut(base, "?")
 	if asked {
 		query = "?" + query

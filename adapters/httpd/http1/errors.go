@@ -1,0 +1,44 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+)
+
+// ErrBodyTooLarge is returned by a Body that exceeds the limit of LimitRequest.
+var ErrBodyTooLarge = errors.New("httpd: body too large")
+
+// MalformedError is a violation of the HTTP grammar (RFC 9112), by the peer or by the caller. What says where.
+type MalformedError struct{ What string }
+
+func (e *MalformedError) Error() string { return "httpd: malformed " + e.What }
+
+// TooLargeError says that What ("response body", "response header") exceeded Limit bytes.
+type TooLargeError struct {
+	What  string
+	Limit int
+}
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("httpd: %s exceeds %d bytes", e.What, e.Limit)
+}
+
+// UnexpectedEOF makes io.EOF inside a message io.ErrUnexpectedEOF.
+func UnexpectedEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// IsTimeout reports whether err only says that a deadline has passed.
+func IsTimeout(err error) bool {
+	if err == nil {
+		return false
+	}
+	var ne net.Error
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
+}

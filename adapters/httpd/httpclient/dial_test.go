@@ -1,0 +1,140 @@
+package httpclient
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestHostOverUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstreamOn(t, ln, echo)
+	for _, url := range []string{"unix:" + path + ":/base", "unix://" + path + ":/base"} {
+		h := newHost(t, HostOptions{URL: url})
+		req := post("hi")
+		req.Target = ""
+		if got := whole(t, h, req); got != "POST /base hi" || h.Authority() != "localhost" {
+			t.Fatal(got)
+		}
+		whole(t, h, req)
+	}
+}
+
+func TestHostOverTLS(t *testing.T) {
+	cert, pem := certificate(t)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	addr := upstreamOn(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
+	for _, name := range []string{"", "server.test"} {
+		h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca, ServerName: name})
+		for range 3 {
+			if got := whole(t, h, post("hi")); got != "POST /mcp hi" {
+				t.Fatal(got)
+			}
+		}
+		if open, _ := h.Conns(); open != 1 {
+			t.Fatal(open)
+		}
+	}
+	for _, opts := range []HostOptions{{}, {CAFile: ca, ServerName: "other.test"}} {
+		opts.URL = "https://" + addr
+		h := newHost(t, opts)
+		if _, err := h.Send(context.Background(), post("hi")); !Unsent(err) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// proxy is a forward proxy that knows CONNECT and absolute form, and wants a password.
+func connectProxy(t *testing.T, seen chan string) string {
+	return upstream(t, func(_ int, c net.Conn) {
+		br := bufio.NewReader(c)
+		for {
+			r, err := http.ReadRequest(br)
+			if err != nil {
+				return
+			}
+			if r.Header.Get("Proxy-Authorization") != "Basic dXNlcjpwYXNz" {
+				_, _ = io.WriteString(c, "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+				continue
+			}
+			seen <- r.Method + " " + r.RequestURI
+			if r.Method != "CONNECT" {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(c, sized(r.Host))
+				continue
+			}
+			there, err := net.Dial("tcp", r.RequestURI)
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n")
+			go func() {
+				_, _ = io.Copy(there, br)
+				_ = there.Close()
+			}()
+			_, _ = io.Copy(c, there)
+			return
+		}
+	})
+}
+
+func TestHostThroughAProxy(t *testing.T) {
+	cert, pem := certificate(t)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	seen := make(chan string, 10)
+	via := connectProxy(t, seen)
+	addr := upstreamOn(t, tls.NewListener(loopback(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echo)
+	h := newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca, Proxy: "http://user:pass@" + via})
+	for range 2 {
+		if got := whole(t, h, post("hi")); got != "POST /mcp hi" {
+			t.Fatal(got)
+		}
+	}
+	if got := receive(t, "the proxy's news", seen); got != "CONNECT "+addr || len(seen) != 0 {
+		t.Fatal(got)
+	}
+	h = newHost(t, HostOptions{URL: "http://mcp.test:81/base", Proxy: "http://user:pass@" + via})
+	if got := whole(t, h, post("hi")); got != "mcp.test:81" {
+		t.Fatal(got)
+	}
+	if got := receive(t, "the proxy's news", seen); got != "POST http://mcp.test:81/mcp" {
+		t.Fatal(got)
+	}
+	h = newHost(t, HostOptions{URL: "https://" + addr, CAFile: ca, Proxy: "http://" + via})
+	if _, err := h.Send(context.Background(), post("hi")); !Unsent(err) || !strings.Contains(err.Error(), "407") {
+		t.Fatal(err)
+	}
+}
+
+func TestProxyFromEnvironment(t *testing.T) {
+	t.Setenv("HTTP_PROXY", "http://proxy.test:8080")
+	t.Setenv("NO_PROXY", "direct.test")
+	for url, want := range map[string]string{"http://mcp.test": "proxy.test:8080", "http://direct.test": "", "http://127.0.0.1:1": ""} {
+		h, err := NewHost(HostOptions{URL: url})
+		if err != nil || h.dial.proxy != want {
+			t.Errorf("%s: %q, %v", url, h.dial.proxy, err)
+		}
+	}
+	for _, opts := range []HostOptions{{URL: "ftp://a"}, {URL: "http://"}, {URL: "a"}, {URL: "http://u:secret@a"}, {URL: "http://a", Proxy: "socks5://u:secret@b"}, {URL: "https://a", CAFile: "/none"}, {URL: "unix:"}} {
+		if _, err := NewHost(opts); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%+v: %v", opts.URL, err)
+		}
+	}
+}

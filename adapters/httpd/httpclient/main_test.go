@@ -1,0 +1,190 @@
+package httpclient
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"dragoman/adapters/httpd/http1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long a test waits for what must happen; what must happen soon is measured.
+const patience = 10 * time.Second
+
+// noticed is within what time the end of a peer is noticed.
+const noticed = 100 * time.Millisecond
+
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
+		if cond() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-ch:
+	case <-time.After(patience):
+		t.Fatalf("never came: %s", what)
+	}
+	return v
+}
+
+// upstream accepts connections and hands each to a script, on a goroutine of its own.
+func upstream(t *testing.T, script func(n int, c net.Conn)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return upstreamOn(t, ln, script)
+}
+
+func upstreamOn(t *testing.T, ln net.Listener, script func(n int, c net.Conn)) string {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var open []net.Conn
+	wg.Go(func() {
+		for n := 0; ; n++ {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			open = append(open, c)
+			mu.Unlock()
+			wg.Go(func() {
+				defer c.Close()
+				script(n, c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = ln.Close()
+		mu.Lock()
+		for _, c := range open {
+			_ = c.Close()
+		}
+		mu.Unlock()
+		wg.Wait()
+	})
+	return ln.Addr().String()
+}
+
+// each answers every request of a connection with the bytes that reply gives, and reports false when there are no more.
+func each(c net.Conn, reply func(r *http.Request, body string) string) {
+	br := bufio.NewReader(c)
+	for {
+		r, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if _, err := io.WriteString(c, reply(r, string(body))); err != nil {
+			return
+		}
+	}
+}
+
+func newHost(t *testing.T, opts HostOptions) *Host {
+	t.Helper()
+	if !strings.Contains(opts.URL, ":/") {
+		opts.URL = "http://" + opts.URL
+	}
+	if opts.Proxy == "" {
+		opts.Proxy = "off"
+	}
+	h, err := NewHost(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+func post(body string) *http1.Request {
+	return &http1.Request{Method: "POST", Target: "/mcp", Body: []byte(body)}
+}
+
+func send(t *testing.T, h *Host, req *http1.Request) Response {
+	t.Helper()
+	a, err := h.Send(context.Background(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// whole makes one exchange and returns its body.
+func whole(t *testing.T, h *Host, req *http1.Request) string {
+	t.Helper()
+	a := send(t, h, req)
+	defer a.Close()
+	status, _, err := a.Head(soon())
+	if err != nil || status != 200 {
+		t.Fatalf("head: %d, %v", status, err)
+	}
+	body, err := a.Body(nil, 64<<20, soon())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+// certificate makes a self-signed one for 127.0.0.1 and its PEM.
+func certificate(t *testing.T) (tls.Certificate, []byte) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"server.test"},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func soon() time.Time { return time.Now().Add(patience) }
+
+func loopback(t *testing.T) net.Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ln
+}

@@ -1,0 +1,240 @@
+package httpserver
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"dragoman/adapters/httpd/http1"
+	"dragoman/adapters/httpd/netpoll"
+)
+
+const (
+	writePiece  = 256 << 10              // what each write timeout is for, however long the response is
+	lingerTime  = 500 * time.Millisecond // how long a refused client may go on sending, so that it reads the refusal
+	lingerBytes = 8 << 20
+)
+
+// A connection is idle between requests, so that Shutdown may close it; reading from the first byte of a request; and handling from the
+// end of the request to the last byte of its response.
+const (
+	phaseIdle int32 = iota
+	phaseReading
+	phaseHandling
+	phaseClosed
+)
+
+// conn is an accepted connection. Reads and writes come from the goroutine that serves it, or, once it is a Stream, from that.
+type conn struct {
+	departure
+
+	srv    *Server
+	socket netpoll.Socket
+	secure *tls.Conn // over socket; nil without TLS
+	number uint64    // in the order of accepting
+	phase  atomic.Int32
+	closed atomic.Bool
+	stream atomic.Pointer[heldStream] // that it has become; see OpenStream
+
+	writes  netpoll.WriteDeadline
+	reads   netpoll.ReadDeadline
+	wroteAt time.Time   // when the last write began
+	claimed claim       // of the budget
+	evicted atomic.Bool // from the budget: its time for reading is over
+	limited bool        // the request that is being read has a deadline of its own
+	late    bool        // that has passed
+	gated   bool        // the gates have judged this request, before its body
+	linger  bool        // the client gets a refusal and may still be sending
+	taken   bool        // the handler has made it a Stream
+
+	from  netip.Addr  // of the client, if by TCP
+	state *serveState // nil before the first request, and for a Stream
+}
+
+// heldStream is a Stream.
+type heldStream interface {
+	start()             // is called when the handler has returned
+	rest()              // releases what an idle stream does not need
+	close(reason error) // ends it at once
+}
+
+// tlsConn is a conn that handlers recognise as TLS.
+type tlsConn struct{ *conn }
+
+func (c tlsConn) Handshake() error                     { return c.secure.Handshake() }
+func (c tlsConn) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
+
+// connOf returns the connection of ctx, or nil if it is not one of a Server of this package.
+func connOf(ctx *fasthttp.RequestCtx) *conn {
+	switch c := ctx.Conn().(type) {
+	case *conn:
+		return c
+	case tlsConn:
+		return c.conn
+	}
+	return nil
+}
+
+// open makes a conn of an accepted connection and watches it. The second result is the connection that handlers see.
+func (s *Server) open(nc net.Conn) (*conn, net.Conn) {
+	c := &conn{srv: s}
+	if tcp, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		c.from = tcp.AddrPort().Addr().Unmap()
+	}
+	inner := nc
+	if secure, ok := nc.(*tls.Conn); ok {
+		c.secure, inner = secure, secure.NetConn()
+	}
+	if err := c.socket.Open(inner, s.watcher, &c.departure); err != nil {
+		s.logf("%v", err)
+	}
+	if c.secure != nil {
+		return c, tlsConn{c}
+	}
+	return c, c
+}
+
+// wire is the connection that is read and written: TLS, or the socket's.
+func (c *conn) wire() net.Conn {
+	if c.secure != nil {
+		return c.secure
+	}
+	return c.socket.Conn
+}
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return c.wire().LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return c.wire().RemoteAddr() }
+
+// Read implements net.Conn. It notes the first byte of a request, and limits the time for the rest of it once it has to wait.
+func (c *conn) Read(p []byte) (int, error) {
+	wire := c.wire()
+	if !c.limited && c.phase.Load() == phaseReading {
+		c.limited = true
+		if err := c.reads.Set(wire, time.Now().Add(c.srv.opts.ReadTimeout)); err != nil {
+			return 0, err
+		}
+	}
+	n, err := wire.Read(p)
+	for n == 0 && err != nil && http1.IsTimeout(err) && !c.evicted.Load() && c.reads.Retry(wire) {
+		n, err = wire.Read(p)
+	}
+	if n > 0 {
+		c.phase.CompareAndSwap(phaseIdle, phaseReading)
+	}
+	if err != nil && http1.IsTimeout(err) {
+		c.late = true
+	}
+	return n, err
+}
+
+// SetReadDeadline implements net.Conn. See netpoll.ReadDeadline.
+func (c *conn) SetReadDeadline(t time.Time) error { return c.reads.Set(c.wire(), t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(t time.Time) error { return c.wire().SetWriteDeadline(t) }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(t time.Time) error {
+	c.writes = netpoll.WriteDeadline{}
+	c.reads.Reset(t)
+	return c.wire().SetDeadline(t)
+}
+
+// Write implements net.Conn. It writes in pieces, each within the write timeout: a slow reader of a long response is served, one that
+// does not read at all is not.
+func (c *conn) Write(p []byte) (n int, err error) {
+	for len(p) > 0 && err == nil {
+		if err = c.extend(); err != nil {
+			break
+		}
+		var m int
+		m, err = c.wire().Write(p[:min(len(p), writePiece)])
+		n += m
+		p = p[m:]
+	}
+	return n, err
+}
+
+// writeParts writes several parts, writePiece bytes of them at most, within the write timeout.
+func (c *conn) writeParts(parts *net.Buffers) (int64, error) {
+	if err := c.extend(); err != nil {
+		return 0, err
+	}
+	return parts.WriteTo(c.wire())
+}
+
+// extend gives the next write its time.
+func (c *conn) extend() error {
+	c.wroteAt = time.Now()
+	return c.writes.Extend(c.wire(), c.wroteAt, c.srv.opts.WriteTimeout)
+}
+
+// claim implements claimant.
+func (c *conn) claim() *claim { return &c.claimed }
+
+// evict implements claimant.
+func (c *conn) evict(now time.Time) {
+	c.evicted.Store(true)
+	_ = c.socket.Conn.SetReadDeadline(now)
+}
+
+// Close implements net.Conn. It is called once the connection has been served.
+func (c *conn) Close() error {
+	if c.linger && !c.closed.Load() {
+		c.readOn()
+	}
+	c.shut(false)
+	return nil
+}
+
+// readOn closes the sending half and reads on for a moment. Closing at once with unread bytes would reset the connection, and the
+// client would lose the response that tells it why.
+func (c *conn) readOn() {
+	half, ok := c.wire().(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	inner := c.socket.Conn
+	if inner.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(inner, lingerBytes))
+	}
+}
+
+// shut closes the connection and releases what it holds. By force it sends no TLS alert, so that it cannot block.
+func (c *conn) shut(force bool) {
+	if !c.closed.CompareAndSwap(false, true) {
+		if force && !c.socket.CloseDetached() {
+			_ = c.socket.Conn.Close() // also ends a lingering or blocked close
+		}
+		return
+	}
+	c.phase.Store(phaseClosed)
+	c.srv.budget.leave(c)
+	c.socket.Unwatch()
+	c.srv.forget(c)
+	switch {
+	case c.socket.CloseDetached():
+	case force:
+		_ = c.socket.Conn.Close()
+	default:
+		_ = c.wire().Close()
+	}
+	if stream := c.stream.Load(); stream != nil {
+		(*stream).close(ErrLeft)
+	}
+}
+
+// closeIdle closes the connection if no request is on it.
+func (c *conn) closeIdle() {
+	if c.phase.CompareAndSwap(phaseIdle, phaseClosed) {
+		c.shut(true)
+	}
+}

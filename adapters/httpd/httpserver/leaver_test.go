@@ -1,0 +1,184 @@
+package httpserver
+
+import (
+	"crypto/tls"
+	"net"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// noticed is within what time a leave must be known.
+const noticed = 100 * time.Millisecond
+
+type leaver chan time.Time
+
+func (l leaver) Leave() { l <- time.Now() }
+
+// blocked serves a handler that waits for its client to leave, writing nothing.
+func blocked(t *testing.T, ln net.Listener) (addr string, entered chan struct{}, left leaver) {
+	entered, left = make(chan struct{}, 1), make(leaver, 1)
+	gone := make(leaver, 1)
+	_, addr = serve(t, Options{}, ln, func(s *Server) {
+		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
+			armed := WatchClient(ctx, gone)
+			defer armed.Stop()
+			entered <- struct{}{}
+			left <- <-gone
+		})
+	})
+	return addr, entered, left
+}
+
+// fasthttp's RequestCtx.Done tells none of these; a MSG_PEEK is blinded by the pipelined byte.
+func TestLeaveIsNoticedAtOnce(t *testing.T) {
+	for name, leave := range map[string]func(*client){
+		"FIN":        func(c *client) { _ = c.Close() },
+		"RST":        func(c *client) { c.reset() },
+		"half-close": func(c *client) { _ = c.Conn.(*net.TCPConn).CloseWrite() },
+		"pipelined byte, FIN": func(c *client) {
+			c.say("G")
+			_ = c.Close()
+		},
+		"pipelined request, half-close": func(c *client) {
+			c.say(get)
+			_ = c.Conn.(*net.TCPConn).CloseWrite()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			addr, entered, left := blocked(t, nil)
+			c := dialTo(t, addr)
+			c.say(get)
+			receive(t, "the handler", entered)
+			start := time.Now()
+			leave(c)
+			if took := receive(t, "the leave", left).Sub(start); took > noticed {
+				t.Fatalf("noticed after %v", took)
+			}
+			_ = c.Close()
+			select { // the pipelined request is handled too, and finds its client gone
+			case <-entered:
+				receive(t, "the second leave", left)
+			default:
+			}
+		})
+	}
+}
+
+func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
+	cert, _ := certificate(t)
+	plain, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, entered, left := blocked(t, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{cert}}))
+	secure, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := clientOn(t, secure)
+	c.say(get)
+	receive(t, "the handler", entered)
+	_ = c.Close()
+	receive(t, "the leave", left)
+
+	socket, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, entered, left = blocked(t, socket)
+	c = dialTo(t, addr)
+	c.say(get)
+	receive(t, "the handler", entered)
+	_ = c.Close()
+	receive(t, "the leave", left)
+}
+
+func TestWatchOfOneWhoHasLeft(t *testing.T) {
+	proceed, left := make(chan struct{}), make(leaver, 1)
+	s, addr := serve(t, Options{}, nil, func(s *Server) {
+		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
+			<-proceed
+			WatchClient(ctx, left).Stop()
+		})
+	})
+	c := dialTo(t, addr)
+	c.say(get)
+	eventually(t, "a connection", func() bool { return s.Conns() == 1 })
+	_ = c.Close()
+	conn := s.openConns()[0]
+	eventually(t, "the leave", func() bool {
+		conn.departure.mu.Lock()
+		defer conn.departure.mu.Unlock()
+		return conn.gone
+	})
+	close(proceed)
+	receive(t, "the leave, inside Watch", left)
+}
+
+// recycled is a Leaver as a pool would hold it: no Leave may meet it while nobody has armed it.
+type recycled struct {
+	armed  atomic.Bool
+	leaves *atomic.Int64
+	bad    *atomic.Int64
+}
+
+func (r *recycled) Leave() {
+	if !r.armed.Load() {
+		r.bad.Add(1)
+	}
+	r.leaves.Add(1)
+}
+
+func TestNoLeaveAfterDisarm(t *testing.T) {
+	var leaves, bad atomic.Int64
+	s, addr := serve(t, Options{}, nil, func(s *Server) {
+		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
+			r := &recycled{leaves: &leaves, bad: &bad}
+			for range 300 {
+				r.armed.Store(true)
+				armed := WatchClient(ctx, r)
+				armed.Stop()
+				r.armed.Store(false)
+			}
+		})
+	})
+	end := time.Now().Add(patience)
+	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // when a client leaves is the machine's business
+		c := dialTo(t, addr)
+		c.say(get)
+		_ = c.Close()
+	}
+	eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
+	if bad.Load() != 0 || leaves.Load() == 0 {
+		t.Fatalf("%d leaves, %d of them after Disarm", leaves.Load(), bad.Load())
+	}
+}
+
+func TestDisarmOfAnEarlierWatch(t *testing.T) {
+	first, second := make(leaver, 1), make(leaver, 1)
+	c := &conn{}
+	one := c.watch(first)
+	c.watch(second)
+	one.Stop()
+	c.Left()
+	c.Left()
+	if len(first) != 0 || len(second) != 1 {
+		t.Fatalf("first told %d times, second %d", len(first), len(second))
+	}
+	Watch{}.Stop()
+}
+
+type nobody struct{}
+
+func (*nobody) Leave() {}
+
+func TestWatchAllocatesNothing(t *testing.T) {
+	c, l := &conn{}, &nobody{}
+	if n := testing.AllocsPerRun(100, func() { c.watch(l).Stop() }); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+}

@@ -1,0 +1,95 @@
+package httpserver
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// A connection beyond the limit is told so when none can give way, also over TLS; one that says nothing meanwhile is closed soon, and
+// so are all but the first where too many come. When one of the others ends, there is room.
+func TestConnectionsBeyondTheLimit(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("tls %v", secure), func(t *testing.T) {
+			const most = 4
+			entered, proceed := make(chan struct{}, most), make(chan struct{})
+			var logged atomic.Int32
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if secure {
+				cert, _ := certificate(t)
+				ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}}) //nolint:gosec // whatever is the default
+			}
+			_, addr := serve(t, Options{MaxConns: most, Overloaded: func(ctx *fasthttp.RequestCtx) { ctx.Response.Header.Set("Retry-After", "1"); ctx.SetBodyString("full") },
+				Logf: func(format string, _ ...any) {
+					if strings.Contains(format, "at work") {
+						logged.Add(1)
+					}
+				}}, ln, func(s *Server) {
+				s.Handle("GET", "/x", text)
+				s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) { entered <- struct{}{}; <-proceed; text(ctx) })
+			})
+			dial := func() *client {
+				c := dialTo(t, addr)
+				if secure {
+					c = clientOn(t, tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true})) //nolint:gosec // a test
+				}
+				return c
+			}
+			slow := make([]*client, most)
+			for i := range slow {
+				slow[i] = dial()
+				slow[i].say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+				receive(t, "the handler", entered)
+			}
+			for range 3 {
+				c := dial()
+				c.tell(get)
+				if res, body := c.answer(); res.StatusCode != 503 || body != "full" || !res.Close || res.Header.Get("Retry-After") != "1" {
+					t.Errorf("%+v %q", res, body)
+				}
+			}
+			began := time.Now()
+			var silent []*client
+			for range 2 * maxTurnedAway {
+				silent = append(silent, dialTo(t, addr))
+			}
+			for _, c := range silent {
+				_, _ = io.Copy(io.Discard, c.Conn) // to its end
+			}
+			if took := time.Since(began); took > 2*turnAwayTime {
+				t.Errorf("the silent are closed after %v", took)
+			}
+			if n := logged.Load(); n != 1 {
+				t.Errorf("logged %d times", n)
+			}
+			close(proceed)
+			for _, c := range slow {
+				if _, body := c.answer(); body != "fine" {
+					t.Error("what was being answered was not")
+				}
+			}
+			eventually(t, "there is room", func() bool {
+				c := dial()
+				defer c.Close()
+				c.tell(get)
+				res, err := http.ReadResponse(c.br, nil)
+				if err != nil {
+					return false // those that are being turned away are many yet
+				}
+				defer res.Body.Close()
+				return res.StatusCode == 200
+			})
+		})
+	}
+}

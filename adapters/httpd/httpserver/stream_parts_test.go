@@ -1,0 +1,188 @@
+package httpserver
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"dragoman/adapters/httpd/http1"
+)
+
+// parts makes an event of size bytes and more in three places, and its text.
+func parts(mark byte, size int) (event [][]byte, text string) {
+	event = [][]byte{[]byte("data: "), bytes.Repeat([]byte{mark}, size), []byte("\n\n")}
+	return event, string(bytes.Join(event, nil))
+}
+
+func spoilAll(event [][]byte) {
+	for _, p := range event {
+		overwrite(p)
+	}
+}
+
+// Events of all sizes are whole, in order, and nobody's memory once Tell has returned, whatever the connection is.
+func TestHeldTell(t *testing.T) {
+	cert, _ := certificate(t)
+	for _, secure := range []bool{false, true} {
+		for _, version := range []string{"1.0", "1.1"} {
+			t.Run(fmt.Sprintf("HTTP/%s TLS %v", version, secure), func(t *testing.T) {
+				held := make(chan *Stream, 1)
+				ln := loopback(t)
+				if secure {
+					ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}})
+				}
+				_, addr := serve(t, Options{KeepAlive: time.Hour}, ln, func(s *Server) {
+					s.Handle("GET", "/x", holder(StreamOptions{Queue: 64 << 20}, held))
+				})
+				c := dialTo(t, addr)
+				if secure {
+					c = clientOn(t, tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true}))
+				}
+				c.say("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
+				resp := c.head()
+				h := receive(t, "the stream", held)
+				sizes := []int{1, minInPlace - 8, minInPlace, maxCopied, 100 << 10, 1, writePiece + 1, 9 << 20, 1}
+				var want strings.Builder
+				want.WriteString(": open\n\n")
+				told := make(chan error, 1)
+				for i, size := range sizes {
+					_, text := parts('a'+byte(i), size)
+					want.WriteString(text)
+				}
+				go func() {
+					for i, size := range sizes {
+						event, _ := parts('a'+byte(i), size)
+						if err := h.WriteParts(event...); err != nil {
+							told <- err
+							return
+						}
+						spoilAll(event)
+					}
+					h.End()
+					told <- nil
+				}()
+				got, err := io.ReadAll(resp.Body)
+				if err != nil || string(got) != want.String() {
+					t.Errorf("%d bytes of %d, %v", len(got), want.Len(), err)
+				}
+				if err := receive(t, "Tell", told); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// What is written while a large event waits for its reader does not wait, comes behind it, and is counted.
+func TestHeldTellWaits(t *testing.T) {
+	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
+	c := dialTo(t, addr)
+	c.say(get)
+	resp := c.head()
+	h := receive(t, "the stream", held)
+	event, text := parts('x', 32<<20)
+	told := make(chan error, 1)
+	go func() {
+		err := h.WriteParts(event...)
+		spoilAll(event)
+		told <- err
+	}()
+	eventually(t, "it waits", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.writing && h.inFlight > 0
+	})
+	if err := h.Write([]byte("data: behind\n\n")); err != nil {
+		t.Fatal(err)
+	}
+	small, _ := parts('y', 10)
+	if err := h.WriteParts(small...); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) > 0 {
+		t.Fatal("nobody has read, and it has not waited")
+	}
+	inFlight := func() int {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.inFlight
+	}
+	before, begin := inFlight(), make([]byte, 12<<20)
+	if _, err := io.ReadFull(resp.Body, begin); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "less is left", func() bool { n := inFlight(); return n > 0 && n < before })
+	h.End()
+	if got, err := io.ReadAll(resp.Body); err != nil || string(begin)+string(got) != ": open\n\n"+text+"data: behind\n\ndata: yyyyyyyyyy\n\n" {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if err := receive(t, "Tell", told); err != nil {
+		t.Error(err)
+	}
+	if err := receive(t, "OnClose", closed); err != nil {
+		t.Error(err)
+	}
+}
+
+// A peer that does not read holds nobody up for longer than a write may take, and no more waits for it than the queue holds.
+func TestHeldTellUnread(t *testing.T) {
+	_, addr, held, closed := holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{})
+	c := dialTo(t, addr)
+	c.say(get)
+	h := receive(t, "the stream", held)
+	event, _ := parts('x', 32<<20)
+	if err := h.WriteParts(event...); !http1.IsTimeout(err) {
+		t.Error(err)
+	}
+	if err := receive(t, "OnClose", closed); !http1.IsTimeout(err) {
+		t.Error(err)
+	}
+
+	_, addr, held, closed = holding(t, Options{}, StreamOptions{})
+	c = dialTo(t, addr)
+	c.say(get)
+	h = receive(t, "the stream", held)
+	told := make(chan error, 1)
+	go func() { told <- h.WriteParts(event...) }()
+	eventually(t, "it waits", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.writing && h.inFlight > 0
+	})
+	if err := h.Write([]byte("data: too much\n\n")); !errors.Is(err, ErrSlowReader) {
+		t.Error(err)
+	}
+	if err := receive(t, "Tell", told); err == nil {
+		t.Error("the stream was closed, and nobody was told")
+	}
+	if err := receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
+		t.Error(err)
+	}
+}
+
+// As many pieces as the system takes in one call, and more.
+func TestHeldTellPieces(t *testing.T) {
+	_, addr, held, _ := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
+	c := dialTo(t, addr)
+	c.say(get)
+	resp := c.head()
+	h := receive(t, "the stream", held)
+	var event [][]byte
+	for i := range 3000 {
+		event = append(event, fmt.Appendf(nil, "data: %d\n", i))
+	}
+	event = append(event, []byte("\n"))
+	text := string(bytes.Join(event, nil))
+	if err := h.WriteParts(event...); err != nil {
+		t.Fatal(err)
+	}
+	h.End()
+	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != ": open\n\n"+text {
+		t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+}

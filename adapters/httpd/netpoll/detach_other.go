@@ -1,0 +1,21 @@
+//go:build !linux
+
+package netpoll
+
+import "sync/atomic"
+
+// Without epoll a socket keeps the runtime's connection.
+
+// Detach does nothing.
+func (s *Socket) Detach(*atomic.Bool) {}
+
+// Attach reports that there is nothing to attach.
+func (s *Socket) Attach() (made bool, err error) { return false, nil }
+
+// Detached reports false.
+func (s *Socket) Detached() bool { return false }
+
+// CloseDetached reports false.
+func (s *Socket) CloseDetached() bool { return false }
+
+func (s *Socket) writeDetached(*Parts) (detached bool, err error) { return false, nil }

@@ -1,0 +1,157 @@
+package netpoll
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watcher is one epoll set for all accepted connections. It asks for EPOLLRDHUP alone, edge-triggered: bytes that arrive
+// neither wake it nor hide the end behind them, and nothing is consumed. The set's own descriptor is non-blocking, so
+// the runtime's poller waits for it and no thread is blocked.
+type Watcher struct {
+	set  *os.File
+	raw  syscall.RawConn
+	done chan struct{}
+
+	mu    sync.Mutex
+	slots []watchSlot
+	free  []int32
+}
+
+// watchSlot is the place of one socket. gen grows with each use, so that an event under way when its socket was closed is dropped,
+// although the kernel may have given the descriptor's number away again.
+type watchSlot struct {
+	peer Peer
+	gen  int32
+}
+
+// NewWatcher starts a Watcher; Close ends it. The error is the system's refusal of another descriptor.
+func NewWatcher() (*Watcher, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("httpd: epoll: %w", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("httpd: epoll: %w", err)
+	}
+	set := os.NewFile(uintptr(fd), "epoll")
+	raw, err := set.SyscallConn()
+	if err != nil {
+		_ = set.Close()
+		return nil, fmt.Errorf("httpd: epoll: %w", err)
+	}
+	w := &Watcher{set: set, raw: raw, done: make(chan struct{})}
+	go w.run()
+	return w, nil
+}
+
+// run ends when the set is closed.
+func (w *Watcher) run() {
+	defer close(w.done)
+	events := make([]unix.EpollEvent, 128)
+	var n int
+	poll := func(fd uintptr) bool {
+		var err error
+		n, err = unix.EpollWait(int(fd), events, 0)
+		return n > 0 || err != nil && err != unix.EINTR && err != unix.EAGAIN
+	}
+	for {
+		n = 0
+		if err := w.raw.Read(poll); err != nil || n < 0 {
+			return
+		}
+		for i := range n {
+			if p := w.at(events[i].Fd, events[i].Pad); p != nil {
+				p.Left()
+			}
+		}
+	}
+}
+
+func (w *Watcher) at(slot, gen int32) Peer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if slot < 0 || int(slot) >= len(w.slots) || w.slots[slot].gen != gen {
+		return nil
+	}
+	return w.slots[slot].peer
+}
+
+// add registers s until remove.
+func (w *Watcher) add(s *Socket, peer Peer) error {
+	w.mu.Lock()
+	if n := len(w.free); n > 0 {
+		s.slot, w.free = w.free[n-1], w.free[:n-1]
+	} else {
+		s.slot = int32(len(w.slots))
+		w.slots = append(w.slots, watchSlot{})
+	}
+	at := &w.slots[s.slot]
+	at.gen++
+	at.peer, s.gen = peer, at.gen
+	w.mu.Unlock()
+
+	var err error
+	ctl := w.raw.Control(func(set uintptr) {
+		err = s.raw.Control(func(fd uintptr) {
+			if e := unix.EpollCtl(int(set), unix.EPOLL_CTL_ADD, int(fd), s.event()); e != nil {
+				err = e
+			}
+		})
+	})
+	if err == nil {
+		err = ctl
+	}
+	if err != nil {
+		w.remove(s)
+		return fmt.Errorf("httpd: watch connection: %w", err)
+	}
+	return nil
+}
+
+func (s *Socket) event() *unix.EpollEvent {
+	return &unix.EpollEvent{Events: unix.EPOLLRDHUP | unix.EPOLLET, Fd: s.slot, Pad: s.gen}
+}
+
+// remove forgets s before its descriptor is closed. Closing takes the descriptor out of the set.
+func (w *Watcher) remove(s *Socket) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.slots[s.slot].peer = nil
+	w.slots[s.slot].gen++
+	w.free = append(w.free, s.slot)
+}
+
+// move watches another descriptor of s.
+func (w *Watcher) move(s *Socket, from, to int) error {
+	w.mu.Lock()
+	current := w.slots[s.slot].gen == s.gen
+	w.mu.Unlock()
+	if !current { // it is being closed
+		return net.ErrClosed
+	}
+	var err error
+	if ctl := w.raw.Control(func(set uintptr) {
+		if err = unix.EpollCtl(int(set), unix.EPOLL_CTL_ADD, to, s.event()); err == nil {
+			_ = unix.EpollCtl(int(set), unix.EPOLL_CTL_DEL, from, nil) // closing it would not do: the other one keeps it open
+		}
+	}); ctl != nil {
+		err = ctl
+	}
+	if err != nil {
+		return fmt.Errorf("httpd: watch connection: %w", err)
+	}
+	return nil
+}
+
+// Close ends the watcher. Its sockets are not touched.
+func (w *Watcher) Close() {
+	_ = w.set.Close()
+	<-w.done
+}
