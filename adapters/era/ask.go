@@ -57,7 +57,7 @@ func (c *upCall) inquire(m *wire.Message) error {
 	switch {
 	case !rules.Askable(c.method):
 		return proxy.Errf(proxy.BadAnswer, "the upstream server asks for input in %s, which the protocol forbids", c.method)
-	case a.rounds > c.u.lot.opt.Rounds:
+	case a.rounds > c.u.store.Options().Rounds:
 		return proxy.Errf(proxy.BadAnswer, "the upstream server has asked in %d rounds, more than questions.rounds allows", a.rounds)
 	}
 	var out [][]byte

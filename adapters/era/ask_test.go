@@ -7,20 +7,21 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/proxy"
 )
 
 // asking makes a legacy client's call that a modern server asks in.
 func asking(t *testing.T, version, caps string, rounds int) *upCall {
 	t.Helper()
-	lot, err := NewLot(Questions{Rounds: rounds})
+	store, err := input.NewStore(input.Options{Rounds: rounds})
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := proxy.Client{Version: version, Caps: []byte(caps)}
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{}, time.Now())
 	s.Initialize(client)
-	c := &upCall{u: &Upstream{lot: lot}, method: "tools/call",
+	c := &upCall{u: &Upstream{store: store}, method: "tools/call",
 		ex: &proxy.Exchange{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), Session: s, Client: client}}
 	c.ask.wake = make(chan struct{}, 1)
 	return c

@@ -33,7 +33,7 @@ func (c *downCall) turnPage() {
 	if !c.pages() || !m.Cursor.IsString(m.Raw) {
 		return
 	}
-	kind, body, err := c.u.lot.seal.Open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
+	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
 	if err == nil && kind == seal.Page && len(body) > 8 {
 		c.page = binary.BigEndian.Uint64(body)
 		m.Replace(m.Cursor, body[8:])
@@ -50,6 +50,6 @@ func (c *downCall) pageMark(m *wire.Message) {
 		return
 	}
 	body := append(binary.BigEndian.AppendUint64(nil, c.session.Number()), next.Of(m.Raw)...)
-	sealed := c.u.lot.seal.Seal(seal.Page, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
+	sealed := c.u.store.Sealer().Seal(seal.Page, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
 	m.Replace(next, wire.AppendText(nil, sealed))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
@@ -66,20 +67,22 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 // comeBack takes a retry where its requestState says.
 func (c *downCall) comeBack() (proxy.Replies, error) {
 	m := &c.ex.Msg
-	kind, body, err := c.u.lot.seal.Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, c.u.opt.Name), time.Now())
+	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, c.u.opt.Name), time.Now())
 	switch {
 	case err != nil:
-		return nil, badState()
-	case kind == seal.PendingCall && len(body) == len(handle{}):
-		if c.Replies, err = c.u.resume(c, handle(body)); err != nil {
+		return nil, input.BadState()
+	case kind == seal.PendingCall && len(body) == len(input.Handle{}):
+		w, err := c.u.calls.Resume(c.ex, input.Handle(body))
+		if err != nil {
 			return nil, err
 		}
+		c.Replies, c.session = w, w.Session()
 		c.retried = true // a call that has asked is not run anew: the user would be asked again
 		return c, nil
 	case kind == seal.URLs:
 		return c.visited(body)
 	}
-	return nil, badState()
+	return nil, input.BadState()
 }
 
 // discovered makes the DiscoverResult of a server that knows none.
@@ -135,7 +138,7 @@ func (c *downCall) begin() error {
 	}
 	start := c.plain
 	if c.asks || c.heeds {
-		start = c.conversation
+		start = c.interactive
 	}
 	err := start()
 	switch {
@@ -149,13 +152,24 @@ func (c *downCall) begin() error {
 	return c.fault(err)
 }
 
-// conversation begins a call to which belongs what comes outside it: questions, log messages, progress.
-func (c *downCall) conversation() error {
-	d, err := c.u.converse(c)
+// interactive begins a call to which belongs what comes outside it: questions, log messages, progress. Its session is leased for it if
+// the server may ask.
+func (c *downCall) interactive() error {
+	lease := c.asks && !c.u.opt.AsksOnCall
+	s, err := c.u.pool.Acquire(c.ex, lease, c.page)
 	if err != nil {
 		return err
 	}
-	c.Replies = d.attach(c.ex)
+	c.session = s
+	d, err := c.u.calls.Begin(c.ex, input.Start{Session: s, Lease: lease, Asks: c.asks,
+		Send: func(s *sessions.Session, ex *proxy.Exchange) (proxy.Replies, error) {
+			return c.u.callLegacy(s, ex, c.task)
+		}})
+	if err != nil {
+		s.Release(lease)
+		return err
+	}
+	c.Replies = d.Attach(c.ex)
 	return nil
 }
 
@@ -284,8 +298,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 
 // asked tells whether the result that was just read is a question.
 func (c *downCall) asked() bool {
-	a, ok := c.Replies.(*attachment)
-	return ok && a.asked
+	a, ok := c.Replies.(*input.Waiter)
+	return ok && a.Asked()
 }
 
 // notification judges what a legacy server sends on a call's stream: progress of the call, and log messages if this

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -20,11 +21,11 @@ import (
 // newProcesses is an upstream whose links are processes.
 func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 	t.Helper()
-	lot, err := NewLot(Questions{LeaseWait: 50 * time.Millisecond})
+	store, err := input.NewStore(input.Options{LeaseWait: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Name, opt.Lot, opt.Self, opt.ProbeTimeout, opt.MaxSessions = "up", lot, []byte(`{"name":"dragoman","version":"1"}`), 5*time.Second, 100
+	opt.Name, opt.Store, opt.Self, opt.ProbeTimeout, opt.MaxSessions = "up", store, []byte(`{"name":"dragoman","version":"1"}`), 5*time.Second, 100
 	opt.Wires = transport.Wires{Legacy: s.Dial, Modern: s.Dial, Stdio: true}
 	u := NewUpstream(opt)
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/era/translate"
@@ -48,9 +49,9 @@ func (u *Upstream) unwrap(ex *proxy.Exchange) *proxy.Error {
 	if !u.opt.SealState || !m.ReqState.Present() {
 		return nil
 	}
-	kind, body, err := u.lot.seal.Open(string(m.Text(m.ReqState)), seal.Binding(ex, u.opt.Name), time.Now())
+	kind, body, err := u.store.Sealer().Open(string(m.Text(m.ReqState)), seal.Binding(ex, u.opt.Name), time.Now())
 	if err != nil || kind != seal.State {
-		return badState()
+		return input.BadState()
 	}
 	m.Replace(m.ReqState, body)
 	return nil
@@ -63,8 +64,8 @@ func (c *modernCall) wrap(m *wire.Message) {
 	if !c.u.opt.SealState || c.ex.Client.Era != proxy.Modern || !state.Present() {
 		return
 	}
-	exp := time.Now().Add(c.u.lot.opt.TTL)
-	m.Replace(state, wire.AppendText(nil, c.u.lot.seal.Seal(seal.State, state.Of(m.Raw), seal.Binding(c.ex, c.u.opt.Name), exp)))
+	exp := time.Now().Add(c.u.store.Options().TTL)
+	m.Replace(state, wire.AppendText(nil, c.u.store.Sealer().Seal(seal.State, state.Of(m.Raw), seal.Binding(c.ex, c.u.opt.Name), exp)))
 }
 
 // mirror sees to the Mcp-Param-* headers of a call; server says whether the wire to the server has headers. From a

@@ -11,6 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/internal/fakeserver"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -24,11 +25,11 @@ type fakeServer = fakeserver.Server
 
 func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstream {
 	t.Helper()
-	lot, err := NewLot(Questions{LeaseWait: 50 * time.Millisecond})
+	store, err := input.NewStore(input.Options{LeaseWait: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := NewUpstream(Options{Name: "up", Lot: lot, Wires: transport.Wires{Legacy: s.Dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
+	u := NewUpstream(Options{Name: "up", Store: store, Wires: transport.Wires{Legacy: s.Dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
 		ProbeTimeout: 5 * time.Second, ProfileTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {

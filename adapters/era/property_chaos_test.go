@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -36,7 +37,7 @@ type world struct {
 	g      *gen
 	srv    *backend
 	u      *Upstream
-	lot    *Lot
+	store  *input.Store
 	ttl    time.Duration
 	relays int // legacy clients of a legacy server
 	began  time.Time
@@ -57,13 +58,13 @@ func newWorld(t *testing.T, seed uint64) *world {
 	b.slow = time.Duration(pick(g, 0, 0, 3)) * time.Millisecond
 	b.flaky = pick(g, 0, 0, 10)
 	w.ttl = pick(g, 20*time.Millisecond, 300*time.Millisecond, 10*time.Minute)
-	lot, err := NewLot(Questions{TTL: w.ttl, Settle: time.Duration(g.IntN(3)) * time.Millisecond, LeaseWait: pick(g, 10*time.Millisecond, 30*time.Second),
+	store, err := input.NewStore(input.Options{TTL: w.ttl, Settle: time.Duration(g.IntN(3)) * time.Millisecond, LeaseWait: pick(g, 10*time.Millisecond, 30*time.Second),
 		MaxParked: pick(g, 2, 1000), MaxPerPrincipal: pick(g, 1, 100), Rounds: pick(g, 2, 10)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.lot = lot
-	opt := Options{Name: "up", Lot: lot, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, ProfileTTL: pick(g, time.Hour, 30*time.Millisecond),
+	w.store = store
+	opt := Options{Name: "up", Store: store, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, ProfileTTL: pick(g, time.Hour, 30*time.Millisecond),
 		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Isolation: sessions.Isolation{Sharing: pick(g, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.ByPrincipal, sessions.Pooled, sessions.Shared), Size: 2}}
 	if b.piped {
 		opt.MaxProcesses, opt.MaxPrincipal, opt.IdleExit = pick(g, 0, 2, 16), pick(g, 0, 1, 8), pick(g, 0, 0, 20*time.Millisecond)
@@ -217,7 +218,7 @@ func (w *world) calm() {
 		s.End(proxy.Expired)
 	}
 	time.Sleep(w.ttl + time.Minute) // longer than a question can wait for a call to belong to
-	if n := w.lot.Parked(); n != 0 {
+	if n := w.store.Suspended(); n != 0 {
 		w.bad("%d calls are parked for ever", n)
 	}
 	if _, leased := w.u.pool.Size(); leased != 0 {
@@ -260,7 +261,7 @@ func (w *world) ended() {
 		w.wait("the server", c.group.Wait)
 	}
 	w.wait("the clients' answers", w.group.Wait)
-	if n := w.lot.Parked(); n != 0 {
+	if n := w.store.Suspended(); n != 0 {
 		w.bad("%d calls are parked", n)
 	}
 	if all, leased := w.u.pool.Size(); all != 0 || leased != 0 {

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -109,12 +110,12 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 	if server == proxy.Modern {
 		wires = transport.Wires{Modern: dial, Mirrors: mirrors}
 	}
-	lot, err := NewLot(Questions{Settle: time.Millisecond, LeaseWait: 30 * time.Second})
+	store, err := input.NewStore(input.Options{Settle: time.Millisecond, LeaseWait: 30 * time.Second})
 	if err != nil {
 		c.t.Fatal(err)
 	}
 	return NewUpstream(Options{Name: name, Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second,
-		ProfileTTL: time.Hour, MaxSessions: 8, IdleTTL: time.Hour, Lot: lot})
+		ProfileTTL: time.Hour, MaxSessions: 8, IdleTTL: time.Hour, Store: store})
 }
 
 // between is the face of the second Upstream, as the server of the first.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
@@ -192,7 +193,7 @@ func (c *relayCall) ask(m *wire.Message) {
 	}
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
-	if len(c.r.open) < maxOpen {
+	if len(c.r.open) < input.MaxOpen {
 		c.r.open[string(m.Of(m.ID))] = c
 	}
 }
@@ -237,7 +238,7 @@ func (c *relayCall) withdraw() (out [][]byte) {
 	for id, of := range c.r.open {
 		if of == c {
 			delete(c.r.open, id)
-			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > maxOpen {
+			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > input.MaxOpen {
 				c.r.taken = c.r.taken[1:]
 			}
 			out = append(out, rules.Withdrawal([]byte(id)))

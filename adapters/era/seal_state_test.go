@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/proxy"
 )
 
@@ -19,7 +20,7 @@ func sealRig(t *testing.T, seal bool, f func(t *testing.T, r *heraldRig)) {
 				s.era = proxy.Modern
 				r := newHeraldRig(t, s, process, func(o *Options) {
 					o.SealState = seal
-					o.Lot, _ = NewLot(Questions{TTL: time.Minute})
+					o.Store, _ = input.NewStore(input.Options{TTL: time.Minute})
 				})
 				f(t, r)
 				r.close()

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -166,7 +167,7 @@ func (c *upCall) inquireTask(m *wire.Message) error {
 		if c.task.known[key] {
 			continue
 		}
-		if len(c.task.known) >= maxOpen*c.u.lot.opt.Rounds {
+		if len(c.task.known) >= input.MaxOpen*c.u.store.Options().Rounds {
 			return proxy.Errf(proxy.BadAnswer, "the upstream server's task asks more than questions.rounds allows")
 		}
 		c.task.known[key] = true
@@ -191,10 +192,10 @@ func (c *upCall) say(method string, changes []wire.Change) error {
 	}
 	_ = c.Replies.Close()
 	c.Replies = proxy.Reply(wire.Message{})
-	c.ex.Attach(along{inner})
+	c.ex.Attach(transport.Along{Inner: inner})
 	replies, err := c.link.Call(inner) // where the task is: another process would not know it
 	if err != nil {
-		c.ex.Detach(along{inner})
+		c.ex.Detach(transport.Along{Inner: inner})
 		return err
 	}
 	c.Replies, c.task.inner = replies, inner
@@ -219,7 +220,7 @@ func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, e
 
 // hush ends the request that is under way.
 func (c *upCall) hush() {
-	c.ex.Detach(along{c.task.inner})
+	c.ex.Detach(transport.Along{Inner: c.task.inner})
 	c.task.inner = nil
 }
 

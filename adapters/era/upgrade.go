@@ -262,12 +262,6 @@ func (c *upCall) keep() {
 // Clear implements proxy.Clearer.
 func (c *upCall) Clear() { *c = upCall{} }
 
-// along cancels an exchange together with the one it stands for.
-type along struct{ inner *proxy.Exchange }
-
-// Abort implements proxy.Aborter.
-func (a along) Abort() { a.inner.Cancel(proxy.ErrCancelled) }
-
 // beside is along for one that may be given back before.
 type beside struct{ inner proxy.Ticket }
 

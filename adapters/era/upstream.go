@@ -5,9 +5,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/subscriptions"
@@ -37,13 +37,19 @@ type Options struct {
 	DriveTasks   bool                   // long calls that become tasks are driven for clients of the other era, which cannot
 	SealState    bool                   // a modern server's requestState goes to clients sealed, bound to the principal
 	PollChanges  time.Duration          // how often what is listened for is read at a legacy server without a stream for notices; 0: never
-	Lot          *Lot                   // where calls wait for their clients' answers; nil: one of this upstream's own
+	Store        *input.Store           // where calls wait for their clients' answers; nil: one of this upstream's own
 	IdleTTL      time.Duration          // a pooled session without calls for so long is closed
 	IdleExit     time.Duration          // the same of a process, whatever it is for; 0: a pooled one as IdleTTL says, others not
 	Known        func(v *probe.Profile) // told when it has been found what the server speaks
 	Note         func(level, msg string, err error)
 	Changed      func(m *wire.Message) // nil, or told of the notices of changes that no client's own listen brings; m is borrowed
 }
+
+// Of an upstream without a store that it shares with others.
+const (
+	settleStandard = 8 * time.Millisecond
+	leaseStandard  = 30 * time.Second
+)
 
 // Upstream is one server of whatever era, for clients of both.
 type Upstream struct {
@@ -54,26 +60,25 @@ type Upstream struct {
 	links  *sessions.Links // to a modern server
 	pool   *sessions.Pool  // of sessions with a legacy server, for modern clients
 
+	store   *input.Store           // where calls wait for the answers of their clients
+	calls   *input.Calls           // of modern clients at a legacy server, in which the server may ask
 	bridges *subscriptions.Bridges // of legacy sessions at a modern server
 	listens *subscriptions.Listens // of modern clients at a legacy server
 
 	mu      sync.Mutex
 	relays  map[string]*relay // by session id
-	lot     *Lot
 	mirrors mirrors
 	stamps  stamps
 	dressed dressed
-
-	dialogues atomic.Uint64 // so far
 }
 
 // NewUpstream makes the upstream; nothing is sent yet. Profile begins to probe, or the first exchange.
 func NewUpstream(opt Options) *Upstream {
-	u := &Upstream{opt: opt, work: work.New(opt.Note), relays: make(map[string]*relay), lot: opt.Lot}
-	if u.lot == nil {
-		u.lot, _ = NewLot(Questions{Settle: settleStandard, LeaseWait: leaseStandard}) // fails for no key but a given one
+	u := &Upstream{opt: opt, work: work.New(opt.Note), relays: make(map[string]*relay), store: opt.Store}
+	if u.store == nil {
+		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // fails for no key but a given one
 	}
-	limits := sessions.Limits{Name: opt.Name, Spares: opt.Spares, Wait: u.lot.opt.LeaseWait}
+	limits := sessions.Limits{Name: opt.Name, Spares: opt.Spares, Wait: u.store.Options().LeaseWait}
 	if opt.Wires.Stdio {
 		limits.Processes = opt.MaxProcesses
 	}
@@ -90,8 +95,9 @@ func NewUpstream(opt Options) *Upstream {
 		idle = opt.IdleExit
 	}
 	u.pool = sessions.NewPool(sessions.Options{Name: opt.Name, Self: opt.Self, Isolation: opt.Isolation, DeclareAll: opt.DeclareAll, Max: opt.MaxSessions,
-		Idle: idle, LeaseWait: u.lot.opt.LeaseWait, Timeout: opt.ProbeTimeout, Patience: opt.patience(), Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE},
+		Idle: idle, LeaseWait: u.store.Options().LeaseWait, Timeout: opt.ProbeTimeout, Patience: opt.patience(), Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE},
 		u.work, u.keeper, u.quota)
+	u.calls = input.NewCalls(opt.Name, opt.DeclareAll, u.store, u.work)
 	u.bridges = subscriptions.NewBridges(subscriptions.Options{Timeout: opt.ProbeTimeout, Key: u.links.Key, Changed: opt.Changed}, u.work, listening{u})
 	u.listens = subscriptions.NewListens(subscriptions.ListenOptions{Poll: opt.PollChanges, Timeout: opt.ProbeTimeout}, u.work, u.pool)
 	return u
@@ -236,7 +242,7 @@ func (u *Upstream) Close() error {
 	relays := slices.Collect(maps.Values(u.relays))
 	u.relays = map[string]*relay{}
 	u.mu.Unlock()
-	u.lot.clear(u)
+	u.calls.Close()
 	u.pool.Settle()
 	u.work.Cancel()
 	var ends work.Closing

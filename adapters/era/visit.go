@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
@@ -20,7 +21,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 	list := wire.Get(m.Raw, m.ErrorData, "elicitations")
 	var asked []wire.Change
 	for i, s := range wire.Items(m.Raw, list) {
-		if !s.IsObject(m.Raw) || i >= maxOpen {
+		if !s.IsObject(m.Raw) || i >= input.MaxOpen {
 			continue
 		}
 		page := wire.Message{Raw: wire.Without(s.Of(m.Raw), "elicitationId", "_meta", "task")}
@@ -36,7 +37,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 	switch {
 	case len(asked) == 0:
 		return nil
-	case c.visits >= c.u.lot.opt.Rounds:
+	case c.visits >= c.u.store.Options().Rounds:
 		over := proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), proxy.Errf(proxy.BadAnswer,
 			"the upstream server has asked for visits in %d rounds, and asks for more than questions.rounds allows", c.visits))
 		return &over
@@ -48,7 +49,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 // askVisits makes the result that asks for visits; its state carries the questions, since no call waits.
 func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	body := append([]byte{byte(round)}, requests...) //nolint:gosec // at most questions.rounds, 100
-	state := c.u.lot.seal.Seal(seal.URLs, body, seal.Binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.lot.opt.TTL))
+	state := c.u.store.Sealer().Seal(seal.URLs, body, seal.Binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.store.Options().TTL))
 	var info []byte
 	if c.session != nil {
 		info = c.session.Result().Info
@@ -59,7 +60,7 @@ func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 // visited takes the retry: with all visits consented to, the call is made again; what is not answered is asked again.
 func (c *downCall) visited(body []byte) (proxy.Replies, error) {
 	if len(body) == 0 {
-		return nil, badState()
+		return nil, input.BadState()
 	}
 	m := &c.ex.Msg
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {

@@ -1,6 +1,7 @@
 package era
 
 import (
+	"dragoman/adapters/era/input"
 	"fmt"
 	"strings"
 	"testing"
@@ -40,9 +41,9 @@ func TestVisit(t *testing.T) {
 		t.Errorf("after 10 rounds: %v", m)
 	}
 	var many, want []string
-	for i := range maxOpen + 10 {
+	for i := range input.MaxOpen + 10 {
 		many = append(many, fmt.Sprintf(`{"mode":"url","url":"x:%d"}`, i))
-		if i < maxOpen {
+		if i < input.MaxOpen {
 			want = append(want, fmt.Sprintf(`"u1-%d":{"method":"elicitation/create","params":{"mode":"url","url":"x:%d"}}`, i+1, i))
 		}
 	}

@@ -45,3 +45,9 @@ func (Discard) Message(*wire.Message) bool { return false }
 
 // Lost implements Sink.
 func (Discard) Lost(error) {}
+
+// Along is attached to an exchange to cancel another that was made to serve it.
+type Along struct{ Inner *proxy.Exchange }
+
+// Abort implements proxy.Aborter.
+func (a Along) Abort() { a.Inner.Cancel(proxy.ErrCancelled) }

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/era"
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/sessions"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/service"
@@ -47,7 +48,7 @@ type House struct {
 	Handle    proxy.Handler
 	watching  []proxy.Policy // see every request and what becomes of it, also those that a face refuses
 	plain     proxy.Handler  // for callers that speak no revision; what watches stands around it elsewhere
-	Lot       *era.Lot       // where calls wait for answers to their questions
+	Pending   *input.Store   // where calls wait for answers to their questions
 	kept      *session.Usage // what is kept for clients that lose a stream
 	Repeats   *idempotency.Policy
 	rate      *limits.Rate           // how much may come
@@ -144,8 +145,8 @@ func (h *House) foundations(ups []*config.Upstream) (err error) {
 		return err
 	}
 	q := h.Cfg.Questions
-	if h.Lot, err = keep(h, "questions", nil, made[*era.Lot]{build: func(prometheus.Registerer) (*era.Lot, error) {
-		return era.NewLot(era.Questions{TTL: q.TTL, Settle: q.Settle, LeaseWait: q.LeaseWait, MaxParked: q.MaxParked,
+	if h.Pending, err = keep(h, "questions", nil, made[*input.Store]{build: func(prometheus.Registerer) (*input.Store, error) {
+		return input.NewStore(input.Options{TTL: q.TTL, Settle: q.Settle, LeaseWait: q.LeaseWait, MaxParked: q.MaxParked,
 			MaxPerPrincipal: q.MaxParkedPerPrincipal, Rounds: q.Rounds, Key: []byte(q.StateKey.Reveal())})
 	}}); err != nil {
 		return fmt.Errorf("questions: %w", err)

@@ -21,7 +21,7 @@ func (h *House) gauges(reg prometheus.Registerer) (none struct{}, err error) {
 		gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(h.kept.Streams.Load()) }),
 		gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(h.kept.Bytes.Load()) }),
 		gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", stdio.LargeLines),
-		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.Lot.Parked),
+		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.Pending.Suspended),
 		gauge("dragoman_connections", "Connections of clients to the main listener.", "", func() int {
 			if srv := e.clients.Load(); srv != nil {
 				return srv.Conns()

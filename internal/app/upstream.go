@@ -133,7 +133,7 @@ func (h *House) upstream(up *config.Upstream, reg prometheus.Registerer) (*wired
 			}
 			now.Load().Tried(up.Name, time.Now(), nil)
 		},
-		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Lot: h.Lot, Note: note(log),
+		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Store: h.Pending, Note: note(log),
 		Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }})
 	if err = h.serverGauges(w); err != nil {
 		w.end()

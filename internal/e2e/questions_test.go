@@ -90,7 +90,7 @@ func TestQuestionsAtOnce(t *testing.T) {
 				})
 			}
 			group.Wait()
-			if got := r.h.Lot.Parked(); got != n {
+			if got := r.h.Pending.Suspended(); got != n {
 				t.Errorf("%d calls are parked", got)
 			}
 			if _, leased := r.h.Upstreams[0].Sessions(); leased != n {
@@ -103,8 +103,8 @@ func TestQuestionsAtOnce(t *testing.T) {
 					t.Errorf("%s", res.body)
 				}
 			}
-			if all, leased := r.h.Upstreams[0].Sessions(); leased != 0 || r.h.Lot.Parked() != 0 {
-				t.Errorf("afterwards %d sessions, %d leased, %d parked", all, leased, r.h.Lot.Parked())
+			if all, leased := r.h.Upstreams[0].Sessions(); leased != 0 || r.h.Pending.Suspended() != 0 {
+				t.Errorf("afterwards %d sessions, %d leased, %d parked", all, leased, r.h.Pending.Suspended())
 			}
 			before := len(u.all("initialize"))
 			for i := range 10 {
@@ -310,7 +310,7 @@ func TestShutdownWhileParked(t *testing.T) {
 				t.Error(err)
 			}
 			testkit.Receive(t, "the end of the call", testkit.Receive(t, "the call", started).cancelled)
-			if n := r.h.Lot.Parked(); n != 0 {
+			if n := r.h.Pending.Suspended(); n != 0 {
 				t.Errorf("%d calls are parked", n)
 			}
 		})

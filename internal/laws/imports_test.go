@@ -36,6 +36,7 @@ var floors = map[string]int{
 	"adapters/era/internal/fakeserver": 5,
 	"adapters/era/sessions":            6,
 	"adapters/era/subscriptions":       7,
+	"adapters/era/input":               7,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
 	"adapters/service":                 3,

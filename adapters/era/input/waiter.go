@@ -1,4 +1,4 @@
-package era
+package input
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -13,48 +14,54 @@ import (
 
 // attachment is a client's request while a dialogue serves it: its replies are the dialogue's, until the response, or
 // until the server asks.
-type attachment struct {
-	d     *dialogue
+type Waiter struct {
+	d     *Call
 	ex    *proxy.Exchange
 	over  bool // the client has its response
 	asked bool // and it is input_required: the call goes on without this request
 }
 
 // attach makes ex the request that d serves.
-func (d *dialogue) attach(ex *proxy.Exchange) *attachment {
-	a := &attachment{d: d, ex: ex}
+func (d *Call) Attach(ex *proxy.Exchange) *Waiter {
+	a := &Waiter{d: d, ex: ex}
 	d.mu.Lock()
-	d.caps, d.parked = bytes.Clone(ex.Client.Caps), false
+	d.caps, d.suspended = bytes.Clone(ex.Client.Caps), false
 	d.mu.Unlock()
 	ex.Attach(a)
 	return a
 }
 
-// resume takes a retry to the call that waits for it, and gives the server the answers.
-func (u *Upstream) resume(c *downCall, h handle) (*attachment, error) {
-	d := u.lot.find(h)
-	if d == nil || d.u != u {
-		return nil, badState()
+// Resume attaches a retry to the call that waits for it, and gives the server the answers.
+func (x *Calls) Resume(ex *proxy.Exchange, h Handle) (*Waiter, error) {
+	d := x.store.find(h)
+	if d == nil || d.x != x {
+		return nil, BadState()
 	}
-	if err := d.read(&c.ex.Msg); err != nil {
+	if err := d.read(&ex.Msg); err != nil {
 		return nil, err
 	}
-	if u.lot.take(h) == nil {
-		return nil, badState() // another retry was faster
+	if x.store.take(h) == nil {
+		return nil, BadState() // another retry was faster
 	}
-	c.session, c.ex.Continues = d.session, d.inner.OutgoingTrace()
-	a := d.attach(c.ex) // first: the result can come as soon as the answer is sent
-	for _, raw := range d.answers(&c.ex.Msg) {
-		d.send(c.ex, raw)
+	ex.Continues = d.inner.OutgoingTrace()
+	a := d.Attach(ex) // first: the result can come as soon as the answer is sent
+	for _, raw := range d.answers(&ex.Msg) {
+		d.send(ex, raw)
 	}
 	return a, nil
 }
 
+// Session is the session in which the call runs.
+func (a *Waiter) Session() *sessions.Session { return a.d.session }
+
+// Asked reports whether the request has ended with a question: the call goes on without it.
+func (a *Waiter) Asked() bool { return a.asked }
+
 // Abort implements proxy.Aborter: the client has left while it was being served.
-func (a *attachment) Abort() { a.d.giveUp(proxy.ErrCancelled) }
+func (a *Waiter) Abort() { a.d.giveUp(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
-func (a *attachment) Next(until time.Time) (*wire.Message, error) {
+func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 	d := a.d
 	for {
 		if a.over {
@@ -80,7 +87,7 @@ func (a *attachment) Next(until time.Time) (*wire.Message, error) {
 		if len(d.open) > 0 {
 			due := d.due()
 			if !time.Now().Before(due) {
-				return a.park() // unlocks
+				return a.suspend() // unlocks
 			}
 			if wait.IsZero() || due.Before(wait) {
 				wait = due
@@ -94,8 +101,8 @@ func (a *attachment) Next(until time.Time) (*wire.Message, error) {
 }
 
 // due is when the questions go out: when no other has come for a moment, or at last. The caller holds d.mu.
-func (d *dialogue) due() time.Time {
-	due, most := d.last.Add(d.u.lot.opt.Settle), d.first.Add(settleMost)
+func (d *Call) due() time.Time {
+	due, most := d.last.Add(d.x.store.opt.Settle), d.first.Add(settleMost)
 	if most.Before(due) {
 		return most
 	}
@@ -104,7 +111,7 @@ func (d *dialogue) due() time.Time {
 
 // own makes a reply of the call one of this request: its id, its progress token. keep is false for progress that this
 // request has not asked for.
-func (a *attachment) own(raw []byte) (m *wire.Message, keep bool, err error) {
+func (a *Waiter) own(raw []byte) (m *wire.Message, keep bool, err error) {
 	if m, err = proxy.Scanned(raw); err != nil {
 		return m, false, proxy.Errf(proxy.Internal, "a queued reply is no message: %w", err)
 	}
@@ -125,11 +132,11 @@ func (a *attachment) own(raw []byte) (m *wire.Message, keep bool, err error) {
 }
 
 // park ends the request with the questions; the call waits for the retry. The caller holds d.mu, which is released.
-func (a *attachment) park() (*wire.Message, error) {
+func (a *Waiter) suspend() (*wire.Message, error) {
 	d := a.d
 	d.round++
-	h, full := d.u.lot.park(d)
-	if full == nil && d.u.work.Closed() && d.u.lot.take(h) != nil { // clear has been there before
+	h, full := d.x.store.suspend(d)
+	if full == nil && d.x.work.Closed() && d.x.store.take(h) != nil { // clear has been there before
 		full = work.ErrClosing()
 	}
 	if full != nil {
@@ -137,9 +144,9 @@ func (a *attachment) park() (*wire.Message, error) {
 		d.giveUp(full)
 		return nil, full
 	}
-	state := d.u.lot.seal.Seal(seal.PendingCall, h[:], d.bound, time.Now().Add(d.u.lot.opt.TTL))
+	state := d.x.store.seal.Seal(seal.PendingCall, h[:], d.bound, time.Now().Add(d.x.store.opt.TTL))
 	result := d.inputRequired(state)
-	a.over, a.asked, d.parked, d.first = true, true, true, time.Time{}
+	a.over, a.asked, d.suspended, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()
 	a.ex.Detach(a)
 	m := proxy.ResultMessage(a.ex.Msg.Of(a.ex.Msg.ID), result)
@@ -147,7 +154,7 @@ func (a *attachment) park() (*wire.Message, error) {
 }
 
 // Close implements proxy.Replies: a call whose client goes without a response is given up.
-func (a *attachment) Close() error {
+func (a *Waiter) Close() error {
 	a.ex.Detach(a)
 	if !a.over {
 		a.d.giveUp(proxy.ErrCancelled)

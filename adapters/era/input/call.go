@@ -1,4 +1,4 @@
-package era
+package input
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"dragoman/adapters/era/seal"
@@ -20,7 +21,7 @@ import (
 
 // Bounds of one dialogue.
 const (
-	maxOpen        = 64                     // questions open at a time
+	MaxOpen        = 64                     // questions open at a time
 	queuedMessages = 1024                   // that wait for a client that is there
 	queuedBytes    = 8 << 20                // of these
 	heldMessages   = 256                    // that wait for a client to come back for them
@@ -40,10 +41,10 @@ type question struct {
 
 // dialogue is a call at a legacy server to which belongs what the server says outside it: progress, log messages, and
 // questions, if the client can be asked. It outlives the request that began it. A question ends that request with
-// input_required, and the call is parked; the client's retry finds it, answers, and waits for what comes next (2026-07-28
+// input_required, and the call is suspended; the client's retry finds it, answers, and waits for what comes next (2026-07-28
 // multi-round-trip requests).
-type dialogue struct {
-	u         *Upstream
+type Call struct {
+	x         *Calls
 	session   *sessions.Session
 	lease     bool
 	asks      bool // the server may ask in it
@@ -52,46 +53,55 @@ type dialogue struct {
 	inner     *proxy.Exchange // the call upstream; cancelled when it is given up
 	replies   proxy.Replies
 
-	mu       sync.Mutex
-	caps     []byte // of the request it serves now, or served last: what may be asked
-	queue    [][]byte
-	size     int
-	answered bool // the response is in the queue, or was given out
-	err      error
-	open     []question
-	asked    int // questions in all, for their names
-	round    int
-	first    time.Time // of the questions that are still to go out
-	last     time.Time
-	wake     chan struct{}
-	parked   bool
-	expiry   *time.Timer // while parked
+	mu        sync.Mutex
+	caps      []byte // of the request it serves now, or served last: what may be asked
+	queue     [][]byte
+	size      int
+	answered  bool // the response is in the queue, or was given out
+	err       error
+	open      []question
+	asked     int // questions in all, for their names
+	round     int
+	first     time.Time // of the questions that are still to go out
+	last      time.Time
+	wake      chan struct{}
+	suspended bool
+	expiry    *time.Timer // while suspended
 }
 
-// converse begins a call as a dialogue, in a session that is leased for it if the server may ask.
-func (u *Upstream) converse(c *downCall) (*dialogue, error) {
-	ex := c.ex
-	lease := c.asks && !u.opt.AsksOnCall
-	s, err := u.pool.Acquire(ex, lease, c.page)
-	if err != nil {
-		return nil, err
-	}
-	c.session = s
-	d, err := u.begin(c, s, lease)
-	if err != nil {
-		s.Release(lease)
-		return nil, err
-	}
-	return d, nil
+// Calls are the interactive calls of one server.
+type Calls struct {
+	store      *Store
+	work       *work.Group
+	name       string // of the server
+	declareAll bool   // the server is told that it may ask anything
+	count      atomic.Uint64
 }
 
-func (u *Upstream) begin(c *downCall, s *sessions.Session, lease bool) (*dialogue, error) {
-	ex := c.ex
+// NewCalls makes the calls of one server, of which there are none yet. declareAll says that the server is told that it may ask
+// anything.
+func NewCalls(name string, declareAll bool, store *Store, group *work.Group) *Calls {
+	return &Calls{store: store, work: group, name: name, declareAll: declareAll}
+}
+
+// Start says how a call begins.
+type Start struct {
+	Session *sessions.Session
+	Lease   bool // the call has the session leased
+	Asks    bool // the server may ask in it
+	// Send sends the call in the session.
+	Send func(s *sessions.Session, ex *proxy.Exchange) (proxy.Replies, error)
+}
+
+// Begin begins a call for a request, which it is to be attached to. The call releases the session when it has ended, unless Begin
+// fails.
+func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
+	s := by.Session
 	if err := s.WantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
 		return nil, ex.Err()
 	}
 	if ex.Msg.Token.Present() { // one of its own: clients use the same ones
-		ex.Msg.Replace(ex.Msg.Token, append(strconv.AppendUint([]byte(`"d`), u.dialogues.Add(1), 10), '"'))
+		ex.Msg.Replace(ex.Msg.Token, append(strconv.AppendUint([]byte(`"d`), x.count.Add(1), 10), '"'))
 	}
 	inner, err := transport.NewExchange(proxy.Modern, ex.Msg.Append(nil))
 	if err != nil {
@@ -100,16 +110,16 @@ func (u *Upstream) begin(c *downCall, s *sessions.Session, lease bool) (*dialogu
 	inner.Client, inner.Caller = ex.Client, ex.Caller
 	inner.Inherit(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
-	d := &dialogue{u: u, session: s, lease: lease, asks: c.asks, principal: ex.Caller.Principal, bound: seal.Binding(ex, u.opt.Name), inner: inner,
+	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, principal: ex.Caller.Principal, bound: seal.Binding(ex, x.name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
-	ex.Attach(along{inner}) // until the request is attached itself
-	defer ex.Detach(along{inner})
+	ex.Attach(transport.Along{Inner: inner}) // until the request is attached itself
+	defer ex.Detach(transport.Along{Inner: inner})
 	s.Join(d, d.asks)
-	if d.replies, err = u.callLegacy(s, inner, c.task); err != nil {
+	if d.replies, err = by.Send(s, inner); err != nil {
 		s.Leave(d)
 		return nil, err
 	}
-	if !u.work.Spawn(d.pump) {
+	if !x.work.Spawn(d.pump) {
 		_ = d.replies.Close()
 		s.Leave(d)
 		return nil, work.ErrClosing()
@@ -117,8 +127,14 @@ func (u *Upstream) begin(c *downCall, s *sessions.Session, lease bool) (*dialogu
 	return d, nil
 }
 
+// Close gives up the calls that are suspended.
+func (x *Calls) Close() { x.store.clear(x) }
+
+// Session is the session in which the call runs.
+func (d *Call) Session() *sessions.Session { return d.session }
+
 // pump reads what the server sends, whoever may be there to receive it.
-func (d *dialogue) pump() {
+func (d *Call) pump() {
 	for {
 		m, err := d.replies.Next(time.Time{})
 		if err != nil {
@@ -148,14 +164,14 @@ func (d *dialogue) pump() {
 		defer strays.Stop()
 		select {
 		case <-strays.C:
-		case <-d.u.work.Context().Done():
+		case <-d.x.work.Context().Done():
 		}
 	}
 	d.session.Release(d.lease)
 }
 
 // put queues a reply. Beyond the bounds the oldest notification goes, never the response.
-func (d *dialogue) put(m *wire.Message) {
+func (d *Call) put(m *wire.Message) {
 	raw := m.Append(nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,7 +179,7 @@ func (d *dialogue) put(m *wire.Message) {
 		return
 	}
 	messages, bytes := queuedMessages, queuedBytes
-	if d.parked {
+	if d.suspended {
 		messages, bytes = heldMessages, heldBytes
 	}
 	for len(d.queue) > 0 && (len(d.queue) >= messages || d.size+len(raw) > bytes) {
@@ -180,7 +196,7 @@ func (d *dialogue) put(m *wire.Message) {
 	d.signal()
 }
 
-func (d *dialogue) fail(err error) {
+func (d *Call) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err == nil && !d.answered {
@@ -190,7 +206,7 @@ func (d *dialogue) fail(err error) {
 	d.signal()
 }
 
-func (d *dialogue) signal() {
+func (d *Call) signal() {
 	select {
 	case d.wake <- struct{}{}:
 	default:
@@ -198,7 +214,7 @@ func (d *dialogue) signal() {
 }
 
 // Accepts implements sessions.Receiver.
-func (d *dialogue) Accepts(m *wire.Message) bool {
+func (d *Call) Accepts(m *wire.Message) bool {
 	switch {
 	case m.Kind == wire.Request:
 		return d.asks
@@ -209,7 +225,7 @@ func (d *dialogue) Accepts(m *wire.Message) bool {
 }
 
 // Receive implements sessions.Receiver.
-func (d *dialogue) Receive(m *wire.Message, early bool) {
+func (d *Call) Receive(m *wire.Message, early bool) {
 	if m.Kind == wire.Request {
 		d.ask(m, early)
 		return
@@ -218,17 +234,17 @@ func (d *dialogue) Receive(m *wire.Message, early bool) {
 }
 
 // Withdraw implements sessions.Receiver.
-func (d *dialogue) Withdraw(m *wire.Message) { d.withdrawn(m) }
+func (d *Call) Withdraw(m *wire.Message) { d.withdrawn(m) }
 
 // ask takes a question of the server's; early: one from before the call. One that cannot be put to the client is refused, and the call goes on.
-func (d *dialogue) ask(m *wire.Message, early bool) {
+func (d *Call) ask(m *wire.Message, early bool) {
 	d.mu.Lock()
 	method := string(m.Text(m.Method))
 	why, need := "", rules.Undeclared(d.caps, method, m.Raw, m.Params)
-	if need != "" && need != "{}" && d.u.opt.DeclareAll && !d.answered && d.err == nil {
+	if need != "" && need != "{}" && d.x.declareAll && !d.answered && d.err == nil {
 		d.mu.Unlock()
 		d.giveUp(rules.MissingCapability(method, need))
-		work.Refuse(d.u.work, d.session.Link(), m)
+		work.Refuse(d.x.work, d.session.Link(), m)
 		return
 	}
 	switch {
@@ -236,13 +252,13 @@ func (d *dialogue) ask(m *wire.Message, early bool) {
 		why = "ended"
 	case need != "", !d.asks:
 		why = "undeclared"
-	case len(d.open) >= maxOpen, d.round >= d.u.lot.opt.Rounds:
+	case len(d.open) >= MaxOpen, d.round >= d.x.store.opt.Rounds:
 		why = "too many"
-		d.u.work.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
+		d.x.work.Note("warn", "a server's question is refused: questions.rounds, or 64 questions at a time", nil)
 	}
 	if why != "" {
 		d.mu.Unlock()
-		work.Refuse(d.u.work, d.session.Link(), m)
+		work.Refuse(d.x.work, d.session.Link(), m)
 		return
 	}
 	d.asked++
@@ -254,7 +270,7 @@ func (d *dialogue) ask(m *wire.Message, early bool) {
 }
 
 // pending notes that there are questions to go out. The caller holds d.mu.
-func (d *dialogue) pending() {
+func (d *Call) pending() {
 	d.last = time.Now()
 	if d.first.IsZero() {
 		d.first = d.last
@@ -262,7 +278,7 @@ func (d *dialogue) pending() {
 }
 
 // withdrawn takes a question back that the server has cancelled.
-func (d *dialogue) withdrawn(m *wire.Message) bool {
+func (d *Call) withdrawn(m *wire.Message) bool {
 	if !m.Is("notifications/cancelled") {
 		return false
 	}
@@ -282,7 +298,7 @@ func (d *dialogue) withdrawn(m *wire.Message) bool {
 
 // giveUp ends the call upstream: first the cancellation, then errors for what it asked. The other way round official
 // servers take the answer for the user's and run on.
-func (d *dialogue) giveUp(cause error) {
+func (d *Call) giveUp(cause error) {
 	d.mu.Lock()
 	if d.answered || d.err != nil {
 		d.mu.Unlock()
@@ -298,12 +314,12 @@ func (d *dialogue) giveUp(cause error) {
 
 // void answers questions with errors that nobody will be asked any more: how says what has become of the call. It does not
 // wait.
-func (d *dialogue) void(open []question, how string) {
+func (d *Call) void(open []question, how string) {
 	if len(open) == 0 {
 		return
 	}
-	d.u.work.Spawn(func() {
-		ctx, cancel := context.WithTimeout(d.u.work.Context(), work.AnswerTime)
+	d.x.work.Spawn(func() {
+		ctx, cancel := context.WithTimeout(d.x.work.Context(), work.AnswerTime)
 		defer cancel()
 		if link, ok := transport.As[transport.Settler](d.session.Link()); ok {
 			link.Settle(ctx)
@@ -316,16 +332,16 @@ func (d *dialogue) void(open []question, how string) {
 }
 
 // send gives the server an answer to a question.
-func (d *dialogue) send(ctx context.Context, raw []byte) {
+func (d *Call) send(ctx context.Context, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, work.AnswerTime)
 	defer cancel()
 	if err := d.session.Link().Send(ctx, raw); err != nil {
-		d.u.work.Note("debug", "an answer to the upstream's question could not be sent", err)
+		d.x.work.Note("debug", "an answer to the upstream's question could not be sent", err)
 	}
 }
 
 // read checks a retry's answers, before any of them is used: what is there must be an object.
-func (d *dialogue) read(m *wire.Message) *proxy.Error {
+func (d *Call) read(m *wire.Message) *proxy.Error {
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
 	}
@@ -341,7 +357,7 @@ func (d *dialogue) read(m *wire.Message) *proxy.Error {
 
 // answers takes the answers out of a retry; what was asked and is not answered is asked again. Answers to what was never
 // asked are nobody's.
-func (d *dialogue) answers(m *wire.Message) (out [][]byte) {
+func (d *Call) answers(m *wire.Message) (out [][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := d.open[:0:0]
@@ -362,7 +378,7 @@ func (d *dialogue) answers(m *wire.Message) (out [][]byte) {
 }
 
 // inputRequired makes the result that brings the open questions to the client. The caller holds d.mu.
-func (d *dialogue) inputRequired(state string) []byte {
+func (d *Call) inputRequired(state string) []byte {
 	asked := make([]wire.Change, 0, len(d.open))
 	for i, q := range d.open {
 		d.open[i].given = true

@@ -1,0 +1,124 @@
+package input
+
+import (
+	"dragoman/adapters/era/work"
+	"dragoman/proxy"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newCall makes a call that could be suspended, of a principal at a server.
+func newCall(x *Calls, who string) *Call {
+	return &Call{x: x, principal: who, inner: &proxy.Exchange{}, wake: make(chan struct{}, 1)}
+}
+
+// As many calls are parked as may be, of all and of one; each is taken once, and what is taken makes room.
+func TestStoreBounds(t *testing.T) {
+	l, err := NewStore(Options{MaxParked: 3, MaxPerPrincipal: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := NewCalls("up", false, l, work.New(nil))
+	suspend := func(who, refusal string) Handle {
+		t.Helper()
+		h, err := l.suspend(newCall(u, who))
+		switch {
+		case refusal == "" && err != nil, refusal != "" && err == nil:
+			t.Errorf("%s: %v", who, err)
+		case err != nil && (err.Name != proxy.TooManyParked.Name || !strings.Contains(err.Message, refusal) || err.Retryable || err.RetryAfter <= 0):
+			t.Errorf("%s: %v", who, err)
+		}
+		return h
+	}
+	a := suspend("alice", "")
+	suspend("alice", "")
+	suspend("alice", "questions.max_parked_per_principal")
+	suspend("bob", "")
+	suspend("carol", "questions.max_parked ")
+	if l.Suspended() != 3 {
+		t.Errorf("%d parked", l.Suspended())
+	}
+	if l.find(a) == nil || l.find(a) != l.take(a) || l.take(a) != nil || l.find(a) != nil {
+		t.Error("not taken exactly once")
+	}
+	suspend("alice", "")
+	u.Close()
+	if len(l.suspended)+len(l.of) != 0 {
+		t.Errorf("left: %v %v", l.suspended, l.of)
+	}
+	if l.take(Handle{}) != nil {
+		t.Error("a Handle that nobody gave out")
+	}
+}
+
+// Of many that come with one state at the same time, one gets the call.
+func TestStoreTakenOnce(t *testing.T) {
+	l, _ := NewStore(Options{})
+	for range 50 {
+		h, err := l.suspend(newCall(NewCalls("up", false, l, work.New(nil)), ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		got := make(chan *Call, 8)
+		for range cap(got) {
+			group.Go(func() {
+				if d := l.take(h); d != nil {
+					got <- d
+				}
+			})
+		}
+		group.Wait()
+		if len(got) != 1 {
+			t.Fatalf("%d got it", len(got))
+		}
+	}
+}
+
+// Nobody comes back: at its time, not before, the call is given up and its Handle is none any more.
+func TestStoreTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := NewStore(Options{TTL: time.Minute})
+		d := newCall(NewCalls("up", false, l, work.New(nil)), "p")
+		h, err := l.suspend(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute - time.Nanosecond) // of the bubble's clock
+		synctest.Wait()
+		if l.find(h) != d || d.inner.Err() != nil {
+			t.Error("given up too soon")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if l.find(h) != nil || l.Suspended() != 0 || len(l.of) != 0 || !errors.Is(d.inner.Err(), errUnanswered) {
+			t.Errorf("still parked; %v", d.inner.Err())
+		}
+	})
+}
+
+// The end of one upstream is nobody else's.
+func TestStoreClearsItsOwn(t *testing.T) {
+	l, _ := NewStore(Options{})
+	one, two := NewCalls("up", false, l, work.New(nil)), NewCalls("up", false, l, work.New(nil))
+	d := newCall(one, "p")
+	h, _ := l.suspend(d)
+	other, _ := l.suspend(newCall(two, "p"))
+	one.Close()
+	if l.find(h) != nil || l.find(other) == nil || l.of["p"] != 1 {
+		t.Error("cleared the wrong ones")
+	}
+	var e *proxy.Error
+	if !errors.As(d.inner.Err(), &e) || e.Name != proxy.ShuttingDown.Name {
+		t.Errorf("%v", d.inner.Err())
+	}
+	two.Close()
+}
