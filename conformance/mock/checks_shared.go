@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// sooner is how long before a cancellation a response may have gone out without the client having seen it.
+// sooner is the time before a cancellation in which a response may have been sent without the client having seen it.
 const sooner = time.Second
 
 // askedChecks are about what a legacy server asks, and what a client takes back.

@@ -7,7 +7,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// noSSE is why what is about HTTP+SSE is skipped.
+// noSSE is the reason for skipping the checks of HTTP+SSE.
 const noSSE = "the client does not speak HTTP+SSE"
 
 func sseChecks() []check {

@@ -70,7 +70,7 @@ func stdioChecks() []check {
 	}
 }
 
-// hurried tells whether a process got a signal before it had time to end by itself.
+// hurried reports whether a process got a signal before it had time to end by itself.
 func (p *process) hurried() bool {
 	return len(p.signals) > 0 && (strings.HasPrefix(p.signals[0], "early ") || p.signalAt-p.closedAt < least)
 }

@@ -22,7 +22,7 @@ func has(argv []string, word string) bool {
 	return slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, word) })
 }
 
-// Plays tells whether a client's command is tested at a face: over stdio if {command} stands in it, over HTTP if {url} does. With
+// Plays reports whether a client's command is tested at a face: over stdio if {command} stands in it, over HTTP if {url} does. With
 // neither it gets the URL as its last word, or, at the faces of stdio if they are asked for by name, the words of the command.
 func Plays(argv []string, asked []peer.Face, face peer.Face) bool {
 	url, command := has(argv, urlWord), has(argv, commandWord)
@@ -35,7 +35,7 @@ func Plays(argv []string, asked []peer.Face, face peer.Face) bool {
 	return url || !command
 }
 
-// Check tells what is wrong with a client's command for the faces that were asked for, none for any.
+// Check returns an error if a client's command does not fit the requested faces; none stands for any.
 func Check(argv []string, asked []peer.Face) error {
 	if slices.ContainsFunc(Faces(), func(f peer.Face) bool { return Plays(argv, asked, f) }) {
 		return nil

@@ -12,17 +12,17 @@ const (
 	pingText = `{"jsonrpc":"2.0","id":"` + pingID + `","method":"ping"}`
 )
 
-// channel is what all messages to a client share: the output of a process, or the stream of HTTP+SSE.
+// channel carries all messages to a client: the output of a process, or the stream of HTTP+SSE.
 type channel interface {
 	// sendMessage sends a message.
 	sendMessage(text string)
-	// writeNoise says what is none, where there is a place for that.
+	// writeNoise writes something that is not a message, where the transport allows it.
 	writeNoise(text string)
-	// terminate ends the channel, a process with this code.
+	// terminate ends the channel; a process exits with the code.
 	terminate(code int)
 }
 
-// handle takes a message on a channel. It may wait for others.
+// handle handles a message that came on a channel. It may wait for other messages.
 func (r *run) handle(c channel, h *received) {
 	switch h.message.Kind() {
 	case peer.Neither:
@@ -44,7 +44,7 @@ func (r *run) handle(c channel, h *received) {
 	}
 }
 
-// batch are the messages of an array, which 2025-03-26 has; nil: it is none.
+// batch returns the messages of a batch, which only 2025-03-26 has; nil if the line is not one.
 func (r *run) batch(line string) (all []peer.Message) {
 	v, err := peer.Decode(line)
 	list, ok := v.([]any)
@@ -61,7 +61,7 @@ func (r *run) batch(line string) (all []peer.Message) {
 	return all
 }
 
-// reply says a message in answer to another.
+// reply sends a message in answer to another.
 func (r *run) reply(c channel, h *received, text string) {
 	r.recordAnswer(h, text)
 	c.sendMessage(text)
@@ -116,10 +116,10 @@ func (r *run) request(c channel, h *received) {
 	}
 }
 
-// noiseLines is how often a chattering server says its line on the side: more than a pipe holds.
+// noiseLines is the number of lines that a noisy server writes to stderr: more than a pipe holds.
 const noiseLines = 4000
 
-// sendNoise says what may come before a response.
+// sendNoise sends what may come before a response.
 func (r *run) sendNoise(c channel, h *received) {
 	if r.first("muttered") {
 		for i := range noiseLines {
@@ -136,7 +136,7 @@ func (r *run) sendNoise(c channel, h *received) {
 	}
 }
 
-// serveListen opens a subscription on the output that all share: what is honoured of it, and one change of what was asked for.
+// serveListen answers subscriptions/listen on the shared output: the acknowledgement, and one change that was asked for.
 func (r *run) serveListen(c channel, h *received) {
 	tag := `"_meta":{"` + peer.MetaSubscription + `":` + string(h.message.ID) + `}`
 	honoured, wants := "{}", peer.Get(h.message.Params(), "notifications", "toolsListChanged") == true
@@ -149,7 +149,7 @@ func (r *run) serveListen(c channel, h *received) {
 	}
 }
 
-// rejection is the error that a modern server on a channel answers a request with that has not what it needs; 0: it has.
+// rejection returns the error for a modern request that lacks something; code 0 if it is sound.
 func (r *run) rejection(h *received) (code int, message, data string) {
 	version := peer.Text(h.message.Params(), "_meta", peer.MetaVersion)
 	switch {
@@ -163,7 +163,7 @@ func (r *run) rejection(h *received) (code int, message, data string) {
 	return 0, "", ""
 }
 
-// unsupported is the error that names what a modern server speaks.
+// unsupported returns the error that lists the revisions of a modern server.
 func (r *run) unsupported(version string) (code int, message, data string) {
 	supported := r.revision
 	if r.scenario.refused != "" {
@@ -172,7 +172,7 @@ func (r *run) unsupported(version string) (code int, message, data string) {
 	return -32022, "Unsupported protocol version", `{"supported":["` + supported + `"],"requested":` + peer.Encode(version) + `}`
 }
 
-// agree settles the revision of a legacy conversation.
+// agree negotiates the revision of a legacy session.
 func (r *run) agree() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,7 +188,7 @@ func (r *run) isAgreed() string {
 	return r.agreed
 }
 
-// has tells whether what is named has happened.
+// has reports whether the named event has happened.
 func (r *run) has(what string) bool {
 	select {
 	case <-r.when(what):
@@ -198,12 +198,12 @@ func (r *run) has(what string) bool {
 	}
 }
 
-// question is what the mock asks a client.
+// question is a request of the mock to a client.
 type question struct {
 	id, method, capability string // capability: what declares it; empty: every client, or none, answers it
 }
 
-// askAll asks a legacy client what a server may ask, all at once, and waits for the answers. Two pairs of ids differ in their type alone.
+// askAll sends a legacy client every request that a server may send, all at once, and waits for the answers. Two pairs of ids differ only in type.
 func (r *run) askAll(say func(text string)) {
 	const sample = `{"messages":[{"role":"user","content":{"type":"text","text":"Say hello"}}],"maxTokens":10}`
 	const form = `{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`
@@ -231,7 +231,7 @@ func (r *run) ask(say func(text string), q question, params string) {
 	say(`{"jsonrpc":"2.0","id":` + q.id + `,"method":"` + q.method + `"` + params + `}`)
 }
 
-// asked is the method of the question with an id; empty: there was none.
+// asked returns the method of the question with an id; "" if there was none.
 func (r *run) asked(id string) string {
 	if id == `"`+pingID+`"` {
 		return "ping"
@@ -244,12 +244,12 @@ func (r *run) asked(id string) string {
 	return ""
 }
 
-// response is the response to a request.
+// response returns the response to a request.
 func response(h *received, result string) string {
 	return `{"jsonrpc":"2.0","id":` + string(h.message.ID) + `,"result":` + result + `}`
 }
 
-// failure is an error response; data may be empty. A message without an id has none in its answer.
+// failure returns an error response; data may be empty. The answer to a message without an id has none.
 func failure(h *received, code int, message, data string) string {
 	id := ""
 	if h.message.ID != nil && h.message.Method != "" {

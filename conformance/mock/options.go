@@ -17,7 +17,7 @@ type Options struct {
 	Scenarios []string             // names; empty: all
 	Timeout   time.Duration        // for one run of the client; 0: 30 s
 	Wanted    func(id string) bool // of the checks; nil: all
-	// Shape tells what is wrong with a message of the client's, and answers is the method that it answers; nil: client.shape is not judged.
+	// Shape returns what is wrong with a message of the client; answers is the method that it answers. If nil, client.shape is not judged.
 	Shape func(revision string, raw []byte, answers string) []suite.ShapeProblem
 	// Progress is called after each scenario; nil: nobody looks.
 	Progress func(done, total int, scenario string, f []*suite.Finding)

@@ -11,19 +11,19 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// limits of what one scenario takes in.
+// Limits of one scenario's input.
 const (
 	maxRequests = 2000
 	maxBody     = 16 << 20
 )
 
-// lineVerb and eventVerb are the verbs of what is no HTTP request: a line on the input of a mock server, and what happened to one.
+// lineVerb and eventVerb mark entries that are no HTTP requests: a line on the input of a mock server, and an event of one.
 const (
 	lineVerb  = "line"
 	eventVerb = "event"
 )
 
-// received is one HTTP request of the client's, or one line.
+// received is one HTTP request of the client, or one line.
 type received struct {
 	verb    string
 	header  http.Header
@@ -70,13 +70,13 @@ type run struct {
 	late      bool                  // it did not end in time
 }
 
-// history is what was seen of a client in scenarios before.
+// history holds what earlier scenarios showed of a client.
 type history struct {
 	initializes map[peer.Face]bool // it can open a legacy session there
 	calls       map[peer.Face]bool // it calls tools there
 }
 
-// record keeps what came; false: it is too much.
+// record keeps a request. It returns false when there are too many.
 func (r *run) record(h *received) bool {
 	h.at = time.Since(r.began)
 	if h.verb != eventVerb {
@@ -91,7 +91,7 @@ func (r *run) record(h *received) bool {
 	return true
 }
 
-// recordAnswer keeps what was answered.
+// recordAnswer keeps an answer to a request.
 func (r *run) recordAnswer(h *received, text string) {
 	const most = 64 << 10
 	r.mu.Lock()
@@ -104,7 +104,7 @@ func (r *run) recordAnswer(h *received, text string) {
 	}
 }
 
-// when gives a channel that is closed once what is named has happened.
+// when returns a channel that is closed once the named event has happened.
 func (r *run) when(what string) chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -117,14 +117,14 @@ func (r *run) when(what string) chan struct{} {
 	return r.happened[what]
 }
 
-// happens closes the channel of when.
+// happens marks an event as happened, which closes its channel (when).
 func (r *run) happens(what string) {
 	if c := r.when(what); r.first("it happens: " + what) {
 		close(c)
 	}
 }
 
-// await waits until all that is named has happened, as long as the mock is patient.
+// await waits for all named events, at most for patience.
 func (r *run) await(patience time.Duration, what ...string) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -139,7 +139,7 @@ func (r *run) await(patience time.Duration, what ...string) {
 	}
 }
 
-// first tells whether something happens for the first time in the run.
+// first reports whether something happens for the first time in the run.
 func (r *run) first(what string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *run) first(what string) bool {
 	return r.counts[what] == 1
 }
 
-// requests are the messages with a method that came by POST or as lines, in order; empty: all messages.
+// requests returns the messages with a method that came by POST or as lines, in order. "" stands for all messages.
 func (r *run) requests(method string) (out []*received) {
 	for _, h := range r.all {
 		if (h.verb == http.MethodPost || h.verb == lineVerb) && (method == "" || h.message.Method == method) {
@@ -160,7 +160,7 @@ func (r *run) requests(method string) (out []*received) {
 	return out
 }
 
-// by are the requests of a verb.
+// by returns the requests with a verb.
 func (r *run) by(verb string) (out []*received) {
 	for _, h := range r.all {
 		if h.verb == verb {
@@ -170,7 +170,7 @@ func (r *run) by(verb string) (out []*received) {
 	return out
 }
 
-// evidence is what went over the wire, as far as it is kept.
+// evidence returns the recorded traffic, shortened.
 func (r *run) evidence() (out []suite.Line) {
 	const most = 60
 	for i, h := range r.all {
@@ -198,7 +198,7 @@ func (h *received) where() string {
 	return "the client"
 }
 
-// text is what was heard, as a report shows it.
+// text returns the request as a report shows it.
 func (h *received) text() string {
 	if h.verb == lineVerb || h.verb == eventVerb {
 		return h.body
@@ -226,7 +226,7 @@ func cut(text string) string {
 	return text
 }
 
-// version is the revision that was agreed on.
+// version is the negotiated revision.
 func (r *run) version() string {
 	if r.agreed != "" && r.agreed != unknownRevision {
 		return r.agreed

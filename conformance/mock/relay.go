@@ -14,7 +14,7 @@ import (
 // RelayWord is the word after which a mock server's command has the address of who judges.
 const RelayWord = "conformance-mock"
 
-// RelayCalled tells whether this process was started as a mock server by the client under test: `dragoman conformance-mock ADDRESS`.
+// RelayCalled reports whether this process was started as a mock server by the client under test: `dragoman conformance-mock ADDRESS`.
 func RelayCalled(args []string) bool { return len(args) == 3 && args[1] == RelayWord }
 
 // Relay is a mock server as the client under test starts it. It decides nothing: what the client writes, the end of that and the

@@ -127,7 +127,7 @@ func (v *verdict) shapes(shape func(revision string, raw []byte, answers string)
 	})
 }
 
-// judges tells whether a check that is wanted is judged in a scenario.
+// judges reports whether any selected check is judged in a scenario.
 func (o *Options) judges(s *Scenario, face peer.Face, revision string) bool {
 	return slices.ContainsFunc(table(), func(c check) bool { return o.judged(&c, s, face, revision) })
 }

@@ -87,12 +87,12 @@ func Scenarios() []*Scenario {
 	}
 }
 
-// at tells whether the scenario is played at a face and revision.
+// at reports whether the scenario is played at a face and revision.
 func (s *Scenario) at(face peer.Face, revision string) bool {
 	return slices.Contains(s.Faces, face) && (len(s.Revisions) == 0 || slices.Contains(s.Revisions, revision))
 }
 
-// freely tells whether the client may end as it likes: what it meets is not what it can go on with.
+// freely reports whether the client may end in any way, since the scenario gives it nothing to go on with.
 func (s *Scenario) freely() bool {
 	return slices.Contains([]string{"unknown-result", "unknown-revision", "foreign-endpoint", "lost-stream", "crash"}, s.Name)
 }
@@ -116,7 +116,7 @@ func pages(cursor string, first bool) string {
 	return `"tools":[{"name":"last","inputSchema":{"type":"object"}}]`
 }
 
-// retryMS is how long a client has to wait before it takes a stream up again, in milliseconds.
+// retryMS is the wait before a client resumes a stream, in milliseconds.
 const retryMS = 300
 
 // retried closes the stream of the first call after an event with an id; the answer is had by GET.
@@ -144,7 +144,7 @@ func unknown(*received) string {
 	return `{"resultType":"x-nobody-knows","content":[{"type":"text","text":"no"}]}`
 }
 
-// result is what a request is answered with in every scenario; empty: there is no such method.
+// result returns the result of a request in every scenario; "" if there is no such method.
 func (r *run) result(h *received) string {
 	s, modern := r.scenario, r.face.Modern()
 	whole := func(members string) string {
@@ -207,7 +207,7 @@ func (r *run) before(h *received) (messages []string) {
 	return messages
 }
 
-// pings tells whether a ping comes before the response to a request.
+// pings reports whether a ping comes before the response to a request.
 func (r *run) pings(h *received) bool {
 	return r.scenario.streams && !r.face.Modern() && h.message.Method != "initialize" && h.message.Method != "server/discover"
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// endpoint is how a stream of HTTP+SSE names where messages go.
+// endpoint is the form in which a stream of HTTP+SSE names the URL for messages.
 type endpoint int
 
 const (
@@ -29,7 +29,7 @@ func (s *Scenario) ssePath() string {
 
 func (s *Scenario) messagesPath() string { return strings.TrimSuffix(s.ssePath(), "sse") + "messages" }
 
-// announced is what the endpoint event says.
+// announced returns the data of the endpoint event.
 func (r *run) announced(session string) string {
 	path := r.scenario.messagesPath() + "?sessionId=" + session
 	switch r.scenario.endpoint {
@@ -180,7 +180,7 @@ func (d *sseStream) terminate(int) {
 	}
 }
 
-// speaksSSE tells whether the client has opened a stream of HTTP+SSE.
+// speaksSSE reports whether the client has opened a stream of HTTP+SSE.
 func (r *run) speaksSSE() bool {
 	for _, h := range r.by(http.MethodGet) {
 		if h.session != "" {
@@ -220,5 +220,5 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// strayOrigin is what came to another origin than the stream's.
+// strayOrigin marks requests to another origin than the stream's.
 const strayOrigin = "another origin than the stream's"

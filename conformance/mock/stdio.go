@@ -14,10 +14,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxProcesses is how often a client may start its server in one scenario.
+// maxProcesses limits how often a client may start its server in one scenario.
 const maxProcesses = 50
 
-// process is one mock server that the client has started. What it is told stands in run.all, with its number as the session.
+// process is a mock server that the client has started. run.all records its input, with its number as the session.
 type process struct {
 	*run
 	n       int
@@ -108,12 +108,12 @@ func (r *run) settled() {
 	}
 }
 
-// note keeps what happened to the process, beside what it was told.
+// note records an event of the process.
 func (p *process) note(what string) {
 	p.record(&received{verb: eventVerb, session: strconv.Itoa(p.n), body: "process " + strconv.Itoa(p.n) + " " + what})
 }
 
-// serve does what the process does, until it has ended.
+// serve handles the frames of the process until it has ended.
 func (p *process) serve() {
 	defer close(p.over)
 	in := bufio.NewReader(p.conn)
@@ -190,7 +190,7 @@ func (p *process) signalled(name string) {
 	}
 }
 
-// take cuts what comes into lines.
+// take splits the input into lines.
 func (p *process) take(data []byte) {
 	p.partial = append(p.partial, data...)
 	for {
@@ -208,7 +208,7 @@ func (p *process) take(data []byte) {
 	}
 }
 
-// line takes a line. Requests are answered beside, as far as the scenario waits for something before it answers.
+// line handles a line, on a goroutine of its own if the scenario may wait before it answers.
 func (p *process) line(line []byte, cut bool) {
 	h := &received{verb: lineVerb, session: strconv.Itoa(p.n), body: string(line), cut: cut || !utf8.Valid(line)}
 	if !p.record(h) {
@@ -222,7 +222,7 @@ func (p *process) line(line []byte, cut bool) {
 	p.handle(p, h)
 }
 
-// tell sends a frame; it is not heard when the process is gone.
+// send writes a frame. It does nothing once the process has ended.
 func (p *process) send(kind byte, data []byte) {
 	p.out.Lock()
 	defer p.out.Unlock()
@@ -238,5 +238,5 @@ func (p *process) writeNoise(text string) { p.send(frameErrors, []byte(text+"\n"
 // terminate implements channel.
 func (p *process) terminate(code int) { p.send(frameLeave, []byte{byte(code)}) }
 
-// least is how long a process gets at least to end by itself.
+// least is the minimum time for a process to end by itself.
 const least = 100 * time.Millisecond

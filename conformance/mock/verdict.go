@@ -15,7 +15,7 @@ type check struct {
 	judge     func(v *verdict)
 }
 
-// verdict is one check in one run.
+// verdict is the outcome of one check in one run.
 type verdict struct {
 	*run
 	problems []suite.Problem
@@ -54,7 +54,7 @@ func (v *verdict) eachModern(f func(h *received)) {
 	}
 }
 
-// otherEra tells why a client is not at home at a face, as it seems; empty: it is, or has said nothing.
+// otherEra returns why a client seems to belong to another era than the face; "" if it does not, or has sent nothing.
 func (v *verdict) otherEra() string {
 	all := v.requests("")
 	only := func(method string) bool {

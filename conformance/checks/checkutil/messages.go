@@ -21,14 +21,14 @@ const (
 	Unsupported       = -32022
 )
 
-// CodeName is a code with its name.
+// CodeName returns a code with its name.
 func CodeName(code int) string {
 	name := map[int]string{ParseError: "parse error", InvalidRequest: "invalid request", MethodNotFound: "method not found", InvalidParams: "invalid params",
 		HeaderMismatch: "HeaderMismatch", MissingCapability: "MissingRequiredClientCapability", Unsupported: "UnsupportedProtocolVersion"}[code]
 	return fmt.Sprintf("%d (%s)", code, name)
 }
 
-// Answer reads the one message of a response, whether it is a body or the last of a stream; nil: there is none.
+// Answer reads the one message of a response, the body or the last event of a stream; nil if there is none.
 func Answer(t *suite.Trial, res *peer.Response) *peer.Message {
 	var last *peer.Message
 	if !res.Streams() {
@@ -49,13 +49,13 @@ func Answer(t *suite.Trial, res *peer.Response) *peer.Message {
 	}
 }
 
-// Failure tells of an error response.
+// Failure describes an error response.
 func Failure(m peer.Message) string {
 	code, message, _ := m.Error()
 	return "the error " + peer.Encode(code) + ": " + message
 }
 
-// FailedWith demands an error response with one of the codes; none: any.
+// FailedWith fails the trial unless the message is an error response with one of the codes; without codes any error passes.
 func FailedWith(t *suite.Trial, m peer.Message, expected string, codes ...int) {
 	if !m.Failed() {
 		t.Fail(expected, "a result: %s", m.Raw)
@@ -66,7 +66,7 @@ func FailedWith(t *suite.Trial, m peer.Message, expected string, codes ...int) {
 	}
 }
 
-// OfMethod picks messages of a method.
+// OfMethod returns the messages with a method.
 func OfMethod(in []peer.Message, method string) (out []peer.Message) {
 	for _, m := range in {
 		if m.Method == method {
@@ -76,7 +76,7 @@ func OfMethod(in []peer.Message, method string) (out []peer.Message) {
 	return out
 }
 
-// OfKind picks messages of a kind.
+// OfKind returns the messages of a kind.
 func OfKind(in []peer.Message, kind peer.Kind) (out []peer.Message) {
 	for _, m := range in {
 		if m.Kind() == kind {
@@ -86,10 +86,10 @@ func OfKind(in []peer.Message, kind peer.Kind) (out []peer.Message) {
 	return out
 }
 
-// Equal compares two values of JSON.
+// Equal reports whether two JSON values are equal.
 func Equal(a, b any) bool { return peer.Encode(a) == peer.Encode(b) }
 
-// Excerpt is a value as evidence.
+// Excerpt returns a JSON value as evidence, at most about 200 bytes.
 func Excerpt(v any) string {
 	text := peer.Encode(v)
 	if len(text) > 200 {
@@ -98,7 +98,7 @@ func Excerpt(v any) string {
 	return text
 }
 
-// AnswerTime is how long an answer may take.
+// AnswerTime is the timeout for an answer.
 func AnswerTime(t *suite.Trial) time.Duration {
 	if t.Target.Timeout > 0 {
 		return t.Target.Timeout
@@ -106,7 +106,7 @@ func AnswerTime(t *suite.Trial) time.Duration {
 	return 10 * time.Second
 }
 
-// Pause lets time go by, for what nothing tells of.
+// Pause waits, for effects that nothing announces.
 func Pause(t *suite.Trial, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

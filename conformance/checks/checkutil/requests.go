@@ -6,13 +6,13 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// ModernHead is the head of a modern request that is right; more sets or drops fields.
+// ModernHead returns the head of a sound modern request; more sets or drops fields.
 func ModernHead(method string, more ...peer.Field) peer.Fields {
 	return peer.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json, text/event-stream"},
 		{Name: "MCP-Protocol-Version", Value: peer.R2607}, {Name: "Mcp-Method", Value: method}}.With(more...)
 }
 
-// ModernBody is a modern request that is right. params are members beside _meta; change may alter _meta.
+// ModernBody returns a sound modern request. params are members beside _meta; change may alter _meta.
 func ModernBody(id, method string, params peer.Object, change func(meta peer.Object)) string {
 	meta := peer.Object{peer.MetaVersion: peer.R2607, peer.MetaCapabilities: peer.Object{}, peer.MetaClient: peer.Object{"name": "dragoman-conformance", "version": "1"}}
 	if change != nil {
@@ -25,7 +25,7 @@ func ModernBody(id, method string, params peer.Object, change func(meta peer.Obj
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":` + peer.Encode(method) + `,"params":` + peer.Encode(all) + `}`
 }
 
-// LegacyHead is the head of a request in a session of legacy HTTP; more sets or drops fields. c may be nil: before initialize.
+// LegacyHead returns the head of a request in a session of legacy HTTP; more sets or drops fields. c is nil before initialize.
 func LegacyHead(c *peer.Conn, more ...peer.Field) peer.Fields {
 	f := peer.Fields{{Name: "Content-Type", Value: "application/json"}, {Name: "Accept", Value: "application/json, text/event-stream"}}
 	if c != nil && c.Session != "" {
@@ -37,15 +37,15 @@ func LegacyHead(c *peer.Conn, more ...peer.Field) peer.Fields {
 	return f.With(more...)
 }
 
-// InitializeParams are the params of initialize.
+// InitializeParams returns the params of initialize.
 func InitializeParams(revision, capabilities string) string {
 	return `{"protocolVersion":` + peer.Encode(revision) + `,"capabilities":` + capabilities + `,"clientInfo":{"name":"dragoman-conformance","version":"1"}}`
 }
 
-// Ping is a ping with an id, as JSON.
+// Ping returns a ping with an id, which is JSON.
 func Ping(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"method":"ping"}` }
 
-// WantStatus demands that of a response.
+// WantStatus fails the trial unless the status of a response is right.
 func WantStatus(t *suite.Trial, res *peer.Response, expected string, right func(int) bool) {
 	if !right(res.Status) {
 		t.Fail(expected, "status %d", res.Status)

@@ -35,7 +35,7 @@ func Sample(schema any) peer.Object {
 	return out
 }
 
-// Violations tells what in a value does not conform to a schema: types, required members, enumerations, and the same of what is inside.
+// Violations lists what in a value does not conform to a schema: types, required members, enumerations, and the same of what is inside.
 // The other keywords are not looked at; nothing is reported that is not certain.
 func Violations(schema, value any, place string) (wrong []string) {
 	if kind := peer.Text(schema, "type"); kind != "" && !isOf(kind, value) {

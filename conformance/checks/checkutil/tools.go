@@ -20,17 +20,17 @@ const (
 	ToolConfirms = "confirm_delete"     // asks for confirmation while its task runs
 )
 
-// MetaRelated names the task that a message of 2025-11-25 belongs to.
+// MetaRelated is the member of _meta that names the task of a message, in 2025-11-25.
 const MetaRelated = "io.modelcontextprotocol/related-task"
 
-// TaskTime is how long a task of the fixture runs that is watched, where it can be told.
+// TaskTime is the requested run time of the fixture's tasks.
 const TaskTime = 300 * time.Millisecond
 
 func Terminal(task peer.Object) bool {
 	return slices.Contains([]string{"completed", "failed", "cancelled"}, peer.Text(task, "status"))
 }
 
-// OnlyReads tells whether a tool may be called by somebody who does not know it: it says that it only reads, or is one of the fixture's.
+// OnlyReads reports whether a tool may be called without knowing it: it is marked read-only, or belongs to the fixture.
 func OnlyReads(t *suite.Trial, tool peer.Object) bool {
 	name := peer.Text(tool, "name")
 	return peer.Get(tool, "annotations", "readOnlyHint") == true || name == "echo" || name == "add" || t.Offer.Fixture() && strings.HasPrefix(name, "test_")

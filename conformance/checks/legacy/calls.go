@@ -24,7 +24,7 @@ const (
 	toolSamples = "test_sampling"
 )
 
-// mustRequest is the answer to a request. Without one the trial is broken: that requests are answered is for other checks.
+// mustRequest sends a request and returns the answer. Without one it breaks the trial: other checks are about missing answers.
 func mustRequest(t *suite.Trial, c *peer.Conn, method, params string) peer.Message {
 	m, err := c.Request(method, params)
 	if err != nil {
@@ -33,7 +33,7 @@ func mustRequest(t *suite.Trial, c *peer.Conn, method, params string) peer.Messa
 	return m
 }
 
-// mustResult is the result of a request. No answer, or an error, is what the check is about.
+// mustResult sends a request and returns its result. Without one the trial fails.
 func mustResult(t *suite.Trial, c *peer.Conn, method, params, expected string) peer.Object {
 	m, err := c.Request(method, params)
 	switch {
@@ -47,7 +47,7 @@ func mustResult(t *suite.Trial, c *peer.Conn, method, params, expected string) p
 	return m.Result()
 }
 
-// mustStart begins a request.
+// mustStart sends a request, or breaks the trial.
 func mustStart(t *suite.Trial, c *peer.Conn, method, params string) *peer.Call {
 	call, err := c.Start(method, params)
 	if err != nil {
@@ -56,7 +56,7 @@ func mustStart(t *suite.Trial, c *peer.Conn, method, params string) *peer.Call {
 	return call
 }
 
-// mustEnd waits for the response of a call.
+// mustEnd waits for the response of a call, or breaks the trial.
 func mustEnd(t *suite.Trial, call *peer.Call) peer.Message {
 	m, err := call.Wait()
 	if err != nil {
@@ -65,7 +65,7 @@ func mustEnd(t *suite.Trial, call *peer.Call) peer.Message {
 	return m
 }
 
-// toolCall are params of tools/call; token is that of progress, as JSON, or empty.
+// toolCall returns the params of tools/call; token is the progress token as JSON, or "".
 func toolCall(name string, arguments peer.Object, token string) string {
 	params := `{"name":` + peer.Encode(name)
 	if arguments != nil {
@@ -77,10 +77,10 @@ func toolCall(name string, arguments peer.Object, token string) string {
 	return params + "}"
 }
 
-// quietPeriod is how long a stream is watched that has nothing which could be waited for.
+// quietPeriod is the time for which a stream is watched when there is nothing to wait for.
 const quietPeriod = 120 * time.Millisecond
 
-// waitSettled waits until what the server has sent by now has come. On one stream the answer to a ping comes behind it; streams of their
+// waitSettled waits until what the server has sent by now has arrived. On one stream the answer to a ping follows it; streams of their
 // own are watched a moment.
 func waitSettled(t *suite.Trial, c *peer.Conn) {
 	_ = mustRequest(t, c, "ping", "")
@@ -90,7 +90,7 @@ func waitSettled(t *suite.Trial, c *peer.Conn) {
 	settledStreams(t)
 }
 
-// all is what has come, for no call and for those given.
+// all returns what has come for the given calls, and for none.
 func all(c *peer.Conn, calls ...*peer.Call) []peer.Message {
 	out := c.Others()
 	for _, call := range calls {
@@ -99,7 +99,7 @@ func all(c *peer.Conn, calls ...*peer.Call) []peer.Message {
 	return out
 }
 
-// responder answers what a server asks, and remembers it.
+// responder answers the server's requests, and records them.
 type responder struct {
 	says map[string]string // by method: a result or an error with its member name; without one -32601 is said
 
@@ -120,19 +120,19 @@ func (u *responder) answer(m peer.Message) string {
 	return `"error":{"code":-32601,"message":"Method not found"}`
 }
 
-// questions are those of a method so far.
+// questions returns the requests with a method so far.
 func (u *responder) questions(method string) []peer.Message {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return checkutil.OfMethod(u.asked, method)
 }
 
-// with are settings with capabilities and a user who answers.
+// with returns settings with capabilities and this responder.
 func (u *responder) with(capabilities string) func(*peer.Settings) {
 	return func(s *peer.Settings) { s.Capabilities, s.Answer = capabilities, u.answer }
 }
 
-// openInitialized does the handshake by hand, as far as initialized, which is not sent.
+// openInitialized opens a session with a handshake that lacks notifications/initialized.
 func openInitialized(t *suite.Trial, change func(*peer.Settings)) *peer.Conn {
 	c := t.Open(func(s *peer.Settings) {
 		s.NoHandshake = true
@@ -148,7 +148,7 @@ func openInitialized(t *suite.Trial, change func(*peer.Settings)) *peer.Conn {
 	return c
 }
 
-// declares tells whether the server has declared a capability in this conversation.
+// declares reports whether the server has declared a capability in this session.
 func declares(c *peer.Conn, path ...string) bool {
 	v := peer.Get(c.Server, append([]string{"capabilities"}, path...)...)
 	return v != nil && v != false

@@ -11,7 +11,7 @@ import (
 
 const pageSending = "basic/transports §Sending Messages to the Server"
 
-// httpChecks are what streamable HTTP of the legacy revisions has beside sessions and streams.
+// httpChecks covers streamable HTTP of the legacy revisions, without sessions and streams.
 func httpChecks() []*suite.Check {
 	return append([]*suite.Check{
 		{
@@ -77,7 +77,7 @@ func httpChecks() []*suite.Check {
 	}, head2506Checks()...)
 }
 
-// head2506Checks is what a server looks for in the heads of requests.
+// head2506Checks covers the head of a request since 2025-06-18.
 func head2506Checks() []*suite.Check {
 	const page = "basic/transports §Protocol Version Header"
 	return []*suite.Check{

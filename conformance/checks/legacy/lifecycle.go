@@ -8,12 +8,12 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// lifecycleChecks is how a legacy conversation begins, and what was agreed in it.
+// lifecycleChecks covers the handshake, and what follows from it.
 func lifecycleChecks() []*suite.Check {
 	return slices.Concat(initializeChecks(), firstChecks(), agreedChecks())
 }
 
-// initializeChecks is what initialize is answered with.
+// initializeChecks covers the answer to initialize.
 func initializeChecks() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -51,7 +51,7 @@ func initializeChecks() []*suite.Check {
 	}
 }
 
-// firstChecks is what comes before all else.
+// firstChecks covers requests before initialize.
 func firstChecks() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -101,7 +101,7 @@ func firstChecks() []*suite.Check {
 	}
 }
 
-// agreedChecks is what holds from then on.
+// agreedChecks covers what the negotiated revision and capabilities imply.
 func agreedChecks() []*suite.Check {
 	return []*suite.Check{
 		{

@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// messagesChecks is what holds for each request and answer of a legacy conversation.
+// messagesChecks covers every request and answer of a legacy session.
 func messagesChecks() []*suite.Check {
 	return []*suite.Check{
 		{
@@ -174,10 +174,10 @@ func unansweredNotification(t *suite.Trial) {
 	}
 }
 
-// attempts is how often something is tried that may go wrong by chance: on a busy machine the slow call may be the faster one.
+// attempts is the number of tries of what may fail by chance: on a busy machine the slow call may be the faster one.
 const attempts = 3
 
-// takesTime is how long a call has to take for it to be slow: one that is answered at once blocks nothing.
+// takesTime is the least duration of a slow call: one that is answered at once blocks nothing.
 const takesTime = 50 * time.Millisecond
 
 func slowDoesNotBlock(t *suite.Trial) {

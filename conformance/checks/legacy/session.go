@@ -10,7 +10,7 @@ import (
 
 const pageSession = "basic/transports §Session Management"
 
-// sessionChecks is what holds for the sessions of streamable HTTP.
+// sessionChecks covers the sessions of streamable HTTP.
 func sessionChecks() []*suite.Check {
 	needs := []suite.Need{suite.NeedsSession}
 	return []*suite.Check{

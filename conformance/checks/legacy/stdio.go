@@ -8,7 +8,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// stdioChecks are what a process of a legacy revision owes on its pipes.
+// stdioChecks covers the pipes of a process of a legacy revision.
 func stdioChecks() []*suite.Check {
 	return []*suite.Check{
 		{

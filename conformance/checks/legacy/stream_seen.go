@@ -56,7 +56,7 @@ func patience(res *peer.Response) (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// eventually waits until something is so, and not long if it does not come about.
+// eventually waits for a condition, for a short time.
 func eventually(t *suite.Trial, is func() bool) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

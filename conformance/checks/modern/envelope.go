@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// envelopeChecks are what a server of 2026-07-28 demands of _meta and of a message as such.
+// envelopeChecks covers _meta and the JSON-RPC message in 2026-07-28.
 func envelopeChecks() []*suite.Check {
 	return slices.Concat(metaChecks(), versionsChecks(), methodsChecks(), messagesChecks())
 }

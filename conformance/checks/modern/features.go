@@ -26,7 +26,7 @@ func failsWith(t *suite.Trial, m peer.Message, what string, codes ...int) {
 	}
 }
 
-// isToolName is what the specification says of names of tools (server/tools, Tool Names).
+// isToolName reports whether a name follows the specification (server/tools, Tool Names).
 func isToolName(name string) bool {
 	return len(name) > 0 && len(name) <= 128 && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("_.-", r)

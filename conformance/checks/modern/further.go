@@ -124,7 +124,7 @@ func structuredText(t *suite.Trial) {
 	}
 }
 
-// stays is how long a subscription is watched that is to stay open.
+// stays is the time for which a subscription must stay open.
 const stays = 300 * time.Millisecond
 
 func endsWell(t *suite.Trial) {

@@ -20,7 +20,7 @@ var listMethods = [...]struct{ capability, method, member string }{
 	{"resources", "resources/templates/list", "resourceTemplates"},
 }
 
-// discovered is what server/discover says now.
+// discovered returns the result of server/discover.
 func discovered(t *suite.Trial, c *peer.Conn) peer.Object {
 	_, m := mustRequest(t, c, "server/discover", nil)
 	if m.Result() == nil {

@@ -22,7 +22,7 @@ const (
 	asksPrompt = "test_input_required_result_prompt"
 )
 
-// interactiveCall is a request that the server asks back about.
+// interactiveCall is a request to which the server answers with questions.
 type interactiveCall struct {
 	t      *suite.Trial
 	c      *peer.Conn
@@ -47,14 +47,14 @@ func (d *interactiveCall) say(more peer.Object) {
 	_, d.last = mustRequest(d.t, d.c, d.method, params)
 }
 
-// asks tells whether the server asks, and gives its questions.
+// asks reports whether the server asks, and returns its questions.
 func (d *interactiveCall) asks() (peer.Object, bool) {
 	r := d.last.Result()
 	questions, _ := r["inputRequests"].(peer.Object)
 	return questions, r["resultType"] == "input_required"
 }
 
-// questions are what it asks; the trial ends if it asks nothing.
+// questions returns the server's questions; the trial ends if there are none.
 func (d *interactiveCall) questions() peer.Object {
 	questions, asks := d.asks()
 	if !asks || len(questions) == 0 {
@@ -195,7 +195,7 @@ func questionsChecks() []*suite.Check {
 	}
 }
 
-// capabilityFor is what a question needs.
+// capabilityFor returns the client capability that a question needs.
 func capabilityFor(method string) string {
 	return map[string]string{"elicitation/create": "elicitation", "sampling/createMessage": "sampling", "roots/list": "roots"}[method]
 }

@@ -103,7 +103,7 @@ func mirror(t *suite.Trial, kind string) mirrored {
 	return mirrored{}
 }
 
-// value is one that fits a simple schema.
+// value returns a value that fits a simple schema.
 func value(schema peer.Object) any {
 	if list := peer.List(schema, "enum"); len(list) > 0 {
 		return list[0]

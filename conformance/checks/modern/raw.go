@@ -31,7 +31,7 @@ const (
 	pageStdio    = "basic/transports/stdio §"
 )
 
-// rawClient says to a modern server what no client should, over either transport, one request at a time.
+// rawClient sends a modern server requests that no client should send, over either transport, one at a time.
 type rawClient struct {
 	*suite.Trial
 	child *peer.Child    // of stdio
@@ -46,14 +46,14 @@ func newRawClient(t *suite.Trial) *rawClient {
 	return k
 }
 
-// reply is what came.
+// reply is an answer of the server.
 type reply struct {
 	status  int         // of HTTP
 	header  http.Header // of HTTP
 	message *peer.Message
 }
 
-// send sends a text and waits for what answers it. head is for HTTP.
+// send sends a body and waits for the answer. head is for HTTP.
 func (k *rawClient) send(body string, head peer.Fields) reply {
 	if k.child == nil {
 		res := k.Send(peer.Request{Header: head, Body: body})
@@ -81,12 +81,12 @@ func (k *rawClient) send(body string, head peer.Fields) reply {
 	}
 }
 
-// request sends a request that is right but for what change does to _meta and more to the head.
+// request sends a sound request, altered by change (_meta) and more (head).
 func (k *rawClient) request(id, method string, params peer.Object, change func(meta peer.Object), more ...peer.Field) reply {
 	return k.send(checkutil.ModernBody(id, method, params, change), checkutil.ModernHead(method, more...))
 }
 
-// refuse demands an error with one of the codes (none: any) and, over HTTP, a status (0: any).
+// refuse fails the trial unless the reply is an error with one of the codes (none: any) and, over HTTP, a status (0: any).
 func (k *rawClient) refuse(r reply, status int, codes ...int) {
 	expected := "an error"
 	if len(codes) > 0 {
@@ -115,7 +115,7 @@ func (k *rawClient) refuse(r reply, status int, codes ...int) {
 	}
 }
 
-// accept demands a result.
+// accept fails the trial unless the reply is a result.
 func (k *rawClient) accept(r reply, expected string) {
 	switch {
 	case r.message == nil:
@@ -133,7 +133,7 @@ func statusText(status int) string {
 	return ", with status " + strconv.Itoa(status)
 }
 
-// target is something that can be asked for by name without doing harm.
+// target is something that can be requested by name without side effects.
 type target struct {
 	method, member, name string
 	known                bool // the server has it
@@ -141,7 +141,7 @@ type target struct {
 
 func (x target) params() peer.Object { return peer.Object{x.member: x.name} }
 
-// refusals are the codes of a refusal for the sake of the head: who looks for the thing first may say so if there is none.
+// refusals returns the codes for a wrong head. A server that looks up an unknown name first may report that instead.
 func (x target) refusals() []int {
 	if x.known {
 		return []int{checkutil.HeaderMismatch}
@@ -149,7 +149,7 @@ func (x target) refusals() []int {
 	return []int{checkutil.HeaderMismatch, checkutil.InvalidParams}
 }
 
-// harmlessTarget finds one. The trial is skipped where there is none.
+// harmlessTarget finds a target. It skips the trial if there is none.
 func harmlessTarget(t *suite.Trial) target {
 	o := t.Offer
 	if o.Tool("test_simple_text") != nil {
@@ -169,7 +169,7 @@ func harmlessTarget(t *suite.Trial) target {
 	return target{"tools/call", "name", "dragoman-conformance-no-such-tool", false}
 }
 
-// required is the first required argument of a prompt; empty: none is.
+// required returns the first required argument of a prompt; "" if there is none.
 func required(prompt peer.Object) string {
 	for _, a := range peer.List(prompt, "arguments") {
 		if peer.Get(a, "required") == true {
@@ -179,12 +179,12 @@ func required(prompt peer.Object) string {
 	return ""
 }
 
-// encoded is a value in the Base64 form of heads.
+// encoded returns a value in the Base64 form of header fields.
 func encoded(value string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(value)) + "?="
 }
 
-// isDual tells whether a server speaks legacy revisions too, at the same place.
+// isDual reports whether the server also speaks legacy revisions, at the same endpoint.
 func isDual(t *suite.Trial) bool {
 	face := peer.LegacyHTTP
 	if t.Face.Stdio() {
@@ -196,12 +196,12 @@ func isDual(t *suite.Trial) bool {
 	return err == nil
 }
 
-// mustCallTool calls a tool and gives the call, answered.
+// mustCallTool calls a tool and returns the answered call.
 func mustCallTool(t *suite.Trial, c *peer.Conn, params peer.Object) (*peer.Call, peer.Message) {
 	return mustRequest(t, c, "tools/call", params)
 }
 
-// mustRequest makes a request and waits for its response. The trial is broken without one.
+// mustRequest sends a request and waits for its response. Without one it breaks the trial.
 func mustRequest(t *suite.Trial, c *peer.Conn, method string, params peer.Object) (*peer.Call, peer.Message) {
 	call := mustStart(t, c, method, params)
 	m, err := call.Wait()
@@ -223,14 +223,14 @@ func mustStart(t *suite.Trial, c *peer.Conn, method string, params peer.Object) 
 	return call
 }
 
-// fence makes sure that what the server wrote before on a shared stream has come: it is a request whose answer is waited for.
+// fence waits until everything that the server wrote before on a shared stream has arrived, by a request and its answer.
 func fence(t *suite.Trial, c *peer.Conn) {
 	if t.Face.Stdio() {
 		mustRequest(t, c, "server/discover", nil)
 	}
 }
 
-// opened begins a conversation with a modern request: servers of both eras may choose the era of a process by what opens it.
+// opened opens a connection with modern requests, since servers of both eras may choose the era of a process by its first request.
 func opened(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder) {
 	c, r := openRecorded(t, change)
 	requests := plainRequests(t)
@@ -240,7 +240,7 @@ func opened(t *suite.Trial, change func(*peer.Settings)) (*peer.Conn, *recorder)
 	return c, r
 }
 
-// everything is what a client can declare.
+// everything declares all client capabilities.
 const everything = `{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}`
 
 func capable(capabilities string) func(*peer.Settings) {

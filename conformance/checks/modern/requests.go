@@ -6,7 +6,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// requestsChecks are what a server of 2026-07-28 demands of a request's head.
+// requestsChecks covers the head of a request in 2026-07-28.
 func requestsChecks() []*suite.Check {
 	const (
 		page      = pageHTTP + "Server Validation"

@@ -175,7 +175,7 @@ func everyCharacter() *suite.Check {
 	}
 }
 
-// request is one that any server can be asked.
+// request is a request that any server can answer.
 type request struct {
 	method string
 	params peer.Object

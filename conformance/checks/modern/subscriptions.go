@@ -47,7 +47,7 @@ func listens(t *suite.Trial, c *peer.Conn, r *recorder, id string, filter peer.O
 	return l
 }
 
-// owns tells whether a message is tagged with this subscription.
+// owns reports whether a message is tagged with this subscription.
 func (l *listening) owns(m peer.Message) bool {
 	id, _ := peer.Decode(l.call.ID)
 	tag := peer.Get(m.Object, "params", "_meta", peer.MetaSubscription)
@@ -72,7 +72,7 @@ func (l *listening) wait(wanted func(peer.Message) bool) (peer.Message, error) {
 	return l.call.WaitFor(wanted)
 }
 
-// got is what has come for the subscription so far: over stdio what is tagged with it.
+// got returns what has come for the subscription so far; over stdio, what is tagged with it.
 func (l *listening) got() (out []peer.Message) {
 	if !l.t.Face.Stdio() {
 		return l.call.Got()
@@ -96,7 +96,7 @@ func trigger(t *suite.Trial, c *peer.Conn, tool string) {
 	}
 }
 
-// onItsWay gives what is on its way on other streams the time to come: nothing orders it against what has come.
+// onItsWay waits for messages on other streams, which have no order relative to this one.
 func onItsWay(t *suite.Trial) { checkutil.Pause(t, 100*time.Millisecond) }
 
 // anyFilter asks for what the server declares, or else for changes of tools.

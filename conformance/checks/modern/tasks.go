@@ -186,7 +186,7 @@ func taskEndsChecks(computes []suite.Need) []*suite.Check {
 	}
 }
 
-// taskMessageChecks is about heads, questions and subscriptions.
+// taskMessageChecks covers heads, questions and subscriptions.
 func taskMessageChecks(declared, computes []suite.Need) []*suite.Check {
 	confirms := append(slices.Clone(declared), suite.NeedsTool(checkutil.ToolConfirms))
 	return []*suite.Check{

@@ -9,7 +9,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// transportChecks are what 2026-07-28 makes of HTTP itself.
+// transportChecks covers the use of HTTP in 2026-07-28.
 func transportChecks() []*suite.Check {
 	return append(leftoversChecks(),
 		&suite.Check{

@@ -103,10 +103,10 @@ func succeeded(t *suite.Trial) restAnswer {
 	return a
 }
 
-// null tells whether a member is absent or null.
+// null reports whether a member is absent or null.
 func null(o peer.Object, name string) bool { return o[name] == nil }
 
-// natural tells whether a value is a whole number from 0 on.
+// natural reports whether a value is an integer from 0 on.
 func natural(v any) bool {
 	n, ok := v.(json.Number)
 	if !ok {
@@ -116,7 +116,7 @@ func natural(v any) bool {
 	return err == nil && i >= 0
 }
 
-// rightTime tells what is wrong with a timestamp; empty: nothing.
+// rightTime returns what is wrong with a timestamp, or "".
 func rightTime(v any) string {
 	text, _ := v.(string)
 	if !isTimestamp().MatchString(text) {
