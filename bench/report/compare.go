@@ -15,13 +15,13 @@ type Difference struct {
 	more        bool // more is better
 }
 
-// Change is how much more there is than before, as a share; 0 where there was nothing.
+// Change returns the relative increase; 0 if there was nothing before.
 func (d *Difference) Change() float64 { return per(d.New.Median-d.Old.Median, d.Old.Median) }
 
-// Within tells whether the rounds of both overlap: then the difference may be chance.
+// Within reports whether the rounds of both overlap: then the difference may be chance.
 func (d *Difference) Within() bool { return d.New.Min <= d.Old.Max && d.Old.Min <= d.New.Max }
 
-// Word says what it comes to.
+// Word returns the verdict on the difference.
 func (d *Difference) Word() string {
 	switch {
 	case math.Abs(d.Change()) < 0.001:

@@ -22,7 +22,7 @@ type axis struct {
 	bytes bool // its marks are at powers of two
 }
 
-// scale is how values lie on an axis.
+// scale maps values to an axis.
 type scale int
 
 // The scales. On that of nines each further nine of a percentile takes as much room as the last.

@@ -17,7 +17,7 @@ import (
 // Format names the JSON of a Report; its number grows when a member changes its meaning.
 const Format = "dragoman-bench/1"
 
-// Report is what was measured. Times are in microseconds, sizes in bytes, shares from 0 to 1.
+// Report holds the measurements. Times are in microseconds, sizes in bytes, shares from 0 to 1.
 type Report struct {
 	Format   string    `json:"format"`
 	Version  string    `json:"version"` // of Dragoman
@@ -36,7 +36,7 @@ type Report struct {
 	OK       bool      `json:"ok"`
 }
 
-// Machine is where the load ran.
+// Machine describes the machine on which the load ran.
 type Machine struct {
 	OS   string `json:"os"`
 	Arch string `json:"arch"`
@@ -44,7 +44,7 @@ type Machine struct {
 	Go   string `json:"go"`
 }
 
-// Load is how it was called.
+// Load describes the load.
 type Load struct {
 	Calls       []string `json:"calls"` // what was called, with shares
 	Why         string   `json:"why"`   // that was chosen
@@ -79,7 +79,7 @@ type Run struct {
 	Seconds []Second `json:"seconds"`
 
 	Process *Process `json:"process,omitempty"`
-	// Generator is what the load itself took of the processors, microseconds a right answer; 0: it is not known.
+	// Generator is the CPU time of the load itself, in microseconds per right answer; 0 if unknown.
 	Generator float64 `json:"generator,omitempty"`
 	Allocs    *Allocs `json:"allocs,omitempty"`
 	Broken    string  `json:"broken,omitempty"`
@@ -124,7 +124,7 @@ type Second struct {
 	Max    float64 `json:"max"`
 }
 
-// Process is what the process under test took.
+// Process holds the resources of the process under test.
 type Process struct {
 	PIDs       []int    `json:"pids"`
 	CPU        float64  `json:"cpu"`        // microseconds a right answer, user and system
@@ -148,13 +148,13 @@ type Memory struct {
 	Threads  int     `json:"threads"`
 }
 
-// Allocs is what a Go program allocated for a right answer.
+// Allocs holds the allocations of a Go program per right answer.
 type Allocs struct {
 	Objects float64 `json:"objects"`
 	Bytes   float64 `json:"bytes"`
 }
 
-// Session is what was in memory with so many idle sessions open.
+// Session holds the memory with a number of idle sessions open.
 type Session struct {
 	Open     int   `json:"open"`
 	RSS      int64 `json:"rss"`
@@ -245,7 +245,7 @@ func (r *Report) JSON(w io.Writer) error {
 	return err
 }
 
-// maxReport is how large a report may be that is read.
+// maxReport limits the size of a report that is read.
 const maxReport = 256 << 20
 
 // Read reads what JSON has written.

@@ -65,7 +65,7 @@ func (r *Report) Terminal(w io.Writer, colour bool, old *Report) error {
 	return err
 }
 
-// line says how it was called.
+// line describes the load in one line.
 func (l *Load) line() string {
 	b := strings.Join(l.Calls, ", ")
 	if l.Why != "" {
@@ -220,7 +220,7 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// control tells what must not reach a terminal; bidirectional controls make a line read as something else.
+// control reports whether a character must not reach a terminal. Bidirectional controls make a line read as something else.
 func control(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
 // Progress shows a line that is written over and over, or, not on a terminal, a line now and then.
@@ -230,10 +230,10 @@ type Progress struct {
 	last time.Time
 }
 
-// linesEvery is how often there is a line where none can be written over.
+// linesEvery is the interval of lines where none can be overwritten.
 const linesEvery = 10 * time.Second
 
-// NewProgress makes one; live: w is a terminal.
+// NewProgress returns a progress display. live says that w is a terminal.
 func NewProgress(w io.Writer, live bool) *Progress { return &Progress{w: w, live: live} }
 
 // Say shows a line that is new in kind.

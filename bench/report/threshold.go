@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Threshold is what a run has to keep, such as p99<20ms.
+// Threshold is a limit for a run, such as p99<20ms.
 type Threshold struct {
 	Text   string
 	metric string
@@ -19,7 +19,7 @@ type Threshold struct {
 	limit  float64
 }
 
-// Verdict is what came of a threshold in a run.
+// Verdict is the outcome of a threshold in a run.
 type Verdict struct {
 	Threshold string `json:"threshold"`
 	Run       string `json:"run"`
@@ -83,7 +83,7 @@ func parseSize(s string) (float64, error) {
 	return v * factor, err
 }
 
-// AboutErrors tells whether it is about errors: then it says how many there may be, else there may be none.
+// AboutErrors reports whether the threshold limits errors. Without such a threshold there may be none.
 func (t Threshold) AboutErrors() bool { return t.metric == "errors" }
 
 // judge holds a run against a threshold.

@@ -44,7 +44,7 @@ type round struct {
 	urls  map[int]string // the elicitationIds
 }
 
-// answer is what came for the nth question.
+// answer is the answer to the nth question.
 type answer struct {
 	n   int
 	msg wire.Message

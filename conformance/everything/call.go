@@ -12,19 +12,19 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// queueSize is how many messages a call may be ahead of its reader.
+// queueSize limits the messages that a call may be ahead of its reader.
 const queueSize = 16
 
 // complete is the resultType of a result that is the whole answer.
 const complete = "complete"
 
-// outcome is what a tool or a prompt came to.
+// outcome is the outcome of a tool or a prompt.
 type outcome struct {
 	kind       string       // resultType
 	members    string       // the result's other members: raw JSON without the braces
 	structured string       // structuredContent, raw JSON; empty: none
 	refusal    *proxy.Error // instead of a result: an error response
-	stopped    bool         // the call was stopped: nobody waits for an answer
+	stopped    bool         // the call was stopped, and needs no answer
 }
 
 // query is a call of a tool or a prompt, as far as an answer can be computed from it.
@@ -36,13 +36,13 @@ type query struct {
 	args   arguments
 }
 
-// query reads what a call says.
+// query reads a call.
 func (s *Server) query(ex *proxy.Exchange, m wire.Message) (query, *proxy.Error) {
 	args, refusal := argumentsOf(&m)
 	return query{server: s, msg: m, client: ex.Client, caller: ex.Caller, args: args}, refusal
 }
 
-// since tells whether the client's revision is the given one or a later one; revisions are dates and compare as text.
+// since reports whether the client's revision is the given one or a later one; revisions are dates and compare as text.
 func (q *query) since(version string) bool {
 	return q.client.Era == proxy.Modern || q.client.Version >= version
 }
@@ -54,7 +54,7 @@ const (
 	hasAudio      = "2025-03-26"
 )
 
-// message makes the response.
+// message returns the response.
 func (q *query) message(out outcome) wire.Message {
 	if out.refusal != nil {
 		return proxy.ErrorMessage(q.msg.Of(q.msg.ID), out.refusal)
@@ -65,7 +65,7 @@ func (q *query) message(out outcome) wire.Message {
 	return proxy.ResultMessage(q.msg.Of(q.msg.ID), q.server.result(q.client.Era, out.kind, out.members))
 }
 
-// fails is a result that says what went wrong; for a prompt, whose results have no such thing, an error response.
+// fails returns a result that reports an error; for a prompt, whose results cannot, an error response.
 func (q *query) fails(text string) outcome {
 	if q.msg.Is("prompts/get") {
 		return refuses(proxy.Errf(proxy.Question, "%s", text))

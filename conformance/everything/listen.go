@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// filter is what a listen asks for, as far as it is honoured.
+// filter is the honoured part of a listen's filter.
 type filter struct {
 	lists [topics]bool
 	uris  []string
@@ -181,7 +181,7 @@ func (l *listen) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// take gives what is to be said now: the acknowledgement before anything else.
+// take returns the next message: the acknowledgement before anything else.
 func (l *listen) take() (*wire.Message, bool, error) {
 	if !l.acknowledged {
 		l.acknowledged = true

@@ -28,7 +28,7 @@ const (
 	sometimesURI = "test://sometimes"
 )
 
-// isShown tells whether what is there only sometimes is there now.
+// isShown reports whether the part-time entry of a list is there now.
 func (s *Server) isShown(t topic) bool { return s.shown[t].Load()%2 == 1 }
 
 // flip shows or hides it, and everybody who wants to know is told. It answers whether it is there now.

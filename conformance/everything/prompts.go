@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// maxCompletions is how many values an answer may hold (2026-07-28 completion, Completion Results).
+// maxCompletions limits the values of an answer (2026-07-28 completion, Completion Results).
 const maxCompletions = 100
 
 // prompt is a row of the table of prompts. Exactly one of messages and script is set.

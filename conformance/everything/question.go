@@ -9,7 +9,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// need is what a client must declare to be asked something.
+// need is a capability that a client must declare for a question.
 type need uint8
 
 const (
@@ -148,7 +148,7 @@ func (a *question) params(q *query, id string) string {
 	return "{" + body + "}"
 }
 
-// fits tells whether a value can be an answer to the question.
+// fits reports whether a value can be an answer to the question.
 func (a *question) fits(raw []byte) bool {
 	if len(raw) == 0 || raw[0] != '{' {
 		return false
@@ -168,7 +168,7 @@ func (a *question) fits(raw []byte) bool {
 
 func isArray(raw []byte, at wire.Span) bool { return at.Present() && raw[at.From] == '[' }
 
-// action is what the user chose: accept, decline or cancel.
+// action returns the user's choice: accept, decline or cancel.
 func (got answers) action(key string) string {
 	raw := got[key]
 	return string(wire.Get(raw, whole(raw), "action").Text(raw))
@@ -184,7 +184,7 @@ func (got answers) decided(key string) string {
 	return "action=" + got.action(key) + ", content=" + string(content)
 }
 
-// field is what was filled in in one field of a form; the user's choice if nothing was.
+// field returns the value of one field of a form; the user's choice if there is none.
 func (got answers) field(key, name string) string {
 	raw := got[key]
 	v := wire.Path(raw, whole(raw), "content", name)
@@ -197,7 +197,7 @@ func (got answers) field(key, name string) string {
 	return string(v.Of(raw))
 }
 
-// spoken is what the model said. Its content is a block, or, since 2025-11-25, several.
+// spoken returns the model's answer. Its content is a block or, since 2025-11-25, several.
 func (got answers) spoken(key string) string {
 	raw := got[key]
 	content := wire.Get(raw, whole(raw), "content")

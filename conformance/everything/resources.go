@@ -152,7 +152,7 @@ func (s *Server) template(uri string) (*template, string) {
 	return nil, ""
 }
 
-// canWatch tells whether there is, or may be, something to watch at a URI.
+// canWatch reports whether there is, or may be, something to watch at a URI.
 func (s *Server) canWatch(uri string) bool {
 	if _, ok := s.resources[uri]; ok {
 		return true

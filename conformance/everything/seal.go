@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// stateTTL is how long a requestState can be sent back, maxState how large it may become, in bytes.
+// stateTTL is the lifetime of a requestState, maxState its largest size in bytes.
 const (
 	stateTTL = 10 * time.Minute
 	maxState = 256 << 10
 )
 
-// errState says that a requestState is none that was given out here for this request.
+// errState reports a requestState that was not issued here for this request.
 var errState = errors.New("params.requestState was not given out for this request, has been changed, or has expired")
 
 // seal makes requestStates that nobody else can read, change, or use for another request (2026-07-28 multi-round-trip

@@ -19,10 +19,10 @@ const (
 	shownTTL = 60_000
 )
 
-// maxRunning is how many calls may run at one time; more are refused with proxy.Overloaded.
+// maxRunning limits the calls at one time; more are refused with proxy.Overloaded.
 const maxRunning = 4096
 
-// Options is how a Server presents itself. The zero value is usable.
+// Options configures how a Server presents itself. The zero value is usable.
 type Options struct {
 	Name         string // of serverInfo; empty: "dragoman-demo"
 	Version      string // of serverInfo; empty: "dev"
@@ -51,7 +51,7 @@ type Server struct {
 	updated   atomic.Int64 // the version of watchedURI
 
 	seal        seal        // of requestState
-	subscribers subscribers // who is told of changes
+	subscribers subscribers // of changes
 
 	mu      sync.Mutex
 	closed  bool

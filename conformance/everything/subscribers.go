@@ -12,7 +12,7 @@ const (
 	maxListens = 1024
 )
 
-// notice says that something has changed: the resource at uri, or, if that is empty, the list of topic.
+// notice reports a change: of the resource at uri or, if that is empty, of the list of topic.
 type notice struct {
 	topic topic
 	uri   string
@@ -39,7 +39,7 @@ func (n notice) message(meta string) []byte {
 	return []byte(object("jsonrpc", `"2.0"`, "method", quote(n.method()), "params", params))
 }
 
-// subscribers knows who wants to be told of changes: modern listens, and legacy sessions, which are told of every list and of
+// subscribers holds the receivers of change notifications: modern listens, and legacy sessions, which receive those of every list and of
 // the resources that they have subscribed to. Telling never waits for a client.
 type subscribers struct {
 	mu       sync.Mutex

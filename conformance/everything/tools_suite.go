@@ -87,7 +87,7 @@ func changeTools() []tool {
 	}
 }
 
-// contactSchema is what the suite's scenario json-schema-2020-12 looks for (SEP-1613, SEP-2106).
+// contactSchema is the schema that the suite's scenario json-schema-2020-12 looks for (SEP-1613, SEP-2106).
 const contactSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
 	`"$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
 	`"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},` +

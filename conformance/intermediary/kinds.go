@@ -44,7 +44,7 @@ const (
 	commandWord  = "{command}"  // the words of the command that starts the server behind it, in place of this one
 )
 
-// Check tells whether a command can be an intermediary's, and what of: which kinds of server can stand behind it.
+// Check returns an error unless a command can be an intermediary's, and otherwise the kinds of server that can stand behind it.
 func Check(argv []string) ([]Kind, error) {
 	url := slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, upstreamWord) })
 	command := slices.Contains(argv, commandWord)
@@ -73,12 +73,12 @@ func fill(argv []string, listen, upstream string, command []string) []string {
 	return out
 }
 
-// listens tells whether clients find the intermediary at an address, rather than on its stdin.
+// listens reports whether clients reach the intermediary at an address, rather than on its stdin.
 func listens(argv []string) bool {
 	return slices.ContainsFunc(argv, func(w string) bool { return strings.Contains(w, listenWord) })
 }
 
-// fronts are where clients find it: the URLs given, with the address in them, or the usual path.
+// fronts returns the URLs of the intermediary: those given, with the address in them, or the usual path.
 func fronts(given []string, listen string) []string {
 	if len(given) == 0 {
 		given = []string{"http://" + listenWord + "/mcp"}

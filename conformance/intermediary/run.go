@@ -25,7 +25,7 @@ type Options struct {
 	Began func(k Kind, offers []*suite.Offer)
 }
 
-// Cell is what came of one kind of server behind the intermediary.
+// Cell is the outcome for one kind of server behind the intermediary.
 type Cell struct {
 	Behind   Kind
 	Offers   []*suite.Offer
@@ -125,7 +125,7 @@ func compare(f, alone *suite.Finding) {
 	}
 }
 
-// direct is what the checks find at the fixture itself, by face, once.
+// direct returns the findings at the fixture itself, by face. It runs the checks once.
 type direct struct {
 	options Options
 

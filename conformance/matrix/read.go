@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Outcome is what came of one feature between a kind of client and a kind of server.
+// Outcome is the outcome of one feature between a kind of client and a kind of server.
 type Outcome string
 
 // The outcomes: it passed; it failed; it does not exist between the two; it fails without a proxy too, for the reason
@@ -30,7 +30,7 @@ type Result struct {
 	Note    string // why, for people; a baseline has one
 }
 
-// group is what the feature is shown under.
+// group is the heading of a feature.
 func (r *Result) group() string {
 	group, _, _ := strings.Cut(r.Feature, "/")
 	return group

@@ -110,7 +110,7 @@ func table(b *strings.Builder, title string, all, of []Result) {
 	}
 }
 
-// cell says what came of so many features between two.
+// cell returns the outcome of the features between two.
 func cell(of []Result, features int) string {
 	if len(of) == 0 {
 		return "·"

@@ -38,7 +38,7 @@ type Options struct {
 	Timeout  time.Duration
 }
 
-// result is one check as the suite writes it.
+// result is one check in the suite's output.
 type result struct {
 	ID           string `json:"id"`
 	Name         string `json:"name"`
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) ([]*suite.Finding, error) {
 	return found, err
 }
 
-// maxPrinted is how many lines of what the suite prints are kept.
+// maxPrinted limits the lines of the suite's output that are kept.
 const maxPrinted = 20000
 
 // run runs a command to its end and gives what it has printed.
@@ -167,7 +167,7 @@ func readBounded(path string) ([]byte, error) {
 	return os.ReadFile(path) //nolint:gosec // in a directory that we have made
 }
 
-// face is what the suite meets.
+// face returns the face that the suite tests.
 func face(revision string) peer.Face {
 	if revision >= peer.R2607 {
 		return peer.ModernHTTP
@@ -175,7 +175,7 @@ func face(revision string) peer.Face {
 	return peer.LegacyHTTP
 }
 
-// outcomes are what the suite's words mean here. INFO judges nothing.
+// outcomes maps the suite's words. INFO is no judgement.
 var outcomes = map[string]suite.Outcome{"SUCCESS": suite.Passed, "FAILURE": suite.Failed, "WARNING": suite.Warned, "SKIPPED": suite.Skipped}
 
 // worse orders outcomes.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// errStopped is that of a call which the tester itself has ended.
+// errStopped reports a call that the tester itself has ended.
 var errStopped = errors.New("the tester has ended the call")
 
 func (c *Call) take(m Message) {
@@ -23,7 +23,7 @@ func (c *Call) take(m Message) {
 	c.mu.Unlock()
 }
 
-// fail tells that nothing more will come; err is why, nil after the regular end of its stream.
+// fail ends the call; err is the reason, nil after the regular end of its stream.
 func (c *Call) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *Call) WaitFor(wanted func(Message) bool) (Message, error) {
 	}
 }
 
-// patience is how long a message may take.
+// patience returns the timeout for a message.
 func (c *Conn) patience() time.Duration {
 	if c.child != nil {
 		return c.child.Patience(c.target.Patience())
@@ -94,14 +94,14 @@ func (c *Conn) patience() time.Duration {
 	return c.target.Patience()
 }
 
-// Got is all that has come for the call so far, in order.
+// Got returns what has come for the call so far, in order.
 func (c *Call) Got() []Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Message(nil), c.got...)
 }
 
-// WaitEnd waits until nothing more can come for the call: the end of its own stream. On shared streams there is none; then it tells false.
+// WaitEnd waits for the end of the call's own stream. On a shared stream there is none, and it returns false at the timeout.
 func (c *Call) WaitEnd() bool {
 	ctx, cancel := context.WithTimeout(c.conn.ctx, c.conn.target.Patience())
 	defer cancel()
@@ -113,7 +113,7 @@ func (c *Call) WaitEnd() bool {
 	}
 }
 
-// Over tells whether nothing more can come for the call by now.
+// Over reports whether nothing more can come for the call.
 func (c *Call) Over() bool {
 	select {
 	case <-c.ended:

@@ -59,7 +59,7 @@ type process struct {
 	grace time.Duration
 }
 
-// lastWords is how long the end of a program's output waits for its exit, and so for what it said on the side: these are two pipes.
+// lastWords is the time that the end of a program's output waits for its exit, and so for its stderr, which is another pipe.
 const lastWords = time.Second
 
 // ReadLine implements Lines.
@@ -87,7 +87,7 @@ func (p *process) Stop() (end string, forced bool) {
 	return exit.Error(), time.Since(began) >= p.grace
 }
 
-// maxWaiting is how many lines may wait for who reads them; then the child is not read.
+// maxWaiting limits the unread lines; at the limit the child's output is no longer read.
 const maxWaiting = 4096
 
 // Child is a program that runs: a raw client of lines. Close it.
@@ -108,7 +108,7 @@ type Child struct {
 	forced bool
 }
 
-// keptStderr is how many lines of what a program says on the side are kept.
+// keptStderr limits the kept lines of a program's stderr.
 const keptStderr = 20
 
 // StartChild starts a program and reads what it writes.
@@ -173,7 +173,7 @@ func (c *Child) Write(line string) error {
 	return err
 }
 
-// over says that it has ended, and what it said last, whether reading or writing noticed.
+// over returns the error of an ended program, with its last stderr.
 func (c *Child) over() error {
 	if said := c.Stderr(); len(said) > 0 {
 		return fmt.Errorf("the program has ended its output; it said last: %s", strings.Join(said, " | "))
@@ -196,7 +196,7 @@ func (c *Child) Next(ctx context.Context) (string, error) {
 	}
 }
 
-// Patience is how long an answer may take if limit holds for a program that runs: one that has not said anything yet may still be starting.
+// Patience returns the timeout for an answer; limit is that of a running program. One that has not written anything yet may still be starting.
 func (c *Child) Patience(limit time.Duration) time.Duration {
 	if c.spoke.Load() {
 		return limit

@@ -35,7 +35,7 @@ type Conn struct {
 	listen bool             // a GET stream is open
 }
 
-// maxOther is how many messages that belong to no call are kept.
+// maxOther limits the kept messages that belong to no call.
 const maxOther = 4096
 
 func newConn(ctx context.Context, t *Target, s Settings) *Conn {
@@ -151,7 +151,7 @@ func (c *Conn) Notify(method, params string) (status int, err error) {
 	return c.Say(text + "}")
 }
 
-// Others gives what belongs to no call, so far.
+// Others returns the messages so far that belong to no call.
 func (c *Conn) Others() []Message {
 	c.mu.Lock()
 	defer c.mu.Unlock()

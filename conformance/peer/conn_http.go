@@ -136,7 +136,7 @@ func (c *Conn) openListening() {
 	})
 }
 
-// Listens tells whether the server has opened a GET stream for the session.
+// Listens reports whether the server has opened a GET stream for the session.
 func (c *Conn) Listens() bool { return c.listen }
 
 // ofEvent reads the message of an event; false: the event is none, as a priming event.
@@ -176,7 +176,7 @@ func (c *Conn) send(call *Call, method, params, text string, more []Field) error
 	return nil
 }
 
-// nameOf is what a modern request repeats in Mcp-Name ([2026-07-28 http §Standard Request Headers]).
+// nameOf returns what a modern request repeats in Mcp-Name ([2026-07-28 http §Standard Request Headers]).
 func nameOf(method, params string) (string, bool) {
 	v, err := Decode(params)
 	if err != nil {

@@ -2,7 +2,7 @@ package peer
 
 import "strings"
 
-// Face is a transport in an era: one way to meet a server.
+// Face is a transport and an era: one way to reach a server. --face of the command line names them.
 type Face string
 
 // The faces. A server may have several.
@@ -18,10 +18,10 @@ const (
 // Faces lists them.
 func Faces() []Face { return []Face{ModernHTTP, LegacyHTTP, SSE, ModernStdio, LegacyStdio, REST} }
 
-// Modern tells whether requests carry their revision themselves.
+// Modern reports whether every request carries its revision.
 func (f Face) Modern() bool { return strings.HasPrefix(string(f), "modern-") }
 
-// Stdio tells whether the server is a child process.
+// Stdio reports whether the server is a child process.
 func (f Face) Stdio() bool { return strings.HasSuffix(string(f), "-stdio") }
 
 // The revisions of the protocol, oldest first.

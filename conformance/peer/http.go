@@ -100,7 +100,7 @@ func (h *HTTP) Bare(name string) *HTTP {
 // Close lets go of idle connections.
 func (h *HTTP) Close() { h.client.CloseIdleConnections() }
 
-// Request is one to be sent as it is written.
+// Request is an HTTP request, sent exactly as given.
 type Request struct {
 	Method string // empty: POST
 	URL    string // empty: the endpoint's
@@ -135,7 +135,7 @@ func (r Request) method() string {
 	return r.Method
 }
 
-// Response is what came. It is for one goroutine at a time; Close it.
+// Response is an HTTP response. It is for one goroutine at a time, and must be closed.
 type Response struct {
 	Status int
 	Header http.Header
@@ -147,9 +147,9 @@ type Response struct {
 	cut    error
 	cancel context.CancelFunc
 	watch  Watcher
-	// OnText is shown the body once it is read, unless it is empty or cut short, and the data of each event of messages; nil: nobody is.
+	// OnText is called with the body once it is read, unless it is empty or cut short, and with the data of each event that carries a message. It may be nil.
 	OnText func(text string)
-	// Patience is how long the next event may take; 0: for ever. Then the response is closed.
+	// Patience is the timeout for the next event, after which the response is closed; 0 is none.
 	Patience time.Duration
 }
 
@@ -207,7 +207,7 @@ func show(watch Watcher, direction byte, where, text string) {
 	}
 }
 
-// Streams tells whether it is an event stream.
+// Streams reports whether the response is an event stream.
 func (r *Response) Streams() bool { return r.Type == "text/event-stream" }
 
 // Text is the whole body. It waits for the end of the body; an error is that of a body cut short, or too long.
@@ -230,7 +230,7 @@ func (r *Response) Text() (string, error) {
 	return r.text, err
 }
 
-// Event is one of a stream.
+// Event is an event of a stream.
 type Event struct {
 	Name, Data, ID string
 	HasID, HasData bool
@@ -261,7 +261,7 @@ func (r *Response) Next() (Event, error) {
 	return out, nil
 }
 
-// IsMessage tells whether an event carries a message: one without data, as a priming event, does not.
+// IsMessage reports whether an event carries a message. One without data, such as a priming event, does not.
 func (e Event) IsMessage() bool { return e.Data != "" && (e.Name == "" || e.Name == "message") }
 
 // String shows an event as evidence.
@@ -282,7 +282,7 @@ func (e Event) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Whole tells whether the body was read.
+// Whole reports whether the body was read.
 func (r *Response) Whole() bool { return r.whole }
 
 // Close ends the response, whether or not its end was read.

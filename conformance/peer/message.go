@@ -12,7 +12,7 @@ import (
 // Object is a JSON object, decoded with its numbers as they are written.
 type Object = map[string]any
 
-// Message is one that came.
+// Message is a received message.
 type Message struct {
 	Raw    string
 	Object Object          // nil: it is no JSON object
@@ -76,7 +76,7 @@ func Encode(v any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// Kind tells what it is by its members.
+// Kind returns the kind of the message by its members.
 func (m Message) Kind() Kind {
 	if m.Object == nil {
 		return Neither
@@ -111,7 +111,7 @@ func (m Message) Error() (code int, message string, data any) {
 	return code, message, e["data"]
 }
 
-// Failed tells whether it is an error response.
+// Failed reports whether the message is an error response.
 func (m Message) Failed() bool { _, ok := m.Object["error"]; return ok }
 
 // Get walks into a value by member names and, as text, positions in arrays; nil: there is no such place.

@@ -15,7 +15,7 @@ import (
 // Relay passes all that it gets on loopback to an endpoint, with what every request to that carries: for testers that can neither send
 // fields of their own nor trust other roots. It changes nothing else. Close it.
 type Relay struct {
-	// URL is that of the endpoint, as it is reached through the relay.
+	// URL is the endpoint, as reached through the relay.
 	URL    string
 	server *http.Server
 	work   sync.WaitGroup

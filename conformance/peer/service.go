@@ -12,7 +12,7 @@ import (
 // readyTime is for a program until it listens.
 const readyTime = 30 * time.Second
 
-// keptLines is how much of what a program says is kept for an error.
+// keptLines limits the kept output of a program for an error.
 const keptLines = 10
 
 // Service is a program that runs and listens. End it.

@@ -14,7 +14,7 @@ type Target struct {
 	Timeout time.Duration // for an answer; 0: 10 s
 }
 
-// Patience is how long an answer may take.
+// Patience returns the timeout for an answer.
 func (t *Target) Patience() time.Duration {
 	if t.Timeout <= 0 {
 		return 10 * time.Second

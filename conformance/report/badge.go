@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// badge is what a badge says, in the words of shields.io's endpoint.
+// badge is the JSON of a badge for the endpoint of shields.io.
 type badge struct {
 	SchemaVersion int    `json:"schemaVersion"`
 	Label         string `json:"label"`

@@ -10,13 +10,13 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Catalogue is checks as they are told of, without a run.
+// Catalogue lists checks without a run.
 type Catalogue struct {
 	Format int     `json:"format"`
 	Checks []Check `json:"checks"`
 }
 
-// NewCatalogue makes one of checks, in their order.
+// NewCatalogue returns the catalogue of checks, in their order.
 func NewCatalogue(checks []*suite.Check) *Catalogue {
 	c := &Catalogue{Format: Format, Checks: []Check{}}
 	for _, one := range checks {
@@ -38,7 +38,7 @@ func (c *Catalogue) List(w io.Writer) error {
 // JSON writes the checks as JSON.
 func (c *Catalogue) JSON(w io.Writer) error { return writeJSON(w, c) }
 
-// Explain writes all there is to know of a check.
+// Explain writes everything about a check.
 func (c Check) Explain(w io.Writer) error {
 	t := &terminal{}
 	t.printf("%s\n", c.ID)
@@ -59,7 +59,7 @@ const catalogueHead = `# The checks of the conformance suite
 
 `
 
-// intro is what is told of checks before they are told.
+// intro returns the introduction to a list of checks.
 func intro(checks int, levels map[string]int, guide string) string {
 	const text = `What [^dragoman conformance^](%s) looks at, %d checks: %d MUST, %d SHOULD, %d MAY. ^dragoman conformance --explain ID^
 shows one on the terminal. A check is tried at each of its faces, in each of its revisions that the server speaks there, and is skipped where
@@ -68,7 +68,7 @@ the server does not offer what it needs.
 	return fmt.Sprintf(strings.ReplaceAll(text, "^", "`"), guide, checks, levels["MUST"], levels["SHOULD"], levels["MAY"])
 }
 
-// sorted counts the checks by level, and has them by area; areas are in the order of their first.
+// sorted counts the checks by level and groups them by area; areas are in the order of their first check.
 func (c *Catalogue) sorted() (levels map[string]int, areas []string, by map[string][]Check) {
 	levels, by = make(map[string]int), make(map[string][]Check)
 	for _, one := range c.Checks {
@@ -105,7 +105,7 @@ func (c Check) document(b *strings.Builder) {
 	c.describe(b)
 }
 
-// describe tells all that there is to know, below a heading.
+// describe writes everything about a check, below a heading.
 func (c Check) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "**%s.** %s\n\n| | |\n|---|---|\n", inline(c.Title), inline(c.Statement))
 	where := cell(c.Page)

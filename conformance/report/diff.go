@@ -8,7 +8,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Diff is how one run differs from an earlier one, in findings by their keys.
+// Diff holds the differences between two runs, by the keys of findings.
 type Diff struct {
 	Format  int      `json:"format"`
 	Failing []Change `json:"newlyFailing"` // it fails the new run; in the old one it did not, or was not there
@@ -19,7 +19,7 @@ type Diff struct {
 	Same    int      `json:"same"`
 }
 
-// Change is one finding in both runs.
+// Change is a finding whose outcome differs between two runs.
 type Change struct {
 	Key      string        `json:"key"` // check@face@revision
 	Was      suite.Outcome `json:"was,omitempty"`
@@ -28,7 +28,7 @@ type Change struct {
 	Reason   string        `json:"reason,omitempty"`   // likewise
 }
 
-// Compare tells how two runs differ.
+// Compare returns the differences between two runs.
 func Compare(old, new *Report) *Diff {
 	d := &Diff{Format: Format, Failing: []Change{}, Passing: []Change{}, Changed: []Change{}, New: []Change{}, Gone: []Change{}}
 	was, seen := make(map[string]*Finding), make(map[string]bool)

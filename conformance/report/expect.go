@@ -128,7 +128,7 @@ func (x *Expectations) judge(findings []Finding) (stale []Stale) {
 	return stale
 }
 
-// why says why an entry is stale.
+// why returns the reason why an entry is stale.
 func (e entry) why(seen []suite.Outcome) string {
 	switch {
 	case !e.known && e.hint != "":

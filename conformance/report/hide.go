@@ -16,7 +16,7 @@ const hidden = "(hidden)"
 // leastHidden is the length from which a value counts as a secret: to blot out every "1" or "true" would leave nothing to read.
 const leastHidden = 6
 
-// Hide is what no report may tell, even where a server repeats it.
+// Hide holds secrets that no report may show, even where a server repeats them.
 type Hide struct {
 	Values []string // of header fields that every request carries
 	URLs   []string // of targets: their passwords and the values of their queries

@@ -144,7 +144,7 @@ func millis(seconds string) (ms int64) {
 	return ms
 }
 
-// summary is what is wrong, in a line.
+// summary returns the problems in one line.
 func (f *Finding) summary() string {
 	if len(f.Problems) == 0 {
 		return clean(f.Reason)

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// pageMark is in each page that was made here, and tells it from what somebody has put beside it.
+// pageMark marks generated pages, so that WritePages removes no others.
 const pageMark = "<!-- Made by `dragoman conformance --list --markdown DIRECTORY/`; `make docs` writes it anew. -->"
 
-// Page is one of the documentation of checks.
+// Page is a page of the documentation of checks.
 type Page struct{ Name, Text string }
 
-// Pages are the documentation of the checks: README.md, which lists them, and ID.md for each.
+// Pages returns the documentation of the checks: README.md, which lists them, and ID.md for each.
 func (c *Catalogue) Pages() []Page {
 	pages := []Page{{"README.md", c.index()}}
 	for _, one := range c.Checks {
@@ -43,7 +43,7 @@ func (c *Catalogue) index() string {
 	return b.String()
 }
 
-// WritePages writes the pages into a directory, which is made if need be, and removes pages of checks that there are no more.
+// WritePages writes the pages into a directory, which it creates if needed, and removes the pages of checks that no longer exist.
 func (c *Catalogue) WritePages(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

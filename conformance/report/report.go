@@ -12,7 +12,7 @@ import (
 // Format is the version of the JSON structure. Members may be added to it; what is there keeps its name and meaning.
 const Format = 1
 
-// Run is what there is to tell of a run.
+// Run describes a run.
 type Run struct {
 	Version  string           // of Dragoman
 	Targets  []string         // what was tested, fit to be read by everybody
@@ -98,7 +98,7 @@ type Check struct {
 // Area is the first part of the id.
 func (c Check) Area() string { area, _, _ := strings.Cut(c.ID, "."); return area }
 
-// Finding is what came of a check at a place.
+// Finding is the outcome of a check at a place.
 type Finding struct {
 	Check    string        `json:"check"`
 	Face     string        `json:"face"`
@@ -119,7 +119,7 @@ type Excuse struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// Problem is one thing that was not as required.
+// Problem is one deviation from a requirement.
 type Problem struct {
 	Expected string `json:"expected"`
 	Got      string `json:"got"`

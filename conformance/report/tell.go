@@ -11,7 +11,7 @@ import (
 	"dragoman/conformance/suite"
 )
 
-// Tell makes what is told of a check.
+// Tell returns a check as reports show it.
 func Tell(c *suite.Check) Check {
 	out := Check{ID: c.ID, Title: c.Title, Level: string(c.Level), Revisions: c.Revisions, Page: c.Page, URL: pageURL(c), Statement: c.Statement, Why: c.Why, Fix: c.Fix}
 	for _, f := range c.Faces {

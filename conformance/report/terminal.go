@@ -22,7 +22,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// Style is how the report for the terminal looks.
+// Style is the style of the report for the terminal.
 type Style struct {
 	Colour  bool
 	Verbose bool // all evidence of what has failed, and what was skipped
@@ -96,7 +96,7 @@ func (t *terminal) head(r *Report) {
 	t.printf("\n")
 }
 
-// lastColumn is what the last column of places tells: of a server its name, else what is behind.
+// lastColumn returns the last column of a place: the name of a server, else what is behind it.
 func (r *Report) lastColumn() string {
 	if slices.ContainsFunc(r.Places, func(p Place) bool { return p.Behind != "" }) {
 		return "with"
@@ -201,7 +201,7 @@ func (t *terminal) evidence(f *Finding) {
 	}
 }
 
-// head says what a line of evidence is.
+// head returns the head of a line of evidence.
 func (l Line) head() string {
 	arrow := "<--"
 	if l.Sent {
@@ -248,7 +248,7 @@ type Progress struct {
 	wrong int
 }
 
-// NewProgress makes one. w nil: nothing is shown.
+// NewProgress returns a progress display. If w is nil, nothing is shown.
 func NewProgress(w io.Writer) *Progress { return &Progress{w: w} }
 
 // Say shows a line.

@@ -87,7 +87,7 @@ func clean(text string) string {
 	return b.String()
 }
 
-// control tells what must not reach a terminal, or XML; bidirectional controls make a line read as something else.
+// control reports whether a character must not reach a terminal, or XML. Bidirectional controls make a line read as something else.
 func control(r rune) bool {
 	return r == 0xfffe || r == 0xffff || r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }

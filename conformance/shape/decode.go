@@ -9,11 +9,11 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// maxDepth is how many objects and arrays may stand in one another.
+// maxDepth limits the nesting of objects and arrays.
 const maxDepth = 128
 
-// decode reads JSON into map[string]any, []any, string, json.Number, bool and nil. Members that are there twice are problems,
-// the last one counts. What is no JSON (RFC 8259), or too deep, gives ok false.
+// decode reads JSON into map[string]any, []any, string, json.Number, bool and nil. A repeated member is a problem;
+// the last one counts. ok is false for what is not JSON (RFC 8259), or nested too deeply.
 func decode(raw []byte, c *checker) (v any, ok bool) {
 	if !utf8.Valid(raw) {
 		c.say(nil, "JSON in UTF-8", "bytes that are no UTF-8")
@@ -38,7 +38,7 @@ func decode(raw []byte, c *checker) (v any, ok bool) {
 	return v, true
 }
 
-// scanner checks the grammar, which decoders are lenient about, the depth, and whether a member is there twice, which a tree
+// scanner checks the grammar, about which decoders are lenient, the depth, and repeated members, which a decoded value
 // does not show any more.
 type scanner struct {
 	raw []byte
@@ -63,7 +63,7 @@ func (s *scanner) space() {
 	}
 }
 
-// skip passes a character and the white space behind it.
+// skip passes a character and the white space after it.
 func (s *scanner) skip(c byte) bool {
 	if s.peek() != c {
 		return false

@@ -32,7 +32,7 @@ func (s *schema) property(node any, name string) any {
 	return nil
 }
 
-// describe says what a schema asks for, such as `a string`, `one of "user", "assistant"`, `a number from 0 to 1`.
+// describe returns what a schema asks for, such as `a string`, `one of "user", "assistant"`, `a number from 0 to 1`.
 func (s *schema) describe(node any) string {
 	of := s.follow(node)
 	if values := s.listed(of); values != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// format is what a string has to be besides a string.
+// format is a constraint of a string.
 type format struct {
 	means string // "a URI: ..."
 	holds func(string) bool
@@ -58,7 +58,7 @@ func isURI(s string) bool {
 	return scheme().MatchString(s) && utf8.ValidString(s) && !blank(s)
 }
 
-// blank says whether there is a white space or a control character.
+// blank reports whether a string has white space or a control character.
 func blank(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) >= 0
 }
@@ -137,7 +137,7 @@ func whole(n json.Number) bool {
 	return shift >= len(after)
 }
 
-// integerOf gives an integer that an int holds.
+// integerOf returns an integer that fits an int.
 func integerOf(v any) (int, bool) {
 	n, ok := v.(json.Number)
 	if !ok || !whole(n) {

@@ -91,7 +91,7 @@ func (s judge) all(of []*jsonschema.ValidationError) (out []finding) {
 	return out
 }
 
-// alternative is one of a union, with what is wrong if it was meant.
+// alternative is one of a union, with the findings if it was meant.
 type alternative struct {
 	node  object
 	wrong []finding
@@ -166,7 +166,7 @@ func requiredNames(of []alternative) string {
 	return strings.Join(names, " or ")
 }
 
-// has tells whether something of a sort is wrong at a place, or with its member of that name.
+// has reports whether there is a finding of a sort at a place, or for its member of that name.
 func (a alternative) has(wrong sort, at []string, name string) bool {
 	return slices.ContainsFunc(a.wrong, func(f finding) bool {
 		if f.wrong != wrong {

@@ -230,7 +230,7 @@ func (c *checker) check(definition string, v any, at *place) {
 	c.rule = before
 }
 
-// known says where a method is defined: by whom it is sent, and in which revisions; "" if it is nowhere.
+// known returns where a method is defined: its sender, and the revisions; "" if it is unknown.
 func known(method string) string {
 	var where []string
 	for _, side := range []Side{Client, Server} {

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// maxProblems is how many problems of one message are told.
+// maxProblems limits the problems of one message.
 const maxProblems = 20
 
 // Problem is one thing that is wrong with a message.
@@ -21,7 +21,7 @@ type Problem struct {
 	Rule     string // where it stands, such as "2026-07-28 basic §ResultType"; that of the whole definition if the member has none
 }
 
-// String says it in one line.
+// String returns the problem in one line.
 func (p Problem) String() string {
 	where := p.Path
 	if where == "" {
@@ -30,7 +30,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s; got %s (%s)", where, p.Expected, p.Got, p.Rule)
 }
 
-// place is where in a message the check is. nil is its root.
+// place is a place in a message. nil is its root.
 type place struct {
 	up    *place
 	key   string
@@ -60,7 +60,7 @@ type checker struct {
 	problems []Problem
 }
 
-// say enters a problem.
+// say records a problem, unless the same is recorded already.
 func (c *checker) say(at *place, expected, got string) {
 	if c.full() {
 		return
@@ -73,7 +73,7 @@ func (c *checker) say(at *place, expected, got string) {
 
 func (c *checker) full() bool { return len(c.problems) >= maxProblems }
 
-// under says something with the section of its own.
+// under records a problem with a section of its own.
 func (c *checker) under(rule string, at *place, expected, got string) {
 	before := c.rule
 	c.rule = rule
@@ -81,7 +81,7 @@ func (c *checker) under(rule string, at *place, expected, got string) {
 	c.rule = before
 }
 
-// got describes a value that came.
+// got describes a value.
 func got(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -106,7 +106,7 @@ func got(v any) string {
 	return "something else"
 }
 
-// names are those of the members, sorted.
+// names returns the names of the members, sorted.
 func names(v map[string]any) []string {
 	out := make([]string, 0, len(v))
 	for name := range v {

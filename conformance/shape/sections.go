@@ -16,7 +16,7 @@ var results = map[string][]string{
 	"tasks/update": {"UpdateTaskResult"},
 }
 
-// sections says where methods, definitions and members (with a dot) stand in the specification. The text of a definition stands with
+// sections maps methods, definitions and members (with a dot) to sections of the specification. The text of a definition stands with
 // its method if it is not here.
 var sections = map[string]string{
 	"initialize":                           "basic/lifecycle §Initialization",
@@ -105,7 +105,7 @@ var sections = map[string]string{
 	"TaskCompleted": "SEP-2663 §Task Polling", "TaskFailed": "SEP-2663 §Task Polling",
 }
 
-// section is that of a method, or another if it has none.
+// section returns the section of a method or definition, or another if it has none.
 func section(method, otherwise string) string {
 	if found := sections[method]; found != "" {
 		return found
@@ -113,7 +113,7 @@ func section(method, otherwise string) string {
 	return otherwise
 }
 
-// section is the most precise one: of the member, the definition, the message.
+// section returns the most precise section: that of the member, the definition, or the message.
 func (f finding) section(message string) string {
 	member := f.missing
 	if member == "" && len(f.at) > 0 {

@@ -7,7 +7,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// Level is how strong a requirement is (RFC 2119).
+// Level is the level of a requirement (RFC 2119).
 type Level string
 
 // The levels.
@@ -32,7 +32,7 @@ type Check struct {
 	Run       func(t *Trial)
 }
 
-// Need is what a server must offer for a check to be tried.
+// Need is something that a server must offer for a check to run.
 type Need string
 
 // What may be needed. Others are capabilities by their path, tools of the everything-fixture, as "tool:NAME", prompts and resources, as
@@ -52,7 +52,7 @@ const (
 // NeedsTool is the need of a tool by name.
 func NeedsTool(name string) Need { return Need("tool:" + name) }
 
-// At tells whether the check is for a face and a revision.
+// At reports whether the check applies to a face and a revision.
 func (c *Check) At(face peer.Face, revision string) bool {
 	return slices.Contains(c.Faces, face) && (len(c.Revisions) == 0 || slices.Contains(c.Revisions, revision))
 }
@@ -70,7 +70,7 @@ func From(first string) (out []string) {
 	return out
 }
 
-// Outcome is what came of a check.
+// Outcome is the outcome of a check.
 type Outcome string
 
 // The outcomes.
@@ -94,7 +94,7 @@ func (l Level) Failure() Outcome {
 	return Noted
 }
 
-// Finding is what came of one check at one face and revision.
+// Finding is the outcome of one check at one face and revision.
 type Finding struct {
 	Check    *Check
 	Face     peer.Face
@@ -116,7 +116,7 @@ func (f *Finding) Key() string {
 	return key
 }
 
-// Problem is one thing that was not as required.
+// Problem is one deviation from a requirement.
 type Problem struct{ Expected, Got string }
 
 // Line is one piece of evidence.

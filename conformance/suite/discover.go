@@ -10,7 +10,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// offerAnswers is how many answers it may take the time of to find out what a server offers, one that hangs included.
+// offerAnswers limits the time for finding out what a server offers, in answers, one that hangs included.
 const offerAnswers = 6
 
 // maxPages bounds the pages of a list that are read to find out what there is.
@@ -64,7 +64,7 @@ func Discover(ctx context.Context, t *peer.Target, faces []peer.Face, revisions 
 	return offers, tried
 }
 
-// errOtherRevision is that of a server which answers initialize with another revision.
+// errOtherRevision reports a server that answers initialize with another revision.
 type errOtherRevision struct{ asked, got string }
 
 func (e errOtherRevision) Error() string {

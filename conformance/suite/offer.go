@@ -7,7 +7,7 @@ import (
 	"dragoman/conformance/peer"
 )
 
-// Offer is what a server offers at a face and revision.
+// Offer holds what a server offers at a face and revision.
 type Offer struct {
 	Face         peer.Face
 	Revision     string
@@ -24,14 +24,14 @@ type Offer struct {
 // Tool gives a tool by name; nil: there is none.
 func (o *Offer) Tool(name string) peer.Object { return find(o.Tools, "name", name) }
 
-// Capability tells whether one is declared, by its path, such as "resources.subscribe". The last member of a longer path counts
+// Capability reports whether a capability is declared, by its path, such as "resources.subscribe". The last member of a longer path counts
 // unless it is false.
 func (o *Offer) Capability(path string) bool {
 	v := peer.Get(o.Capabilities, strings.Split(path, ".")...)
 	return v != nil && v != false
 }
 
-// Fixture tells whether the server has the tools of the everything-fixture, by which deeper checks are possible.
+// Fixture reports whether the server has the tools of the everything fixture, which deeper checks need.
 func (o *Offer) Fixture() bool { return o.Tool("test_simple_text") != nil }
 
 func find(in []peer.Object, member, value string) peer.Object {

@@ -17,7 +17,7 @@ const (
 	restTime  = time.Second // for the body of a response that no check has read
 )
 
-// requestLog remembers what was asked without a conversation, so that what answers it can be held against its shape.
+// requestLog remembers requests that were sent raw, so that the answers can be judged by their schema.
 type requestLog struct {
 	mu       sync.Mutex
 	requests map[string]loggedRequest // by id
@@ -70,7 +70,7 @@ func messagesOf(text string) (out []peer.Message) {
 	return out
 }
 
-// watchResponse has the messages of a response judged, and the body read at the end of the trial if no check has done so.
+// watchResponse judges the messages of a response. At the end of the trial it reads a body that no check has read.
 func (t *Trial) watchResponse(sent peer.Request, res *peer.Response) {
 	t.Cleanup(res.Close)
 	if t.judge == nil || t.Face == peer.REST {
@@ -100,7 +100,7 @@ func (t *Trial) watchResponse(sent peer.Request, res *peer.Response) {
 	})
 }
 
-// watchLines is a watcher of a program: what it writes is judged. Lines that are no messages are for checks to see.
+// watchLines judges what a program writes. Lines that are not messages are left to the checks.
 func (t *Trial) watchLines(watch peer.Watcher) peer.Watcher {
 	if t.judge == nil {
 		return watch
@@ -117,7 +117,7 @@ func (t *Trial) watchLines(watch peer.Watcher) peer.Watcher {
 	}
 }
 
-// judgeMessage judges a message that came outside of conversations. first knows the request that it answers best.
+// judgeMessage judges a message of a raw exchange. It looks for the request that it answers in first, then in all of the trial.
 func (t *Trial) judgeMessage(m peer.Message, first *requestLog) {
 	request := loggedRequest{}
 	if m.Kind() == peer.IsResponse {

@@ -76,7 +76,7 @@ func Run(ctx context.Context, t *peer.Target, offers []*Offer, o Options) []*Fin
 	return findings
 }
 
-// ShapeProblem is one thing that is wrong with a message.
+// ShapeProblem is one deviation of a message from its schema.
 type ShapeProblem struct{ Place, Expected, Got string }
 
 type run struct {

@@ -17,7 +17,7 @@ const (
 	maxProblems = 20      // of a finding
 )
 
-// Trial is one check that is being tried. Its methods may be called from any goroutine, but for Fatal and Skip: they end the trial,
+// Trial is one run of a check. Its methods may be called from any goroutine, except Fatal, Skip and Break: they end the trial,
 // and belong to the goroutine of Run.
 type Trial struct {
 	Check    *Check
@@ -28,7 +28,7 @@ type Trial struct {
 
 	ctx   context.Context
 	began time.Time
-	judge func(raw, revision, answers string) // is shown each message that comes; nil: nobody looks
+	judge func(raw, revision, answers string) // called for each message that comes; may be nil
 	sent  requestLog
 
 	mu       sync.Mutex
@@ -40,10 +40,10 @@ type Trial struct {
 	ends     []func()
 }
 
-// Context ends when the trial's time is over.
+// Context returns the trial's context, which ends with its time.
 func (t *Trial) Context() context.Context { return t.ctx }
 
-// Fail notes that something is not as required. The trial goes on.
+// Fail records a deviation from the requirement. The trial goes on.
 func (t *Trial) Fail(expected, format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -52,13 +52,13 @@ func (t *Trial) Fail(expected, format string, args ...any) {
 	}
 }
 
-// Fatal is Fail, and ends the trial.
+// Fatal records a deviation and ends the trial.
 func (t *Trial) Fatal(expected, format string, args ...any) {
 	t.Fail(expected, format, args...)
 	runtime.Goexit()
 }
 
-// Skip ends the trial: the server does not offer what is needed.
+// Skip ends the trial because the server does not offer what it needs.
 func (t *Trial) Skip(format string, args ...any) {
 	t.mu.Lock()
 	t.skipped = fmt.Sprintf(format, args...)
@@ -66,7 +66,7 @@ func (t *Trial) Skip(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Break ends the trial: it could not be carried out, which says nothing about the requirement.
+// Break ends the trial because it could not be carried out. That says nothing about the requirement.
 func (t *Trial) Break(format string, args ...any) {
 	t.mu.Lock()
 	t.broken = shorten(fmt.Sprintf(format, args...))
@@ -74,12 +74,12 @@ func (t *Trial) Break(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// Watch records evidence; it is the watcher of all conversations of the trial.
+// Watch records evidence. It watches all connections of the trial.
 func (t *Trial) Watch(direction byte, where, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.over {
-		return // how conversations are ended says nothing of what was tried
+		return // closing connections is no evidence
 	}
 	if len(t.evidence) == maxEvidence {
 		t.evidence = append(t.evidence[:0], t.evidence[1:]...)
@@ -94,7 +94,7 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + fmt.Sprintf("… (%d bytes)", len(text))
 }
 
-// Settings are those of a conversation in the trial's face and revision.
+// Settings returns the settings of a connection at the trial's face and revision.
 func (t *Trial) Settings() peer.Settings {
 	s := peer.Settings{Face: t.Face, Revision: t.Revision, Watch: t.Watch}
 	if t.judge != nil {
@@ -103,7 +103,7 @@ func (t *Trial) Settings() peer.Settings {
 	return s
 }
 
-// Open begins a conversation, which ends with the trial. change may be nil. If it cannot be begun, the trial is broken: that is for
+// Open opens a connection, which ends with the trial. change may be nil. If it cannot be opened, the trial is broken: that is for
 // the checks of the handshake to judge.
 func (t *Trial) Open(change func(*peer.Settings)) *peer.Conn {
 	c, err := t.TryOpen(change)
@@ -113,7 +113,7 @@ func (t *Trial) Open(change func(*peer.Settings)) *peer.Conn {
 	return c
 }
 
-// TryOpen is Open that gives the error.
+// TryOpen is Open, but returns the error.
 func (t *Trial) TryOpen(change func(*peer.Settings)) (*peer.Conn, error) {
 	s := t.Settings()
 	if change != nil {
@@ -127,11 +127,11 @@ func (t *Trial) TryOpen(change func(*peer.Settings)) (*peer.Conn, error) {
 	return c, nil
 }
 
-// Send sends a raw HTTP request. It is broken if there is no response in the time that the target has for an answer, which holds for each
-// event of a stream as well.
+// Send sends a raw HTTP request. It breaks the trial if there is no response within the target's timeout, which also applies to each
+// event of a stream.
 func (t *Trial) Send(r peer.Request) *peer.Response { return t.SendTo(t.Target.HTTP, r) }
 
-// SendTo is Send to another endpoint.
+// SendTo sends to another endpoint.
 func (t *Trial) SendTo(h *peer.HTTP, r peer.Request) *peer.Response {
 	ctx, cancel := context.WithCancel(t.ctx) // what comes after the head may take its time
 	t.Cleanup(cancel)
@@ -156,7 +156,7 @@ func (t *Trial) Start() *peer.Child {
 	return c
 }
 
-// Cleanup has something done at the end of the trial, the last first.
+// Cleanup registers a function for the end of the trial; the last one runs first.
 func (t *Trial) Cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 	kindHandshake  = "handshake"
 )
 
-// fault is what is wrong with an answer.
+// fault is an error in an answer.
 type fault struct{ kind, text string }
 
 func (f *fault) Error() string { return f.kind + ": " + f.text }
@@ -70,7 +70,7 @@ type pattern struct {
 	open  bool // raw is the beginning; behind it stands what differs from answer to answer, the call's digits among it
 }
 
-// maxTail is how much may stand behind an open pattern.
+// maxTail limits the bytes after an open pattern.
 const maxTail = 1 << 10
 
 func (p *pattern) fits(message, digits []byte) bool {
@@ -87,7 +87,7 @@ func (p *pattern) fits(message, digits []byte) bool {
 	return bytes.Equal(message[from:len(p.raw)], p.raw[from:]) && (!p.open || bytes.Contains(message[len(p.raw):], digits))
 }
 
-// newPattern makes one of an answer, of which the first length bytes are always the same but for the digits.
+// newPattern returns the pattern of an answer whose first length bytes are always the same except for the digits.
 func newPattern(message, digits []byte, length int) *pattern {
 	p := &pattern{raw: bytes.Clone(message[:length]), open: length < len(message)}
 	for from := 0; ; {
@@ -100,7 +100,7 @@ func newPattern(message, digits []byte, length int) *pattern {
 	}
 }
 
-// maxPatterns is how many forms of the same answer are remembered: servers that write members in an order of chance have more.
+// maxPatterns limits the remembered forms of the same answer. Servers that write members in random order have several.
 const maxPatterns = 8
 
 // judge judges the answers to one call, of all connections.
@@ -114,7 +114,7 @@ type judge struct {
 	first    string // the first result, in a form that can be compared; empty: there was none
 }
 
-// decodeEvery is how many answers that vary one is decoded of in full.
+// decodeEvery says that one of so many varying answers is decoded in full.
 const decodeEvery = 256
 
 // check returns a *fault if the message is not the answer to the call of the digits.
@@ -170,7 +170,7 @@ func (j *judge) compare(message, result, digits []byte, length int) error {
 	return nil
 }
 
-// result gives what a good answer brings, and how much of the message is the same in each answer.
+// result returns the result in a good answer, and how much of the message is the same in each answer.
 func (j *judge) result(message, digits []byte) (result []byte, length int, err error) {
 	if j.rest {
 		return j.envelope(message, digits)

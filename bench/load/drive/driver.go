@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// grace is how long calls may still take that are under way when a run is interrupted.
+// grace is the time left to calls under way when a run is interrupted.
 const grace = time.Second
 
 // driver is one run of a plan.
@@ -48,5 +48,5 @@ func (d *driver) stray(message []byte) {
 	}
 }
 
-// openers is how many connections are opened at a time.
+// openers is the number of connections opened at a time.
 const openers = 32

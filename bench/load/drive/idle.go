@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// MaxSessions is how many idle sessions there may be.
+// MaxSessions limits the idle sessions.
 const MaxSessions = 20_000
 
 // Idle is sessions that are open and do nothing: those of streamable HTTP without a connection, or with an open stream for what the server

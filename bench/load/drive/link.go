@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// link is one client's way to the server. It is used by one goroutine at a time, but for hurry.
+// link is one client's connection to the server. It is used by one goroutine at a time, except hurry.
 type link interface {
 	keeper
 	// do makes a call, of the digits it is given, and gives the message that answers it, which holds until the next one, and the status
 	// of the response.
 	do(call int, digits []byte, deadline time.Time) (message []byte, status int, err error)
-	// hurry has what is under way end by then.
+	// hurry ends what is under way by then.
 	hurry(deadline time.Time)
 }
 

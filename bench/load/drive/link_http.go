@@ -211,7 +211,7 @@ func (l *httpLink) exchange(raw []byte, deadline time.Time) error {
 	return err
 }
 
-// gone tells whether a connection was closed before anything came over it.
+// gone reports whether a connection was closed before anything came over it.
 func gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -220,7 +220,7 @@ func statusFault(status int, body []byte) error {
 	return faultf("status "+digitsOf(status), "%s", quote(body))
 }
 
-// message gives what the response brings: its body, or the last message of its event stream.
+// message returns the body of the response, or the last message of its event stream.
 func (l *httpLink) message() ([]byte, error) {
 	status, body := l.response.StatusCode(), l.response.Body()
 	switch media, _, _ := bytes.Cut(l.response.Header.ContentType(), []byte(";")); string(bytes.TrimSpace(media)) {

@@ -15,7 +15,7 @@ import (
 	"dragoman/adapters/eventstream"
 )
 
-// stream is where the answers of HTTP+SSE come: the event stream that its client opens first, by GET.
+// stream is the event stream of HTTP+SSE, which carries the answers. The client opens it first, by GET.
 type stream struct {
 	conn     net.Conn
 	body     io.Reader

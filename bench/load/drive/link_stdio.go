@@ -36,7 +36,7 @@ type lineLink struct {
 	once     sync.Once
 }
 
-// stopGrace is how long a child has after its input has ended, and again after SIGTERM.
+// stopGrace is the time that a child has after the end of its input, and again after SIGTERM.
 const stopGrace = 2 * time.Second
 
 // start starts the child unless it runs.

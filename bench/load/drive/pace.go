@@ -40,7 +40,7 @@ func (p *pacer) run() {
 	p.leave()
 }
 
-// longestSleep is how long it may take to notice that a run is interrupted.
+// longestSleep is the longest delay before an interruption is noticed.
 const longestSleep = 50 * time.Millisecond
 
 // await waits for a time, and tells whether the run goes on.

@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// value is what a good answer of Plain brings.
+// value returns the value of a good answer of Plain.
 func (j *judge) value(message []byte) ([]byte, int, error) {
 	value := bytes.TrimSpace(message)
 	if !json.Valid(value) {

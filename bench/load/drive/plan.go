@@ -19,7 +19,7 @@ import (
 // Face is a transport in an era.
 type Face string
 
-// The faces: what they are called by everybody else in the house.
+// The faces, by the names that --face of the command line has.
 const (
 	ModernHTTP  Face = "modern-http"
 	LegacyHTTP  Face = "legacy-http"
@@ -33,16 +33,16 @@ const (
 // With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text.
 const Plain Face = "plain"
 
-// speaksMCP tells whether messages are those of MCP.
+// speaksMCP reports whether messages are those of MCP.
 func (f Face) speaksMCP() bool { return f != REST && f != Plain }
 
-// modern tells whether requests carry their revision themselves.
+// modern reports whether every request carries its revision.
 func (f Face) modern() bool { return f == ModernHTTP || f == ModernStdio }
 
-// Stdio tells whether the server is a child process.
+// Stdio reports whether the server is a child process.
 func (f Face) Stdio() bool { return f == ModernStdio || f == LegacyStdio }
 
-// Sessions tells whether clients open sessions that outlive a connection, or hold one.
+// Sessions reports whether clients open sessions that outlive a connection, or hold one.
 func (f Face) Sessions() bool { return f == LegacyHTTP || f == SSE }
 
 // Bounds of a plan.
@@ -60,7 +60,7 @@ const (
 	maxWeights  = 10_000
 )
 
-// Plan says what to send where. The caller has checked that the server has the face.
+// Plan describes a load. The caller has checked that the server has the face.
 type Plan struct {
 	Face     Face
 	Revision string      // of the protocol; empty over REST
@@ -76,7 +76,7 @@ type Plan struct {
 	Calls       []Call
 	Connections int // calls under way at most
 	Processes   int // of a stdio face; 0 is 1
-	// Rate is how many calls a second are due; 0 is a closed loop: each connection calls as soon as it is answered.
+	// Rate is the number of calls due per second; 0 is a closed loop, in which each connection calls as soon as it is answered.
 	Rate     float64
 	Queue    int // of an open loop: calls that are due and may wait for a connection; 0 is 10 000
 	Warmup   time.Duration
@@ -84,7 +84,7 @@ type Plan struct {
 	Requests uint64        // so many calls are measured
 	Rounds   int           // into which Duration is parted; 0 is 1
 	Timeout  time.Duration // of a call; 0 is 20 s
-	// Mark is called when the measuring begins (0), between rounds, and when it ends (Rounds); Tell twice a second. Nil: nobody is.
+	// Mark is called when the measuring begins (0), between rounds, and when it ends (Rounds); Tell twice a second. Both may be nil.
 	Mark func(i int)
 	Tell func(Progress)
 }
@@ -100,14 +100,14 @@ type Call struct {
 	Weight int // against the others; 0 is 1
 	// Varies is set for what is answered differently each time: then only what every answer must have is looked at.
 	Varies bool
-	// Text is what the one text of the answer must be, with {n} as in Params; empty: all answers are to be like the first.
+	// Text is the expected text of the answer, with {n} as in Params. If empty, all answers must be like the first.
 	Text string
 }
 
 // Number stands in Params and Text for the ten digits of the call.
 const Number = "{n}"
 
-// Progress is what has been seen so far.
+// Progress is the state of a run.
 type Progress struct {
 	Phase   string // "warm-up" or "measuring"
 	Elapsed time.Duration
@@ -117,7 +117,7 @@ type Progress struct {
 	Rate    float64 // right answers a second, of late
 }
 
-// Result is what Run has seen.
+// Result is the result of a run.
 type Result struct {
 	Right   uint64
 	Wrong   []Wrong // most often first
@@ -134,7 +134,7 @@ type Result struct {
 	Rounds           []Round
 	Seconds          []Second
 	Interrupted      bool
-	// Broken is why nobody could be measured to the end; nil: it could.
+	// Broken is the reason why the run ended early; nil if it did not.
 	Broken error
 }
 
@@ -168,7 +168,7 @@ const (
 
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(shortest, longest, precision) }
 
-// complete checks a plan and puts in what is left to us.
+// complete checks a plan and sets its defaults.
 func (p *Plan) complete() error {
 	p.Processes, p.Rounds = max(p.Processes, 1), max(p.Rounds, 1)
 	if p.Queue == 0 {
@@ -210,7 +210,7 @@ func (p *Plan) complete() error {
 	return nil
 }
 
-// order is the calls' order, which repeats itself: each as often as its weight says, mixed, the same in every run.
+// order returns the repeating order of calls: each as often as its weight says, shuffled, the same in every run.
 func order(calls []Call) []uint8 {
 	total, divisor := 0, 0
 	for _, c := range calls {

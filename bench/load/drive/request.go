@@ -12,7 +12,7 @@ const (
 	firstNumber = 1_000_000_000 // numbers have ten digits, so that requests keep their length
 	lastNumber  = 9_999_999_999 // is initializeID
 	numberLen   = 10
-	// uuid is that of a REST call; its last ten digits are the number.
+	// uuid is the id of a REST call; its last ten digits are the number.
 	uuid = "00000000-0000-4000-8000-00"
 )
 
@@ -48,7 +48,7 @@ func newRequest(head, body string) request {
 	return r
 }
 
-// length is that of a body once its numbers are in it.
+// length returns the length of a body with its numbers filled in.
 func length(body string) int { return len(body) + strings.Count(body, Number)*(numberLen-len(Number)) }
 
 // body is the message of a call, with Number for its number.
@@ -83,7 +83,7 @@ func withMeta(params, revision string) string {
 	return inner + "," + meta
 }
 
-// session is what a legacy client names in the head of every request; empty before it is known.
+// session is what a legacy client sends in the head of every request; empty before it is known.
 type session struct{ id, version string }
 
 // head is the HTTP head of a message.

@@ -162,7 +162,7 @@ func (d *driver) hurry(over <-chan struct{}) {
 	}
 }
 
-// tellEvery is how often the progress is told.
+// tellEvery is the interval of progress reports.
 const tellEvery = 500 * time.Millisecond
 
 func (d *driver) tell(over <-chan struct{}) {

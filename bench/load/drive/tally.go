@@ -11,7 +11,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally is what a run has counted. Workers write to stripes of it, so that they seldom meet.
+// tally counts a run. Workers write to stripes of it, so that they seldom contend.
 type tally struct {
 	begin   time.Time
 	length  time.Duration // of a round; 0: there is one

@@ -20,7 +20,7 @@ type worker struct {
 	bucket Second
 }
 
-// numbersAtOnce is how many numbers of calls a worker takes for itself.
+// numbersAtOnce is the number of call numbers that a worker reserves at a time.
 const numbersAtOnce = 256
 
 // loop calls until the time is over or all calls are taken.

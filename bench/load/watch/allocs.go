@@ -13,7 +13,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Allocs is what a Go program has allocated since it began.
+// Allocs holds the allocations of a Go program since its start.
 type Allocs struct {
 	Objects, Bytes float64
 }

@@ -42,7 +42,7 @@ func Read(pids []int) (Use, error) {
 	return u, nil
 }
 
-// cause is what the system says of a process that is not there, in fewer words.
+// cause returns the system's reason for a missing process, shortened.
 func cause(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return errors.New("it is not there")

@@ -12,7 +12,7 @@ import (
 // ErrNotHere is for what can be read on Linux only.
 var ErrNotHere = errors.New("watch: the figures of processes are read on Linux only")
 
-// Use is what processes have at a moment, those that were named and their descendants apart.
+// Use holds the resources of processes at a moment; those that were named and their descendants are apart.
 type Use struct {
 	Own, Children         time.Duration // of the processors, user and system, until now; to 10 ms
 	RSS, ChildrenRSS      int64         // bytes in memory
@@ -41,7 +41,7 @@ type Watch struct {
 const (
 	every      = time.Second
 	maxSamples = 100_000
-	// MaxPIDs is how many processes can be watched.
+	// MaxPIDs limits the watched processes.
 	MaxPIDs = 64
 )
 
