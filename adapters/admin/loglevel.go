@@ -28,16 +28,16 @@ type LevelState struct {
 }
 
 const (
-	maxOrder  = 4 << 10 // bytes of a PUT's body
-	leastSpan = time.Second
-	mostSpan  = 24 * time.Hour
+	maxLevelBody = 4 << 10 // bytes of a PUT's body
+	leastSpan    = time.Second
+	mostSpan     = 24 * time.Hour
 )
 
 func (opt *Options) level(ctx *fasthttp.RequestCtx) { reply(ctx, opt.Levels.Level()) }
 
 // setLevel accepts {"level":"debug"}, and with "for" a duration after which the level returns.
 func (opt *Options) setLevel(ctx *fasthttp.RequestCtx) {
-	level, span, err := order(ctx.PostBody())
+	level, span, err := parseLevel(ctx.PostBody())
 	if err == nil {
 		err = opt.Levels.SetLevel(level, span)
 	}
@@ -48,13 +48,13 @@ func (opt *Options) setLevel(ctx *fasthttp.RequestCtx) {
 	opt.level(ctx)
 }
 
-func order(body []byte) (level string, span time.Duration, err error) {
+func parseLevel(body []byte) (level string, span time.Duration, err error) {
 	var o struct {
 		Level string `json:"level"`
 		For   string `json:"for"`
 	}
-	if len(body) > maxOrder {
-		return "", 0, fmt.Errorf("the body is longer than %d bytes", maxOrder)
+	if len(body) > maxLevelBody {
+		return "", 0, fmt.Errorf("the body is longer than %d bytes", maxLevelBody)
 	}
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()

@@ -22,10 +22,10 @@ import (
 
 // Bounds of a token endpoint's answer and of the lifetime of tokens.
 const (
-	maxAnswer     = 64 << 10
-	early         = 30 * time.Second // a token is replaced so long before its end, but not before half its lifetime
-	withoutExpiry = 5 * time.Minute  // lifetime of a token without expires_in
-	longest       = 24 * time.Hour
+	maxAnswer       = 64 << 10
+	renewBefore     = 30 * time.Second // a token is replaced so long before its end, but not before half its lifetime
+	defaultLifetime = 5 * time.Minute  // lifetime of a token without expires_in
+	maxLifetime     = 24 * time.Hour
 	// refusalsAtOnce tokens that the server refuses are replaced at once, then one every refusalsPause. A server that refuses all
 	// of them has other reasons, for which the token endpoint must not be flooded.
 	refusalsAtOnce = 3
@@ -187,7 +187,7 @@ func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) 
 	var unreachable *url.Error
 	switch {
 	case errors.As(err, &refused):
-		return fail("its token endpoint has answered with HTTP status %d %s", refused.Response.StatusCode, word(refused.ErrorCode))
+		return fail("its token endpoint has answered with HTTP status %d %s", refused.Response.StatusCode, errorCode(refused.ErrorCode))
 	case errors.As(err, &unreachable):
 		return fail("its token endpoint cannot be asked: %w", unreachable.Err)
 	case err != nil || !http1.ValidValue(token.AccessToken) || strings.ContainsAny(token.AccessToken, " \t"):
@@ -195,10 +195,10 @@ func (c *Client) ask() (value string, lasts time.Duration, failed *proxy.Error) 
 	case token.TokenType != "" && !strings.EqualFold(token.TokenType, "bearer"):
 		return fail("its token endpoint gives out other tokens than bearer tokens")
 	}
-	lasts = withoutExpiry
+	lasts = defaultLifetime
 	if left := time.Until(token.Expiry).Round(time.Second); left > 0 {
-		lasts = min(left, longest)
-		lasts -= min(early, lasts/2)
+		lasts = min(left, maxLifetime)
+		lasts -= min(renewBefore, lasts/2)
 	}
 	return "Bearer " + token.AccessToken, lasts, nil
 }
@@ -222,8 +222,8 @@ func (t tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(bytes.NewReader(body)), Request: req}, nil
 }
 
-// word returns the endpoint's error code in parentheses, if it is one of RFC 6749, 5.2.
-func word(code string) string {
+// errorCode returns the endpoint's error code in parentheses, if it is one of RFC 6749, 5.2.
+func errorCode(code string) string {
 	for _, known := range []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope", "invalid_target"} {
 		if code == known {
 			return fmt.Sprintf("(%s)", code)

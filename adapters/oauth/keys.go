@@ -90,7 +90,7 @@ func NewKeys(opt KeysOptions) (*Keys, error) {
 			k.Close()
 			return nil, err
 		}
-		k.take(keys, raw)
+		k.store(keys, raw)
 	}
 	return k, nil
 }
@@ -105,7 +105,7 @@ func (k *Keys) Close() {
 }
 
 // Prefetch starts a fetch, so that the first token need not wait for it.
-func (k *Keys) Prefetch() { k.fly(k.opt.Now()) }
+func (k *Keys) Prefetch() { k.startFetch(k.opt.Now()) }
 
 // Stats returns the number of fetches and failures, and the number and the age of the keys.
 func (k *Keys) Stats() (fetches, failures int64, keys int, age time.Duration) {
@@ -123,7 +123,7 @@ func (k *Keys) current(now time.Time) *keySet {
 	}
 	age := time.Duration(now.UnixNano() - set.at.Load())
 	if age >= k.opt.TTL {
-		k.fly(now)
+		k.startFetch(now)
 	}
 	if age >= k.opt.TTL+k.opt.Stale {
 		return nil
@@ -191,7 +191,7 @@ func suits(key *jose.JSONWebKey, alg string) bool {
 
 // refresh fetches the keys, unless it is too early for that, and returns the error of the last fetch.
 func (k *Keys) refresh() error {
-	if flight := k.fly(k.opt.Now()); flight != nil {
+	if flight := k.startFetch(k.opt.Now()); flight != nil {
 		<-flight // ends within opt.Within, or with Close
 	}
 	k.mu.Lock()
@@ -199,8 +199,8 @@ func (k *Keys) refresh() error {
 	return k.failed
 }
 
-// fly starts a fetch unless it is too early for one. It returns the end of the fetch in progress; nil: there is none.
-func (k *Keys) fly(now time.Time) chan struct{} {
+// startFetch starts a fetch unless it is too early for one. It returns the end of the fetch in progress; nil: there is none.
+func (k *Keys) startFetch(now time.Time) chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	pause := k.opt.Again
@@ -213,15 +213,15 @@ func (k *Keys) fly(now time.Time) chan struct{} {
 	k.began = now
 	flight := make(chan struct{})
 	k.flight = flight
-	k.group.Go(func() { k.land(flight) })
+	k.group.Go(func() { k.fetch(flight) })
 	return flight
 }
 
-func (k *Keys) land(flight chan struct{}) {
+func (k *Keys) fetch(flight chan struct{}) {
 	k.fetches.Add(1)
 	keys, raw, err := k.load()
 	if err == nil {
-		k.take(keys, raw)
+		k.store(keys, raw)
 	} else {
 		k.failures.Add(1)
 	}
@@ -278,8 +278,8 @@ func (k *Keys) read() ([]jose.JSONWebKey, []byte, error) {
 	return keys, raw, nil
 }
 
-// take stores the keys. If they are the same as before, tokens that were verified with them stay valid.
-func (k *Keys) take(keys []jose.JSONWebKey, raw []byte) {
+// store stores the keys. If they are the same as before, tokens that were verified with them stay valid.
+func (k *Keys) store(keys []jose.JSONWebKey, raw []byte) {
 	set := &keySet{keys: keys, sum: sha256.Sum256(bytes.TrimSpace(raw)), gen: 1}
 	now := k.opt.Now().UnixNano()
 	if old := k.set.Load(); old != nil {

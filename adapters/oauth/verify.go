@@ -49,12 +49,12 @@ type Verifier struct {
 
 // verified is a token with a valid signature. It is immutable.
 type verified struct {
-	caller   proxy.Caller
-	aud      []string
-	whole    bool // aud names this service at every path
-	from, to time.Time
-	bound    string // SHA-256 sum of the certificate that the token is bound to, base64url (RFC 8705, 3.1); empty: none
-	gen      uint64 // keySet.gen of the keys that verified it
+	caller     proxy.Caller
+	aud        []string
+	everywhere bool // aud names this service at every path
+	from, to   time.Time
+	bound      string // SHA-256 sum of the certificate that the token is bound to, base64url (RFC 8705, 3.1); empty: none
+	gen        uint64 // keySet.gen of the keys that verified it
 }
 
 // NewVerifier makes a Verifier.
@@ -95,9 +95,9 @@ func (v *Verifier) Verify(token, path []byte, cert *x509.Certificate, now time.T
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token has expired")
 	case now.Before(t.from):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is not valid yet")
-	case !t.whole && !v.meant(t.aud, string(path)):
+	case !t.everywhere && !v.audienceAt(t.aud, string(path)):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is for somebody else: its aud does not name this service")
-	case t.bound != "" && !holds(cert, t.bound):
+	case t.bound != "" && !boundTo(cert, t.bound):
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the token is bound to a certificate that this connection has not shown")
 	}
 	return t.caller, nil
@@ -118,8 +118,8 @@ func (v *Verifier) known(sum [sha256.Size]byte, token []byte, now time.Time) (*v
 	return t, nil
 }
 
-// holds reports whether a token is bound to the certificate.
-func holds(cert *x509.Certificate, bound string) bool {
+// boundTo reports whether a token is bound to the certificate.
+func boundTo(cert *x509.Certificate, bound string) bool {
 	if cert == nil {
 		return false
 	}
@@ -212,12 +212,12 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 		return nil, proxy.Errf(proxy.BadCredentials, "the token has no exp")
 	case who == "" || len(who) > maxPrincipal:
 		return nil, proxy.Errf(proxy.BadCredentials, "the token does not say who it is for in %s, or in more than %d bytes", v.opt.PrincipalClaim, maxPrincipal)
-	case !timely(c.Expires) || !timely(c.NotBefore) || !timely(c.IssuedAt):
+	case !validDate(c.Expires) || !validDate(c.NotBefore) || !validDate(c.IssuedAt):
 		return nil, proxy.Errf(proxy.BadCredentials, "the token's exp, nbf or iat is no time")
 	case c.Bound.JKT != "":
 		return nil, proxy.Errf(proxy.BadCredentials, "the token is bound to a key by DPoP, which is not served here")
 	}
-	t := &verified{aud: c.Audience, whole: v.wholly(c.Audience), to: at(*c.Expires).Add(v.opt.Leeway), bound: c.Bound.Cert}
+	t := &verified{aud: c.Audience, everywhere: v.audienceEverywhere(c.Audience), to: at(*c.Expires).Add(v.opt.Leeway), bound: c.Bound.Cert}
 	if c.NotBefore != nil {
 		t.from = at(*c.NotBefore).Add(-v.opt.Leeway)
 	}
@@ -233,16 +233,16 @@ func (v *Verifier) read(payload []byte, now time.Time) (*verified, *proxy.Error)
 	return t, nil
 }
 
-// timely reports whether a NumericDate (RFC 7519, 2) is absent or within the range of a time.Time.
-func timely(seconds *float64) bool {
+// validDate reports whether a NumericDate (RFC 7519, 2) is absent or within the range of a time.Time.
+func validDate(seconds *float64) bool {
 	return seconds == nil || *seconds >= 0 && *seconds < 1<<40
 }
 
 func at(seconds float64) time.Time { return time.Unix(int64(seconds), 0) }
 
-// meant reports whether one of the audiences is this service at a path: the whole resource, or the MCP endpoint of the path. A token
+// audienceAt reports whether one of the audiences is this service at a path: the whole resource, or the MCP endpoint of the path. A token
 // for one of several servers is therefore not valid for another.
-func (v *Verifier) meant(aud []string, path string) bool {
+func (v *Verifier) audienceAt(aud []string, path string) bool {
 	for _, a := range aud {
 		if len(v.opt.Audience) > 0 {
 			if slices.Contains(v.opt.Audience, a) {
@@ -258,8 +258,8 @@ func (v *Verifier) meant(aud []string, path string) bool {
 	return false
 }
 
-// wholly reports whether one of the audiences is this service at every path.
-func (v *Verifier) wholly(aud []string) bool {
+// audienceEverywhere reports whether one of the audiences is this service at every path.
+func (v *Verifier) audienceEverywhere(aud []string) bool {
 	return slices.ContainsFunc(aud, func(a string) bool {
 		if len(v.opt.Audience) > 0 {
 			return slices.Contains(v.opt.Audience, a)

@@ -21,7 +21,7 @@ import (
 
 const (
 	closeTime = 5 * time.Second // timeout of Close for the queued spans
-	letGoTime = time.Second     // for a post in progress to end after that
+	abortTime = time.Second     // for a post in progress to end after that
 	noteEvery = time.Minute     // between two reports of failures
 )
 
@@ -60,9 +60,9 @@ type Exporter struct {
 	waiting                   atomic.Int64
 	exported, dropped, failed atomic.Uint64
 
-	mu   sync.Mutex
-	told time.Time
-	lost uint64 // since told
+	mu        sync.Mutex
+	reported  time.Time
+	lostSince uint64 // spans lost since reported
 }
 
 // New makes an Exporter. Close must be called. Of the environment it reads OTEL_RESOURCE_ATTRIBUTES, which describe where it runs, and
@@ -138,7 +138,7 @@ func (e *Exporter) Close() {
 	e.end()
 	select {
 	case <-e.ended:
-	case <-time.After(letGoTime):
+	case <-time.After(abortTime):
 	}
 	e.idle()
 }
@@ -206,11 +206,11 @@ func (s sending) Shutdown(ctx context.Context) error {
 // note reports a failure, unless one was reported within noteEvery.
 func (e *Exporter) note(err error, n uint64) {
 	e.mu.Lock()
-	e.lost += n
-	now, lost := e.opt.Now(), e.lost
-	tell := e.opt.Failed != nil && (e.told.IsZero() || now.Sub(e.told) >= noteEvery)
+	e.lostSince += n
+	now, lost := e.opt.Now(), e.lostSince
+	tell := e.opt.Failed != nil && (e.reported.IsZero() || now.Sub(e.reported) >= noteEvery)
 	if tell {
-		e.told, e.lost = now, 0
+		e.reported, e.lostSince = now, 0
 	}
 	e.mu.Unlock()
 	if tell {

@@ -275,7 +275,7 @@ func TestEndInTime(t *testing.T) {
 			span(e, 8)
 			began := time.Now()
 			e.Close()
-			if took := time.Since(began); took > closeTime+letGoTime+time.Second {
+			if took := time.Since(began); took > closeTime+abortTime+time.Second {
 				t.Errorf("the end took %s", took)
 			}
 			if _, _, failed, _ := e.Stats(); failed == 0 {

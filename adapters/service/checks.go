@@ -83,7 +83,7 @@ func (c *Checks) run(ctx context.Context, i int) {
 	tick := time.NewTicker(c.every)
 	defer tick.Stop()
 	for {
-		seen := c.look(ctx, i)
+		seen := c.check(ctx, i)
 		if ctx.Err() != nil {
 			return
 		}
@@ -98,7 +98,7 @@ func (c *Checks) run(ctx context.Context, i int) {
 	}
 }
 
-func (c *Checks) look(ctx context.Context, i int) Dependency {
+func (c *Checks) check(ctx context.Context, i int) Dependency {
 	check := c.checks[i]
 	ctx, cancel := context.WithTimeout(ctx, check.Timeout)
 	defer cancel()

@@ -91,8 +91,8 @@ func (s *Service) Health() Health {
 		}
 		return 0
 	})
-	serves, whole := judge(all)
-	h := Health{State: s.see(serves, whole), Uptime: time.Since(s.began), Dependencies: all}
+	serves, whole := summarize(all)
+	h := Health{State: s.update(serves, whole), Uptime: time.Since(s.began), Dependencies: all}
 	h.Status = status(h.State, serves, whole)
 	return h
 }
@@ -100,13 +100,13 @@ func (s *Service) Health() Health {
 // Only returns the health for callers of one upstream, without the other upstreams.
 func (h Health) Only(upstream string) Health {
 	h.Dependencies = slices.DeleteFunc(slices.Clone(h.Dependencies), func(d Dependency) bool { return d.Upstream && d.Name != upstream })
-	serves, whole := judge(h.Dependencies)
+	serves, whole := summarize(h.Dependencies)
 	h.Status = status(h.State, serves, whole)
 	return h
 }
 
-// judge reports whether the service can serve, and whether all dependencies are connected.
-func judge(all []Dependency) (serves, whole bool) {
+// summarize reports whether the service can serve, and whether all dependencies are connected.
+func summarize(all []Dependency) (serves, whole bool) {
 	return slices.ContainsFunc(all, func(d Dependency) bool { return d.Upstream && d.Connected }),
 		!slices.ContainsFunc(all, func(d Dependency) bool { return !d.Connected })
 }
@@ -121,16 +121,16 @@ func status(state State, serves, whole bool) Status {
 	return StatusDegraded
 }
 
-// see updates the state of a running service. One that has lost all its servers is degraded, not initializing again.
-func (s *Service) see(serves, whole bool) State {
+// update updates the state of a running service. One that has lost all its servers is degraded, not initializing again.
+func (s *Service) update(serves, whole bool) State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.state == ShuttingDown || s.state == Stopped:
 	case serves && whole:
-		s.become(Healthy)
+		s.setState(Healthy)
 	case serves || s.state != Initializing:
-		s.become(Degraded)
+		s.setState(Degraded)
 	}
 	return s.state
 }
@@ -140,7 +140,7 @@ func (s *Service) ShutDown() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state != Stopped {
-		s.become(ShuttingDown)
+		s.setState(ShuttingDown)
 	}
 }
 
@@ -149,12 +149,12 @@ func (s *Service) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == ShuttingDown {
-		s.become(Stopped)
+		s.setState(Stopped)
 	}
 }
 
-// become sets the state. The caller holds mu.
-func (s *Service) become(to State) {
+// setState sets the state. The caller holds mu.
+func (s *Service) setState(to State) {
 	from := s.state
 	if s.state = to; from != to && s.opt.Changed != nil {
 		s.opt.Changed(from, to)

@@ -54,7 +54,7 @@ func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool)
 			f = &flight{at: c.opt.Now(), done: make(chan struct{})}
 			cache.flights[key] = f
 			cache.mu.Unlock()
-			c.fly(o, key, f)
+			c.fetchFlight(o, key, f)
 			return f.list, f.err
 		}
 		cache.mu.Unlock()
@@ -67,10 +67,10 @@ func (c *Catalog) get(o *mcpcall.Origin, since time.Time, good func(*List) bool)
 	}
 }
 
-// fly fetches a list. The flight ends even if that panics.
-func (c *Catalog) fly(o *mcpcall.Origin, key string, f *flight) {
+// fetchFlight fetches a list. The flight ends even if that panics.
+func (c *Catalog) fetchFlight(o *mcpcall.Origin, key string, f *flight) {
 	f.err = proxy.Errf(proxy.Internal, "internal error; the log of Dragoman has the cause")
-	defer c.lists.land(key, f)
+	defer c.lists.endFlight(key, f)
 	f.list, f.err = c.fetch(o, f.at)
 }
 
@@ -88,15 +88,15 @@ func (f *flight) wait(o *mcpcall.Origin) error {
 	}
 }
 
-// land ends a flight and keeps its list.
-func (c *listCache) land(key string, f *flight) {
+// endFlight ends a flight and keeps its list.
+func (c *listCache) endFlight(key string, f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flights[key] == f {
 		delete(c.flights, key)
 	}
 	close(f.done)
-	if f.err != nil || f.list.ttl <= 0 {
+	if f.err != nil || f.list.useFor <= 0 {
 		return
 	}
 	if old, ok := c.lists.Peek(key); !ok || !old.at.After(f.list.at) {
@@ -107,13 +107,13 @@ func (c *listCache) land(key string, f *flight) {
 // Listed returns the tools as they may be shown to the caller.
 func (c *Catalog) Listed(o *mcpcall.Origin) (*List, error) {
 	now := c.opt.Now()
-	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.shown })
+	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.showFor })
 }
 
 // known returns the tools by which a call is judged first. An outdated list does no harm: nothing is refused by it.
 func (c *Catalog) known(o *mcpcall.Origin) (*List, error) {
 	now := c.opt.Now()
-	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.ttl })
+	return c.get(o, time.Time{}, func(l *List) bool { return now.Sub(l.at) < l.useFor })
 }
 
 // renewed returns l if it is no older than fresh, else a new list.

@@ -16,8 +16,8 @@ func TestListsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	add := func(key string, size int) {
-		f := &flight{done: make(chan struct{}), list: &List{at: time.Unix(0, 0), ttl: time.Minute, size: size}}
-		c.land(key, f)
+		f := &flight{done: make(chan struct{}), list: &List{at: time.Unix(0, 0), useFor: time.Minute, size: size}}
+		c.endFlight(key, f)
 	}
 	for i := range 2 * maxLists {
 		add(fmt.Sprint(i), 1)

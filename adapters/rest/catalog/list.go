@@ -35,12 +35,12 @@ type List struct {
 	Tools   []Tool
 	Sum     Sum // of the tools and the version
 
-	target string        // the server that answered
-	at     time.Time     // when it was asked for
-	ttl    time.Duration // how long calls may go by it
-	shown  time.Duration // how long it may be shown: shorter if the server says that it changes
-	index  map[string]int
-	size   int
+	target  string        // the server that answered
+	at      time.Time     // when it was asked for
+	useFor  time.Duration // how long calls may go by it
+	showFor time.Duration // how long it may be shown: shorter if the server says that it changes
+	index   map[string]int
+	size    int
 }
 
 // Bytes is the size of the list, about.
@@ -56,7 +56,7 @@ func (l *List) find(name string) (*Tool, bool) {
 
 // fetch reads all pages of the list of tools.
 func (c *Catalog) fetch(o *mcpcall.Origin, at time.Time) (*List, error) {
-	l := &List{Server: o.Server, at: at, ttl: c.opt.TTL, shown: c.opt.TTL, index: map[string]int{}}
+	l := &List{Server: o.Server, at: at, useFor: c.opt.TTL, showFor: c.opt.TTL, index: map[string]int{}}
 	sum, version := sha256.New(), ""
 	target, err := o.Collect("tools/list", func(m *wire.Message) {
 		l.size += len(m.Raw)
@@ -91,9 +91,9 @@ func (l *List) limit(m *wire.Message) {
 		return
 	}
 	ttl := time.Duration(ms) * time.Millisecond
-	l.shown = min(l.shown, ttl)
+	l.showFor = min(l.showFor, ttl)
 	if ttl > 0 {
-		l.ttl = min(l.ttl, ttl)
+		l.useFor = min(l.useFor, ttl)
 	}
 }
 

@@ -24,24 +24,24 @@ const errorBody = 64 << 10
 // call is one modern request to a service, as proxy.Replies. It sends one HTTP request, a step, after the other. All methods but
 // server/discover have one step.
 type call struct {
-	u       *Upstream
-	ex      *proxy.Exchange
-	m       wire.Message // the request, its edits applied
-	id      []byte       // raw JSON
-	opening []byte       // of the message that answers: resultHead
-	token   []byte       // the progress token, raw JSON; nil: none
-	least   string       // the lowest log level that the client wants; empty: no logs
+	u        *Upstream
+	ex       *proxy.Exchange
+	m        wire.Message // the request, its edits applied
+	id       []byte       // raw JSON
+	opening  []byte       // of the message that answers: resultHead
+	token    []byte       // the progress token, raw JSON; nil: none
+	logLevel string       // the lowest log level that the client wants; empty: no logs
 
 	step  *step
 	state callState
 	reply reply
 	split eventstream.Splitter
 
-	mu    sync.Mutex
-	ans   httpclient.Response
-	over  bool // the response was made, or the call was cancelled
-	once  sync.Once
-	given wire.Message // what Next returned last
+	mu       sync.Mutex
+	ans      httpclient.Response
+	finished bool // the response was made, or the call was cancelled
+	once     sync.Once
+	last     wire.Message // what Next returned last
 }
 
 // step is one request to the service.
@@ -49,7 +49,7 @@ type step struct {
 	verb, endpoint string // for errors
 	target         string
 	body           []byte
-	live           bool // the client wants progress or log messages
+	events         bool // the client wants progress or log messages
 	take           take
 }
 
@@ -73,7 +73,7 @@ func (c *call) begin(s *step) error {
 	req := mcphttp.NewRequest(s.verb, s.target, s.body)
 	defer req.Release()
 	accept := "application/json"
-	if s.live {
+	if s.events {
 		accept = "text/event-stream, application/json;q=0.9"
 	}
 	_ = req.Set("Accept", accept)
@@ -84,7 +84,7 @@ func (c *call) begin(s *step) error {
 	c.step, c.state = s, awaitingHead
 	c.mu.Lock()
 	c.ans = ans
-	over := c.over
+	over := c.finished
 	c.mu.Unlock()
 	if over { // cancelled in between
 		ans.Abort()
@@ -102,10 +102,10 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 			err = c.head(until)
 		case readingBody:
 			if err = c.load(until); err == nil {
-				c.given, done, err = c.taken()
+				c.last, done, err = c.finishStep()
 			}
 		case streaming:
-			c.given, done, err = c.event(until)
+			c.last, done, err = c.event(until)
 		default:
 			return nil, io.EOF
 		}
@@ -113,7 +113,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 			return nil, c.fault(err)
 		}
 		if done {
-			return &c.given, nil
+			return &c.last, nil
 		}
 	}
 }
@@ -192,7 +192,7 @@ func (c *call) event(until time.Time) (wire.Message, bool, error) {
 			c.reply.raw = append(make([]byte, 0, len(c.opening)+len(ev.Data)+resultRoom), c.opening...)
 			c.reply.raw = append(c.reply.raw, ev.Data...)
 			c.reply.parse()
-			return c.taken()
+			return c.finishStep()
 		}
 		if give || err != nil {
 			return m, give, err
@@ -200,27 +200,27 @@ func (c *call) event(until time.Time) (wire.Message, bool, error) {
 	}
 }
 
-// taken passes the complete answer to the step, and sends the next step if there is one.
-func (c *call) taken() (wire.Message, bool, error) {
+// finishStep passes the complete answer to the step, and sends the next step if there is one.
+func (c *call) finishStep() (wire.Message, bool, error) {
 	m, next, err := c.step.take(c, &c.reply)
 	if err != nil {
 		return m, false, err
 	}
 	if next != nil {
-		c.leave()
+		c.endAnswer()
 		return m, false, c.begin(next)
 	}
 	c.mu.Lock()
-	c.over = true
+	c.finished = true
 	c.mu.Unlock()
-	c.leave()
+	c.endAnswer()
 	c.state = complete
 	c.u.note("")
 	return m, true, nil
 }
 
-// leave ends an answer whose rest is of no interest.
-func (c *call) leave() {
+// endAnswer ends an answer whose rest is of no interest.
+func (c *call) endAnswer() {
 	if c.state == streaming {
 		c.ans.Finish()
 		return
@@ -257,7 +257,7 @@ func (c *call) log(data []byte) (wire.Message, bool, error) {
 	if !wire.Get(r, all, "data").Present() {
 		changes = append(changes, wire.Change{Key: "data", Value: []byte("null")})
 	}
-	if c.least == "" || !rules.Severe(level, c.least) {
+	if c.logLevel == "" || !rules.Severe(level, c.logLevel) {
 		return wire.Message{}, false, nil
 	}
 	return c.notification("notifications/message", r, all, changes)
@@ -277,8 +277,8 @@ func (c *call) notification(method string, raw []byte, params wire.Span, changes
 // Abort implements proxy.Aborter.
 func (c *call) Abort() {
 	c.mu.Lock()
-	was, ans := c.over, c.ans
-	c.over = true
+	was, ans := c.finished, c.ans
+	c.finished = true
 	c.mu.Unlock()
 	if !was {
 		ans.Abort()

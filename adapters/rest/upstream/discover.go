@@ -58,22 +58,22 @@ func (u *Upstream) learn(service, version []byte) {
 
 // discover returns the steps of server/discover: the health, the tools, and the extras unless they are known.
 func (c *call) discover() *step {
-	return c.look("/health", func(c *call, r *reply) (wire.Message, *step, error) {
-		if err := r.unwell(); err != nil {
+	return c.get("/health", func(c *call, r *reply) (wire.Message, *step, error) {
+		if err := r.unavailable(); err != nil {
 			c.u.note(err.Message)
 			return wire.Message{}, nil, err
 		}
-		return wire.Message{}, c.look("/tools", (*call).introduced), nil
+		return wire.Message{}, c.get("/tools", (*call).readTools), nil
 	})
 }
 
-// look makes the GET of an endpoint.
-func (c *call) look(endpoint string, take take) *step {
+// get makes the GET of an endpoint.
+func (c *call) get(endpoint string, take take) *step {
 	return &step{verb: "GET", endpoint: endpoint, target: c.u.target(endpoint), take: take}
 }
 
-// introduced reads the tools, which identify the service and show that it speaks the envelope.
-func (c *call) introduced(r *reply) (wire.Message, *step, error) {
+// readTools reads the tools, which identify the service and show that it speaks the envelope.
+func (c *call) readTools(r *reply) (wire.Message, *step, error) {
 	_, tools, m, err := c.toolList(r)
 	if err != nil {
 		return m, nil, err
@@ -82,18 +82,18 @@ func (c *call) introduced(r *reply) (wire.Message, *step, error) {
 		return m, nil, proxy.Errf(proxy.BadAnswer, "the service refused GET /tools: %s", m.Text(m.ErrorText))
 	}
 	if x := c.u.about.Load().extras; x != nil && time.Since(x.at) < profileTime {
-		return c.introduce(x)
+		return c.discoverResult(x)
 	}
-	return wire.Message{}, c.look("/resources", func(c *call, r *reply) (wire.Message, *step, error) {
+	return wire.Message{}, c.get("/resources", func(c *call, r *reply) (wire.Message, *step, error) {
 		x := &extras{at: time.Now(), resources: r.has("resources")}
-		return wire.Message{}, c.look("/prompts", func(c *call, r *reply) (wire.Message, *step, error) {
+		return wire.Message{}, c.get("/prompts", func(c *call, r *reply) (wire.Message, *step, error) {
 			x.prompts = r.has("prompts")
 			if !x.prompts && !x.resources { // nothing has arguments that could be completed
-				return c.introduce(x)
+				return c.discoverResult(x)
 			}
-			s := c.look("/complete", func(c *call, r *reply) (wire.Message, *step, error) {
+			s := c.get("/complete", func(c *call, r *reply) (wire.Message, *step, error) {
 				x.complete = !r.isMissing() && wire.Get(r.raw, r.body, "success").Present()
-				return c.introduce(x)
+				return c.discoverResult(x)
 			})
 			s.verb, s.body = "POST", []byte("{}") // invalid on purpose: only whether an envelope answers it matters
 			return wire.Message{}, s, nil
@@ -117,8 +117,8 @@ func (r *reply) has(list string) bool {
 	return at.Present() && r.raw[at.From] == '['
 }
 
-// introduce makes the DiscoverResult.
-func (c *call) introduce(x *extras) (wire.Message, *step, error) {
+// discoverResult makes the DiscoverResult.
+func (c *call) discoverResult(x *extras) (wire.Message, *step, error) {
 	c.u.about.Store(&profile{info: c.u.about.Load().info, extras: x})
 	caps := object{}
 	empty := []byte("{}")
@@ -136,17 +136,17 @@ func (c *call) introduce(x *extras) (wire.Message, *step, error) {
 	b := c.result(resultRoom)
 	b.add("supportedVersions", append(wire.AppendText([]byte{'['}, rules.ModernVersion), ']'))
 	b.add("capabilities", caps.done())
-	b.unkept()
+	b.forbidCaching()
 	return c.completed(b)
 }
 
-// unwell returns the error of an answer to GET /health (seed 000, HealthResponse) that reports an unavailable service. A service
+// unavailable returns the error of an answer to GET /health (seed 000, HealthResponse) that reports an unavailable service. A service
 // without that endpoint, or with answers of its own format, counts as healthy.
-func (r *reply) unwell() *proxy.Error {
+func (r *reply) unavailable() *proxy.Error {
 	status := string(wire.Get(r.raw, r.body, "status").Text(r.raw))
 	switch {
 	case r.status == fasthttp.StatusServiceUnavailable || status == "unavailable" || status == "unhealthy":
-		err := proxy.Errf(proxy.Overloaded, "the service says that it is unavailable%s (GET /health, HTTP %d)", r.ailments(), r.status)
+		err := proxy.Errf(proxy.Overloaded, "the service says that it is unavailable%s (GET /health, HTTP %d)", r.unavailableDependencies(), r.status)
 		err.RetryAfter, err.Cause = r.retryIn, statusError(fasthttp.StatusServiceUnavailable)
 		return err
 	case r.isMissing(), r.status < 300:
@@ -155,8 +155,8 @@ func (r *reply) unwell() *proxy.Error {
 	return r.foreign("")
 }
 
-// ailments names the unavailable dependencies of a service, as far as its answer has them.
-func (r *reply) ailments() string {
+// unavailableDependencies names the unavailable dependencies of a service, as far as its answer has them.
+func (r *reply) unavailableDependencies() string {
 	text := ""
 	if e := wire.Get(r.raw, r.body, "error").Text(r.raw); len(e) > 0 {
 		text = ": " + printable(e)
@@ -231,7 +231,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 		return proxy.AsError(mcphttp.Fault(err))
 	}
 	r.parse()
-	return r.unwell()
+	return r.unavailable()
 }
 
 func (r *reply) healthOf(ctx context.Context, ans httpclient.Response) error {

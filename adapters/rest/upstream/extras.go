@@ -10,7 +10,7 @@ import (
 
 // resources returns the result of resources/list.
 func (c *call) resources(r *reply) (wire.Message, *step, error) {
-	return c.extraList(r, "resources", "resources", needs("uri", "name"))
+	return c.extraList(r, "resources", "resources", requireText("uri", "name"))
 }
 
 // templates returns the result of resources/templates/list, which are part of GET /resources.
@@ -19,7 +19,7 @@ func (c *call) templates(r *reply) (wire.Message, *step, error) {
 		if len(wire.Get(raw, item, "uri_template").Text(raw)) == 0 && len(wire.Get(raw, item, "uriTemplate").Text(raw)) == 0 {
 			return "has no uri_template"
 		}
-		return needs("name")(raw, item)
+		return requireText("name")(raw, item)
 	}
 	for _, key := range []string{"resource_templates", "resourceTemplates", "templates"} {
 		if wire.Get(r.raw, r.body, key).Present() || wire.Path(r.raw, r.body, "data", key).Present() {
@@ -31,13 +31,13 @@ func (c *call) templates(r *reply) (wire.Message, *step, error) {
 
 // prompts returns the result of prompts/list.
 func (c *call) prompts(r *reply) (wire.Message, *step, error) {
-	return c.extraList(r, "prompts", "prompts", needs("name"))
+	return c.extraList(r, "prompts", "prompts", requireText("name"))
 }
 
 // extraList returns the result of a list that a service may lack. to is its name in the result, from its name in the data; an empty
 // from stands for an empty list.
 func (c *call) extraList(r *reply, to, from string, check func(raw []byte, item wire.Span) string) (wire.Message, *step, error) {
-	if err := c.gone(r); err != nil {
+	if err := c.missingEndpoint(r); err != nil {
 		return wire.Message{}, nil, err
 	}
 	data, m, err := c.payload(r, true)
@@ -61,10 +61,10 @@ func (c *call) read(r *reply) (wire.Message, *step, error) {
 	}
 	if list := wire.Get(r.raw, data, "contents"); list.Present() {
 		b := c.result(int(data.To - data.From))
-		if err := c.items(b, "contents", r, data, "contents", needs("uri")); err != nil {
+		if err := c.items(b, "contents", r, data, "contents", requireText("uri")); err != nil {
 			return m, nil, err
 		}
-		b.unkept()
+		b.forbidCaching()
 		if meta := wire.Get(r.raw, data, "_meta"); meta.Present() {
 			b.add("_meta", meta.Of(r.raw))
 			return c.whole(b.done()[len(c.opening):], nil)
@@ -80,7 +80,7 @@ func (c *call) read(r *reply) (wire.Message, *step, error) {
 	one.key("text")
 	one.raw = wire.AppendText(one.raw, text)
 	b.raw = append(one.done(), ']')
-	b.unkept()
+	b.forbidCaching()
 	return c.completed(b)
 }
 
@@ -93,7 +93,7 @@ func (c *call) prompted(r *reply) (wire.Message, *step, error) {
 	if list := wire.Get(r.raw, data, "messages"); !list.Present() || r.raw[list.From] != '[' {
 		return m, nil, c.unusable("data has no array messages")
 	}
-	return c.whole(respelled(nil, r.raw, data), nil)
+	return c.whole(protocolSpelling(nil, r.raw, data), nil)
 }
 
 // completion returns the result of completion/complete. data has a member completion, or is the completion.
@@ -117,14 +117,14 @@ func (c *call) completion(r *reply) (wire.Message, *step, error) {
 // answered returns the data of a POST to an endpoint that a service may lack. If done, m or err is the response: a question, or an
 // error.
 func (c *call) answered(r *reply) (data wire.Span, m wire.Message, done bool, err error) {
-	if err = c.gone(r); err != nil {
+	if err = c.missingEndpoint(r); err != nil {
 		return data, m, true, err
 	}
 	if data, m, err = c.payload(r, false); err != nil || m.Kind != wire.Invalid {
 		return data, m, true, err
 	}
 	if !c.m.Is("completion/complete") {
-		m, done, err = c.asks(r, &parsed{success: true, data: data})
+		m, done, err = c.inputRequired(r, &parsed{success: true, data: data})
 	}
 	return data, m, done, err
 }

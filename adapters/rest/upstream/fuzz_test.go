@@ -24,7 +24,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Fatal(err)
 	}
 	takes := []take{(*call).called, (*call).tools, (*call).resources, (*call).templates, (*call).prompts, (*call).read, (*call).prompted, (*call).completion,
-		(*call).introduced, func(c *call, r *reply) (wire.Message, *step, error) {
+		(*call).readTools, func(c *call, r *reply) (wire.Message, *step, error) {
 			if _, _, err := c.progress(r.raw[len(c.opening) : len(r.raw)-1]); err != nil {
 				m, _, err := c.log(r.raw[len(c.opening) : len(r.raw)-1])
 				return m, c.discover(), err
@@ -34,8 +34,8 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, which uint8, status uint16, body []byte) {
 		u := New(host, "/", mcphttp.Limits{})
 		ex := newExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
-		c := &call{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: resultHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), least: "debug"}
-		c.step = c.look("/x", nil)
+		c := &call{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: resultHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), logLevel: "debug"}
+		c.step = c.get("/x", nil)
 		r := &reply{step: c.step, status: int(status), head: c.opening, raw: append(bytes.Clone(c.opening), body...)}
 		r.parse()
 		m, next, err := takes[int(which)%len(takes)](c, r)

@@ -21,7 +21,7 @@ func (c *call) called(r *reply) (wire.Message, *step, error) {
 	if !e.success {
 		return c.failed(r, &e)
 	}
-	if m, asks, err := c.asks(r, &e); asks || err != nil {
+	if m, asks, err := c.inputRequired(r, &e); asks || err != nil {
 		return m, nil, err
 	}
 	if isToolResult(r.raw, e.data) {
@@ -100,9 +100,9 @@ func isToolResult(raw []byte, v wire.Span) bool {
 	return true
 }
 
-// asks returns the result of a call in which the service asks for input (data.result_type, 2026-07-28 multi-round-trip
+// inputRequired returns the result of a call in which the service asks for input (data.result_type, 2026-07-28 multi-round-trip
 // requests). A modern client must have declared the capability; for a legacy client the upgrade checks that.
-func (c *call) asks(r *reply, e *parsed) (m wire.Message, asks bool, err error) {
+func (c *call) inputRequired(r *reply, e *parsed) (m wire.Message, asks bool, err error) {
 	get := func(snake, camel string) wire.Span {
 		if s := wire.Get(r.raw, e.data, snake); s.Present() {
 			return s
@@ -135,14 +135,14 @@ func (c *call) asks(r *reply, e *parsed) (m wire.Message, asks bool, err error) 
 	}
 	b := c.result(int(e.data.To - e.data.From))
 	b.add("resultType", []byte(`"input_required"`))
-	b.add("inputRequests", present(requests.Of(r.raw)))
-	b.add("requestState", present(state.Of(r.raw)))
+	b.add("inputRequests", notNull(requests.Of(r.raw)))
+	b.add("requestState", notNull(state.Of(r.raw)))
 	m, _, err = c.scanned(append(b.done(), '}'))
 	return m, true, err
 }
 
-// present returns a value, or nil for null.
-func present(v []byte) []byte {
+// notNull returns a value, or nil for null.
+func notNull(v []byte) []byte {
 	if isNull(v) {
 		return nil
 	}
@@ -243,8 +243,8 @@ func (c *call) payload(r *reply, bare bool) (data wire.Span, m wire.Message, err
 	return e.data, m, nil
 }
 
-// gone returns the error of an endpoint that the service does not have.
-func (c *call) gone(r *reply) error {
+// missingEndpoint returns the error of an endpoint that the service does not have.
+func (c *call) missingEndpoint(r *reply) error {
 	if !r.isMissing() || r.step.verb == fasthttp.MethodPost && wire.Get(r.raw, r.body, "success").Present() { // the endpoint exists, its subject does not
 		return nil
 	}
@@ -257,19 +257,19 @@ func (r *reply) isMissing() bool { return r.status == 404 || r.status == 405 || 
 // camel maps the envelope's spelling of members to the protocol's.
 var camel = map[string]string{"input_schema": "inputSchema", "output_schema": "outputSchema", "mime_type": "mimeType", "uri_template": "uriTemplate"}
 
-// respelled appends an object with the protocol's spelling of its members. It leaves out null, which frameworks write for absent
+// protocolSpelling appends an object with the protocol's spelling of its members. It leaves out null, which frameworks write for absent
 // members.
-func respelled(dst, raw []byte, obj wire.Span) []byte {
+func protocolSpelling(dst, raw []byte, obj wire.Span) []byte {
 	b := object{raw: dst}
 	for k, v := range wire.Members(raw, obj) {
 		if c, ok := camel[string(k.Text(raw))]; ok {
 			if wire.Get(raw, obj, c).Present() {
 				continue
 			}
-			b.add(c, present(v.Of(raw)))
+			b.add(c, notNull(v.Of(raw)))
 			continue
 		}
-		if v := present(v.Of(raw)); v != nil {
+		if v := notNull(v.Of(raw)); v != nil {
 			b.addRaw(k.Of(raw), v)
 		}
 	}
@@ -295,7 +295,7 @@ func (c *call) items(b *object, to string, r *reply, data wire.Span, key string,
 		if i > 0 {
 			b.raw = append(b.raw, ',')
 		}
-		b.raw = respelled(b.raw, r.raw, item)
+		b.raw = protocolSpelling(b.raw, r.raw, item)
 	}
 	b.raw = append(b.raw, ']')
 	return nil
@@ -310,12 +310,12 @@ func (c *call) listed(b *object, r *reply, data wire.Span) (wire.Message, *step,
 	if cursor.IsString(r.raw) {
 		b.add("nextCursor", cursor.Of(r.raw))
 	}
-	b.unkept()
+	b.forbidCaching()
 	return c.completed(b)
 }
 
-// unkept forbids caching the result: the envelope does not say how long it is valid, and for whom.
-func (o *object) unkept() {
+// forbidCaching forbids caching the result: the envelope does not say how long it is valid, and for whom.
+func (o *object) forbidCaching() {
 	o.add("ttlMs", []byte("0"))
 	o.add("cacheScope", []byte(`"private"`))
 }
@@ -363,8 +363,8 @@ func checkTool(raw []byte, t wire.Span) string {
 	return ""
 }
 
-// needs returns a check that members are strings that are not empty.
-func needs(keys ...string) func(raw []byte, item wire.Span) string {
+// requireText returns a check that members are strings that are not empty.
+func requireText(keys ...string) func(raw []byte, item wire.Span) string {
 	return func(raw []byte, item wire.Span) string {
 		for _, key := range keys {
 			if len(wire.Get(raw, item, key).Text(raw)) == 0 {

@@ -46,7 +46,7 @@ func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error)
 // Call implements transport.Link. Cancellation closes the connection: the envelope has no message for it.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	id := ex.Msg.Of(ex.Msg.ID)
-	c := &call{u: u, ex: ex, m: ex.Msg, id: id, opening: resultHead(id), least: ex.Client.LogLevel}
+	c := &call{u: u, ex: ex, m: ex.Msg, id: id, opening: resultHead(id), logLevel: ex.Client.LogLevel}
 	if len(c.m.Edits) > 0 {
 		m, err := wire.Scan(c.m.Append(nil))
 		if err != nil {
@@ -81,9 +81,9 @@ func (u *Upstream) LastWords() string {
 // target returns the request target of an endpoint.
 func (u *Upstream) target(endpoint string) string { return u.path + endpoint + u.query }
 
-// asking returns the target of an endpoint with a query parameter, unless its value is empty. Services ignore an unknown parameter
+// targetWith returns the target of an endpoint with a query parameter, unless its value is empty. Services ignore an unknown parameter
 // more often in the query than in the body.
-func (u *Upstream) asking(endpoint, parameter, value string) string {
+func (u *Upstream) targetWith(endpoint, parameter, value string) string {
 	target := u.target(endpoint)
 	if value == "" {
 		return target
@@ -123,7 +123,7 @@ func (c *call) plan() (*step, error) {
 
 // list makes the GET of one page of a list.
 func (c *call) list(endpoint string, take take) *step {
-	return &step{verb: "GET", endpoint: endpoint, target: c.u.asking(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
+	return &step{verb: "GET", endpoint: endpoint, target: c.u.targetWith(endpoint, "cursor", string(c.m.Text(c.m.Cursor))), take: take}
 }
 
 // post makes a POST whose body has the subject of the request as the member about, and the rest under the names of the request.
@@ -151,8 +151,8 @@ func (c *call) post(endpoint, about string, take take) *step {
 	b.add("input_responses", m.Of(m.InputResponses))
 	b.add("request_state", m.Of(m.ReqState))
 	b.add("request_id", wire.AppendText(nil, envelope.NewRequestID()))
-	return &step{verb: "POST", endpoint: endpoint, target: c.u.asking(endpoint, "log_level", c.least), body: b.done(),
-		live: c.token != nil || c.least != "", take: take}
+	return &step{verb: "POST", endpoint: endpoint, target: c.u.targetWith(endpoint, "log_level", c.logLevel), body: b.done(),
+		events: c.token != nil || c.logLevel != "", take: take}
 }
 
 // object builds a JSON object, which may follow other bytes in raw. The zero value is ready to use.
