@@ -2,11 +2,11 @@ package rest
 
 import (
 	"bytes"
-	"errors"
 	"io"
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy/wire"
 )
 
@@ -58,6 +58,7 @@ func shapedByEdits(m *wire.Message) bool {
 // largeBody writes an answer with borrowed data. It ends the exchange before the last bytes are written: a caller may use the
 // id again as soon as it has read its answer.
 type largeBody struct {
+	httpserver.WriteOnly
 	answer
 	r   *request
 	end func() // gives the data back; nil once it was called
@@ -66,13 +67,8 @@ type largeBody struct {
 // writeLater has an answer with borrowed data written when the handler has returned. end is called once, when the data is no
 // longer used.
 func (a answer) writeLater(r *request, end func()) {
-	r.ctx.Response.SetBodyStream(&largeBody{a, r, end}, len(a.body)+a.data.m.PartSize(a.data.at)+len(a.tail))
+	r.ctx.Response.SetBodyStream(&largeBody{answer: a, r: r, end: end}, len(a.body)+a.data.m.PartSize(a.data.at)+len(a.tail))
 }
-
-var errWriteOnly = errors.New("rest: an answer can only be written")
-
-// Read is part of a body stream. It is never called: fasthttp prefers WriteTo.
-func (l *largeBody) Read([]byte) (int, error) { return 0, errWriteOnly }
 
 // WriteTo implements io.WriterTo.
 func (l *largeBody) WriteTo(w io.Writer) (int64, error) {
