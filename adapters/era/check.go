@@ -108,13 +108,7 @@ func (u *Upstream) Sift(ctx context.Context) {
 	if u.opt.Wires.Stdio && !u.opt.Wires.Remote {
 		return
 	}
-	u.mu.Lock()
-	for _, r := range u.relays {
-		if r.session.State() == proxy.Initialized {
-			add(r.link.Get(), r.Lost)
-		}
-	}
-	u.mu.Unlock()
+	u.relays.Each(add)
 	for _, s := range u.pool.Sessions() {
 		if link := s.Link(); link != nil {
 			add(link, s.Lost)

@@ -24,32 +24,33 @@ func cursorBound(ex *proxy.Exchange, server string) [32]byte {
 }
 
 // pages tells whether the method's result comes in pages; a member of that name elsewhere is the server's own affair.
-func (c *downCall) pages() bool { return strings.HasSuffix(c.method, "/list") }
+func pages(method string) bool { return strings.HasSuffix(method, "/list") }
 
 // turnPage takes the server's own cursor out of the client's, and remembers the session. What is none that was given out
 // here is for the server to judge.
-func (c *downCall) turnPage() {
-	m := &c.ex.Msg
-	if !c.pages() || !m.Cursor.IsString(m.Raw) {
-		return
+func turnPage(ex *proxy.Exchange, method, server string, sealer *seal.Sealer) (session uint64) {
+	m := &ex.Msg
+	if !pages(method) || !m.Cursor.IsString(m.Raw) {
+		return 0
 	}
-	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.Cursor)), cursorBound(c.ex, c.u.opt.Name), time.Now())
+	kind, body, err := sealer.Open(string(m.Text(m.Cursor)), cursorBound(ex, server), time.Now())
 	if err == nil && kind == seal.Page && len(body) > 8 {
-		c.page = binary.BigEndian.Uint64(body)
+		session = binary.BigEndian.Uint64(body)
 		m.Replace(m.Cursor, body[8:])
 	}
+	return session
 }
 
 // pageMark puts the session beside the cursor of a result's next page.
-func (c *downCall) pageMark(m *wire.Message) {
-	if !c.pages() {
+func pageMark(m *wire.Message, ex *proxy.Exchange, method, server string, session uint64, sealer *seal.Sealer) {
+	if !pages(method) {
 		return
 	}
 	next := wire.Get(m.Raw, m.Result, "nextCursor")
 	if !next.IsString(m.Raw) {
 		return
 	}
-	body := append(binary.BigEndian.AppendUint64(nil, c.session.Number()), next.Of(m.Raw)...)
-	sealed := c.u.store.Sealer().Seal(seal.Page, body, cursorBound(c.ex, c.u.opt.Name), time.Now().Add(cursorTime))
+	body := append(binary.BigEndian.AppendUint64(nil, session), next.Of(m.Raw)...)
+	sealed := sealer.Seal(seal.Page, body, cursorBound(ex, server), time.Now().Add(cursorTime))
 	m.Replace(next, wire.AppendText(nil, sealed))
 }

@@ -19,14 +19,14 @@ func TestCursorsOfListsOnly(t *testing.T) {
 		c := &downCall{u: u, ex: ex, method: method, session: session}
 		const result = `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"a"}}`
 		m := scan(t, result)
-		c.pageMark(m)
+		pageMark(m, c.ex, c.method, "up", c.session.Number(), c.u.store.Sealer())
 		if marked := string(m.Append(nil)) != result; marked != want {
 			t.Errorf("%s: %s", method, m.Append(nil))
 		}
 		back := &downCall{u: u, ex: ex, method: method}
 		next := scan(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"cursor":`+sealedCursor(t, c)+`}}`)
 		ex.Msg = *next
-		back.turnPage()
+		back.page = turnPage(ex, method, "up", u.store.Sealer())
 		if turned := back.page == session.Number(); turned != want {
 			t.Errorf("%s: page %d", method, back.page)
 		}
@@ -43,7 +43,7 @@ func sealedCursor(t *testing.T, c *downCall) string {
 	list := *c
 	list.method = "tools/list"
 	m := scan(t, `{"jsonrpc":"2.0","id":1,"result":{"nextCursor":"a"}}`)
-	list.pageMark(m)
+	pageMark(m, list.ex, list.method, "up", list.session.Number(), list.u.store.Sealer())
 	raw := m.Append(nil)
 	return string(raw[len(`{"jsonrpc":"2.0","id":1,"result":{"nextCursor":`) : len(raw)-2])
 }

@@ -10,6 +10,7 @@ import (
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/sessions"
+	"dragoman/adapters/era/tasks"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
@@ -24,7 +25,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	method := proxy.Method(m.Text(m.Method))
 	if strings.HasPrefix(method, "tasks/") {
-		return nil, noTasks(method)
+		return nil, tasks.NotOffered(method)
 	}
 	if method == "subscriptions/listen" {
 		return u.listens.Listen(ex)
@@ -53,7 +54,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
 	translate.Strip(m, c.task, translate.TraceMembers(ex))
-	c.turnPage()
+	c.page = turnPage(ex, method, u.opt.Name, u.store.Sealer())
 	c.edits = m.Edits
 	if mayAsk && m.ReqState.Present() {
 		return c.comeBack()
@@ -283,7 +284,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		c.u.mirrors.learn(m)
 		translate.DropExecution(m, c.u.opt.DriveTasks && c.session.Result().RunsTasks())
 	}
-	if c.pageMark(m); c.older {
+	pageMark(m, c.ex, c.method, c.u.opt.Name, c.session.Number(), c.u.store.Sealer())
+	if c.older {
 		return true, nil
 	}
 	if hello := c.session.Result(); !translate.StampPlain(m, c.method, hello.Members) {
@@ -333,4 +335,26 @@ func (c *downCall) Close() error {
 	}
 	c.letGo()
 	return err
+}
+
+// onlyAsTask tells whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
+// negotiation), and is to be: the tool list says so, which is fetched if it is not known.
+func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
+	if !u.opt.DriveTasks || !ex.Msg.Is("tools/call") {
+		return false
+	}
+	name := string(ex.Msg.Text(ex.Msg.Name))
+	if _, known := u.mirrors.of(name); !known {
+		u.fetchTools(ex)
+		u.mirrors.orNone(name)
+	}
+	return u.mirrors.onlyAsTask(name)
+}
+
+// callLegacy sends an exchange in a session; asTask says that it has been made a task.
+func (u *Upstream) callLegacy(s *sessions.Session, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
+	if asTask {
+		return tasks.Drive(s.Link(), ex, u.work)
+	}
+	return s.Link().Call(ex)
 }

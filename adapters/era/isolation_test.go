@@ -1,7 +1,6 @@
 package era
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -237,11 +236,9 @@ func TestNapCancelled(t *testing.T) {
 	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		time.Sleep(2 * time.Minute)
 		held := make(chan struct{})
-		slow := c.u.opt.Wires.Legacy
-		c.u.opt.Wires.Legacy = func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
-			<-held
-			return slow(ctx, sink)
-		}
+		s.Lock()
+		s.Held = held
+		s.Unlock()
 		ex := c.exchange(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{}}}`)
 		done := make(chan error, 1)
 		go func() {

@@ -267,11 +267,9 @@ func (w *world) ended() {
 	if all, leased := w.u.pool.Size(); all != 0 || leased != 0 {
 		w.bad("%d sessions are left, %d leased", all, leased)
 	}
-	w.u.mu.Lock()
-	if n := len(w.u.relays); n != 0 {
+	if n := w.u.relays.Len(); n != 0 {
 		w.bad("%d relays are left", n)
 	}
-	w.u.mu.Unlock()
 	if n := w.u.Watches(); n != 0 {
 		w.bad("%d watches are left", n)
 	}

@@ -18,7 +18,7 @@ func stamp(c *proxy.Client, tasks bool) []wire.Change {
 	}
 	caps := translate.ModernCaps(c.Caps, c.Version)
 	if tasks {
-		caps = withTasksExtension(caps)
+		caps = translate.WithTasksExtension(caps)
 	}
 	return []wire.Change{
 		{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/tasks"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -204,14 +205,14 @@ func (c *upCall) say(method string, changes []wire.Change) error {
 
 // about makes a request about the task, in the client's name.
 func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, error) {
-	inner, err := transport.NewExchange(proxy.Legacy, taskRequest([]byte(`"dragoman-task"`), method, c.task.id))
+	inner, err := transport.NewExchange(proxy.Legacy, tasks.Request([]byte(`"dragoman-task"`), method, c.task.id))
 	if err != nil {
 		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
 	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // a session: the link mints the id
 	inner.Client.LogLevel = ""
 	inner.Inherit(c.ex)
-	caps := withTasksExtension(translate.ModernCaps(c.ex.Client.Caps, c.ex.Client.Version))
+	caps := translate.WithTasksExtension(translate.ModernCaps(c.ex.Client.Caps, c.ex.Client.Version))
 	stamp := []wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
 		{Key: wire.MetaPrefix + "clientInfo", Value: c.ex.Client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: caps}}
 	inner.Msg.EditParams(append(changes, wire.Change{Key: "_meta", Value: wire.Object(append(stamp, translate.TraceMembers(inner)...))}))
@@ -240,22 +241,10 @@ func (c *upCall) abandon() {
 	}
 	link := c.link
 	c.u.work.Spawn(func() {
-		ctx, stop := context.WithTimeout(c.u.work.Context(), taskTime)
+		ctx, stop := context.WithTimeout(c.u.work.Context(), tasks.RequestTime)
 		defer stop()
 		if _, err := transport.Ask(ctx, link, inner); err != nil {
 			c.u.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
-}
-
-// withTasksExtension declares the extension (SEP-2663), so that a server may make a task of the call.
-func withTasksExtension(caps []byte) []byte {
-	m := wire.Message{Raw: caps}
-	declared := wire.Change{Key: translate.TasksExtension, Value: []byte("{}")}
-	if ext := wire.Get(caps, m.Whole(), "extensions"); ext.IsObject(caps) {
-		m.EditObject(ext, []wire.Change{declared})
-	} else {
-		m.EditObject(m.Whole(), []wire.Change{{Key: "extensions", Value: wire.Object([]wire.Change{declared})}})
-	}
-	return m.Append(nil)
 }

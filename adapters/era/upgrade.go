@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/tasks"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -39,7 +40,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	case method == "resources/unsubscribe":
 		return u.bridges.Unsubscribe(ex)
 	case strings.HasPrefix(method, "tasks/"):
-		return nil, noTasks(method)
+		return nil, tasks.NotOffered(method)
 	case rules.Removed(method), rules.ModernOnly(method):
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s is not offered for this server", method)
 	}

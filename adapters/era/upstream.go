@@ -2,13 +2,11 @@ package era
 
 import (
 	"context"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/relay"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/era/translate"
@@ -65,8 +63,8 @@ type Upstream struct {
 	bridges *subscriptions.Bridges // of legacy sessions at a modern server
 	listens *subscriptions.Listens // of modern clients at a legacy server
 
-	mu      sync.Mutex
-	relays  map[string]*relay // by session id
+	relays *relay.Relays // of legacy clients at a legacy server
+
 	mirrors mirrors
 	stamps  stamps
 	dressed dressed
@@ -74,7 +72,7 @@ type Upstream struct {
 
 // NewUpstream makes the upstream; nothing is sent yet. Profile begins to probe, or the first exchange.
 func NewUpstream(opt Options) *Upstream {
-	u := &Upstream{opt: opt, work: work.New(opt.Note), relays: make(map[string]*relay), store: opt.Store}
+	u := &Upstream{opt: opt, work: work.New(opt.Note), store: opt.Store}
 	if u.store == nil {
 		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // fails for no key but a given one
 	}
@@ -97,6 +95,11 @@ func NewUpstream(opt Options) *Upstream {
 	u.pool = sessions.NewPool(sessions.Options{Name: opt.Name, Self: opt.Self, Isolation: opt.Isolation, DeclareAll: opt.DeclareAll, Max: opt.MaxSessions,
 		Idle: idle, LeaseWait: u.store.Options().LeaseWait, Timeout: opt.ProbeTimeout, Patience: opt.patience(), Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE},
 		u.work, u.keeper, u.quota)
+	exit := opt.IdleExit
+	if !opt.Wires.Stdio {
+		exit = 0
+	}
+	u.relays = relay.New(relay.Options{Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE, Patience: opt.patience(), IdleExit: exit}, u.work, u.keeper, u.quota)
 	u.calls = input.NewCalls(opt.Name, opt.DeclareAll, u.store, u.work)
 	u.bridges = subscriptions.NewBridges(subscriptions.Options{Timeout: opt.ProbeTimeout, Key: u.links.Key, Changed: opt.Changed}, u.work, listening{u})
 	u.listens = subscriptions.NewListens(subscriptions.ListenOptions{Poll: opt.PollChanges, Timeout: opt.ProbeTimeout}, u.work, u.pool)
@@ -115,11 +118,11 @@ func (o *Options) patience() time.Duration {
 // makeRoom ends the longest unused session, of the principal if own says so; false if all are in use.
 func (u *Upstream) makeRoom(principal string, own bool) bool {
 	pooled, since := u.pool.Unused(principal, own)
-	relayed := u.idleRelay(principal, own, since)
+	relayed := u.relays.Idle(principal, own, since)
 	switch {
 	case relayed != nil:
 		u.work.Note("info", "the longest unused session is ended to make room for another (max_processes)", nil)
-		relayed.session.EndFor(proxy.Expired, proxy.Errf(proxy.SessionLost, "the session was unused, and another needed its process"))
+		relayed.EndFor(proxy.Expired, proxy.Errf(proxy.SessionLost, "the session was unused, and another needed its process"))
 	case pooled != nil:
 		u.pool.Discard(pooled)
 	default:
@@ -166,9 +169,8 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := translate.CheckArguments(m); err != nil {
 		return nil, err
 	}
-	if r := u.relayOf(ex.Session.ID); r != nil {
-		ex.UpstreamEra.In(proxy.Legacy)
-		return r.do(ex)
+	if replies, ok, err := u.relays.Do(ex); ok {
+		return replies, err
 	}
 	v, err := u.Profile(ex)
 	if err != nil {
@@ -194,7 +196,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	if v.Legacy {
 		ex.UpstreamEra.In(proxy.Legacy)
-		return u.openRelay(ex, v)
+		return u.relays.Open(ex, v.SSE)
 	}
 	return u.upgrade(ex)
 }
@@ -238,20 +240,15 @@ func (u *Upstream) Name() string { return u.opt.Name }
 // Close ends all conversations with the server.
 func (u *Upstream) Close() error {
 	u.work.Close()
-	u.mu.Lock()
-	relays := slices.Collect(maps.Values(u.relays))
-	u.relays = map[string]*relay{}
-	u.mu.Unlock()
+	relayed := u.relays.Take()
 	u.calls.Close()
 	u.pool.Settle()
 	u.work.Cancel()
 	var ends work.Closing
 	ends.Close(u.links.Close)
 	ends.Close(u.pool.Close)
-	for _, r := range relays {
-		if link := r.link.Get(); link != nil {
-			ends.Close(link.Close)
-		}
+	for _, link := range relayed {
+		ends.Close(link.Close)
 	}
 	err := ends.Wait()
 	u.work.Wait()

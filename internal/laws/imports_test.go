@@ -37,6 +37,8 @@ var floors = map[string]int{
 	"adapters/era/sessions":            6,
 	"adapters/era/subscriptions":       7,
 	"adapters/era/input":               7,
+	"adapters/era/relay":               7,
+	"adapters/era/tasks":               7,
 	"adapters/mux":                     4,
 	"adapters/era":                     9, // the four ways between the eras
 	"adapters/service":                 3,

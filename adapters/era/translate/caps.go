@@ -5,6 +5,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
+// TasksExtension is the name of the extension of tasks (SEP-2663).
 const TasksExtension = "io.modelcontextprotocol/tasks"
 
 // ModernCaps maps a legacy client's capabilities to what a modern server may count on. version is the client's revision:
@@ -54,5 +55,17 @@ func withoutTasksExtension(caps []byte) []byte {
 	}
 	m := wire.Message{Raw: caps}
 	m.EditObject(ext, []wire.Change{{Key: TasksExtension}})
+	return m.Append(nil)
+}
+
+// WithTasksExtension declares the extension (SEP-2663), so that a server may make a task of the call.
+func WithTasksExtension(caps []byte) []byte {
+	m := wire.Message{Raw: caps}
+	declared := wire.Change{Key: TasksExtension, Value: []byte("{}")}
+	if ext := wire.Get(caps, m.Whole(), "extensions"); ext.IsObject(caps) {
+		m.EditObject(ext, []wire.Change{declared})
+	} else {
+		m.EditObject(m.Whole(), []wire.Change{{Key: "extensions", Value: wire.Object([]wire.Change{declared})}})
+	}
 	return m.Append(nil)
 }

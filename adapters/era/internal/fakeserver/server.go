@@ -15,9 +15,10 @@ import (
 type Server struct {
 	sync.Mutex
 	Links   []*Link
-	Refuse  bool   // initialize is answered with an error
-	Modern  bool   // it is a modern server
-	Version string // on which a handshake settles; empty: the newest legacy one
+	Refuse  bool          // initialize is answered with an error
+	Modern  bool          // it is a modern server
+	Held    chan struct{} // nil, or closed when links may be opened
+	Version string        // on which a handshake settles; empty: the newest legacy one
 }
 
 // Link is one conversation with a Server. Its mutex guards Said and Forgotten.
@@ -35,6 +36,12 @@ type Link struct {
 
 // Dial implements transport.Dial.
 func (s *Server) Dial(_ context.Context, sink transport.Sink) (transport.Link, error) {
+	s.Lock()
+	held := s.Held
+	s.Unlock()
+	if held != nil {
+		<-held
+	}
 	s.Lock()
 	defer s.Unlock()
 	l := &Link{s: s, n: len(s.Links), Sink: sink}

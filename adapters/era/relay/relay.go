@@ -1,4 +1,4 @@
-package era
+package relay
 
 import (
 	"errors"
@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/era/input"
-	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
@@ -19,57 +17,55 @@ import (
 	"dragoman/proxy/wire"
 )
 
+// maxOpen is how many questions of a server are known at a time.
+const maxOpen = 64
+
 // relay is the conversation of one legacy client with a legacy server: a link of its own, on which everything passes as
 // it came.
 type relay struct {
-	u       *Upstream
+	x       *Relays
 	session *proxy.Session
 	link    transport.Ref
 
-	mu    sync.Mutex
-	open  map[string]*relayCall // questions put to the client on the stream of a call, by id
-	taken []string              // the last that were taken back, by id
-	nap   nap
+	mu         sync.Mutex
+	open       map[string]*relayCall // questions put to the client on the stream of a call, by id
+	taken      []string              // the last that were taken back, by id
+	suspension suspension
 }
 
-func (u *Upstream) relayOf(session string) *relay {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.relays[session]
-}
-
-// openRelay takes a legacy client's initialize to a legacy server. The conversation lives as long as the session.
-func (u *Upstream) openRelay(ex *proxy.Exchange, v *probe.Profile) (proxy.Replies, error) {
-	dial := u.opt.Wires.Legacy
-	if v.SSE {
-		dial = u.opt.Wires.SSE
+// open takes a client's initialize to the server. The conversation lives as long as the session.
+func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
+	dial := x.opt.Legacy
+	if sse {
+		dial = x.opt.SSE
 	}
-	r := &relay{u: u, session: ex.Session, open: make(map[string]*relayCall)}
-	link, err := u.quota.Dial(ex, dial, ex.Caller.Principal, r.sink())
+	r := &relay{x: x, session: ex.Session, open: make(map[string]*relayCall)}
+	link, err := x.quota.Dial(ex, dial, ex.Caller.Principal, r.sink())
 	if err != nil {
 		return nil, r.fault(err)
 	}
 	r.link.Set(link)
-	u.mu.Lock()
-	if u.work.Closed() {
-		u.mu.Unlock()
+	x.mu.Lock()
+	if x.work.Closed() {
+		x.mu.Unlock()
 		_ = link.Close()
 		return nil, work.ErrClosing()
 	}
-	u.relays[ex.Session.ID] = r
-	u.mu.Unlock()
+	x.of[ex.Session.ID] = r
+	x.mu.Unlock()
 	ex.Session.OnEnd(r.end)
-	return r.do(ex)
+	return r, nil
 }
 
 // end closes the conversation once.
 func (r *relay) end() {
-	r.u.mu.Lock()
-	defer r.u.mu.Unlock()
-	_, open := r.u.relays[r.session.ID]
-	delete(r.u.relays, r.session.ID)
+	x := r.x
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	_, open := x.of[r.session.ID]
+	delete(x.of, r.session.ID)
 	if link := r.link.Get(); open && link != nil {
-		r.u.work.Go(func() { _ = link.Close() }) // under the lock: Upstream.Close waits either for this or does it itself
+		x.work.Go(func() { _ = link.Close() }) // under the lock: Close waits either for this or closes the link itself
 	}
 }
 
@@ -109,7 +105,7 @@ func (r *relay) tell(ex *proxy.Exchange) error {
 	}
 	if ex.Msg.Is("notifications/initialized") {
 		r.mu.Lock()
-		r.nap.greeted = true
+		r.suspension.greeted = true
 		r.mu.Unlock()
 	}
 	return link.Send(ex, ex.Msg.AppendLine(nil))
@@ -119,7 +115,7 @@ func (r *relay) tell(ex *proxy.Exchange) error {
 // question or a log message may go with a call, if the link knows of any in flight; else it waits for a stream.
 func (r *relay) Message(m *wire.Message) bool {
 	if m.Kind == wire.Request && m.Is("ping") {
-		work.Refuse(r.u.work, r.link.Get(), m)
+		work.Refuse(r.x.work, r.link.Get(), m)
 		return true
 	}
 	raw := m.Append(nil)
@@ -137,8 +133,8 @@ func (r *relay) Message(m *wire.Message) bool {
 // Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
 // opens a new one.
 func (r *relay) Lost(err error) {
-	r.u.keeper.Lost()
-	r.u.work.Note("warn", "the upstream's session is lost, and the client's with it", err)
+	r.x.keeper.Lost()
+	r.x.work.Note("warn", "the upstream's session is lost, and the client's with it", err)
 	r.end()
 	var known *proxy.Error
 	if !errors.As(err, &known) {
@@ -193,7 +189,7 @@ func (c *relayCall) ask(m *wire.Message) {
 	}
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
-	if len(c.r.open) < input.MaxOpen {
+	if len(c.r.open) < maxOpen {
 		c.r.open[string(m.Of(m.ID))] = c
 	}
 }
@@ -238,7 +234,7 @@ func (c *relayCall) withdraw() (out [][]byte) {
 	for id, of := range c.r.open {
 		if of == c {
 			delete(c.r.open, id)
-			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > input.MaxOpen {
+			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > maxOpen {
 				c.r.taken = c.r.taken[1:]
 			}
 			out = append(out, rules.Withdrawal([]byte(id)))
@@ -279,7 +275,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			}
 		case wire.Request:
 			if m.Is("ping") { // asks whether this end lives
-				work.Refuse(c.r.u.work, c.r.link.Get(), m)
+				work.Refuse(c.r.x.work, c.r.link.Get(), m)
 				continue
 			}
 			c.ask(m)
@@ -321,7 +317,7 @@ func (c *relayCall) fail(err error) error {
 	}
 	var status *transport.StatusError
 	if c.ex.Msg.Is("initialize") && errors.As(err, &status) {
-		c.r.u.keeper.Doubt(status)
+		c.r.x.keeper.Doubt(status)
 	}
 	return c.r.fault(err)
 }
@@ -344,27 +340,6 @@ func (c *relayCall) Close() error {
 // contradicted looks at the failure of an initialize request: does it come from a modern server?
 func (r *relay) contradicted(m *wire.Message) {
 	if m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
-		r.u.keeper.Doubt(errors.New(string(m.Text(m.ErrorText))))
+		r.x.keeper.Doubt(errors.New(string(m.Text(m.ErrorText))))
 	}
-}
-
-// idleRelay finds the session of a legacy client that has been without a request the longest, nobody listening, if that is
-// longer than since; the zero time: whatever it is.
-func (u *Upstream) idleRelay(principal string, own bool, since time.Time) (found *relay) {
-	u.mu.Lock()
-	all := make([]*relay, 0, len(u.relays))
-	for _, r := range u.relays {
-		all = append(all, r)
-	}
-	u.mu.Unlock()
-	for _, r := range all {
-		last, busy := r.session.Idle()
-		if busy || r.absent() || r.session.HasOutlet() || r.session.State() != proxy.Initialized || own && r.session.Caller.Principal != principal {
-			continue
-		}
-		if since.IsZero() || last.Before(since) {
-			found, since = r, last
-		}
-	}
-	return found
 }

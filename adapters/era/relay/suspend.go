@@ -1,4 +1,4 @@
-package era
+package relay
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// nap is what lets the process behind a legacy client's session end while nobody uses it (idle_exit) and another take its
+// suspension is what lets the process behind a legacy client's session end while nobody uses it (idle_exit) and another take its
 // place later: the words of the handshake, and of what the client has set since. What the server itself remembered is gone.
 // The relay's mutex guards it.
-type nap struct {
+type suspension struct {
 	hello   []byte // the client's initialize
 	version string // on which it settled
 	greeted bool
@@ -45,7 +45,7 @@ type relayLink struct {
 // Lost implements Sink.
 func (l *relayLink) Lost(err error) {
 	l.mu.Lock()
-	current := l.n == l.nap.links && !l.nap.asleep
+	current := l.n == l.suspension.links && !l.suspension.asleep
 	l.mu.Unlock()
 	if current {
 		l.relay.Lost(err)
@@ -53,35 +53,35 @@ func (l *relayLink) Lost(err error) {
 }
 
 // naps tells whether the session's process ends when it is idle.
-func (r *relay) naps() bool { return r.u.opt.IdleExit > 0 && r.u.opt.Wires.Stdio }
+func (r *relay) suspends() bool { return r.x.opt.IdleExit > 0 }
 
 // sink makes the sink of the next link.
 func (r *relay) sink() transport.Sink {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.nap.links++
-	return &relayLink{relay: r, n: r.nap.links}
+	r.suspension.links++
+	return &relayLink{relay: r, n: r.suspension.links}
 }
 
 // enter begins a call, and starts a process for it if the session has none. Call leave once it has ended.
 func (r *relay) enter(ctx context.Context) error {
-	if !r.naps() {
+	if !r.suspends() {
 		return nil
 	}
 	r.mu.Lock()
-	r.nap.calls++
-	if !r.nap.asleep {
+	r.suspension.calls++
+	if !r.suspension.asleep {
 		r.mu.Unlock()
 		return nil
 	}
-	w, begin := r.nap.waking, false
+	w, begin := r.suspension.waking, false
 	if w == nil {
 		w = &waking{done: make(chan struct{})}
-		r.nap.waking = w
+		r.suspension.waking = w
 		begin = true
 	}
 	r.mu.Unlock()
-	if begin && !r.u.work.Spawn(func() { r.wake(w) }) {
+	if begin && !r.x.work.Spawn(func() { r.wake(w) }) {
 		r.woken(w, work.ErrClosing())
 	}
 	select {
@@ -98,31 +98,31 @@ func (r *relay) enter(ctx context.Context) error {
 
 // leave ends a call.
 func (r *relay) leave() {
-	if !r.naps() {
+	if !r.suspends() {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.nap.calls--
-	r.nap.last = time.Now()
-	if r.nap.timer == nil && r.nap.calls == 0 {
-		r.nap.timer = time.AfterFunc(r.u.opt.IdleExit, r.doze)
+	r.suspension.calls--
+	r.suspension.last = time.Now()
+	if r.suspension.timer == nil && r.suspension.calls == 0 {
+		r.suspension.timer = time.AfterFunc(r.x.opt.IdleExit, r.doze)
 	}
 }
 
 // doze ends the process if it has been idle long enough, or looks again later.
 func (r *relay) doze() {
-	r.u.mu.Lock()
-	defer r.u.mu.Unlock()
+	r.x.mu.Lock()
+	defer r.x.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := &r.nap
-	left := r.u.opt.IdleExit - time.Since(n.last)
+	n := &r.suspension
+	left := r.x.opt.IdleExit - time.Since(n.last)
 	switch {
-	case r.u.work.Closed() || r.u.relays[r.session.ID] != r || n.asleep:
+	case r.x.work.Closed() || r.x.of[r.session.ID] != r || n.asleep:
 		return // it ends anyway, or begins to be looked at again when it is woken
 	case n.calls > 0 || n.wakeful || len(r.open) > 0 || r.session.State() != proxy.Initialized:
-		n.timer.Reset(r.u.opt.IdleExit)
+		n.timer.Reset(r.x.opt.IdleExit)
 		return
 	case left > 0:
 		n.timer.Reset(left)
@@ -131,15 +131,15 @@ func (r *relay) doze() {
 	link := r.link.Get()
 	r.link.Set(nil)
 	n.asleep = true
-	r.u.work.Note("debug", "the process of an idle session is stopped; its next request starts it again", nil)
-	r.u.work.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
+	r.x.work.Note("debug", "the process of an idle session is stopped; its next request starts it again", nil)
+	r.x.work.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
 }
 
 // wake starts a process and shakes hands with it in the client's own words.
 func (r *relay) wake(w *waking) {
-	ctx, cancel := context.WithTimeout(r.u.work.Context(), r.u.opt.patience())
+	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.opt.Patience)
 	defer cancel()
-	link, err := r.u.quota.Dial(ctx, r.u.opt.Wires.Legacy, r.session.Caller.Principal, r.sink())
+	link, err := r.x.quota.Dial(ctx, r.x.opt.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
 		if err = r.rehearse(ctx, link); err != nil {
 			_ = link.Close()
@@ -149,12 +149,12 @@ func (r *relay) wake(w *waking) {
 		r.woken(w, r.fault(err))
 		return
 	}
-	r.u.mu.Lock()
-	gone := r.u.work.Closed() || r.u.relays[r.session.ID] != r
+	r.x.mu.Lock()
+	gone := r.x.work.Closed() || r.x.of[r.session.ID] != r
 	if !gone {
 		r.link.Set(link)
 	}
-	r.u.mu.Unlock()
+	r.x.mu.Unlock()
 	if gone {
 		_ = link.Close()
 		r.woken(w, proxy.Errf(proxy.SessionLost, "the session has ended; send initialize to open a new one"))
@@ -166,14 +166,14 @@ func (r *relay) wake(w *waking) {
 // rehearse says again what the client has said.
 func (r *relay) rehearse(ctx context.Context, link transport.Link) error {
 	r.mu.Lock()
-	hello, version, greeted, level := r.nap.hello, r.nap.version, r.nap.greeted, r.nap.level
+	hello, version, greeted, level := r.suspension.hello, r.suspension.version, r.suspension.greeted, r.suspension.level
 	r.mu.Unlock()
 	m, err := say(ctx, link, hello)
 	if err != nil {
 		return err
 	}
 	if got := string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)); m.Kind != wire.Result || got != version {
-		r.u.work.Spawn(func() { r.Lost(errors.New("the server that was started again settles on another revision")) })
+		r.x.work.Spawn(func() { r.Lost(errors.New("the server that was started again settles on another revision")) })
 		return proxy.Errf(proxy.SessionLost, "the upstream server was started again and is another; send initialize to open a new session")
 	}
 	if greeted {
@@ -200,9 +200,9 @@ func say(ctx context.Context, link transport.Link, raw []byte) (wire.Message, er
 func (r *relay) woken(w *waking, err error) {
 	r.mu.Lock()
 	w.err = err
-	r.nap.asleep, r.nap.waking = err != nil, nil
-	if r.nap.timer != nil {
-		r.nap.timer.Reset(r.u.opt.IdleExit)
+	r.suspension.asleep, r.suspension.waking = err != nil, nil
+	if r.suspension.timer != nil {
+		r.suspension.timer.Reset(r.x.opt.IdleExit)
 	}
 	r.mu.Unlock()
 	close(w.done)
@@ -212,12 +212,12 @@ func (r *relay) woken(w *waking, err error) {
 func (r *relay) absent() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.nap.asleep
+	return r.suspension.asleep
 }
 
 // remember notes what a client has said that another process must be told again, once the server has taken it.
 func (r *relay) remember(said *wire.Message, result *wire.Message) {
-	if !r.naps() {
+	if !r.suspends() {
 		return
 	}
 	var raw []byte
@@ -228,11 +228,11 @@ func (r *relay) remember(said *wire.Message, result *wire.Message) {
 	defer r.mu.Unlock()
 	switch {
 	case said.Is("initialize"):
-		r.nap.hello = raw
-		r.nap.version = string(wire.Get(result.Raw, result.Result, "protocolVersion").Text(result.Raw))
+		r.suspension.hello = raw
+		r.suspension.version = string(wire.Get(result.Raw, result.Result, "protocolVersion").Text(result.Raw))
 	case said.Is("logging/setLevel"):
-		r.nap.level = raw
+		r.suspension.level = raw
 	case said.Is("resources/subscribe"), said.Task.Present():
-		r.nap.wakeful = true
+		r.suspension.wakeful = true
 	}
 }

@@ -1,4 +1,6 @@
-package era
+// Package tasks drives the tasks that servers make of calls for clients of the other era, which cannot: the client waits for the
+// response as if there were no task.
+package tasks
 
 import (
 	"bytes"
@@ -6,43 +8,23 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
 
-// taskTime bounds what is said to a server about a task beside waiting for its result.
-const taskTime = 10 * time.Second
+// RequestTime bounds what is said to a server about a task beside waiting for its result.
+const RequestTime = 10 * time.Second
 
 const relatedTask = wire.MetaPrefix + "related-task"
-
-// noTasks refuses the methods of tasks across the eras: the two protocols share names and nothing else, and neither is
-// offered to clients of the other (SEP-2663, Backward Compatibility).
-func noTasks(method string) *proxy.Error {
-	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: tasks do not exist between this client and this server", method)
-}
-
-// onlyAsTask tells whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
-// negotiation), and is to be: the tool list says so, which is fetched if it is not known.
-func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
-	if !u.opt.DriveTasks || !ex.Msg.Is("tools/call") {
-		return false
-	}
-	name := string(ex.Msg.Text(ex.Msg.Name))
-	if _, known := u.mirrors.of(name); !known {
-		u.fetchTools(ex)
-		u.mirrors.orNone(name)
-	}
-	return u.mirrors.onlyAsTask(name)
-}
 
 // drivenCall is a call at a legacy server that runs as a task: its response is the task, and the result is waited for by
 // another request. To whoever reads its replies it is one call.
 type drivenCall struct {
 	proxy.Replies
-	u     *Upstream
+	work  *work.Group
 	link  transport.Link
 	ex    *proxy.Exchange
 	task  []byte // its id, raw JSON; nil: not begun
@@ -50,14 +32,13 @@ type drivenCall struct {
 	done  atomic.Bool // it has ended, or is being cancelled
 }
 
-// callLegacy sends an exchange in a session; asTask says that it has been made a task.
-func (u *Upstream) callLegacy(s *sessions.Session, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
-	link := s.Link()
+// Drive sends a call that has been made a task, and drives the task to its end.
+func Drive(link transport.Link, ex *proxy.Exchange, group *work.Group) (proxy.Replies, error) {
 	replies, err := link.Call(ex)
-	if err != nil || !asTask {
-		return replies, err
+	if err != nil {
+		return nil, err
 	}
-	return &drivenCall{Replies: replies, u: u, link: link, ex: ex}, nil
+	return &drivenCall{Replies: replies, work: group, link: link, ex: ex}, nil
 }
 
 // Next implements proxy.Replies.
@@ -95,7 +76,7 @@ func (c *drivenCall) wait(task []byte) error {
 	c.task = task
 	c.ex.Lasting.Store(true)
 	_ = c.Replies.Close()
-	inner, err := transport.NewExchange(proxy.Modern, taskRequest(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
+	inner, err := transport.NewExchange(proxy.Modern, Request(c.ex.Msg.Of(c.ex.Msg.ID), "tasks/result", task))
 	if err != nil {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
@@ -136,16 +117,16 @@ func (c *drivenCall) cancel() {
 	if link, ok := transport.As[interface{ Begin() func() }](c.link); ok {
 		sent = link.Begin()
 	}
-	under := c.u.work.Spawn(func() {
+	under := c.work.Spawn(func() {
 		defer sent()
-		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.u.work.Context(), c.ex.Caller.Forwarded), taskTime)
+		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.work.Context(), c.ex.Caller.Forwarded), RequestTime)
 		defer stop()
-		ex, err := transport.NewExchange(proxy.Modern, taskRequest([]byte(`"cancel"`), "tasks/cancel", c.task))
+		ex, err := transport.NewExchange(proxy.Modern, Request([]byte(`"cancel"`), "tasks/cancel", c.task))
 		if err == nil {
 			_, err = transport.Ask(ctx, c.link, ex)
 		}
 		if err != nil {
-			c.u.work.Note("debug", "a task of the upstream's could not be cancelled", err)
+			c.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
 	if !under {
@@ -153,9 +134,15 @@ func (c *drivenCall) cancel() {
 	}
 }
 
-// taskRequest makes a request about a task. id and task are raw JSON.
-func taskRequest(id []byte, method string, task []byte) []byte {
+// Request makes a request about a task. id and task are raw JSON.
+func Request(id []byte, method string, task []byte) []byte {
 	out := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	out = append(append(out, `,"method":"`...), method...)
 	return append(append(append(out, `","params":{"taskId":`...), task...), "}}"...)
+}
+
+// NotOffered refuses the methods of tasks across the eras: the two protocols share names and nothing else, and neither is
+// offered to clients of the other (SEP-2663, Backward Compatibility).
+func NotOffered(method string) *proxy.Error {
+	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: tasks do not exist between this client and this server", method)
 }
