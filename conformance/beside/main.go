@@ -18,7 +18,7 @@ import (
 	"dragoman/conformance/report"
 )
 
-// dir is where the tables are, from the root of the repository.
+// dir holds the tables, relative to the root of the repository.
 const dir = "conformance/beside"
 
 // options are the flags.
@@ -76,8 +76,8 @@ func readOptions(args []string, errs io.Writer) (*options, error) {
 	return o, nil
 }
 
-// run meets the servers, compares, and tells. The last line is `N passed, N failed`, counted in servers; what is wrong with the tables
-// alone counts as one more.
+// run runs both suites at the servers, compares, and reports. The last line is `N passed, N failed`, counted in servers; faults of the
+// tables alone count as one more.
 func (o *options) run(ctx context.Context, out io.Writer) error {
 	t, err := readTables(dir)
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *options) run(ctx context.Context, out io.Writer) error {
 	return tell(out, runs, t.wrong(runs))
 }
 
-// tell prints what came of each server, and what is wrong.
+// tell prints the outcome of each server, and what is wrong.
 func tell(out io.Writer, runs []*run, wrong []string) error {
 	failed := 0
 	for _, r := range runs {
@@ -131,7 +131,7 @@ func tell(out io.Writer, runs []*run, wrong []string) error {
 	return nil
 }
 
-// reports gives the report of each server, made now or before.
+// reports returns the report of each server, from this run or an earlier one.
 func (o *options) reports(ctx context.Context, servers []*server, out io.Writer) ([]*report.Report, error) {
 	made, errs := make([]*report.Report, len(servers)), make([]error, len(servers))
 	turn := make(chan struct{}, max(1, o.jobs))

@@ -15,9 +15,9 @@ import (
 // overs names the transport.
 var overs = map[bool]string{false: "HTTP", true: "stdio"}
 
-// without are the checks of the official suite at which none of ours looks.
+// without lists the checks of the official suite that have no counterpart of ours.
 func (t *tables) without(b *strings.Builder, runs []*run) {
-	b.WriteString("\n## What only the official suite looks at\n\n| official suite | over, at | why not ours |\n|---|---|---|\n")
+	b.WriteString("\n## Checked only by the official suite\n\n| official suite | transport, revisions | why we have none |\n|---|---|---|\n")
 	for _, c := range t.counterparts {
 		var at []string
 		for _, r := range runs {
@@ -29,12 +29,12 @@ func (t *tables) without(b *strings.Builder, runs []*run) {
 		}
 		if len(at) > 0 {
 			slices.Sort(at)
-			fmt.Fprintf(b, "| %s | %s | %s |\n", code(c.official), strings.Join(merged(at), ", "), cell(cmp.Or(c.note, "ours are not for this transport")))
+			fmt.Fprintf(b, "| %s | %s | %s |\n", code(c.official), strings.Join(merged(at), ", "), cell(cmp.Or(c.note, "ours do not cover this transport")))
 		}
 	}
 }
 
-// others are our checks at which the official suite does not look.
+// others lists our checks that have no counterpart in the official suite.
 func (t *tables) others(b *strings.Builder, runs []*run) {
 	known := make(map[string]bool)
 	for _, c := range t.counterparts {
@@ -71,16 +71,16 @@ func (t *tables) others(b *strings.Builder, runs []*run) {
 		}
 		at[c.Area()] = append(at[c.Area()], id)
 	}
-	fmt.Fprintf(b, "\n## What only ours look at\n\nOf our %d checks of MCP servers %d have a counterpart in the official suite, and %d have none; *not tried*: at none of these servers.\n\n| area | checks |\n|---|---|\n", total, total-only, only)
+	fmt.Fprintf(b, "\n## Checked only by ours\n\nOf our %d checks of MCP servers %d have a counterpart in the official suite, and %d have none; *not tried* means at none of these servers.\n\n| area | checks |\n|---|---|\n", total, total-only, only)
 	for _, area := range areas {
 		fmt.Fprintf(b, "| `%s` | %s |\n", area, strings.Join(at[area], ", "))
 	}
 }
 
-// faults are the MUSTs that are broken, server by server.
+// faults lists the broken MUSTs by server.
 func faults(b *strings.Builder, runs []*run) {
-	b.WriteString("\n## MUSTs that are broken\n\nBy our checks. Whose it is: of the *SDK*, whatever is built on it; of the *server*'s own code; of the *fixture*, which was made to be tested, and hurts nobody.\n" +
-		"`dragoman conformance --explain CHECK` has the statement, the page, and what to do.\n")
+	b.WriteString("\n## MUSTs that are broken\n\nBy our checks. The cause is in the *SDK*, and so in everything built on it; in the *server*'s own code; or in the *fixture*, which was made for tests.\n" +
+		"`dragoman conformance --explain CHECK` shows the statement, the page, and the fix.\n")
 	of := make(map[string]int)
 	for _, r := range runs {
 		for _, f := range r.faults {
@@ -89,14 +89,14 @@ func faults(b *strings.Builder, runs []*run) {
 			}
 		}
 	}
-	fmt.Fprintf(b, "Of the SDKs are %d, of servers' own code %d, of fixtures %d, each counted by check and server.\n", of["SDK"], of["server"], of["fixture"])
+	fmt.Fprintf(b, "%d are in SDKs, %d in servers' own code, %d in fixtures, counted by check and server.\n", of["SDK"], of["server"], of["fixture"])
 	for _, r := range runs {
 		fmt.Fprintf(b, "\n### %s (%s)\n\n", r.server.name, r.server.made)
 		if len(r.faults) == 0 {
 			b.WriteString("None.\n")
 			continue
 		}
-		b.WriteString("| check | at | whose | expected | came |\n|---|---|---|---|---|\n")
+		b.WriteString("| check | at | cause | expected | got |\n|---|---|---|---|---|\n")
 		for _, f := range r.faults {
 			whose, note := "**?**", ""
 			if f.whose != nil {
@@ -110,9 +110,9 @@ func faults(b *strings.Builder, runs []*run) {
 	}
 }
 
-// everything is a table for each revision: checks of the official suite down, servers across.
+// everything writes a table for each revision: checks of the official suite down, servers across.
 func (t *tables) everything(b *strings.Builder, runs []*run) {
-	b.WriteString("\n## Every check\n\nIn a cell the official suite's verdict and ours: ✓ kept, ✗ broken (a MUST or a SHOULD), – not tried; ≠ they differ, and the reason stands above.\nOne sign alone is the official suite's, where there is no counterpart.\n")
+	b.WriteString("\n## Every check\n\nA cell has the official suite's verdict and ours: ✓ passed, ✗ failed (a MUST or a SHOULD), – not tried; ≠ marks a difference, explained above.\nA single sign is the official suite's verdict where there is no counterpart.\n")
 	for _, revision := range []string{peer.R2503, peer.R2506, peer.R2511, peer.R2607} {
 		var here []*run
 		rows := make(map[string]map[*run]*row)
@@ -148,7 +148,7 @@ func (t *tables) everything(b *strings.Builder, runs []*run) {
 	}
 }
 
-// oursAt are the counterparts of a check at a revision.
+// oursAt returns the counterparts of a check at a revision.
 func (t *tables) oursAt(check, revision string) string {
 	c := t.with(check)
 	if c == nil {
