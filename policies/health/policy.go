@@ -44,7 +44,7 @@ func (h *Monitor) Policy(next proxy.Handler) proxy.Handler {
 
 // admit lets a call through, or says why not.
 func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
-	c := proxy.Lend[watched](ex, watchedRoom)
+	c := proxy.Lend[watched](ex, watchedSlot)
 	*c = watched{h: h, ex: ex, began: ex.Clock.Now(), lasts: lasts}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,7 +92,7 @@ func (h *Monitor) refusal(now time.Time) *proxy.Error {
 	return e
 }
 
-var watchedRoom = proxy.NewSlot()
+var watchedSlot = proxy.NewSlot()
 
 // watched is a call that the state learns from.
 type watched struct {

@@ -11,9 +11,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Once as many requests are remembered as may be, remembering another takes the memory of the one that is forgotten for it, but not
-// of one whose answer was given again: whoever got that may still be reading it.
-func TestFullShelvesTakeNoMemory(t *testing.T) {
+// A full store uses the memory of an evicted response again, unless the response was given to a duplicate, which may still read it.
+func TestFullStoreMakesNoGarbage(t *testing.T) {
 	p, err := New(Options{Mode: Replay, Window: time.Hour, Max: 8, Bytes: 1 << 20}, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
@@ -32,12 +31,12 @@ func TestFullShelvesTakeNoMemory(t *testing.T) {
 		}
 		exs[i] = &proxy.Exchange{Msg: m, Key: fmt.Sprint("key", i)}
 	}
-	remember := func() *memo {
+	remember := func() *entry {
 		m, w, err := p.enter(exs[n])
 		if n++; err != nil || w != nil || m.over {
 			t.Fatal("it is known already", err)
 		}
-		p.settle(m, outcomeOf{raw: answer.Append(m.room(len(answer.Raw)))}, true)
+		p.store.finish(m, response{raw: answer.Append(m.room(len(answer.Raw)))}, true)
 		return m
 	}
 	for range 100 {
@@ -49,13 +48,13 @@ func TestFullShelvesTakeNoMemory(t *testing.T) {
 	held := remember()
 	n--
 	if again, _, err := p.enter(exs[n]); err != nil || again != held {
-		t.Fatal("a repeat finds another", err)
+		t.Fatal("a duplicate finds another", err)
 	}
 	n++
 	raw := string(held.raw)
 	for range 20 {
 		if remember() == held {
-			t.Fatal("what a repeat holds is another's")
+			t.Fatal("the entry that a duplicate has is used again")
 		}
 	}
 	if string(held.raw) != raw {

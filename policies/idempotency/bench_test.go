@@ -12,9 +12,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// BenchmarkIdempotencyFull is a call that is remembered while the shelf of sessions is full, as it is in a busy proxy. Between calls
-// other memory is gone through, as there: what was remembered ten thousand calls ago is in no cache. policy-ns/op is what the calls
-// themselves take; ns/op has that, and the making of requests, with it.
+// BenchmarkIdempotencyFull measures a call while the store is full, as it is in a busy proxy. Between batches other memory is touched, so
+// that what was stored ten thousand calls ago is in no CPU cache. policy-ns/op is the time of the calls alone; ns/op includes making the
+// requests.
 func BenchmarkIdempotencyFull(b *testing.B) {
 	const kept, batch = 10000, 64
 	p, err := New(Options{Mode: Replay, Window: 5 * time.Minute, Max: kept, Bytes: 16 << 20}, prometheus.NewRegistry())
@@ -73,7 +73,7 @@ func BenchmarkIdempotencyFull(b *testing.B) {
 	b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "policy-ns/op")
 }
 
-// atOnce are replies that are one response.
+// atOnce is replies of one response.
 type atOnce struct{ m wire.Message }
 
 func (a *atOnce) Next(time.Time) (*wire.Message, error) { return &a.m, nil }

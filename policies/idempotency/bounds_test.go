@@ -17,7 +17,7 @@ import (
 
 func named(key string) func(*proxy.Exchange) { return func(ex *proxy.Exchange) { ex.Key = key } }
 
-// serve has a request made that is not a repeat.
+// serve makes a request that is not a duplicate.
 func (r *callsRig) serve(change func(*proxy.Exchange), result string) {
 	r.t.Helper()
 	a := r.ask(aCall, change)
@@ -25,7 +25,7 @@ func (r *callsRig) serve(change func(*proxy.Exchange), result string) {
 	a.gets(result)
 }
 
-// A request is remembered for the window after its answer, and not after it.
+// A request is remembered until the window after its response is over.
 func TestWindow(t *testing.T) {
 	r := newCallsRig(t, nil)
 	a := r.ask(aCall, nil)
@@ -42,7 +42,7 @@ func TestWindow(t *testing.T) {
 	r.serve(nil, aResult)
 }
 
-// What is too old goes also if nobody asks.
+// Expired responses are evicted without any request.
 func TestSweep(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Window = 50 * time.Millisecond })
 	until := func(what string, cond func() bool) {
@@ -69,7 +69,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Beyond max and bytes the oldest go, of sessions and of keys in turn: many calls in sessions do not push a key out.
+// Beyond Max and Bytes the oldest responses are evicted, of the kind that takes more: many calls in sessions do not evict a key.
 func TestBounds(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Max, o.Bytes = 4, 64<<10 })
 	sess := proxy.NewSession("s", "http", "", proxy.Caller{}, time.Now())
@@ -103,8 +103,8 @@ func TestBounds(t *testing.T) {
 	r.serve(named("f"), aResult)
 }
 
-// No more repeats wait than may.
-func TestTooManyRepeats(t *testing.T) {
+// The number of duplicates that wait is bounded.
+func TestTooManyDuplicates(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Max = 2 })
 	a := r.ask(aCall, nil)
 	s := r.served()
@@ -118,7 +118,7 @@ func TestTooManyRepeats(t *testing.T) {
 	c.gets(aReplay)
 }
 
-func TestRejectRepeats(t *testing.T) {
+func TestModeReject(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Mode = Reject })
 	a := r.ask(aCall, nil)
 	s := r.served()
@@ -127,12 +127,12 @@ func TestRejectRepeats(t *testing.T) {
 	a.gets(aResult)
 	r.ask(aCall, nil).gets("error duplicate_request_id")
 	r.counted("repeat", 2)
-	if _, bytes := r.p.Kept(); bytes > memoCost+8 {
+	if _, bytes := r.p.Kept(); bytes > entryCost+8 {
 		t.Errorf("%d bytes are kept of an answer that nobody gets", bytes)
 	}
 }
 
-func TestIgnoreRepeats(t *testing.T) {
+func TestModeOff(t *testing.T) {
 	r := newCallsRig(t, func(o *Options) { o.Mode = Off })
 	r.serve(nil, aResult)
 	r.serve(nil, aResult)
@@ -142,9 +142,9 @@ func TestIgnoreRepeats(t *testing.T) {
 	}
 }
 
-// Many clients at once, with keys in common, who cancel as they like: of one key never two calls run at a time, none is made after
-// an answer was given, and everybody gets the answer or has cancelled.
-func TestManyRepeats(t *testing.T) {
+// Many clients share keys and cancel at random: two calls of one key never run at a time, no call follows a response, and every client gets
+// the response or has cancelled.
+func TestManyDuplicates(t *testing.T) {
 	const keys, clients = 20, 2000
 	p, err := New(Options{Mode: Replay, Window: time.Minute, Max: clients, Bytes: 1 << 20}, prometheus.NewRegistry())
 	if err != nil {
@@ -197,14 +197,14 @@ func TestManyRepeats(t *testing.T) {
 		})
 	}
 	group.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n, _ := p.total(); n > keys || p.runs() != 0 || p.waiting != 0 || got.Load() < clients/2 {
-		t.Errorf("%d kept, %d running, %d wait, %d answered", n, p.runs(), p.waiting, got.Load())
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	if n, _ := p.store.total(); n > keys || p.runs() != 0 || p.store.waiting != 0 || got.Load() < clients/2 {
+		t.Errorf("%d kept, %d running, %d wait, %d answered", n, p.runs(), p.store.waiting, got.Load())
 	}
 }
 
-// brief are replies that come after a moment.
+// brief is replies that come after a moment.
 type brief struct {
 	ex                *proxy.Exchange
 	running, answered *atomic.Int32

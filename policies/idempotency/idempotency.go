@@ -1,10 +1,9 @@
+// Package idempotency answers a request that came before with the response to the first, so that a client which repeats a call for want
+// of an answer does not run a tool twice.
 package idempotency
 
 import (
-	"errors"
-	"io"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,63 +13,48 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// What Policy does about a request that came before.
+// What a Policy does about a duplicate.
 const (
 	Replay = "replay" // answers it from the first call
 	Reject = "reject" // refuses it
 	Off    = "off"    // does not notice
 )
 
-// maxAnswer is the size in bytes of the largest answer that is kept for repeats.
-const maxAnswer = 64 << 10
+// maxResponse is the size in bytes of the largest response that is cached.
+const maxResponse = 64 << 10
 
-// Options are those of New. All but Mode are greater than 0.
+// Options are those of New. All but Mode and Now are greater than 0.
 type Options struct {
 	Mode   string           // Replay, Reject or Off
-	Window time.Duration    // for how long a request is remembered after its answer
-	Max    int              // requests that are remembered, and likewise repeats that wait for an answer
-	Bytes  int              // of all that is remembered, with what remembering costs
+	Window time.Duration    // for how long a request is remembered after its response
+	Max    int              // requests that are remembered, and likewise duplicates that wait for a response
+	Bytes  int              // of all that is remembered, overhead included
 	Now    func() time.Time // nil: time.Now
 }
 
-// Policy answers a request that was made before with the answer to the first, also while that is still to come, so
-// that whoever repeats a request for want of an answer does not run a tool twice.
+// Policy answers a duplicate with the response to the first call, also while that is still to come.
 //
-// A request is known by its key (proxy.Exchange.Key: the header of draft-ietf-httpapi-idempotency-key-header, or what
-// stands for it), which counts for one principal at one server, as the path names it, whatever its sessions; else, in a legacy
-// session, by its JSON-RPC id, which its sender must not use again there (2025-11-25 basic, Requests). Anonymous callers are one
-// principal: their keys have to be unguessable. Without either, and for initialize, ping and subscriptions/listen,
-// nothing is remembered. A retry with the answers to questions may have the key of the call: each round is remembered for itself.
+// A request is known by its key (proxy.Exchange.Key: the header of draft-ietf-httpapi-idempotency-key-header, or what stands for it), which
+// counts for one principal at one server, as the path names it, in any session; else, in a legacy session, by its JSON-RPC id, which its
+// sender must not use again there (2025-11-25 basic, Requests). Anonymous callers are one principal: their keys have to be unguessable.
+// A request with neither, initialize, ping and subscriptions/listen are not remembered. A retry with the answers to questions may have the
+// key of the call: each round is remembered for itself.
 //
-// The same request is: the same method, and the same bytes of params. What a sender makes anew for each attempt does not count:
-// the id, and in _meta the progress token and the trace context. Another request under a known name is refused
-// (duplicate_request_id), and so is a repeat whose answer is too large to be kept, 64 KiB.
+// A duplicate has the same method and the same bytes of params. What a sender makes anew for each attempt does not count: the id, and in
+// _meta the progress token and the trace context. Another request under a known name is refused (duplicate_request_id), and so is a
+// duplicate whose response was too large to be kept, 64 KiB.
 //
-// Of the first call only the response is given again, with the id of the repeat; notifications and questions are
-// the first one's. A result that is given again says so in _meta["io.dragoman/replayed"], which every revision leaves open; an
-// error has nothing to say it in, since clients read the data of some. HTTP says it in a header besides, and an error with the
-// status that it had.
+// Of the first call only the response is given again, with the id of the duplicate; notifications and questions are the first call's. A
+// result that is given again says so in _meta["io.dragoman/replayed"], which every revision leaves open; an error has no place for that,
+// since clients read the data of some. HTTP says it in a header besides, and an error has the status that it had.
 //
-// Not remembered is what may be sent again without harm: a failure whose row in the error table is retryable; those who wait for
-// the first get it too. What the first client has cancelled is forgotten, and the first of those who wait runs it anew. Who waits
-// keeps no goroutine, and nothing of what a policy inside this one counts.
+// A failure whose row in the error table is retryable is not remembered, since the request may be sent again without harm; the duplicates
+// that wait for it get it too. A call that its client cancels is forgotten, and the first duplicate that waits makes it anew. A duplicate
+// that waits holds no goroutine, and nothing of what a policy inside this one counts.
 type Policy struct {
 	opt    Options
 	counts *prometheus.CounterVec
-
-	seeds seeds
-
-	began time.Time // times are told from here
-
-	mu       sync.Mutex
-	kept     [kinds]shelf
-	sessions map[*proxy.Session]*memos
-	numbers  uint64 // given to sessions so far
-	spare    spares
-	waiting  int // repeats that wait
-	sweeper  *time.Timer
-	sweeping bool // the sweeper is armed
-	closed   bool
+	store  *store
 }
 
 // New makes the policy and registers its metrics. Close it.
@@ -78,22 +62,22 @@ func New(opt Options, reg prometheus.Registerer) (*Policy, error) {
 	if opt.Now == nil {
 		opt.Now = time.Now
 	}
-	p := &Policy{opt: opt, seeds: newSeeds(), began: opt.Now(), sessions: make(map[*proxy.Session]*memos)}
+	p := &Policy{opt: opt, store: newStore(&opt)}
 	if opt.Mode == Off {
 		return p, nil
 	}
-	p.counts = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
-		Help: "Requests that came again, by what became of them (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"})
 	var err error
-	if p.counts, err = policies.Register(reg, p.counts); err != nil {
+	p.counts, err = policies.Register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_idempotent_requests_total",
+		Help: "Duplicate requests by outcome (replayed, waited, took_over, other_message, repeat, not_kept, too_many, bad_key)."}, []string{"outcome"}))
+	if err != nil {
 		return nil, err
 	}
 	for _, c := range []prometheus.Collector{
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers", Help: "Requests remembered with their answers."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers", Help: "Requests remembered with their responses."},
 			func() float64 { n, _ := p.Kept(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers_bytes", Help: "Bytes of what is remembered."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_answers_bytes", Help: "Bytes of the requests remembered with their responses."},
 			func() float64 { _, n := p.Kept(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_requests_waiting", Help: "Requests that wait for the answer to the same one before them."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "dragoman_idempotent_requests_waiting", Help: "Duplicate requests that wait for the response to the first."},
 			func() float64 { return float64(p.Waiting()) })} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -102,7 +86,24 @@ func New(opt Options, reg prometheus.Registerer) (*Policy, error) {
 	return p, nil
 }
 
-// Wrap is the policy; next itself where repeats are ignored.
+// Close forgets everything. Requests may still run.
+func (p *Policy) Close() { p.store.close() }
+
+// Kept is how many requests are remembered with their responses, and how many bytes they take.
+func (p *Policy) Kept() (requests, bytes int) {
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	return p.store.total()
+}
+
+// Waiting is how many duplicates wait for the response to the first call.
+func (p *Policy) Waiting() int {
+	p.store.mu.Lock()
+	defer p.store.mu.Unlock()
+	return p.store.waiting
+}
+
+// Wrap returns the handler with the policy around it; next itself in mode Off.
 func (p *Policy) Wrap(next proxy.Handler) proxy.Handler {
 	if p.opt.Mode == Off {
 		return next
@@ -115,175 +116,95 @@ func (p *Policy) Wrap(next proxy.Handler) proxy.Handler {
 			p.count("bad_key")
 			return nil, proxy.Errf(proxy.InvalidRequest, "an idempotency key is 1 to %d visible ASCII characters, given once", maxKey)
 		}
-		m, w, err := p.enter(ex)
+		e, w, err := p.enter(ex)
 		switch {
 		case err != nil:
 			return nil, err
 		case w != nil:
 			w.next = next
 			return w, nil
-		case m.over:
+		case e.over:
 			p.count("replayed")
-			return m.replay(ex)
+			msg, err := e.message(ex)
+			if err != nil {
+				return nil, err
+			}
+			return proxy.Reply(msg), nil
 		}
-		return p.lead(next, ex, m)
+		return p.call(next, ex, e)
 	}
 }
 
+// repeatable is proxy.Repeatable, with the most frequent method first.
 func repeatable(m *wire.Message) bool {
 	return m.Is("tools/call") && m.Kind == wire.Request || proxy.Repeatable(m)
-} // what most are first
+}
 
 func (p *Policy) count(outcome string) { p.counts.WithLabelValues(outcome).Inc() }
 
-// enter finds what is known of a request: a memo that is over holds its answer, a repeat waits for it. Else the memo is new, and
-// the caller's to lead.
-func (p *Policy) enter(ex *proxy.Exchange) (*memo, *repeat, error) {
-	asks := wantedIn(ex)
-	var sum sum
+// enter finds what is known of a request: an entry that is over has its response, a duplicate waits for it. Otherwise the entry is new and
+// the caller makes the call.
+func (p *Policy) enter(ex *proxy.Exchange) (*entry, *duplicate, error) {
+	asks, s := contentOf(ex), p.store
+	var request fingerprint
 	if !asks.large() {
-		sum = p.sumOf(&asks)
+		request = s.seeds.ofContent(&asks)
 	}
-	p.mu.Lock()
-	of, fresh := p.memosOf(ex)
-	n := p.nameOf(ex, of)
-	kind := kindOf(of)
-	s := &p.kept[kind]
-	i, m := p.find(s, n)
-	if m == nil {
-		m = p.spare.take()
-		m.name, m.sum, m.kind = n, sum, kind
+	s.mu.Lock()
+	name, of, fresh := s.name(ex)
+	e := s.find(name, of)
+	if e == nil {
+		e = s.begin(name, request, of)
 		if asks.large() {
-			late := asks
-			m.late, m.owes = &late, true
+			unread := asks
+			e.unread, e.uncompared = &unread, true
 		}
-		s.begin(i, m, of)
-		p.mu.Unlock()
+		s.mu.Unlock()
 		if sess := ex.Session; fresh { // the exchange ends before
-			sess.OnEnd(func() { p.forget(sess) })
+			sess.OnEnd(func() { s.endSession(sess) })
 		}
-		return m, nil, nil
+		return e, nil, nil
 	}
-	defer p.mu.Unlock()
-	s.share(i)
-	if asks.large() { // under the lock, because the other's message may go when that is given up
-		sum = p.sumOf(&asks)
+	defer s.mu.Unlock()
+	e.shared = true
+	if asks.large() {
+		request = s.seeds.ofContent(&asks)
 	}
-	if m.owes && !m.over {
-		m.sum, m.owes = p.sumOf(m.late), false
+	if e.uncompared && !e.over { // under the lock, since the message may go when its call is given up
+		e.request, e.uncompared = s.seeds.ofContent(e.unread), false
 	}
+	w, err := p.duplicate(ex, e, request)
+	return e, w, err
+}
+
+// duplicate decides about a request whose name is known: it is refused, waits, or is answered now, if both results are nil. The caller
+// holds the store's lock.
+func (p *Policy) duplicate(ex *proxy.Exchange, e *entry, request fingerprint) (*duplicate, error) {
 	switch {
-	case m.sum != sum && !m.owes:
+	case e.request != request && !e.uncompared:
 		p.count("other_message")
-		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used for another message; use a new one", knownBy(ex))
+		return nil, proxy.Errf(proxy.DuplicateID, "%s was used for another message; use a new one", knownBy(ex))
 	case p.opt.Mode == Reject:
 		p.count("repeat")
-		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s was used before, and idempotency.mode lets nothing be repeated; use a new one", knownBy(ex))
-	case m.over && m.err == nil && m.raw == nil:
+		return nil, proxy.Errf(proxy.DuplicateID, "%s was used before, and idempotency.mode lets nothing be repeated; use a new one", knownBy(ex))
+	case e.over && e.tooLarge():
 		p.count("not_kept")
-		return nil, nil, notKept(ex)
-	case m.over:
-		return m, nil, nil
-	case p.waiting >= p.opt.Max:
+		return nil, notKept(ex)
+	case e.over:
+		return nil, nil //nolint:nilnil // it is answered now
+	case p.store.waiting >= p.opt.Max:
 		p.count("too_many")
-		return nil, nil, proxy.Errf(proxy.DuplicateID, "%s is still being served, and idempotency.max repeats, %d, wait already", knownBy(ex), p.opt.Max)
+		return nil, proxy.Errf(proxy.DuplicateID, "%s is still being served, and idempotency.max repeats, %d, wait already", knownBy(ex), p.opt.Max)
 	}
-	if m.waiting == nil {
-		m.waiting = new([]*repeat)
-	}
-	w := &repeat{p: p, ex: ex, memo: m, at: len(*m.waiting), wake: make(chan struct{}, 1)}
-	*m.waiting = append(*m.waiting, w)
-	p.waiting++
-	return m, w, nil
-}
-
-// lead makes a request, for all who will wait for it.
-func (p *Policy) lead(next proxy.Handler, ex *proxy.Exchange, m *memo) (proxy.Replies, error) {
-	replies, err := next(ex)
-	f := proxy.Lend[first](ex, firstRoom)
-	*f = first{Replies: replies, p: p, ex: ex, memo: m}
-	if err == nil && replies != nil {
-		return f, nil
-	}
-	f.failed(err)
-	f.ended()
-	return nil, err
-}
-
-var firstRoom = proxy.NewSlot()
-
-// first are the replies to a request that is made.
-type first struct {
-	proxy.Replies
-	p    *Policy
-	ex   *proxy.Exchange
-	memo *memo // nil once it is settled
-}
-
-// Clear implements proxy.Clearer.
-func (f *first) Clear() { *f = first{} }
-
-// Next implements proxy.Replies.
-func (f *first) Next(until time.Time) (m *wire.Message, err error) {
-	m, err = f.Replies.Next(until)
-	switch {
-	case f.memo == nil || errors.Is(err, proxy.ErrNotYet) || errors.Is(err, io.EOF):
-	case err != nil:
-		f.failed(err)
-	case m.IsResponse():
-		f.answered(m)
-	}
-	return m, err
-}
-
-// Close implements proxy.Replies. The call is over before another may take its place.
-func (f *first) Close() error {
-	err := f.Replies.Close()
-	f.ended()
-	return err
-}
-
-func (f *first) answered(m *wire.Message) {
-	var raw []byte
-	if size := m.Size(); size <= maxAnswer && m.ID.Present() && f.p.opt.Mode == Replay {
-		raw = m.Append(f.memo.room(size))
-	}
-	f.settle(raw, nil, true)
-}
-
-// failed settles what the failure itself says; what the client has cancelled is left to ended.
-func (f *first) failed(err error) {
-	var own *proxy.Error
-	if cause := f.ex.Err(); err == nil || cause != nil && !errors.As(cause, &own) {
-		return
-	}
-	if e := proxy.AsError(f.ex.Why(err)); e.Name != proxy.Cancelled.Name {
-		f.settle(nil, e, !e.Retryable)
-	}
-}
-
-// ended settles what is over without a response: it took too long, or nobody wants it any more.
-func (f *first) ended() {
-	switch {
-	case f.memo == nil:
-	case f.ex.Late():
-		f.settle(nil, proxy.Overdue(f.ex.Limit()), true)
-	default:
-		f.p.abandon(f.memo)
-		f.memo = nil
-	}
-}
-
-func (f *first) settle(raw []byte, err *proxy.Error, keep bool) {
-	m := f.memo
-	f.memo = nil
-	f.p.settle(m, outcomeOf{raw: raw, err: err, target: f.ex.Target}, keep)
+	w := &duplicate{p: p, ex: ex, entry: e, wake: make(chan struct{}, 1)}
+	p.store.wait(w)
+	return w, nil
 }
 
 // maxKey bounds a key, in characters.
 const maxKey = 255
 
-// validKey tells whether a key, if there is one, is visible ASCII of a bounded length.
+// validKey reports whether a key, if there is one, is visible ASCII of a bounded length.
 func validKey(key string) bool {
 	for i := range len(key) {
 		if key[i] < 0x21 || key[i] > 0x7e {

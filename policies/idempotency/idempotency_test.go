@@ -64,7 +64,7 @@ func sameRequests() []twice {
 	}
 }
 
-// What counts as the same request, and under which name.
+// Which requests are duplicates of which.
 func TestSameRequest(t *testing.T) {
 	for _, c := range sameRequests() {
 		t.Run(c.name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSameRequest(t *testing.T) {
 	}
 }
 
-// What of the first call is given again.
+// Which responses of the first call are given again.
 func TestWhatIsReplayed(t *testing.T) {
 	big := func(n int) string {
 		const head, tail = `{"jsonrpc":"2.0","id":1,"result":{"x":"`, `"}}`
@@ -101,7 +101,7 @@ func TestWhatIsReplayed(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		says any
-		want string // of a repeat, while the first runs and after it
+		want string // of a duplicate, while the first runs and after it
 		anew bool   // after it: the call is made again
 	}{
 		{"a result", id + `"result":{"content":[]}}`, `again {"jsonrpc":"2.0","id":1,"result":{"content":[],"_meta":{"io.dragoman/replayed":true}}}`, false},
@@ -115,8 +115,8 @@ func TestWhatIsReplayed(t *testing.T) {
 		{"a failure on the way", proxy.Errf(proxy.Lost, "lost"), "again error upstream_lost", false},
 		{"a failure nobody knows", errors.New("?"), "again error internal", false},
 		{"a failure that may be retried", proxy.Errf(proxy.Unreachable, "no"), "again error upstream_unreachable", true},
-		{"the largest answer that is kept", big(maxAnswer), `again {"jsonrpc":"2.0","id":1,"result":{"x":"…,"_meta":{"io.dragoman/replayed":true}}}`, false},
-		{"a larger one", big(maxAnswer + 1), "error duplicate_request_id", false},
+		{"the largest answer that is kept", big(maxResponse), `again {"jsonrpc":"2.0","id":1,"result":{"x":"…,"_meta":{"io.dragoman/replayed":true}}}`, false},
+		{"a larger one", big(maxResponse + 1), "error duplicate_request_id", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newCallsRig(t, nil)
@@ -161,8 +161,8 @@ func TestHandlerFails(t *testing.T) {
 	r.counted("replayed", 1)
 }
 
-// The first is cancelled by its client: one of those who wait takes its place, when the first call is over, and is what the
-// others wait for then. If nobody waits, it is forgotten.
+// When the client of the first call cancels it, a waiting duplicate takes its place as soon as the call is over, and the other duplicates
+// wait for that. If none waits, the call is forgotten.
 func TestTakeOver(t *testing.T) {
 	r := newCallsRig(t, nil)
 	first := r.ask(aCall, nil)
@@ -204,7 +204,7 @@ func TestTakeOver(t *testing.T) {
 	r.none()
 }
 
-// Whoever was to take over and is cancelled at that moment, or fails, leaves it to the next.
+// A duplicate that was to take over and is cancelled at that moment, or fails, leaves the call to the next.
 func TestTakeOverFails(t *testing.T) {
 	r := newCallsRig(t, nil)
 	first := r.ask(aCall, nil)
@@ -219,7 +219,7 @@ func TestTakeOverFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := w.Next(time.Now()); err != proxy.ErrNotYet {
-			t.Errorf("a repeat that waits: %v", err)
+			t.Errorf("a duplicate that waits: %v", err)
 		}
 		exs, replies = append(exs, ex), append(replies, w)
 	}
@@ -241,7 +241,7 @@ func TestTakeOverFails(t *testing.T) {
 	anew.gets(aResult)
 }
 
-// A call that is given up because it lasts too long may have run: its end is what a repeat gets.
+// A call that exceeds its time may have run: its duplicates get that failure.
 func TestOverdue(t *testing.T) {
 	r := newCallsRig(t, nil)
 	a := r.ask(aCall, func(ex *proxy.Exchange) { ex.GiveUp(50 * time.Millisecond) })
@@ -259,12 +259,12 @@ func TestOverdue(t *testing.T) {
 	}
 	a = r.ask(aCall, other(time.Hour))
 	s = r.served()
-	r.ask(aCall, other(50*time.Millisecond)).gets("error upstream_timeout") // a repeat has its own time
+	r.ask(aCall, other(50*time.Millisecond)).gets("error upstream_timeout") // a duplicate has its own time
 	s.say <- aResult
 	a.gets(aResult)
 }
 
-// With its session all that is remembered of it ends.
+// What is remembered of a session ends with it.
 func TestSessionEnds(t *testing.T) {
 	r := newCallsRig(t, nil)
 	sess := proxy.NewSession("s", "http", "", proxy.Caller{}, time.Now())
@@ -282,7 +282,7 @@ func TestSessionEnds(t *testing.T) {
 	running := in("9")
 	s := r.served()
 	sess.End(proxy.Closed)
-	if n, bytes := r.p.Kept(); n != 1 || bytes > 2*memoCost {
+	if n, bytes := r.p.Kept(); n != 1 || bytes > 2*entryCost {
 		t.Errorf("%d requests in %d bytes are kept of an ended session, want the one with a key", n, bytes)
 	}
 	s.say <- aResult
@@ -290,9 +290,9 @@ func TestSessionEnds(t *testing.T) {
 	late := in("10") // it was let in at the last moment
 	r.served().say <- aResult
 	late.gets(aResult)
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	if n, _ := r.p.total(); n != 1 || len(r.p.sessions) != 0 || r.p.runs() != 0 {
-		t.Errorf("%d kept, %d sessions, %d running", n, len(r.p.sessions), r.p.runs())
+	r.p.store.mu.Lock()
+	defer r.p.store.mu.Unlock()
+	if n, _ := r.p.store.total(); n != 1 || len(r.p.store.sessions) != 0 || r.p.runs() != 0 {
+		t.Errorf("%d kept, %d sessions, %d running", n, len(r.p.store.sessions), r.p.runs())
 	}
 }

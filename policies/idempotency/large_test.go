@@ -7,12 +7,12 @@ import (
 	"dragoman/proxy"
 )
 
-// A large request is summed only when that is wanted: what is told of it is what is told of a small one.
+// The fingerprint of a large request is taken only when it is needed. A large request is told apart as a small one is.
 func TestLargeRequestsAreToldApart(t *testing.T) {
 	of := func(last string) string {
-		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", lateSum) + last + `"}}}`
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", largeRequest) + last + `"}}}`
 	}
-	large := `{"jsonrpc":"2.0","id":1,"result":{"x":"` + strings.Repeat("x", maxAnswer) + `"}}`
+	large := `{"jsonrpc":"2.0","id":1,"result":{"x":"` + strings.Repeat("x", maxResponse) + `"}}`
 	for _, c := range []struct{ name, answer, again, other, counted string }{
 		{"an answer that is kept", aResult, aReplay, "error duplicate_request_id", "other_message"},
 		{"one that is not", large, "error duplicate_request_id", "error duplicate_request_id", "not_kept"},
@@ -24,7 +24,7 @@ func TestLargeRequestsAreToldApart(t *testing.T) {
 			s.say <- c.answer
 			a.gets(c.answer)
 			wait(t, "the first's end", s.closed)
-			spoil(a.ex) // its memory is another's now
+			spoil(a.ex) // its memory is reused
 			r.ask(of("b"), nil).gets(c.other)
 			r.counted(c.counted, 1)
 			r.ask(of("a"), nil).gets(c.again)
@@ -47,10 +47,10 @@ func TestLargeRequestsAreToldApart(t *testing.T) {
 	}
 }
 
-// Who takes a large request over is the one of whom the others are told apart.
+// Later requests are compared with the duplicate that took a large request over.
 func TestLargeRequestsAreTakenOver(t *testing.T) {
 	of := func(last string) string {
-		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", lateSum) + last + `"}}}`
+		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", largeRequest) + last + `"}}}`
 	}
 	r := newCallsRig(t, nil)
 	a := r.ask(of("a"), nil)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patient = 10 * time.Second
 
-// callsRig is the policy before a handler that does as it is told.
+// callsRig is the policy around a scripted handler.
 type callsRig struct {
 	t       *testing.T
 	p       *Policy
@@ -67,8 +67,13 @@ func newCallsRig(t *testing.T, change func(*Options)) *callsRig {
 	return r
 }
 
-// runs is how many requests run. The caller holds p.mu.
-func (p *Policy) runs() int { return p.kept[ofSessions].running + p.kept[ofKeys].running }
+// runs is how many requests run. The caller holds the store's lock.
+func (p *Policy) runs() (n int) {
+	for i := range p.store.entries {
+		n += len(p.store.entries[i].byName) - p.store.entries[i].cached
+	}
+	return n
+}
 
 func (r *callsRig) pass(d time.Duration) {
 	r.mu.Lock()
@@ -105,15 +110,15 @@ func (s *served) Close() error {
 	return nil
 }
 
-// asked is a client's request: what has come of it is in out.
+// asked is a client's request; out receives its outcome.
 type asked struct {
 	t   *testing.T
 	ex  *proxy.Exchange
 	out chan string
 }
 
-// ask makes a request, and reads its replies on a goroutine as a face does: "wire JSON", with "again " before it if it was
-// replayed, or "error name".
+// ask makes a request and reads its replies on a goroutine, as an endpoint does. The outcome is the message, after "again " if it was
+// replayed, or "error NAME".
 func (r *callsRig) ask(raw string, change func(*proxy.Exchange)) *asked {
 	r.t.Helper()
 	m, err := wire.Scan([]byte(raw))
@@ -176,7 +181,7 @@ func wait[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// gets checks what comes of a request; … stands for anything.
+// gets checks the outcome of a request; … matches anything.
 func (a *asked) gets(want string) {
 	a.t.Helper()
 	got := wait(a.t, want, a.out)
@@ -201,7 +206,7 @@ func (r *callsRig) none() {
 	}
 }
 
-// waiting waits until so many repeats wait.
+// waiting waits until n duplicates wait.
 func (r *callsRig) waiting(n int) {
 	r.t.Helper()
 	for end := time.Now().Add(patient); ; time.Sleep(time.Millisecond) { // polled
@@ -210,7 +215,7 @@ func (r *callsRig) waiting(n int) {
 			return
 		}
 		if time.Now().After(end) {
-			r.t.Fatalf("%d repeats wait, want %d", got, n)
+			r.t.Fatalf("%d duplicates wait, want %d", got, n)
 		}
 	}
 }

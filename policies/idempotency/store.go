@@ -1,245 +1,383 @@
 package idempotency
 
 import (
+	"sync"
 	"time"
 
 	"dragoman/proxy"
 )
 
-// Kept tells how many requests are remembered with their outcome, and how many bytes that takes.
-func (p *Policy) Kept() (requests, bytes int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.opt.Mode == Off {
-		return 0, 0
-	}
-	return p.total()
+// The kinds of entries have a cache each, so that many requests of sessions do not evict those with keys, nor the other way round.
+const (
+	bySession = iota
+	byKey
+	kinds
+)
+
+// entry is a request under its name: while it runs, and as long as its response is cached.
+type entry struct {
+	name    fingerprint
+	request fingerprint // of the content; not yet if unread is set
+
+	// The store's lock guards the rest. Once over is set, it and response do not change.
+	unread     *content // of a large request, until its fingerprint is needed; the message of the call that runs
+	uncompared bool     // the fingerprint of the content was never taken
+	stored     bool     // in the store; not after its session has ended
+	shared     bool     // a duplicate has it, and may read it for longer than it is cached
+	over       bool
+	cached     bool // its response is
+	response
+	waiting    []*duplicate
+	finished   time.Time
+	cost       int
+	session    *sessionEntries // nil: it has a key
+	prev, next *entry          // in the session's list
+
+	older, newer *entry // in the order in which responses were cached
 }
 
-// Waiting tells how many repeats wait for the answer to the first.
-func (p *Policy) Waiting() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.waiting
+// entryCost is about what an entry takes besides its response, in bytes.
+const entryCost = 512
+
+func (e *entry) kind() int {
+	if e.session != nil {
+		return bySession
+	}
+	return byKey
 }
 
-func (p *Policy) total() (requests, bytes int) {
-	for i := range p.kept {
-		requests += p.kept[i].count
-		bytes += p.kept[i].bytes
-	}
-	return requests, bytes
+// sessionEntries is the list of a session's entries.
+type sessionEntries struct {
+	number uint64 // of the session
+	head   *entry
 }
 
-// Close forgets everything. Requests may still run.
-func (p *Policy) Close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.closed = true
-	if p.sweeper != nil {
-		p.sweeper.Stop()
+func (s *sessionEntries) add(e *entry) {
+	if e.next = s.head; e.next != nil {
+		e.next.prev = e
 	}
-	for i := range p.kept {
-		s := &p.kept[i]
-		for s.count > 0 {
-			p.drop(s, s.first)
-		}
-		s.letGo()
-	}
-	clear(p.sessions)
-	p.spare = spares{}
+	s.head = e
 }
 
-// memosOf gives the memos of a request's session; nil if it has a key. fresh says that they are new here. The caller holds p.mu,
-// here and below.
-func (p *Policy) memosOf(ex *proxy.Exchange) (of *memos, fresh bool) {
+func (s *sessionEntries) remove(e *entry) {
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		s.head = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+	e.prev, e.next = nil, nil
+}
+
+// store is the replay store: the requests that run, and the cached responses of those that are over, bounded in time, number and bytes.
+// Responses are evicted in the order in which the requests ended, of the kind that takes more.
+type store struct {
+	window time.Duration
+	max    int // cached responses
+	bytes  int // that they take
+	now    func() time.Time
+	seeds  seeds
+
+	mu      sync.Mutex
+	entries [kinds]kindOfEntries
+	spare   []*entry // evicted, for use again
+	waiting int      // duplicates
+
+	sessions map[*proxy.Session]*sessionEntries
+	numbers  uint64 // of sessions so far
+	sweeper  *time.Timer
+	sweeping bool // the sweeper is armed
+	closed   bool
+}
+
+// kindOfEntries is the entries of one kind.
+type kindOfEntries struct {
+	byName         map[fingerprint]*entry
+	oldest, newest *entry // of those that are cached
+	cached         int    // entries
+	bytes          int    // that they take
+}
+
+// cache adds an entry to those that are cached.
+func (k *kindOfEntries) cache(e *entry) {
+	e.cached = true
+	k.cached++
+	k.bytes += e.cost
+	if e.older = k.newest; e.older != nil {
+		e.older.newer = e
+	} else {
+		k.oldest = e
+	}
+	k.newest = e
+}
+
+// uncache takes back what cache did.
+func (k *kindOfEntries) uncache(e *entry) {
+	e.cached = false
+	k.cached--
+	k.bytes -= e.cost
+	if e.older != nil {
+		e.older.newer = e.newer
+	} else {
+		k.oldest = e.newer
+	}
+	if e.newer != nil {
+		e.newer.older = e.older
+	} else {
+		k.newest = e.older
+	}
+	e.older, e.newer = nil, nil
+}
+
+func newStore(opt *Options) *store {
+	s := &store{window: opt.Window, max: opt.Max, bytes: opt.Bytes, now: opt.Now, seeds: newSeeds(), sessions: make(map[*proxy.Session]*sessionEntries)}
+	for i := range s.entries {
+		s.entries[i].byName = make(map[fingerprint]*entry)
+	}
+	return s
+}
+
+// total is what is cached. The caller holds s.mu, here and below.
+func (s *store) total() (entries, bytes int) {
+	for i := range s.entries {
+		entries += s.entries[i].cached
+		bytes += s.entries[i].bytes
+	}
+	return entries, bytes
+}
+
+// name is what a request is known by, and its session's entries; nil if it has a key. fresh says that the session is new here.
+func (s *store) name(ex *proxy.Exchange) (n fingerprint, of *sessionEntries, fresh bool) {
 	if ex.Key != "" {
-		return nil, false
+		return s.seeds.ofKey(ex), nil, false
 	}
-	if of = p.sessions[ex.Session]; of == nil {
-		p.numbers++
-		of, fresh = &memos{number: p.numbers}, true
-		p.sessions[ex.Session] = of
+	if of = s.sessions[ex.Session]; of == nil {
+		s.numbers++
+		of, fresh = &sessionEntries{number: s.numbers}, true
+		s.sessions[ex.Session] = of
 	}
-	return of, fresh
+	return s.seeds.ofID(ex, of.number), of, fresh
 }
 
-// find gives the memo of a name, and where it is in the index; nil if there is none, and where it belongs.
-func (p *Policy) find(s *shelf, n sum) (i int, m *memo) {
-	if i, m = s.find(n); m == nil {
-		return i, nil
+// find returns the entry of a name; nil if there is none.
+func (s *store) find(name fingerprint, of *sessionEntries) *entry {
+	kind := byKey
+	if of != nil {
+		kind = bySession
 	}
-	if at, kept := s.placeOf(s.slots[i]); kept && p.now()-s.place(at).born >= p.opt.Window {
-		p.drop(s, at)
-		return s.find(n)
+	e := s.entries[kind].byName[name]
+	if e != nil && e.cached && s.now().Sub(e.finished) >= s.window {
+		s.remove(e)
+		return nil
 	}
-	return i, m
+	return e
 }
 
-// now is the time that has gone by.
-func (p *Policy) now() time.Duration { return p.opt.Now().Sub(p.began) }
+// begin enters a request that runs.
+func (s *store) begin(name, request fingerprint, of *sessionEntries) *entry {
+	e := s.take()
+	e.name, e.request, e.stored, e.session = name, request, true, of
+	s.entries[e.kind()].byName[name] = e
+	if of != nil {
+		of.add(e)
+	}
+	return e
+}
 
-// put keeps a memo that is over, and lets go of what is too old or too much.
-func (p *Policy) put(m *memo) {
-	now := p.now()
-	p.kept[m.kind].keep(m, now)
-	p.expire(now)
+// maxSpare is how many entries are kept for use again, and maxSpareBytes how large a response's memory may be to be kept with one.
+const (
+	maxSpare      = 64
+	maxSpareBytes = 8 << 10
+)
+
+// take returns an entry for use, with the memory of one that was evicted: a busy proxy whose store is full makes no garbage.
+func (s *store) take() *entry {
+	last := len(s.spare) - 1
+	if last < 0 {
+		return new(entry)
+	}
+	e := s.spare[last]
+	s.spare = s.spare[:last]
+	*e = entry{response: response{raw: e.raw[:0]}}
+	return e
+}
+
+// remove forgets an entry. Its session may have ended before.
+func (s *store) remove(e *entry) {
+	if !e.stored {
+		return
+	}
+	e.stored = false
+	of := &s.entries[e.kind()]
+	delete(of.byName, e.name)
+	evicted := e.cached
+	if evicted {
+		of.uncache(e)
+	}
+	if e.session != nil {
+		e.session.remove(e)
+	}
+	if evicted && !e.shared && len(s.spare) < maxSpare && cap(e.raw) <= maxSpareBytes {
+		s.spare = append(s.spare, e)
+	}
+}
+
+// keep caches the response of a request that ran, and evicts what is too old or too much.
+func (s *store) keep(e *entry) {
+	now := s.now()
+	e.finished, e.cost = now, entryCost+e.response.size()
+	s.entries[e.kind()].cache(e)
+	s.expire(now)
 	for {
-		requests, bytes := p.total()
-		var s *shelf
-		switch a, b := &p.kept[ofSessions], &p.kept[ofKeys]; {
-		case requests > p.opt.Max && a.count >= b.count, bytes > p.opt.Bytes && a.bytes >= b.bytes:
-			s = a
-		case requests > p.opt.Max, bytes > p.opt.Bytes:
-			s = b
+		entries, bytes := s.total()
+		switch a, b := &s.entries[bySession], &s.entries[byKey]; {
+		case entries > s.max && a.cached >= b.cached, bytes > s.bytes && a.bytes >= b.bytes:
+			s.remove(a.oldest)
+		case entries > s.max, bytes > s.bytes:
+			s.remove(b.oldest)
 		default:
-			p.arm(p.opt.Window)
+			s.arm(s.window)
 			return
 		}
-		p.drop(s, s.first)
 	}
 }
 
-// drop forgets a memo that is kept.
-func (p *Policy) drop(s *shelf, at uint64) { p.spare.give(s.take(at)) }
-
-// expire forgets what is too old. The next will be in so long; 0: nothing is left.
-func (p *Policy) expire(now time.Duration) (next time.Duration) {
-	for i := range p.kept {
-		for s := &p.kept[i]; s.count > 0; {
-			if left := p.opt.Window - (now - s.place(s.first).born); left > 0 {
+// expire evicts what is too old. The next entry expires after next; 0: nothing is left.
+func (s *store) expire(now time.Time) (next time.Duration) {
+	for i := range s.entries {
+		for e := s.entries[i].oldest; e != nil; e = s.entries[i].oldest {
+			if left := s.window - now.Sub(e.finished); left > 0 {
 				if next == 0 || left < next {
 					next = left
 				}
 				break
 			}
-			p.drop(s, s.first)
+			s.remove(e)
 		}
 	}
 	return next
 }
 
-// arm has what is too old swept after a while, so that a proxy that nobody uses keeps nothing.
-func (p *Policy) arm(after time.Duration) {
+// arm has expired entries evicted after a while, so that an idle proxy keeps nothing.
+func (s *store) arm(after time.Duration) {
 	switch {
-	case p.sweeping || p.closed:
+	case s.sweeping || s.closed:
 		return
-	case p.sweeper == nil:
-		p.sweeper = time.AfterFunc(after, p.sweep)
+	case s.sweeper == nil:
+		s.sweeper = time.AfterFunc(after, s.sweep)
 	default:
-		p.sweeper.Reset(after)
+		s.sweeper.Reset(after)
 	}
-	p.sweeping = true
+	s.sweeping = true
 }
 
-func (p *Policy) sweep() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.sweeping = false
-	if next := p.expire(p.now()); next > 0 {
-		p.arm(max(next, p.opt.Window/16)) // not for each by itself
-	}
-	for i := range p.kept {
-		p.kept[i].letGo()
+func (s *store) sweep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sweeping = false
+	if next := s.expire(s.now()); next > 0 {
+		s.arm(max(next, s.window/16)) // many at a time
 	}
 }
 
-// settle ends a memo with an outcome, and tells those who wait for it.
-func (p *Policy) settle(m *memo, out outcomeOf, keep bool) {
-	var late sum
-	summed := m.late != nil && (out.raw != nil || out.err != nil)
-	if summed {
-		late = p.sumOf(m.late)
+// endSession forgets a session that has ended.
+func (s *store) endSession(sess *proxy.Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.sessions[sess]
+	if of == nil {
+		return
 	}
-	p.mu.Lock()
-	m.over, m.outcomeOf, m.late = true, out, nil
-	if summed {
-		m.sum, m.owes = late, false
+	delete(s.sessions, sess)
+	for of.head != nil {
+		s.remove(of.head)
 	}
-	var waiting []*repeat
-	if m.waiting != nil {
-		waiting, m.waiting = *m.waiting, nil
-		p.waiting -= len(waiting)
+}
+
+// close forgets everything. Requests may still run.
+func (s *store) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.sweeper != nil {
+		s.sweeper.Stop()
 	}
+	for i := range s.entries {
+		for e := s.entries[i].oldest; e != nil; e = s.entries[i].oldest {
+			s.remove(e)
+		}
+	}
+	clear(s.sessions)
+	s.spare = nil
+}
+
+// finish ends a request with its response, keeps that if it is to be kept, and wakes the duplicates that wait for it.
+func (s *store) finish(e *entry, r response, keep bool) {
+	var request fingerprint
+	read := e.unread != nil && !r.tooLarge()
+	if read {
+		request = s.seeds.ofContent(e.unread)
+	}
+	s.mu.Lock()
+	e.over, e.response, e.unread = true, r, nil
+	if read {
+		e.request, e.uncompared = request, false
+	}
+	waiting := e.waiting
+	e.waiting = nil
+	s.waiting -= len(waiting)
 	for _, w := range waiting {
 		w.at = -1
 	}
-	if keep && m.run != 0 && !p.closed {
-		p.put(m)
+	if keep && e.stored && !s.closed {
+		s.keep(e)
 	} else {
-		p.stop(m)
+		s.remove(e)
 	}
-	p.mu.Unlock()
+	s.mu.Unlock()
 	for _, w := range waiting {
 		w.wake <- struct{}{}
 	}
 }
 
-// abandon ends a memo without an outcome: the first who waits for it, and still may, takes it over.
-func (p *Policy) abandon(m *memo) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	m.late = nil // who takes it over has been compared with it
-	for m.waiting != nil && len(*m.waiting) > 0 {
-		w := (*m.waiting)[0]
-		p.leave(w)
+// abandon ends a call without a response: the first duplicate that waits and still may takes it over.
+func (s *store) abandon(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.unread = nil // a duplicate that waits has been compared with it
+	for len(e.waiting) > 0 {
+		w := e.waiting[0]
+		s.leave(w)
 		if w.ex.Err() == nil && !w.ex.Late() {
 			w.leads = true
 			w.wake <- struct{}{}
 			return
 		}
 	}
-	p.stop(m)
+	s.remove(e)
 }
 
-// stop forgets a memo that runs, or of which nothing is to be kept. Its session's end may have come first.
-func (p *Policy) stop(m *memo) {
-	if m.run == 0 {
-		return
-	}
-	s := &p.kept[m.kind]
-	i, _ := s.end(m)
-	s.empty(i)
+// wait adds a duplicate to those that wait for a response.
+func (s *store) wait(w *duplicate) {
+	w.at = len(w.entry.waiting)
+	w.entry.waiting = append(w.entry.waiting, w)
+	s.waiting++
 }
 
-// leave takes a repeat out of those that wait, if it is one of them.
-func (p *Policy) leave(w *repeat) {
+// leave removes a duplicate from those that wait, if it is one of them.
+func (s *store) leave(w *duplicate) {
 	if w.at < 0 {
 		return
 	}
-	all := *w.memo.waiting
+	all := w.entry.waiting
 	last := len(all) - 1
 	if w.at < last {
 		all[w.at] = all[last]
 		all[w.at].at = w.at
 	}
 	all[last] = nil
-	*w.memo.waiting, w.at = all[:last], -1
-	p.waiting--
-}
-
-// forget drops all that is remembered of a session, which has ended.
-func (p *Policy) forget(s *proxy.Session) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	of := p.sessions[s]
-	if of == nil {
-		return
-	}
-	delete(p.sessions, s)
-	kept := &p.kept[ofSessions]
-	for of.runs != 0 {
-		p.stop(kept.runners[of.runs].m)
-	}
-	for at := of.last; at >= kept.first; {
-		x := kept.place(at)
-		before := uint64(x.before)
-		if x.m != nil {
-			p.drop(kept, at)
-		}
-		if before == 0 {
-			break
-		}
-		at -= before
-	}
+	w.entry.waiting, w.at = all[:last], -1
+	s.waiting--
 }

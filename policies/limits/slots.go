@@ -201,12 +201,12 @@ func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (p
 		return replies, err
 	}
 	done = true
-	h := proxy.Lend[held](ex, heldRoom)
+	h := proxy.Lend[held](ex, heldSlot)
 	*h = held{replies, of, size}
 	return h, nil
 }
 
-var heldRoom = proxy.NewSlot()
+var heldSlot = proxy.NewSlot()
 
 // held is the replies of a request that holds something.
 type held struct {

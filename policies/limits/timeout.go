@@ -50,13 +50,13 @@ func (t *Timeouts) Policy(next proxy.Handler) proxy.Handler {
 		if err != nil || limit == 0 {
 			return replies, err
 		}
-		timing := proxy.Lend[timed](ex, timedRoom)
+		timing := proxy.Lend[timed](ex, timedSlot)
 		*timing = timed{Replies: replies, of: t, ex: ex, key: key, limit: limit, due: time.Now().Add(limit)}
 		return timing, nil
 	}
 }
 
-var timedRoom = proxy.NewSlot()
+var timedSlot = proxy.NewSlot()
 
 type timed struct {
 	proxy.Replies

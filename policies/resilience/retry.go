@@ -67,7 +67,7 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 		r.mu.Lock()
 		r.requests.Add(now, 1)
 		r.mu.Unlock()
-		c := proxy.Lend[retried](ex, retriedRoom)
+		c := proxy.Lend[retried](ex, retriedSlot)
 		*c = retried{r: r, ex: ex, next: next, began: now, edits: slices.Clone(ex.Msg.Edits), headers: ex.Headers}
 		replies, err := next(ex)
 		if err != nil {
@@ -94,7 +94,7 @@ func (r *Retry) afford() bool {
 	return true
 }
 
-var retriedRoom = proxy.NewSlot()
+var retriedSlot = proxy.NewSlot()
 
 // retried is a request that may be made again.
 type retried struct {

@@ -32,7 +32,7 @@ func AccessLog(log zerolog.Logger, what string, direct *FastLine) proxy.Policy {
 			if ex.Msg.Kind != wire.Request {
 				return next(ex)
 			}
-			a := proxy.Lend[logged](ex, loggedRoom)
+			a := proxy.Lend[logged](ex, loggedSlot)
 			*a = logged{log: &log, direct: direct, ex: ex, began: ex.Clock.Now(), success: success, quiet: what == LogNone}
 			replies, err := next(ex)
 			if err != nil {
@@ -48,7 +48,7 @@ func AccessLog(log zerolog.Logger, what string, direct *FastLine) proxy.Policy {
 // answeredWell is what a line says of a request that was.
 const answeredWell = "request answered"
 
-var loggedRoom = proxy.NewSlot()
+var loggedSlot = proxy.NewSlot()
 
 type logged struct {
 	proxy.Replies

@@ -129,7 +129,7 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 		if ex.Msg.Kind != wire.Request {
 			return next(ex)
 		}
-		o := proxy.Lend[observed](ex, observedRoom)
+		o := proxy.Lend[observed](ex, observedSlot)
 		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: ex.Clock.Now(), byTool: byTool}
 		if byTool && o.method == toolsCall {
 			o.tool = ex.Msg.Text(ex.Msg.Name) // now: whoever renames it, renames it in the message
@@ -148,7 +148,7 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 	}
 }
 
-var observedRoom = proxy.NewSlot()
+var observedSlot = proxy.NewSlot()
 
 type observed struct {
 	proxy.Replies
