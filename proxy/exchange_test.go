@@ -19,7 +19,7 @@ type aborter struct {
 
 func (a *aborter) Abort() { a.mu.Lock(); a.n++; a.mu.Unlock() }
 
-// A failure is told for what ended the exchange, unless it says that nothing has been served.
+// The reason of a failure is the cancellation of the exchange, unless the request was not served.
 func TestWhy(t *testing.T) {
 	trace, lost := errors.New("closed"), Errf(SessionLost, "open a new one")
 	crash := Errf(Lost, "it has ended")
@@ -39,7 +39,7 @@ func TestWhy(t *testing.T) {
 	f(trace, trace)
 }
 
-// An exchange is cancelled once, with the first cause; who attaches late is aborted at once.
+// An exchange is cancelled once, with the first cause; an Aborter that is attached later is aborted at once.
 func TestExchangeCancel(t *testing.T) {
 	ex := &Exchange{}
 	kept, taken, late := &aborter{}, &aborter{}, &aborter{}
@@ -79,7 +79,7 @@ func TestExchangeCancel(t *testing.T) {
 	}
 }
 
-// An error is written with data for Dragoman's own failures only; what is inside never shows.
+// Only Dragoman's own failures have data; internal details are never visible.
 func TestErrorJSON(t *testing.T) {
 	f := func(err error, want string) {
 		t.Helper()

@@ -22,7 +22,7 @@ func message(t *testing.T, raw string) *wire.Message {
 	return &m
 }
 
-// An answer goes to whoever asked, once, and only if it was asked under that very id.
+// An answer goes to its question, once, and only if the ids are the same.
 func TestExpectAndAnswer(t *testing.T) {
 	s := session()
 	var got []string
@@ -62,7 +62,7 @@ func TestExpectAndAnswer(t *testing.T) {
 	}
 }
 
-// The answers that a client owes have a bound.
+// The open questions of a session are bounded.
 func TestExpectBound(t *testing.T) {
 	s := session()
 	for i := range maxQuestions {
@@ -79,7 +79,7 @@ func TestExpectBound(t *testing.T) {
 	}
 }
 
-// Askers, answerers and the end of the session at the same time.
+// Questions, answers and the end of the session at the same time.
 func TestQuestionsRace(t *testing.T) {
 	s := session()
 	var group sync.WaitGroup
@@ -115,7 +115,7 @@ func TestQuestionsRace(t *testing.T) {
 	s.End(Closed)
 }
 
-// tray is an outlet that takes so many messages.
+// tray is an outlet that accepts a number of messages.
 type tray struct {
 	mu   sync.Mutex
 	got  []string
@@ -137,7 +137,7 @@ func (o *tray) End() { o.over = true }
 
 func (o *tray) all() string { return strings.Join(o.got, " ") }
 
-// What came while no stream was open comes with the next, in its order; of notices that stand for each other the newest.
+// Messages without an open stream are sent on the next one, in order; of those with the same key only the newest.
 func TestKeep(t *testing.T) {
 	s := session()
 	borrowed := []byte("a1")
@@ -176,7 +176,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// What is kept has a bound in number and in size; the oldest goes.
+// The kept messages are bounded by number and by size; the oldest is dropped.
 func TestKeepBounds(t *testing.T) {
 	s := session()
 	for i := range keptMessages + 10 {

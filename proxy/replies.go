@@ -11,13 +11,12 @@ import (
 // Replies is what comes back for one request: any number of notifications (and, from a legacy server, questions, Kind
 // Request), then exactly one response, then io.EOF.
 type Replies interface {
-	// Next waits for the next message, until the given time at most; the zero time means without limit. At the time it
-	// answers ErrNotYet and may be called again: nothing is lost. The message is borrowed until the next call, and whoever is
-	// given it may edit it. An error other than ErrNotYet and io.EOF is the exchange's end; it is an *Error if a client is to see
-	// it as it is.
+	// Next waits for the next message, until the given time at most; the zero time means without limit. At that time it
+	// returns ErrNotYet and may be called again: nothing is lost. The message is borrowed until the next call, and the caller
+	// may edit it. An error other than ErrNotYet and io.EOF ends the exchange; it is an *Error if a client may see it.
 	Next(until time.Time) (*wire.Message, error)
-	// Close ends the exchange and gives back what it held. Before the response has been read it cancels the call
-	// upstream. It is called exactly once, by the goroutine that calls Next.
+	// Close ends the exchange and releases its resources. Before the response was read it cancels the call upstream. It is called
+	// exactly once, by the goroutine that calls Next.
 	Close() error
 }
 

@@ -12,7 +12,7 @@ type counted struct{ n int }
 func (c *counted) Do(*Exchange) (Replies, error) { c.n++; return Reply(wire.Message{}), nil }
 func (c *counted) Close() error                  { return nil }
 
-// A client is told the path that leads to its face; what was cancelled on its way goes to no server.
+// The error names the path for the client's endpoint; a cancelled exchange goes to no server.
 func TestRouterRefuses(t *testing.T) {
 	a, b := &counted{}, &counted{}
 	r := NewRouter(NewTable(&Target{"a", a}, &Target{"b", b}))

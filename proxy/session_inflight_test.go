@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is in flight is what a map says of it, in whatever order requests come and go.
+// inFlight behaves as a map, in whatever order requests come and go.
 func TestFlights(t *testing.T) {
 	var f inFlight
 	want := map[string]*Exchange{}

@@ -16,7 +16,7 @@ func request(t *testing.T, raw string) *Exchange {
 	return &Exchange{Msg: m}
 }
 
-// order notes in which order exchanges are cancelled.
+// order records the order in which exchanges are cancelled.
 type order struct {
 	all *[]int
 	n   int
@@ -24,8 +24,8 @@ type order struct {
 
 func (o *order) Abort() { *o.all = append(*o.all, o.n) }
 
-// Several requests under one id, where repeats are let in: each leaves the table by itself, and a cancellation reaches all, the
-// newest first.
+// Several requests with one id, where repetitions are allowed: each is removed by itself, and a cancellation reaches all, the newest
+// first.
 func TestRepeatsInFlight(t *testing.T) {
 	const call, ping = `{"jsonrpc":"2.0","id":1,"method":"tools/call"}`, `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 	s := session()

@@ -29,7 +29,7 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// An exchange that is over says nothing any more, and whoever kept a ticket of it cannot cancel the next.
+// A recycled exchange has no values of its predecessor, and a ticket of that cannot cancel it.
 func TestRecycle(t *testing.T) {
 	if Poison {
 		t.Skip("nothing is used again under the race detector")

@@ -8,8 +8,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A request is in flight from when it was entered, before anything runs it: what cancels it finds it, and so does one with the same
-// id. It reaches the handler all the same, as a cancelled one, so that it is counted.
+// A request is in flight from Begin on, before it runs: a cancellation finds it, and so does a request with the same id. It still reaches
+// the handler, as a cancelled one, so that it is counted.
 func TestEnter(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 10})
 	sess := create(t, s, "a")

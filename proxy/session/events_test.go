@@ -13,7 +13,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// spout is a Tap, or an Outlet, that remembers.
+// spout is a Tap, or an Outlet, that records.
 type spout struct {
 	mu   sync.Mutex
 	got  []string
@@ -103,7 +103,7 @@ func newEvents(t *testing.T, limits EventLimits) (*Events, *proxy.Session, *Usag
 
 var roomy = EventLimits{Events: 256, Bytes: 1 << 20, Grace: time.Hour}
 
-// replay is what a client gets that comes back with id; nil if nothing is known of it.
+// replay returns what a client receives that resumes with id; nil if the id is unknown.
 func replay(e *Events, id string) *spout {
 	s, after := e.Find([]byte(id))
 	if s == nil {
@@ -121,7 +121,7 @@ func want(t *testing.T, what, got string, lines ...string) {
 	}
 }
 
-// A stream is replayed from the event on that the client saw last, goes on live, and ends with its end.
+// A stream is replayed after the client's last event, continues live, and ends.
 func TestEventsReplayThenLive(t *testing.T) {
 	e, _, _ := newEvents(t, roomy)
 	a, b := e.Open(false), e.Open(false)
@@ -199,7 +199,7 @@ func TestEventsBounds(t *testing.T) {
 	}
 }
 
-// A response too large to be kept is kept as an error: who waits for it must not wait for ever.
+// A response that is too large to be kept is replaced by an error: the client must not wait for ever.
 func TestEventsLargeResponse(t *testing.T) {
 	e, _, _ := newEvents(t, EventLimits{Events: 8, Bytes: 2 << 10, Grace: time.Hour})
 	s := e.Open(false)
@@ -213,8 +213,8 @@ func TestEventsLargeResponse(t *testing.T) {
 	}
 }
 
-// All sessions together have a limit too. Beyond it the one that keeps more loses of its own, and nobody waits for ever for a
-// response that found no room.
+// All sessions together have a limit, too. Beyond it the session that adds an event drops some of its own, and a response without room
+// is replaced by an error.
 func TestEventsTotal(t *testing.T) {
 	limits := EventLimits{Events: 8, Bytes: 1 << 20, Total: 64 << 10, Grace: time.Hour}
 	first, _, u := newEvents(t, limits)
@@ -262,7 +262,7 @@ func TestEventsSpentStreamsAreFew(t *testing.T) {
 	}
 }
 
-// Whoever wrote a stream first stops when the client has picked it up.
+// The first writer of a stream stops when the client has resumed it.
 func TestEventsMoved(t *testing.T) {
 	e, _, _ := newEvents(t, roomy)
 	s := e.Open(false)
@@ -281,7 +281,7 @@ func TestEventsMoved(t *testing.T) {
 	want(t, "picked up again", newer.said(), "s1-3 "+note(3))
 }
 
-// A question that was never written waits for the first of the two ways to the client, and takes only that one.
+// A question that was never written is sent once, on the first of the two streams that opens.
 func TestEventsUnwrittenQuestion(t *testing.T) {
 	e, sess, _ := newEvents(t, roomy)
 	s := e.Open(false)
@@ -307,8 +307,8 @@ func TestEventsUnwrittenQuestion(t *testing.T) {
 	want(t, "not again", out.said())
 }
 
-// A question that the client may have got is put again only when it has not come back in time, has not answered, and is
-// still asked.
+// A question that the client may have received is sent again only if the client has not resumed in time and not answered, and the
+// question is still open.
 func TestEventsWrittenQuestion(t *testing.T) {
 	limits := roomy
 	limits.Grace = 30 * time.Millisecond
@@ -346,7 +346,7 @@ func TestEventsWrittenQuestion(t *testing.T) {
 	}
 }
 
-// The session's own stream goes on in its record; what cannot be written is not recorded, for it will be put again.
+// The session's own stream continues in its record. What cannot be written is not recorded, since it will be sent again.
 func TestEventsOwnStream(t *testing.T) {
 	e, _, _ := newEvents(t, roomy)
 	own := e.Open(true)
@@ -390,7 +390,7 @@ func TestEventsHold(t *testing.T) {
 	want(t, "back again", replay(e, "s1-2").said(), "s1-3 "+reply)
 }
 
-// After the session nothing is kept, and nothing breaks.
+// After the end of the session nothing is kept, and nothing fails.
 func TestEventsEnd(t *testing.T) {
 	e, sess, u := newEvents(t, roomy)
 	s := e.Open(false)

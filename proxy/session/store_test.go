@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clock is a clock that a test sets.
+// clock is a clock that tests set.
 type clock struct{ now time.Time }
 
 func (c *clock) time() time.Time { return c.now }
@@ -205,7 +205,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// Run enters a request, takes the handshake's outcome, and lets go of the id.
+// Run puts a request in flight, records the result of the handshake, and releases the id.
 func TestRun(t *testing.T) {
 	s, _ := newStore(t, Options{Max: 5})
 	sess := create(t, s, "alice")
@@ -256,7 +256,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Pump writes everything up to the response, an error otherwise, and nothing for what its client has cancelled.
+// Pump writes everything up to the response, or an error, and nothing for a request that its client has cancelled.
 func TestPump(t *testing.T) {
 	f := func(cancel bool, replies proxy.Replies, err error, want string) {
 		t.Helper()
@@ -279,7 +279,7 @@ func TestPump(t *testing.T) {
 	f(false, nil, errors.New("secret"), `{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"internal error; the log of Dragoman has the cause","data":{"code":"internal","retryable":false}}}`+"\n")
 }
 
-// silent says nothing until the given time.
+// silent has no reply until the given time.
 type silent struct{}
 
 func (silent) Next(until time.Time) (*wire.Message, error) {
@@ -288,7 +288,7 @@ func (silent) Next(until time.Time) (*wire.Message, error) {
 }
 func (silent) Close() error { return nil }
 
-// What is in flight when the store closes is told why, and what its client ended is not.
+// Requests in flight are answered with the reason when the store closes, and not when their client has ended the session.
 func TestShutdownAnswers(t *testing.T) {
 	s, err := NewStore(Options{IdleTTL: time.Hour, Max: 5})
 	if err != nil {

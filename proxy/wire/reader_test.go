@@ -11,7 +11,7 @@ const (
 	asked = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","_meta":` + said + `}}`
 )
 
-// FuzzReader holds a Reader that has read one message to what Scan says of another.
+// A Reader that has read one message returns for another what Scan returns.
 func FuzzReader(f *testing.F) {
 	later := `{"jsonrpc":"2.0","id":"long before","method":"tools/list","params":{"_meta":` + said + `,"cursor":"2"}}`
 	for _, second := range []string{
@@ -38,7 +38,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestReaderForgetsNothing sees to it that what should be known is, wherever it lies, and that what may not be kept is not.
+// A Reader knows what it should know, at every position, and keeps nothing that it must not.
 func TestReaderForgetsNothing(t *testing.T) {
 	t.Parallel()
 	var r Reader

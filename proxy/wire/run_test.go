@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// grown is what is found of a text that comes in pieces of so many bytes.
+// grown returns the run of a text that arrives in pieces of a size.
 func grown(text []byte, step int) (r Run) {
 	for old := 0; old < len(text); old += step {
 		r.Grow(text[:min(old+step, len(text))], old)
@@ -15,7 +15,7 @@ func grown(text []byte, step int) (r Run) {
 	return r
 }
 
-// holds fails if there is something in a run that str must look at, or another's string would be taken for checked.
+// holds fails if a run has a byte that str must examine.
 func holds(t *testing.T, text []byte, r Run) {
 	t.Helper()
 	if r.From < 0 || r.To < r.From || r.To > len(text) {
@@ -28,7 +28,7 @@ func holds(t *testing.T, text []byte, r Run) {
 	}
 }
 
-// TestRun looks for the run of a long string in a message, wherever its pieces end.
+// The run of a long string is found, wherever the pieces end.
 func TestRun(t *testing.T) {
 	const size = 300 << 10
 	text := []byte(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + strings.Repeat("a", size) + `"}]}}`)
@@ -54,7 +54,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A run is looked for again where the one that was found has ended early.
+// Another run is searched if the first one has ended early.
 func TestTheLongerRun(t *testing.T) {
 	text := []byte(strings.Repeat("a", 20<<10) + `"` + strings.Repeat("b", 200<<10))
 	r := grown(text, 32<<10)
@@ -64,7 +64,7 @@ func TestTheLongerRun(t *testing.T) {
 	}
 }
 
-// same fails if what is known of a text changes what Scan makes of it.
+// same fails if a known run changes the result of Scan.
 func same(t *testing.T, text []byte, step int) {
 	t.Helper()
 	plainly, err := Scan(text)
@@ -74,7 +74,7 @@ func same(t *testing.T, text []byte, step int) {
 	}
 }
 
-// FuzzScanKnown makes long messages of short ones, and holds ScanKnown to Scan.
+// ScanKnown returns the same as Scan, for long messages made of short ones.
 func FuzzScanKnown(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","method":"a","params":{"b":"`), []byte("c"), []byte(`"}}`), uint16(20_000), uint16(9_000))
 	f.Add([]byte("\xef\xbb\xbf "+`{"jsonrpc":"2.0","method":"a","params":{"b":"`), []byte("c "), []byte("    "), uint16(9_000), uint16(8_192))

@@ -209,7 +209,7 @@ func TestScanAndRewriteAllocateNothing(t *testing.T) {
 	}
 }
 
-// text is an answer with one long string.
+// text returns an answer with one long string.
 func text(s string) string {
 	return `{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"` + s + `"}]}}`
 }
@@ -244,7 +244,7 @@ func FuzzScan(f *testing.F) {
 		m, err := Scan(raw)
 		if err != nil {
 			if se := err.(*ScanError); se.Code == CodeInvalid && !json.Valid(bytes.TrimPrefix(raw, bom)) {
-				// The scanner may notice the shape before the rest was read; but it never accepts what is no JSON.
+				// The scanner may refuse the shape before it has read the rest, but it never accepts invalid JSON.
 				return
 			}
 			return
@@ -300,7 +300,7 @@ func walkAll(t *testing.T, raw []byte, s Span) {
 	}
 }
 
-// TestScanValue finds one value, as strictly as a message is read.
+// ScanValue reads one value as strictly as Scan reads a message.
 func TestScanValue(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"a":[1,2]}`: `{"a":[1,2]}`, " 7\n": `7`, "\xef\xbb\xbf {} ": `{}`, `"x"`: `"x"`, `[{"id":1,"id":2}]`: `[{"id":1,"id":2}]`,
