@@ -276,7 +276,7 @@ func (c *upCall) complete(response *wire.Message) {
 	c.over = true
 }
 
-// risen tells whether a progress notification may pass: a new round may begin at nothing again, but to the client it is
+// risen reports whether a progress notification may pass: a new round may begin at nothing again, but to the client it is
 // one call, in which progress rises (2025-11-25 progress).
 func (c *upCall) risen(m *wire.Message) bool {
 	n, err := strconv.ParseFloat(string(wire.Get(m.Raw, m.Params, "progress").Of(m.Raw)), 64)

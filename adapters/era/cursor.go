@@ -23,7 +23,7 @@ func cursorBound(ex *proxy.Exchange, server string) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", ex.Caller.Principal, server, ex.Msg.Text(ex.Msg.Method)))
 }
 
-// pages tells whether the method's result comes in pages; a member of that name elsewhere is the server's own affair.
+// pages reports whether the method's result comes in pages; a member of that name elsewhere is the server's own affair.
 func pages(method string) bool { return strings.HasSuffix(method, "/list") }
 
 // turnPage takes the server's own cursor out of the client's, and remembers the session. What is none that was given out

@@ -1,15 +1,14 @@
 // Package era lets parties on either side of 2026-07-28 reach one another.
 //
-// Upgrade takes a legacy client to a modern server, Downgrade a modern client to a legacy one; where both live in the
-// same era neither runs, and the bytes pass as they came. Which era a server lives in is found by a ladder of probes
-// (ladder.go), cached, and found anew when the server contradicts it.
+// An Upstream is one server. Four ways lead to it, by the client's era and the server's: a modern client's exchange passes to a modern
+// server (pass.go) and is downgraded to a legacy one (downgrade.go); a legacy client's exchange is upgraded to a modern server
+// (upgrade.go) and relayed to a legacy one (package relay). Between parties of one era the bytes pass as they came.
 //
-// What a server asks crosses in two ways. A modern server's questions end a call, are put to the legacy client, and the call
-// is made again (ask.go). A legacy server's come in the middle of a call, which is parked until the modern client comes back
-// with the answers (dialogue.go, attach.go, park.go). Change notices cross as a watch for legacy clients (watch.go) and as a
-// hearing for modern ones (listen.go).
+// What the ways need is in packages below, which do not know them: the server's profile (probe), sessions, links and processes
+// (sessions), questions of legacy servers (input), change notices (subscriptions), tasks (tasks), and the translation of single messages
+// (translate).
 //
-// rules.go is the specification's history as tables. Nothing else in the house compares revisions.
+// A modern server's questions end a call; they are put to the legacy client, and the call is made again with the answers (ask.go).
 //
-// The package speaks no transport: it reaches servers through Links, which the adapters make.
+// The package speaks no transport: it reaches servers through the links of package transport.
 package era

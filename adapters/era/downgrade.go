@@ -45,7 +45,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	asks := mayAsk && (u.opt.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
 	heeds := !u.opt.Isolation.Mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	var c *downCall
-	if asks || heeds || mayAsk && m.ReqState.Present() { // a dialogue may have it beyond its end
+	if asks || heeds || mayAsk && m.ReqState.Present() { // an interactive call may outlive the request
 		c = new(downCall)
 	} else {
 		c = proxy.Lend[downCall](ex, proxy.SlotEra)
@@ -120,7 +120,7 @@ type downCall struct {
 	edits   []wire.Edit // of the message before the link adds its own
 	room    edits
 	session *sessions.Session
-	held    bool   // the session is this call's to release; a dialogue releases its own
+	held    bool   // the session is this call's to release; an interactive call releases its own
 	page    uint64 // the session that a cursor counts in
 	visits  int    // rounds of -32042 before this one
 	retried bool
@@ -202,7 +202,7 @@ func (c *downCall) letGo() {
 	}
 }
 
-// lost tells whether the request may be sent again because the session was gone before it: an unknown session runs
+// lost reports whether the request may be sent again because the session was gone before it: an unknown session runs
 // nothing. The session is dropped.
 func (c *downCall) lost(err error) bool {
 	var e *proxy.Error
@@ -298,7 +298,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	return true, nil
 }
 
-// asked tells whether the result that was just read is a question.
+// asked reports whether the result that was just read is a question.
 func (c *downCall) asked() bool {
 	a, ok := c.Replies.(*input.Waiter)
 	return ok && a.Asked()
@@ -337,7 +337,7 @@ func (c *downCall) Close() error {
 	return err
 }
 
-// onlyAsTask tells whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
+// onlyAsTask reports whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
 // negotiation), and is to be: the tool list says so, which is fetched if it is not known.
 func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
 	if !u.opt.DriveTasks || !ex.Msg.Is("tools/call") {

@@ -230,7 +230,7 @@ func (c *modernCall) result(m *wire.Message) error {
 	return nil
 }
 
-// extension tells whether a result type of an extension may pass: between two modern parties it is theirs to know.
+// extension reports whether a result type of an extension may pass: between two modern parties it is theirs to know.
 func (c *modernCall) extension(m *wire.Message) bool {
 	return c.ex.Client.Era == proxy.Modern || c.u.opt.DriveTasks && c.method == "tools/call" && m.ResultType.Is(m.Raw, "task")
 }

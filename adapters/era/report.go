@@ -33,12 +33,12 @@ type server struct {
 	caps           []byte
 }
 
-// can tells whether the server declared a capability; one that is not known to have declared anything can all.
+// can reports whether the server declared a capability; one that is not known to have declared anything can all.
 func (s *server) can(path ...string) bool {
 	return s.caps == nil || wire.Path(s.caps, wire.Whole(s.caps), path...).Present()
 }
 
-// asks tells whether a legacy server may ask, and each call has its session to itself meanwhile.
+// asks reports whether a legacy server may ask, and each call has its session to itself meanwhile.
 func (s *server) asks() bool {
 	return s.Isolation.Asks(s.DeclareAll)
 }

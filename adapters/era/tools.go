@@ -43,7 +43,7 @@ func (x *mirrors) learn(m *wire.Message) {
 	}
 }
 
-// of answers what a tool mirrors, and whether the tool is known at all.
+// of returns what a tool mirrors, and whether the tool is known at all.
 func (x *mirrors) of(tool string) ([]translate.MirroredParam, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -51,14 +51,14 @@ func (x *mirrors) of(tool string) ([]translate.MirroredParam, bool) {
 	return found.mirrored, known
 }
 
-// onlyAsTask tells whether a tool is known to run as a task only.
+// onlyAsTask reports whether a tool is known to run as a task only.
 func (x *mirrors) onlyAsTask(tool string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.tools[tool].task
 }
 
-// orNone answers what a tool mirrors; one that the list does not have is remembered as mirroring nothing, so that the
+// orNone returns what a tool mirrors; one that the list does not have is remembered as mirroring nothing, so that the
 // list is fetched once for it.
 func (x *mirrors) orNone(tool string) []translate.MirroredParam {
 	x.mu.Lock()

@@ -309,7 +309,7 @@ func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// hear answers what the server says next of a task; no message (Invalid) if that goes on.
+// hear returns what the server says next of a task; no message (Invalid) if that goes on.
 func (c *upCall) hear(until time.Time) (*wire.Message, error) {
 	m, give, err := c.poll(until)
 	if !give {

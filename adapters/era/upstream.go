@@ -21,7 +21,7 @@ type Options struct {
 	Name         string
 	Wires        transport.Wires
 	Self         []byte                 // Dragoman's own clientInfo, raw JSON
-	ProbeTimeout time.Duration          // for each step of the ladder
+	ProbeTimeout time.Duration          // for each step of a probe
 	StartTimeout time.Duration          // for a process to answer for the first time
 	ProfileTTL   time.Duration          // how long a server profile is believed; a stdio server's until it is contradicted
 	MaxSessions  int                    // pooled legacy sessions

@@ -174,7 +174,7 @@ func (x *Mux) take(n uint64) *call {
 	return c
 }
 
-// only answers the only call there is, nil if there are none or several. The caller holds mu.
+// only returns the only call there is, nil if there are none or several. The caller holds mu.
 func (x *Mux) only() *call {
 	if len(x.calls) == 1 {
 		for _, c := range x.calls {
@@ -463,7 +463,7 @@ func (x *Mux) question(m *wire.Message, whole bool) {
 	}
 }
 
-// relays tells whether an exchange is of the legacy client that the link is for.
+// relays reports whether an exchange is of the legacy client that the link is for.
 func (x *Mux) relays(ex *proxy.Exchange) bool {
 	return x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy && ex.Session != nil
 }

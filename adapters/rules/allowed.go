@@ -51,7 +51,7 @@ func (a Allowed) And(b Allowed) Allowed {
 	return Allowed{modern: both(a.Modern(), b.Modern()), legacy: both(a.Legacy(), b.Legacy())}
 }
 
-// All tells whether nothing is excluded.
+// All reports whether nothing is excluded.
 func (a Allowed) All() bool {
 	return len(a.Modern()) == len(modernVersions) && a.AllLegacy()
 }
@@ -78,7 +78,7 @@ func (a Allowed) Legacy() []string {
 // Versions are the revisions of the set, newest first.
 func (a Allowed) Versions() []string { return slices.Concat(a.Modern(), a.Legacy()) }
 
-// Has tells whether a revision is in the set.
+// Has reports whether a revision is in the set.
 func (a Allowed) Has(version string) bool {
 	return slices.Contains(a.Modern(), version) || slices.Contains(a.Legacy(), version)
 }

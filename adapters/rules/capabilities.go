@@ -26,7 +26,7 @@ func MissingCapability(method, need string) *proxy.Error {
 	return e
 }
 
-// AnyQuestion tells whether client capabilities declare something that lets a server ask.
+// AnyQuestion reports whether client capabilities declare something that lets a server ask.
 func AnyQuestion(caps []byte) bool {
 	m := wire.Message{Raw: caps}
 	for k := range wire.Members(caps, m.Whole()) {
@@ -37,7 +37,7 @@ func AnyQuestion(caps []byte) bool {
 	return false
 }
 
-// Undeclared answers what a client would have had to declare to be asked by a method with the params at the given place of
+// Undeclared returns what a client would have had to declare to be asked by a method with the params at the given place of
 // raw, as the object that error -32021 carries in requiredCapabilities; "" if its capabilities allow it, "{}" if no such
 // question exists.
 func Undeclared(caps []byte, method string, raw []byte, params wire.Span) (required string) {
@@ -70,7 +70,7 @@ func Undeclared(caps []byte, method string, raw []byte, params wire.Span) (requi
 	return ""
 }
 
-// FormMode tells whether an elicitation capability allows forms: it does unless only other modes are named (2025-11-25
+// FormMode reports whether an elicitation capability allows forms: it does unless only other modes are named (2025-11-25
 // and 2026-07-28 elicitation, Capabilities).
 func FormMode(raw []byte, elicitation wire.Span) bool {
 	return wire.Get(raw, elicitation, "form").Present() || !wire.Get(raw, elicitation, "url").Present()

@@ -30,7 +30,7 @@ type pinned struct {
 	allowed rules.Allowed
 }
 
-// under answers the link that is watched.
+// under returns the link that is watched.
 func (p pinned) Under() Link { return p.Link }
 
 // Call implements Link.

@@ -19,7 +19,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Bounds of one dialogue.
+// Bounds of one call.
 const (
 	MaxOpen        = 64                     // questions open at a time
 	queuedMessages = 1024                   // that wait for a client that is there
@@ -29,7 +29,7 @@ const (
 	strayTime      = 250 * time.Millisecond // between a call that was given up, and the next in its session in which the server may ask
 )
 
-// question is one that a legacy server has asked in a call.
+// question is a question of a legacy server in a call.
 type question struct {
 	key    string // its name in inputRequests
 	id     []byte // as the server wrote it, raw JSON
@@ -39,7 +39,7 @@ type question struct {
 	given  bool   // the client has been asked
 }
 
-// dialogue is a call at a legacy server to which belongs what the server says outside it: progress, log messages, and
+// Call is a call at a legacy server that also receives what the server sends outside it: progress, log messages, and
 // questions, if the client can be asked. It outlives the request that began it. A question ends that request with
 // input_required, and the call is suspended; the client's retry finds it, answers, and waits for what comes next (2026-07-28
 // multi-round-trip requests).
@@ -133,7 +133,7 @@ func (x *Calls) Close() { x.store.clear(x) }
 // Session is the session in which the call runs.
 func (d *Call) Session() *sessions.Session { return d.session }
 
-// pump reads what the server sends, whoever may be there to receive it.
+// pump reads what the server sends, whether a request is attached or not.
 func (d *Call) pump() {
 	for {
 		m, err := d.replies.Next(time.Time{})
@@ -148,7 +148,7 @@ func (d *Call) pump() {
 		if m.Kind == wire.Notification && (d.withdrawn(m) || d.session.Notice(m)) {
 			continue
 		}
-		if m.IsResponse() { // given back before the client knows: its next call is to have the same session
+		if m.IsResponse() { // released before the client has the response: its next call is to have the same session
 			d.session.Leave(d)
 			d.session.Release(d.lease)
 			d.put(m)
@@ -159,7 +159,7 @@ func (d *Call) pump() {
 	}
 	_ = d.replies.Close()
 	d.session.Leave(d)
-	if d.lease && d.inner.Err() != nil { // given up: until the server has heard of it, what it asks would be taken for the next call's
+	if d.lease && d.inner.Err() != nil { // given up: until the server has received the cancellation, its questions would be taken for the next call's
 		strays := time.NewTimer(strayTime)
 		defer strays.Stop()
 		select {
@@ -236,7 +236,8 @@ func (d *Call) Receive(m *wire.Message, early bool) {
 // Withdraw implements sessions.Receiver.
 func (d *Call) Withdraw(m *wire.Message) { d.withdrawn(m) }
 
-// ask takes a question of the server's; early: one from before the call. One that cannot be put to the client is refused, and the call goes on.
+// ask takes a question of the server; early says that it came before the call. A question that cannot be put to the client is refused, and the
+// call goes on.
 func (d *Call) ask(m *wire.Message, early bool) {
 	d.mu.Lock()
 	method := string(m.Text(m.Method))
@@ -277,7 +278,7 @@ func (d *Call) pending() {
 	}
 }
 
-// withdrawn takes a question back that the server has cancelled.
+// withdrawn drops a question that the server has cancelled.
 func (d *Call) withdrawn(m *wire.Message) bool {
 	if !m.Is("notifications/cancelled") {
 		return false
@@ -312,7 +313,7 @@ func (d *Call) giveUp(cause error) {
 	d.void(open, "has been given up")
 }
 
-// void answers questions with errors that nobody will be asked any more: how says what has become of the call. It does not
+// void answers questions with errors because the client will not be asked: how says what has become of the call. It does not
 // wait.
 func (d *Call) void(open []question, how string) {
 	if len(open) == 0 {
@@ -331,7 +332,7 @@ func (d *Call) void(open []question, how string) {
 	})
 }
 
-// send gives the server an answer to a question.
+// send sends an answer to a question to the server.
 func (d *Call) send(ctx context.Context, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, work.AnswerTime)
 	defer cancel()

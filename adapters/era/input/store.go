@@ -21,7 +21,7 @@ type Options struct {
 	Key             []byte        // secret that requestState is sealed with; empty: random, for the life of the process
 }
 
-// settleMost bounds how long a server that goes on asking can put off the first question.
+// settleMost bounds how long further questions can delay the first.
 const settleMost = 50 * time.Millisecond
 
 func (q *Options) fill() {
@@ -52,7 +52,7 @@ type Store struct {
 // Handle names a suspended call. It is new each time a call is suspended, so that a requestState counts once.
 type Handle [16]byte
 
-// NewStore makes a lot. The error is of a key that none can be derived from.
+// NewStore makes a store. The error is of a secret that no key can be derived from.
 func NewStore(opt Options) (*Store, error) {
 	opt.fill()
 	s, err := seal.New(opt.Key)
@@ -75,7 +75,7 @@ func (s *Store) Suspended() int {
 	return len(s.suspended)
 }
 
-// park takes in a call whose questions are on their way to the client. It is given up when the client has not come back
+// suspend takes in a call whose questions are on their way to the client. The call is given up when the client has not come back
 // in time.
 func (s *Store) suspend(d *Call) (Handle, *proxy.Error) {
 	var h Handle
@@ -105,15 +105,14 @@ func overfull(format string, n int) *proxy.Error {
 	return e
 }
 
-// find answers a suspended call; it stays where it is.
+// find returns a suspended call, and leaves it where it is.
 func (s *Store) find(h Handle) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.suspended[h]
 }
 
-// take takes a suspended call out; nil if somebody else has, or its time is over. Of two that come with one state, one gets
-// it.
+// take takes a suspended call out; nil if another retry has, or its time is over. Of two retries with one state one gets the call.
 func (s *Store) take(h Handle) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +128,7 @@ func (s *Store) take(h Handle) *Call {
 	return d
 }
 
-// clear gives up what one upstream has suspended: it is closing.
+// clear gives up the suspended calls of one server, which is closing.
 func (s *Store) clear(x *Calls) {
 	s.mu.Lock()
 	var all []*Call
@@ -153,7 +152,7 @@ func (s *Store) clear(x *Calls) {
 // errUnanswered ends a call whose client did not come back.
 var errUnanswered = proxy.Errf(proxy.Unanswered, "nobody answered the server's question in time (questions.ttl)")
 
-// BadState is what a client gets that comes back with a state that is none.
+// BadState is the error of a requestState that does not open, or whose call is gone.
 func BadState() *proxy.Error {
 	return proxy.Errf(proxy.BadState, "requestState is unknown, changed, used or expired; send the request again without it")
 }

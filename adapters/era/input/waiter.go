@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// attachment is a client's request while a dialogue serves it: its replies are the dialogue's, until the response, or
+// Waiter is a client's request while a call serves it: its replies are the call's, until the response, or
 // until the server asks.
 type Waiter struct {
 	d     *Call
@@ -21,7 +21,7 @@ type Waiter struct {
 	asked bool // and it is input_required: the call goes on without this request
 }
 
-// attach makes ex the request that d serves.
+// Attach makes ex the request that the call serves.
 func (d *Call) Attach(ex *proxy.Exchange) *Waiter {
 	a := &Waiter{d: d, ex: ex}
 	d.mu.Lock()
@@ -131,7 +131,7 @@ func (a *Waiter) own(raw []byte) (m *wire.Message, keep bool, err error) {
 	return m, true, nil
 }
 
-// park ends the request with the questions; the call waits for the retry. The caller holds d.mu, which is released.
+// suspend ends the request with the questions; the call waits for the retry. The caller holds d.mu, which is released.
 func (a *Waiter) suspend() (*wire.Message, error) {
 	d := a.d
 	d.round++

@@ -105,7 +105,7 @@ func (r *relay) tell(ex *proxy.Exchange) error {
 	}
 	if ex.Msg.Is("notifications/initialized") {
 		r.mu.Lock()
-		r.suspension.greeted = true
+		r.suspension.initialized = true
 		r.mu.Unlock()
 	}
 	return link.Send(ex, ex.Msg.AppendLine(nil))

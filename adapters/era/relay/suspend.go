@@ -16,43 +16,43 @@ import (
 // place later: the words of the handshake, and of what the client has set since. What the server itself remembered is gone.
 // The relay's mutex guards it.
 type suspension struct {
-	hello   []byte // the client's initialize
-	version string // on which it settled
-	greeted bool
-	level   []byte // the last logging/setLevel
-	wakeful bool   // resources are subscribed to, or tasks were begun: a new process would not know of them
+	hello       []byte // the client's initialize
+	version     string // on which it settled
+	initialized bool
+	level       []byte // the last logging/setLevel
+	pinned      bool   // resources are subscribed to, or tasks were begun: a new process would not know of them
 
-	calls  int
-	last   time.Time // when the last of them ended
-	timer  *time.Timer
-	asleep bool
-	waking *waking
-	links  int // so far
+	calls     int
+	last      time.Time // when the last of them ended
+	timer     *time.Timer
+	suspended bool
+	resuming  *resuming
+	links     int // so far
 }
 
-// waking is a process being started again; several calls may wait for it.
-type waking struct {
+// resuming is a process being started again; several calls may wait for it.
+type resuming struct {
 	done chan struct{}
 	err  error
 }
 
-// relayLink is the sink of one of a relay's links: what an earlier one says of its end is nobody's business.
-type relayLink struct {
+// relaySink is the sink of one of a relay's links: what an earlier one says of its end does not matter.
+type relaySink struct {
 	*relay
 	n int
 }
 
 // Lost implements Sink.
-func (l *relayLink) Lost(err error) {
+func (l *relaySink) Lost(err error) {
 	l.mu.Lock()
-	current := l.n == l.suspension.links && !l.suspension.asleep
+	current := l.n == l.suspension.links && !l.suspension.suspended
 	l.mu.Unlock()
 	if current {
 		l.relay.Lost(err)
 	}
 }
 
-// naps tells whether the session's process ends when it is idle.
+// suspends reports whether the session's process is stopped when it is idle.
 func (r *relay) suspends() bool { return r.x.opt.IdleExit > 0 }
 
 // sink makes the sink of the next link.
@@ -60,7 +60,7 @@ func (r *relay) sink() transport.Sink {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.suspension.links++
-	return &relayLink{relay: r, n: r.suspension.links}
+	return &relaySink{relay: r, n: r.suspension.links}
 }
 
 // enter begins a call, and starts a process for it if the session has none. Call leave once it has ended.
@@ -70,19 +70,19 @@ func (r *relay) enter(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	r.suspension.calls++
-	if !r.suspension.asleep {
+	if !r.suspension.suspended {
 		r.mu.Unlock()
 		return nil
 	}
-	w, begin := r.suspension.waking, false
+	w, begin := r.suspension.resuming, false
 	if w == nil {
-		w = &waking{done: make(chan struct{})}
-		r.suspension.waking = w
+		w = &resuming{done: make(chan struct{})}
+		r.suspension.resuming = w
 		begin = true
 	}
 	r.mu.Unlock()
-	if begin && !r.x.work.Spawn(func() { r.wake(w) }) {
-		r.woken(w, work.ErrClosing())
+	if begin && !r.x.work.Spawn(func() { r.resume(w) }) {
+		r.resumed(w, work.ErrClosing())
 	}
 	select {
 	case <-w.done:
@@ -106,12 +106,12 @@ func (r *relay) leave() {
 	r.suspension.calls--
 	r.suspension.last = time.Now()
 	if r.suspension.timer == nil && r.suspension.calls == 0 {
-		r.suspension.timer = time.AfterFunc(r.x.opt.IdleExit, r.doze)
+		r.suspension.timer = time.AfterFunc(r.x.opt.IdleExit, r.suspendIdle)
 	}
 }
 
-// doze ends the process if it has been idle long enough, or looks again later.
-func (r *relay) doze() {
+// suspendIdle ends the process if it has been idle long enough, or looks again later.
+func (r *relay) suspendIdle() {
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
 	r.mu.Lock()
@@ -119,9 +119,9 @@ func (r *relay) doze() {
 	n := &r.suspension
 	left := r.x.opt.IdleExit - time.Since(n.last)
 	switch {
-	case r.x.work.Closed() || r.x.of[r.session.ID] != r || n.asleep:
-		return // it ends anyway, or begins to be looked at again when it is woken
-	case n.calls > 0 || n.wakeful || len(r.open) > 0 || r.session.State() != proxy.Initialized:
+	case r.x.work.Closed() || r.x.of[r.session.ID] != r || n.suspended:
+		return // it ends anyway, or begins to be looked at again when it is resumed
+	case n.calls > 0 || n.pinned || len(r.open) > 0 || r.session.State() != proxy.Initialized:
 		n.timer.Reset(r.x.opt.IdleExit)
 		return
 	case left > 0:
@@ -130,23 +130,23 @@ func (r *relay) doze() {
 	}
 	link := r.link.Get()
 	r.link.Set(nil)
-	n.asleep = true
+	n.suspended = true
 	r.x.work.Note("debug", "the process of an idle session is stopped; its next request starts it again", nil)
 	r.x.work.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
 }
 
-// wake starts a process and shakes hands with it in the client's own words.
-func (r *relay) wake(w *waking) {
+// resume starts a process and shakes hands with it in the client's own words.
+func (r *relay) resume(w *resuming) {
 	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.opt.Patience)
 	defer cancel()
 	link, err := r.x.quota.Dial(ctx, r.x.opt.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
-		if err = r.rehearse(ctx, link); err != nil {
+		if err = r.repeatHandshake(ctx, link); err != nil {
 			_ = link.Close()
 		}
 	}
 	if err != nil {
-		r.woken(w, r.fault(err))
+		r.resumed(w, r.fault(err))
 		return
 	}
 	r.x.mu.Lock()
@@ -157,16 +157,16 @@ func (r *relay) wake(w *waking) {
 	r.x.mu.Unlock()
 	if gone {
 		_ = link.Close()
-		r.woken(w, proxy.Errf(proxy.SessionLost, "the session has ended; send initialize to open a new one"))
+		r.resumed(w, proxy.Errf(proxy.SessionLost, "the session has ended; send initialize to open a new one"))
 		return
 	}
-	r.woken(w, nil)
+	r.resumed(w, nil)
 }
 
-// rehearse says again what the client has said.
-func (r *relay) rehearse(ctx context.Context, link transport.Link) error {
+// repeatHandshake sends again what the client has sent to set up its session.
+func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error {
 	r.mu.Lock()
-	hello, version, greeted, level := r.suspension.hello, r.suspension.version, r.suspension.greeted, r.suspension.level
+	hello, version, initialized, level := r.suspension.hello, r.suspension.version, r.suspension.initialized, r.suspension.level
 	r.mu.Unlock()
 	m, err := say(ctx, link, hello)
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *relay) rehearse(ctx context.Context, link transport.Link) error {
 		r.x.work.Spawn(func() { r.Lost(errors.New("the server that was started again settles on another revision")) })
 		return proxy.Errf(proxy.SessionLost, "the upstream server was started again and is another; send initialize to open a new session")
 	}
-	if greeted {
+	if initialized {
 		if err := link.Send(ctx, []byte(rules.Initialized)); err != nil {
 			return err
 		}
@@ -196,11 +196,11 @@ func say(ctx context.Context, link transport.Link, raw []byte) (wire.Message, er
 	return transport.Ask(ctx, link, ex)
 }
 
-// woken lets those go on that wait.
-func (r *relay) woken(w *waking, err error) {
+// resumed lets those go on that wait.
+func (r *relay) resumed(w *resuming, err error) {
 	r.mu.Lock()
 	w.err = err
-	r.suspension.asleep, r.suspension.waking = err != nil, nil
+	r.suspension.suspended, r.suspension.resuming = err != nil, nil
 	if r.suspension.timer != nil {
 		r.suspension.timer.Reset(r.x.opt.IdleExit)
 	}
@@ -208,11 +208,11 @@ func (r *relay) woken(w *waking, err error) {
 	close(w.done)
 }
 
-// absent tells whether the session has no process just now.
+// absent reports whether the session has no process at the moment.
 func (r *relay) absent() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.suspension.asleep
+	return r.suspension.suspended
 }
 
 // remember notes what a client has said that another process must be told again, once the server has taken it.
@@ -233,6 +233,6 @@ func (r *relay) remember(said *wire.Message, result *wire.Message) {
 	case said.Is("logging/setLevel"):
 		r.suspension.level = raw
 	case said.Is("resources/subscribe"), said.Task.Present():
-		r.suspension.wakeful = true
+		r.suspension.pinned = true
 	}
 }

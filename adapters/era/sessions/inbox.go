@@ -153,5 +153,5 @@ func (s *Session) refuseEarly() {
 	}
 }
 
-// Refuse answers a question that cannot be put to any client. It does not wait.
+// Refuse returns a question that cannot be put to any client. It does not wait.
 func (s *Session) Refuse(m *wire.Message) { work.Refuse(s.pool.work, s.Link(), m) }

@@ -12,7 +12,7 @@ import (
 	"dragoman/proxy"
 )
 
-// The pace of a watch.
+// The pace of a bridge.
 const (
 	gatherTime   = 50 * time.Millisecond  // subscriptions that come within it become one listen
 	partTime     = 100 * time.Millisecond // how long a process may take to end a listen that is given up
@@ -29,15 +29,15 @@ const (
 	listenedBytes   = 8 << 20
 )
 
-// watch tells legacy sessions of changes at a modern server: what they have subscribed to, and the lists whose changes
+// bridge tells legacy sessions of changes at a modern server: what they have subscribed to, and the lists whose changes
 // the server announces, become the filter of one subscriptions/listen (2026-07-28 subscriptions), and what comes on that
 // goes to the sessions' streams.
 //
-// Over HTTP each session has a watch to itself, since what a server shows may depend on who asks. A process cannot tell
-// its clients apart, and some servers know one listen for each connection: there all sessions share one watch.
+// Over HTTP each session has a bridge to itself, since what a server shows may depend on who asks. A process cannot tell
+// its clients apart, and some servers know one listen for each connection: there all sessions share one bridge.
 //
 // A worker runs while there is something to be opened, closed or waited for; in between there is only the reader of the
-// listen. A session's own watch ends with it; all end with the upstream.
+// listen. A session's own bridge ends with it; all end with the upstream.
 type bridge struct {
 	x      *Bridges
 	ctx    context.Context
@@ -78,7 +78,7 @@ func (w *bridge) change(do func()) {
 	}
 }
 
-// wanted tells whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
+// wanted reports whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
 // stream. The caller holds w.mu.
 func (w *bridge) wanted() bool {
 	return slices.ContainsFunc(w.members, func(m *member) bool {
@@ -86,14 +86,14 @@ func (w *bridge) wanted() bool {
 	})
 }
 
-// narrow tells whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
+// narrow reports whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
 func (w *bridge) narrow() bool {
 	return w.now != nil && slices.ContainsFunc(w.members, func(m *member) bool {
 		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.now.lists, list) })
 	})
 }
 
-// due tells whether the worker has something to do, now or later. The caller holds w.mu.
+// due reports whether the worker has something to do, now or later. The caller holds w.mu.
 func (w *bridge) due() bool {
 	return len(w.joins) > 0 || w.ctx.Err() == nil && ((w.now != nil) != w.wanted() || w.narrow())
 }
@@ -144,7 +144,7 @@ func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
 	return nil, 0, false
 }
 
-// pause waits for a time, or for something on wake, or for the watch's end.
+// pause waits for a time, or for something on wake, or for the bridge's end.
 func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -228,7 +228,7 @@ func (w *bridge) refused(err error) {
 	w.opening, w.coming = nil, nil
 }
 
-// errOver answers a subscription whose watch has ended.
+// errOver returns a subscription whose bridge has ended.
 var errOver = proxy.Errf(proxy.ShuttingDown, "the session ends, or the proxy is shutting down")
 
 // accept puts an acknowledged listen in the place of the one before, and answers what was to join: what the server has

@@ -24,7 +24,7 @@ type channelCall interface {
 	Requested(n uint64) bool
 }
 
-// listen is one subscriptions/listen of a watch.
+// listen is one subscriptions/listen of a bridge.
 type listen struct {
 	w      *bridge
 	ctx    context.Context
@@ -50,7 +50,7 @@ func newListen(w *bridge, lists, uris []string) *listen {
 	return l
 }
 
-// request makes the message, in the name of the session, or of the first of those that share a watch. It wants no log
+// request makes the message, in the name of the session, or of the first of those that share a bridge. It wants no log
 // messages: those belong to requests.
 func (l *listen) request() (*proxy.Exchange, error) {
 	filter := rules.SubscriptionFilter(l.lists, l.uris)
@@ -170,7 +170,7 @@ func (l *listen) stop() {
 	<-l.ended
 }
 
-// shared tells whether the listen is one call of many on a process's pipes. The caller holds w.mu.
+// shared reports whether the listen is one call of many on a process's pipes. The caller holds w.mu.
 func (l *listen) shared() bool {
 	_, is := l.replies.(channelCall)
 	return is
@@ -256,7 +256,7 @@ func (l *listen) acknowledge(m *wire.Message) {
 	close(l.acked)
 }
 
-// wants tells whether a session is to see a notice. What is below a resource that is subscribed to counts as that
+// wants reports whether a session is to see a notice. What is below a resource that is subscribed to counts as that
 // (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
 // have subscribed to. The caller holds w.mu.
 func (m *member) wants(msg *wire.Message, l *listen) bool {

@@ -14,12 +14,12 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// member is a session with its part in a watch.
+// member is a session with its part in a bridge.
 type member struct {
 	w          *bridge
-	own        bool   // nobody else has part in the watch
+	own        bool   // nobody else has part in the bridge
 	key        string // of the processes that it listens at, if others do too
-	left       bool   // under the watches' lock
+	left       bool   // under the bridges' lock
 	session    *proxy.Session
 	client     proxy.Client // as requests in its name carry it
 	caller     proxy.Caller // what it carries, under w.mu
@@ -70,7 +70,7 @@ func (x *Bridges) Sessions() int {
 	return len(x.of)
 }
 
-// sharedBridge is a watch with the number of its sessions; with the last of them it ends.
+// sharedBridge is a bridge with the number of its sessions; with the last of them it ends.
 type sharedBridge struct {
 	*bridge
 	sessions int
@@ -82,7 +82,7 @@ func (x *Bridges) get(s *proxy.Session) *member {
 	return x.of[s]
 }
 
-// all answers the watches, each once.
+// all returns the bridges, each once.
 func (x *Bridges) all() []*bridge {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -98,7 +98,7 @@ func (x *Bridges) all() []*bridge {
 	return list
 }
 
-// put gives a session its part in a watch, and answers the one it had before.
+// put gives a session its part in a bridge, and answers the one it had before.
 func (x *Bridges) put(m *member, own bool) (before *member) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,7 +129,7 @@ func (x *Bridges) newBridge() *bridge {
 	return w
 }
 
-// drop takes a session out; last tells that its watch has no other.
+// drop takes a session out; last tells that its bridge has no other.
 func (x *Bridges) drop(m *member) (last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -170,7 +170,7 @@ func (x *Bridges) Count() (n int) {
 	return n
 }
 
-// Join gives the session a part in a watch, or one of its own, if the server announces anything.
+// Join gives the session a part in a bridge, or one of its own, if the server announces anything.
 func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	all := wire.Whole(caps)
 	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
@@ -226,7 +226,7 @@ func (x *Bridges) Refresh(ex *proxy.Exchange) {
 	}
 }
 
-// end takes the session out of its watch. It may be called more than once.
+// end takes the session out of its bridge. It may be called more than once.
 func (m *member) end() {
 	last := m.w.x.drop(m)
 	if m.own {
@@ -250,7 +250,7 @@ func (m *member) end() {
 	m.w.rest()
 }
 
-// rest ends a watch that has no sessions any more, unless the worker, who still has something to end, does.
+// rest ends a bridge that has no sessions any more, unless the worker, who still has something to end, does.
 func (w *bridge) rest() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -36,7 +36,7 @@ func (x *Bridges) Unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte("{}"))), nil
 }
 
-// watched answers the session's part in a watch, and the resource that the request is about.
+// watched returns the session's part in a bridge, and the resource that the request is about.
 func (x *Bridges) watched(ex *proxy.Exchange) (*member, string, error) {
 	m := x.get(ex.Session)
 	if m == nil || !m.subscribes {
@@ -67,7 +67,7 @@ func (w *bridge) join(j *joining) {
 	}
 }
 
-// room tells whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
+// room reports whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
 // w.mu.
 func (w *bridge) room(j *joining) bool {
 	count, size, all := 1, len(j.uri), len(j.uri)

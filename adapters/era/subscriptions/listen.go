@@ -114,7 +114,7 @@ func (x *Listens) Listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	return h, nil
 }
 
-// sessionIsLost tells whether an error says that a session with the server has gone.
+// sessionIsLost reports whether an error says that a session with the server has gone.
 func sessionIsLost(err error) bool {
 	var e *proxy.Error
 	return errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.Lost.Name)
@@ -162,7 +162,7 @@ func (h *listenBridge) open(again bool) error {
 	return nil
 }
 
-// deliverable answers what of the filter the server says it tells of.
+// deliverable returns what of the filter the server says it tells of.
 func (h *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
 	if !h.x.Delivers(s) {
 		return nil, nil
@@ -178,7 +178,7 @@ func (h *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
 	return lists, uris
 }
 
-// subscribe answers the resources that the server accepts. The error is of a session that is lost; one that the server
+// subscribe returns the resources that the server accepts. The error is of a session that is lost; one that the server
 // has forgotten is dropped.
 func (h *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
 	if !s.Pushes() {
@@ -326,7 +326,7 @@ func (h *listenBridge) forget(give bool) {
 	clear(h.heard)
 }
 
-// wants tells whether a notice is of what is listened for. An update may be of something below a resource that is
+// wants reports whether a notice is of what is listened for. An update may be of something below a resource that is
 // subscribed to; one of something else altogether goes to all of the client's listens that have subscribed to anything,
 // since only the server knows why it sends it. The caller holds h.mu.
 func (h *listenBridge) wants(m *wire.Message) bool {

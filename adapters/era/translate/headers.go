@@ -95,7 +95,7 @@ func (w *walker) primitive(t wire.Span) bool {
 	return n == 1 && null <= 1
 }
 
-// token tells whether a name may be part of a header's name (RFC 9110, token).
+// token reports whether a name may be part of a header's name (RFC 9110, token).
 func token(name string) bool {
 	for i := range len(name) {
 		c := name[i]

@@ -64,7 +64,7 @@ func olderMessages(m *wire.Message, version string) {
 	}
 }
 
-// olderBlock answers the text block that stands for one the revision does not know, nil for one it knows.
+// olderBlock returns the text block that stands for one the revision does not know, nil for one it knows.
 func olderBlock(raw []byte, version string) []byte {
 	all := wire.Whole(raw)
 	var out []byte

@@ -12,7 +12,7 @@ import (
 // AnswerTime bounds how long a server that does not read can hold up an answer to its question.
 const AnswerTime = 10 * time.Second
 
-// Refuse answers a question of a server that cannot be put to any client: ping with an empty result, all others with "method not
+// Refuse returns a question of a server that cannot be put to any client: ping with an empty result, all others with "method not
 // found". It does not wait. A server that asks before anything was sent to it (link is nil) gets no answer: it must not ask before the
 // handshake.
 func Refuse(g *Group, link transport.Link, m *wire.Message) {
