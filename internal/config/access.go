@@ -1,31 +1,8 @@
 package config
 
 import (
-	"dragoman/policies/access"
 	"strings"
 )
-
-// Tables of what may be used of an upstream.
-const (
-	promptsKey   = "prompts"
-	resourcesKey = "resources"
-	accessKey    = "access"
-)
-
-// ThingConfig is what is said of one prompt or resource of an upstream, or of all whose names, or URIs, begin alike.
-type ThingConfig struct {
-	Name    string // as the server gives it; with a * at its end for all that begin so
-	Rename  string // what clients call it; "" (default) is Name
-	Enabled bool   // whether it is there; default true
-}
-
-// GrantConfig is what one principal may use of an upstream, or, called *, everybody who has no entry of his own. Each list has
-// names as the server gives them, and beginnings with a * behind. An empty list of what is allowed allows all that is not denied.
-type GrantConfig struct {
-	Principal                             string
-	Tools, Prompts, Resources             []string
-	DenyTools, DenyPrompts, DenyResources []string
-}
 
 // grantKeys are those of what may be used of an upstream.
 func grantKeys() []setting[Upstream] {
@@ -130,43 +107,4 @@ func (l *loader) checkNames(u *Upstream, table string, at func(key string) Sourc
 	taken(toolsKey, r.Tools)
 	taken(promptsKey, r.Prompts)
 	taken(resourcesKey, r.Resources)
-}
-
-func (u *Upstream) renames() access.Renames {
-	of := func(list []*ThingConfig) map[string]string {
-		names := make(map[string]string)
-		for _, t := range list {
-			if t.Rename != "" && t.Rename != t.Name {
-				names[t.Name] = t.Rename
-			}
-		}
-		return names
-	}
-	return access.Renames{Prompts: of(u.Prompts), Resources: of(u.Resources),
-		Tools: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Rename, t.Rename != "" && t.Rename != t.Name })}
-}
-
-// Access is what may be used of an upstream.
-func (u *Upstream) AccessOptions() access.FilterOptions {
-	opt := access.FilterOptions{Server: u.Name, Grants: make(map[string]access.Grant), Renamed: u.renames(),
-		Versions: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Version, t.Version != "" })}
-	for _, g := range u.Access {
-		opt.Grants[g.Principal] = access.Grant{Tools: access.Names{Allow: g.Tools, Deny: g.DenyTools},
-			Prompts: access.Names{Allow: g.Prompts, Deny: g.DenyPrompts}, Resources: access.Names{Allow: g.Resources, Deny: g.DenyResources}}
-	}
-	off := func(list []*ThingConfig) (names []string) {
-		for _, t := range list {
-			if !t.Enabled {
-				names = append(names, t.Name)
-			}
-		}
-		return names
-	}
-	for _, t := range u.Tools {
-		if !t.Enabled {
-			opt.Disabled.Tools = append(opt.Disabled.Tools, t.Name)
-		}
-	}
-	opt.Disabled.Prompts, opt.Disabled.Resources = off(u.Prompts), off(u.Resources)
-	return opt
 }

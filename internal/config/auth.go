@@ -11,92 +11,9 @@ import (
 	"dragoman/adapters/oauth"
 )
 
-// AuthConfig says who is let in at the main listener. As soon as one kind of credential is asked for, nobody is anonymous but
-// whom Anonymous names.
-type AuthConfig struct {
-	// Anonymous is "never" (default) or "loopback": then who comes from this machine, and through no proxy, needs no credential.
-	Anonymous string
-	// Keys are the API keys, in the order in which they were named.
-	Keys []*APIKey
-	// KeysFile is a file of further keys, as they would stand below security.api_keys; "" is none. It is read when the
-	// configuration is loaded.
-	KeysFile string
-	// JWT are the bearer tokens that an authorization server gives out.
-	JWT JWTConfig
-}
-
-// APIKey is one client and the keys that it may show.
-type APIKey struct {
-	// Name matches ^[A-Za-z0-9][A-Za-z0-9_.-]*$, at most 64 characters.
-	Name string
-	// Principal is who it is, for sessions and whatever else is a client's own; "" is Name. Several keys may be one principal's.
-	Principal string
-	// Hashes are SHA-256 sums of the keys, "sha256:" and 64 hexadecimal digits. Several, so that one can come before the other goes.
-	Hashes []string
-	// Scopes are what the keys are good for, see [Upstream.Scopes].
-	Scopes []string
-	// Expires is from when on the keys count no more; zero: never.
-	Expires time.Time
-}
-
-// JWTConfig makes Dragoman a resource server of OAuth 2.1 (2026-07-28 authorization).
-type JWTConfig struct {
-	// Issuer is the authorization server, as its tokens name it in iss; "" (default) takes no tokens.
-	Issuer string
-	// Resource is the URL under which clients reach the main listener, without /mcp: what stands before the paths in tokens' aud.
-	Resource string
-	// Audience are what aud may say in the place of Resource and the paths below it.
-	Audience []string
-	// JWKSURL and JWKSFile are where the issuer's keys are; neither: where its metadata says (RFC 8414).
-	JWKSURL, JWKSFile string
-	// CAFile is a PEM file of roots trusted for the issuer instead of the system's.
-	CAFile string
-	// Algorithms are the signatures that count, of oauth.Algorithms.
-	Algorithms []string
-	// Types are what the header's typ may be, without "application/"; "jwt" stands for none at all, too. Default at+jwt and jwt.
-	Types []string
-	// Scopes are those that every token must have.
-	Scopes []string
-	// PrincipalClaim is the claim that tells who it is, default sub.
-	PrincipalClaim string
-	// Leeway is how far clocks may differ. Up to 5 min, default 30 s.
-	Leeway time.Duration
-	// JWKSTTL is after how long keys are fetched again, 10 s to 24 h, default 10 min; JWKSStale how long after that they count
-	// while they cannot be, up to 168 h, default 1 h.
-	JWKSTTL, JWKSStale time.Duration
-}
-
-// ScopeRule says which scopes a caller must have for something of an upstream.
-type ScopeRule struct {
-	// About is tool:NAME, prompt:NAME, resource:URI or method:NAME; with a * at its end it stands for all that begin so.
-	About string
-	// Scopes are needed all, and those of every other rule that is about the same.
-	Scopes []string
-}
-
-// OAuthConfig is how Dragoman gets tokens for an upstream: the client credentials grant (RFC 6749 §4.4).
-type OAuthConfig struct {
-	// TokenURL is the authorization server's token endpoint, https, or http on the loopback; "" (default) sends no token.
-	TokenURL string
-	// ClientID and ClientSecret are Dragoman's at that server.
-	ClientID     string
-	ClientSecret Secret
-	// ClientAuth is how it shows them: "basic" (default) or "post".
-	ClientAuth string
-	// Scopes, Audience and Resource (RFC 8707) are what the token is asked to be for.
-	Scopes             []string
-	Audience, Resource string
-}
-
-// Authenticates tells whether anybody is asked who he is.
-func (c *Config) Authenticates() bool {
-	return c.Security.APIKeysEnabled || c.Security.Auth.JWT.Issuer != "" || c.TLS.ClientAuth != ClientAuthNone
-}
-
 const (
 	anonymousNever    = "never"
 	AnonymousLoopback = "loopback"
-	scopesKey         = "scopes"
 	keysFileKey       = "security.api_keys_file"
 	jwtTable          = "security.jwt."
 	maxScope          = 256 // bytes of one scope, and scopes of one list
@@ -243,44 +160,6 @@ func scopeEntry(u *Upstream, about string) (field, error) {
 	return listField{at: &rule.Scopes, check: checkScope, what: `a list of scopes such as ["files:write"]`, least: 1, most: maxScope, commas: true}, nil
 }
 
-// linkField is an https URL, or an http one of this machine: what is sent there is secret, or decides who is let in.
-type linkField struct{ at *string }
-
-func (f linkField) Set(v Literal) error {
-	text, ok := v.plainText()
-	u, err := url.Parse(text)
-	switch {
-	case ok && text == "":
-	case !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || HasControl(text):
-		return problemf("%s is not a URL", v.show())
-	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
-		return problemf("%s is not https, and not on this machine", v.show())
-	}
-	*f.at = text
-	return nil
-}
-
-func (f linkField) text() string    { return Quote(*f.at) }
-func (f linkField) Allowed() string { return "an https URL, or an http one on the loopback" }
-
-// timeField is a point in time.
-type timeField struct{ at *time.Time }
-
-func (f timeField) Set(v Literal) error {
-	for _, layout := range []string{time.RFC3339, time.DateOnly} {
-		if t, err := time.Parse(layout, v.Text); err == nil {
-			*f.at = t
-			return nil
-		}
-	}
-	return problemf("%s is not a time", v.show())
-}
-
-func (f timeField) text() string { return Quote(f.at.UTC().Format(time.RFC3339)) }
-func (f timeField) Allowed() string {
-	return `a date such as 2027-01-31, or a time such as "2027-01-31T12:00:00Z"`
-}
-
 // keysFile reads security.api_keys_file.
 func (l *loader) keysFile() {
 	path := l.cfg.Security.Auth.KeysFile
@@ -288,7 +167,7 @@ func (l *loader) keysFile() {
 		return
 	}
 	l.beginLayer()
-	entries, errs := readConfigFile(path)
+	entries, errs := readConfigFile(path, userTable)
 	l.errs = append(l.errs, errs...)
 	for _, e := range entries {
 		l.assign(append([]string{"security", "api_keys"}, e.path...), e.value, Source{Kind: FromFile, Name: path, Line: e.line})
@@ -400,14 +279,4 @@ func (l *loader) checkAccess(u *Upstream, table string, at func(string) Source) 
 			l.fail(&problem{what: "writes the header Authorization, and so does headers", fix: "keep one of the two"}, table+".oauth.token_url", at("oauth.token_url"), "")
 		}
 	}
-}
-
-// printedScopes are the rules of an upstream.
-func (c *Config) printedScopes(u *Upstream, key string) []printed {
-	var all []printed
-	for _, r := range u.Scopes {
-		name := key + "." + KeyText([]string{r.About})
-		all = append(all, newPrinted(name, listField{at: &r.Scopes}.text(), c.sources[name], false))
-	}
-	return all
 }

@@ -1,9 +1,7 @@
 package config
 
 import (
-	"crypto/x509"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -155,35 +153,6 @@ func (l *loader) misplaced(u *Upstream, table, kind string) {
 	}
 }
 
-// reported tells whether an error stands for something below a key already.
-func (l *loader) reported(table string) bool {
-	for _, e := range l.errs {
-		if strings.HasPrefix(e.Key, table+".") {
-			return true
-		}
-	}
-	return false
-}
-
-// maxRoots bounds a ca_file, in bytes: the system's own are a quarter of it.
-const maxRoots = Mib
-
-func CheckRoots(path string) error {
-	if path == "" {
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return &problem{what: fmt.Sprintf("%q cannot be read: %v", Shorten(path), Reason(err)), fix: "check the path and the permissions"}
-	}
-	defer func() { _ = f.Close() }()
-	pem, err := io.ReadAll(io.LimitReader(f, maxRoots))
-	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(pem) {
-		return &problem{what: fmt.Sprintf("%q holds no PEM certificate", Shorten(path)), fix: "write the roots as PEM (-----BEGIN CERTIFICATE-----)"}
-	}
-	return nil
-}
-
 // CheckServe finds what keeps `dragoman serve` from starting with a
 // configuration that is valid in itself. The error is a [ConfigErrors].
 func (c *Config) CheckServe() error {
@@ -223,58 +192,4 @@ func (c *Config) sameListener() bool {
 func unspecified(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsUnspecified()
-}
-
-// Loopback tells whether only this machine reaches a bind address. Of names
-// only localhost counts (RFC 6761 §6.3): others may come to mean anything.
-func Loopback(host string) bool {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap().IsLoopback()
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
-
-// Only is the one upstream of commands that take one; the error says how to
-// choose.
-func (c *Config) Only() (*Upstream, error) {
-	switch len(c.Upstreams) {
-	case 1:
-		return c.Upstreams[0], nil
-	case 0:
-		return nil, ConfigErrors{{Key: upstreamsKey, Problem: "no upstream is configured", Fix: "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"}}
-	}
-	names := make([]string, 0, len(c.Upstreams))
-	for _, u := range c.Upstreams {
-		names = append(names, u.Name)
-	}
-	return nil, ConfigErrors{{
-		Source: Source{Kind: FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(names)),
-		Fix: "add --upstream with " + OneOf(names),
-	}}
-}
-
-// Source tells where the value of a key came from: a key as `config print`
-// shows it, also "upstreams.NAME.KEY". For listen it is the source of the
-// host or of the port, whichever has precedence.
-func (c *Config) Source(key string) Source {
-	if key == listenKey {
-		host, port := c.sources[hostKey], c.sources[portKey]
-		if port.Kind > host.Kind {
-			return port
-		}
-		return host
-	}
-	return c.sources[key]
-}
-
-// RateLimited tells whether the requests of each client are limited.
-func (c *Config) RateLimited() bool {
-	switch c.RateLimit.Mode {
-	case "on":
-		return true
-	case Off:
-		return false
-	}
-	return c.Profile == production || c.sources[rateKey].Set()
 }

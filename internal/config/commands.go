@@ -60,7 +60,7 @@ func AdminAddress(environ []string, file, flag string) (address string, unread, 
 	if file != "" {
 		var entries []entry
 		l.beginLayer()
-		entries, problems = readConfigFile(file)
+		entries, problems = readConfigFile(file, userTable)
 		if at := slices.IndexFunc(entries, func(e entry) bool { return KeyText(e.path) == adminKey }); at >= 0 { // serve reports a second one
 			l.assign(path, entries[at].value, Source{Kind: FromFile, Name: file, Line: entries[at].line})
 		}

@@ -1,30 +1,10 @@
 package config
 
 import (
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// Dependency is something that the service depends on, besides its upstreams (seed 000, ServiceConfiguration). How it is
-// looked after follows from what is set: URL by a request, Host and Port by a connection; without either it is not.
-type Dependency struct {
-	Name    string
-	URL     string // http or https
-	Host    string
-	Port    int
-	Timeout time.Duration // of one look; 100 ms to 60 s, default 1 s
-}
-
-// Address is HOST:PORT; empty if there are not both.
-func (d *Dependency) Address() string {
-	if d.Host == "" || d.Port == 0 {
-		return ""
-	}
-	return net.JoinHostPort(d.Host, strconv.Itoa(d.Port))
-}
 
 const dependencyTime = time.Second
 

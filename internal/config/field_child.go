@@ -9,6 +9,14 @@ import (
 // maxPool is how many sessions or children a pool may have.
 const maxPool = 1000
 
+// Kinds of isolation, see [ParseIsolation].
+const (
+	perSession   = "session"
+	PerPrincipal = "principal"
+	Pooled       = "pool"
+	SharedByAll  = "shared"
+)
+
 var poolForm = regexp.MustCompile(`^pool\s*\(\s*([0-9]+)\s*\)$`)
 
 // parseIsolation reads "session", "principal", "pool(N)" or "shared". It knows
@@ -55,10 +63,6 @@ func (f isolationField) text() string { return Quote(*f.at) }
 func (f isolationField) Allowed() string {
 	return "session, principal, pool(N) with N from 1 to 1000, or shared"
 }
-
-// inheritable is the name of a variable, or the beginning of one with a star
-// for the rest.
-var inheritable = regexp.MustCompile(`^[^=*\s\x00-\x1f\x7f]+\*?$`)
 
 // checkInherited accepts the name of a variable of our own. A lone star would
 // hand over everything, Dragoman's own secrets too.

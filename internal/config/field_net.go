@@ -306,9 +306,6 @@ func (f urlField) Set(v Literal) error {
 	return nil
 }
 
-// UnixScheme begins the address of a Unix socket; the rest is its path as it is.
-const UnixScheme = "unix:"
-
 // maxSocketPath is what fits into an address (unix(7)); some systems have less.
 const maxSocketPath = 107
 
@@ -433,13 +430,4 @@ func (f keyField) text() string {
 
 func (f keyField) Allowed() string {
 	return fmt.Sprintf(`at least %d characters, "env:NAME" or "file:/path", or "" for a random key`, f.least)
-}
-
-// Quote is text as a string literal of JSON, which is one of TOML too.
-func Quote(text string) string {
-	data, err := json.MarshalWithOption(text, json.DisableHTMLEscape())
-	if err != nil {
-		return strconv.Quote(text) // unreachable: strings always encode
-	}
-	return string(data)
 }

@@ -389,8 +389,8 @@ func FuzzConfigFile(f *testing.F) {
 		if len(data) > 4096 || badByte(data) >= 0 {
 			return
 		}
-		_, _ = parseTOML(data)
-		_, _ = parseJSON(data)
-		_, _ = parseYAML(data)
+		_, _ = parseTOML(data, userTable)
+		_, _ = parseJSON(data, userTable)
+		_, _ = parseYAML(data, userTable)
 	})
 }

@@ -6,13 +6,6 @@ import (
 	"strings"
 )
 
-// forwardKey is the table of the headers of clients that go on to an upstream.
-const forwardKey = "forward_headers"
-
-// ForwardHeader is a header that goes on from clients to an upstream: as From the client sends it, as To the upstream gets it.
-// Nothing goes on that is not named so (2026-07-28 authorization, Access Token Privilege Restriction).
-type ForwardHeader struct{ From, To string }
-
 // forwardMost bounds the headers of one upstream that go on to it.
 const forwardMost = 16
 
@@ -143,12 +136,6 @@ func (l *loader) warnForward(u *Upstream, key string) {
 	}
 }
 
-// printedForward are the headers that go on to an upstream.
-func (c *Config) printedForward(u *Upstream, key string) []printed {
-	all := make([]printed, 0, len(u.Forward))
-	for _, x := range u.Forward {
-		from := c.sources[key+"."+KeyText([]string{strings.ToLower(x.From)})]
-		all = append(all, newPrinted(key+"."+KeyText([]string{x.From}), Quote(x.To), from, false))
-	}
-	return all
+func (f forwardField) notation() notation {
+	return notation{kind: "header", bounds: f.Allowed(), shape: shape{Type: stringType, Pattern: headerName.String()}}
 }

@@ -2,34 +2,9 @@ package config
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 )
-
-// HealthConfig is what becomes of an upstream that fails: how that is noticed, and what is done then.
-type HealthConfig struct {
-	// CheckURL is asked for with GET to find out whether the upstream is there, http or https; "" (default) asks in the
-	// protocol's way, which needs no key.
-	CheckURL string
-	// CheckInterval is the time between checks, 10 s to 24 h, default 30 s; 0 is never. A child is not checked.
-	CheckInterval time.Duration
-	// CheckTimeout bounds one check. 100 ms to 60 s, default 5 s.
-	CheckTimeout time.Duration
-	// BreakerFailures is how many calls within a minute have to fail, and half of all, for the upstream not to be called for
-	// BreakerPause, 1 s to 1 h, default 30 s; then BreakerTrials calls, 1 to 100, default 1, show whether it does again. 1 to
-	// 1000, default 20; 0 is no breaker.
-	BreakerFailures, BreakerTrials int
-	BreakerPause                   time.Duration
-	// Retries is how often a request is made again that has failed without having had an effect. 0 (none) to 10, default 2.
-	Retries int
-	// RetryBackoff is the longest pause before the first retry, doubled with each. 1 ms to 5 s, default 100 ms.
-	RetryBackoff time.Duration
-	// RetryBudget is how many retries there may be, in percent of the requests. 1 to 100, default 20.
-	RetryBudget int
-	// Fallback names the upstream that new requests and sessions go to while this one is in error; "" (default): none.
-	Fallback string
-}
 
 // fallbackKey names the upstream to go to.
 const fallbackKey = "fallback"
@@ -68,32 +43,6 @@ func healthKeys() []setting[Upstream] {
 			}},
 	}
 }
-
-// checkURLField is an address to be asked for.
-type checkURLField struct{ at *string }
-
-func (f checkURLField) Set(v Literal) error {
-	text, ok := v.plainText()
-	if !ok {
-		return problemf("must be text, not %s", v.Kind)
-	}
-	if text == "" {
-		*f.at = ""
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || HasControl(text) {
-		return &problem{what: "is not an http or https URL", fix: `write one such as "https://example.com/health"`}
-	}
-	if u.User != nil || u.Fragment != "" {
-		return &problem{what: "has user information or a fragment", fix: "remove them; headers of the upstream go to its own address only"}
-	}
-	*f.at = text
-	return nil
-}
-
-func (f checkURLField) text() string    { return Quote(RedactURL(*f.at)) }
-func (f checkURLField) Allowed() string { return "an http or https URL" }
 
 // checkFallbacks finds upstreams that fall back on none there is, or on themselves.
 func (l *loader) checkFallbacks() {

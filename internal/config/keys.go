@@ -325,11 +325,3 @@ func LevelField(c *Config) field {
 func erasField(at *[]string, least int) field {
 	return listField{at: at, check: checkEra, what: "a list of modern, legacy, " + OneOf(rules.Versions()), least: least, most: maxList, commas: true, words: append([]string{"modern", "legacy"}, rules.Versions()...)}
 }
-
-func bytesField(place func(*Config) *int) func(*Config) field {
-	return func(c *Config) field { return sizeField{at: place(c), least: Kib, most: gib} }
-}
-
-func span(place func(*Upstream) *time.Duration, least, most time.Duration, zero string) func(*Upstream) field {
-	return func(u *Upstream) field { return durationField{at: place(u), least: least, most: most, zero: zero} }
-}

@@ -188,7 +188,7 @@ func configExamples(t *testing.T) map[string]Literal {
 		t.Fatal(err)
 	}
 	example := regexp.MustCompile(`(?m)^# ?(?:# )?(\[[a-z_."*:/]+\]|[a-z_.]+ = .*)$`)
-	entries, err := parseTOML(example.ReplaceAll(data, []byte("$1")))
+	entries, err := parseTOML(example.ReplaceAll(data, []byte("$1")), userTable)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,37 +7,6 @@ import (
 	"path/filepath"
 )
 
-// LogConfig says what is logged.
-type LogConfig struct {
-	// Level is debug, info (default), warn, error or critical; the spellings
-	// DEBUG, INFO, WARNING, ERROR and CRITICAL are taken for these.
-	Level string
-	// Format is auto (default: readable on a terminal, JSON elsewhere), json or console.
-	Format string
-	// Access is of which requests there are lines: off, errors (default; at level debug all) or all.
-	Access string
-}
-
-// AuditConfig is the audit trail: a line for each tool call, in a file of its own.
-type AuditConfig struct {
-	// Enabled writes it; default false.
-	Enabled bool
-	// File is appended to, and opened anew on SIGHUP; "" (default) is standard error.
-	File string
-	// Methods are the requests that have lines; default tools/call; "*" is all.
-	Methods []string
-	// Arguments is what of the arguments goes in: none (default), keys, redacted or full.
-	Arguments string
-	// Redact are parts of names whose values are left out of redacted arguments.
-	Redact []string
-	// ValueBytes cuts each text in arguments, 16 B to 64 KiB, default 256 B; ArgumentBytes all of a call's, 256 B to 1 MiB, default 8 KiB.
-	ValueBytes, ArgumentBytes int
-	// Queue bounds the lines that wait to be written, 64 KiB to 1 GiB, default 4 MiB.
-	Queue int
-	// OnFull is what a request does whose line finds no room there: drop the line (default), or block.
-	OnFull string
-}
-
 // auditFileKey is where the audit trail goes.
 const auditFileKey = "audit.file"
 

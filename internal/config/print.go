@@ -142,3 +142,55 @@ func (c *Config) PrintTOML(w io.Writer) error {
 	}
 	return nil
 }
+
+// printedParts are the keys that were set of the entries of a table.
+func printedParts[T any](c *Config, at *T, row *setting[T], table string) []printed {
+	var all []printed
+	for _, name := range row.names(at) {
+		parts, err := row.parts(at, name)
+		if err != nil {
+			continue // the entry is there, so that its name was good
+		}
+		for _, p := range parts {
+			key := KeyText(append(strings.Split(table, "."), name)) + "." + p.key
+			from, set := c.sources[key]
+			switch {
+			case !set:
+			case p.secret:
+				all = append(all, newPrinted(key, "", from, true))
+			default:
+				all = append(all, newPrinted(key, p.field.text(), from, false))
+			}
+		}
+	}
+	return all
+}
+
+// printedForward are the headers that go on to an upstream.
+func (c *Config) printedForward(u *Upstream, key string) []printed {
+	all := make([]printed, 0, len(u.Forward))
+	for _, x := range u.Forward {
+		from := c.sources[key+"."+KeyText([]string{strings.ToLower(x.From)})]
+		all = append(all, newPrinted(key+"."+KeyText([]string{x.From}), Quote(x.To), from, false))
+	}
+	return all
+}
+
+// printedScopes are the rules of an upstream.
+func (c *Config) printedScopes(u *Upstream, key string) []printed {
+	var all []printed
+	for _, r := range u.Scopes {
+		name := key + "." + KeyText([]string{r.About})
+		all = append(all, newPrinted(name, listField{at: &r.Scopes}.text(), c.sources[name], false))
+	}
+	return all
+}
+
+// printedTracing lists the headers, without values.
+func (c *Config) printedTracing() (all []printed) {
+	for _, h := range c.Tracing.Headers {
+		from := c.sources[tracingHeadersKey+"."+KeyText([]string{strings.ToLower(h.Name)})]
+		all = append(all, newPrinted(tracingHeadersKey+"."+KeyText([]string{h.Name}), "", from, true))
+	}
+	return all
+}

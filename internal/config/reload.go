@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// ReloadConfig says when the configuration is read again.
-type ReloadConfig struct {
-	// Watch is how often the files of the configuration are looked at. 500 ms to 1 h, default 2 s; 0: they are read again on
-	// SIGHUP only.
-	Watch time.Duration
-}
-
 func reloadKeys() []setting[Config] {
 	return []setting[Config]{
 		{Key: "reload.watch", std: "2s", doc: "how often to look whether the file of the configuration, or one that it refers to, has changed",

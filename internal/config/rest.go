@@ -6,25 +6,6 @@ import (
 	"time"
 )
 
-// RestConfig is how callers without MCP are served: the REST envelope.
-type RestConfig struct {
-	// Enabled serves /tools, /call-tool and what stands beside them; default true.
-	Enabled bool
-	// ToolError is "error" (default: a tool's own failure is an error of the call,
-	// EXECUTION_ERROR) or "data" (its result is the data of a good answer).
-	ToolError string
-	// Validate checks arguments against the tool's schema before the call; default true.
-	Validate bool
-	// ValidateResults checks structured results against outputSchema; default false.
-	ValidateResults bool
-	// ToolsTTL is how long a list of tools is used again. 0 to 24 h, default 30 s.
-	ToolsTTL time.Duration
-	// Capabilities are what callers can be asked, of restCapabilities; default
-	// elicitation and sampling. Of roots many servers ask as soon as a session
-	// begins: whoever declared them would have his first call end with that.
-	Capabilities []string
-}
-
 // restCapabilities are the entries of rest.capabilities.
 var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.url", "sampling", "roots"}
 
@@ -55,32 +36,6 @@ func checkRestCapability(entry string) error {
 	}
 	return nil
 }
-
-// Declared is Capabilities as the ClientCapabilities object of 2026-07-28.
-func (c *RestConfig) Declared() []byte {
-	var out []string
-	has := func(entry string) bool { return slices.Contains(c.Capabilities, entry) }
-	var modes []string
-	if has("elicitation") || has("elicitation.form") {
-		modes = append(modes, `"form":{}`)
-	}
-	if has("elicitation") || has("elicitation.url") {
-		modes = append(modes, `"url":{}`)
-	}
-	if len(modes) > 0 {
-		out = append(out, `"elicitation":{`+strings.Join(modes, ",")+`}`)
-	}
-	if has("sampling") {
-		out = append(out, `"sampling":{"tools":{}}`)
-	}
-	if has("roots") {
-		out = append(out, `"roots":{}`)
-	}
-	return []byte("{" + strings.Join(out, ",") + "}")
-}
-
-// RestName is the transport of a service that speaks the REST envelope.
-const RestName = "rest"
 
 // checkRest finds pins of the era that a REST service cannot keep.
 func (l *loader) checkRest(u *Upstream, table string, at func(string) Source) {

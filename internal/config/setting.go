@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,23 +82,31 @@ func envName(key string) string {
 
 // Keys that the code itself needs to name.
 const (
-	listenKey       = "listen"
-	hostKey         = "service.host"
-	portKey         = "service.port"
-	adminKey        = "admin.listen"
-	erasKey         = "eras"
-	anonymousKey    = "security.allow_anonymous"
-	rateKey         = "security.rate_limit"
-	rateLimitingKey = "security.rate_limiting"
-	apiKeysKey      = "security.api_keys_enabled"
-	transportKey    = "transport_type"
-	profileKey      = "profile"
-	toolTimeout     = "tool_timeout"
-	upstreamsKey    = "upstreams"
-	UrlKey          = "url"
-	CommandKey      = "command"
-	headersKey      = "headers"
-	envKey          = "env"
+	listenKey         = "listen"
+	hostKey           = "service.host"
+	portKey           = "service.port"
+	adminKey          = "admin.listen"
+	erasKey           = "eras"
+	anonymousKey      = "security.allow_anonymous"
+	rateKey           = "security.rate_limit"
+	rateLimitingKey   = "security.rate_limiting"
+	apiKeysKey        = "security.api_keys_enabled"
+	transportKey      = "transport_type"
+	profileKey        = "profile"
+	toolTimeout       = "tool_timeout"
+	upstreamsKey      = "upstreams"
+	UrlKey            = "url"
+	CommandKey        = "command"
+	headersKey        = "headers"
+	envKey            = "env"
+	promptsKey        = "prompts"
+	resourcesKey      = "resources"
+	accessKey         = "access"
+	forwardKey        = "forward_headers"
+	scopesKey         = "scopes"
+	toolsKey          = "tools"
+	tlsTable          = "tls."
+	tracingHeadersKey = "tracing.headers"
 )
 
 // Values that the code itself needs to name.
@@ -202,4 +211,23 @@ func envEntry(u *Upstream, name string) (field, error) {
 		u.Env = append(u.Env, EnvVar{Name: name, Value: value})
 	}
 	return secretField{store: store, check: checkArgument, what: `the variable's value, "env:NAME" or "file:/path"`}, nil
+}
+
+func span(place func(*Upstream) *time.Duration, least, most time.Duration, zero string) func(*Upstream) field {
+	return func(u *Upstream) field { return durationField{at: place(u), least: least, most: most, zero: zero} }
+}
+
+func bytesField(place func(*Config) *int) func(*Config) field {
+	return func(c *Config) field { return sizeField{at: place(c), least: Kib, most: gib} }
+}
+
+// userTable tells whether the names in a table of the file are the user's, who may write dots in them.
+func userTable(path []string) bool {
+	if len(path) == 0 {
+		return false
+	}
+	if path[0] == upstreamsKey {
+		return len(path) >= 3 && (path[2] == headersKey || path[2] == forwardKey || path[2] == envKey || path[2] == scopesKey) || len(path) == 3 && slices.Contains([]string{toolsKey, promptsKey, resourcesKey, accessKey}, path[2])
+	}
+	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
 }

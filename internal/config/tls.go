@@ -7,29 +7,6 @@ import (
 	"runtime"
 )
 
-// TLSConfig makes the main listener speak TLS, and says who it believes that shows a certificate.
-type TLSConfig struct {
-	// CertFile and KeyFile are PEM files of the listener's own certificate chain and key; both or neither (default: no TLS).
-	CertFile, KeyFile string
-	// ClientCAFile is a PEM file of the roots that clients' certificates must lead to.
-	ClientCAFile string
-	// ClientAuth is "none" (default), "optional", where clients may show a certificate, or "required".
-	ClientAuth string
-	// ClientScopes are what a certificate is good for, see [Upstream.Scopes].
-	ClientScopes []string
-	// MinVersion is "1.2" (default) or "1.3".
-	MinVersion string
-}
-
-// Values of tls.client_auth.
-const (
-	ClientAuthNone     = "none"
-	ClientAuthOptional = "optional"
-	clientAuthRequired = "required"
-)
-
-const tlsTable = "tls."
-
 func tlsKeys() []setting[Config] {
 	file := func(at func(*TLSConfig) *string) func(*Config) field {
 		return func(c *Config) field { return textField{at: at(&c.TLS), what: "a PEM file", empty: true} }

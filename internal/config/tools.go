@@ -6,35 +6,6 @@ import (
 	"dragoman/adapters/service"
 )
 
-// ToolConfig is what is said of one tool of an upstream, or of all whose names begin alike (seed 001 MCPTool, seed 003
-// McpToolDefinition).
-type ToolConfig struct {
-	// Name is the tool's, as the server gives it; with a * at its end it stands for all that begin so.
-	Name string
-	// Timeout is how long the tool may be silent, in the place of tool_timeout: 1 s to 300 s, or 0 for no such limit.
-	// [ToolConfig.Timed] tells whether it was set.
-	Timeout time.Duration
-	// Concurrency is how many calls of the tool run at a time; 0 (default) is any number.
-	Concurrency int
-	// Rename is what clients call it; "" (default) is Name.
-	Rename string
-	// Enabled is whether the tool is there; default true.
-	Enabled bool
-	// Version is the version of the tool's contract, MAJOR.MINOR.PATCH; "" is not said.
-	Version string
-	// RateLimit is how many calls of the tool a minute may make, of all clients together; 0 (default) is any number.
-	RateLimit int
-}
-
-// unsetTime is a time that nobody has set.
-const unsetTime time.Duration = -1
-
-// Timed tells whether the tool has a timeout of its own.
-func (t *ToolConfig) Timed() bool { return t.Timeout != unsetTime }
-
-// toolsKey is the table of what is said of single tools.
-const toolsKey = "tools"
-
 // toolKeys are those of the table upstreams.NAME.tools.
 func toolKeys() []setting[Upstream] {
 	return []setting[Upstream]{
@@ -72,15 +43,4 @@ func toolParts(t *ToolConfig) []part {
 		{key: "version", doc: "version of the tool's contract", field: textField{at: &t.Version, pattern: service.Semver, most: maxName, empty: true, what: "a semantic version such as 1.2.3"}},
 		{key: "rate_limit", doc: "calls of the tool in a minute, of all clients", field: intField{at: &t.RateLimit, least: 1, most: 1_000_000, zero: "any number"}},
 	}
-}
-
-// Ruled gives, for all tools of which something is said, what pick finds there.
-func Ruled[T any](u *Upstream, pick func(*ToolConfig) (T, bool)) map[string]T {
-	of := make(map[string]T)
-	for _, t := range u.Tools {
-		if v, ok := pick(t); ok {
-			of[t.Name] = v
-		}
-	}
-	return of
 }

@@ -2,39 +2,9 @@ package config
 
 import (
 	"fmt"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 )
-
-// TracingConfig says where spans of requests go, and of which. OTEL_ variables of the environment are not followed, but for
-// OTEL_RESOURCE_ATTRIBUTES: hosts that trace themselves hand theirs down to the servers that they start, which would then send
-// what those never asked for.
-type TracingConfig struct {
-	// Endpoint is an OTLP collector that takes protobuf over HTTP, http or https; "" (default): nobody traces. What
-	// does not end in /v1/traces gets that behind it.
-	Endpoint string
-	// Headers go with every post to it.
-	Headers []Header
-	// SampleRatio is how many of the traces that begin here are recorded, 0 to 1, default 1. Requests that come in a trace are
-	// recorded if that is.
-	SampleRatio float64
-	// Timeout bounds one post. 100 ms to 1 min, default 10 s.
-	Timeout time.Duration
-	// Queue is how many spans wait to be sent, Batch how many go in one post, Wait how long they wait for one to fill.
-	// 1 to 100000, default 2048; 1 to 10000, default 512; 10 ms to 1 min, default 5 s.
-	Queue, Batch int
-	Wait         time.Duration
-	// CAFile has the roots to trust instead of the system's, PEM; "": those.
-	CAFile string
-}
-
-// tracingHeadersKey is the table of what goes with every post to the collector.
-const tracingHeadersKey = "tracing.headers"
-
-// tracesPath is where a collector takes spans (OTLP/HTTP).
-const tracesPath = "/v1/traces"
 
 func tracingKeys() []setting[Config] {
 	time1 := func(pick func(*TracingConfig) *time.Duration, least time.Duration) func(*Config) field {
@@ -59,14 +29,6 @@ func tracingKeys() []setting[Config] {
 	}
 }
 
-// Traces is where spans are posted to.
-func (c *TracingConfig) Traces() string {
-	if strings.HasSuffix(c.Endpoint, tracesPath) {
-		return c.Endpoint
-	}
-	return strings.TrimSuffix(c.Endpoint, "/") + tracesPath
-}
-
 // tracingHeader is the place of one header; the last one written wins.
 func tracingHeader(c *Config, name string) (field, error) {
 	if !headerName.MatchString(name) {
@@ -85,69 +47,4 @@ func tracingHeader(c *Config, name string) (field, error) {
 		c.Tracing.Headers = append(c.Tracing.Headers, Header{Name: name, Value: value})
 	}
 	return secretField{store: store, check: checkHeaderValue, what: `the header's value, "env:NAME" or "file:/path"`}, nil
-}
-
-// printedTracing lists the headers, without values.
-func (c *Config) printedTracing() (all []printed) {
-	for _, h := range c.Tracing.Headers {
-		from := c.sources[tracingHeadersKey+"."+KeyText([]string{strings.ToLower(h.Name)})]
-		all = append(all, newPrinted(tracingHeadersKey+"."+KeyText([]string{h.Name}), "", from, true))
-	}
-	return all
-}
-
-// endpointField is the address of a collector.
-type endpointField struct{ at *string }
-
-func (f endpointField) Set(v Literal) error {
-	text, ok := v.plainText()
-	if !ok {
-		return problemf("must be text, not %s", v.Kind)
-	}
-	if text == "" {
-		*f.at = ""
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || HasControl(text) {
-		return &problem{what: "is not an http or https URL", fix: `write one such as "http://127.0.0.1:4318"; OTLP over gRPC, usually at port 4317, is not spoken`}
-	}
-	if u.User != nil || u.Fragment != "" || u.RawQuery != "" {
-		return &problem{what: "has user information, a query or a fragment", fix: "remove them; what the collector wants to know of us goes into tracing.headers"}
-	}
-	*f.at = text
-	return nil
-}
-
-func (f endpointField) text() string    { return Quote(*f.at) }
-func (f endpointField) Allowed() string { return "an http or https URL, or empty" }
-
-// ratioField is a part of 1.
-type ratioField struct{ at *float64 }
-
-func (f ratioField) Set(v Literal) error {
-	if v.Kind != floatLiteral && v.Kind != integerLiteral && v.Kind != wordLiteral {
-		return problemf("must be a number, not %s", v.show())
-	}
-	n, err := strconv.ParseFloat(strings.ReplaceAll(v.Text, "_", ""), 64)
-	switch {
-	case err != nil:
-		return problemf("must be a number, not %s", v.show())
-	case !(n >= 0 && n <= 1):
-		return problemf("%s is out of range", v.Text)
-	}
-	*f.at = n
-	return nil
-}
-
-func (f ratioField) text() string    { return strconv.FormatFloat(*f.at, 'g', -1, 64) }
-func (f ratioField) Allowed() string { return "0 to 1" }
-
-func (f endpointField) notation() notation {
-	return notation{kind: "URL", bounds: f.Allowed(), shape: shape{Type: stringType, Pattern: webPattern}}
-}
-
-func (f ratioField) notation() notation {
-	one := int64(1)
-	return notation{kind: "number", bounds: f.Allowed(), shape: shape{Type: jsonTypes{"number"}, Minimum: new(int64), Maximum: &one}}
 }

@@ -9,16 +9,25 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
 )
 
 // yamlFile flattens a YAML document by its syntax tree.
-type yamlFile struct{ entries []entry }
+type yamlFile struct {
+	chosen  func(table []string) bool // see normalize
+	json    bool                      // the document is known to be JSON
+	entries []entry
+}
 
 // parseYAML reads one YAML 1.2 document whose root is a mapping. Anchors,
 // aliases, merge keys and tags are refused: a value must stand where its key
 // does, so that an error can name the line, and no file can unfold into a
 // larger one.
-func parseYAML(data []byte) (entries []entry, err error) {
+func parseYAML(data []byte, chosen func(table []string) bool) (entries []entry, err error) {
+	return (&yamlFile{chosen: chosen}).parse(data)
+}
+
+func (f *yamlFile) parse(data []byte) (entries []entry, err error) {
 	// The parser is known to dereference nil on some malformed input; a bad
 	// file must be an error, not the end of the process.
 	defer func() {
@@ -33,7 +42,6 @@ func parseYAML(data []byte) (entries []entry, err error) {
 	if err != nil {
 		return nil, yamlSyntax(err)
 	}
-	f := &yamlFile{}
 	docs := slices.DeleteFunc(file.Docs, func(d *ast.DocumentNode) bool { return d == nil || d.Body == nil || d.Body.Type() == ast.CommentType })
 	if len(docs) == 0 {
 		return nil, nil
@@ -102,7 +110,7 @@ func (f *yamlFile) mapping(node ast.MapNode, table []string, depth int) error {
 		if err != nil {
 			return err
 		}
-		path := normalize(append(slices.Clone(table), name))
+		path := normalize(append(slices.Clone(table), name), f.chosen)
 		value, err := f.literal(it.Value(), depth)
 		if err != nil {
 			return err
@@ -133,6 +141,9 @@ func yamlKey(key ast.MapKeyNode) (string, error) {
 func (f *yamlFile) literal(node ast.Node, depth int) (Literal, error) {
 	switch n := node.(type) {
 	case *ast.StringNode:
+		if f.json && n.Token.Type != token.DoubleQuoteType { // 1e5, which is text in YAML 1.2
+			return Literal{Kind: floatLiteral, Text: n.Value}, nil
+		}
 		return Literal{Kind: QuotedLiteral, Text: n.Value}, nil
 	case *ast.LiteralNode:
 		return Literal{Kind: QuotedLiteral, Text: n.Value.Value}, nil

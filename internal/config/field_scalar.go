@@ -305,16 +305,3 @@ func (f sizeField) Allowed() string {
 	}
 	return text
 }
-
-// OneOf joins words as "a, b or c".
-func OneOf(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
-
-func HasControl(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
-}

@@ -13,6 +13,7 @@ import (
 // tomlFile flattens a TOML document by its syntax tree, which knows the places.
 type tomlFile struct {
 	parser  unstable.Parser
+	chosen  func(table []string) bool // see normalize
 	lines   lines
 	entries []entry
 	table   []string        // of the last header
@@ -23,8 +24,8 @@ type tomlFile struct {
 // parseTOML reads TOML 1.0. A document that the tree passes but TOML forbids
 // (a bad date, say) is found by decoding it, which is done last so that
 // duplicates are reported as such.
-func parseTOML(data []byte) ([]entry, error) {
-	f := &tomlFile{lines: lines{data: data}, arrays: map[string]bool{}}
+func parseTOML(data []byte, chosen func(table []string) bool) ([]entry, error) {
+	f := &tomlFile{chosen: chosen, lines: lines{data: data}, arrays: map[string]bool{}}
 	f.parser.Reset(data)
 	for f.parser.NextExpression() {
 		if err := f.expression(f.parser.Expression()); err != nil {
@@ -105,7 +106,7 @@ func (f *tomlFile) key(parts unstable.Iterator, table []string) (path []string, 
 		}
 		own = append(own, string(node.Data))
 	}
-	return normalize(append(path, own...)), line
+	return normalize(append(path, own...), f.chosen), line
 }
 
 func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/url"
@@ -104,4 +105,23 @@ func RedactURL(raw string) string {
 		text += "?(hidden)"
 	}
 	return text
+}
+
+// maxRoots bounds a ca_file, in bytes: the system's own are a quarter of it.
+const maxRoots = Mib
+
+func CheckRoots(path string) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return &problem{what: fmt.Sprintf("%q cannot be read: %v", Shorten(path), Reason(err)), fix: "check the path and the permissions"}
+	}
+	defer func() { _ = f.Close() }()
+	pem, err := io.ReadAll(io.LimitReader(f, maxRoots))
+	if err != nil || !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		return &problem{what: fmt.Sprintf("%q holds no PEM certificate", Shorten(path)), fix: "write the roots as PEM (-----BEGIN CERTIFICATE-----)"}
+	}
+	return nil
 }

@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 const (
@@ -42,11 +39,11 @@ type fileError struct {
 func (e *fileError) Error() string { return e.what }
 
 // readConfigFile reads, parses and flattens a file by its extension.
-func readConfigFile(path string) ([]entry, ConfigErrors) {
+func readConfigFile(path string, chosen func(table []string) bool) ([]entry, ConfigErrors) {
 	fail := func(line int, what, fix string) ([]entry, ConfigErrors) {
 		return nil, ConfigErrors{{Source: Source{Kind: FromFile, Name: path, Line: line}, Problem: what, Fix: fix}}
 	}
-	parse := map[string]func([]byte) ([]entry, error){
+	parse := map[string]func([]byte, func([]string) bool) ([]entry, error){
 		".toml": parseTOML, ".json": parseJSON, ".yaml": parseYAML, ".yml": parseYAML,
 	}[strings.ToLower(filepath.Ext(path))]
 	if parse == nil {
@@ -64,7 +61,7 @@ func readConfigFile(path string) ([]entry, ConfigErrors) {
 	if at := badByte(data); at >= 0 {
 		return fail(lineAt(data, at), "is not UTF-8 text", "save the file as UTF-8")
 	}
-	entries, err := parse(data)
+	entries, err := parse(data, chosen)
 	if err != nil {
 		var fe *fileError
 		if errors.As(err, &fe) {
@@ -73,15 +70,6 @@ func readConfigFile(path string) ([]entry, ConfigErrors) {
 		return fail(0, err.Error(), "")
 	}
 	return entries, nil
-}
-
-// Reason is the cause of a file error without the path, which the message has already.
-func Reason(err error) error {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err
-	}
-	return err
 }
 
 func readBounded(path string) ([]byte, error) {
@@ -100,23 +88,6 @@ func readBounded(path string) ([]byte, error) {
 	return data, nil
 }
 
-// badByte is the place of the first NUL byte or invalid UTF-8; -1 if there is none.
-func badByte(data []byte) int {
-	for at := 0; at < len(data); {
-		r, size := utf8.DecodeRune(data[at:])
-		if r == utf8.RuneError && size == 1 || r == 0 {
-			return at
-		}
-		at += size
-	}
-	return -1
-}
-
-// lineAt is the line of a byte's place, from 1.
-func lineAt(data []byte, at int) int {
-	return 1 + bytes.Count(data[:min(at, len(data))], []byte("\n"))
-}
-
 // lines finds lines of ascending places without counting from the start each time.
 type lines struct {
 	data     []byte
@@ -133,43 +104,19 @@ func (l *lines) of(place int) int {
 	return l.line
 }
 
-var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
-
-// KeyText is a path as one writes it in TOML: parts that need quotes have them.
-func KeyText(path []string) string {
-	parts := make([]string, 0, len(path))
-	for _, p := range path {
-		if !bareKey.MatchString(p) {
-			p = Quote(Shorten(p))
-		}
-		parts = append(parts, p)
-	}
-	return strings.Join(parts, ".")
-}
-
 // normalize splits dotted parts of a path, so that `sessions.idle_ttl: 30m`
 // is the same key in YAML and JSON as it is in TOML. The names in tables that
 // are the user's (headers, env, scopes, tools, API keys, dependencies) stay whole.
-func normalize(path []string) []string {
+func normalize(path []string, chosen func(table []string) bool) []string {
 	out := make([]string, 0, len(path))
 	for _, part := range path {
-		if userTable(out) {
+		if chosen(out) {
 			out = append(out, part)
 			continue
 		}
 		out = append(out, strings.Split(part, ".")...)
 	}
 	return out
-}
-
-func userTable(path []string) bool {
-	if len(path) == 0 {
-		return false
-	}
-	if path[0] == upstreamsKey {
-		return len(path) >= 3 && (path[2] == headersKey || path[2] == forwardKey || path[2] == envKey || path[2] == scopesKey) || len(path) == 3 && slices.Contains([]string{toolsKey, promptsKey, resourcesKey, accessKey}, path[2])
-	}
-	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
 }
 
 // duplicates reports each key that is written twice, with both lines, and

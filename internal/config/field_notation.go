@@ -230,7 +230,3 @@ func (f isolationField) notation() notation {
 	words := shape{Type: stringType, Enum: []string{perSession, PerPrincipal, SharedByAll}}
 	return notation{kind: "word", bounds: f.Allowed(), shape: shape{AnyOf: []shape{words, {Type: stringType, Pattern: `^pool *\( *([1-9][0-9]{0,2}|1000) *\)$`}}}}
 }
-
-func (f forwardField) notation() notation {
-	return notation{kind: "header", bounds: f.Allowed(), shape: shape{Type: stringType, Pattern: headerName.String()}}
-}

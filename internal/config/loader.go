@@ -1,0 +1,67 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// loader fills one Config, layer upon layer.
+type loader struct {
+	cfg      *Config
+	settings []setting[Config]
+	below    []setting[Upstream]
+	environ  []string
+	errs     ConfigErrors
+	unknown  [][]string        // tables already reported; their keys are not
+	written  map[string]writer // what the present layer wrote, by cell
+}
+
+// writer is who wrote a cell in the present layer.
+type writer struct {
+	key    string
+	source Source
+	text   string
+	secret bool
+}
+
+// standard writes a default. A test sets every one of them, so an error here
+// is a bug of the table and is reported as one.
+func (l *loader) standard(f field, key, std string) {
+	if err := f.Set(word(std)); err != nil && std != "" {
+		l.errs = append(l.errs, &ConfigError{Key: key, Problem: "BUG: the default " + err.Error()})
+	}
+}
+
+func (l *loader) beginLayer() { l.written = map[string]writer{} }
+
+func (l *loader) fail(err error, key string, from Source, allowed string) {
+	l.errs = append(l.errs, asConfigError(err, key, from, allowed))
+}
+
+// resolve reads what a secret refers to.
+func (l *loader) resolve(text string) (string, error) {
+	if path, ok := strings.CutPrefix(text, "file:"); ok {
+		l.cfg.secretFiles = append(l.cfg.secretFiles, path)
+	}
+	return ResolveSecret(text, l.lookup)
+}
+
+// lookup finds a variable in the environment that was given.
+func (l *loader) lookup(name string) (string, bool) {
+	for _, pair := range slices.Backward(l.environ) {
+		if k, v, ok := strings.Cut(pair, "="); ok && k == name {
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// reported tells whether an error stands for something below a key already.
+func (l *loader) reported(table string) bool {
+	for _, e := range l.errs {
+		if strings.HasPrefix(e.Key, table+".") {
+			return true
+		}
+	}
+	return false
+}

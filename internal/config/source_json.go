@@ -1,0 +1,55 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/goccy/go-json"
+)
+
+// parseJSON reads strict JSON whose root is an object. What is JSON is YAML as well, so the YAML parser flattens it.
+func parseJSON(data []byte, chosen func(table []string) bool) ([]entry, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, nil // as an empty TOML or YAML file
+	}
+	if err := checkJSON(data); err != nil {
+		return nil, err
+	}
+	return (&yamlFile{chosen: chosen, json: true}).parse(data)
+}
+
+// checkJSON reports the first place at which data is not JSON, or not an object.
+func checkJSON(data []byte) error {
+	dec, at := json.NewDecoder(bytes.NewReader(data)), lines{data: data}
+	line := func() int { return at.of(int(dec.InputOffset())) }
+	depth := 0
+	for first := true; ; first = false {
+		token, err := dec.Token()
+		switch {
+		case errors.Is(err, io.EOF) && depth == 0 && !first:
+			return nil
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return &fileError{line: lineAt(data, len(data)), what: "is not JSON: it ends too early", fix: "close what is open"}
+		case depth == 0 && !first:
+			return &fileError{line: line(), what: "is not JSON: something follows the object", fix: "remove it"}
+		case err != nil:
+			n := line()
+			var se *json.SyntaxError
+			if errors.As(err, &se) && int(se.Offset) > at.at {
+				n = lineAt(data, int(se.Offset))
+			}
+			return &fileError{line: n, what: "is not JSON: " + err.Error(), fix: "correct the line"}
+		case first && token != json.Delim('{'):
+			return &fileError{line: 1, what: "is not a JSON object", fix: `write {"KEY": VALUE}`}
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			if depth++; depth > maxNesting {
+				return tooDeep(line())
+			}
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-json"
+)
+
+// KeyText is a path as one writes it in TOML: parts that need quotes have them.
+func KeyText(path []string) string {
+	parts := make([]string, 0, len(path))
+	for _, p := range path {
+		if !bareKey.MatchString(p) {
+			p = Quote(Shorten(p))
+		}
+		parts = append(parts, p)
+	}
+	return strings.Join(parts, ".")
+}
+
+var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// Reason is the cause of a file error without the path, which the message has already.
+func Reason(err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		return pe.Err
+	}
+	return err
+}
+
+// badByte is the place of the first NUL byte or invalid UTF-8; -1 if there is none.
+func badByte(data []byte) int {
+	for at := 0; at < len(data); {
+		r, size := utf8.DecodeRune(data[at:])
+		if r == utf8.RuneError && size == 1 || r == 0 {
+			return at
+		}
+		at += size
+	}
+	return -1
+}
+
+// lineAt is the line of a byte's place, from 1.
+func lineAt(data []byte, at int) int {
+	return 1 + bytes.Count(data[:min(at, len(data))], []byte("\n"))
+}
+
+// Quote is text as a string literal of JSON, which is one of TOML too.
+func Quote(text string) string {
+	data, err := json.MarshalWithOption(text, json.DisableHTMLEscape())
+	if err != nil {
+		return strconv.Quote(text) // unreachable: strings always encode
+	}
+	return string(data)
+}
+
+// UnixScheme begins the address of a Unix socket; the rest is its path as it is.
+const UnixScheme = "unix:"
+
+// OneOf joins words as "a, b or c".
+func OneOf(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+func HasControl(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// inheritable is the name of a variable, or the beginning of one with a star
+// for the rest.
+var inheritable = regexp.MustCompile(`^[^=*\s\x00-\x1f\x7f]+\*?$`)
+
+// Loopback tells whether only this machine reaches a bind address. Of names
+// only localhost counts (RFC 6761 §6.3): others may come to mean anything.
+func Loopback(host string) bool {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}
