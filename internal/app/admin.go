@@ -14,6 +14,8 @@ import (
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/service"
 	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
@@ -22,7 +24,7 @@ import (
 // Operators makes the listener for operators; nil if it is off. What it shows is the house that is lived in.
 func (h *House) Operators() (*httpserver.Server, error) {
 	c := &h.Cfg.Admin
-	if c.Listen == config.Off {
+	if c.Listen == field.Off {
 		return nil, nil //nolint:nilnil // it is off
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
@@ -94,7 +96,7 @@ func (l levels) Level() (state admin.LevelState) {
 func (l levels) SetLevel(level string, span time.Duration) error {
 	var c config.Config
 	f := config.LevelField(&c)
-	if err := f.Set(config.Literal{Kind: config.QuotedLiteral, Text: level}); err != nil {
+	if err := f.Set(value.Literal{Kind: value.QuotedLiteral, Text: level}); err != nil {
 		return fmt.Errorf("level: %w; write %s", err, f.Allowed())
 	}
 	l.of.level.SetFor(LogLevels[c.Log.Level], span)

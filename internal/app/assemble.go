@@ -17,6 +17,7 @@ import (
 	"dragoman/adapters/stdio"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/config"
+	"dragoman/internal/config/field"
 	"dragoman/policies/access"
 	"dragoman/policies/cache"
 	"dragoman/policies/idempotency"
@@ -184,11 +185,11 @@ func (h *House) chain() (err error) {
 func isolation(up *config.Upstream) sessions.Isolation {
 	kind, size := up.Isolated()
 	switch kind {
-	case config.PerPrincipal:
+	case field.PerPrincipal:
 		return sessions.Isolation{Sharing: sessions.ByPrincipal}
-	case config.Pooled:
+	case field.Pooled:
 		return sessions.Isolation{Sharing: sessions.Pooled, Size: size}
-	case config.SharedByAll:
+	case field.SharedByAll:
 		return sessions.Isolation{Sharing: sessions.Shared}
 	}
 	return sessions.Isolation{}

@@ -8,7 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/mcphttp"
-	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
@@ -19,7 +20,7 @@ func (h *House) gates() []proxy.Gate {
 	c := h.Cfg.Security
 	var trusted []netip.Prefix
 	for _, text := range c.TrustedProxies {
-		if p, err := config.Network(text); err == nil { // the configuration was checked
+		if p, err := field.Network(text); err == nil { // the configuration was checked
 			trusted = append(trusted, p)
 		}
 	}
@@ -27,7 +28,7 @@ func (h *House) gates() []proxy.Gate {
 	return []proxy.Gate{
 		telemetry.Correlate(h.tracing != nil),
 		access.TrustProxies(trusted),
-		access.Origin(access.OriginOptions{Loopback: config.Loopback(h.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.Origin(access.OriginOptions{Loopback: value.Loopback(h.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
 		access.CORS(origins, h.carriedNames()...),
 		h.rate.Gate(),
 		h.who.auth.Gate(),

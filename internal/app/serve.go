@@ -16,6 +16,8 @@ import (
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 )
 
 // RunServe serves HTTP clients until ctx ends, then drains.
@@ -120,7 +122,7 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
 		}
 	}
-	if !config.Loopback(cfg.Service.Host) && !cfg.Authenticates() {
+	if !value.Loopback(cfg.Service.Host) && !cfg.Authenticates() {
 		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
 	}
 }
@@ -129,11 +131,11 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 func costs(u *config.Upstream) string {
 	const dropped = "log messages of overlapping calls are dropped, and it cannot ask anybody"
 	switch kind, _ := u.Isolated(); kind {
-	case config.SharedByAll:
+	case field.SharedByAll:
 		return "all clients use one session of it: what it remembers of one client the others may see, " + dropped
-	case config.Pooled:
+	case field.Pooled:
 		return "any of its sessions takes any call: what one call leaves behind the next may not find and others may see, " + dropped
-	case config.PerPrincipal:
+	case field.PerPrincipal:
 		if u.Declare == "all" {
 			return "the clients of one caller use one session of it: what it remembers of one the others may see, and calls in which it may ask run one after the other"
 		}

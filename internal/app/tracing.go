@@ -10,6 +10,7 @@ import (
 
 	"dragoman/adapters/otlp"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
 )
@@ -86,7 +87,7 @@ func peer(up *config.Upstream) telemetry.Peer {
 	if len(up.Command) > 0 {
 		return at
 	}
-	if path, ok := strings.CutPrefix(up.URL, config.UnixScheme); ok {
+	if path, ok := strings.CutPrefix(up.URL, value.UnixScheme); ok {
 		at.Transport, at.Address = "unix", path
 		return at
 	}

@@ -7,7 +7,7 @@ import (
 
 	"dragoman/bench/load/drive"
 	suitepeer "dragoman/conformance/peer"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 const benchLong = `Load an MCP server and measure it: over modern and legacy HTTP, HTTP+SSE, the REST
@@ -92,7 +92,7 @@ func newBench(p *program) *cobra.Command {
 func (f *benchFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	faces := faceNames()
-	flags.StringVar(&f.face, "face", "", "reach it over this `FACE`: "+config.OneOf(faces)+" (default: the first that it has)")
+	flags.StringVar(&f.face, "face", "", "reach it over this `FACE`: "+value.OneOf(faces)+" (default: the first that it has)")
 	flags.StringVar(&f.revision, "revision", "", "ask for this `REVISION` of the protocol (default: the newest of the face)")
 	flags.StringVar(&f.tool, "tool", "", "call the tool `NAME`")
 	flags.StringVar(&f.arguments, "arguments", "", "of the tool: a `JSON` object, or @FILE with one")

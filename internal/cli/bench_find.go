@@ -13,7 +13,7 @@ import (
 	"dragoman/bench/load/drive"
 	suitepeer "dragoman/conformance/peer"
 	"dragoman/conformance/suite"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // found is how a server can be reached, and what it has.
@@ -206,8 +206,8 @@ func (b *bencher) asked() ([]drive.Call, error) {
 			for _, t := range b.found.tools {
 				names = append(names, suitepeer.Text(t, "name"))
 			}
-			if near := config.Nearest(one.Tool, names); near != "" {
-				return nil, fmt.Errorf("bench: the server has no tool %q; did you mean %s?", config.Shorten(one.Tool), near)
+			if near := value.Nearest(one.Tool, names); near != "" {
+				return nil, fmt.Errorf("bench: the server has no tool %q; did you mean %s?", value.Shorten(one.Tool), near)
 			}
 		}
 		if need := required(tool); len(need) > 0 && one.Arguments == nil {

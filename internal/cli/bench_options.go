@@ -22,6 +22,7 @@ import (
 	"dragoman/conformance/suite"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // BenchOptions are the options of `dragoman bench`, checked.
@@ -94,7 +95,7 @@ func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (
 	for _, text := range f.fail {
 		t, err := benchreport.ParseThreshold(text)
 		if err != nil {
-			return nil, usagef("--fail %q: %w", config.Shorten(text), err)
+			return nil, usagef("--fail %q: %w", value.Shorten(text), err)
 		}
 		opt.Thresholds = append(opt.Thresholds, t)
 	}
@@ -199,14 +200,14 @@ func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
 		}
 	}
 	if o.Face != "" && !slices.Contains(faceNames(), o.Face) {
-		hint := "write " + config.OneOf(faceNames())
-		if near := config.Nearest(o.Face, faceNames()); near != "" {
+		hint := "write " + value.OneOf(faceNames())
+		if near := value.Nearest(o.Face, faceNames()); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
-		return usagef("%s", config.WithFix(fmt.Sprintf("--face: %q is not known", config.Shorten(o.Face)), hint))
+		return usagef("%s", value.WithFix(fmt.Sprintf("--face: %q is not known", value.Shorten(o.Face)), hint))
 	}
 	if known := suite.From(""); o.Revision != "" && !slices.Contains(known, o.Revision) {
-		return usagef("--revision: %q is not known; fix: write %s", config.Shorten(o.Revision), config.OneOf(known))
+		return usagef("--revision: %q is not known; fix: write %s", value.Shorten(o.Revision), value.OneOf(known))
 	}
 	stdio := o.URL == ""
 	if o.Face != "" && suitepeer.Face(o.Face).Stdio() != stdio {
@@ -249,7 +250,7 @@ func (o *BenchOptions) calls(_ *cobra.Command, f *benchFlags) (err error) {
 func (o *BenchOptions) readMix(path string) error {
 	raw, err := readUpTo(path, maxCallFile)
 	if err != nil {
-		return failed(fmt.Errorf("--mix: %s cannot be read: %v; fix: check the path", path, config.Reason(err)))
+		return failed(fmt.Errorf("--mix: %s cannot be read: %v; fix: check the path", path, value.Reason(err)))
 	}
 	if err = json.Unmarshal(raw, &o.Calls); err != nil || len(o.Calls) == 0 || len(o.Calls) > drive.MaxCalls {
 		return failed(fmt.Errorf(`--mix: %s is no list of calls; fix: write a JSON array of 1 to %d, like [{"tool":"echo","arguments":{"text":"x"},"weight":3},{"method":"tools/list"}]`, path, drive.MaxCalls))
@@ -272,7 +273,7 @@ func (b *BenchCall) check() error {
 	case b.Weight < 0 || b.Weight > maxWeight:
 		return usagef("a weight of %d is out of bounds; fix: write 1 to %d", b.Weight, maxWeight)
 	case b.Method != "" && !httpguts.ValidHeaderFieldValue(b.Method) || strings.ContainsAny(b.Method, "\"\\"):
-		return usagef("%q is no method; fix: write one such as tools/list", config.Shorten(b.Method))
+		return usagef("%q is no method; fix: write one such as tools/list", value.Shorten(b.Method))
 	}
 	for _, raw := range []json.RawMessage{b.Arguments, b.Params} {
 		var members map[string]json.RawMessage
@@ -297,7 +298,7 @@ func jsonFlag(flag, text string) (json.RawMessage, error) {
 	if path, named := strings.CutPrefix(text, "@"); named {
 		raw, err := readUpTo(path, drive.MaxMessage)
 		if err != nil {
-			return nil, failed(fmt.Errorf("--%s: %s cannot be read: %v; fix: check the path", flag, path, config.Reason(err)))
+			return nil, failed(fmt.Errorf("--%s: %s cannot be read: %v; fix: check the path", flag, path, value.Reason(err)))
 		}
 		text = strings.TrimSpace(string(raw))
 	}
@@ -332,7 +333,7 @@ func (o *BenchOptions) files(_ *cobra.Command, f *benchFlags) error {
 			continue
 		}
 		if _, err := os.Stat(filepath.Dir(one[1])); err != nil {
-			return failed(fmt.Errorf("bench: --%s %s cannot be written: %v; fix: name a file in a directory that there is", one[0], one[1], config.Reason(err)))
+			return failed(fmt.Errorf("bench: --%s %s cannot be written: %v; fix: name a file in a directory that there is", one[0], one[1], value.Reason(err)))
 		}
 	}
 	if f.compare == "" {
@@ -344,7 +345,7 @@ func (o *BenchOptions) files(_ *cobra.Command, f *benchFlags) error {
 		_ = in.Close()
 	}
 	if err != nil {
-		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json FILE`", f.compare, config.Reason(err)))
+		return failed(fmt.Errorf("bench: --compare %s cannot be read: %v; fix: write one with `dragoman bench --json FILE`", f.compare, value.Reason(err)))
 	}
 	return nil
 }

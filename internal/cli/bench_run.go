@@ -21,7 +21,7 @@ import (
 	suitepeer "dragoman/conformance/peer"
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 var errBenchInterrupted = errors.New("bench: interrupted before anything was measured")
@@ -115,7 +115,7 @@ func (b *bencher) run(ctx context.Context) error {
 // shown is what is loaded, fit to be shown.
 func (b *bencher) shown() string {
 	if b.URL != "" {
-		return config.RedactURL(b.URL)
+		return value.RedactURL(b.URL)
 	}
 	return suitereport.Arguments(b.Command)
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -84,7 +85,7 @@ upstreams are never shown.`,
 func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cfg *config.Config, file string, err error) {
 	switch {
 	case len(args) > 1:
-		return nil, "", usagef("unexpected argument %q; fix: write `%s FILE`", config.Shorten(args[1]), c.CommandPath())
+		return nil, "", usagef("unexpected argument %q; fix: write `%s FILE`", value.Shorten(args[1]), c.CommandPath())
 	case len(args) == 1 && s.file != "":
 		return nil, "", usagef("both FILE and --config are given; fix: leave one out")
 	case len(args) == 1:

@@ -15,7 +15,7 @@ import (
 	"dragoman/conformance/official"
 	suitepeer "dragoman/conformance/peer"
 	"dragoman/conformance/suite"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 const conformanceLong = `Test an MCP server: over modern and legacy HTTP, HTTP+SSE, the REST envelope, or,
@@ -117,7 +117,7 @@ func newConformance(p *program) *cobra.Command {
 func (f *conformanceFlags) add(c *cobra.Command) {
 	flags := c.Flags()
 	faces, revisions := faceNames(), suite.From("")
-	flags.StringSliceVar(&f.face, "face", nil, "test only this `FACE`: "+config.OneOf(faces)+"; repeatable")
+	flags.StringSliceVar(&f.face, "face", nil, "test only this `FACE`: "+value.OneOf(faces)+"; repeatable")
 	flags.StringSliceVar(&f.revision, "revision", nil, "test only this `REVISION`, such as "+revisions[len(revisions)-1]+"; repeatable")
 	flags.StringSliceVar(&f.only, "only", nil, "only these checks: `ID|AREA`, with * for anything; repeatable")
 	flags.StringSliceVar(&f.skip, "skip", nil, "not these checks: `ID|AREA`, with * for anything; repeatable")
@@ -199,7 +199,7 @@ func (f *conformanceFlags) agree(flags *pflag.FlagSet) error {
 func (p *program) conformanceMatrix(f *conformanceFlags, args []string) error {
 	switch {
 	case len(args) > 0:
-		return usagef("unexpected argument %q; fix: name files with --results and --out", config.Shorten(args[0]))
+		return usagef("unexpected argument %q; fix: name files with --results and --out", value.Shorten(args[0]))
 	case f.check && f.out == "-":
 		return usagef("--check compares with a file; fix: name it with --out FILE")
 	}
@@ -270,7 +270,7 @@ func (f *conformanceFlags) choose(all []*suite.Check) (*choice, error) {
 	onlyOurs, c.only = officials(f.only)
 	skipOurs, c.skip = officials(f.skip)
 	if len(c.only)+len(c.skip) > 0 && !f.official {
-		return nil, usagef("checks of the official suite are run with --official alone; fix: add it, or leave %q out", config.Shorten(append(c.only, c.skip...)[0]))
+		return nil, usagef("checks of the official suite are run with --official alone; fix: add it, or leave %q out", value.Shorten(append(c.only, c.skip...)[0]))
 	}
 	only, err := picks(all, "only", onlyOurs)
 	if err != nil {
@@ -360,12 +360,12 @@ func wildcard(pattern, text string) bool {
 func unknownWord(flag, word string, known []string) error {
 	hint := "run `dragoman conformance --list` for all of them"
 	if len(known) < 10 {
-		hint = "write " + config.OneOf(known)
+		hint = "write " + value.OneOf(known)
 	}
-	if near := config.Nearest(word, known); near != "" {
+	if near := value.Nearest(word, known); near != "" {
 		hint = fmt.Sprintf("did you mean %s?", near)
 	}
-	return usagef("%s", config.WithFix(fmt.Sprintf("--%s: %q is not known", flag, config.Shorten(word)), hint))
+	return usagef("%s", value.WithFix(fmt.Sprintf("--%s: %q is not known", flag, value.Shorten(word)), hint))
 }
 
 var errTestInterrupted = errors.New("interrupted before the test was done")

@@ -9,7 +9,7 @@ import (
 
 	"dragoman/conformance/matrix"
 	"dragoman/internal/app"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // Where the results and the document are, seen from the root of the repository.
@@ -24,7 +24,7 @@ func makeMatrix(std app.Streams, results, out string, check bool) error {
 	if results != "-" {
 		f, err := os.Open(results)
 		if err != nil {
-			return fmt.Errorf("conformance: %s cannot be read: %v; fix: run conformance/cells.sh, or name another with --results", results, config.Reason(err))
+			return fmt.Errorf("conformance: %s cannot be read: %v; fix: run conformance/cells.sh, or name another with --results", results, value.Reason(err))
 		}
 		defer func() { _ = f.Close() }()
 		in = f
@@ -42,7 +42,7 @@ func makeMatrix(std app.Streams, results, out string, check bool) error {
 		return err
 	}
 	if err := os.WriteFile(out, document, 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("conformance: %s cannot be written: %v", out, config.Reason(err))
+		return fmt.Errorf("conformance: %s cannot be written: %v", out, value.Reason(err))
 	}
 	_, err = fmt.Fprintf(std.Out, "%s: %s\n", out, matrix.Count(lines))
 	return err
@@ -54,7 +54,7 @@ var errStale = errors.New("is not what the results give; fix: run `dragoman conf
 func compare(w io.Writer, path string, want []byte, totals matrix.Totals) error {
 	have, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("conformance: %s cannot be read: %v; fix: run `dragoman conformance --matrix`", path, config.Reason(err))
+		return fmt.Errorf("conformance: %s cannot be read: %v; fix: run `dragoman conformance --matrix`", path, value.Reason(err))
 	}
 	if bytes.Equal(have, want) {
 		_, err = fmt.Fprintf(w, "%s: %s\n", path, totals)

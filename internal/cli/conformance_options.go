@@ -23,6 +23,7 @@ import (
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // ConformanceOptions are the options of `dragoman conformance`, checked.
@@ -208,24 +209,24 @@ func (o *ConformanceOptions) behind() error {
 
 // headerField reads "NAME: VALUE". No error repeats the value.
 func (p *program) headerField(text string) (suitepeer.Field, error) {
-	name, value, ok := strings.Cut(text, ":")
-	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	name, content, ok := strings.Cut(text, ":")
+	name, content = strings.TrimSpace(name), strings.TrimSpace(content)
 	if !ok || !httpguts.ValidHeaderFieldName(name) {
 		return suitepeer.Field{}, usagef("--header is not NAME: VALUE; fix: write it like --header 'Authorization: @token.txt'")
 	}
 	var err error
-	if file, named := strings.CutPrefix(value, "@"); named {
-		value, err = readHeaderFile(file)
+	if file, named := strings.CutPrefix(content, "@"); named {
+		content, err = readHeaderFile(file)
 	} else {
-		value, err = config.ResolveSecret(value, p.lookup)
+		content, err = value.ResolveSecret(content, p.lookup)
 	}
 	if err != nil {
 		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: %s", name, config.FullText(err)))
 	}
-	if !httpguts.ValidHeaderFieldValue(value) {
+	if !httpguts.ValidHeaderFieldValue(content) {
 		return suitepeer.Field{}, failed(fmt.Errorf("--header %s: the value has characters that none may have; fix: write it in one line", name))
 	}
-	return suitepeer.Field{Name: name, Value: value}, nil
+	return suitepeer.Field{Name: name, Value: content}, nil
 }
 
 // lookup is a variable of the environment; of several of a name the last.
@@ -244,12 +245,12 @@ func readHeaderFile(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return config.ReadSecret(whole)
+	return value.ReadSecret(whole)
 }
 
 // trusting is a configuration of TLS that trusts the roots of a file.
 func trusting(path string) (*tls.Config, error) {
-	if err := config.CheckRoots(path); err != nil {
+	if err := value.CheckRoots(path); err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(path)

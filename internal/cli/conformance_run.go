@@ -18,6 +18,7 @@ import (
 	"dragoman/conformance/suite"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // runConformance tests a server, a client or an intermediary, and writes the reports.
@@ -89,11 +90,11 @@ func newTester(opt *ConformanceOptions, std app.Streams) (*tester, error) {
 	for _, f := range opt.reports {
 		// A run takes a while; what cannot be written is said before.
 		if _, err := os.Stat(filepath.Dir(f.path)); err != nil && f.path != "-" {
-			return nil, fmt.Errorf("conformance: --%s %s cannot be written: %v; fix: name a file in a directory that there is", f.flag, f.path, config.Reason(err))
+			return nil, fmt.Errorf("conformance: --%s %s cannot be written: %v; fix: name a file in a directory that there is", f.flag, f.path, value.Reason(err))
 		}
 	}
 	for _, url := range opt.URLs {
-		t.doors = append(t.doors, &door{name: config.RedactURL(url), url: url, Target: opt.reach(url)})
+		t.doors = append(t.doors, &door{name: value.RedactURL(url), url: url, Target: opt.reach(url)})
 	}
 	if len(opt.URLs) == 0 && !opt.Client && !opt.Proxy {
 		t.doors = []*door{{name: suitereport.Arguments(opt.Command), Target: &suitepeer.Target{Program: suitepeer.Command{Argv: opt.Command}, Timeout: opt.Timeout}}}
@@ -128,7 +129,7 @@ func (t *tester) close() {
 func (t *tester) readExpected() error {
 	in, err := os.Open(t.Expected)
 	if err != nil {
-		return fmt.Errorf("conformance: %s cannot be read: %v; fix: check the path", t.Expected, config.Reason(err))
+		return fmt.Errorf("conformance: %s cannot be read: %v; fix: check the path", t.Expected, value.Reason(err))
 	}
 	defer func() { _ = in.Close() }()
 	if t.expected, err = suitereport.ReadExpectations(t.Expected, in); err != nil {
@@ -146,7 +147,7 @@ func (t *tester) readExpected() error {
 		at := slices.IndexFunc(t.choice.checks, func(c *suite.Check) bool { return c.ID == id })
 		return at >= 0 && t.here(t.choice.checks[at]) && t.choice.somewhere(t.choice.checks[at], face, revision)
 	}
-	t.expected.Select(known, chosen, func(typed string) string { return config.Nearest(typed, ids) })
+	t.expected.Select(known, chosen, func(typed string) string { return value.Nearest(typed, ids) })
 	return nil
 }
 
@@ -276,7 +277,7 @@ func (t *tester) tell(r *suitereport.Report) error {
 // targets are what is tested, fit to be shown.
 func (o *ConformanceOptions) targets() (names []string) {
 	for _, u := range o.URLs {
-		names = append(names, config.RedactURL(u))
+		names = append(names, value.RedactURL(u))
 	}
 	if len(names) == 0 {
 		names = []string{suitereport.Arguments(o.Command)}

@@ -10,13 +10,13 @@ import (
 
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 // conformanceTell lists checks, or explains one.
 func (p *program) conformanceTell(c *cobra.Command, f *conformanceFlags, args []string) error {
 	if len(args) > 0 {
-		return usagef("unexpected argument %q; fix: write `%s --list` or `%s --explain ID`", config.Shorten(args[0]), c.CommandPath(), c.CommandPath())
+		return usagef("unexpected argument %q; fix: write `%s --list` or `%s --explain ID`", value.Shorten(args[0]), c.CommandPath(), c.CommandPath())
 	}
 	all := allChecks()
 	if f.explain != "" {
@@ -34,7 +34,7 @@ func (p *program) conformanceTell(c *cobra.Command, f *conformanceFlags, args []
 	catalogue := suitereport.NewCatalogue(picked.checks)
 	if dir, pages := directory(f.markdown); pages {
 		if err := catalogue.WritePages(dir); err != nil {
-			return failed(fmt.Errorf("conformance: the pages cannot be written to %s: %v; fix: name a directory that can be written to", dir, config.Reason(err)))
+			return failed(fmt.Errorf("conformance: the pages cannot be written to %s: %v; fix: name a directory that can be written to", dir, value.Reason(err)))
 		}
 		if f.markdown = ""; f.json == "" {
 			return nil
@@ -61,7 +61,7 @@ func (p *program) conformanceDiff(f *conformanceFlags, args []string) error {
 	for i, path := range args {
 		in, err := os.Open(path)
 		if err != nil {
-			return failed(fmt.Errorf("conformance: %s cannot be read: %v; fix: write one with `dragoman conformance --json FILE`", path, config.Reason(err)))
+			return failed(fmt.Errorf("conformance: %s cannot be read: %v; fix: write one with `dragoman conformance --json FILE`", path, value.Reason(err)))
 		}
 		both[i], err = suitereport.Read(in)
 		_ = in.Close()
@@ -115,7 +115,7 @@ func writeOut(std app.Streams, path string, write func(io.Writer) error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("conformance: %s cannot be written: %v; fix: name a file in a directory that there is", path, config.Reason(err))
+		return fmt.Errorf("conformance: %s cannot be written: %v; fix: name a file in a directory that there is", path, value.Reason(err))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"dragoman/internal/app"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -31,10 +32,10 @@ func newDemo(p *program) *cobra.Command {
 	flags := addSettingFlags(c, config.OnDemo)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usagef("unexpected argument %q; fix: write `dragoman demo --http HOST:PORT`", config.Shorten(args[0]))
+			return usagef("unexpected argument %q; fix: write `dragoman demo --http HOST:PORT`", value.Shorten(args[0]))
 		}
 		if !slices.Contains(eras, *era) {
-			return usagef("--era: %q is not known; fix: write %s", config.Shorten(*era), config.OneOf(eras))
+			return usagef("--era: %q is not known; fix: write %s", value.Shorten(*era), value.OneOf(eras))
 		}
 		if *address != "" {
 			if err := config.CheckListen("--http", *address); err != nil {

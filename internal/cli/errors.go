@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dragoman/adapters/modern"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"dragoman/proxy"
 )
 
@@ -102,7 +102,7 @@ func pickRows(rows []errorRow, names []string) (picked []errorRow, err error) {
 			}
 		}
 		if !found {
-			return nil, usagef("no error is called %q; fix: `dragoman errors` lists them", config.Shorten(name))
+			return nil, usagef("no error is called %q; fix: `dragoman errors` lists them", value.Shorten(name))
 		}
 	}
 	return picked, nil

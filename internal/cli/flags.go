@@ -2,6 +2,7 @@ package cli
 
 import (
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"errors"
 	"strconv"
 	"strings"
@@ -138,7 +139,7 @@ func target(c *cobra.Command, args []string) ([]config.Assignment, error) {
 		return nil, usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`",
 			mistaken(before[0]), path, path)
 	case len(before) > 1:
-		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", config.Shorten(before[1]), path)
+		return nil, usagef("unexpected argument %q after the URL; fix: write `%s URL`", value.Shorten(before[1]), path)
 	case len(before) == 1:
 		return []config.Assignment{{Path: []string{config.UrlKey}, Value: before, Name: "URL"}}, nil
 	}
@@ -150,12 +151,12 @@ func mistaken(argument string) string {
 	if strings.Contains(argument, "@") {
 		return "the argument"
 	}
-	return strconv.Quote(config.Shorten(argument))
+	return strconv.Quote(value.Shorten(argument))
 }
 
 // isURL tells what is meant for a URL from what is meant for a command.
 func isURL(text string) bool {
-	return strings.Contains(text, "://") || strings.HasPrefix(text, config.UnixScheme)
+	return strings.Contains(text, "://") || strings.HasPrefix(text, value.UnixScheme)
 }
 
 // load makes the configuration of a command that takes `URL | -- COMMAND…`.

@@ -15,6 +15,7 @@ import (
 
 	"dragoman/adapters/admin"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 const healthLong = `Ask the admin listener of a running ` + "`dragoman serve`" + ` whether everything can be
@@ -56,7 +57,7 @@ func newHealth(p *program) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 0:
-			return usagef("unexpected argument %q; fix: write `dragoman health`, with --admin HOST:PORT for another address", config.Shorten(args[0]))
+			return usagef("unexpected argument %q; fix: write `dragoman health`, with --admin HOST:PORT for another address", value.Shorten(args[0]))
 		case *limit <= 0 || *limit > mostHealthTime:
 			return usagef("--timeout: %s is out of bounds; fix: write a duration of up to %s", *limit, mostHealthTime)
 		}

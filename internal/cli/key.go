@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"dragoman/policies"
 )
 
@@ -44,7 +45,7 @@ the configuration follows, on standard error, so that the key alone can be piped
 		name := "NAME"
 		switch {
 		case len(args) > 1:
-			return usagef("unexpected argument %q; fix: write `%s NAME`", config.Shorten(args[1]), c.CommandPath())
+			return usagef("unexpected argument %q; fix: write `%s NAME`", value.Shorten(args[1]), c.CommandPath())
 		case len(args) == 1:
 			if err := config.CheckKeyName(args[0]); err != nil {
 				return usagef("%s", config.FullText(err))
@@ -56,7 +57,7 @@ the configuration follows, on standard error, so that the key alone can be piped
 			return failed(err)
 		}
 		_, err := fmt.Fprintf(p.std.Err, "\n# This is the only time that the key is shown. Into the configuration:\n[security]\napi_keys_enabled = true\n\n[security.api_keys.%s]\nhashes = [%s]\n",
-			config.KeyText([]string{name}), config.Quote(policies.HashKey(key)))
+			value.KeyText([]string{name}), value.Quote(policies.HashKey(key)))
 		return failed(err)
 	}
 	return c
@@ -85,7 +86,7 @@ func newKeyHash(p *program) *cobra.Command {
 			return failed(fmt.Errorf("no key came on standard input: %w", err))
 		case len(key) < leastKey:
 			return failed(fmt.Errorf("the key has %d characters and needs at least %d random ones; fix: make one with `dragoman key new`", len(key), leastKey))
-		case len(key) > 512 || strings.ContainsAny(key, " \t") || config.HasControl(key):
+		case len(key) > 512 || strings.ContainsAny(key, " \t") || value.HasControl(key):
 			return failed(fmt.Errorf("a key has no blanks and at most 512 characters"))
 		}
 		_, err = fmt.Fprintln(p.std.Out, policies.HashKey(key))

@@ -7,6 +7,7 @@ import (
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
+	"dragoman/internal/config/field"
 	"dragoman/internal/testkit"
 	"errors"
 	"fmt"
@@ -154,7 +155,7 @@ func TestTarget(t *testing.T) {
 		return len(u.Environ()) == 2 && u.Environ()[0] == "A=b=c" && u.Environ()[1] == "B=" && u.Cwd == "/"
 	}, "probe", "--env", "A=b=c", "--env", "B=", "--cwd", "/", "--", "child")
 	f(func(_ *config.Upstream, c *config.Config) bool {
-		return c.Security.AllowAnonymous && strings.Join(c.Security.AllowedHosts, " ") == "a b:1" && c.Admin.Listen == config.Off
+		return c.Security.AllowAnonymous && strings.Join(c.Security.AllowedHosts, " ") == "a b:1" && c.Admin.Listen == field.Off
 	}, "serve", "http://a", "--allow-anonymous", "--allow-host", "a", "--allow-host", "b:1", "--admin", "off", "--listen", "0.0.0.0:8080")
 
 	rec, code, _, errs := runLine(t, []string{"DRAGOMAN_LOG_LEVEL=debug"}, nil, "demo", "--era", "legacy", "--http", "127.0.0.1:0", "--log-format", "json")

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"dragoman/internal/config"
+	"dragoman/internal/config/reference"
 
 	"github.com/spf13/cobra"
 )
@@ -14,7 +14,7 @@ func newConfigReference(p *program) *cobra.Command {
 bounds, variable, flag, and what it is for. docs/configuration.md is this.`,
 		Example: "  dragoman config reference",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return failed(config.WriteReference(p.std.Out)) },
+		RunE:    func(*cobra.Command, []string) error { return failed(reference.WriteReference(p.std.Out)) },
 	}
 }
 
@@ -29,7 +29,7 @@ complete and check it as one writes. In TOML the first line of the file names it
 		Example: "  dragoman config schema > config.schema.json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			text, err := config.Schema()
+			text, err := reference.Schema()
 			if err != nil {
 				return failed(err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"dragoman/internal/app"
 	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +90,7 @@ func Execute(ctx context.Context, args, environ []string, std app.Streams, run R
 // exitCode tells usage errors from the rest. What is not marked comes from
 // the parser of the command line.
 func exitCode(err error) int {
-	var ce config.ConfigErrors
+	var ce value.ConfigErrors
 	var fe *failure
 	var v *verdict
 	switch {
@@ -216,12 +217,12 @@ func parent(c *cobra.Command) {
 			names = append(names, sub.Name())
 		}
 		hint := fmt.Sprintf("run `%s --help` for a list", c.CommandPath())
-		if near := config.Nearest(args[0], names); near != "" {
+		if near := value.Nearest(args[0], names); near != "" {
 			hint = fmt.Sprintf("did you mean `%s %s`?", c.CommandPath(), near)
 		} else if isURL(args[0]) && !c.HasParent() {
-			hint = "did you mean `dragoman serve " + config.RedactURL(args[0]) + "`?"
+			hint = "did you mean `dragoman serve " + value.RedactURL(args[0]) + "`?"
 		}
-		return usagef("%s", config.WithFix(fmt.Sprintf("unknown command %q", config.Shorten(args[0])), hint))
+		return usagef("%s", value.WithFix(fmt.Sprintf("unknown command %q", value.Shorten(args[0])), hint))
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
@@ -234,13 +235,13 @@ func flagError(c *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := config.Nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
+		if near := value.Nearest(unknown.GetSpecifiedName(), names); near != "" && len(unknown.GetSpecifiedName()) > 1 {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		} else if slices.Contains([]string{"serve", "stdio", "probe", "conformance", "bench"}, c.Name()) {
 			hint += "; flags of the command to start come after --, as in `" + c.CommandPath() + " -- npx -y PACKAGE`"
 		}
 	}
-	return usagef("%s", config.WithFix(err.Error(), hint))
+	return usagef("%s", value.WithFix(err.Error(), hint))
 }
 
 // ran turns the end of a long-running command into the command's result: an
@@ -254,7 +255,7 @@ func ran(ctx context.Context, err error) error {
 
 // failed marks an error of a run. Configuration errors keep their own code.
 func failed(err error) error {
-	var ce config.ConfigErrors
+	var ce value.ConfigErrors
 	if err == nil || errors.As(err, &ce) {
 		return err
 	}

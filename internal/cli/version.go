@@ -2,7 +2,7 @@ package cli
 
 import (
 	"dragoman/internal/app"
-	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"fmt"
 
 	"github.com/goccy/go-json"
@@ -21,7 +21,7 @@ func newVersion(p *program) *cobra.Command {
 	asJSON := c.Flags().Bool("json", false, "print JSON")
 	c.RunE = func(_ *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usagef("unexpected argument %q; fix: write `dragoman version`", config.Shorten(args[0]))
+			return usagef("unexpected argument %q; fix: write `dragoman version`", value.Shorten(args[0]))
 		}
 		line := app.ReadVersion().String()
 		if *asJSON {

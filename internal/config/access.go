@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"strings"
 )
 
@@ -15,7 +17,7 @@ func grantKeys() []setting[Upstream] {
 				return entryOf(at(u), func(t *ThingConfig) string { return t.Name }, name, func() *ThingConfig { return &ThingConfig{Name: name, Enabled: true} }), nil
 			}, func(t *ThingConfig) []part {
 				return []part{
-					{key: "enabled", doc: "whether it is there", field: boolField{at: &t.Enabled}},
+					{key: "enabled", doc: "whether it is there", field: field.Bool{At: &t.Enabled}},
 					{key: "rename", doc: "what clients call it", field: renameField(&t.Rename, t.Name)},
 				}
 			}),
@@ -27,12 +29,12 @@ func grantKeys() []setting[Upstream] {
 			}}
 	}
 	return []setting[Upstream]{
-		named(promptsKey, "a name", func(u *Upstream) *[]*ThingConfig { return &u.Prompts }),
-		named(resourcesKey, "a URI", func(u *Upstream) *[]*ThingConfig { return &u.Resources }),
-		{Key: accessKey, doc: "what a principal may use, by its name, or * for all who have no entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
+		named(PromptsKey, "a name", func(u *Upstream) *[]*ThingConfig { return &u.Prompts }),
+		named(ResourcesKey, "a URI", func(u *Upstream) *[]*ThingConfig { return &u.Resources }),
+		{Key: AccessKey, doc: "what a principal may use, by its name, or * for all who have no entry: tools, prompts, resources, deny_tools, deny_prompts, deny_resources", open: true,
 			parts: partsOf(func(u *Upstream, name string) (*GrantConfig, error) {
 				if name == "" {
-					return nil, &problem{what: "has no name", fix: "write the principal's, or * for everybody who has no entry of his own"}
+					return nil, &value.Problem{What: "has no name", Fix: "write the principal's, or * for everybody who has no entry of his own"}
 				}
 				return entryOf(&u.Access, func(g *GrantConfig) string { return g.Principal }, name, func() *GrantConfig { return &GrantConfig{Principal: name} }), nil
 			}, grantParts),
@@ -47,8 +49,8 @@ func grantKeys() []setting[Upstream] {
 
 func grantParts(g *GrantConfig) []part {
 	list := func(key, doc, what string, at *[]string) part {
-		return part{key: key, doc: doc, field: listField{at: at, check: func(item string) error { return checkPattern(item, what) },
-			what: `a list of names and of beginnings such as ["read_*"]`, most: maxList}}
+		return part{key: key, doc: doc, field: field.List{At: at, Check: func(item string) error { return checkPattern(item, what) },
+			What: `a list of names and of beginnings such as ["read_*"]`, Most: maxList}}
 	}
 	return []part{
 		list("tools", "tools that may be used; empty: all that are not denied", "a name", &g.Tools),
@@ -62,49 +64,52 @@ func grantParts(g *GrantConfig) []part {
 
 // checkPattern accepts a name, and a beginning with a * behind.
 func checkPattern(name, what string) error {
-	if star := strings.IndexByte(name, '*'); name == "" || len(name) > 4096 || HasControl(name) || star >= 0 && star < len(name)-1 {
-		return &problem{what: Quote(Shorten(name)) + " is not " + what, fix: "write " + what + ", or the beginning of some with a * behind"}
+	if star := strings.IndexByte(name, '*'); name == "" || len(name) > 4096 || value.HasControl(name) || star >= 0 && star < len(name)-1 {
+		return &value.Problem{What: value.Quote(value.Shorten(name)) + " is not " + what, Fix: "write " + what + ", or the beginning of some with a * behind"}
 	}
 	return nil
 }
 
 // renameField is what clients call a thing of the server's.
-func renameField(at *string, name string) field {
-	return newNameField{textField{at: at, what: "a name; of one that ends in *, another that does", empty: true}, strings.HasSuffix(name, "*")}
+func renameField(at *string, name string) field.Field {
+	return newNameField{field.Text{At: at, What: "a name; of one that ends in *, another that does", Empty: true}, strings.HasSuffix(name, "*")}
 }
 
+// nameText is embedded under a name of its own: the name Text is a method.
+type nameText = field.Text
+
 type newNameField struct {
-	textField
+	nameText
 	star bool
 }
 
-func (f newNameField) Set(v Literal) error {
-	was := *f.at
-	if err := f.textField.Set(v); err != nil || *f.at == "" {
+func (f newNameField) Set(v value.Literal) error {
+	was := *f.At
+	if err := f.nameText.Set(v); err != nil || *f.At == "" {
 		return err
 	}
-	if text := *f.at; strings.Contains(strings.TrimSuffix(text, "*"), "*") || strings.HasSuffix(text, "*") != f.star {
-		*f.at = was
-		return problemf("%s: either both names end in *, or neither has one", v.show())
+	if text := *f.At; strings.Contains(strings.TrimSuffix(text, "*"), "*") || strings.HasSuffix(text, "*") != f.star {
+		*f.At = was
+		return value.Problemf("%s: either both names end in *, or neither has one", v.Show())
 	}
 	return nil
 }
 
 // checkNames finds names that two things would have.
-func (l *loader) checkNames(u *Upstream, table string, at func(key string) Source) {
+func (l *loader) checkNames(u *Upstream, table string, at func(key string) value.Source) {
 	taken := func(key string, names map[string]string) {
 		of := make(map[string]string, len(names))
 		for own, theirs := range names {
 			if other, twice := of[theirs]; twice {
 				first, second := min(own, other), max(own, other)
-				l.fail(&problem{what: Quote(first) + " and " + Quote(second) + " would both be called " + Quote(theirs), fix: "rename one of them otherwise"},
+				l.fail(&value.Problem{What: value.Quote(first) + " and " + value.Quote(second) + " would both be called " + value.Quote(theirs), Fix: "rename one of them otherwise"},
 					table+"."+key, at(key), "")
 			}
 			of[theirs] = own
 		}
 	}
 	r := u.renames()
-	taken(toolsKey, r.Tools)
-	taken(promptsKey, r.Prompts)
-	taken(resourcesKey, r.Resources)
+	taken(ToolsKey, r.Tools)
+	taken(PromptsKey, r.Prompts)
+	taken(ResourcesKey, r.Resources)
 }

@@ -1,25 +1,27 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"slices"
 	"strings"
 )
 
 // assign writes one value to the key that the path names.
-func (l *loader) assign(path []string, v Literal, from Source) {
+func (l *loader) assign(path []string, v value.Literal, from value.Source) {
 	if slices.ContainsFunc(l.unknown, func(table []string) bool { return hasPrefix(path, table) }) {
 		return
 	}
-	if path[0] != upstreamsKey {
+	if path[0] != UpstreamsKey {
 		assignTo(l, l.cfg, l.settings, path, 0, v, from)
 		return
 	}
 	switch {
-	case len(path) == 1 && (v.Kind == tableLiteral || v.Kind == nullLiteral):
+	case len(path) == 1 && (v.Kind == value.TableLiteral || v.Kind == value.NullLiteral):
 	case len(path) == 1:
 		l.unknown = append(l.unknown, path)
-		l.fail(&problem{what: "must be a table of upstreams by name, not " + v.Kind.String(), fix: "write upstreams.NAME.url or upstreams.NAME.command"}, upstreamsKey, from, "")
+		l.fail(&value.Problem{What: "must be a table of upstreams by name, not " + v.Kind.String(), Fix: "write upstreams.NAME.url or upstreams.NAME.command"}, UpstreamsKey, from, "")
 	default:
 		if u := l.upstream(path, v, from); u != nil && len(path) > 2 {
 			assignTo(l, u, l.below, path, 2, v, from)
@@ -28,22 +30,22 @@ func (l *loader) assign(path []string, v Literal, from Source) {
 }
 
 // upstream finds or makes the upstream that a path is below of; nil after an error.
-func (l *loader) upstream(path []string, v Literal, from Source) *Upstream {
+func (l *loader) upstream(path []string, v value.Literal, from value.Source) *Upstream {
 	name := path[1]
 	switch {
-	case !upstreamName.MatchString(name) || len(name) > maxName:
+	case !UpstreamName.MatchString(name) || len(name) > maxName:
 		l.unknown = append(l.unknown, path[:2])
-		l.fail(&problem{
-			what: fmt.Sprintf("%q is not a name for an upstream", Shorten(name)),
-			fix:  "use at most 64 lower-case letters, digits, hyphens and underscores, a letter first",
-		}, KeyText(path[:2]), from, "")
+		l.fail(&value.Problem{
+			What: fmt.Sprintf("%q is not a name for an upstream", value.Shorten(name)),
+			Fix:  "use at most 64 lower-case letters, digits, hyphens and underscores, a letter first",
+		}, value.KeyText(path[:2]), from, "")
 		return nil
-	case len(path) == 2 && v.Kind != tableLiteral && v.Kind != nullLiteral:
+	case len(path) == 2 && v.Kind != value.TableLiteral && v.Kind != value.NullLiteral:
 		l.unknown = append(l.unknown, path)
-		l.fail(&problem{
-			what: "must be a table, not " + v.Kind.String(),
-			fix:  fmt.Sprintf("write upstreams.%s.url or upstreams.%s.command", name, name),
-		}, KeyText(path), from, "")
+		l.fail(&value.Problem{
+			What: "must be a table, not " + v.Kind.String(),
+			Fix:  fmt.Sprintf("write upstreams.%s.url or upstreams.%s.command", name, name),
+		}, value.KeyText(path), from, "")
 		return nil
 	}
 	if u := l.cfg.Upstream(name); u != nil {
@@ -56,14 +58,14 @@ func (l *loader) upstream(path []string, v Literal, from Source) *Upstream {
 		}
 	}
 	l.cfg.Upstreams = append(l.cfg.Upstreams, u)
-	l.cfg.sources[KeyText(path[:2])] = from
+	l.cfg.sources[value.KeyText(path[:2])] = from
 	return u
 }
 
 // assignTo finds the setting of a path among rows, of which the first skip
 // parts are not part of the key, and writes it.
-func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip int, v Literal, from Source) {
-	key, shown := strings.Join(path[skip:], "."), KeyText(path)
+func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip int, v value.Literal, from value.Source) {
+	key, shown := strings.Join(path[skip:], "."), value.KeyText(path)
 	var longest *setting[T]
 	for i := range rows {
 		row := &rows[i]
@@ -73,9 +75,9 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 		case row.open && hasPrefix(path[skip:], strings.Split(row.Key, ".")):
 			longest = row
 		case strings.HasPrefix(row.Key, key+"."): // a table of keys
-			if v.Kind != tableLiteral && v.Kind != nullLiteral {
+			if v.Kind != value.TableLiteral && v.Kind != value.NullLiteral {
 				l.unknown = append(l.unknown, path)
-				l.fail(&problem{what: "is a table, not a key", fix: "write a key of it such as " + strings.Join(append(slices.Clone(path[:skip]), row.Key), ".")}, shown, from, "")
+				l.fail(&value.Problem{What: "is a table, not a key", Fix: "write a key of it such as " + strings.Join(append(slices.Clone(path[:skip]), row.Key), ".")}, shown, from, "")
 			}
 			return
 		}
@@ -85,11 +87,11 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 		l.unknownKey(rowKeys(rows), path, skip, from)
 	case longest.open:
 		assignOpen(l, at, longest, path, skip+strings.Count(longest.Key, "."), v, from)
-	case v.Kind == nullLiteral && longest.null:
-	case v.Kind == nullLiteral:
-		l.fail(problemf("has no value"), shown, from, longest.field(at).Allowed()+", or remove the key")
+	case v.Kind == value.NullLiteral && longest.null:
+	case v.Kind == value.NullLiteral:
+		l.fail(value.Problemf("has no value"), shown, from, longest.field(at).Allowed()+", or remove the key")
 	default:
-		if text, ok := v.scalarText(); ok && longest.secret {
+		if text, ok := v.ScalarText(); ok && longest.secret {
 			var err error
 			if v.Text, err = l.resolve(text); err != nil {
 				l.fail(err, shown, from, "")
@@ -101,14 +103,14 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 }
 
 // assignOpen writes one name of a table whose names are the user's.
-func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip int, v Literal, from Source) {
-	shown := KeyText(path)
+func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip int, v value.Literal, from value.Source) {
+	shown := value.KeyText(path)
 	own := path[skip+1:]
 	switch {
 	case row.parts != nil:
 		assignPart(l, at, row, path, skip, v, from)
 	case row.entry == nil: // free-form: accepted as it is, at any depth
-		table := KeyText(path[:skip+1])
+		table := value.KeyText(path[:skip+1])
 		if _, set := l.cfg.sources[table]; !set {
 			l.cfg.sources[table] = from
 		}
@@ -117,22 +119,22 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 				l.fail(err, shown, from, "")
 			}
 		}
-	case len(own) == 0 && (v.Kind == tableLiteral || v.Kind == nullLiteral):
+	case len(own) == 0 && (v.Kind == value.TableLiteral || v.Kind == value.NullLiteral):
 	case len(own) == 0:
-		l.fail(&problem{what: "must be a table of names and values, not " + v.Kind.String(), fix: fmt.Sprintf("write %s.NAME = \"VALUE\"", shown)}, shown, from, "")
+		l.fail(&value.Problem{What: "must be a table of names and values, not " + v.Kind.String(), Fix: fmt.Sprintf("write %s.NAME = \"VALUE\"", shown)}, shown, from, "")
 	case len(own) > 1:
-		l.fail(&problem{what: "has a name of several parts", fix: fmt.Sprintf("quote the name: %s.%s", KeyText(path[:skip+1]), Quote(strings.Join(own, ".")))}, shown, from, "")
+		l.fail(&value.Problem{What: "has a name of several parts", Fix: fmt.Sprintf("quote the name: %s.%s", value.KeyText(path[:skip+1]), value.Quote(strings.Join(own, ".")))}, shown, from, "")
 	default:
 		place, err := row.entry(at, own[0])
 		if err != nil {
 			l.fail(err, shown, from, "")
 			return
 		}
-		cell := KeyText(path)
-		if row.Key == headersKey || row.Key == forwardKey || row.Key == tracingHeadersKey { // names are equal without regard to case (RFC 9110 §5.1)
-			cell = KeyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
+		cell := value.KeyText(path)
+		if row.Key == HeadersKey || row.Key == ForwardKey || row.Key == TracingHeadersKey { // names are equal without regard to case (RFC 9110 §5.1)
+			cell = value.KeyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
 		}
-		if text, ok := v.scalarText(); ok && row.Key != scopesKey && row.Key != forwardKey && (row.Key != envKey || refers(text)) {
+		if text, ok := v.ScalarText(); ok && row.Key != ScopesKey && row.Key != ForwardKey && (row.Key != EnvKey || value.Refers(text)) {
 			if v.Text, err = l.resolve(text); err != nil {
 				l.fail(err, shown, from, "")
 				return
@@ -152,7 +154,7 @@ type slot struct {
 
 // store sets one field and remembers who did. Two keys of one layer that say
 // different things of the same cell are an error; across layers the higher wins.
-func store(l *loader, f field, v Literal, s slot, from Source) {
+func store(l *loader, f field.Field, v value.Literal, s slot, from value.Source) {
 	if err := f.Set(v); err != nil {
 		l.fail(err, s.key, from, f.Allowed())
 		return
@@ -161,9 +163,9 @@ func store(l *loader, f field, v Literal, s slot, from Source) {
 		now := writer{key: s.key, source: from, text: s.text(cell), secret: s.secret}
 		before, again := l.written[cell]
 		if again && (before.text != now.text || s.secret) {
-			l.fail(&problem{
-				what: fmt.Sprintf("contradicts %s (%s): both set %s", before.key, before.source, cell),
-				fix:  "keep one of the two",
+			l.fail(&value.Problem{
+				What: fmt.Sprintf("contradicts %s (%s): both set %s", before.key, before.source, cell),
+				Fix:  "keep one of the two",
 			}, s.key, from, "")
 		}
 		l.written[cell] = now
@@ -176,22 +178,22 @@ func cellText[T any](rows []setting[T], row *setting[T], at *T) func(string) str
 	return func(cell string) string {
 		for i := range rows {
 			if rows[i].Key == cell && rows[i].field != nil {
-				return rows[i].field(at).text()
+				return rows[i].field(at).Text()
 			}
 		}
-		return row.field(at).text()
+		return row.field(at).Text()
 	}
 }
 
 // unknownKey reports a key that no table has, with what was probably meant.
-func (l *loader) unknownKey(known []string, path []string, skip int, from Source) {
+func (l *loader) unknownKey(known []string, path []string, skip int, from value.Source) {
 	l.unknown = append(l.unknown, path)
 	key := strings.Join(path[skip:], ".")
 	fix := "remove it; `dragoman config print` lists the keys"
-	if near := Nearest(key, known); near != "" {
+	if near := value.Nearest(key, known); near != "" {
 		fix = "did you mean " + strings.Join(append(slices.Clone(path[:skip]), near), ".") + "?"
 	}
-	l.errs = append(l.errs, &ConfigError{Source: from, Key: KeyText(path), Problem: "unknown key", Fix: fix})
+	l.errs = append(l.errs, &value.ConfigError{Source: from, Key: value.KeyText(path), Problem: "unknown key", Fix: fix})
 }
 
 // rowKeys are the keys of rows and the tables that they are in.
@@ -206,7 +208,7 @@ func rowKeys[T any](rows []setting[T]) []string {
 		keys = append(keys, rows[i].Key)
 	}
 	if _, top := any(rows).([]setting[Config]); top {
-		keys = append(keys, upstreamsKey)
+		keys = append(keys, UpstreamsKey)
 	}
 	return keys
 }
@@ -217,7 +219,7 @@ func prefixed(prefix, cells []string) []string {
 	}
 	out := make([]string, 0, len(cells))
 	for _, c := range cells {
-		out = append(out, KeyText(prefix)+"."+c)
+		out = append(out, value.KeyText(prefix)+"."+c)
 	}
 	return out
 }
@@ -227,12 +229,12 @@ func hasPrefix(path, prefix []string) bool {
 }
 
 // assignPart writes one key of a named entry.
-func assignPart[T any](l *loader, at *T, row *setting[T], path []string, skip int, v Literal, from Source) {
-	shown, own := KeyText(path), path[skip+1:]
-	table := v.Kind == tableLiteral || v.Kind == nullLiteral
+func assignPart[T any](l *loader, at *T, row *setting[T], path []string, skip int, v value.Literal, from value.Source) {
+	shown, own := value.KeyText(path), path[skip+1:]
+	table := v.Kind == value.TableLiteral || v.Kind == value.NullLiteral
 	if len(own) == 0 {
 		if !table {
-			l.fail(&problem{what: "must be a table of names, not " + v.Kind.String(), fix: fmt.Sprintf("write a table [%s.NAME]", shown)}, shown, from, "")
+			l.fail(&value.Problem{What: "must be a table of names, not " + v.Kind.String(), Fix: fmt.Sprintf("write a table [%s.NAME]", shown)}, shown, from, "")
 		}
 		return
 	}
@@ -250,16 +252,16 @@ func assignPart[T any](l *loader, at *T, row *setting[T], path []string, skip in
 	switch {
 	case len(own) == 1 && table:
 	case len(own) == 1:
-		l.fail(&problem{what: "must be a table, not " + v.Kind.String(), fix: "write a key of it such as " + shown + "." + known[0]}, shown, from, "")
+		l.fail(&value.Problem{What: "must be a table, not " + v.Kind.String(), Fix: "write a key of it such as " + shown + "." + known[0]}, shown, from, "")
 	case i < 0:
 		l.unknownKey(known, path, len(path)-len(own)+1, from)
 	default:
-		if text, ok := v.scalarText(); ok && parts[i].secret {
+		if text, ok := v.ScalarText(); ok && parts[i].secret {
 			if v.Text, err = l.resolve(text); err != nil {
 				l.fail(err, shown, from, "")
 				return
 			}
 		}
-		store(l, parts[i].field, v, slot{key: shown, cells: []string{shown}, secret: parts[i].secret, text: func(string) string { return parts[i].field.text() }}, from)
+		store(l, parts[i].field, v, slot{key: shown, cells: []string{shown}, secret: parts[i].secret, text: func(string) string { return parts[i].field.Text() }}, from)
 	}
 }

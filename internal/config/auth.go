@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"dragoman/adapters/oauth"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 )
 
 const (
@@ -22,7 +25,7 @@ const (
 // authKeys are those that say who is let in.
 func authKeys() []setting[Config] {
 	return append([]setting[Config]{
-		{Key: apiKeysKey, std: "false", doc: "ask for API keys", field: func(c *Config) field { return boolField{at: &c.Security.APIKeysEnabled} }},
+		{Key: apiKeysKey, std: "false", doc: "ask for API keys", field: func(c *Config) field.Field { return field.Bool{At: &c.Security.APIKeysEnabled} }},
 		{Key: "security.api_keys", doc: "API keys, one table each: hashes (of `dragoman key new`), scopes, expires, principal", open: true,
 			parts: partsOf(findAPIKey, apiKeyParts),
 			names: func(c *Config) []string {
@@ -33,51 +36,51 @@ func authKeys() []setting[Config] {
 				return names
 			}},
 		{Key: keysFileKey, std: "", doc: "file of further API keys, each a table named after it",
-			field: func(c *Config) field {
-				return textField{at: &c.Security.Auth.KeysFile, what: "a TOML, YAML or JSON file", empty: true}
+			field: func(c *Config) field.Field {
+				return field.Text{At: &c.Security.Auth.KeysFile, What: "a TOML, YAML or JSON file", Empty: true}
 			}},
 		{Key: "security.anonymous", std: anonymousNever, doc: "who needs no credential although others are asked for one",
-			field: func(c *Config) field {
-				return enumField{at: &c.Security.Auth.Anonymous, values: []string{anonymousNever, AnonymousLoopback}}
+			field: func(c *Config) field.Field {
+				return field.Enum{At: &c.Security.Auth.Anonymous, Values: []string{anonymousNever, AnonymousLoopback}}
 			}},
 	}, jwtKeys()...)
 }
 
 func jwtKeys() []setting[Config] {
-	text := func(at func(*JWTConfig) *string, what string) func(*Config) field {
-		return func(c *Config) field { return textField{at: at(&c.Security.Auth.JWT), what: what, empty: true} }
+	text := func(at func(*JWTConfig) *string, what string) func(*Config) field.Field {
+		return func(c *Config) field.Field { return field.Text{At: at(&c.Security.Auth.JWT), What: what, Empty: true} }
 	}
-	link := func(at func(*JWTConfig) *string) func(*Config) field {
-		return func(c *Config) field { return linkField{at: at(&c.Security.Auth.JWT)} }
+	link := func(at func(*JWTConfig) *string) func(*Config) field.Field {
+		return func(c *Config) field.Field { return field.Link{At: at(&c.Security.Auth.JWT)} }
 	}
-	list := func(at func(*JWTConfig) *[]string, check func(string) error, what string) func(*Config) field {
-		return func(c *Config) field {
-			return listField{at: at(&c.Security.Auth.JWT), check: check, what: what, most: maxScope, commas: true}
+	list := func(at func(*JWTConfig) *[]string, check func(string) error, what string) func(*Config) field.Field {
+		return func(c *Config) field.Field {
+			return field.List{At: at(&c.Security.Auth.JWT), Check: check, What: what, Most: maxScope, Commas: true}
 		}
 	}
-	span := func(at func(*JWTConfig) *time.Duration, least, most time.Duration, zero string) func(*Config) field {
-		return func(c *Config) field {
-			return durationField{at: at(&c.Security.Auth.JWT), least: least, most: most, zero: zero}
+	span := func(at func(*JWTConfig) *time.Duration, least, most time.Duration, zero string) func(*Config) field.Field {
+		return func(c *Config) field.Field {
+			return field.Duration{At: at(&c.Security.Auth.JWT), Least: least, Most: most, Zero: zero}
 		}
 	}
 	return []setting[Config]{
 		{Key: jwtTable + "issuer", std: "", doc: "authorization server whose bearer tokens are taken", field: link(func(j *JWTConfig) *string { return &j.Issuer })},
 		{Key: jwtTable + "resource", std: "", doc: "URL of the main listener as clients know it, without /mcp", field: link(func(j *JWTConfig) *string { return &j.Resource })},
 		{Key: jwtTable + "audience", std: "", doc: "what tokens' aud may be; default: resource, and the MCP paths below it",
-			field: list(func(j *JWTConfig) *[]string { return &j.Audience }, checkArgument, "a list of audiences")},
+			field: list(func(j *JWTConfig) *[]string { return &j.Audience }, field.CheckArgument, "a list of audiences")},
 		{Key: jwtTable + "jwks_url", std: "", doc: "where the issuer's keys are; default: where its metadata says", field: link(func(j *JWTConfig) *string { return &j.JWKSURL })},
 		{Key: jwtTable + "jwks_file", std: "", doc: "file of the issuer's keys (RFC 7517), in the place of a URL", field: text(func(j *JWTConfig) *string { return &j.JWKSFile }, "a file")},
 		{Key: jwtTable + "ca_file", std: "", doc: "PEM file of the roots to trust for the issuer instead of the system's", field: text(func(j *JWTConfig) *string { return &j.CAFile }, "a PEM file")},
 		{Key: jwtTable + "algorithms", std: strings.Join(oauth.Algorithms(), ","), doc: "signatures that count",
-			field: func(c *Config) field {
-				return listField{at: &c.Security.Auth.JWT.Algorithms, check: checkAlgorithm, what: "a list of " + OneOf(oauth.Algorithms()), most: maxScope, commas: true, words: oauth.Algorithms()}
+			field: func(c *Config) field.Field {
+				return field.List{At: &c.Security.Auth.JWT.Algorithms, Check: checkAlgorithm, What: "a list of " + value.OneOf(oauth.Algorithms()), Most: maxScope, Commas: true, Words: oauth.Algorithms()}
 			}},
 		{Key: jwtTable + "types", std: "at+jwt,jwt", doc: "what a token's typ may be; jwt stands for none at all, too",
-			field: list(func(j *JWTConfig) *[]string { return &j.Types }, checkArgument, "a list of media types without application/")},
-		{Key: jwtTable + scopesKey, std: "", doc: "scopes that every token must have", field: list(func(j *JWTConfig) *[]string { return &j.Scopes }, checkScope, "a list of scopes")},
+			field: list(func(j *JWTConfig) *[]string { return &j.Types }, field.CheckArgument, "a list of media types without application/")},
+		{Key: jwtTable + ScopesKey, std: "", doc: "scopes that every token must have", field: list(func(j *JWTConfig) *[]string { return &j.Scopes }, checkScope, "a list of scopes")},
 		{Key: jwtTable + "principal_claim", std: "sub", doc: "claim that tells who the caller is",
-			field: func(c *Config) field {
-				return textField{at: &c.Security.Auth.JWT.PrincipalClaim, most: maxName, what: "the name of a claim"}
+			field: func(c *Config) field.Field {
+				return field.Text{At: &c.Security.Auth.JWT.PrincipalClaim, Most: maxName, What: "the name of a claim"}
 			}},
 		{Key: jwtTable + "leeway", std: "30s", doc: "how far clocks may differ", field: span(func(j *JWTConfig) *time.Duration { return &j.Leeway }, time.Second, 5*time.Minute, "not at all")},
 		{Key: jwtTable + "jwks_ttl", std: "10m", doc: "after how long the issuer's keys are fetched again", field: span(func(j *JWTConfig) *time.Duration { return &j.JWKSTTL }, 10*time.Second, day, "")},
@@ -87,23 +90,23 @@ func jwtKeys() []setting[Config] {
 
 // accessKeys are those of an upstream that say who may do what, and as whom Dragoman asks it.
 func accessKeys() []setting[Upstream] {
-	text := func(at func(*OAuthConfig) *string) func(*Upstream) field {
-		return func(u *Upstream) field { return textField{at: at(&u.OAuth), what: "text", empty: true} }
+	text := func(at func(*OAuthConfig) *string) func(*Upstream) field.Field {
+		return func(u *Upstream) field.Field { return field.Text{At: at(&u.OAuth), What: "text", Empty: true} }
 	}
 	return []setting[Upstream]{
-		{Key: scopesKey, doc: "scopes that a caller needs, by tool:NAME, prompt:NAME, resource:URI or method:NAME; a trailing * stands for any ending", open: true, entry: scopeEntry},
+		{Key: ScopesKey, doc: "scopes that a caller needs, by tool:NAME, prompt:NAME, resource:URI or method:NAME; a trailing * stands for any ending", open: true, entry: scopeEntry},
 		{Key: "oauth.token_url", std: "", doc: "where Dragoman gets tokens for the upstream, by its client credentials", needs: UrlKey,
-			field: func(u *Upstream) field { return linkField{at: &u.OAuth.TokenURL} }},
+			field: func(u *Upstream) field.Field { return field.Link{At: &u.OAuth.TokenURL} }},
 		{Key: "oauth.client_id", std: "", doc: "who Dragoman is there", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.ClientID })},
 		{Key: "oauth.client_secret", std: "", doc: "its secret there", needs: UrlKey, secret: true,
-			field: func(u *Upstream) field { return keyField{at: &u.OAuth.ClientSecret} }},
+			field: func(u *Upstream) field.Field { return field.Key{At: &u.OAuth.ClientSecret} }},
 		{Key: "oauth.client_auth", std: "basic", doc: "how it shows them: in a header, or in the body", needs: UrlKey,
-			field: func(u *Upstream) field {
-				return enumField{at: &u.OAuth.ClientAuth, values: []string{"basic", "post"}}
+			field: func(u *Upstream) field.Field {
+				return field.Enum{At: &u.OAuth.ClientAuth, Values: []string{"basic", "post"}}
 			}},
 		{Key: "oauth.scopes", std: "", doc: "scopes that are asked for", needs: UrlKey,
-			field: func(u *Upstream) field {
-				return listField{at: &u.OAuth.Scopes, check: checkScope, what: "a list of scopes", most: maxScope, commas: true}
+			field: func(u *Upstream) field.Field {
+				return field.List{At: &u.OAuth.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope, Commas: true}
 			}},
 		{Key: "oauth.audience", std: "", doc: "audience that is asked for", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Audience })},
 		{Key: "oauth.resource", std: "", doc: "resource that is asked for (RFC 8707)", needs: UrlKey, field: text(func(o *OAuthConfig) *string { return &o.Resource })},
@@ -111,25 +114,25 @@ func accessKeys() []setting[Upstream] {
 }
 
 func findAPIKey(c *Config, name string) (*APIKey, error) {
-	if !keyName.MatchString(name) || len(name) > maxName {
-		return nil, &problem{what: Quote(Shorten(name)) + " is not a name for an API key", fix: "use at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first"}
+	if !KeyName.MatchString(name) || len(name) > maxName {
+		return nil, &value.Problem{What: value.Quote(value.Shorten(name)) + " is not a name for an API key", Fix: "use at most 64 letters, digits, dots, hyphens and underscores, a letter or digit first"}
 	}
 	return entryOf(&c.Security.Auth.Keys, func(k *APIKey) string { return k.Name }, name, func() *APIKey { return &APIKey{Name: name} }), nil
 }
 
 func apiKeyParts(k *APIKey) []part {
 	return []part{
-		{key: "hashes", doc: "SHA-256 sums of the keys", field: listField{at: &k.Hashes, check: checkHash, what: `a list of "sha256:" and 64 hexadecimal digits, as "dragoman key new" prints them`, least: 1, most: maxScope}},
-		{key: scopesKey, doc: "what the keys are good for", field: listField{at: &k.Scopes, check: checkScope, what: "a list of scopes", most: maxScope}},
-		{key: "expires", doc: "from when on they count no more", field: timeField{at: &k.Expires}},
-		{key: "principal", doc: "who it is; default: the name", field: textField{at: &k.Principal, most: 4 * maxName, what: "text", empty: true}},
+		{key: "hashes", doc: "SHA-256 sums of the keys", field: field.List{At: &k.Hashes, Check: checkHash, What: `a list of "sha256:" and 64 hexadecimal digits, as "dragoman key new" prints them`, Least: 1, Most: maxScope}},
+		{key: ScopesKey, doc: "what the keys are good for", field: field.List{At: &k.Scopes, Check: checkScope, What: "a list of scopes", Most: maxScope}},
+		{key: "expires", doc: "from when on they count no more", field: field.Time{At: &k.Expires}},
+		{key: "principal", doc: "who it is; default: the name", field: field.Text{At: &k.Principal, Most: 4 * maxName, What: "text", Empty: true}},
 	}
 }
 
 func checkHash(item string) error {
 	digits, ok := strings.CutPrefix(item, "sha256:")
 	if sum, err := hex.DecodeString(digits); !ok || err != nil || len(sum) != 32 { // not repeated: it may be the key itself
-		return &problem{what: "is not a hash (it is not shown)", fix: "write \"sha256:\" and 64 hexadecimal digits; `dragoman key hash` makes it of a key"}
+		return &value.Problem{What: "is not a hash (it is not shown)", Fix: "write \"sha256:\" and 64 hexadecimal digits; `dragoman key hash` makes it of a key"}
 	}
 	return nil
 }
@@ -138,26 +141,26 @@ func checkHash(item string) error {
 func checkScope(item string) error {
 	bad := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 	if item == "" || len(item) > maxScope || strings.ContainsFunc(item, bad) {
-		return problemf("%q is not a scope", Shorten(item))
+		return value.Problemf("%q is not a scope", value.Shorten(item))
 	}
 	return nil
 }
 
 func checkAlgorithm(item string) error {
 	if !slices.Contains(oauth.Algorithms(), item) {
-		return &problem{what: Quote(Shorten(item)) + " is not a signature that anybody but the issuer could not make", fix: "write " + OneOf(oauth.Algorithms())}
+		return &value.Problem{What: value.Quote(value.Shorten(item)) + " is not a signature that anybody but the issuer could not make", Fix: "write " + value.OneOf(oauth.Algorithms())}
 	}
 	return nil
 }
 
 // scopeEntry is the place of one rule.
-func scopeEntry(u *Upstream, about string) (field, error) {
+func scopeEntry(u *Upstream, about string) (field.Field, error) {
 	kind, name, _ := strings.Cut(about, ":")
 	if star := strings.IndexByte(name, '*'); !slices.Contains([]string{"tool", "prompt", "resource", "method"}, kind) || name == "" || star >= 0 && star < len(name)-1 {
-		return nil, &problem{what: Quote(Shorten(about)) + " does not say what needs scopes", fix: `write "tool:NAME", "prompt:NAME", "resource:URI" or "method:NAME", with a * at the end for all that begin so`}
+		return nil, &value.Problem{What: value.Quote(value.Shorten(about)) + " does not say what needs scopes", Fix: `write "tool:NAME", "prompt:NAME", "resource:URI" or "method:NAME", with a * at the end for all that begin so`}
 	}
 	rule := entryOf(&u.Scopes, func(r *ScopeRule) string { return r.About }, about, func() *ScopeRule { return &ScopeRule{About: about} })
-	return listField{at: &rule.Scopes, check: checkScope, what: `a list of scopes such as ["files:write"]`, least: 1, most: maxScope, commas: true}, nil
+	return field.List{At: &rule.Scopes, Check: checkScope, What: `a list of scopes such as ["files:write"]`, Least: 1, Most: maxScope, Commas: true}, nil
 }
 
 // keysFile reads security.api_keys_file.
@@ -167,10 +170,10 @@ func (l *loader) keysFile() {
 		return
 	}
 	l.beginLayer()
-	entries, errs := readConfigFile(path, userTable)
+	entries, errs := source.Read(path, userTable)
 	l.errs = append(l.errs, errs...)
 	for _, e := range entries {
-		l.assign(append([]string{"security", "api_keys"}, e.path...), e.value, Source{Kind: FromFile, Name: path, Line: e.line})
+		l.assign(append([]string{"security", "api_keys"}, e.Path...), e.Value, value.Source{Kind: value.FromFile, Name: path, Line: e.Line})
 	}
 }
 
@@ -180,19 +183,19 @@ func (l *loader) checkAuth() {
 	auth := &c.Security.Auth
 	switch from := c.sources[apiKeysKey]; {
 	case c.Security.APIKeysEnabled && len(auth.Keys) == 0:
-		l.fail(&problem{what: "is on, but there is no key: nobody could get in", fix: "add what `dragoman key new NAME` prints"}, apiKeysKey, from, "")
+		l.fail(&value.Problem{What: "is on, but there is no key: nobody could get in", Fix: "add what `dragoman key new NAME` prints"}, apiKeysKey, from, "")
 	case !c.Security.APIKeysEnabled && len(auth.Keys) > 0 && !from.Set():
-		l.fail(&problem{what: "is off, although there are keys: everybody would get in", fix: "write " + apiKeysKey + " = true, or false if that is meant"}, apiKeysKey, from, "")
+		l.fail(&value.Problem{What: "is off, although there are keys: everybody would get in", Fix: "write " + apiKeysKey + " = true, or false if that is meant"}, apiKeysKey, from, "")
 	}
 	seen := map[string]string{}
 	for _, k := range auth.Keys {
-		table := "security.api_keys." + KeyText([]string{k.Name})
+		table := "security.api_keys." + value.KeyText([]string{k.Name})
 		if len(k.Hashes) == 0 && !l.reported(table) {
-			l.fail(&problem{what: "has no hashes", fix: "add what `dragoman key new " + k.Name + "` prints"}, table, c.sources[table+".scopes"], "")
+			l.fail(&value.Problem{What: "has no hashes", Fix: "add what `dragoman key new " + k.Name + "` prints"}, table, c.sources[table+".scopes"], "")
 		}
 		for _, h := range k.Hashes {
 			if other := seen[strings.ToLower(h)]; other != "" {
-				l.fail(&problem{what: fmt.Sprintf("the same key is %s's: nobody could say whose it is", other), fix: "make another with `dragoman key new`"}, table+".hashes", c.sources[table+".hashes"], "")
+				l.fail(&value.Problem{What: fmt.Sprintf("the same key is %s's: nobody could say whose it is", other), Fix: "make another with `dragoman key new`"}, table+".hashes", c.sources[table+".hashes"], "")
 			}
 			seen[strings.ToLower(h)] = k.Name
 		}
@@ -208,35 +211,35 @@ func (l *loader) checkBinding() {
 	}
 	const fix = "ask for credentials (" + apiKeysKey + ", " + jwtTable + "issuer or " + tlsTable + "client_auth), or "
 	for _, u := range c.Upstreams {
-		table := upstreamsKey + "." + u.Name + "."
+		table := UpstreamsKey + "." + u.Name + "."
 		for _, r := range u.Scopes {
-			key := table + scopesKey + "." + KeyText([]string{r.About})
-			l.fail(&problem{what: "needs scopes, but nobody is asked who he is: everybody would get in without", fix: fix + "remove the rule"}, key, c.sources[key], "")
+			key := table + ScopesKey + "." + value.KeyText([]string{r.About})
+			l.fail(&value.Problem{What: "needs scopes, but nobody is asked who he is: everybody would get in without", Fix: fix + "remove the rule"}, key, c.sources[key], "")
 		}
 		for _, g := range u.Access {
-			key := table + accessKey + "." + KeyText([]string{g.Principal})
+			key := table + AccessKey + "." + value.KeyText([]string{g.Principal})
 			if g.Principal == "*" || l.reported(key) {
 				continue
 			}
-			var from Source
+			var from value.Source
 			for _, p := range grantParts(g) {
 				if !from.Set() {
 					from = c.sources[key+"."+p.key]
 				}
 			}
-			l.fail(&problem{what: "is about one principal, but nobody is asked who he is: it would bind nobody", fix: fix + `write "*", which is everybody`}, key, from, "")
+			l.fail(&value.Problem{What: "is about one principal, but nobody is asked who he is: it would bind nobody", Fix: fix + `write "*", which is everybody`}, key, from, "")
 		}
 	}
 }
 
 func (l *loader) checkJWT(j *JWTConfig) {
-	at := func(key string) (string, Source) { return jwtTable + key, l.cfg.sources[jwtTable+key] }
+	at := func(key string) (string, value.Source) { return jwtTable + key, l.cfg.sources[jwtTable+key] }
 	fail := func(key, what, fix string) {
 		name, from := at(key)
-		l.fail(&problem{what: what, fix: fix}, name, from, "")
+		l.fail(&value.Problem{What: what, Fix: fix}, name, from, "")
 	}
 	if j.Issuer == "" {
-		for key, set := range map[string]bool{"resource": j.Resource != "", "audience": len(j.Audience) > 0, "jwks_url": j.JWKSURL != "", "jwks_file": j.JWKSFile != "", scopesKey: len(j.Scopes) > 0} {
+		for key, set := range map[string]bool{"resource": j.Resource != "", "audience": len(j.Audience) > 0, "jwks_url": j.JWKSURL != "", "jwks_file": j.JWKSFile != "", ScopesKey: len(j.Scopes) > 0} {
 			if set {
 				fail(key, "is set, but no issuer: no token would be taken", "set "+jwtTable+"issuer")
 			}
@@ -255,28 +258,28 @@ func (l *loader) checkJWT(j *JWTConfig) {
 	if len(j.Algorithms) == 0 || len(j.Types) == 0 {
 		fail("algorithms", "no token would be taken without algorithms and types", "remove the empty list")
 	}
-	if err := CheckRoots(j.CAFile); err != nil {
+	if err := value.CheckRoots(j.CAFile); err != nil {
 		name, from := at("ca_file")
 		l.fail(err, name, from, "")
 	}
 }
 
 // checkAccess finds what is missing of an upstream's client credentials.
-func (l *loader) checkAccess(u *Upstream, table string, at func(string) Source) {
+func (l *loader) checkAccess(u *Upstream, table string, at func(string) value.Source) {
 	if u.OAuth.TokenURL == "" {
 		for key, set := range map[string]bool{"client_id": u.OAuth.ClientID != "", "client_secret": u.OAuth.ClientSecret.Reveal() != ""} {
 			if from := at("oauth." + key); set {
-				l.fail(&problem{what: "is set, but not token_url", fix: "set " + table + ".oauth.token_url"}, table+".oauth."+key, from, "")
+				l.fail(&value.Problem{What: "is set, but not token_url", Fix: "set " + table + ".oauth.token_url"}, table+".oauth."+key, from, "")
 			}
 		}
 		return
 	}
 	if u.OAuth.ClientID == "" {
-		l.fail(&problem{what: "is set, but not client_id", fix: "set " + table + ".oauth.client_id"}, table+".oauth.token_url", at("oauth.token_url"), "")
+		l.fail(&value.Problem{What: "is set, but not client_id", Fix: "set " + table + ".oauth.client_id"}, table+".oauth.token_url", at("oauth.token_url"), "")
 	}
 	for _, h := range u.Headers {
 		if strings.EqualFold(h.Name, "Authorization") {
-			l.fail(&problem{what: "writes the header Authorization, and so does headers", fix: "keep one of the two"}, table+".oauth.token_url", at("oauth.token_url"), "")
+			l.fail(&value.Problem{What: "writes the header Authorization, and so does headers", Fix: "keep one of the two"}, table+".oauth.token_url", at("oauth.token_url"), "")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dragoman/internal/config/value"
 	"fmt"
 	"net"
 	"net/netip"
@@ -23,20 +24,20 @@ func (l *loader) check() {
 }
 
 func (l *loader) checkUpstream(u *Upstream) {
-	table := upstreamsKey + "." + u.Name
-	at := func(key string) Source { return l.cfg.sources[table+"."+key] }
+	table := UpstreamsKey + "." + u.Name
+	at := func(key string) value.Source { return l.cfg.sources[table+"."+key] }
 	l.checkEras(u, table, at)
 	l.checkRest(u, table, at)
 	l.checkNames(u, table, at)
 	hasURL, hasCommand := at(UrlKey).Set(), at(CommandKey).Set()
 	if !hasURL && !hasCommand {
 		if !l.reported(table) {
-			l.fail(&problem{what: "has neither url nor command", fix: "write one of the two"}, table, l.cfg.sources[table], "")
+			l.fail(&value.Problem{What: "has neither url nor command", Fix: "write one of the two"}, table, l.cfg.sources[table], "")
 		}
 		return
 	}
 	if hasURL && hasCommand {
-		l.fail(&problem{what: fmt.Sprintf("excludes url (%s)", at(UrlKey)), fix: "keep one of the two"}, table+"."+CommandKey, at(CommandKey), "")
+		l.fail(&value.Problem{What: fmt.Sprintf("excludes url (%s)", at(UrlKey)), Fix: "keep one of the two"}, table+"."+CommandKey, at(CommandKey), "")
 		return
 	}
 	if hasCommand {
@@ -45,45 +46,45 @@ func (l *loader) checkUpstream(u *Upstream) {
 	}
 	if _, _, socket := u.Socket(); socket {
 		if u.Transport != Auto && u.Transport != stdioName {
-			l.fail(&problem{what: u.Transport + " needs an http or https url: a socket is spoken to in lines", fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+			l.fail(&value.Problem{What: u.Transport + " needs an http or https url: a socket is spoken to in lines", Fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
 		}
 		l.misplaced(u, table, socketKind)
 		return
 	}
 	if u.Transport == stdioName {
-		l.fail(&problem{what: "stdio needs a command, not a url", fix: "write auto, http, sse or rest"}, table+".transport", at("transport"), "")
+		l.fail(&value.Problem{What: "stdio needs a command, not a url", Fix: "write auto, http, sse or rest"}, table+".transport", at("transport"), "")
 	}
 	l.misplaced(u, table, UrlKey)
 	l.checkAccess(u, table, at)
 	l.checkForward(u, table, at)
-	if err := CheckRoots(u.CAFile); err != nil {
+	if err := value.CheckRoots(u.CAFile); err != nil {
 		l.fail(err, table+".ca_file", at("ca_file"), "")
 	}
 }
 
 // checkEras finds pins that leave nothing to speak.
-func (l *loader) checkEras(u *Upstream, table string, at func(string) Source) {
+func (l *loader) checkEras(u *Upstream, table string, at func(string) value.Source) {
 	allowed := u.Allowed()
 	switch {
 	case len(allowed.Versions()) == 0:
-		l.fail(&problem{what: fmt.Sprintf("contradicts %s.era (%s): no revision of %s is %s", table, at("era"), erasKey, u.Era), fix: "keep one of the two"},
+		l.fail(&value.Problem{What: fmt.Sprintf("contradicts %s.era (%s): no revision of %s is %s", table, at("era"), erasKey, u.Era), Fix: "keep one of the two"},
 			table+"."+erasKey, at(erasKey), "")
 	case u.Transport == "sse" && len(allowed.Legacy()) == 0:
 		key := erasKey
 		if !at(erasKey).Set() {
 			key = "era"
 		}
-		l.fail(&problem{what: fmt.Sprintf("excludes every legacy revision, but %s.transport (%s) is sse, which is legacy", table, at("transport")), fix: "change one of the two"},
+		l.fail(&value.Problem{What: fmt.Sprintf("excludes every legacy revision, but %s.transport (%s) is sse, which is legacy", table, at("transport")), Fix: "change one of the two"},
 			table+"."+key, at(key), "")
 	}
 }
 
-func (l *loader) checkCommand(u *Upstream, table string, at func(string) Source) {
+func (l *loader) checkCommand(u *Upstream, table string, at func(string) value.Source) {
 	if len(u.Command) == 0 || u.Command[0] == "" {
-		l.fail(&problem{what: "names no program", fix: `write a list such as ["npx", "-y", "PACKAGE"]`}, table+"."+CommandKey, at(CommandKey), "")
+		l.fail(&value.Problem{What: "names no program", Fix: `write a list such as ["npx", "-y", "PACKAGE"]`}, table+"."+CommandKey, at(CommandKey), "")
 	}
 	if u.Transport != Auto && u.Transport != stdioName {
-		l.fail(&problem{what: fmt.Sprintf("%s needs a url, not a command", u.Transport), fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
+		l.fail(&value.Problem{What: fmt.Sprintf("%s needs a url, not a command", u.Transport), Fix: "write auto or stdio, or remove it"}, table+".transport", at("transport"), "")
 	}
 	l.misplaced(u, table, CommandKey)
 	l.checkProcesses(u, table, at)
@@ -92,15 +93,15 @@ func (l *loader) checkCommand(u *Upstream, table string, at func(string) Source)
 		return
 	}
 	if info, err := os.Stat(u.Cwd); err != nil || !info.IsDir() {
-		l.fail(&problem{what: fmt.Sprintf("%q is not a directory", Shorten(u.Cwd)), fix: "create it, or remove the key"}, table+".cwd", at("cwd"), "")
+		l.fail(&value.Problem{What: fmt.Sprintf("%q is not a directory", value.Shorten(u.Cwd)), Fix: "create it, or remove the key"}, table+".cwd", at("cwd"), "")
 	}
 }
 
 // checkProcesses finds numbers of children that exceed max_processes.
-func (l *loader) checkProcesses(u *Upstream, table string, at func(string) Source) {
+func (l *loader) checkProcesses(u *Upstream, table string, at func(string) value.Source) {
 	exceeds := func(key string, n int) {
 		if n > u.MaxProcesses {
-			l.fail(&problem{what: fmt.Sprintf("%d children are more than %s.max_processes allows, %d", n, table, u.MaxProcesses), fix: "change one of the two"},
+			l.fail(&value.Problem{What: fmt.Sprintf("%d children are more than %s.max_processes allows, %d", n, table, u.MaxProcesses), Fix: "change one of the two"},
 				table+"."+key, at(key), "")
 		}
 	}
@@ -117,13 +118,13 @@ const socketKind = "socket"
 // misplaced reports settings that upstreams of another kind have. A value that
 // is the default is let pass: print writes it for every upstream.
 func (l *loader) misplaced(u *Upstream, table, kind string) {
-	report := func(needs, key string, from Source) {
+	report := func(needs, key string, from value.Source) {
 		if needs == UrlKey && kind == socketKind {
 			needs = "n http or https url"
 		} else {
 			needs = " " + needs
 		}
-		l.fail(&problem{what: "only concerns an upstream with a" + needs, fix: "remove it"}, key, from, "")
+		l.fail(&value.Problem{What: "only concerns an upstream with a" + needs, Fix: "remove it"}, key, from, "")
 	}
 	for i := range l.below {
 		row := &l.below[i]
@@ -132,21 +133,21 @@ func (l *loader) misplaced(u *Upstream, table, kind string) {
 		}
 		key := table + "." + row.Key
 		switch row.Key {
-		case headersKey:
+		case HeadersKey:
 			for _, h := range u.Headers {
-				report(row.needs, key, l.cfg.sources[key+"."+KeyText([]string{strings.ToLower(h.Name)})])
+				report(row.needs, key, l.cfg.sources[key+"."+value.KeyText([]string{strings.ToLower(h.Name)})])
 			}
-		case forwardKey:
+		case ForwardKey:
 			for _, f := range u.Forward {
-				report(row.needs, key, l.cfg.sources[key+"."+KeyText([]string{strings.ToLower(f.From)})])
+				report(row.needs, key, l.cfg.sources[key+"."+value.KeyText([]string{strings.ToLower(f.From)})])
 			}
-		case envKey:
+		case EnvKey:
 			for _, v := range u.Env {
-				report(row.needs, key, l.cfg.sources[key+"."+KeyText([]string{v.Name})])
+				report(row.needs, key, l.cfg.sources[key+"."+value.KeyText([]string{v.Name})])
 			}
 		default:
 			standard := row.field(&Upstream{})
-			if err := standard.Set(word(row.std)); err == nil && row.field(u).text() != standard.text() {
+			if err := standard.Set(value.Word(row.std)); err == nil && row.field(u).Text() != standard.Text() {
 				report(row.needs, key, l.cfg.sources[key])
 			}
 		}
@@ -156,14 +157,14 @@ func (l *loader) misplaced(u *Upstream, table, kind string) {
 // CheckServe finds what keeps `dragoman serve` from starting with a
 // configuration that is valid in itself. The error is a [ConfigErrors].
 func (c *Config) CheckServe() error {
-	var errs ConfigErrors
+	var errs value.ConfigErrors
 	add := func(key, what, fix string) {
-		errs = append(errs, &ConfigError{Source: c.Source(key), Key: key, Problem: what, Fix: fix})
+		errs = append(errs, &value.ConfigError{Source: c.Source(key), Key: key, Problem: what, Fix: fix})
 	}
 	if len(c.Upstreams) == 0 {
-		add(upstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
+		add(UpstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
 	}
-	if !Loopback(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
+	if !value.Loopback(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
 		add(listenKey, c.Listen()+" is not loopback and nobody is asked who he is: anyone on the network could use the upstream",
 			"listen on 127.0.0.1, or ask for credentials ("+apiKeysKey+", security.jwt, tls.client_auth), or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
 	}
@@ -176,7 +177,7 @@ func (c *Config) CheckServe() error {
 	if len(errs) == 0 {
 		return nil
 	}
-	sortErrors(errs)
+	value.SortErrors(errs)
 	return errs
 }
 
@@ -192,4 +193,14 @@ func (c *Config) sameListener() bool {
 func unspecified(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.IsUnspecified()
+}
+
+// Remarks are what a valid configuration does not do. Without a file it is not
+// complete, so nothing is said of serving it.
+func (c *Config) Remarks(complete bool) []string {
+	var list []string
+	if err := c.CheckServe(); complete && err != nil {
+		list = append(list, "`dragoman serve` would refuse this: "+err.Error())
+	}
+	return list
 }

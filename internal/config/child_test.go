@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"dragoman/internal/testkit"
 	"fmt"
 	"os"
@@ -16,7 +18,7 @@ func TestIsolation(t *testing.T) {
 	f := func(text, stored, kind string, n int) {
 		t.Helper()
 		var u Upstream
-		if err := (isolationField{at: &u.Isolation}).Set(word(text)); err != nil {
+		if err := (field.Isolation{At: &u.Isolation}).Set(value.Word(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 			return
 		}
@@ -113,7 +115,7 @@ func TestSocketURLs(t *testing.T) {
 	f := func(text, network, address string) {
 		t.Helper()
 		var u Upstream
-		if err := (urlField{at: &u.URL}).Set(word(text)); err != nil {
+		if err := (field.URL{At: &u.URL}).Set(value.Word(text)); err != nil {
 			t.Errorf("%s: %v", text, err)
 			return
 		}
@@ -136,7 +138,7 @@ func TestSocketURLs(t *testing.T) {
 	bad := func(text, want string) {
 		t.Helper()
 		u := Upstream{URL: "before"}
-		err := (urlField{at: &u.URL}).Set(word(text))
+		err := (field.URL{At: &u.URL}).Set(value.Word(text))
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") || u.URL != "before" {
 			t.Errorf("%s: %v, want %s (%s)", text, err, want, u.URL)
 		}

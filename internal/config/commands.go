@@ -1,6 +1,9 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 	"errors"
 	"net/url"
 	"slices"
@@ -27,7 +30,7 @@ type Flag struct {
 }
 
 // dividers are the dividers of the keys that are tables.
-var dividers = map[string]string{headersKey: ":", envKey: "="}
+var dividers = map[string]string{HeadersKey: ":", EnvKey: "="}
 
 // Flags lists the flags of a command, in the order of the configuration reference.
 func Flags(on Command) []Flag {
@@ -43,7 +46,7 @@ func flagsOf[T any](rows []setting[T], on Command, upstream bool) (flags []Flag)
 		}
 		f := Flag{Key: row.Key, Name: row.flag, Arg: row.arg, Doc: row.doc, Default: row.std, Divider: dividers[row.Key], Upstream: upstream}
 		if row.field != nil {
-			_, f.List = row.field(&zero).(listField)
+			_, f.List = row.field(&zero).(field.List)
 		}
 		flags = append(flags, f)
 	}
@@ -56,24 +59,24 @@ func flagsOf[T any](rows []setting[T], on Command, upstream bool) (flags []Flag)
 func AdminAddress(environ []string, file, flag string) (address string, unread, err error) {
 	l := newLoader(LoadOptions{Environ: environ})
 	path := strings.Split(adminKey, ".")
-	var problems ConfigErrors
+	var problems value.ConfigErrors
 	if file != "" {
-		var entries []entry
+		var entries []source.Entry
 		l.beginLayer()
-		entries, problems = readConfigFile(file, userTable)
-		if at := slices.IndexFunc(entries, func(e entry) bool { return KeyText(e.path) == adminKey }); at >= 0 { // serve reports a second one
-			l.assign(path, entries[at].value, Source{Kind: FromFile, Name: file, Line: entries[at].line})
+		entries, problems = source.Read(file, userTable)
+		if at := slices.IndexFunc(entries, func(e source.Entry) bool { return value.KeyText(e.Path) == adminKey }); at >= 0 { // serve reports a second one
+			l.assign(path, entries[at].Value, value.Source{Kind: value.FromFile, Name: file, Line: entries[at].Line})
 		}
 		problems, l.errs = append(problems, l.errs...), nil
 	}
 	name := envPrefix + envName(adminKey)
-	if value, _ := l.lookup(name); value != "" {
+	if text, _ := l.lookup(name); text != "" {
 		l.beginLayer()
-		l.assign(path, word(value), Source{Kind: FromEnv, Name: name})
+		l.assign(path, value.Word(text), value.Source{Kind: value.FromEnv, Name: name})
 	}
 	if flag != "" {
 		l.beginLayer()
-		l.assign(path, word(flag), Source{Kind: FromFlag, Name: "--admin"})
+		l.assign(path, value.Word(flag), value.Source{Kind: value.FromFlag, Name: "--admin"})
 	}
 	if len(l.errs) > 0 {
 		return "", nil, l.errs
@@ -89,8 +92,8 @@ const AdminVariable = envPrefix + "ADMIN_LISTEN"
 
 // CheckListen checks a HOST:PORT that was given with a flag; an error says what to write.
 func CheckListen(flag, address string) error {
-	if _, _, err := splitListen(word(address)); err != nil {
-		return ConfigErrors{asConfigError(err, "", Source{Kind: FromFlag, Name: flag}, listenField{}.Allowed())}
+	if _, _, err := field.SplitListen(value.Word(address)); err != nil {
+		return value.ConfigErrors{value.AsConfigError(err, "", value.Source{Kind: value.FromFlag, Name: flag}, field.Listen{}.Allowed())}
 	}
 	return nil
 }
@@ -98,12 +101,12 @@ func CheckListen(flag, address string) error {
 // CheckSocket checks the address of a server that speaks lines over a socket, unix:/PATH or tcp://HOST:PORT. socket says whether text is
 // one; other URLs are not judged.
 func CheckSocket(text string) (socket bool, err error) {
-	field := urlField{at: new(string)}
-	if path, ok := strings.CutPrefix(text, UnixScheme); ok {
-		return true, field.unix(text, path)
+	field := field.URL{At: new(string)}
+	if path, ok := strings.CutPrefix(text, value.UnixScheme); ok {
+		return true, field.Unix(text, path)
 	}
 	if u, err := url.Parse(text); err == nil && u.Scheme == "tcp" {
-		return true, field.tcp(text, u)
+		return true, field.Tcp(text, u)
 	}
 	return false, nil
 }
@@ -116,9 +119,9 @@ func CheckKeyName(name string) error {
 
 // FullText is an error with its fix, if it knows one.
 func FullText(err error) string {
-	var p *problem
+	var p *value.Problem
 	if errors.As(err, &p) {
-		return WithFix(p.what, p.fix)
+		return value.WithFix(p.What, p.Fix)
 	}
 	return err.Error()
 }

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"dragoman/adapters/rules"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
-
-	"dragoman/adapters/rules"
 )
 
 // Config is everything a user may set, checked and complete: [LoadConfig] makes
@@ -86,10 +88,10 @@ type Config struct {
 	// Warnings are remarks on what was accepted but ignored, for the log. They hold no secret.
 	Warnings []string
 
-	sources     map[string]Source // by cell, see provenance
-	Loaded      LoadOptions       // what it was made from
-	secretFiles []string          // that secrets were read from
-	Seen        string            // how its files looked when it was read
+	sources     map[string]value.Source // by cell, see provenance
+	Loaded      LoadOptions             // what it was made from
+	secretFiles []string                // that secrets were read from
+	Seen        string                  // how its files looked when it was read
 }
 
 // ServiceConfig is the identity of the service and the address of its main
@@ -134,7 +136,7 @@ type QuestionsConfig struct {
 	LeaseWait time.Duration
 	// StateKey seals requestState: at least 32 bytes, or empty (default) for a
 	// random key of this process, with which no other process can read it.
-	StateKey Secret
+	StateKey value.Secret
 }
 
 // ResumeConfig bounds what each session of a legacy client keeps for
@@ -269,7 +271,7 @@ func (c *Config) Authenticates() bool {
 // Source tells where the value of a key came from: a key as `config print`
 // shows it, also "upstreams.NAME.KEY". For listen it is the source of the
 // host or of the port, whichever has precedence.
-func (c *Config) Source(key string) Source {
+func (c *Config) Source(key string) value.Source {
 	if key == listenKey {
 		host, port := c.sources[hostKey], c.sources[portKey]
 		if port.Kind > host.Kind {
@@ -285,7 +287,7 @@ func (c *Config) RateLimited() bool {
 	switch c.RateLimit.Mode {
 	case "on":
 		return true
-	case Off:
+	case field.Off:
 		return false
 	}
 	return c.Profile == production || c.sources[rateKey].Set()
@@ -298,14 +300,49 @@ func (c *Config) Only() (*Upstream, error) {
 	case 1:
 		return c.Upstreams[0], nil
 	case 0:
-		return nil, ConfigErrors{{Key: upstreamsKey, Problem: "no upstream is configured", Fix: "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"}}
+		return nil, value.ConfigErrors{{Key: UpstreamsKey, Problem: "no upstream is configured", Fix: "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file"}}
 	}
 	names := make([]string, 0, len(c.Upstreams))
 	for _, u := range c.Upstreams {
 		names = append(names, u.Name)
 	}
-	return nil, ConfigErrors{{
-		Source: Source{Kind: FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(names)),
-		Fix: "add --upstream with " + OneOf(names),
+	return nil, value.ConfigErrors{{
+		Source: value.Source{Kind: value.FromFlag, Name: "--upstream"}, Problem: fmt.Sprintf("%d upstreams are configured, and this takes one", len(names)),
+		Fix: "add --upstream with " + value.OneOf(names),
 	}}
+}
+
+// LoadOptions is where [LoadConfig] looks.
+type LoadOptions struct {
+	// File is the path of the configuration file; "" for none.
+	File string
+	// Environ is the environment as os.Environ gives it.
+	Environ []string
+	// Flags are the settings given as flags, in order.
+	Flags []Assignment
+	// UpstreamFlags are keys below upstreams.NAME given on the command line.
+	// They make the upstream "default" if they name a url or a command, else
+	// they concern Pick or the only upstream there is.
+	UpstreamFlags []Assignment
+	// Pick keeps only the upstream of this name; "" keeps all.
+	Pick string
+}
+
+// Assignment is one value from the command line.
+type Assignment struct {
+	Path  []string // the key; for UpstreamFlags below upstreams.NAME
+	Value []string // one text, or the items of a list
+	List  bool
+	Name  string // as typed: "--listen", "URL", "COMMAND"
+}
+
+func (a Assignment) literal() value.Literal {
+	if !a.List {
+		return value.Word(strings.Join(a.Value, ","))
+	}
+	list := value.Literal{Kind: value.ListLiteral}
+	for _, item := range a.Value {
+		list.Items = append(list.Items, value.Word(item))
+	}
+	return list
 }

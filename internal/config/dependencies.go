@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"slices"
 	"strings"
 	"time"
@@ -11,17 +13,17 @@ const dependencyTime = time.Second
 // dependencyParts are the keys that count.
 func dependencyParts(d *Dependency) []part {
 	return []part{
-		{key: "host", doc: "host that is looked after by opening a connection", field: textField{at: &d.Host, what: "a name or an address", empty: true}},
-		{key: "port", doc: "port of the host", field: intField{at: &d.Port, least: 1, most: 65535}},
-		{key: "url", doc: "address that is looked after by a GET, which must be answered with a status below 400", field: checkURLField{at: &d.URL}},
-		{key: "timeout", doc: "time for one look", field: durationField{at: &d.Timeout, least: 100 * time.Millisecond, most: time.Minute}},
+		{key: "host", doc: "host that is looked after by opening a connection", field: field.Text{At: &d.Host, What: "a name or an address", Empty: true}},
+		{key: "port", doc: "port of the host", field: field.Int{At: &d.Port, Least: 1, Most: 65535}},
+		{key: "url", doc: "address that is looked after by a GET, which must be answered with a status below 400", field: field.CheckURL{At: &d.URL}},
+		{key: "timeout", doc: "time for one look", field: field.Duration{At: &d.Timeout, Least: 100 * time.Millisecond, Most: time.Minute}},
 	}
 }
 
 // takeDependency reads one key of the table, whose names are the user's: what a service needs to know of a dependency
 // besides, such as a user's name, may stand there too, and is not ours.
-func takeDependency(c *Config, own []string, v Literal) error {
-	if len(own) == 0 || v.Kind == nullLiteral {
+func takeDependency(c *Config, own []string, v value.Literal) error {
+	if len(own) == 0 || v.Kind == value.NullLiteral {
 		return nil
 	}
 	i := slices.IndexFunc(c.Dependencies, func(d *Dependency) bool { return d.Name == own[0] })
@@ -35,15 +37,15 @@ func takeDependency(c *Config, own []string, v Literal) error {
 	d := c.Dependencies[i]
 	switch own[1] {
 	case "host":
-		text, ok := v.scalarText()
+		text, ok := v.ScalarText()
 		if !ok || text == "" {
-			return problemf("must be a name or an address, not %s", v.show())
+			return value.Problemf("must be a name or an address, not %s", v.Show())
 		}
 		d.Host = text
 	case "url":
-		text, ok := v.scalarText()
+		text, ok := v.ScalarText()
 		if !ok || !strings.HasPrefix(text, "http://") && !strings.HasPrefix(text, "https://") {
-			return &problem{what: v.show() + " cannot be asked", fix: `write an address such as "http://localhost:7444/health"`}
+			return &value.Problem{What: v.Show() + " cannot be asked", Fix: `write an address such as "http://localhost:7444/health"`}
 		}
 		d.URL = text
 	case "port", "timeout":

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,29 +10,29 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// described is one key as the reference and the schema tell of it.
-type described struct {
-	table []string // what it is in; anyName stands for names that people choose
-	key   string   // in the table; anyName where it is chosen, too
-	doc   string
-	std   string // as a literal of TOML and JSON; "" if there is none
-	notation
-	field          field // of an entry of its own; nil of a table
-	env, mcp, flag string
-	also           string // the key that this one is another name of
-	needs          string // the key that has to be there
-	null           bool   // may be null in YAML and JSON
-	fixed          bool   // a change needs a restart
+// Described is one key as the reference and the schema tell of it.
+type Described struct {
+	Table []string // what it is in; AnyName stands for names that people choose
+	Key   string   // in the table; AnyName where it is chosen, too
+	Doc   string
+	Std   string // as a literal of TOML and JSON; "" if there is none
+	field.Notation
+	Field          field.Field // of an entry of its own; nil of a table
+	Env, Mcp, Flag string
+	Also           string // the key that this one is another name of
+	Needs          string // the key that has to be there
+	Null           bool   // may be null in YAML and JSON
+	Fixed          bool   // a change needs a restart
 }
 
-// anyName stands in a path for a name that people choose.
-const anyName = "NAME"
+// AnyName stands in a path for a name that people choose.
+const AnyName = "NAME"
 
 // Path is the key with its table.
-func (d described) Path() []string { return append(slices.Clone(d.table), d.key) }
+func (d Described) Path() []string { return append(slices.Clone(d.Table), d.Key) }
 
 // DescribeConfig is every key there is, in the order of the tables of the code.
-func DescribeConfig() ([]described, error) {
+func DescribeConfig() ([]Described, error) {
 	// Defaults are what a configuration of nothing has.
 	plain := newLoader(LoadOptions{})
 	all, err := describeRows(plain.settings, func() *Config { return plain.cfg }, nil)
@@ -38,15 +40,15 @@ func DescribeConfig() ([]described, error) {
 		return nil, err
 	}
 	server := func() *Upstream {
-		return newLoader(LoadOptions{}).upstream([]string{upstreamsKey, defaultName}, Literal{Kind: tableLiteral}, Source{})
+		return newLoader(LoadOptions{}).upstream([]string{UpstreamsKey, defaultName}, value.Literal{Kind: value.TableLiteral}, value.Source{})
 	}
-	below, err := describeRows(upstreamKeys(), server, []string{upstreamsKey, anyName})
+	below, err := describeRows(upstreamKeys(), server, []string{UpstreamsKey, AnyName})
 	return append(all, below...), err
 }
 
 // describeRows describes the keys of one table of the code; fresh makes what they are keys of, with its defaults.
-func describeRows[T any](rows []setting[T], fresh func() *T, table []string) ([]described, error) {
-	var all []described
+func describeRows[T any](rows []setting[T], fresh func() *T, table []string) ([]Described, error) {
+	var all []Described
 	for i := range rows {
 		row := &rows[i]
 		path := append(slices.Clone(table), strings.Split(row.Key, ".")...)
@@ -59,19 +61,19 @@ func describeRows[T any](rows []setting[T], fresh func() *T, table []string) ([]
 			all = append(all, some...)
 			continue
 		}
-		d := described{table: path[:last], key: path[last], doc: row.doc, env: row.env(), mcp: row.mcp, needs: row.needs, null: row.null}
+		d := Described{Table: path[:last], Key: path[last], Doc: row.doc, Env: row.env(), Mcp: row.mcp, Needs: row.needs, Null: row.null}
 		if row.flag != "" {
-			d.flag = "--" + row.flag
+			d.Flag = "--" + row.flag
 		}
 		if row.alias() && row.Key != listenKey {
-			d.also = strings.Join(row.writes, ", ")
+			d.Also = strings.Join(row.writes, ", ")
 		}
 		if len(table) > 0 {
-			d.env = envPrefix + envName(strings.Join(path, "."))
+			d.Env = envPrefix + envName(strings.Join(path, "."))
 		}
-		d.fixed = slices.ContainsFunc(row.cells(), isFixed) && len(table) == 0
+		d.Fixed = slices.ContainsFunc(row.cells(), isFixed) && len(table) == 0
 		f := row.field(fresh())
-		if err := d.notate(f, d.also == "", row.secret); err != nil {
+		if err := d.notate(f, d.Also == "", row.secret); err != nil {
 			return nil, fmt.Errorf("config: %s: %w", row.Key, err)
 		}
 		all = append(all, d)
@@ -85,53 +87,53 @@ func isFixed(key string) bool {
 }
 
 // notate enters how a field is written, and what it is if nobody writes it.
-func (d *described) notate(f field, valued, secret bool) error {
-	n, ok := f.(notated)
+func (d *Described) notate(f field.Field, valued, secret bool) error {
+	n, ok := f.(field.Notated)
 	if !ok {
 		return fmt.Errorf("%T has no notation", f)
 	}
-	d.notation, d.field = n.notation(), f
-	if secret && d.kind != "secret" {
-		d.kind = "secret " + d.kind
-		if d.shape.Pattern != "" {
-			d.shape.Pattern += "|^env:.|^file:."
+	d.Notation, d.Field = n.Notation(), f
+	if secret && d.Kind != "secret" {
+		d.Kind = "secret " + d.Kind
+		if d.Shape.Pattern != "" {
+			d.Shape.Pattern += "|^env:.|^file:."
 		}
 	}
-	if at, is := f.(timeField); is && at.at.IsZero() {
+	if at, is := f.(field.Time); is && at.At.IsZero() {
 		return nil
 	}
-	if text := f.text(); valued && f.Set(asWritten(text)) == nil {
-		d.std = text
+	if text := f.Text(); valued && f.Set(AsWritten(text)) == nil {
+		d.Std = text
 	}
 	return nil
 }
 
-// asWritten is a literal as a file would have it.
-func asWritten(text string) Literal {
+// AsWritten is a literal as a file would have it.
+func AsWritten(text string) value.Literal {
 	var list []string
 	if json.Unmarshal([]byte(text), &list) == nil && strings.HasPrefix(text, "[") {
-		v := Literal{Kind: listLiteral}
+		v := value.Literal{Kind: value.ListLiteral}
 		for _, item := range list {
-			v.items = append(v.items, Literal{Kind: QuotedLiteral, Text: item})
+			v.Items = append(v.Items, value.Literal{Kind: value.QuotedLiteral, Text: item})
 		}
 		return v
 	}
 	var inner string
 	if json.Unmarshal([]byte(text), &inner) == nil {
-		return Literal{Kind: QuotedLiteral, Text: inner}
+		return value.Literal{Kind: value.QuotedLiteral, Text: inner}
 	}
-	return word(text)
+	return value.Word(text)
 }
 
 // samples are names of which every open table takes one.
-var samples = []string{anyName, "tool:" + anyName}
+var samples = []string{AnyName, "tool:" + AnyName}
 
 // describeOpen describes a table whose names people choose.
-func describeOpen[T any](row *setting[T], fresh func() *T, path []string) ([]described, error) {
+func describeOpen[T any](row *setting[T], fresh func() *T, path []string) ([]Described, error) {
 	last := len(path) - 1
-	whole := described{table: path[:last], key: path[last], doc: row.doc, notation: notation{kind: "table"}, needs: row.needs}
+	whole := Described{Table: path[:last], Key: path[last], Doc: row.doc, Notation: field.Notation{Kind: "table"}, Needs: row.needs}
 	if row.flag != "" {
-		whole.flag = "--" + row.flag
+		whole.Flag = "--" + row.flag
 	}
 	for _, name := range samples {
 		switch {
@@ -147,9 +149,9 @@ func describeOpen[T any](row *setting[T], fresh func() *T, path []string) ([]des
 				continue
 			}
 			d := whole
-			d.table, d.key = path, anyName
+			d.Table, d.Key = path, AnyName
 			err = d.notate(f, false, false)
-			return []described{d}, err
+			return []Described{d}, err
 		default:
 			return describeParts(whole, dependencyParts(&Dependency{Timeout: dependencyTime}))
 		}
@@ -157,10 +159,10 @@ func describeOpen[T any](row *setting[T], fresh func() *T, path []string) ([]des
 	return nil, fmt.Errorf("config: %s: no sample name fits", row.Key)
 }
 
-func describeParts(whole described, parts []part) ([]described, error) {
-	all := []described{whole}
+func describeParts(whole Described, parts []part) ([]Described, error) {
+	all := []Described{whole}
 	for _, p := range parts {
-		d := described{table: append(whole.Path(), anyName), key: p.key, doc: p.doc}
+		d := Described{Table: append(whole.Path(), AnyName), Key: p.key, Doc: p.doc}
 		if err := d.notate(p.field, true, p.secret); err != nil {
 			return nil, fmt.Errorf("config: %s: %w", p.key, err)
 		}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dragoman/internal/config/value"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,27 +29,27 @@ const leastMilliseconds = 1000
 // environment applies one of the two layers of variables. Empty ones count as
 // not set, as compose files leave them. Unknown DRAGOMAN_ variables are errors;
 // unknown MCP_ ones belong to somebody else.
-func (l *loader) environment(layer SourceKind) {
+func (l *loader) environment(layer value.SourceKind) {
 	l.beginLayer()
 	pairs := slices.Clone(l.environ)
 	slices.Sort(pairs)
 	for _, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok || value == "" {
+		name, text, ok := strings.Cut(pair, "=")
+		if !ok || text == "" {
 			continue
 		}
-		from := Source{Kind: layer, Name: name}
-		if layer == FromSharedEnv {
-			l.sharedVariable(name, value, from)
+		from := value.Source{Kind: layer, Name: name}
+		if layer == value.FromSharedEnv {
+			l.sharedVariable(name, text, from)
 			continue
 		}
 		if strings.HasPrefix(name, envPrefix) && name != FileVariable {
-			l.ownVariable(name, value, from)
+			l.ownVariable(name, text, from)
 		}
 	}
 }
 
-func (l *loader) sharedVariable(name, value string, from Source) {
+func (l *loader) sharedVariable(name, text string, from value.Source) {
 	if !strings.HasPrefix(name, "MCP_") {
 		return
 	}
@@ -57,21 +58,21 @@ func (l *loader) sharedVariable(name, value string, from Source) {
 		if row.mcp != name {
 			continue
 		}
-		if n, ok := word(value).integer(); ok && row.Key == toolTimeout && n >= leastMilliseconds {
+		if n, ok := value.Word(text).Integer(); ok && row.Key == toolTimeout && n >= leastMilliseconds {
 			// Claude Code hands its own MCP_TOOL_TIMEOUT, in milliseconds, down
 			// to the servers that it starts.
 			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%s=%d is ignored: it seems to be another program's, in milliseconds; set %s%s, at most 300 seconds", name, n, envPrefix, envName(toolTimeout)))
 			return
 		}
-		l.assign(strings.Split(row.Key, "."), word(value), from)
+		l.assign(strings.Split(row.Key, "."), value.Word(text), from)
 		return
 	}
 }
 
-func (l *loader) ownVariable(name, value string, from Source) {
+func (l *loader) ownVariable(name, text string, from value.Source) {
 	for i := range l.settings {
 		if l.settings[i].env() == name {
-			l.assign(strings.Split(l.settings[i].Key, "."), word(value), from)
+			l.assign(strings.Split(l.settings[i].Key, "."), value.Word(text), from)
 			return
 		}
 	}
@@ -79,17 +80,17 @@ func (l *loader) ownVariable(name, value string, from Source) {
 	if _, pod := l.lookup(inCluster); link && pod {
 		return
 	}
-	if rest, ok := strings.CutPrefix(name, envPrefix+"UPSTREAMS_"); ok && l.upstreamVariable(rest, value, from) {
+	if rest, ok := strings.CutPrefix(name, envPrefix+"UPSTREAMS_"); ok && l.upstreamVariable(rest, text, from) {
 		return
 	}
 	fix := "unset it; `dragoman config print` lists the keys"
-	if near := Nearest(name, l.variables()); near != "" {
+	if near := value.Nearest(name, l.variables()); near != "" {
 		fix = "did you mean " + near + "?"
 	}
 	if link {
 		fix = "the address is set by " + envPrefix + envName(listenKey) + " (HOST:PORT)"
 	}
-	l.errs = append(l.errs, &ConfigError{Source: from, Problem: "unknown variable", Fix: fix})
+	l.errs = append(l.errs, &value.ConfigError{Source: from, Problem: "unknown variable", Fix: fix})
 }
 
 func (l *loader) variables() []string {
@@ -104,7 +105,7 @@ func (l *loader) variables() []string {
 
 // upstreamVariable applies NAME_KEY: NAME is an upstream that the file names,
 // with hyphens as underscores, or else one of that name in lower case.
-func (l *loader) upstreamVariable(rest, value string, from Source) bool {
+func (l *loader) upstreamVariable(rest, text string, from value.Source) bool {
 	best := -1
 	for i := range l.below {
 		suffix := "_" + envName(l.below[i].Key)
@@ -126,6 +127,6 @@ func (l *loader) upstreamVariable(rest, value string, from Source) bool {
 			break
 		}
 	}
-	l.assign([]string{upstreamsKey, name, l.below[best].Key}, word(value), from)
+	l.assign([]string{UpstreamsKey, name, l.below[best].Key}, value.Word(text), from)
 	return true
 }

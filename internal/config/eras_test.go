@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dragoman/internal/config/value"
 	"dragoman/internal/testkit"
 	"fmt"
 	"os"
@@ -11,13 +12,13 @@ import (
 	"time"
 )
 
-// value is how a loaded configuration prints a key; an empty one if it does not.
-func value(t *testing.T, c *Config, key string) string {
+// printedValue is how a loaded configuration prints a key; an empty one if it does not.
+func printedValue(t *testing.T, c *Config, key string) string {
 	t.Helper()
 	for _, p := range c.printedValues() {
 		if p.Key == key {
 			if p.Hidden {
-				return hidden
+				return value.Hidden
 			}
 			return string(p.Value)
 		}
@@ -33,8 +34,8 @@ func TestNewKeyBounds(t *testing.T) {
 		switch {
 		case err != nil && (want == "" || !strings.Contains(err.Error(), want)):
 			t.Errorf("%s = %s: %v, want %q", key, text, err, want)
-		case err == nil && want != value(t, c, key):
-			t.Errorf("%s = %s is %s, want %q", key, text, value(t, c, key), want)
+		case err == nil && want != printedValue(t, c, key):
+			t.Errorf("%s = %s is %s, want %q", key, text, printedValue(t, c, key), want)
 		}
 	}
 	f("questions.ttl", "1s", `"1s"`)
@@ -53,7 +54,7 @@ func TestNewKeyBounds(t *testing.T) {
 	f("questions.lease_wait", "0s", `"0s"`)
 	f("questions.lease_wait", "16m", "out of range")
 	f("questions.state_key", "", `""`)
-	f("questions.state_key", strings.Repeat("k", 32), hidden)
+	f("questions.state_key", strings.Repeat("k", 32), value.Hidden)
 	f("resume.events", "0", "0")
 	f("resume.events", "-1", "out of range")
 	f("resume.bytes", "1023", "out of range")
@@ -120,7 +121,7 @@ func TestStateKey(t *testing.T) {
 	if err != nil || c.Questions.StateKey.Reveal() != key {
 		t.Errorf("from the environment: %v", err)
 	}
-	if c, err = load(t, "", nil); err != nil || value(t, c, "questions.state_key") != `""` {
+	if c, err = load(t, "", nil); err != nil || printedValue(t, c, "questions.state_key") != `""` {
 		t.Errorf("unset: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package config
 
 import (
 	"bytes"
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 	"dragoman/internal/testkit"
 	"fmt"
 	"reflect"
@@ -13,23 +15,10 @@ import (
 )
 
 // sameConfig is one configuration in the three formats, each in its own manner.
-func sameConfig() map[string]string {
+func sameConfig(t *testing.T) map[string]string {
+	t.Helper()
 	return map[string]string{
-		"c.toml": `listen = "127.0.0.1:2000"
-limits = { line = "1MiB", header = 8192 }
-sessions.idle_ttl = "45m"
-[security]
-allowed_hosts = ["a", "b:1"]
-allow_anonymous = true
-[upstreams.a]
-command = ["npx", "-y", "x", "10"]
-[upstreams.a.env]
-PORT = "8080"
-"odd.name" = "é"
-[upstreams.b]
-url = "https://b.example/mcp"
-headers.X-A = "1"
-`,
+		"c.toml": testkit.ReadText(t, "internal/config/testdata/formats.toml"),
 		"c.yaml": `# a comment
 listen: 127.0.0.1:2000
 limits: {line: 1MiB, header: 8192}
@@ -60,7 +49,7 @@ upstreams:
 
 // One configuration in the three formats is one configuration.
 func TestFormatsAgree(t *testing.T) {
-	files := sameConfig()
+	files := sameConfig(t)
 	var want *Config
 	for _, name := range []string{"c.toml", "c.yaml", "c.yml", "c.json"} {
 		path := testkit.WriteFile(t, name, files[name])
@@ -207,7 +196,7 @@ func TestSyntaxErrors(t *testing.T) {
 	for _, name := range []string{"c.toml", "c.yaml", "c.json"} {
 		f(name, "# \n\x00", name+":2: is not UTF-8 text")
 		f(name, "# \n\xff\xfe", name+":2: is not UTF-8 text")
-		f(name, strings.Repeat(" ", maxConfigFile+1), name+": is larger than 256 KiB")
+		f(name, strings.Repeat(" ", source.MaxConfigFile+1), name+": is larger than 256 KiB")
 	}
 	f("c.toml", "a = "+strings.Repeat("[", 10000)+strings.Repeat("]", 10000), "c.toml:1: is nested more than 32 deep")
 	f("c.toml", strings.Repeat("a = {", 100)+strings.Repeat("}", 100), "c.toml:1: is nested more than 32 deep")
@@ -242,8 +231,8 @@ func TestDurationAndSizeTexts(t *testing.T) {
 			return
 		}
 		for _, row := range ConfigKeys() {
-			if row.Key == key && row.field(c).text() != want {
-				t.Errorf("%s=%s: %s, want %s", key, given, row.field(c).text(), want)
+			if row.Key == key && row.field(c).Text() != want {
+				t.Errorf("%s=%s: %s, want %s", key, given, row.field(c).Text(), want)
 			}
 		}
 	}
@@ -362,7 +351,7 @@ func TestNearest(t *testing.T) {
 	words := []string{"listen", "log.level", "sessions.idle_ttl", "era"}
 	f := func(typed, want string) {
 		t.Helper()
-		if got := Nearest(typed, words); got != want {
+		if got := value.Nearest(typed, words); got != want {
 			t.Errorf("%s: %q, want %q", typed, got, want)
 		}
 	}
@@ -386,11 +375,11 @@ func FuzzConfigFile(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		if len(data) > 4096 || badByte(data) >= 0 {
+		if len(data) > 4096 || value.BadByte(data) >= 0 {
 			return
 		}
-		_, _ = parseTOML(data, userTable)
-		_, _ = parseJSON(data, userTable)
-		_, _ = parseYAML(data, userTable)
+		_, _ = source.ParseTOML(data, userTable)
+		_, _ = source.ParseJSON(data, userTable)
+		_, _ = source.ParseYAML(data, userTable)
 	})
 }

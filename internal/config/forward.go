@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"slices"
 	"strings"
@@ -29,7 +31,7 @@ var stays = map[string]string{
 }
 
 // forwardEntry is the place of one header that goes on; the last one written wins.
-func forwardEntry(u *Upstream, from string) (field, error) {
+func forwardEntry(u *Upstream, from string) (field.Field, error) {
 	if err := mayGoOn(from, "clients send", stays); err != nil {
 		return nil, err
 	}
@@ -38,8 +40,8 @@ func forwardEntry(u *Upstream, from string) (field, error) {
 
 // mayGoOn accepts the name of a header that is not Dragoman's own affair.
 func mayGoOn(name, where string, also map[string]string) error {
-	if !headerName.MatchString(name) || len(name) > maxName {
-		return &problem{what: fmt.Sprintf("%q is not a header name", Shorten(name)), fix: "write a name such as X-Tenant (RFC 9110 §5.6.2)"}
+	if !HeaderName.MatchString(name) || len(name) > maxName {
+		return &value.Problem{What: fmt.Sprintf("%q is not a header name", value.Shorten(name)), Fix: "write a name such as X-Tenant (RFC 9110 §5.6.2)"}
 	}
 	lower := strings.ToLower(name)
 	why := also[lower]
@@ -50,7 +52,7 @@ func mayGoOn(name, where string, also map[string]string) error {
 		why = "Dragoman mirrors it from the message"
 	}
 	if why != "" {
-		return &problem{what: fmt.Sprintf("the header %s that %s cannot be passed on: %s", name, where, why), fix: "remove it"}
+		return &value.Problem{What: fmt.Sprintf("the header %s that %s cannot be passed on: %s", name, where, why), Fix: "remove it"}
 	}
 	return nil
 }
@@ -61,10 +63,10 @@ type forwardField struct {
 	from string
 }
 
-func (f forwardField) Set(v Literal) error {
-	to, ok := v.plainText()
+func (f forwardField) Set(v value.Literal) error {
+	to, ok := v.PlainText()
 	if !ok {
-		return problemf("%s is not a header name", v.show())
+		return value.Problemf("%s is not a header name", v.Show())
 	}
 	if err := mayGoOn(to, "the upstream gets", map[string]string{"accept-encoding": stays["accept-encoding"], "expect": stays["expect"]}); err != nil {
 		return err
@@ -75,36 +77,36 @@ func (f forwardField) Set(v Literal) error {
 		return nil
 	}
 	if len(f.u.Forward) >= forwardMost {
-		return problemf("is one of more than %d headers", forwardMost)
+		return value.Problemf("is one of more than %d headers", forwardMost)
 	}
 	f.u.Forward = append(f.u.Forward, ForwardHeader{From: f.from, To: to})
 	return nil
 }
 
-func (f forwardField) text() string {
+func (f forwardField) Text() string {
 	for _, x := range f.u.Forward {
 		if x.From == f.from {
-			return Quote(x.To)
+			return value.Quote(x.To)
 		}
 	}
-	return Quote("")
+	return value.Quote("")
 }
 
 func (f forwardField) Allowed() string { return "the name that the header has at the upstream" }
 
 // checkForward finds headers of which it is not clear what they would be, and clients that could not be kept apart.
-func (l *loader) checkForward(u *Upstream, table string, at func(string) Source) {
+func (l *loader) checkForward(u *Upstream, table string, at func(string) value.Source) {
 	if len(u.Forward) == 0 {
 		return
 	}
-	key := table + "." + forwardKey
+	key := table + "." + ForwardKey
 	fail := func(x ForwardHeader, what, fix string) {
-		name := key + "." + KeyText([]string{strings.ToLower(x.From)})
-		l.fail(&problem{what: what, fix: fix}, key+"."+KeyText([]string{x.From}), l.cfg.sources[name], "")
+		name := key + "." + value.KeyText([]string{strings.ToLower(x.From)})
+		l.fail(&value.Problem{What: what, Fix: fix}, key+"."+value.KeyText([]string{x.From}), l.cfg.sources[name], "")
 	}
 	for i, x := range u.Forward {
 		if slices.ContainsFunc(u.Headers, func(h Header) bool { return strings.EqualFold(h.Name, x.To) }) {
-			fail(x, "writes the header "+x.To+", and so does "+table+"."+headersKey, "keep one of the two")
+			fail(x, "writes the header "+x.To+", and so does "+table+"."+HeadersKey, "keep one of the two")
 		}
 		if u.OAuth.TokenURL != "" && strings.EqualFold(x.To, "Authorization") {
 			fail(x, "writes the header Authorization, and so does "+table+".oauth", "keep one of the two, or give the client's another name")
@@ -113,15 +115,15 @@ func (l *loader) checkForward(u *Upstream, table string, at func(string) Source)
 			fail(x, "writes the header "+x.To+", and so does another", "keep one of the two")
 		}
 	}
-	if kind, _ := u.Isolated(); kind == Pooled || kind == SharedByAll {
-		l.fail(&problem{what: fmt.Sprintf("lets callers share sessions, but %s (%s) shows the upstream who each of them is", key, l.forwardSource(u, key)),
-			fix: "write session or principal, or remove " + forwardKey}, table+".isolation", at("isolation"), "")
+	if kind, _ := u.Isolated(); kind == field.Pooled || kind == field.SharedByAll {
+		l.fail(&value.Problem{What: fmt.Sprintf("lets callers share sessions, but %s (%s) shows the upstream who each of them is", key, l.forwardSource(u, key)),
+			Fix: "write session or principal, or remove " + ForwardKey}, table+".isolation", at("isolation"), "")
 	}
 	l.warnForward(u, key)
 }
 
-func (l *loader) forwardSource(u *Upstream, key string) Source {
-	return l.cfg.sources[key+"."+KeyText([]string{strings.ToLower(u.Forward[0].From)})]
+func (l *loader) forwardSource(u *Upstream, key string) value.Source {
+	return l.cfg.sources[key+"."+value.KeyText([]string{strings.ToLower(u.Forward[0].From)})]
 }
 
 // warnForward warns of tokens that are meant for Dragoman.
@@ -136,6 +138,6 @@ func (l *loader) warnForward(u *Upstream, key string) {
 	}
 }
 
-func (f forwardField) notation() notation {
-	return notation{kind: "header", bounds: f.Allowed(), shape: shape{Type: stringType, Pattern: headerName.String()}}
+func (f forwardField) Notation() field.Notation {
+	return field.Notation{Kind: "header", Bounds: f.Allowed(), Shape: field.Shape{Type: field.StringType, Pattern: HeaderName.String()}}
 }

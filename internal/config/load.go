@@ -1,8 +1,12 @@
 package config
 
 import (
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 )
 
 // LoadConfig makes the configuration: defaults, then the file, then MCP_…
@@ -14,11 +18,11 @@ import (
 func LoadConfig(opt LoadOptions) (*Config, error) {
 	l := newLoader(opt)
 	l.file(opt.File)
-	l.environment(FromSharedEnv)
-	l.environment(FromEnv)
+	l.environment(value.FromSharedEnv)
+	l.environment(value.FromEnv)
 	l.beginLayer()
 	for _, a := range opt.Flags {
-		l.assign(a.Path, a.literal(), Source{Kind: FromFlag, Name: a.Name})
+		l.assign(a.Path, a.literal(), value.Source{Kind: value.FromFlag, Name: a.Name})
 	}
 	l.upstreamFlags(opt.UpstreamFlags, opt.Pick)
 	l.pick(opt.Pick)
@@ -27,7 +31,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 	l.cfg.Loaded = opt
 	l.cfg.Seen = Fingerprint(l.cfg.Files())
 	if len(l.errs) > 0 {
-		sortErrors(l.errs)
+		value.SortErrors(l.errs)
 		return nil, l.errs
 	}
 	return l.cfg, nil
@@ -35,7 +39,7 @@ func LoadConfig(opt LoadOptions) (*Config, error) {
 
 func newLoader(opt LoadOptions) *loader {
 	l := &loader{
-		cfg:      &Config{sources: map[string]Source{}},
+		cfg:      &Config{sources: map[string]value.Source{}},
 		settings: ConfigKeys(),
 		below:    upstreamKeys(),
 		environ:  opt.Environ,
@@ -53,12 +57,12 @@ func (l *loader) file(path string) {
 		return
 	}
 	l.beginLayer()
-	entries, errs := readConfigFile(path, userTable)
+	entries, errs := source.Read(path, userTable)
 	l.errs = append(l.errs, errs...)
-	entries, errs = duplicates(entries, path)
+	entries, errs = source.Duplicates(entries, path)
 	l.errs = append(l.errs, errs...)
 	for _, e := range entries {
-		l.assign(e.path, e.value, Source{Kind: FromFile, Name: path, Line: e.line})
+		l.assign(e.Path, e.Value, value.Source{Kind: value.FromFile, Name: path, Line: e.Line})
 	}
 }
 
@@ -77,16 +81,16 @@ func (l *loader) upstreamFlags(flags []Assignment, pick string) {
 	case name == "" && len(l.cfg.Upstreams) == 1:
 		name = l.cfg.Upstreams[0].Name
 	case name == "":
-		l.fail(&problem{
-			what: fmt.Sprintf("concerns one upstream, but %d are configured", len(l.cfg.Upstreams)),
-			fix:  "give a URL or a COMMAND, or write it into the file below upstreams.NAME",
-		}, "", Source{Kind: FromFlag, Name: flags[0].Name}, "")
+		l.fail(&value.Problem{
+			What: fmt.Sprintf("concerns one upstream, but %d are configured", len(l.cfg.Upstreams)),
+			Fix:  "give a URL or a COMMAND, or write it into the file below upstreams.NAME",
+		}, "", value.Source{Kind: value.FromFlag, Name: flags[0].Name}, "")
 		return
 	case l.cfg.Upstream(name) == nil:
 		return // pick reports it
 	}
 	for _, a := range flags {
-		l.assign(append([]string{upstreamsKey, name}, a.Path...), a.literal(), Source{Kind: FromFlag, Name: a.Name})
+		l.assign(append([]string{UpstreamsKey, name}, a.Path...), a.literal(), value.Source{Kind: value.FromFlag, Name: a.Name})
 	}
 }
 
@@ -101,12 +105,43 @@ func (l *loader) pick(name string) {
 		for _, u := range l.cfg.Upstreams {
 			names = append(names, u.Name)
 		}
-		fix := "configure it below upstreams." + Shorten(name)
+		fix := "configure it below upstreams." + value.Shorten(name)
 		if len(names) > 0 {
-			fix = "choose " + OneOf(names)
+			fix = "choose " + value.OneOf(names)
 		}
-		l.fail(&problem{what: fmt.Sprintf("there is no upstream %q", Shorten(name)), fix: fix}, "", Source{Kind: FromFlag, Name: "--upstream"}, "")
+		l.fail(&value.Problem{What: fmt.Sprintf("there is no upstream %q", value.Shorten(name)), Fix: fix}, "", value.Source{Kind: value.FromFlag, Name: "--upstream"}, "")
 		return
 	}
 	l.cfg.Upstreams = []*Upstream{u}
+}
+
+// Fingerprint is what can be seen of files without reading them.
+func Fingerprint(files []string) string {
+	var b strings.Builder
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			fmt.Fprintf(&b, "%s: none\n", name)
+			continue
+		}
+		fmt.Fprintf(&b, "%s: %d %d\n", name, info.Size(), info.ModTime().UnixNano())
+	}
+	return b.String()
+}
+
+// readEnvFile reads an upstream's env_file, a path relative to the working
+// directory. Errors name the file and the line, never what stands there.
+func (l *loader) readEnvFile(u *Upstream, key string, from value.Source) {
+	if u.EnvFile == "" {
+		return
+	}
+	vars, open, err := source.EnvFile(u.EnvFile)
+	if err != nil {
+		l.fail(err, key, from, "")
+		return
+	}
+	u.FileEnv = vars
+	if open {
+		l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%s: %q can be read by everybody on this machine; chmod 600 keeps its secrets", key, value.Shorten(u.EnvFile)))
+	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"dragoman/adapters/oauth"
+	"dragoman/internal/config/source"
+	"dragoman/internal/config/value"
 	"dragoman/internal/testkit"
 )
 
@@ -29,7 +31,7 @@ func load(t *testing.T, file string, environ []string, flags ...string) (*Config
 
 // errorLines are the errors of a load, one a line, without the file's directory.
 func errorLines(err error, file string) string {
-	var es ConfigErrors
+	var es value.ConfigErrors
 	if !errors.As(err, &es) {
 		return fmt.Sprint(err)
 	}
@@ -139,7 +141,7 @@ func TestTable(t *testing.T) {
 		}
 		c := &Config{}
 		f := s.field(c)
-		if err := f.Set(word(s.std)); err != nil && !s.alias() {
+		if err := f.Set(value.Word(s.std)); err != nil && !s.alias() {
 			t.Errorf("%s: the default %q: %v", s.Key, s.std, err)
 		}
 		if s.doc == "" || f.Allowed() == "" {
@@ -150,7 +152,7 @@ func TestTable(t *testing.T) {
 		once("upstream key", s.Key)
 		once("flag", s.flag)
 		if s.field != nil && s.std != "" {
-			if err := s.field(&Upstream{}).Set(word(s.std)); err != nil {
+			if err := s.field(&Upstream{}).Set(value.Word(s.std)); err != nil {
 				t.Errorf("%s: the default %q: %v", s.Key, s.std, err)
 			}
 		}
@@ -181,32 +183,32 @@ func TestConfigFile(t *testing.T) {
 
 // configExamples are the values of config.toml with all that is commented out
 // put in, the upstreams as one called NAME.
-func configExamples(t *testing.T) map[string]Literal {
+func configExamples(t *testing.T) map[string]value.Literal {
 	t.Helper()
 	data, err := os.ReadFile("config.toml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	example := regexp.MustCompile(`(?m)^# ?(?:# )?(\[[a-z_."*:/]+\]|[a-z_.]+ = .*)$`)
-	entries, err := parseTOML(example.ReplaceAll(data, []byte("$1")), userTable)
+	entries, err := source.ParseTOML(example.ReplaceAll(data, []byte("$1")), userTable)
 	if err != nil {
 		t.Fatal(err)
 	}
-	values := map[string]Literal{}
+	values := map[string]value.Literal{}
 	for _, e := range entries {
-		key := KeyText(e.path)
+		key := value.KeyText(e.Path)
 		for _, name := range []string{"upstreams.remote.", "upstreams.files."} {
 			if rest, ok := strings.CutPrefix(key, name); ok {
 				key = "upstreams.NAME." + rest
 			}
 		}
-		values[key] = e.value
+		values[key] = e.Value
 	}
 	return values
 }
 
 // examplesOf checks that config.toml shows every key of an entry of a table, and rightly.
-func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]Literal, table string) {
+func examplesOf[T any](t *testing.T, at *T, s *setting[T], values map[string]value.Literal, table string) {
 	t.Helper()
 	parts, err := s.parts(at, "example")
 	if err != nil {
@@ -268,8 +270,8 @@ func TestConfigFileExamples(t *testing.T) {
 			t.Errorf("config.toml: upstreams.NAME.%s: %v", s.Key, err)
 		}
 		standard := &Upstream{}
-		if s.std != "" && s.field(standard).Set(word(s.std)) == nil && !reflect.DeepEqual(&u, standard) {
-			t.Errorf("config.toml: upstreams.NAME.%s is %s, the default is %s", s.Key, v.show(), s.std)
+		if s.std != "" && s.field(standard).Set(value.Word(s.std)) == nil && !reflect.DeepEqual(&u, standard) {
+			t.Errorf("config.toml: upstreams.NAME.%s is %s, the default is %s", s.Key, v.Show(), s.std)
 		}
 	}
 	if _, ok := values["dependencies.memgraph.host"]; !ok {

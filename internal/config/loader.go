@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"slices"
 	"strings"
 )
@@ -11,7 +13,7 @@ type loader struct {
 	settings []setting[Config]
 	below    []setting[Upstream]
 	environ  []string
-	errs     ConfigErrors
+	errs     value.ConfigErrors
 	unknown  [][]string        // tables already reported; their keys are not
 	written  map[string]writer // what the present layer wrote, by cell
 }
@@ -19,23 +21,23 @@ type loader struct {
 // writer is who wrote a cell in the present layer.
 type writer struct {
 	key    string
-	source Source
+	source value.Source
 	text   string
 	secret bool
 }
 
 // standard writes a default. A test sets every one of them, so an error here
 // is a bug of the table and is reported as one.
-func (l *loader) standard(f field, key, std string) {
-	if err := f.Set(word(std)); err != nil && std != "" {
-		l.errs = append(l.errs, &ConfigError{Key: key, Problem: "BUG: the default " + err.Error()})
+func (l *loader) standard(f field.Field, key, std string) {
+	if err := f.Set(value.Word(std)); err != nil && std != "" {
+		l.errs = append(l.errs, &value.ConfigError{Key: key, Problem: "BUG: the default " + err.Error()})
 	}
 }
 
 func (l *loader) beginLayer() { l.written = map[string]writer{} }
 
-func (l *loader) fail(err error, key string, from Source, allowed string) {
-	l.errs = append(l.errs, asConfigError(err, key, from, allowed))
+func (l *loader) fail(err error, key string, from value.Source, allowed string) {
+	l.errs = append(l.errs, value.AsConfigError(err, key, from, allowed))
 }
 
 // resolve reads what a secret refers to.
@@ -43,7 +45,7 @@ func (l *loader) resolve(text string) (string, error) {
 	if path, ok := strings.CutPrefix(text, "file:"); ok {
 		l.cfg.secretFiles = append(l.cfg.secretFiles, path)
 	}
-	return ResolveSecret(text, l.lookup)
+	return value.ResolveSecret(text, l.lookup)
 }
 
 // lookup finds a variable in the environment that was given.

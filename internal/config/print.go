@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +17,7 @@ type printed struct {
 	Hidden bool            `json:"hidden,omitempty"` // set, and secret at least in part
 	Source printedSource   `json:"source"`
 
-	from Source
+	from value.Source
 }
 
 // printedSource is a Source for programs.
@@ -25,7 +27,7 @@ type printedSource struct {
 	Line int    `json:"line,omitempty"`
 }
 
-func newPrinted(key, text string, from Source, secret bool) printed {
+func newPrinted(key, text string, from value.Source, secret bool) printed {
 	return printed{
 		Key: key, Value: json.RawMessage(text), Hidden: secret, from: from,
 		Source: printedSource{Kind: from.Kind.String(), Name: from.Name, Line: from.Line},
@@ -38,8 +40,8 @@ func (c *Config) printedValues() []printed {
 	var all []printed
 	for _, row := range ConfigKeys() {
 		if row.field != nil && (!row.alias() || row.Key == listenKey) {
-			text := row.field(c).text()
-			if row.secret && text == Quote(hidden) {
+			text := row.field(c).Text()
+			if row.secret && text == value.Quote(value.Hidden) {
 				all = append(all, newPrinted(row.Key, "", c.Source(row.Key), true))
 				continue
 			}
@@ -48,7 +50,7 @@ func (c *Config) printedValues() []printed {
 		if row.parts != nil {
 			all = append(all, printedParts(c, c, &row, row.Key)...)
 		}
-		if row.Key == tracingHeadersKey {
+		if row.Key == TracingHeadersKey {
 			all = append(all, c.printedTracing()...)
 		}
 	}
@@ -59,33 +61,33 @@ func (c *Config) printedValues() []printed {
 }
 
 func (c *Config) printedUpstream(u *Upstream) []printed {
-	table := upstreamsKey + "." + u.Name + "."
+	table := UpstreamsKey + "." + u.Name + "."
 	var all []printed
 	for _, row := range upstreamKeys() {
 		key := table + row.Key
 		switch {
-		case row.Key == headersKey:
+		case row.Key == HeadersKey:
 			for _, h := range u.Headers {
-				from := c.sources[key+"."+KeyText([]string{strings.ToLower(h.Name)})]
-				all = append(all, newPrinted(key+"."+KeyText([]string{h.Name}), "", from, true))
+				from := c.sources[key+"."+value.KeyText([]string{strings.ToLower(h.Name)})]
+				all = append(all, newPrinted(key+"."+value.KeyText([]string{h.Name}), "", from, true))
 			}
 		case row.parts != nil:
 			all = append(all, printedParts(c, u, &row, key)...)
-		case row.Key == forwardKey:
+		case row.Key == ForwardKey:
 			all = append(all, c.printedForward(u, key)...)
-		case row.Key == scopesKey:
+		case row.Key == ScopesKey:
 			all = append(all, c.printedScopes(u, key)...)
 		case row.open:
 			for _, v := range u.Env {
-				name := key + "." + KeyText([]string{v.Name})
+				name := key + "." + value.KeyText([]string{v.Name})
 				all = append(all, newPrinted(name, "", c.sources[name], true))
 			}
 		case row.Key == UrlKey && u.URL == "", row.Key == CommandKey && len(u.Command) == 0:
-		case row.secret && row.field(u).text() == Quote(hidden):
+		case row.secret && row.field(u).Text() == value.Quote(value.Hidden):
 			all = append(all, newPrinted(key, "", c.sources[key], true))
 		default:
 			from := c.sources[key]
-			all = append(all, newPrinted(key, row.field(u).text(), from, redacted(row.Key, u)))
+			all = append(all, newPrinted(key, row.field(u).Text(), from, redacted(row.Key, u)))
 		}
 	}
 	return all
@@ -96,9 +98,9 @@ func (c *Config) printedUpstream(u *Upstream) []printed {
 func redacted(key string, u *Upstream) bool {
 	switch key {
 	case UrlKey:
-		return RedactURL(u.URL) != u.URL
+		return value.RedactURL(u.URL) != u.URL
 	case "proxy":
-		return u.Proxy != "" && u.Proxy != Off && RedactURL(u.Proxy) != u.Proxy
+		return u.Proxy != "" && u.Proxy != field.Off && value.RedactURL(u.Proxy) != u.Proxy
 	}
 	return false
 }
@@ -128,7 +130,7 @@ func (c *Config) PrintTOML(w io.Writer) error {
 		case row.Hidden && len(row.Value) > 0:
 			text = "# " + text
 		case row.Hidden:
-			text = fmt.Sprintf("# %s %s", row.Key, hidden)
+			text = fmt.Sprintf("# %s %s", row.Key, value.Hidden)
 		}
 		texts = append(texts, text)
 		if len(text) <= maxColumn {
@@ -152,14 +154,14 @@ func printedParts[T any](c *Config, at *T, row *setting[T], table string) []prin
 			continue // the entry is there, so that its name was good
 		}
 		for _, p := range parts {
-			key := KeyText(append(strings.Split(table, "."), name)) + "." + p.key
+			key := value.KeyText(append(strings.Split(table, "."), name)) + "." + p.key
 			from, set := c.sources[key]
 			switch {
 			case !set:
 			case p.secret:
 				all = append(all, newPrinted(key, "", from, true))
 			default:
-				all = append(all, newPrinted(key, p.field.text(), from, false))
+				all = append(all, newPrinted(key, p.field.Text(), from, false))
 			}
 		}
 	}
@@ -170,8 +172,8 @@ func printedParts[T any](c *Config, at *T, row *setting[T], table string) []prin
 func (c *Config) printedForward(u *Upstream, key string) []printed {
 	all := make([]printed, 0, len(u.Forward))
 	for _, x := range u.Forward {
-		from := c.sources[key+"."+KeyText([]string{strings.ToLower(x.From)})]
-		all = append(all, newPrinted(key+"."+KeyText([]string{x.From}), Quote(x.To), from, false))
+		from := c.sources[key+"."+value.KeyText([]string{strings.ToLower(x.From)})]
+		all = append(all, newPrinted(key+"."+value.KeyText([]string{x.From}), value.Quote(x.To), from, false))
 	}
 	return all
 }
@@ -180,8 +182,8 @@ func (c *Config) printedForward(u *Upstream, key string) []printed {
 func (c *Config) printedScopes(u *Upstream, key string) []printed {
 	var all []printed
 	for _, r := range u.Scopes {
-		name := key + "." + KeyText([]string{r.About})
-		all = append(all, newPrinted(name, listField{at: &r.Scopes}.text(), c.sources[name], false))
+		name := key + "." + value.KeyText([]string{r.About})
+		all = append(all, newPrinted(name, field.List{At: &r.Scopes}.Text(), c.sources[name], false))
 	}
 	return all
 }
@@ -189,8 +191,8 @@ func (c *Config) printedScopes(u *Upstream, key string) []printed {
 // printedTracing lists the headers, without values.
 func (c *Config) printedTracing() (all []printed) {
 	for _, h := range c.Tracing.Headers {
-		from := c.sources[tracingHeadersKey+"."+KeyText([]string{strings.ToLower(h.Name)})]
-		all = append(all, newPrinted(tracingHeadersKey+"."+KeyText([]string{h.Name}), "", from, true))
+		from := c.sources[TracingHeadersKey+"."+value.KeyText([]string{strings.ToLower(h.Name)})]
+		all = append(all, newPrinted(TracingHeadersKey+"."+value.KeyText([]string{h.Name}), "", from, true))
 	}
 	return all
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"slices"
 	"strings"
 	"time"
@@ -12,33 +14,35 @@ var restCapabilities = []string{"elicitation", "elicitation.form", "elicitation.
 func restKeys() []setting[Config] {
 	return []setting[Config]{
 		{Key: "rest.enabled", std: "true", doc: "serve callers without MCP: /tools, /call-tool and the like",
-			field: func(c *Config) field { return boolField{at: &c.Rest.Enabled} }},
+			field: func(c *Config) field.Field { return field.Bool{At: &c.Rest.Enabled} }},
 		{Key: "rest.tool_error", std: "error", doc: "a tool's own failure is answered as an error, or as data with status 200",
-			field: func(c *Config) field { return enumField{at: &c.Rest.ToolError, values: []string{"error", "data"}} }},
+			field: func(c *Config) field.Field {
+				return field.Enum{At: &c.Rest.ToolError, Values: []string{"error", "data"}}
+			}},
 		{Key: "rest.validate", std: "true", doc: "check arguments against the tool's schema before the call",
-			field: func(c *Config) field { return boolField{at: &c.Rest.Validate} }},
+			field: func(c *Config) field.Field { return field.Bool{At: &c.Rest.Validate} }},
 		{Key: "rest.validate_results", std: "false", doc: "check structured results against the tool's outputSchema",
-			field: func(c *Config) field { return boolField{at: &c.Rest.ValidateResults} }},
+			field: func(c *Config) field.Field { return field.Bool{At: &c.Rest.ValidateResults} }},
 		{Key: "rest.tools_ttl", std: "30s", doc: "how long a list of tools is used again",
-			field: func(c *Config) field {
-				return durationField{at: &c.Rest.ToolsTTL, least: time.Millisecond, most: day, zero: "not at all"}
+			field: func(c *Config) field.Field {
+				return field.Duration{At: &c.Rest.ToolsTTL, Least: time.Millisecond, Most: day, Zero: "not at all"}
 			}},
 		{Key: "rest.capabilities", std: "elicitation,sampling", doc: "what servers may ask of REST callers",
-			field: func(c *Config) field {
-				return listField{at: &c.Rest.Capabilities, check: checkRestCapability, what: "a list of " + OneOf(restCapabilities), most: maxList, commas: true, words: restCapabilities}
+			field: func(c *Config) field.Field {
+				return field.List{At: &c.Rest.Capabilities, Check: checkRestCapability, What: "a list of " + value.OneOf(restCapabilities), Most: maxList, Commas: true, Words: restCapabilities}
 			}},
 	}
 }
 
 func checkRestCapability(entry string) error {
 	if !slices.Contains(restCapabilities, entry) {
-		return problemf("%q is none of %s", entry, strings.Join(restCapabilities, ", "))
+		return value.Problemf("%q is none of %s", entry, strings.Join(restCapabilities, ", "))
 	}
 	return nil
 }
 
 // checkRest finds pins of the era that a REST service cannot keep.
-func (l *loader) checkRest(u *Upstream, table string, at func(string) Source) {
+func (l *loader) checkRest(u *Upstream, table string, at func(string) value.Source) {
 	if u.Transport != RestName || len(u.Allowed().Versions()) == 0 || len(u.Allowed().Modern()) > 0 {
 		return
 	}
@@ -46,6 +50,6 @@ func (l *loader) checkRest(u *Upstream, table string, at func(string) Source) {
 	if !at(erasKey).Set() {
 		key = "era"
 	}
-	l.fail(&problem{what: "excludes every modern revision, but " + table + ".transport (" + at("transport").String() +
-		") is rest, whose services are spoken to as modern servers", fix: "write auto or modern, or remove it"}, table+"."+key, at(key), "")
+	l.fail(&value.Problem{What: "excludes every modern revision, but " + table + ".transport (" + at("transport").String() +
+		") is rest, whose services are spoken to as modern servers", Fix: "write auto or modern, or remove it"}, table+"."+key, at(key), "")
 }

@@ -1,13 +1,14 @@
 package config
 
 import (
+	"dragoman/adapters/service"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	"dragoman/adapters/service"
 )
 
 // setting is one known key: a row of the tables in config_keys.go, which drive
@@ -32,10 +33,10 @@ type setting[T any] struct {
 	secret bool    // never shown; "env:NAME" and "file:/path" are followed
 	needs  string  // UrlKey (of HTTP) or CommandKey: of no other upstream it may be set
 
-	field func(*T) field
-	entry func(at *T, name string) (field, error)
+	field func(*T) field.Field
+	entry func(at *T, name string) (field.Field, error)
 	// take, of a free-form table, sees what stands in it: own is the path within.
-	take func(at *T, own []string, v Literal) error
+	take func(at *T, own []string, v value.Literal) error
 	// parts, of a table of entries that the user names, gives the keys of one entry, which is made if it is not there; names lists
 	// the entries that are.
 	parts func(at *T, name string) ([]part, error)
@@ -94,19 +95,19 @@ const (
 	transportKey      = "transport_type"
 	profileKey        = "profile"
 	toolTimeout       = "tool_timeout"
-	upstreamsKey      = "upstreams"
+	UpstreamsKey      = "upstreams"
 	UrlKey            = "url"
 	CommandKey        = "command"
-	headersKey        = "headers"
-	envKey            = "env"
-	promptsKey        = "prompts"
-	resourcesKey      = "resources"
-	accessKey         = "access"
-	forwardKey        = "forward_headers"
-	scopesKey         = "scopes"
-	toolsKey          = "tools"
+	HeadersKey        = "headers"
+	EnvKey            = "env"
+	PromptsKey        = "prompts"
+	ResourcesKey      = "resources"
+	AccessKey         = "access"
+	ForwardKey        = "forward_headers"
+	ScopesKey         = "scopes"
+	ToolsKey          = "tools"
 	tlsTable          = "tls."
-	tracingHeadersKey = "tracing.headers"
+	TracingHeadersKey = "tracing.headers"
 )
 
 // Values that the code itself needs to name.
@@ -122,11 +123,11 @@ const (
 var (
 	serviceName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	serverName   = regexp.MustCompile(`^[a-z0-9-]+$`)
-	upstreamName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
+	UpstreamName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 	semver       = service.Semver
-	keyName      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
-	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
-	variableName = regexp.MustCompile(`^[^=\x00-\x1f\x7f]+$`)
+	KeyName      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+	HeaderName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
+	VariableName = regexp.MustCompile(`^[^=\x00-\x1f\x7f]+$`)
 )
 
 const (
@@ -160,65 +161,67 @@ var ownHeaders = map[string]string{
 }
 
 // headerEntry is the place of one static header; the last one written wins.
-func headerEntry(u *Upstream, name string) (field, error) {
-	if !headerName.MatchString(name) {
-		return nil, &problem{what: fmt.Sprintf("%q is not a header name", Shorten(name)), fix: "write a name such as Authorization (RFC 9110 §5.6.2)"}
+func headerEntry(u *Upstream, name string) (field.Field, error) {
+	if !HeaderName.MatchString(name) {
+		return nil, &value.Problem{What: fmt.Sprintf("%q is not a header name", value.Shorten(name)), Fix: "write a name such as Authorization (RFC 9110 §5.6.2)"}
 	}
 	lower := strings.ToLower(name)
 	if why, own := ownHeaders[lower]; own || strings.HasPrefix(lower, "mcp-param-") {
 		if why == "" {
 			why = "Dragoman mirrors it from the message"
 		}
-		return nil, &problem{what: fmt.Sprintf("the header %s cannot be set: %s", name, why), fix: "remove it"}
+		return nil, &value.Problem{What: fmt.Sprintf("the header %s cannot be set: %s", name, why), Fix: "remove it"}
 	}
-	store := func(value Secret) {
+	store := func(secret value.Secret) {
 		for i := range u.Headers {
 			if strings.EqualFold(u.Headers[i].Name, name) {
-				u.Headers[i] = Header{Name: name, Value: value}
+				u.Headers[i] = Header{Name: name, Value: secret}
 				return
 			}
 		}
-		u.Headers = append(u.Headers, Header{Name: name, Value: value})
+		u.Headers = append(u.Headers, Header{Name: name, Value: secret})
 	}
-	return secretField{store: store, check: checkHeaderValue, what: `the header's value, "env:NAME" or "file:/path"`}, nil
+	return field.SecretText{Store: store, Check: checkHeaderValue, What: `the header's value, "env:NAME" or "file:/path"`}, nil
 }
 
 // checkHeaderValue keeps out what would end the header (RFC 9110 §5.5).
-func checkHeaderValue(value string) error {
+func checkHeaderValue(text string) error {
 	switch {
-	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return problemf("contains a control character (the value is not shown)")
-	case len(value) > maxHeader:
-		return problemf("is %d bytes long; at most %d are allowed", len(value), maxHeader)
-	case strings.TrimSpace(value) != value:
-		return problemf("begins or ends with white space (the value is not shown)")
+	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return value.Problemf("contains a control character (the value is not shown)")
+	case len(text) > maxHeader:
+		return value.Problemf("is %d bytes long; at most %d are allowed", len(text), maxHeader)
+	case strings.TrimSpace(text) != text:
+		return value.Problemf("begins or ends with white space (the value is not shown)")
 	}
 	return nil
 }
 
 // envEntry is the place of one variable of a child.
-func envEntry(u *Upstream, name string) (field, error) {
-	if !variableName.MatchString(name) {
-		return nil, &problem{what: fmt.Sprintf("%q is not the name of a variable", Shorten(name)), fix: "write a name such as API_KEY"}
+func envEntry(u *Upstream, name string) (field.Field, error) {
+	if !VariableName.MatchString(name) {
+		return nil, &value.Problem{What: fmt.Sprintf("%q is not the name of a variable", value.Shorten(name)), Fix: "write a name such as API_KEY"}
 	}
-	store := func(value Secret) {
+	store := func(secret value.Secret) {
 		for i := range u.Env {
 			if u.Env[i].Name == name {
-				u.Env[i].Value = value
+				u.Env[i].Value = secret
 				return
 			}
 		}
-		u.Env = append(u.Env, EnvVar{Name: name, Value: value})
+		u.Env = append(u.Env, value.EnvVar{Name: name, Value: secret})
 	}
-	return secretField{store: store, check: checkArgument, what: `the variable's value, "env:NAME" or "file:/path"`}, nil
+	return field.SecretText{Store: store, Check: field.CheckArgument, What: `the variable's value, "env:NAME" or "file:/path"`}, nil
 }
 
-func span(place func(*Upstream) *time.Duration, least, most time.Duration, zero string) func(*Upstream) field {
-	return func(u *Upstream) field { return durationField{at: place(u), least: least, most: most, zero: zero} }
+func span(place func(*Upstream) *time.Duration, least, most time.Duration, zero string) func(*Upstream) field.Field {
+	return func(u *Upstream) field.Field {
+		return field.Duration{At: place(u), Least: least, Most: most, Zero: zero}
+	}
 }
 
-func bytesField(place func(*Config) *int) func(*Config) field {
-	return func(c *Config) field { return sizeField{at: place(c), least: Kib, most: gib} }
+func bytesField(place func(*Config) *int) func(*Config) field.Field {
+	return func(c *Config) field.Field { return field.Size{At: place(c), Least: field.Kib, Most: field.Gib} }
 }
 
 // userTable tells whether the names in a table of the file are the user's, who may write dots in them.
@@ -226,8 +229,39 @@ func userTable(path []string) bool {
 	if len(path) == 0 {
 		return false
 	}
-	if path[0] == upstreamsKey {
-		return len(path) >= 3 && (path[2] == headersKey || path[2] == forwardKey || path[2] == envKey || path[2] == scopesKey) || len(path) == 3 && slices.Contains([]string{toolsKey, promptsKey, resourcesKey, accessKey}, path[2])
+	if path[0] == UpstreamsKey {
+		return len(path) >= 3 && (path[2] == HeadersKey || path[2] == ForwardKey || path[2] == EnvKey || path[2] == ScopesKey) || len(path) == 3 && slices.Contains([]string{ToolsKey, PromptsKey, ResourcesKey, AccessKey}, path[2])
 	}
 	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
+}
+
+// part is one key of an entry in a table whose entries the user names: upstreams.NAME.tools.TOOL.timeout is the part "timeout" of
+// the entry TOOL.
+type part struct {
+	key    string
+	doc    string // one line: what it is
+	secret bool   // never shown; "env:NAME" and "file:/path" are followed
+	field  field.Field
+}
+
+// partsOf makes the parts function of a setting: find gives the entry of a name, made if it was not there, or says what is wrong
+// with the name; keys gives its keys.
+func partsOf[T, E any](find func(at *T, name string) (*E, error), keys func(e *E) []part) func(*T, string) ([]part, error) {
+	return func(at *T, name string) ([]part, error) {
+		e, err := find(at, name)
+		if err != nil {
+			return nil, err
+		}
+		return keys(e), nil
+	}
+}
+
+// entryOf finds the entry of a name in a list, or appends the one that fresh makes.
+func entryOf[E any](list *[]*E, name func(*E) string, wanted string, fresh func() *E) *E {
+	if i := slices.IndexFunc(*list, func(e *E) bool { return name(e) == wanted }); i >= 0 {
+		return (*list)[i]
+	}
+	e := fresh()
+	*list = append(*list, e)
+	return e
 }

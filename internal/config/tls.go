@@ -2,29 +2,31 @@ package config
 
 import (
 	"crypto/tls"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"fmt"
 	"os"
 	"runtime"
 )
 
 func tlsKeys() []setting[Config] {
-	file := func(at func(*TLSConfig) *string) func(*Config) field {
-		return func(c *Config) field { return textField{at: at(&c.TLS), what: "a PEM file", empty: true} }
+	file := func(at func(*TLSConfig) *string) func(*Config) field.Field {
+		return func(c *Config) field.Field { return field.Text{At: at(&c.TLS), What: "a PEM file", Empty: true} }
 	}
 	return []setting[Config]{
 		{Key: tlsTable + "cert_file", std: "", doc: "the main listener's certificate chain; with it, it speaks TLS", field: file(func(t *TLSConfig) *string { return &t.CertFile })},
 		{Key: tlsTable + "key_file", std: "", doc: "its private key", field: file(func(t *TLSConfig) *string { return &t.KeyFile })},
 		{Key: tlsTable + "client_ca_file", std: "", doc: "roots of the clients' certificates", field: file(func(t *TLSConfig) *string { return &t.ClientCAFile })},
 		{Key: tlsTable + "client_auth", std: ClientAuthNone, doc: "whether clients may or must show a certificate, and are known by it",
-			field: func(c *Config) field {
-				return enumField{at: &c.TLS.ClientAuth, values: []string{ClientAuthNone, ClientAuthOptional, clientAuthRequired}}
+			field: func(c *Config) field.Field {
+				return field.Enum{At: &c.TLS.ClientAuth, Values: []string{ClientAuthNone, ClientAuthOptional, clientAuthRequired}}
 			}},
 		{Key: tlsTable + "client_scopes", std: "", doc: "what a client's certificate is good for",
-			field: func(c *Config) field {
-				return listField{at: &c.TLS.ClientScopes, check: checkScope, what: "a list of scopes", most: maxScope, commas: true}
+			field: func(c *Config) field.Field {
+				return field.List{At: &c.TLS.ClientScopes, Check: checkScope, What: "a list of scopes", Most: maxScope, Commas: true}
 			}},
 		{Key: tlsTable + "min_version", std: "1.2", doc: "oldest TLS that is spoken",
-			field: func(c *Config) field { return enumField{at: &c.TLS.MinVersion, values: []string{"1.2", "1.3"}} }},
+			field: func(c *Config) field.Field { return field.Enum{At: &c.TLS.MinVersion, Values: []string{"1.2", "1.3"}} }},
 	}
 }
 
@@ -32,7 +34,7 @@ func tlsKeys() []setting[Config] {
 func (l *loader) checkTLS() {
 	t := &l.cfg.TLS
 	fail := func(key, what, fix string) {
-		l.fail(&problem{what: what, fix: fix}, tlsTable+key, l.cfg.sources[tlsTable+key], "")
+		l.fail(&value.Problem{What: what, Fix: fix}, tlsTable+key, l.cfg.sources[tlsTable+key], "")
 	}
 	switch {
 	case t.CertFile != "" && t.KeyFile == "":
@@ -41,7 +43,7 @@ func (l *loader) checkTLS() {
 		fail("key_file", "needs cert_file too", "set "+tlsTable+"cert_file")
 	case t.CertFile != "":
 		if _, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile); err != nil {
-			fail("cert_file", fmt.Sprintf("cannot be used with key_file: %v", Reason(err)), "check both: PEM, and the key of this certificate")
+			fail("cert_file", fmt.Sprintf("cannot be used with key_file: %v", value.Reason(err)), "check both: PEM, and the key of this certificate")
 		}
 		if info, err := os.Stat(t.KeyFile); err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o007 != 0 {
 			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%skey_file: everybody on this machine may read or write %q (mode %04o); chmod 600 it", tlsTable, t.KeyFile, info.Mode().Perm()))
@@ -62,7 +64,7 @@ func (l *loader) checkTLS() {
 	if t.ClientCAFile == "" {
 		fail("client_auth", "needs client_ca_file: without it the system's roots would count, and with them anybody", "set "+tlsTable+"client_ca_file")
 	}
-	if err := CheckRoots(t.ClientCAFile); err != nil {
+	if err := value.CheckRoots(t.ClientCAFile); err != nil {
 		l.fail(err, tlsTable+"client_ca_file", l.cfg.sources[tlsTable+"client_ca_file"], "")
 	}
 }

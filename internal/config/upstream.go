@@ -2,6 +2,8 @@ package config
 
 import (
 	"dragoman/adapters/rules"
+	"dragoman/internal/config/field"
+	"dragoman/internal/config/value"
 	"net/url"
 	"slices"
 	"strings"
@@ -48,7 +50,7 @@ type Upstream struct {
 	// OAuth is how Dragoman gets tokens for URL.
 	OAuth OAuthConfig
 	// Env is added to the environment of Command, over what EnvFile says.
-	Env []EnvVar
+	Env []value.EnvVar
 	// EnvInherit are the variables of Dragoman's own environment that Command gets besides
 	// those of stdio.BaseEnv; a name may end in a star. At most 1000.
 	EnvInherit []string
@@ -56,7 +58,7 @@ type Upstream struct {
 	// read when the configuration is loaded, see [Upstream.Environ].
 	EnvFile string
 	// FileEnv is what EnvFile holds, sorted by name. It has no key of its own.
-	FileEnv []EnvVar
+	FileEnv []value.EnvVar
 	// Cwd is the working directory of Command; "" is Dragoman's own.
 	Cwd string
 	// CAFile is a PEM file of roots trusted for URL instead of the system's; "" is the system's.
@@ -111,13 +113,7 @@ type Upstream struct {
 // Header is one static upstream header.
 type Header struct {
 	Name  string
-	Value Secret
-}
-
-// EnvVar is one variable of a child's environment.
-type EnvVar struct {
-	Name  string
-	Value Secret
+	Value value.Secret
 }
 
 // ProbeWait is the patience of one probe: ProbeTimeout, or where that is 0, 5 s
@@ -157,7 +153,7 @@ func (u *Upstream) Environ() []string {
 // Isolated takes Isolation apart: kind is "session", "principal", "pool" or
 // "shared", and n the size of a pool, 1 to 1000, otherwise 0.
 func (u *Upstream) Isolated() (kind string, n int) {
-	kind, n, _ = parseIsolation(u.Isolation) // checked when it was read
+	kind, n, _ = field.ParseIsolation(u.Isolation) // checked when it was read
 	return kind, n
 }
 
@@ -165,8 +161,8 @@ func (u *Upstream) Isolated() (kind string, n int) {
 // is "unix" with the path of the socket, or "tcp" with HOST:PORT. ok is false for
 // every other upstream.
 func (u *Upstream) Socket() (network, address string, ok bool) {
-	if path, ok := strings.CutPrefix(u.URL, UnixScheme); ok {
-		return "unix", socketPath(path), true
+	if path, ok := strings.CutPrefix(u.URL, value.UnixScheme); ok {
+		return "unix", field.SocketPath(path), true
 	}
 	if at, err := url.Parse(u.URL); err == nil && at.Scheme == "tcp" {
 		return "tcp", at.Host, true
@@ -180,7 +176,7 @@ func (u *Upstream) Target() string {
 	if len(u.Command) > 0 {
 		return strings.Join(u.Command, " ")
 	}
-	return RedactURL(u.URL)
+	return value.RedactURL(u.URL)
 }
 
 // Probe patience when probe_timeout is 0: a child has to be started first,

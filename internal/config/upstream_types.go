@@ -1,6 +1,7 @@
 package config
 
 import (
+	"dragoman/internal/config/value"
 	"dragoman/policies/access"
 	"time"
 )
@@ -77,7 +78,7 @@ type OAuthConfig struct {
 	TokenURL string
 	// ClientID and ClientSecret are Dragoman's at that server.
 	ClientID     string
-	ClientSecret Secret
+	ClientSecret value.Secret
 	// ClientAuth is how it shows them: "basic" (default) or "post".
 	ClientAuth string
 	// Scopes, Audience and Resource (RFC 8707) are what the token is asked to be for.

@@ -3,7 +3,7 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"dragoman/internal/config"
+	"dragoman/internal/config/field"
 	"dragoman/internal/testkit"
 	"fmt"
 	"io"
@@ -218,37 +218,37 @@ func TestLargeAnswerIsHeldOnce(t *testing.T) {
 			}
 		}
 		grown := s.peak(func() { s.slowCalls(count, count, size, pad, begun) })
-		t.Logf("%s: %.1f MiB at the peak, %.2f times what passed", name, float64(grown)/config.Mib, float64(grown)/float64(count*max(size, pad)))
+		t.Logf("%s: %.1f MiB at the peak, %.2f times what passed", name, float64(grown)/field.Mib, float64(grown)/float64(count*max(size, pad)))
 		if grown > most {
-			t.Errorf("%s: %.1f MiB at the peak, more than %.1f", name, float64(grown)/config.Mib, float64(most)/config.Mib)
+			t.Errorf("%s: %.1f MiB at the peak, more than %.1f", name, float64(grown)/field.Mib, float64(most)/field.Mib)
 		}
 	}
-	f("63 MiB", false, 1, 63*config.Mib, 0, 70*config.Mib)
-	f("10 times 8 MiB", false, 10, 8*config.Mib, 0, 90*config.Mib)
-	f("10 times 8 MiB, to clients that wait", true, 10, 8*config.Mib, 0, 90*config.Mib)
-	f("a request of 32 MiB", false, 1, 100, 32*config.Mib, 75*config.Mib) // its body is read into a buffer of twice the size
-	f("10 requests of 4 MiB", false, 10, 100, 4*config.Mib, 100*config.Mib)
+	f("63 MiB", false, 1, 63*field.Mib, 0, 70*field.Mib)
+	f("10 times 8 MiB", false, 10, 8*field.Mib, 0, 90*field.Mib)
+	f("10 times 8 MiB, to clients that wait", true, 10, 8*field.Mib, 0, 90*field.Mib)
+	f("a request of 32 MiB", false, 1, 100, 32*field.Mib, 75*field.Mib) // its body is read into a buffer of twice the size
+	f("10 requests of 4 MiB", false, 10, 100, 4*field.Mib, 100*field.Mib)
 }
 
 // What large messages have cost is given back soon, though the collector has no reason to run.
 func TestLargeAnswersLeaveNothing(t *testing.T) {
 	s := startSwollen(t)
 	s.calls(8, 8, 100, 0)
-	s.calls(4, 4, 2*config.Mib, 0)
+	s.calls(4, 4, 2*field.Mib, 0)
 	s.calls(200, 8, 100, 0)
 	before := s.memory("VmRSS")
-	s.calls(50, 8, 8*config.Mib, 0)
-	s.calls(50, 8, 100, 4*config.Mib)
+	s.calls(50, 8, 8*field.Mib, 0)
+	s.calls(50, 8, 100, 4*field.Mib)
 	at, began := s.memory("VmRSS"), time.Now()
-	t.Logf("%.1f MiB before, %.1f MiB after the burst", float64(before)/config.Mib, float64(at)/config.Mib)
+	t.Logf("%.1f MiB before, %.1f MiB after the burst", float64(before)/field.Mib, float64(at)/field.Mib)
 	for limit := time.Now().Add(10 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		now := s.memory("VmRSS")
 		if float64(now) <= 1.1*float64(before) {
-			t.Logf("%.1f MiB after %v", float64(now)/config.Mib, time.Since(began).Round(time.Millisecond))
+			t.Logf("%.1f MiB after %v", float64(now)/field.Mib, time.Since(began).Round(time.Millisecond))
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("%.1f MiB 10 s after it", float64(now)/config.Mib)
+			t.Fatalf("%.1f MiB 10 s after it", float64(now)/field.Mib)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package config
+package value
 
 import (
 	"errors"
@@ -112,24 +112,24 @@ func (es ConfigErrors) OnCommandLine() bool {
 	return slices.ContainsFunc(es, func(e *ConfigError) bool { return e.Source.Kind == FromFlag })
 }
 
-// problem is an error of a single value that knows its own fix; the caller
+// Problem is an error of a single value that knows its own fix; the caller
 // adds key and place.
-type problem struct{ what, fix string }
+type Problem struct{ What, Fix string }
 
-func (p *problem) Error() string { return p.what }
+func (p *Problem) Error() string { return p.What }
 
-// problemf makes a problem whose fix is the field's bounds.
-func problemf(format string, args ...any) error {
-	return &problem{what: fmt.Sprintf(format, args...)}
+// Problemf makes a problem whose fix is the field's bounds.
+func Problemf(format string, args ...any) error {
+	return &Problem{What: fmt.Sprintf(format, args...)}
 }
 
-// asConfigError joins a value's problem with its place. The fix falls back to
+// AsConfigError joins a value's problem with its place. The fix falls back to
 // what is allowed there.
-func asConfigError(err error, key string, from Source, allowed string) *ConfigError {
+func AsConfigError(err error, key string, from Source, allowed string) *ConfigError {
 	ce := &ConfigError{Source: from, Key: key, Problem: err.Error()}
-	var p *problem
+	var p *Problem
 	if errors.As(err, &p) {
-		ce.Fix = p.fix
+		ce.Fix = p.Fix
 	}
 	if ce.Fix == "" && allowed != "" {
 		ce.Fix = "write " + allowed
@@ -137,8 +137,8 @@ func asConfigError(err error, key string, from Source, allowed string) *ConfigEr
 	return ce
 }
 
-// sortErrors orders by layer, then by line; equal places keep their order.
-func sortErrors(es ConfigErrors) {
+// SortErrors orders by layer, then by line; equal places keep their order.
+func SortErrors(es ConfigErrors) {
 	slices.SortStableFunc(es, func(a, b *ConfigError) int {
 		if a.Source.Kind != b.Source.Kind {
 			return int(a.Source.Kind) - int(b.Source.Kind)

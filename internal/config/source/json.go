@@ -1,15 +1,16 @@
-package config
+package source
 
 import (
 	"bytes"
+	"dragoman/internal/config/value"
 	"errors"
 	"io"
 
 	"github.com/goccy/go-json"
 )
 
-// parseJSON reads strict JSON whose root is an object. What is JSON is YAML as well, so the YAML parser flattens it.
-func parseJSON(data []byte, chosen func(table []string) bool) ([]entry, error) {
+// ParseJSON reads strict JSON whose root is an object. What is JSON is YAML as well, so the YAML parser flattens it.
+func ParseJSON(data []byte, chosen func(table []string) bool) ([]Entry, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil // as an empty TOML or YAML file
 	}
@@ -30,14 +31,14 @@ func checkJSON(data []byte) error {
 		case errors.Is(err, io.EOF) && depth == 0 && !first:
 			return nil
 		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-			return &fileError{line: lineAt(data, len(data)), what: "is not JSON: it ends too early", fix: "close what is open"}
+			return &fileError{line: value.LineAt(data, len(data)), what: "is not JSON: it ends too early", fix: "close what is open"}
 		case depth == 0 && !first:
 			return &fileError{line: line(), what: "is not JSON: something follows the object", fix: "remove it"}
 		case err != nil:
 			n := line()
 			var se *json.SyntaxError
 			if errors.As(err, &se) && int(se.Offset) > at.at {
-				n = lineAt(data, int(se.Offset))
+				n = value.LineAt(data, int(se.Offset))
 			}
 			return &fileError{line: n, what: "is not JSON: " + err.Error(), fix: "correct the line"}
 		case first && token != json.Delim('{'):

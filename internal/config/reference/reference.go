@@ -1,14 +1,15 @@
-package config
+package reference
 
 import (
+	"dragoman/internal/config"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
 
-// tableDocs says what the tables of the file are for, in the order of the reference where the code has none of its own.
-var tableDocs = map[string]string{
+// TableDocs says what the tables of the file are for, in the order of the reference where the code has none of its own.
+var TableDocs = map[string]string{
 	"":                               "What stands before the first table.",
 	"service":                        "What the service is called, and where it listens.",
 	"admin":                          "The listener for operators: health, readiness, metrics, level of the log, configuration, profiles.",
@@ -26,11 +27,11 @@ var tableDocs = map[string]string{
 	"security.api_keys":              "API keys of clients.",
 	"security.jwt":                   "Bearer tokens of an authorization server (OAuth 2.1).",
 	"tls":                            "TLS of the main listener, and clients' certificates.",
-	tracingHeadersKey:                "Headers of every post to the collector.",
+	config.TracingHeadersKey:         "Headers of every post to the collector.",
 	"tracing":                        "Spans of requests, and the collector that they go to (OpenTelemetry).",
 	"monitoring":                     "What is measured and looked after.",
 	dependenciesKey:                  "What the service depends on besides its upstreams. Other keys in an entry are left alone.",
-	upstreamsKey:                     "The servers, each under a name.",
+	config.UpstreamsKey:              "The servers, each under a name.",
 	"upstreams.NAME":                 "One server. It has a `url` or a `command`.",
 	"upstreams.NAME.oauth":           "Tokens of Dragoman's own for the server, by client credentials.",
 	"upstreams.NAME.headers":         "Headers of every request to the server. Only with `url`.",
@@ -73,29 +74,29 @@ each is for.
 // column is one of the reference's tables.
 type column struct {
 	title string
-	text  func(described) string
+	text  func(config.Described) string
 }
 
 var referenceColumns = []column{
-	{"key", func(d described) string { return code(shownKey(d)) }},
-	{"type", func(d described) string { return d.kind }},
-	{"default", func(d described) string { return code(d.std) }},
-	{"bounds", func(d described) string { return cell(d.bounds) }},
-	{"variable, flag", func(d described) string {
+	{"key", func(d config.Described) string { return code(shownKey(d)) }},
+	{"type", func(d config.Described) string { return d.Kind }},
+	{"default", func(d config.Described) string { return code(d.Std) }},
+	{"bounds", func(d config.Described) string { return cell(d.Bounds) }},
+	{"variable, flag", func(d config.Described) string {
 		var names []string
-		for _, name := range []string{d.env, d.mcp, d.flag} {
+		for _, name := range []string{d.Env, d.Mcp, d.Flag} {
 			if name != "" {
 				names = append(names, code(name))
 			}
 		}
 		return strings.Join(names, "<br>")
 	}},
-	{"what it is for", func(d described) string {
-		text := cell(d.doc)
-		if d.needs != "" {
-			text += "; only with " + code(d.needs)
+	{"what it is for", func(d config.Described) string {
+		text := cell(d.Doc)
+		if d.Needs != "" {
+			text += "; only with " + code(d.Needs)
 		}
-		if d.fixed {
+		if d.Fixed {
 			text += " " + fixedMark
 		}
 		return text
@@ -103,16 +104,16 @@ var referenceColumns = []column{
 }
 
 // shownKey is the key as one would write it in its table.
-func shownKey(d described) string {
-	if d.key != anyName {
-		return d.key
+func shownKey(d config.Described) string {
+	if d.Key != config.AnyName {
+		return d.Key
 	}
-	return d.table[len(d.table)-1] + "." + d.key
+	return d.Table[len(d.Table)-1] + "." + d.Key
 }
 
 // WriteReference writes docs/configuration.md.
 func WriteReference(w io.Writer) error {
-	keys, err := DescribeConfig()
+	keys, err := config.DescribeConfig()
 	if err != nil {
 		return err
 	}
@@ -123,48 +124,48 @@ func WriteReference(w io.Writer) error {
 		if name == "" {
 			title = "Top level"
 		}
-		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, tableDocs[strings.TrimSuffix(name, entryOfTable)])
-		referenceRows(&b, keys, func(d described) bool { return d.also == "" && tableOf(d) == name })
+		fmt.Fprintf(&b, "\n## %s\n%s\n\n", title, TableDocs[strings.TrimSuffix(name, EntryOfTable)])
+		referenceRows(&b, keys, func(d config.Described) bool { return d.Also == "" && TableOf(d) == name })
 	}
 	b.WriteString("\n## Names of server scaffolds\nOther names of keys above, as server scaffolds have them. Two spellings in one file must agree.\n\n")
 	b.WriteString("| key | variable | the same as |\n|---|---|---|\n")
 	for _, d := range keys {
-		if d.also != "" {
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(d.key), code(d.mcp), code(d.also))
+		if d.Also != "" {
+			fmt.Fprintf(&b, "| %s | %s | %s |\n", code(d.Key), code(d.Mcp), code(d.Also))
 		}
 	}
 	_, err = io.WriteString(w, b.String())
 	return err
 }
 
-const entryOfTable = "." + anyName
+const EntryOfTable = "." + config.AnyName
 
-// tableOf is the heading below which a key stands: tables of single values are shown with the table that they are in.
-func tableOf(d described) string {
-	if d.key == anyName {
-		return strings.Join(d.table[:len(d.table)-1], ".")
+// TableOf is the heading below which a key stands: tables of single values are shown with the table that they are in.
+func TableOf(d config.Described) string {
+	if d.Key == config.AnyName {
+		return strings.Join(d.Table[:len(d.Table)-1], ".")
 	}
-	return strings.Join(d.table, ".")
+	return strings.Join(d.Table, ".")
 }
 
 // referenceTables are the headings in their order: the top, tables in the order of the code, upstreams last.
-func referenceTables(keys []described) []string {
+func referenceTables(keys []config.Described) []string {
 	names := []string{""}
 	for _, d := range keys {
-		if name := tableOf(d); d.kind != "table" && !slices.Contains(names, name) {
+		if name := TableOf(d); d.Kind != "table" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-func referenceRows(b *strings.Builder, keys []described, wanted func(described) bool) {
+func referenceRows(b *strings.Builder, keys []config.Described, wanted func(config.Described) bool) {
 	for _, c := range referenceColumns {
 		fmt.Fprintf(b, "| %s ", c.title)
 	}
 	fmt.Fprintf(b, "|\n%s|\n", strings.Repeat("|---", len(referenceColumns)))
 	for _, d := range keys {
-		if d.kind == "table" || !wanted(d) {
+		if d.Kind == "table" || !wanted(d) {
 			continue
 		}
 		for _, c := range referenceColumns {

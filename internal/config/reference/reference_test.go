@@ -1,7 +1,9 @@
-package config
+package reference
 
 import (
 	"bytes"
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 	"dragoman/internal/testkit"
 	"fmt"
 	"os"
@@ -17,15 +19,15 @@ import (
 
 // What is made of the tables in the code is made of these.
 func TestReferenceIsFresh(t *testing.T) {
-	var reference bytes.Buffer
-	if err := WriteReference(&reference); err != nil {
+	var text bytes.Buffer
+	if err := WriteReference(&text); err != nil {
 		t.Fatal(err)
 	}
 	schema, err := Schema()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string][]byte{"docs/configuration.md": reference.Bytes(), "docs/config.schema.json": schema} {
+	for file, want := range map[string][]byte{"docs/configuration.md": text.Bytes(), "docs/config.schema.json": schema} {
 		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s is not what the code says (%v); look at the change with: make docs && git diff docs", file, err)
 		}
@@ -34,41 +36,43 @@ func TestReferenceIsFresh(t *testing.T) {
 
 // Every key is told of, with its variables and flag, and every variable that is told of is heard.
 func TestReferenceIsWhole(t *testing.T) {
-	keys, err := DescribeConfig()
+	keys, err := config.DescribeConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reference strings.Builder
-	if err := WriteReference(&reference); err != nil {
+	var text strings.Builder
+	if err := WriteReference(&text); err != nil {
 		t.Fatal(err)
 	}
 	tables := map[string]bool{}
 	for _, d := range keys {
-		tables[tableOf(d)] = true
-		for i := range d.table {
-			tables[strings.Join(d.table[:i+1], ".")] = true
+		tables[TableOf(d)] = true
+		for i := range d.Table {
+			tables[strings.Join(d.Table[:i+1], ".")] = true
 		}
-		if d.doc == "" || d.kind == "" {
+		if d.Doc == "" || d.Kind == "" {
 			t.Errorf("%s is not explained", strings.Join(d.Path(), "."))
 		}
-		for _, name := range []string{d.env, d.mcp, d.flag} {
-			if name != "" && d.also == "" && !strings.Contains(reference.String(), "`"+name+"`") {
+		for _, name := range []string{d.Env, d.Mcp, d.Flag} {
+			if name != "" && d.Also == "" && !strings.Contains(text.String(), "`"+name+"`") {
 				t.Errorf("%s is not in the reference", name)
 			}
 		}
 		heard(t, d)
 	}
-	for _, row := range slices.Concat(rowKeys(ConfigKeys()), rowKeys(upstreamKeys())) {
-		if own := row[strings.LastIndexByte(row, '.')+1:]; !strings.Contains(reference.String(), own) {
-			t.Errorf("%s is not in the reference", row)
+	for _, d := range keys {
+		for _, own := range d.Path() {
+			if own != config.AnyName && !strings.Contains(text.String(), own) {
+				t.Errorf("%s is not in the reference", own)
+			}
 		}
 	}
 	for name := range tables {
-		if tableDocs[strings.TrimSuffix(name, entryOfTable)] == "" {
+		if TableDocs[strings.TrimSuffix(name, EntryOfTable)] == "" {
 			t.Errorf("tableDocs does not say what %s is for", name)
 		}
 	}
-	for name := range tableDocs {
+	for name := range TableDocs {
 		if !tables[name] {
 			t.Errorf("tableDocs tells of %q, which is no table", name)
 		}
@@ -76,37 +80,37 @@ func TestReferenceIsWhole(t *testing.T) {
 }
 
 // heard checks that the variable of a key sets it.
-func heard(t *testing.T, d described) {
+func heard(t *testing.T, d config.Described) {
 	t.Helper()
-	if d.env == "" || d.std == "" || d.std == `""` || d.std == "[]" {
+	if d.Env == "" || d.Std == "" || d.Std == `""` || d.Std == "[]" {
 		return
 	}
-	value := asWritten(d.std)
+	std := config.AsWritten(d.Std)
 	var items []string
-	for _, item := range value.items {
+	for _, item := range std.Items {
 		items = append(items, item.Text)
 	}
-	name := strings.Replace(d.env, "_NAME_", "_A_", 1)
-	environ := []string{name + "=" + value.Text + strings.Join(items, ",")}
+	name := strings.Replace(d.Env, "_NAME_", "_A_", 1)
+	environ := []string{name + "=" + std.Text + strings.Join(items, ",")}
 	target := "https://a.example/mcp"
 	file := testkit.WriteFile(t, "c.toml", "[upstreams.a]\nurl = \""+target+"\"\n")
-	if d.needs == CommandKey {
+	if d.Needs == config.CommandKey {
 		file = testkit.WriteFile(t, "c.toml", "[upstreams.a]\ncommand = [\"cat\"]\n")
 	}
-	c, err := load(t, file, environ)
+	c, err := config.LoadConfig(config.LoadOptions{File: file, Environ: environ})
 	if err != nil {
 		if !strings.Contains(err.Error(), "is set, but") { // a key that says nothing by itself
 			t.Errorf("%s: %v", environ, err)
 		}
 		return
 	}
-	key := strings.Replace(strings.Join(d.Path(), "."), anyName, "a", 1)
-	for _, cell := range []string{key, hostKey} {
-		if from := c.Source(cell); from.Kind == FromEnv && from.Name == name {
+	key := strings.Replace(strings.Join(d.Path(), "."), config.AnyName, "a", 1)
+	for _, cell := range []string{key, "service.host"} {
+		if from := c.Source(cell); from.Kind == value.FromEnv && from.Name == name {
 			return
 		}
 	}
-	if c.sources[key].Name != name {
+	if c.Source(key).Name != name {
 		t.Errorf("%s does not set %s", name, key)
 	}
 }
@@ -174,7 +178,7 @@ func TestSchemaTakesWhatIsRight(t *testing.T) {
 		"config.toml":            whole,
 		"config.toml, all of it": example.ReplaceAllString(whole, "$1"),
 		"policies":               strings.ReplaceAll(read("conformance/policies/upstream.toml"), "NAME", "a"),
-		"formats":                sameConfig()["c.toml"],
+		"formats":                read("internal/config/testdata/formats.toml"),
 		"nothing":                "",
 		"odds": "drain_timeout = 0\nlimits.line = 4096\nlog.level = \"WARNING\"\ntool_timeout = \"1m30s\"\n[upstreams.a]\ncommand = [\"x\", 1, true]\n" +
 			"isolation = \"pool(4)\"\nidle_exit = 0\nenv.PORT = 80\n[security.api_keys.\"a.b\"]\nhashes = [\"sha256:x\"]\nexpires = 2027-01-31\n",
@@ -255,7 +259,7 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 			t.Errorf("the schema takes %s", text)
 		}
 		file := testkit.WriteFile(t, "c.toml", text)
-		if _, err := load(t, file, nil); err == nil {
+		if _, err := config.LoadConfig(config.LoadOptions{File: file, Environ: nil}); err == nil {
 			t.Errorf("dragoman takes %s", text)
 		}
 	}
@@ -264,22 +268,22 @@ func TestSchemaRefusesMistakes(t *testing.T) {
 // Whatever a key takes, its schema takes; an editor must not mark what is right. And what a number, word or boolean cannot be,
 // the schema knows, too.
 func TestSchemaAgreesWithTheCode(t *testing.T) {
-	keys, err := DescribeConfig()
+	keys, err := config.DescribeConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range keys {
-		if d.kind == "table" || d.field == nil {
+		if d.Kind == "table" || d.Field == nil {
 			continue
 		}
-		text, err := json.Marshal(d.shape)
+		text, err := json.Marshal(d.Shape)
 		if err != nil {
 			t.Fatal(err)
 		}
 		schema := compiled(t, text)
-		exact := slices.Contains([]string{"integer", "word", "boolean"}, d.kind)
+		exact := slices.Contains([]string{"integer", "word", "boolean"}, d.Kind)
 		for value, v := range probes(d) {
-			took := d.field.Set(v) == nil
+			took := d.Field.Set(v) == nil
 			fits := schema.Validate(decoded(t, []byte(value))) == nil
 			if took && !fits || exact && fits && !took {
 				t.Errorf("%s = %s: taken %v, by the schema %v", strings.Join(d.Path(), "."), value, took, fits)
@@ -289,13 +293,13 @@ func TestSchemaAgreesWithTheCode(t *testing.T) {
 }
 
 // probes are values, as JSON, that may or may not be right for a key.
-func probes(d described) map[string]Literal {
-	all := map[string]Literal{
-		`true`: {Kind: booleanLiteral, Text: "true"}, `1.5`: {Kind: floatLiteral, Text: "1.5"}, `[]`: {Kind: listLiteral},
-		`["a"]`: {Kind: listLiteral, items: []Literal{{Kind: QuotedLiteral, Text: "a"}}}, `{}`: {Kind: tableLiteral},
+func probes(d config.Described) map[string]value.Literal {
+	all := map[string]value.Literal{
+		`true`: {Kind: value.BooleanLiteral, Text: "true"}, `1.5`: {Kind: value.FloatLiteral, Text: "1.5"}, `[]`: {Kind: value.ListLiteral},
+		`["a"]`: {Kind: value.ListLiteral, Items: []value.Literal{{Kind: value.QuotedLiteral, Text: "a"}}}, `{}`: {Kind: value.TableLiteral},
 	}
 	numbers := []int64{-1, 0, 1, 2, 9, 10, 30, 100, 101, 300, 301, 1023, 1024, 4096, 65535, 65536, 1 << 30, 1<<30 + 1, 1<<31 - 1, 1 << 31}
-	for _, s := range append(slices.Clone(d.shape.AnyOf), d.shape) {
+	for _, s := range append(slices.Clone(d.Shape.AnyOf), d.Shape) {
 		for _, edge := range []*int64{s.Minimum, s.Maximum} {
 			if edge != nil {
 				numbers = append(numbers, *edge-1, *edge, *edge+1)
@@ -303,20 +307,20 @@ func probes(d described) map[string]Literal {
 		}
 	}
 	for _, n := range numbers {
-		all[fmt.Sprint(n)] = Literal{Kind: integerLiteral, Text: fmt.Sprint(n)}
+		all[fmt.Sprint(n)] = value.Literal{Kind: value.IntegerLiteral, Text: fmt.Sprint(n)}
 	}
 	words := []string{"", "x", "0", "30s", "1h30m", ".5s", "1.s", "500ms", "4MiB", "4 KiB", "4096", "127.0.0.1:8080", ":0", "off", "env:X", "file:/x", "1.2.3", "on", "auto",
 		"https://a.example/x", "http://127.0.0.1:1", "unix:/x", "tcp://a:1", "shared", "pool(1000)", "pool( 7 )", "pool(1001)", "2027-01-31", "2027-01-31T12:00:00Z", strings.Repeat("k", 40)}
-	for _, word := range append(words, d.shape.Enum...) {
-		all[Quote(word)] = Literal{Kind: QuotedLiteral, Text: word}
+	for _, word := range append(words, d.Shape.Enum...) {
+		all[value.Quote(word)] = value.Literal{Kind: value.QuotedLiteral, Text: word}
 	}
 	return all
 }
 
 // The tables whose names have a form are tables.
 func TestSchemaNames(t *testing.T) {
-	for table := range namePatterns {
-		if tableDocs[table] == "" {
+	for table := range NamePatterns {
+		if TableDocs[table] == "" {
 			t.Errorf("%s is no table", table)
 		}
 	}

@@ -1,7 +1,8 @@
-package config
+package source
 
 import (
 	"bytes"
+	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,18 +17,18 @@ import (
 type yamlFile struct {
 	chosen  func(table []string) bool // see normalize
 	json    bool                      // the document is known to be JSON
-	entries []entry
+	entries []Entry
 }
 
-// parseYAML reads one YAML 1.2 document whose root is a mapping. Anchors,
+// ParseYAML reads one YAML 1.2 document whose root is a mapping. Anchors,
 // aliases, merge keys and tags are refused: a value must stand where its key
 // does, so that an error can name the line, and no file can unfold into a
 // larger one.
-func parseYAML(data []byte, chosen func(table []string) bool) (entries []entry, err error) {
+func ParseYAML(data []byte, chosen func(table []string) bool) (entries []Entry, err error) {
 	return (&yamlFile{chosen: chosen}).parse(data)
 }
 
-func (f *yamlFile) parse(data []byte) (entries []entry, err error) {
+func (f *yamlFile) parse(data []byte) (entries []Entry, err error) {
 	// The parser is known to dereference nil on some malformed input; a bad
 	// file must be an error, not the end of the process.
 	defer func() {
@@ -115,7 +116,7 @@ func (f *yamlFile) mapping(node ast.MapNode, table []string, depth int) error {
 		if err != nil {
 			return err
 		}
-		f.entries = append(f.entries, entry{path: path, value: value, line: line})
+		f.entries = append(f.entries, Entry{Path: path, Value: value, Line: line})
 		if below, ok := it.Value().(ast.MapNode); ok {
 			if err := f.mapping(below, path, depth+1); err != nil {
 				return err
@@ -138,36 +139,36 @@ func yamlKey(key ast.MapKeyNode) (string, error) {
 	}
 }
 
-func (f *yamlFile) literal(node ast.Node, depth int) (Literal, error) {
+func (f *yamlFile) literal(node ast.Node, depth int) (value.Literal, error) {
 	switch n := node.(type) {
 	case *ast.StringNode:
 		if f.json && n.Token.Type != token.DoubleQuoteType { // 1e5, which is text in YAML 1.2
-			return Literal{Kind: floatLiteral, Text: n.Value}, nil
+			return value.Literal{Kind: value.FloatLiteral, Text: n.Value}, nil
 		}
-		return Literal{Kind: QuotedLiteral, Text: n.Value}, nil
+		return value.Literal{Kind: value.QuotedLiteral, Text: n.Value}, nil
 	case *ast.LiteralNode:
-		return Literal{Kind: QuotedLiteral, Text: n.Value.Value}, nil
+		return value.Literal{Kind: value.QuotedLiteral, Text: n.Value.Value}, nil
 	case *ast.IntegerNode:
-		return Literal{Kind: integerLiteral, Text: n.Token.Value}, nil
+		return value.Literal{Kind: value.IntegerLiteral, Text: n.Token.Value}, nil
 	case *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
-		return Literal{Kind: floatLiteral, Text: n.GetToken().Value}, nil
+		return value.Literal{Kind: value.FloatLiteral, Text: n.GetToken().Value}, nil
 	case *ast.BoolNode:
 		if n.Value {
-			return Literal{Kind: booleanLiteral, Text: "true"}, nil
+			return value.Literal{Kind: value.BooleanLiteral, Text: "true"}, nil
 		}
-		return Literal{Kind: booleanLiteral, Text: "false"}, nil
+		return value.Literal{Kind: value.BooleanLiteral, Text: "false"}, nil
 	case *ast.NullNode, nil:
-		return Literal{Kind: nullLiteral}, nil
+		return value.Literal{Kind: value.NullLiteral}, nil
 	case ast.MapNode:
-		return Literal{Kind: tableLiteral}, nil
+		return value.Literal{Kind: value.TableLiteral}, nil
 	case *ast.SequenceNode:
 		return f.list(n, depth+1)
 	}
-	return Literal{}, &fileError{line: yamlLine(node), what: fmt.Sprintf("uses a YAML %s, which is not supported", node.Type()), fix: "write the value itself"}
+	return value.Literal{}, &fileError{line: yamlLine(node), what: fmt.Sprintf("uses a YAML %s, which is not supported", node.Type()), fix: "write the value itself"}
 }
 
-func (f *yamlFile) list(node *ast.SequenceNode, depth int) (Literal, error) {
-	list := Literal{Kind: listLiteral}
+func (f *yamlFile) list(node *ast.SequenceNode, depth int) (value.Literal, error) {
+	list := value.Literal{Kind: value.ListLiteral}
 	if depth > maxNesting {
 		return list, tooDeep(yamlLine(node))
 	}
@@ -176,7 +177,7 @@ func (f *yamlFile) list(node *ast.SequenceNode, depth int) (Literal, error) {
 		if err != nil {
 			return list, err
 		}
-		list.items = append(list.items, v)
+		list.Items = append(list.Items, v)
 	}
 	return list, nil
 }

@@ -1,7 +1,8 @@
-package config
+package source
 
 import (
 	"bytes"
+	"dragoman/internal/config/value"
 	"fmt"
 	"io"
 	"os"
@@ -15,38 +16,38 @@ import (
 // maxEnvFile bounds an env_file, in bytes.
 const maxEnvFile = 64 << 10
 
-// envFile reads a file of variables, sorted by name. open tells that everybody
+// EnvFile reads a file of variables, sorted by name. open tells that everybody
 // may read it.
-func envFile(path string) (vars []EnvVar, open bool, err error) {
+func EnvFile(path string) (vars []value.EnvVar, open bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, false, &problem{what: fmt.Sprintf("%q cannot be read: %v", Shorten(path), Reason(err)), fix: "check the path and the permissions"}
+		return nil, false, &value.Problem{What: fmt.Sprintf("%q cannot be read: %v", value.Shorten(path), value.Reason(err)), Fix: "check the path and the permissions"}
 	}
 	defer func() { _ = f.Close() }()
 	data, err := io.ReadAll(io.LimitReader(f, maxEnvFile+1))
 	switch info, serr := f.Stat(); {
 	case err != nil:
-		return nil, false, &problem{what: fmt.Sprintf("%q cannot be read: %v", Shorten(path), Reason(err)), fix: "make it a readable file"}
+		return nil, false, &value.Problem{What: fmt.Sprintf("%q cannot be read: %v", value.Shorten(path), value.Reason(err)), Fix: "make it a readable file"}
 	case len(data) > maxEnvFile:
-		return nil, false, &problem{what: fmt.Sprintf("%q is larger than %d KiB", Shorten(path), maxEnvFile>>10), fix: "keep only variables in it"}
+		return nil, false, &value.Problem{What: fmt.Sprintf("%q is larger than %d KiB", value.Shorten(path), maxEnvFile>>10), Fix: "keep only variables in it"}
 	case serr == nil && runtime.GOOS != "windows":
 		open = info.Mode().IsRegular() && info.Mode().Perm()&0o004 != 0
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if at := badByte(data); at >= 0 {
-		return nil, false, &problem{what: fmt.Sprintf("%q, line %d: is not UTF-8 text", Shorten(path), lineAt(data, at)), fix: "save the file as UTF-8"}
+	if at := value.BadByte(data); at >= 0 {
+		return nil, false, &value.Problem{What: fmt.Sprintf("%q, line %d: is not UTF-8 text", value.Shorten(path), value.LineAt(data, at)), Fix: "save the file as UTF-8"}
 	}
 	values, ok := parseVariables(string(data))
 	if !ok {
-		return nil, false, &problem{
-			what: fmt.Sprintf("%q, line %d: is not NAME=VALUE (the text is not shown)", Shorten(path), badVariable(string(data))),
-			fix:  "write NAME=VALUE; quote a value of several lines",
+		return nil, false, &value.Problem{
+			What: fmt.Sprintf("%q, line %d: is not NAME=VALUE (the text is not shown)", value.Shorten(path), badVariable(string(data))),
+			Fix:  "write NAME=VALUE; quote a value of several lines",
 		}
 	}
-	for name, value := range values {
-		vars = append(vars, EnvVar{Name: name, Value: Secret{value: value}})
+	for name, text := range values {
+		vars = append(vars, value.EnvVar{Name: name, Value: value.NewSecret(text)})
 	}
-	slices.SortFunc(vars, func(a, b EnvVar) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(vars, func(a, b value.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 	return vars, open, nil
 }
 
@@ -65,11 +66,11 @@ func parseVariables(text string) (map[string]string, bool) {
 	if err != nil { // it repeats the text
 		return nil, false
 	}
-	for name, value := range values {
-		if !inheritable.MatchString(name) || strings.HasSuffix(name, "*") {
+	for name, text := range values {
+		if !value.Inheritable.MatchString(name) || strings.HasSuffix(name, "*") {
 			return nil, false
 		}
-		values[name] = strings.ReplaceAll(value, dollar, "$")
+		values[name] = strings.ReplaceAll(text, dollar, "$")
 	}
 	return values, true
 }

@@ -1,4 +1,4 @@
-package config
+package value
 
 import (
 	"bytes"
@@ -36,8 +36,8 @@ func Reason(err error) error {
 	return err
 }
 
-// badByte is the place of the first NUL byte or invalid UTF-8; -1 if there is none.
-func badByte(data []byte) int {
+// BadByte is the place of the first NUL byte or invalid UTF-8; -1 if there is none.
+func BadByte(data []byte) int {
 	for at := 0; at < len(data); {
 		r, size := utf8.DecodeRune(data[at:])
 		if r == utf8.RuneError && size == 1 || r == 0 {
@@ -48,8 +48,8 @@ func badByte(data []byte) int {
 	return -1
 }
 
-// lineAt is the line of a byte's place, from 1.
-func lineAt(data []byte, at int) int {
+// LineAt is the line of a byte's place, from 1.
+func LineAt(data []byte, at int) int {
 	return 1 + bytes.Count(data[:min(at, len(data))], []byte("\n"))
 }
 
@@ -78,9 +78,9 @@ func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// inheritable is the name of a variable, or the beginning of one with a star
+// Inheritable is the name of a variable, or the beginning of one with a star
 // for the rest.
-var inheritable = regexp.MustCompile(`^[^=*\s\x00-\x1f\x7f]+\*?$`)
+var Inheritable = regexp.MustCompile(`^[^=*\s\x00-\x1f\x7f]+\*?$`)
 
 // Loopback tells whether only this machine reaches a bind address. Of names
 // only localhost counts (RFC 6761 §6.3): others may come to mean anything.

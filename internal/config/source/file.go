@@ -1,7 +1,8 @@
-package config
+package source
 
 import (
 	"bytes"
+	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"io"
@@ -13,19 +14,19 @@ import (
 )
 
 const (
-	// maxConfigFile bounds a file, in bytes: the YAML parser's time grows with
+	// MaxConfigFile bounds a file, in bytes: the YAML parser's time grows with
 	// the square of it, and no honest configuration comes near.
-	maxConfigFile = 256 << 10
+	MaxConfigFile = 256 << 10
 	// maxNesting bounds tables and lists within each other.
 	maxNesting = 32
 )
 
-// entry is one key of a file: its path, value and line (from 1). Tables have
+// Entry is one key of a file: its path, value and line (from 1). Tables have
 // an entry of their own before those of their keys.
-type entry struct {
-	path  []string
-	value Literal
-	line  int
+type Entry struct {
+	Path  []string
+	Value value.Literal
+	Line  int
 }
 
 // fileError is what makes a file unreadable as a whole. It never repeats the
@@ -38,13 +39,13 @@ type fileError struct {
 
 func (e *fileError) Error() string { return e.what }
 
-// readConfigFile reads, parses and flattens a file by its extension.
-func readConfigFile(path string, chosen func(table []string) bool) ([]entry, ConfigErrors) {
-	fail := func(line int, what, fix string) ([]entry, ConfigErrors) {
-		return nil, ConfigErrors{{Source: Source{Kind: FromFile, Name: path, Line: line}, Problem: what, Fix: fix}}
+// Read reads, parses and flattens a file by its extension.
+func Read(path string, chosen func(table []string) bool) ([]Entry, value.ConfigErrors) {
+	fail := func(line int, what, fix string) ([]Entry, value.ConfigErrors) {
+		return nil, value.ConfigErrors{{Source: value.Source{Kind: value.FromFile, Name: path, Line: line}, Problem: what, Fix: fix}}
 	}
-	parse := map[string]func([]byte, func([]string) bool) ([]entry, error){
-		".toml": parseTOML, ".json": parseJSON, ".yaml": parseYAML, ".yml": parseYAML,
+	parse := map[string]func([]byte, func([]string) bool) ([]Entry, error){
+		".toml": ParseTOML, ".json": ParseJSON, ".yaml": ParseYAML, ".yml": ParseYAML,
 	}[strings.ToLower(filepath.Ext(path))]
 	if parse == nil {
 		return fail(0, fmt.Sprintf("the extension %q tells no format", filepath.Ext(path)), "name the file .toml, .json, .yaml or .yml")
@@ -55,11 +56,11 @@ func readConfigFile(path string, chosen func(table []string) bool) ([]entry, Con
 		if errors.As(err, &fe) {
 			return fail(0, fe.what, fe.fix)
 		}
-		return fail(0, fmt.Sprintf("cannot be read: %v", Reason(err)), "check the path and the permissions")
+		return fail(0, fmt.Sprintf("cannot be read: %v", value.Reason(err)), "check the path and the permissions")
 	}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	if at := badByte(data); at >= 0 {
-		return fail(lineAt(data, at), "is not UTF-8 text", "save the file as UTF-8")
+	if at := value.BadByte(data); at >= 0 {
+		return fail(value.LineAt(data, at), "is not UTF-8 text", "save the file as UTF-8")
 	}
 	entries, err := parse(data, chosen)
 	if err != nil {
@@ -78,12 +79,12 @@ func readBounded(path string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	data, err := io.ReadAll(io.LimitReader(f, maxConfigFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxConfigFile+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxConfigFile {
-		return nil, &fileError{what: fmt.Sprintf("is larger than %d KiB", maxConfigFile>>10), fix: "split the upstreams over several processes"}
+	if len(data) > MaxConfigFile {
+		return nil, &fileError{what: fmt.Sprintf("is larger than %d KiB", MaxConfigFile>>10), fix: "split the upstreams over several processes"}
 	}
 	return data, nil
 }
@@ -119,21 +120,21 @@ func normalize(path []string, chosen func(table []string) bool) []string {
 	return out
 }
 
-// duplicates reports each key that is written twice, with both lines, and
+// Duplicates reports each key that is written twice, with both lines, and
 // returns the entries without the later ones.
-func duplicates(entries []entry, file string) ([]entry, ConfigErrors) {
+func Duplicates(entries []Entry, file string) ([]Entry, value.ConfigErrors) {
 	first := make(map[string]int, len(entries))
-	var errs ConfigErrors
-	kept := slices.DeleteFunc(entries, func(e entry) bool {
-		id := strings.Join(e.path, "\x00")
+	var errs value.ConfigErrors
+	kept := slices.DeleteFunc(entries, func(e Entry) bool {
+		id := strings.Join(e.Path, "\x00")
 		line, again := first[id]
 		if !again {
-			first[id] = e.line
+			first[id] = e.Line
 			return false
 		}
-		errs = append(errs, &ConfigError{
-			Source:  Source{Kind: FromFile, Name: file, Line: e.line},
-			Key:     KeyText(e.path),
+		errs = append(errs, &value.ConfigError{
+			Source:  value.Source{Kind: value.FromFile, Name: file, Line: e.Line},
+			Key:     value.KeyText(e.Path),
 			Problem: "is set twice, first on line " + strconv.Itoa(line),
 			Fix:     "remove one of the two",
 		})

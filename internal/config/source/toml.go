@@ -1,6 +1,7 @@
-package config
+package source
 
 import (
+	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,16 +16,16 @@ type tomlFile struct {
 	parser  unstable.Parser
 	chosen  func(table []string) bool // see normalize
 	lines   lines
-	entries []entry
+	entries []Entry
 	table   []string        // of the last header
 	skip    bool            // inside [[…]], which nothing here is
 	arrays  map[string]bool // [[…]] already reported
 }
 
-// parseTOML reads TOML 1.0. A document that the tree passes but TOML forbids
+// ParseTOML reads TOML 1.0. A document that the tree passes but TOML forbids
 // (a bad date, say) is found by decoding it, which is done last so that
 // duplicates are reported as such.
-func parseTOML(data []byte, chosen func(table []string) bool) ([]entry, error) {
+func ParseTOML(data []byte, chosen func(table []string) bool) ([]Entry, error) {
 	f := &tomlFile{chosen: chosen, lines: lines{data: data}, arrays: map[string]bool{}}
 	f.parser.Reset(data)
 	for f.parser.NextExpression() {
@@ -35,7 +36,7 @@ func parseTOML(data []byte, chosen func(table []string) bool) ([]entry, error) {
 	if err := f.parser.Error(); err != nil {
 		return nil, tomlSyntax(&f.parser, data, err)
 	}
-	if _, twice := duplicates(slices.Clone(f.entries), ""); len(twice) == 0 {
+	if _, twice := Duplicates(slices.Clone(f.entries), ""); len(twice) == 0 {
 		if err := decodable(data); err != nil {
 			return nil, err
 		}
@@ -46,9 +47,9 @@ func parseTOML(data []byte, chosen func(table []string) bool) ([]entry, error) {
 func tomlSyntax(p *unstable.Parser, data []byte, err error) error {
 	var pe *unstable.ParserError
 	if errors.As(err, &pe) {
-		line := lineAt(data, len(data))
+		line := value.LineAt(data, len(data))
 		if len(pe.Highlight) > 0 {
-			line = lineAt(data, int(p.Range(pe.Highlight).Offset))
+			line = value.LineAt(data, int(p.Range(pe.Highlight).Offset))
 		}
 		return &fileError{line: line, what: "is not TOML: " + pe.Message, fix: "correct the line"}
 	}
@@ -74,13 +75,13 @@ func (f *tomlFile) expression(n *unstable.Node) error {
 	case unstable.Table:
 		path, line := f.key(n.Key(), nil)
 		f.table, f.skip = path, false
-		f.add(path, Literal{Kind: tableLiteral}, line)
+		f.add(path, value.Literal{Kind: value.TableLiteral}, line)
 	case unstable.ArrayTable:
 		path, line := f.key(n.Key(), nil)
 		f.skip = true
-		if id := KeyText(path); !f.arrays[id] {
+		if id := value.KeyText(path); !f.arrays[id] {
 			f.arrays[id] = true
-			f.add(path, Literal{Kind: listLiteral}, line)
+			f.add(path, value.Literal{Kind: value.ListLiteral}, line)
 		}
 	case unstable.KeyValue:
 		if f.skip {
@@ -91,8 +92,8 @@ func (f *tomlFile) expression(n *unstable.Node) error {
 	return nil
 }
 
-func (f *tomlFile) add(path []string, value Literal, line int) {
-	f.entries = append(f.entries, entry{path: path, value: value, line: line})
+func (f *tomlFile) add(path []string, value value.Literal, line int) {
+	f.entries = append(f.entries, Entry{Path: path, Value: value, Line: line})
 }
 
 // key is the path of a dotted key below a table, and its line.
@@ -111,9 +112,9 @@ func (f *tomlFile) key(parts unstable.Iterator, table []string) (path []string, 
 
 func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {
 	path, line := f.key(n.Key(), table)
-	value := n.Value()
-	if value.Kind != unstable.InlineTable {
-		v, err := f.literal(value, line, depth)
+	node := n.Value()
+	if node.Kind != unstable.InlineTable {
+		v, err := f.literal(node, line, depth)
 		if err == nil {
 			f.add(path, v, line)
 		}
@@ -122,8 +123,8 @@ func (f *tomlFile) keyValue(n *unstable.Node, table []string, depth int) error {
 	if depth > maxNesting {
 		return tooDeep(line)
 	}
-	f.add(path, Literal{Kind: tableLiteral}, line)
-	for it := value.Children(); it.Next(); {
+	f.add(path, value.Literal{Kind: value.TableLiteral}, line)
+	for it := node.Children(); it.Next(); {
 		if err := f.keyValue(it.Node(), path, depth+1); err != nil {
 			return err
 		}
@@ -135,28 +136,28 @@ func tooDeep(line int) error {
 	return &fileError{line: line, what: fmt.Sprintf("is nested more than %d deep", maxNesting), fix: "flatten it"}
 }
 
-func (f *tomlFile) literal(n *unstable.Node, line, depth int) (Literal, error) {
-	kinds := map[unstable.Kind]literalKind{
-		unstable.String: QuotedLiteral, unstable.Bool: booleanLiteral, unstable.Float: floatLiteral,
-		unstable.Integer: integerLiteral, unstable.InlineTable: tableLiteral,
+func (f *tomlFile) literal(n *unstable.Node, line, depth int) (value.Literal, error) {
+	kinds := map[unstable.Kind]value.LiteralKind{
+		unstable.String: value.QuotedLiteral, unstable.Bool: value.BooleanLiteral, unstable.Float: value.FloatLiteral,
+		unstable.Integer: value.IntegerLiteral, unstable.InlineTable: value.TableLiteral,
 	}
 	if n.Kind != unstable.Array {
 		kind, known := kinds[n.Kind]
 		if !known {
-			kind = dateLiteral
+			kind = value.DateLiteral
 		}
-		return Literal{Kind: kind, Text: string(n.Data)}, nil
+		return value.Literal{Kind: kind, Text: string(n.Data)}, nil
 	}
 	if depth > maxNesting {
-		return Literal{}, tooDeep(line)
+		return value.Literal{}, tooDeep(line)
 	}
-	list := Literal{Kind: listLiteral}
+	list := value.Literal{Kind: value.ListLiteral}
 	for it := n.Children(); it.Next(); {
 		item, err := f.literal(it.Node(), line, depth+1)
 		if err != nil {
 			return list, err
 		}
-		list.items = append(list.items, item)
+		list.Items = append(list.Items, item)
 	}
 	return list, nil
 }

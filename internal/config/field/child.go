@@ -1,0 +1,80 @@
+package field
+
+import (
+	"dragoman/internal/config/value"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// maxPool is how many sessions or children a pool may have.
+const maxPool = 1000
+
+// Kinds of isolation, see [ParseIsolation].
+const (
+	PerSession   = "session"
+	PerPrincipal = "principal"
+	Pooled       = "pool"
+	SharedByAll  = "shared"
+)
+
+var poolForm = regexp.MustCompile(`^pool\s*\(\s*([0-9]+)\s*\)$`)
+
+// ParseIsolation reads "session", "principal", "pool(N)" or "shared". It knows
+// no bounds of N; a number too large to count counts as 0.
+func ParseIsolation(text string) (kind string, n int, ok bool) {
+	if m := poolForm.FindStringSubmatch(text); m != nil {
+		n, _ = strconv.Atoi(m[1])
+		return Pooled, n, true
+	}
+	switch text {
+	case PerSession, PerPrincipal, SharedByAll:
+		return text, 0, true
+	}
+	return "", 0, false
+}
+
+// Isolation is who shares a session or child.
+type Isolation struct{ At *string }
+
+func (f Isolation) Set(v value.Literal) error {
+	text, isText := v.PlainText()
+	if !isText {
+		return value.Problemf("must be text, not %s", v.Show())
+	}
+	kind, n, ok := ParseIsolation(text)
+	switch {
+	case !ok && strings.HasPrefix(text, Pooled):
+		return &value.Problem{What: v.Show() + " does not say how many", Fix: `write "pool(4)" for four`}
+	case !ok:
+		if near := value.Nearest(text, []string{PerSession, PerPrincipal, Pooled, SharedByAll}); near != "" {
+			return value.Problemf("%s is not known; did you mean %q?", v.Show(), near)
+		}
+		return value.Problemf("%s is not known", v.Show())
+	case kind == Pooled && (n < 1 || n > maxPool):
+		return value.Problemf("%s is out of range", v.Show())
+	case kind == Pooled:
+		text = Pooled + "(" + strconv.Itoa(n) + ")"
+	}
+	*f.At = text
+	return nil
+}
+
+func (f Isolation) Text() string { return value.Quote(*f.At) }
+func (f Isolation) Allowed() string {
+	return "session, principal, pool(N) with N from 1 to 1000, or shared"
+}
+
+// CheckInherited accepts the name of a variable of our own. A lone star would
+// hand over everything, Dragoman's own secrets too.
+func CheckInherited(item string) error {
+	switch {
+	case item == "*":
+		return &value.Problem{What: `"*" would hand over everything, Dragoman's own secrets too`, Fix: `name the variables, or what they begin with: ["SSH_AUTH_SOCK", "AWS_*"]`}
+	case strings.Contains(item, "="):
+		return &value.Problem{What: "has a \"=\" in it, but a name alone is wanted", Fix: "set variables below env: NAME = \"VALUE\""} // not repeated: the value may be secret
+	case !value.Inheritable.MatchString(item):
+		return value.Problemf("%q is not the name of a variable", value.Shorten(item))
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+package reference
+
+import (
+	"testing"
+
+	"dragoman/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Run(m) }

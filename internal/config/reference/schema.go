@@ -1,0 +1,138 @@
+package reference
+
+import (
+	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-json"
+)
+
+// NamePatterns are the forms of names that people choose, by the table whose entries they name.
+var NamePatterns = map[string]string{
+	config.UpstreamsKey: config.UpstreamName.String(),
+	"security.api_keys": config.KeyName.String(),
+	config.UpstreamsKey + ".NAME." + config.HeadersKey:   config.HeaderName.String(),
+	config.UpstreamsKey + ".NAME." + config.ForwardKey:   config.HeaderName.String(),
+	config.UpstreamsKey + ".NAME." + config.ScopesKey:    `^(tool|prompt|resource|method):[^*]*\*?$`,
+	config.UpstreamsKey + ".NAME." + config.ToolsKey:     `^[^*]+\*?$|^\*$`,
+	config.UpstreamsKey + ".NAME." + config.PromptsKey:   `^[^*]+\*?$|^\*$`,
+	config.UpstreamsKey + ".NAME." + config.ResourcesKey: `^[^*]+\*?$|^\*$`,
+	config.UpstreamsKey + ".NAME." + config.AccessKey:    `.`,
+	config.UpstreamsKey + ".NAME." + config.EnvKey:       config.VariableName.String(),
+	dependenciesKey: `.`,
+}
+
+const dependenciesKey = "dependencies"
+
+// Schema is a JSON Schema of the file, for editors that complete and check as one writes. It knows tables, types and
+// bounds of numbers; what concerns several keys, and the bounds of durations, `dragoman config check` knows.
+func Schema() ([]byte, error) {
+	keys, err := config.DescribeConfig()
+	if err != nil {
+		return nil, err
+	}
+	root := table("")
+	root.Schema, root.Title = "http://json-schema.org/draft-07/schema#", "Configuration of Dragoman"
+	for _, d := range keys {
+		if d.Kind == "table" {
+			if at := place(root, d.Path()); at.Description == "" {
+				at.Description = sentence(d.Doc)
+			}
+			continue
+		}
+		put(root, d)
+	}
+	text, err := json.MarshalIndentWithOption(root, "", "  ", json.DisableHTMLEscape())
+	if err != nil {
+		return nil, fmt.Errorf("config: schema: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// table is a schema for a table of known keys.
+func table(doc string) *field.Shape {
+	return &field.Shape{Description: doc, Type: field.JsonTypes{"object"}, Properties: map[string]*field.Shape{}, Others: &field.Others{}}
+}
+
+// orNull lets a key be null, too.
+func orNull(s field.Shape) field.Shape {
+	either := field.OrElse(s, field.Shape{Type: field.JsonTypes{"null"}})
+	either.Description, either.Default = s.Description, s.Default
+	for i := range either.AnyOf {
+		either.AnyOf[i].Description, either.AnyOf[i].Default = "", nil
+	}
+	return either
+}
+
+// describe is what an editor shows of a key.
+func describe(d config.Described) string {
+	text := sentence(d.Doc)
+	for _, more := range [][2]string{{"Allowed: %s.", d.Bounds}, {"Only with %s.", d.Needs}, {"Variable: %s.", strings.Join(slices.DeleteFunc([]string{d.Env, d.Mcp}, isEmpty), ", ")}, {"Flag: %s.", d.Flag}} {
+		if more[1] != "" {
+			text += " " + fmt.Sprintf(more[0], more[1])
+		}
+	}
+	if d.Fixed {
+		text += " A change needs a restart."
+	}
+	return text
+}
+
+func isEmpty(text string) bool { return text == "" }
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	if !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	if first, _, _ := strings.Cut(text, " "); strings.ContainsAny(first, "._:/") && !strings.HasSuffix(first, ":") {
+		return text // a key, or a name
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
+// put enters a key.
+func put(s *field.Shape, d config.Described) {
+	at, own := place(s, d.Table), d.Shape
+	own.Description, own.Default = describe(d), json.RawMessage(d.Std)
+	if d.Null {
+		own = orNull(own)
+	}
+	if d.Key == config.AnyName {
+		at.Others.Of = &own
+		return
+	}
+	at.Properties[d.Key] = &own
+}
+
+// place is the table of a path, made if it is not there.
+func place(s *field.Shape, path []string) *field.Shape {
+	here := s
+	for i, name := range path {
+		if name == config.AnyName {
+			if here.Others.Of == nil {
+				here.Others.Of = table(TableDocs[strings.Join(path[:i+1], ".")])
+				here.Others.Of.Others.Any = path[0] == dependenciesKey // what else stands there is not ours
+			}
+			here = here.Others.Of
+			continue
+		}
+		next := here.Properties[name]
+		if next == nil {
+			whole := strings.Join(path[:i+1], ".")
+			next = table(TableDocs[whole])
+			if pattern := NamePatterns[whole]; pattern != "" {
+				next.Names = &field.Shape{Pattern: pattern}
+			}
+			here.Properties[name] = next
+		}
+		here = next
+	}
+	return here
+}

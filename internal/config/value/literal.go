@@ -1,0 +1,107 @@
+package value
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// LiteralKind is what a value was written as.
+type LiteralKind int
+
+const (
+	QuotedLiteral LiteralKind = iota // a string of a file
+	WordLiteral                      // from a flag, the environment or the default table: any type
+	IntegerLiteral
+	FloatLiteral
+	BooleanLiteral
+	NullLiteral
+	ListLiteral
+	TableLiteral
+	DateLiteral
+)
+
+// String names the kind for errors.
+func (k LiteralKind) String() string {
+	switch k {
+	case QuotedLiteral, WordLiteral:
+		return "text"
+	case IntegerLiteral:
+		return "an integer"
+	case FloatLiteral:
+		return "a number with a fraction"
+	case BooleanLiteral:
+		return "a boolean"
+	case NullLiteral:
+		return "empty"
+	case ListLiteral:
+		return "a list"
+	case TableLiteral:
+		return "a table"
+	default:
+		return "a date"
+	}
+}
+
+// Literal is one value as it was written.
+type Literal struct {
+	Kind  LiteralKind
+	Text  string    // decoded, of every scalar kind
+	Items []Literal // of a list
+}
+
+// Word is the literal of a flag, a variable or a default.
+func Word(text string) Literal { return Literal{Kind: WordLiteral, Text: text} }
+
+// ScalarText is the text of any scalar: `PORT: 8080` is as good as
+// `PORT: "8080"` where text is wanted of a map or a list.
+func (v Literal) ScalarText() (string, bool) {
+	switch v.Kind {
+	case QuotedLiteral, WordLiteral, IntegerLiteral, FloatLiteral, BooleanLiteral:
+		return v.Text, true
+	default:
+		return "", false
+	}
+}
+
+// PlainText is the text of a literal that is text.
+func (v Literal) PlainText() (string, bool) {
+	return v.Text, v.Kind == QuotedLiteral || v.Kind == WordLiteral
+}
+
+// Integer is the value of an integer literal, or of a word that looks like one.
+func (v Literal) Integer() (int64, bool) {
+	if v.Kind != IntegerLiteral && v.Kind != WordLiteral {
+		return 0, false
+	}
+	text := strings.ReplaceAll(v.Text, "_", "")
+	base := 0 // TOML's and YAML's prefixes
+	if v.Kind == WordLiteral {
+		text, base = v.Text, 10
+	}
+	n, err := strconv.ParseInt(text, base, 64)
+	return n, err == nil
+}
+
+// maxShown bounds, in runes, what an error repeats of a value.
+const maxShown = 60
+
+// Show is the literal for an error message. Secrets are never shown: their
+// fields do not call it.
+func (v Literal) Show() string {
+	switch v.Kind {
+	case QuotedLiteral, WordLiteral:
+		return strconv.Quote(Shorten(v.Text))
+	case IntegerLiteral, FloatLiteral, BooleanLiteral, DateLiteral:
+		return Shorten(v.Text)
+	default:
+		return v.Kind.String()
+	}
+}
+
+func Shorten(text string) string {
+	if utf8.RuneCountInString(text) <= maxShown {
+		return text
+	}
+	return string([]rune(text)[:maxShown]) + "…"
+}
