@@ -42,7 +42,7 @@ func authChecks() []*suite.Check {
 		{
 			ID: "auth.each-request", Title: "Asks for the token in every request of a session", Level: suite.Must, Faces: []peer.Face{peer.LegacyHTTP}, Needs: []suite.Need{suite.NeedsSession}, Page: page + "Access Token Usage",
 			Statement: "A session id is no authentication: the token is checked with each request of the session.",
-			Why:       "Whoever learns a session id acts for its user.",
+			Why:       "Anyone with the session id acts for its user.",
 			Fix:       "Check the token before the session is looked up.",
 			Run: func(t *suite.Trial) {
 				closed(t)

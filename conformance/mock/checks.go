@@ -166,7 +166,7 @@ func legacyChecks() []check {
 					v.skipped = "the client has not sent initialize"
 				}
 			}},
-		{Check: suite.Check{ID: "client.new-session", Title: "Opens a new session when its own is gone", Level: suite.Must, Faces: legacyOnly, Page: transport,
+		{Check: suite.Check{ID: "client.new-session", Title: "Opens a new session when its own has ended", Level: suite.Must, Faces: legacyOnly, Page: transport,
 			Statement: "A 404 to a request with a session's id means that the session has ended: the client sends initialize anew, without an id.",
 			Why:       "After each restart of the server the user has to restart the client.",
 			Fix:       "On 404 forget the session's id, send initialize, and send the request again."},
@@ -230,7 +230,7 @@ func modernChecks() []check {
 					}
 				})
 			}},
-		{Check: suite.Check{ID: "client.meta", Title: "Says in each request what it speaks and what it can", Level: suite.Must, Faces: anyModern, Page: "basic §_meta",
+		{Check: suite.Check{ID: "client.meta", Title: "Sends its revision and capabilities in each request", Level: suite.Must, Faces: anyModern, Page: "basic §_meta",
 			Statement: "params._meta has io.modelcontextprotocol/protocolVersion and io.modelcontextprotocol/clientCapabilities, an object, in every request.",
 			Why:       "There is no session that would remember them: the server answers 400 and -32602.",
 			Fix:       "Add both members to params._meta of every request; {} if there is no capability."},

@@ -15,7 +15,7 @@ func scenarioChecks() []check {
 	return []check{
 		{Check: suite.Check{ID: "client.reads-streams", Title: "Reads an answer from an event stream", Level: suite.Must, Faces: anyStream, Page: "basic/transports/streamable-http §Receiving Messages",
 			Statement: "The response may be an event stream, with comments, events without data, notifications before it, data in several lines, and lines that end with CR LF.",
-			Why:       "Whoever writes the server chooses; the client hangs or fails at half of them.",
+			Why:       "The server chooses; the client hangs or fails with half of them.",
 			Fix:       "Read the stream as the HTML standard has it (§9.2), skip what is not the response, and go on until it comes."},
 			scenarios: []string{"streams"},
 			judge: func(v *verdict) {
@@ -74,7 +74,7 @@ func scenarioChecks() []check {
 					v.skipped = "the client has not sent initialize"
 				}
 			}},
-		{Check: suite.Check{ID: "client.resumes", Title: "Takes up a stream that has ended early, after the time that it is told", Level: suite.Must, Faces: legacyOnly, Revisions: []string{peer.R2511}, Page: "basic/transports §Sending Messages to the Server",
+		{Check: suite.Check{ID: "client.resumes", Title: "Resumes a stream that has ended early, after the retry time", Level: suite.Must, Faces: legacyOnly, Revisions: []string{peer.R2511}, Page: "basic/transports §Sending Messages to the Server",
 			Statement: "A server may close the stream after an event with an id; the client should come back by GET with Last-Event-ID, and must wait as long as retry says.",
 			Why:       "Long calls are lost when a connection ends, or the server is flooded.",
 			Fix:       "Remember the last event's id and retry; after the end of a stream without a response, wait, and send GET with Last-Event-ID."},

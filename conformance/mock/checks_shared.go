@@ -27,7 +27,7 @@ func askedChecks() []check {
 					}
 				})
 			}},
-		{Check: suite.Check{ID: "client.refuses-unknown", Title: "Refuses what it does not know", Level: suite.Must, Faces: anyLegacy, Page: "basic §Responses",
+		{Check: suite.Check{ID: "client.refuses-unknown", Title: "Refuses unknown requests", Level: suite.Must, Faces: anyLegacy, Page: "basic §Responses",
 			Statement: "A request with a method that the client has not is answered with the error -32601 (JSON-RPC 2.0 §5.1).",
 			Why:       "A server that tries out what a client has cannot tell.",
 			Fix:       "Answer with the error code -32601 what no handler is for; do not break off."},
@@ -65,7 +65,7 @@ func askedChecks() []check {
 			}},
 		{Check: suite.Check{ID: "client.cancels", Title: "Cancels what is in progress, and nothing else", Level: suite.Must, Faces: slices.Concat(anyLegacy, []peer.Face{peer.ModernStdio}), Page: "basic/patterns/cancellation §Behavior Requirements",
 			Statement: "notifications/cancelled names a request that the client has sent and that is not answered yet, by its id as it was; never initialize.",
-			Why:       "What should stop goes on, or the server breaks off what nobody gave up.",
+			Why:       "The cancelled call continues, or the server stops another.",
 			Fix:       "Send params.requestId as it stood in the request (a number stays a number), and only while its answer has not come."}, judge: cancels},
 	}
 }
@@ -152,7 +152,7 @@ func revisionChecks() []check {
 			}},
 		{Check: suite.Check{ID: "client.falls-back", Title: "Falls back to initialize, whatever the probe is answered with", Level: suite.Must, Faces: []peer.Face{peer.LegacyHTTP, peer.LegacyStdio}, Page: "2026-07-28 basic/transports/stdio §Backward Compatibility",
 			Statement: "A client of both eras that has sent server/discover goes on with initialize after any error that is not a modern one, and over stdio after a time without an answer; this hangs on no single error code.",
-			Why:       "Servers of before answer what they do not know in many ways, or not at all before initialize.",
+			Why:       "Older servers answer unknown requests in many ways, or not at all before initialize.",
 			Fix:       "Fall back on every other error, and after a few seconds of silence; ignore the answer if it comes later."},
 			judge: func(v *verdict) {
 				probed := len(v.requests("server/discover")) > 0

@@ -37,7 +37,7 @@ func sseChecks() []check {
 			}},
 		{Check: suite.Check{ID: "client.sse-origin", Title: "Stays at the origin of the stream", Level: suite.Should, Faces: sseOnly, Page: page,
 			Statement: "An endpoint of another origin than the stream's is not used. (The specification does not say so.)",
-			Why:       "Whoever can write one event gets the client's credentials and all that it says.",
+			Why:       "An attacker who can write one event gets the client's credentials and messages.",
 			Fix:       "Compare scheme, host and port of the resolved endpoint with the stream's; end with an error if they differ."},
 			scenarios: []string{"foreign-endpoint"},
 			judge: func(v *verdict) {

@@ -33,7 +33,7 @@ func stdioChecks() []check {
 			}},
 		{Check: suite.Check{ID: "client.closes-input", Title: "Ends a server by closing its input", Level: suite.Should, Faces: anyStdio, Page: page + " §Shutdown",
 			Statement: "The client closes the input of the server's process first, and waits for it to end.",
-			Why:       "A process that is killed loses what it was about to write, and leaves behind what it has started.",
+			Why:       "A killed process loses its pending output, and leaves its own children behind.",
 			Fix:       "Close the pipe to the server's input when you are done, and send no signal before the process had time to end."},
 			scenarios: []string{"tools_call", "lingers"},
 			judge: func(v *verdict) {

@@ -24,7 +24,7 @@ func askChecks() []*suite.Check {
 			ID: "ask.elicitation-undeclared", Title: "Does not ask the user of a client without elicitation", Level: suite.Must, Faces: faces, Revisions: suite.From(peer.R2506),
 			Needs: elicits, Page: pageElicits + " §Capabilities; basic/lifecycle §Operation",
 			Statement: "elicitation/create goes only to clients that have declared elicitation.",
-			Why:       "The client refuses what it does not know, or leaves it unanswered, and the call never ends.",
+			Why:       "The client refuses the request, or leaves it unanswered, and the call never ends.",
 			Fix:       "Look at the capabilities of initialize before you ask; without elicitation let the call fail with a sentence that says why.",
 			Run: func(t *suite.Trial) {
 				unasked(t, elicit, `{"sampling":{},"roots":{}}`, toolElicits, peer.Object{"message": "Who are you?"})
@@ -34,7 +34,7 @@ func askChecks() []*suite.Check {
 			ID: "ask.sampling-undeclared", Title: "Does not ask the model of a client without sampling", Level: suite.Must, Faces: faces,
 			Needs: samples, Page: pageSamples + " §Capabilities; basic/lifecycle §Operation",
 			Statement: "sampling/createMessage goes only to clients that have declared sampling.",
-			Why:       "The client refuses what it does not know, or leaves it unanswered, and the call never ends.",
+			Why:       "The client refuses the request, or leaves it unanswered, and the call never ends.",
 			Fix:       "Look at the capabilities of initialize before you ask; without sampling let the call fail with a sentence that says why.",
 			Run: func(t *suite.Trial) {
 				unasked(t, generate, `{"roots":{}}`, toolSamples, peer.Object{"prompt": "Say hello"})
@@ -44,7 +44,7 @@ func askChecks() []*suite.Check {
 			ID: "ask.roots-undeclared", Title: "Does not ask a client without roots for them", Level: suite.Must, Faces: faces,
 			Needs: []suite.Need{suite.NeedsTool("ask_roots")}, Page: "client/roots §Capabilities; basic/lifecycle §Operation",
 			Statement: "roots/list goes only to clients that have declared roots.",
-			Why:       "The client refuses what it does not know, or leaves it unanswered.",
+			Why:       "The client refuses the request, or leaves it unanswered.",
 			Fix:       "Look at the capabilities of initialize before you ask.",
 			Run:       func(t *suite.Trial) { unasked(t, "roots/list", `{"sampling":{}}`, "ask_roots", peer.Object{}) },
 		},
@@ -120,7 +120,7 @@ func answersChecks() []*suite.Check {
 			ID: "ask.sampling-used", Title: "Uses what the model has answered", Level: suite.Should, Faces: faces, Needs: samples,
 			Page:      pageSamples + " §Creating Messages",
 			Statement: "What the client's model says comes back into the call that asked.",
-			Why:       "The user pays for an answer that nobody reads.",
+			Why:       "The user pays for an answer that is not used.",
 			Fix:       "Wait for the response with the id of your question, and go on with its content.",
 			Run: func(t *suite.Trial) {
 				u := &responder{says: answersOf("accept")}
@@ -134,7 +134,7 @@ func answersChecks() []*suite.Check {
 			ID: "ask.declined", Title: "Ends the call when the user declines or cancels", Level: suite.Should, Faces: faces, Revisions: suite.From(peer.R2506), Needs: elicits,
 			Page:      pageElicits + " §Response Actions",
 			Statement: "Servers handle decline and cancel as well as accept.",
-			Why:       "The call never ends, and the user who said no waits.",
+			Why:       "The call never ends, although the user has declined.",
 			Fix:       "Answer the call for each of the three actions.",
 			Run: func(t *suite.Trial) {
 				for _, action := range []string{"decline", "cancel"} {

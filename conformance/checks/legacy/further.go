@@ -15,7 +15,7 @@ func furtherChecks() []*suite.Check {
 			ID: "legacy-tools.arguments-result", Title: "Tells in a result that arguments do not fit", Level: suite.Should, Faces: faces, Revisions: []string{peer.R2511}, Needs: []suite.Need{suite.NeedsATool},
 			Page:      "server/tools §Error Handling",
 			Statement: "Arguments that do not fit are an error of the tool, a result with isError, and not of the protocol.",
-			Why:       "The model does not get to see what it did wrong, and cannot do better.",
+			Why:       "The model does not see its mistake, and cannot correct it.",
 			Fix:       "Return isError with what is wrong with the arguments as text.",
 			Run: func(t *suite.Trial) {
 				for _, tool := range t.Offer.Tools {
@@ -44,10 +44,10 @@ func furtherChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "stream.reconnected", Title: "Answers who comes back with Last-Event-ID", Level: suite.Should, Faces: httpFace, Revisions: []string{peer.R2511}, Needs: []suite.Need{suite.NeedsTool(toolReconnects)}, Page: pageResume,
+			ID: "stream.reconnected", Title: "Answers a client that resumes with Last-Event-ID", Level: suite.Should, Faces: httpFace, Revisions: []string{peer.R2511}, Needs: []suite.Need{suite.NeedsTool(toolReconnects)}, Page: pageResume,
 			Statement: "A stream that the server has ended before the answer goes on at a GET with the id of its last event.",
 			Why:       "The answer never comes, though the server has asked the client to wait for it.",
-			Fix:       "Keep what a stream has still to bring, and send it to who comes back.",
+			Fix:       "Keep what a stream has still to deliver, and send it to the client that resumes.",
 			Run:       reconnected,
 		},
 	}

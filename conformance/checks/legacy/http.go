@@ -85,7 +85,7 @@ func head2506Checks() []*suite.Check {
 			ID: "legacy-http.version-unsupported", Title: "Refuses an unsupported MCP-Protocol-Version with 400", Level: suite.Must, Faces: httpFace,
 			Revisions: suite.From(peer.R2506), Page: page,
 			Statement: "A request with an invalid or unsupported MCP-Protocol-Version is answered with 400.",
-			Why:       "Client and server read the same message by different rules, and nobody notices.",
+			Why:       "Client and server read the same message by different rules, without notice.",
 			Fix:       "Compare the header with the revisions that you speak, on every request after initialize.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
@@ -109,7 +109,7 @@ func head2506Checks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-http.origin", Title: "Refuses web pages of strangers", Level: suite.Must, Faces: webFaces,
+			ID: "legacy-http.origin", Title: "Refuses requests from foreign web pages", Level: suite.Must, Faces: webFaces,
 			Page:      "basic/transports §Security Warning",
 			Statement: "The Origin of every connection is validated; 2025-11-25 says that an invalid one is answered with 403.",
 			Why:       "Any web page that a user opens can use the server on the user's machine, by DNS rebinding.",

@@ -20,7 +20,7 @@ func initializeChecks() []*suite.Check {
 			ID: "lifecycle.version-echoed", Title: "Answers initialize with the revision that was asked for, if it speaks it", Level: suite.Must, Faces: faces,
 			Page:      "basic/lifecycle §Version Negotiation",
 			Statement: "A server that supports the requested protocolVersion answers with the same one, each time.",
-			Why:       "A client that asked for what it speaks best is put on another revision, or has to disconnect.",
+			Why:       "A client that asked for its best revision has to use another, or disconnect.",
 			Fix:       "Compare params.protocolVersion with the list of revisions that you speak. If it is on it, put that very string into the result.",
 			Run:       versionEchoed,
 		},
@@ -33,10 +33,10 @@ func initializeChecks() []*suite.Check {
 			Run:       versionUnknown,
 		},
 		{
-			ID: "lifecycle.server-info", Title: "Says who it is and what it can do", Level: suite.Must, Faces: faces,
+			ID: "lifecycle.server-info", Title: "Sends serverInfo and capabilities", Level: suite.Must, Faces: faces,
 			Page:      "basic/lifecycle §Initialization",
 			Statement: "The result of initialize has capabilities, an object, and serverInfo with name and version.",
-			Why:       "Clients decide by the capabilities what they may ask for, and show the name to their users.",
+			Why:       "Clients decide by the capabilities which requests to send, and show the name to their users.",
 			Fix:       "Put capabilities (at least {}) and serverInfo with the texts name and version into the result of initialize.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
@@ -88,7 +88,7 @@ func firstChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "lifecycle.unknown-capabilities", Title: "Serves clients that declare what it does not know", Level: suite.Should, Faces: faces,
+			ID: "lifecycle.unknown-capabilities", Title: "Serves clients with unknown capabilities", Level: suite.Should, Faces: faces,
 			Page:      "basic/lifecycle §Capability Negotiation; schema ClientCapabilities",
 			Statement: "The list of capabilities is open: those that a server does not know mean nothing to it.",
 			Why:       "Newer clients cannot connect at all.",

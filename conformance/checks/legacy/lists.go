@@ -69,10 +69,10 @@ func listsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-lists.changes-declared", Title: "Tells of changed lists only if it has declared that", Level: suite.Must, Faces: faces,
+			ID: "legacy-lists.changes-declared", Title: "Sends list_changed only if it has declared it", Level: suite.Must, Faces: faces,
 			Page:      "basic/lifecycle §Operation; server/tools §Capabilities",
 			Statement: "list_changed is sent by servers that have declared listChanged.",
-			Why:       "Clients that went by the capabilities have nobody who would take it.",
+			Why:       "Clients that went by the capabilities have no handler for it.",
 			Fix:       "Declare listChanged for each list of whose changes you tell.",
 			Run:       changesDeclared,
 		},

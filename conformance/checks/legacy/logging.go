@@ -26,7 +26,7 @@ func loggingChecks() []*suite.Check {
 			ID: "legacy-logging.bad-level", Title: "Refuses a log level that does not exist with -32602", Level: suite.Should, Faces: faces, Needs: []suite.Need{suite.NeedsLogging},
 			Page:      page + " §Error Handling",
 			Statement: "An invalid log level is the error -32602.",
-			Why:       "The client believes that it has set what it meant, and gets all logs or none.",
+			Why:       "The client believes that the level is set, and gets all logs or none.",
 			Fix:       "Compare the level with the eight that there are.",
 			Run: func(t *suite.Trial) {
 				checkutil.FailedWith(t, mustRequest(t, t.Open(nil), "logging/setLevel", setLevel("loud")), "the error -32602", -32602)

@@ -43,7 +43,7 @@ func messagesChecks() []*suite.Check {
 			ID: "legacy.parallel", Title: "Keeps the answers of requests apart that run at the same time", Level: suite.Must, Faces: faces,
 			Page:      "basic §Responses",
 			Statement: "Of several requests at a time each gets the answer that belongs to it, in any order.",
-			Why:       "A client gets what it has not asked for: wrong, or somebody else's.",
+			Why:       "A client gets the answer to another request, or to another client.",
 			Fix:       "Keep the id with the work that answers it, not in a variable of the connection.",
 			Run:       parallel,
 		},

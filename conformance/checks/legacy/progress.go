@@ -71,7 +71,7 @@ func cancelChecks() []*suite.Check {
 		{
 			ID: "legacy-cancel.not-answered", Title: "Does not answer a call that was cancelled", Level: suite.Should, Faces: faces, Page: page,
 			Statement: "The receiver of notifications/cancelled stops the work and sends no response for the request.",
-			Why:       "The work goes on that nobody wants, and clients report an answer to nothing.",
+			Why:       "Unwanted work continues, and clients report an answer without a request.",
 			Fix:       "Give each call a context that the notification cancels, and look at it before you answer.",
 			Needs:     []suite.Need{suite.NeedsTool(checkutil.ToolProgress)},
 			Run:       cancelledNotAnswered,

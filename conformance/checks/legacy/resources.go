@@ -89,9 +89,9 @@ func subscribeChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-subscribe.only-subscribed", Title: "Tells of changes only those who have subscribed", Level: suite.Should, Faces: faces, Needs: needs, Page: page + "; schema ResourceUpdatedNotification",
+			ID: "legacy-subscribe.only-subscribed", Title: "Sends updates only to subscribers", Level: suite.Should, Faces: faces, Needs: needs, Page: page + "; schema ResourceUpdatedNotification",
 			Statement: "notifications/resources/updated goes to clients that have subscribed to the resource.",
-			Why:       "Clients are woken for what they do not look at, and learn what others work on.",
+			Why:       "Clients are woken for resources that they do not use, and learn what others work on.",
 			Fix:       "Look up the session's own subscriptions before you send.",
 			Run: func(t *suite.Trial) {
 				c, other := subscriber(t), t.Open(nil)
@@ -108,7 +108,7 @@ func subscribeChecks() []*suite.Check {
 		{
 			ID: "legacy-subscribe.unsubscribed", Title: "Tells nothing any more after unsubscribing", Level: suite.Should, Faces: faces, Needs: needs, Page: page,
 			Statement: "After resources/unsubscribe the client gets no more updates of the resource.",
-			Why:       "The client is woken for what it has closed.",
+			Why:       "The client is woken for a resource that it has closed.",
 			Fix:       "Take the resource out of the session's subscriptions before you answer.",
 			Run:       unsubscribed,
 		},

@@ -28,16 +28,16 @@ func sessionChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "session.unguessable", Title: "Gives each session an id of its own that nobody guesses", Level: suite.Should, Faces: httpFace, Needs: needs, Page: pageSession,
+			ID: "session.unguessable", Title: "Gives each session an unguessable id of its own", Level: suite.Should, Faces: httpFace, Needs: needs, Page: pageSession,
 			Statement: "Session ids are unique in the world and cryptographically secure.",
-			Why:       "Who guesses the id of a session reads its answers and speaks in its name.",
+			Why:       "An attacker who guesses the id of a session reads its answers and acts in its name.",
 			Fix:       "Take a UUID of version 4 or 128 bits of a cryptographic random generator, anew for each initialize.",
 			Run:       unguessable,
 		},
 		{
 			ID: "session.missing-400", Title: "Refuses requests without their session id with 400", Level: suite.Should, Faces: httpFace, Needs: needs, Page: pageSession,
 			Statement: "A server that needs a session id answers requests without one, other than initialize, with 400.",
-			Why:       "The request runs in no session, or in somebody else's, and the client does not learn what it forgot.",
+			Why:       "The request runs in no session, or in another client's, and the client does not learn of its mistake.",
 			Fix:       "Answer 400 where Mcp-Session-Id is missing and the method is not initialize.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
@@ -69,7 +69,7 @@ func sessionChecks() []*suite.Check {
 		{
 			ID: "session.terminated-404", Title: "Answers 404 in a session that is over", Level: suite.Must, Faces: httpFace, Needs: needs, Page: pageSession,
 			Statement: "Requests with the id of a session that was ended are answered with 404.",
-			Why:       "A client that goes on speaks to nobody, or to a session that should be gone with all that was in it.",
+			Why:       "The client keeps using a session that should have ended with everything in it.",
 			Fix:       "Take the session out of the table before you answer DELETE, and answer 404 to ids that are not in it.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)

@@ -48,7 +48,7 @@ func streamChecks() []*suite.Check {
 			ID: "stream.priming", Title: "Begins a stream with an event that has an id alone", Level: suite.Should, Faces: httpFace, Revisions: []string{peer.R2511}, Page: pageSending,
 			Statement: "A server begins a stream with an event of an id and empty data, so that the client can resume it from the start.",
 			Why:       "A client that loses the stream before the first message cannot ask for the rest.",
-			Fix:       "Write `id:` and an empty `data:` as soon as the stream is open, in sessions of 2025-11-25, and keep what follows for who comes back with Last-Event-ID.",
+			Fix:       "Write `id:` and an empty `data:` as soon as the stream is open, in sessions of 2025-11-25, and keep what follows for a client that resumes with Last-Event-ID.",
 			Run: func(t *suite.Trial) {
 				events := eventsOf(t, t.Open(nil), `"a"`)
 				if len(events) == 0 {

@@ -79,7 +79,7 @@ func taskStatesChecks() []*suite.Check {
 		{
 			ID: "legacy-tasks.related", Title: "Names the task in its result", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Associating Task-Related Messages",
 			Statement: "The answer to tasks/result carries _meta[\"" + checkutil.MetaRelated + "\"] with the taskId, for the result itself does not.",
-			Why:       "Who relates messages to tasks, as gateways and logs do, loses the most important one.",
+			Why:       "Gateways and logs that relate messages to tasks lose the most important one.",
 			Fix:       "Add {\"taskId\": …} under that key to _meta of the result.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
@@ -107,7 +107,7 @@ func taskStatesChecks() []*suite.Check {
 		{
 			ID: "legacy-tasks.unknown", Title: "Refuses tasks that it does not know with -32602", Level: suite.Must, Faces: faces, Revisions: at, Needs: tasks, Page: pageTasks + "Protocol Errors",
 			Statement: "tasks/get, tasks/result and tasks/cancel with a taskId that there is not are answered with the error -32602.",
-			Why:       "The client goes on asking for what has gone.",
+			Why:       "The client keeps polling a task that no longer exists.",
 			Fix:       "Answer -32602, and say whether the task has expired if you know.",
 			Run: func(t *suite.Trial) {
 				methods := []string{"tasks/get", "tasks/result"}
@@ -131,7 +131,7 @@ func taskCancelsChecks() []*suite.Check {
 		{
 			ID: "legacy-tasks.cancelled", Title: "Cancels a task before it says so", Level: suite.Must, Faces: faces, Revisions: at, Needs: ended, Page: pageTasks + "Task Cancellation",
 			Statement: "tasks/cancel is answered with the task, whose status is cancelled by then, and stays so even if the work goes on.",
-			Why:       "The client believes that the work is over, and is told later of a result.",
+			Why:       "The client believes that the work is over, and gets a result later.",
 			Fix:       "Set the status first, answer then, and drop what the work still brings.",
 			Run:       taskCancelled,
 		},

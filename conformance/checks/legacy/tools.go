@@ -32,7 +32,7 @@ func toolsChecks() []*suite.Check {
 			ID: "legacy-tools.unknown-code", Title: "Answers the call of an unknown tool with the error -32602", Level: suite.Should, Faces: faces,
 			Needs: []suite.Need{suite.NeedsTools}, Page: pageTools,
 			Statement: "Unknown tools are an error of the protocol; the page shows -32602.",
-			Why:       "With isError the model is told what the program that runs it should have noticed.",
+			Why:       "With isError the model gets an error that the program around it should have handled.",
 			Fix:       "Answer an error response of code -32602; isError is for tools that were run.",
 			Run: func(t *suite.Trial) {
 				m := mustRequest(t, t.Open(nil), "tools/call", toolCall("dragoman_no_such_tool", peer.Object{}, ""))
@@ -43,7 +43,7 @@ func toolsChecks() []*suite.Check {
 			ID: "legacy-tools.bad-arguments", Title: "Does not run a tool whose arguments lack what is required", Level: suite.Must, Faces: faces,
 			Needs: []suite.Need{suite.NeedsATool}, Page: "server/tools §Security Considerations",
 			Statement: "Servers validate all inputs of tools: the call fails, with -32602 or with isError.",
-			Why:       "The tool works on what is not there, and the model is not told what it forgot.",
+			Why:       "The tool runs with missing arguments, and the model does not learn which.",
 			Fix:       "Check arguments against inputSchema before the tool runs, and name the place that is wrong.",
 			Run:       badArguments,
 		},
@@ -61,7 +61,7 @@ func toolsChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "legacy-tools.is-error", Title: "Tells of a tool that fails in its result", Level: suite.Should, Faces: faces,
+			ID: "legacy-tools.is-error", Title: "Reports the failure of a tool in its result", Level: suite.Should, Faces: faces,
 			Needs: []suite.Need{suite.NeedsTool("test_error_handling")}, Page: pageTools,
 			Statement: "Errors of a tool are in the result, with isError true, not a JSON-RPC error.",
 			Why:       "The model does not see what went wrong, and cannot try otherwise.",

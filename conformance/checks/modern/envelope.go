@@ -17,7 +17,7 @@ func envelopeChecks() []*suite.Check {
 func metaChecks() []*suite.Check {
 	const (
 		statement = "A request that lacks a required field of _meta must be rejected with -32602, over HTTP with status 400."
-		why       = "There is no handshake: a server that guesses what was not said serves the client by the rules of another revision, or asks it what it cannot answer."
+		why       = "There is no handshake: a server that guesses serves the client by the rules of another revision, or asks it questions that it cannot answer."
 	)
 	check := func(id, title, fix string, body func(id string) string) *suite.Check {
 		return &suite.Check{ID: id, Title: title, Level: suite.Must, Faces: faces, Page: pageMeta, Statement: statement, Why: why, Fix: fix,
@@ -67,7 +67,7 @@ func metaChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "request.client-info-optional", Title: "Serves clients that do not say who they are", Level: suite.Must, Faces: faces, Page: pageMeta,
+			ID: "request.client-info-optional", Title: "Serves clients without clientInfo", Level: suite.Must, Faces: faces, Page: pageMeta,
 			Statement: "clientInfo is not required.",
 			Why:       "Clients may be configured not to identify themselves.",
 			Fix:       "Treat _meta[\"io.modelcontextprotocol/clientInfo\"] as optional. Use a placeholder such as \"unknown\" in logs where it is missing.",
@@ -164,7 +164,7 @@ func methodsChecks() []*suite.Check {
 		{
 			ID: "request.removed-methods", Title: "Does not serve methods that the revision has removed", Level: suite.Must, Faces: faces,
 			Page:      "changelog",
-			Statement: "initialize, ping, logging/setLevel, resources/subscribe, resources/unsubscribe, tasks/result and tasks/list are gone; they are unknown methods.",
+			Statement: "initialize, ping, logging/setLevel, resources/subscribe, resources/unsubscribe, tasks/result and tasks/list were removed; they are unknown methods.",
 			Why:       "A client that finds one of them relies on a session which does not exist.",
 			Fix:       "Dispatch requests with a modern _meta by a table of their own that lacks these methods. Answer -32601, over HTTP with status 404.",
 			Run: func(t *suite.Trial) {
@@ -227,7 +227,7 @@ func messagesChecks() []*suite.Check {
 			"If the body has a result or an error but no method, answer 400 with -32600.",
 			suite.Should, nil, func() string { return `{"jsonrpc":"2.0","id":1,"result":{}}` }),
 		check("request.no-jsonrpc", "Refuses a message that is not JSON-RPC 2.0", "All messages must follow JSON-RPC 2.0, whose requests say \"jsonrpc\":\"2.0\".",
-			"What is read leniently here is refused by the next server, and nobody knows why.",
+			"A message that passes here is refused by the next server, for no visible reason.",
 			"Check that jsonrpc is the text 2.0. Answer 400 with -32600 otherwise.",
 			suite.Should, []int{checkutil.InvalidRequest, checkutil.InvalidParams, checkutil.ParseError}, func() string { return `{"id":1` + right("1")[len(`{"jsonrpc":"2.0","id":1`):] }),
 		check("request.id-null", "Refuses a request whose id is null", "A request's id is a string or an integer and must not be null.",

@@ -49,7 +49,7 @@ func toolsChecks() []*suite.Check {
 		{
 			ID: "tools.malformed", Title: "Refuses a call that names no tool", Level: suite.Must, Faces: faces, Page: "server/tools §Error Handling", Needs: tools,
 			Statement: "A request that does not fit the schema of tools/call is a protocol error.",
-			Why:       "The client has a mistake that nobody sees.",
+			Why:       "A mistake of the client goes unnoticed.",
 			Fix:       "Check that params.name is a text before anything else, and answer -32602 otherwise.",
 			Run: func(t *suite.Trial) {
 				_, m := mustCallTool(t, t.Open(nil), peer.Object{"arguments": peer.Object{}})
@@ -95,7 +95,7 @@ func toolResultsChecks() []*suite.Check {
 		{
 			ID: "tools.arguments", Title: "Checks the arguments of a call", Level: suite.Must, Faces: faces, Page: "server/tools §Security Considerations",
 			Needs:     []suite.Need{suite.NeedsTool("json_schema_2020_12_tool")},
-			Statement: "Servers must validate all tool inputs; what is wrong is told in a result with isError.",
+			Statement: "Servers must validate all tool inputs, and report what is wrong in a result with isError.",
 			Why:       "Models make arguments up. Unchecked they reach whatever is behind the tool.",
 			Fix:       "Validate arguments against inputSchema before the handler runs. Answer with isError and a text that says which argument is wrong, so that the model can mend it.",
 			Run: func(t *suite.Trial) {

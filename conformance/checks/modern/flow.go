@@ -103,7 +103,7 @@ func progressChecks() []*suite.Check {
 	}
 	return []*suite.Check{
 		{
-			ID: "progress.unasked", Title: "Reports no progress that nobody has asked for", Level: suite.Must, Faces: faces, Page: pageProgress + "Behavior Requirements", Needs: needs,
+			ID: "progress.unasked", Title: "Reports no progress without a progressToken", Level: suite.Must, Faces: faces, Page: pageProgress + "Behavior Requirements", Needs: needs,
 			Statement: "Progress may only be reported for tokens that were given in a request that runs.",
 			Why:       "The client cannot tell to which call it belongs.",
 			Fix:       "Send notifications/progress only if the request has _meta.progressToken. Do not make tokens up.",
@@ -199,7 +199,7 @@ func loggingChecks() []*suite.Check {
 	}
 	return []*suite.Check{
 		{
-			ID: "logging.unasked", Title: "Sends no log messages that nobody has asked for", Level: suite.Must, Faces: faces, Page: page + "Per-request log level", Needs: needs,
+			ID: "logging.unasked", Title: "Sends no log messages without a logLevel", Level: suite.Must, Faces: faces, Page: page + "Per-request log level", Needs: needs,
 			Statement: "notifications/message must not be sent for a request without logLevel.",
 			Why:       "Clients that want none get a stream where they expect an object, and messages that they cannot place.",
 			Fix:       "Look for _meta[\"io.modelcontextprotocol/logLevel\"] of the request before you send a log message. Without it write to stderr.",
@@ -211,7 +211,7 @@ func loggingChecks() []*suite.Check {
 		{
 			ID: "logging.level", Title: "Sends log messages of the level that was asked for", Level: suite.Must, Faces: faces, Page: page + "Per-request log level", Needs: needs,
 			Statement: "Only messages at or above the requested level may be sent.",
-			Why:       "Who asks for errors alone drowns in debug output.",
+			Why:       "A client that asks for errors alone drowns in debug output.",
 			Fix:       "Compare by the order of syslog: debug, info, notice, warning, error, critical, alert, emergency. Send nothing below the level of the request.",
 			Run: func(t *suite.Trial) {
 				_, got := logged(t, "critical")
@@ -223,7 +223,7 @@ func loggingChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "logging.delivered", Title: "Sends log messages to who asks for them", Level: suite.May, Faces: faces, Page: page + "Per-request log level", Needs: append(needs, suite.NeedsLogging),
+			ID: "logging.delivered", Title: "Sends log messages to clients that ask for them", Level: suite.May, Faces: faces, Page: page + "Per-request log level", Needs: append(needs, suite.NeedsLogging),
 			Statement: "A server that declares logging may send messages for a request with logLevel.",
 			Why:       "Users see what the server does.",
 			Fix:       "Send notifications/message on the response stream of the request, before its response. Over HTTP answer such a request with an event stream.",
@@ -280,10 +280,10 @@ func cancelChecks() []*suite.Check {
 	slow := []suite.Need{suite.NeedsTool("slow")}
 	return []*suite.Check{
 		{
-			ID: "cancel.stops", Title: "Stops a call whose client has gone", Level: suite.Must, Faces: httpFace, Page: pageHTTP + "Cancellation",
+			ID: "cancel.stops", Title: "Stops a call whose client has disconnected", Level: suite.Must, Faces: httpFace, Page: pageHTTP + "Cancellation",
 			Needs:     append(slow, suite.NeedsTool("stats")),
 			Statement: "Closing the response stream must be treated as cancellation of the request.",
-			Why:       "There is no other way to cancel: work goes on for nobody, and its effects come after the user has said stop.",
+			Why:       "There is no other way to cancel: the work continues without a client, and its effects come after the user has stopped it.",
 			Fix:       "Watch for the end of the client's connection while a handler runs, and cancel its context. Read the request's body to its end first; some servers notice nothing before.",
 			Run:       stops,
 		},
@@ -291,7 +291,7 @@ func cancelChecks() []*suite.Check {
 			ID: "cancel.notification-stops", Title: "Stops a call that is cancelled", Level: suite.Should, Faces: stdioFace, Page: pageStdio + "Cancellation",
 			Needs:     append(slow, suite.NeedsTool("stats")),
 			Statement: "Servers should stop work on a request for which notifications/cancelled came.",
-			Why:       "Work goes on for nobody, and its effects come after the user has said stop.",
+			Why:       "The work continues without a client, and its effects come after the user has stopped it.",
 			Fix:       "Keep the running requests by id, and cancel the handler's context when notifications/cancelled names one.",
 			Run:       stops,
 		},
@@ -311,7 +311,7 @@ func cancelChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "cancel.unknown", Title: "Ignores the cancellation of what it does not know", Level: suite.Should, Faces: stdioFace, Page: "basic/patterns/cancellation §Error Handling",
+			ID: "cancel.unknown", Title: "Ignores the cancellation of an unknown request", Level: suite.Should, Faces: stdioFace, Page: "basic/patterns/cancellation §Error Handling",
 			Statement: "Cancellations of unknown or finished requests, and malformed ones, should be ignored.",
 			Why:       "They are normal: the answer and the cancellation meet on the way.",
 			Fix:       "Do nothing if the id is not among the running requests. Never answer a notification.",

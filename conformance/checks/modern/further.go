@@ -30,7 +30,7 @@ func furtherChecks() []*suite.Check {
 		},
 		{
 			ID: "errors.earlier-codes", Title: "Uses no error codes of earlier revisions", Level: suite.Should, Faces: faces, Page: "basic/index §Error Codes",
-			Statement: "-32000 to -32019 should not be used any more: nobody may read a meaning into them.",
+			Statement: "-32000 to -32019 should no longer be used: they have no meaning.",
 			Why:       "Clients can do nothing with the code, for each server has meant something else by it.",
 			Fix:       "Use the codes of JSON-RPC and of the specification, and for errors of your own codes outside of -32768 to -32000.",
 			Run: func(t *suite.Trial) {

@@ -48,7 +48,7 @@ func discoverChecks() []*suite.Check {
 		},
 		{
 			ID: "discover.versions-served", Title: "Serves the revisions that it lists", Level: suite.Must, Faces: faces, Page: "server/discover §DiscoverResult",
-			Statement: "supportedVersions are those that the server supports; a client chooses one of them for what it asks next.",
+			Statement: "supportedVersions are those that the server supports; a client chooses one of them for its next requests.",
 			Why:       "A client that chooses a version by the list is refused, and has no other way to find one.",
 			Fix:       "Make the list from the table by which requests are accepted. Leave out versions that you only plan.",
 			Run: func(t *suite.Trial) {
@@ -132,7 +132,7 @@ func cachingChecks() []*suite.Check {
 			}}
 	}
 	return []*suite.Check{
-		check("caching.hints", "Says how long results hold, and for whom", "Cacheable Results",
+		check("caching.hints", "Gives results their lifetime and cache scope", "Cacheable Results",
 			"Complete results of server/discover, the lists and resources/read must carry ttlMs and cacheScope.",
 			"Strict clients refuse the result, others keep nothing and ask again each time.",
 			"Set ttlMs and cacheScope on these six results; {\"ttlMs\": 0, \"cacheScope\": \"private\"} is always safe. Do it where results are written, not in each handler.",
@@ -148,14 +148,14 @@ func cachingChecks() []*suite.Check {
 		check("caching.scope", "Gives a scope that is public or private", "Cache Scope Field",
 			"cacheScope is \"public\" or \"private\".",
 			"A cache that does not know the word either shares what is private, or keeps nothing.",
-			"Use \"private\" for all that depends on who asks, and \"public\" only for what everybody may see. There is no third word.",
+			"Use \"private\" for everything that depends on the caller, and \"public\" only for what anybody may see. There is no third value.",
 			"cacheScope is public or private", func(r peer.Object) bool {
 				return r["cacheScope"] != nil && r["cacheScope"] != "public" && r["cacheScope"] != "private"
 			}),
 		{
 			ID: "caching.same-scope", Title: "Gives all pages of a list the same scope", Level: suite.Must, Faces: faces, Page: page + "Interaction with Pagination",
 			Statement: "All pages of a list must have the same cacheScope.",
-			Why:       "A shared cache would serve half a list to strangers.",
+			Why:       "A shared cache would serve part of a private list to others.",
 			Fix:       "Choose the scope for the list, not for the page. If anything on any page is private, all pages are.",
 			Run: func(t *suite.Trial) {
 				eachList(t, t.Open(nil), func(method, _ string, pages []peer.Object) string {

@@ -201,7 +201,7 @@ func capabilityFor(method string) string {
 }
 
 func undeclaredChecks() []*suite.Check {
-	const why = "The client cannot answer, so that the call never ends; or a user is shown a form that nobody has agreed to."
+	const why = "The client cannot answer, so that the call never ends; or a user sees a form to which the client has not agreed."
 	missing := []suite.Need{suite.NeedsTool("test_missing_capability")}
 	lacking := func(t *suite.Trial) (*peer.Call, peer.Message) {
 		return mustCallTool(t, t.Open(nil), peer.Object{"name": "test_missing_capability", "arguments": peer.Object{}})
@@ -244,7 +244,7 @@ func undeclaredChecks() []*suite.Check {
 		{
 			ID: "mrtr.capability-error", Title: "Refuses what needs a capability that the client lacks", Level: suite.Must, Faces: faces, Page: pageMeta, Needs: missing,
 			Statement: "If a request needs an undeclared capability the answer must be -32021, over HTTP with status 400.",
-			Why:       "Clients tell by the code that they could offer more, and users what they miss.",
+			Why:       "Clients recognise by the code that they could declare more.",
 			Fix:       "Answer -32021 (MissingRequiredClientCapability) before any event is written, so that the status can still be 400. A result with isError hides it from the client.",
 			Run: func(t *suite.Trial) {
 				call, m := lacking(t)
@@ -257,7 +257,7 @@ func undeclaredChecks() []*suite.Check {
 		{
 			ID: "mrtr.capability-data", Title: "Says which capability is missing", Level: suite.Must, Faces: faces, Page: pageMeta, Needs: missing,
 			Statement: "The error's data.requiredCapabilities lists the missing capabilities, as an object of client capabilities.",
-			Why:       "Without it nobody knows what to switch on.",
+			Why:       "Without it the client does not know which capability to declare.",
 			Fix:       "Set error.data to {\"requiredCapabilities\": {\"sampling\": {}}}, with the capabilities that are missing. It is an object, not a list of names.",
 			Run: func(t *suite.Trial) {
 				_, m := lacking(t)

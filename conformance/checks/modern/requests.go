@@ -79,7 +79,7 @@ func requestsChecks() []*suite.Check {
 		{
 			ID: "request.name-encoded", Title: "Accepts an Mcp-Name in Base64", Level: suite.Must, Faces: httpFace, Page: pageHTTP + "Value Encoding",
 			Statement: "Servers must decode an encoded Mcp-Name before comparing it with the body.",
-			Why:       "Names and URIs outside ASCII can only be sent encoded: whoever does not decode refuses them all.",
+			Why:       "Names and URIs outside ASCII can only be sent encoded: a server that does not decode refuses them all.",
 			Fix:       "If Mcp-Name begins with =?base64? and ends with ?=, decode what is between as standard Base64 of UTF-8. Then compare with the body.",
 			Run: func(t *suite.Trial) {
 				x, k := harmlessTarget(t), newRawClient(t)

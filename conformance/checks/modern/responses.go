@@ -43,7 +43,7 @@ func responsesChecks() []*suite.Check {
 		{
 			ID: "response.once", Title: "Answers a request once, and then says no more of it", Level: suite.Must, Faces: faces, Page: "basic/index §Responses",
 			Statement: "A request has one response. It is the last message for the request.",
-			Why:       "The second answer hits a call that is gone, or the next one with that id.",
+			Why:       "The second answer reaches a call that has ended, or the next one with that id.",
 			Fix:       "Send exactly one response for a request, and nothing that belongs to the request after it. Look for handlers that answer and fail afterwards.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(nil)
@@ -80,7 +80,7 @@ func responsesChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "response.server-info", Title: "Says in each result who it is", Level: suite.Should, Faces: faces, Page: pageMeta,
+			ID: "response.server-info", Title: "Names itself in each result", Level: suite.Should, Faces: faces, Page: pageMeta,
 			Statement: "Results should carry serverInfo in _meta.",
 			Why:       "Without a handshake users and logs cannot tell otherwise which server has answered.",
 			Fix:       "Put {\"name\", \"version\"} into result._meta[\"io.modelcontextprotocol/serverInfo\"]. Do it where results are written, so that none is forgotten.",
@@ -97,8 +97,8 @@ func responsesChecks() []*suite.Check {
 		},
 		{
 			ID: "response.no-requests", Title: "Asks the client nothing but in results", Level: suite.Must, Faces: faces, Page: "basic/patterns/index",
-			Statement: "Servers must not send requests; what they want to know they ask in an input_required result.",
-			Why:       "Clients of this revision have nobody who answers: the call waits for ever.",
+			Statement: "Servers must not send requests; they ask in an input_required result.",
+			Why:       "Clients of this revision have no handler for it: the call waits for ever.",
 			Fix:       "Return input_required with inputRequests in place of sending sampling/createMessage, elicitation/create, roots/list or ping. Check that no keep-alive pings are left.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))

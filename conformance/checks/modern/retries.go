@@ -128,7 +128,7 @@ func statesChecks() []*suite.Check {
 		{
 			ID: "mrtr.state-tampered", Title: "Refuses a state that was changed", Level: suite.Must, Faces: faces, Page: pageMRTR, Needs: []suite.Need{suite.NeedsTool(asksSealed)},
 			Statement: "Servers must protect requestState where it matters, and must reject one that fails verification.",
-			Why:       "It passes through the client: whoever changes it acts with rights that the server has written down for somebody.",
+			Why:       "It passes through the client: a client that changes it acts with rights that the server recorded for another.",
 			Fix:       "Sign or encrypt requestState (HMAC, AEAD) and verify it before you read it. Answer -32602 if that fails.",
 			Run: func(t *suite.Trial) {
 				c := t.Open(capable(everything))

@@ -123,7 +123,7 @@ func acknowledgedChecks() []*suite.Check {
 		{
 			ID: "subscriptions.acknowledged", Title: "Acknowledges a subscription before anything else", Level: suite.Must, Faces: faces, Page: pageListen + "Acknowledgment",
 			Statement: "The first message of a subscription must be notifications/subscriptions/acknowledged.",
-			Why:       "Until then a client does not know whether changes reach it, and what it misses.",
+			Why:       "Until then a client does not know which changes will reach it.",
 			Fix:       "Write the acknowledgement as soon as the subscription is registered, before any change. Flush it: clients wait for it.",
 			Run: func(t *suite.Trial) {
 				filter := anyFilter(t)
@@ -138,7 +138,7 @@ func acknowledgedChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "subscriptions.tagged", Title: "Tags what it sends with the subscription's id", Level: suite.Must, Faces: faces, Page: pageListen + "Receiving Notifications",
+			ID: "subscriptions.tagged", Title: "Tags its notifications with the subscription's id", Level: suite.Must, Faces: faces, Page: pageListen + "Receiving Notifications",
 			Statement: "Every message of a subscription carries subscriptionId in _meta: the id of the listen request, of the same type.",
 			Why:       "Over stdio all subscriptions share one channel; clients tell them apart by nothing else.",
 			Fix:       "Put the listen request's id, as the JSON value that came, into params._meta[\"io.modelcontextprotocol/subscriptionId\"]: of the acknowledgement, of changes, of the final result.",
@@ -147,7 +147,7 @@ func acknowledgedChecks() []*suite.Check {
 		{
 			ID: "subscriptions.subset", Title: "Acknowledges no more than was asked for", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
 			Statement: "The acknowledged filter is a subset of the requested one; types that were not asked for must not be sent.",
-			Why:       "Clients get what they have no handler for.",
+			Why:       "Clients get notifications for which they have no handler.",
 			Fix:       "Start from the request's filter and take away what you do not support. Do not echo your capabilities.",
 			Run: func(t *suite.Trial) {
 				filter := anyFilter(t)
@@ -274,7 +274,7 @@ func deliveredChecks() []*suite.Check {
 			ID: "subscriptions.updated", Title: "Tells subscribers that a resource has changed", Level: suite.Must, Faces: faces, Page: "server/resources §Subscriptions",
 			Needs:     []suite.Need{suite.NeedsTool(watchedChange), suite.NeedsSubscribe},
 			Statement: "notifications/resources/updated is sent whenever a watched resource changes.",
-			Why:       "Clients that watch a resource show what it was.",
+			Why:       "Clients that watch a resource show an old version.",
 			Fix:       "Send notifications/resources/updated with the URI to each subscription whose resourceSubscriptions has it.",
 			Run: func(t *suite.Trial) {
 				c, r := openRecorded(t, nil)
@@ -315,7 +315,7 @@ func filtersChecks() []*suite.Check {
 			ID: "subscriptions.only-asked", Title: "Sends only the kinds of changes that were asked for", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
 			Needs:     []suite.Need{suite.NeedsTool(toolsChange), suite.NeedsTool(promptsChange)},
 			Statement: "Notification types that the client has not requested must not be sent.",
-			Why:       "Clients get what they have no handler for, and fetch lists that they do not use.",
+			Why:       "Clients get notifications for which they have no handler, and fetch lists that they do not use.",
 			Fix:       "Check the filter of each subscription before each notification.",
 			Run: func(t *suite.Trial) {
 				if !t.Offer.Capability("tools.listChanged") {
@@ -362,7 +362,7 @@ func filtersChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "subscriptions.unasked", Title: "Tells of no changes without a subscription", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
+			ID: "subscriptions.unasked", Title: "Sends no change notifications without a subscription", Level: suite.Must, Faces: faces, Page: pageListen + "Opening a Stream",
 			Needs:     []suite.Need{suite.NeedsTool(toolsChange)},
 			Statement: "Change notifications are sent to subscriptions alone, never on another request's stream.",
 			Why:       "Clients that have not subscribed cannot place them.",

@@ -23,7 +23,7 @@ func tasksChecks() []*suite.Check {
 		{
 			ID: "tasks.one-place", Title: "Declares tasks as an extension alone", Level: suite.Must, Faces: faces, Needs: declared, Page: pageTasksExt + "Capability Negotiation",
 			Statement: "A server with the extension has " + tasksExtension + " in capabilities.extensions, and no capability tasks, which is that of 2025-11-25.",
-			Why:       "Clients take it for a server of the tasks before, whose messages are others.",
+			Why:       "Clients take it for a server with the tasks of 2025-11-25, which have other messages.",
 			Fix:       "Leave capabilities.tasks out of the result of server/discover.",
 			Run: func(t *suite.Trial) {
 				_, m := mustRequest(t, t.Open(nil), "server/discover", nil)
@@ -59,9 +59,9 @@ func tasksChecks() []*suite.Check {
 			},
 		},
 		{
-			ID: "tasks.unknown", Title: "Refuses to tell of tasks that it does not know with -32602", Level: suite.Must, Faces: faces, Needs: declared, Page: pageTasksExt + "Task Polling",
+			ID: "tasks.unknown", Title: "Refuses unknown tasks with -32602", Level: suite.Must, Faces: faces, Needs: declared, Page: pageTasksExt + "Task Polling",
 			Statement: "tasks/get with a taskId that there is not is answered with the error -32602.",
-			Why:       "The client goes on asking for what has gone.",
+			Why:       "The client keeps polling a task that no longer exists.",
 			Fix:       "Answer -32602 for ids that are not in the store.",
 			Run:       func(t *suite.Trial) { unknownTask(t, "tasks/get") },
 		},
@@ -81,7 +81,7 @@ func taskMakesChecks(computes []suite.Need) []*suite.Check {
 		{
 			ID: "tasks.created", Title: "Makes a task that can be asked after at once", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Creation",
 			Statement: "A call that becomes a task is answered with resultType \"task\" and the members of the task beside it, without a result; tasks/get finds the task from then on.",
-			Why:       "Clients look for taskId in the result itself; one that asks at once is told that there is no such task.",
+			Why:       "Clients look for taskId in the result itself; one that polls at once gets an error.",
 			Fix:       "Store the task before you answer. Do not wrap it into task, and leave result, error and inputRequests to tasks/get.",
 			Run:       madeTask,
 		},
@@ -193,7 +193,7 @@ func taskMessageChecks(declared, computes []suite.Need) []*suite.Check {
 		{
 			ID: "tasks.header", Title: "Compares Mcp-Name with the task", Level: suite.Must, Faces: httpFace, Needs: computes, Page: pageTasksExt + "Streamable HTTP: Routing Headers",
 			Statement: "Mcp-Name repeats params.taskId in the head of tasks/get, tasks/update and tasks/cancel; one that differs is refused with status 400 and the error -32020.",
-			Why:       "Who routes by the head sends the request to another server than the one that has the task.",
+			Why:       "A proxy that routes by the head sends the request to a server without the task.",
 			Fix:       "Check Mcp-Name of these methods as of tools/call.",
 			Run: func(t *suite.Trial) {
 				id := makeTask(t, t.Open(capable(withTasks)), checkutil.ToolComputes, computing(t, checkutil.TaskTime))
@@ -236,7 +236,7 @@ func taskMessageChecks(declared, computes []suite.Need) []*suite.Check {
 			ID: "tasks.listen", Title: "Tells only of the tasks that are watched", Level: suite.Must, Faces: faces, Needs: computes, Page: pageTasksExt + "Task Status Notifications",
 			Statement: "The acknowledgement of a subscription names those of the taskIds that are honoured, and no others; notifications/tasks tells of these alone.",
 			Why:       "The client does not know which tasks it has still to ask after, and learns of those of others.",
-			Fix:       "Answer with the taskIds that you will tell of, and send the subscription nothing else.",
+			Fix:       "Answer with the taskIds that you will report, and send the subscription nothing else.",
 			Run:       tasksWatched,
 		},
 	}

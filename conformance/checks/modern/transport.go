@@ -30,7 +30,7 @@ func transportChecks() []*suite.Check {
 			ID: "transport.buffering", Title: "Asks proxies not to buffer its streams", Level: suite.Should, Faces: httpFace, Page: pageHTTP + "Receiving Messages",
 			Statement: "Event streams should carry X-Accel-Buffering: no.",
 			Why:       "Behind nginx and its like the events of a stream come all at once at its end, or never on one that stays open.",
-			Fix:       "Set the header X-Accel-Buffering: no on every response of type text/event-stream. It does no harm where nobody reads it.",
+			Fix:       "Set the header X-Accel-Buffering: no on every response of type text/event-stream. It does no harm where no proxy reads it.",
 			Run: func(t *suite.Trial) {
 				res := listenRaw(t)
 				if got := res.Header.Get("X-Accel-Buffering"); got != "no" {
@@ -78,7 +78,7 @@ func transportChecks() []*suite.Check {
 		&suite.Check{
 			ID: "transport.clients-apart", Title: "Keeps clients apart that use the same ids", Level: suite.Must, Faces: httpFace, Page: "basic/index §Requests",
 			Statement: "An id is unique among the requests of its sender alone; a response belongs to the HTTP request that it answers.",
-			Why:       "All clients count from 1: whoever keeps requests by id alone gives one client's data to another.",
+			Why:       "All clients count from 1: a server that keeps requests by id alone gives one client's data to another.",
 			Fix:       "Never use the JSON-RPC id as a key across connections. Keep what is needed for the answer with the HTTP request.",
 			Run:       sameIDs,
 		},

@@ -145,7 +145,7 @@ func restIDs() []*suite.Check {
 		{
 			ID: "rest.parallel", Title: "Keeps the answers of requests apart that run at the same time", Level: suite.Must, Page: pageEnvelope,
 			Statement: "request_id correlates: of several requests at a time each gets its own back.",
-			Why:       "A caller gets what it has not asked for: wrong, or somebody else's.",
+			Why:       "A caller gets the answer to another request, or to another caller.",
 			Fix:       "Keep the request_id with the request, not in a variable of the service.",
 			Run:       restParallel,
 		},

@@ -37,7 +37,7 @@ func restFailures() []*suite.Check {
 		{
 			ID: "rest.no-tool", Title: "Refuses a call that names no tool", Level: suite.Must, Page: pageTool,
 			Statement: "tool is required: without it the answer is INVALID_ARGUMENTS, or TOOL_NOT_FOUND, with the status of the code.",
-			Why:       "The caller does not learn what it forgot.",
+			Why:       "The caller does not learn what is missing.",
 			Fix:       "Check the members of the request before you look the tool up.",
 			Run: func(t *suite.Trial) {
 				a := restCall(t, `{"arguments":{}}`)
@@ -170,7 +170,7 @@ func restHealth() []*suite.Check {
 		{
 			ID: "rest.health", Title: "Says how it is", Level: suite.Must, Page: page,
 			Statement: "GET /health answers status (healthy, degraded or unavailable), service, version, uptime_seconds, dependencies and timestamp, without an envelope.",
-			Why:       "What watches the service takes it for dead, or for well.",
+			Why:       "Monitoring takes the service for dead, or for healthy.",
 			Fix:       "Answer all six members; dependencies is {} where there are none.",
 			Run: func(t *suite.Trial) {
 				a := rest(t, "GET", "/health", "")
