@@ -2,7 +2,6 @@ package mcphttp
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"sync"
 
@@ -35,20 +34,13 @@ var largeBodies = sync.Pool{New: func() any { return new(largeBody) }}
 
 // largeBody is a message as fasthttp writes it.
 type largeBody struct {
+	httpserver.WriteOnly
 	msg  wire.Message // borrowed from the replies of
 	of   *answer      // nil once they are closed
 	w    io.Writer
 	left int             // bytes not written yet
 	tail [largeTail]byte // the last of them
 }
-
-var errPullOnly = errors.New("mcphttp: a message cannot be read, only written")
-
-// Read is never called by fasthttp, which prefers WriteTo; it is there to be a body stream.
-func (b *largeBody) Read([]byte) (int, error) { return 0, errPullOnly }
-
-// SupportsBodyWriteTo tells fasthttp to prefer WriteTo.
-func (b *largeBody) SupportsBodyWriteTo() bool { return true }
 
 // WriteTo writes the message with its edits, the large pieces past w's buffer. The exchange ends before the last bytes leave:
 // a client may use the id again as soon as it has read its answer.
