@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -132,7 +132,7 @@ func start(t *testing.T, s *server) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.link, err = NewDialer(host, "/mcp", mcphttp.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), s)
+	s.link, err = NewDialer(host, "/mcp", httpcall.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
@@ -32,11 +33,11 @@ const (
 type Dialer struct {
 	host   *httpclient.Host
 	path   string
-	limits mcphttp.Limits
+	limits httpcall.Limits
 }
 
 // NewDialer makes a dialer for the server at path of host.
-func NewDialer(host *httpclient.Host, path string, limits mcphttp.Limits) *Dialer {
+func NewDialer(host *httpclient.Host, path string, limits httpcall.Limits) *Dialer {
 	return &Dialer{host: host, path: path, limits: limits}
 }
 
@@ -104,7 +105,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		c.Cancelled = c.cancel
 	}
-	req := mcphttp.NewCall(l.d.path, m)
+	req := httpcall.NewCall(l.d.path, m)
 	defer req.Done()
 	dress(req.Request, session, version, plain)
 	if c.minted.Token != nil {
@@ -114,7 +115,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		l.unreport(&c.minted)
 		if ex.Err() == nil {
-			return nil, mcphttp.Fault(err)
+			return nil, httpcall.Fault(err)
 		}
 		if c.Cancelled != nil {
 			c.Cancelled() // cancelled while being written: the server may have it
@@ -131,7 +132,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // linkCall is one call of the session, with all that it needs of memory.
 type linkCall struct {
-	mcphttp.Call
+	httpcall.Call
 	l         *link
 	carried   *proxy.Forwarded
 	handshake bool
@@ -254,7 +255,7 @@ func (l *link) opened(status int, h *http1.Fields) {
 }
 
 func (l *link) request(method string, body []byte) *http1.Request {
-	req := mcphttp.NewRequest(method, l.d.path, body)
+	req := httpcall.NewRequest(method, l.d.path, body)
 	l.dress(req)
 	return req
 }
@@ -315,13 +316,13 @@ func (l *link) tell(ctx context.Context, req *http1.Request) (int, error) {
 	defer cancel()
 	ans, err := l.d.host.Send(l.carry(ctx), req)
 	if err != nil {
-		return 0, mcphttp.Fault(err)
+		return 0, httpcall.Fault(err)
 	}
 	defer ans.Close()
 	until, _ := ctx.Deadline()
 	status, _, err := ans.Head(until)
 	if err != nil {
-		return 0, mcphttp.Fault(err)
+		return 0, httpcall.Fault(err)
 	}
 	_, _ = ans.Body(nil, maxDiscard, until) // read so that the connection may be used again
 	return status, nil
@@ -380,7 +381,7 @@ func (l *link) listen(ctx context.Context) {
 // events ids, it is asked for those that came in between.
 func (l *link) stream(open func()) {
 	wait := reopenFirst
-	var mark mcphttp.Mark
+	var mark httpcall.Mark
 	for l.ctx.Err() == nil {
 		began := time.Now()
 		again, ended := l.streamOnce(open, &mark)
@@ -405,7 +406,7 @@ func (l *link) stream(open func()) {
 }
 
 // streamOnce reads one GET stream to its end. again says that it is to be opened again, ended that it was open.
-func (l *link) streamOnce(open func(), mark *mcphttp.Mark) (again, ended bool) {
+func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) {
 	ans, err := l.follow(l.ctx, mark.ID)
 	if err != nil {
 		return true, false
@@ -448,7 +449,7 @@ func (l *link) enliven(ans httpclient.Response) bool {
 	return !l.closed
 }
 
-func (l *link) events(ans httpclient.Response, mark *mcphttp.Mark) {
+func (l *link) events(ans httpclient.Response, mark *httpcall.Mark) {
 	var split eventstream.Splitter
 	split.Reset(l.d.limits.Event)
 	for {

@@ -134,10 +134,13 @@ func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
 	return nil
 }
 
+// commonAccept is the Accept of most clients.
+const commonAccept = "application/json, text/event-stream"
+
 // Accepts tells whether a client that sends this Accept takes a media type. Quality values are not weighed: 0 for one of the two types that
 // the protocol demands does not occur.
 func Accepts(accept []byte, media string) bool {
-	if len(accept) == 0 || string(accept) == Accept {
+	if len(accept) == 0 || string(accept) == commonAccept {
 		return true
 	}
 	kind, _, _ := strings.Cut(media, "/")

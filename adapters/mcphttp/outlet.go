@@ -44,16 +44,19 @@ type outlet struct {
 // Push implements proxy.Outlet.
 func (o *outlet) Push(msg []byte) error { return o.held.Write(eventstream.AppendMessage(nil, msg)) }
 
+// eventParts recycles the slices of parts of events.
+var eventParts = sync.Pool{New: func() any { return new([][]byte) }}
+
 // PushMessage implements proxy.MessageOutlet.
 func (o *outlet) PushMessage(m *wire.Message) error {
 	if !m.OneLine() {
 		return o.Push(m.AppendLine(nil))
 	}
-	parts := outgoing.Get().(*[][]byte)
+	parts := eventParts.Get().(*[][]byte)
 	*parts = append(m.Parts(append((*parts)[:0], eventstream.MessageBegins)), eventstream.MessageEnds)
 	err := o.held.WriteParts(*parts...)
 	clear(*parts)
-	outgoing.Put(parts)
+	eventParts.Put(parts)
 	return err
 }
 

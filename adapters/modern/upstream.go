@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/mcphttp"
@@ -18,12 +19,12 @@ import (
 type Upstream struct {
 	host   *httpclient.Host
 	path   string
-	limits mcphttp.Limits
+	limits httpcall.Limits
 	next   atomic.Uint64
 }
 
 // NewUpstream makes the upstream for the server at path of host.
-func NewUpstream(host *httpclient.Host, path string, limits mcphttp.Limits) *Upstream {
+func NewUpstream(host *httpclient.Host, path string, limits httpcall.Limits) *Upstream {
 	return &Upstream{host: host, path: path, limits: limits}
 }
 
@@ -34,7 +35,7 @@ func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error)
 // because clients of different sessions use the same ones.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
-	var c *mcphttp.Call
+	var c *httpcall.Call
 	var minted *mintedCall
 	if ex.Session != nil {
 		minted = proxy.Lend[mintedCall](ex, proxy.SlotWire)
@@ -42,11 +43,11 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		c = &minted.Call
 		c.ID = minted.minted.ID
 	} else {
-		c = proxy.Lend[mcphttp.Call](ex, proxy.SlotWire)
+		c = proxy.Lend[httpcall.Call](ex, proxy.SlotWire)
 		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
 	}
 	c.Limits = u.limits
-	req := mcphttp.NewCall(u.path, m)
+	req := httpcall.NewCall(u.path, m)
 	defer req.Done()
 	if err := mirrorHeaders(req.Request, ex); err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Err() != nil {
 			return nil, ex.Err()
 		}
-		return nil, mcphttp.Fault(err)
+		return nil, httpcall.Fault(err)
 	}
 	c.Answer = ans
 	c.Start(ex)
@@ -68,7 +69,7 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // mintedCall is a call under an id of ours, with all that it needs of memory.
 type mintedCall struct {
-	mcphttp.Call
+	httpcall.Call
 	minted transport.Minted
 	edits  [2]wire.Edit // of the reply that was given last
 }

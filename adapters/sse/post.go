@@ -9,8 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 )
@@ -63,11 +63,11 @@ func (a *late) end() {
 func (l *link) write(ctx context.Context, msg []byte) error {
 	posting, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
-	req := mcphttp.NewRequest(fasthttp.MethodPost, l.post, msg)
+	req := httpcall.NewRequest(fasthttp.MethodPost, l.post, msg)
 	ans, err := l.d.host.Send(l.carry(posting), req)
 	req.Release()
 	if err != nil {
-		return mcphttp.Fault(err)
+		return httpcall.Fault(err)
 	}
 	stop := context.AfterFunc(ctx, ans.Abort)
 	err = acknowledged(ans, time.Now().Add(ackTime))
@@ -90,7 +90,7 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 	stop()
 	ans.Close()
 	if err != nil {
-		return mcphttp.Fault(err)
+		return httpcall.Fault(err)
 	}
 	return nil
 }

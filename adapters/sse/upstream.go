@@ -12,8 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -23,22 +23,22 @@ import (
 type Dialer struct {
 	host   *httpclient.Host
 	base   *url.URL
-	limits mcphttp.Limits
+	limits httpcall.Limits
 }
 
 // NewDialer makes a dialer for the server whose stream is at base.
-func NewDialer(host *httpclient.Host, base *url.URL, limits mcphttp.Limits) *Dialer {
+func NewDialer(host *httpclient.Host, base *url.URL, limits httpcall.Limits) *Dialer {
 	return &Dialer{host: host, base: base, limits: limits}
 }
 
 // Dial is the transport.Dial of the server: it opens the stream and waits for the event that names where to post.
 func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
-	req := mcphttp.NewRequest(fasthttp.MethodGet, d.base.RequestURI(), nil)
+	req := httpcall.NewRequest(fasthttp.MethodGet, d.base.RequestURI(), nil)
 	_ = req.Set("Accept", "text/event-stream")
 	ans, err := d.host.Send(ctx, req)
 	req.Release()
 	if err != nil {
-		return nil, mcphttp.Fault(err)
+		return nil, httpcall.Fault(err)
 	}
 	l := &link{d: d, ans: ans, sink: sink, reader: make(chan struct{}), carried: proxy.ForwardedFrom(ctx)}
 	l.split.Reset(d.limits.Event)
@@ -74,7 +74,7 @@ func (l *link) open(ctx context.Context) error {
 	until, _ := ctx.Deadline()
 	status, h, err := l.ans.Head(until)
 	if err != nil {
-		return mcphttp.Fault(err)
+		return httpcall.Fault(err)
 	}
 	if status != fasthttp.StatusOK || !bytes.HasPrefix(h.ContentType(), []byte("text/event-stream")) {
 		return &transport.StatusError{Status: status, Text: "no event stream at " + l.d.base.Path}
@@ -83,7 +83,7 @@ func (l *link) open(ctx context.Context) error {
 	for {
 		ev, err := l.split.Next(l.ans)
 		if err != nil {
-			return mcphttp.Fault(err)
+			return httpcall.Fault(err)
 		}
 		if string(ev.Name) == "endpoint" {
 			l.ans.SetDeadline(time.Time{})

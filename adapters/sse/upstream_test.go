@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -43,7 +43,7 @@ func TestCallsOfAClosedStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	link, err := NewDialer(host, base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), nobody{})
+	link, err := NewDialer(host, base, httpcall.Limits{Body: 1 << 20, Event: 1 << 20}).Dial(t.Context(), nobody{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,9 +14,9 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/legacy"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/modern"
 	"dragoman/adapters/oauth"
 	restupstream "dragoman/adapters/rest/upstream"
@@ -209,7 +209,7 @@ func (h *House) httpWires(up *config.Upstream, w *wired) (wires transport.Wires,
 	if w.host, base, err = h.host(up, token); err != nil {
 		return wires, err
 	}
-	limits := mcphttp.Limits{Body: h.Cfg.Limits.ResponseBody, Event: h.Cfg.Limits.Event}
+	limits := httpcall.Limits{Body: h.Cfg.Limits.ResponseBody, Event: h.Cfg.Limits.Event}
 	path := base.RequestURI()
 	if up.Transport == config.RestName {
 		w.service = restupstream.New(w.host, path, limits)

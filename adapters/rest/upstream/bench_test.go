@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/httpcall"
 	"dragoman/proxy"
 )
 
@@ -56,7 +56,7 @@ func canned(b testing.TB, body string) *Upstream {
 		_ = ln.Close()
 		<-ended
 	})
-	return New(hostOf(b, "http://"+ln.Addr().String()), "", mcphttp.Limits{Body: 64 << 20, Event: 1 << 20})
+	return New(hostOf(b, "http://"+ln.Addr().String()), "", httpcall.Limits{Body: 64 << 20, Event: 1 << 20})
 }
 
 // mega are answers of a megabyte, by method and params.

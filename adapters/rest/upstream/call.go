@@ -10,9 +10,9 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/eventstream"
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -70,7 +70,7 @@ const (
 
 // begin sends the request of a step.
 func (c *call) begin(s *step) error {
-	req := mcphttp.NewRequest(s.verb, s.target, s.body)
+	req := httpcall.NewRequest(s.verb, s.target, s.body)
 	defer req.Release()
 	accept := "application/json"
 	if s.events {
@@ -79,7 +79,7 @@ func (c *call) begin(s *step) error {
 	_ = req.Set("Accept", accept)
 	ans, err := c.u.host.Send(c.ex, req)
 	if err != nil {
-		return mcphttp.Fault(err) // a timeout here is not the caller's deadline
+		return httpcall.Fault(err) // a timeout here is not the caller's deadline
 	}
 	c.step, c.state = s, awaitingHead
 	c.mu.Lock()
@@ -127,7 +127,7 @@ func (c *call) fault(err error) error {
 	if cause := c.ex.Err(); cause != nil {
 		return cause
 	}
-	err = mcphttp.Fault(err)
+	err = httpcall.Fault(err)
 	if errors.As(err, &e) && e.Name == proxy.Unreachable.Name {
 		c.u.note(e.Message)
 	}
@@ -142,7 +142,7 @@ func (c *call) head(until time.Time) error {
 	}
 	kind, _, _ := strings.Cut(string(h.ContentType()), ";")
 	c.reply = reply{step: c.step, status: status, kind: strings.ToLower(strings.TrimSpace(kind)),
-		location: string(h.Peek("Location")), retryIn: mcphttp.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
+		location: string(h.Peek("Location")), retryIn: httpcall.RetryAfter(h), head: c.opening, raw: append(c.reply.raw[:0], c.opening...)}
 	c.state = readingBody
 	if c.reply.kind == "text/event-stream" && status == fasthttp.StatusOK {
 		c.state = streaming

@@ -9,8 +9,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -213,7 +213,7 @@ func (u *Upstream) Healthy() (ok bool, why string) {
 
 // Check sends GET /health and waits for the answer until ctx ends.
 func (u *Upstream) Check(ctx context.Context) *proxy.Error {
-	req := mcphttp.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
+	req := httpcall.NewRequest(fasthttp.MethodGet, u.target("/health"), nil)
 	defer req.Release()
 	_ = req.Set("Accept", "application/json")
 	r := reply{step: &step{verb: "GET", endpoint: "/health"}, head: anyResultHead(), raw: anyResultHead()}
@@ -228,7 +228,7 @@ func (u *Upstream) Check(ctx context.Context) *proxy.Error {
 	case ctx.Err() != nil, isLate(err):
 		return proxy.Errf(proxy.UpstreamTimeout, "the service did not answer GET /health in time")
 	default:
-		return proxy.AsError(mcphttp.Fault(err))
+		return proxy.AsError(httpcall.Fault(err))
 	}
 	r.parse()
 	return r.unavailable()
@@ -240,7 +240,7 @@ func (r *reply) healthOf(ctx context.Context, ans httpclient.Response) error {
 	if err != nil {
 		return err
 	}
-	r.status, r.retryIn = status, mcphttp.RetryAfter(h)
+	r.status, r.retryIn = status, httpcall.RetryAfter(h)
 	r.raw, err = ans.Body(r.raw, healthBody, until)
 	return err
 }

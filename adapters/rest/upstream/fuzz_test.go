@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/proxy/wire"
 )
 
@@ -32,7 +32,7 @@ func FuzzAnswer(f *testing.F) {
 			return wire.Message{}, c.discover(), nil
 		}}
 	f.Fuzz(func(t *testing.T, which uint8, status uint16, body []byte) {
-		u := New(host, "/", mcphttp.Limits{})
+		u := New(host, "/", httpcall.Limits{})
 		ex := newExchange(t, "tools/call", `{"name":"a","uri":"a:b"}`)
 		c := &call{u: u, ex: ex, m: ex.Msg, id: ex.Msg.Of(ex.Msg.ID), opening: resultHead(ex.Msg.Of(ex.Msg.ID)), token: []byte("1"), logLevel: "debug"}
 		c.step = c.get("/x", nil)

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/mcphttp"
+	"dragoman/adapters/httpcall"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -253,7 +253,7 @@ func TestDiscoverFails(t *testing.T) {
 	}
 	_ = ln.Close()
 	host := hostOf(t, "http://"+ln.Addr().String())
-	u := New(host, "", mcphttp.Limits{Body: 1000, Event: 1000})
+	u := New(host, "", httpcall.Limits{Body: 1000, Event: 1000})
 	_, err = u.Call(newExchange(t, "server/discover", ""))
 	judge(t, nil, err, &proxy.Unreachable, "cannot be reached")
 	if ok, why := u.Healthy(); ok || !strings.Contains(why, "cannot be reached") {

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -59,7 +59,7 @@ func newFakeService(t *testing.T, base string, say map[string]http.HandlerFunc) 
 	s := &fakeService{t: t, say: say}
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	s.u, s.url = New(hostOf(t, srv.URL+base), base, mcphttp.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
+	s.u, s.url = New(hostOf(t, srv.URL+base), base, httpcall.Limits{Body: 1 << 20, Event: 1 << 16}), srv.URL
 	return s
 }
 

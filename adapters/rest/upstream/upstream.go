@@ -9,8 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
-	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest/envelope"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -23,7 +23,7 @@ type Upstream struct {
 	host   *httpclient.Host
 	path   string // of the base, without a slash at its end
 	query  string // of the base, "?" included; empty if it has none
-	limits mcphttp.Limits
+	limits httpcall.Limits
 	about  atomic.Pointer[profile] // what the service last said of itself
 
 	checking sync.Mutex // held while GET /health is in progress
@@ -32,7 +32,7 @@ type Upstream struct {
 
 // New makes the upstream of a service at host, whose endpoints are below base, a path with an optional query. limits bound what is
 // read of its answers.
-func New(host *httpclient.Host, base string, limits mcphttp.Limits) *Upstream {
+func New(host *httpclient.Host, base string, limits httpcall.Limits) *Upstream {
 	path, query, asked := strings.Cut(base, "?")
 	if asked {
 		query = "?" + query

@@ -1,4 +1,4 @@
-package mcphttp
+package httpcall
 
 import (
 	"bytes"
@@ -398,7 +398,7 @@ func NewCall(path string, m *wire.Message) Outgoing {
 	if len(m.Edits) == 0 {
 		return Outgoing{Request: NewRequest(fasthttp.MethodPost, path, m.Raw)}
 	}
-	o := Outgoing{parts: outgoing.Get().(*[][]byte)}
+	o := Outgoing{parts: partLists.Get().(*[][]byte)}
 	*o.parts = m.Parts((*o.parts)[:0])
 	all := *o.parts
 	o.Request = NewRequest(fasthttp.MethodPost, path, all[0])
@@ -409,18 +409,18 @@ func NewCall(path string, m *wire.Message) Outgoing {
 // Outgoing is a request with the memory it stands in.
 type Outgoing struct {
 	*http1.Request
-	parts *[][]byte // of outgoing; nil: it has no edits
+	parts *[][]byte // of partLists; nil: it has no edits
 }
 
-// outgoing recycles the places of a message's parts.
-var outgoing = sync.Pool{New: func() any { return new([][]byte) }}
+// partLists recycles the places of a message's parts.
+var partLists = sync.Pool{New: func() any { return new([][]byte) }}
 
 // Done gives the request back.
 func (o Outgoing) Done() {
 	o.Request.Release()
 	if o.parts != nil {
 		clear(*o.parts)
-		outgoing.Put(o.parts)
+		partLists.Put(o.parts)
 	}
 }
 

@@ -1,4 +1,4 @@
-package mcphttp
+package httpcall
 
 import (
 	"bytes"
