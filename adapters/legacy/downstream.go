@@ -14,9 +14,9 @@ import (
 // Downstream serves legacy streamable HTTP clients. It is used as NewDownstream makes it: POST, GET and DELETE of a session
 // must go to the same one, which has its streams on record.
 type Downstream struct {
-	Handle proxy.Handler
-	Store  *session.Store
-	Manner mcphttp.Manner
+	Handle    proxy.Handler
+	Store     *session.Store
+	Responses mcphttp.ResponseOptions
 
 	records *records
 }
@@ -28,25 +28,25 @@ const transportName = "streamable-http"
 const headerLast = "Last-Event-ID"
 
 // NewDownstream makes the face of legacy clients before a handler.
-func NewDownstream(handle proxy.Handler, store *session.Store, manner mcphttp.Manner) *Downstream {
-	resume := manner.Resume
+func NewDownstream(handle proxy.Handler, store *session.Store, responses mcphttp.ResponseOptions) *Downstream {
+	resume := responses.Resume
 	if resume.Usage == nil {
 		resume.Usage = new(session.Usage)
 	}
 	d := &Downstream{Store: store, records: &records{resume: &resume, of: make(map[*proxy.Session]*session.Events)}}
-	return d.With(handle, manner)
+	return d.With(handle, responses)
 }
 
 // With makes a face for the same sessions and their streams, that takes the place of this one. What is kept of streams stays as it
-// was: manner's Resume does not count.
-func (d *Downstream) With(handle proxy.Handler, manner mcphttp.Manner) *Downstream {
+// was: responses's Resume does not count.
+func (d *Downstream) With(handle proxy.Handler, responses mcphttp.ResponseOptions) *Downstream {
 	// All errors of a live legacy request travel with 200: official clients read a JSON-RPC error there only.
-	manner.Leaves, manner.Status = false, func(int) int { return fasthttp.StatusOK }
-	manner.Resume = *d.records.resume
-	return &Downstream{Handle: handle, Store: d.Store, Manner: manner, records: d.records}
+	responses.Leaves, responses.Status = false, func(int) int { return fasthttp.StatusOK }
+	responses.Resume = *d.records.resume
+	return &Downstream{Handle: handle, Store: d.Store, Responses: responses, records: d.records}
 }
 
-// Post implements mcphttp.Face.
+// Post implements mcphttp.EraHandler.
 func (d *Downstream) Post(p *mcphttp.Post) {
 	m := &p.Msg
 	if m.Is("initialize") && m.Kind == wire.Request {
@@ -63,7 +63,7 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Request:
 		ex := proxy.Borrow()
 		ex.Msg, ex.Key, ex.Caller, ex.Arrival = *m, p.Key, p.Caller, p.Arrival
-		d.Manner.DoKept(p.Ctx, ex, func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }, d.records.keeping(sess))
+		d.Responses.DoKept(p.Ctx, ex, func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }, d.records.keeping(sess))
 	default:
 		d.tell(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
 		mcphttp.Accepted(p.Ctx)
@@ -120,9 +120,9 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), err)
 		return
 	}
-	manner := d.Manner
-	manner.Patience = manner.Cap // as JSON, so that the id is known when the head is written
-	manner.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+	responses := d.Responses
+	responses.Patience = responses.Cap // as JSON, so that the id is known when the head is written
+	responses.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, d.Handle)
 		return session.Handshake(replies), err
 	})
@@ -160,7 +160,7 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 		mcphttp.Accepted(p.Ctx)
 		return
 	}
-	d.Manner.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.keeping(sess))
+	d.Responses.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.keeping(sess))
 }
 
 // maxBatch bounds how many messages an array may hold.
@@ -220,7 +220,7 @@ func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 }
 
 func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
-	keep, resume := d.records.keeping(sess), &d.Manner.Resume
+	keep, resume := d.records.keeping(sess), &d.Responses.Resume
 	if keep.Events == nil {
 		return mcphttp.Open(ctx, sess, nil, nil)
 	}

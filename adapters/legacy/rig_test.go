@@ -94,7 +94,7 @@ func newFace(t *testing.T, resume mcphttp.Resume) *face {
 		t.Fatal(err)
 	}
 	resume.Usage = &f.usage
-	f.d = NewDownstream(f.handle, store, mcphttp.Manner{Patience: 20 * time.Millisecond, KeepAlive: 20 * time.Millisecond, Cap: patient, Resume: resume})
+	f.d = NewDownstream(f.handle, store, mcphttp.ResponseOptions{Patience: 20 * time.Millisecond, KeepAlive: 20 * time.Millisecond, Cap: patient, Resume: resume})
 	srv, err := httpserver.NewServer(httpserver.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Manner is how answers are given.
-type Manner struct {
+// ResponseOptions say how exchanges are answered over HTTP.
+type ResponseOptions struct {
 	Patience  time.Duration // without a reply for so long, an answer becomes an event stream, so that it can be kept alive
 	KeepAlive time.Duration // between comments on an answer stream without events
 	Cap       time.Duration // a request without response is given up after so long, whatever came
@@ -54,12 +54,12 @@ func Fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
 func Accepted(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(fasthttp.StatusAccepted) }
 
 // Do runs an exchange through handle and answers it. It returns when the answer is complete or has become a stream.
-func (n *Manner) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler) {
+func (n *ResponseOptions) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler) {
 	n.DoKept(ctx, ex, handle, Keeping{})
 }
 
 // DoKept is Do for a session whose streams can be picked up: if the answer becomes a stream, it is one of them.
-func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
+func (n *ResponseOptions) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
 	a := proxy.Lend[answer](ex, proxy.SlotDownstream)
 	a.ctx, a.n, a.ex, a.end, a.keep = ctx, n, ex, ex.GiveUp(n.Cap), keep
 	ex.Polls = keep.Polls && keep.Events != nil
@@ -102,12 +102,12 @@ func (n *Manner) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle pro
 
 // DoAll runs several exchanges through handle, one after the other, and answers them on one event stream: a batch of
 // revision 2025-03-26. There must be one at least.
-func (n *Manner) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
+func (n *ResponseOptions) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
 	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: exs[0].GiveUp(n.Cap), kept: kept{keep: keep}}
 	httpserver.StreamFrom(ctx, a.begin(nil), a)
 }
 
-func (n *Manner) status(m *wire.Message) int {
+func (n *ResponseOptions) status(m *wire.Message) int {
 	if m.Kind == wire.Failure {
 		return n.Status(m.ErrorCode)
 	}
@@ -116,7 +116,7 @@ func (n *Manner) status(m *wire.Message) int {
 
 // fail answers an error before anything was sent. A legacy client that cancelled gets no response, but its HTTP answer
 // ends: official clients keep it open otherwise.
-func (n *Manner) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
+func (n *ResponseOptions) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
 	replayed(ctx, ex)
 	e := proxy.AsError(ex.Why(err))
 	if !n.Leaves && errors.Is(ex.Err(), proxy.ErrCancelled) {
@@ -146,7 +146,7 @@ func replayed(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 // answer is an exchange, or one after the other, that is being answered as an event stream.
 type answer struct {
 	ctx      *fasthttp.RequestCtx // whose body ex.Msg stands in, until Close; nil: it has memory of its own
-	n        *Manner
+	n        *ResponseOptions
 	ex       *proxy.Exchange
 	rest     []*proxy.Exchange // to be served after ex
 	handle   proxy.Handler     // for those that have not begun

@@ -38,14 +38,14 @@ type Post struct {
 	Arrival *proxy.Arrival // proxy.Exchange.Arrival
 }
 
-// Face serves the messages of one era.
-type Face interface {
-	// Post answers p, which is the face's until it returns.
+// EraHandler serves the messages of one era.
+type EraHandler interface {
+	// Post answers p, which is the handler's until it returns.
 	Post(p *Post)
 }
 
 // Endpoint is the one URL of streamable HTTP.
-type Endpoint struct{ Modern, Legacy Face }
+type Endpoint struct{ Modern, Legacy EraHandler }
 
 // Post reads a POST and hands it to its era.
 func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
@@ -75,7 +75,7 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 
 // ReadPost reads a POST, of which all is the connection's until its answer has left. If it is no message it is answered, and nil.
 func ReadPost(ctx *fasthttp.RequestCtx) *Post {
-	desk := deskOf(ctx)
+	desk := scratchOf(ctx)
 	p := &desk.post
 	var err error
 	if p.Msg, err = desk.reader.Scan(ctx.PostBody()); err != nil {

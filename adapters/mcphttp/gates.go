@@ -11,36 +11,36 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// desk is what is known of a request before its handler runs.
-type desk struct {
+// scratch is what is known of a request before its handler runs.
+type scratch struct {
 	head   proxy.Head // for the gates; of what they have found out the rest stays
 	post   Post
 	reader wire.Reader // of what comes on this connection
 }
 
-// deskKey is under which a request that no server of ours has read has its desk.
-const deskKey = "desk"
+// scratchKey is under which a request that no server of ours has read has its desk.
+const scratchKey = "desk"
 
-func deskOf(ctx *fasthttp.RequestCtx) *desk {
+func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
 	at := httpserver.ScratchOf(ctx)
 	if at == nil {
-		d, ok := ctx.UserValue(deskKey).(*desk)
+		d, ok := ctx.UserValue(scratchKey).(*scratch)
 		if !ok {
-			d = new(desk)
-			ctx.SetUserValue(deskKey, d)
+			d = new(scratch)
+			ctx.SetUserValue(scratchKey, d)
 		}
 		return d
 	}
-	d, ok := (*at).(*desk)
+	d, ok := (*at).(*scratch)
 	if !ok {
-		d = new(desk)
+		d = new(scratch)
 		*at = d
 	}
 	return d
 }
 
 // Clear implements httpserver.Scratch.
-func (d *desk) Clear() {
+func (d *scratch) Clear() {
 	reply := d.head.Reply
 	clear(reply)
 	d.head, d.post = proxy.Head{Reply: reply[:0]}, Post{}
@@ -49,7 +49,7 @@ func (d *desk) Clear() {
 // Gates makes of gates of the waist, in their order, one of a server. refuse writes the answer to what one of them refuses.
 func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) func(*fasthttp.RequestCtx) bool {
 	return func(ctx *fasthttp.RequestCtx) bool {
-		h := &deskOf(ctx).head
+		h := &scratchOf(ctx).head
 		read(ctx, h)
 		defer h.Release()
 		for _, gate := range gates {
@@ -76,7 +76,7 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 const HeaderRequestID = "X-Request-Id"
 
 // ArrivalOf gives how a request came; nil if nobody looked.
-func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival { return deskOf(ctx).head.Arrival.Clone() }
+func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival { return scratchOf(ctx).head.Arrival.Clone() }
 
 // arrived keeps how a request came, and says its id in the head of the answer, also of a refusal.
 func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
@@ -97,7 +97,7 @@ func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 }
 
 // CallerOf gives who asks, as authentication found out; the anonymous caller if nobody looked.
-func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return deskOf(ctx).head.Caller }
+func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return scratchOf(ctx).head.Caller }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	fields := httpserver.FieldsOf(ctx)

@@ -52,7 +52,7 @@ func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.In
 		t.Fatal(err)
 	}
 	closed, made = new(atomic.Int64), new(atomic.Int64)
-	n := Manner{Patience: time.Second, KeepAlive: time.Second, Cap: time.Minute, Leaves: true, Status: func(int) int { return 200 }}
+	n := ResponseOptions{Patience: time.Second, KeepAlive: time.Second, Cap: time.Minute, Leaves: true, Status: func(int) int { return 200 }}
 	srv.Handle("POST", "/", func(ctx *fasthttp.RequestCtx) {
 		q := ctx.QueryArgs()
 		raw := fmt.Appendf(nil, `{"jsonrpc":"2.0","id":7,"result":{"t":"%s"}}`, strings.Repeat("x", q.GetUintOrZero("n")))

@@ -23,17 +23,17 @@ const (
 
 // Downstream serves modern HTTP clients.
 type Downstream struct {
-	Handle proxy.Handler
-	Manner mcphttp.Manner
+	Handle    proxy.Handler
+	Responses mcphttp.ResponseOptions
 	// Compat sends what the revision sends with 400 or 404 and a JSON-RPC error with 200 instead: some clients end their
 	// whole connection, and every later call with it, at a 4xx. All other statuses stay.
 	Compat bool
 }
 
 // NewDownstream makes the face of modern clients before a handler; its statuses are strict.
-func NewDownstream(handle proxy.Handler, manner mcphttp.Manner) *Downstream {
-	manner.Leaves, manner.Status = true, Status
-	return &Downstream{Handle: handle, Manner: manner}
+func NewDownstream(handle proxy.Handler, responses mcphttp.ResponseOptions) *Downstream {
+	responses.Leaves, responses.Status = true, Status
+	return &Downstream{Handle: handle, Responses: responses}
 }
 
 // Status is the HTTP status of an error response (2026-07-28 streamable HTTP, Protocol Version Header; basic, _meta).
@@ -49,7 +49,7 @@ func Status(code int) int {
 	return fasthttp.StatusOK
 }
 
-// Post implements mcphttp.Face.
+// Post implements mcphttp.EraHandler.
 func (d *Downstream) Post(p *mcphttp.Post) {
 	d.post(p)
 	d.settleStatus(p)
@@ -89,7 +89,7 @@ func (d *Downstream) post(p *mcphttp.Post) {
 	ex.Msg, ex.Caller, ex.Server, ex.Headers, ex.Mirrors, ex.Key, ex.Arrival = *m, p.Caller, p.Server, headers, true, p.Key, p.Arrival
 	ex.Client = proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
 		LogLevel: string(m.Text(m.LogLevel))}
-	d.Manner.Do(p.Ctx, ex, d.Handle)
+	d.Responses.Do(p.Ctx, ex, d.Handle)
 }
 
 func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {

@@ -14,7 +14,7 @@ import (
 // else by the rules of modern requests.
 type Only struct{ Modern *Downstream }
 
-// Post implements mcphttp.Face.
+// Post implements mcphttp.EraHandler.
 func (o Only) Post(p *mcphttp.Post) {
 	if m := &p.Msg; m.Kind == wire.Request && m.Is("initialize") {
 		o.Modern.refuse(p, rules.NoHandshake(string(m.Text(m.ParamsVersion))))

@@ -40,7 +40,7 @@ func (h *House) face() (*httpserver.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	manner := mcphttp.Manner{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining,
+	manner := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: h.draining,
 		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: h.kept}}
 	routes, err := h.routes(manner)
 	if err != nil {
@@ -56,7 +56,7 @@ func (h *House) face() (*httpserver.Handler, error) {
 
 // routes are the faces for the eras that are served. What only the other era knows is answered as a server answers that
 // has never heard of it: then clients that speak both find the way by themselves.
-func (h *House) routes(manner mcphttp.Manner) (*mcphttp.Routes, error) {
+func (h *House) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, error) {
 	streams, err := keep(h, "legacy clients", nil, made[*legacy.Downstream]{build: func(prometheus.Registerer) (*legacy.Downstream, error) {
 		return legacy.NewDownstream(h.Handle, h.Store, manner), nil
 	}})
