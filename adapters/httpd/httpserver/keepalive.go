@@ -17,7 +17,7 @@ type keepAlives struct {
 
 	mu      sync.Mutex
 	slots   [keepAliveSlots]map[keptStream]struct{}
-	next    int // slot of the next stream
+	next    uint8 // slot of the next stream
 	n       int
 	stopped bool          // no more streams
 	stop    chan struct{} // ends the goroutine; nil before there is one
@@ -37,7 +37,7 @@ func newKeepAlives(limit int, period time.Duration) *keepAlives {
 }
 
 // add registers a stream within the limit and returns its slot.
-func (k *keepAlives) add(s keptStream) (slot int, err error) {
+func (k *keepAlives) add(s keptStream) (slot uint8, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -59,7 +59,7 @@ func (k *keepAlives) add(s keptStream) (slot int, err error) {
 	return slot, nil
 }
 
-func (k *keepAlives) remove(s keptStream, slot int) {
+func (k *keepAlives) remove(s keptStream, slot uint8) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.slots[slot][s]; !ok {

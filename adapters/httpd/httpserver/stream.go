@@ -26,7 +26,6 @@ type StreamOptions struct {
 type Stream struct {
 	c    *conn
 	opts StreamOptions
-	slot int        // of the Server's keepAlives
 	held heldStream // the stream itself: what conn.stream points to
 
 	mu       sync.Mutex
@@ -38,6 +37,7 @@ type Stream struct {
 	ending   bool   // nothing follows the queue
 	closed   bool
 	plain    bool  // HTTP/1.0: no chunks
+	slot     uint8 // of the Server's keepAlives
 	reason   error // for OnClose
 }
 
