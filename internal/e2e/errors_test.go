@@ -80,7 +80,7 @@ func TestErrorTable(t *testing.T) {
 	clientMistakes(t, f)
 	ownFailures(t, f)
 	var all strings.Builder
-	for _, pattern := range []string{"e2e_*_test.go", "conformance/transcripts/*.txt"} {
+	for _, pattern := range []string{"internal/e2e/*_test.go", "conformance/transcripts/*.txt"} {
 		files, _ := filepath.Glob(pattern)
 		for _, file := range files {
 			raw, err := os.ReadFile(file)
