@@ -21,9 +21,9 @@ import (
 	"dragoman/proxy"
 )
 
-// Operators makes the listener for operators; nil if it is off. What it shows is the house that is lived in.
-func (h *House) Operators() (*httpserver.Server, error) {
-	c := &h.Cfg.Admin
+// AdminServer makes the listener for operators; nil if it is off. It shows the current generation.
+func (g *Generation) AdminServer() (*httpserver.Server, error) {
+	c := &g.Cfg.Admin
 	if c.Listen == field.Off {
 		return nil, nil //nolint:nilnil // it is off
 	}
@@ -31,7 +31,7 @@ func (h *House) Operators() (*httpserver.Server, error) {
 		return nil, err
 	}
 	if !c.Loopback() {
-		line := h.Log.Warn().Str("admin", c.Listen)
+		line := g.Log.Warn().Str("admin", c.Listen)
 		if c.AllowRemote {
 			line.Msg("everybody who reaches the admin listener sees the configuration without its secrets, may change the level of the log and, with " + config.PprofKey + ", look into the process: " + config.AllowRemoteKey + " is on")
 		} else {
@@ -43,8 +43,8 @@ func (h *House) Operators() (*httpserver.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := &h.Estate.Now
-	opt := admin.Options{Service: fmt.Sprintf("%s, dragoman %s", h.Cfg.Service.Name, ReadVersion().Version), Levels: levels{h.Estate},
+	now := &g.App.Current
+	opt := admin.Options{Service: fmt.Sprintf("%s, dragoman %s", g.Cfg.Service.Name, ReadVersion().Version), Levels: levels{g.App},
 		Checks: func() []admin.Check { return now.Load().Checks() },
 		Config: func(to io.Writer, asJSON bool) error {
 			if asJSON {
@@ -59,27 +59,27 @@ func (h *House) Operators() (*httpserver.Server, error) {
 			}
 			return "the admin listener is not loopback: /config, /loglevel and profiles are refused; set " + config.AllowRemoteKey + " = true if only operators reach it"
 		}}
-	if h.Cfg.Monitoring.MetricsEnabled {
-		opt.Metrics = h.Metrics
+	if g.Cfg.Monitoring.MetricsEnabled {
+		opt.Metrics = g.Metrics
 	}
 	admin.Register(srv, opt)
 	return srv, nil
 }
 
-func (h *House) Checks() []admin.Check {
-	out := make([]admin.Check, 0, len(h.Upstreams))
-	for _, u := range h.Upstreams {
-		d := h.state(u)
+func (g *Generation) Checks() []admin.Check {
+	out := make([]admin.Check, 0, len(g.Upstreams))
+	for _, u := range g.Upstreams {
+		d := g.upstreamState(u)
 		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
 	}
-	if state := h.Service.Health().State; state == service.ShuttingDown {
+	if state := g.Service.Health().State; state == service.ShuttingDown {
 		out = append(out, admin.Check{Name: "service", Why: "it is shutting down", State: string(state)})
 	}
 	return out
 }
 
 // levels is the level of the log, for the admin listener.
-type levels struct{ of *Estate }
+type levels struct{ of *App }
 
 // Level implements admin.Levels.
 func (l levels) Level() (state admin.LevelState) {
@@ -118,59 +118,59 @@ func levelName(level zerolog.Level) string {
 	return level.String()
 }
 
-// levelled has the level of the log follow log.level, if that is another now.
-func (h *House) levelled() {
-	before := h.Estate.Now.Load()
-	if before == h || before.Cfg.Log.Level == h.Cfg.Log.Level {
+// followLogLevel has the level of the log follow log.level, if that is another now.
+func (g *Generation) followLogLevel() {
+	before := g.App.Current.Load()
+	if before == g || before.Cfg.Log.Level == g.Cfg.Log.Level {
 		return
 	}
-	h.settled = append(h.settled, func() { h.Estate.level.Set(LogLevels[h.Cfg.Log.Level]) })
+	g.onActivation = append(g.onActivation, func() { g.App.level.Set(LogLevels[g.Cfg.Log.Level]) })
 }
 
-// watchers are the policies that see every request and what becomes of it, the first the outermost.
-func (h *House) watchers() ([]proxy.Policy, error) {
-	h.levelled()
-	trail, err := h.audit()
+// buildObservers are the policies that see every request and what becomes of it, the first the outermost.
+func (g *Generation) buildObservers() ([]proxy.Policy, error) {
+	g.followLogLevel()
+	trail, err := g.buildAudit()
 	if err != nil {
 		return nil, err
 	}
-	count := h.meters.Policy
-	if h.Cfg.Monitoring.ToolLabel && h.Cfg.Monitoring.MetricsEnabled {
-		count = h.meters.ByTool
+	count := g.meters.Policy
+	if g.Cfg.Monitoring.ToolLabel && g.Cfg.Monitoring.MetricsEnabled {
+		count = g.meters.ByTool
 	}
-	return h.traced(trail, telemetry.AccessLog(h.Log, h.Cfg.Log.Access, h.Estate.direct), count), nil
+	return g.withServerSpan(trail, telemetry.AccessLog(g.Log, g.Cfg.Log.Access, g.App.fastLog), count), nil
 }
 
-// trailed is what the file of an audit trail is made from.
-type trailed struct {
+// auditSettings is what the file of an audit trail is made from.
+type auditSettings struct {
 	file  string
 	queue int
 	block bool
 }
 
-// audit makes the policy of the audit trail; nil if there is none.
-func (h *House) audit() (proxy.Policy, error) {
-	c := &h.Cfg.Audit
+// buildAudit makes the policy of the audit trail; nil if there is none.
+func (g *Generation) buildAudit() (proxy.Policy, error) {
+	c := &g.Cfg.Audit
 	if !c.Enabled {
 		return nil, nil //nolint:nilnil // it is off
 	}
-	from := trailed{c.File, c.Queue, c.OnFull == "block"}
+	from := auditSettings{c.File, c.Queue, c.OnFull == "block"}
 	var err error
-	h.trail, err = keep(h, "audit", from, made[*telemetry.AuditLog]{build: func(reg prometheus.Registerer) (*telemetry.AuditLog, error) {
+	g.auditLog, err = keep(g, "audit", from, spec[*telemetry.AuditLog]{build: func(reg prometheus.Registerer) (*telemetry.AuditLog, error) {
 		return telemetry.OpenAuditLog(telemetry.AuditLogOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
-			h.Log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
+			g.Log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
 		}}, reg)
-	}, stage: endsLast, end: (*telemetry.AuditLog).Close, bequeath: (*telemetry.AuditLog).HandOver})
+	}, stage: endsLast, close: (*telemetry.AuditLog).Close, handOver: (*telemetry.AuditLog).HandOver})
 	if err != nil {
 		return nil, err
 	}
-	return telemetry.Audit(telemetry.AuditOptions{Log: h.trail, Methods: c.Methods, Arguments: telemetry.NewArguments(telemetry.Arguments{
+	return telemetry.Audit(telemetry.AuditOptions{Log: g.auditLog, Methods: c.Methods, Arguments: telemetry.NewArguments(telemetry.Arguments{
 		What: c.Arguments, Redact: c.Redact, Value: c.ValueBytes, Bytes: c.ArgumentBytes})}), nil
 }
 
-// turn opens files anew that another program may have put away.
-func (e *Estate) turn() {
-	if trail := e.Now.Load().trail; trail != nil {
+// reopenFiles opens files anew that another program may have put away.
+func (a *App) reopenFiles() {
+	if trail := a.Current.Load().auditLog; trail != nil {
 		trail.Reopen()
 	}
 }

@@ -22,17 +22,17 @@ import (
 
 // identity is what finds out who asks, and what shows to servers who we are.
 type identity struct {
-	auth   *access.Authenticator // nil: nobody is asked
-	carry  proxy.Gate            // nil: nothing of clients' headers goes on
-	scopes proxy.Policy          // nil: nothing needs any
-	keys   *oauth.Keys           // of the issuer of tokens; nil: none are taken
+	auth    *access.Authenticator // nil: nobody is asked
+	forward proxy.Gate            // nil: nothing of clients' headers goes on
+	scopes  proxy.Policy          // nil: nothing needs any
+	keys    *oauth.Keys           // of the issuer of tokens; nil: none are taken
 }
 
-// identify makes what finds out who asks.
-func (h *House) identify() (err error) {
-	c, auth := h.Cfg, &h.Cfg.Security.Auth
-	names := h.carriedNames()
-	if h.who.carry, err = keep(h, "carried headers", names, made[proxy.Gate]{build: func(reg prometheus.Registerer) (proxy.Gate, error) {
+// buildIdentity makes what finds out who asks.
+func (g *Generation) buildIdentity() (err error) {
+	c, auth := g.Cfg, &g.Cfg.Security.Auth
+	names := g.forwardedHeaders()
+	if g.identity.forward, err = keep(g, "carried headers", names, spec[proxy.Gate]{build: func(reg prometheus.Registerer) (proxy.Gate, error) {
 		return access.ForwardHeaders(access.ForwardOptions{Names: names, Key: []byte(c.Questions.StateKey.Reveal()), Metrics: reg})
 	}}); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (h *House) identify() (err error) {
 		return nil
 	}
 	opt := access.AuthOptions{Certificates: c.TLS.ClientAuth != config.ClientAuthNone, CertScopes: c.TLS.ClientScopes,
-		Loopback: auth.Anonymous == config.AnonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: h.open, Log: h.Log, Metrics: &ledger{estate: h.Estate}}
+		Loopback: auth.Anonymous == config.AnonymousLoopback, Scopes: auth.JWT.Scopes, Resource: auth.JWT.Resource, Open: g.needsNoCredential, Log: g.Log, Metrics: &registerer{app: g.App}}
 	if c.Security.APIKeysEnabled {
 		all := make([]access.KeyOptions, 0, len(auth.Keys))
 		for _, k := range auth.Keys {
@@ -52,28 +52,28 @@ func (h *House) identify() (err error) {
 		}
 	}
 	if auth.JWT.Issuer != "" {
-		v, err := h.tokens(&auth.JWT)
+		v, err := g.tokens(&auth.JWT)
 		if err != nil {
 			return err
 		}
 		opt.Tokens = v
 	}
-	if h.who.auth, err = access.NewAuthenticator(opt); err != nil {
+	if g.identity.auth, err = access.NewAuthenticator(opt); err != nil {
 		return err
 	}
-	h.who.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: h.challenge, Metrics: &ledger{estate: h.Estate}})
+	g.identity.scopes, err = access.Scopes(access.ScopeOptions{Rules: scopeRules(c), Only: onlyName(c), Challenge: g.challenge, Metrics: &registerer{app: g.App}})
 	return err
 }
 
 // challenge tells a caller what a credential needs, besides what all of them do.
-func (h *House) challenge(err *proxy.Error, path string, scopes []string) string {
-	all := append([]string(nil), h.Cfg.Security.Auth.JWT.Scopes...)
+func (g *Generation) challenge(err *proxy.Error, path string, scopes []string) string {
+	all := append([]string(nil), g.Cfg.Security.Auth.JWT.Scopes...)
 	for _, s := range scopes {
 		if !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
-	return h.who.auth.Challenge(err, path, all)
+	return g.identity.auth.Challenge(err, path, all)
 }
 
 // onlyName is the name of the one upstream; empty if there are several.
@@ -95,10 +95,10 @@ func scopeRules(c *config.Config) map[string][]access.ScopeRule {
 }
 
 // tokens makes what checks bearer tokens.
-func (h *House) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
-	log := h.Log.With().Str("issuer", j.Issuer).Logger()
+func (g *Generation) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
+	log := g.Log.With().Str("issuer", j.Issuer).Logger()
 	opt := oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale}
-	keys, err := keep(h, "keys of the issuer", opt, made[*oauth.Keys]{build: func(reg prometheus.Registerer) (*oauth.Keys, error) {
+	keys, err := keep(g, "keys of the issuer", opt, spec[*oauth.Keys]{build: func(reg prometheus.Registerer) (*oauth.Keys, error) {
 		opt.Note = func(err error) {
 			if err != nil {
 				log.Warn().Err(err).Msg("the keys of the issuer of tokens cannot be fetched")
@@ -111,14 +111,14 @@ func (h *House) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
 			return nil, err
 		}
 		return keys, registerKeys(keys, reg)
-	}, stage: endsLast, end: (*oauth.Keys).Close})
+	}, stage: endsLast, close: (*oauth.Keys).Close})
 	if err != nil {
 		return nil, err
 	}
-	h.who.keys = keys
+	g.identity.keys = keys
 	check := oauth.VerifierOptions{Issuer: j.Issuer, Resource: j.Resource, Audience: j.Audience, Algorithms: j.Algorithms,
 		Types: lower(j.Types), PrincipalClaim: j.PrincipalClaim, Leeway: j.Leeway}
-	return keep(h, "tokens", tokenChecks{check, h.number("keys of the issuer")}, made[*oauth.Verifier]{build: func(reg prometheus.Registerer) (*oauth.Verifier, error) {
+	return keep(g, "tokens", tokenSettings{check, g.number("keys of the issuer")}, spec[*oauth.Verifier]{build: func(reg prometheus.Registerer) (*oauth.Verifier, error) {
 		check.Keys = keys
 		v, err := oauth.NewVerifier(check)
 		if err != nil {
@@ -128,8 +128,8 @@ func (h *House) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
 	}})
 }
 
-// tokenChecks is what the checking of tokens is made from.
-type tokenChecks struct {
+// tokenSettings is what the checking of tokens is made from.
+type tokenSettings struct {
 	opt  oauth.VerifierOptions
 	keys uint64
 }
@@ -149,9 +149,9 @@ func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) (err error) {
 	return err
 }
 
-// open tells whether a request needs no credential: the metadata that says where to get one, and whether we are well, without
+// needsNoCredential tells whether a request needs no credential: the metadata that says where to get one, and whether we are well, without
 // what it depends on.
-func (h *House) open(head *proxy.Head) bool {
+func (g *Generation) needsNoCredential(head *proxy.Head) bool {
 	if m := string(head.Method); m != fasthttp.MethodGet && m != fasthttp.MethodHead {
 		return false
 	}
@@ -159,12 +159,12 @@ func (h *House) open(head *proxy.Head) bool {
 	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health"
 }
 
-// brief is /health for those of whom nothing is known: how we are, but not what we are made of.
-func (h *House) brief(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx) {
-	if h.who.auth == nil {
+// publicHealth is /health for those of whom nothing is known: how we are, but not what we are made of.
+func (g *Generation) publicHealth(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx) {
+	if g.identity.auth == nil {
 		return full
 	}
-	short := h.healthOf(true)
+	short := g.healthOf(true)
 	return func(ctx *fasthttp.RequestCtx) {
 		if mcphttp.CallerOf(ctx).Rights == nil {
 			short(ctx)
@@ -175,17 +175,17 @@ func (h *House) brief(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx
 }
 
 // metadata serves where clients find out about tokens (RFC 9728): for the service as a whole, and for each MCP endpoint.
-func (h *House) metadata(srv httpserver.Registrar) error {
-	j := &h.Cfg.Security.Auth.JWT
-	if h.who.auth == nil || j.Issuer == "" {
+func (g *Generation) metadata(srv httpserver.Registrar) error {
+	j := &g.Cfg.Security.Auth.JWT
+	if g.identity.auth == nil || j.Issuer == "" {
 		return nil
 	}
-	h.who.keys.Prefetch()
+	g.identity.keys.Prefetch()
 	resource := strings.TrimSuffix(j.Resource, "/")
 	prefix := strings.TrimPrefix(access.MetadataURL(resource, ""), originOf(resource)+access.MetadataPath)
 	scopes := append([]string(nil), j.Scopes...)
 	bases := []string{""}
-	for _, u := range h.Cfg.Upstreams {
+	for _, u := range g.Cfg.Upstreams {
 		bases = append(bases, "/servers/"+u.Name)
 		for _, r := range u.Scopes {
 			for _, s := range r.Scopes {
@@ -204,7 +204,7 @@ func (h *House) metadata(srv httpserver.Registrar) error {
 				Scopes   []string `json:"scopes_supported,omitempty"`
 				Methods  []string `json:"bearer_methods_supported"`
 				Name     string   `json:"resource_name"`
-			}{resource + base + path, []string{j.Issuer}, scopes, []string{"header"}, h.Cfg.Service.Name})
+			}{resource + base + path, []string{j.Issuer}, scopes, []string{"header"}, g.Cfg.Service.Name})
 			if err != nil {
 				return fmt.Errorf("metadata: %w", err)
 			}
@@ -237,7 +237,7 @@ func originOf(raw string) string {
 }
 
 // credentials are what Dragoman shows to an upstream; nil: nothing but static headers.
-func (h *House) credentials(up *config.Upstream, w *wired) (httpclient.Credentials, error) {
+func (g *Generation) credentials(up *config.Upstream, w *upstream) (httpclient.Credentials, error) {
 	o := &up.OAuth
 	if o.TokenURL == "" {
 		return nil, nil
@@ -249,7 +249,7 @@ func (h *House) credentials(up *config.Upstream, w *wired) (httpclient.Credentia
 }
 
 // reauthorize is the policy of an upstream whose tokens may end before their time; nil if it has none.
-func reauthorize(w *wired) proxy.Policy {
+func reauthorize(w *upstream) proxy.Policy {
 	if w.client == nil {
 		return nil
 	}

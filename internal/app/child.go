@@ -13,16 +13,16 @@ import (
 )
 
 // stdioWires are the ways to a server that is a child process. The dialer is kept: it knows how the server's starts go.
-func (h *House) stdioWires(up *config.Upstream, w *wired, log zerolog.Logger) transport.Wires {
+func (g *Generation) stdioWires(up *config.Upstream, w *upstream, log zerolog.Logger) transport.Wires {
 	level, perr := zerolog.ParseLevel(up.Stderr)
 	if perr != nil { // "off"
 		level = zerolog.Disabled
 	}
-	now := &h.Estate.Now
+	now := &g.App.Current
 	w.dialer = stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
 		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
-			MaxLine: h.Cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: h.reaper},
+			MaxLine: g.Cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: g.reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
 			if dropped > 0 {
 				log.WithLevel(level).Int("pid", pid).Int("lines", dropped).Msg("the server says too much; lines of its standard error were left out")
@@ -36,7 +36,7 @@ func (h *House) stdioWires(up *config.Upstream, w *wired, log zerolog.Logger) tr
 		},
 		Changed: func(s stdio.Health) {
 			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("how the server's starts go has changed")
-			if health := now.Load().Upkeep.Of[up.Name]; health != nil {
+			if health := now.Load().Monitoring.Monitors[up.Name]; health != nil {
 				health.Look()
 			}
 		},
@@ -44,12 +44,12 @@ func (h *House) stdioWires(up *config.Upstream, w *wired, log zerolog.Logger) tr
 	return transport.Wires{Stdio: true, Modern: w.dialer.Dial(proxy.Modern), Legacy: w.dialer.Dial(proxy.Legacy)}
 }
 
-// sound tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.
-func (h *House) sound(name string) (ok bool, why string) {
-	if s := h.Services[name]; s != nil {
+// available tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.
+func (g *Generation) available(name string) (ok bool, why string) {
+	if s := g.Services[name]; s != nil {
 		return s.Healthy()
 	}
-	d := h.Dialers[name]
+	d := g.Dialers[name]
 	if d == nil {
 		return true, ""
 	}
@@ -61,7 +61,7 @@ func (h *House) sound(name string) (ok bool, why string) {
 }
 
 // processGauges show what is known of an upstream's children.
-func processGauges(w *wired) []prometheus.Collector {
+func processGauges(w *upstream) []prometheus.Collector {
 	d, u := w.dialer, w.Upstream
 	if d == nil {
 		return nil

@@ -26,24 +26,24 @@ func RunDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 	}
 	server := everything.New(everything.Options{Name: "dragoman-demo", Version: demoVersion})
 	defer func() { _ = server.Close() }()
-	h, err := Assemble(cfg, nil, log)
+	g, err := Assemble(cfg, nil, log)
 	if err != nil {
 		return err
 	}
-	defer h.Close()
-	h.Handle, h.plain = Only(opt.Era, server.Do), server.Do
+	defer g.Close()
+	g.Handle, g.plain = Only(opt.Era, server.Do), server.Do
 	if opt.HTTP == "" {
-		return (&stdio.Downstream{Handle: h.Handle, Store: h.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
+		return (&stdio.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
 			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight}).Serve(ctx)
 	}
-	return h.demoHTTP(ctx, opt.HTTP, std)
+	return g.demoHTTP(ctx, opt.HTTP, std)
 }
 
 // demoVersion is the version that the built-in server gives of itself.
 const demoVersion = "1.0.0"
 
-func (h *House) demoHTTP(ctx context.Context, addr string, std Streams) error {
-	face, err := h.Faces()
+func (g *Generation) demoHTTP(ctx context.Context, addr string, std Streams) error {
+	face, err := g.ClientServer()
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (h *House) demoHTTP(ctx context.Context, addr string, std Streams) error {
 	case err = <-failed:
 	case <-ctx.Done():
 	}
-	return h.finish(err, []*httpserver.Server{face})
+	return g.shutDown(err, []*httpserver.Server{face})
 }
 
 // Only lets clients of one era through: what a server of the other era answers then is what such servers answer.

@@ -16,8 +16,8 @@ import (
 )
 
 // gates judge what comes to the main listener by its head, in this order.
-func (h *House) gates() []proxy.Gate {
-	c := h.Cfg.Security
+func (g *Generation) gates() []proxy.Gate {
+	c := g.Cfg.Security
 	var trusted []netip.Prefix
 	for _, text := range c.TrustedProxies {
 		if p, err := field.Network(text); err == nil { // the configuration was checked
@@ -26,20 +26,20 @@ func (h *House) gates() []proxy.Gate {
 	}
 	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
 	return []proxy.Gate{
-		telemetry.Correlate(h.tracing != nil),
+		telemetry.Correlate(g.tracing != nil),
 		access.TrustProxies(trusted),
-		access.Origin(access.OriginOptions{Loopback: value.Loopback(h.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
-		access.CORS(origins, h.carriedNames()...),
-		h.rate.Gate(),
-		h.who.auth.Gate(),
-		h.who.carry,
-		h.rate.Where(),
+		access.Origin(access.OriginOptions{Loopback: value.Loopback(g.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.CORS(origins, g.forwardedHeaders()...),
+		g.rate.Gate(),
+		g.identity.auth.Gate(),
+		g.identity.forward,
+		g.rate.Where(),
 	}
 }
 
-// carriedNames are the headers of clients that go on to some upstream.
-func (h *House) carriedNames() (names []string) {
-	for _, u := range h.Cfg.Upstreams {
+// forwardedHeaders are the headers of clients that go on to some upstream.
+func (g *Generation) forwardedHeaders() (names []string) {
+	for _, u := range g.Cfg.Upstreams {
 		for _, f := range u.Forward {
 			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, f.From) }) {
 				names = append(names, f.From)

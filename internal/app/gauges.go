@@ -10,18 +10,18 @@ import (
 	"dragoman/adapters/stdio"
 )
 
-// gauges registers what is read off the parts when somebody asks.
-func (h *House) gauges(reg prometheus.Registerer) (none struct{}, err error) {
+// buildGauges registers what is read off the parts when somebody asks.
+func (g *Generation) buildGauges(reg prometheus.Registerer) (none struct{}, err error) {
 	v := ReadVersion()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_build_info", Help: "1, with the build as labels.",
 		ConstLabels: prometheus.Labels{"version": v.Version, "revision": v.Revision, "go": v.Go}})
 	info.Set(1)
-	e := h.Estate
+	e := g.App
 	for _, c := range []prometheus.Collector{info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(h.kept.Streams.Load()) }),
-		gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(h.kept.Bytes.Load()) }),
+		gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(g.streamUsage.Streams.Load()) }),
+		gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(g.streamUsage.Bytes.Load()) }),
 		gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", stdio.LargeLines),
-		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", h.Pending.Suspended),
+		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", g.Pending.Suspended),
 		gauge("dragoman_connections", "Connections of clients to the main listener.", "", func() int {
 			if srv := e.clients.Load(); srv != nil {
 				return srv.Conns()
@@ -34,11 +34,11 @@ func (h *House) gauges(reg prometheus.Registerer) (none struct{}, err error) {
 			}
 			return 0
 		}),
-		newReadings("dragoman_sessions", "Sessions that legacy clients have open, by transport (streamable-http, sse, stdio).", h.sessionsBy, "transport"),
-		newReadings("dragoman_log_level", "1 for the level from which on lines are logged.", e.levelNow, "level"),
-		newReadings("dragoman_limit", "Bounds that are configured, by key; those that are off have none.", e.limitsNow, "limit"),
-		newReadings("dragoman_upstream_limit", "Bounds that are configured for a server, by key.", e.upstreamLimitsNow, "server", "limit"),
-		newReadings("dragoman_tls_certificate_expiry_timestamp_seconds", "When the certificate ends that the main listener shows.", e.certificateEnds)} {
+		newMultiGauge("dragoman_sessions", "Sessions that legacy clients have open, by transport (streamable-http, sse, stdio).", g.sessionsBy, "transport"),
+		newMultiGauge("dragoman_log_level", "1 for the level from which on lines are logged.", e.levelNow, "level"),
+		newMultiGauge("dragoman_limit", "Bounds that are configured, by key; those that are off have none.", e.limitsNow, "limit"),
+		newMultiGauge("dragoman_upstream_limit", "Bounds that are configured for a server, by key.", e.upstreamLimitsNow, "server", "limit"),
+		newMultiGauge("dragoman_tls_certificate_expiry_timestamp_seconds", "When the certificate ends that the main listener shows.", e.certificateEnds)} {
 		err = errors.Join(err, reg.Register(c))
 	}
 	return none, err
@@ -53,21 +53,21 @@ func gauge(name, help, server string, read func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
 }
 
-// readings is a gauge of several series that are read together when somebody asks.
-type readings struct {
+// multiGauge is a gauge of several series that are read together when somebody asks.
+type multiGauge struct {
 	desc *prometheus.Desc
 	read func(tell func(value float64, labels ...string))
 }
 
-func newReadings(name, help string, read func(tell func(value float64, labels ...string)), labels ...string) readings {
-	return readings{prometheus.NewDesc(name, help, labels, nil), read}
+func newMultiGauge(name, help string, read func(tell func(value float64, labels ...string)), labels ...string) multiGauge {
+	return multiGauge{prometheus.NewDesc(name, help, labels, nil), read}
 }
 
 // Describe implements prometheus.Collector.
-func (r readings) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
+func (r multiGauge) Describe(to chan<- *prometheus.Desc) { to <- r.desc }
 
 // Collect implements prometheus.Collector.
-func (r readings) Collect(to chan<- prometheus.Metric) {
+func (r multiGauge) Collect(to chan<- prometheus.Metric) {
 	r.read(func(value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(r.desc, prometheus.GaugeValue, value, labels...)
 	})
@@ -76,14 +76,14 @@ func (r readings) Collect(to chan<- prometheus.Metric) {
 // transports are those of sessions.
 var transports = [...]string{"streamable-http", "sse", "stdio"}
 
-func (h *House) sessionsBy(tell func(float64, ...string)) {
+func (g *Generation) sessionsBy(tell func(float64, ...string)) {
 	for _, t := range transports {
-		tell(float64(h.Store.Over(t)), t)
+		tell(float64(g.Store.Over(t)), t)
 	}
 }
 
-func (e *Estate) levelNow(tell func(float64, ...string)) {
-	now, _, _ := e.level.Now()
+func (a *App) levelNow(tell func(float64, ...string)) {
+	now, _, _ := a.level.Now()
 	for name, level := range LogLevels {
 		value := 0.0
 		if level == now {
@@ -94,10 +94,10 @@ func (e *Estate) levelNow(tell func(float64, ...string)) {
 }
 
 // limitsNow are the bounds that there are numbers of what is used of.
-func (e *Estate) limitsNow(tell func(float64, ...string)) {
-	c := e.Now.Load().Cfg
+func (a *App) limitsNow(tell func(float64, ...string)) {
+	c := a.Current.Load().Cfg
 	conns := c.Limits.Connections
-	if srv := e.clients.Load(); srv != nil {
+	if srv := a.clients.Load(); srv != nil {
 		conns = srv.MaxConns()
 	}
 	for _, l := range []struct {
@@ -118,8 +118,8 @@ func (e *Estate) limitsNow(tell func(float64, ...string)) {
 	}
 }
 
-func (e *Estate) upstreamLimitsNow(tell func(float64, ...string)) {
-	h := e.Now.Load()
+func (a *App) upstreamLimitsNow(tell func(float64, ...string)) {
+	h := a.Current.Load()
 	for _, u := range h.Upstreams {
 		up := h.Cfg.Upstream(u.Name())
 		if up == nil {
@@ -133,10 +133,10 @@ func (e *Estate) upstreamLimitsNow(tell func(float64, ...string)) {
 }
 
 // Certified notes when the certificate ends that the main listener shows.
-func (e *Estate) Certified(ends time.Time) { e.certificate.Store(ends.Unix()) }
+func (a *App) Certified(ends time.Time) { a.certificate.Store(ends.Unix()) }
 
-func (e *Estate) certificateEnds(tell func(float64, ...string)) {
-	if ends := e.certificate.Load(); ends != 0 {
+func (a *App) certificateEnds(tell func(float64, ...string)) {
+	if ends := a.certificate.Load(); ends != 0 {
 		tell(float64(ends))
 	}
 }

@@ -24,18 +24,18 @@ import (
 	"dragoman/proxy"
 )
 
-// upkeep is what keeps an eye on the upstreams, and does something about those that fail.
-type upkeep struct {
-	Of        map[string]*health.Monitor
-	ways      map[string]proxy.Handler // to each upstream, with its policies
+// monitoring is what keeps an eye on the upstreams, and does something about those that fail.
+type monitoring struct {
+	Monitors  map[string]*health.Monitor
+	handlers  map[string]proxy.Handler // to each upstream, with its policies
 	metrics   *health.Metrics
 	retries   *resilience.RetryMetrics
 	fallbacks *prometheus.CounterVec
 }
 
-// keepers makes what the keepers of all upstreams share.
-func (h *House) keepers() (err error) {
-	shared, err := keep(h, "upkeep", nil, made[upkeep]{build: func(reg prometheus.Registerer) (k upkeep, err error) {
+// buildMonitoring makes what the health monitors of all upstreams share.
+func (g *Generation) buildMonitoring() (err error) {
+	shared, err := keep(g, "monitoring", nil, spec[monitoring]{build: func(reg prometheus.Registerer) (k monitoring, err error) {
 		var rerr error
 		k.metrics, err = health.NewMetrics(reg)
 		k.retries, rerr = resilience.NewRetryMetrics(reg)
@@ -43,31 +43,31 @@ func (h *House) keepers() (err error) {
 			Help: "Requests that went to the fallback of an upstream in error."}, []string{"server", "to"})
 		return k, errors.Join(err, rerr, reg.Register(k.fallbacks))
 	}})
-	shared.Of, shared.ways = make(map[string]*health.Monitor), make(map[string]proxy.Handler)
-	h.Upkeep = &shared
+	shared.Monitors, shared.handlers = make(map[string]*health.Monitor), make(map[string]proxy.Handler)
+	g.Monitoring = &shared
 	return err
 }
 
-// keepWell makes the policies of an upstream that may fail: where else its requests may go, which are made again, which are made
+// resiliencePolicies makes the policies of an upstream that may fail: where else its requests may go, which are made again, which are made
 // at all. What they learn comes from what stands within them.
-func (h *House) keepWell(up *config.Upstream, w *wired) ([]proxy.Policy, error) {
-	c, of := up.Health, h.number("upstream "+up.Name)
-	monitor, err := h.doctor(up, w)
+func (g *Generation) resiliencePolicies(up *config.Upstream, w *upstream) ([]proxy.Policy, error) {
+	c, of := up.Health, g.number("upstream "+up.Name)
+	monitor, err := g.monitor(up, w)
 	if err != nil {
 		return nil, err
 	}
-	h.Upkeep.Of[up.Name] = monitor
-	tries := retrying{c.Retries, c.RetryBackoff, c.RetryBudget, of}
-	retry, err := keepPolicy(h, "retry "+up.Name, tries, func() proxy.Policy {
+	g.Monitoring.Monitors[up.Name] = monitor
+	tries := retrySettings{c.Retries, c.RetryBackoff, c.RetryBudget, of}
+	retry, err := keepPolicy(g, "retry "+up.Name, tries, func() proxy.Policy {
 		return resilience.NewRetry(resilience.RetryOptions{Server: up.Name, Most: tries.most, Backoff: tries.backoff, Budget: tries.budget,
-			Hints: resilience.NewHints(w.Tools), Metrics: h.Upkeep.retries}).Policy
+			Hints: resilience.NewHints(w.Tools), Metrics: g.Monitoring.retries}).Policy
 	})
 	all := []proxy.Policy{retry, monitor.Policy}
 	if to := c.Fallback; to != "" && err == nil {
 		var away *resilience.Fallback
-		away, err = keep(h, "fallback "+up.Name, diverted{to, h.number("health " + up.Name)}, made[*resilience.Fallback]{build: func(reg prometheus.Registerer) (*resilience.Fallback, error) {
-			now := &h.Estate.Now
-			f := resilience.NewFallback(to, monitor.Serves, func() proxy.Handler { return now.Load().Upkeep.ways[to] }, h.Upkeep.fallbacks.WithLabelValues(up.Name, to))
+		away, err = keep(g, "fallback "+up.Name, fallbackSettings{to, g.number("health " + up.Name)}, spec[*resilience.Fallback]{build: func(reg prometheus.Registerer) (*resilience.Fallback, error) {
+			now := &g.App.Current
+			f := resilience.NewFallback(to, monitor.Serves, func() proxy.Handler { return now.Load().Monitoring.handlers[to] }, g.Monitoring.fallbacks.WithLabelValues(up.Name, to))
 			return f, reg.Register(gauge("dragoman_fallback_sessions", "Sessions of legacy clients that are at the fallback.", up.Name, f.Sessions))
 		}})
 		all = append([]proxy.Policy{away.Policy}, all...)
@@ -75,48 +75,48 @@ func (h *House) keepWell(up *config.Upstream, w *wired) ([]proxy.Policy, error) 
 	return all, err
 }
 
-// What the keepers of an upstream are made from, with the number of what they are for.
+// What the policies around an upstream are made from, with the number of the component that they are for.
 type (
-	watching struct {
+	monitorSettings struct {
 		config config.HealthConfig
 		of     uint64
 	}
-	retrying struct {
+	retrySettings struct {
 		most    int
 		backoff time.Duration
 		budget  int
 		of      uint64
 	}
-	diverted struct {
+	fallbackSettings struct {
 		to string
 		of uint64
 	}
-	checking struct {
+	checkSettings struct {
 		url string
 		of  uint64
 	}
 )
 
-// doctor makes the keeper of an upstream's state. It begins to check when the house is lived in.
-func (h *House) doctor(up *config.Upstream, w *wired) (*health.Monitor, error) {
+// monitor makes the health monitor of an upstream. It begins to check on activation.
+func (g *Generation) monitor(up *config.Upstream, w *upstream) (*health.Monitor, error) {
 	name, c, u := "health "+up.Name, up.Health, w.Upstream
-	log := h.Log.With().Str("upstream", up.Name).Logger()
-	check, err := h.Check(up, w)
+	log := g.Log.With().Str("upstream", up.Name).Logger()
+	check, err := g.Check(up, w)
 	if err != nil {
 		return nil, err
 	}
-	monitor, err := keep(h, name, watching{c, h.number("upstream " + up.Name)}, made[*health.Monitor]{build: func(reg prometheus.Registerer) (*health.Monitor, error) {
+	monitor, err := keep(g, name, monitorSettings{c, g.number("upstream " + up.Name)}, spec[*health.Monitor]{build: func(reg prometheus.Registerer) (*health.Monitor, error) {
 		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
-			Timeout: c.CheckTimeout, Starts: starts(w.dialer), Metrics: h.Upkeep.metrics, Changed: tellState(log), Running: w.running,
+			Timeout: c.CheckTimeout, Starts: processStarts(w.dialer), Metrics: g.Monitoring.metrics, Changed: logState(log), Running: w.running,
 			Breaker: health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})
 		return monitor, monitor.Register(reg)
-	}, stage: endsFirst, end: (*health.Monitor).Close})
+	}, stage: endsFirst, close: (*health.Monitor).Close})
 	if err != nil {
 		return nil, err
 	}
-	if h.Assets[name] != h.former[name] {
-		h.settled = append(h.settled, func() {
+	if g.Components[name] != g.previous[name] {
+		g.onActivation = append(g.onActivation, func() {
 			if u.Ready() { // it was known before
 				monitor.Tried(time.Now(), nil)
 			}
@@ -126,8 +126,8 @@ func (h *House) doctor(up *config.Upstream, w *wired) (*health.Monitor, error) {
 	return monitor, nil
 }
 
-// tellState logs each change of an upstream's state. Further attempts to reach one that is known to be down say nothing new.
-func tellState(log zerolog.Logger) func(health.Change) {
+// logState logs each change of an upstream's state. Further attempts to reach one that is known to be down say nothing new.
+func logState(log zerolog.Logger) func(health.Change) {
 	return func(c health.Change) {
 		level := zerolog.InfoLevel
 		switch {
@@ -140,8 +140,8 @@ func tellState(log zerolog.Logger) func(health.Change) {
 	}
 }
 
-// starts is how the starts of a child go; nil for any other upstream.
-func starts(d *stdio.Dialer) func() health.Starts {
+// processStarts is how the starts of a child go; nil for any other upstream.
+func processStarts(d *stdio.Dialer) func() health.Starts {
 	if d == nil {
 		return nil
 	}
@@ -153,7 +153,7 @@ func starts(d *stdio.Dialer) func() health.Starts {
 
 // Check is how an upstream is asked whether it is there. Where something else than the protocol says so, the protocol has yet to be
 // found out once.
-func (h *House) Check(up *config.Upstream, w *wired) (func(context.Context) error, error) {
+func (g *Generation) Check(up *config.Upstream, w *upstream) (func(context.Context) error, error) {
 	u := w.Upstream
 	ask := u.Check
 	if s := w.service; s != nil {
@@ -166,7 +166,7 @@ func (h *House) Check(up *config.Upstream, w *wired) (func(context.Context) erro
 	}
 	if up.Health.CheckURL != "" {
 		var err error
-		if ask, err = h.checkURL(up, w); err != nil {
+		if ask, err = g.checkURL(up, w); err != nil {
 			return nil, fmt.Errorf("health_check_url: %w", err)
 		}
 	}
@@ -180,7 +180,7 @@ func (h *House) Check(up *config.Upstream, w *wired) (func(context.Context) erro
 
 // checkURL asks for health_check_url, in the way that the upstream is reached. If it is of the same origin, it is shown what the
 // upstream is: its headers and its token; what clients would have carried, a check has not.
-func (h *House) checkURL(up *config.Upstream, w *wired) (func(context.Context) error, error) {
+func (g *Generation) checkURL(up *config.Upstream, w *upstream) (func(context.Context) error, error) {
 	as := *up
 	var token httpclient.Credentials
 	if w.client != nil {
@@ -192,10 +192,10 @@ func (h *House) checkURL(up *config.Upstream, w *wired) (func(context.Context) e
 			as.Headers, token = nil, nil
 		}
 	}
-	host, err := keep(h, "check of "+up.Name, checking{as.URL, h.number("upstream " + up.Name)}, made[*httpclient.Host]{build: func(prometheus.Registerer) (*httpclient.Host, error) {
-		host, _, err := h.host(&as, token)
+	host, err := keep(g, "check of "+up.Name, checkSettings{as.URL, g.number("upstream " + up.Name)}, spec[*httpclient.Host]{build: func(prometheus.Registerer) (*httpclient.Host, error) {
+		host, _, err := g.host(&as, token)
 		return host, err
-	}, stage: endsUpstreams, end: func(host *httpclient.Host) { _ = host.Close() }})
+	}, stage: endsUpstreams, close: func(host *httpclient.Host) { _ = host.Close() }})
 	if err != nil {
 		return nil, err
 	}
@@ -219,22 +219,22 @@ func (h *House) checkURL(up *config.Upstream, w *wired) (func(context.Context) e
 }
 
 // Tried feeds the state of an upstream with what came of finding out what it is.
-func (h *House) Tried(name string, began time.Time, err error) {
-	if monitor := h.Upkeep.Of[name]; monitor != nil {
+func (g *Generation) Tried(name string, began time.Time, err error) {
+	if monitor := g.Monitoring.Monitors[name]; monitor != nil {
 		monitor.Tried(began, err)
 	}
 }
 
-// state is how an upstream is, in the terms of GET /health.
-func (h *House) state(u *era.Upstream) service.Dependency {
-	ok, why := h.sound(u.Name())
+// upstreamState is how an upstream is, in the terms of GET /health.
+func (g *Generation) upstreamState(u *era.Upstream) service.Dependency {
+	ok, why := g.available(u.Name())
 	d := service.Dependency{Name: u.Name(), Connected: ok && u.Ready(), Error: why, Upstream: true}
-	if monitor := h.Upkeep.Of[u.Name()]; monitor != nil {
+	if monitor := g.Monitoring.Monitors[u.Name()]; monitor != nil {
 		r := monitor.Now()
 		d.State, d.Failures, d.Took, d.CheckedAt, d.Warning = string(r.State), r.Failures, r.Took, r.CheckedAt, r.Warning
 		switch r.State {
 		case health.Errored, health.Connecting:
-			if r.State == health.Connecting && h.Dialers[u.Name()] != nil { // its circuit is half-open: it is started if somebody wants it
+			if r.State == health.Connecting && g.Dialers[u.Name()] != nil { // its circuit is half-open: it is started if somebody wants it
 				break
 			}
 			if d.Connected = false; d.Error == "" {

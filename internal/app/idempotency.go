@@ -6,13 +6,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// idempotency makes the policy of requests that come again. It stands within audit and metrics, which see repeats too, and before
+// buildIdempotency makes the policy of requests that come again. It stands within audit and metrics, which see repeats too, and before
 // all that counts, limits or judges: who waits for the answer to another's request takes no slot.
-func (h *House) idempotency() (err error) {
-	c := h.Cfg.Idempotency
+func (g *Generation) buildIdempotency() (err error) {
+	c := g.Cfg.Idempotency
 	opt := idempotency.Options{Mode: c.Mode, Window: c.Window, Max: c.Max, Bytes: c.Bytes}
-	h.Repeats, err = keep(h, "repeats", opt, made[*idempotency.Policy]{build: func(reg prometheus.Registerer) (*idempotency.Policy, error) {
+	g.Duplicates, err = keep(g, "repeats", opt, spec[*idempotency.Policy]{build: func(reg prometheus.Registerer) (*idempotency.Policy, error) {
 		return idempotency.New(opt, reg)
-	}, stage: endsRepeats, end: (*idempotency.Policy).Close})
+	}, stage: endsRepeats, close: (*idempotency.Policy).Close})
 	return err
 }

@@ -52,8 +52,8 @@ func NewLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
 	return zerolog.New(w).Level(least).Hook(stamp{}), nil
 }
 
-// gathered gathers the lines of a log for w; nil if they are for people, who want each when it comes.
-func gathered(format string, w io.Writer) *telemetry.BatchWriter {
+// batchLog gathers the lines of a log for w; nil if they are for people, who want each when it comes.
+func batchLog(format string, w io.Writer) *telemetry.BatchWriter {
 	if format == "console" || format == config.Auto && Terminal(w) {
 		return nil
 	}

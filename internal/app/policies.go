@@ -13,75 +13,75 @@ import (
 	"dragoman/proxy"
 )
 
-// before are the policies that judge a request before it is known where it goes; the first is the outermost. Repeats of a request
+// admissionPolicies are the policies that judge a request before it is known where it goes; the first is the outermost. Repeats of a request
 // wait for its answer in front of them, and take no slot.
-func (h *House) before() []proxy.Policy {
-	return []proxy.Policy{h.rate.Policy(), h.listens, h.slots.Policy()}
+func (g *Generation) admissionPolicies() []proxy.Policy {
+	return []proxy.Policy{g.rate.Policy(), g.listens, g.slots.Policy()}
 }
 
-// limits makes what bounds how much comes and runs.
-func (h *House) limits() (err error) {
-	c := h.Cfg
+// buildLimits makes what bounds how much comes and runs.
+func (g *Generation) buildLimits() (err error) {
+	c := g.Cfg
 	opt := limits.RateOptions{Total: c.RateLimit.Total, Address: c.RateLimit.Address}
 	if c.RateLimited() {
 		opt.PerMinute, opt.Burst = c.RateLimit.PerMinute, c.RateLimit.Burst
 	}
-	if h.rate, err = keep(h, "rates", opt, made[*limits.Rate]{build: func(reg prometheus.Registerer) (*limits.Rate, error) {
+	if g.rate, err = keep(g, "rates", opt, spec[*limits.Rate]{build: func(reg prometheus.Registerer) (*limits.Rate, error) {
 		return limits.NewRate(opt, reg)
 	}}); err != nil {
 		return err
 	}
-	if h.granted, err = keep(h, "access", nil, made[*prometheus.CounterVec]{build: access.NewFilterMetric}); err != nil {
+	if g.filterMetrics, err = keep(g, "access", nil, spec[*prometheus.CounterVec]{build: access.NewFilterMetric}); err != nil {
 		return err
 	}
 	kept := cache.Options{Bytes: c.Cache.Bytes, TTL: c.Cache.TTL}
-	if h.cache, err = keep(h, "cache", kept, made[*cache.Cache]{build: func(reg prometheus.Registerer) (*cache.Cache, error) {
+	if g.cache, err = keep(g, "cache", kept, spec[*cache.Cache]{build: func(reg prometheus.Registerer) (*cache.Cache, error) {
 		return cache.New(kept, reg)
 	}}); err != nil {
 		return err
 	}
 	most := limits.SlotOptions{Requests: c.Limits.InFlight, Queue: c.Limits.Queue, Bytes: c.Limits.InFlightBytes}
-	if h.slots, err = keep(h, "slots", most, made[*limits.Slots]{build: func(reg prometheus.Registerer) (*limits.Slots, error) {
+	if g.slots, err = keep(g, "slots", most, spec[*limits.Slots]{build: func(reg prometheus.Registerer) (*limits.Slots, error) {
 		return limits.NewSlots(most, reg)
 	}}); err != nil {
 		return err
 	}
 	listens := [...]int{c.Limits.Listens, c.Limits.ListensPerPrincipal}
-	h.listens, err = keepPolicy(h, "listens", listens, func() proxy.Policy { return limits.Listens(listens[0], listens[1]) })
+	g.listens, err = keepPolicy(g, "listens", listens, func() proxy.Policy { return limits.Listens(listens[0], listens[1]) })
 	return err
 }
 
 // keepPolicy keeps a policy that has books of its own.
-func keepPolicy(h *House, name string, settings any, build func() proxy.Policy) (proxy.Policy, error) {
-	return keep(h, name, settings, made[proxy.Policy]{build: func(prometheus.Registerer) (proxy.Policy, error) { return build(), nil }})
+func keepPolicy(g *Generation, name string, settings any, build func() proxy.Policy) (proxy.Policy, error) {
+	return keep(g, name, settings, spec[proxy.Policy]{build: func(prometheus.Registerer) (proxy.Policy, error) { return build(), nil }})
 }
 
-// perTool is the numbers that are set for single tools, and whose books they are for.
-type perTool struct {
+// toolSettings is the numbers that are set for single tools, and whose books they are for.
+type toolSettings struct {
 	all   int
 	tools map[string]int
 	of    uint64
 }
 
-// around are the policies of one upstream, the first the outermost.
-func (h *House) around(up *config.Upstream, w *wired) ([]proxy.Policy, error) {
-	c := h.Cfg.Timeouts
+// upstreamPolicies are the policies of one upstream, the first the outermost.
+func (g *Generation) upstreamPolicies(up *config.Upstream, w *upstream) ([]proxy.Policy, error) {
+	c := g.Cfg.Timeouts
 	timeouts := &limits.Timeouts{Tool: c.Tool, Resource: c.Resource, Prompt: c.Prompt, Server: up.Name,
 		Tools: policies.NewPatterns(config.Ruled(up, func(t *config.ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
-	rated := perTool{0, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), h.number("rates")}
-	rates, err := keepPolicy(h, "rates "+up.Name, rated, func() proxy.Policy { return h.rate.Tools(up.Name, rated.tools) })
+	rated := toolSettings{0, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), g.number("rates")}
+	rates, err := keepPolicy(g, "rates "+up.Name, rated, func() proxy.Policy { return g.rate.Tools(up.Name, rated.tools) })
 	if err != nil {
 		return nil, err
 	}
-	one := perTool{up.Concurrency, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), h.number("upstream " + up.Name)}
-	turns, err := keepPolicy(h, "turns "+up.Name, one, func() proxy.Policy { return limits.Turns(one.all, one.tools) })
+	one := toolSettings{up.Concurrency, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), g.number("upstream " + up.Name)}
+	turns, err := keepPolicy(g, "turns "+up.Name, one, func() proxy.Policy { return limits.Turns(one.all, one.tools) })
 	if err != nil {
 		return nil, err
 	}
-	upkept, err := h.keepWell(up, w)
+	upkept, err := g.resiliencePolicies(up, w)
 	if err != nil {
 		return nil, err
 	}
-	all := append([]proxy.Policy{access.NewFilter(up.AccessOptions(), h.granted).Policy(), rates, h.cache.Policy(up.Name)}, upkept...)
-	return append(all, turns, timeouts.Policy, reauthorize(w), h.asked(up, w)), nil
+	all := append([]proxy.Policy{access.NewFilter(up.AccessOptions(), g.filterMetrics).Policy(), rates, g.cache.Policy(up.Name)}, upkept...)
+	return append(all, turns, timeouts.Policy, reauthorize(w), g.clientSpan(up, w)), nil
 }

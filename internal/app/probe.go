@@ -41,17 +41,17 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 	}
 	quiet := *cfg
 	quiet.Audit.Enabled = false // which is of calls, and whose file may be another user's
-	h, err := Assemble(&quiet, []*config.Upstream{up}, log.Level(max(log.GetLevel(), 2)))
+	g, err := Assemble(&quiet, []*config.Upstream{up}, log.Level(max(log.GetLevel(), 2)))
 	if err != nil {
 		return err
 	}
-	defer h.Close()
-	v, err := h.Upstreams[0].Both(ctx)
+	defer g.Close()
+	v, err := g.Upstreams[0].Both(ctx)
 	if err != nil {
-		return exitCause(err)
+		return userError(err)
 	}
 	r := report{Target: up.Target(), Eras: v.Eras(), Modern: v.Modern, Legacy: v.Legacy, SSE: v.SSE, Version: v.Version, Steps: v.Steps,
-		Degrades: era.Degrades(v, h.setting(up.Name))}
+		Degrades: era.Degrades(v, g.profileSettings(up.Name))}
 	if up.Transport == config.RestName {
 		r.Eras = restSpeaks
 	}

@@ -45,11 +45,11 @@ func newReloads(reg prometheus.Registerer) (*reloads, error) {
 
 // Reload reads the configuration again and puts it in the place of the one before, or leaves all as it was. What begins by it ends
 // with ctx. It is called by one goroutine.
-func (e *Estate) Reload(ctx context.Context, srv *httpserver.Server, why string) (outcome string) {
-	began, before := time.Now(), e.Now.Load()
-	log := e.Log.With().Str("reason", why).Logger()
-	e.turn()
-	held, err := e.replace(ctx, srv, before)
+func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (outcome string) {
+	began, before := time.Now(), a.Current.Load()
+	log := a.Log.With().Str("reason", why).Logger()
+	a.reopenFiles()
+	held, err := a.replace(ctx, srv, before)
 	switch {
 	case errors.Is(err, errUnchanged):
 		outcome = ReloadUnchanged
@@ -76,8 +76,8 @@ func (e *Estate) Reload(ctx context.Context, srv *httpserver.Server, why string)
 
 var errUnchanged = errors.New("nothing has changed")
 
-// replace builds the house of the configuration as it is now, and moves.
-func (e *Estate) replace(ctx context.Context, srv *httpserver.Server, before *House) (held []string, err error) {
+// replace builds and activates the generation of the configuration as it is now.
+func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Generation) (held []string, err error) {
 	cfg, err := before.Cfg.Again()
 	if err != nil {
 		return nil, err
@@ -86,34 +86,34 @@ func (e *Estate) replace(ctx context.Context, srv *httpserver.Server, before *Ho
 	if cfg.Same(before.Cfg) {
 		return held, errUnchanged
 	}
-	h, err := e.build(cfg, cfg.Upstreams)
+	g, err := a.build(cfg, cfg.Upstreams)
 	if err != nil {
 		return nil, err
 	}
-	face, err := h.face()
+	handler, err := g.clientHandler()
 	if err != nil {
-		h.abandon()
+		g.discard()
 		return nil, err
 	}
-	left, err := h.moveIn()
+	left, err := g.activate()
 	if err != nil { // a mistake of ours, which is no reason to serve nothing
-		e.Log.Error().Err(err).Msg("metrics of the new configuration are missing")
+		a.Log.Error().Err(err).Msg("metrics of the new configuration are missing")
 	}
-	srv.SetHandler(face)
-	warn(cfg, e.Log)
-	h.Probe(ctx, make(chan error, len(h.Fresh)))
-	e.Leaving.Go(func() { e.leave(h, left) })
+	srv.SetHandler(handler)
+	warn(cfg, a.Log)
+	g.Probe(ctx, make(chan error, len(g.Added)))
+	a.Retiring.Go(func() { a.retire(g, left) })
 	return held, nil
 }
 
-// leave lets go of what a new house does not need: of upstreams when the requests that run there are done, as long as a drain may
+// retire closes what a new generation does not need: of upstreams when the requests that run there are done, as long as a drain may
 // take, or when everything ends.
-func (e *Estate) leave(h *House, left map[string]*asset) {
-	ctx, cancel := context.WithTimeout(h.draining, h.Cfg.DrainTimeout)
+func (e *App) retire(g *Generation, left map[string]*component) {
+	ctx, cancel := context.WithTimeout(g.draining, g.Cfg.DrainTimeout)
 	defer cancel()
 	var waits sync.WaitGroup
 	for _, a := range left {
-		w, ok := a.value.(*wired)
+		w, ok := a.value.(*upstream)
 		if !ok {
 			continue
 		}
@@ -125,14 +125,14 @@ func (e *Estate) leave(h *House, left map[string]*asset) {
 	}
 	waits.Wait()
 	for _, a := range left {
-		if w, ok := a.value.(*wired); ok {
+		if w, ok := a.value.(*upstream); ok {
 			w.Dismiss(proxy.Errf(proxy.SessionLost, "the configuration of this server has changed; send initialize to open a new session"))
 		}
 	}
-	endAssets(left)
-	now := e.Now.Load()
+	closeComponents(left)
+	now := e.Current.Load()
 	for _, a := range left {
-		w, ok := a.value.(*wired)
+		w, ok := a.value.(*upstream)
 		if !ok {
 			continue
 		}

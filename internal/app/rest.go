@@ -10,25 +10,25 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// restFace makes the face of callers without MCP, nil if it is off, and has what is refused on its paths be envelopes.
-func (h *House) restFace(opts *httpserver.HandlerOptions) (*rest.Downstream, error) {
-	c := h.Cfg
+// restEndpoint makes the endpoint of callers without MCP, nil if it is off. What is refused on its paths is answered in an envelope.
+func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) (*rest.Downstream, error) {
+	c := g.Cfg
 	if !c.Rest.Enabled {
-		opts.Gates = gateway(mcphttp.Refuse, h.gates()...)
+		opts.Gates = gateway(mcphttp.Refuse, g.gates()...)
 		return nil, nil //nolint:nilnil // it is off
 	}
 	opt := rest.Options{Service: c.Service.Name, Version: c.Service.Version, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, ToolsTTL: c.Rest.ToolsTTL, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
-		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: h.watching, Draining: h.draining, Log: note(h.Log), Health: h.health()}
+		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: g.observers, Draining: g.draining, Log: upstreamLog(g.Log), Health: g.health()}
 	if c.Rest.Validate || c.Rest.ValidateResults {
 		opt.Check = schema.NewCache(schema.Options{})
 		opt.SkipArguments = !c.Rest.Validate
 	}
-	down, err := rest.NewDownstream(h.plain, opt)
+	down, err := rest.NewDownstream(g.plain, opt)
 	if err != nil {
 		return nil, fmt.Errorf("rest: %w", err)
 	}
-	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), h.gates()...)
+	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
 	return down, nil
 }

@@ -22,7 +22,7 @@ import (
 
 // RunServe serves HTTP clients until ctx ends, then drains.
 func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
-	logs, lines := std.Err, gathered(cfg.Log.Format, std.Err)
+	logs, lines := std.Err, batchLog(cfg.Log.Format, std.Err)
 	if lines != nil {
 		logs = lines
 		defer lines.Close()
@@ -37,22 +37,22 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
 	defer ln.Close() // Serve has done so, unless we do not come so far
-	h, err := newEstate(log, lines).open(cfg, cfg.Upstreams)
+	g, err := newApp(log, lines).open(cfg, cfg.Upstreams)
 	if err != nil {
 		return err
 	}
-	defer h.Estate.Close()
-	defer keepLean()()
+	defer g.App.Close()
+	defer trimMemory()()
 	if cfg.KeepAwake {
-		stir, rest := keepAwake()
+		stir, rest := pinScheduler()
 		defer rest()
-		h.stir = stir
+		g.noteRequest = stir
 	}
-	log = h.Log // which goes by a level that can change
-	if ln, err = Secured(&cfg.TLS, ln, log, h.Certified); err != nil {
+	log = g.Log // which goes by a level that can change
+	if ln, err = SecureListener(&cfg.TLS, ln, log, g.Certified); err != nil {
 		return err
 	}
-	ops, opsLn, err := h.openAdmin(log)
+	ops, opsLn, err := g.openAdmin(log)
 	if err != nil {
 		return err
 	}
@@ -60,34 +60,34 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		defer opsLn.Close() // likewise
 	}
 	failed := make(chan error, 4)
-	h.Probe(ctx, failed) // beside what is still to be made: a child takes longer to start than that
-	face, err := h.Faces()
+	g.Probe(ctx, failed) // beside what is still to be made: a child takes longer to start than that
+	clients, err := g.ClientServer()
 	if err != nil {
 		return err
 	}
-	panel(std.Err, cfg, ln.Addr(), opsLn, log)
-	go h.follow(ctx)
-	go func() { failed <- face.Serve(ln) }() // ends with Shutdown
+	banner(std.Err, cfg, ln.Addr(), opsLn, log)
+	go g.watchState(ctx)
+	go func() { failed <- clients.Serve(ln) }() // ends with Shutdown
 	if ops != nil {
 		go func() { failed <- ops.Serve(opsLn) }() // ends with Shutdown
 	}
-	err = h.Estate.Live(ctx, face, failed)
-	h = h.Estate.Now.Load() // another configuration may have made another house
-	servers := []*httpserver.Server{face}
+	err = g.App.Run(ctx, clients, failed)
+	g = g.App.Current.Load() // a reload may have replaced it
+	servers := []*httpserver.Server{clients}
 	if ops != nil {
 		servers = append(servers, ops)
 	}
-	return h.finish(err, servers)
+	return g.shutDown(err, servers)
 }
 
-// Live serves until ctx ends, or something fails, and reads the configuration again when it is told to, or when it has changed.
-func (e *Estate) Live(ctx context.Context, srv *httpserver.Server, failed <-chan error) error {
+// Run serves until ctx ends, or something fails, and reads the configuration again when it is told to, or when it has changed.
+func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan error) error {
 	changed, hup := make(chan struct{}), make(chan os.Signal, 1)
 	within, cancel := context.WithCancel(ctx)
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		watchFiles(within, func() *config.Config { return e.Now.Load().Cfg }, changed)
+		watchFiles(within, func() *config.Config { return a.Current.Load().Cfg }, changed)
 	}()
 	defer func() { cancel(); <-watched }()
 	signal.Notify(hup, syscall.SIGHUP)
@@ -96,18 +96,18 @@ func (e *Estate) Live(ctx context.Context, srv *httpserver.Server, failed <-chan
 	for {
 		select {
 		case <-ctx.Done():
-			e.Log.Info().Dur("limit", e.Now.Load().Cfg.DrainTimeout).Msg("draining; a second signal ends at once")
+			a.Log.Info().Dur("limit", a.Current.Load().Cfg.DrainTimeout).Msg("draining; a second signal ends at once")
 			return nil
 		case err := <-failed:
 			return err
 		case <-hup:
 			if inTerminal && !Terminal(os.Stdin) { // it was closed, which is what the signal said at first
-				e.Log.Info().Msg("the terminal is gone; draining")
+				a.Log.Info().Msg("the terminal is gone; draining")
 				return nil
 			}
-			e.Reload(ctx, srv, "SIGHUP")
+			a.Reload(ctx, srv, "SIGHUP")
 		case <-changed:
-			e.Reload(ctx, srv, "a file has changed")
+			a.Reload(ctx, srv, "a file has changed")
 		}
 	}
 }
@@ -118,7 +118,7 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 		log.Warn().Msg(w)
 	}
 	for _, u := range cfg.Upstreams {
-		if text := costs(u); text != "" {
+		if text := isolationCost(u); text != "" {
 			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
 		}
 	}
@@ -127,8 +127,8 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 	}
 }
 
-// costs says what the isolation of an upstream gives up, at a legacy server; nothing if it is the strictest.
-func costs(u *config.Upstream) string {
+// isolationCost says what the isolation of an upstream gives up, at a legacy server; nothing if it is the strictest.
+func isolationCost(u *config.Upstream) string {
 	const dropped = "log messages of overlapping calls are dropped, and it cannot ask anybody"
 	switch kind, _ := u.Isolated(); kind {
 	case field.SharedByAll:
@@ -146,15 +146,15 @@ func costs(u *config.Upstream) string {
 
 // openAdmin opens the admin listener. Its default port may be taken, by another Dragoman on the same host: then any
 // free one does. A port that was asked for must be free.
-func (h *House) openAdmin(log zerolog.Logger) (*httpserver.Server, net.Listener, error) {
-	srv, err := h.Operators()
+func (g *Generation) openAdmin(log zerolog.Logger) (*httpserver.Server, net.Listener, error) {
+	srv, err := g.AdminServer()
 	if err != nil || srv == nil {
 		return nil, nil, err
 	}
-	ln, err := httpserver.Listen(h.Cfg.Admin.Listen)
-	if errors.Is(err, syscall.EADDRINUSE) && !h.Cfg.Source("admin.listen").Set() {
-		host, _, _ := net.SplitHostPort(h.Cfg.Admin.Listen)
-		taken := h.Cfg.Admin.Listen
+	ln, err := httpserver.Listen(g.Cfg.Admin.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) && !g.Cfg.Source("admin.listen").Set() {
+		host, _, _ := net.SplitHostPort(g.Cfg.Admin.Listen)
+		taken := g.Cfg.Admin.Listen
 		if ln, err = httpserver.Listen(net.JoinHostPort(host, "0")); err == nil {
 			log.Warn().Str("taken", taken).Str("admin", ln.Addr().String()).Msg("the admin port is taken; another one is used")
 		}
@@ -165,30 +165,35 @@ func (h *House) openAdmin(log zerolog.Logger) (*httpserver.Server, net.Listener,
 	return srv, ln, nil
 }
 
-// finish lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
-func (h *House) finish(why error, servers []*httpserver.Server) error {
-	h.Service.ShutDown()
-	defer h.Service.Stop()
-	if d := h.Cfg.DrainDelay; d > 0 && why == nil {
-		h.Log.Info().Dur("delay", d).Msg("not ready any more; requests are still taken")
+// shutDown lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
+func (g *Generation) shutDown(why error, servers []*httpserver.Server) error {
+	g.Service.ShutDown()
+	defer g.Service.Stop()
+	if d := g.Cfg.DrainDelay; d > 0 && why == nil {
+		g.Log.Info().Dur("delay", d).Msg("not ready any more; requests are still taken")
 		for _, s := range servers {
 			s.DisableKeepAlives()
 		}
-		time.Sleep(d) // a second signal ends the process
+		delay := time.NewTimer(d) // a second signal ends the process
+		select {
+		case <-delay.C:
+		case <-g.draining.Done():
+		}
+		delay.Stop()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), h.Cfg.DrainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), g.Cfg.DrainTimeout)
 	defer cancel()
-	h.Drain()
+	g.Drain()
 	for _, s := range servers {
 		if err := s.Shutdown(ctx); err != nil {
-			h.Log.Warn().Err(err).Msg("not everything ended in time")
+			g.Log.Warn().Err(err).Msg("not everything ended in time")
 		}
 	}
-	return exitCause(why)
+	return userError(why)
 }
 
-// panel tells a person what is served where; a pipe gets a log line.
-func panel(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
+// banner tells a person what is served where; a pipe gets a log line.
+func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
 	base := "http://" + addr.String()
 	if cfg.TLS.CertFile != "" {
 		base = "https://" + addr.String()

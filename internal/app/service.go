@@ -12,41 +12,41 @@ import (
 	"dragoman/adapters/service"
 )
 
-// serviceState makes what Dragoman knows of itself as a service, and begins to look after what it depends on.
-func (h *House) serviceState() error {
+// buildService makes what Dragoman knows of itself as a service, and begins to look after what it depends on.
+func (g *Generation) buildService() error {
 	var checks []service.Check
-	for _, d := range h.Cfg.Dependencies {
+	for _, d := range g.Cfg.Dependencies {
 		switch {
 		case d.URL != "", d.Address() != "":
 			checks = append(checks, service.Check{Name: d.Name, URL: d.URL, Address: d.Address(), Timeout: d.Timeout})
 		default:
-			h.Log.Warn().Str("key", "dependencies."+d.Name).Msg("is not looked after: it has neither url nor host and port")
+			g.Log.Warn().Str("key", "dependencies."+d.Name).Msg("is not looked after: it has neither url nor host and port")
 		}
 	}
 	if len(checks) > 0 {
 		var err error
-		every := h.Cfg.Monitoring.HealthCheckInterval
-		if h.Depends, err = keep(h, "dependencies", dependencies{checks, every}, made[*service.Checks]{build: func(prometheus.Registerer) (*service.Checks, error) {
+		every := g.Cfg.Monitoring.HealthCheckInterval
+		if g.Depends, err = keep(g, "dependencies", dependencySettings{checks, every}, spec[*service.Checks]{build: func(prometheus.Registerer) (*service.Checks, error) {
 			return service.StartChecks(checks, every)
-		}, stage: endsFirst, end: (*service.Checks).Close}); err != nil {
+		}, stage: endsFirst, close: (*service.Checks).Close}); err != nil {
 			return err
 		}
 	}
 	var err error
-	h.Service, err = keep(h, "service", nil, made[*service.Service]{build: func(reg prometheus.Registerer) (*service.Service, error) {
-		now := &h.Estate.Now
-		s := service.New(service.Options{Upstreams: func() []service.Dependency { return now.Load().reached() },
-			Others: func() []service.Dependency { return now.Load().others() },
+	g.Service, err = keep(g, "service", nil, spec[*service.Service]{build: func(reg prometheus.Registerer) (*service.Service, error) {
+		now := &g.App.Current
+		s := service.New(service.Options{Upstreams: func() []service.Dependency { return now.Load().upstreamStates() },
+			Others: func() []service.Dependency { return now.Load().dependencyStates() },
 			Changed: func(from, to service.State) {
-				h.Log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
+				g.Log.Info().Str("from", string(from)).Str("to", string(to)).Msg("state of the service")
 			}})
 		return s, reg.Register(NewStateGauge(s))
 	}})
 	return err
 }
 
-// dependencies is what their checks are made from.
-type dependencies struct {
+// dependencySettings is what their checks are made from.
+type dependencySettings struct {
 	all   []service.Check
 	every time.Duration
 }
@@ -76,10 +76,10 @@ func (g stateGauge) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// follow looks at the state now and then, so that the log tells of a change that nobody asked about. It ends with ctx.
-func (e *Estate) follow(ctx context.Context) {
+// watchState looks at the state now and then, so that the log tells of a change that nobody asked about. It ends with ctx.
+func (a *App) watchState(ctx context.Context) {
 	for {
-		h := e.Now.Load()
+		h := a.Current.Load()
 		select {
 		case <-time.After(h.Cfg.Monitoring.HealthCheckInterval):
 			h.Service.Health()
@@ -89,49 +89,49 @@ func (e *Estate) follow(ctx context.Context) {
 	}
 }
 
-// others tells how what else is depended on was last seen.
-func (h *House) others() []service.Dependency {
-	if h.Depends == nil {
+// dependencyStates tells how what else is depended on was last seen.
+func (g *Generation) dependencyStates() []service.Dependency {
+	if g.Depends == nil {
 		return nil
 	}
-	return h.Depends.Last()
+	return g.Depends.Last()
 }
 
-// reached tells how each upstream is.
-func (h *House) reached() []service.Dependency {
-	all := make([]service.Dependency, 0, len(h.Upstreams))
-	for _, u := range h.Upstreams {
-		all = append(all, h.state(u))
+// upstreamStates tells how each upstream is.
+func (g *Generation) upstreamStates() []service.Dependency {
+	all := make([]service.Dependency, 0, len(g.Upstreams))
+	for _, u := range g.Upstreams {
+		all = append(all, g.upstreamState(u))
 	}
 	return all
 }
 
 // health serves GET /health.
-func (h *House) health() func(*fasthttp.RequestCtx) { return h.brief(h.healthOf(false)) }
+func (g *Generation) health() func(*fasthttp.RequestCtx) { return g.publicHealth(g.healthOf(false)) }
 
 // healthOf serves it with what the service depends on, or without.
-func (h *House) healthOf(brief bool) func(*fasthttp.RequestCtx) {
-	return rest.ServeHealth(rest.HealthOptions{Service: h.Cfg.Service.Name, Version: h.serviceVersion,
+func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
+	return rest.ServeHealth(rest.HealthOptions{Service: g.Cfg.Service.Name, Version: g.serviceVersion,
 		Health: func(server string) (service.Health, bool) {
-			all := h.Service.Health()
+			all := g.Service.Health()
 			if brief {
 				all.Dependencies = nil
 			}
 			if server == "" {
 				return all, true
 			}
-			return all.Only(server), h.Cfg.Upstream(server) != nil
+			return all.Only(server), g.Cfg.Upstream(server) != nil
 		}})
 }
 
 // serviceVersion is the version of the service as a whole, or as far as it is one server's: that of the server counts if there is
 // one alone.
-func (h *House) serviceVersion(server string) string {
+func (g *Generation) serviceVersion(server string) string {
 	var info struct{ Version string }
-	for _, u := range h.Upstreams {
-		if u.Name() == server || server == "" && len(h.Upstreams) == 1 {
+	for _, u := range g.Upstreams {
+		if u.Name() == server || server == "" && len(g.Upstreams) == 1 {
 			_ = json.Unmarshal(u.ServerInfo(), &info) // what is none has no version
 		}
 	}
-	return service.Version(h.Cfg.Service.Version, info.Version)
+	return service.Version(g.Cfg.Service.Version, info.Version)
 }

@@ -10,21 +10,21 @@ import (
 )
 
 // socketWires are the ways to a server that speaks lines over a socket; ok is false for every other upstream.
-func (h *House) socketWires(up *config.Upstream, log zerolog.Logger) (wires transport.Wires, ok bool) {
+func (g *Generation) socketWires(up *config.Upstream, log zerolog.Logger) (wires transport.Wires, ok bool) {
 	network, address, ok := up.Socket()
 	if !ok {
 		return transport.Wires{}, false
 	}
 	socket := stdio.NewSocket(stdio.SocketOptions{Name: up.Name, Network: network, Address: address,
-		ConnectTimeout: up.ConnectTimeout, MaxLine: h.Cfg.Limits.Line,
+		ConnectTimeout: up.ConnectTimeout, MaxLine: g.Cfg.Limits.Line,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
 		}})
 	return transport.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
 }
 
-// inLines tells whether a server is spoken to in lines: a child process, or one behind a socket.
-func inLines(up *config.Upstream) bool {
+// speaksLines tells whether a server is spoken to in lines: a child process, or one behind a socket.
+func speaksLines(up *config.Upstream) bool {
 	_, _, socket := up.Socket()
 	return socket || len(up.Command) > 0
 }

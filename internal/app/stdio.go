@@ -20,21 +20,21 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	if err != nil {
 		return err
 	}
-	h, err := Assemble(cfg, []*config.Upstream{up}, log)
+	g, err := Assemble(cfg, []*config.Upstream{up}, log)
 	if err != nil {
 		return err
 	}
-	defer h.Close()
-	defer keepLean()()
+	defer g.Close()
+	defer trimMemory()()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fatal := make(chan error, 1)
-	h.Probe(ctx, fatal)
-	go h.follow(ctx)
+	g.Probe(ctx, fatal)
+	go g.watchState(ctx)
 	done := make(chan error, 1)
 	go func() {
-		done <- (&stdio.Downstream{Handle: h.Handle, Store: h.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
-			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight, Note: note(log)}).Serve(ctx)
+		done <- (&stdio.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
+			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight, Note: upstreamLog(log)}).Serve(ctx)
 	}()
 	select {
 	case err = <-done:
@@ -42,6 +42,6 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	case err = <-fatal:
 		cancel(err)
 		<-done
-		return exitCause(err)
+		return userError(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Secured makes a listener speak TLS, if that is configured. shown is told when the certificate ends that it shows.
-func Secured(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
+// SecureListener makes a listener speak TLS, if that is configured. shown is told when the certificate ends that it shows.
+func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
 	if c.CertFile == "" {
 		return ln, nil
 	}

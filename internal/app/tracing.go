@@ -15,17 +15,17 @@ import (
 	"dragoman/proxy"
 )
 
-// traces makes what spans of requests are made with, and where they go; nil: nobody traces.
-func (h *House) traces() (*telemetry.Tracing, error) {
-	c := h.Cfg.Tracing
+// buildTracing makes what spans of requests are made with, and where they go; nil: nobody traces.
+func (g *Generation) buildTracing() (*telemetry.Tracing, error) {
+	c := g.Cfg.Tracing
 	if c.Endpoint == "" {
 		return nil, nil //nolint:nilnil // it is off
 	}
-	service := [...]string{h.Cfg.Service.Name, h.Cfg.Service.Version}
+	service := [...]string{g.Cfg.Service.Name, g.Cfg.Service.Version}
 	if service[1] == "" {
 		service[1] = ReadVersion().Version
 	}
-	exporter, err := keep(h, "tracing", []any{c, service}, made[*otlp.Exporter]{build: func(reg prometheus.Registerer) (*otlp.Exporter, error) {
+	exporter, err := keep(g, "tracing", []any{c, service}, spec[*otlp.Exporter]{build: func(reg prometheus.Registerer) (*otlp.Exporter, error) {
 		headers := make(map[string]string, len(c.Headers))
 		for _, x := range c.Headers {
 			headers[x.Name] = x.Value.Reveal()
@@ -33,13 +33,13 @@ func (h *House) traces() (*telemetry.Tracing, error) {
 		e, err := otlp.New(otlp.Options{URL: c.Traces(), Headers: headers, CAFile: c.CAFile, Timeout: c.Timeout, Ratio: c.SampleRatio, Queue: c.Queue,
 			Batch: min(c.Batch, c.Queue), Wait: c.Wait, Service: service[0], Version: service[1], Instance: proxy.NewRequestID(),
 			Failed: func(err error, lost uint64) {
-				h.Log.Warn().Err(err).Uint64("lost", lost).Msg("spans cannot be sent to tracing.endpoint; further failures are counted, and told of once a minute")
+				g.Log.Warn().Err(err).Uint64("lost", lost).Msg("spans cannot be sent to tracing.endpoint; further failures are counted, and told of once a minute")
 			}})
 		if err == nil {
 			err = traceMetrics(e, reg)
 		}
 		return e, err
-	}, stage: endsLast, end: (*otlp.Exporter).Close, bequeath: (*otlp.Exporter).HandOver})
+	}, stage: endsLast, close: (*otlp.Exporter).Close, handOver: (*otlp.Exporter).HandOver})
 	if err != nil {
 		return nil, err
 	}
@@ -63,22 +63,22 @@ func traceMetrics(e *otlp.Exporter, reg prometheus.Registerer) (err error) {
 	return err
 }
 
-// traced puts the server's span around all else that watches requests; nil is none.
-func (h *House) traced(watching ...proxy.Policy) []proxy.Policy {
-	if h.tracing == nil {
+// withServerSpan puts the server's span around all else that watches requests; nil is none.
+func (g *Generation) withServerSpan(watching ...proxy.Policy) []proxy.Policy {
+	if g.tracing == nil {
 		return watching
 	}
-	return append([]proxy.Policy{h.tracing.Serve}, watching...)
+	return append([]proxy.Policy{g.tracing.Serve}, watching...)
 }
 
-// asked is the policy of an upstream's span; nil: nobody traces.
-func (h *House) asked(up *config.Upstream, w *wired) proxy.Policy {
-	if h.tracing == nil {
+// clientSpan is the policy of an upstream's span; nil: nobody traces.
+func (g *Generation) clientSpan(up *config.Upstream, w *upstream) proxy.Policy {
+	if g.tracing == nil {
 		return nil
 	}
 	at := peer(up)
 	at.Revision = w.Revision
-	return h.tracing.Ask(at)
+	return g.tracing.Ask(at)
 }
 
 // peer is an upstream as its spans name it.

@@ -29,8 +29,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// wired is an upstream with all ways to reach it.
-type wired struct {
+// upstream is an upstream with all ways to reach it.
+type upstream struct {
 	*era.Upstream
 	up      *config.Upstream
 	log     zerolog.Logger
@@ -44,8 +44,8 @@ type wired struct {
 	ended   context.Context
 }
 
-// wiring is all that an upstream is made from: while it is equal, the upstream stays, with its sessions and processes.
-type wiring struct {
+// upstreamSettings is all that an upstream is made from: while it is equal, the upstream stays, with its sessions and processes.
+type upstreamSettings struct {
 	up                          config.Upstream
 	self, roots                 string
 	body, event, line, header   int
@@ -54,65 +54,65 @@ type wiring struct {
 }
 
 // wiring leaves out of an upstream's configuration what only the policies around it look at.
-func (h *House) wiring(up *config.Upstream) wiring {
+func (g *Generation) wiring(up *config.Upstream) upstreamSettings {
 	bare := *up
 	bare.Scopes, bare.Health, bare.Concurrency, bare.Tools, bare.Prompts, bare.Resources, bare.Access = nil, config.HealthConfig{}, 0, nil, nil, nil, nil
-	l := h.Cfg.Limits
+	l := g.Cfg.Limits
 	roots, _ := os.ReadFile(up.CAFile) // the configuration was checked: if it is gone, there is nothing new to trust
-	return wiring{bare, string(self(h.Cfg)), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, h.Cfg.Sessions.IdleTTL,
-		h.number("reaper"), h.number("questions"), h.number("sessions")}
+	return upstreamSettings{bare, string(clientInfo(g.Cfg)), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, g.Cfg.Sessions.IdleTTL,
+		g.number("reaper"), g.number("questions"), g.number("sessions")}
 }
 
-// servers makes the upstreams, and the table of the ways to them.
-func (h *House) servers(ups []*config.Upstream) error {
+// buildUpstreams makes the upstreams, and the table of the ways to them.
+func (g *Generation) buildUpstreams(ups []*config.Upstream) error {
 	targets := make([]*proxy.Target, 0, len(ups))
 	for _, up := range ups {
 		name := "upstream " + up.Name
-		w, err := keep(h, name, h.wiring(up), made[*wired]{build: func(reg prometheus.Registerer) (*wired, error) { return h.upstream(up, reg) }, stage: endsUpstreams, end: (*wired).end})
+		w, err := keep(g, name, g.wiring(up), spec[*upstream]{build: func(reg prometheus.Registerer) (*upstream, error) { return g.newUpstream(up, reg) }, stage: endsUpstreams, close: (*upstream).end})
 		if err != nil {
 			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
 		}
-		h.Upstreams = append(h.Upstreams, w.Upstream)
-		if h.Assets[name] != h.former[name] {
-			h.Fresh = append(h.Fresh, w)
+		g.Upstreams = append(g.Upstreams, w.Upstream)
+		if g.Components[name] != g.previous[name] {
+			g.Added = append(g.Added, w)
 		}
 		if w.dialer != nil {
-			h.Dialers[up.Name] = w.dialer
+			g.Dialers[up.Name] = w.dialer
 		}
 		if w.service != nil {
-			h.Services[up.Name] = w.service
+			g.Services[up.Name] = w.service
 		}
-		policies, err := h.around(up, w)
+		policies, err := g.upstreamPolicies(up, w)
 		if err != nil {
 			return fmt.Errorf("upstreams.%s: %w", up.Name, err)
 		}
 		way := proxy.Around(w.Upstream, policies...)
-		h.Upkeep.ways[up.Name] = way.Do
+		g.Monitoring.handlers[up.Name] = way.Do
 		targets = append(targets, &proxy.Target{Name: up.Name, Upstream: way})
 	}
-	h.table = proxy.NewTable(targets...)
-	fresh := h.Fresh
-	h.settled = append(h.settled, func() {
-		h.router.Swap(h.table)
+	g.table = proxy.NewTable(targets...)
+	fresh := g.Added
+	g.onActivation = append(g.onActivation, func() {
+		g.router.Swap(g.table)
 		for _, w := range fresh {
-			h.cache.Forget(w.Name()) // the one that had the name before was another
+			g.cache.Forget(w.Name()) // the one that had the name before was another
 		}
 	})
 	return nil
 }
 
-// upstream makes one upstream.
-func (h *House) upstream(up *config.Upstream, reg prometheus.Registerer) (*wired, error) {
-	log := h.Log.With().Str("upstream", up.Name).Logger()
-	w := &wired{up: up, log: log, reg: reg, running: health.NewRunning()}
+// newUpstream makes one upstream.
+func (g *Generation) newUpstream(up *config.Upstream, reg prometheus.Registerer) (*upstream, error) {
+	log := g.Log.With().Str("upstream", up.Name).Logger()
+	w := &upstream{up: up, log: log, reg: reg, running: health.NewRunning()}
 	w.ended, w.stop = context.WithCancel(context.Background())
 	var wires transport.Wires
 	var err error
 	if len(up.Command) > 0 {
-		wires = h.stdioWires(up, w, log)
-	} else if socket, ok := h.socketWires(up, log); ok {
+		wires = g.stdioWires(up, w, log)
+	} else if socket, ok := g.socketWires(up, log); ok {
 		wires = socket
-	} else if wires, err = h.httpWires(up, w); err != nil {
+	} else if wires, err = g.httpWires(up, w); err != nil {
 		w.end()
 		return nil, err
 	}
@@ -123,19 +123,19 @@ func (h *House) upstream(up *config.Upstream, reg prometheus.Registerer) (*wired
 	if wires.Legacy, wires.SSE = transport.Within(allowed, wires.Legacy), transport.Within(allowed, wires.SSE); len(allowed.Legacy()) == 0 {
 		wires.Legacy, wires.SSE = nil, nil
 	}
-	now := &h.Estate.Now
-	w.Upstream = era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: self(h.Cfg), ProbeTimeout: up.ProbeWait(),
+	now := &g.App.Current
+	w.Upstream = era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: clientInfo(g.Cfg), ProbeTimeout: up.ProbeWait(),
 		ProfileTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
-		IdleTTL: h.Cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
+		IdleTTL: g.Cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
 		Known: func(*probe.Profile) {
 			if w.dialer != nil {
 				w.dialer.Warm() // only now is it worth while to keep processes of it ready
 			}
 			now.Load().Tried(up.Name, time.Now(), nil)
 		},
-		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Store: h.Pending, Note: note(log),
+		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Store: g.Pending, Note: upstreamLog(log),
 		Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }})
-	if err = h.serverGauges(w); err != nil {
+	if err = g.serverGauges(w); err != nil {
 		w.end()
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (h *House) upstream(up *config.Upstream, reg prometheus.Registerer) (*wired
 }
 
 // end closes an upstream, or what there is of one that could not be made. What runs there ends with it, see policies.Running.
-func (w *wired) end() {
+func (w *upstream) end() {
 	w.stop()
 	if w.Upstream != nil {
 		if err := w.Upstream.Close(); err != nil {
@@ -163,11 +163,11 @@ func (w *wired) end() {
 }
 
 // serverGauges registers what is read off an upstream.
-func (h *House) serverGauges(w *wired) (err error) {
-	u, now := w.Upstream, &h.Estate.Now
+func (g *Generation) serverGauges(w *upstream) (err error) {
+	u, now := w.Upstream, &g.App.Current
 	for _, c := range append(processGauges(w),
 		gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
-			if now.Load().state(u).Connected {
+			if now.Load().upstreamState(u).Connected {
 				return 1
 			}
 			return 0
@@ -182,7 +182,7 @@ func (h *House) serverGauges(w *wired) (err error) {
 }
 
 // host opens the way to an upstream with an http or https url.
-func (h *House) host(up *config.Upstream, token httpclient.Credentials) (*httpclient.Host, *url.URL, error) {
+func (g *Generation) host(up *config.Upstream, token httpclient.Credentials) (*httpclient.Host, *url.URL, error) {
 	base, err := url.Parse(up.URL)
 	if err != nil {
 		return nil, nil, err
@@ -196,20 +196,20 @@ func (h *House) host(up *config.Upstream, token httpclient.Credentials) (*httpcl
 		forward = append(forward, httpclient.Forward{From: strings.ToLower(x.From), To: x.To})
 	}
 	host, err := httpclient.NewHost(httpclient.HostOptions{URL: up.URL, CAFile: up.CAFile, Proxy: up.Proxy, Headers: headers, Forward: forward, Credentials: token,
-		ConnectTimeout: up.ConnectTimeout, MaxHeader: h.Cfg.Limits.Header})
+		ConnectTimeout: up.ConnectTimeout, MaxHeader: g.Cfg.Limits.Header})
 	return host, base, err
 }
 
-func (h *House) httpWires(up *config.Upstream, w *wired) (wires transport.Wires, err error) {
-	token, err := h.credentials(up, w)
+func (g *Generation) httpWires(up *config.Upstream, w *upstream) (wires transport.Wires, err error) {
+	token, err := g.credentials(up, w)
 	if err != nil {
 		return wires, err
 	}
 	var base *url.URL
-	if w.host, base, err = h.host(up, token); err != nil {
+	if w.host, base, err = g.host(up, token); err != nil {
 		return wires, err
 	}
-	limits := httpcall.Limits{Body: h.Cfg.Limits.ResponseBody, Event: h.Cfg.Limits.Event}
+	limits := httpcall.Limits{Body: g.Cfg.Limits.ResponseBody, Event: g.Cfg.Limits.Event}
 	path := base.RequestURI()
 	if up.Transport == config.RestName {
 		w.service = restupstream.New(w.host, path, limits)
@@ -227,14 +227,14 @@ func (h *House) httpWires(up *config.Upstream, w *wired) (wires transport.Wires,
 }
 
 // Probe asks the upstreams that are new what they speak. An error that no later attempt can mend goes to fatal.
-func (h *House) Probe(ctx context.Context, fatal chan<- error) {
-	for _, w := range h.Fresh {
+func (g *Generation) Probe(ctx context.Context, fatal chan<- error) {
+	for _, w := range g.Added {
 		go func() { // ends with ctx, with the upstream, or with the ladder
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(w.ended, cancel)()
 			for wait := probeAgain; ; wait = min(2*wait, time.Minute) {
-				err := h.Estate.look(ctx, w)
+				err := g.App.probe(ctx, w)
 				if errors.Is(err, transport.ErrFatal) {
 					select {
 					case fatal <- err:
@@ -251,24 +251,24 @@ func (h *House) Probe(ctx context.Context, fatal chan<- error) {
 			}
 		}()
 	}
-	h.Fresh = nil
+	g.Added = nil
 }
 
-// look finds out what an upstream speaks.
-func (e *Estate) look(ctx context.Context, w *wired) error {
+// probe finds out what an upstream speaks.
+func (a *App) probe(ctx context.Context, w *upstream) error {
 	began, name := time.Now(), w.Name()
-	if health := e.Now.Load().Upkeep.Of[name]; health != nil {
+	if health := a.Current.Load().Monitoring.Monitors[name]; health != nil {
 		health.Trying()
 	}
 	v, err := w.Profile(ctx)
 	if ctx.Err() != nil {
 		return err
 	}
-	h := e.Now.Load()
+	h := a.Current.Load()
 	h.Tried(name, began, err)
 	if err == nil && h.Cfg.Upstream(name) != nil {
 		h.Service.Health() // it may have become another
-		announce(h.Log, name, v, era.Degrades(v, h.setting(name)))
+		announce(h.Log, name, v, era.Degrades(v, h.profileSettings(name)))
 	}
 	return err
 }

@@ -21,7 +21,7 @@ import (
 // operators serves the admin listener of a rig, and gives a rig that asks it.
 func (r *rig) operators() *rig {
 	r.t.Helper()
-	srv, err := r.h.Operators()
+	srv, err := r.h.AdminServer()
 	if err != nil {
 		r.t.Fatal(err)
 	}

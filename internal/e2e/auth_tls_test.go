@@ -85,7 +85,7 @@ func (a *authority) issue(name string, over func(*x509.Certificate)) tls.Certifi
 func startTLS(t *testing.T, toml string) *rig {
 	t.Helper()
 	h, logs := startHouse(t, toml)
-	srv, err := h.Faces()
+	srv, err := h.ClientServer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func startTLS(t *testing.T, toml string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ln, err = app.Secured(&h.Cfg.TLS, ln, h.Log, h.Certified); err != nil {
+	if ln, err = app.SecureListener(&h.Cfg.TLS, ln, h.Log, h.Certified); err != nil {
 		t.Fatal(err)
 	}
 	served := make(chan error, 1)

@@ -157,7 +157,7 @@ func TestCheckCost(t *testing.T) {
 		t.Helper()
 		for range times {
 			last := r.state("default").CheckedAt
-			r.h.Upkeep.Of["default"].Recheck()
+			r.h.Monitoring.Monitors["default"].Recheck()
 			testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(last) })
 		}
 	}

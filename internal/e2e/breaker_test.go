@@ -90,7 +90,7 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 const anInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // state is how the proxy says its upstream is.
-func (r *rig) state(name string) health.Report { return r.h.Upkeep.Of[name].Now() }
+func (r *rig) state(name string) health.Report { return r.h.Monitoring.Monitors[name].Now() }
 
 // becomes waits for a state of the only upstream.
 func (r *rig) becomes(want health.State) {
@@ -227,13 +227,13 @@ func TestUpstreamSick(t *testing.T) {
 				m.on("server/discover", ill)
 				m.on("ping", ill)
 				m.on("initialize", ill)
-				r.h.Upkeep.Of["default"].Recheck()
+				r.h.Monitoring.Monitors["default"].Recheck()
 				testkit.Eventually(t, "the failed check", func() bool { return r.state("default").Failures > 0 })
 				for range 2 {
 					_, _ = ask(r, "ok")
 				}
-				r.h.Upkeep.Of["default"].Recheck()
-				testkit.Eventually(t, "the error", func() bool { return !r.h.Upkeep.Of["default"].Serves() })
+				r.h.Monitoring.Monitors["default"].Recheck()
+				testkit.Eventually(t, "the error", func() bool { return !r.h.Monitoring.Monitors["default"].Serves() })
 				if _, body := ask(r, "ok"); !strings.Contains(body, "upstream_down") {
 					t.Error(body)
 				}
@@ -269,7 +269,7 @@ func TestHealthCheckURL(t *testing.T) {
 		status = want
 		mu.Unlock()
 		before := r.state("default").CheckedAt
-		r.h.Upkeep.Of["default"].Recheck()
+		r.h.Monitoring.Monitors["default"].Recheck()
 		testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 	}
 	check(404)
@@ -323,7 +323,7 @@ func TestHealthChecksShowWhoAsks(t *testing.T) {
 		mu.Lock()
 		seen = nil
 		mu.Unlock()
-		r.h.Upkeep.Of["default"].Recheck()
+		r.h.Monitoring.Monitors["default"].Recheck()
 		testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 		mu.Lock()
 		if !slices.Contains(seen, want) || slices.ContainsFunc(seen, func(s string) bool { return strings.HasPrefix(s, "other") && s != want || strings.HasSuffix(s, "|a") }) {

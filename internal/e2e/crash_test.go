@@ -225,7 +225,7 @@ func TestChildIsNotChecked(t *testing.T) {
 	d := r.h.Dialers["default"]
 	testkit.Eventually(t, "the child has been stopped", func() bool { return d.Stats().Running == 0 })
 	starts := d.Stats().Starts
-	r.h.Upkeep.Of["default"].Recheck()
+	r.h.Monitoring.Monitors["default"].Recheck()
 	if s := r.state("default"); s.State != health.Connected || !s.CheckedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}

@@ -461,7 +461,7 @@ func TestForwardCORS(t *testing.T) {
 // checkOf is how the only upstream is checked.
 func checkOf(t *testing.T, r *rig) func(context.Context) error {
 	t.Helper()
-	check, err := r.h.Check(r.h.Cfg.Upstreams[0], r.h.Fresh[0])
+	check, err := r.h.Check(r.h.Cfg.Upstreams[0], r.h.Added[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -135,7 +135,7 @@ func TestRepeatWhileItRuns(t *testing.T) {
 						f = newSSEFace(r)
 					}
 					waits = func(n int) {
-						testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Repeats.Waiting() == n })
+						testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates.Waiting() == n })
 					}
 				}
 				f.open("2025-11-25", "{}")
@@ -196,12 +196,12 @@ func TestRepeatTakesOver(t *testing.T) {
 	first := ask(ctx, "1")
 	testkit.Receive(t, "the call", began)
 	second := ask(t.Context(), "2")
-	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Repeats.Waiting() == 1 })
+	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates.Waiting() == 1 })
 	leave()
 	testkit.Receive(t, "the first's end", first)
 	testkit.Receive(t, "the call anew", began)
 	third := ask(t.Context(), "3")
-	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Repeats.Waiting() == 1 })
+	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates.Waiting() == 1 })
 	time.Sleep(app.Patience + 1500*time.Millisecond) // that long is what is tested
 	free()
 	for id, res := range map[string]*response{"2": testkit.Receive(t, "the second's answer", second), "3": testkit.Receive(t, "the third's answer", third)} {

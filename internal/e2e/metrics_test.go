@@ -148,7 +148,7 @@ func TestMetricsList(t *testing.T) {
 	for _, c := range h.Series {
 		describedBy(t, all, c.(prometheus.Collector))
 	}
-	for _, a := range h.Assets {
+	for _, a := range h.Components {
 		for _, c := range a.Metrics {
 			describedBy(t, all, c)
 		}

@@ -154,7 +154,7 @@ func TestReloadOfAServer(t *testing.T) {
 					t.Errorf("%d %s", res.status, res.body)
 				}
 			}
-			r.h.Leaving.Wait()
+			r.h.Retiring.Wait()
 			res, err = legacy.call(t.Context(), "3", "quick")
 			// Its session was the old legacy server's, or was listened for at the old modern one.
 			if err != nil || res.status != 404 {
@@ -186,7 +186,7 @@ func TestReloadOfTheListOfServers(t *testing.T) {
 		t.Error("no metric of it")
 	}
 	r.reload(app.ReloadApplied, one)
-	r.h.Leaving.Wait()
+	r.h.Retiring.Wait()
 	testkit.Eventually(t, "its process is gone", func() bool { return gone(second) })
 	if res := ask("second"); !strings.Contains(res.body, "no server \\\"second\\\"") {
 		t.Errorf("%s", res.body)
@@ -286,7 +286,7 @@ func TestReloadByItself(t *testing.T) {
 	r := startRig(t, base, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.h.Estate.Live(ctx, r.srv, nil) }()
+	go func() { ended <- r.h.App.Run(ctx, r.srv, nil) }()
 	defer func() {
 		cancel()
 		if err := testkit.Receive(t, "its end", ended); err != nil {
@@ -300,7 +300,7 @@ func TestReloadByItself(t *testing.T) {
 	if err := os.Rename(file+".new", file); err != nil { // as editors and kubelets do it
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "the change is seen", func() bool { return r.h.Estate.Now.Load().Cfg.Timeouts.Tool == 7*time.Second })
+	testkit.Eventually(t, "the change is seen", func() bool { return r.h.App.Current.Load().Cfg.Timeouts.Tool == 7*time.Second })
 	testkit.Eventually(t, "the log tells", func() bool { return strings.Contains(r.logs.String(), `"reason":"a file has changed"`) })
 	if err := unix.Kill(os.Getpid(), unix.SIGHUP); err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func (d *deployment) start() {
 	}
 	server := everything.New(everything.Options{})
 	h.Handle = app.Only("legacy", server.Do)
-	face, err := h.Faces()
+	face, err := h.ClientServer()
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 // rig is the proxy as it is assembled for serve, on a loopback port, before one upstream.
 type rig struct {
 	t    *testing.T
-	h    *app.House
+	h    *app.Generation
 	base string // http://127.0.0.1:PORT
 	http *http.Client
 	logs *testkit.LockedBuffer
@@ -29,7 +29,7 @@ type rig struct {
 }
 
 // startHouse assembles the proxy of a configuration file's text.
-func startHouse(t *testing.T, toml string) (*app.House, *testkit.LockedBuffer) {
+func startHouse(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer) {
 	t.Helper()
 	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "rig.toml", toml)})
 	if err != nil {
@@ -53,7 +53,7 @@ func startHouse(t *testing.T, toml string) (*app.House, *testkit.LockedBuffer) {
 func startRig(t *testing.T, toml string, probed bool) *rig {
 	t.Helper()
 	h, logs := startHouse(t, toml)
-	srv, err := h.Faces()
+	srv, err := h.ClientServer()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,8 +205,8 @@ func (r *rig) reload(want, toml string) {
 	if err := os.WriteFile(r.h.Cfg.Loaded.File, []byte(toml), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
-	if got := r.h.Estate.Reload(r.t.Context(), r.srv, "a test"); got != want {
+	if got := r.h.App.Reload(r.t.Context(), r.srv, "a test"); got != want {
 		r.t.Fatalf("%s, want %s; log: %s", got, want, r.logs)
 	}
-	r.h = r.h.Estate.Now.Load()
+	r.h = r.h.App.Current.Load()
 }

@@ -29,7 +29,7 @@ type plug struct {
 
 	mu    sync.Mutex
 	ln    net.Listener
-	h     *app.House
+	h     *app.Generation
 	real  *everything.Server
 	conns map[net.Conn]struct{}
 	count int // connections so far
@@ -78,7 +78,7 @@ func (p *plug) put(era string) {
 	})
 }
 
-func (p *plug) serve(h *app.House, cfg *config.Config, conn net.Conn) {
+func (p *plug) serve(h *app.Generation, cfg *config.Config, conn net.Conn) {
 	p.mu.Lock()
 	if p.h != h || p.ln == nil { // accepted just before the server was killed
 		p.mu.Unlock()

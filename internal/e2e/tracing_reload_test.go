@@ -64,7 +64,7 @@ func TestReloadWhileACallRuns(t *testing.T) {
 	testkit.Receive(t, "the call at the server", begun)
 	r.reload(app.ReloadApplied, config(two, "between"))
 	r.reload(app.ReloadApplied, config(two, "two"))
-	r.h.Leaving.Wait() // what was left has ended
+	r.h.Retiring.Wait() // what was left has ended
 	close(release)
 	if res := testkit.Receive(t, "the answer", answers); res.status != 200 {
 		t.Fatalf("%d %s", res.status, res.body)

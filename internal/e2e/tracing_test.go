@@ -376,7 +376,7 @@ func TestTraceWithoutCollector(t *testing.T) {
 			testkit.Eventually(t, "spans are given up", func() bool { return r.spans("failed") > 0 })
 			testkit.Eventually(t, "it is told", func() bool { return strings.Contains(r.logs.String(), "spans cannot be sent to tracing.endpoint") })
 			began := time.Now()
-			r.h.Assets["tracing"].End()
+			r.h.Components["tracing"].Close()
 			if took := time.Since(began); took > testkit.Patient {
 				t.Errorf("the end took %s", took)
 			}
@@ -402,7 +402,7 @@ func TestTraceFlushedAtTheEnd(t *testing.T) {
 	if n := c.posts.Load(); n != 0 {
 		t.Errorf("%d posts before the end", n)
 	}
-	r.h.Assets["tracing"].End()
+	r.h.Components["tracing"].Close()
 	_, _ = c.pair("tools/call a")
 }
 

@@ -7,27 +7,27 @@ import (
 )
 
 const (
-	// leanEvery is how often the heap is looked at.
-	leanEvery = 2 * time.Second
-	// leanSpare is how much may lie about unused before it is worth a collection, and leanCalm the most that may have been
+	// trimEvery is how often the heap is looked at.
+	trimEvery = 2 * time.Second
+	// trimSpare is how much may lie about unused before it is worth a collection, and trimCalm the most that may have been
 	// asked for since the last look: in the middle of work the memory is needed again at once.
-	leanSpare = 32 << 20
-	leanCalm  = 8 << 20
-	// stillSpare and stillCalm are the same for a process that hardly works at all, as a sidecar does most of its life: it
+	trimSpare = 32 << 20
+	trimCalm  = 8 << 20
+	// idleSpare and idleCalm are the same for a process that hardly works at all, as a sidecar does most of its life: it
 	// keeps next to nothing. Somebody who asks for the metrics now and then does not count as work.
-	stillSpare = 512 << 10
-	stillCalm  = 1 << 20
+	idleSpare = 512 << 10
+	idleCalm  = 1 << 20
 )
 
-// keepLean gives memory back to the system that a burst of large messages has left behind: an idle proxy makes too little
+// trimMemory gives memory back to the system that a burst of large messages has left behind: an idle proxy makes too little
 // garbage for the collector to run by itself. stop ends it, and waits for that.
-func keepLean() (stop func()) {
+func trimMemory() (stop func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
 		defer close(ended)
-		tick := time.NewTicker(leanEvery)
+		tick := time.NewTicker(trimEvery)
 		defer tick.Stop()
-		h := heap{free: debug.FreeOSMemory}
+		h := memoryTrimmer{free: debug.FreeOSMemory}
 		for {
 			select {
 			case <-tick.C:
@@ -40,8 +40,8 @@ func keepLean() (stop func()) {
 	return func() { close(quit); <-ended }
 }
 
-// heap is what is known of the heap from one look to the next.
-type heap struct {
+// memoryTrimmer is what is known of the heap from one look to the next.
+type memoryTrimmer struct {
 	free    func()
 	asked   uint64 // bytes allocated in all until the last look
 	samples [5]metrics.Sample
@@ -52,7 +52,7 @@ type heap struct {
 }
 
 // read answers how many bytes have been allocated since the start, and how many lie about unused: garbage, and what was.
-func (h *heap) read() (asked, spare uint64) {
+func (h *memoryTrimmer) read() (asked, spare uint64) {
 	for i, name := range [...]string{"/gc/heap/allocs:bytes", "/gc/heap/live:bytes", "/memory/classes/heap/objects:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes"} {
 		h.samples[i].Name = name
@@ -64,16 +64,16 @@ func (h *heap) read() (asked, spare uint64) {
 }
 
 // look decides whether there is something to give back, and gives it.
-func (h *heap) look(asked, spare uint64) {
+func (h *memoryTrimmer) look(asked, spare uint64) {
 	since := asked - h.asked
 	h.asked = asked
 	h.floor = min(h.floor, spare)
-	if since >= leanCalm {
+	if since >= trimCalm {
 		return
 	}
-	enough := uint64(leanSpare)
-	if since < stillCalm {
-		enough = stillSpare
+	enough := uint64(trimSpare)
+	if since < idleCalm {
+		enough = idleSpare
 	}
 	much := spare >= h.floor+enough
 	if !much && !h.again {

@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// TestAwake sees it roused, collected beside, and at rest again.
-func TestAwake(t *testing.T) {
+// TestSchedulerPin pins, collects garbage meanwhile, and unpins.
+func TestSchedulerPin(t *testing.T) {
 	had := runtime.GOMAXPROCS(0)
-	stir, stop := keepAwake()
-	for range awakeBusy - 1 {
+	stir, stop := pinScheduler()
+	for range pinRequests - 1 {
 		stir()
 	}
 	if n := runtime.GOMAXPROCS(0); n != had {

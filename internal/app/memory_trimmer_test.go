@@ -8,7 +8,7 @@ import (
 // The heap is given back when much of it lies about and little is asked for, and once only if that is of no use.
 func TestKeepLean(t *testing.T) {
 	freed := 0
-	h := heap{free: func() { freed++ }}
+	h := memoryTrimmer{free: func() { freed++ }}
 	f := func(asked, spare uint64, want int) {
 		t.Helper()
 		if h.look(asked, spare); freed != want {
@@ -36,5 +36,5 @@ func TestKeepLean(t *testing.T) {
 	f(609*field.Mib, 2*field.Mib+511*field.Kib, 6)
 	f(611*field.Mib, 30*field.Mib, 6) // it works a little
 	f(612*field.Mib-1, 30*field.Mib, 7)
-	keepLean()()
+	trimMemory()()
 }
