@@ -27,7 +27,7 @@ const (
 type inquiry struct {
 	rounds, idle int               // rounds so far; of these, in a row, without a question
 	state        []byte            // requestState of this round, raw JSON; nil: none
-	list         []*asked          // of this round
+	list         []*askedQuestion  // of this round
 	consents     map[string][]byte // answers to questions in URL mode, by URL
 	visits       []string          // elicitationIds that the client is told of when all is done
 	wait         time.Duration     // before the next call to a server whose user is still at a page
@@ -40,8 +40,8 @@ type inquiry struct {
 	wake   chan struct{} // made with the first question
 }
 
-// asked is one question of a round.
-type asked struct {
+// askedQuestion is one question of a round.
+type askedQuestion struct {
 	key, url string
 	id       []byte // under which the client was asked, raw JSON; nil: not asked again
 	answer   []byte
@@ -49,7 +49,7 @@ type asked struct {
 
 // inquire reads an input_required result and prepares the questions for the client.
 func (c *upCall) inquire(m *wire.Message) error {
-	c.keep()
+	c.doNotRecycle()
 	a := &c.ask
 	a.rounds++
 	a.list, a.failed, a.due, a.again = nil, "", time.Time{}, false
@@ -99,7 +99,7 @@ func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
 	if !ok {
 		return nil, proxy.Errf(proxy.Question, "the upstream server's question (%s) cannot be put to a client of revision %s", method, c.ex.Client.Version)
 	}
-	x := &asked{key: key}
+	x := &askedQuestion{key: key}
 	c.ask.list = append(c.ask.list, x)
 	if id != "" {
 		x.url = string(wire.Get(raw, params, "url").Text(raw))
@@ -123,7 +123,7 @@ func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
 }
 
 // answered takes the client's answer, on the goroutine that read it.
-func (c *upCall) answered(x *asked, m *wire.Message) {
+func (c *upCall) answered(x *askedQuestion, m *wire.Message) {
 	a := &c.ask
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -276,9 +276,9 @@ func (c *upCall) complete(response *wire.Message) {
 	c.over = true
 }
 
-// risen reports whether a progress notification may pass: a new round may begin at nothing again, but to the client it is
+// progressRises reports whether a progress notification may pass: a new round may begin at nothing again, but to the client it is
 // one call, in which progress rises (2025-11-25 progress).
-func (c *upCall) risen(m *wire.Message) bool {
+func (c *upCall) progressRises(m *wire.Message) bool {
 	n, err := strconv.ParseFloat(string(wire.Get(m.Raw, m.Params, "progress").Of(m.Raw)), 64)
 	if err != nil {
 		return true

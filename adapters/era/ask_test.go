@@ -138,7 +138,7 @@ func TestRisen(t *testing.T) {
 	c := &upCall{}
 	f := func(progress string, want bool) {
 		t.Helper()
-		if got := c.risen(scan(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":`+progress+`}}`)); got != want {
+		if got := c.progressRises(scan(t, `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":`+progress+`}}`)); got != want {
 			t.Errorf("round %d, %s: %v", c.ask.rounds, progress, got)
 		}
 	}

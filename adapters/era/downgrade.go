@@ -39,7 +39,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, err
 		}
 		defer s.Release(false)
-		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discovered(s))), nil
+		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discoverResult(s))), nil
 	}
 	mayAsk := rules.Askable(method) && u.opt.Isolation.Asks(u.opt.DeclareAll)
 	asks := mayAsk && (u.opt.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
@@ -50,14 +50,14 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	} else {
 		c = proxy.Lend[downCall](ex, proxy.SlotEra)
 	}
-	c.u, c.ex, c.method, c.asks, c.heeds = u, ex, method, asks, heeds
+	c.u, c.ex, c.method, c.asks, c.wantsEvents = u, ex, method, asks, heeds
 	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
 	translate.Strip(m, c.task, translate.TraceMembers(ex))
 	c.page = turnPage(ex, method, u.opt.Name, u.store.Sealer())
 	c.edits = m.Edits
 	if mayAsk && m.ReqState.Present() {
-		return c.comeBack()
+		return c.resume()
 	}
 	if err := c.begin(); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// comeBack takes a retry where its requestState says.
-func (c *downCall) comeBack() (proxy.Replies, error) {
+// resume takes a retry where its requestState says.
+func (c *downCall) resume() (proxy.Replies, error) {
 	m := &c.ex.Msg
 	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, c.u.opt.Name), time.Now())
 	switch {
@@ -81,17 +81,17 @@ func (c *downCall) comeBack() (proxy.Replies, error) {
 		c.retried = true // a call that has asked is not run anew: the user would be asked again
 		return c, nil
 	case kind == seal.URLs:
-		return c.visited(body)
+		return c.resumeVisits(body)
 	}
 	return nil, input.BadState()
 }
 
-// discovered makes the DiscoverResult of a server that knows none.
-func (u *Upstream) discovered(s *sessions.Session) []byte {
+// discoverResult makes the DiscoverResult of a server that knows none.
+func (u *Upstream) discoverResult(s *sessions.Session) []byte {
 	h := s.Result()
 	info := h.Info
 	if info == nil {
-		info = u.nameless()
+		info = u.defaultInfo()
 	}
 	return wire.Object([]wire.Change{
 		{Key: "resultType", Value: []byte(`"complete"`)},
@@ -103,29 +103,29 @@ func (u *Upstream) discovered(s *sessions.Session) []byte {
 	})
 }
 
-// nameless stands for the serverInfo of a server that gives none.
-func (u *Upstream) nameless() []byte {
+// defaultInfo stands for the serverInfo of a server that gives none.
+func (u *Upstream) defaultInfo() []byte {
 	return wire.Object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
 }
 
 // downCall is one call of a modern client at a legacy server.
 type downCall struct {
 	proxy.Replies
-	u       *Upstream
-	ex      *proxy.Exchange
-	method  string
-	asks    bool        // the server may ask in it
-	heeds   bool        // it wants log messages or progress, which may come outside it
-	task    bool        // it runs as a task there
-	edits   []wire.Edit // of the message before the link adds its own
-	room    edits
-	session *sessions.Session
-	held    bool   // the session is this call's to release; an interactive call releases its own
-	page    uint64 // the session that a cursor counts in
-	visits  int    // rounds of -32042 before this one
-	retried bool
-	begun   bool
-	older   bool // the client is a legacy one after all: what only modern clients are told is left out
+	u            *Upstream
+	ex           *proxy.Exchange
+	method       string
+	asks         bool        // the server may ask in it
+	wantsEvents  bool        // it wants log messages or progress, which may come outside it
+	task         bool        // it runs as a task there
+	edits        []wire.Edit // of the message before the link adds its own
+	room         edits
+	session      *sessions.Session
+	held         bool   // the session is this call's to release; an interactive call releases its own
+	page         uint64 // the session that a cursor counts in
+	visits       int    // rounds of -32042 before this one
+	retried      bool
+	begun        bool
+	legacyClient bool // the client is a legacy one after all: what only modern clients are told is left out
 }
 
 // Clear implements proxy.Clearer.
@@ -138,7 +138,7 @@ func (c *downCall) begin() error {
 		c.ex.Msg.Edits = c.room.lend(c.edits)
 	}
 	start := c.plain
-	if c.asks || c.heeds {
+	if c.asks || c.wantsEvents {
 		start = c.interactive
 	}
 	err := start()
@@ -182,20 +182,20 @@ func (c *downCall) plain() error {
 	}
 	c.session, c.held = s, true
 	if err := s.WantLevel(c.ex, c.ex.Client.LogLevel); err != nil && c.ex.Err() != nil {
-		c.letGo()
+		c.release()
 		return c.ex.Err()
 	}
 	replies, err := c.u.callLegacy(s, c.ex, c.task)
 	if err != nil {
-		c.letGo()
+		c.release()
 		return err
 	}
 	c.Replies = replies
 	return nil
 }
 
-// letGo gives the session back, which stays known: it may have proved dead.
-func (c *downCall) letGo() {
+// release gives the session back, which stays known: it may have proved dead.
+func (c *downCall) release() {
 	if c.held {
 		c.session.Release(false)
 		c.held = false
@@ -223,7 +223,7 @@ func (c *downCall) Next(until time.Time) (m *wire.Message, err error) {
 		}
 		m, err = c.Replies.Next(until)
 		if err != nil {
-			if done, err := c.broken(err); done {
+			if done, err := c.retryBroken(err); done {
 				return nil, err
 			}
 			continue
@@ -235,8 +235,8 @@ func (c *downCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// broken handles the end of the replies: done, or begun anew where that is safe.
-func (c *downCall) broken(err error) (done bool, out error) {
+// retryBroken handles the end of the replies: done, or begun anew where that is safe.
+func (c *downCall) retryBroken(err error) (done bool, out error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, proxy.ErrNotYet) || c.ex.Err() != nil {
 		return true, err
 	}
@@ -250,7 +250,7 @@ func (c *downCall) broken(err error) (done bool, out error) {
 	}
 	_ = c.Replies.Close()
 	c.Replies = nil
-	c.letGo()
+	c.release()
 	if err := c.begin(); err != nil {
 		return true, err
 	}
@@ -281,17 +281,17 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		return true, nil // made here: it is modern already
 	}
 	if c.method == "tools/list" {
-		c.u.mirrors.learn(m)
+		c.u.tools.learn(m)
 		translate.DropExecution(m, c.u.opt.DriveTasks && c.session.Result().RunsTasks())
 	}
 	pageMark(m, c.ex, c.method, c.u.opt.Name, c.session.Number(), c.u.store.Sealer())
-	if c.older {
+	if c.legacyClient {
 		return true, nil
 	}
 	if hello := c.session.Result(); !translate.StampPlain(m, c.method, hello.Members) {
 		info := hello.Info
 		if info == nil {
-			info = c.u.nameless()
+			info = c.u.defaultInfo()
 		}
 		translate.StampResult(m, c.method, info)
 	}
@@ -333,7 +333,7 @@ func (c *downCall) Close() error {
 	if c.Replies != nil {
 		err = c.Replies.Close()
 	}
-	c.letGo()
+	c.release()
 	return err
 }
 
@@ -344,11 +344,11 @@ func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
 		return false
 	}
 	name := string(ex.Msg.Text(ex.Msg.Name))
-	if _, known := u.mirrors.of(name); !known {
+	if _, known := u.tools.params(name); !known {
 		u.fetchTools(ex)
-		u.mirrors.orNone(name)
+		u.tools.paramsOrNone(name)
 	}
-	return u.mirrors.onlyAsTask(name)
+	return u.tools.onlyAsTask(name)
 }
 
 // callLegacy sends an exchange in a session; asTask says that it has been made a task.

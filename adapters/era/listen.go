@@ -7,11 +7,11 @@ import (
 	"dragoman/proxy"
 )
 
-// listening is an Upstream as package subscriptions sees it.
-type listening struct{ u *Upstream }
+// listenServer is an Upstream as package subscriptions sees it.
+type listenServer struct{ u *Upstream }
 
 // Listen implements subscriptions.Server.
-func (l listening) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error) {
+func (l listenServer) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error) {
 	u := l.u
 	v, err := u.Profile(ctx)
 	if err != nil {
@@ -30,15 +30,15 @@ func (l listening) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replie
 }
 
 // Fault implements subscriptions.Server.
-func (l listening) Fault(err error) error { return (&modernCall{u: l.u}).fault(err) }
+func (l listenServer) Fault(err error) error { return (&modernCall{u: l.u}).fault(err) }
 
 // Link implements subscriptions.Reconnector.
-func (l listening) Link(ctx context.Context, principal string) (transport.Link, error) {
+func (l listenServer) Link(ctx context.Context, principal string) (transport.Link, error) {
 	return l.u.links.Get(ctx, principal)
 }
 
 // Begin implements subscriptions.Reconnector.
-func (l listening) Begin(ex *proxy.Exchange, link transport.Link) (proxy.Replies, error) {
+func (l listenServer) Begin(ex *proxy.Exchange, link transport.Link) (proxy.Replies, error) {
 	return (&modernCall{u: l.u, ex: ex, method: "subscriptions/listen"}).begin(link)
 }
 

@@ -18,7 +18,7 @@ import (
 // passModern hands a modern client's exchange to a modern server, as it came but for the headers that the wire wants.
 // Questions pass both ways untouched: input_required, its requestState, and the retry are theirs alone.
 func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
-	if err := u.unwrap(ex); err != nil {
+	if err := u.unsealState(ex); err != nil {
 		return nil, err
 	}
 	if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
@@ -28,7 +28,7 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 		ex.Msg.EditParams(changes)
 	}
 	if u.opt.Wires.Stdio && ex.Msg.Is("subscriptions/listen") {
-		return subscriptions.Reconnecting(ex, listening{u}, u.work)
+		return subscriptions.Reconnecting(ex, listenServer{u}, u.work)
 	}
 	link, err := u.links.Get(ex, ex.Caller.Principal)
 	if err != nil {
@@ -43,8 +43,8 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c.begin(link)
 }
 
-// unwrap takes the server's own requestState out of the one that wrap made of it.
-func (u *Upstream) unwrap(ex *proxy.Exchange) *proxy.Error {
+// unsealState takes the server's own requestState out of the one that wrap made of it.
+func (u *Upstream) unsealState(ex *proxy.Exchange) *proxy.Error {
 	m := &ex.Msg
 	if !u.opt.SealState || !m.ReqState.Present() {
 		return nil
@@ -57,9 +57,9 @@ func (u *Upstream) unwrap(ex *proxy.Exchange) *proxy.Error {
 	return nil
 }
 
-// wrap binds a server's requestState to the principal: where several share one credential, the server cannot tell them
+// sealState binds a server's requestState to the principal: where several share one credential, the server cannot tell them
 // apart, and would let one go on with what another has begun.
-func (c *modernCall) wrap(m *wire.Message) {
+func (c *modernCall) sealState(m *wire.Message) {
 	state := wire.Get(m.Raw, m.Result, "requestState")
 	if !c.u.opt.SealState || c.ex.Client.Era != proxy.Modern || !state.Present() {
 		return
@@ -75,10 +75,10 @@ func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	if !ex.Msg.Is("tools/call") || ex.Mirrors == server {
 		return nil
 	}
-	of, known := u.mirrors.of(string(ex.Msg.Text(ex.Msg.Name)))
+	of, known := u.tools.params(string(ex.Msg.Text(ex.Msg.Name)))
 	if !known {
 		u.fetchTools(ex)
-		of = u.mirrors.orNone(string(ex.Msg.Text(ex.Msg.Name)))
+		of = u.tools.paramsOrNone(string(ex.Msg.Text(ex.Msg.Name)))
 	}
 	if ex.Mirrors {
 		if err := translate.CheckParamHeaders(&ex.Msg, of, ex.Headers); err != nil {
@@ -182,7 +182,7 @@ func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 					continue
 				}
 			}
-			c.judge(m)
+			c.checkEra(m)
 		case wire.Result:
 			if err := c.result(m); err != nil {
 				return nil, err
@@ -197,7 +197,7 @@ func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 func (c *modernCall) repeat() error {
 	c.again = false
 	_ = c.Replies.Close()
-	c.u.mirrors.forget()
+	c.u.tools.forget()
 	c.ex.Msg.Edits = c.before
 	if err := c.u.mirror(c.ex, c.u.opt.Wires.Mirrors); err != nil {
 		return err
@@ -219,10 +219,10 @@ func (c *modernCall) result(m *wire.Message) error {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server answered with resultType %s, which is unknown", m.Of(m.ResultType))
 	}
 	if m.ResultType.Is(m.Raw, "input_required") {
-		c.wrap(m)
+		c.sealState(m)
 	}
 	if c.method == "tools/list" {
-		c.u.mirrors.learn(m)
+		c.u.tools.learn(m)
 		if c.u.opt.Wires.Mirrors {
 			translate.DropInvalidTools(m)
 		}
@@ -235,8 +235,8 @@ func (c *modernCall) extension(m *wire.Message) bool {
 	return c.ex.Client.Era == proxy.Modern || c.u.opt.DriveTasks && c.method == "tools/call" && m.ResultType.Is(m.Raw, "task")
 }
 
-// judge looks for errors that show the server to have left the modern era.
-func (c *modernCall) judge(m *wire.Message) {
+// checkEra looks for errors that show the server to have left the modern era.
+func (c *modernCall) checkEra(m *wire.Message) {
 	legacyNow := m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) == "" &&
 		wire.Get(m.Raw, m.ErrorData, "supported").Present()
 	if legacyNow || m.ErrorCode == proxy.CodeMethodNotFound && c.method == "server/discover" {

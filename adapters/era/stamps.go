@@ -10,8 +10,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// stamp is what _meta says of a legacy client to a modern server.
-func stamp(c *proxy.Client, tasks bool) []wire.Change {
+// clientMeta is what _meta says of a legacy client to a modern server.
+func clientMeta(c *proxy.Client, tasks bool) []wire.Change {
 	var level []byte
 	if c.LogLevel != "" {
 		level = wire.AppendText(nil, c.LogLevel)
@@ -32,24 +32,26 @@ func stamp(c *proxy.Client, tasks bool) []wire.Change {
 // recentMost bounds what is remembered of a client: most say a few hundred bytes of themselves.
 const recentMost = 4 << 10
 
-// stamps remembers what was made of clients lately, as a member of params: they say the same of themselves in every request.
-type stamps struct{ recent [16]atomic.Pointer[stamped] }
+// metaCache remembers what was made of clients lately, as a member of params: they say the same of themselves in every request.
+type metaCache struct {
+	recent [16]atomic.Pointer[cachedMeta]
+}
 
-type stamped struct {
+type cachedMeta struct {
 	of     proxy.Client
 	tasks  bool
 	member []byte
 }
 
 // of gives the member _meta for a client, with the comma before it.
-func (x *stamps) of(c *proxy.Client, tasks bool) []byte {
+func (x *metaCache) of(c *proxy.Client, tasks bool) []byte {
 	size := len(c.Info) + len(c.Caps) + len(c.LogLevel)
 	place := &x.recent[size%len(x.recent)]
 	if s := place.Load(); s != nil && s.tasks == tasks && s.of.Version == c.Version && s.of.LogLevel == c.LogLevel &&
 		bytes.Equal(s.of.Info, c.Info) && bytes.Equal(s.of.Caps, c.Caps) {
 		return s.member
 	}
-	s := &stamped{of: *c, tasks: tasks, member: append([]byte(`,"_meta":`), wire.Object(stamp(c, tasks))...)}
+	s := &cachedMeta{of: *c, tasks: tasks, member: append([]byte(`,"_meta":`), wire.Object(clientMeta(c, tasks))...)}
 	if size <= recentMost {
 		s.of.Info, s.of.Caps = bytes.Clone(c.Info), bytes.Clone(c.Caps)
 		place.Store(s)
@@ -57,22 +59,24 @@ func (x *stamps) of(c *proxy.Client, tasks bool) []byte {
 	return s.member
 }
 
-// dressed remembers what modernCaps has made of clients' capabilities lately, likewise.
-type dressed struct{ recent [16]atomic.Pointer[dress] }
+// capsCache remembers what modernCaps has made of clients' capabilities lately, likewise.
+type capsCache struct {
+	recent [16]atomic.Pointer[cachedCaps]
+}
 
-type dress struct {
+type cachedCaps struct {
 	caps    []byte
 	version string
 	modern  []byte
 }
 
 // of is modernCaps; what it gives is not to be changed.
-func (x *dressed) of(caps []byte, version string) []byte {
+func (x *capsCache) of(caps []byte, version string) []byte {
 	place := &x.recent[len(caps)%len(x.recent)]
 	if d := place.Load(); d != nil && d.version == version && bytes.Equal(d.caps, caps) {
 		return d.modern
 	}
-	d := &dress{bytes.Clone(caps), version, translate.ModernCaps(caps, version)}
+	d := &cachedCaps{bytes.Clone(caps), version, translate.ModernCaps(caps, version)}
 	if len(caps) <= recentMost {
 		place.Store(d)
 	}

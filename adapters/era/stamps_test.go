@@ -10,7 +10,7 @@ import (
 
 // What is remembered of clients is that of each: of the same length, of another level, for another method.
 func TestStamps(t *testing.T) {
-	var x stamps
+	var x metaCache
 	clients := []proxy.Client{
 		{Version: rules.LegacyVersion, Info: []byte(`{"name":"a"}`), Caps: []byte(`{"roots":{}}`)},
 		{Version: rules.LegacyVersion, Info: []byte(`{"name":"b"}`), Caps: []byte(`{"roots":{}}`)},
@@ -22,7 +22,7 @@ func TestStamps(t *testing.T) {
 	for round := range 2 {
 		for i := range clients {
 			for _, tasks := range []bool{false, true} {
-				want := `,"_meta":` + string(wire.Object(stamp(&clients[i], tasks)))
+				want := `,"_meta":` + string(wire.Object(clientMeta(&clients[i], tasks)))
 				if got := string(x.of(&clients[i], tasks)); got != want {
 					t.Errorf("round %d, client %d: %s, want %s", round, i, got, want)
 				}
@@ -42,7 +42,7 @@ func TestDress(t *testing.T) {
 	f := func(client proxy.Client, in, want string) {
 		t.Helper()
 		ex := &proxy.Exchange{Msg: *scan(t, in), Client: client}
-		(&Upstream{}).dress(ex)
+		(&Upstream{}).addClientMeta(ex)
 		if got := written(t, &ex.Msg); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}

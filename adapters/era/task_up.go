@@ -43,7 +43,7 @@ func (c *upCall) drive(m *wire.Message) error {
 	if !id.IsString(m.Raw) {
 		return proxy.Errf(proxy.BadAnswer, "the upstream server made a task without taskId of the call")
 	}
-	c.keep()
+	c.doNotRecycle()
 	c.ex.Lasting.Store(true)
 	c.task = &task{id: bytes.Clone(id.Of(m.Raw)), known: make(map[string]bool)}
 	c.task.next(m)
@@ -77,22 +77,22 @@ func (c *upCall) poll(until time.Time) (m *wire.Message, give bool, err error) {
 			return m, false, c.ex.Err()
 		}
 		if t.answers != nil {
-			return m, false, c.bear(c.say("tasks/update", []wire.Change{{Key: "inputResponses", Value: t.answers}}))
+			return m, false, c.tolerate(c.sendTaskRequest("tasks/update", []wire.Change{{Key: "inputResponses", Value: t.answers}}))
 		}
-		return m, false, c.bear(c.say("tasks/get", nil))
+		return m, false, c.tolerate(c.sendTaskRequest("tasks/get", nil))
 	}
 	m, err = c.Replies.Next(until)
 	switch {
 	case errors.Is(err, proxy.ErrNotYet):
 		return m, false, err
 	case err != nil:
-		c.hush()
-		return m, false, c.bear(err)
+		c.endRequest()
+		return m, false, c.tolerate(err)
 	}
 	if !m.IsResponse() {
 		return m, false, nil // none is defined here
 	}
-	c.hush()
+	c.endRequest()
 	t.failed = 0
 	if m.Kind == wire.Failure {
 		t.over = true
@@ -105,9 +105,9 @@ func (c *upCall) poll(until time.Time) (m *wire.Message, give bool, err error) {
 	return c.state(m)
 }
 
-// bear puts up with a failure to speak to the server about the task, as long as there are few of them in a row: the task
+// tolerate puts up with a failure to speak to the server about the task, as long as there are few of them in a row: the task
 // goes on meanwhile, and both methods may be sent again.
-func (c *upCall) bear(err error) error {
+func (c *upCall) tolerate(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -185,9 +185,9 @@ func (c *upCall) inquireTask(m *wire.Message) error {
 	return nil
 }
 
-// say sends one request about the task.
-func (c *upCall) say(method string, changes []wire.Change) error {
-	inner, err := c.about(method, changes)
+// sendTaskRequest sends one request about the task.
+func (c *upCall) sendTaskRequest(method string, changes []wire.Change) error {
+	inner, err := c.taskRequest(method, changes)
 	if err != nil {
 		return err
 	}
@@ -203,8 +203,8 @@ func (c *upCall) say(method string, changes []wire.Change) error {
 	return nil
 }
 
-// about makes a request about the task, in the client's name.
-func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, error) {
+// taskRequest makes a request about the task, in the client's name.
+func (c *upCall) taskRequest(method string, changes []wire.Change) (*proxy.Exchange, error) {
 	inner, err := transport.NewExchange(proxy.Legacy, tasks.Request([]byte(`"dragoman-task"`), method, c.task.id))
 	if err != nil {
 		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
@@ -219,8 +219,8 @@ func (c *upCall) about(method string, changes []wire.Change) (*proxy.Exchange, e
 	return inner, nil
 }
 
-// hush ends the request that is under way.
-func (c *upCall) hush() {
+// endRequest ends the request that is under way.
+func (c *upCall) endRequest() {
 	c.ex.Detach(transport.Along{Inner: c.task.inner})
 	c.task.inner = nil
 }
@@ -233,9 +233,9 @@ func (c *upCall) abandon() {
 	}
 	t.over = true
 	if t.inner != nil {
-		c.hush()
+		c.endRequest()
 	}
-	inner, err := c.about("tasks/cancel", nil)
+	inner, err := c.taskRequest("tasks/cancel", nil)
 	if err != nil {
 		return
 	}

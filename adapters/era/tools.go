@@ -7,8 +7,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// mirrors remembers, of the tools of one server, what a call has to know. The zero value is ready.
-type mirrors struct {
+// toolIndex remembers, of the tools of one server, what a call has to know. The zero value is ready.
+type toolIndex struct {
 	mu    sync.RWMutex
 	tools map[string]toolFacts
 }
@@ -26,7 +26,7 @@ const (
 
 // learn reads the tools of a tools/list result. A tool whose annotations break the rules (2026-07-28 streamable HTTP,
 // Schema Extension) is answered false by valid: an HTTP client must not use it.
-func (x *mirrors) learn(m *wire.Message) {
+func (x *toolIndex) learn(m *wire.Message) {
 	tools := map[string]toolFacts{}
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
 		name := string(wire.Get(m.Raw, s, "name").Text(m.Raw))
@@ -43,8 +43,8 @@ func (x *mirrors) learn(m *wire.Message) {
 	}
 }
 
-// of returns what a tool mirrors, and whether the tool is known at all.
-func (x *mirrors) of(tool string) ([]translate.MirroredParam, bool) {
+// params returns what a tool mirrors, and whether the tool is known at all.
+func (x *toolIndex) params(tool string) ([]translate.MirroredParam, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	found, known := x.tools[tool]
@@ -52,15 +52,15 @@ func (x *mirrors) of(tool string) ([]translate.MirroredParam, bool) {
 }
 
 // onlyAsTask reports whether a tool is known to run as a task only.
-func (x *mirrors) onlyAsTask(tool string) bool {
+func (x *toolIndex) onlyAsTask(tool string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.tools[tool].task
 }
 
-// orNone returns what a tool mirrors; one that the list does not have is remembered as mirroring nothing, so that the
+// paramsOrNone returns what a tool mirrors; one that the list does not have is remembered as mirroring nothing, so that the
 // list is fetched once for it.
-func (x *mirrors) orNone(tool string) []translate.MirroredParam {
+func (x *toolIndex) paramsOrNone(tool string) []translate.MirroredParam {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	found, known := x.tools[tool]
@@ -73,7 +73,7 @@ func (x *mirrors) orNone(tool string) []translate.MirroredParam {
 	return found.mirrored
 }
 
-func (x *mirrors) forget() {
+func (x *toolIndex) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.tools = nil

@@ -23,14 +23,14 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	u.bridges.Refresh(ex)
 	if m.Kind != wire.Request {
 		if m.Is("notifications/initialized") {
-			u.bridges.Greeted(ex.Session)
+			u.bridges.Initialized(ex.Session)
 		}
 		return nil, nil // an answer nobody awaits any more; initialized, roots/list_changed, progress: nothing of it exists in the modern era
 	}
 	method := proxy.Method(m.Text(m.Method))
 	switch {
 	case method == "initialize":
-		return u.welcome(ex)
+		return u.initialize(ex)
 	case method == "ping":
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
 	case method == "logging/setLevel":
@@ -52,7 +52,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	c.u, c.ex, c.method, c.modern = u, ex, method, v.Modern
 	c.room.open(m)
 	if v.Modern {
-		u.dress(ex)
+		u.addClientMeta(ex)
 		if err := u.mirror(ex, u.opt.Wires.Mirrors); err != nil {
 			return nil, err
 		}
@@ -64,8 +64,8 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// welcome answers initialize from the server's DiscoverResult, asked for in the client's own name.
-func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
+// initialize answers initialize from the server's DiscoverResult, asked for in the client's own name.
+func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	inner, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(ex.Client.Info, translate.ModernCaps(ex.Client.Caps, ex.Client.Version)))
 	if err != nil {
 		return nil, proxy.Errf(proxy.InvalidParams, "params of initialize: %w", err)
@@ -86,11 +86,11 @@ func (u *Upstream) welcome(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	info := m.Of(m.Info)
 	if info == nil {
-		info = u.nameless()
+		info = u.defaultInfo()
 	}
 	result := wire.Object([]wire.Change{
 		{Key: "protocolVersion", Value: []byte(`"` + rules.Settle(ex.Client.Version) + `"`)},
-		{Key: "capabilities", Value: u.offer(ex, inner, wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
+		{Key: "capabilities", Value: u.offeredCaps(ex, inner, wire.Get(m.Raw, m.Result, "capabilities").Of(m.Raw))},
 		{Key: "serverInfo", Value: info},
 		{Key: "instructions", Value: wire.Get(m.Raw, m.Result, "instructions").Of(m.Raw)},
 	})
@@ -140,17 +140,17 @@ func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
 }
 
-// dress puts on a legacy request what every modern one carries, in place of whatever the client put there.
-func (u *Upstream) dress(ex *proxy.Exchange) {
+// addClientMeta puts on a legacy request what every modern one carries, in place of whatever the client put there.
+func (u *Upstream) addClientMeta(ex *proxy.Exchange) {
 	m := &ex.Msg
 	tasks := u.opt.DriveTasks && m.Is("tools/call")
 	trace := translate.TraceMembers(ex)
 	fill := translate.FillArguments(m)
 	if trace == nil && fill == nil && m.Params.Present() && !m.Meta.Present() && !m.Task.Present() && !m.InputResponses.Present() && !m.ReqState.Present() {
-		translate.Extend(m, m.Params, u.stamps.of(&ex.Client, tasks))
+		translate.Extend(m, m.Params, u.metaCache.of(&ex.Client, tasks))
 		return
 	}
-	stamp := append(stamp(&ex.Client, tasks), trace...)
+	stamp := append(clientMeta(&ex.Client, tasks), trace...)
 	changes := []wire.Change{{Key: "task"}, {Key: "inputResponses"}, {Key: "requestState"}}
 	changes = append(changes, fill...)
 	if m.Meta.IsObject(m.Raw) {
@@ -164,21 +164,21 @@ func (u *Upstream) dress(ex *proxy.Exchange) {
 // upCall is one call of a legacy client at a modern server.
 type upCall struct {
 	proxy.Replies
-	u       *Upstream
-	ex      *proxy.Exchange
-	method  string
-	edits   []wire.Edit
-	room    edits
-	first   modernCall    // the first time that it is made
-	again   []wire.Change // of params, in a call that is made again with answers
-	settled []byte
-	modern  bool            // the server is; else it is a legacy one that several clients share
-	link    transport.Link  // to a modern server
-	inner   *proxy.Exchange // that stands for ex at a legacy server, while it is to be given back; nil: it is left to the collector
-	beside  beside          // the first of them
-	shared  bool            // there was one
-	retried bool
-	begun   bool
+	u           *Upstream
+	ex          *proxy.Exchange
+	method      string
+	edits       []wire.Edit
+	room        edits
+	first       modernCall    // the first time that it is made
+	again       []wire.Change // of params, in a call that is made again with answers
+	settled     []byte
+	modern      bool            // the server is; else it is a legacy one that several clients share
+	link        transport.Link  // to a modern server
+	inner       *proxy.Exchange // that stands for ex at a legacy server, while it is to be given back; nil: it is left to the collector
+	cancelInner innerCancel     // the first of them
+	shared      bool            // there was one
+	retried     bool
+	begun       bool
 
 	ask      inquiry
 	task     *task    // that the server has made of the call
@@ -190,7 +190,7 @@ type upCall struct {
 
 func (c *upCall) begin() error {
 	if !c.modern {
-		return c.share()
+		return c.callShared()
 	}
 	link, err := c.u.links.Get(c.ex, c.ex.Caller.Principal)
 	if err != nil {
@@ -212,13 +212,13 @@ func (c *upCall) begin() error {
 	return err
 }
 
-// share takes the call, as a modern client's, down again to a session that several clients share: sharing is what the modern
+// callShared takes the call, as a modern client's, down again to a session that several clients share: sharing is what the modern
 // era is made for. The message stays as it is, but for answers to questions, which modern clients send with it.
-func (c *upCall) share() error {
+func (c *upCall) callShared() error {
 	inner := proxy.BorrowInner()
 	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
 	inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
-		Info: c.ex.Client.Info, Caps: c.u.dressed.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}
+		Info: c.ex.Client.Info, Caps: c.u.capsCache.of(c.ex.Client.Caps, c.ex.Client.Version), LogLevel: c.ex.Client.LogLevel}
 	inner.Inherit(c.ex)
 	inner.Msg.Edits = slices.Clone(c.edits)
 	if c.again != nil {
@@ -229,10 +229,10 @@ func (c *upCall) share() error {
 		}
 		inner.Msg = m
 	}
-	c.escort(inner)
+	c.attachInner(inner)
 	replies, err := c.u.downgrade(inner)
 	if d, ok := replies.(*downCall); ok {
-		d.older = true
+		d.legacyClient = true
 	}
 	c.Replies = replies
 	if err != nil {
@@ -241,19 +241,19 @@ func (c *upCall) share() error {
 	return err
 }
 
-// escort has inner cancelled together with the call, and given back with it if it is the only one that there was.
-func (c *upCall) escort(inner *proxy.Exchange) {
+// attachInner has inner cancelled together with the call, and given back with it if it is the only one that there was.
+func (c *upCall) attachInner(inner *proxy.Exchange) {
 	if c.shared {
 		c.inner = nil // the one before has replies that may not be closed yet
-		c.ex.Attach(&beside{inner.Ticket()})
+		c.ex.Attach(&innerCancel{inner.Ticket()})
 		return
 	}
-	c.shared, c.inner, c.beside = true, inner, beside{inner.Ticket()}
-	c.ex.Attach(&c.beside)
+	c.shared, c.inner, c.cancelInner = true, inner, innerCancel{inner.Ticket()}
+	c.ex.Attach(&c.cancelInner)
 }
 
-// keep says that somebody else may hold the call, or what it has lent, beyond its end.
-func (c *upCall) keep() {
+// doNotRecycle says that somebody else may hold the call, or what it has lent, beyond its end.
+func (c *upCall) doNotRecycle() {
 	c.inner = nil
 	if c.ex != nil {
 		c.ex.DoNotRecycle()
@@ -263,11 +263,11 @@ func (c *upCall) keep() {
 // Clear implements proxy.Clearer.
 func (c *upCall) Clear() { *c = upCall{} }
 
-// beside is along for one that may be given back before.
-type beside struct{ inner proxy.Ticket }
+// innerCancel is along for one that may be given back before.
+type innerCancel struct{ inner proxy.Ticket }
 
 // Abort implements proxy.Aborter.
-func (b *beside) Abort() { b.inner.Cancel(proxy.ErrCancelled) }
+func (b *innerCancel) Abort() { b.inner.Cancel(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
 func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
@@ -290,7 +290,7 @@ func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 		if c.task == nil {
 			m, err = c.Replies.Next(until)
 		} else {
-			m, err = c.hear(until)
+			m, err = c.nextTaskMessage(until)
 		}
 		if err != nil {
 			if c.repeat(err) {
@@ -309,8 +309,8 @@ func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// hear returns what the server says next of a task; no message (Invalid) if that goes on.
-func (c *upCall) hear(until time.Time) (*wire.Message, error) {
+// nextTaskMessage returns what the server says next of a task; no message (Invalid) if that goes on.
+func (c *upCall) nextTaskMessage(until time.Time) (*wire.Message, error) {
 	m, give, err := c.poll(until)
 	if !give {
 		m = new(wire.Message)
@@ -322,7 +322,7 @@ func (c *upCall) hear(until time.Time) (*wire.Message, error) {
 func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 	switch m.Kind {
 	case wire.Notification:
-		return !m.Is("notifications/progress") || c.risen(m), nil
+		return !m.Is("notifications/progress") || c.progressRises(m), nil
 	case wire.Result:
 		if m.ResultType.Is(m.Raw, "input_required") {
 			return false, c.inquire(m)
@@ -382,9 +382,9 @@ func (c *upCall) repeat(err error) bool {
 	return true
 }
 
-// offer returns the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a bridge, which begins
+// offeredCaps returns the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a bridge, which begins
 // here, brings it the notices. inner is the server/discover that asked for them.
-func (u *Upstream) offer(ex, inner *proxy.Exchange, caps []byte) []byte {
+func (u *Upstream) offeredCaps(ex, inner *proxy.Exchange, caps []byte) []byte {
 	v, err := u.Profile(ex)
 	if err != nil {
 		return translate.ServerCaps(caps, false)

@@ -65,9 +65,9 @@ type Upstream struct {
 
 	relays *relay.Relays // of legacy clients at a legacy server
 
-	mirrors mirrors
-	stamps  stamps
-	dressed dressed
+	tools     toolIndex
+	metaCache metaCache
+	capsCache capsCache
 }
 
 // NewUpstream makes the upstream; nothing is sent yet. Profile begins to probe, or the first exchange.
@@ -87,7 +87,7 @@ func NewUpstream(opt Options) *Upstream {
 	u.links = sessions.NewLinks(sessions.LinkOptions{Dial: opt.Wires.Modern, Process: opt.Wires.Stdio, Isolation: opt.Isolation, IdleExit: opt.IdleExit,
 		Lost: func() { u.keeper.Lost() }, Cancelled: func(m *wire.Message) { u.bridges.Cancelled(m) }}, u.work, u.quota)
 	u.keeper = probe.NewKeeper(probe.Options{Wires: opt.Wires, Self: opt.Self, Timeout: opt.ProbeTimeout, Patience: opt.patience(), TTL: opt.ProfileTTL,
-		Carries: opt.Carries, Links: u.links, Known: opt.Known, Changed: u.mirrors.forget}, u.work)
+		Carries: opt.Carries, Links: u.links, Known: opt.Known, Changed: u.tools.forget}, u.work)
 	idle := opt.IdleTTL
 	if opt.IdleExit > 0 {
 		idle = opt.IdleExit
@@ -101,7 +101,7 @@ func NewUpstream(opt Options) *Upstream {
 	}
 	u.relays = relay.New(relay.Options{Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE, Patience: opt.patience(), IdleExit: exit}, u.work, u.keeper, u.quota)
 	u.calls = input.NewCalls(opt.Name, opt.DeclareAll, u.store, u.work)
-	u.bridges = subscriptions.NewBridges(subscriptions.Options{Timeout: opt.ProbeTimeout, Key: u.links.Key, Changed: opt.Changed}, u.work, listening{u})
+	u.bridges = subscriptions.NewBridges(subscriptions.Options{Timeout: opt.ProbeTimeout, Key: u.links.Key, Changed: opt.Changed}, u.work, listenServer{u})
 	u.listens = subscriptions.NewListens(subscriptions.ListenOptions{Poll: opt.PollChanges, Timeout: opt.ProbeTimeout}, u.work, u.pool)
 	return u
 }

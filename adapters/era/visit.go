@@ -57,8 +57,8 @@ func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	return proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), translate.InputRequired(requests, state, info))
 }
 
-// visited takes the retry: with all visits consented to, the call is made again; what is not answered is asked again.
-func (c *downCall) visited(body []byte) (proxy.Replies, error) {
+// resumeVisits takes the retry: with all visits consented to, the call is made again; what is not answered is asked again.
+func (c *downCall) resumeVisits(body []byte) (proxy.Replies, error) {
 	if len(body) == 0 {
 		return nil, input.BadState()
 	}
@@ -84,7 +84,7 @@ func (c *downCall) visited(body []byte) (proxy.Replies, error) {
 	}
 	switch {
 	case refused:
-		return c.unvisited()
+		return c.visitRefused()
 	case len(missing) > 0:
 		return proxy.Reply(c.askVisits(wire.Object(missing), round)), nil
 	}
@@ -95,8 +95,8 @@ func (c *downCall) visited(body []byte) (proxy.Replies, error) {
 	return c, nil
 }
 
-// unvisited ends a call whose user would not go where the server wanted.
-func (c *downCall) unvisited() (proxy.Replies, error) {
+// visitRefused ends a call whose user would not go where the server wanted.
+func (c *downCall) visitRefused() (proxy.Replies, error) {
 	const text = "the user did not agree to open the page that the server asks for"
 	if c.method != "tools/call" {
 		return nil, proxy.Errf(proxy.Unanswered, text)

@@ -19,8 +19,8 @@ const (
 	// the oldest notifications are dropped, never the response.
 	queueMessages = 1024
 	queueBytes    = 8 << 20
-	// keepLeast is the shortest message that is worth being kept where it was read.
-	keepLeast = 32 << 10
+	// minKeep is the shortest message that is worth being kept where it was read.
+	minKeep = 32 << 10
 )
 
 // call is one call: its replies wait in a queue that the reader of the channel fills.
@@ -87,7 +87,7 @@ func (p *copyPool) get(n int) *[]byte {
 
 // put takes memory back; nil is nothing. What may have been large is left to the collector.
 func (p *copyPool) put(b *[]byte) {
-	if b != nil && cap(*b) <= 2*keepLeast {
+	if b != nil && cap(*b) <= 2*minKeep {
 		p.pool.Put(b)
 	}
 }
@@ -125,7 +125,7 @@ func (c *call) hold(m *wire.Message, final, whole bool) queued {
 	if !final {
 		q.msg = new(wire.Message)
 	}
-	if whole && c.mux.lines != nil && len(m.Raw) >= keepLeast {
+	if whole && c.mux.lines != nil && len(m.Raw) >= minKeep {
 		q.release = c.mux.lines.Keep()
 	}
 	*q.msg = *m

@@ -235,7 +235,7 @@ func (x *Mux) deliver(raw []byte, whole bool) error {
 	m, err := wire.ScanKnown(raw, known)
 	if err != nil {
 		if m.ID.Present() && !m.Method.Present() && bytes.Contains(raw, []byte(`"jsonrpc"`)) {
-			x.garbled(&m, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", err))
+			x.failMalformed(&m, proxy.Errf(proxy.BadAnswer, "the upstream server's answer is no JSON-RPC message: %w", err))
 		}
 		return err
 	}
@@ -346,9 +346,9 @@ func number(id []byte) (n uint64, ok bool) {
 	return n, err == nil && (id[0] != '0' || n == 0)
 }
 
-// garbled ends the call whose answer names it, and is no message. An id like 7.0 is taken for the 7 that it was: the call
+// failMalformed ends the call whose answer names it, and is no message. An id like 7.0 is taken for the 7 that it was: the call
 // must not wait for another answer.
-func (x *Mux) garbled(m *wire.Message, err error) {
+func (x *Mux) failMalformed(m *wire.Message, err error) {
 	n, ok := number(m.Of(m.ID))
 	if f, ferr := strconv.ParseFloat(string(m.Of(m.ID)), 64); !ok && ferr == nil && f > 0 && f < 1<<53 && f == math.Trunc(f) {
 		n, ok = uint64(f), true

@@ -93,9 +93,9 @@ func TestMuxKeepsLarge(t *testing.T) {
 	lines := &testLines{}
 	x := NewLines(proxy.Modern, lines, &muxSink{})
 	r := muxCallOf(t, x)
-	large := fmt.Appendf(nil, `{"jsonrpc":"2.0","result":{"text":"%s"},"id":1}`, strings.Repeat("x", keepLeast))
+	large := fmt.Appendf(nil, `{"jsonrpc":"2.0","result":{"text":"%s"},"id":1}`, strings.Repeat("x", minKeep))
 	small := []byte(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p1","progress":2}}`)
-	for _, raw := range [][]byte{progress(1, keepLeast), small, progress(1, keepLeast), large, large, progress(1, keepLeast)} {
+	for _, raw := range [][]byte{progress(1, minKeep), small, progress(1, minKeep), large, large, progress(1, minKeep)} {
 		if err := x.Deliver(raw); err != nil {
 			t.Fatal(err)
 		}
@@ -123,17 +123,17 @@ func TestMuxKeepsLarge(t *testing.T) {
 
 	r = muxCallOf(t, x)
 	for range 300 { // 9.6 MiB
-		_ = x.Deliver(progress(2, keepLeast))
+		_ = x.Deliver(progress(2, minKeep))
 	}
-	if kept := lines.lent.Load() - lines.back.Load(); kept > queueBytes/keepLeast {
+	if kept := lines.lent.Load() - lines.back.Load(); kept > queueBytes/minKeep {
 		t.Errorf("%d are kept", kept)
 	}
 	_ = r.Close()
-	_ = x.Deliver(progress(2, keepLeast))
+	_ = x.Deliver(progress(2, minKeep))
 	lines.settled(t, 303)
 
 	r = muxCallOf(t, x)
-	_ = x.Deliver(progress(3, keepLeast))
+	_ = x.Deliver(progress(3, minKeep))
 	x.Fail(proxy.Errf(proxy.Lost, "gone"))
 	muxNext(t, r)
 	if _, err := r.Next(time.Time{}); err == nil {
@@ -148,7 +148,7 @@ func TestMuxCopiesParts(t *testing.T) {
 	lines := &testLines{}
 	x := NewLines(proxy.Modern, lines, &muxSink{})
 	a, b := muxCallOf(t, x), muxCallOf(t, x)
-	pad := strings.Repeat("x", keepLeast)
+	pad := strings.Repeat("x", minKeep)
 	raw := []byte(`[{"jsonrpc":"2.0","id":1,"result":{"t":"` + pad + `"}},{"jsonrpc":"2.0","id":2,"result":{"t":"` + pad + `","_meta":{"io.modelcontextprotocol/subscriptionId":2}}}]`)
 	if err := x.Deliver(raw); err != nil {
 		t.Fatal(err)

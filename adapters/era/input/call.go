@@ -49,7 +49,7 @@ type Call struct {
 	lease     bool
 	asks      bool // the server may ask in it
 	principal string
-	bound     [32]byte
+	binding   [32]byte
 	inner     *proxy.Exchange // the call upstream; cancelled when it is given up
 	replies   proxy.Replies
 
@@ -110,7 +110,7 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 	inner.Client, inner.Caller = ex.Client, ex.Caller
 	inner.Inherit(ex)
 	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
-	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, principal: ex.Caller.Principal, bound: seal.Binding(ex, x.name), inner: inner,
+	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, principal: ex.Caller.Principal, binding: seal.Binding(ex, x.name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
 	ex.Attach(transport.Along{Inner: inner}) // until the request is attached itself
 	defer ex.Detach(transport.Along{Inner: inner})
@@ -145,7 +145,7 @@ func (d *Call) pump() {
 			d.ask(m, false)
 			continue
 		}
-		if m.Kind == wire.Notification && (d.withdrawn(m) || d.session.Notice(m)) {
+		if m.Kind == wire.Notification && (d.dropWithdrawn(m) || d.session.Notice(m)) {
 			continue
 		}
 		if m.IsResponse() { // released before the client has the response: its next call is to have the same session
@@ -190,7 +190,7 @@ func (d *Call) put(m *wire.Message) {
 	d.size += len(raw)
 	if m.IsResponse() {
 		// What the client was asked the server has done without; for what came before the call, or beside it, it may wait.
-		d.void(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return q.given && !q.early }), "has ended")
+		d.rejectQuestions(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return q.given && !q.early }), "has ended")
 		d.answered, d.open = true, nil
 	}
 	d.signal()
@@ -200,7 +200,7 @@ func (d *Call) fail(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.err == nil && !d.answered {
-		d.void(d.open, "is lost")
+		d.rejectQuestions(d.open, "is lost")
 		d.err, d.open = err, nil
 	}
 	d.signal()
@@ -234,7 +234,7 @@ func (d *Call) Receive(m *wire.Message, early bool) {
 }
 
 // Withdraw implements sessions.Receiver.
-func (d *Call) Withdraw(m *wire.Message) { d.withdrawn(m) }
+func (d *Call) Withdraw(m *wire.Message) { d.dropWithdrawn(m) }
 
 // ask takes a question of the server; early says that it came before the call. A question that cannot be put to the client is refused, and the
 // call goes on.
@@ -265,21 +265,21 @@ func (d *Call) ask(m *wire.Message, early bool) {
 	d.asked++
 	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.asked)
 	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
-	d.pending()
+	d.markPending()
 	d.mu.Unlock()
 	d.signal()
 }
 
-// pending notes that there are questions to go out. The caller holds d.mu.
-func (d *Call) pending() {
+// markPending notes that there are questions to go out. The caller holds d.mu.
+func (d *Call) markPending() {
 	d.last = time.Now()
 	if d.first.IsZero() {
 		d.first = d.last
 	}
 }
 
-// withdrawn drops a question that the server has cancelled.
-func (d *Call) withdrawn(m *wire.Message) bool {
+// dropWithdrawn drops a question that the server has cancelled.
+func (d *Call) dropWithdrawn(m *wire.Message) bool {
 	if !m.Is("notifications/cancelled") {
 		return false
 	}
@@ -310,12 +310,12 @@ func (d *Call) giveUp(cause error) {
 	d.mu.Unlock()
 	d.inner.Cancel(cause)
 	d.signal()
-	d.void(open, "has been given up")
+	d.rejectQuestions(open, "has been given up")
 }
 
-// void answers questions with errors because the client will not be asked: how says what has become of the call. It does not
+// rejectQuestions answers questions with errors because the client will not be asked: how says what has become of the call. It does not
 // wait.
-func (d *Call) void(open []question, how string) {
+func (d *Call) rejectQuestions(open []question, how string) {
 	if len(open) == 0 {
 		return
 	}
@@ -341,8 +341,8 @@ func (d *Call) send(ctx context.Context, raw []byte) {
 	}
 }
 
-// read checks a retry's answers, before any of them is used: what is there must be an object.
-func (d *Call) read(m *wire.Message) *proxy.Error {
+// validate checks a retry's answers, before any of them is used: what is there must be an object.
+func (d *Call) validate(m *wire.Message) *proxy.Error {
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
 	}
@@ -356,9 +356,9 @@ func (d *Call) read(m *wire.Message) *proxy.Error {
 	return nil
 }
 
-// answers takes the answers out of a retry; what was asked and is not answered is asked again. Answers to what was never
+// takeAnswers takes the answers out of a retry; what was asked and is not answered is asked again. Answers to what was never
 // asked are nobody's.
-func (d *Call) answers(m *wire.Message) (out [][]byte) {
+func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := d.open[:0:0]
@@ -373,7 +373,7 @@ func (d *Call) answers(m *wire.Message) (out [][]byte) {
 	}
 	d.open, d.first = left, time.Time{}
 	if len(left) > 0 {
-		d.pending()
+		d.markPending()
 	}
 	return out
 }

@@ -21,8 +21,8 @@ type Options struct {
 	Key             []byte        // secret that requestState is sealed with; empty: random, for the life of the process
 }
 
-// settleMost bounds how long further questions can delay the first.
-const settleMost = 50 * time.Millisecond
+// settleMax bounds how long further questions can delay the first.
+const settleMax = 50 * time.Millisecond
 
 func (q *Options) fill() {
 	num := func(n *int, std int) {
@@ -44,9 +44,9 @@ type Store struct {
 	opt  Options
 	seal *seal.Sealer
 
-	mu        sync.Mutex
-	suspended map[Handle]*Call
-	of        map[string]int // by principal
+	mu           sync.Mutex
+	suspended    map[Handle]*Call
+	perPrincipal map[string]int // by principal
 }
 
 // Handle names a suspended call. It is new each time a call is suspended, so that a requestState counts once.
@@ -59,7 +59,7 @@ func NewStore(opt Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{opt: opt, seal: s, suspended: make(map[Handle]*Call), of: make(map[string]int)}, nil
+	return &Store{opt: opt, seal: s, suspended: make(map[Handle]*Call), perPrincipal: make(map[string]int)}, nil
 }
 
 // Options are the bounds of the store.
@@ -85,12 +85,12 @@ func (s *Store) suspend(d *Call) (Handle, *proxy.Error) {
 	defer s.mu.Unlock()
 	switch {
 	case len(s.suspended) >= s.opt.MaxParked:
-		return h, overfull("%d calls wait for their clients' answers, as many as questions.max_parked allows", len(s.suspended))
-	case s.of[who] >= s.opt.MaxPerPrincipal:
-		return h, overfull("%d calls wait for this client's answers, as many as questions.max_parked_per_principal allows", s.of[who])
+		return h, tooManySuspended("%d calls wait for their clients' answers, as many as questions.max_parked allows", len(s.suspended))
+	case s.perPrincipal[who] >= s.opt.MaxPerPrincipal:
+		return h, tooManySuspended("%d calls wait for this client's answers, as many as questions.max_parked_per_principal allows", s.perPrincipal[who])
 	}
 	s.suspended[h] = d
-	s.of[who]++
+	s.perPrincipal[who]++
 	d.expiry = time.AfterFunc(s.opt.TTL, func() {
 		if s.take(h) != nil {
 			d.giveUp(errUnanswered)
@@ -99,7 +99,7 @@ func (s *Store) suspend(d *Call) (Handle, *proxy.Error) {
 	return h, nil
 }
 
-func overfull(format string, n int) *proxy.Error {
+func tooManySuspended(format string, n int) *proxy.Error {
 	e := proxy.Errf(proxy.TooManyParked, format, n)
 	e.RetryAfter = 30
 	return e
@@ -121,8 +121,8 @@ func (s *Store) take(h Handle) *Call {
 		return nil
 	}
 	delete(s.suspended, h)
-	if s.of[d.principal]--; s.of[d.principal] == 0 {
-		delete(s.of, d.principal)
+	if s.perPrincipal[d.principal]--; s.perPrincipal[d.principal] == 0 {
+		delete(s.perPrincipal, d.principal)
 	}
 	d.expiry.Stop()
 	return d
@@ -137,8 +137,8 @@ func (s *Store) clear(x *Calls) {
 			continue
 		}
 		delete(s.suspended, h)
-		if s.of[d.principal]--; s.of[d.principal] == 0 {
-			delete(s.of, d.principal)
+		if s.perPrincipal[d.principal]--; s.perPrincipal[d.principal] == 0 {
+			delete(s.perPrincipal, d.principal)
 		}
 		d.expiry.Stop()
 		all = append(all, d)

@@ -51,8 +51,8 @@ func TestStoreBounds(t *testing.T) {
 	}
 	suspend("alice", "")
 	u.Close()
-	if len(l.suspended)+len(l.of) != 0 {
-		t.Errorf("left: %v %v", l.suspended, l.of)
+	if len(l.suspended)+len(l.perPrincipal) != 0 {
+		t.Errorf("left: %v %v", l.suspended, l.perPrincipal)
 	}
 	if l.take(Handle{}) != nil {
 		t.Error("a Handle that nobody gave out")
@@ -99,7 +99,7 @@ func TestStoreTTL(t *testing.T) {
 		}
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
-		if l.find(h) != nil || l.Suspended() != 0 || len(l.of) != 0 || !errors.Is(d.inner.Err(), errUnanswered) {
+		if l.find(h) != nil || l.Suspended() != 0 || len(l.perPrincipal) != 0 || !errors.Is(d.inner.Err(), errUnanswered) {
 			t.Errorf("still parked; %v", d.inner.Err())
 		}
 	})
@@ -113,7 +113,7 @@ func TestStoreClearsItsOwn(t *testing.T) {
 	h, _ := l.suspend(d)
 	other, _ := l.suspend(newCall(two, "p"))
 	one.Close()
-	if l.find(h) != nil || l.find(other) == nil || l.of["p"] != 1 {
+	if l.find(h) != nil || l.find(other) == nil || l.perPrincipal["p"] != 1 {
 		t.Error("cleared the wrong ones")
 	}
 	var e *proxy.Error

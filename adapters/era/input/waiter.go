@@ -37,7 +37,7 @@ func (x *Calls) Resume(ex *proxy.Exchange, h Handle) (*Waiter, error) {
 	if d == nil || d.x != x {
 		return nil, BadState()
 	}
-	if err := d.read(&ex.Msg); err != nil {
+	if err := d.validate(&ex.Msg); err != nil {
 		return nil, err
 	}
 	if x.store.take(h) == nil {
@@ -45,7 +45,7 @@ func (x *Calls) Resume(ex *proxy.Exchange, h Handle) (*Waiter, error) {
 	}
 	ex.Continues = d.inner.OutgoingTrace()
 	a := d.Attach(ex) // first: the result can come as soon as the answer is sent
-	for _, raw := range d.answers(&ex.Msg) {
+	for _, raw := range d.takeAnswers(&ex.Msg) {
 		d.send(ex, raw)
 	}
 	return a, nil
@@ -73,7 +73,7 @@ func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 			d.queue = d.queue[1:]
 			d.size -= len(raw)
 			d.mu.Unlock()
-			m, keep, err := a.own(raw)
+			m, keep, err := a.adapt(raw)
 			if err != nil || keep {
 				return m, err
 			}
@@ -102,16 +102,16 @@ func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 
 // due is when the questions go out: when no other has come for a moment, or at last. The caller holds d.mu.
 func (d *Call) due() time.Time {
-	due, most := d.last.Add(d.x.store.opt.Settle), d.first.Add(settleMost)
+	due, most := d.last.Add(d.x.store.opt.Settle), d.first.Add(settleMax)
 	if most.Before(due) {
 		return most
 	}
 	return due
 }
 
-// own makes a reply of the call one of this request: its id, its progress token. keep is false for progress that this
+// adapt makes a reply of the call one of this request: its id, its progress token. keep is false for progress that this
 // request has not asked for.
-func (a *Waiter) own(raw []byte) (m *wire.Message, keep bool, err error) {
+func (a *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
 	if m, err = proxy.Scanned(raw); err != nil {
 		return m, false, proxy.Errf(proxy.Internal, "a queued reply is no message: %w", err)
 	}
@@ -144,7 +144,7 @@ func (a *Waiter) suspend() (*wire.Message, error) {
 		d.giveUp(full)
 		return nil, full
 	}
-	state := d.x.store.seal.Seal(seal.PendingCall, h[:], d.bound, time.Now().Add(d.x.store.opt.TTL))
+	state := d.x.store.seal.Seal(seal.PendingCall, h[:], d.binding, time.Now().Add(d.x.store.opt.TTL))
 	result := d.inputRequired(state)
 	a.over, a.asked, d.suspended, d.first = true, true, true, time.Time{}
 	d.mu.Unlock()

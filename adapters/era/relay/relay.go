@@ -29,7 +29,7 @@ type relay struct {
 
 	mu         sync.Mutex
 	open       map[string]*relayCall // questions put to the client on the stream of a call, by id
-	taken      []string              // the last that were taken back, by id
+	withdrawn  []string              // the last that were taken back, by id
 	suspension suspension
 }
 
@@ -74,7 +74,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.IsResponse() && !r.answer(string(ex.Msg.Of(ex.Msg.ID))) {
 			return nil, nil
 		}
-		return nil, r.tell(ex)
+		return nil, r.send(ex)
 	}
 	if rules.ModernOnly(ex.Msg.Text(ex.Msg.Method)) {
 		return nil, proxy.Errf(proxy.MethodNotFound, "method %s does not exist in the revision of this session", ex.Msg.Text(ex.Msg.Method))
@@ -88,7 +88,7 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	replies, err := r.link.Get().Call(ex)
 	if err != nil {
 		r.leave()
-		untaken(ex, err)
+		markNotProcessed(ex, err)
 		return nil, r.fault(err)
 	}
 	c := proxy.Lend[relayCall](ex, proxy.SlotEra)
@@ -96,9 +96,9 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// tell sends what is no request. A session whose process is stopped has nothing open that it could concern; what lists the
+// send sends what is no request. A session whose process is stopped has nothing open that it could concern; what lists the
 // client has changed, the next process asks for by itself.
-func (r *relay) tell(ex *proxy.Exchange) error {
+func (r *relay) send(ex *proxy.Exchange) error {
 	link := r.link.Get()
 	if link == nil {
 		return nil
@@ -160,9 +160,9 @@ func (r *relay) fault(err error) error {
 	return lost
 }
 
-// untaken notes of a call that it was itself told that the session is lost. One that was cancelled because another was told so
+// markNotProcessed notes of a call that it was itself told that the session is lost. One that was cancelled because another was told so
 // may have run.
-func untaken(ex *proxy.Exchange, err error) {
+func markNotProcessed(ex *proxy.Exchange, err error) {
 	var lost, cause *proxy.Error
 	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name && (!errors.As(ex.Err(), &cause) || cause != lost) {
 		ex.NotProcessed = true
@@ -181,9 +181,9 @@ type relayCall struct {
 // Clear implements proxy.Clearer.
 func (c *relayCall) Clear() { *c = relayCall{} }
 
-// ask notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back
+// trackQuestion notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back
 // (a channel has others), so whoever cancels the call is told here that it need not answer.
-func (c *relayCall) ask(m *wire.Message) {
+func (c *relayCall) trackQuestion(m *wire.Message) {
 	if _, shared := transport.As[transport.Channel](c.r.link.Get()); shared {
 		return
 	}
@@ -197,18 +197,18 @@ func (c *relayCall) ask(m *wire.Message) {
 // answer takes the answer to a question; false if that has been taken back. Some clients answer all the same, with an
 // error, which must not reach the server before the cancellation of the call: it would take it for the user's.
 func (r *relay) answer(id string) bool {
-	r.close(id)
+	r.closeQuestion(id)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := slices.Index(r.taken, id)
+	i := slices.Index(r.withdrawn, id)
 	if i >= 0 {
-		r.taken = slices.Delete(r.taken, i, i+1)
+		r.withdrawn = slices.Delete(r.withdrawn, i, i+1)
 	}
 	return i < 0
 }
 
-// close notes that a question needs no answer any more.
-func (r *relay) close(id string) {
+// closeQuestion notes that a question needs no answer any more.
+func (r *relay) closeQuestion(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, id)
@@ -234,8 +234,8 @@ func (c *relayCall) withdraw() (out [][]byte) {
 	for id, of := range c.r.open {
 		if of == c {
 			delete(c.r.open, id)
-			if c.r.taken = append(c.r.taken, id); len(c.r.taken) > maxOpen {
-				c.r.taken = c.r.taken[1:]
+			if c.r.withdrawn = append(c.r.withdrawn, id); len(c.r.withdrawn) > maxOpen {
+				c.r.withdrawn = c.r.withdrawn[1:]
 			}
 			out = append(out, rules.Withdrawal([]byte(id)))
 		}
@@ -259,7 +259,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			return m, err
 		}
 		if err != nil {
-			untaken(c.ex, err)
+			markNotProcessed(c.ex, err)
 		}
 		if err != nil && c.ex.Err() != nil {
 			c.out, c.err = c.withdraw(), c.fail(err)
@@ -271,14 +271,14 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 		switch m.Kind {
 		case wire.Notification:
 			if m.Is("notifications/cancelled") {
-				c.r.close(string(m.Of(m.RequestID)))
+				c.r.closeQuestion(string(m.Of(m.RequestID)))
 			}
 		case wire.Request:
 			if m.Is("ping") { // asks whether this end lives
 				work.Refuse(c.r.x.work, c.r.link.Get(), m)
 				continue
 			}
-			c.ask(m)
+			c.trackQuestion(m)
 		case wire.Result:
 			c.r.remember(&c.ex.Msg, m)
 			if m.InputRequests.Present() { // clients of a dual SDK would act on it
@@ -287,17 +287,17 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 		case wire.Failure:
 			switch {
 			case c.ex.Msg.Is("initialize"):
-				c.r.contradicted(m)
+				c.r.checkEra(m)
 			case m.ErrorCode == proxy.CodeURLElicitation && !rules.URLMode.In(c.ex.Client.Version):
-				*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), visitByHand(m))
+				*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), visitAsText(m))
 			}
 		}
 		return m, nil
 	}
 }
 
-// visitByHand says in words where the server wants the user to go, to clients of revisions that have no code for it.
-func visitByHand(m *wire.Message) *proxy.Error {
+// visitAsText says in words where the server wants the user to go, to clients of revisions that have no code for it.
+func visitAsText(m *wire.Message) *proxy.Error {
 	text := string(m.Text(m.ErrorText))
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.ErrorData, "elicitations")) {
 		if url := wire.Get(m.Raw, s, "url").Text(m.Raw); url != nil {
@@ -337,8 +337,8 @@ func (c *relayCall) Close() error {
 	return c.Replies.Close()
 }
 
-// contradicted looks at the failure of an initialize request: does it come from a modern server?
-func (r *relay) contradicted(m *wire.Message) {
+// checkEra looks at the failure of an initialize request: does it come from a modern server?
+func (r *relay) checkEra(m *wire.Message) {
 	if m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
 		r.x.keeper.Doubt(errors.New(string(m.Text(m.ErrorText))))
 	}

@@ -91,7 +91,7 @@ func (x *Relays) all() []*relay {
 func (x *Relays) Idle(principal string, own bool, since time.Time) (found *proxy.Session) {
 	for _, r := range x.all() {
 		last, busy := r.session.Idle()
-		if busy || r.absent() || r.session.HasOutlet() || r.session.State() != proxy.Initialized || own && r.session.Caller.Principal != principal {
+		if busy || r.isSuspended() || r.session.HasOutlet() || r.session.State() != proxy.Initialized || own && r.session.Caller.Principal != principal {
 			continue
 		}
 		if since.IsZero() || last.Before(since) {

@@ -16,7 +16,7 @@ import (
 // place later: the words of the handshake, and of what the client has set since. What the server itself remembered is gone.
 // The relay's mutex guards it.
 type suspension struct {
-	hello       []byte // the client's initialize
+	initialize  []byte // the client's initialize
 	version     string // on which it settled
 	initialized bool
 	level       []byte // the last logging/setLevel
@@ -82,7 +82,7 @@ func (r *relay) enter(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	if begin && !r.x.work.Spawn(func() { r.resume(w) }) {
-		r.resumed(w, work.ErrClosing())
+		r.finishResume(w, work.ErrClosing())
 	}
 	select {
 	case <-w.done:
@@ -146,7 +146,7 @@ func (r *relay) resume(w *resuming) {
 		}
 	}
 	if err != nil {
-		r.resumed(w, r.fault(err))
+		r.finishResume(w, r.fault(err))
 		return
 	}
 	r.x.mu.Lock()
@@ -157,18 +157,18 @@ func (r *relay) resume(w *resuming) {
 	r.x.mu.Unlock()
 	if gone {
 		_ = link.Close()
-		r.resumed(w, proxy.Errf(proxy.SessionLost, "the session has ended; send initialize to open a new one"))
+		r.finishResume(w, proxy.Errf(proxy.SessionLost, "the session has ended; send initialize to open a new one"))
 		return
 	}
-	r.resumed(w, nil)
+	r.finishResume(w, nil)
 }
 
 // repeatHandshake sends again what the client has sent to set up its session.
 func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error {
 	r.mu.Lock()
-	hello, version, initialized, level := r.suspension.hello, r.suspension.version, r.suspension.initialized, r.suspension.level
+	hello, version, initialized, level := r.suspension.initialize, r.suspension.version, r.suspension.initialized, r.suspension.level
 	r.mu.Unlock()
-	m, err := say(ctx, link, hello)
+	m, err := resend(ctx, link, hello)
 	if err != nil {
 		return err
 	}
@@ -182,13 +182,13 @@ func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error 
 		}
 	}
 	if level != nil {
-		_, err = say(ctx, link, level) // a refusal is the server's choice
+		_, err = resend(ctx, link, level) // a refusal is the server's choice
 	}
 	return err
 }
 
-// say sends a client's request a second time and waits for its response.
-func say(ctx context.Context, link transport.Link, raw []byte) (wire.Message, error) {
+// resend sends a client's request a second time and waits for its response.
+func resend(ctx context.Context, link transport.Link, raw []byte) (wire.Message, error) {
 	ex, err := transport.NewExchange(proxy.Legacy, raw)
 	if err != nil {
 		return wire.Message{}, proxy.AsError(err)
@@ -196,8 +196,8 @@ func say(ctx context.Context, link transport.Link, raw []byte) (wire.Message, er
 	return transport.Ask(ctx, link, ex)
 }
 
-// resumed lets those go on that wait.
-func (r *relay) resumed(w *resuming, err error) {
+// finishResume lets those go on that wait.
+func (r *relay) finishResume(w *resuming, err error) {
 	r.mu.Lock()
 	w.err = err
 	r.suspension.suspended, r.suspension.resuming = err != nil, nil
@@ -208,8 +208,8 @@ func (r *relay) resumed(w *resuming, err error) {
 	close(w.done)
 }
 
-// absent reports whether the session has no process at the moment.
-func (r *relay) absent() bool {
+// isSuspended reports whether the session has no process at the moment.
+func (r *relay) isSuspended() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.suspension.suspended
@@ -228,7 +228,7 @@ func (r *relay) remember(said *wire.Message, result *wire.Message) {
 	defer r.mu.Unlock()
 	switch {
 	case said.Is("initialize"):
-		r.suspension.hello = raw
+		r.suspension.initialize = raw
 		r.suspension.version = string(wire.Get(result.Raw, result.Result, "protocolVersion").Text(result.Raw))
 	case said.Is("logging/setLevel"):
 		r.suspension.level = raw

@@ -14,12 +14,12 @@ import (
 
 // The pace of a bridge.
 const (
-	gatherTime   = 50 * time.Millisecond  // subscriptions that come within it become one listen
-	partTime     = 100 * time.Millisecond // how long a process may take to end a listen that is given up
-	overlapTime  = 20 * time.Millisecond  // how long a listen is still read after the next one was acknowledged
-	steadyTime   = 10 * time.Second       // a listen that lasted so long did not fail at once
-	backoffLeast = time.Second
-	backoffMost  = 40 * time.Second // and half of it again at most by chance
+	gatherTime  = 50 * time.Millisecond  // subscriptions that come within it become one listen
+	giveUpTime  = 100 * time.Millisecond // how long a process may take to end a listen that is given up
+	overlapTime = 20 * time.Millisecond  // how long a listen is still read after the next one was acknowledged
+	steadyTime  = 10 * time.Second       // a listen that lasted so long did not fail at once
+	backoffMin  = time.Second
+	backoffMax  = 40 * time.Second // and half of it again at most by chance
 )
 
 // Bounds on what one session subscribes to, and on the URIs of one listen.
@@ -44,25 +44,25 @@ type bridge struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // something has changed while the worker waits
 
-	mu      sync.Mutex
-	working bool
-	retired bool // its last session has ended
-	members []*member
-	joins   []*joining      // subscriptions that wait for a listen
-	opening []*joining      // those that wait for the acknowledgement of one
-	coming  *listen         // the one that has not been acknowledged
-	now     *listen         // the one that has
-	fresh   map[string]bool // what now has brought since it took another's place, while that is still read
-	gap     bool            // something may have been missed: the next acknowledgement is followed by notices of everything
-	tries   int             // listens that failed, one after the other
-	retry   time.Time       // not before then
+	mu          sync.Mutex
+	working     bool
+	retired     bool // its last session has ended
+	subscribers []*subscriber
+	pending     []*subscribeCall // subscriptions that wait for a listen
+	opening     []*subscribeCall // those that wait for the acknowledgement of one
+	unacked     *listen          // the one that has not been acknowledged
+	current     *listen          // the one that has
+	delivered   map[string]bool  // what now has brought since it took another's place, while that is still read
+	gap         bool             // something may have been missed: the next acknowledgement is followed by notices of everything
+	failures    int              // listens that failed, one after the other
+	retryAt     time.Time        // not before then
 }
 
 // change does something to the state, under the lock, and sees to it that somebody does what that makes necessary.
 func (w *bridge) change(do func()) {
 	w.mu.Lock()
 	do()
-	begin := !w.working && w.due()
+	begin := !w.working && w.hasWork()
 	w.working = w.working || begin
 	w.mu.Unlock()
 	if !begin {
@@ -81,21 +81,21 @@ func (w *bridge) change(do func()) {
 // wanted reports whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
 // stream. The caller holds w.mu.
 func (w *bridge) wanted() bool {
-	return slices.ContainsFunc(w.members, func(m *member) bool {
-		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (w.now != nil || m.session.HasOutlet())
+	return slices.ContainsFunc(w.subscribers, func(m *subscriber) bool {
+		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (w.current != nil || m.session.HasOutlet())
 	})
 }
 
-// narrow reports whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
-func (w *bridge) narrow() bool {
-	return w.now != nil && slices.ContainsFunc(w.members, func(m *member) bool {
-		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.now.lists, list) })
+// lacksList reports whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
+func (w *bridge) lacksList() bool {
+	return w.current != nil && slices.ContainsFunc(w.subscribers, func(m *subscriber) bool {
+		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.current.lists, list) })
 	})
 }
 
-// due reports whether the worker has something to do, now or later. The caller holds w.mu.
-func (w *bridge) due() bool {
-	return len(w.joins) > 0 || w.ctx.Err() == nil && ((w.now != nil) != w.wanted() || w.narrow())
+// hasWork reports whether the worker has something to do, now or later. The caller holds w.mu.
+func (w *bridge) hasWork() bool {
+	return len(w.pending) > 0 || w.ctx.Err() == nil && ((w.current != nil) != w.wanted() || w.lacksList())
 }
 
 // work does what is due until nothing is.
@@ -108,7 +108,7 @@ func (w *bridge) work() {
 		case wait > 0:
 			w.pause(wait, w.wake)
 		case next != nil:
-			next.part() // no longer wanted
+			next.giveUp() // no longer wanted
 		default:
 			w.open()
 		}
@@ -122,20 +122,20 @@ func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
 	defer w.mu.Unlock()
 	switch {
 	case w.ctx.Err() != nil:
-		for _, j := range w.joins {
+		for _, j := range w.pending {
 			j.settle(errOver)
 		}
-		w.joins = nil
-	case len(w.joins) > 0:
-		if wait = gatherTime - time.Since(w.joins[0].at); wait <= 0 {
-			w.opening, w.joins = w.joins, nil
+		w.pending = nil
+	case len(w.pending) > 0:
+		if wait = gatherTime - time.Since(w.pending[0].at); wait <= 0 {
+			w.opening, w.pending = w.pending, nil
 		}
 		return nil, wait, true
-	case w.now != nil && !w.wanted():
-		stop, w.now = w.now, nil
+	case w.current != nil && !w.wanted():
+		stop, w.current = w.current, nil
 		return stop, 0, true
-	case w.now == nil && w.wanted(), w.narrow():
-		return nil, time.Until(w.retry), true
+	case w.current == nil && w.wanted(), w.lacksList():
+		return nil, time.Until(w.retryAt), true
 	}
 	w.working = false
 	if w.retired {
@@ -160,19 +160,19 @@ func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
 // old one would silence the new one for good.
 func (w *bridge) open() {
 	w.mu.Lock()
-	old := w.now
+	old := w.current
 	apart := old != nil && old.shared()
 	if apart {
-		w.now, w.gap = nil, true
+		w.current, w.gap = nil, true
 	}
 	w.mu.Unlock()
 	if apart {
-		old.part()
+		old.giveUp()
 	}
 	l := w.listen()
 	if err := l.acknowledged(); err != nil {
-		l.part()
-		w.refused(err)
+		l.giveUp()
+		w.openFailed(err)
 		return
 	}
 	w.accept(l)
@@ -190,7 +190,7 @@ func (w *bridge) listen() *listen {
 		}
 		seen[uri] = true
 	}
-	for _, m := range w.members {
+	for _, m := range w.subscribers {
 		for _, list := range m.lists {
 			if !slices.Contains(lists, list) {
 				lists = append(lists, list)
@@ -203,14 +203,14 @@ func (w *bridge) listen() *listen {
 	for _, j := range w.opening {
 		add(j.uri)
 	}
-	w.coming = newListen(w, lists, uris)
-	w.x.work.Go(w.coming.run) // from the worker, which is one of the group
-	return w.coming
+	w.unacked = newListen(w, lists, uris)
+	w.x.work.Go(w.unacked.run) // from the worker, which is one of the group
+	return w.unacked
 }
 
-// refused takes note that a listen could not be opened. One that was open stays; one that was given up for it is opened
+// openFailed takes note that a listen could not be opened. One that was open stays; one that was given up for it is opened
 // again without what was to join.
-func (w *bridge) refused(err error) {
+func (w *bridge) openFailed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.ctx.Err() != nil {
@@ -219,13 +219,13 @@ func (w *bridge) refused(err error) {
 	for _, j := range w.opening {
 		j.settle(err)
 	}
-	if w.now == nil {
+	if w.current == nil {
 		w.gap = true
 	}
 	if len(w.opening) == 0 && !errors.Is(err, errOver) {
-		w.later(time.Time{})
+		w.backOff(time.Time{})
 	}
-	w.opening, w.coming = nil, nil
+	w.opening, w.unacked = nil, nil
 }
 
 // errOver returns a subscription whose bridge has ended.
@@ -235,38 +235,38 @@ var errOver = proxy.Errf(proxy.ShuttingDown, "the session ends, or the proxy is 
 // not acknowledged is not subscribed to. A listen that brings nothing new does not take another's place.
 func (w *bridge) accept(l *listen) {
 	w.mu.Lock()
-	var gone []bulletin
+	var gone []delivery
 	if w.gap {
-		gone = w.everything()
+		gone = w.allChanged()
 	}
-	old, news := w.now, len(w.opening) == 0
+	old, news := w.current, len(w.opening) == 0
 	for _, j := range w.opening {
 		switch {
 		case !slices.Contains(l.honoured, j.uri):
 			j.settle(proxy.Errf(proxy.InvalidParams, "the server does not take subscriptions to this resource"))
 			continue
-		case !j.gone && !slices.Contains(j.m.uris, j.uri):
+		case !j.withdrawn && !slices.Contains(j.m.uris, j.uri):
 			j.m.uris = append(j.m.uris, j.uri)
 		}
 		j.settle(nil)
 		news = true
 	}
-	w.opening, w.coming = nil, nil
+	w.opening, w.unacked = nil, nil
 	if old != nil && !news {
 		w.mu.Unlock()
 		l.stop()
 		return
 	}
-	w.now, w.gap = l, false
+	w.current, w.gap = l, false
 	if old != nil {
-		old.late, w.fresh = map[string]bulletin{}, map[string]bool{}
+		old.late, w.delivered = map[string]delivery{}, map[string]bool{}
 	}
 	if l.over {
 		w.lost(l)
 	}
 	w.mu.Unlock()
 	for _, b := range gone {
-		b.tell()
+		b.send()
 	}
 	if old != nil {
 		w.retire(old)
@@ -280,56 +280,56 @@ func (w *bridge) retire(old *listen) {
 	old.stop()
 	w.mu.Lock()
 	late := old.late
-	for key := range w.fresh {
+	for key := range w.delivered {
 		delete(late, key)
 	}
-	w.fresh = nil
+	w.delivered = nil
 	w.mu.Unlock()
 	for _, b := range late {
-		b.tell()
+		b.send()
 	}
 }
 
 // lost takes note that the listen has ended, of itself. The caller holds w.mu.
 func (w *bridge) lost(l *listen) {
-	if w.now == l {
-		w.now, w.gap = nil, true
-		w.later(l.since)
+	if w.current == l {
+		w.current, w.gap = nil, true
+		w.backOff(l.since)
 	}
 }
 
-// later sets when the next listen may be opened, after one that was acknowledged at the given time, or never. The caller
+// backOff sets when the next listen may be opened, after one that was acknowledged at the given time, or never. The caller
 // holds w.mu.
-func (w *bridge) later(since time.Time) {
+func (w *bridge) backOff(since time.Time) {
 	if !since.IsZero() && time.Since(since) >= steadyTime {
-		w.tries = 0
+		w.failures = 0
 	}
-	d := min(backoffLeast<<min(w.tries, 10), backoffMost)
-	w.tries++
-	w.retry = time.Now().Add(d + rand.N(d/2))
+	d := min(backoffMin<<min(w.failures, 10), backoffMax)
+	w.failures++
+	w.retryAt = time.Now().Add(d + rand.N(d/2))
 }
 
-// bulletin is a notice for sessions.
-type bulletin struct {
+// delivery is a notice for sessions.
+type delivery struct {
 	rules.Notice
 	to []*proxy.Session
 }
 
-// tell brings it to the sessions, or keeps it for those without a stream.
-func (b bulletin) tell() {
+// send brings it to the sessions, or keeps it for those without a stream.
+func (b delivery) send() {
 	for _, s := range b.to {
 		s.Keep(b.Key, b.Msg)
 	}
 }
 
-// everything makes the notices that stand for whatever was missed: 2026-07-28 replays nothing. The caller holds w.mu.
-func (w *bridge) everything() (all []bulletin) {
-	for _, m := range w.members {
+// allChanged makes the notices that stand for whatever was missed: 2026-07-28 replays nothing. The caller holds w.mu.
+func (w *bridge) allChanged() (all []delivery) {
+	for _, m := range w.subscribers {
 		if !m.ready {
 			continue
 		}
 		for _, n := range rules.AllChanged(m.lists, m.uris) {
-			all = append(all, bulletin{n, []*proxy.Session{m.session}})
+			all = append(all, delivery{n, []*proxy.Session{m.session}})
 		}
 	}
 	return all

@@ -26,26 +26,26 @@ type channelCall interface {
 
 // listen is one subscriptions/listen of a bridge.
 type listen struct {
-	w      *bridge
-	ctx    context.Context
-	cancel context.CancelFunc
-	lists  []string // asked for
-	uris   []string
-	acked  chan struct{} // closed with the acknowledgement
-	ended  chan struct{} // closed when the reader has ended
-	void   chan struct{} // closed when nobody wants it any more before it was acknowledged
+	w         *bridge
+	ctx       context.Context
+	cancel    context.CancelFunc
+	lists     []string // asked for
+	uris      []string
+	acked     chan struct{} // closed with the acknowledgement
+	ended     chan struct{} // closed when the reader has ended
+	abandoned chan struct{} // closed when nobody wants it any more before it was acknowledged
 
 	// Under w.mu.
 	replies  proxy.Replies
 	honoured []string            // the resources that were acknowledged
 	since    time.Time           // of the acknowledgement
-	late     map[string]bulletin // what came after another had taken its place, by key; nil: none has
+	late     map[string]delivery // what came after another had taken its place, by key; nil: none has
 	over     bool
 	err      error // why it is over
 }
 
 func newListen(w *bridge, lists, uris []string) *listen {
-	l := &listen{w: w, lists: lists, uris: uris, acked: make(chan struct{}), ended: make(chan struct{}), void: make(chan struct{})}
+	l := &listen{w: w, lists: lists, uris: uris, acked: make(chan struct{}), ended: make(chan struct{}), abandoned: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(w.ctx)
 	return l
 }
@@ -55,11 +55,11 @@ func newListen(w *bridge, lists, uris []string) *listen {
 func (l *listen) request() (*proxy.Exchange, error) {
 	filter := rules.SubscriptionFilter(l.lists, l.uris)
 	l.w.mu.Lock()
-	if len(l.w.members) == 0 {
+	if len(l.w.subscribers) == 0 {
 		l.w.mu.Unlock()
 		return nil, errOver
 	}
-	m := l.w.members[0]
+	m := l.w.subscribers[0]
 	caller := m.caller
 	l.w.mu.Unlock()
 	params := wire.Object([]wire.Change{
@@ -67,7 +67,7 @@ func (l *listen) request() (*proxy.Exchange, error) {
 		{Key: "_meta", Value: wire.Object([]wire.Change{{Key: wire.MetaPrefix + "protocolVersion", Value: []byte(`"` + rules.ModernVersion + `"`)},
 			{Key: wire.MetaPrefix + "clientInfo", Value: m.client.Info}, {Key: wire.MetaPrefix + "clientCapabilities", Value: m.client.Caps}})},
 	})
-	id := strconv.FormatUint(l.w.x.number(), 10)
+	id := strconv.FormatUint(l.w.x.nextID(), 10)
 	ex, err := transport.NewExchange(proxy.Modern, append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-listen-`+id+
 		`","method":"subscriptions/listen","params":`), params...), '}'))
 	if err != nil {
@@ -122,7 +122,7 @@ func (l *listen) read() error {
 			if told := l.w.x.opt.Changed; told != nil {
 				told(m)
 			}
-			l.take(m)
+			l.receive(m)
 		}
 	}
 }
@@ -152,7 +152,7 @@ func (l *listen) acknowledged() error {
 		return nil
 	case <-t.C:
 		return proxy.Errf(proxy.UpstreamTimeout, "the upstream server did not acknowledge the subscription in %s", limit)
-	case <-l.void:
+	case <-l.abandoned:
 		return errOver
 	case <-l.ended:
 	}
@@ -176,16 +176,16 @@ func (l *listen) shared() bool {
 	return is
 }
 
-// part gives up a listen at a process such that nothing is written before the server has been told, and waits for the
+// giveUp gives up a listen at a process such that nothing is written before the server has been told, and waits for the
 // result that some servers send then.
-func (l *listen) part() {
+func (l *listen) giveUp() {
 	l.w.mu.Lock()
 	c, is := l.replies.(channelCall)
 	is = is && !l.over
 	l.w.mu.Unlock()
 	if is {
 		c.GiveUp(l.w.ctx)
-		t := time.NewTimer(partTime)
+		t := time.NewTimer(giveUpTime)
 		select {
 		case <-l.ended:
 		case <-t.C:
@@ -204,23 +204,23 @@ func (l *listen) withdraw(n uint64) {
 	}
 }
 
-// take judges one notification of the listen: the acknowledgement, a notice for the client, or nothing that belongs here.
-func (l *listen) take(m *wire.Message) {
+// receive judges one notification of the listen: the acknowledgement, a notice for the client, or nothing that belongs here.
+func (l *listen) receive(m *wire.Message) {
 	if m.Is("notifications/subscriptions/acknowledged") {
 		l.acknowledge(m)
 		return
 	}
-	if b, now := l.judge(m); now {
-		b.tell()
+	if b, now := l.route(m); now {
+		b.send()
 	}
 }
 
-// judge makes of a notification what the sessions are told, if anything, and tells whether that is to happen now.
-func (l *listen) judge(msg *wire.Message) (b bulletin, now bool) {
+// route makes of a notification what the sessions are told, if anything, and tells whether that is to happen now.
+func (l *listen) route(msg *wire.Message) (b delivery, now bool) {
 	w := l.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, m := range w.members {
+	for _, m := range w.subscribers {
 		if m.ready && m.wants(msg, l) {
 			b.to = append(b.to, m.session)
 		}
@@ -235,8 +235,8 @@ func (l *listen) judge(msg *wire.Message) (b bulletin, now bool) {
 			l.late[b.Key] = b
 		}
 		return b, false
-	case w.fresh != nil:
-		w.fresh[b.Key] = true
+	case w.delivered != nil:
+		w.delivered[b.Key] = true
 	}
 	return b, true
 }
@@ -259,7 +259,7 @@ func (l *listen) acknowledge(m *wire.Message) {
 // wants reports whether a session is to see a notice. What is below a resource that is subscribed to counts as that
 // (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
 // have subscribed to. The caller holds w.mu.
-func (m *member) wants(msg *wire.Message, l *listen) bool {
+func (m *subscriber) wants(msg *wire.Message, l *listen) bool {
 	if !msg.Is(rules.ResourceUpdated) {
 		method := msg.Text(msg.Method)
 		return slices.ContainsFunc(m.lists, func(list string) bool { return rules.ListChanged(list) == string(method) })
@@ -267,7 +267,7 @@ func (m *member) wants(msg *wire.Message, l *listen) bool {
 	uri := string(msg.Text(msg.URI))
 	of := func(root string) bool { return rules.Below(uri, root) }
 	switch {
-	case slices.ContainsFunc(m.uris, of), slices.ContainsFunc(m.w.opening, func(j *joining) bool { return j.m == m && !j.gone && of(j.uri) }):
+	case slices.ContainsFunc(m.uris, of), slices.ContainsFunc(m.w.opening, func(j *subscribeCall) bool { return j.m == m && !j.withdrawn && of(j.uri) }):
 		return true
 	case len(m.uris) == 0:
 		return false

@@ -14,8 +14,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// member is a session with its part in a bridge.
-type member struct {
+// subscriber is a session with its part in a bridge.
+type subscriber struct {
 	w          *bridge
 	own        bool   // nobody else has part in the bridge
 	key        string // of the processes that it listens at, if others do too
@@ -52,10 +52,10 @@ type Bridges struct {
 	work   *work.Group
 	server Server
 
-	mu     sync.Mutex
-	of     map[*proxy.Session]*member
-	shared map[string]*sharedBridge // of processes, by key
-	n      uint64                   // listens so far, for their ids
+	mu        sync.Mutex
+	bySession map[*proxy.Session]*subscriber
+	shared    map[string]*sharedBridge // of processes, by key
+	n         uint64                   // listens so far, for their ids
 }
 
 // NewBridges makes the bridges of one server, of which there are none yet.
@@ -67,7 +67,7 @@ func NewBridges(opt Options, group *work.Group, server Server) *Bridges {
 func (x *Bridges) Sessions() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return len(x.of)
+	return len(x.bySession)
 }
 
 // sharedBridge is a bridge with the number of its sessions; with the last of them it ends.
@@ -76,10 +76,10 @@ type sharedBridge struct {
 	sessions int
 }
 
-func (x *Bridges) get(s *proxy.Session) *member {
+func (x *Bridges) get(s *proxy.Session) *subscriber {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.of[s]
+	return x.bySession[s]
 }
 
 // all returns the bridges, each once.
@@ -90,7 +90,7 @@ func (x *Bridges) all() []*bridge {
 	for _, w := range x.shared {
 		list = append(list, w.bridge)
 	}
-	for _, m := range x.of {
+	for _, m := range x.bySession {
 		if m.own {
 			list = append(list, m.w)
 		}
@@ -99,14 +99,14 @@ func (x *Bridges) all() []*bridge {
 }
 
 // put gives a session its part in a bridge, and answers the one it had before.
-func (x *Bridges) put(m *member, own bool) (before *member) {
+func (x *Bridges) put(m *subscriber, own bool) (before *subscriber) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.of == nil {
-		x.of = make(map[*proxy.Session]*member)
+	if x.bySession == nil {
+		x.bySession = make(map[*proxy.Session]*subscriber)
 	}
-	before = x.of[m.session]
-	x.of[m.session] = m
+	before = x.bySession[m.session]
+	x.bySession[m.session] = m
 	if m.own = own; own {
 		m.w = x.newBridge()
 		return before
@@ -130,11 +130,11 @@ func (x *Bridges) newBridge() *bridge {
 }
 
 // drop takes a session out; last tells that its bridge has no other.
-func (x *Bridges) drop(m *member) (last bool) {
+func (x *Bridges) drop(m *subscriber) (last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.of[m.session] == m {
-		delete(x.of, m.session)
+	if x.bySession[m.session] == m {
+		delete(x.bySession, m.session)
 	}
 	if m.left {
 		return false
@@ -150,7 +150,7 @@ func (x *Bridges) drop(m *member) (last bool) {
 	return w.sessions == 0
 }
 
-func (x *Bridges) number() uint64 {
+func (x *Bridges) nextID() uint64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.n++
@@ -162,7 +162,7 @@ func (x *Bridges) number() uint64 {
 func (x *Bridges) Count() (n int) {
 	for _, w := range x.all() {
 		w.mu.Lock()
-		if w.now != nil {
+		if w.current != nil {
 			n++
 		}
 		w.mu.Unlock()
@@ -174,7 +174,7 @@ func (x *Bridges) Count() (n int) {
 func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	all := wire.Whole(caps)
 	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
-	m := &member{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
+	m := &subscriber{session: ex.Session, caller: ex.Caller, subscribes: says("resources", "subscribe"),
 		client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion,
 			Info: slices.Clone(inner.Msg.Of(inner.Msg.Info)), Caps: slices.Clone(inner.Msg.Of(inner.Msg.Caps))}}
 	for _, list := range rules.NoticeLists {
@@ -188,7 +188,7 @@ func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	if before := x.put(m, own); before != nil { // a handshake that the client began anew
 		before.end()
 	}
-	m.w.change(func() { m.w.members = append(m.w.members, m) })
+	m.w.change(func() { m.w.subscribers = append(m.w.subscribers, m) })
 	m.session.OnEnd(m.end)
 	m.session.OnOutlet(func() {
 		// A stream that is there before the handshake waits for notifications/initialized.
@@ -200,15 +200,15 @@ func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 // to nobody else. It is for an upstream that another takes the place of.
 func (x *Bridges) Dismiss(cause *proxy.Error) {
 	x.mu.Lock()
-	sessions := slices.Collect(maps.Keys(x.of))
+	sessions := slices.Collect(maps.Keys(x.bySession))
 	x.mu.Unlock()
 	for _, s := range sessions {
 		s.EndFor(proxy.Closed, cause)
 	}
 }
 
-// Greeted takes a session's notifications/initialized: from now on the client may be told something.
-func (x *Bridges) Greeted(s *proxy.Session) {
+// Initialized takes a session's notifications/initialized: from now on the client may be told something.
+func (x *Bridges) Initialized(s *proxy.Session) {
 	if m := x.get(s); m != nil {
 		m.w.change(func() { m.ready = true })
 	}
@@ -227,7 +227,7 @@ func (x *Bridges) Refresh(ex *proxy.Exchange) {
 }
 
 // end takes the session out of its bridge. It may be called more than once.
-func (m *member) end() {
+func (m *subscriber) end() {
 	last := m.w.x.drop(m)
 	if m.own {
 		m.w.cancel()
@@ -235,23 +235,23 @@ func (m *member) end() {
 	m.w.change(func() {
 		m.w.retired = last
 		m.ready, m.uris = false, nil
-		m.w.members = slices.DeleteFunc(m.w.members, func(o *member) bool { return o == m })
-		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
+		m.w.subscribers = slices.DeleteFunc(m.w.subscribers, func(o *subscriber) bool { return o == m })
+		for _, j := range slices.Concat(m.w.pending, m.w.opening) {
 			if j.m == m {
-				j.gone = true
+				j.withdrawn = true
 				j.settle(errOver)
 			}
 		}
-		if l := m.w.coming; l != nil && len(m.w.members) == 0 {
-			m.w.coming = nil
-			close(l.void)
+		if l := m.w.unacked; l != nil && len(m.w.subscribers) == 0 {
+			m.w.unacked = nil
+			close(l.abandoned)
 		}
 	})
-	m.w.rest()
+	m.w.cancelIfIdle()
 }
 
-// rest ends a bridge that has no sessions any more, unless the worker, who still has something to end, does.
-func (w *bridge) rest() {
+// cancelIfIdle ends a bridge that has no sessions any more, unless the worker, who still has something to end, does.
+func (w *bridge) cancelIfIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.retired && !w.working {
@@ -267,7 +267,7 @@ func (x *Bridges) Cancelled(m *wire.Message) {
 	}
 	for _, w := range x.all() {
 		w.mu.Lock()
-		for _, l := range []*listen{w.now, w.coming} {
+		for _, l := range []*listen{w.current, w.unacked} {
 			if l != nil {
 				l.withdraw(n)
 			}

@@ -11,11 +11,11 @@ import (
 
 // Subscribe answers resources/subscribe once a listen that includes the resource has been acknowledged.
 func (x *Bridges) Subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
-	m, uri, err := x.watched(ex)
+	m, uri, err := x.target(ex)
 	if err != nil {
 		return nil, err
 	}
-	j := &joining{m: m, ex: ex, uri: uri, at: time.Now(), done: make(chan struct{})}
+	j := &subscribeCall{m: m, ex: ex, uri: uri, at: time.Now(), done: make(chan struct{})}
 	m.w.change(func() { m.w.join(j) })
 	return j, nil
 }
@@ -23,21 +23,21 @@ func (x *Bridges) Subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 // Unsubscribe answers resources/unsubscribe. The listen keeps what it was opened with until the next one; meanwhile the
 // notices are filtered here.
 func (x *Bridges) Unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
-	m, uri, err := x.watched(ex)
+	m, uri, err := x.target(ex)
 	if err != nil {
 		return nil, err
 	}
 	m.w.change(func() {
 		m.uris = slices.DeleteFunc(m.uris, func(s string) bool { return s == uri })
-		for _, j := range slices.Concat(m.w.joins, m.w.opening) {
-			j.gone = j.gone || j.m == m && j.uri == uri // it is answered, and taken back with that
+		for _, j := range slices.Concat(m.w.pending, m.w.opening) {
+			j.withdrawn = j.withdrawn || j.m == m && j.uri == uri // it is answered, and taken back with that
 		}
 	})
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte("{}"))), nil
 }
 
-// watched returns the session's part in a bridge, and the resource that the request is about.
-func (x *Bridges) watched(ex *proxy.Exchange) (*member, string, error) {
+// target returns the session's part in a bridge, and the resource that the request is about.
+func (x *Bridges) target(ex *proxy.Exchange) (*subscriber, string, error) {
 	m := x.get(ex.Session)
 	if m == nil || !m.subscribes {
 		return nil, "", proxy.Errf(proxy.MethodNotFound, "the server does not have the capability resources.subscribe")
@@ -51,38 +51,38 @@ func (x *Bridges) watched(ex *proxy.Exchange) (*member, string, error) {
 
 // join takes a subscription: it is answered at once if the listen has the resource already, or had it before it broke
 // off. The caller holds w.mu.
-func (w *bridge) join(j *joining) {
+func (w *bridge) join(j *subscribeCall) {
 	j.m.ready = true
 	switch {
 	case w.ctx.Err() != nil:
 		j.settle(errOver)
 	case slices.Contains(j.m.uris, j.uri):
 		j.settle(nil)
-	case !w.room(j):
-	case w.now != nil && slices.Contains(w.now.honoured, j.uri):
+	case !w.admit(j):
+	case w.current != nil && slices.Contains(w.current.honoured, j.uri):
 		j.m.uris = append(j.m.uris, j.uri)
 		j.settle(nil)
 	default:
-		w.joins = append(w.joins, j)
+		w.pending = append(w.pending, j)
 	}
 }
 
-// room reports whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
+// admit reports whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
 // w.mu.
-func (w *bridge) room(j *joining) bool {
+func (w *bridge) admit(j *subscribeCall) bool {
 	count, size, all := 1, len(j.uri), len(j.uri)
-	add := func(m *member, uri string) {
+	add := func(m *subscriber, uri string) {
 		all += len(uri)
 		if m == j.m {
 			count, size = count+1, size+len(uri)
 		}
 	}
-	for _, m := range w.members {
+	for _, m := range w.subscribers {
 		for _, uri := range m.uris {
 			add(m, uri)
 		}
 	}
-	for _, o := range slices.Concat(w.joins, w.opening) {
+	for _, o := range slices.Concat(w.pending, w.opening) {
 		add(o.m, o.uri)
 	}
 	switch {
@@ -95,22 +95,22 @@ func (w *bridge) room(j *joining) bool {
 	return !j.settled
 }
 
-// joining is the Replies of one resources/subscribe.
-type joining struct {
-	m    *member
+// subscribeCall is the Replies of one resources/subscribe.
+type subscribeCall struct {
+	m    *subscriber
 	ex   *proxy.Exchange
 	uri  string
 	at   time.Time
 	done chan struct{} // closed when it is settled
 
-	err     error // under w.mu until done is closed
-	settled bool  // under w.mu
-	gone    bool  // under w.mu: the client has taken it back
-	given   bool
+	err       error // under w.mu until done is closed
+	settled   bool  // under w.mu
+	withdrawn bool  // under w.mu: the client has taken it back
+	answered  bool
 }
 
 // settle decides the answer, once: nil is success. The caller holds w.mu.
-func (j *joining) settle(err error) {
+func (j *subscribeCall) settle(err error) {
 	if j.settled {
 		return
 	}
@@ -119,8 +119,8 @@ func (j *joining) settle(err error) {
 }
 
 // Next implements proxy.Replies.
-func (j *joining) Next(until time.Time) (*wire.Message, error) {
-	if j.given {
+func (j *subscribeCall) Next(until time.Time) (*wire.Message, error) {
+	if j.answered {
 		return nil, io.EOF
 	}
 	var end <-chan time.Time
@@ -136,7 +136,7 @@ func (j *joining) Next(until time.Time) (*wire.Message, error) {
 	case <-end:
 		return nil, proxy.ErrNotYet
 	}
-	j.given = true
+	j.answered = true
 	if j.err != nil {
 		return nil, j.err
 	}
@@ -145,11 +145,11 @@ func (j *joining) Next(until time.Time) (*wire.Message, error) {
 }
 
 // Close implements proxy.Replies: a subscription that is closed before its answer is not made.
-func (j *joining) Close() error {
+func (j *subscribeCall) Close() error {
 	w := j.m.w
 	w.change(func() {
-		j.gone = j.gone || !j.settled
-		w.joins = slices.DeleteFunc(w.joins, func(o *joining) bool { return o == j })
+		j.withdrawn = j.withdrawn || !j.settled
+		w.pending = slices.DeleteFunc(w.pending, func(o *subscribeCall) bool { return o == j })
 	})
 	return nil
 }

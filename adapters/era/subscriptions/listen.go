@@ -60,7 +60,7 @@ type listenBridge struct {
 	tries   int                 // to open another, since one was steady
 	lists   []string            // whose changes are delivered
 	subs    []string            // URIs that the server has accepted, or, before the acknowledgement, may accept
-	first   [][]byte            // what goes out ahead of all notices: the acknowledgement, and the end if that is all
+	head    [][]byte            // what goes out ahead of all notices: the acknowledgement, and the end if that is all
 	acked   bool                // the acknowledgement has been made
 	queue   []rules.Notice      // for the client
 	size    int                 // bytes of these
@@ -207,9 +207,9 @@ func (h *listenBridge) acknowledge() {
 	honoured := rules.SubscriptionFilter(h.lists, h.subs)
 	params := wire.Object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: wire.Object(honoured)}})
 	ack := append([]byte(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":`), params...)
-	h.first = append(h.first, append(ack, '}'))
+	h.head = append(h.head, append(ack, '}'))
 	if h.acked = true; len(honoured) == 0 {
-		h.first = append(h.first, proxy.ListenEnd(h.id).Raw)
+		h.head = append(h.head, proxy.ListenEnd(h.id).Raw)
 	}
 	heard := h.queue
 	h.queue, h.size = nil, 0
@@ -295,12 +295,12 @@ func (h *listenBridge) Hear(from *sessions.Session, m *wire.Message) {
 	if e.waiting != nil || time.Since(e.own) < dedupTime {
 		return
 	}
-	e.msg, e.waiting = raw, time.AfterFunc(dedupTime, func() { h.undoubled(key) })
+	e.msg, e.waiting = raw, time.AfterFunc(dedupTime, func() { h.deliverWaiting(key) })
 	h.heard[key] = e
 }
 
-// undoubled gives out what was heard in another session only.
-func (h *listenBridge) undoubled(key string) {
+// deliverWaiting gives out what was heard in another session only.
+func (h *listenBridge) deliverWaiting(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e := h.heard[key]
@@ -355,7 +355,7 @@ func (h *listenBridge) Moved(s *sessions.Session) {
 	h.mu.Unlock()
 	s.Release(false)
 	again := h.x.work.Spawn(func() {
-		for h.pace() {
+		for h.waitToReopen() {
 			if h.open(true) == nil {
 				return
 			}
@@ -367,14 +367,14 @@ func (h *listenBridge) Moved(s *sessions.Session) {
 	}
 }
 
-// pace waits until it is time to open a session again; false if it is not wanted any more.
-func (h *listenBridge) pace() bool {
+// waitToReopen waits until it is time to open a session again; false if it is not wanted any more.
+func (h *listenBridge) waitToReopen() bool {
 	h.mu.Lock()
 	tries := h.tries
 	h.tries++
 	h.mu.Unlock()
 	if tries > 0 {
-		wait := min(backoffLeast<<min(tries-1, 10), backoffMost)
+		wait := min(backoffMin<<min(tries-1, 10), backoffMax)
 		timer := time.NewTimer(wait + rand.N(wait/2)) //nolint:gosec // jitter
 		defer timer.Stop()
 		select {
@@ -394,8 +394,8 @@ func (h *listenBridge) Next(until time.Time) (*wire.Message, error) {
 		h.mu.Lock()
 		var raw []byte
 		switch {
-		case len(h.first) > 0:
-			raw, h.first = h.first[0], h.first[1:]
+		case len(h.head) > 0:
+			raw, h.head = h.head[0], h.head[1:]
 		case h.acked && len(h.queue) > 0:
 			raw = h.shift()
 		}
@@ -404,7 +404,7 @@ func (h *listenBridge) Next(until time.Time) (*wire.Message, error) {
 		if raw != nil {
 			m, err := proxy.Scanned(raw)
 			if err == nil {
-				h.said(m)
+				h.noteResponse(m)
 			}
 			return m, err
 		}
@@ -421,8 +421,8 @@ func (h *listenBridge) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// said notes that the response has been given out.
-func (h *listenBridge) said(m *wire.Message) {
+// noteResponse notes that the response has been given out.
+func (h *listenBridge) noteResponse(m *wire.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.over = h.over || m.IsResponse()

@@ -174,7 +174,7 @@ func (v *reconnecting) renew(until time.Time) error {
 // pause is how long to wait before the next try; the first is made at once.
 func (v *reconnecting) pause() (wait time.Duration) {
 	if v.tries > 0 {
-		wait = min(backoffLeast<<min(v.tries-1, 10), backoffMost)
+		wait = min(backoffMin<<min(v.tries-1, 10), backoffMax)
 		wait += rand.N(wait / 2) //nolint:gosec // jitter
 	}
 	v.tries++

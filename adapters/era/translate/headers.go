@@ -64,7 +64,7 @@ func (w *walker) annotation(a, schema wire.Span, path []string) {
 	w.count++
 	name := string(a.Text(w.raw))
 	key := strings.ToLower(name)
-	if !token(name) || w.seen[key] || !w.primitive(wire.Get(w.raw, schema, "type")) {
+	if !isToken(name) || w.seen[key] || !w.primitive(wire.Get(w.raw, schema, "type")) {
 		w.valid = false
 		return
 	}
@@ -95,8 +95,8 @@ func (w *walker) primitive(t wire.Span) bool {
 	return n == 1 && null <= 1
 }
 
-// token reports whether a name may be part of a header's name (RFC 9110, token).
-func token(name string) bool {
+// isToken reports whether a name may be part of a header's name (RFC 9110, token).
+func isToken(name string) bool {
 	for i := range len(name) {
 		c := name[i]
 		if c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0 {

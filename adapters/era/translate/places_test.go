@@ -25,7 +25,7 @@ func TestDropIsEditObject(t *testing.T) {
 					t.Fatal(raw, err)
 				}
 				b := a
-				if !drop(&a, known{"resultType", a.ResultType}, known{"inputRequests", a.InputRequests}, known{"_meta", a.Meta}) {
+				if !drop(&a, knownMember{"resultType", a.ResultType}, knownMember{"inputRequests", a.InputRequests}, knownMember{"_meta", a.Meta}) {
 					t.Fatalf("not dropped from %s", raw)
 				}
 				b.EditObject(b.Result, []wire.Change{{Key: "resultType"}, {Key: "inputRequests"}, {Key: "_meta"}})
@@ -52,7 +52,7 @@ func TestDropLeavesWhatIsUnusual(t *testing.T) {
 	if err != nil || !m.ResultType.Present() {
 		t.Fatal(err)
 	}
-	if drop(&m, known{"_meta", m.Meta}, known{"resultType", m.ResultType}) || len(m.Edits) > 0 {
+	if drop(&m, knownMember{"_meta", m.Meta}, knownMember{"resultType", m.ResultType}) || len(m.Edits) > 0 {
 		t.Errorf("dropped: %s", m.Append(nil))
 	}
 }

@@ -17,7 +17,7 @@ func Strip(m *wire.Message, asTask bool, traced []wire.Change) {
 		identity = m.Meta
 	}
 	if (own == 0 || own == all) && m.Params.IsObject(m.Raw) && traced == nil && fill == nil && !asTask &&
-		drop(m, known{"inputResponses", m.InputResponses}, known{"requestState", m.ReqState}, known{"task", m.Task}, known{"_meta", identity}) {
+		drop(m, knownMember{"inputResponses", m.InputResponses}, knownMember{"requestState", m.ReqState}, knownMember{"task", m.Task}, knownMember{"_meta", identity}) {
 		return
 	}
 	changes := []wire.Change{{Key: "inputResponses"}, {Key: "requestState"}, {Key: "task"}}

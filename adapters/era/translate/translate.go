@@ -127,7 +127,7 @@ func legacyPlain(m *wire.Message, method, version string) bool {
 		}
 		all = m.Meta
 	}
-	return drop(m, known{"resultType", m.ResultType}, known{"inputRequests", m.InputRequests}, known{"requestState", m.ReqState}, known{"_meta", all})
+	return drop(m, knownMember{"resultType", m.ResultType}, knownMember{"inputRequests", m.InputRequests}, knownMember{"requestState", m.ReqState}, knownMember{"_meta", all})
 }
 
 // LegacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.
