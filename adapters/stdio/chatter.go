@@ -12,9 +12,6 @@ const (
 	stderrBurst = 50
 	stderrRate  = 10
 	stderrPause = 10
-	// noiseFirst lines of noise are told of a server; after them one each noiseEach.
-	noiseFirst = 5
-	noiseEach  = time.Minute
 )
 
 // limiter is a bucket of tokens, one a line.
@@ -56,26 +53,4 @@ func (l *limiter) rest() int {
 	n := l.dropped
 	l.dropped = 0
 	return n
-}
-
-// sampler lets the first few lines through, and then one from time to time.
-type sampler struct {
-	mu      sync.Mutex
-	told    int
-	last    time.Time
-	skipped int
-}
-
-// take tells whether a line is told, and if so how many before it were not.
-func (s *sampler) take(now time.Time) (tell bool, skipped int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.told >= noiseFirst && now.Sub(s.last) < noiseEach {
-		s.skipped++
-		return false, 0
-	}
-	s.told++
-	s.last = now
-	skipped, s.skipped = s.skipped, 0
-	return true, skipped
 }

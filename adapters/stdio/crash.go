@@ -21,22 +21,6 @@ const (
 	lastBytes = 500
 )
 
-// called names the server in a sentence.
-func called(name string) string {
-	if name == "" {
-		return "the upstream server"
-	}
-	return fmt.Sprintf("the upstream server %q", name)
-}
-
-// keyName is the server's name in a key.
-func keyName(name string) string {
-	if name == "" {
-		return "NAME"
-	}
-	return name
-}
-
 // ending says how a child has ended, as the rest of a sentence that begins with the server: by its exit, or by what
 // reading its output returned.
 func ending(exit *ExitError, err error, uptime time.Duration) string {

@@ -46,9 +46,9 @@ func TestDownstreamSizes(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- downstreamOf(reader, heard).Serve(t.Context()) }()
 	go func() { _, _ = io.WriteString(writer, in) }()
-	lines := NewReader(out, 1<<20)
+	input := NewReader(out, 1<<20)
 	for range sizes {
-		line, err := lines.ReadLine()
+		line, err := input.ReadLine()
 		must(t, err)
 		m, err := wire.Scan(line)
 		must(t, err)

@@ -257,14 +257,15 @@ func TestProcessNeverReads(t *testing.T) {
 	p := start(t, c)
 	expect(t, p, "ready")
 	waits := make(chan error, 1)
+	full := &waitContext{Context: background(), waits: make(chan struct{})}
 	go func() {
 		var err error
 		for line := []byte(strings.Repeat("x", 10_000)); err == nil; {
-			err = p.Write(line)
+			err = p.WriteContext(full, line)
 		}
 		waits <- err
 	}()
-	waiting(t, p.writer, 1)
+	<-full.waits
 	took(t, p, 8*time.Second)
 	if err := <-waits; err != ErrStopped {
 		t.Errorf("who waited got %v", err)

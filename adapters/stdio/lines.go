@@ -134,6 +134,12 @@ func (r *Reader) lineEnd() int {
 // Run is what is known of the line that ReadLine has returned last.
 func (r *Reader) Run() wire.Run { return r.ran }
 
+// Ended reports whether the source has ended: the line that ReadLine has returned last may be cut off.
+func (r *Reader) Ended() bool { return r.err != nil }
+
+// SetPrefix sets how many bytes of a line that is too long its error holds; they are 1 KiB otherwise.
+func (r *Reader) SetPrefix(n int) { r.keep = n }
+
 // unread returns the bytes read but not yet returned.
 func (r *Reader) unread() []byte {
 	if r.hold == nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"dragoman/adapters/mux"
+	"dragoman/adapters/stdio/pipe"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -23,7 +24,7 @@ import (
 // piped is a mux over pipes, as a child's, with the server's ends.
 type piped struct {
 	*mux.Mux
-	in       *inPipe
+	in       *pipe.Writer
 	w        *Writer
 	r        *Reader
 	requests *os.File // what the server reads
@@ -43,12 +44,12 @@ type noSink struct{}
 func (noSink) Message(*wire.Message) bool { return true }
 func (noSink) Lost(error)                 {}
 
-func startPiped(t *testing.T) *piped {
+func startPiped(t *testing.T, size int) *piped {
 	t.Helper()
-	requests, in := testPipe(t)
+	requests, in := testPipeOf(t, size)
 	r, answers, err := os.Pipe()
 	must(t, err)
-	out, err := newOutPipe(r, defaultPipeSize)
+	out, err := pipe.NewReader(r, pipe.DefaultSize)
 	must(t, err)
 	p := &piped{in: in, w: NewWriter(in, WriterOptions{}), r: NewReader(out, 0), requests: requests, answers: answers, ended: make(chan struct{})}
 	p.Mux = mux.NewLines(proxy.Modern, p, noSink{})
@@ -106,7 +107,7 @@ func (p *piped) serve() {
 // are what they were when they are taken at last.
 func TestNoHeadOfLineBlocking(t *testing.T) {
 	t.Parallel()
-	p := startPiped(t)
+	p := startPiped(t, pipe.DefaultSize)
 	served := make(chan struct{})
 	go func() { defer close(served); p.serve() }()
 	const slow, size = 4, 5 << 20
@@ -144,8 +145,7 @@ func TestNoHeadOfLineBlocking(t *testing.T) {
 // nothing, and the rest arrives whole when it reads on.
 func TestServerThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	p := startPiped(t)
-	p.in.size = -1
+	p := startPiped(t, -1)
 	pad := strings.Repeat("p", 1<<20)
 	var mu sync.Mutex
 	sent, lost := map[string]bool{}, 0
@@ -221,10 +221,10 @@ func TestServerThatDoesNotRead(t *testing.T) {
 
 // Nothing of a message is copied on its way to a server, nor from one, but in and out of the system.
 func TestLargeMessagesAllocateLittle(t *testing.T) {
-	if raceEnabled {
+	if poisoned {
 		t.Skip("the race detector makes pools forget")
 	}
-	p := startPiped(t)
+	p := startPiped(t, pipe.DefaultSize)
 	served := make(chan struct{})
 	go func() { defer close(served); _, _ = io.Copy(io.Discard, p.requests) }()
 	pad := strings.Repeat("p", 1<<20)

@@ -3,6 +3,7 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"dragoman/adapters/stdio/pipe"
 	"errors"
 	"fmt"
 	"io"
@@ -234,13 +235,18 @@ func TestWriterReportsBrokenDestination(t *testing.T) {
 }
 
 // testPipe returns both ends of a pipe, the writing one as a Process uses it.
-func testPipe(t testing.TB) (*os.File, *inPipe) {
+func testPipe(t testing.TB) (*os.File, *pipe.Writer) {
+	t.Helper()
+	return testPipeOf(t, pipe.DefaultSize)
+}
+
+func testPipeOf(t testing.TB, size int) (*os.File, *pipe.Writer) {
 	t.Helper()
 	r, f, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := newInPipe(f, defaultPipeSize)
+	in, err := pipe.NewWriter(f, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,8 +308,7 @@ func TestWriterManyThroughPipe(t *testing.T) {
 // A large line that is half written when its context ends stays whole, and the caller does not wait any longer.
 func TestWriterLargeLineCancelled(t *testing.T) {
 	t.Parallel()
-	r, in := testPipe(t)
-	in.size = -1
+	r, in := testPipeOf(t, -1)
 	w := NewWriter(in, WriterOptions{})
 	line := bytes.Repeat([]byte("L"), 3<<20)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -330,11 +335,11 @@ func TestWriterLargeLineCancelled(t *testing.T) {
 
 // The steady state of small lines, reader included, allocates nothing.
 func TestLinesAllocateNothing(t *testing.T) {
-	if raceEnabled {
+	if poisoned {
 		t.Skip("the race detector makes pools forget")
 	}
 	r, in := testPipe(t)
-	out, err := newOutPipe(r, -1)
+	out, err := pipe.NewReader(r, -1)
 	must(t, err)
 	w, lines := NewWriter(in, WriterOptions{}), NewReader(out, 0)
 	line := bytes.Repeat([]byte("x"), 300)

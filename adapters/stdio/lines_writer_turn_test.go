@@ -3,16 +3,16 @@ package stdio
 import (
 	"bytes"
 	"context"
+	"dragoman/adapters/stdio/pipe"
 	"errors"
 	"io"
 	"testing"
 )
 
 // stuckWriter returns a Writer of which somebody is writing a large line that nobody reads, the reading end, and what that ends with.
-func stuckWriter(t *testing.T) (*Writer, *inPipe, io.Reader, chan error) {
+func stuckWriter(t *testing.T) (*Writer, *pipe.Writer, io.Reader, chan error) {
 	t.Helper()
-	r, in := testPipe(t)
-	in.size = -1
+	r, in := testPipeOf(t, -1)
 	w := NewWriter(in, WriterOptions{Buffer: 64 << 20})
 	first := make(chan error, 1)
 	go func() { first <- w.Write(bytes.Repeat([]byte("1"), 1<<20)) }()

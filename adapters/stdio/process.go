@@ -15,7 +15,9 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/stdio/pipe"
 	"dragoman/adapters/stdio/reaper"
+	"dragoman/proxy/wire"
 )
 
 // ErrStopped is why nothing can be written to a Process after Stop.
@@ -24,8 +26,6 @@ var ErrStopped = errors.New("stdio: server is stopped")
 const (
 	// defaultGrace is how long a child gets after its stdin is closed, and again after SIGTERM.
 	defaultGrace = 2 * time.Second
-	// defaultPipeSize is what a busy pipe grows to: the most an unprivileged Linux process may ask for.
-	defaultPipeSize = 1 << 20
 	// pumpGrace is how long an exit may wait for the last lines of stderr, should the callback hang.
 	pumpGrace = time.Second
 )
@@ -74,9 +74,9 @@ type Process struct {
 	stopGrace time.Duration
 	killGrace time.Duration
 
-	in     *inPipe
-	out    *outPipe
-	errs   *outPipe
+	in     *pipe.Writer
+	out    *pipe.Reader
+	errs   *pipe.Reader
 	writer *Writer
 	reader *Reader
 	tail   tail
@@ -141,23 +141,23 @@ func grace(d time.Duration) time.Duration {
 // case; the other becomes part of p.
 func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 	var theirs, ours []*os.File
-	pipe := func(childReads bool) (child, own *os.File, err error) {
-		if child, own, err = newPipe(childReads); err != nil {
+	open := func(childReads bool) (child, own *os.File, err error) {
+		if child, own, err = pipe.New(childReads); err != nil {
 			return nil, nil, err
 		}
 		theirs, ours = append(theirs, child), append(ours, own)
 		return child, own, nil
 	}
 	start := func() error {
-		stdin, in, err := pipe(true)
+		stdin, in, err := open(true)
 		if err != nil {
 			return err
 		}
-		stdout, out, err := pipe(false)
+		stdout, out, err := open(false)
 		if err != nil {
 			return err
 		}
-		stderr, errs, err := pipe(false)
+		stderr, errs, err := open(false)
 		if err != nil {
 			return err
 		}
@@ -180,15 +180,15 @@ func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 func (p *Process) wrap(c Command, in, out, errs *os.File) (err error) {
 	size := c.PipeSize
 	if size == 0 {
-		size = defaultPipeSize
+		size = pipe.DefaultSize
 	}
-	if p.in, err = newInPipe(in, size); err != nil {
+	if p.in, err = pipe.NewWriter(in, size); err != nil {
 		return err
 	}
-	if p.out, err = newOutPipe(out, size); err != nil {
+	if p.out, err = pipe.NewReader(out, size); err != nil {
 		return err
 	}
-	if p.errs, err = newOutPipe(errs, -1); err != nil {
+	if p.errs, err = pipe.NewReader(errs, -1); err != nil {
 		return err
 	}
 	p.writer = NewWriter(p.in, WriterOptions{MaxLine: c.MaxLine, Buffer: c.Buffer})
@@ -207,7 +207,7 @@ func closeAll(files []*os.File) {
 // the pipe. io.EOF also comes when the child has closed its stdout, and after Stop. One goroutine at a time.
 func (p *Process) ReadLine() ([]byte, error) {
 	line, err := p.reader.ReadLine()
-	if err == ErrStopped {
+	if err == pipe.ErrDiscarded {
 		err = io.EOF
 	}
 	return line, err
@@ -242,6 +242,23 @@ func (p *Process) WriteContext(ctx context.Context, line []byte) error {
 // Flush waits until the child's pipe has taken all that was written; see Writer.Flush.
 func (p *Process) Flush(ctx context.Context) error { return p.writer.Flush(ctx) }
 
+// WriteScanned is Write with a limit on waiting, for a line in parts in which there is no line break; see Writer.WriteScanned.
+func (p *Process) WriteScanned(ctx context.Context, parts ...[]byte) error {
+	return p.writer.WriteScanned(ctx, parts...)
+}
+
+// Keep makes the line that ReadLine has returned last the caller's; see Reader.Keep.
+func (p *Process) Keep() (release func()) { return p.reader.Keep() }
+
+// Run tells what is known about the line that ReadLine has returned last; see Reader.Run.
+func (p *Process) Run() wire.Run { return p.reader.Run() }
+
+// Ended reports whether the child's stdout has ended, so that the line that ReadLine has returned last may be cut off.
+func (p *Process) Ended() bool { return p.reader.Ended() }
+
+// StderrTail returns the last lines on stderr; see ExitError.StderrTail.
+func (p *Process) StderrTail() []string { return p.tail.lines() }
+
 // PID is the child's process id, which is also the id of its process group on Unix.
 func (p *Process) PID() int { return p.pid }
 
@@ -267,7 +284,7 @@ func (p *Process) pump(each func([]byte)) {
 	defer close(p.pumped)
 	defer p.errs.Close()
 	r := NewReader(p.errs, stderrLine)
-	r.keep = stderrLine
+	r.SetPrefix(stderrLine)
 	for {
 		line, err := r.ReadLine()
 		var long *LineTooLongError

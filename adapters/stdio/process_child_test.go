@@ -70,8 +70,6 @@ func playChild(role string) int {
 	time.AfterFunc(time.Minute, func() { os.Exit(99) })
 	name, arg, _ := strings.Cut(role, ":")
 	switch name {
-	case "server":
-		return playServer(arg)
 	case "echo":
 		return echoLines()
 	case "banner":

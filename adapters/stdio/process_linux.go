@@ -120,15 +120,6 @@ func pollExit(pid int) bool {
 	return err == nil && watched
 }
 
-// growPipeFD sets a pipe's capacity, as far as fs.pipe-max-size and the user's limit permit.
-func growPipeFD(fd, size int) {
-	for ; size > chunkSize; size /= 2 {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETPIPE_SZ, size); err == nil {
-			return
-		}
-	}
-}
-
 // onlyZombies tells whether all members of the group have exited and only wait for their parents to reap them. A system
 // whose first process does not reap would otherwise make them look alive for ever.
 func onlyZombies(pgid int) bool {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -67,7 +68,7 @@ func onlyZombiesOrGone(pid int) bool {
 
 func TestPipesGrowOnlyWhenUsed(t *testing.T) {
 	t.Parallel()
-	size := func(f *os.File) (n int) {
+	size := func(f syscall.Conn) (n int) {
 		raw, err := f.SyscallConn()
 		must(t, err)
 		must(t, raw.Control(func(fd uintptr) { n, _ = unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) }))
@@ -76,7 +77,7 @@ func TestPipesGrowOnlyWhenUsed(t *testing.T) {
 	p := start(t, child("echo"))
 	must(t, p.Write([]byte("x")))
 	expect(t, p, "x")
-	if n := size(p.in.file); n > chunkSize {
+	if n := size(p.in); n > 64<<10 {
 		t.Errorf("stdin is %d bytes already", n)
 	}
 	must(t, p.Write(make([]byte, 1<<20)))
@@ -84,7 +85,7 @@ func TestPipesGrowOnlyWhenUsed(t *testing.T) {
 		t.Errorf("%d bytes", len(line))
 	}
 	if os.Getuid() == 0 {
-		if in, out := size(p.in.file), size(p.out.file); in <= chunkSize || out <= chunkSize {
+		if in, out := size(p.in), size(p.out); in <= 64<<10 || out <= 64<<10 {
 			t.Errorf("stdin %d, stdout %d", in, out)
 		}
 	}

@@ -22,7 +22,7 @@ func (p *Process) end() {
 	p.stop = true
 	p.mu.Unlock()
 	var drops sync.WaitGroup
-	drops.Go(p.out.discard)
+	drops.Go(p.out.Discard)
 	limit := time.Now().Add(p.stopGrace)
 	p.closeStdin(limit)
 	if !p.exitsWithin(time.Until(limit)) {
@@ -32,8 +32,7 @@ func (p *Process) end() {
 		}
 	}
 	<-p.gone
-	p.out.Close()
-	p.in.Close()
+	_, _ = p.out.Close(), p.in.Close() // fail only if they are closed already
 	drops.Wait()
 }
 
@@ -45,7 +44,7 @@ func (p *Process) closeStdin(limit time.Time) {
 	defer cancel()
 	// The error needs no answer: stdin is closed either way, and a child that has exited fails the Writer.
 	_ = p.writer.Flush(ctx)
-	p.in.Close()
+	_ = p.in.Close()
 }
 
 func (p *Process) exitsWithin(d time.Duration) bool {
@@ -66,13 +65,13 @@ func (p *Process) attend() {
 	p.mu.Lock()
 	stopped := p.stop
 	p.mu.Unlock()
-	p.errs.finish()
-	p.out.finish()
+	p.errs.Finish()
+	p.out.Finish()
 	p.awaitPump()
 	p.exit = &ExitError{Command: p.name, Code: how.code, Signal: how.signal, Lost: how.lost, Uptime: time.Since(p.started),
 		Stopped: stopped, StderrTail: p.tail.lines()}
 	p.writer.Fail(p.exit)
-	p.in.Close()
+	_ = p.in.Close() // fails only if it is closed already
 	close(p.done)
 	p.kin.sweep(p.killGrace)
 }

@@ -4,6 +4,7 @@ package stdio
 
 import (
 	"context"
+	"dragoman/adapters/stdio/pipe"
 	"errors"
 	"io"
 	"os"
@@ -53,7 +54,7 @@ func nobodyLeft(t testing.TB, p *Process) {
 	if groupAlive(p.PID(), true) {
 		t.Errorf("the group of %v is still there", p)
 	}
-	for name, f := range map[string]*os.File{"stdin": p.in.file, "stdout": p.out.file, "stderr": p.errs.file} {
+	for name, f := range map[string]io.Closer{"stdin": p.in, "stdout": p.out, "stderr": p.errs} {
 		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("%s was left open", name)
 		}
@@ -311,12 +312,13 @@ func TestProcessNeverReads(t *testing.T) {
 			accepted += len(line)
 		}
 	}
-	if !errors.Is(err, context.DeadlineExceeded) || accepted > c.Buffer+defaultPipeSize+len(line) {
+	if !errors.Is(err, context.DeadlineExceeded) || accepted > c.Buffer+pipe.DefaultSize+len(line) {
 		t.Errorf("accepted %d bytes, then %v", accepted, err)
 	}
 	waits := make(chan error, 1)
-	go func() { waits <- p.Write(line) }()
-	waiting(t, p.writer, 1)
+	full := &waitContext{Context: background(), waits: make(chan struct{})}
+	go func() { waits <- p.WriteContext(full, line) }()
+	<-full.waits
 	took(t, p, 8*time.Second)
 	if err := <-waits; err != ErrStopped {
 		t.Errorf("who waited got %v", err)

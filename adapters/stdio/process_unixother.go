@@ -18,7 +18,5 @@ func released() {}
 // awaitExit returns when the child has exited; it has been reaped then.
 func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() } // says what ProcessState says
 
-func growPipeFD(int, int) {}
-
 // onlyZombies cannot tell; here the system reaps orphans.
 func onlyZombies(int) bool { return false }

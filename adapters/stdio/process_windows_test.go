@@ -165,7 +165,7 @@ func start(t testing.TB, c Command) *Process {
 	}
 	t.Cleanup(func() {
 		p.Stop()
-		for name, f := range map[string]*os.File{"stdin": p.in.file, "stdout": p.out.file, "stderr": p.errs.file} {
+		for name, f := range map[string]io.Closer{"stdin": p.in, "stdout": p.out, "stderr": p.errs} {
 			if err := f.Close(); !errors.Is(err, os.ErrClosed) {
 				t.Errorf("%s was left open", name)
 			}

@@ -194,7 +194,7 @@ func (c *connection) read() {
 			}
 			c.ended(err)
 			return
-		case c.in.err != nil && !whole(line): // cut off by the end, which comes next and says more
+		case c.in.Ended() && !whole(line): // cut off by the end, which comes next and says more
 		default:
 			if err := c.Deliver(line); err != nil {
 				c.s.noise(line, err)
@@ -213,12 +213,6 @@ func (c *connection) long(err error) bool {
 	c.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
 		"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
 	return true
-}
-
-// whole tells whether a line is a message.
-func whole(line []byte) bool {
-	_, err := wire.Scan(line)
-	return err == nil
 }
 
 // ended is called when nothing more can be read. A server that closes its side alone cannot answer any more either.

@@ -11,7 +11,7 @@ import (
 type spares struct {
 	mu      sync.Mutex
 	want    int // none before Warm
-	idle    []*process
+	idle    []*instance
 	lost    int  // in a row that have died before anybody used one, or could not be started
 	filling bool // the goroutine runs
 	closed  bool
@@ -51,7 +51,7 @@ func (d *Dialer) refill() {
 }
 
 // spare answers a child that was started before, the oldest first, and lets it be replaced; nil if there is none.
-func (d *Dialer) spare() *process {
+func (d *Dialer) spare() *instance {
 	s := &d.spares
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (d *Dialer) used() {
 }
 
 // spareEnded is called when a child has ended to which nobody has said anything.
-func (d *Dialer) spareEnded(c *process) {
+func (d *Dialer) spareEnded(c *instance) {
 	s := &d.spares
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,10 +110,10 @@ func (d *Dialer) fill() {
 }
 
 // prepare starts a spare; nil if that did not work.
-func (d *Dialer) prepare() *process {
+func (d *Dialer) prepare() *instance {
 	t, err := d.sup.begin(d.ctx)
 	if err == nil {
-		var c *process
+		var c *instance
 		if c, err = d.launch(d.ctx, t); err == nil {
 			return c
 		}
@@ -125,7 +125,7 @@ func (d *Dialer) prepare() *process {
 }
 
 // shelve puts a new spare to the others and begins to read what it says. It may be in use before that.
-func (d *Dialer) shelve(c *process) {
+func (d *Dialer) shelve(c *instance) {
 	s := &d.spares
 	s.group.Add(1)
 	s.mu.Lock()

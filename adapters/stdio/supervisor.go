@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,10 +40,10 @@ type Health struct {
 	RetryAt  time.Time // when an open circuit lets a start through; zero unless it is open
 }
 
-// supervisor keeps the books on the starts of one server, delays them after failures, and refuses them when there are too
+// circuit keeps the books on the starts of one server, delays them after failures, and refuses them when there are too
 // many (a circuit breaker). A start fails if there is no child, if the child does not answer its first request in time,
 // and if it ends uninvited while it is young.
-type supervisor struct {
+type circuit struct {
 	name    string
 	pause   time.Duration
 	jitter  func(time.Duration) time.Duration
@@ -67,8 +66,8 @@ type supervisor struct {
 // errNeutral settles a ticket that tells nothing about the server.
 var errNeutral = errors.New("stdio: the start tells nothing")
 
-func newSupervisor(opt *UpstreamOptions, quit <-chan struct{}) *supervisor {
-	s := &supervisor{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit,
+func newCircuit(opt *UpstreamOptions, quit <-chan struct{}) *circuit {
+	s := &circuit{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit,
 		settled: make(chan struct{})}
 	limit := uint32(opt.CrashLimit) //nolint:gosec // positive, and no count of processes comes near
 	s.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
@@ -94,7 +93,7 @@ func backoff(n int) time.Duration {
 }
 
 // turned is called by the breaker, under its lock.
-func (s *supervisor) turned(_ string, _, to gobreaker.State) {
+func (s *circuit) turned(_ string, _, to gobreaker.State) {
 	if to == gobreaker.StateOpen {
 		s.mu.Lock()
 		s.openedAt = time.Now()
@@ -104,13 +103,13 @@ func (s *supervisor) turned(_ string, _, to gobreaker.State) {
 }
 
 // tell passes a change of the circuit's state on.
-func (s *supervisor) tell() {
+func (s *circuit) tell() {
 	if s.moved.Swap(false) && s.changed != nil {
 		s.changed(s.health())
 	}
 }
 
-func (s *supervisor) health() Health {
+func (s *circuit) health() Health {
 	state := s.breaker.State()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +122,7 @@ func (s *supervisor) health() Health {
 
 // ticket is one start of a child.
 type ticket struct {
-	s     *supervisor
+	s     *circuit
 	began time.Time
 	trial bool // the one start that a half-open circuit lets through
 
@@ -134,7 +133,7 @@ type ticket struct {
 // begin asks for a start and waits for its turn: after a failure for the pause, while the circuit is half-open for the
 // outcome of the one trial. A ticket must be settled. The errors: a *proxy.Error if the circuit is open, or ctx ends
 // before the start is due; ctx's; errClosing after quit.
-func (s *supervisor) begin(ctx context.Context) (*ticket, error) {
+func (s *circuit) begin(ctx context.Context) (*ticket, error) {
 	for {
 		s.mu.Lock()
 		settled, due := s.settled, s.notBefore
@@ -163,7 +162,7 @@ func (s *supervisor) begin(ctx context.Context) (*ticket, error) {
 }
 
 // wait returns when some start is settled, or after a time, unless that is negative.
-func (s *supervisor) wait(ctx context.Context, settled <-chan struct{}, limit time.Duration) error {
+func (s *circuit) wait(ctx context.Context, settled <-chan struct{}, limit time.Duration) error {
 	var late <-chan time.Time
 	if limit >= 0 {
 		timer := time.NewTimer(limit)
@@ -185,7 +184,7 @@ func (s *supervisor) wait(ctx context.Context, settled <-chan struct{}, limit ti
 }
 
 // refusal says why the server is not started: its circuit is open.
-func (s *supervisor) refusal() *proxy.Error {
+func (s *circuit) refusal() *proxy.Error {
 	s.mu.Lock()
 	left := max(time.Until(s.openedAt.Add(s.pause)), 0)
 	text := fmt.Sprintf("%s keeps crashing: %s, the last one %s ago: it %s; it is started again in %s (upstreams.%s.crash_pause)",
@@ -199,7 +198,7 @@ func (s *supervisor) refusal() *proxy.Error {
 
 // tooEarly says that the caller is gone before the start that is due after a failure; or, if wait is negative, before the
 // outcome of the trial.
-func (s *supervisor) tooEarly(wait time.Duration) *proxy.Error {
+func (s *circuit) tooEarly(wait time.Duration) *proxy.Error {
 	s.mu.Lock()
 	last := s.last
 	s.mu.Unlock()
@@ -213,7 +212,7 @@ func (s *supervisor) tooEarly(wait time.Duration) *proxy.Error {
 }
 
 // retryIn tells how long an open circuit stays open; zero if it is not.
-func (s *supervisor) retryIn() time.Duration {
+func (s *circuit) retryIn() time.Duration {
 	if s.breaker.State() != gobreaker.StateOpen {
 		return 0
 	}
@@ -289,7 +288,7 @@ func (t *ticket) impossible(how string) {
 }
 
 // wake lets those look again who wait for an outcome, and tells whether the circuit has moved.
-func (s *supervisor) wake() {
+func (s *circuit) wake() {
 	s.mu.Lock()
 	close(s.settled)
 	s.settled = make(chan struct{})
@@ -302,23 +301,6 @@ func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the prox
 
 // seconds rounds up, for Retry-After.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
-
-// short prints a duration for people.
-func short(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	}
-	text := d.Round(time.Second).String()
-	for _, zero := range []string{"m0s", "h0m"} { // 1m0s is 1m, 1h0m0s is 1h
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
 
 func plural(n int, what, rest string) string {
 	if n != 1 {

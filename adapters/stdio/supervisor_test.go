@@ -12,15 +12,15 @@ import (
 )
 
 // books makes a supervisor without jitter, in a bubble of synctest, where the clock only moves while everybody waits.
-func books(limit int, pause time.Duration) (*supervisor, chan struct{}) {
+func books(limit int, pause time.Duration) (*circuit, chan struct{}) {
 	quit := make(chan struct{})
-	s := newSupervisor(&UpstreamOptions{Name: "files", CrashLimit: limit, CrashPause: pause}, quit)
+	s := newCircuit(&UpstreamOptions{Name: "files", CrashLimit: limit, CrashPause: pause}, quit)
 	s.jitter = func(d time.Duration) time.Duration { return d }
 	return s, quit
 }
 
 // begun begins a start and tells how long it had to wait.
-func begun(t *testing.T, s *supervisor) (*ticket, time.Duration) {
+func begun(t *testing.T, s *circuit) (*ticket, time.Duration) {
 	t.Helper()
 	from := time.Now()
 	k, err := s.begin(t.Context())
@@ -30,7 +30,7 @@ func begun(t *testing.T, s *supervisor) (*ticket, time.Duration) {
 	return k, time.Since(from)
 }
 
-func failed(t *testing.T, s *supervisor, times int) {
+func failed(t *testing.T, s *circuit, times int) {
 	t.Helper()
 	for range times {
 		k, _ := begun(t, s)
@@ -38,7 +38,7 @@ func failed(t *testing.T, s *supervisor, times int) {
 	}
 }
 
-func refused(t *testing.T, s *supervisor) *proxy.Error {
+func refused(t *testing.T, s *circuit) *proxy.Error {
 	t.Helper()
 	from := time.Now()
 	_, err := s.begin(t.Context())
@@ -49,7 +49,7 @@ func refused(t *testing.T, s *supervisor) *proxy.Error {
 	return e
 }
 
-func isState(t *testing.T, s *supervisor, want string) Health {
+func isState(t *testing.T, s *circuit, want string) Health {
 	t.Helper()
 	h := s.health()
 	if h.State != want {
@@ -314,36 +314,6 @@ func TestLimiter(t *testing.T) {
 	}
 }
 
-func TestSampler(t *testing.T) {
-	now := time.Unix(1000, 0)
-	s := &sampler{}
-	told, skipped := 0, 0
-	say := func(lines int) {
-		for range lines {
-			if tell, n := s.take(now); tell {
-				told++
-				skipped += n
-			}
-		}
-	}
-	say(100)
-	if told != noiseFirst || skipped != 0 {
-		t.Errorf("%d told, %d skipped", told, skipped)
-	}
-	now = now.Add(59 * time.Second)
-	say(5)
-	now = now.Add(time.Second)
-	say(10)
-	if told != noiseFirst+1 || skipped != 100 {
-		t.Errorf("%d told, %d skipped", told, skipped)
-	}
-	now = now.Add(time.Minute)
-	say(1)
-	if told != noiseFirst+2 || skipped != 109 {
-		t.Errorf("%d told, %d skipped", told, skipped)
-	}
-}
-
 func TestWords(t *testing.T) {
 	long := strings.Repeat("ä", 300) // 600 bytes
 	for _, c := range []struct {
@@ -358,15 +328,6 @@ func TestWords(t *testing.T) {
 	} {
 		if got := words(c.tail); got != c.want {
 			t.Errorf("%q: %q", c.tail, got)
-		}
-	}
-}
-
-func TestShort(t *testing.T) {
-	for d, want := range map[time.Duration]string{0: "0s", 1234567 * time.Nanosecond: "1ms", 12345 * time.Millisecond: "12.3s", time.Minute: "1m",
-		90 * time.Second: "1m30s", time.Hour: "1h", 90 * time.Minute: "1h30m", 10 * time.Minute: "10m"} {
-		if got := short(d); got != want {
-			t.Errorf("%v: %s", d, got)
 		}
 	}
 }

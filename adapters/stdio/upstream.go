@@ -44,7 +44,7 @@ type Dialer struct {
 	opt    UpstreamOptions
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	sup    *supervisor
+	sup    *circuit
 	spares spares
 	noises sampler
 	grown  time.Duration // healthyAge; tests have less time
@@ -83,7 +83,7 @@ func NewDialer(opt UpstreamOptions) *Dialer {
 	}
 	d := &Dialer{opt: opt, grown: healthyAge}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
-	d.sup = newSupervisor(&d.opt, d.ctx.Done())
+	d.sup = newCircuit(&d.opt, d.ctx.Done())
 	return d
 }
 

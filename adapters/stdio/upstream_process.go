@@ -16,8 +16,8 @@ import (
 // errUnasked is why a line of a spare is no message: nothing was said to it that it could answer.
 var errUnasked = errors.New("stdio: nothing was asked yet")
 
-// process is a child under supervision: a spare, to which nothing has been said, or one behind a link.
-type process struct {
+// instance is a child under supervision: a spare, to which nothing has been said, or one behind a link.
+type instance struct {
 	d      *Dialer
 	proc   *Process
 	ticket *ticket
@@ -42,14 +42,14 @@ type process struct {
 // link is a child in use: an transport.Link.
 type link struct {
 	*mux.Mux
-	c    *process
+	c    *instance
 	sink transport.Sink
 }
 
 // launch starts a child for a ticket, which is the child's from then on, and settled here if there is no child. The
 // reader is not running yet.
-func (d *Dialer) launch(ctx context.Context, t *ticket) (*process, error) {
-	c := &process{d: d, ticket: t, stderr: newLimiter(time.Now()), reader: make(chan struct{})}
+func (d *Dialer) launch(ctx context.Context, t *ticket) (*instance, error) {
+	c := &instance{d: d, ticket: t, stderr: newLimiter(time.Now()), reader: make(chan struct{})}
 	cmd := d.opt.Command
 	pid := make(chan int, 1)
 	cmd.Stderr = c.mutter(pid)
@@ -68,7 +68,7 @@ func (d *Dialer) launch(ctx context.Context, t *ticket) (*process, error) {
 }
 
 // mutter takes what the child writes to stderr. What it writes before its number is known waits for it.
-func (c *process) mutter(pid <-chan int) func([]byte) {
+func (c *instance) mutter(pid <-chan int) func([]byte) {
 	n := sync.OnceValue(func() int { return <-pid })
 	return func(line []byte) {
 		pass, dropped := c.stderr.take(time.Now())
@@ -81,7 +81,7 @@ func (c *process) mutter(pid <-chan int) func([]byte) {
 }
 
 // first makes a child whose reader does not run yet the process behind a link.
-func (c *process) first(server proxy.Era, sink transport.Sink) *link {
+func (c *instance) first(server proxy.Era, sink transport.Sink) *link {
 	l := &link{c: c, sink: sink}
 	l.Mux = mux.NewLines(server, c, sink)
 	c.link.Store(l)
@@ -89,7 +89,7 @@ func (c *process) first(server proxy.Era, sink transport.Sink) *link {
 }
 
 // adopt makes a spare the process behind a link; nil if it has ended already, or is ending.
-func (c *process) adopt(server proxy.Era, sink transport.Sink) *link {
+func (c *instance) adopt(server proxy.Era, sink transport.Sink) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.dead || c.closed {
@@ -104,7 +104,7 @@ func (c *process) adopt(server proxy.Era, sink transport.Sink) *link {
 }
 
 // read hands lines to the mux until the child closes its output; then the child is stopped, and whoever waits is told.
-func (c *process) read() {
+func (c *instance) read() {
 	defer close(c.reader)
 	defer c.d.running.Add(-1)
 	for {
@@ -118,7 +118,7 @@ func (c *process) read() {
 		switch l := c.link.Load(); {
 		case l == nil:
 			c.d.noise(c.proc.PID(), line, errUnasked)
-		case c.proc.reader.err != nil && !whole(line): // cut off by the child's end, which comes next and says more
+		case c.proc.Ended() && !whole(line): // cut off by the child's end, which comes next and says more
 		default:
 			if err := l.Deliver(line); err != nil {
 				c.d.noise(c.proc.PID(), line, err)
@@ -130,7 +130,7 @@ func (c *process) read() {
 }
 
 // unread takes what ReadLine failed with; false: nothing more will come.
-func (c *process) unread(err error) bool {
+func (c *instance) unread(err error) bool {
 	var long *LineTooLongError
 	if !errors.As(err, &long) {
 		c.ended(err)
@@ -146,14 +146,14 @@ func (c *process) unread(err error) bool {
 }
 
 // Keep implements mux.Lines.
-func (c *process) Keep() (release func()) { return c.proc.reader.Keep() }
+func (c *instance) Keep() (release func()) { return c.proc.Keep() }
 
 // Run implements mux.Lines.
-func (c *process) Run() wire.Run { return c.proc.reader.Run() }
+func (c *instance) Run() wire.Run { return c.proc.Run() }
 
 // WriteParts implements mux.Lines.
-func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
-	err := c.proc.writer.WriteScanned(ctx, parts...)
+func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
+	err := c.proc.WriteScanned(ctx, parts...)
 	switch {
 	case err == nil:
 		return nil
@@ -173,7 +173,7 @@ func (c *process) WriteParts(ctx context.Context, parts ...[]byte) error {
 }
 
 // exits waits for the exit of a child that seems to have ended. It may have closed its pipes and live on.
-func (c *process) exits() bool {
+func (c *instance) exits() bool {
 	select {
 	case <-c.proc.Done():
 		return true
@@ -190,16 +190,16 @@ func (c *process) exits() bool {
 }
 
 // how says how the child has ended, err being what its output ended with.
-func (c *process) how(err error) string {
+func (c *instance) how(err error) string {
 	return ending(c.proc.Exit(), err, time.Since(c.ticket.began))
 }
 
-func (c *process) crash(err error) *proxy.Error {
-	return crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.tail.lines())
+func (c *instance) crash(err error) *proxy.Error {
+	return crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.StderrTail())
 }
 
 // ended is called when the child's output has: whoever waits is told first, and the child is stopped then.
-func (c *process) ended(err error) {
+func (c *instance) ended(err error) {
 	c.mu.Lock()
 	ours := c.stopped || c.expired != nil
 	c.mu.Unlock()
@@ -219,7 +219,7 @@ func (c *process) ended(err error) {
 	if !stopped && fault == nil {
 		fault = c.crash(err)
 		c.d.crashes.Add(1)
-		c.judge(c.how(err)+words(c.proc.tail.lines()), l == nil, probed && !c.heard.Load())
+		c.judge(c.how(err)+words(c.proc.StderrTail()), l == nil, probed && !c.heard.Load())
 	}
 	if l != nil && fault != nil {
 		l.Fail(fault)
@@ -235,7 +235,7 @@ func (c *process) ended(err error) {
 
 // judge enters an uninvited end into the books. A legacy server may answer server/discover by ending: that is how it
 // says that it does not know it, and tells nothing about its health.
-func (c *process) judge(how string, spare, byProbe bool) {
+func (c *instance) judge(how string, spare, byProbe bool) {
 	switch {
 	case byProbe:
 		c.ticket.drop()
@@ -247,7 +247,7 @@ func (c *process) judge(how string, spare, byProbe bool) {
 }
 
 // grown is called when the child has reached the age at which its start was good, unless its first answer is overdue yet.
-func (c *process) grown() {
+func (c *instance) grown() {
 	c.mu.Lock()
 	waiting := c.patient != nil && !c.heard.Load()
 	c.lived = waiting
@@ -264,7 +264,7 @@ func lasting(m *wire.Message) bool {
 }
 
 // ask notes a request to a child that has not been heard yet, and begins to wait for its first answer.
-func (c *process) ask(m *wire.Message) {
+func (c *instance) ask(m *wire.Message) {
 	if c.heard.Load() {
 		return
 	}
@@ -279,7 +279,7 @@ func (c *process) ask(m *wire.Message) {
 }
 
 // answered notes the child's first message.
-func (c *process) answered() {
+func (c *instance) answered() {
 	if c.heard.Load() {
 		return
 	}
@@ -296,7 +296,7 @@ func (c *process) answered() {
 }
 
 // overdue ends a child that has not answered its first request in time.
-func (c *process) overdue() {
+func (c *instance) overdue() {
 	defer c.late.Done()
 	c.mu.Lock()
 	if c.heard.Load() || c.closed || c.dead {
@@ -304,17 +304,17 @@ func (c *process) overdue() {
 		return
 	}
 	limit := c.d.opt.StartTimeout
-	fault := silent(c.d.opt.Name, limit, c.proc.tail.lines())
+	fault := silent(c.d.opt.Name, limit, c.proc.StderrTail())
 	c.expired = fault
 	l := c.link.Load()
 	c.mu.Unlock()
-	c.ticket.fail("did not answer its first request within " + short(limit) + words(c.proc.tail.lines()))
+	c.ticket.fail("did not answer its first request within " + short(limit) + words(c.proc.StderrTail()))
 	l.Fail(fault) // only a link asks, so there is one
 	c.proc.Stop()
 }
 
 // calm stops the timers. The caller holds c.mu.
-func (c *process) calm() {
+func (c *instance) calm() {
 	c.healthy.Stop()
 	if c.patient != nil && c.patient.Stop() {
 		c.late.Done()
@@ -322,7 +322,7 @@ func (c *process) calm() {
 }
 
 // close stops and reaps the child. If it has ended by itself just before, that is its end all the same.
-func (c *process) close() {
+func (c *instance) close() {
 	c.mu.Lock()
 	first := !c.closed && !c.dead && c.expired == nil && c.proc.Exit() == nil
 	c.closed, c.stopped = true, c.stopped || first
@@ -358,7 +358,7 @@ func (l *link) Close() error {
 }
 
 // LastWords are the child's last lines on stderr, as the end of a sentence; empty if there are none.
-func (l *link) LastWords() string { return words(l.c.proc.tail.lines()) }
+func (l *link) LastWords() string { return words(l.c.proc.StderrTail()) }
 
 // PID is the child's process id.
 func (l *link) PID() int { return l.c.proc.PID() }

@@ -99,7 +99,7 @@ func TestStoppedIsNoCrash(t *testing.T) {
 }
 
 // settled tells whether a child's start has been judged.
-func settled(c *process) bool {
+func settled(c *instance) bool {
 	c.ticket.mu.Lock()
 	defer c.ticket.mu.Unlock()
 	return c.ticket.done == nil
@@ -372,7 +372,7 @@ func TestNoiseIsSampled(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if d.Stats().Noise != 80 || told != noiseFirst || left != 0 {
+	if d.Stats().Noise != 80 || told != 5 || left != 0 {
 		t.Errorf("%d lines, %d told, %d left out", d.Stats().Noise, told, left)
 	}
 }
