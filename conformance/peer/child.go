@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/process"
 )
 
 // Spawner starts a program that speaks lines. It is an interface so that a test can stand between.
@@ -46,16 +46,16 @@ func (c Command) Spawn(ctx context.Context, stderr func(line string)) (Lines, er
 	if c.Grace == 0 {
 		c.Grace = 5 * time.Second
 	}
-	p, err := stdio.Start(ctx, stdio.Command{Argv: c.Argv, Env: c.Env, Dir: c.Dir, StopGrace: c.Grace,
+	p, err := process.Start(ctx, process.Command{Argv: c.Argv, Env: c.Env, Dir: c.Dir, StopGrace: c.Grace,
 		Stderr: func(line []byte) { stderr(string(line)) }})
 	if err != nil {
 		return nil, err
 	}
-	return &process{p, c.Grace}, nil
+	return &child{p, c.Grace}, nil
 }
 
-type process struct {
-	*stdio.Process
+type child struct {
+	*process.Process
 	grace time.Duration
 }
 
@@ -63,7 +63,7 @@ type process struct {
 const lastWords = time.Second
 
 // ReadLine implements Lines.
-func (p *process) ReadLine() ([]byte, error) {
+func (p *child) ReadLine() ([]byte, error) {
 	line, err := p.Process.ReadLine()
 	if errors.Is(err, io.EOF) {
 		t := time.NewTimer(lastWords)
@@ -77,7 +77,7 @@ func (p *process) ReadLine() ([]byte, error) {
 }
 
 // Stop implements Lines.
-func (p *process) Stop() (end string, forced bool) {
+func (p *child) Stop() (end string, forced bool) {
 	began := time.Now()
 	p.Process.Stop()
 	exit := p.Exit()
@@ -166,7 +166,7 @@ func (c *Child) read() {
 func (c *Child) Write(line string) error {
 	show(c.watch, '>', "stdin", line)
 	err := c.lines.Write([]byte(line))
-	var exit *stdio.ExitError
+	var exit *process.ExitError
 	if errors.As(err, &exit) {
 		return c.over()
 	}

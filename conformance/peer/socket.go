@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/lines"
 )
 
 // Socket is a server that listens, and speaks lines over each connection as a program does over its input and output.
@@ -28,7 +28,7 @@ func (s Socket) Spawn(ctx context.Context, _ func(line string)) (Lines, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connection{conn: conn, in: stdio.NewReader(conn, maxBody), grace: s.Grace}, nil
+	return &connection{conn: conn, in: lines.NewReader(conn, maxBody), grace: s.Grace}, nil
 }
 
 type connection struct {
@@ -36,7 +36,7 @@ type connection struct {
 	grace time.Duration
 	write sync.Mutex
 	read  sync.Mutex
-	in    *stdio.Reader
+	in    *lines.Reader
 }
 
 // Write implements Lines.

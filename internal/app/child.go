@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/process"
+	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/transport"
 	"dragoman/internal/config"
 	"dragoman/proxy"
@@ -19,9 +20,9 @@ func (g *Generation) stdioWires(up *config.Upstream, w *upstream, log zerolog.Lo
 		level = zerolog.Disabled
 	}
 	now := &g.App.Current
-	w.dialer = stdio.NewDialer(stdio.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
+	w.dialer = supervisor.NewDialer(supervisor.UpstreamOptions{Name: up.Name, Spares: up.Spares, StartTimeout: up.StartTimeout,
 		CrashLimit: up.CrashLimit, CrashPause: up.CrashPause,
-		Command: stdio.Command{Argv: up.Command, Env: append(stdio.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
+		Command: process.Command{Argv: up.Command, Env: append(process.BaseEnv(up.EnvInherit), up.Environ()...), Dir: up.Cwd,
 			MaxLine: g.Cfg.Limits.Line, StopGrace: up.StopGrace, KillGrace: up.KillGrace, Reaper: g.reaper},
 		Stderr: func(pid int, line []byte, dropped int) {
 			if dropped > 0 {
@@ -34,7 +35,7 @@ func (g *Generation) stdioWires(up *config.Upstream, w *upstream, log zerolog.Lo
 		Noise: func(pid int, line []byte, err error, skipped int) {
 			log.Warn().Int("pid", pid).Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line on the server's output is no message; it is skipped")
 		},
-		Changed: func(s stdio.Health) {
+		Changed: func(s supervisor.Health) {
 			log.Warn().Str("circuit", s.State).Int("failures", s.Failures).Str("last", s.Last).Msg("how the server's starts go has changed")
 			if health := now.Load().Monitoring.Monitors[up.Name]; health != nil {
 				health.Look()

@@ -6,7 +6,7 @@ import (
 
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/rules"
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/downstream"
 	"dragoman/conformance/everything"
 	"dragoman/internal/config"
 	"dragoman/proxy"
@@ -33,7 +33,7 @@ func RunDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 	defer g.Close()
 	g.Handle, g.plain = Only(opt.Era, server.Do), server.Do
 	if opt.HTTP == "" {
-		return (&stdio.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
+		return (&downstream.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
 			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight}).Serve(ctx)
 	}
 	return g.demoHTTP(ctx, opt.HTTP, std)

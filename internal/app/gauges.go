@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/lines"
 )
 
 // buildGauges registers what is read off the parts when somebody asks.
@@ -20,7 +20,7 @@ func (g *Generation) buildGauges(reg prometheus.Registerer) (none struct{}, err 
 	for _, c := range []prometheus.Collector{info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("dragoman_streams_resumable", "Event streams of legacy clients that could be picked up again.", "", func() int { return int(g.streamUsage.Streams.Load()) }),
 		gauge("dragoman_stream_events_bytes", "Bytes kept for picking up event streams again.", "", func() int { return int(g.streamUsage.Bytes.Load()) }),
-		gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", stdio.LargeLines),
+		gauge("dragoman_large_lines", "Large messages of servers and for them that are held in memory of their own.", "", lines.LargeLines),
 		gauge("dragoman_calls_parked", "Calls at legacy servers that wait for a modern client's answers.", "", g.Pending.Suspended),
 		gauge("dragoman_connections", "Connections of clients to the main listener.", "", func() int {
 			if srv := e.clients.Load(); srv != nil {

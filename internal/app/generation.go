@@ -14,7 +14,7 @@ import (
 	"dragoman/adapters/era/sessions"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/service"
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
@@ -38,7 +38,7 @@ type Generation struct {
 	Store         *session.Store
 	Upstreams     []*era.Upstream
 	Added         []*upstream                       // of these, those that are new
-	Dialers       map[string]*stdio.Dialer          // of the upstreams that are children
+	Dialers       map[string]*supervisor.Dialer          // of the upstreams that are children
 	Services      map[string]*restupstream.Upstream // of the upstreams that speak the REST envelope
 	reaper        *reaper.Reaper                    // starts and ends all children
 	Service       *service.Service                  // the state that we are in
@@ -86,7 +86,7 @@ func (a *App) open(cfg *config.Config, ups []*config.Upstream) (*Generation, err
 
 // build makes the generation of a configuration. Nothing changes until it is activated.
 func (a *App) build(cfg *config.Config, ups []*config.Upstream) (*Generation, error) {
-	g := &Generation{App: a, Cfg: cfg, Components: make(map[string]*component), Dialers: make(map[string]*stdio.Dialer), Services: make(map[string]*restupstream.Upstream)}
+	g := &Generation{App: a, Cfg: cfg, Components: make(map[string]*component), Dialers: make(map[string]*supervisor.Dialer), Services: make(map[string]*restupstream.Upstream)}
 	if now := a.Current.Load(); now != nil {
 		g.previous = now.Components
 	} else {

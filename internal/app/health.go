@@ -16,7 +16,7 @@ import (
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/service"
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/transport"
 	"dragoman/internal/config"
 	"dragoman/policies/health"
@@ -141,7 +141,7 @@ func logState(log zerolog.Logger) func(health.Change) {
 }
 
 // processStarts is how the starts of a child go; nil for any other upstream.
-func processStarts(d *stdio.Dialer) func() health.Starts {
+func processStarts(d *supervisor.Dialer) func() health.Starts {
 	if d == nil {
 		return nil
 	}

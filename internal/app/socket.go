@@ -3,7 +3,7 @@ package app
 import (
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/socket"
 	"dragoman/adapters/transport"
 	"dragoman/internal/config"
 	"dragoman/proxy"
@@ -15,7 +15,7 @@ func (g *Generation) socketWires(up *config.Upstream, log zerolog.Logger) (wires
 	if !ok {
 		return transport.Wires{}, false
 	}
-	socket := stdio.NewSocket(stdio.SocketOptions{Name: up.Name, Network: network, Address: address,
+	socket := socket.NewSocket(socket.SocketOptions{Name: up.Name, Network: network, Address: address,
 		ConnectTimeout: up.ConnectTimeout, MaxLine: g.Cfg.Limits.Line,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")

@@ -3,7 +3,7 @@ package app
 import (
 	"context"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/downstream"
 	"dragoman/internal/config"
 )
 
@@ -33,7 +33,7 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	go g.watchState(ctx)
 	done := make(chan error, 1)
 	go func() {
-		done <- (&stdio.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
+		done <- (&downstream.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
 			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight, Note: upstreamLog(log)}).Serve(ctx)
 	}()
 	select {

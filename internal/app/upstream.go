@@ -21,7 +21,7 @@ import (
 	"dragoman/adapters/oauth"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/sse"
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/transport"
 	"dragoman/internal/config"
 	"dragoman/policies/health"
@@ -37,7 +37,7 @@ type upstream struct {
 	reg     prometheus.Registerer // while it is made
 	running *health.Running
 	host    *httpclient.Host       // nil: it is not reached over HTTP
-	dialer  *stdio.Dialer          // nil: it is no child
+	dialer  *supervisor.Dialer     // nil: it is no child
 	service *restupstream.Upstream // nil: it does not speak the REST envelope
 	client  *oauth.Client          // nil: we show no token
 	stop    context.CancelFunc

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/downstream"
 	"dragoman/internal/testkit"
 )
 
@@ -61,7 +61,7 @@ func TestStdioClientOpensAnother(t *testing.T) {
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- (&stdio.Downstream{Handle: r.h.Handle, Store: r.h.Store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
+		served <- (&downstream.Downstream{Handle: r.h.Handle, Store: r.h.Store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
 	}()
 	lines := bufio.NewReader(ours)
 	ask := func(text string) string {

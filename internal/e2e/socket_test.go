@@ -10,15 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"dragoman/adapters/stdio"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/stdio/downstream"
 	"dragoman/conformance/everything"
 	"dragoman/internal/app"
 	"dragoman/internal/cli"
 	"dragoman/internal/clitest"
 	"dragoman/internal/config"
 	"dragoman/internal/testkit"
-
-	"github.com/rs/zerolog"
 )
 
 // plug is the demo server behind a socket: for each connection the server's face on stdio. It can be pulled, and put in
@@ -88,7 +88,7 @@ func (p *plug) serve(h *app.Generation, cfg *config.Config, conn net.Conn) {
 	p.conns[conn] = struct{}{}
 	p.count++
 	p.mu.Unlock()
-	_ = (&stdio.Downstream{Handle: h.Handle, Store: h.Store, In: conn, Out: conn, MaxLine: cfg.Limits.Line, Cap: cfg.Limits.RequestTime,
+	_ = (&downstream.Downstream{Handle: h.Handle, Store: h.Store, In: conn, Out: conn, MaxLine: cfg.Limits.Line, Cap: cfg.Limits.RequestTime,
 		InFlight: app.StdioInFlight}).Serve(context.Background()) // ends with the connection
 	_ = conn.Close()
 	p.mu.Lock()

@@ -14,7 +14,7 @@ import (
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/downstream"
 	"dragoman/internal/testkit"
 )
 
@@ -444,7 +444,7 @@ func TestTraceOfStdioClients(t *testing.T) {
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- (&stdio.Downstream{Handle: r.h.Handle, Store: r.h.Store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(t.Context())
+		served <- (&downstream.Downstream{Handle: r.h.Handle, Store: r.h.Store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(t.Context())
 	}()
 	_ = ours.SetDeadline(time.Now().Add(testkit.Patient))
 	if _, err := io.WriteString(ours, tracedCall("modern", "1", `"traceparent":"`+aParent+`"`)+"\n"); err != nil {

@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"dragoman/adapters/stdio"
+	"dragoman/adapters/stdio/lines"
+	"dragoman/adapters/stdio/process"
 )
 
 // child is a server that speaks lines. All its links call it at once: answers find theirs by the id.
@@ -19,7 +20,7 @@ type child struct {
 	starting sync.Mutex
 
 	mu      sync.Mutex
-	process *stdio.Process
+	process *process.Process
 	read    chan struct{} // closed once nobody reads it any more
 	gone    error         // why it cannot be called; nil while it can
 	waiting map[uint64]*lineLink
@@ -44,28 +45,28 @@ func (c *child) start(ctx context.Context) error {
 	c.starting.Lock()
 	defer c.starting.Unlock()
 	c.mu.Lock()
-	process, read, gone := c.process, c.read, c.gone
+	running, read, gone := c.process, c.read, c.gone
 	c.mu.Unlock()
 	switch {
-	case process != nil && gone == nil:
+	case running != nil && gone == nil:
 		return nil
-	case process != nil:
-		process.Stop()
+	case running != nil:
+		running.Stop()
 		<-read
 	}
-	process, err := stdio.Start(ctx, stdio.Command{Argv: c.plan.Command, Env: c.plan.Env, MaxLine: MaxMessage, StopGrace: stopGrace, KillGrace: stopGrace})
+	started, err := process.Start(ctx, process.Command{Argv: c.plan.Command, Env: c.plan.Env, MaxLine: MaxMessage, StopGrace: stopGrace, KillGrace: stopGrace})
 	if err != nil {
 		return &fault{kindHandshake, err.Error()}
 	}
 	read = make(chan struct{})
 	c.mu.Lock()
-	c.process, c.gone, c.read, c.waiting = process, nil, read, make(map[uint64]*lineLink)
+	c.process, c.gone, c.read, c.waiting = started, nil, read, make(map[uint64]*lineLink)
 	c.mu.Unlock()
-	go c.listen(process, read)
+	go c.listen(started, read)
 	if c.plan.Face.modern() {
 		return nil
 	}
-	if err = c.handshake(process); err != nil {
+	if err = c.handshake(started); err != nil {
 		c.mu.Lock()
 		c.gone = err
 		c.mu.Unlock()
@@ -73,7 +74,7 @@ func (c *child) start(ctx context.Context) error {
 	return err
 }
 
-func (c *child) handshake(process *stdio.Process) error {
+func (c *child) handshake(process *process.Process) error {
 	hello := newLineLink(c, []request{newRequest("", initializeBody(c.plan.Revision))})
 	defer hello.close()
 	answer, _, err := hello.do(0, []byte(initializeID), time.Now().Add(3*c.plan.Timeout)) // it may still be starting
@@ -107,11 +108,11 @@ func (c *child) stop() {
 }
 
 // listen hands out answers until the child's output ends.
-func (c *child) listen(process *stdio.Process, done chan struct{}) {
+func (c *child) listen(process *process.Process, done chan struct{}) {
 	defer close(done)
 	for {
 		line, err := process.ReadLine()
-		var long *stdio.LineTooLongError
+		var long *lines.LineTooLongError
 		switch {
 		case errors.As(err, &long):
 			continue // its call runs into its timeout
@@ -142,7 +143,7 @@ func (c *child) deliver(line []byte) {
 }
 
 // lost tells all who wait that there will be no answer.
-func (c *child) lost(process *stdio.Process, err error) {
+func (c *child) lost(process *process.Process, err error) {
 	if exit := process.Exit(); exit != nil {
 		err = exit
 	} else if err == io.EOF {

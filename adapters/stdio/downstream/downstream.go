@@ -1,0 +1,384 @@
+package downstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"dragoman/adapters/rules"
+	"dragoman/adapters/stdio/lines"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// Downstream serves the one client at the other end of a pair of pipes, in either era: each request is judged by itself.
+type Downstream struct {
+	Handle   proxy.Handler
+	Store    *session.Store
+	In       io.Reader
+	Out      io.Writer
+	MaxLine  int           // bytes of a line; longer ones are refused
+	Cap      time.Duration // a request without response is given up after so long
+	InFlight int           // requests at once; beyond it no more are read
+	// Note tells what happens beside the requests; nil: nobody wants to know. err may be nil.
+	Note func(level, text string, err error)
+}
+
+// flushTime bounds how long a client that does not read can hold up the end.
+const flushTime = 5 * time.Second
+
+// errGone ends what is in flight when the client has closed its side.
+var errGone = errors.New("stdio: the client has closed its side")
+
+// errDeaf says that what was said could not be written.
+var errDeaf = errors.New("stdio: the client does not read")
+
+// Serve reads until the client closes its side or ctx ends; what is in flight then is cancelled, and waited for.
+func (d *Downstream) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	out := lines.NewWriter(d.Out, lines.WriterOptions{MaxLine: d.MaxLine})
+	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), waiting: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
+		listens: make(chan struct{}, d.InFlight)}
+	lines := make(chan error, 1)
+	go func() { lines <- c.read() }() // ends with the input; Serve does not wait for a terminal
+	var err error
+	select {
+	case err = <-lines:
+	case <-ctx.Done():
+	}
+	ours := ctx.Err() != nil
+	cancel(errGone)
+	c.end(ours)
+	flush, stop := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+	defer stop()
+	if !c.wait(flush) {
+		return errDeaf
+	}
+	if ferr := out.Flush(flush); err == nil && !errors.Is(ferr, io.ErrClosedPipe) {
+		err = ferr
+	}
+	out.Shut(errGone)
+	return err
+}
+
+// wait waits for the requests to end. A client that does not read holds them up, but not for ever: those whose answers wait
+// for room are sent away. One whose answer is half written stays behind; it ends with the output.
+func (c *client) wait(ctx context.Context) bool {
+	done := make(chan struct{})
+	go func() { c.group.Wait(); close(done) }() // ends with them
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		c.out.Fail(errDeaf)
+		return false
+	}
+}
+
+// client is the state of the one client.
+type client struct {
+	d              *Downstream
+	out            *lines.Writer
+	ctx            context.Context
+	group          sync.WaitGroup
+	slots, listens chan struct{}
+
+	mu     sync.Mutex
+	sess   *proxy.Session
+	modern map[string]*proxy.Exchange // in flight, by id
+	over   bool
+
+	said     said
+	waiting  map[string]*proxy.Exchange // legacy requests that wait for a session to be opened anew, by id
+	renewing *renewal                   // nil: none is
+	next     *proxy.Session             // the one being opened anew, once it is initialized
+}
+
+func (c *client) read() error {
+	r := lines.NewReader(c.d.In, c.d.MaxLine)
+	for {
+		line, err := r.ReadLine()
+		var long *lines.LineTooLongError
+		switch {
+		case errors.As(err, &long):
+			c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.RequestTooLarge, "a line is longer than limits.line, %d bytes", long.Limit)))
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		default:
+			c.line(bytes.Clone(line))
+		}
+	}
+}
+
+func (c *client) reply(m wire.Message) { _ = c.write(&m) } // a client that is gone is noticed by read
+
+// write writes a message; a large one from where it stands. A response that is too long for a line becomes an error: its
+// client waits for one.
+func (c *client) write(m *wire.Message) error {
+	var err error
+	if len(m.Raw) >= lines.ChunkSize && !m.Lines {
+		err = c.out.WriteParts(context.Background(), m.Parts(nil)...)
+	} else {
+		s := lines.Borrow(m.Size())
+		s.B = m.AppendLine(s.B)
+		err = c.out.Write(s.B)
+		s.Free()
+	}
+	var long *lines.LineTooLongError
+	if errors.As(err, &long) && m.IsResponse() {
+		// The id as it leaves: the message may have another's.
+		id := m.AppendPart(nil, m.ID)
+		tooLong := proxy.ErrorMessage(id, proxy.Errf(proxy.ResponseTooLarge, "the answer is longer than limits.line, %d bytes", long.Limit))
+		err = c.out.Write(tooLong.Raw)
+	}
+	return err
+}
+
+// line takes one message.
+func (c *client) line(raw []byte) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		f := proxy.InvalidRequest
+		var se *wire.ScanError
+		if errors.As(err, &se) && se.Code == wire.CodeParse {
+			f, m.ID = proxy.Parse, wire.Span{}
+		}
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(f, "the line is no JSON-RPC message: %w", err)))
+		return
+	}
+	switch {
+	case m.Kind == wire.Batch:
+		c.batch(&m)
+	case m.Is("notifications/cancelled"):
+		c.cancel(string(m.Of(m.RequestID)))
+	case m.Kind == wire.Request && rules.Classify(&m, "", false) == proxy.Modern:
+		c.serveModern(&m)
+	default:
+		c.serveLegacy(&m)
+	}
+}
+
+// batch takes an array of messages, which revision 2025-03-26 has; the responses go out one by one.
+func (c *client) batch(m *wire.Message) {
+	sess := c.session()
+	if sess == nil || !rules.HasBatches(sess.Client().Version) {
+		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.InvalidRequest, "arrays of messages exist in revision 2025-03-26 only")))
+		return
+	}
+	if id := alike(m); id != "" {
+		c.reply(proxy.ErrorMessage(nil, proxy.Errf(proxy.DuplicateID, "two requests of the array have the id %s", id)))
+		return
+	}
+	for _, s := range wire.Items(m.Raw, m.Whole()) {
+		c.line(s.Of(m.Raw))
+	}
+}
+
+// alike finds an id (raw JSON) that two requests of an array have; empty: none.
+func alike(array *wire.Message) string {
+	seen := map[string]bool{}
+	for _, s := range wire.Items(array.Raw, array.Whole()) {
+		m, err := wire.Scan(s.Of(array.Raw))
+		if err != nil || m.Kind != wire.Request {
+			continue
+		}
+		id := string(m.Of(m.ID))
+		if seen[id] {
+			return id
+		}
+		seen[id] = true
+	}
+	return ""
+}
+
+func (c *client) session() *proxy.Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sess
+}
+
+// cancel ends a request of either era.
+func (c *client) cancel(id string) {
+	c.mu.Lock()
+	ex, waiting, sess := c.modern[id], c.waiting[id], c.sess
+	delete(c.modern, id) // it gets no answer, so the id is free
+	c.mu.Unlock()
+	switch {
+	case ex != nil:
+		ex.Cancel(proxy.ErrCancelled)
+	case waiting != nil:
+		waiting.Cancel(proxy.ErrCancelled)
+	case sess != nil:
+		sess.CancelRequest(id)
+	}
+}
+
+// run starts one request; it waits while too many are in flight. A listen, which lasts, does not count as that: beyond as
+// many listens, one is refused. What sess is given for is entered there before the next line is read, which may cancel it.
+func (c *client) run(ex *proxy.Exchange, sess *proxy.Session, done func()) {
+	slots := c.slots
+	if ex.Msg.Is("subscriptions/listen") {
+		slots = c.listens
+		if len(slots) == cap(slots) {
+			c.reply(proxy.ErrorMessage(ex.Msg.Of(ex.Msg.ID), proxy.Errf(proxy.TooManySessions, "%d listens are open already", cap(slots))))
+			done()
+			return
+		}
+	}
+	select {
+	case slots <- struct{}{}:
+	case <-c.ctx.Done():
+		return
+	}
+	if sess != nil {
+		a := &attempt{c: c, ex: ex, sess: sess}
+		handle := a.watch(session.Enter(sess, ex, c.d.Handle))
+		c.group.Go(func() {
+			defer func() { <-slots }()
+			session.Pump(ex, handle, c.d.Cap, func(m *wire.Message) error {
+				if a.hold(m) {
+					return nil
+				}
+				return c.write(m)
+			})
+			a.finish()
+		})
+		return
+	}
+	c.group.Go(func() {
+		defer func() { <-slots; done() }()
+		session.Pump(ex, c.d.Handle, c.d.Cap, func(m *wire.Message) error {
+			if m.IsResponse() {
+				done() // first: a client may use the id again as soon as it has read its answer
+			}
+			return c.write(m)
+		})
+	})
+}
+
+func (c *client) serveModern(m *wire.Message) {
+	if err := rules.Envelope(m); err != nil {
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
+		return
+	}
+	id := string(m.Of(m.ID))
+	ex := &proxy.Exchange{Msg: *m, Client: proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info),
+		Caps: m.Of(m.Caps), LogLevel: string(m.Text(m.LogLevel))}}
+	c.mu.Lock()
+	if _, dup := c.modern[id]; dup {
+		c.mu.Unlock()
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.DuplicateID, "a request with this id is still unanswered; use a new id")))
+		return
+	}
+	c.modern[id] = ex
+	c.mu.Unlock()
+	c.run(ex, nil, func() {
+		c.mu.Lock()
+		if c.modern[id] == ex { // it may be another's by now
+			delete(c.modern, id)
+		}
+		c.mu.Unlock()
+	})
+}
+
+// serveLegacy takes a message of the session, which initialize opens and the end of the pipes closes. If the server's session is
+// lost, and the client's with it, another is opened for the client when it next wants something, or initialize opens one.
+func (c *client) serveLegacy(m *wire.Message) {
+	sess := c.session()
+	if m.Is("initialize") && m.Kind == wire.Request && (sess == nil || sess.State() == proxy.Created || sess.State() >= proxy.Closed) {
+		c.initialize(m)
+		return
+	}
+	if m.Kind != wire.Request {
+		if sess = c.greet(m); sess != nil && sess.State() < proxy.Closed {
+			session.Deliver(sess, &proxy.Exchange{Msg: *m}, c.d.Handle)
+		}
+		return
+	}
+	if sess == nil || sess.State() >= proxy.Closed {
+		if !c.postpone(m, sess) {
+			c.unopened(m, sess)
+		}
+		return
+	}
+	c.run(&proxy.Exchange{Msg: *m}, sess, func() {})
+}
+
+// unopened answers a request that comes outside a session.
+func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
+	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", rules.ModernVersion)
+	if sess != nil {
+		err = proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
+	}
+	c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
+}
+
+func (c *client) initialize(m *wire.Message) {
+	sess, err := c.d.Store.Create("stdio", "", proxy.Caller{})
+	if err != nil {
+		c.reply(proxy.ErrorMessage(m.Of(m.ID), err))
+		return
+	}
+	sess.SetOutlet(c)
+	c.mu.Lock()
+	c.sess, c.said = sess, said{}
+	c.mu.Unlock()
+	var known said
+	// The next message is read only when the handshake has ended: it may need what that fixes.
+	session.Pump(&proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+		replies, err := session.Run(sess, ex, c.d.Handle)
+		return session.Handshake(replies), err
+	}, c.d.Cap, func(r *wire.Message) error {
+		if r.Kind == wire.Result {
+			known = heard(m, r)
+		}
+		return c.write(r)
+	})
+	opened := sess.State() == proxy.Initialized
+	c.mu.Lock()
+	if c.said = known; !opened {
+		c.sess, c.said = nil, said{}
+	}
+	c.mu.Unlock()
+	if !opened {
+		c.d.Store.Remove(sess)
+	}
+}
+
+// Push implements proxy.Outlet.
+func (c *client) Push(msg []byte) error { return c.out.Write(lines.Flatten(nil, msg)) }
+
+// End implements proxy.Outlet: the pipes outlive a session.
+func (c *client) End() {}
+
+// end cancels what is in flight and ends the session. If it is not the client who ends, listens are ended as a server
+// ends them.
+func (c *client) end(ours bool) {
+	c.mu.Lock()
+	c.over = true
+	sess := c.sess
+	flying := make([]*proxy.Exchange, 0, len(c.modern))
+	for _, ex := range c.modern {
+		flying = append(flying, ex)
+	}
+	for _, ex := range c.waiting {
+		flying = append(flying, ex)
+	}
+	c.mu.Unlock()
+	for _, ex := range flying {
+		if ours && ex.Msg.Is("subscriptions/listen") {
+			ex.Cancel(proxy.ErrDraining)
+			continue
+		}
+		ex.Cancel(errGone)
+	}
+	if sess != nil {
+		c.d.Store.Remove(sess)
+	}
+}

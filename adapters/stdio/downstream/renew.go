@@ -1,0 +1,377 @@
+package downstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"dragoman/adapters/rules"
+	"dragoman/proxy"
+	"dragoman/proxy/session"
+	"dragoman/proxy/wire"
+)
+
+// A client whose session's id the server has forgotten must open a new one (2025-11-25 transports, Session Management). A client
+// behind a pipe is never told of an id, and cannot know; what is done here is done in its place.
+
+// What is remembered of the subscriptions of a session: so many, and so many bytes of them. Those beyond are not made again.
+const (
+	maxWatched     = 1024
+	maxWatchedSize = 1 << 20
+)
+
+// said is what a client has told the server once for all its later requests: what another session must be told, too.
+type said struct {
+	hello   []byte            // its initialize; nil: there is none to say again
+	version string            // on which that settled
+	lists   []string          // what it was told may change: the methods of the notices
+	greeted bool              // it has sent notifications/initialized
+	level   []byte            // its last logging/setLevel
+	watched map[string][]byte // its resources/subscribe, by uri
+	size    int               // bytes of them
+}
+
+// heard is what is known once initialize has succeeded. Both messages are borrowed.
+func heard(hello, result *wire.Message) said {
+	s := said{hello: bytes.Clone(hello.Raw), watched: make(map[string][]byte)}
+	m, err := wire.Scan(result.Append(nil))
+	if err != nil {
+		return said{}
+	}
+	s.version = string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw))
+	for _, list := range []string{"tools", "prompts", "resources"} {
+		if string(wire.Path(m.Raw, m.Result, "capabilities", list, "listChanged").Of(m.Raw)) == "true" {
+			s.lists = append(s.lists, "notifications/"+list+"/list_changed")
+		}
+	}
+	return s
+}
+
+// renewal is a session being opened in the place of a lost one; several requests may wait for it.
+type renewal struct {
+	done chan struct{}
+	sess *proxy.Session // nil: it failed
+}
+
+// attempt is a legacy request in a session, and its replies. It remembers what its success has changed at the server, and notes
+// whether it may be made again in another session.
+type attempt struct {
+	proxy.Replies
+	c     *client
+	ex    *proxy.Exchange
+	sess  *proxy.Session
+	final bool            // it is not made again
+	told  bool            // the client has been given something of it
+	next  *proxy.Exchange // what is made again; nil: nothing
+	held  []byte          // the error that the client gets if that fails; nil: it is to get none
+}
+
+// watch puts the attempt around the replies of handle.
+func (a *attempt) watch(handle proxy.Handler) proxy.Handler {
+	return func(ex *proxy.Exchange) (proxy.Replies, error) {
+		replies, err := handle(ex)
+		if err != nil || replies == nil {
+			a.judge(err)
+			return nil, err
+		}
+		a.Replies = replies
+		return a, nil
+	}
+}
+
+// Next implements proxy.Replies.
+func (a *attempt) Next(until time.Time) (*wire.Message, error) {
+	m, err := a.Replies.Next(until)
+	switch {
+	case err != nil && err != proxy.ErrNotYet:
+		a.judge(err)
+	case err == nil && m.Kind == wire.Result:
+		a.c.remember(a.sess, &a.ex.Msg)
+	}
+	return m, err
+}
+
+// judge decides whether a request that has failed is made again: if its session is lost, and it has not run, or has no effects.
+func (a *attempt) judge(err error) {
+	var e *proxy.Error
+	if a.final || a.told || a.next != nil || !errors.As(err, &e) || a.sess.State() != proxy.Closed {
+		return
+	}
+	switch {
+	case e.Name == proxy.SessionUnknown.Name: // lost before this could be entered
+	case e.Name == proxy.SessionLost.Name && (a.ex.NotProcessed || rules.ReadsOnly(&a.ex.Msg)):
+	default:
+		return
+	}
+	if m, err := wire.Scan(a.ex.Msg.Raw); err == nil {
+		a.next = &proxy.Exchange{Msg: m}
+		a.c.await(a.next)
+	}
+}
+
+// hold keeps back the error of a request that is made again.
+func (a *attempt) hold(m *wire.Message) bool {
+	if a.next == nil || m.Kind != wire.Failure {
+		a.told = a.told || !m.IsResponse()
+		return false
+	}
+	a.held = m.Append(nil)
+	return true
+}
+
+// finish makes the request again if it is to be.
+func (a *attempt) finish() {
+	switch {
+	case a.next == nil:
+	case a.held == nil: // the client has cancelled it
+		a.c.settle(a.next)
+	default:
+		a.c.again(a.next, a.sess, func() {
+			if m, err := wire.Scan(a.held); err == nil {
+				a.c.reply(m)
+			}
+		})
+	}
+}
+
+// await enters a request that waits for another session, so that its cancellation finds it.
+func (c *client) await(ex *proxy.Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[string(ex.Msg.Of(ex.Msg.ID))] = ex
+	if c.over {
+		ex.Cancel(errGone)
+	}
+}
+
+// settle takes it out again.
+func (c *client) settle(ex *proxy.Exchange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if id := string(ex.Msg.Of(ex.Msg.ID)); c.waiting[id] == ex {
+		delete(c.waiting, id)
+	}
+}
+
+// postpone has a request wait for another session; false if there will be none. What the client sends behind it is read meanwhile.
+func (c *client) postpone(m *wire.Message, lost *proxy.Session) bool {
+	c.mu.Lock()
+	able := c.said.hello != nil && lost != nil && lost.State() == proxy.Closed && !c.over
+	c.mu.Unlock()
+	if !able {
+		return false
+	}
+	ex := &proxy.Exchange{Msg: *m}
+	c.await(ex)
+	select {
+	case c.slots <- struct{}{}:
+	case <-c.ctx.Done():
+		c.settle(ex)
+		return true
+	}
+	c.group.Go(func() {
+		defer func() { <-c.slots }()
+		c.again(ex, lost, func() { c.unopened(&ex.Msg, lost) })
+	})
+	return true
+}
+
+// again makes a request that is entered as waiting in the session that takes the place of the lost one. If there is none, fail
+// answers it.
+func (c *client) again(ex *proxy.Exchange, lost *proxy.Session, fail func()) {
+	next := c.renew(ex, lost)
+	if next == nil {
+		c.settle(ex)
+		if session.Answerable(ex) {
+			fail()
+		}
+		return
+	}
+	a := &attempt{c: c, ex: ex, sess: next, final: true}
+	handle := a.watch(session.Enter(next, ex, c.d.Handle))
+	c.settle(ex)
+	session.Pump(ex, handle, c.d.Cap, c.write)
+}
+
+// renew answers the session that takes the place of the lost one; nil if none could be opened. Who comes while one is being
+// opened waits for that.
+func (c *client) renew(ex *proxy.Exchange, lost *proxy.Session) *proxy.Session {
+	c.mu.Lock()
+	if c.sess != lost && c.sess != nil && c.sess.State() == proxy.Initialized {
+		defer c.mu.Unlock()
+		return c.sess
+	}
+	if c.over || c.sess == nil || c.said.hello == nil {
+		c.mu.Unlock()
+		return nil
+	}
+	r, old := c.renewing, c.sess
+	begin := r == nil
+	if begin {
+		r = &renewal{done: make(chan struct{})}
+		c.renewing = r
+	}
+	c.mu.Unlock()
+	if begin {
+		c.group.Go(func() { c.reopen(r, old) })
+	}
+	select {
+	case <-r.done:
+		return r.sess
+	case <-ex.Done():
+		return nil
+	}
+}
+
+// reopen opens a session in the place of the lost one, and tells the client that its lists may have changed: a server that was
+// started again may have others.
+func (c *client) reopen(r *renewal, lost *proxy.Session) {
+	defer close(r.done)
+	c.d.Store.Remove(lost)
+	next, err := c.rehearse()
+	c.mu.Lock()
+	c.renewing, c.next = nil, nil
+	if err == nil && (c.over || c.sess != lost) {
+		err = errGone
+	}
+	if err == nil {
+		c.sess, r.sess = next, next
+	}
+	lists := c.said.lists
+	c.mu.Unlock()
+	if err != nil {
+		if next != nil {
+			c.d.Store.Remove(next)
+		}
+		c.note("warn", "the upstream's session was lost, and cannot be opened anew for the client", err)
+		return
+	}
+	c.note("info", "the upstream's session was lost, and is opened anew for the client", nil)
+	for _, list := range lists {
+		_ = c.Push([]byte(`{"jsonrpc":"2.0","method":"` + list + `"}`)) // a client that is gone is noticed by read
+	}
+}
+
+// rehearse opens a session and says there what the client has said, who hears none of the answers. All of it may take as long as
+// one request. A session is to be removed even if it comes with an error.
+func (c *client) rehearse() (*proxy.Session, error) {
+	c.mu.Lock()
+	s := c.said
+	s.watched = maps.Clone(s.watched)
+	c.mu.Unlock()
+	sess, fault := c.d.Store.Create("stdio", "", proxy.Caller{})
+	if fault != nil {
+		return nil, fault
+	}
+	sess.SetOutlet(c)
+	until := time.Now().Add(c.d.Cap)
+	m, err := c.repeat(sess, s.hello, until)
+	switch {
+	case err != nil:
+		return sess, err
+	case m.Kind != wire.Result:
+		return sess, fmt.Errorf("stdio: the server refuses the handshake: %s", m.Text(m.ErrorText))
+	}
+	if v := wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw); string(v) != s.version {
+		return sess, fmt.Errorf("stdio: the server settles on revision %q now, and the client knows it by %q", v, s.version)
+	}
+	c.mu.Lock()
+	c.next = sess // from now on the client's answers and notifications are for this one
+	greeted := c.said.greeted
+	c.mu.Unlock()
+	if greeted {
+		m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`))
+		if err != nil {
+			return sess, err
+		}
+		session.Deliver(sess, &proxy.Exchange{Msg: m}, c.d.Handle)
+	}
+	if err := c.restore(sess, &s, until); err != nil {
+		return sess, err
+	}
+	if sess.State() != proxy.Initialized {
+		return sess, errors.New("stdio: the server has forgotten this session, too")
+	}
+	return sess, nil
+}
+
+// restore sets the level and subscribes. That the server refuses some of it now is its choice.
+func (c *client) restore(sess *proxy.Session, s *said, until time.Time) error {
+	if s.level != nil {
+		if _, err := c.repeat(sess, s.level, until); err != nil {
+			return err
+		}
+	}
+	for _, raw := range s.watched {
+		m, err := c.repeat(sess, raw, until)
+		if err != nil {
+			return err
+		}
+		if m.Kind == wire.Failure {
+			c.note("debug", "the upstream's new session refuses a subscription of the client's", errors.New(string(m.Text(m.ErrorText))))
+		}
+	}
+	return nil
+}
+
+// repeat sends a request of the client's a second time and answers the response.
+func (c *client) repeat(sess *proxy.Session, raw []byte, until time.Time) (wire.Message, error) {
+	m, err := wire.Scan(raw)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	ex := &proxy.Exchange{Msg: m, Own: true}
+	defer ex.Follow(c.ctx)()
+	ex.GiveUp(time.Until(until))
+	defer ex.Release()
+	replies, err := session.Run(sess, ex, c.d.Handle)
+	if err != nil {
+		return wire.Message{}, err
+	}
+	return proxy.Response(replies, until)
+}
+
+// remember notes what a request has changed at the server, once that has taken it.
+func (c *client) remember(sess *proxy.Session, m *wire.Message) {
+	level, on, off := m.Is("logging/setLevel"), m.Is("resources/subscribe"), m.Is("resources/unsubscribe")
+	if !level && !on && !off {
+		return
+	}
+	uri := string(m.Text(m.URI))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sess != sess || c.said.hello == nil {
+		return
+	}
+	if level {
+		c.said.level = bytes.Clone(m.Raw)
+		return
+	}
+	c.said.size -= len(c.said.watched[uri])
+	delete(c.said.watched, uri)
+	if on && len(c.said.watched) < maxWatched && c.said.size+len(m.Raw) <= maxWatchedSize {
+		c.said.watched[uri] = bytes.Clone(m.Raw)
+		c.said.size += len(m.Raw)
+	}
+}
+
+// greet notes that the client has ended its handshake, and answers the session for what is no request.
+func (c *client) greet(m *wire.Message) *proxy.Session {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.Is("notifications/initialized") {
+		c.said.greeted = true
+	}
+	if c.next != nil && (c.sess == nil || c.sess.State() >= proxy.Closed) {
+		return c.next
+	}
+	return c.sess
+}
+
+func (c *client) note(level, text string, err error) {
+	if c.d.Note != nil {
+		c.d.Note(level, text, err)
+	}
+}

@@ -1,0 +1,154 @@
+package lines
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"time"
+)
+
+// largeTail is the end of a large line that leaves together with its newline, so that the line's reader is not woken for a
+// newline alone.
+const largeTail = 4 << 10
+
+// baton is handed to the writer of a large line when it is his turn: he then is the one who writes.
+type baton struct {
+	passed  bool          // guarded by the Writer's mu
+	settled chan struct{} // closed when it is his turn, or never will be
+}
+
+func (b *baton) pass() {
+	b.passed = true
+	close(b.settled)
+}
+
+// refuseBatons sends away the writers of large lines that have not begun: the Writer has failed. mu is held.
+func (w *Writer) refuseBatons() {
+	w.queue = slices.DeleteFunc(w.queue, func(q entry) bool {
+		if q.writer != nil {
+			close(q.writer.settled)
+		}
+		return q.writer != nil
+	})
+}
+
+// writeInTurn writes a line of so many bytes from the caller's memory when all that was accepted before has been written. It is called
+// with mu held, while somebody else writes, and returns without.
+func (w *Writer) writeInTurn(ctx context.Context, parts [][]byte, size int) error {
+	b := &baton{settled: make(chan struct{})}
+	w.queue = append(w.queue, entry{writer: b})
+	w.mu.Unlock()
+	select {
+	case <-b.settled:
+	case <-ctx.Done():
+	}
+	w.mu.Lock()
+	over := ctx.Err()
+	switch {
+	case b.passed && over == nil:
+		w.mu.Unlock()
+		return w.writeLarge(ctx, parts, size)
+	case b.passed: // nothing of the line has been written, nor will be: on to the next
+		w.held -= size + 1
+		w.mu.Unlock()
+		_ = w.lead(w.settle(0, nil)) // its error is the others'
+		return over
+	case w.err != nil:
+		defer w.mu.Unlock()
+		return w.err
+	}
+	w.queue = slices.DeleteFunc(w.queue, func(q entry) bool { return q.writer == b })
+	w.held -= size + 1
+	w.grant()
+	w.mu.Unlock()
+	return over
+}
+
+// writeLarge writes a line of so many bytes from the caller's memory. The caller has set flushing, and nothing stood in the
+// queue. If ctx ends meanwhile, the rest is copied, once, and left to drain.
+func (w *Writer) writeLarge(ctx context.Context, parts [][]byte, size int) error {
+	var err error
+	done, scratch := 0, Borrow(ChunkSize)
+	for n := 0; err == nil && done < size-largeTail; done += n {
+		n, err = w.writeReady(ctx, piece(parts, done, size-largeTail-done, scratch.B[:0:largeTail]))
+	}
+	scratch.Free()
+	if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+		w.settle(0, err)
+		return w.lead(nil)
+	}
+	rest := Borrow(size - done + 1)
+	for _, p := range parts {
+		rest.B = append(rest.B, p[min(done, len(p)):]...)
+		done = max(0, done-len(p))
+	}
+	rest.B = append(rest.B, '\n')
+	w.mu.Lock()
+	w.held -= size + 1 - len(rest.B)
+	w.cur, w.off = rest, 0
+	w.mu.Unlock()
+	if w.direct == nil {
+		go w.drain()
+		return nil
+	}
+	return w.lead(w.settle(0, nil))
+}
+
+// piece returns what is written next of a line of which off bytes have been, most bytes at most: from where it stands if that
+// fills scratch at least, else gathered there.
+func piece(parts [][]byte, off, most int, scratch []byte) []byte {
+	for _, p := range parts {
+		if off >= len(p) {
+			off -= len(p)
+			continue
+		}
+		p = p[off:]
+		off = 0
+		if len(scratch) == 0 && len(p) >= cap(scratch) {
+			return p[:min(len(p), most)]
+		}
+		scratch = append(scratch, p[:min(len(p), cap(scratch)-len(scratch), most-len(scratch))]...)
+		if len(scratch) == min(cap(scratch), most) {
+			break
+		}
+	}
+	return scratch
+}
+
+// writeReady is writeInterruptible that gets ready for waiting only if it has to.
+func (w *Writer) writeReady(ctx context.Context, p []byte) (n int, err error) {
+	if w.direct != nil {
+		if n, err = w.direct.TryWrite(p); n == len(p) || err != nil {
+			return n, err
+		}
+	}
+	more, err := w.writeInterruptible(ctx, p[n:])
+	return n + more, err
+}
+
+// writeInterruptible writes all of p; when ctx ends it returns os.ErrDeadlineExceeded and how much was written.
+func (w *Writer) writeInterruptible(ctx context.Context, p []byte) (int, error) {
+	if w.direct == nil {
+		n, err := w.dst.Write(p)
+		if n < len(p) && err == nil {
+			err = io.ErrShortWrite
+		}
+		return n, err
+	}
+	if ctx.Done() == nil {
+		return w.direct.Write(p)
+	}
+	fired := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(fired)
+		_ = w.direct.SetWriteDeadline(time.Unix(1, 0)) // without deadlines it only waits longer
+	})
+	n, err := w.direct.Write(p)
+	if !stop() {
+		<-fired
+		_ = w.direct.SetWriteDeadline(time.Time{}) // as above
+	}
+	return n, err
+}

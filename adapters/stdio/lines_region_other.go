@@ -1,8 +1,0 @@
-//go:build !unix
-
-package stdio
-
-// mapMemory has nothing to offer: large lines are plain memory.
-func mapMemory(int) []byte { return nil }
-
-func unmapMemory([]byte) {}

@@ -1,0 +1,191 @@
+//go:build unix
+
+package process
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/stdio/lines"
+	"dragoman/adapters/stdio/reaper"
+)
+
+// childKey switches the test binary into one of the children below.
+const childKey = "STDIO_TEST_CHILD"
+
+// raceEnv spares children under the race detector the second that it waits at the exit.
+const raceEnv = "GORACE=atexit_sleep_ms=0"
+
+// guardedKey makes the tests start their children through a reaper; see TestWithReaper.
+const guardedKey = "STDIO_TEST_GUARDED"
+
+// ward is the reaper of all tests, nil where there is none.
+var ward *reaper.Reaper
+
+func TestMain(m *testing.M) {
+	if reaper.Called(os.Args) {
+		os.Exit(reaper.Main())
+	}
+	if role := os.Getenv(childKey); role != "" {
+		os.Exit(playChild(role))
+	}
+	if os.Getenv(guardedKey) == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	goleak.VerifyTestMain(guardedTests{m})
+}
+
+// guardedTests are the tests, with a reaper while they run.
+type guardedTests struct{ *testing.M }
+
+func (g guardedTests) Run() int {
+	failed := make(chan error, 10)
+	ward = reaper.New(reaper.Options{Exe: os.Args[0], Note: func(err error) { failed <- err }})
+	code := g.M.Run()
+	ward.Close()
+	select {
+	case err := <-failed:
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	default:
+		return code
+	}
+}
+
+// playChild is the child's main. Every role ends by itself after a minute at most, should a test go wrong.
+func playChild(role string) int {
+	time.AfterFunc(time.Minute, func() { os.Exit(99) })
+	name, arg, _ := strings.Cut(role, ":")
+	switch name {
+	case "echo":
+		return echoLines()
+	case "banner":
+		fmt.Print("\xEF\xBB\xBFserver 1.0 starting…\r\n\r\n  ready\x00 \n")
+		return echoLines()
+	case "exit":
+		code, _ := strconv.Atoi(arg)
+		return code
+	case "crash":
+		for i := range 30 {
+			fmt.Fprintf(os.Stderr, "line %d\n", i)
+		}
+		fmt.Fprintf(os.Stderr, "%s\n\x1b[31mpanic:\x1b[0m \xffout of luck\n", strings.Repeat("long ", 4000))
+		fmt.Print("last words\nno newline")
+		return 3
+	case "env":
+		fmt.Println(strings.Join(os.Environ(), "\t"))
+		dir, _ := os.Getwd()
+		fmt.Println(dir)
+		return 0
+	case "flags":
+		for fd := range 3 {
+			n, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+			fmt.Println(n&unix.O_NONBLOCK != 0, err)
+		}
+		return 0
+	}
+	return playBadChild(name, arg)
+}
+
+// playBadChild are the roles that do not do what they should.
+func playBadChild(name, arg string) int {
+	switch name {
+	case "deaf": // ignores the end of stdin
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "stubborn": // and SIGTERM
+		signal.Ignore(syscall.SIGTERM)
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "polite": // says so when it gets SIGTERM
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM)
+		fmt.Println("ready")
+		<-c
+		return 7
+	case "flood": // writes without end while stdin is open
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}()
+		line := bytes.Repeat([]byte("flood "), 200)
+		for {
+			if _, err := os.Stdout.Write(append(line, '\n')); err != nil {
+				return 1
+			}
+		}
+	case "burst": // does not look at stdin before it has written all it has to say
+		if _, err := os.Stdout.Write(bytes.Repeat([]byte("burst\n"), 1<<20)); err != nil {
+			return 1
+		}
+		return echoLines()
+	case "half": // says half a line
+		fmt.Print("whole\nhalf")
+		time.Sleep(time.Hour)
+	case "chatter": // floods stderr, then echoes
+		for range 20_000 {
+			fmt.Fprintln(os.Stderr, "some noise on stderr that nobody asked for")
+		}
+		return echoLines()
+	case "fork": // starts a grandchild that holds the pipes; stays itself, or exits at once
+		return forkChild(arg)
+	case "guarded": // starts a child through Start and waits to be killed
+		p, err := Start(background(), child("deaf"))
+		if err != nil {
+			return 1
+		}
+		fmt.Println(p.PID())
+		time.Sleep(time.Hour)
+	}
+	return 98
+}
+
+func forkChild(arg string) int {
+	what, then, _ := strings.Cut(arg, ",")
+	cmd := exec.Command(os.Args[0])
+	if escape, ok := strings.CutPrefix(what, "setsid-"); ok {
+		what = escape
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
+	cmd.Env = []string{childKey + "=" + what, raceEnv}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		return 97
+	}
+	fmt.Println("forked", cmd.Process.Pid)
+	if then == "exit" {
+		return 5
+	}
+	return echoLines()
+}
+
+func echoLines() int {
+	r, w := lines.NewReader(os.Stdin, 0), lines.NewWriter(os.Stdout, lines.WriterOptions{})
+	for {
+		line, err := r.ReadLine()
+		if err != nil {
+			_ = w.Flush(background())
+			if errors.Is(err, io.EOF) {
+				return 0
+			}
+			return 1
+		}
+		if err := w.Write(line); err != nil {
+			return 1
+		}
+	}
+}

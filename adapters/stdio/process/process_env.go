@@ -1,0 +1,130 @@
+package process
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// baseNames are the variables that nearly every program needs and that hold no secrets. A star stands for any ending.
+var baseNames = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TMPDIR", "TZ", "XDG_*",
+}
+
+// baseNamesWindows are those that programs on Windows need as well.
+var baseNamesWindows = []string{
+	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
+	"PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
+}
+
+// hints say what a missing command usually comes with.
+var hints = map[string]string{
+	"npx": "it comes with Node.js", "npm": "it comes with Node.js", "node": "install Node.js", "bunx": "it comes with Bun",
+	"uvx": "it comes with uv", "uv": "install uv", "pipx": "install pipx", "python": "try python3", "docker": "install Docker",
+}
+
+// BaseEnv returns those variables of our own environment that a child may have: PATH, HOME, USER, LOGNAME, SHELL, TERM,
+// LANG, LC_*, TMPDIR, TZ, XDG_*, on Windows also SYSTEMROOT, APPDATA and their like, and what allow names besides. A
+// name in allow may end in a star. Everything else stays here, above all our own credentials. Values that begin with
+// "()" are left out: they are exported shell functions, which a shell behind the child might run.
+func BaseEnv(allow []string) []string { return filterEnv(os.Environ(), allow) }
+
+func filterEnv(env, allow []string) []string {
+	names := slices.Concat(baseNames, allow)
+	if runtime.GOOS == "windows" {
+		names = append(names, baseNamesWindows...)
+	}
+	var out []string
+	for _, entry := range env {
+		key, value, ok := strings.Cut(entry, "=")
+		if !ok || key == "" || strings.HasPrefix(value, "()") {
+			continue
+		}
+		if slices.ContainsFunc(names, func(name string) bool { return nameMatches(name, key) }) {
+			out = append(out, entry)
+		}
+	}
+	return out
+}
+
+func nameMatches(pattern, key string) bool {
+	if runtime.GOOS == "windows" { // names have no case there
+		pattern, key = strings.ToUpper(pattern), strings.ToUpper(key)
+	}
+	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+		return strings.HasPrefix(key, prefix)
+	}
+	return key == pattern
+}
+
+// envValue returns what the last entry of that name says.
+func envValue(env []string, name string) string {
+	for _, entry := range slices.Backward(env) {
+		if key, value, ok := strings.Cut(entry, "="); ok && nameMatches(name, key) {
+			return value
+		}
+	}
+	return ""
+}
+
+// resolve finds the file to run. A command with a slash is relative to dir. Any other is looked for in the PATH that the
+// child will have, then in ours, in absolute directories only: what lies about in the working directory is never run by
+// accident.
+func resolve(command string, env []string, dir string) (string, error) {
+	if command == "" {
+		return "", &NotFoundError{}
+	}
+	var denied error
+	if strings.ContainsRune(command, '/') || strings.ContainsRune(command, filepath.Separator) {
+		path := command
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(dir, path)
+		}
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", &StartError{Command: command, Err: err}
+		}
+		if found := firstExecutable(path, env, &denied); found != "" {
+			return found, nil
+		}
+		return "", missing(command, denied, "there is no such file")
+	}
+	for _, list := range []string{envValue(env, "PATH"), os.Getenv("PATH")} {
+		for _, place := range filepath.SplitList(list) {
+			if !filepath.IsAbs(place) {
+				continue
+			}
+			if found := firstExecutable(filepath.Join(place, command), env, &denied); found != "" {
+				return found, nil
+			}
+		}
+	}
+	hint := "install it, or give its full path (looked in the PATH of the child and in our own)"
+	if h := hints[command]; h != "" {
+		hint = h + ", or give its full path (looked in the PATH of the child and in our own)"
+	}
+	return "", missing(command, denied, hint)
+}
+
+// firstExecutable returns the first of the names for path that can be run, and notes one that is there but cannot.
+func firstExecutable(path string, env []string, denied *error) string {
+	for _, name := range candidates(path, env) {
+		err := executable(name)
+		if err == nil {
+			return name
+		}
+		if !os.IsNotExist(err) && *denied == nil {
+			*denied = &os.PathError{Op: "run", Path: name, Err: err}
+		}
+	}
+	return ""
+}
+
+func missing(command string, denied error, hint string) error {
+	if denied != nil {
+		return &StartError{Command: command, Hint: "it is there but cannot be run", Err: denied}
+	}
+	return &NotFoundError{Command: command, Hint: hint}
+}

@@ -1,0 +1,424 @@
+//go:build unix
+
+package process
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/stdio/lines"
+	"dragoman/adapters/stdio/pipe"
+)
+
+func background() context.Context { return context.Background() }
+
+// Child is a Command that runs this test binary in a role of process_child_test.go.
+func child(role string) Command {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return Command{
+		Argv: []string{self}, Env: []string{childKey + "=" + role, raceEnv},
+		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second, Reaper: ward,
+	}
+}
+
+// start starts a child and sees to it that at the end of the test nobody of its group is left.
+func start(t testing.TB, c Command) *Process {
+	t.Helper()
+	p, err := Start(background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop()
+		nobodyLeft(t, p)
+	})
+	return p
+}
+
+func nobodyLeft(t testing.TB, p *Process) {
+	t.Helper()
+	if unix.Kill(p.PID(), 0) == nil {
+		t.Errorf("child %v is still there", p)
+	}
+	if groupAlive(p.PID(), true) {
+		t.Errorf("the group of %v is still there", p)
+	}
+	for name, f := range map[string]io.Closer{"stdin": p.in, "stdout": p.out, "stderr": p.errs} {
+		if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s was left open", name)
+		}
+	}
+}
+
+func readLine(t testing.TB, p *Process) string {
+	t.Helper()
+	line, err := p.ReadLine()
+	if err != nil {
+		t.Fatalf("ReadLine: %v", err)
+	}
+	return string(line)
+}
+
+func expect(t testing.TB, p *Process, want string) {
+	t.Helper()
+	if got := readLine(t, p); got != want {
+		t.Fatalf("got %.80q, want %.80q", got, want)
+	}
+}
+
+func await(t testing.TB, p *Process) *ExitError {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the child does not exit")
+	}
+	return p.Exit()
+}
+
+// took fails the test if Stop takes longer than limit, and returns how long it took.
+func took(t testing.TB, p *Process, limit time.Duration) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	p.Stop()
+	d := time.Since(begin)
+	if d > limit {
+		t.Errorf("Stop took %v", d)
+	}
+	return d
+}
+
+func TestProcessEcho(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("echo"))
+	large := strings.Repeat("0123456789", 300_000)
+	for _, line := range []string{"a", "\u2028 ü \x00", large, "b"} {
+		must(t, p.Write([]byte(line)))
+		expect(t, p, line)
+	}
+	if p.Exit() != nil {
+		t.Error("it has exited")
+	}
+	took(t, p, 8*time.Second)
+	if e := p.Exit(); e.Code != 0 || e.Signal != "" || !e.Stopped || e.Uptime <= 0 {
+		t.Errorf("got %+v", e)
+	}
+	if err := p.Write([]byte("x")); !errors.As(err, new(*ExitError)) {
+		t.Errorf("Write after Stop: %v", err)
+	}
+	if _, err := p.ReadLine(); err != io.EOF {
+		t.Errorf("ReadLine after Stop: %v", err)
+	}
+}
+
+// What was accepted before Stop reaches the child before the end of its stdin.
+func TestProcessStopFlushes(t *testing.T) {
+	t.Parallel()
+	sink := filepath.Join(t.TempDir(), "sink")
+	p := start(t, Command{
+		Argv: []string{"sh", "-c", `cat > "$SINK"`}, Env: append(BaseEnv(nil), "SINK="+sink), StopGrace: 10 * time.Second,
+	})
+	line := strings.Repeat("x", 50_000)
+	for range 40 {
+		must(t, p.Write([]byte(line)))
+	}
+	p.Stop()
+	got, err := os.ReadFile(sink)
+	must(t, err)
+	if want := strings.Repeat(line+"\n", 40); string(got) != want {
+		t.Errorf("%d of %d bytes arrived", len(got), len(want))
+	}
+}
+
+func TestProcessCrash(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var longest, lines int
+	c := child("crash")
+	c.Stderr = func(line []byte) {
+		mu.Lock()
+		defer mu.Unlock()
+		lines++
+		longest = max(longest, len(line))
+	}
+	p := start(t, c)
+	e := await(t, p)
+	if e.Code != 3 || e.Stopped || len(e.StderrTail) != tailLines {
+		t.Fatalf("got %+v", e)
+	}
+	if last := e.StderrTail[tailLines-1]; last != "panic: \uFFFDout of luck" || len(e.StderrTail[tailLines-2]) > tailLine {
+		t.Errorf("the tail is %q", e.StderrTail)
+	}
+	for _, want := range []string{"exited with code 3", "out of luck", filepath.Base(c.Argv[0])} {
+		if !strings.Contains(e.Error(), want) {
+			t.Errorf("%q does not say %q", e.Error(), want)
+		}
+	}
+	mu.Lock()
+	if lines != 32 || longest != stderrLine {
+		t.Errorf("%d lines of at most %d bytes", lines, longest)
+	}
+	mu.Unlock()
+	expect(t, p, "last words")
+	expect(t, p, "no newline")
+	if _, err := p.ReadLine(); err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+	var exit *ExitError
+	if err := p.Write([]byte("x")); !errors.As(err, &exit) || exit.Code != 3 {
+		t.Errorf("Write: %v", err)
+	}
+}
+
+// A child that exits by itself is reaped without anybody's help.
+func TestProcessExitsAtOnce(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("exit:4"))
+	if e := await(t, p); e.Code != 4 || e.Stopped {
+		t.Errorf("got %+v", e)
+	}
+	if err := unix.Kill(p.PID(), 0); err != unix.ESRCH {
+		t.Errorf("it is not reaped: %v", err)
+	}
+}
+
+func TestProcessIgnoresEndOfInput(t *testing.T) {
+	t.Parallel()
+	c := child("deaf")
+	c.StopGrace = 50 * time.Millisecond
+	p := start(t, c)
+	expect(t, p, "ready")
+	if d := took(t, p, 8*time.Second); d < c.StopGrace {
+		t.Errorf("Stop took only %v", d)
+	}
+	if e := p.Exit(); e.Signal != "SIGTERM" || e.Code != -1 || !strings.Contains(e.Error(), "SIGTERM") {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestProcessIgnoresTerm(t *testing.T) {
+	t.Parallel()
+	c := child("stubborn")
+	c.StopGrace, c.KillGrace = -1, 100*time.Millisecond
+	p := start(t, c)
+	expect(t, p, "ready")
+	if d := took(t, p, 8*time.Second); d < c.KillGrace {
+		t.Errorf("Stop took only %v", d)
+	}
+	if e := p.Exit(); e.Signal != "SIGKILL" {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestProcessTermIsPolite(t *testing.T) {
+	t.Parallel()
+	c := child("polite")
+	c.StopGrace = -1
+	p := start(t, c)
+	expect(t, p, "ready")
+	took(t, p, 8*time.Second)
+	if e := p.Exit(); e.Code != 7 {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestProcessFlood(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("flood"))
+	n := 0
+	for line, err := range p.Lines() {
+		must(t, err)
+		if n++; n == 5000 {
+			break
+		}
+		if len(line) != 1200 {
+			t.Fatalf("a line of %d bytes", len(line))
+		}
+	}
+	took(t, p, 8*time.Second)
+	if e := p.Exit(); e.Signal != "" {
+		t.Errorf("got %v", e)
+	}
+}
+
+// Nobody reads. The child stands in a write, and gets to the end of its stdin all the same.
+func TestProcessStopReadsOn(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("burst"))
+	expect(t, p, "burst")
+	took(t, p, 8*time.Second)
+	if e := p.Exit(); e.Signal != "" || e.Code != 0 {
+		t.Errorf("got %v", e)
+	}
+}
+
+// Stop ends a ReadLine that waits elsewhere.
+func TestProcessStopEndsReadLine(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("echo"))
+	result := make(chan error, 1)
+	go func() {
+		_, err := p.ReadLine()
+		result <- err
+	}()
+	p.Stop()
+	if err := <-result; err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Half a line is not taken for a message because we stop in its middle.
+func TestProcessStopDropsHalfALine(t *testing.T) {
+	t.Parallel()
+	c := child("half")
+	c.StopGrace = -1
+	p := start(t, c)
+	expect(t, p, "whole")
+	result := make(chan error, 1)
+	go func() {
+		_, err := p.ReadLine()
+		result <- err
+	}()
+	p.Stop()
+	if err := <-result; err != io.EOF {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProcessNeverReads(t *testing.T) {
+	t.Parallel()
+	c := child("deaf")
+	c.Buffer = 256 << 10
+	c.StopGrace = 50 * time.Millisecond
+	p := start(t, c)
+	ctx, cancel := context.WithTimeout(background(), 300*time.Millisecond)
+	defer cancel()
+	line := []byte(strings.Repeat("x", 10_000))
+	accepted := 0
+	var err error
+	for err == nil {
+		if err = p.WriteContext(ctx, line); err == nil {
+			accepted += len(line)
+		}
+	}
+	if !errors.Is(err, context.DeadlineExceeded) || accepted > c.Buffer+pipe.DefaultSize+len(line) {
+		t.Errorf("accepted %d bytes, then %v", accepted, err)
+	}
+	waits := make(chan error, 1)
+	full := &waitContext{Context: background(), waits: make(chan struct{})}
+	go func() { waits <- p.WriteContext(full, line) }()
+	<-full.waits
+	took(t, p, 8*time.Second)
+	if err := <-waits; err != ErrStopped {
+		t.Errorf("who waited got %v", err)
+	}
+}
+
+func TestProcessBanner(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("banner"))
+	expect(t, p, "server 1.0 starting…")
+	expect(t, p, "  ready\x00 ")
+	must(t, p.Write([]byte("x")))
+	expect(t, p, "x")
+}
+
+func TestProcessStderrFlood(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("chatter"))
+	must(t, p.Write([]byte("x")))
+	expect(t, p, "x")
+}
+
+// A callback that never returns costs a second, not the exit.
+func TestProcessStderrCallbackHangs(t *testing.T) {
+	t.Parallel()
+	c := child("crash")
+	release := make(chan struct{})
+	c.Stderr = func([]byte) { <-release }
+	p := start(t, c)
+	await(t, p)
+	close(release)
+	<-p.pumped
+}
+
+func TestProcessLineTooLong(t *testing.T) {
+	t.Parallel()
+	c := child("crash")
+	c.MaxLine = 9
+	p := start(t, c)
+	var long *lines.LineTooLongError
+	if _, err := p.ReadLine(); !errors.As(err, &long) || long.Limit != 9 {
+		t.Errorf("got %v", err)
+	}
+	if err := p.Write([]byte("0123456789")); !errors.As(err, &long) && !errors.As(err, new(*ExitError)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestProcessStopFromMany(t *testing.T) {
+	t.Parallel()
+	p := start(t, child("echo"))
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(p.Stop)
+		all.Go(func() { _ = p.Write([]byte("x")) })
+	}
+	all.Wait()
+	p.Stop()
+}
+
+// Many come and go at once; the thread that forks them survives all of them and ends with the last.
+func TestProcessManyAtOnce(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	for range 12 {
+		all.Go(func() {
+			for range 3 {
+				p, err := Start(background(), child("echo"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := p.Write([]byte("x")); err != nil {
+					t.Error(err)
+				}
+				if line, err := p.ReadLine(); string(line) != "x" || err != nil {
+					t.Error(line, err)
+				}
+				p.Stop()
+				nobodyLeft(t, p)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// When we are killed, nothing of ours runs on: the child gets SIGTERM with the end of its stdin.
+func TestProcessEndsWithUs(t *testing.T) {
+	if !dieWithParent {
+		t.Skip("only Linux signals a child at its parent's death")
+	}
+	t.Parallel()
+	us := start(t, child("guarded"))
+	pid, err := strconv.Atoi(readLine(t, us))
+	must(t, err)
+	if dead(pid) {
+		t.Fatal("it does not even run")
+	}
+	must(t, unix.Kill(us.PID(), unix.SIGKILL))
+	eventually(t, "the orphan's end", func() bool { return dead(pid) })
+}

@@ -1,0 +1,266 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/windows"
+
+	"dragoman/adapters/stdio/lines"
+)
+
+// childKey switches the test binary into one of the children below.
+const childKey = "STDIO_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(childKey); role != "" {
+		os.Exit(playChild(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// playChild is the child's main. Every role ends by itself after a minute at most, should a test go wrong.
+func playChild(role string) int {
+	time.AfterFunc(time.Minute, func() { os.Exit(99) })
+	name, arg, _ := strings.Cut(role, ":")
+	switch name {
+	case "echo":
+		return echoLines()
+	case "exit":
+		code, _ := strconv.ParseUint(arg, 0, 32)
+		windows.ExitProcess(uint32(code))
+	case "crash":
+		fmt.Fprint(os.Stderr, "one\ntwo\n")
+		fmt.Print("last words\nno newline")
+		return 3
+	case "args":
+		for _, arg := range os.Args[1:] {
+			fmt.Printf("%q\n", arg)
+		}
+		dir, _ := os.Getwd()
+		fmt.Println(dir)
+		return 0
+	case "nothing": // writes no bytes at all, time and again, and a line in between
+		for i := range 3 {
+			var n uint32
+			for range 2 {
+				_ = windows.WriteFile(windows.Stdout, nil, &n, nil)
+			}
+			fmt.Println("line", i)
+		}
+		return echoLines()
+	case "half":
+		fmt.Print("whole\nhalf")
+		time.Sleep(time.Hour)
+	case "flood": // writes without end while stdin is open
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			os.Exit(0)
+		}()
+		line := append(bytes.Repeat([]byte("flood "), 200), '\n')
+		for {
+			if _, err := os.Stdout.Write(line); err != nil {
+				return 1
+			}
+		}
+	}
+	return playBadChild(name, arg)
+}
+
+// playBadChild are the roles that do not end when they should, or start others.
+func playBadChild(name, arg string) int {
+	switch name {
+	case "deaf": // ignores the end of stdin
+		fmt.Println("ready")
+		time.Sleep(time.Hour)
+	case "stubborn", "polite": // hear CTRL_BREAK; one exits by it
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, os.Interrupt)
+		fmt.Println("ready")
+		for range c {
+			if name == "polite" {
+				return 7
+			}
+		}
+	case "fork": // starts a grandchild that holds the pipes; stays itself, or exits at once
+		what, then, _ := strings.Cut(arg, ",")
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = []string{childKey + "=" + what}
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+		if then == "away" {
+			cmd.SysProcAttr.CreationFlags |= windows.CREATE_BREAKAWAY_FROM_JOB
+		}
+		if err := cmd.Start(); err != nil {
+			fmt.Println("not forked", err)
+			return echoLines()
+		}
+		fmt.Println("forked", cmd.Process.Pid)
+		if then == "exit" {
+			return 5
+		}
+		return echoLines()
+	case "guarded": // starts a tree through Start and waits to be killed
+		p, err := Start(background(), child("fork:deaf,stay"))
+		if err != nil {
+			return 1
+		}
+		fmt.Println(p.PID())
+		for line, err := range p.Lines() {
+			if err == nil {
+				fmt.Println(string(line))
+			}
+		}
+	}
+	return 98
+}
+
+func echoLines() int {
+	r, w := lines.NewReader(os.Stdin, 0), lines.NewWriter(os.Stdout, lines.WriterOptions{})
+	for {
+		line, err := r.ReadLine()
+		if err != nil {
+			_ = w.Flush(background())
+			if errors.Is(err, io.EOF) {
+				return 0
+			}
+			return 1
+		}
+		if err := w.Write(line); err != nil {
+			return 1
+		}
+	}
+}
+
+func background() context.Context { return context.Background() }
+
+// child is a Command that runs this test binary in one of the roles above.
+func child(role string) Command {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	return Command{
+		Argv: []string{self}, Env: []string{childKey + "=" + role},
+		StopGrace: 10 * time.Second, KillGrace: 10 * time.Second,
+	}
+}
+
+// start starts a child and sees to it that at the end of the test its pipes are closed.
+func start(t testing.TB, c Command) *Process {
+	t.Helper()
+	p, err := Start(background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Stop()
+		for name, f := range map[string]io.Closer{"stdin": p.in, "stdout": p.out, "stderr": p.errs} {
+			if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+				t.Errorf("%s was left open", name)
+			}
+		}
+	})
+	return p
+}
+
+// watched is a handle to somebody's process, so that its end is certain and its id not given to another.
+func watched(t testing.TB, pid int) windows.Handle {
+	t.Helper()
+	const rights = windows.SYNCHRONIZE | windows.PROCESS_TERMINATE | windows.PROCESS_QUERY_INFORMATION
+	h, err := windows.OpenProcess(rights, false, uint32(pid))
+	if err != nil {
+		t.Fatalf("process %d: %v", pid, err)
+	}
+	t.Cleanup(func() {
+		_ = windows.TerminateProcess(h, 1)
+		_ = windows.CloseHandle(h)
+	})
+	return h
+}
+
+func dead(h windows.Handle) bool {
+	s, err := windows.WaitForSingleObject(h, 0)
+	return err == nil && s == windows.WAIT_OBJECT_0
+}
+
+func readLine(t testing.TB, p *Process) string {
+	t.Helper()
+	line, err := p.ReadLine()
+	if err != nil {
+		t.Fatalf("ReadLine: %v", err)
+	}
+	return string(line)
+}
+
+func expect(t testing.TB, p *Process, want string) {
+	t.Helper()
+	if got := readLine(t, p); got != want {
+		t.Fatalf("got %.80q, want %.80q", got, want)
+	}
+}
+
+func await(t testing.TB, p *Process) *ExitError {
+	t.Helper()
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the child does not exit")
+	}
+	return p.Exit()
+}
+
+// took fails the test if Stop takes longer than limit, and returns how long it took.
+func took(t testing.TB, p *Process, limit time.Duration) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	p.Stop()
+	d := time.Since(begin)
+	if d > limit {
+		t.Errorf("Stop took %v", d)
+	}
+	return d
+}
+
+// forked reads the grandchild's process id, whatever else is on the pipe, and waits for its word.
+func forked(t *testing.T, p *Process, word string) windows.Handle {
+	t.Helper()
+	var h windows.Handle
+	for said := word == ""; h == 0 || !said; {
+		line := readLine(t, p)
+		if rest, ok := strings.CutPrefix(line, "forked "); ok {
+			pid, _ := strconv.Atoi(rest)
+			h = watched(t, pid)
+		}
+		said = said || line == word
+	}
+	return h
+}
+
+// canBreak tells whether a child of ours can be sent CTRL_BREAK: there must be a console. Wine says that it was sent, and
+// sends it to nobody.
+func canBreak(t testing.TB) bool {
+	t.Helper()
+	h, err := windows.CreateFile(windows.StringToUTF16Ptr("CONOUT$"), windows.GENERIC_READ|windows.GENERIC_WRITE,
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE, nil, windows.OPEN_EXISTING, 0, 0)
+	if err != nil {
+		return false
+	}
+	_ = windows.CloseHandle(h)
+	if windows.NewLazySystemDLL("ntdll.dll").NewProc("wine_get_version").Find() == nil {
+		t.Skip("wine knows no process groups on a console")
+	}
+	return true
+}

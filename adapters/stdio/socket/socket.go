@@ -1,0 +1,265 @@
+package socket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"dragoman/adapters/mux"
+	"dragoman/adapters/stdio/lines"
+	"dragoman/adapters/stdio/upstream"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+const (
+	defaultConnectTimeout = 10 * time.Second
+	// linger bounds how long Close waits for the peer to take what is under way, and to close its side in its turn.
+	linger = 500 * time.Millisecond
+	// keepIdle and keepCount: a TCP peer that has vanished without a word is noticed after keepIdle * (1 + keepCount).
+	keepIdle  = 15 * time.Second
+	keepCount = 4
+)
+
+// SocketOptions say where a server listens that speaks lines over a socket.
+type SocketOptions struct {
+	// Name is the upstream's name in the configuration, for errors.
+	Name string
+	// Network and Address are those of net.Dial: "unix" and a path, or "tcp" and HOST:PORT.
+	Network, Address string
+	// ConnectTimeout bounds connecting; 0 means 10 s.
+	ConnectTimeout time.Duration
+	// MaxLine limits a line in either direction, in bytes without its terminator; 0 means DefaultMaxLine.
+	MaxLine int
+	// Noise, if not nil, is told of lines that are no message: of the server's first five and then of one a minute.
+	// skipped is how many were left out before.
+	Noise func(line []byte, err error, skipped int)
+}
+
+// Socket makes links to a server that listens on a Unix or TCP socket and speaks as over stdio, a message a line: the
+// custom transport with stdio's framing that revision 2026-07-28 describes. Each connection is a conversation of its own:
+// it has one client, and one era, for its life.
+type Socket struct {
+	opt    SocketOptions
+	noises upstream.Sampler
+	open   atomic.Int64
+}
+
+// NewSocket makes a dialer; nothing is connected yet.
+func NewSocket(opt SocketOptions) *Socket {
+	if opt.ConnectTimeout <= 0 {
+		opt.ConnectTimeout = defaultConnectTimeout
+	}
+	if opt.MaxLine < 1 {
+		opt.MaxLine = lines.DefaultMaxLine
+	}
+	if opt.Noise == nil {
+		opt.Noise = func([]byte, error, int) {}
+	}
+	return &Socket{opt: opt}
+}
+
+// Dial gives the transport.Dial for connections of one era. Its errors are ctx's, or a *proxy.Error that is Unreachable and
+// names the address: the server may yet come up, so none is final.
+func (s *Socket) Dial(server proxy.Era) transport.Dial {
+	return func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
+		return s.connect(ctx, server, sink)
+	}
+}
+
+// Open tells how many connections there are.
+func (s *Socket) Open() int { return int(s.open.Load()) }
+
+func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
+	dialer := net.Dialer{Timeout: s.opt.ConnectTimeout,
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepIdle, Interval: keepIdle, Count: keepCount}}
+	conn, err := dialer.DialContext(ctx, s.opt.Network, s.opt.Address)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, s.unreachable(err)
+	}
+	return s.attach(conn, server, sink), nil
+}
+
+// unreachable says why there is no connection, and what to do about it.
+func (s *Socket) unreachable(err error) *proxy.Error {
+	var cause error = err
+	var op *net.OpError
+	if errors.As(err, &op) {
+		cause = op.Err // without the address, which is named anyway
+	}
+	var late net.Error
+	text := fmt.Sprintf("%s cannot be reached at %s: ", upstream.Called(s.opt.Name), s.address())
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && s.opt.Network == "unix":
+		text += "there is no such socket; start the server, or correct the url"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		text += "nobody listens there; start the server, or correct the url"
+	case errors.Is(err, fs.ErrPermission):
+		text += "the socket may not be opened; give this user the right to write to it"
+	case errors.As(err, &late) && late.Timeout():
+		text += fmt.Sprintf("no connection within %s (upstreams.%s.connect_timeout)", upstream.Duration(s.opt.ConnectTimeout), upstream.Key(s.opt.Name))
+	default:
+		text += cause.Error()
+	}
+	e := proxy.Errf(proxy.Unreachable, "%s", text)
+	e.Cause = err
+	return e
+}
+
+// address is where the server is, as the configuration writes it.
+func (s *Socket) address() string {
+	if s.opt.Network == "unix" {
+		return "unix:" + s.opt.Address
+	}
+	return s.opt.Network + "://" + s.opt.Address
+}
+
+// noise tells of some of the lines that are no message.
+func (s *Socket) noise(line []byte, err error) {
+	if tell, skipped := s.noises.Take(time.Now()); tell {
+		s.opt.Noise(line, err, skipped)
+	}
+}
+
+// connection is one conversation over a socket: an transport.Link.
+type connection struct {
+	*mux.Mux
+	s      *Socket
+	conn   net.Conn
+	in     *lines.Reader
+	out    *lines.Writer
+	sink   transport.Sink
+	began  time.Time
+	reader chan struct{} // closed when the reader has ended, and the connection with it
+
+	mu     sync.Mutex
+	closed bool // by Close
+}
+
+// attach makes a link of a connection, which it owns from then on.
+func (s *Socket) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *connection {
+	src, dst := ends(conn)
+	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
+		in: lines.NewReader(src, s.opt.MaxLine), out: lines.NewWriter(dst, lines.WriterOptions{MaxLine: s.opt.MaxLine})}
+	c.Mux = mux.NewLines(server, c, sink)
+	s.open.Add(1)
+	go c.read() // ends with the connection
+	return c
+}
+
+// Keep implements mux.Lines.
+func (c *connection) Keep() (release func()) { return c.in.Keep() }
+
+// Run implements mux.Lines.
+func (c *connection) Run() wire.Run { return c.in.Run() }
+
+// WriteParts implements mux.Lines.
+func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
+	err := c.out.WriteScanned(ctx, parts...)
+	if err == nil {
+		return nil
+	}
+	var long *lines.LineTooLongError
+	var known *proxy.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &known): // the connection has ended, which says why
+		return known
+	case errors.As(err, &long):
+		return proxy.Errf(proxy.RequestTooLarge, "the message is longer than limits.line, %d bytes", long.Limit)
+	}
+	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", upstream.Called(c.s.opt.Name), err)
+}
+
+// read hands lines to the mux until the connection ends; whoever waits is told then.
+func (c *connection) read() {
+	defer close(c.reader)
+	defer c.s.open.Add(-1)
+	for {
+		line, err := c.in.ReadLine()
+		switch {
+		case err != nil:
+			if c.long(err) {
+				continue
+			}
+			c.ended(err)
+			return
+		case c.in.Ended() && !upstream.Complete(line): // cut off by the end, which comes next and says more
+		default:
+			if err := c.Deliver(line); err != nil {
+				c.s.noise(line, err)
+			}
+		}
+	}
+}
+
+// long tells whether err is that of a line too long, and tells whoever waits for what it says.
+func (c *connection) long(err error) bool {
+	var long *lines.LineTooLongError
+	if !errors.As(err, &long) {
+		return false
+	}
+	c.s.noise(long.Prefix, err)
+	c.TooLong(long.Prefix, long.Suffix, proxy.Errf(proxy.ResponseTooLarge,
+		"the upstream server's answer is a line longer than limits.line, %d bytes", long.Limit))
+	return true
+}
+
+// ended is called when nothing more can be read. A server that closes its side alone cannot answer any more either.
+func (c *connection) ended(err error) {
+	how := "broke off: " + err.Error()
+	if errors.Is(err, io.EOF) {
+		how = "was closed by the server"
+	}
+	fault := proxy.Errf(proxy.Lost, "the connection to %s at %s %s after %s", upstream.Called(c.s.opt.Name), c.s.address(), how, upstream.Duration(time.Since(c.began)))
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	c.out.Fail(fault)
+	c.Fail(fault)
+	if !closed {
+		c.sink.Lost(fault)
+	}
+	_ = c.conn.Close()
+}
+
+// Close implements transport.Link. The server sees the end of our side, as the end of its stdin, and may close its own; after
+// half a second the connection is cut.
+func (c *connection) Close() error {
+	c.mu.Lock()
+	first := !c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if first {
+		c.Fail(proxy.Errf(proxy.Lost, "the connection to %s was closed", upstream.Called(c.s.opt.Name)))
+		c.hangUp()
+	}
+	<-c.reader
+	return nil
+}
+
+func (c *connection) hangUp() {
+	ctx, cancel := context.WithTimeout(context.Background(), linger)
+	defer cancel()
+	c.out.Shut(proxy.Errf(proxy.SessionLost, "the connection to %s was closed", upstream.Called(c.s.opt.Name)))
+	half, can := c.conn.(interface{ CloseWrite() error })
+	if can && c.out.Flush(ctx) == nil && half.CloseWrite() == nil {
+		select {
+		case <-c.reader:
+		case <-ctx.Done():
+		}
+	}
+	_ = c.conn.Close() // the reader closes it, too
+}

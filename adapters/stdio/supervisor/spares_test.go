@@ -1,0 +1,225 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+)
+
+func warm(t *testing.T, d *Dialer, spares int) {
+	t.Helper()
+	d.Warm()
+	until(t, "the spares", func() bool { return d.Stats().Spares == spares })
+}
+
+func idle(d *Dialer) (pids []int) {
+	d.spares.mu.Lock()
+	defer d.spares.mu.Unlock()
+	for _, c := range d.spares.idle {
+		pids = append(pids, c.proc.PID())
+	}
+	return pids
+}
+
+func TestSparesAreAdopted(t *testing.T) {
+	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
+	if l := dial(t, d, newListener()); d.Stats().Starts != 1 {
+		t.Errorf("before Warm: %+v", d.Stats())
+	} else {
+		_ = l.Close()
+	}
+	warm(t, d, 2)
+	d.Warm() // changes nothing
+	pids := idle(d)
+	seen := map[int]bool{}
+	for i := range 4 {
+		l := dial(t, d, newListener())
+		mustCall(t, l, "initialize")
+		if i < 2 && l.PID() != pids[i] || seen[l.PID()] {
+			t.Errorf("Dial %d took %d, the spares were %v", i, l.PID(), pids)
+		}
+		seen[l.PID()] = true
+		until(t, "the replacement", func() bool { return d.Stats().Spares == 2 })
+	}
+	if s := d.Stats(); s.Running != 6 || s.Starts != 7 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A spare that dies is replaced, and the next Dial does not get it.
+func TestSpareDies(t *testing.T) {
+	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 1 })
+	d.grown = time.Millisecond // and however long it has lived, that is a failure
+	warm(t, d, 1)
+	d.spares.mu.Lock()
+	c := d.spares.idle[0]
+	d.spares.mu.Unlock()
+	until(t, "its age", func() bool { return settled(c) })
+	first := c.proc.PID()
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the failure in the books", func() bool { return d.Stats().FailedStarts == 1 })
+	until(t, "the replacement", func() bool { pids := idle(d); return len(pids) == 1 && pids[0] != first })
+	l := dial(t, d, newListener())
+	mustCall(t, l, "initialize")
+	if h := d.Health(); !strings.Contains(h.Last, "SIGKILL") || d.Stats().Crashes != 1 {
+		t.Errorf("%+v %+v", h, d.Stats())
+	}
+	d.spares.mu.Lock()
+	defer d.spares.mu.Unlock()
+	if d.spares.lost != 0 {
+		t.Errorf("%d spares count as lost after one that was used", d.spares.lost)
+	}
+}
+
+// Spares that die one after the other open the circuit; they do not spin.
+func TestSparesThatDieOpenTheCircuit(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := dialer(t, "die-while="+flag, func(o *UpstreamOptions) { o.Spares, o.CrashLimit, o.CrashPause = 1, 2, time.Second })
+	d.grown = time.Hour
+	d.Warm()
+	until(t, "the open circuit", func() bool { return d.Health().State == "open" })
+	if s := d.Stats(); s.Starts != 2 || s.FailedStarts != 2 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Remove(flag); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a spare after the pause", func() bool { return d.Stats().Spares == 1 })
+	if h := d.Health(); h.State != "half-open" {
+		t.Errorf("%+v", h)
+	}
+	l := dial(t, d, newListener()) // it is the trial, and its first answer shows that all is well
+	mustCall(t, l, "initialize")
+	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
+}
+
+func TestSparesOfAMissingCommandDoNotSpin(t *testing.T) {
+	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2; o.Command.Argv = []string{"/no/such/command"} })
+	d.Warm()
+	until(t, "a second try", func() bool { return d.Stats().FailedStarts >= 2 })
+	if n := d.Stats().Starts; n > 3 {
+		t.Errorf("%d starts at once", n)
+	}
+}
+
+// A spare that writes before anybody has asked is not held up, and what it wrote is no message to whoever takes it.
+func TestSpareWithABanner(t *testing.T) {
+	d := dialer(t, "banner", func(o *UpstreamOptions) { o.Spares = 1 })
+	warm(t, d, 1)
+	until(t, "the end of the banner", func() bool { return d.Stats().Noise == 48<<10 })
+	l := dial(t, d, newListener())
+	mustCall(t, l, "initialize")
+}
+
+func TestCloseEndsSparesAndDials(t *testing.T) {
+	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 3 })
+	warm(t, d, 3)
+	d.Close()
+	if s := d.Stats(); s.Running != 0 || s.Spares != 0 || s.Crashes != 0 || s.FailedStarts != 0 {
+		t.Errorf("%+v", s)
+	}
+	d.Warm()
+	_, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.ShuttingDown.Name || d.Stats().Starts != 3 {
+		t.Errorf("%v %+v", err, d.Stats())
+	}
+	d.Close() // does nothing
+}
+
+// What was begun before Close and is there only after it is not kept.
+func TestLateChildrenAreEnded(t *testing.T) {
+	d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
+	k, err := d.sup.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare, err := d.launch(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := dial(t, d, newListener())
+	d.Close()
+	d.shelve(spare)
+	if given, err := d.given(l); given != nil || err == nil {
+		t.Errorf("%v %v", given, err)
+	}
+	if s := d.Stats(); s.Running != 0 || s.Spares != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// Dials race with Close: each gets a child of its own, or an error, and nothing is left.
+func TestCloseRaces(t *testing.T) {
+	for round := range 4 {
+		d := dialer(t, "good", func(o *UpstreamOptions) { o.Spares = 2 })
+		warm(t, d, 2)
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		links := map[int]transport.Link{}
+		for range 6 {
+			all.Go(func() {
+				l, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if pid := l.(*link).PID(); links[pid] != nil {
+					t.Errorf("round %d: %d was given out twice", round, pid)
+				} else {
+					links[pid] = l
+				}
+			})
+		}
+		all.Go(d.Close)
+		all.Wait()
+		for _, l := range links {
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if s := d.Stats(); s.Running != 0 || s.Spares != 0 {
+			t.Errorf("round %d: %+v", round, s)
+		}
+	}
+}
+
+// A Dial that waits for its turn ends with the dialer.
+func TestCloseEndsWaiting(t *testing.T) {
+	d := dialer(t, "die", nil)
+	d.sup.jitter = func(time.Duration) time.Duration { return time.Hour }
+	l, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the crash", func() bool { return d.Health().Failures == 1 })
+	_ = l.Close()
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.Dial(proxy.Legacy)(context.Background(), newListener())
+		done <- err
+	}()
+	d.Close()
+	var e *proxy.Error
+	if err := <-done; !errors.As(err, &e) || e.Name != proxy.ShuttingDown.Name {
+		t.Errorf("%v", err)
+	}
+}

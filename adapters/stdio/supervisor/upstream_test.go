@@ -1,0 +1,401 @@
+//go:build unix
+
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"dragoman/adapters/stdio/process"
+	"dragoman/adapters/transport"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+func TestCrashInACall(t *testing.T) {
+	for _, c := range []struct {
+		role       string
+		how, data  string
+		more       []string
+		withoutLog bool
+	}{
+		{role: "fall=tools/call", how: "it exited with code 3 after ", data: `"exitCode":3,"stderr":["two","three","out of memory"]}`, more: []string{"last on stderr: two | three | out of memory"}},
+		{role: "kill=tools/call", how: "it was ended by SIGKILL after ", data: `"signal":"SIGKILL","stderr":[]}`},
+		{role: "close", how: "it closed its output after ", data: `"retryable":false,"stderr":[]}`},
+	} {
+		t.Run(c.role, func(t *testing.T) {
+			d := dialer(t, c.role, nil)
+			sink := newListener()
+			l := dial(t, d, sink)
+			if c.role != "close" {
+				mustCall(t, l, "ping")
+			}
+			e := fault(t, l, "tools/call", proxy.Lost)
+			has(t, e.Message, append(c.more, `the upstream server "files" has ended: `, c.how)...)
+			has(t, string(e.Data), `{"code":"upstream_lost","retryable":false,`, c.data)
+			if _, err := wire.Scan(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"error":%s}`, e.AppendJSON(nil))); err != nil {
+				t.Errorf("%v: %s", err, e.AppendJSON(nil))
+			}
+			select {
+			case err := <-sink:
+				if err != error(e) {
+					t.Errorf("lost: %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Error("the sink was not told")
+			}
+			if later := fault(t, l, "ping", proxy.SessionLost); later.Message != e.Message {
+				t.Errorf("later: %v", later)
+			}
+			until(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
+			if s := d.Stats(); s.Crashes != 1 || s.FailedStarts != 1 || s.Starts != 1 {
+				t.Errorf("%+v", s)
+			}
+			if h := d.Health(); h.Failures != 1 || !strings.HasPrefix(h.Last, strings.TrimPrefix(c.how, "it ")) {
+				t.Errorf("%+v", h)
+			}
+		})
+	}
+}
+
+// Whoever waits is told as soon as the exit is known: the time for finding out a reason is not spent.
+func TestCrashIsToldAtOnce(t *testing.T) {
+	fastest := time.Hour
+	for range 5 {
+		l := dial(t, dialer(t, "kill=tools/call", nil), newListener())
+		mustCall(t, l, "ping")
+		from := time.Now()
+		fault(t, l, "tools/call", proxy.Lost)
+		fastest = min(fastest, time.Since(from))
+	}
+	if fastest >= 100*time.Millisecond {
+		t.Errorf("took %v", fastest)
+	}
+}
+
+func TestStoppedIsNoCrash(t *testing.T) {
+	d := dialer(t, "good", nil)
+	sink := newListener()
+	l := dial(t, d, sink)
+	mustCall(t, l, "initialize")
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fault(t, l, "ping", proxy.SessionLost)
+	if s := d.Stats(); s != (Stats{Starts: 1}) || len(sink) != 0 {
+		t.Errorf("%+v, %d lost", s, len(sink))
+	}
+	if h := d.Health(); h != (Health{State: "closed"}) {
+		t.Errorf("%+v", h)
+	}
+}
+
+// settled tells whether a child's start has been judged.
+func settled(c *instance) bool {
+	c.ticket.mu.Lock()
+	defer c.ticket.mu.Unlock()
+	return c.ticket.done == nil
+}
+
+// A start was good once the child has lived for a while; what happens then is a crash, and no failed start.
+func TestGrownChildren(t *testing.T) {
+	d := dialer(t, "fall=tools/call", nil)
+	d.grown = time.Millisecond
+	l := dial(t, d, newListener())
+	until(t, "its age", func() bool { return settled(l.c) })
+	fault(t, l, "tools/call", proxy.Lost)
+	if s, h := d.Stats(), d.Health(); s.Crashes != 1 || s.FailedStarts != 0 || h.Failures != 0 {
+		t.Errorf("%+v %+v", s, h)
+	}
+}
+
+// A child whose first answer is being waited for has not started well, however old it is.
+func TestGrownWithoutAnAnswer(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "go")
+	d := dialer(t, "late="+file, nil)
+	d.grown = 10 * time.Millisecond
+	l := dial(t, d, newListener())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := call(l, "initialize")
+		answered <- err
+	}()
+	until(t, "its age", func() bool {
+		l.c.mu.Lock()
+		defer l.c.mu.Unlock()
+		return l.c.lived
+	})
+	if settled(l.c) {
+		t.Error("the start was judged before the first answer")
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the verdict", func() bool { return settled(l.c) })
+}
+
+// Whoever leaves before the first answer says nothing about the server; whoever has never asked found it alive.
+func TestLeavingEarly(t *testing.T) {
+	d := dialer(t, "mute", nil)
+	l := dial(t, d, newListener())
+	if err := unix.Kill(l.PID(), unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the failure", func() bool { return d.Health().Failures == 1 })
+	l = dial(t, d, newListener())
+	left := make(chan error, 1)
+	go func() {
+		_, err := call(l, "initialize")
+		left <- err
+	}()
+	until(t, "the request", func() bool { return l.InFlight() == 1 })
+	_ = l.Close()
+	var e *proxy.Error
+	if err := <-left; !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name || !strings.Contains(e.Message, `"files" was stopped`) {
+		t.Errorf("%v", err)
+	}
+	if h := d.Health(); h.Failures != 1 {
+		t.Errorf("%+v", h)
+	}
+	_ = dial(t, d, newListener()).Close()
+	if h := d.Health(); h.Failures != 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// A child that has ended by itself has crashed, also if it is closed before anybody has noticed.
+func TestCloseAfterACrash(t *testing.T) {
+	d := dialer(t, "die", nil)
+	k, err := d.sup.begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.launch(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink := newListener()
+	l := c.first(proxy.Legacy, sink)
+	until(t, "its end", func() bool { return c.proc.Exit() != nil })
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = l.Close()
+	}()
+	until(t, "Close", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.closed
+	})
+	go c.read()
+	<-closed
+	if s := d.Stats(); s.Crashes != 1 || s.FailedStarts != 1 || len(sink) != 0 {
+		t.Errorf("%+v, %d lost", s, len(sink))
+	}
+}
+
+// Some legacy servers answer server/discover by ending. That says nothing about their health.
+func TestEndingAtTheProbeIsNoFailure(t *testing.T) {
+	d := dialer(t, "fall=server/discover", func(o *UpstreamOptions) { o.CrashLimit = 1 })
+	for range 3 {
+		fault(t, dial(t, d, newListener()), "server/discover", proxy.Lost)
+	}
+	if s, h := d.Stats(), d.Health(); s.Crashes != 3 || s.FailedStarts != 0 || h.State != "closed" {
+		t.Errorf("%+v %+v", s, h)
+	}
+	mustCall(t, dial(t, d, newListener()), "initialize")
+}
+
+func TestCrashLoop(t *testing.T) {
+	flag := filepath.Join(t.TempDir(), "broken")
+	if err := os.WriteFile(flag, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := dialer(t, "die-while="+flag, func(o *UpstreamOptions) { o.CrashLimit, o.CrashPause = 3, 500*time.Millisecond })
+	for range 3 {
+		l, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = call(l, "initialize")
+		var e *proxy.Error
+		if !errors.As(err, &e) || e.Name != proxy.Lost.Name && e.Name != proxy.SessionLost.Name { // not sent, if it was dead before
+			t.Errorf("%v", err)
+		}
+		_ = l.Close()
+	}
+	_, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
+	var e *proxy.Error
+	if !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || !e.Retryable || e.RetryAfter != 1 || errors.Is(err, transport.ErrFatal) {
+		t.Fatalf("%v", err)
+	}
+	has(t, e.Message, `"files" keeps crashing: 3 starts in a row failed`, "exited with code 7", "last on stderr: no database", "upstreams.files.crash_pause")
+	if h := d.Health(); h.State != "open" || h.RetryAt.Before(h.LastAt) {
+		t.Errorf("%+v", h)
+	}
+	if s := d.Stats(); s.Starts != 3 || s.Crashes != 3 || s.FailedStarts != 3 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Remove(flag); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the trial", func() bool { return d.Health().State == "half-open" })
+	d.grown = time.Hour
+	l := dial(t, d, newListener())
+	mustCall(t, l, "initialize") // which is enough
+	until(t, "the closed circuit", func() bool { return d.Health().State == "closed" })
+	if h := d.Health(); h.Failures != 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+func TestStartTimeout(t *testing.T) {
+	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = time.Hour })
+	sink := newListener()
+	l := dial(t, d, sink)
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(l, "initialize")
+		failed <- err
+	}()
+	until(t, "the request, and the child's words", func() bool {
+		l.c.mu.Lock()
+		defer l.c.mu.Unlock()
+		return l.c.patient != nil && l.LastWords() != ""
+	})
+	l.c.patient.Reset(0) // an hour later
+	var e *proxy.Error
+	if err := <-failed; !errors.As(err, &e) || e.Name != proxy.UpstreamTimeout.Name {
+		t.Fatalf("%v", err)
+	}
+	has(t, e.Message, `"files" has not answered its first request within 1h (upstreams.files.start_timeout) and is stopped; last on stderr: loading…`)
+	has(t, string(e.Data), `{"code":"upstream_timeout","retryable":false,"stderr":["loading…"]}`)
+	select {
+	case err := <-sink:
+		if err != error(e) {
+			t.Errorf("lost: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the sink was not told")
+	}
+	until(t, "the end of the child", func() bool { return d.Stats().Running == 0 })
+	if s := d.Stats(); s.FailedStarts != 1 || s.Crashes != 0 {
+		t.Errorf("%+v", s)
+	}
+	if words := l.LastWords(); words != "; last on stderr: loading…" {
+		t.Errorf("%q", words)
+	}
+}
+
+// A call that may take long is no sign that the server does not start, and one answer is sign enough that it has.
+func TestStartTimeoutSparesLongCalls(t *testing.T) {
+	d := dialer(t, "mute", func(o *UpstreamOptions) { o.StartTimeout = time.Millisecond })
+	l := dial(t, d, newListener())
+	m, _ := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`))
+	replies, err := l.Call(&proxy.Exchange{Msg: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replies.Next(time.Now().Add(100 * time.Millisecond)); !errors.Is(err, proxy.ErrNotYet) {
+		t.Errorf("%v", err)
+	}
+	_ = replies.Close()
+
+	d = dialer(t, "good", func(o *UpstreamOptions) { o.StartTimeout = 2 * time.Second })
+	l = dial(t, d, newListener())
+	mustCall(t, l, "initialize")
+	until(t, "the answer to be noted", l.c.heard.Load)
+	l.c.mu.Lock()
+	armed := l.c.patient != nil && l.c.patient.Stop()
+	l.c.mu.Unlock()
+	if armed {
+		t.Error("the first answer was there, and is waited for")
+	}
+}
+
+func TestMissingCommand(t *testing.T) {
+	d := dialer(t, "good", func(o *UpstreamOptions) { o.Command.Argv = []string{"/no/such/command"}; o.CrashLimit = 1 })
+	for range 3 {
+		from := time.Now()
+		_, err := d.Dial(proxy.Legacy)(t.Context(), newListener())
+		var e *proxy.Error
+		if !errors.Is(err, transport.ErrFatal) || !errors.As(err, &e) || e.Name != proxy.Unreachable.Name || time.Since(from) > time.Second {
+			t.Fatalf("%v", err)
+		}
+		has(t, e.Message, `"/no/such/command" not found`)
+	}
+	if h := d.Health(); h.State != "closed" || !strings.Contains(h.Last, "not found") || d.Stats().FailedStarts != 3 {
+		t.Errorf("%+v %+v", h, d.Stats())
+	}
+	d = dialer(t, "good", func(o *UpstreamOptions) { o.Command.Dir = "/no/such/dir" })
+	if _, err := d.Dial(proxy.Legacy)(t.Context(), newListener()); !errors.Is(err, transport.ErrFatal) || d.Health().Failures != 1 {
+		t.Errorf("%v %+v", err, d.Health())
+	}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{{unix.EAGAIN, true}, {unix.EMFILE, true}, {unix.EACCES, false}, {io.EOF, false}} {
+		if got := passing(&process.StartError{Err: c.err}); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
+	}
+}
+
+func TestNoiseIsSampled(t *testing.T) {
+	var mu sync.Mutex
+	told, left := 0, 0
+	d := dialer(t, "noisy", func(o *UpstreamOptions) {
+		o.Noise = func(_ int, line []byte, err error, skipped int) {
+			mu.Lock()
+			defer mu.Unlock()
+			told, left = told+1, left+skipped
+			if string(line) != "some noise" || err == nil {
+				t.Errorf("%q %v", line, err)
+			}
+		}
+	})
+	for range 2 {
+		l := dial(t, d, newListener())
+		mustCall(t, l, "initialize")
+		mustCall(t, l, "ping")
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if d.Stats().Noise != 80 || told != 5 || left != 0 {
+		t.Errorf("%d lines, %d told, %d left out", d.Stats().Noise, told, left)
+	}
+}
+
+func TestStderrIsLimited(t *testing.T) {
+	var mu sync.Mutex
+	told, left, last := 0, 0, "x"
+	d := dialer(t, "mutter", func(o *UpstreamOptions) {
+		o.Stderr = func(_ int, line []byte, dropped int) {
+			mu.Lock()
+			defer mu.Unlock()
+			if left, last = left+dropped, string(line); line != nil {
+				told++
+			}
+		}
+	})
+	l := dial(t, d, newListener())
+	mustCall(t, l, "initialize")
+	_ = l.Close()
+	mu.Lock()
+	defer mu.Unlock()
+	if told < stderrBurst || told > 200 || told+left != 500 || last != "" || d.Stats().Dropped != uint64(500-told) {
+		t.Errorf("%d told, %d left out, last %q: %+v", told, left, last, d.Stats())
+	}
+}
