@@ -70,10 +70,14 @@ func (r *Reader) Finish() {
 // interrupt makes a Read that waits return. Where pipes have no deadlines, it waits on for the real end or for Close.
 func (r *Reader) interrupt() { _ = r.file.SetReadDeadline(time.Unix(1, 0)) }
 
-// Discard takes the pipe away from its reader and drops what comes, until the end or Close.
+// Discard takes the pipe away from its reader: Read returns ErrDiscarded from now on. Drain has to follow.
 func (r *Reader) Discard() {
 	r.discarded.Store(true)
 	r.interrupt()
+}
+
+// Drain drops what comes after Discard, until the end or Close.
+func (r *Reader) Drain() {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	if !r.finished.Load() {

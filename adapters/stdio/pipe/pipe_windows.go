@@ -78,7 +78,7 @@ func (r *Reader) readStep(fd uintptr) bool {
 // ReadPark reads once into what lend returns. While the pipe is empty it waits without a buffer: it calls back before, and lend again
 // after.
 func (r *Reader) ReadPark(lend func() []byte, back func()) (int, error) {
-	if r.discarded.Load() { // Discard has the lock, for as long as the child takes to end
+	if r.discarded.Load() { // Drain has the lock, for as long as the child takes to end
 		return 0, ErrDiscarded
 	}
 	r.reading.Lock()

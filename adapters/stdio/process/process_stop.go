@@ -22,7 +22,8 @@ func (p *Process) end() {
 	p.stop = true
 	p.mu.Unlock()
 	var drops sync.WaitGroup
-	drops.Go(p.out.Discard)
+	p.out.Discard() // before the child can exit: what it has written in part is no line
+	drops.Go(p.out.Drain)
 	limit := time.Now().Add(p.stopGrace)
 	p.closeStdin(limit)
 	if !p.exitsWithin(time.Until(limit)) {
