@@ -14,8 +14,8 @@ import (
 	"dragoman/adapters/era/sessions"
 	restupstream "dragoman/adapters/rest/upstream"
 	"dragoman/adapters/service"
-	"dragoman/adapters/stdio/supervisor"
 	"dragoman/adapters/stdio/reaper"
+	"dragoman/adapters/stdio/supervisor"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
@@ -38,7 +38,7 @@ type Generation struct {
 	Store         *session.Store
 	Upstreams     []*era.Upstream
 	Added         []*upstream                       // of these, those that are new
-	Dialers       map[string]*supervisor.Dialer          // of the upstreams that are children
+	Dialers       map[string]*supervisor.Dialer     // of the upstreams that are children
 	Services      map[string]*restupstream.Upstream // of the upstreams that speak the REST envelope
 	reaper        *reaper.Reaper                    // starts and ends all children
 	Service       *service.Service                  // the state that we are in
