@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -80,7 +81,7 @@ func (r *Router) Do(ex *Exchange) (Replies, error) {
 			return nil, cause
 		}
 		table := r.table.Load()
-		target, err := table.Find(ex.Server, below(ex))
+		target, err := table.Find(ex.Server, ex.Endpoint())
 		if err != nil {
 			return nil, err
 		}
@@ -93,13 +94,5 @@ func (r *Router) Do(ex *Exchange) (Replies, error) {
 	}
 }
 
-// below is the part of the client's path after a server's name.
-func below(ex *Exchange) string {
-	switch {
-	case ex.Below != "":
-		return ex.Below
-	case ex.Session != nil && ex.Session.Transport == "sse":
-		return "sse"
-	}
-	return "mcp"
-}
+// Endpoint is the path by which the client asks, below /servers/NAME/ where that names a server.
+func (ex *Exchange) Endpoint() string { return cmp.Or(ex.Below, "mcp") }

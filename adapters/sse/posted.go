@@ -39,7 +39,7 @@ func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
 	}
 	r := proxy.Lend[posted](ex, proxy.SlotDownstream)
 	r.d, r.ex = d, ex
-	ex.Msg, ex.Key, ex.Caller = p.Msg, p.Key, p.Caller
+	ex.Msg, ex.Key, ex.Caller, ex.Below = p.Msg, p.Key, p.Caller, "sse"
 	ex.Msg.Raw = r.keep(p)
 	if p.Arrival != nil {
 		r.arrival = *p.Arrival

@@ -9,7 +9,6 @@ import (
 
 	"dragoman/adapters/mcphttp"
 	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
 	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
 	"dragoman/proxy"
@@ -28,7 +27,7 @@ func (g *Generation) gates() []proxy.Gate {
 	return []proxy.Gate{
 		telemetry.Correlate(g.tracing != nil),
 		access.TrustProxies(trusted),
-		access.Origin(access.OriginOptions{Loopback: value.Loopback(g.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
+		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
 		access.CORS(origins, g.forwardedHeaders()...),
 		g.rate.Gate(),
 		g.identity.auth.Gate(),

@@ -17,7 +17,7 @@ import (
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
-	"dragoman/internal/config/value"
+	"dragoman/proxy"
 )
 
 // RunServe serves HTTP clients until ctx ends, then drains.
@@ -122,7 +122,7 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 			log.Warn().Str("upstream", u.Name).Str("isolation", u.Isolation).Msg("if this server is legacy, " + text)
 		}
 	}
-	if !value.Loopback(cfg.Service.Host) && !cfg.Authenticates() {
+	if !proxy.IsLoopbackHost(cfg.Service.Host) && !cfg.Authenticates() {
 		log.Warn().Str("listen", cfg.Listen()).Msg("everybody who reaches this address may use the upstream: security.allow_anonymous is on")
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"dragoman/internal/config/value"
+	"dragoman/proxy"
 	"fmt"
 	"net"
 	"net/netip"
@@ -164,7 +165,7 @@ func (c *Config) CheckServe() error {
 	if len(c.Upstreams) == 0 {
 		add(UpstreamsKey, "no upstream is configured, there is nothing to serve", "give a URL, or a COMMAND after --, or write upstreams.NAME.url into the file")
 	}
-	if !value.Loopback(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
+	if !proxy.IsLoopbackHost(c.Service.Host) && !c.Security.AllowAnonymous && !c.Authenticates() {
 		add(listenKey, c.Listen()+" is not loopback and nobody is asked who he is: anyone on the network could use the upstream",
 			"listen on 127.0.0.1, or ask for credentials ("+apiKeysKey+", security.jwt, tls.client_auth), or set "+anonymousKey+" = true (--allow-anonymous) if something before it authenticates")
 	}

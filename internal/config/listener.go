@@ -1,7 +1,7 @@
 package config
 
 import (
-	"dragoman/internal/config/value"
+	"dragoman/proxy"
 	"net"
 	"slices"
 	"strconv"
@@ -79,7 +79,7 @@ type AdminConfig struct {
 // Loopback tells whether only this machine reaches the listener.
 func (c *AdminConfig) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
-	return err == nil && value.Loopback(host)
+	return err == nil && proxy.IsLoopbackHost(host)
 }
 
 // Dependency is something that the service depends on, besides its upstreams (seed 000, ServiceConfiguration). How it is

@@ -2,7 +2,6 @@ package access
 
 import (
 	"net"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -48,7 +47,7 @@ func hostAllowed(host string, opt OriginOptions) bool {
 		return true
 	}
 	if opt.Loopback {
-		return isLoopback(name)
+		return proxy.IsLoopbackHost(name)
 	}
 	return len(opt.Hosts) == 0
 }
@@ -62,7 +61,7 @@ func originAllowed(origin, host string, opt OriginOptions) bool {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return false // "null" among them
 	}
-	if opt.Loopback && isLoopback(hostname(u.Host)) {
+	if opt.Loopback && proxy.IsLoopbackHost(hostname(u.Host)) {
 		return true
 	}
 	return u.Host == strings.ToLower(host)
@@ -73,12 +72,4 @@ func hostname(host string) string {
 		return name
 	}
 	return strings.Trim(host, "[]")
-}
-
-func isLoopback(name string) bool {
-	if name == "localhost" {
-		return true
-	}
-	addr, err := netip.ParseAddr(name)
-	return err == nil && addr.IsLoopback()
 }

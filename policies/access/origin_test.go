@@ -23,6 +23,15 @@ func TestOrigin(t *testing.T) {
 	f(local, "127.8.9.1", "", true)
 	f(local, "[::1]:8080", "", true)
 	f(local, "LOCALHOST:8080", "", true)
+	f(local, "app.localhost:8080", "", true) // RFC 6761 §6.3: it is this machine, as the check of service.host has it
+	f(local, "localhost.:8080", "", false)
+	f(local, "app.localhost.", "", false)
+	f(local, "[::ffff:127.0.0.1]:8080", "", true)
+	f(local, "localhost:8080", "http://app.localhost:3000", true)
+	f(local, "app.localhost:8080", "http://evil.example", false)
+	f(local, "evillocalhost", "", false)
+	f(local, "app.localhost.evil.example", "", false)
+	f(local, "localhost:8080", "http://app.localhost.evil.example", false)
 	f(local, "evil.example:8080", "", false)
 	f(local, "localhost.evil.example", "", false)
 	f(local, "", "", false)
@@ -38,6 +47,7 @@ func TestOrigin(t *testing.T) {
 	f(open, "a.example:8080", "http://a.example:8080", true)
 	f(open, "a.example:8080", "http://b.example:8080", false)
 	f(open, "a.example:8080", "http://localhost", false)
+	f(open, "a.example:8080", "http://app.localhost", false)
 	listed := OriginOptions{Hosts: []string{"a.example"}, Origins: []string{"https://app.example"}}
 	f(listed, "a.example", "https://app.example", true)
 	f(listed, "b.example", "", false)

@@ -72,24 +72,17 @@ func (opt *ScopeOptions) refusal(ex *proxy.Exchange, needed []string) *proxy.Err
 		err = proxy.Errf(proxy.Unauthenticated, "this needs the scopes %s; show a credential that has them", list)
 	}
 	if opt.Challenge != nil {
-		err.Challenge = opt.Challenge(err, facePath(ex), needed)
+		err.Challenge = opt.Challenge(err, endpointPath(ex), needed)
 	}
 	return err
 }
 
-// facePath is under which path the client has asked, as far as that matters for where it finds out about tokens.
-func facePath(ex *proxy.Exchange) string {
-	base := ""
-	if ex.Server != "" {
-		base = "/servers/" + ex.Server
+// endpointPath is the path that the client asks by, as its challenge needs it.
+func endpointPath(ex *proxy.Exchange) string {
+	if ex.Server == "" {
+		return "/" + ex.Endpoint()
 	}
-	switch {
-	case ex.Session != nil && ex.Session.Transport == "sse":
-		return base + "/sse"
-	case ex.Below != "":
-		return base + "/" + ex.Below
-	}
-	return base + "/mcp"
+	return "/servers/" + ex.Server + "/" + ex.Endpoint()
 }
 
 // lacking gives all scopes that a request needs, if the caller lacks one; nil if not.

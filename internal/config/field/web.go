@@ -2,6 +2,7 @@ package field
 
 import (
 	"dragoman/internal/config/value"
+	"dragoman/proxy"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,7 +19,7 @@ func (f Link) Set(v value.Literal) error {
 	case ok && text == "":
 	case !ok || err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || value.HasControl(text):
 		return value.Problemf("%s is not a URL", v.Show())
-	case u.Scheme != "https" && (u.Scheme != "http" || !value.Loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !proxy.IsLoopbackHost(u.Hostname())):
 		return value.Problemf("%s is not https, and not on this machine", v.Show())
 	}
 	*f.At = text

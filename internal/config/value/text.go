@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
-	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -81,13 +80,3 @@ func HasControl(text string) bool {
 // Inheritable is the name of a variable, or the beginning of one with a star
 // for the rest.
 var Inheritable = regexp.MustCompile(`^[^=*\s\x00-\x1f\x7f]+\*?$`)
-
-// Loopback tells whether only this machine reaches a bind address. Of names
-// only localhost counts (RFC 6761 §6.3): others may come to mean anything.
-func Loopback(host string) bool {
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return ip.Unmap().IsLoopback()
-	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
