@@ -26,7 +26,7 @@ RACE := $(shell command -v "$$(go env CC 2>/dev/null)" >/dev/null 2>&1 && echo -
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help build run test check race lint vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
+.PHONY: help build run test check formatted vetted laws unit race lint vulnerabilities fuzz smoke bench counts counted ratioed micro peers soak soaked conformance matrix cells clients conformed servers served rested alerts faults faulted policied policed rolling rolled beside besides packages docs image imaged deployed release released clean
 
 help: ## list the targets
 	@echo "usage: make TARGET"
@@ -47,28 +47,45 @@ run: build ## build, start a real MCP server behind Dragoman on LISTEN, and say 
 	printf '%s\n\n    server: %s\n' "$$TRY" "$$*"; \
 	exec ./dragoman serve --listen $(LISTEN) --admin $(ADMIN) -- "$$@"
 
-test: packages check race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked ## install what the tests need, then run everything (about twenty-five minutes)
+check: ## format, vet, the repository's laws and the Go tests without the race detector (two minutes)
+	@.ci/steps check formatted vetted laws unit
+
+test: ## install what the tests need, then run everything (about twenty-five minutes)
+	@.ci/steps test packages formatted vetted race smoke cells clients conformed rested served besides alerts faulted policed rolled counted ratioed soaked
 
 # Modules of their own, so that the product does not carry them; their tests belong to the Go tests.
 LABS := bench/lab conformance/beside
 
-check:
-	go vet ./...
-	for dir in $(LABS); do go -C $$dir vet ./... || exit 1; done
+formatted:
 	@files=$$(find . \( -name node_modules -o -name '.?*' \) -prune -o -name '*.go' -print | xargs gofmt -l); \
 	[ -z "$$files" ] || { echo "make: not formatted; run gofmt -w on:"; echo "$$files"; exit 1; }
+
+vetted:
+	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir vet ./...) || status=1; done; exit $$status
+
+laws: ## what the repository holds itself to: imports, sizes, documents, rules
+	go test ./internal/laws
+
+unit: ## the Go tests without the race detector and without those of the whole program
+	go test $$(go list ./... | grep -v '/internal/\(e2e\|laws\)$$')
 
 race: ## all Go tests, under the race detector
 	@[ -n "$(RACE)" ] || echo "make: no C compiler: the tests run without the race detector"
 	@status=0; for dir in . $(LABS); do (set -x; go -C $$dir test $(RACE) -timeout 20m ./...) || status=1; done; exit $$status
 
-# Pinned: what they find must not change by itself.
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Pinned: what they find must not change by itself. The linter is built once.
+LINTER      := 2.15.0
+LINT        := $(CURDIR)/.tmp/golangci-lint-$(LINTER)
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 
-lint: check ## go vet, gofmt, staticcheck and, where it is installed, golangci-lint
-	for dir in . $(LABS); do (cd $$dir && go run $(STATICCHECK) ./...) || exit 1; done
-	@if command -v golangci-lint >/dev/null; then for dir in . $(LABS); do (cd $$dir && golangci-lint run ./...) || exit 1; done; else echo "make: golangci-lint is not installed; the others are satisfied"; fi
+$(LINT):
+	@echo "make: building golangci-lint $(LINTER), once; this takes a few minutes"
+	@mkdir -p .tmp/bin
+	GOBIN=$(CURDIR)/.tmp/bin GOFLAGS= go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$(LINTER)
+	@mv .tmp/bin/golangci-lint $@
+
+lint: $(LINT) ## golangci-lint, pinned, as .golangci.yml says
+	@status=0; for dir in . $(LABS); do (cd $$dir && set -x && $(LINT) run --config $(CURDIR)/.golangci.yml ./...) || status=1; done; exit $$status
 
 vulnerabilities: ## what is known of the libraries, by govulncheck, which asks vuln.go.dev
 	go run $(GOVULNCHECK) ./...

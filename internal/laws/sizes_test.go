@@ -1,0 +1,143 @@
+package laws
+
+import (
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	// maxFiles is how many files a package may have, tests not counted.
+	maxFiles = 25
+	// maxCycle is how many files of a package may refer to each other in a circle. A reader of one of them has to read them all.
+	maxCycle = 8
+)
+
+// larger are the packages that are larger than that, with what they may have. None may grow, and none may be added: those of bench and
+// conformance are no part of the proxy, and internal/app waits for builders in place of the methods of Generation.
+var larger = map[string]struct{ files, cycle int }{
+	"bench":                  {maxFiles, 14},
+	"bench/lab/peers":        {maxFiles, 11},
+	"bench/lab/soak":         {maxFiles, 9},
+	"conformance/everything": {maxFiles, 17},
+	"internal/app":           {29, 19},
+}
+
+func TestPackagesAreSmall(t *testing.T) {
+	for dir := range packages(t) {
+		limit, ok := larger[dir]
+		if !ok {
+			limit.files, limit.cycle = maxFiles, maxCycle
+		}
+		files, cycle := measure(t, dir)
+		if files > limit.files {
+			t.Errorf("%s has %d files, of which %d are allowed: split it by what belongs together", dir, files, limit.files)
+		}
+		if len(cycle) > limit.cycle {
+			t.Errorf("%s: %d files refer to each other in a circle, of which %d are allowed: %s", dir, len(cycle), limit.cycle, strings.Join(cycle, " "))
+		}
+		if ok && files <= maxFiles && len(cycle) < limit.cycle {
+			t.Errorf("%s: its largest cycle has %d files; lower its entry from %d, or remove it", dir, len(cycle), limit.cycle)
+		}
+	}
+}
+
+// The measure finds the circle that is there, and none that is not.
+func TestCyclesAreMeasured(t *testing.T) {
+	edges := map[string]map[string]bool{"a": {"b": true}, "b": {"c": true}, "c": {"a": true, "d": true}, "d": {"e": true}, "e": {}}
+	if got := largestCycle(edges); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Errorf("the largest cycle is %v", got)
+	}
+	files, cycle := measure(t, "internal/testkit")
+	if files < 5 || len(cycle) != 0 {
+		t.Errorf("internal/testkit: %d files, cycle %v", files, cycle)
+	}
+}
+
+// measure counts the files of a package and finds its largest cycle of references: from a file that uses an identifier of the package's
+// scope, or a method, to the file that declares it.
+func measure(t *testing.T, dir string) (files int, cycle []string) {
+	t.Helper()
+	p, err := build.ImportDir(dir, 0)
+	if err != nil {
+		return 0, nil // tests alone, or files for other systems
+	}
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	for _, name := range p.GoFiles {
+		f, err := parser.ParseFile(fset, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed = append(parsed, f)
+	}
+	info := &types.Info{Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Importer: emptyImporter{}, Error: func(error) {}} // what comes from other packages is unknown, and not needed
+	pkg, _ := conf.Check(dir, fset, parsed, info)
+	edges := map[string]map[string]bool{}
+	for _, name := range p.GoFiles {
+		edges[name] = map[string]bool{}
+	}
+	for id, o := range info.Uses {
+		fn, isFunc := o.(*types.Func)
+		method := isFunc && fn.Signature().Recv() != nil
+		if o.Pkg() != pkg || !method && o.Parent() != pkg.Scope() {
+			continue
+		}
+		from, to := filepath.Base(fset.Position(id.Pos()).Filename), filepath.Base(fset.Position(o.Pos()).Filename)
+		if from != to {
+			edges[from][to] = true
+		}
+	}
+	return len(p.GoFiles), largestCycle(edges)
+}
+
+// emptyImporter gives packages of which nothing is known but their names.
+type emptyImporter struct{}
+
+// Import implements types.Importer.
+func (emptyImporter) Import(name string) (*types.Package, error) {
+	p := types.NewPackage(name, path.Base(name))
+	p.MarkComplete()
+	return p, nil
+}
+
+// largestCycle returns the largest strongly connected component of a graph, sorted; nil if no node is in a cycle. The graphs are small: it
+// compares what each pair of nodes reaches.
+func largestCycle(edges map[string]map[string]bool) (largest []string) {
+	reached := map[string]map[string]bool{}
+	for start := range edges {
+		seen := map[string]bool{}
+		for next := []string{start}; len(next) > 0; {
+			node := next[0]
+			next = next[1:]
+			for to := range edges[node] {
+				if !seen[to] {
+					seen[to] = true
+					next = append(next, to)
+				}
+			}
+		}
+		reached[start] = seen
+	}
+	for a := range edges {
+		var cycle []string
+		for b := range edges {
+			if reached[a][b] && reached[b][a] {
+				cycle = append(cycle, b)
+			}
+		}
+		if len(cycle) > len(largest) {
+			largest = cycle
+		}
+	}
+	slices.Sort(largest)
+	return largest
+}
