@@ -23,13 +23,13 @@ const (
 	minKeep = 32 << 10
 )
 
-// call is one call: its replies wait in a queue that the reader of the channel fills.
+// call is one call. The channel's reader puts its replies in a queue.
 type call struct {
 	mux              *Mux
 	ex               *proxy.Exchange
 	n                uint64
-	transport.Minted      // what stands for the client's own id and token
-	relayed          bool // it is of the one legacy client that the link is for
+	transport.Minted      // replaces the client's id and token
+	relayed          bool // it belongs to the one legacy client that the link serves
 	logs             bool // it wants log messages
 
 	places [rows]place
@@ -37,16 +37,16 @@ type call struct {
 	mu     sync.Mutex
 	queue  []queued
 	size   int
-	ended  bool   // the response is in the queue, or has been given out
-	given  bool   // the response has been given out
-	closed bool   // nobody will ask any more
-	lent   queued // the message that was given out last; what it stands in is given back
+	ended  bool   // the response is queued or has been returned
+	given  bool   // the response has been returned
+	closed bool   // Close has been called
+	lent   queued // the message returned last; its memory is released by the next call
 	err    error
-	wake   sync.Cond     // of mu: for who waits in Next
-	until  time.Duration // till when he does, since mux.epoch; 0: for ever, or nobody does
-	late   bool          // that time has come
+	wake   sync.Cond     // signals the goroutine in Next; uses mu
+	until  time.Duration // deadline of the waiting Next, since mux.epoch; 0: none
+	late   bool          // that deadline has passed
 
-	// What most calls need of memory, in one piece with the rest.
+	// Memory that most calls need, allocated with the call.
 	room     [1]queued
 	response wire.Message
 	edits    [2]wire.Edit // of the response
@@ -55,12 +55,12 @@ type call struct {
 // Clear implements proxy.Clearer.
 func (c *call) Clear() { *c = call{} }
 
-// queued is a message that waits: a copy, or one that is kept where it was read.
+// queued is a message in the queue: a copy, or a message kept in the buffer it was read into.
 type queued struct {
 	raw     []byte
-	msg     *wire.Message // nil: raw is to be read anew
-	buf     *[]byte       // the memory of a copy
-	release func()        // of what is kept
+	msg     *wire.Message // nil: raw must be scanned again
+	buf     *[]byte       // memory of a copy
+	release func()        // releases a kept buffer
 }
 
 func (q *queued) drop() {
@@ -85,15 +85,14 @@ func (p *copyPool) get(n int) *[]byte {
 	return b
 }
 
-// put takes memory back; nil is nothing. What may have been large is left to the collector.
+// put recycles memory; nil is ignored. Large buffers are left to the collector.
 func (p *copyPool) put(b *[]byte) {
 	if b != nil && cap(*b) <= 2*minKeep {
 		p.pool.Put(b)
 	}
 }
 
-// put takes a message, with its edits, into the queue: as it is, if it is large, whole, and the channel lets it be kept; else
-// a copy.
+// put queues a message with its edits: without a copy if it is large, whole, and the channel allows it.
 func (c *call) put(m *wire.Message, final, whole bool) {
 	q := c.hold(m, final, whole)
 	c.mu.Lock()
@@ -112,11 +111,11 @@ func (c *call) put(m *wire.Message, final, whole bool) {
 	c.queue = append(c.queue, q)
 	c.size += len(q.raw)
 	c.ended = final
-	c.wake.Signal() // under the lock: who is woken may give c back
+	c.wake.Signal() // under the lock: the woken goroutine may recycle c
 	c.mu.Unlock()
 }
 
-// hold makes a message last beyond the Deliver it came with. The one response of the call becomes c.response.
+// hold makes a message outlive the Deliver that received it. The response of the call is stored in c.response.
 func (c *call) hold(m *wire.Message, final, whole bool) queued {
 	if m.Subscription.Present() { // its place may be edited once, and a listen's reader edits it again
 		return queued{raw: m.Append(make([]byte, 0, m.Size()))}
@@ -138,7 +137,7 @@ func (c *call) hold(m *wire.Message, final, whole bool) queued {
 	return q
 }
 
-// pop takes the oldest message out. The caller holds mu, and there is one.
+// pop removes the oldest message. The caller holds mu; the queue is not empty.
 func (c *call) pop() queued {
 	q := c.queue[0]
 	c.queue[0] = queued{}
@@ -187,7 +186,7 @@ func (c *call) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// tick tells who waits in Next if his time has come by now, and answers when it will come: 0 if never.
+// tick wakes Next if its deadline has passed, and returns a deadline still to come, 0 if there is none.
 func (c *call) tick(now time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,23 +198,23 @@ func (c *call) tick(now time.Duration) time.Duration {
 	return 0
 }
 
-// clock wakes those of a mux's calls whose time has come. One timer serves them all: it runs until the first of those times that
-// was known when it was set, by which time most calls are over.
+// clock wakes the calls of a mux whose deadlines have passed. One timer serves them all. It fires at the earliest
+// deadline known when it was set, by which time most calls are over.
 type clock struct {
-	due   atomic.Int64 // when the timer fires at the latest, since the mux's epoch; 0: it does not run
+	due   atomic.Int64 // when the timer fires at the latest, since the mux epoch; 0: stopped
 	mu    sync.Mutex
 	timer *time.Timer
 }
 
 const (
-	// longTimer bounds how long the timer runs, and with it how long it may keep a mux that nobody needs any more.
+	// longTimer bounds the timer, and with it how long an abandoned mux stays in memory.
 	longTimer = time.Minute
-	// Beyond so many calls their times are not kept to the microsecond: as many of these as there are calls lie between two looks
-	// at all of them.
+	// manyCalls is the number of calls beyond which deadlines lose precision: scans of all calls are then at least one
+	// microsecond per call apart.
 	manyCalls = 64
 )
 
-// arm has the timer fire at the given time at the latest. The call's own until must be set before.
+// arm makes the timer fire at the given time at the latest. The call's until must be set before.
 func (k *clock) arm(x *Mux, at time.Duration) {
 	if due := k.due.Load(); due != 0 && due <= int64(at) {
 		return
@@ -235,9 +234,9 @@ func (k *clock) arm(x *Mux, at time.Duration) {
 	}
 }
 
-// tick looks at all calls.
+// tick checks the deadlines of all calls.
 func (x *Mux) tick() {
-	x.clock.due.Store(0) // before looking: who comes later sets the timer himself
+	x.clock.due.Store(0) // before the scan: later calls set the timer themselves
 	now := time.Since(x.epoch)
 	var next time.Duration
 	x.mu.Lock()
@@ -255,7 +254,7 @@ func (x *Mux) tick() {
 	}
 }
 
-// Abort implements proxy.Aborter: the server is told, and Next ends. It does not wait for the server to read.
+// Abort implements proxy.Aborter: it ends Next and sends the server a cancellation, without waiting for it to be read.
 func (c *call) Abort() {
 	if !c.mux.forget(c.n) {
 		return
@@ -264,7 +263,7 @@ func (c *call) Abort() {
 	c.withdraw()
 }
 
-// withdraw tells the server that the call is given up.
+// withdraw sends the server a cancellation in the background.
 func (c *call) withdraw() {
 	if c.ex.Msg.Is("initialize") {
 		return // MUST NOT be cancelled
@@ -275,7 +274,7 @@ func (c *call) withdraw() {
 		defer sent()
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
-		_ = x.Send(ctx, text) // a server that does not read needs no more than the others
+		_ = x.Send(ctx, text) // best effort
 	}()
 }
 
@@ -285,7 +284,7 @@ func (c *call) Close() error {
 	c.Abort()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.ended { // whoever delivers may hold it, and find another's call in its place; after the response nobody does
+	if !c.ended { // Deliver may still hold the call until its response
 		c.ex.DoNotRecycle()
 	}
 	c.closed = true
@@ -297,26 +296,26 @@ func (c *call) Close() error {
 	return nil
 }
 
-// Calls that something could be meant for which names none stand in a row by age, a row for each kind of thing.
+// Messages that name no call may belong to one of several calls. A row lists the candidates for one kind of message, by age.
 const (
-	rowLogs    = iota // those that want log messages
-	rowRelayed        // those of the one legacy client that the link is for
+	rowLogs    = iota // calls that want log messages
+	rowRelayed        // calls of the one legacy client that the link serves
 	rows
 )
 
-// row is the calls of a kind.
+// row is a list of calls from oldest to newest.
 type row struct {
 	oldest, newest *call
 	count          int
 }
 
-// place is where a call stands in a row.
+// place is a call's position in a row.
 type place struct {
 	older, newer *call
 	in           bool
 }
 
-// add puts a call behind all others.
+// add appends a call.
 func (r *row) add(c *call, kind int) {
 	c.places[kind] = place{older: r.newest, in: true}
 	if r.newest == nil {
@@ -328,7 +327,7 @@ func (r *row) add(c *call, kind int) {
 	r.count++
 }
 
-// remove takes a call out, if it is in.
+// remove removes a call that is in the row.
 func (r *row) remove(c *call, kind int) {
 	p := c.places[kind]
 	if !p.in {
@@ -348,21 +347,21 @@ func (r *row) remove(c *call, kind int) {
 	r.count--
 }
 
-// cancellation is the notification that gives the call up.
+// cancellation returns the notifications/cancelled for the call.
 func (c *call) cancellation() []byte {
 	return append(strconv.AppendUint([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":`), c.n, 10), "}}"...)
 }
 
-// GiveUp tells the server that the call is given up and returns when that is written, so that nothing is written before it. The
-// call goes on to receive what the server still sends, until Drop.
+// GiveUp cancels the call at the server and returns once the cancellation is written, so that no later message overtakes
+// it. The call still receives replies until Drop.
 func (c *call) GiveUp(ctx context.Context) {
-	c.ex.Detach(c) // the server is told once only
+	c.ex.Detach(c) // the cancellation is sent once only
 	ctx, cancel := context.WithTimeout(ctx, cancelTime)
 	defer cancel()
 	_ = c.mux.write(ctx, c.cancellation()) // a pipe that is broken ends the call too
 }
 
-// Drop ends the call on this side, with why. The server is told nothing, and what it still sends is dropped.
+// Drop ends the call locally with why. Nothing is sent, and later replies are dropped.
 func (c *call) Drop(why error) {
 	c.mux.forget(c.n)
 	c.fail(why)

@@ -16,36 +16,36 @@ import (
 )
 
 const (
-	// cancelTime bounds how long telling the server of a cancellation may wait for it to read.
+	// cancelTime bounds the writing of a cancellation.
 	cancelTime = 5 * time.Second
-	// Messages that wait for a server that does not read: so many, and so many bytes of them. A lone one may be larger.
+	// waitingMessages and waitingBytes bound what waits for a server that does not read. A single message may be larger.
 	waitingMessages = 16 << 10
 	waitingBytes    = 64 << 20
 )
 
 // Lines is a channel that can carry large messages without copying them.
 type Lines interface {
-	// WriteParts writes one message that stands in several places, one behind the other. That there are no line ends in it is the
-	// caller's word: one would begin another message. The parts are borrowed until it returns. After ctx's error nothing of the
-	// message has been written, nor will be.
+	// WriteParts writes one message given in parts. The caller guarantees that it contains no line end, which would
+	// begin another message. The parts are borrowed until it returns. If it returns an error of ctx, nothing of the
+	// message has been or will be written.
 	WriteParts(ctx context.Context, parts ...[]byte) error
-	// Keep, called while a message is being delivered, by the goroutine that delivers it, makes its bytes the caller's until
-	// release, which is then called exactly once, by any goroutine. Nil: they cannot be had, or are cheaper copied.
+	// Keep may be called by the delivering goroutine during delivery. The message then stays valid until release, which
+	// must be called exactly once, on any goroutine. Nil: the message cannot be kept, or is cheaper to copy.
 	Keep() (release func())
-	// Run is what is known of the message that is being delivered, since it was read.
+	// Run returns what the reader knows of the structure of the message being delivered.
 	Run() wire.Run
 }
 
-// Mux makes a Link of a channel on which everything shares one stream each way: a process's pipes, or the two halves of
-// HTTP+SSE. Request ids and progress tokens are its own, minted by counting, and restored on the way back; so several
-// clients may use one id, and "12" and 12 stay two.
+// Mux makes a Link of a channel on which all calls share one stream each way: the pipes of a process, or the two halves
+// of HTTP+SSE. It replaces request ids and progress tokens by numbers of its own and restores them in replies, so
+// several clients may use the same id, and "12" and 12 stay distinct.
 type Mux struct {
 	server proxy.Era
 	write  func(ctx context.Context, msg []byte) error
-	lines  Lines // nil if the channel has nothing of it
+	lines  Lines // nil if the channel does not support it
 	sink   transport.Sink
 	transport.Pending
-	waiting, waitingBytes atomic.Int64 // what is being written
+	waiting, waitingBytes atomic.Int64 // messages being written
 
 	epoch time.Time
 	clock clock
@@ -57,12 +57,12 @@ type Mux struct {
 	dead  error
 }
 
-// New makes a mux for a server of the given era that writes whole messages, without line ends in them, with write.
+// New returns a Mux for a server of the given era. write writes one whole message without line ends.
 func New(server proxy.Era, write func(ctx context.Context, msg []byte) error, sink transport.Sink) *Mux {
 	return &Mux{server: server, write: write, sink: sink, epoch: time.Now(), calls: make(map[uint64]*call)}
 }
 
-// NewLines is NewMux for a channel of lines.
+// NewLines is New for a channel of lines.
 func NewLines(server proxy.Era, lines Lines, sink transport.Sink) *Mux {
 	x := New(server, func(ctx context.Context, msg []byte) error {
 		if bytes.IndexByte(msg, '\n') >= 0 || bytes.IndexByte(msg, '\r') >= 0 {
@@ -96,7 +96,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	x.enter(c)
 	x.mu.Unlock()
 	if err := x.send(ex, m); err != nil {
-		ex.DoNotRecycle() // whoever delivers may hold the call
+		ex.DoNotRecycle() // Deliver may still hold the call
 		if x.forget(c.n) && ex.Err() != nil && x.lines == nil {
 			c.withdraw() // cancelled while being written: the server may have it
 		}
@@ -106,7 +106,7 @@ func (x *Mux) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// unsent says of a call on a dead channel that it was not sent: it may be made anew elsewhere.
+// unsent returns the error of a call on a dead channel: it was not sent and may be retried elsewhere.
 func unsent(dead error) error {
 	return proxy.Errf(proxy.SessionLost, "%s", proxy.AsError(dead).Message)
 }
@@ -132,10 +132,11 @@ func (x *Mux) send(ctx context.Context, m *wire.Message) error {
 	return err
 }
 
-// partLists recycles what the parts of a message are listed in.
+// partLists recycles the slices that list the parts of a message.
 var partLists sync.Pool
 
-// admit refuses what would make too much wait for a server that does not read. Each success needs an admitted.
+// admit reserves size bytes for a message, or fails if too much waits for a server that does not read. Each success
+// needs a call of admitted.
 func (x *Mux) admit(size int) error {
 	n, bytes := x.waiting.Add(1), x.waitingBytes.Add(int64(size))
 	if n > waitingMessages || n > 1 && bytes > waitingBytes {
@@ -150,7 +151,7 @@ func (x *Mux) admitted(size int) {
 	x.waitingBytes.Add(-int64(size))
 }
 
-// enter notes a call that begins. The caller holds mu.
+// enter registers a call. The caller holds mu.
 func (x *Mux) enter(c *call) {
 	x.calls[c.n] = c
 	if c.logs {
@@ -161,7 +162,7 @@ func (x *Mux) enter(c *call) {
 	}
 }
 
-// take ends a call for the channel: nothing that comes is for it any more. Nil if there is no such call. The caller holds mu.
+// take unregisters a call; nil if there is none. The caller holds mu.
 func (x *Mux) take(n uint64) *call {
 	c := x.calls[n]
 	if c == nil {
@@ -174,7 +175,7 @@ func (x *Mux) take(n uint64) *call {
 	return c
 }
 
-// only returns the only call there is, nil if there are none or several. The caller holds mu.
+// only returns the only call in flight; nil if there are none or several. The caller holds mu.
 func (x *Mux) only() *call {
 	if len(x.calls) == 1 {
 		for _, c := range x.calls {
@@ -199,14 +200,14 @@ func (x *Mux) Send(ctx context.Context, msg []byte) error {
 	return x.write(ctx, msg)
 }
 
-// InFlight tells how many calls wait for their response.
+// InFlight returns the number of calls that wait for a response.
 func (x *Mux) InFlight() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.calls)
 }
 
-// Fail ends all calls with err, and every later one.
+// Fail ends all calls, and every later one, with err.
 func (x *Mux) Fail(err error) {
 	x.mu.Lock()
 	if x.dead != nil {
@@ -222,11 +223,12 @@ func (x *Mux) Fail(err error) {
 	}
 }
 
-// Deliver takes one message from the server: to the call it belongs to, or to the sink. raw is borrowed until it returns,
-// and longer if the channel's Keep allows. It never waits. An error says why the bytes are no message; the channel goes on.
+// Deliver dispatches one message from the server to its call or to the sink. raw is borrowed until Deliver returns, or
+// longer if Lines.Keep allows. Deliver never blocks. Its error says why raw is not a valid message; the channel stays
+// usable.
 func (x *Mux) Deliver(raw []byte) error { return x.deliver(raw, true) }
 
-// deliver takes a message; whole says that it is all that is being delivered.
+// deliver dispatches a message; whole is false for an element of a batch.
 func (x *Mux) deliver(raw []byte, whole bool) error {
 	var known wire.Run
 	if whole && x.lines != nil {
@@ -250,7 +252,7 @@ func (x *Mux) deliver(raw []byte, whole bool) error {
 	return nil
 }
 
-// announce takes what is no response. It is a function of its own because what is handed to a Sink escapes.
+// announce dispatches requests and notifications. It is separate because a message handed to a Sink escapes to the heap.
 func (x *Mux) announce(m wire.Message, whole bool) {
 	if m.Kind == wire.Request {
 		x.question(&m, whole)
@@ -259,12 +261,12 @@ func (x *Mux) announce(m wire.Message, whole bool) {
 	}
 }
 
-// errLineEnd is why a message is not sent.
+// errLineEnd rejects a message that contains a line end.
 var errLineEnd = errors.New("era: a message with a line end in it is no line")
 
 var errNested = errors.New("era: an array within an array, or without elements, is no message")
 
-// unpack delivers the messages of an array, which revision 2025-03-26 has; one that is none does not hold up the others.
+// unpack delivers the elements of a batch (revision 2025-03-26). An invalid element does not stop the others.
 func (x *Mux) unpack(m *wire.Message, whole bool) error {
 	if !whole {
 		return errNested
@@ -283,17 +285,17 @@ func (x *Mux) unpack(m *wire.Message, whole bool) error {
 	return first
 }
 
-// Unreadable ends the call that was answered with what cannot be read, as far as its beginning tells which that was: the
-// one whose id it names, or the only one there is.
+// Unreadable fails the call whose answer could not be read: the one whose id the beginning names, or the only one in
+// flight.
 func (x *Mux) Unreadable(beginning []byte, err error) { x.TooLong(beginning, nil, err) }
 
-// TooLong is Unreadable for a message of which the end is known too: some servers write the id last. What begins like no
-// message, or like one that is no answer, is nobody's.
+// TooLong is Unreadable for a message whose end is known too, since some servers write the id last. Bytes that do not
+// begin like a response are ignored.
 func (x *Mux) TooLong(beginning, end []byte, err error) {
 	if text := bytes.TrimSpace(beginning); len(text) == 0 || text[0] != '{' && text[0] != '[' {
 		return
 	}
-	m, _ := wire.Scan(beginning) // it fails at the end at the latest; the id may come before
+	m, _ := wire.Scan(beginning) // fails, but may find the id first
 	if m.Method.Present() {
 		return
 	}
@@ -315,8 +317,8 @@ func (x *Mux) TooLong(beginning, end []byte, err error) {
 	}
 }
 
-// lastID finds the id that a message ends with, but for the version. The last brace closes the message itself, so what stands
-// directly before it is the message's own.
+// lastID finds an id at the end of a message, possibly followed by the jsonrpc member. The last brace closes the message
+// itself, so a member directly before it is the message's own.
 func lastID(end []byte) (n uint64, ok bool) {
 	cut := func(what string) {
 		if rest, was := bytes.CutSuffix(bytes.TrimSpace(end), []byte(what)); was {
@@ -336,8 +338,8 @@ func lastID(end []byte) (n uint64, ok bool) {
 	return n, ok && bytes.HasSuffix(end, []byte(`"id"`))
 }
 
-// number reads an id that was minted here. A server may have made a string of it: the ids on this channel are all ours, so
-// it can mean no other.
+// number parses an id made here. A server may have turned it into a string; all ids on this channel are numbers, so the
+// meaning is clear.
 func number(id []byte) (n uint64, ok bool) {
 	if len(id) > 2 && id[0] == '"' {
 		id = id[1 : len(id)-1]
@@ -346,8 +348,8 @@ func number(id []byte) (n uint64, ok bool) {
 	return n, err == nil && (id[0] != '0' || n == 0)
 }
 
-// failMalformed ends the call whose answer names it, and is no message. An id like 7.0 is taken for the 7 that it was: the call
-// must not wait for another answer.
+// failMalformed fails the call that a malformed response names. An id such as 7.0 counts as 7, since the call would
+// otherwise wait for an answer in vain.
 func (x *Mux) failMalformed(m *wire.Message, err error) {
 	n, ok := number(m.Of(m.ID))
 	if f, ferr := strconv.ParseFloat(string(m.Of(m.ID)), 64); !ok && ferr == nil && f > 0 && f < 1<<53 && f == math.Trunc(f) {
@@ -389,8 +391,8 @@ func (x *Mux) respond(m *wire.Message, whole bool) {
 	c.put(m, true, whole)
 }
 
-// notify finds the call a notification belongs to: by progress token, by subscription, or, for log messages, which name
-// none, by being the only one that wants any.
+// notify finds the call of a notification by progress token or subscription. Log messages name no call; they go to the
+// only call that wants them.
 func (x *Mux) notify(m *wire.Message, whole bool) {
 	switch {
 	case m.Is("notifications/progress"):
@@ -418,10 +420,10 @@ func (x *Mux) notify(m *wire.Message, whole bool) {
 		case only != nil:
 			only.put(m, false, whole)
 		case x.server == proxy.Legacy && !x.sink.Message(m) && oldest != nil && oldest.ex.Session != nil:
-			oldest.put(m, false, whole) // all calls are of the one session that the link is for
+			oldest.put(m, false, whole) // all calls belong to the session that the link serves
 		}
 	case m.Is("notifications/cancelled"):
-		x.question(m, whole) // of a question: it goes where that went
+		x.question(m, whole) // it withdraws a question and follows the same route
 	default:
 		x.sink.Message(m)
 	}
@@ -440,7 +442,7 @@ func (x *Mux) owner(token []byte) *call {
 	return x.calls[n]
 }
 
-// among finds the only call of a kind, if there is exactly one, and the oldest.
+// among returns the oldest call in a row, and the only one if there is exactly one.
 func (x *Mux) among(kind int) (only, oldest *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -451,8 +453,8 @@ func (x *Mux) among(kind int) (only, oldest *call) {
 	return only, r.oldest
 }
 
-// question finds the call that a server's question belongs to, which names none: of a link that one legacy client has to
-// itself, the only call in flight; else the client's stream for what belongs to none; else the oldest call.
+// question routes a request from the server, which names no call: to the only relayed call in flight, else to the sink,
+// else to the oldest relayed call.
 func (x *Mux) question(m *wire.Message, whole bool) {
 	only, oldest := x.among(rowRelayed)
 	switch {
@@ -463,7 +465,7 @@ func (x *Mux) question(m *wire.Message, whole bool) {
 	}
 }
 
-// relays reports whether an exchange is of the legacy client that the link is for.
+// relays reports whether an exchange belongs to the legacy client that the link serves.
 func (x *Mux) relays(ex *proxy.Exchange) bool {
 	return x.server == proxy.Legacy && ex.Client.Era == proxy.Legacy && ex.Session != nil
 }

@@ -14,12 +14,12 @@ import (
 
 // The pace of a bridge.
 const (
-	gatherTime  = 50 * time.Millisecond  // subscriptions that come within it become one listen
+	gatherTime  = 50 * time.Millisecond  // subscriptions that arrive within it share one listen
 	giveUpTime  = 100 * time.Millisecond // how long a process may take to end a listen that is given up
-	overlapTime = 20 * time.Millisecond  // how long a listen is still read after the next one was acknowledged
-	steadyTime  = 10 * time.Second       // a listen that lasted so long did not fail at once
+	overlapTime = 20 * time.Millisecond  // how long the old listen is still read after the new one is acknowledged
+	steadyTime  = 10 * time.Second       // a listen that lasted this long resets the backoff
 	backoffMin  = time.Second
-	backoffMax  = 40 * time.Second // and half of it again at most by chance
+	backoffMax  = 40 * time.Second // plus a random half
 )
 
 // Bounds on what one session subscribes to, and on the URIs of one listen.
@@ -29,36 +29,36 @@ const (
 	listenedBytes   = 8 << 20
 )
 
-// bridge tells legacy sessions of changes at a modern server: what they have subscribed to, and the lists whose changes
-// the server announces, become the filter of one subscriptions/listen (2026-07-28 subscriptions), and what comes on that
-// goes to the sessions' streams.
+// bridge carries change notices from a modern server to legacy sessions. The sessions' subscriptions, and the lists
+// whose changes the server announces, form the filter of one subscriptions/listen (2026-07-28 subscriptions). Its
+// notices go to the sessions' streams.
 //
-// Over HTTP each session has a bridge to itself, since what a server shows may depend on who asks. A process cannot tell
-// its clients apart, and some servers know one listen for each connection: there all sessions share one bridge.
+// Over HTTP each session has its own bridge, since what a server shows may depend on the caller. A process cannot tell
+// its clients apart, and some servers support one listen per connection, so all sessions of a process share one bridge.
 //
-// A worker runs while there is something to be opened, closed or waited for; in between there is only the reader of the
-// listen. A session's own bridge ends with it; all end with the upstream.
+// A worker goroutine runs while there is something to open, close or wait for; otherwise only the reader of the listen
+// runs. A session's own bridge ends with the session, and all bridges end with the upstream.
 type bridge struct {
 	x      *Bridges
 	ctx    context.Context
 	cancel context.CancelFunc
-	wake   chan struct{} // something has changed while the worker waits
+	wake   chan struct{} // wakes the waiting worker after a change
 
 	mu          sync.Mutex
 	working     bool
-	retired     bool // its last session has ended
+	retired     bool // the last session has ended
 	subscribers []*subscriber
-	pending     []*subscribeCall // subscriptions that wait for a listen
-	opening     []*subscribeCall // those that wait for the acknowledgement of one
-	unacked     *listen          // the one that has not been acknowledged
-	current     *listen          // the one that has
-	delivered   map[string]bool  // what now has brought since it took another's place, while that is still read
-	gap         bool             // something may have been missed: the next acknowledgement is followed by notices of everything
-	failures    int              // listens that failed, one after the other
-	retryAt     time.Time        // not before then
+	pending     []*subscribeCall // subscriptions that wait for the next listen
+	opening     []*subscribeCall // subscriptions that wait for the acknowledgement of unacked
+	unacked     *listen          // the listen that is not yet acknowledged
+	current     *listen          // the acknowledged listen
+	delivered   map[string]bool  // keys of the notices that current delivered while the previous listen was still read
+	gap         bool             // notices may have been missed: after the next acknowledgement everything is reported as changed
+	failures    int              // consecutive failed listens
+	retryAt     time.Time        // the earliest time of the next listen
 }
 
-// change does something to the state, under the lock, and sees to it that somebody does what that makes necessary.
+// change calls do under the lock, then starts or wakes the worker if there is work.
 func (w *bridge) change(do func()) {
 	w.mu.Lock()
 	do()
@@ -78,15 +78,15 @@ func (w *bridge) change(do func()) {
 	}
 }
 
-// wanted reports whether a listen should be open: for subscriptions always, for mere changes of lists once a client has a
-// stream. The caller holds w.mu.
+// wanted reports whether a listen should be open: always for subscriptions, and for list changes only once a client has
+// a stream. The caller holds w.mu.
 func (w *bridge) wanted() bool {
 	return slices.ContainsFunc(w.subscribers, func(m *subscriber) bool {
 		return len(m.uris) > 0 || m.ready && len(m.lists) > 0 && (w.current != nil || m.session.HasOutlet())
 	})
 }
 
-// lacksList reports whether the listen lacks a list whose changes were announced to a session since. The caller holds w.mu.
+// lacksList reports whether the current listen lacks a list that a session needs. The caller holds w.mu.
 func (w *bridge) lacksList() bool {
 	return w.current != nil && slices.ContainsFunc(w.subscribers, func(m *subscriber) bool {
 		return m.ready && slices.ContainsFunc(m.lists, func(list string) bool { return !slices.Contains(w.current.lists, list) })
@@ -98,7 +98,7 @@ func (w *bridge) hasWork() bool {
 	return len(w.pending) > 0 || w.ctx.Err() == nil && ((w.current != nil) != w.wanted() || w.lacksList())
 }
 
-// work does what is due until nothing is.
+// work runs until nothing is left to do.
 func (w *bridge) work() {
 	for {
 		next, wait, more := w.plan()
@@ -115,8 +115,8 @@ func (w *bridge) work() {
 	}
 }
 
-// plan decides what the worker does next: wait, or stop a listen, or, if neither is answered, open one. No more: the
-// worker ends.
+// plan decides the next step of the worker: to stop a listen, to wait, or, if both are zero, to open a listen. The
+// worker ends if more is false.
 func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -144,7 +144,7 @@ func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
 	return nil, 0, false
 }
 
-// pause waits for a time, or for something on wake, or for the bridge's end.
+// pause waits for d, for wake, or for the end of the bridge.
 func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -155,9 +155,9 @@ func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// open opens a listen for all that is wanted. Make before break: the one before ends when the new one has been
-// acknowledged. At a process it is break before make: some servers know one listen for each connection, and ending the
-// old one would silence the new one for good.
+// open opens a listen for everything that is wanted. The previous listen ends only once the new one is acknowledged. At
+// a process it ends first: some servers support one listen per connection, and ending the old one would silence the new
+// one for good.
 func (w *bridge) open() {
 	w.mu.Lock()
 	old := w.current
@@ -178,7 +178,7 @@ func (w *bridge) open() {
 	w.accept(l)
 }
 
-// listen begins a listen for all lists and subscriptions, and those that are to join them.
+// listen starts a listen for all lists, the subscriptions, and those in opening.
 func (w *bridge) listen() *listen {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,12 +204,12 @@ func (w *bridge) listen() *listen {
 		add(j.uri)
 	}
 	w.unacked = newListen(w, lists, uris)
-	w.x.work.Go(w.unacked.run) // from the worker, which is one of the group
+	w.x.work.Go(w.unacked.run) // called by the worker, which belongs to the group
 	return w.unacked
 }
 
-// openFailed takes note that a listen could not be opened. One that was open stays; one that was given up for it is opened
-// again without what was to join.
+// openFailed handles a listen that could not be opened and fails the subscriptions in opening. A current listen stays
+// open. If it was closed first, the worker opens it again without them.
 func (w *bridge) openFailed(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -228,11 +228,11 @@ func (w *bridge) openFailed(err error) {
 	w.opening, w.unacked = nil, nil
 }
 
-// errOver returns a subscription whose bridge has ended.
+// errOver fails a subscription whose bridge has ended.
 var errOver = proxy.Errf(proxy.ShuttingDown, "the session ends, or the proxy is shutting down")
 
-// accept puts an acknowledged listen in the place of the one before, and answers what was to join: what the server has
-// not acknowledged is not subscribed to. A listen that brings nothing new does not take another's place.
+// accept makes an acknowledged listen the current one and answers the subscriptions in opening: those that the server
+// did not acknowledge fail. If none succeeds, the previous listen stays and the new one is closed.
 func (w *bridge) accept(l *listen) {
 	w.mu.Lock()
 	var gone []delivery
@@ -273,8 +273,8 @@ func (w *bridge) accept(l *listen) {
 	}
 }
 
-// retire ends a listen whose place another has taken. What it brings in the meantime counts unless the other one has
-// brought the same, later.
+// retire ends a listen that has been replaced. Notices that it delivers meanwhile count, unless the new listen has
+// delivered the same.
 func (w *bridge) retire(old *listen) {
 	w.pause(overlapTime, nil)
 	old.stop()
@@ -290,7 +290,7 @@ func (w *bridge) retire(old *listen) {
 	}
 }
 
-// lost takes note that the listen has ended, of itself. The caller holds w.mu.
+// lost handles a listen that ended without being closed here. The caller holds w.mu.
 func (w *bridge) lost(l *listen) {
 	if w.current == l {
 		w.current, w.gap = nil, true
@@ -298,8 +298,8 @@ func (w *bridge) lost(l *listen) {
 	}
 }
 
-// backOff sets when the next listen may be opened, after one that was acknowledged at the given time, or never. The caller
-// holds w.mu.
+// backOff sets the earliest time of the next listen. since is when the last one was acknowledged; the zero time if it
+// never was. The caller holds w.mu.
 func (w *bridge) backOff(since time.Time) {
 	if !since.IsZero() && time.Since(since) >= steadyTime {
 		w.failures = 0
@@ -309,20 +309,21 @@ func (w *bridge) backOff(since time.Time) {
 	w.retryAt = time.Now().Add(d + rand.N(d/2))
 }
 
-// delivery is a notice for sessions.
+// delivery is a notice and the sessions that receive it.
 type delivery struct {
 	rules.Notice
 	to []*proxy.Session
 }
 
-// send brings it to the sessions, or keeps it for those without a stream.
+// send delivers the notice to the sessions; a session without a stream keeps it until it has one.
 func (b delivery) send() {
 	for _, s := range b.to {
 		s.Keep(b.Key, b.Msg)
 	}
 }
 
-// allChanged makes the notices that stand for whatever was missed: 2026-07-28 replays nothing. The caller holds w.mu.
+// allChanged returns notices that everything has changed, in place of the missed ones: 2026-07-28 replays nothing. The
+// caller holds w.mu.
 func (w *bridge) allChanged() (all []delivery) {
 	for _, m := range w.subscribers {
 		if !m.ready {

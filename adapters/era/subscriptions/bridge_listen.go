@@ -14,10 +14,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// lateNotices bounds what is held of a listen whose place another has taken.
+// lateNotices bounds the notices that are held from a replaced listen.
 const lateNotices = 1024
 
-// channelCall is a call on a channel that other calls share, as package mux makes them.
+// channelCall is a call on a channel that is shared with other calls; package mux implements it.
 type channelCall interface {
 	GiveUp(ctx context.Context)
 	Drop(why error)
@@ -29,19 +29,19 @@ type listen struct {
 	w         *bridge
 	ctx       context.Context
 	cancel    context.CancelFunc
-	lists     []string // asked for
+	lists     []string // in the filter
 	uris      []string
-	acked     chan struct{} // closed with the acknowledgement
-	ended     chan struct{} // closed when the reader has ended
-	abandoned chan struct{} // closed when nobody wants it any more before it was acknowledged
+	acked     chan struct{} // closed on acknowledgement
+	ended     chan struct{} // closed when the reader has returned
+	abandoned chan struct{} // closed when no session is left before the acknowledgement
 
 	// Under w.mu.
 	replies  proxy.Replies
-	honoured []string            // the resources that were acknowledged
-	since    time.Time           // of the acknowledgement
-	late     map[string]delivery // what came after another had taken its place, by key; nil: none has
+	honoured []string            // the acknowledged resources
+	since    time.Time           // when it was acknowledged
+	late     map[string]delivery // notices received after the listen was replaced, by key; nil before
 	over     bool
-	err      error // why it is over
+	err      error // why it ended
 }
 
 func newListen(w *bridge, lists, uris []string) *listen {
@@ -50,8 +50,8 @@ func newListen(w *bridge, lists, uris []string) *listen {
 	return l
 }
 
-// request makes the message, in the name of the session, or of the first of those that share a bridge. It wants no log
-// messages: those belong to requests.
+// request builds the request on behalf of the first session of the bridge. It asks for no log messages: those belong to
+// calls.
 func (l *listen) request() (*proxy.Exchange, error) {
 	filter := rules.SubscriptionFilter(l.lists, l.uris)
 	l.w.mu.Lock()
@@ -78,7 +78,7 @@ func (l *listen) request() (*proxy.Exchange, error) {
 	return ex, nil
 }
 
-// run reads the listen until it ends. It is a goroutine of the upstream, and ends with l.ctx.
+// run reads the listen until it ends. It runs as a goroutine of the upstream and ends with l.ctx.
 func (l *listen) run() {
 	err := l.read()
 	l.cancel()
@@ -109,7 +109,7 @@ func (l *listen) read() error {
 	for {
 		m, err := replies.Next(time.Time{})
 		switch {
-		case errors.Is(err, proxy.ErrNotYet): // nothing was waited for
+		case errors.Is(err, proxy.ErrNotYet): // no message yet
 		case errors.Is(err, io.EOF):
 			return errEnded
 		case err != nil:
@@ -127,10 +127,10 @@ func (l *listen) read() error {
 	}
 }
 
-// errEnded says that the server ended a listen of itself.
+// errEnded says that the server ended the listen.
 var errEnded = proxy.Errf(proxy.BadAnswer, "the upstream server ended the subscription")
 
-// refusal makes an error of a server's answer to subscriptions/listen.
+// refusal converts a server's error response to subscriptions/listen.
 func refusal(m *wire.Message) error {
 	f := proxy.BadAnswer
 	switch m.ErrorCode {
@@ -142,7 +142,7 @@ func refusal(m *wire.Message) error {
 	return proxy.Errf(f, "the upstream server refused the subscription: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 }
 
-// acknowledged waits for the acknowledgement, as long as a probe would for its answer.
+// acknowledged waits for the acknowledgement, up to the probe timeout.
 func (l *listen) acknowledged() error {
 	limit := l.w.x.opt.Timeout
 	t := time.NewTimer(limit)
@@ -164,20 +164,20 @@ func (l *listen) acknowledged() error {
 	}
 }
 
-// stop gives the listen up and waits for its end.
+// stop cancels the listen and waits for its reader.
 func (l *listen) stop() {
 	l.cancel()
 	<-l.ended
 }
 
-// shared reports whether the listen is one call of many on a process's pipes. The caller holds w.mu.
+// shared reports whether the listen shares a process's pipes with other calls. The caller holds w.mu.
 func (l *listen) shared() bool {
 	_, is := l.replies.(channelCall)
 	return is
 }
 
-// giveUp gives up a listen at a process such that nothing is written before the server has been told, and waits for the
-// result that some servers send then.
+// giveUp ends a listen. At a process it returns only once the cancellation is written, so that no later request
+// overtakes it, and waits a moment for the result with which some servers answer a cancellation.
 func (l *listen) giveUp() {
 	l.w.mu.Lock()
 	c, is := l.replies.(channelCall)
@@ -197,14 +197,14 @@ func (l *listen) giveUp() {
 	l.stop()
 }
 
-// withdraw ends the listen if it is the process's request n. The caller holds w.mu.
+// withdraw ends the listen if it is request n of the process. The caller holds w.mu.
 func (l *listen) withdraw(n uint64) {
 	if c, is := l.replies.(channelCall); is && c.Requested(n) {
 		c.Drop(errEnded)
 	}
 }
 
-// receive judges one notification of the listen: the acknowledgement, a notice for the client, or nothing that belongs here.
+// receive handles one notification: the acknowledgement, or a notice for sessions. Anything else is dropped.
 func (l *listen) receive(m *wire.Message) {
 	if m.Is("notifications/subscriptions/acknowledged") {
 		l.acknowledge(m)
@@ -215,7 +215,8 @@ func (l *listen) receive(m *wire.Message) {
 	}
 }
 
-// route makes of a notification what the sessions are told, if anything, and tells whether that is to happen now.
+// route selects the sessions that receive a notification. now is false if no session does, or if the notice is held
+// because the listen has been replaced.
 func (l *listen) route(msg *wire.Message) (b delivery, now bool) {
 	w := l.w
 	w.mu.Lock()
@@ -256,9 +257,9 @@ func (l *listen) acknowledge(m *wire.Message) {
 	close(l.acked)
 }
 
-// wants reports whether a session is to see a notice. What is below a resource that is subscribed to counts as that
-// (2026-07-28 resources, Subscriptions); a listen may bring notices of what the session has unsubscribed from, or others
-// have subscribed to. The caller holds w.mu.
+// wants reports whether the session receives a notice. An update below a subscribed resource counts as an update of it
+// (2026-07-28 resources, Subscriptions). The listen may also deliver updates of resources that this session has
+// unsubscribed from, or that only other sessions subscribed to. The caller holds w.mu.
 func (m *subscriber) wants(msg *wire.Message, l *listen) bool {
 	if !msg.Is(rules.ResourceUpdated) {
 		method := msg.Text(msg.Method)
@@ -275,7 +276,7 @@ func (m *subscriber) wants(msg *wire.Message, l *listen) bool {
 	return !slices.ContainsFunc(l.uris, of)
 }
 
-// untagged copies a notice without the subscription's id, which no legacy revision has.
+// untagged copies a notice without the subscription id, which no legacy revision knows.
 func untagged(m *wire.Message) []byte {
 	switch {
 	case !m.Subscription.Present():

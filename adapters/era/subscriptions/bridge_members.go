@@ -14,39 +14,39 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// subscriber is a session with its part in a bridge.
+// subscriber is a legacy session in a bridge.
 type subscriber struct {
 	w          *bridge
-	own        bool   // nobody else has part in the bridge
-	key        string // of the processes that it listens at, if others do too
-	left       bool   // under the bridges' lock
+	own        bool   // the bridge serves this session only
+	key        string // of the shared bridge; empty if own
+	left       bool   // it has been dropped; guarded by Bridges.mu
 	session    *proxy.Session
-	client     proxy.Client // as requests in its name carry it
-	caller     proxy.Caller // what it carries, under w.mu
+	client     proxy.Client // as sent in _meta
+	caller     proxy.Caller // guarded by w.mu
 	lists      []string     // tools, prompts, resources: the lists whose changes the server announces
-	subscribes bool         // its resources can be subscribed to
+	subscribes bool         // the server supports resources/subscribe
 
 	// Under w.mu.
-	ready bool     // the handshake is over: the client may be told something
-	uris  []string // what the session has subscribed to
+	ready bool     // the handshake is complete, so notices may be sent
+	uris  []string // the resources that the session is subscribed to
 }
 
-// Options of Bridges.
+// Options configure Bridges.
 type Options struct {
-	Timeout time.Duration                 // for an acknowledgement
-	Key     func(principal string) string // sessions with one key share the processes of a server
-	Changed func(m *wire.Message)         // nil, or called with the notices that listens bring; m is borrowed
+	Timeout time.Duration                 // of an acknowledgement
+	Key     func(principal string) string // maps a principal to the key of the processes it uses; sessions with equal keys share them
+	Changed func(m *wire.Message)         // called for each notice of a listen if not nil; m is borrowed
 }
 
-// Server is a server that can be listened at.
+// Server is a server that supports listens.
 type Server interface {
-	// Listen sends a subscriptions/listen to the server, whatever its era. ctx bounds the search for a link only.
+	// Listen sends a subscriptions/listen to the server, whatever its era. ctx applies only while a link is found.
 	Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error)
-	// Fault makes an error of that, or of its replies, one that a client may see.
+	// Fault converts an error of Listen or of its replies to one for clients.
 	Fault(err error) error
 }
 
-// Bridges are the bridges of an upstream's legacy sessions.
+// Bridges holds the bridges of an upstream's legacy sessions.
 type Bridges struct {
 	opt    Options
 	work   *work.Group
@@ -54,23 +54,23 @@ type Bridges struct {
 
 	mu        sync.Mutex
 	bySession map[*proxy.Session]*subscriber
-	shared    map[string]*sharedBridge // of processes, by key
-	n         uint64                   // listens so far, for their ids
+	shared    map[string]*sharedBridge // bridges of processes, by key
+	n         uint64                   // listens so far; the source of their ids
 }
 
-// NewBridges makes the bridges of one server, of which there are none yet.
+// NewBridges returns an empty set of bridges for one server.
 func NewBridges(opt Options, group *work.Group, server Server) *Bridges {
 	return &Bridges{opt: opt, work: group, server: server}
 }
 
-// Sessions is how many sessions have part in a bridge.
+// Sessions returns the number of sessions that have a bridge.
 func (x *Bridges) Sessions() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.bySession)
 }
 
-// sharedBridge is a bridge with the number of its sessions; with the last of them it ends.
+// sharedBridge is a bridge and the number of its sessions. It ends with the last of them.
 type sharedBridge struct {
 	*bridge
 	sessions int
@@ -98,7 +98,7 @@ func (x *Bridges) all() []*bridge {
 	return list
 }
 
-// put gives a session its part in a bridge, and answers the one it had before.
+// put adds a session to its bridge, which it creates if necessary, and returns the entry that the session had before.
 func (x *Bridges) put(m *subscriber, own bool) (before *subscriber) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -129,7 +129,7 @@ func (x *Bridges) newBridge() *bridge {
 	return w
 }
 
-// drop takes a session out; last tells that its bridge has no other.
+// drop removes a session; last reports whether its bridge has no other.
 func (x *Bridges) drop(m *subscriber) (last bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -157,8 +157,8 @@ func (x *Bridges) nextID() uint64 {
 	return x.n
 }
 
-// Count is how many subscriptions/listen are open at the server on behalf of legacy sessions: at most one for each
-// session, and one in all at a process.
+// Count returns the number of subscriptions/listen open at the server on behalf of legacy sessions: at most one per
+// session, and one per process.
 func (x *Bridges) Count() (n int) {
 	for _, w := range x.all() {
 		w.mu.Lock()
@@ -170,7 +170,8 @@ func (x *Bridges) Count() (n int) {
 	return n
 }
 
-// Join gives the session a part in a bridge, or one of its own, if the server announces anything.
+// Join adds the session to a bridge, or gives it its own, if the server announces any changes. caps are the server
+// capabilities.
 func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	all := wire.Whole(caps)
 	says := func(path ...string) bool { return string(wire.Path(caps, all, path...).Of(caps)) == "true" }
@@ -185,19 +186,19 @@ func (x *Bridges) Join(ex, inner *proxy.Exchange, caps []byte, own bool) {
 	if !m.subscribes && len(m.lists) == 0 {
 		return
 	}
-	if before := x.put(m, own); before != nil { // a handshake that the client began anew
+	if before := x.put(m, own); before != nil { // the client repeated its handshake
 		before.end()
 	}
 	m.w.change(func() { m.w.subscribers = append(m.w.subscribers, m) })
 	m.session.OnEnd(m.end)
 	m.session.OnOutlet(func() {
-		// A stream that is there before the handshake waits for notifications/initialized.
+		// A stream that was opened before the handshake waits for notifications/initialized.
 		m.w.change(func() { m.ready = m.ready || m.session.State() == proxy.Initialized })
 	})
 }
 
-// Dismiss ends the sessions of legacy clients for which the upstream listens, because of cause: what they have subscribed to is known
-// to nobody else. It is for an upstream that another takes the place of.
+// Dismiss ends the legacy sessions that have a bridge, with cause: their subscriptions are known here only. It is called
+// when another upstream replaces this one.
 func (x *Bridges) Dismiss(cause *proxy.Error) {
 	x.mu.Lock()
 	sessions := slices.Collect(maps.Keys(x.bySession))
@@ -207,14 +208,14 @@ func (x *Bridges) Dismiss(cause *proxy.Error) {
 	}
 }
 
-// Initialized takes a session's notifications/initialized: from now on the client may be told something.
+// Initialized handles notifications/initialized: from now on the session may receive notices.
 func (x *Bridges) Initialized(s *proxy.Session) {
 	if m := x.get(s); m != nil {
 		m.w.change(func() { m.ready = true })
 	}
 }
 
-// Refresh has the session's listens, from the next on, carry what its client carries now.
+// Refresh updates the forwarded headers that the session's next listens carry.
 func (x *Bridges) Refresh(ex *proxy.Exchange) {
 	if ex.Caller.Forwarded == nil {
 		return
@@ -226,7 +227,7 @@ func (x *Bridges) Refresh(ex *proxy.Exchange) {
 	}
 }
 
-// end takes the session out of its bridge. It may be called more than once.
+// end removes the session from its bridge. It is idempotent.
 func (m *subscriber) end() {
 	last := m.w.x.drop(m)
 	if m.own {
@@ -250,7 +251,7 @@ func (m *subscriber) end() {
 	m.w.cancelIfIdle()
 }
 
-// cancelIfIdle ends a bridge that has no sessions any more, unless the worker, who still has something to end, does.
+// cancelIfIdle ends a bridge without sessions, unless its worker still runs and will do so.
 func (w *bridge) cancelIfIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -259,7 +260,7 @@ func (w *bridge) cancelIfIdle() {
 	}
 }
 
-// Cancelled takes a process's notifications/cancelled, which is how it ends a listen of itself (2026-07-28 cancellation).
+// Cancelled handles notifications/cancelled from a process, by which it ends a listen (2026-07-28 cancellation).
 func (x *Bridges) Cancelled(m *wire.Message) {
 	n, err := strconv.ParseUint(string(m.Of(m.RequestID)), 10, 64)
 	if err != nil {

@@ -20,8 +20,8 @@ func (x *Bridges) Subscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	return j, nil
 }
 
-// Unsubscribe answers resources/unsubscribe. The listen keeps what it was opened with until the next one; meanwhile the
-// notices are filtered here.
+// Unsubscribe answers resources/unsubscribe. The open listen keeps its filter until it is replaced; until then notices
+// are filtered here.
 func (x *Bridges) Unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	m, uri, err := x.target(ex)
 	if err != nil {
@@ -30,13 +30,13 @@ func (x *Bridges) Unsubscribe(ex *proxy.Exchange) (proxy.Replies, error) {
 	m.w.change(func() {
 		m.uris = slices.DeleteFunc(m.uris, func(s string) bool { return s == uri })
 		for _, j := range slices.Concat(m.w.pending, m.w.opening) {
-			j.withdrawn = j.withdrawn || j.m == m && j.uri == uri // it is answered, and taken back with that
+			j.withdrawn = j.withdrawn || j.m == m && j.uri == uri // it is still answered, but does not take effect
 		}
 	})
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), []byte("{}"))), nil
 }
 
-// target returns the session's part in a bridge, and the resource that the request is about.
+// target returns the subscriber and the resource URI of a request.
 func (x *Bridges) target(ex *proxy.Exchange) (*subscriber, string, error) {
 	m := x.get(ex.Session)
 	if m == nil || !m.subscribes {
@@ -49,8 +49,8 @@ func (x *Bridges) target(ex *proxy.Exchange) (*subscriber, string, error) {
 	return m, uri, nil
 }
 
-// join takes a subscription: it is answered at once if the listen has the resource already, or had it before it broke
-// off. The caller holds w.mu.
+// join adds a subscription. It succeeds at once if the session has it already or the current listen includes it. The
+// caller holds w.mu.
 func (w *bridge) join(j *subscribeCall) {
 	j.m.ready = true
 	switch {
@@ -67,8 +67,7 @@ func (w *bridge) join(j *subscribeCall) {
 	}
 }
 
-// admit reports whether the bounds leave room for one more subscription, and refuses it if they do not. The caller holds
-// w.mu.
+// admit reports whether the bounds permit one more subscription, and fails j if they do not. The caller holds w.mu.
 func (w *bridge) admit(j *subscribeCall) bool {
 	count, size, all := 1, len(j.uri), len(j.uri)
 	add := func(m *subscriber, uri string) {
@@ -101,15 +100,15 @@ type subscribeCall struct {
 	ex   *proxy.Exchange
 	uri  string
 	at   time.Time
-	done chan struct{} // closed when it is settled
+	done chan struct{} // closed by settle
 
-	err       error // under w.mu until done is closed
-	settled   bool  // under w.mu
-	withdrawn bool  // under w.mu: the client has taken it back
+	err       error // guarded by w.mu until done is closed
+	settled   bool  // guarded by w.mu
+	withdrawn bool  // guarded by w.mu: the client no longer wants it
 	answered  bool
 }
 
-// settle decides the answer, once: nil is success. The caller holds w.mu.
+// settle sets the answer, once; a nil error is success. The caller holds w.mu.
 func (j *subscribeCall) settle(err error) {
 	if j.settled {
 		return
@@ -144,7 +143,7 @@ func (j *subscribeCall) Next(until time.Time) (*wire.Message, error) {
 	return &m, nil
 }
 
-// Close implements proxy.Replies: a subscription that is closed before its answer is not made.
+// Close implements proxy.Replies. Closing before the answer withdraws the subscription.
 func (j *subscribeCall) Close() error {
 	w := j.m.w
 	w.change(func() {

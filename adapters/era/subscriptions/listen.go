@@ -18,34 +18,34 @@ import (
 
 // Bounds of a listen at a legacy server.
 const (
-	maxNotices  = 2 * maxSubscribed     // that wait for the client, of which those that say the same are one
-	noticeBytes = 8 << 20               // of these
-	dedupTime   = 50 * time.Millisecond // within which notices in two sessions of one client are taken for one
+	maxNotices  = 2 * maxSubscribed     // queued for the client, without duplicates
+	noticeBytes = 8 << 20               // of queued notices
+	dedupTime   = 50 * time.Millisecond // within which equal notices in two sessions of one client count as one
 )
 
-// ListenOptions are the options of Listens.
+// ListenOptions configure Listens.
 type ListenOptions struct {
-	Poll    time.Duration // how often a listen reads what it is for at a server without a stream for notices; 0: never
-	Timeout time.Duration // for one such reading
+	Poll    time.Duration // interval at which a listen polls a server without a notice stream; 0 disables polling
+	Timeout time.Duration // of one poll request
 }
 
-// Listens are the listens of modern clients at a legacy server.
+// Listens serves subscriptions/listen of modern clients at a legacy server.
 type Listens struct {
 	opt  ListenOptions
 	work *work.Group
 	pool *sessions.Pool
 }
 
-// NewListens makes the listens of one server, of which there are none yet.
+// NewListens returns Listens for one server.
 func NewListens(opt ListenOptions, group *work.Group, pool *sessions.Pool) *Listens {
 	return &Listens{opt: opt, work: group, pool: pool}
 }
 
-// Delivers reports whether a session's changes reach a listen: because the server can announce them, or by reading.
+// Delivers reports whether changes seen by a session can reach a listen: by the server's notices or by polling.
 func (x *Listens) Delivers(s *sessions.Session) bool { return s.Pushes() || x.opt.Poll > 0 }
 
-// listenBridge is a subscriptions/listen of a modern client at a legacy server: it holds a session, whose notices it gets, and
-// those of the client's other sessions, in which its calls may run.
+// listenBridge is a subscriptions/listen of a modern client at a legacy server. It holds a session and receives the
+// notices of that session and of the client's other sessions, in which its calls may run.
 type listenBridge struct {
 	x    *Listens
 	ex   *proxy.Exchange
@@ -54,33 +54,34 @@ type listenBridge struct {
 	uris []string
 
 	mu      sync.Mutex
-	session *sessions.Session   // nil while it is being opened, for the first time or again
-	group   [32]byte            // of the session: the client
-	since   time.Time           // when the session was there
-	tries   int                 // to open another, since one was steady
+	session *sessions.Session   // nil while it is being opened or reopened
+	group   [32]byte            // identifies the client, across its sessions
+	since   time.Time           // when the session was opened
+	tries   int                 // attempts to reopen since a session was last steady
 	lists   []string            // whose changes are delivered
-	subs    []string            // URIs that the server has accepted, or, before the acknowledgement, may accept
-	head    [][]byte            // what goes out ahead of all notices: the acknowledgement, and the end if that is all
-	acked   bool                // the acknowledgement has been made
+	subs    []string            // accepted URIs; before the acknowledgement, candidates
+	head    [][]byte            // sent before all notices: the acknowledgement, and the end if there is nothing to deliver
+	acked   bool                // the acknowledgement is in head or has been sent
 	queue   []rules.Notice      // for the client
-	size    int                 // bytes of these
-	heard   map[string]sighting // when what was last heard, and where
-	over    bool                // the response has been given out
+	size    int                 // bytes in queue
+	heard   map[string]sighting // recent notices by key, for deduplication
+	over    bool                // the response has been returned
 	ended   bool
 	err     error
 	wake    chan struct{}
 	polling bool
-	stop    chan struct{} // closed at the end
+	stop    chan struct{} // closed by end
 }
 
-// sighting remembers when a notice came in the listen's own session, and whether one from another waits to see if it will.
+// sighting is when a notice last arrived in the listen's own session, and a copy from another session that is held for
+// deduplication.
 type sighting struct {
 	own     time.Time
 	waiting *time.Timer
-	msg     []byte // what waits
+	msg     []byte // the held copy
 }
 
-// Listen answers subscriptions/listen at a legacy server: acknowledged is what the server can deliver.
+// Listen answers subscriptions/listen at a legacy server. The acknowledgement names what the server can deliver.
 func (x *Listens) Listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	if !m.Notifications.IsObject(m.Raw) {
@@ -104,7 +105,7 @@ func (x *Listens) Listen(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 	}
 	err := h.open(false)
-	if sessionIsLost(err) { // it was lost before, and is only found out now
+	if sessionIsLost(err) { // it was lost before, but only now noticed
 		err = h.open(false)
 	}
 	if err != nil {
@@ -120,7 +121,7 @@ func sessionIsLost(err error) bool {
 	return errors.As(err, &e) && (e.Name == proxy.SessionLost.Name || e.Name == proxy.Lost.Name)
 }
 
-// open takes a session and subscribes in it; again says that the client has been told before.
+// open acquires a session and subscribes in it. again says that the acknowledgement has been sent before.
 func (h *listenBridge) open(again bool) error {
 	s, err := h.x.pool.Acquire(h.ex, false, 0)
 	if err != nil {
@@ -128,7 +129,7 @@ func (h *listenBridge) open(again bool) error {
 	}
 	lists, uris := h.deliverable(s)
 	h.mu.Lock()
-	if !again { // so that what is said while the server is asked is not lost
+	if !again { // before subscribing, so that notices that arrive meanwhile are kept
 		h.group, h.lists, h.subs = s.Client(), lists, uris
 	}
 	h.mu.Unlock()
@@ -147,7 +148,7 @@ func (h *listenBridge) open(again bool) error {
 	if !s.Pushes() && !h.polling && len(lists)+len(subs) > 0 {
 		h.polling = h.x.work.Spawn(h.poll)
 	}
-	if again { // nobody heard anything while the session was being opened
+	if again { // notices were missed while there was no session
 		for _, n := range rules.AllChanged(lists, subs) {
 			h.add(n.Key, n.Msg)
 		}
@@ -156,13 +157,13 @@ func (h *listenBridge) open(again bool) error {
 	}
 	h.mu.Unlock()
 	h.signal()
-	if s.Gone() { // while it was being set up
+	if s.Gone() { // it was lost during set-up
 		h.Moved(s)
 	}
 	return nil
 }
 
-// deliverable returns what of the filter the server says it tells of.
+// deliverable returns the part of the filter that the server supports.
 func (h *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
 	if !h.x.Delivers(s) {
 		return nil, nil
@@ -178,11 +179,11 @@ func (h *listenBridge) deliverable(s *sessions.Session) (lists, uris []string) {
 	return lists, uris
 }
 
-// subscribe returns the resources that the server accepts. The error is of a session that is lost; one that the server
-// has forgotten is dropped.
+// subscribe returns the resources that the server accepted. It fails only if the session is lost; a session that the
+// server no longer knows is discarded.
 func (h *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []string, err error) {
 	if !s.Pushes() {
-		return uris, nil // they are read
+		return uris, nil // they are polled
 	}
 	for _, uri := range uris {
 		err := s.Subscribe(h.ex, uri)
@@ -201,8 +202,8 @@ func (h *listenBridge) subscribe(s *sessions.Session, uris []string) (subs []str
 	return subs, nil
 }
 
-// acknowledge makes the first message, ahead of all notices; with nothing to deliver, also the last. What was heard before
-// of a resource that the server then refused is forgotten. The caller holds h.mu.
+// acknowledge queues the first message, before all notices; with nothing to deliver, also the last. It drops queued
+// notices of resources that the server then refused. The caller holds h.mu.
 func (h *listenBridge) acknowledge() {
 	honoured := rules.SubscriptionFilter(h.lists, h.subs)
 	params := wire.Object([]wire.Change{{Key: "_meta", Value: h.tag()}, {Key: "notifications", Value: wire.Object(honoured)}})
@@ -220,12 +221,12 @@ func (h *listenBridge) acknowledge() {
 	}
 }
 
-// tag is the _meta of everything that a listen delivers.
+// tag returns the _meta of every message of the listen.
 func (h *listenBridge) tag() []byte {
 	return wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: h.id}})
 }
 
-// add queues a notice of the server's, tagged. The caller holds h.mu.
+// add tags and queues a notice from the server. The caller holds h.mu.
 func (h *listenBridge) add(key string, raw []byte) {
 	m, err := wire.Scan(raw)
 	if err != nil || h.ended {
@@ -239,7 +240,7 @@ func (h *listenBridge) add(key string, raw []byte) {
 	}
 	for _, n := range h.queue {
 		if n.Key == key {
-			return // it waits already: what it says has not been said yet
+			return // an equal notice is queued already
 		}
 	}
 	msg := m.Append(nil)
@@ -249,7 +250,7 @@ func (h *listenBridge) add(key string, raw []byte) {
 	h.queue, h.size = append(h.queue, rules.Notice{Key: key, Msg: msg}), h.size+len(msg)
 }
 
-// shift takes the oldest notice out. The caller holds h.mu.
+// shift removes the oldest notice. The caller holds h.mu.
 func (h *listenBridge) shift() []byte {
 	msg := h.queue[0].Msg
 	h.queue, h.size = h.queue[1:], h.size-len(msg)
@@ -268,8 +269,9 @@ func (h *listenBridge) Names(uri string) bool {
 	return slices.ContainsFunc(h.uris, func(s string) bool { return rules.Below(uri, s) })
 }
 
-// Hear implements sessions.Listener: it takes a notice that came in the session from. What another session of the client hears is given out unless the
-// listen's own hears the same at the same time: some servers tell every session, some only the one whose call it was.
+// Hear implements sessions.Listener: it receives a notice that arrived in session from. Some servers send a notice to
+// every session, others only to the session whose call caused it. So a notice from another session of the client is held
+// for dedupTime and dropped if the listen's own session receives it too.
 func (h *listenBridge) Hear(from *sessions.Session, m *wire.Message) {
 	key := rules.NoticeKey(m)
 	h.mu.Lock()
@@ -299,7 +301,7 @@ func (h *listenBridge) Hear(from *sessions.Session, m *wire.Message) {
 	h.heard[key] = e
 }
 
-// deliverWaiting gives out what was heard in another session only.
+// deliverWaiting delivers a held notice that only another session received.
 func (h *listenBridge) deliverWaiting(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -312,7 +314,7 @@ func (h *listenBridge) deliverWaiting(key string) {
 	h.signal()
 }
 
-// forget forgets what was heard when; give says that what waits for its echo is given out. The caller holds h.mu.
+// forget clears the deduplication records; give says that held notices are delivered. The caller holds h.mu.
 func (h *listenBridge) forget(give bool) {
 	for key, e := range h.heard {
 		if e.waiting == nil {
@@ -326,9 +328,9 @@ func (h *listenBridge) forget(give bool) {
 	clear(h.heard)
 }
 
-// wants reports whether a notice is of what is listened for. An update may be of something below a resource that is
-// subscribed to; one of something else altogether goes to all of the client's listens that have subscribed to anything,
-// since only the server knows why it sends it. The caller holds h.mu.
+// wants reports whether a notice matches the listen. An update may concern a resource below a subscribed one. An update
+// that matches no listen of the client goes to all its listens that have subscriptions, since only the server knows what
+// it relates to. The caller holds h.mu.
 func (h *listenBridge) wants(m *wire.Message) bool {
 	method := string(m.Text(m.Method))
 	if method != rules.ResourceUpdated {
@@ -341,8 +343,8 @@ func (h *listenBridge) wants(m *wire.Message) bool {
 	return len(h.subs) > 0 && !h.x.pool.Listened(h.group, uri)
 }
 
-// Moved implements sessions.Listener: it opens the listen again in another session after s is lost; the client need not know. It is tried at once, unless
-// the session lasted too short a time for that.
+// Moved implements sessions.Listener: it reopens the listen in another session after s is lost. The client is not
+// disconnected. The first attempt is made at once unless sessions fail in quick succession.
 func (h *listenBridge) Moved(s *sessions.Session) {
 	h.mu.Lock()
 	if h.ended || h.session != s {
@@ -367,7 +369,7 @@ func (h *listenBridge) Moved(s *sessions.Session) {
 	}
 }
 
-// waitToReopen waits until it is time to open a session again; false if it is not wanted any more.
+// waitToReopen waits until the next attempt is due; false if the listen has ended.
 func (h *listenBridge) waitToReopen() bool {
 	h.mu.Lock()
 	tries := h.tries
@@ -421,7 +423,7 @@ func (h *listenBridge) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// noteResponse notes that the response has been given out.
+// noteResponse records that the response has been returned.
 func (h *listenBridge) noteResponse(m *wire.Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -438,7 +440,7 @@ func (h *listenBridge) Close() error {
 	return nil
 }
 
-// end gives the session back, once.
+// end ends the listen with err and releases its session, once.
 func (h *listenBridge) end(err error) {
 	h.mu.Lock()
 	if h.ended {
@@ -456,5 +458,5 @@ func (h *listenBridge) end(err error) {
 		s.EndListener(h, subs)
 		return
 	}
-	h.x.pool.DropListener(h.group, h) // it is between two sessions
+	h.x.pool.DropListener(h.group, h) // it has no session at the moment
 }

@@ -13,13 +13,13 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Some legacy HTTP servers announce changes and have no stream to announce them on: they answer GET with 405. While a
-// client listens at one, what it listens for is read now and then, and a difference is the notice.
+// Some legacy HTTP servers declare change notices but offer no stream for them: they answer GET with 405. While a client
+// listens at such a server, the lists and resources concerned are polled, and a difference makes a notice.
 
-// maxPages bounds the pages of a list that are read.
+// maxPages bounds the pages read of one list.
 const maxPages = 100
 
-// poll compares until the listen ends. What cannot be read is taken for unchanged.
+// poll compares contents until the listen ends. What cannot be read counts as unchanged.
 func (h *listenBridge) poll() {
 	seen := map[string][32]byte{}
 	tick := time.NewTicker(h.x.opt.Poll)
@@ -47,14 +47,14 @@ func (h *listenBridge) poll() {
 	}
 }
 
-// polled are the notices that the listen may need.
+// polled returns the notices that polling may produce.
 func (h *listenBridge) polled() []rules.Notice {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return rules.AllChanged(h.lists, h.subs)
 }
 
-// digest reads what a notice is about; false if it cannot be read now.
+// digest hashes the list or resource of a notice; ok is false if it cannot be read now.
 func (h *listenBridge) digest(key string) (sum [32]byte, ok bool) {
 	h.mu.Lock()
 	s := h.session
@@ -82,7 +82,7 @@ func (h *listenBridge) digest(key string) (sum [32]byte, ok bool) {
 	return sum, false
 }
 
-// pollRequest tells what to read for a notice: the list, or the resource.
+// pollRequest returns the request that reads the list or resource of a notice.
 func pollRequest(key string) (method string, params []wire.Change) {
 	for _, list := range rules.NoticeLists {
 		if key == rules.ListChanged(list) {

@@ -14,11 +14,12 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// reconnecting is a modern client's listen at a modern server behind a pipe. A process that ends takes its listens with it, and
-// the client, whose connection stands, would not know: so the listen is made again at the next process, and the client receives
-// notices that everything that was acknowledged has changed, since nothing is replayed (2026-07-28 subscriptions).
+// reconnecting is a modern client's listen at a modern server behind a pipe. A process that ends takes its listens with
+// it, and the client, whose connection stands, would not notice. So the listen is opened again at the next process, and
+// the client receives notices that everything acknowledged has changed, since nothing is replayed (2026-07-28
+// subscriptions).
 //
-// It has no goroutine but the one that waits for the next process, which is the upstream's.
+// Its only goroutine waits for the next process and belongs to the upstream.
 type reconnecting struct {
 	server  Reconnector
 	work    *work.Group
@@ -26,30 +27,30 @@ type reconnecting struct {
 	id      []byte // of the request, raw JSON
 	edits   []wire.Edit
 	replies proxy.Replies  // nil while there is no process
-	filter  []rules.Notice // what stands for everything that was acknowledged
-	acked   bool           // the client has been
-	renewed bool           // and the next acknowledgement is not for it
-	out     []rules.Notice // for the client, ahead of what the server says
-	since   time.Time      // when replies were there
-	tries   int            // since they were steady
-	found   chan found     // the next process; nil: not being waited for
+	filter  []rules.Notice // notices that everything acknowledged has changed
+	acked   bool           // the client has its acknowledgement
+	renewed bool           // the next acknowledgement is not for the client
+	out     []rules.Notice // for the client, before further replies
+	since   time.Time      // when replies began
+	tries   int            // attempts since replies were last steady
+	found   chan found     // receives the next process; nil if none is awaited
 }
 
-// found is a link to the next process, or why there is none.
+// found is a link to the next process, or the error that prevented one.
 type found struct {
 	link transport.Link
 	err  error
 }
 
-// Reconnector is the way to a modern server whose processes end.
+// Reconnector opens listens at a modern server whose processes may end.
 type Reconnector interface {
-	// Link returns a link to a process, and starts one if need be.
+	// Link returns a link to a process, which it starts if necessary.
 	Link(ctx context.Context, principal string) (transport.Link, error)
 	// Begin sends a subscriptions/listen over a link.
 	Begin(ex *proxy.Exchange, link transport.Link) (proxy.Replies, error)
 }
 
-// Reconnecting begins a listen that outlives its process.
+// Reconnecting begins a listen that survives the end of its process.
 func Reconnecting(ex *proxy.Exchange, server Reconnector, group *work.Group) (proxy.Replies, error) {
 	v := &reconnecting{server: server, work: group, ex: ex, id: bytes.Clone(ex.Msg.Of(ex.Msg.ID)), edits: slices.Clone(ex.Msg.Edits)}
 	link, err := server.Link(ex, ex.Caller.Principal)
@@ -102,7 +103,7 @@ func (v *reconnecting) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// acknowledge notes what the server has promised to tell.
+// acknowledge records what the server acknowledged.
 func (v *reconnecting) acknowledge(m *wire.Message) {
 	v.acked = true
 	var lists, uris []string
@@ -120,14 +121,14 @@ func (v *reconnecting) acknowledge(m *wire.Message) {
 	for _, n := range rules.AllChanged(lists, uris) {
 		msg, err := wire.Scan(n.Msg)
 		if err != nil {
-			continue // it is our own
+			continue // cannot happen: built here
 		}
 		msg.EditParams([]wire.Change{{Key: "_meta", Value: tag}})
 		v.filter = append(v.filter, rules.Notice{Key: n.Key, Msg: msg.Append(nil)})
 	}
 }
 
-// lost gives up the replies of a process that has ended.
+// lost closes the replies of a process that has ended.
 func (v *reconnecting) lost() {
 	_ = v.replies.Close()
 	v.replies, v.renewed = nil, true
@@ -136,8 +137,8 @@ func (v *reconnecting) lost() {
 	}
 }
 
-// renew waits until a next process is there, or until, and makes the listen there. A process that cannot be started is
-// tried again with growing pauses, for as long as the client listens.
+// renew waits for the next process, at most until the given time, and opens the listen there. Failed starts are retried
+// with backoff for as long as the client listens.
 func (v *reconnecting) renew(until time.Time) error {
 	if v.found == nil {
 		v.found = make(chan found, 1)
@@ -161,7 +162,7 @@ func (v *reconnecting) renew(until time.Time) error {
 		if f.err != nil && v.work.Closed() {
 			return work.ErrClosing()
 		}
-		return v.ex.Err() // what failed is tried again
+		return v.ex.Err() // a failure is retried by Next
 	case <-late:
 		return proxy.ErrNotYet
 	case <-v.ex.Done():
@@ -171,7 +172,7 @@ func (v *reconnecting) renew(until time.Time) error {
 	}
 }
 
-// pause is how long to wait before the next try; the first is made at once.
+// pause returns the delay before the next attempt; the first has none.
 func (v *reconnecting) pause() (wait time.Duration) {
 	if v.tries > 0 {
 		wait = min(backoffMin<<min(v.tries-1, 10), backoffMax)
