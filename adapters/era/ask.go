@@ -15,39 +15,38 @@ import (
 
 // Bounds on what a modern server may make of one call of a legacy client.
 const (
-	stateRounds  = 3                      // answers in a row that ask nothing but to be called again
-	stateBackoff = 250 * time.Millisecond // before such a call
-	visitFirst   = time.Second            // before a call whose user is still busy at the page that was asked for; doubled
+	stateRounds  = 3                      // consecutive results that request a retry without a question
+	stateBackoff = 250 * time.Millisecond // before such a retry
+	visitFirst   = time.Second            // before a retry while the user is still at the requested page; doubled each time
 	visitMost    = 30 * time.Second
 )
 
-// inquiry is what a call of a legacy client knows of the questions in it: a modern server ends the call with them, the
-// client is asked in the middle of it, and the call is made again with the answers (2026-07-28 multi-round-trip
-// requests).
+// inquiry is the state of the questions in a legacy client's call. A modern server ends the call with questions; the
+// client is asked during its call, and the call is sent again with the answers (2026-07-28 multi-round-trip requests).
 type inquiry struct {
-	rounds, idle int               // rounds so far; of these, in a row, without a question
-	state        []byte            // requestState of this round, raw JSON; nil: none
-	list         []*askedQuestion  // of this round
+	rounds, idle int               // rounds so far, and consecutive rounds without a question
+	state        []byte            // requestState of this round, raw JSON; nil if absent
+	list         []*askedQuestion  // questions of this round
 	consents     map[string][]byte // answers to questions in URL mode, by URL
-	visits       []string          // elicitationIds that the client is told of when all is done
-	wait         time.Duration     // before the next call to a server whose user is still at a page
-	due          time.Time         // when the call is to be made again; zero: at once
-	again        bool              // the call is to be made again
+	visits       []string          // elicitationIds whose completion the client is notified of
+	wait         time.Duration     // delay before the next retry while the user is still at a page
+	due          time.Time         // when to retry; zero: at once
+	again        bool              // the call must be sent again
 
 	mu     sync.Mutex
-	left   int           // answers that are still awaited
-	failed string        // what the client said instead of an answer
+	left   int           // answers outstanding
+	failed string        // the client's error, if it sent one instead of an answer
 	wake   chan struct{} // made with the first question
 }
 
 // askedQuestion is one question of a round.
 type askedQuestion struct {
 	key, url string
-	id       []byte // under which the client was asked, raw JSON; nil: not asked again
+	id       []byte // of the request to the client, raw JSON; nil: answered from consents
 	answer   []byte
 }
 
-// inquire reads an input_required result and prepares the questions for the client.
+// inquire reads an input_required result and queues its questions for the client.
 func (c *upCall) inquire(m *wire.Message) error {
 	c.doNotRecycle()
 	a := &c.ask
@@ -78,7 +77,7 @@ func (c *upCall) inquire(m *wire.Message) error {
 	} else {
 		a.due = time.Now().Add(stateBackoff)
 	}
-	if len(out) == 0 && len(a.list) > 0 { // all of them are consents that the user has given
+	if len(out) == 0 && len(a.list) > 0 { // the user has consented to all of them
 		a.wait = min(max(2*a.wait, visitFirst), visitMost)
 		a.due = time.Now().Add(a.wait)
 	}
@@ -87,7 +86,7 @@ func (c *upCall) inquire(m *wire.Message) error {
 	return nil
 }
 
-// question prepares one question; no message for a page that the user has agreed to open before.
+// question returns the request for one question; nil for a page that the user has agreed to open before.
 func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
 	method := string(wire.Get(raw, q, "method").Text(raw))
 	params := wire.Get(raw, q, "params")
@@ -122,7 +121,7 @@ func (c *upCall) question(key string, raw []byte, q wire.Span) ([]byte, error) {
 	return append(msg, '}'), nil
 }
 
-// answered takes the client's answer, on the goroutine that read it.
+// answered records the client's answer. It runs on the goroutine that read it.
 func (c *upCall) answered(x *askedQuestion, m *wire.Message) {
 	a := &c.ask
 	a.mu.Lock()
@@ -139,8 +138,8 @@ func (c *upCall) answered(x *askedQuestion, m *wire.Message) {
 	}
 }
 
-// await waits for the answers, or for the time of the next call. Then the call has been made again, or c.out and c.err
-// say how it ended.
+// await waits for the answers, or for the time of the retry. Then the call has been sent again, or c.out and c.err say
+// how it ended.
 func (c *upCall) await(until time.Time) error {
 	a := &c.ask
 	for {
@@ -168,7 +167,7 @@ func (c *upCall) await(until time.Time) error {
 	}
 }
 
-// pause waits for an answer, or the end of the exchange; false if the time came first.
+// pause waits for an answer or the end of the exchange; false if the time came first.
 func (c *upCall) pause(until time.Time) bool {
 	var timeout <-chan time.Time
 	if !until.IsZero() {
@@ -185,7 +184,7 @@ func (c *upCall) pause(until time.Time) bool {
 	return true
 }
 
-// withdraw takes back the questions that are still open, and answers the messages that say so to the client.
+// withdraw withdraws the open questions and returns the notifications for the client.
 func (c *upCall) withdraw() (out [][]byte) {
 	c.ask.again = false
 	for _, x := range c.ask.list {
@@ -197,9 +196,9 @@ func (c *upCall) withdraw() (out [][]byte) {
 	return out
 }
 
-// refused ends the call of a client that answered a question with an error. The modern era has no place for that: the
-// server is not called again, and it is for the tool's caller to know. No answer is invented: "cancel" would be the
-// user's decision.
+// refused ends the call of a client that answered a question with an error. The modern era has no way to pass that error
+// on, so the server is not called again and the caller of the tool receives the error. No answer is made up: "cancel"
+// would claim a decision of the user.
 func (c *upCall) refused(why string) {
 	if c.method != "tools/call" {
 		c.err = proxy.Errf(proxy.Unanswered, "%s", why)
@@ -210,14 +209,14 @@ func (c *upCall) refused(why string) {
 	c.over = true
 }
 
-// retry makes the call again with the answers of this round, and no other.
+// retry sends the call again with the answers of this round only.
 func (c *upCall) retry() error {
 	a := &c.ask
 	if c.task != nil {
 		return c.updateTask()
 	}
 	m := &c.ex.Msg
-	if c.edits != nil { // what was put on the request becomes part of it, so that more can be
+	if c.edits != nil { // apply the edits, so that more can be added
 		m.Edits = c.edits
 		raw := m.Append(nil)
 		settled, err := wire.Scan(raw)
@@ -232,12 +231,12 @@ func (c *upCall) retry() error {
 	}
 	a.list, a.again = nil, false
 	_ = c.Replies.Close()
-	c.Replies = nil // there may be none any more
+	c.Replies = nil // begin may fail and leave none
 	c.again = changes
 	return c.begin()
 }
 
-// collect writes the answers of this round, and remembers the consents among them.
+// collect returns the answers of this round and records the consents among them.
 func (c *upCall) collect() []byte {
 	a := &c.ask
 	answers := []byte{'{'}
@@ -257,15 +256,15 @@ func (c *upCall) collect() []byte {
 	return append(answers, '}')
 }
 
-// updateTask has a task given the answers to what it has asked.
+// updateTask schedules the answers of this round to be sent to the task.
 func (c *upCall) updateTask() error {
 	c.task.answers, c.task.due = c.collect(), time.Now()
 	c.ask.list, c.ask.again = nil, false
 	return nil
 }
 
-// complete tells a client of 2025-11-25 that what it was asked to do at other places has been done, ahead of the
-// response (elicitation, Completion Notifications).
+// complete notifies a client of 2025-11-25, ahead of the response, that its URL elicitations are complete (elicitation,
+// Completion Notifications).
 func (c *upCall) complete(response *wire.Message) {
 	for _, id := range c.ask.visits {
 		msg := wire.AppendText([]byte(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":`), id)
@@ -276,8 +275,8 @@ func (c *upCall) complete(response *wire.Message) {
 	c.over = true
 }
 
-// progressRises reports whether a progress notification may pass: a new round may begin at nothing again, but to the client it is
-// one call, in which progress rises (2025-11-25 progress).
+// progressRises reports whether a progress notification may pass. Progress may restart with each round, but must rise
+// within what is one call to the client (2025-11-25 progress).
 func (c *upCall) progressRises(m *wire.Message) bool {
 	n, err := strconv.ParseFloat(string(wire.Get(m.Raw, m.Params, "progress").Of(m.Raw)), 64)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Check asks the server whether it is there, in the way that costs least: a modern one by server/discover, a legacy one by a
-// ping, in a session that is open anyway or, if there is none, in one of Dragoman's own, which is kept for the next time.
-// Where it is not known what the server speaks, that is found out, which may take longer than ctx lives; then it goes on, and
-// the next Check has the outcome. The error is nil if the server answers at all; a *proxy.Error otherwise, or ctx's. It has an
-// HTTPStatus in its chain if the server answered in HTTP only.
+// Check checks that the server responds, at the lowest cost: a modern server by server/discover, a legacy one by a ping
+// in an open pooled session, or in a new one that is kept for the next check. If the profile is not known, Check probes;
+// a probe that outlasts ctx goes on, and the next Check has its outcome. The error is nil if the server responds at all;
+// otherwise it is a *proxy.Error or the error of ctx, with an HTTPStatus in its chain if the server only responded in
+// HTTP.
 func (u *Upstream) Check(ctx context.Context) error {
-	v := u.keeper.Last() // also an old one: that it is found anew concerns requests
+	v := u.keeper.Last() // an expired profile suffices here
 	if v == nil {
 		_, err := u.Profile(ctx)
 		return err
@@ -51,8 +51,8 @@ func (u *Upstream) checkModern(ctx context.Context) error {
 
 const ping = `{"jsonrpc":"2.0","id":"dragoman-ping","method":"ping"}`
 
-// checkSession pings in a pooled session. One that has gone stale, or does not answer although the server is there, is dropped,
-// and a new one is opened (seed 004, EC-010).
+// checkSession pings in a pooled session. A session that is stale, or does not respond in half the time, is discarded,
+// and another is tried once (seed 004, EC-010).
 func (u *Upstream) checkSession(ctx context.Context) error {
 	for again := true; ; again = false {
 		s, done, err := u.pool.Lend(ctx)
@@ -78,7 +78,7 @@ func (u *Upstream) checkSession(ctx context.Context) error {
 	}
 }
 
-// pingOver pings over a link. That the server refuses to be pinged shows that it lives.
+// pingOver pings over a link. An error response shows that the server is alive.
 func pingOver(ctx context.Context, link transport.Link) error {
 	ex, err := transport.NewExchange(proxy.Legacy, []byte(ping))
 	if err != nil {
@@ -88,12 +88,12 @@ func pingOver(ctx context.Context, link transport.Link) error {
 	return err
 }
 
-// siftAtOnce is how many conversations are pinged at a time.
+// siftAtOnce is the number of concurrent pings.
 const siftAtOnce = 16
 
-// Sift pings the conversations that last: after the network was away, one may be dead although no side has noticed (seed 004,
-// EC-010). One that does not answer while ctx lives is given up as lost: its calls end, and its client opens another.
-// Over HTTP a conversation is no connection: there each request finds out for itself.
+// Sift pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
+// EC-010). One that does not respond while ctx lives is given up as lost: its calls end, and its client opens another.
+// Sessions over HTTP are not connections; there each request notices for itself.
 func (u *Upstream) Sift(ctx context.Context) {
 	type kept struct {
 		link transport.Link
@@ -130,8 +130,8 @@ func (u *Upstream) Sift(ctx context.Context) {
 	group.Wait()
 }
 
-// Tools reads the server's list of tools on behalf of an exchange, while ctx lives, and gives each page to see: a borrowed result of
-// tools/list. What cannot be had is left out.
+// Tools reads the tool list on behalf of an exchange, while ctx lives, and calls see with each page, a borrowed result
+// of tools/list. Pages that cannot be read are left out.
 func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message)) {
 	var cursor []byte
 	for range listPages {

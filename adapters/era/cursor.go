@@ -12,22 +12,22 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A legacy server's cursors need not count in another session than that which gave them (2025-11-25 pagination), and the
-// calls of a modern client may run in several. So a cursor goes to the client together with its session, sealed.
+// A legacy server's cursor may be valid only in the session that issued it (2025-11-25 pagination), and the calls of a modern client
+// may run in several sessions. So the client receives the cursor sealed together with the number of its session.
 
-// cursorTime is how long a cursor can be used.
+// cursorTime is how long a cursor is valid.
 const cursorTime = 24 * time.Hour
 
-// cursorBound is what a cursor is bound to.
+// cursorBound returns the binding of a cursor: principal, server and method.
 func cursorBound(ex *proxy.Exchange, server string) [32]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "cursor %q %q %q", ex.Caller.Principal, server, ex.Msg.Text(ex.Msg.Method)))
 }
 
-// pages reports whether the method's result comes in pages; a member of that name elsewhere is the server's own affair.
+// pages reports whether the method's result is paginated; elsewhere a member of that name belongs to the server.
 func pages(method string) bool { return strings.HasSuffix(method, "/list") }
 
-// turnPage takes the server's own cursor out of the client's, and remembers the session. What is none that was given out
-// here is for the server to judge.
+// turnPage replaces the client's cursor by the server's own and returns its session. A cursor that was not issued here
+// passes unchanged to the server.
 func turnPage(ex *proxy.Exchange, method, server string, sealer *seal.Sealer) (session uint64) {
 	m := &ex.Msg
 	if !pages(method) || !m.Cursor.IsString(m.Raw) {
@@ -41,7 +41,7 @@ func turnPage(ex *proxy.Exchange, method, server string, sealer *seal.Sealer) (s
 	return session
 }
 
-// pageMark puts the session beside the cursor of a result's next page.
+// pageMark seals the cursor of a result's next page together with the session.
 func pageMark(m *wire.Message, ex *proxy.Exchange, method, server string, session uint64, sealer *seal.Sealer) {
 	if !pages(method) {
 		return

@@ -19,8 +19,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// downgrade takes a modern client's exchange to a legacy server: in a pooled session, stripped of what only modern
-// servers may see, its replies stamped with what modern clients must see.
+// downgrade sends a modern client's exchange to a legacy server in a pooled session. It removes modern members from the
+// request and adds those that modern clients require to the replies.
 func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	method := proxy.Method(m.Text(m.Method))
@@ -43,14 +43,14 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	mayAsk := rules.Askable(method) && u.opt.Isolation.Asks(u.opt.DeclareAll)
 	asks := mayAsk && (u.opt.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
-	heeds := !u.opt.Isolation.Mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
+	wantsEvents := !u.opt.Isolation.Mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	var c *downCall
-	if asks || heeds || mayAsk && m.ReqState.Present() { // an interactive call may outlive the request
+	if asks || wantsEvents || mayAsk && m.ReqState.Present() { // an interactive call may outlive the request, and must not be recycled
 		c = new(downCall)
 	} else {
 		c = proxy.Lend[downCall](ex, proxy.SlotEra)
 	}
-	c.u, c.ex, c.method, c.asks, c.wantsEvents = u, ex, method, asks, heeds
+	c.u, c.ex, c.method, c.asks, c.wantsEvents = u, ex, method, asks, wantsEvents
 	c.room.open(m)
 	c.task = u.onlyAsTask(ex)
 	translate.Strip(m, c.task, translate.TraceMembers(ex))
@@ -65,7 +65,7 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// resume takes a retry where its requestState says.
+// resume handles a retry according to its requestState.
 func (c *downCall) resume() (proxy.Replies, error) {
 	m := &c.ex.Msg
 	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, c.u.opt.Name), time.Now())
@@ -78,7 +78,7 @@ func (c *downCall) resume() (proxy.Replies, error) {
 			return nil, err
 		}
 		c.Replies, c.session = w, w.Session()
-		c.retried = true // a call that has asked is not run anew: the user would be asked again
+		c.retried = true // a call that has asked is not sent again: the user would be asked twice
 		return c, nil
 	case kind == seal.URLs:
 		return c.resumeVisits(body)
@@ -86,7 +86,7 @@ func (c *downCall) resume() (proxy.Replies, error) {
 	return nil, input.BadState()
 }
 
-// discoverResult makes the DiscoverResult of a server that knows none.
+// discoverResult returns the DiscoverResult of a legacy server, made from its initialize result.
 func (u *Upstream) discoverResult(s *sessions.Session) []byte {
 	h := s.Result()
 	info := h.Info
@@ -103,7 +103,7 @@ func (u *Upstream) discoverResult(s *sessions.Session) []byte {
 	})
 }
 
-// defaultInfo stands for the serverInfo of a server that gives none.
+// defaultInfo returns the serverInfo of a server that sent none.
 func (u *Upstream) defaultInfo() []byte {
 	return wire.Object([]wire.Change{{Key: "name", Value: wire.AppendText(nil, u.opt.Name)}, {Key: "version", Value: []byte(`"unknown"`)}})
 }
@@ -114,18 +114,18 @@ type downCall struct {
 	u            *Upstream
 	ex           *proxy.Exchange
 	method       string
-	asks         bool        // the server may ask in it
-	wantsEvents  bool        // it wants log messages or progress, which may come outside it
-	task         bool        // it runs as a task there
+	asks         bool        // the server may ask during the call
+	wantsEvents  bool        // the client wants log messages or progress, which may arrive outside the call
+	task         bool        // the call runs as a task at the server
 	edits        []wire.Edit // of the message before the link adds its own
 	room         edits
 	session      *sessions.Session
-	held         bool   // the session is this call's to release; an interactive call releases its own
-	page         uint64 // the session that a cursor counts in
+	held         bool   // release must release the session; an interactive call releases its own
+	page         uint64 // the session in which the cursor is valid
 	visits       int    // rounds of -32042 before this one
 	retried      bool
 	begun        bool
-	legacyClient bool // the client is a legacy one after all: what only modern clients are told is left out
+	legacyClient bool // the reply is translated further for a legacy client: members for modern clients are left out
 }
 
 // Clear implements proxy.Clearer.
@@ -153,8 +153,8 @@ func (c *downCall) begin() error {
 	return c.fault(err)
 }
 
-// interactive begins a call to which belongs what comes outside it: questions, log messages, progress. Its session is leased for it if
-// the server may ask.
+// interactive begins a call that also receives questions, log messages and progress sent outside it. It leases its
+// session if the server may ask.
 func (c *downCall) interactive() error {
 	lease := c.asks && !c.u.opt.AsksOnCall
 	s, err := c.u.pool.Acquire(c.ex, lease, c.page)
@@ -174,7 +174,7 @@ func (c *downCall) interactive() error {
 	return nil
 }
 
-// plain begins a call in which nothing is asked.
+// plain begins a call without questions.
 func (c *downCall) plain() error {
 	s, err := c.u.pool.Acquire(c.ex, false, c.page)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *downCall) plain() error {
 	return nil
 }
 
-// release gives the session back, which stays known: it may have proved dead.
+// release releases the session. c.session stays set, since the session may have to be discarded.
 func (c *downCall) release() {
 	if c.held {
 		c.session.Release(false)
@@ -202,8 +202,8 @@ func (c *downCall) release() {
 	}
 }
 
-// lost reports whether the request may be sent again because the session was gone before it: an unknown session runs
-// nothing. The session is dropped.
+// lost discards a lost session, and reports whether the request may be sent again: a server does not process requests of
+// an unknown session.
 func (c *downCall) lost(err error) bool {
 	var e *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
@@ -235,7 +235,8 @@ func (c *downCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// retryBroken handles the end of the replies: done, or begun anew where that is safe.
+// retryBroken handles an error of the replies. It sends the call again where that is safe; otherwise done is true and
+// out is the error.
 func (c *downCall) retryBroken(err error) (done bool, out error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, proxy.ErrNotYet) || c.ex.Err() != nil {
 		return true, err
@@ -257,7 +258,7 @@ func (c *downCall) retryBroken(err error) (done bool, out error) {
 	return false, nil
 }
 
-// reply translates one reply; keep is false for one that the client is not to see.
+// reply translates one reply; keep is false if the client must not receive it.
 func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	switch m.Kind {
 	case wire.Request:
@@ -278,7 +279,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		return true, nil
 	}
 	if c.asked() {
-		return true, nil // made here: it is modern already
+		return true, nil // made here, and modern already
 	}
 	if c.method == "tools/list" {
 		c.u.tools.learn(m)
@@ -298,14 +299,14 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	return true, nil
 }
 
-// asked reports whether the result that was just read is a question.
+// asked reports whether the result that was just read asks for input.
 func (c *downCall) asked() bool {
 	a, ok := c.Replies.(*input.Waiter)
 	return ok && a.Asked()
 }
 
-// notification judges what a legacy server sends on a call's stream: progress of the call, and log messages if this
-// request asked for them; nothing else belongs there in the modern era.
+// notification reports whether a notification on a call's stream passes: progress and log messages if the request asked
+// for them. The modern era has no others there.
 func (c *downCall) notification(m *wire.Message) bool {
 	if m.Is("notifications/message") {
 		least := c.ex.Client.LogLevel
@@ -314,8 +315,8 @@ func (c *downCall) notification(m *wire.Message) bool {
 	return m.Is("notifications/progress") && c.ex.Msg.Token.Present()
 }
 
-// fault makes a link's error one that a client may see. Some legacy servers answer a method that they do not have with
-// 400 and plain text; for one that no revision has, that can be said in the protocol's words.
+// fault converts a link's error to one for clients. Some legacy servers answer an unknown method with 400 and plain
+// text; for a method that no revision has this becomes MethodNotFound.
 func (c *downCall) fault(err error) error {
 	var status *transport.StatusError
 	if !errors.As(err, &status) {
@@ -337,8 +338,8 @@ func (c *downCall) Close() error {
 	return err
 }
 
-// onlyAsTask reports whether a tool of a legacy server can be called as a task only (2025-11-25 tasks, tool-level
-// negotiation), and is to be: the tool list says so, which is fetched if it is not known.
+// onlyAsTask reports whether a call must run as a task because the tool of the legacy server requires it (2025-11-25
+// tasks, tool-level negotiation). It fetches the tool list if the tool is not known.
 func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
 	if !u.opt.DriveTasks || !ex.Msg.Is("tools/call") {
 		return false
@@ -351,7 +352,7 @@ func (u *Upstream) onlyAsTask(ex *proxy.Exchange) bool {
 	return u.tools.onlyAsTask(name)
 }
 
-// callLegacy sends an exchange in a session; asTask says that it has been made a task.
+// callLegacy sends an exchange in a session; asTask says that the request asks to run as a task.
 func (u *Upstream) callLegacy(s *sessions.Session, ex *proxy.Exchange, asTask bool) (proxy.Replies, error) {
 	if asTask {
 		return tasks.Drive(s.Link(), ex, u.work)

@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// listenServer is an Upstream as package subscriptions sees it.
+// listenServer adapts an Upstream to the interfaces of package subscriptions.
 type listenServer struct{ u *Upstream }
 
 // Listen implements subscriptions.Server.
@@ -42,10 +42,10 @@ func (l listenServer) Begin(ex *proxy.Exchange, link transport.Link) (proxy.Repl
 	return (&modernCall{u: l.u, ex: ex, method: "subscriptions/listen"}).begin(link)
 }
 
-// Watches is how many subscriptions/listen are open at the server on behalf of legacy sessions: at most one for each
-// session, and one in all at a process.
+// Watches returns the number of subscriptions/listen open at the server on behalf of legacy sessions: at most one per
+// session, and one per process.
 func (u *Upstream) Watches() int { return u.bridges.Count() }
 
-// Dismiss ends the sessions of legacy clients for which the upstream listens, because of cause: nothing else knows what they have
-// subscribed to. It is for an upstream that another replaces.
+// Dismiss ends the legacy sessions that have a bridge, with cause: their subscriptions are known here only. It is called
+// when another upstream replaces this one.
 func (u *Upstream) Dismiss(cause *proxy.Error) { u.bridges.Dismiss(cause) }

@@ -15,8 +15,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// passModern hands a modern client's exchange to a modern server, as it came but for the headers that the wire wants.
-// Questions pass both ways untouched: input_required, its requestState, and the retry are theirs alone.
+// passModern sends a modern client's exchange to a modern server, unchanged but for headers. Questions pass both ways
+// unchanged: input_required, its requestState and the retry concern client and server only.
 func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err := u.unsealState(ex); err != nil {
 		return nil, err
@@ -37,13 +37,13 @@ func (u *Upstream) passModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	c := proxy.Lend[modernCall](ex, proxy.SlotEra)
 	c.u, c.ex, c.method = u, ex, proxy.Method(ex.Msg.Text(ex.Msg.Method))
 	if u.opt.Wires.Mirrors && ex.Mirrors {
-		return c.begin(link) // the server tells the client what it must mend
+		return c.begin(link) // the server reports header mismatches to the client
 	}
 	c.again = c.method == "tools/call" && u.opt.Wires.Mirrors
 	return c.begin(link)
 }
 
-// unsealState takes the server's own requestState out of the one that wrap made of it.
+// unsealState restores the server's own requestState from the one that sealState made.
 func (u *Upstream) unsealState(ex *proxy.Exchange) *proxy.Error {
 	m := &ex.Msg
 	if !u.opt.SealState || !m.ReqState.Present() {
@@ -57,8 +57,8 @@ func (u *Upstream) unsealState(ex *proxy.Exchange) *proxy.Error {
 	return nil
 }
 
-// sealState binds a server's requestState to the principal: where several share one credential, the server cannot tell them
-// apart, and would let one go on with what another has begun.
+// sealState binds a server's requestState to the principal: where several principals share one credential, the server
+// cannot tell them apart and would let one resume a call of another.
 func (c *modernCall) sealState(m *wire.Message) {
 	state := wire.Get(m.Raw, m.Result, "requestState")
 	if !c.u.opt.SealState || c.ex.Client.Era != proxy.Modern || !state.Present() {
@@ -68,9 +68,9 @@ func (c *modernCall) sealState(m *wire.Message) {
 	m.Replace(state, wire.AppendText(nil, c.u.store.Sealer().Seal(seal.State, state.Of(m.Raw), seal.Binding(c.ex, c.u.opt.Name), exp)))
 }
 
-// mirror sees to the Mcp-Param-* headers of a call; server says whether the wire to the server has headers. From a
-// mirroring client to a mirroring server they pass as they are, and the server judges them; for a server that has no
-// headers they are judged here; for a client that has none they are made here.
+// mirror handles the Mcp-Param-* headers of a call; server says whether the server's transport has headers. If both
+// sides have headers they pass unchanged, and the server checks them. If only the client has them, they are checked
+// here; if only the server has them, they are made here.
 func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	if !ex.Msg.Is("tools/call") || ex.Mirrors == server {
 		return nil
@@ -94,13 +94,14 @@ func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	return nil
 }
 
-// listPages and listTime bound the fetching of a tool list for the sake of its schemas.
+// listPages and listTime bound the fetching of a tool list for its schemas.
 const (
 	listPages = 100
 	listTime  = 10 * time.Second
 )
 
-// fetchTools reads the server's tool list, so that mirrors knows it; a failure leaves it unknown, and the server judges.
+// fetchTools reads the server's tool list into u.tools. After a failure the tools stay unknown, and the server checks
+// the call.
 func (u *Upstream) fetchTools(ex *proxy.Exchange) {
 	cursor := []byte(nil)
 	until := time.Now().Add(listTime)
@@ -139,17 +140,17 @@ func listRequest(ex *proxy.Exchange, cursor []byte) []byte {
 	return append(append([]byte(`{"jsonrpc":"2.0","id":"dragoman-tools","method":"tools/list","params":`), p...), '}')
 }
 
-// modernCall is a call of a modern server for a client of either era, before translation.
+// modernCall is a call at a modern server for a client of either era, before translation.
 type modernCall struct {
 	proxy.Replies
 	u      *Upstream
-	link   transport.Link // that carries it
+	link   transport.Link // carries the call
 	ex     *proxy.Exchange
 	method string
-	before []wire.Edit
-	room   [2]wire.Edit // for before
-	again  bool         // may be sent once more after -32020, with headers made from a fresh list
-	begun  bool         // something was given to the client
+	before []wire.Edit  // the edits before begin
+	room   [2]wire.Edit // storage for before
+	again  bool         // may be sent once more after -32020, with headers from a fresh tool list
+	begun  bool         // a reply has been returned
 }
 
 // Clear implements proxy.Clearer.
@@ -175,7 +176,7 @@ func (c *modernCall) Next(until time.Time) (m *wire.Message, err error) {
 		}
 		switch m.Kind {
 		case wire.Request:
-			continue // a modern server may not ask; it gets no answer
+			continue // forbidden in the modern era, and not answered
 		case wire.Failure:
 			if m.ErrorCode == proxy.CodeHeaderMismatch && c.again && !c.begun {
 				if err := c.repeat(); err == nil {
@@ -230,12 +231,12 @@ func (c *modernCall) result(m *wire.Message) error {
 	return nil
 }
 
-// extension reports whether a result type of an extension may pass: between two modern parties it is theirs to know.
+// extension reports whether a result type of an extension may pass: always between two modern parties.
 func (c *modernCall) extension(m *wire.Message) bool {
 	return c.ex.Client.Era == proxy.Modern || c.u.opt.DriveTasks && c.method == "tools/call" && m.ResultType.Is(m.Raw, "task")
 }
 
-// checkEra looks for errors that show the server to have left the modern era.
+// checkEra doubts the server profile after errors that show that the server no longer speaks the modern era.
 func (c *modernCall) checkEra(m *wire.Message) {
 	legacyNow := m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) == "" &&
 		wire.Get(m.Raw, m.ErrorData, "supported").Present()
@@ -244,7 +245,7 @@ func (c *modernCall) checkEra(m *wire.Message) {
 	}
 }
 
-// fault makes a link's error one that a client may see, and doubts the profile if the answer fits no modern server.
+// fault converts a link's error to one for clients, and doubts the profile if no modern server would answer so.
 func (c *modernCall) fault(err error) error {
 	var status *transport.StatusError
 	if errors.As(err, &status) {

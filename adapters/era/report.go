@@ -8,37 +8,37 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Setting is what, besides the server profile, decides what clients lose at a server.
+// Setting is the configuration that, with the server profile, determines what clients lose at a server.
 type Setting struct {
 	Stdio      bool // the server is a child process
 	Isolation  sessions.Isolation
 	DriveTasks bool          // tasks are driven for clients of the other era
-	DeclareAll bool          // a legacy server is told that it may ask anything
+	DeclareAll bool          // a legacy server is promised that it may ask anything
 	AsksOnCall bool          // the legacy server's questions name their call
-	Clients    rules.Allowed // whom the listener serves
+	Clients    rules.Allowed // revisions that the listener serves
 }
 
-// Degradation is one thing that some clients get otherwise than from the server itself, or not at all.
+// Degradation is one feature that some clients receive in another form than from the server itself, or not at all.
 type Degradation struct {
 	Clients string `json:"clients"` // modern, legacy, all, or legacy before a revision
 	Feature string `json:"feature"`
-	What    string `json:"what"` // what they get instead, for people
+	What    string `json:"what"` // what they receive instead, in words
 }
 
-// server is what the conditions of the table look at.
+// server is the input of the conditions in the table.
 type server struct {
 	Setting
-	modern, legacy bool // whom it has to be translated for: it does not speak to them in their own era
+	modern, legacy bool // the era that the server speaks; modern if it speaks both
 	sse            bool
 	caps           []byte
 }
 
-// can reports whether the server declared a capability; one that is not known to have declared anything can all.
+// can reports whether the server declared a capability; true if its capabilities are unknown.
 func (s *server) can(path ...string) bool {
 	return s.caps == nil || wire.Path(s.caps, wire.Whole(s.caps), path...).Present()
 }
 
-// asks reports whether a legacy server may ask, and each call has its session to itself meanwhile.
+// asks reports whether a legacy server may ask, in calls that have a session to themselves.
 func (s *server) asks() bool {
 	return s.Isolation.Asks(s.DeclareAll)
 }
@@ -47,16 +47,16 @@ func (s *server) notifies() bool {
 	return s.can("tools", "listChanged") || s.can("prompts", "listChanged") || s.can("resources", "listChanged") || s.can("resources", "subscribe")
 }
 
-// loss is a row of the table: clients of one era at a server of the other, or all clients at a server.
+// loss is a row of the table: a loss of clients of one era at a server of the other, or of all clients.
 type loss struct {
 	clients string // modern, legacy or all
-	before  string // only of legacy revisions before this one; empty: of all
+	before  string // only for legacy revisions before this one; empty: for all
 	feature string
 	what    string
 	when    func(s *server) bool // nil: always
 }
 
-// losses is the table. What passes whole, of which there is more, is not in it.
+// losses is the table of losses by translation. Features that pass unchanged are not listed.
 var losses = []loss{
 	{"modern", "", "lists", "may differ from session to session: every list goes out as private and stale at once (ttlMs 0)", nil},
 	{"modern", "", "questions", "come as input_required under keys made here; a call that may be asked has a session with the server to itself while it lasts",
@@ -84,7 +84,7 @@ var losses = []loss{
 	{"legacy", "", "cache hints", "ttlMs and cacheScope are left out", nil},
 }
 
-// common is the rest of the table: what all clients lose, whatever their era.
+// common is the table of losses that do not depend on the era of the client.
 var common = []loss{
 	{"all", "", "logs", "a log message of the child names no call; where calls that want logs overlap it is dropped", func(s *server) bool { return s.Stdio && s.modern && s.can("logging") }},
 	{"all", "", "isolation", "all clients use one session of the server: what it remembers of one the others may see", func(s *server) bool { return s.Isolation.Sharing == sessions.Shared && s.legacy }},
@@ -101,16 +101,16 @@ var common = []loss{
 	{"all", "", "resumption", "the transport of the server has none: a call is lost with its connection", func(s *server) bool { return s.sse }},
 }
 
-// Degrades lists what clients lose at the server, compared with one of their own era: first what those of the other era
-// lose by translation, then what all lose. Clients that the listener does not serve are left out. While a modern server
-// has not been asked for its legacy side ([probe.Profile.Checked]), it is taken to have none.
+// Degrades lists what clients lose at the server: first by translation, then in general. Clients that the listener does
+// not serve are left out. Until a modern server has been probed for its legacy side ([probe.Profile.Checked]), it counts
+// as having none.
 func Degrades(v *probe.Profile, setting Setting) []Degradation {
 	_, caps := v.Identity()
 	s := &server{Setting: setting, modern: v.Modern, legacy: v.Legacy && !v.Modern, sse: v.SSE && !v.Modern, caps: caps}
 	out := []Degradation{}
 	for _, l := range losses {
 		if l.clients == "modern" && v.Modern || l.clients == "legacy" && (v.Legacy || !v.Modern) {
-			continue // they are spoken to in their own era
+			continue // no translation
 		}
 		out = l.list(out, s)
 	}
@@ -120,7 +120,7 @@ func Degrades(v *probe.Profile, setting Setting) []Degradation {
 	return out
 }
 
-// list appends the row if it holds for the server and some client that is served.
+// list appends the row if it applies to the server and to a client that is served.
 func (l *loss) list(to []Degradation, s *server) []Degradation {
 	clients := l.clients
 	served := s.Clients.Legacy()

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// clientMeta is what _meta says of a legacy client to a modern server.
+// clientMeta returns the members of _meta that describe a legacy client to a modern server.
 func clientMeta(c *proxy.Client, tasks bool) []wire.Change {
 	var level []byte
 	if c.LogLevel != "" {
@@ -29,10 +29,10 @@ func clientMeta(c *proxy.Client, tasks bool) []wire.Change {
 	}
 }
 
-// recentMost bounds what is remembered of a client: most say a few hundred bytes of themselves.
+// recentMost bounds the bytes cached for a client; most describe themselves in a few hundred.
 const recentMost = 4 << 10
 
-// metaCache remembers what was made of clients lately, as a member of params: they say the same of themselves in every request.
+// metaCache caches the _meta member of recent clients, which describe themselves alike in every request.
 type metaCache struct {
 	recent [16]atomic.Pointer[cachedMeta]
 }
@@ -43,7 +43,7 @@ type cachedMeta struct {
 	member []byte
 }
 
-// of gives the member _meta for a client, with the comma before it.
+// of returns the _meta member for a client, with a leading comma.
 func (x *metaCache) of(c *proxy.Client, tasks bool) []byte {
 	size := len(c.Info) + len(c.Caps) + len(c.LogLevel)
 	place := &x.recent[size%len(x.recent)]
@@ -59,7 +59,7 @@ func (x *metaCache) of(c *proxy.Client, tasks bool) []byte {
 	return s.member
 }
 
-// capsCache remembers what modernCaps has made of clients' capabilities lately, likewise.
+// capsCache caches the results of translate.ModernCaps for recent clients.
 type capsCache struct {
 	recent [16]atomic.Pointer[cachedCaps]
 }
@@ -70,7 +70,7 @@ type cachedCaps struct {
 	modern  []byte
 }
 
-// of is modernCaps; what it gives is not to be changed.
+// of returns translate.ModernCaps(caps, version); the result must not be changed.
 func (x *capsCache) of(caps []byte, version string) []byte {
 	place := &x.recent[len(caps)%len(x.recent)]
 	if d := place.Load(); d != nil && d.version == version && bytes.Equal(d.caps, caps) {
@@ -83,15 +83,15 @@ func (x *capsCache) of(caps []byte, version string) []byte {
 	return d.modern
 }
 
-// edits is room for those of a message, as they were before a call, and for those that the call makes of them.
+// edits is storage for the edits of a message before a call, and for the copy to which the call adds its own.
 type edits struct{ kept, lent [4]wire.Edit }
 
-// open lets a message that has no edits yet keep them here.
+// open makes a message without edits use this storage.
 func (x *edits) open(m *wire.Message) {
 	if len(m.Edits) == 0 {
 		m.Edits = x.kept[:0]
 	}
 }
 
-// lend copies edits for a call that adds its own. It lends once.
+// lend copies edits for a call that adds its own. It may be called once.
 func (x *edits) lend(e []wire.Edit) []wire.Edit { return append(x.lent[:0], e...) }

@@ -16,28 +16,28 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Bounds on asking a modern server how a task is doing. The server names the interval.
+// Bounds on polling a task at a modern server, which names the interval.
 const (
 	pollStandard = time.Second
 	pollLeast    = 50 * time.Millisecond
 	pollMost     = time.Minute
-	pollFailures = 5 // in a row
+	pollFailures = 5 // consecutive failures that end the call
 )
 
-// task is a task that a modern server has made of a legacy client's call (SEP-2663): it is asked after until it has
-// ended, while the client waits for its response as if there were none.
+// task is a task that a modern server made of a legacy client's call (SEP-2663). It is polled until it ends, while the
+// client waits for its response as if there were none.
 type task struct {
 	id      []byte // raw JSON
 	every   time.Duration
-	due     time.Time // when to ask next
+	due     time.Time // time of the next poll
 	inner   *proxy.Exchange
-	answers []byte // to what the task has asked, raw JSON, until the server has them; nil: none
+	answers []byte // to questions of the task, raw JSON, until the server has received them
 	known   map[string]bool
-	failed  int // times in a row that the server could not be spoken to
+	failed  int // consecutive failures to reach the server
 	over    bool
 }
 
-// drive begins to ask after the task that a result names.
+// drive begins to poll the task that a result names.
 func (c *upCall) drive(m *wire.Message) error {
 	id := wire.Get(m.Raw, m.Result, "taskId")
 	if !id.IsString(m.Raw) {
@@ -50,7 +50,7 @@ func (c *upCall) drive(m *wire.Message) error {
 	return nil
 }
 
-// next plans the next question by what the server says of the interval.
+// next schedules the next poll by the server's interval.
 func (t *task) next(m *wire.Message) {
 	every := pollStandard
 	if n, err := strconv.ParseInt(string(wire.Get(m.Raw, m.Result, "pollIntervalMs").Of(m.Raw)), 10, 32); err == nil {
@@ -62,7 +62,7 @@ func (t *task) next(m *wire.Message) {
 	t.due = time.Now().Add(t.every)
 }
 
-// poll goes on with the task; give says that m is for the client.
+// poll advances the task by one step; give says that m is for the client.
 func (c *upCall) poll(until time.Time) (m *wire.Message, give bool, err error) {
 	t := c.task
 	if t.inner == nil {
@@ -90,7 +90,7 @@ func (c *upCall) poll(until time.Time) (m *wire.Message, give bool, err error) {
 		return m, false, c.tolerate(err)
 	}
 	if !m.IsResponse() {
-		return m, false, nil // none is defined here
+		return m, false, nil // no notification is defined here
 	}
 	c.endRequest()
 	t.failed = 0
@@ -105,8 +105,8 @@ func (c *upCall) poll(until time.Time) (m *wire.Message, give bool, err error) {
 	return c.state(m)
 }
 
-// tolerate puts up with a failure to speak to the server about the task, as long as there are few of them in a row: the task
-// goes on meanwhile, and both methods may be sent again.
+// tolerate ignores a limited number of consecutive failures to reach the server: the task goes on meanwhile, and both
+// methods may be repeated.
 func (c *upCall) tolerate(err error) error {
 	if err == nil {
 		return nil
@@ -120,14 +120,14 @@ func (c *upCall) tolerate(err error) error {
 	switch t.failed++; {
 	case c.ex.Err() != nil, !errors.As(err, &known):
 		return err
-	case t.failed > pollFailures: // whatever it was, the call has been made: it is not to be repeated
+	case t.failed > pollFailures: // Lost: the call has been processed and must not be repeated
 		return proxy.Errf(proxy.Lost, "the upstream server cannot be asked how the task is doing: %w", err)
 	}
 	t.due = time.Now().Add(t.every)
 	return nil
 }
 
-// state judges what tasks/get says.
+// state handles the result of tasks/get.
 func (c *upCall) state(m *wire.Message) (*wire.Message, bool, error) {
 	t := c.task
 	id := c.ex.Msg.Of(c.ex.Msg.ID)
@@ -159,7 +159,7 @@ func (c *upCall) state(m *wire.Message) (*wire.Message, bool, error) {
 	return m, false, nil
 }
 
-// inquireTask puts a task's questions to the client, each once.
+// inquireTask puts each of a task's questions to the client once.
 func (c *upCall) inquireTask(m *wire.Message) error {
 	requests := wire.Get(m.Raw, m.Result, "inputRequests")
 	c.ask.list, c.ask.failed, c.ask.due = nil, "", time.Time{}
@@ -194,7 +194,7 @@ func (c *upCall) sendTaskRequest(method string, changes []wire.Change) error {
 	_ = c.Replies.Close()
 	c.Replies = proxy.Reply(wire.Message{})
 	c.ex.Attach(transport.Along{Inner: inner})
-	replies, err := c.link.Call(inner) // where the task is: another process would not know it
+	replies, err := c.link.Call(inner) // the same link: another process would not know the task
 	if err != nil {
 		c.ex.Detach(transport.Along{Inner: inner})
 		return err
@@ -203,13 +203,13 @@ func (c *upCall) sendTaskRequest(method string, changes []wire.Change) error {
 	return nil
 }
 
-// taskRequest makes a request about the task, in the client's name.
+// taskRequest returns a request about the task on behalf of the client.
 func (c *upCall) taskRequest(method string, changes []wire.Change) (*proxy.Exchange, error) {
 	inner, err := transport.NewExchange(proxy.Legacy, tasks.Request([]byte(`"dragoman-task"`), method, c.task.id))
 	if err != nil {
 		return nil, proxy.Errf(proxy.BadAnswer, "the upstream server's taskId cannot be used: %w", err)
 	}
-	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // a session: the link mints the id
+	inner.Client, inner.Session, inner.Caller = c.ex.Client, c.ex.Session, c.ex.Caller // with a session, the link assigns the id
 	inner.Client.LogLevel = ""
 	inner.Inherit(c.ex)
 	caps := translate.WithTasksExtension(translate.ModernCaps(c.ex.Client.Caps, c.ex.Client.Version))
@@ -219,13 +219,13 @@ func (c *upCall) taskRequest(method string, changes []wire.Change) (*proxy.Excha
 	return inner, nil
 }
 
-// endRequest ends the request that is under way.
+// endRequest detaches the pending task request.
 func (c *upCall) endRequest() {
 	c.ex.Detach(transport.Along{Inner: c.task.inner})
 	c.task.inner = nil
 }
 
-// abandon cancels a task whose client waits no longer.
+// abandon cancels a running task whose client no longer waits.
 func (c *upCall) abandon() {
 	t := c.task
 	if t == nil || t.over {

@@ -7,25 +7,24 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// toolIndex remembers, of the tools of one server, what a call has to know. The zero value is ready.
+// toolIndex caches facts about the tools of one server that calls need. The zero value is ready.
 type toolIndex struct {
 	mu    sync.RWMutex
 	tools map[string]toolFacts
 }
 
-// toolFacts are what is to be mirrored, and whether the tool runs as a task only (execution.taskSupport of 2025-11-25).
+// toolFacts are a tool's mirrored parameters, and whether it only runs as a task (execution.taskSupport of 2025-11-25).
 type toolFacts struct {
 	mirrored []translate.MirroredParam
 	task     bool
 }
 
 const (
-	maxTools    = 100_000 // remembered of one server
-	maxToolName = 1024    // bytes; longer names are not remembered
+	maxTools    = 100_000 // tools cached for one server
+	maxToolName = 1024    // bytes; tools with longer names are not cached
 )
 
-// learn reads the tools of a tools/list result. A tool whose annotations break the rules (2026-07-28 streamable HTTP,
-// Schema Extension) is answered false by valid: an HTTP client must not use it.
+// learn records the tools of a tools/list result.
 func (x *toolIndex) learn(m *wire.Message) {
 	tools := map[string]toolFacts{}
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "tools")) {
@@ -43,7 +42,7 @@ func (x *toolIndex) learn(m *wire.Message) {
 	}
 }
 
-// params returns what a tool mirrors, and whether the tool is known at all.
+// params returns a tool's mirrored parameters, and whether the tool is known.
 func (x *toolIndex) params(tool string) ([]translate.MirroredParam, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -51,15 +50,15 @@ func (x *toolIndex) params(tool string) ([]translate.MirroredParam, bool) {
 	return found.mirrored, known
 }
 
-// onlyAsTask reports whether a tool is known to run as a task only.
+// onlyAsTask reports whether the tool is known to run only as a task.
 func (x *toolIndex) onlyAsTask(tool string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.tools[tool].task
 }
 
-// paramsOrNone returns what a tool mirrors; one that the list does not have is remembered as mirroring nothing, so that the
-// list is fetched once for it.
+// paramsOrNone returns a tool's mirrored parameters. A tool that is not in the list is recorded without any, so that the
+// list is fetched only once for it.
 func (x *toolIndex) paramsOrNone(tool string) []translate.MirroredParam {
 	x.mu.Lock()
 	defer x.mu.Unlock()

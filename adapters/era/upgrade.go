@@ -16,8 +16,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// upgrade takes a legacy client's exchange to a modern server: what the handshake fixed goes with every request, what
-// only sessions have is answered here.
+// upgrade sends a legacy client's exchange to a modern server. Every request carries what the handshake negotiated;
+// requests about sessions are answered here.
 func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	u.bridges.Refresh(ex)
@@ -25,7 +25,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		if m.Is("notifications/initialized") {
 			u.bridges.Initialized(ex.Session)
 		}
-		return nil, nil // an answer nobody awaits any more; initialized, roots/list_changed, progress: nothing of it exists in the modern era
+		return nil, nil // a late answer, initialized, roots/list_changed, progress: none exists in the modern era
 	}
 	method := proxy.Method(m.Text(m.Method))
 	switch {
@@ -64,7 +64,7 @@ func (u *Upstream) upgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// initialize answers initialize from the server's DiscoverResult, asked for in the client's own name.
+// initialize answers initialize from the server's DiscoverResult, requested on behalf of the client.
 func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	inner, err := transport.NewExchange(proxy.Modern, rules.DiscoverRequest(ex.Client.Info, translate.ModernCaps(ex.Client.Caps, ex.Client.Version)))
 	if err != nil {
@@ -97,7 +97,7 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 	return proxy.Reply(proxy.ResultMessage(ex.Msg.Of(ex.Msg.ID), result)), nil
 }
 
-// discover asks the server, or, for a legacy one that all clients share, its session, what it is.
+// discover sends server/discover to a modern server, or answers it from a shared session of a legacy one.
 func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 	ctx, cancel := context.WithTimeout(ex, u.opt.patience())
 	defer cancel()
@@ -121,7 +121,7 @@ func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
 	return proxy.Response(replies, until)
 }
 
-// setLevel answers logging/setLevel; the session remembers the level, and later requests carry it.
+// setLevel answers logging/setLevel. The session stores the level, and later requests carry it.
 func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	v, err := u.Profile(ex)
@@ -140,7 +140,8 @@ func (u *Upstream) setLevel(ex *proxy.Exchange) (proxy.Replies, error) {
 	return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), []byte("{}"))), nil
 }
 
-// addClientMeta puts on a legacy request what every modern one carries, in place of whatever the client put there.
+// addClientMeta adds the members of _meta that every modern request carries, and removes reserved members that the
+// client sent.
 func (u *Upstream) addClientMeta(ex *proxy.Exchange) {
 	m := &ex.Msg
 	tasks := u.opt.DriveTasks && m.Is("tools/call")
@@ -169,23 +170,23 @@ type upCall struct {
 	method      string
 	edits       []wire.Edit
 	room        edits
-	first       modernCall    // the first time that it is made
-	again       []wire.Change // of params, in a call that is made again with answers
+	first       modernCall    // the first attempt
+	again       []wire.Change // changes to params when the call is sent again with answers
 	settled     []byte
-	modern      bool            // the server is; else it is a legacy one that several clients share
+	modern      bool            // the server is modern; otherwise a legacy one that several clients share
 	link        transport.Link  // to a modern server
-	inner       *proxy.Exchange // that stands for ex at a legacy server, while it is to be given back; nil: it is left to the collector
-	cancelInner innerCancel     // the first of them
-	shared      bool            // there was one
+	inner       *proxy.Exchange // replaces ex at a legacy server and is recycled on Close; nil: left to the collector
+	cancelInner innerCancel     // cancels the first inner exchange
+	shared      bool            // there was an inner exchange
 	retried     bool
 	begun       bool
 
 	ask      inquiry
-	task     *task    // that the server has made of the call
-	out      [][]byte // for the client, ahead of what the server says
-	over     bool     // when out is empty, all has been said
-	err      error    // or this is how it ends
-	progress float64  // the highest so far
+	task     *task    // made of the call by the server
+	out      [][]byte // for the client, before further replies
+	over     bool     // io.EOF follows once out is empty
+	err      error    // follows once out is empty
+	progress float64  // the highest value so far
 }
 
 func (c *upCall) begin() error {
@@ -212,8 +213,8 @@ func (c *upCall) begin() error {
 	return err
 }
 
-// callShared takes the call, as a modern client's, down again to a session that several clients share: sharing is what the modern
-// era is made for. The message stays as it is, but for answers to questions, which modern clients send with it.
+// callShared sends the call, as that of a modern client, through downgrade to a session that several clients share. The
+// message stays unchanged but for answers to questions, which modern clients send with the retry.
 func (c *upCall) callShared() error {
 	inner := proxy.BorrowInner()
 	inner.Msg, inner.Caller = c.ex.Msg, c.ex.Caller
@@ -241,10 +242,10 @@ func (c *upCall) callShared() error {
 	return err
 }
 
-// attachInner has inner cancelled together with the call, and given back with it if it is the only one that there was.
+// attachInner cancels inner together with the call. Close recycles it if it was the only one.
 func (c *upCall) attachInner(inner *proxy.Exchange) {
 	if c.shared {
-		c.inner = nil // the one before has replies that may not be closed yet
+		c.inner = nil // replies of the previous one may still be open
 		c.ex.Attach(&innerCancel{inner.Ticket()})
 		return
 	}
@@ -252,7 +253,7 @@ func (c *upCall) attachInner(inner *proxy.Exchange) {
 	c.ex.Attach(&c.cancelInner)
 }
 
-// doNotRecycle says that somebody else may hold the call, or what it has lent, beyond its end.
+// doNotRecycle leaves the call to the collector, since others may hold it, or memory lent by it, beyond its end.
 func (c *upCall) doNotRecycle() {
 	c.inner = nil
 	if c.ex != nil {
@@ -263,7 +264,7 @@ func (c *upCall) doNotRecycle() {
 // Clear implements proxy.Clearer.
 func (c *upCall) Clear() { *c = upCall{} }
 
-// innerCancel is along for one that may be given back before.
+// innerCancel cancels an inner exchange that may have been recycled in the meantime.
 type innerCancel struct{ inner proxy.Ticket }
 
 // Abort implements proxy.Aborter.
@@ -309,7 +310,7 @@ func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// nextTaskMessage returns what the server says next of a task; no message (Invalid) if that goes on.
+// nextTaskMessage returns the next message of a task; an Invalid one if there is none yet.
 func (c *upCall) nextTaskMessage(until time.Time) (*wire.Message, error) {
 	m, give, err := c.poll(until)
 	if !give {
@@ -318,7 +319,7 @@ func (c *upCall) nextTaskMessage(until time.Time) (*wire.Message, error) {
 	return m, err
 }
 
-// reply translates one reply; false for one that the client is not to see as it is.
+// reply translates one reply; give is false if the client must not receive it as it is.
 func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 	switch m.Kind {
 	case wire.Notification:
@@ -330,7 +331,7 @@ func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 		if c.task == nil && m.ResultType.Is(m.Raw, "task") {
 			return false, c.drive(m)
 		}
-		if m.Edited(m.Result) { // by what came before; an object is edited once
+		if m.Edited(m.Result) { // an object can be edited once only
 			if c.settled, err = m.Settle(c.settled); err != nil {
 				return false, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
 			}
@@ -348,10 +349,10 @@ func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 	return true, nil
 }
 
-// Close implements proxy.Replies. A client that is still being asked is told that it need not answer.
+// Close implements proxy.Replies. It withdraws open questions and cancels a running task.
 func (c *upCall) Close() error {
 	for _, msg := range c.withdraw() {
-		_ = c.ex.Session.Push(msg) // without a stream it finds out when it answers
+		_ = c.ex.Session.Push(msg) // without a stream the client learns of it when it answers
 	}
 	c.abandon()
 	if c.Replies == nil {
@@ -366,7 +367,7 @@ func (c *upCall) Close() error {
 	return err
 }
 
-// repeat sends a request without effects once more if the server's stream broke off before anything came.
+// repeat sends a read-only request once more if the connection was lost before any reply.
 func (c *upCall) repeat(err error) bool {
 	var e *proxy.Error
 	if errors.Is(err, io.EOF) || c.retried || c.begun || c.ex.Err() != nil || !errors.As(err, &e) || e.Name != proxy.Lost.Name || !rules.ReadsOnly(&c.ex.Msg) {
@@ -382,14 +383,14 @@ func (c *upCall) repeat(err error) bool {
 	return true
 }
 
-// offeredCaps returns the capabilities that a legacy client is told of a server: with listChanged and subscribe, since a bridge, which begins
-// here, brings it the notices. inner is the server/discover that asked for them.
+// offeredCaps returns the server capabilities for a legacy client and adds its session to a bridge. They include
+// listChanged and subscribe, since the bridge delivers notices. inner is the server/discover that requested them.
 func (u *Upstream) offeredCaps(ex, inner *proxy.Exchange, caps []byte) []byte {
 	v, err := u.Profile(ex)
 	if err != nil {
 		return translate.ServerCaps(caps, false)
 	}
-	caps = translate.ServerCaps(caps, true) // of a legacy server, downgrade has said what it can deliver
+	caps = translate.ServerCaps(caps, true) // for a legacy server, downgrade has removed what it cannot deliver
 	u.bridges.Join(ex, inner, caps, !(v.Modern && u.opt.Wires.Stdio))
 	return caps
 }

@@ -16,50 +16,50 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Options of an Upstream.
+// Options configure an Upstream.
 type Options struct {
 	Name         string
 	Wires        transport.Wires
 	Self         []byte                 // Dragoman's own clientInfo, raw JSON
 	ProbeTimeout time.Duration          // for each step of a probe
-	StartTimeout time.Duration          // for a process to answer for the first time
-	ProfileTTL   time.Duration          // how long a server profile is believed; a stdio server's until it is contradicted
+	StartTimeout time.Duration          // for a process's first answer
+	ProfileTTL   time.Duration          // how long a server profile is valid; a stdio server's until it is contradicted
 	MaxSessions  int                    // pooled legacy sessions
-	MaxProcesses int                    // processes, whatever they are for; 0: no limit
-	Spares       int                    // of these, processes that nobody uses yet
-	MaxPrincipal int                    // processes of one principal; 0: no limit of its own
-	Isolation    sessions.Isolation     // which clients have sessions, or processes, in common
-	Carries      bool                   // its requests have what their callers carry (proxy.Forwarded), without which it may refuse them
-	AsksOnCall   bool                   // the server asks on the stream of the call concerned: calls that may be asked share sessions
-	DeclareAll   bool                   // a legacy server is told that it may ask anything; a call in which it asks what its client has not declared ends with -32021
-	DriveTasks   bool                   // long calls that become tasks are driven for clients of the other era, which cannot
-	SealState    bool                   // a modern server's requestState goes to clients sealed, bound to the principal
-	PollChanges  time.Duration          // how often what is listened for is read at a legacy server without a stream for notices; 0: never
-	Store        *input.Store           // where calls wait for their clients' answers; nil: one of this upstream's own
-	IdleTTL      time.Duration          // a pooled session without calls for so long is closed
-	IdleExit     time.Duration          // the same of a process, whatever it is for; 0: a pooled one as IdleTTL says, others not
-	Known        func(v *probe.Profile) // told when it has been found what the server speaks
+	MaxProcesses int                    // processes in all; 0: no limit
+	Spares       int                    // prewarmed processes among these
+	MaxPrincipal int                    // processes of one principal; 0: no separate limit
+	Isolation    sessions.Isolation     // which clients share sessions or processes
+	Carries      bool                   // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
+	AsksOnCall   bool                   // the server asks on the stream of the call concerned, so calls in which it may ask share sessions
+	DeclareAll   bool                   // a legacy server is promised that it may ask anything; a call in which it asks what its client has not declared ends with -32021
+	DriveTasks   bool                   // calls that become tasks are driven for clients of the other era
+	SealState    bool                   // a modern server's requestState is sealed and bound to the principal
+	PollChanges  time.Duration          // polling interval for changes at a legacy server without a notice stream; 0: no polling
+	Store        *input.Store           // holds suspended calls; nil: a store for this upstream only
+	IdleTTL      time.Duration          // a pooled session without calls for this long is closed
+	IdleExit     time.Duration          // the same for any process; 0: IdleTTL for pooled ones, others stay
+	Known        func(v *probe.Profile) // called when the server profile has been found
 	Note         func(level, msg string, err error)
-	Changed      func(m *wire.Message) // nil, or told of the notices of changes that no client's own listen brings; m is borrowed
+	Changed      func(m *wire.Message) // called for change notices that no client's own listen delivers, if not nil; m is borrowed
 }
 
-// Of an upstream without a store that it shares with others.
+// Defaults for an upstream with a store of its own.
 const (
 	settleStandard = 8 * time.Millisecond
 	leaseStandard  = 30 * time.Second
 )
 
-// Upstream is one server of whatever era, for clients of both.
+// Upstream is one server of either era, for clients of both.
 type Upstream struct {
 	opt    Options
 	work   *work.Group
 	keeper *probe.Keeper
 	quota  *sessions.Quota
 	links  *sessions.Links // to a modern server
-	pool   *sessions.Pool  // of sessions with a legacy server, for modern clients
+	pool   *sessions.Pool  // sessions with a legacy server, for modern clients
 
-	store   *input.Store           // where calls wait for the answers of their clients
-	calls   *input.Calls           // of modern clients at a legacy server, in which the server may ask
+	store   *input.Store           // holds suspended calls
+	calls   *input.Calls           // interactive calls of modern clients at a legacy server
 	bridges *subscriptions.Bridges // of legacy sessions at a modern server
 	listens *subscriptions.Listens // of modern clients at a legacy server
 
@@ -70,11 +70,11 @@ type Upstream struct {
 	capsCache capsCache
 }
 
-// NewUpstream makes the upstream; nothing is sent yet. Profile begins to probe, or the first exchange.
+// NewUpstream returns an Upstream. Nothing is sent before Profile or the first exchange.
 func NewUpstream(opt Options) *Upstream {
 	u := &Upstream{opt: opt, work: work.New(opt.Note), store: opt.Store}
 	if u.store == nil {
-		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // fails for no key but a given one
+		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // cannot fail without a key
 	}
 	limits := sessions.Limits{Name: opt.Name, Spares: opt.Spares, Wait: u.store.Options().LeaseWait}
 	if opt.Wires.Stdio {
@@ -106,16 +106,15 @@ func NewUpstream(opt Options) *Upstream {
 	return u
 }
 
-// patience is how long a server may take to shake hands: a process has to be started first, perhaps by a package runner
-// that downloads it.
+// patience is the limit for a handshake: a process must be started first, perhaps by a package runner that downloads it.
 func (o *Options) patience() time.Duration {
 	if o.Wires.Stdio {
-		return max(o.StartTimeout+time.Second, o.ProbeTimeout) // the link gives up first, and knows what the process said
+		return max(o.StartTimeout+time.Second, o.ProbeTimeout) // the link fails first, with the output of the process
 	}
 	return o.ProbeTimeout
 }
 
-// makeRoom ends the longest unused session, of the principal if own says so; false if all are in use.
+// makeRoom ends the session that has been idle for longest, of the principal if own is set; false if all are in use.
 func (u *Upstream) makeRoom(principal string, own bool) bool {
 	pooled, since := u.pool.Unused(principal, own)
 	relayed := u.relays.Idle(principal, own, since)
@@ -131,13 +130,13 @@ func (u *Upstream) makeRoom(principal string, own bool) bool {
 	return true
 }
 
-// Processes is how many processes there are, those that are ending included; 0 where links are none.
+// Processes returns the number of processes, those that are ending included; 0 if links are not processes.
 func (u *Upstream) Processes() int { return u.quota.Processes() }
 
-// Listens is how many listens of modern clients are open at a legacy server.
+// Listens returns the number of listens of modern clients at a legacy server.
 func (u *Upstream) Listens() int { return u.pool.Listens() }
 
-// Do implements proxy.Upstream: the client's era and the server's decide which way the exchange goes.
+// Do implements proxy.Upstream. The eras of client and server select the way of the exchange.
 func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Client.Era == proxy.Modern {
 		return u.doModern(ex)
@@ -147,7 +146,7 @@ func (u *Upstream) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 
 func (u *Upstream) doModern(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Msg.Kind == wire.Notification {
-		return nil, nil // the era has none that a server awaits
+		return nil, nil // no server awaits a notification of the modern era
 	}
 	if err := translate.CheckArguments(&ex.Msg); err != nil {
 		return nil, err
@@ -176,9 +175,9 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.Mixed() { // its relay has ended, and it is about to
+	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.Mixed() { // its relay has ended, and the session is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
-		ex.Session.EndFor(proxy.Closed, lost) // before the client does what it is told
+		ex.Session.EndFor(proxy.Closed, lost) // before the client can send initialize
 		ex.NotProcessed = true
 		return nil, lost
 	}
@@ -201,17 +200,17 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	return u.upgrade(ex)
 }
 
-// Profile returns what the server speaks, and probes it if that is not known ([probe.Keeper.Profile]).
+// Profile returns the server profile, and probes if it is not known ([probe.Keeper.Profile]).
 func (u *Upstream) Profile(ctx context.Context) (*probe.Profile, error) { return u.keeper.Profile(ctx) }
 
-// Both returns the profile of both eras: a modern server is asked for its legacy side too.
+// Both returns the profile of both eras: it also probes a modern server for its legacy side.
 func (u *Upstream) Both(ctx context.Context) (*probe.Profile, error) { return u.keeper.Both(ctx) }
 
 // Ready reports whether the server has been reached and its era is known.
 func (u *Upstream) Ready() bool { return u.keeper.Ready() }
 
-// ServerInfo is what the server said of itself when it was asked last, an Implementation object as raw JSON; nil if it has
-// not been reached, or said nothing.
+// ServerInfo returns the Implementation object that the server last sent, as raw JSON; nil if it has not been reached or
+// sent none.
 func (u *Upstream) ServerInfo() []byte {
 	v := u.keeper.Last()
 	if v == nil {
@@ -221,8 +220,8 @@ func (u *Upstream) ServerInfo() []byte {
 	return info
 }
 
-// Revision is the revision that the server was found to speak; empty if it has not been reached. A legacy client may have
-// settled on an older one.
+// Revision returns the revision found by the probe; empty if the server has not been reached. A legacy client may have
+// negotiated an older one.
 func (u *Upstream) Revision() string {
 	v := u.keeper.Last()
 	if v == nil {
@@ -231,13 +230,13 @@ func (u *Upstream) Revision() string {
 	return v.Version
 }
 
-// Sessions tells how many sessions modern clients have with a legacy server, and how many are leased.
+// Sessions returns the number of pooled sessions with a legacy server, and of those that are leased.
 func (u *Upstream) Sessions() (all, leased int) { return u.pool.Size() }
 
-// Name is the upstream's name in the configuration.
+// Name returns the upstream's name in the configuration.
 func (u *Upstream) Name() string { return u.opt.Name }
 
-// Close ends all conversations with the server.
+// Close ends all connections to the server.
 func (u *Upstream) Close() error {
 	u.work.Close()
 	relayed := u.relays.Take()

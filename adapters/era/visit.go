@@ -12,11 +12,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A server of 2025-11-25 may refuse a call until its user has visited some URLs: error -32042, which lists them. Nothing
-// waits in the meantime. To a modern client they are questions in URL mode, and the retry is a new call.
+// A server of 2025-11-25 may refuse a call until its user has visited some URLs, which error -32042 lists. No call waits meanwhile. A
+// modern client receives them as questions in URL mode, and its retry is a new call.
 
-// visit makes input_required of a -32042 error, or, after too many of them, another error; nil if it lists nothing that
-// could be asked, or the client has not declared URL mode.
+// visit translates a -32042 error to input_required, or to another error after too many rounds; nil if it lists no URL
+// that can be asked for, or the client has not declared URL mode.
 func (c *downCall) visit(m *wire.Message) *wire.Message {
 	list := wire.Get(m.Raw, m.ErrorData, "elicitations")
 	var asked []wire.Change
@@ -25,7 +25,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 			continue
 		}
 		page := wire.Message{Raw: wire.Without(s.Of(m.Raw), "elicitationId", "_meta", "task")}
-		page.EditObject(page.Whole(), []wire.Change{{Key: "mode", Value: []byte(`"url"`)}}) // some leave it out: the error says so already
+		page.EditObject(page.Whole(), []wire.Change{{Key: "mode", Value: []byte(`"url"`)}}) // some servers omit the mode, which the error code implies
 		params := page.Append(nil)
 		whole := wire.Whole(params)
 		if !wire.Get(params, whole, "url").IsString(params) || rules.Undeclared(c.ex.Client.Caps, "elicitation/create", params, whole) != "" {
@@ -46,7 +46,7 @@ func (c *downCall) visit(m *wire.Message) *wire.Message {
 	return &again
 }
 
-// askVisits makes the result that asks for visits; its state carries the questions, since no call waits.
+// askVisits returns the result that asks for visits. Its state carries the questions, since no call is suspended.
 func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	body := append([]byte{byte(round)}, requests...) //nolint:gosec // at most questions.rounds, 100
 	state := c.u.store.Sealer().Seal(seal.URLs, body, seal.Binding(c.ex, c.u.opt.Name), time.Now().Add(c.u.store.Options().TTL))
@@ -57,7 +57,8 @@ func (c *downCall) askVisits(requests []byte, round int) wire.Message {
 	return proxy.ResultMessage(c.ex.Msg.Of(c.ex.Msg.ID), translate.InputRequired(requests, state, info))
 }
 
-// resumeVisits takes the retry: with all visits consented to, the call is made again; what is not answered is asked again.
+// resumeVisits handles the retry. Once all visits are consented to, the call is sent again; unanswered questions are
+// asked again.
 func (c *downCall) resumeVisits(body []byte) (proxy.Replies, error) {
 	if len(body) == 0 {
 		return nil, input.BadState()
@@ -95,7 +96,7 @@ func (c *downCall) resumeVisits(body []byte) (proxy.Replies, error) {
 	return c, nil
 }
 
-// visitRefused ends a call whose user would not go where the server wanted.
+// visitRefused ends a call whose user refused to open a page.
 func (c *downCall) visitRefused() (proxy.Replies, error) {
 	const text = "the user did not agree to open the page that the server asks for"
 	if c.method != "tools/call" {

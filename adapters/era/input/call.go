@@ -22,27 +22,27 @@ import (
 // Bounds of one call.
 const (
 	MaxOpen        = 64                     // questions open at a time
-	queuedMessages = 1024                   // that wait for a client that is there
+	queuedMessages = 1024                   // replies queued while a request is attached
 	queuedBytes    = 8 << 20                // of these
-	heldMessages   = 256                    // that wait for a client to come back for them
+	heldMessages   = 256                    // replies queued while the call is suspended
 	heldBytes      = 1 << 20                // of these
-	strayTime      = 250 * time.Millisecond // between a call that was given up, and the next in its session in which the server may ask
+	strayTime      = 250 * time.Millisecond // between the end of a cancelled call and the next call of its session in which the server may ask
 )
 
-// question is a question of a legacy server in a call.
+// question is a question of the legacy server.
 type question struct {
 	key    string // its name in inputRequests
-	id     []byte // as the server wrote it, raw JSON
+	id     []byte // from the server, raw JSON
 	method string
-	params []byte // as a modern client sees them
-	early  bool   // it was asked before the call
-	given  bool   // the client has been asked
+	params []byte // translated for a modern client
+	early  bool   // asked before the call began
+	given  bool   // sent to the client
 }
 
-// Call is a call at a legacy server that also receives what the server sends outside it: progress, log messages, and
-// questions, if the client can be asked. It outlives the request that began it. A question ends that request with
-// input_required, and the call is suspended; the client's retry finds it, answers, and waits for what comes next (2026-07-28
-// multi-round-trip requests).
+// Call is a call at a legacy server that also receives what the server sends outside it: progress, log messages and, if
+// the client can be asked, questions. It outlives the request that began it. A question ends that request with
+// input_required and suspends the call; the client's retry resumes it with the answers (2026-07-28 multi-round-trip
+// requests).
 type Call struct {
 	x         *Calls
 	session   *sessions.Session
@@ -50,41 +50,41 @@ type Call struct {
 	asks      bool // the server may ask in it
 	principal string
 	binding   [32]byte
-	inner     *proxy.Exchange // the call upstream; cancelled when it is given up
+	inner     *proxy.Exchange // the call upstream
 	replies   proxy.Replies
 
 	mu        sync.Mutex
-	caps      []byte // of the request it serves now, or served last: what may be asked
+	caps      []byte // of the request attached now or last: which questions it permits
 	queue     [][]byte
 	size      int
-	answered  bool // the response is in the queue, or was given out
+	answered  bool // the response is queued or has been returned
 	err       error
 	open      []question
-	asked     int // questions in all, for their names
+	asked     int // number of questions so far; makes their keys unique
 	round     int
-	first     time.Time // of the questions that are still to go out
-	last      time.Time
+	first     time.Time // time of the first question not yet sent
+	last      time.Time // time of the last one
 	wake      chan struct{}
 	suspended bool
 	expiry    *time.Timer // while suspended
 }
 
-// Calls are the interactive calls of one server.
+// Calls holds the interactive calls of one server.
 type Calls struct {
 	store      *Store
 	work       *work.Group
 	name       string // of the server
-	declareAll bool   // the server is told that it may ask anything
+	declareAll bool   // the server may ask anything, whatever clients have declared
 	count      atomic.Uint64
 }
 
-// NewCalls makes the calls of one server, of which there are none yet. declareAll says that the server is told that it may ask
+// NewCalls returns the interactive calls of one server. declareAll says that the server was promised that it may ask
 // anything.
 func NewCalls(name string, declareAll bool, store *Store, group *work.Group) *Calls {
 	return &Calls{store: store, work: group, name: name, declareAll: declareAll}
 }
 
-// Start says how a call begins.
+// Start describes how a call begins.
 type Start struct {
 	Session *sessions.Session
 	Lease   bool // the call has the session leased
@@ -93,14 +93,14 @@ type Start struct {
 	Send func(s *sessions.Session, ex *proxy.Exchange) (proxy.Replies, error)
 }
 
-// Begin begins a call for a request, which it is to be attached to. The call releases the session when it has ended, unless Begin
-// fails.
+// Begin begins the call of a request; the caller attaches the request next. The call releases the session when it ends,
+// unless Begin fails.
 func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 	s := by.Session
 	if err := s.WantLevel(ex, ex.Client.LogLevel); err != nil && ex.Err() != nil {
 		return nil, ex.Err()
 	}
-	if ex.Msg.Token.Present() { // one of its own: clients use the same ones
+	if ex.Msg.Token.Present() { // clients may use equal tokens
 		ex.Msg.Replace(ex.Msg.Token, append(strconv.AppendUint([]byte(`"d`), x.count.Add(1), 10), '"'))
 	}
 	inner, err := transport.NewExchange(proxy.Modern, ex.Msg.Append(nil))
@@ -109,10 +109,10 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 	}
 	inner.Client, inner.Caller = ex.Client, ex.Caller
 	inner.Inherit(ex)
-	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message that ends sooner
+	inner.Client.Info, inner.Client.Caps = nil, nil // borrowed from a message with a shorter life
 	d := &Call{x: x, session: s, lease: by.Lease, asks: by.Asks, principal: ex.Caller.Principal, binding: seal.Binding(ex, x.name), inner: inner,
 		caps: bytes.Clone(ex.Client.Caps), wake: make(chan struct{}, 1)}
-	ex.Attach(transport.Along{Inner: inner}) // until the request is attached itself
+	ex.Attach(transport.Along{Inner: inner}) // until Attach
 	defer ex.Detach(transport.Along{Inner: inner})
 	s.Join(d, d.asks)
 	if d.replies, err = by.Send(s, inner); err != nil {
@@ -127,13 +127,13 @@ func (x *Calls) Begin(ex *proxy.Exchange, by Start) (*Call, error) {
 	return d, nil
 }
 
-// Close gives up the calls that are suspended.
+// Close gives up the suspended calls.
 func (x *Calls) Close() { x.store.clear(x) }
 
-// Session is the session in which the call runs.
+// Session returns the session in which the call runs.
 func (d *Call) Session() *sessions.Session { return d.session }
 
-// pump reads what the server sends, whether a request is attached or not.
+// pump reads the replies of the server, whether a request is attached or not.
 func (d *Call) pump() {
 	for {
 		m, err := d.replies.Next(time.Time{})
@@ -148,7 +148,7 @@ func (d *Call) pump() {
 		if m.Kind == wire.Notification && (d.dropWithdrawn(m) || d.session.Notice(m)) {
 			continue
 		}
-		if m.IsResponse() { // released before the client has the response: its next call is to have the same session
+		if m.IsResponse() { // released before the client has the response, so that its next call finds the session free
 			d.session.Leave(d)
 			d.session.Release(d.lease)
 			d.put(m)
@@ -159,7 +159,7 @@ func (d *Call) pump() {
 	}
 	_ = d.replies.Close()
 	d.session.Leave(d)
-	if d.lease && d.inner.Err() != nil { // given up: until the server has received the cancellation, its questions would be taken for the next call's
+	if d.lease && d.inner.Err() != nil { // until the server has received the cancellation, its questions would be taken for the next call's
 		strays := time.NewTimer(strayTime)
 		defer strays.Stop()
 		select {
@@ -170,7 +170,7 @@ func (d *Call) pump() {
 	d.session.Release(d.lease)
 }
 
-// put queues a reply. Beyond the bounds the oldest notification goes, never the response.
+// put queues a reply. Beyond the bounds the oldest reply is dropped, never the response.
 func (d *Call) put(m *wire.Message) {
 	raw := m.Append(nil)
 	d.mu.Lock()
@@ -189,7 +189,7 @@ func (d *Call) put(m *wire.Message) {
 	d.queue = append(d.queue, raw)
 	d.size += len(raw)
 	if m.IsResponse() {
-		// What the client was asked the server has done without; for what came before the call, or beside it, it may wait.
+		// The server no longer waits for the questions that were sent, except those asked before the call.
 		d.rejectQuestions(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return q.given && !q.early }), "has ended")
 		d.answered, d.open = true, nil
 	}
@@ -236,8 +236,8 @@ func (d *Call) Receive(m *wire.Message, early bool) {
 // Withdraw implements sessions.Receiver.
 func (d *Call) Withdraw(m *wire.Message) { d.dropWithdrawn(m) }
 
-// ask takes a question of the server; early says that it came before the call. A question that cannot be put to the client is refused, and the
-// call goes on.
+// ask handles a question of the server; early says that it arrived before the call. A question that cannot be put to the
+// client is refused, and the call goes on.
 func (d *Call) ask(m *wire.Message, early bool) {
 	d.mu.Lock()
 	method := string(m.Text(m.Method))
@@ -270,7 +270,7 @@ func (d *Call) ask(m *wire.Message, early bool) {
 	d.signal()
 }
 
-// markPending notes that there are questions to go out. The caller holds d.mu.
+// markPending records that questions wait to be sent. The caller holds d.mu.
 func (d *Call) markPending() {
 	d.last = time.Now()
 	if d.first.IsZero() {
@@ -297,8 +297,8 @@ func (d *Call) dropWithdrawn(m *wire.Message) bool {
 	return true
 }
 
-// giveUp ends the call upstream: first the cancellation, then errors for what it asked. The other way round official
-// servers take the answer for the user's and run on.
+// giveUp ends the call upstream: first the cancellation, then errors for its questions. In the opposite order official
+// servers take the error for the user's answer and go on.
 func (d *Call) giveUp(cause error) {
 	d.mu.Lock()
 	if d.answered || d.err != nil {
@@ -313,8 +313,7 @@ func (d *Call) giveUp(cause error) {
 	d.rejectQuestions(open, "has been given up")
 }
 
-// rejectQuestions answers questions with errors because the client will not be asked: how says what has become of the call. It does not
-// wait.
+// rejectQuestions answers questions with errors in the background; how completes the sentence about the call.
 func (d *Call) rejectQuestions(open []question, how string) {
 	if len(open) == 0 {
 		return
@@ -332,7 +331,7 @@ func (d *Call) rejectQuestions(open []question, how string) {
 	})
 }
 
-// send sends an answer to a question to the server.
+// send sends the server an answer.
 func (d *Call) send(ctx context.Context, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, work.AnswerTime)
 	defer cancel()
@@ -341,7 +340,7 @@ func (d *Call) send(ctx context.Context, raw []byte) {
 	}
 }
 
-// validate checks a retry's answers, before any of them is used: what is there must be an object.
+// validate checks the answers of a retry before any is used: each must be an object.
 func (d *Call) validate(m *wire.Message) *proxy.Error {
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.inputResponses must be an object")
@@ -356,8 +355,8 @@ func (d *Call) validate(m *wire.Message) *proxy.Error {
 	return nil
 }
 
-// takeAnswers takes the answers out of a retry; what was asked and is not answered is asked again. Answers to what was never
-// asked are nobody's.
+// takeAnswers returns the responses for the server from a retry. Unanswered questions stay open and are asked again;
+// answers to unknown questions are ignored.
 func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -378,7 +377,7 @@ func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
 	return out
 }
 
-// inputRequired makes the result that brings the open questions to the client. The caller holds d.mu.
+// inputRequired returns the result that carries the open questions. The caller holds d.mu.
 func (d *Call) inputRequired(state string) []byte {
 	asked := make([]wire.Change, 0, len(d.open))
 	for i, q := range d.open {

@@ -10,18 +10,18 @@ import (
 	"dragoman/proxy"
 )
 
-// Options bound what is done to bring a server's questions to clients of the other era.
+// Options bound the handling of questions across the eras.
 type Options struct {
-	TTL             time.Duration // a suspended call waits so long for its client to come back; 10 min
-	Settle          time.Duration // questions asked within so long of one another go out together; 8 ms
-	LeaseWait       time.Duration // a call waits so long for a free session with the server; zero: not at all
-	MaxParked       int           // calls suspended at a time; 1 000
-	MaxPerPrincipal int           // of one principal; 100
-	Rounds          int           // of questions within one call; 10
-	Key             []byte        // secret that requestState is sealed with; empty: random, for the life of the process
+	TTL             time.Duration // how long a suspended call waits for its client; default 10 min
+	Settle          time.Duration // questions asked within this time are sent together; usually 8 ms
+	LeaseWait       time.Duration // how long a call waits for a free session; zero: not at all
+	MaxParked       int           // suspended calls; default 1000
+	MaxPerPrincipal int           // suspended calls of one principal; default 100
+	Rounds          int           // rounds of questions in one call; default 10
+	Key             []byte        // secret that seals requestState; empty: random, for the life of the process
 }
 
-// settleMax bounds how long further questions can delay the first.
+// settleMax bounds how long later questions can delay the first.
 const settleMax = 50 * time.Millisecond
 
 func (q *Options) fill() {
@@ -38,21 +38,21 @@ func (q *Options) fill() {
 	num(&q.Rounds, 10)
 }
 
-// Store is where calls wait that a legacy server will not finish before a modern client has answered its questions. One
-// serves all upstreams of a process, so that its bounds are the process's. It is safe for use by many goroutines.
+// Store holds calls whose legacy server waits for answers of a modern client. All upstreams of a process share one, so
+// that its bounds apply to the process. It is safe for concurrent use.
 type Store struct {
 	opt  Options
 	seal *seal.Sealer
 
 	mu           sync.Mutex
 	suspended    map[Handle]*Call
-	perPrincipal map[string]int // by principal
+	perPrincipal map[string]int // suspended calls by principal
 }
 
-// Handle names a suspended call. It is new each time a call is suspended, so that a requestState counts once.
+// Handle names a suspended call. Each suspension has a new one, so that a requestState can be used once.
 type Handle [16]byte
 
-// NewStore makes a store. The error is of a secret that no key can be derived from.
+// NewStore returns an empty store. It fails if no key can be derived from the secret.
 func NewStore(opt Options) (*Store, error) {
 	opt.fill()
 	s, err := seal.New(opt.Key)
@@ -62,21 +62,20 @@ func NewStore(opt Options) (*Store, error) {
 	return &Store{opt: opt, seal: s, suspended: make(map[Handle]*Call), perPrincipal: make(map[string]int)}, nil
 }
 
-// Options are the bounds of the store.
+// Options returns the bounds of the store, defaults filled in.
 func (s *Store) Options() Options { return s.opt }
 
-// Sealer seals what a client brings back.
+// Sealer returns the sealer of state that clients bring back.
 func (s *Store) Sealer() *seal.Sealer { return s.seal }
 
-// Suspended is how many calls wait for their client.
+// Suspended returns the number of suspended calls.
 func (s *Store) Suspended() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.suspended)
 }
 
-// suspend takes in a call whose questions are on their way to the client. The call is given up when the client has not come back
-// in time.
+// suspend adds a call whose questions are being sent. The call is given up if the client does not return within TTL.
 func (s *Store) suspend(d *Call) (Handle, *proxy.Error) {
 	var h Handle
 	_, _ = rand.Read(h[:]) // never fails: crypto/rand ends the process instead
@@ -105,14 +104,15 @@ func tooManySuspended(format string, n int) *proxy.Error {
 	return e
 }
 
-// find returns a suspended call, and leaves it where it is.
+// find returns a suspended call without removing it.
 func (s *Store) find(h Handle) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.suspended[h]
 }
 
-// take takes a suspended call out; nil if another retry has, or its time is over. Of two retries with one state one gets the call.
+// take removes and returns a suspended call; nil if it has been taken or has expired. Of two retries with one state only
+// one obtains the call.
 func (s *Store) take(h Handle) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Store) take(h Handle) *Call {
 	return d
 }
 
-// clear gives up the suspended calls of one server, which is closing.
+// clear gives up the suspended calls of one server.
 func (s *Store) clear(x *Calls) {
 	s.mu.Lock()
 	var all []*Call
@@ -152,7 +152,7 @@ func (s *Store) clear(x *Calls) {
 // errUnanswered ends a call whose client did not come back.
 var errUnanswered = proxy.Errf(proxy.Unanswered, "nobody answered the server's question in time (questions.ttl)")
 
-// BadState is the error of a requestState that does not open, or whose call is gone.
+// BadState returns the error for a requestState that cannot be opened or whose call is gone.
 func BadState() *proxy.Error {
 	return proxy.Errf(proxy.BadState, "requestState is unknown, changed, used or expired; send the request again without it")
 }

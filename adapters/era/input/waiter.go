@@ -12,16 +12,16 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Waiter is a client's request while a call serves it: its replies are the call's, until the response, or
-// until the server asks.
+// Waiter is a client's request attached to a call. It returns the replies of the call until the response, or until the
+// server asks.
 type Waiter struct {
 	d     *Call
 	ex    *proxy.Exchange
-	over  bool // the client has its response
-	asked bool // and it is input_required: the call goes on without this request
+	over  bool // the response has been returned
+	asked bool // that response is input_required; the call continues
 }
 
-// Attach makes ex the request that the call serves.
+// Attach attaches ex to the call.
 func (d *Call) Attach(ex *proxy.Exchange) *Waiter {
 	a := &Waiter{d: d, ex: ex}
 	d.mu.Lock()
@@ -31,7 +31,7 @@ func (d *Call) Attach(ex *proxy.Exchange) *Waiter {
 	return a
 }
 
-// Resume attaches a retry to the call that waits for it, and gives the server the answers.
+// Resume attaches a retry to its suspended call and sends the answers to the server.
 func (x *Calls) Resume(ex *proxy.Exchange, h Handle) (*Waiter, error) {
 	d := x.store.find(h)
 	if d == nil || d.x != x {
@@ -41,23 +41,23 @@ func (x *Calls) Resume(ex *proxy.Exchange, h Handle) (*Waiter, error) {
 		return nil, err
 	}
 	if x.store.take(h) == nil {
-		return nil, BadState() // another retry was faster
+		return nil, BadState() // taken by another retry
 	}
 	ex.Continues = d.inner.OutgoingTrace()
-	a := d.Attach(ex) // first: the result can come as soon as the answer is sent
+	a := d.Attach(ex) // first: the result may follow the answer at once
 	for _, raw := range d.takeAnswers(&ex.Msg) {
 		d.send(ex, raw)
 	}
 	return a, nil
 }
 
-// Session is the session in which the call runs.
+// Session returns the session in which the call runs.
 func (a *Waiter) Session() *sessions.Session { return a.d.session }
 
-// Asked reports whether the request has ended with a question: the call goes on without it.
+// Asked reports whether the request ended with questions.
 func (a *Waiter) Asked() bool { return a.asked }
 
-// Abort implements proxy.Aborter: the client has left while it was being served.
+// Abort implements proxy.Aborter: it gives the call up because the client has left.
 func (a *Waiter) Abort() { a.d.giveUp(proxy.ErrCancelled) }
 
 // Next implements proxy.Replies.
@@ -100,7 +100,8 @@ func (a *Waiter) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// due is when the questions go out: when no other has come for a moment, or at last. The caller holds d.mu.
+// due returns when open questions are sent: once no other has followed for a moment, or settleMax after the first. The
+// caller holds d.mu.
 func (d *Call) due() time.Time {
 	due, most := d.last.Add(d.x.store.opt.Settle), d.first.Add(settleMax)
 	if most.Before(due) {
@@ -109,8 +110,8 @@ func (d *Call) due() time.Time {
 	return due
 }
 
-// adapt makes a reply of the call one of this request: its id, its progress token. keep is false for progress that this
-// request has not asked for.
+// adapt gives a reply the id and progress token of this request. keep is false for progress that the request did not ask
+// for.
 func (a *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
 	if m, err = proxy.Scanned(raw); err != nil {
 		return m, false, proxy.Errf(proxy.Internal, "a queued reply is no message: %w", err)
@@ -131,12 +132,12 @@ func (a *Waiter) adapt(raw []byte) (m *wire.Message, keep bool, err error) {
 	return m, true, nil
 }
 
-// suspend ends the request with the questions; the call waits for the retry. The caller holds d.mu, which is released.
+// suspend ends the request with the questions and suspends the call. The caller holds d.mu, which suspend releases.
 func (a *Waiter) suspend() (*wire.Message, error) {
 	d := a.d
 	d.round++
 	h, full := d.x.store.suspend(d)
-	if full == nil && d.x.work.Closed() && d.x.store.take(h) != nil { // clear has been there before
+	if full == nil && d.x.work.Closed() && d.x.store.take(h) != nil { // clear ran before suspend
 		full = work.ErrClosing()
 	}
 	if full != nil {
@@ -153,7 +154,7 @@ func (a *Waiter) suspend() (*wire.Message, error) {
 	return &m, nil
 }
 
-// Close implements proxy.Replies: a call whose client goes without a response is given up.
+// Close implements proxy.Replies. It gives the call up if the request has no response yet.
 func (a *Waiter) Close() error {
 	a.ex.Detach(a)
 	if !a.over {

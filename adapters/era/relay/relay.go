@@ -17,23 +17,22 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// maxOpen is how many questions of a server are known at a time.
+// maxOpen bounds the server's open questions.
 const maxOpen = 64
 
-// relay is the conversation of one legacy client with a legacy server: a link of its own, on which everything passes as
-// it came.
+// relay connects one legacy client to a legacy server over a link of its own, on which messages pass unchanged.
 type relay struct {
 	x       *Relays
 	session *proxy.Session
 	link    transport.Ref
 
 	mu         sync.Mutex
-	open       map[string]*relayCall // questions put to the client on the stream of a call, by id
-	withdrawn  []string              // the last that were taken back, by id
+	open       map[string]*relayCall // questions sent to the client on the stream of a call, by id
+	withdrawn  []string              // ids of the questions withdrawn last
 	suspension suspension
 }
 
-// open takes a client's initialize to the server. The conversation lives as long as the session.
+// open dials the server for the session of an initialize. The relay lives as long as the session.
 func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
 	dial := x.opt.Legacy
 	if sse {
@@ -57,7 +56,7 @@ func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
 	return r, nil
 }
 
-// end closes the conversation once.
+// end closes the link, once.
 func (r *relay) end() {
 	x := r.x
 	x.mu.Lock()
@@ -70,7 +69,7 @@ func (r *relay) end() {
 }
 
 func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
-	if ex.Msg.Kind != wire.Request { // a notification, or the answer to a question of the server's
+	if ex.Msg.Kind != wire.Request { // a notification, or the answer to a server's question
 		if ex.Msg.IsResponse() && !r.answer(string(ex.Msg.Of(ex.Msg.ID))) {
 			return nil, nil
 		}
@@ -96,8 +95,8 @@ func (r *relay) do(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// send sends what is no request. A session whose process is stopped has nothing open that it could concern; what lists the
-// client has changed, the next process asks for by itself.
+// send sends a notification or an answer. A session whose process is stopped has nothing open that it could concern, and
+// the next process asks for changed lists itself.
 func (r *relay) send(ex *proxy.Exchange) error {
 	link := r.link.Get()
 	if link == nil {
@@ -111,8 +110,8 @@ func (r *relay) send(ex *proxy.Exchange) error {
 	return link.Send(ex, ex.Msg.AppendLine(nil))
 }
 
-// Message implements Sink: what belongs to no call goes to the client's stream, questions too. Without a stream a
-// question or a log message may go with a call, if the link knows of any in flight; else it waits for a stream.
+// Message implements transport.Sink: a message that belongs to no call goes to the client's stream. Without a stream, a
+// request or log message goes to a call in flight if the link can tell of one; otherwise it waits for a stream.
 func (r *relay) Message(m *wire.Message) bool {
 	if m.Kind == wire.Request && m.Is("ping") {
 		work.Refuse(r.x.work, r.link.Get(), m)
@@ -130,8 +129,8 @@ func (r *relay) Message(m *wire.Message) bool {
 	return true
 }
 
-// Lost implements Sink: with the server's conversation the client's session ends; its next request is told so, and it
-// opens a new one.
+// Lost implements transport.Sink: it ends the client's session. The client's next request reports the loss, and the
+// client opens a new session.
 func (r *relay) Lost(err error) {
 	r.x.keeper.Lost()
 	r.x.work.Note("warn", "the upstream's session is lost, and the client's with it", err)
@@ -156,12 +155,12 @@ func (r *relay) fault(err error) error {
 		with.Message += "; send initialize to open a new one"
 		lost = &with
 	}
-	r.session.EndFor(proxy.Closed, lost) // before the client does what it is told
+	r.session.EndFor(proxy.Closed, lost) // before the client can send initialize
 	return lost
 }
 
-// markNotProcessed notes of a call that it was itself told that the session is lost. One that was cancelled because another was told so
-// may have run.
+// markNotProcessed sets ex.NotProcessed if the call itself was refused because the session is lost. A call that was
+// cancelled because another one was refused may have run.
 func markNotProcessed(ex *proxy.Exchange, err error) {
 	var lost, cause *proxy.Error
 	if errors.As(err, &lost) && lost.Name == proxy.SessionLost.Name && (!errors.As(ex.Err(), &cause) || cause != lost) {
@@ -181,8 +180,8 @@ type relayCall struct {
 // Clear implements proxy.Clearer.
 func (c *relayCall) Clear() { *c = relayCall{} }
 
-// trackQuestion notes a question that goes out on the call's stream. With that stream the server loses the only way to take it back
-// (a channel has others), so whoever cancels the call is told here that it need not answer.
+// trackQuestion records a question sent on the stream of the call. When that stream ends the server can no longer
+// withdraw the question (on a shared channel it can), so it is withdrawn here if the call is cancelled.
 func (c *relayCall) trackQuestion(m *wire.Message) {
 	if _, shared := transport.As[transport.Channel](c.r.link.Get()); shared {
 		return
@@ -194,8 +193,9 @@ func (c *relayCall) trackQuestion(m *wire.Message) {
 	}
 }
 
-// answer takes the answer to a question; false if that has been taken back. Some clients answer all the same, with an
-// error, which must not reach the server before the cancellation of the call: it would take it for the user's.
+// answer handles the answer to a question; false if the question has been withdrawn. Some clients answer withdrawn
+// questions with an error, which must not reach the server before the cancellation of the call: the server would take it
+// for the user's.
 func (r *relay) answer(id string) bool {
 	r.closeQuestion(id)
 	r.mu.Lock()
@@ -207,14 +207,14 @@ func (r *relay) answer(id string) bool {
 	return i < 0
 }
 
-// closeQuestion notes that a question needs no answer any more.
+// closeQuestion removes a question that no longer needs an answer.
 func (r *relay) closeQuestion(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, id)
 }
 
-// forget leaves the questions of a call that has ended to the server and the client.
+// forget removes the questions of a call that has ended; server and client settle them between themselves.
 func (c *relayCall) forget() {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *relayCall) forget() {
 	maps.DeleteFunc(c.r.open, func(_ string, of *relayCall) bool { return of == c })
 }
 
-// withdraw takes back the questions that are open in the call.
+// withdraw withdraws the open questions of the call and returns the notifications for the client.
 func (c *relayCall) withdraw() (out [][]byte) {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
@@ -255,7 +255,7 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 			return nil, c.err
 		}
 		m, err = c.Replies.Next(until)
-		if errors.Is(err, proxy.ErrNotYet) { // also of a call that is cancelled at that very moment: what ends it is still to come
+		if errors.Is(err, proxy.ErrNotYet) { // even if the call has just been cancelled: its end is still to come
 			return m, err
 		}
 		if err != nil {
@@ -274,14 +274,14 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 				c.r.closeQuestion(string(m.Of(m.RequestID)))
 			}
 		case wire.Request:
-			if m.Is("ping") { // asks whether this end lives
+			if m.Is("ping") { // answered here
 				work.Refuse(c.r.x.work, c.r.link.Get(), m)
 				continue
 			}
 			c.trackQuestion(m)
 		case wire.Result:
 			c.r.remember(&c.ex.Msg, m)
-			if m.InputRequests.Present() { // clients of a dual SDK would act on it
+			if m.InputRequests.Present() { // SDKs that support both eras would act on it
 				m.EditObject(m.Result, []wire.Change{{Key: "inputRequests"}, {Key: "requestState"}, {Key: "resultType"}})
 			}
 		case wire.Failure:
@@ -296,7 +296,8 @@ func (c *relayCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// visitAsText says in words where the server wants the user to go, to clients of revisions that have no code for it.
+// visitAsText puts the URLs that the user must open into the message, for clients whose revision has no error code for
+// them.
 func visitAsText(m *wire.Message) *proxy.Error {
 	text := string(m.Text(m.ErrorText))
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.ErrorData, "elicitations")) {
@@ -322,7 +323,7 @@ func (c *relayCall) fail(err error) error {
 	return c.r.fault(err)
 }
 
-// Close implements proxy.Replies. A handshake without success leaves no conversation.
+// Close implements proxy.Replies. A failed handshake ends the relay.
 func (c *relayCall) Close() error {
 	defer c.r.leave()
 	if c.ex.Msg.Is("initialize") && c.r.session.State() != proxy.Initialized {
@@ -332,12 +333,12 @@ func (c *relayCall) Close() error {
 		c.forget()
 	}
 	for _, msg := range c.withdraw() {
-		_ = c.r.session.Push(msg) // without a stream it finds out when it answers
+		_ = c.r.session.Push(msg) // without a stream the client learns of it when it answers
 	}
 	return c.Replies.Close()
 }
 
-// checkEra looks at the failure of an initialize request: does it come from a modern server?
+// checkEra doubts the server profile if the failure of an initialize comes from a modern server.
 func (r *relay) checkEra(m *wire.Message) {
 	if m.ErrorCode == proxy.CodeUnsupportedVersion && rules.PickModern(m.Raw, wire.Get(m.Raw, m.ErrorData, "supported")) != "" {
 		r.x.keeper.Doubt(errors.New(string(m.Text(m.ErrorText))))

@@ -1,7 +1,6 @@
-// Package relay lets legacy clients speak to a legacy server in conversations of their own, in which everything passes as it came.
+// Package relay connects legacy clients to a legacy server, each over a link of its own on which messages pass unchanged.
 //
-// The process behind a session that nobody uses may be stopped; the next request starts another, in the client's own words
-// (suspend.go).
+// The process of an idle session may be stopped. The next request starts another and repeats the client's handshake (suspend.go).
 package relay
 
 import (
@@ -15,15 +14,15 @@ import (
 	"dragoman/proxy"
 )
 
-// Options of Relays.
+// Options configure Relays.
 type Options struct {
 	Legacy   transport.Dial
 	SSE      transport.Dial
-	Patience time.Duration // for the handshake of a process that is started again
-	IdleExit time.Duration // a process without calls for so long is stopped; 0: never, or links are no processes
+	Patience time.Duration // limit for the handshake of a restarted process
+	IdleExit time.Duration // a process without calls for this long is stopped; 0: never, or links are not processes
 }
 
-// Relays are the conversations of legacy clients with one legacy server, one for each session.
+// Relays holds the relays of one legacy server, one per client session.
 type Relays struct {
 	opt    Options
 	work   *work.Group
@@ -34,7 +33,7 @@ type Relays struct {
 	of map[string]*relay // by session id
 }
 
-// New makes the relays of one server, of which there are none yet.
+// New returns an empty set of relays for one server.
 func New(opt Options, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota) *Relays {
 	return &Relays{opt: opt, work: group, keeper: keeper, quota: quota, of: make(map[string]*relay)}
 }
@@ -48,14 +47,14 @@ func (x *Relays) get(session string) *relay {
 	return x.of[session]
 }
 
-// Len is how many relays there are.
+// Len returns the number of relays.
 func (x *Relays) Len() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.of)
 }
 
-// Do takes a client's exchange to the server; ok is false if its session has no relay.
+// Do sends a client's exchange to the server; ok is false if its session has no relay.
 func (x *Relays) Do(ex *proxy.Exchange) (replies proxy.Replies, ok bool, err error) {
 	r := x.get(ex.Session.ID)
 	if r == nil {
@@ -66,7 +65,7 @@ func (x *Relays) Do(ex *proxy.Exchange) (replies proxy.Replies, ok bool, err err
 	return replies, true, err
 }
 
-// Open opens a relay for the session of an initialize, which it takes to the server, over HTTP+SSE if sse says so.
+// Open opens a relay for the session of an initialize, and sends it to the server; sse selects HTTP+SSE.
 func (x *Relays) Open(ex *proxy.Exchange, sse bool) (proxy.Replies, error) {
 	r, err := x.open(ex, sse)
 	if err != nil {
@@ -75,7 +74,7 @@ func (x *Relays) Open(ex *proxy.Exchange, sse bool) (proxy.Replies, error) {
 	return r.do(ex)
 }
 
-// all returns the relays that there are.
+// all returns all relays.
 func (x *Relays) all() []*relay {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,8 +85,8 @@ func (x *Relays) all() []*relay {
 	return all
 }
 
-// Idle finds the session that has been without a request the longest, and without an open stream, if that is longer than since;
-// the zero time: whatever it is. own says that it must be the principal's. nil: there is none.
+// Idle returns the session that has been idle for longest, without an open stream, if it was last used before since; the
+// zero time sets no limit. own restricts the search to the principal's sessions. Nil: there is none.
 func (x *Relays) Idle(principal string, own bool, since time.Time) (found *proxy.Session) {
 	for _, r := range x.all() {
 		last, busy := r.session.Idle()
@@ -101,7 +100,7 @@ func (x *Relays) Idle(principal string, own bool, since time.Time) (found *proxy
 	return found
 }
 
-// Each calls f with the link of each conversation that is under way, and with what it takes to give the conversation up as lost.
+// Each calls f for each initialized relay with its link and a function that gives the relay up as lost.
 func (x *Relays) Each(f func(link transport.Link, lost func(error))) {
 	for _, r := range x.all() {
 		if r.session.State() == proxy.Initialized {
@@ -110,7 +109,7 @@ func (x *Relays) Each(f func(link transport.Link, lost func(error))) {
 	}
 }
 
-// Take empties the table, and returns the links of the conversations, which are the caller's to close. The group must be closed.
+// Take removes all relays and returns their links, which the caller must close. The group must be closed before.
 func (x *Relays) Take() (links []transport.Link) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

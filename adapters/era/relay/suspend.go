@@ -12,31 +12,30 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// suspension is what lets the process behind a legacy client's session end while nobody uses it (idle_exit) and another take its
-// place later: the words of the handshake, and of what the client has set since. What the server itself remembered is gone.
-// The relay's mutex guards it.
+// suspension is the state that lets an idle session's process be stopped (idle_exit) and another replace it later: the
+// client's handshake and settings. State that the server itself kept is lost. The relay's mutex guards it.
 type suspension struct {
-	initialize  []byte // the client's initialize
-	version     string // on which it settled
+	initialize  []byte // the client's initialize request
+	version     string // the negotiated revision
 	initialized bool
 	level       []byte // the last logging/setLevel
-	pinned      bool   // resources are subscribed to, or tasks were begun: a new process would not know of them
+	pinned      bool   // resources are subscribed to or tasks were started: a new process would not know of them
 
 	calls     int
-	last      time.Time // when the last of them ended
+	last      time.Time // when the last call ended
 	timer     *time.Timer
 	suspended bool
 	resuming  *resuming
-	links     int // so far
+	links     int // links opened so far
 }
 
-// resuming is a process being started again; several calls may wait for it.
+// resuming is the restart of a process; several calls may wait for it.
 type resuming struct {
 	done chan struct{}
 	err  error
 }
 
-// relaySink is the sink of one of a relay's links: what an earlier one says of its end does not matter.
+// relaySink is the sink of one link of a relay. The loss of an earlier link is ignored.
 type relaySink struct {
 	*relay
 	n int
@@ -52,10 +51,10 @@ func (l *relaySink) Lost(err error) {
 	}
 }
 
-// suspends reports whether the session's process is stopped when it is idle.
+// suspends reports whether idle processes are stopped.
 func (r *relay) suspends() bool { return r.x.opt.IdleExit > 0 }
 
-// sink makes the sink of the next link.
+// sink returns the sink of the next link.
 func (r *relay) sink() transport.Sink {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +62,8 @@ func (r *relay) sink() transport.Sink {
 	return &relaySink{relay: r, n: r.suspension.links}
 }
 
-// enter begins a call, and starts a process for it if the session has none. Call leave once it has ended.
+// enter begins a call, and restarts the process if it is stopped. On success the caller must call leave when the call
+// has ended.
 func (r *relay) enter(ctx context.Context) error {
 	if !r.suspends() {
 		return nil
@@ -110,7 +110,7 @@ func (r *relay) leave() {
 	}
 }
 
-// suspendIdle ends the process if it has been idle long enough, or looks again later.
+// suspendIdle stops the process if it has been idle long enough, and checks again later otherwise.
 func (r *relay) suspendIdle() {
 	r.x.mu.Lock()
 	defer r.x.mu.Unlock()
@@ -120,7 +120,7 @@ func (r *relay) suspendIdle() {
 	left := r.x.opt.IdleExit - time.Since(n.last)
 	switch {
 	case r.x.work.Closed() || r.x.of[r.session.ID] != r || n.suspended:
-		return // it ends anyway, or begins to be looked at again when it is resumed
+		return // it ends anyway, or resuming sets the timer again
 	case n.calls > 0 || n.pinned || len(r.open) > 0 || r.session.State() != proxy.Initialized:
 		n.timer.Reset(r.x.opt.IdleExit)
 		return
@@ -135,7 +135,7 @@ func (r *relay) suspendIdle() {
 	r.x.work.Go(func() { _ = link.Close() }) // under the lock: the upstream's Close waits for this
 }
 
-// resume starts a process and shakes hands with it in the client's own words.
+// resume starts a process and repeats the client's handshake.
 func (r *relay) resume(w *resuming) {
 	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.opt.Patience)
 	defer cancel()
@@ -163,7 +163,7 @@ func (r *relay) resume(w *resuming) {
 	r.finishResume(w, nil)
 }
 
-// repeatHandshake sends again what the client has sent to set up its session.
+// repeatHandshake sends the client's initialize, notifications/initialized and log level again.
 func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error {
 	r.mu.Lock()
 	hello, version, initialized, level := r.suspension.initialize, r.suspension.version, r.suspension.initialized, r.suspension.level
@@ -182,12 +182,12 @@ func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error 
 		}
 	}
 	if level != nil {
-		_, err = resend(ctx, link, level) // a refusal is the server's choice
+		_, err = resend(ctx, link, level) // an error response is ignored
 	}
 	return err
 }
 
-// resend sends a client's request a second time and waits for its response.
+// resend sends a recorded request of the client again and waits for its response.
 func resend(ctx context.Context, link transport.Link, raw []byte) (wire.Message, error) {
 	ex, err := transport.NewExchange(proxy.Legacy, raw)
 	if err != nil {
@@ -196,7 +196,7 @@ func resend(ctx context.Context, link transport.Link, raw []byte) (wire.Message,
 	return transport.Ask(ctx, link, ex)
 }
 
-// finishResume lets those go on that wait.
+// finishResume records the outcome of a restart and wakes the waiting calls.
 func (r *relay) finishResume(w *resuming, err error) {
 	r.mu.Lock()
 	w.err = err
@@ -215,7 +215,7 @@ func (r *relay) isSuspended() bool {
 	return r.suspension.suspended
 }
 
-// remember notes what a client has said that another process must be told again, once the server has taken it.
+// remember records a request that must be repeated to the next process, once the server has accepted it.
 func (r *relay) remember(said *wire.Message, result *wire.Message) {
 	if !r.suspends() {
 		return

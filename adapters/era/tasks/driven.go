@@ -1,5 +1,5 @@
-// Package tasks drives the tasks that servers make of calls for clients of the other era, which cannot: the client waits for the
-// response as if there were no task.
+// Package tasks drives tasks for clients of the other era, which cannot do so themselves: the client waits for the response as if
+// there were no task.
 package tasks
 
 import (
@@ -15,24 +15,24 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// RequestTime bounds what is said to a server about a task beside waiting for its result.
+// RequestTime bounds requests about a task other than waiting for its result.
 const RequestTime = 10 * time.Second
 
 const relatedTask = wire.MetaPrefix + "related-task"
 
-// drivenCall is a call at a legacy server that runs as a task: its response is the task, and the result is waited for by
-// another request. To whoever reads its replies it is one call.
+// drivenCall is a call at a legacy server that runs as a task. Its response is the task, and a second request waits for
+// the result. Its replies look like those of one call.
 type drivenCall struct {
 	proxy.Replies
 	work  *work.Group
 	link  transport.Link
 	ex    *proxy.Exchange
-	task  []byte // its id, raw JSON; nil: not begun
-	inner *proxy.Exchange
-	done  atomic.Bool // it has ended, or is being cancelled
+	task  []byte          // its id, raw JSON; nil before it is known
+	inner *proxy.Exchange // the tasks/result request
+	done  atomic.Bool     // the task has ended or is being cancelled
 }
 
-// Drive sends a call that has been made a task, and drives the task to its end.
+// Drive sends a call that asks to run as a task, and follows the task to its end.
 func Drive(link transport.Link, ex *proxy.Exchange, group *work.Group) (proxy.Replies, error) {
 	replies, err := link.Call(ex)
 	if err != nil {
@@ -59,10 +59,10 @@ func (c *drivenCall) Next(until time.Time) (*wire.Message, error) {
 			c.done.Store(true)
 		}
 		if token := c.ex.Msg.Token; c.task != nil && token.Present() && m.Is("notifications/progress") && m.ProgressToken.Present() {
-			m.Replace(m.ProgressToken, c.ex.Msg.Of(token)) // it goes by the token of the call, which is over for the link
+			m.Replace(m.ProgressToken, c.ex.Msg.Of(token)) // the link no longer restores the token of the first call
 		}
 		if m.Kind == wire.Result && c.task != nil && m.Meta.IsObject(m.Raw) {
-			m.EditObject(m.Meta, []wire.Change{{Key: relatedTask}}) // the client knows of no task
+			m.EditObject(m.Meta, []wire.Change{{Key: relatedTask}}) // the client does not know the task
 			if _, err := m.Settle(nil); err != nil {
 				return m, proxy.Errf(proxy.Internal, "a translated result is no message: %w", err)
 			}
@@ -71,7 +71,7 @@ func (c *drivenCall) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// wait asks for the task's result, which comes when the task has ended.
+// wait requests the result of the task; the response arrives when the task has ended.
 func (c *drivenCall) wait(task []byte) error {
 	c.task = task
 	c.ex.Lasting.Store(true)
@@ -107,8 +107,8 @@ func (c *drivenCall) Close() error {
 	return c.Replies.Close()
 }
 
-// cancel cancels the task, once, unless it has ended: by its own method, not by cancelling a request (2025-11-25
-// cancellation). Like a cancellation it comes before whatever waits for those to settle.
+// cancel sends tasks/cancel once, unless the task has ended: a task is not cancelled by cancelling a request (2025-11-25
+// cancellation). Like other cancellations it is pending on the link until it is sent (transport.Settler).
 func (c *drivenCall) cancel() {
 	if c.done.Swap(true) {
 		return
@@ -134,15 +134,15 @@ func (c *drivenCall) cancel() {
 	}
 }
 
-// Request makes a request about a task. id and task are raw JSON.
+// Request returns a request about a task. id and task are raw JSON.
 func Request(id []byte, method string, task []byte) []byte {
 	out := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
 	out = append(append(out, `,"method":"`...), method...)
 	return append(append(append(out, `","params":{"taskId":`...), task...), "}}"...)
 }
 
-// NotOffered refuses the methods of tasks across the eras: the two protocols share names and nothing else, and neither is
-// offered to clients of the other (SEP-2663, Backward Compatibility).
+// NotOffered returns the error for task methods across the eras: the two protocols share only names, and neither is
+// offered to clients of the other era (SEP-2663, Backward Compatibility).
 func NotOffered(method string) *proxy.Error {
 	return proxy.Errf(proxy.MethodNotFound, "method %s is not offered: tasks do not exist between this client and this server", method)
 }

@@ -5,11 +5,12 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// TasksExtension is the name of the extension of tasks (SEP-2663).
+// TasksExtension is the name of the tasks extension (SEP-2663).
 const TasksExtension = "io.modelcontextprotocol/tasks"
 
-// ModernCaps maps a legacy client's capabilities to what a modern server may count on. version is the client's revision:
-// a question it cannot express is not offered. Tasks of 2025-11-25 are another protocol than the extension.
+// ModernCaps translates a legacy client's capabilities for a modern server. version is the client's revision: questions
+// that it cannot express are not declared. The tasks capability of 2025-11-25 is dropped, since it is another protocol
+// than the extension.
 func ModernCaps(legacy []byte, version string) []byte {
 	caps := wire.Without(legacy, "tasks")
 	if caps == nil {
@@ -17,7 +18,7 @@ func ModernCaps(legacy []byte, version string) []byte {
 	}
 	m := wire.Message{Raw: withoutTasksExtension(caps)}
 	var changes []wire.Change
-	if wire.Get(m.Raw, m.Whole(), "roots").Present() { // no listChanged: roots are asked for when they are needed
+	if wire.Get(m.Raw, m.Whole(), "roots").Present() { // without listChanged: servers ask for roots when they need them
 		changes = append(changes, wire.Change{Key: "roots", Value: []byte("{}")})
 	}
 	if at := wire.Get(m.Raw, m.Whole(), "sampling"); at.IsObject(m.Raw) && !rules.SamplingTools.In(version) {
@@ -35,11 +36,11 @@ func ModernCaps(legacy []byte, version string) []byte {
 	return m.Append(nil)
 }
 
-// LegacyCaps maps a modern request's capabilities to those of an initialize request of 2025-11-25. Official clients
-// declare roots.listChanged in either era; a pooled session has nobody who would keep that promise.
+// LegacyCaps translates a modern request's capabilities for an initialize request of 2025-11-25. roots.listChanged is
+// dropped: official clients declare it in either era, but a pooled session has nobody to send the notification.
 func LegacyCaps(modern []byte) []byte { return ModernCaps(modern, rules.LegacyVersion) }
 
-// DeclareAll makes capabilities that let a server ask anything, whatever its client has declared.
+// DeclareAll adds all capabilities that let a server ask, whatever the client has declared.
 func DeclareAll(caps []byte) []byte {
 	m := wire.Message{Raw: caps}
 	m.EditObject(m.Whole(), []wire.Change{{Key: "roots", Value: []byte("{}")}, {Key: "sampling", Value: []byte(`{"tools":{}}`)},
@@ -58,7 +59,7 @@ func withoutTasksExtension(caps []byte) []byte {
 	return m.Append(nil)
 }
 
-// WithTasksExtension declares the extension (SEP-2663), so that a server may make a task of the call.
+// WithTasksExtension declares the tasks extension (SEP-2663), so that a server may turn the call into a task.
 func WithTasksExtension(caps []byte) []byte {
 	m := wire.Message{Raw: caps}
 	declared := wire.Change{Key: TasksExtension, Value: []byte("{}")}

@@ -9,19 +9,19 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// ParamHeader begins the headers into which a modern HTTP client mirrors the parameters that a tool's schema marks with
-// x-mcp-header (SEP-2243).
+// ParamHeader is the prefix of the headers in which a modern HTTP client mirrors the parameters that a tool's schema
+// marks with x-mcp-header (SEP-2243).
 const ParamHeader = "Mcp-Param-"
 
-// MirroredParam is one parameter that is mirrored: its path in the arguments and the name behind Mcp-Param-.
+// MirroredParam is one mirrored parameter: its path in the arguments and the name after Mcp-Param-.
 type MirroredParam struct {
 	path    []string
 	name    string
-	integer bool // compared by number
+	integer bool // compared as a number
 }
 
-// MirroredParams finds the x-mcp-header annotations of a tool and tells whether they are valid: a token, unique without
-// regard to case, on a string, integer or boolean that is reached through properties only.
+// MirroredParams returns the x-mcp-header annotations of a tool and whether they are valid: each name is a token, unique
+// without regard to case, on a string, integer or boolean that is reached through properties only.
 func MirroredParams(tool []byte) (found []MirroredParam, valid bool) {
 	if !bytes.Contains(tool, []byte("x-mcp-header")) {
 		return nil, true
@@ -31,7 +31,7 @@ func MirroredParams(tool []byte) (found []MirroredParam, valid bool) {
 	w := walker{raw: tool, valid: true, seen: map[string]bool{}}
 	w.object(schema, nil)
 	if w.valid && w.count != bytes.Count(schema.Of(tool), []byte(`"x-mcp-header"`)) {
-		w.valid = false // one lies where no chain of properties leads
+		w.valid = false // an annotation cannot be reached through properties
 	}
 	return w.found, w.valid
 }
@@ -73,8 +73,8 @@ func (w *walker) annotation(a, schema wire.Span, path []string) {
 	w.found = append(w.found, MirroredParam{path: path, name: name, integer: integer})
 }
 
-// primitive accepts one permitted type, and one beside "null": a nullable parameter is sensible, and the rules for null
-// would have no object otherwise.
+// primitive reports whether the type is permitted: one primitive type, alone or together with "null". Nullable
+// parameters must be permitted, since the rules for null would otherwise be pointless.
 func (w *walker) primitive(t wire.Span) bool {
 	one := func(s wire.Span) bool {
 		return s.Is(w.raw, "string") || s.Is(w.raw, "integer") || s.Is(w.raw, "boolean")
@@ -95,7 +95,7 @@ func (w *walker) primitive(t wire.Span) bool {
 	return n == 1 && null <= 1
 }
 
-// isToken reports whether a name may be part of a header's name (RFC 9110, token).
+// isToken reports whether name may be part of a header name (RFC 9110, token).
 func isToken(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -107,8 +107,8 @@ func isToken(name string) bool {
 	return name != ""
 }
 
-// value finds what a mirrored parameter has in the arguments: its plain text, and whether it is there at all. An absent
-// or null parameter has no header.
+// value returns the plain text of a mirrored parameter in the arguments. there is false if it is absent or null: it then
+// has no header.
 func (p MirroredParam) value(m *wire.Message) (plain []byte, there bool, err *proxy.Error) {
 	s := wire.Path(m.Raw, m.Arguments, p.path...)
 	v := s.Of(m.Raw)
@@ -118,7 +118,7 @@ func (p MirroredParam) value(m *wire.Message) (plain []byte, there bool, err *pr
 	case v[0] == '"':
 		return s.Text(m.Raw), true, nil
 	case v[0] == '{' || v[0] == '[':
-		return nil, false, nil // not of the declared type: the server says so
+		return nil, false, nil // not of the declared type: left to the server
 	case v[0] == 't' || v[0] == 'f':
 		return v, true, nil
 	}
@@ -128,7 +128,7 @@ func (p MirroredParam) value(m *wire.Message) (plain []byte, there bool, err *pr
 	return v, true, nil
 }
 
-// ParamHeaders makes the Mcp-Param-* headers of a call, with plain values; the modern link encodes them.
+// ParamHeaders returns the Mcp-Param-* headers of a call with plain values; the modern link encodes them.
 func ParamHeaders(m *wire.Message, of []MirroredParam) ([]proxy.Header, *proxy.Error) {
 	var out []proxy.Header
 	for _, p := range of {
@@ -143,8 +143,8 @@ func ParamHeaders(m *wire.Message, of []MirroredParam) ([]proxy.Header, *proxy.E
 	return out, nil
 }
 
-// CheckParamHeaders compares the Mcp-Param-* headers of a client, with decoded values, with the body (2026-07-28 streamable HTTP,
-// Server Behavior for Custom Headers).
+// CheckParamHeaders compares a client's Mcp-Param-* headers, with decoded values, with the body (2026-07-28 streamable
+// HTTP, Server Behavior for Custom Headers).
 func CheckParamHeaders(m *wire.Message, of []MirroredParam, sent []proxy.Header) *proxy.Error {
 	for _, p := range of {
 		plain, there, err := p.value(m)
@@ -167,7 +167,7 @@ func CheckParamHeaders(m *wire.Message, of []MirroredParam, sent []proxy.Header)
 	return nil
 }
 
-// same compares a value with its mirror; integers by number.
+// same compares a value with its header; integers as numbers.
 func (p MirroredParam) same(plain, header string) bool {
 	if plain == header || !p.integer {
 		return plain == header
@@ -177,7 +177,7 @@ func (p MirroredParam) same(plain, header string) bool {
 	return err1 == nil && err2 == nil && a == b
 }
 
-// DropInvalidTools takes tools with invalid annotations out of a list that an HTTP server gave.
+// DropInvalidTools removes tools with invalid annotations from a tool list of an HTTP server.
 func DropInvalidTools(m *wire.Message) {
 	if !bytes.Contains(m.Of(m.Result), []byte("x-mcp-header")) {
 		return

@@ -2,17 +2,16 @@ package translate
 
 import "dragoman/proxy/wire"
 
-// What most messages need of a translation, in the places that the scan has found: an object need not be walked for it, which in a
-// large one takes as long as reading it did.
+// Edits at the positions that the scan found. They avoid parsing an object again, which for a large one takes as long as the scan.
 
-// knownMember is a member of an object whose value's place is known.
+// knownMember is a member of an object whose value the scan has located.
 type knownMember struct {
 	key   string
-	value wire.Span // not present: it has no such member
+	value wire.Span // not present: the object has no such member
 }
 
-// drop drops members from an object; in any order. False if they cannot be dropped by their places alone, and nothing
-// was done.
+// drop removes members, given in any order, from an object. It returns false, without any change, if their positions
+// alone do not suffice.
 func drop(m *wire.Message, gone ...knownMember) bool {
 	var cuts [4]wire.Edit // by place
 	n := 0
@@ -37,7 +36,7 @@ func drop(m *wire.Message, gone ...knownMember) bool {
 			cut.To = skipSpaces(m.Raw, next+1)
 			continue
 		}
-		for j := i - 1; j >= 0 && cuts[j].To == cut.From; j-- { // the last one: the comma before all that go is one too many
+		for j := i - 1; j >= 0 && cuts[j].To == cut.From; j-- { // at the end of the object: remove the comma before the dropped members
 			cut.From, cuts[j].To = cuts[j].From, cuts[j].From
 		}
 		if cut.From = skipSpacesBack(m.Raw, cut.From); m.Raw[cut.From-1] == ',' {
@@ -52,7 +51,7 @@ func drop(m *wire.Message, gone ...knownMember) bool {
 	return true
 }
 
-// keyAt finds where a member begins: at its key, if that is written as usual.
+// keyAt returns the position of the key of a member, if it is written without escapes.
 func keyAt(raw []byte, k knownMember) (uint32, bool) {
 	i := skipSpacesBack(raw, k.value.From)
 	if raw[i-1] != ':' {
@@ -66,8 +65,8 @@ func keyAt(raw []byte, k knownMember) (uint32, bool) {
 	return i - size, true
 }
 
-// skipSpaces is the place of the first byte from i on that is no space; behind is the one after the last before i. The bytes are part of an
-// object that was scanned.
+// skipSpaces returns the position of the first byte from i on that is not a space. The bytes are part of a scanned
+// object.
 func skipSpaces(raw []byte, i uint32) uint32 {
 	for raw[i] <= ' ' {
 		i++
@@ -75,6 +74,7 @@ func skipSpaces(raw []byte, i uint32) uint32 {
 	return i
 }
 
+// skipSpacesBack returns the position after the last byte before i that is not a space.
 func skipSpacesBack(raw []byte, i uint32) uint32 {
 	for raw[i-1] <= ' ' {
 		i--
@@ -82,7 +82,7 @@ func skipSpacesBack(raw []byte, i uint32) uint32 {
 	return i
 }
 
-// Extend adds members to the end of an object from which none are dropped: they begin with a comma.
+// Extend appends members, which begin with a comma, to an object from which none are dropped.
 func Extend(m *wire.Message, obj wire.Span, members []byte) {
 	end := wire.Span{From: obj.To - 1, To: obj.To - 1}
 	if skipSpacesBack(m.Raw, end.From) == obj.From+1 {

@@ -8,8 +8,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// LegacyQuestion makes the params of a modern server's question ones that a legacy client of the given revision knows;
-// ok is false if they cannot be. id is the elicitationId of a question in URL mode, "" for all others.
+// LegacyQuestion translates the params of a modern server's question for a legacy client of the given revision; ok is
+// false if the revision cannot express it. id is the elicitationId of a question in URL mode, "" for others.
 func LegacyQuestion(method string, params []byte, version string) (out []byte, id string, ok bool) {
 	if len(params) == 0 {
 		params = []byte("{}")
@@ -52,7 +52,7 @@ func LegacyQuestion(method string, params []byte, version string) (out []byte, i
 	return params, "", true
 }
 
-// newElicitationID makes a UUID of version 4 (RFC 9562).
+// newElicitationID returns a random UUID, version 4 (RFC 9562).
 func newElicitationID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails: crypto/rand ends the process instead
@@ -61,8 +61,8 @@ func newElicitationID() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// olderSchema makes a form of 2025-11-25 one of 2025-06-18: titled choices become enum and enumNames, defaults exist for
-// booleans only, and a choice of several cannot be had.
+// olderSchema translates a form of 2025-11-25 to 2025-06-18: titled choices become enum and enumNames, and only booleans
+// keep defaults. ok is false for a multiple choice, which 2025-06-18 does not have.
 func olderSchema(schema []byte) (out []byte, ok bool) {
 	m := wire.Message{Raw: schema}
 	for _, p := range wire.Members(schema, wire.Get(schema, m.Whole(), "properties")) {
@@ -101,8 +101,8 @@ func olderSchema(schema []byte) (out []byte, ok bool) {
 	return m.Append(nil), true
 }
 
-// singleContents makes of sampling messages whose content is an array, which came with 2025-11-25, messages of one block
-// each, of the same role.
+// singleContents splits sampling messages whose content is an array, which 2025-11-25 introduced, into messages of one
+// block each with the same role.
 func singleContents(raw []byte, messages wire.Span) []byte {
 	out := []byte{'['}
 	add := func(b []byte) {
@@ -126,8 +126,8 @@ func singleContents(raw []byte, messages wire.Span) []byte {
 	return append(out, ']')
 }
 
-// ModernQuestion makes the params that a modern client sees: those members stay behind that only legacy revisions have,
-// and params are never absent, which one official client cannot read.
+// ModernQuestion returns the params of a question for a modern client, without the members that only legacy revisions
+// have. They are never absent: one official client cannot read absent params.
 func ModernQuestion(m *wire.Message) []byte {
 	if !m.Params.IsObject(m.Raw) {
 		return []byte("{}")
@@ -135,12 +135,12 @@ func ModernQuestion(m *wire.Message) []byte {
 	return wire.Without(m.Of(m.Params), "_meta", "task", "elicitationId")
 }
 
-// ToolError makes the modern result of a tool that has failed.
+// ToolError returns the modern result of a failed tool.
 func ToolError(text string) []byte {
 	return append(wire.AppendText([]byte(`{"resultType":"complete","content":[{"type":"text","text":`), text), `}],"isError":true}`...)
 }
 
-// InputRequired makes an InputRequiredResult (2026-07-28 schema).
+// InputRequired returns an InputRequiredResult (2026-07-28 schema).
 func InputRequired(requests []byte, state string, info []byte) []byte {
 	changes := []wire.Change{{Key: "resultType", Value: []byte(`"input_required"`)}, {Key: "inputRequests", Value: requests},
 		{Key: "requestState", Value: wire.AppendText(nil, state)}}

@@ -7,14 +7,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// olderContent makes of a tool's result what a legacy client of the given revision can read. Structured content had to be
-// an object before 2026-07-28, and did not exist before 2025-06-18: official clients refuse the whole result otherwise
-// (SEP-2106, Backward Compatibility). What is dropped stays as a text block. Content blocks of later kinds become text.
+// olderContent returns the changes that make a tool result readable to a legacy client of the given revision. Structured
+// content did not exist before 2025-06-18 and had to be an object before 2026-07-28: official clients otherwise reject
+// the whole result (SEP-2106, Backward Compatibility). Dropped content is kept as a text block. Content blocks of later
+// kinds become text.
 func olderContent(m *wire.Message, version string) (changes []wire.Change) {
 	structured := wire.Get(m.Raw, m.Result, "structuredContent")
 	drop := structured.Present() && !(structured.IsObject(m.Raw) && rules.StructuredContent.In(version))
 	if !drop && rules.ResourceLinks.In(version) && rules.AudioContent.In(version) {
-		return nil // the revision knows all that there is
+		return nil // the revision supports everything
 	}
 	var text []byte
 	if drop {
@@ -51,7 +52,7 @@ func olderContent(m *wire.Message, version string) (changes []wire.Change) {
 	return append(changes, wire.Change{Key: "content", Value: out})
 }
 
-// olderMessages does the same with the messages of a prompt.
+// olderMessages does the same for the messages of a prompt.
 func olderMessages(m *wire.Message, version string) {
 	for _, message := range wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "messages")) {
 		at := wire.Get(m.Raw, message, "content")
@@ -64,7 +65,7 @@ func olderMessages(m *wire.Message, version string) {
 	}
 }
 
-// olderBlock returns the text block that stands for one the revision does not know, nil for one it knows.
+// olderBlock returns the text block that replaces a block unknown to the revision; nil if the revision knows it.
 func olderBlock(raw []byte, version string) []byte {
 	all := wire.Whole(raw)
 	var out []byte

@@ -2,8 +2,9 @@ package translate
 
 import "dragoman/proxy/wire"
 
-// Strip takes out of a modern request what a legacy server must not see: dual servers judge the era by it. asTask makes a
-// task of the call; the modern era knows no member for that. traced is what _meta is to say of the trace, if anything.
+// Strip removes from a modern request what a legacy server must not see: servers that support both eras detect the era
+// by it. asTask makes the call a task, for which the modern era has no member. traced is the trace context for _meta, if
+// any.
 func Strip(m *wire.Message, asTask bool, traced []wire.Change) {
 	own, all := 0, wire.Count(m.Raw, m.Meta)
 	for _, s := range [...]wire.Span{m.Version, m.Info, m.Caps, m.LogLevel} { // identityKeys
@@ -12,7 +13,7 @@ func Strip(m *wire.Message, asTask bool, traced []wire.Change) {
 		}
 	}
 	fill := FillArguments(m)
-	var identity wire.Span // of _meta, where there is nothing else in it
+	var identity wire.Span // _meta, if it has no other members
 	if own == all && own > 0 {
 		identity = m.Meta
 	}

@@ -5,8 +5,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// TraceMembers are the members of _meta that say in which trace a request goes on, under the names that W3C gave them (SEP-414, 2026-07-28
-// basic, _meta); nil: nobody traces, and what the client has said passes. A tracestate of another traceparent must not stay.
+// TraceMembers returns the _meta members that carry the outgoing trace context under their W3C names (SEP-414,
+// 2026-07-28 basic, _meta). Nil: tracing is off, and the client's members pass unchanged. The client's tracestate is
+// removed, since it belongs to another traceparent.
 func TraceMembers(ex *proxy.Exchange) []wire.Change {
 	t := ex.OutgoingTrace()
 	if t == nil {
@@ -22,8 +23,8 @@ func TraceMembers(ex *proxy.Exchange) []wire.Change {
 	return changes
 }
 
-// AddTrace writes the trace that a request goes on in into its _meta, which nothing else may edit then. Where there is none, it is one
-// more of the changes to params, which the caller has to make; changes are those that there are already.
+// AddTrace writes the outgoing trace context into the _meta of a request, which nothing else may edit afterwards.
+// Without a _meta it is appended to changes, which the caller must apply to params.
 func AddTrace(ex *proxy.Exchange, changes []wire.Change) []wire.Change {
 	of, m := TraceMembers(ex), &ex.Msg
 	switch {
@@ -36,7 +37,7 @@ func AddTrace(ex *proxy.Exchange, changes []wire.Change) []wire.Change {
 	return changes
 }
 
-// ContinueTrace makes an exchange that was made to serve another, and goes to the server as it is, part of that in its trace, too.
+// ContinueTrace makes inner, an exchange created on behalf of another and sent unchanged, part of the other's trace.
 func ContinueTrace(inner, of *proxy.Exchange) {
 	inner.Inherit(of)
 	if changes := AddTrace(inner, nil); changes != nil {

@@ -9,11 +9,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// The reserved members of _meta that say in whose name a request comes. Only Dragoman writes them.
+// identityKeys are the reserved members of _meta that identify the client. Only Dragoman writes them.
 var identityKeys = []string{wire.MetaPrefix + "protocolVersion", wire.MetaPrefix + "clientInfo", wire.MetaPrefix + "clientCapabilities", wire.MetaPrefix + "logLevel"}
 
-// ServerCaps maps server capabilities across the eras: tasks exist in one only, and change notices are promised only where
-// they are carried across (notices).
+// ServerCaps translates server capabilities across the eras: tasks are dropped, since they exist in one era only, and so
+// are change notices unless notices says that they are delivered.
 func ServerCaps(caps []byte, notices bool) []byte {
 	if len(caps) == 0 {
 		return []byte("{}")
@@ -31,7 +31,7 @@ func ServerCaps(caps []byte, notices bool) []byte {
 	return m.Append(nil)
 }
 
-// CheckArguments makes sure that the arguments of a call are an object; absent ones count as empty.
+// CheckArguments checks that the arguments of a call are an object; absent ones count as empty.
 func CheckArguments(m *wire.Message) *proxy.Error {
 	if m.Arguments.Present() && !m.Arguments.IsObject(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
@@ -39,7 +39,7 @@ func CheckArguments(m *wire.Message) *proxy.Error {
 	return nil
 }
 
-// FillArguments gives a tools/call without arguments empty ones, so that every server sees the same shape.
+// FillArguments adds empty arguments to a tools/call without any, so that every server sees the same shape.
 func FillArguments(m *wire.Message) []wire.Change {
 	if m.Is("tools/call") && m.Params.Present() && !m.Arguments.Present() {
 		return []wire.Change{{Key: "arguments", Value: []byte("{}")}}
@@ -47,7 +47,8 @@ func FillArguments(m *wire.Message) []wire.Change {
 	return nil
 }
 
-// StampPlain is stampResult for a result that has none of what that looks at, with the members that it adds; false if it may have.
+// StampPlain is the fast path of StampResult, for a result without any of the members concerned; it appends members.
+// False: use StampResult.
 func StampPlain(m *wire.Message, method string, members []byte) bool {
 	if members == nil || rules.Cacheable(method) || m.Meta.Present() || m.ResultType.Present() || m.InputRequests.Present() ||
 		m.ReqState.Present() || !m.Result.IsObject(m.Raw) {
@@ -57,7 +58,8 @@ func StampPlain(m *wire.Message, method string, members []byte) bool {
 	return true
 }
 
-// StampResult makes a modern result of a legacy one: 2026-07-28 demands resultType, and lifetimes on the cacheable ones.
+// StampResult turns a legacy result into a modern one: 2026-07-28 requires resultType, and cache hints on cacheable
+// results.
 func StampResult(m *wire.Message, method string, serverInfo []byte) {
 	changes := []wire.Change{{Key: "resultType", Value: []byte(`"complete"`)}, {Key: "inputRequests"}, {Key: "requestState"}}
 	if rules.Cacheable(method) {
@@ -74,8 +76,8 @@ func StampResult(m *wire.Message, method string, serverInfo []byte) {
 	m.EditObject(m.Result, changes)
 }
 
-// DropExecution takes the tool member that only 2025-11-25 has out of a list, and, unless tasks are driven, the tools that
-// can only run as a task of that revision: nobody could call them.
+// DropExecution removes the tool member execution, which only 2025-11-25 has, from a list. Unless tasks are driven, it
+// also removes tools that run only as a task of that revision, since nobody could call them.
 func DropExecution(m *wire.Message, driven bool) {
 	if !bytes.Contains(m.Of(m.Result), []byte(`"execution"`)) {
 		return
@@ -89,7 +91,7 @@ func DropExecution(m *wire.Message, driven bool) {
 	})
 }
 
-// editTools rewrites the tools of a tools/list result; f answers the new tool, or nil to leave it out.
+// editTools rewrites the tools of a tools/list result; f returns the new tool, or nil to remove it.
 func editTools(m *wire.Message, f func(tool []byte) []byte) {
 	at := wire.Get(m.Raw, m.Result, "tools")
 	if !at.Present() {
@@ -112,7 +114,8 @@ func editTools(m *wire.Message, f func(tool []byte) []byte) {
 	m.Replace(at, append(out, ']'))
 }
 
-// legacyPlain is legacyResult for a result of which nothing but what the scan has found has to go; false if more may have to.
+// legacyPlain is the fast path of LegacyResult, for a result from which only members located by the scan must be
+// dropped. False: use the slow path.
 func legacyPlain(m *wire.Message, method, version string) bool {
 	if method != "tools/call" || !rules.ResourceLinks.In(version) || !rules.AudioContent.In(version) || !m.Result.IsObject(m.Raw) {
 		return false
@@ -130,8 +133,8 @@ func legacyPlain(m *wire.Message, method, version string) bool {
 	return drop(m, knownMember{"resultType", m.ResultType}, knownMember{"inputRequests", m.InputRequests}, knownMember{"requestState", m.ReqState}, knownMember{"_meta", all})
 }
 
-// LegacyResult makes a legacy result of a modern one, for clients that may be strict about what they do not know.
-// version is the client's revision.
+// LegacyResult turns a modern result into a legacy one, without members that strict clients of the given revision might
+// reject.
 func LegacyResult(m *wire.Message, method, version string) {
 	if legacyPlain(m, method, version) {
 		return
@@ -158,8 +161,8 @@ func LegacyResult(m *wire.Message, method, version string) {
 	m.EditObject(m.Result, changes)
 }
 
-// objectSchemaOnly drops an outputSchema whose root is no object, for the same reason, and any that the revision does not
-// know.
+// objectSchemaOnly drops an outputSchema whose root is not an object, as olderContent drops such content, and any that
+// the revision does not know.
 func objectSchemaOnly(tool []byte, version string) []byte {
 	m := wire.Message{Raw: tool}
 	schema := wire.Get(tool, m.Whole(), "outputSchema")
@@ -169,7 +172,8 @@ func objectSchemaOnly(tool []byte, version string) []byte {
 	return wire.Without(tool, "outputSchema")
 }
 
-// ModernError maps an error of a legacy server to one that a modern client may be sent (2026-07-28 basic, Error Codes).
+// ModernError translates an error of a legacy server for a modern client (2026-07-28 basic, Error Codes); nil if it
+// passes unchanged.
 func ModernError(m *wire.Message, uri []byte) *proxy.Error {
 	code := m.ErrorCode
 	switch {
@@ -198,7 +202,7 @@ func ModernError(m *wire.Message, uri []byte) *proxy.Error {
 	return nil
 }
 
-// LegacyError maps an error of a modern server to one that a legacy client understands.
+// LegacyError translates an error of a modern server for a legacy client; nil if it passes unchanged.
 func LegacyError(m *wire.Message, method string, uri []byte) *proxy.Error {
 	switch m.ErrorCode {
 	case proxy.CodeInvalidParams:
