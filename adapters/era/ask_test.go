@@ -11,7 +11,7 @@ import (
 	"dragoman/proxy"
 )
 
-// asking makes a legacy client's call that a modern server asks in.
+// asking returns a legacy client's call in which a modern server asks.
 func asking(t *testing.T, version, caps string, rounds int) *upCall {
 	t.Helper()
 	store, err := input.NewStore(input.Options{Rounds: rounds})
@@ -40,8 +40,7 @@ func name(err error) string {
 	return fmt.Sprint(err)
 }
 
-// A user who has agreed to open a page is not asked again, and the server that goes on asking is left in peace, longer
-// each time.
+// A user who has agreed to open a page is not asked again. The call is sent again with growing pauses.
 func TestVisitBackoff(t *testing.T) {
 	c := asking(t, "2025-11-25", `{"elicitation":{"url":{}}}`, 100)
 	c.ask.consents = map[string][]byte{"https://e.example/1": []byte(`{"action":"accept"}`)}
@@ -63,7 +62,7 @@ func TestVisitBackoff(t *testing.T) {
 	}
 }
 
-// What cannot be asked is not asked in part: no answer is owed afterwards.
+// If one question of a round cannot be asked, none is asked, and no answer stays outstanding.
 func TestInquiryIsWhole(t *testing.T) {
 	f := func(caps, requests, want string) {
 		t.Helper()
@@ -88,7 +87,7 @@ func TestInquiryIsWhole(t *testing.T) {
 	}
 }
 
-// The first error ends the wait, whatever else is still open; answers that are no objects are errors too.
+// The first error ends the wait, even while other questions are open. An answer that is not an object is an error.
 func TestAnswered(t *testing.T) {
 	c := asking(t, "2025-11-25", `{"roots":{}}`, 10)
 	if err := c.asked(t, `"a":{"method":"roots/list"},"b":{"method":"roots/list"},"c":{"method":"roots/list"}`); err != nil {
@@ -120,7 +119,7 @@ func TestAnswered(t *testing.T) {
 	}
 }
 
-// Waiting for answers ends at its time, and when the exchange does.
+// Waiting for answers ends at the deadline and with the exchange.
 func TestAwaitUntil(t *testing.T) {
 	c := asking(t, "2025-11-25", `{"roots":{}}`, 10)
 	_ = c.asked(t, `"a":{"method":"roots/list"}`)
@@ -133,7 +132,7 @@ func TestAwaitUntil(t *testing.T) {
 	}
 }
 
-// Progress rises over all rounds; within the first it is the server's own affair.
+// Progress rises across rounds; within the first it passes unchecked.
 func TestRisen(t *testing.T) {
 	c := &upCall{}
 	f := func(progress string, want bool) {

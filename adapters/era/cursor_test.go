@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Pages are what lists have: a member of that name in another result, or another request's, is not Dragoman's to touch.
+// Only lists are paginated: a cursor member in other requests and results passes unchanged.
 func TestCursorsOfListsOnly(t *testing.T) {
 	u := newPooled(t, &fakeServer{}, 10, time.Hour)
 	session, err := u.pool.Acquire(modernExchange(t, "p", `{"name":"n"}`, "{}"), false, 0)
@@ -37,7 +37,7 @@ func TestCursorsOfListsOnly(t *testing.T) {
 	f("completion/complete", false)
 }
 
-// sealedCursor is a cursor as a list of the same call would have given it out.
+// sealedCursor returns a cursor as an earlier page of the same list would carry it.
 func sealedCursor(t *testing.T, c *downCall) string {
 	t.Helper()
 	list := *c

@@ -11,8 +11,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A server that speaks the moment it is started, before Dial has returned its link, once took the whole proxy down: its
-// question was to be answered on a link that was not there yet.
+// A server may ask before Dial has returned its link. Answering on the missing link once crashed the proxy.
 func TestServerAsksBeforeDialReturns(t *testing.T) {
 	question := scan(t, `{"jsonrpc":"2.0","id":0,"method":"ping"}`)
 	notice := scan(t, `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)

@@ -15,7 +15,7 @@ func scan(t *testing.T, raw string) *wire.Message {
 	return &m
 }
 
-// written applies the edits and proves that what comes out is still a message.
+// written applies the edits and checks that the outcome is still a message.
 func written(t *testing.T, m *wire.Message) string {
 	t.Helper()
 	out := m.Append(nil)

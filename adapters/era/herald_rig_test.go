@@ -14,7 +14,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// heraldRig is an upstream before a herald, in a bubble with a clock of its own.
+// heraldRig is an upstream in front of a herald, in a synctest bubble.
 type heraldRig struct {
 	t *testing.T
 	s *herald
@@ -54,7 +54,7 @@ func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *
 	return r
 }
 
-// close wants everything given back.
+// close checks that everything has been released.
 func (r *heraldRig) close() {
 	r.t.Helper()
 	if err := r.u.Close(); err != nil {
@@ -69,7 +69,7 @@ func (r *heraldRig) close() {
 	}
 }
 
-// ear is a modern client's request, and what it hears of it.
+// ear is a modern client's request and the messages received for it.
 type ear struct {
 	t    *testing.T
 	ex   *proxy.Exchange
@@ -81,7 +81,7 @@ type ear struct {
 	read chan struct{} // one for each message that it may read; nil: as they come
 }
 
-// legacy makes a session of a legacy client of 2025-11-25 with the given capabilities.
+// legacy returns a session of a legacy client of 2025-11-25 with the given capabilities.
 func (r *heraldRig) legacy(caps string) *proxy.Session {
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{Principal: "p"}, time.Now())
 	s.Initialize(proxy.Client{Version: rules.LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
@@ -98,7 +98,7 @@ func (r *heraldRig) ask(s *proxy.Session, id, method, params string) *ear {
 	return e
 }
 
-// client is who asks.
+// client returns the client of a request.
 type client struct{ who, name, caps, extra string }
 
 func (r *heraldRig) exchange(c client, id, method, params string) *proxy.Exchange {
@@ -162,7 +162,7 @@ func (e *ear) run(u *Upstream) {
 	e.over, e.err = true, err
 }
 
-// hears checks what came since the last time.
+// hears checks the messages received since the last check.
 func (e *ear) hears(want ...string) {
 	e.t.Helper()
 	synctest.Wait()
@@ -175,7 +175,7 @@ func (e *ear) hears(want ...string) {
 	}
 }
 
-// forget forgets what came.
+// forget drops the messages received.
 func (e *ear) forget() {
 	synctest.Wait()
 	e.mu.Lock()
@@ -183,7 +183,7 @@ func (e *ear) forget() {
 	e.got = nil
 }
 
-// ended wants the request to be over, with an error of the given name; "": with a response.
+// ended checks that the request has ended with an error of the given name; "" means a response.
 func (e *ear) ended(name string) {
 	e.t.Helper()
 	synctest.Wait()
@@ -203,7 +203,7 @@ func (e *ear) leave() {
 	synctest.Wait()
 }
 
-// told checks what the server was told since the last time, but for handshakes.
+// told checks what the server received since the last check, handshakes excepted.
 func (r *heraldRig) told(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
@@ -215,7 +215,7 @@ func (r *heraldRig) told(want ...string) {
 	}
 }
 
-// ackOf is the acknowledgement of a listen with an id, raw JSON.
+// ackOf returns the acknowledgement of a listen; id is raw JSON.
 func ackOf(id, honoured string) string {
 	return `{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + id +
 		`},"notifications":{` + honoured + `}}}`

@@ -15,8 +15,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// herald is a server of either era, spoken to over HTTP or as a process, that the test has in its hands: it answers at
-// once but for the methods that are scripted, and writes down what it is told.
+// herald is a fake server of either era, over HTTP or as a process, that the test controls. It answers at once except for scripted
+// methods, and records what it receives.
 type herald struct {
 	era   proxy.Era
 	mu    sync.Mutex
@@ -51,17 +51,17 @@ type heraldLink struct {
 // Settle implements Settler.
 func (l *heraldLink) Settle(ctx context.Context) { l.own.Settle(ctx) }
 
-// Begin notes what others send besides.
+// Begin counts cancellations being sent.
 func (l *heraldLink) Begin() func() { return l.own.Begin() }
 
-// fails makes calls fail before they are sent, or no more.
+// fails switches the failure of calls before they are sent.
 func (l *heraldLink) fails(broken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.broken = broken
 }
 
-// quietLink is one whose server says nothing outside calls.
+// quietLink is a link whose server sends nothing outside calls.
 type quietLink struct{ *heraldLink }
 
 func (quietLink) Pushes() bool { return false }
@@ -88,7 +88,7 @@ func (s *herald) note(format string, args ...any) {
 	s.log = append(s.log, fmt.Sprintf(format, args...))
 }
 
-// said answers what happened since the last time: a line for each message, with the session's number.
+// said returns what happened since the last time: a line per message, with the session's number.
 func (s *herald) said() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +219,7 @@ func (l *heraldLink) Close() error {
 	return nil
 }
 
-// die loses the session from the server's side.
+// die ends the session from the server's side.
 func (l *heraldLink) die() {
 	l.mu.Lock()
 	l.closed = true
@@ -230,7 +230,7 @@ func (l *heraldLink) die() {
 	l.sink.Lost(proxy.Errf(proxy.SessionLost, "died"))
 }
 
-// line is what comes outside calls over HTTP, and all of it at a process.
+// line receives what the server sends outside calls over HTTP, and everything a process sends.
 func (l *heraldLink) line(raw []byte) error {
 	m, err := wire.Scan(slices.Clone(raw))
 	if err != nil {
@@ -304,7 +304,7 @@ func (s *herald) take(c *heraldCall) {
 	s.after(c.l, method)
 }
 
-// say sends a message in the call: on its stream, or on the channel.
+// say sends a message of the call: on its stream or on the channel.
 func (c *heraldCall) say(msg string) {
 	msg = strings.NewReplacer("$ID", c.id, "$TOKEN", c.token).Replace(msg)
 	if c.l.Mux != nil {
@@ -318,7 +318,7 @@ func (c *heraldCall) result(result string) {
 	c.say(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
 }
 
-// away sends what belongs to no call.
+// away sends a message that belongs to no call.
 func (l *heraldLink) away(msg string) {
 	if l.Mux != nil {
 		_ = l.Deliver([]byte(msg))

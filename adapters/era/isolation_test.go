@@ -17,7 +17,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// newProcesses is an upstream whose links are processes.
+// newProcesses returns an upstream whose links are processes.
 func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 	t.Helper()
 	store, err := input.NewStore(input.Options{LeaseWait: 50 * time.Millisecond})
@@ -41,7 +41,7 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 	return u
 }
 
-// By principal: what one is does not matter within one principal, and nothing is shared between two.
+// With isolation by principal, all clients of a principal share a session, and two principals share nothing.
 func TestPrincipalsAreApart(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		s := &fakeServer{Modern: modern}
@@ -56,7 +56,7 @@ func TestPrincipalsAreApart(t *testing.T) {
 	}
 }
 
-// However many calls come at once, a modern server's process is started once.
+// Concurrent calls start a modern server's process once.
 func TestModernProcessIsStartedOnce(t *testing.T) {
 	s := &fakeServer{Modern: true}
 	u := newProcesses(t, s, Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}})
@@ -118,8 +118,8 @@ func (c *legacyClient) call(method, params string) (string, error) {
 	return string(m.Append(nil)), err
 }
 
-// napping runs a test with a legacy client whose process may sleep after a minute.
-func napping(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClient)) {
+// suspending runs a test with a legacy client whose process is suspended after an idle minute.
+func suspending(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClient)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
@@ -128,9 +128,9 @@ func napping(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClient))
 	})
 }
 
-// A process of a session ends when it is idle, and is started again once for all that come, in the client's words.
+// A session's idle process is stopped. Concurrent requests restart it once, with the client's own handshake.
 func TestNap(t *testing.T) {
-	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+	suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		if _, err := c.call("logging/setLevel", `{"level":"error"}`); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestNap(t *testing.T) {
 	})
 }
 
-// What a new process would not know of keeps the old one awake.
+// State that a new process would not know of keeps the old one running.
 func TestNoNap(t *testing.T) {
 	for name, stir := range map[string]func(t *testing.T, c *legacyClient) func(){
 		"call": func(t *testing.T, c *legacyClient) func() {
@@ -191,7 +191,7 @@ func TestNoNap(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+			suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 				end := stir(t, c)
 				time.Sleep(10 * time.Minute)
 				synctest.Wait()
@@ -212,9 +212,9 @@ func TestNoNap(t *testing.T) {
 	}
 }
 
-// A server that is another when it is started again ends the session: what the client knows of it is not true any more.
+// A server that negotiates another revision after a restart ends the session, since the client relies on the former one.
 func TestNapOfAnother(t *testing.T) {
-	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+	suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		time.Sleep(2 * time.Minute)
 		s.Lock()
 		s.Version = "2025-03-26"
@@ -231,9 +231,9 @@ func TestNapOfAnother(t *testing.T) {
 	})
 }
 
-// A caller that leaves while the process starts waits no longer; the process is there for the next.
+// A cancelled call stops waiting for the process, which the next call uses.
 func TestNapCancelled(t *testing.T) {
-	napping(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
+	suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		time.Sleep(2 * time.Minute)
 		held := make(chan struct{})
 		s.Lock()
@@ -257,7 +257,7 @@ func TestNapCancelled(t *testing.T) {
 	})
 }
 
-// At the limit an idle session gives way, a sleeping one has nothing to give.
+// At the process limit an idle session is ended; a suspended one has no process to release.
 func TestRoomFromIdleSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}

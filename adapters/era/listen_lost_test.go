@@ -9,7 +9,7 @@ import (
 	"dragoman/proxy"
 )
 
-// A lost session is opened again, its resources subscribed to again, and what may have been missed is said to have changed.
+// A lost session is reopened with its subscriptions, and everything is reported as changed.
 func TestListenSessionLost(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		a := r.listen(client{}, `"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`)
@@ -32,7 +32,7 @@ func TestListenSessionLost(t *testing.T) {
 	})
 }
 
-// A server that does not come back is tried at growing intervals; a client that leaves meanwhile leaves nothing behind.
+// A server that stays away is retried with backoff. A client that leaves meanwhile leaves no session behind.
 func TestListenBacksOff(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		a := r.listen(client{}, "1", `"toolsListChanged":true`)
@@ -72,7 +72,7 @@ func TestListenBacksOff(t *testing.T) {
 	})
 }
 
-// A server that welcomes everybody and dies at once is not asked again and again without a pause.
+// A server that accepts a session and dies at once is retried with pauses.
 func TestListenServerDiesAtOnce(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		a := r.listen(client{}, "1", `"toolsListChanged":true`)
@@ -96,7 +96,7 @@ func TestListenServerDiesAtOnce(t *testing.T) {
 	})
 }
 
-// A session that the server has forgotten meanwhile is found out while subscribing, and another takes its place.
+// A session that the server no longer knows is detected while subscribing and replaced.
 func TestListenSessionForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHeraldRig(t, newHerald(allCaps), false, nil)
@@ -126,7 +126,7 @@ func TestListenSessionForgotten(t *testing.T) {
 	})
 }
 
-// The proxy's end ends a listen in the way that its face knows; the upstream's end, with an error.
+// Shutdown of the proxy ends a listen with its final response; the end of the upstream ends it with an error.
 func TestListenDrain(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		a := r.listen(client{}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
@@ -144,7 +144,7 @@ func TestListenDrain(t *testing.T) {
 	})
 }
 
-// A client that leaves at any moment leaves nothing behind, nor does one that leaves while its session is being opened.
+// A client that leaves at any moment, even while its session is being opened, leaves nothing behind.
 func TestListenLeaves(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		for _, method := range []string{"initialize", "resources/subscribe"} {

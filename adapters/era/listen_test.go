@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// What is acknowledged is what was asked for, as far as the server delivers it; the id comes back as it was written
-// (vectors 74, 75). With nothing to deliver the listen ends at once.
+// The acknowledgement names the part of the filter that the server can deliver, under the id as it was written (vectors 74, 75). With
+// nothing to deliver the listen ends at once.
 func TestListenAcknowledges(t *testing.T) {
 	const everything = `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":["file:///a","u\"2"]`
 	for _, c := range []struct{ caps, id, filter, honoured string }{
@@ -38,7 +38,7 @@ func TestListenAcknowledges(t *testing.T) {
 	}
 }
 
-// What cannot be read as a filter is refused, before the server is told anything.
+// An invalid filter is refused before anything is sent to the server.
 func TestListenRefuses(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		uris := make([]string, maxSubscribed+1)
@@ -56,7 +56,7 @@ func TestListenRefuses(t *testing.T) {
 	})
 }
 
-// A resource that the server will not tell of is not acknowledged, nor heard of.
+// A resource that the server refuses is neither acknowledged nor reported.
 func TestListenResourceRefused(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		r.s.no = func(uri string) bool { return uri == "no" }
@@ -82,7 +82,7 @@ func TestListenResourceRefused(t *testing.T) {
 	})
 }
 
-// A server without a stream for what belongs to no call promises nothing, neither in server/discover nor here.
+// A server without a notice stream offers no notices, neither in server/discover nor in the acknowledgement.
 func TestListenWithoutStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHerald(allCaps)
@@ -98,7 +98,7 @@ func TestListenWithoutStream(t *testing.T) {
 	})
 }
 
-// Notices arrive tagged, whatever brings them, and each listen has its own.
+// Notices arrive tagged, whichever stream carries them, and each listen receives its own.
 func TestListenNotices(t *testing.T) {
 	bothWires(t, someCaps, func(_ *testing.T, r *heraldRig) {
 		calls := r.s.hold("tools/call")
@@ -146,7 +146,7 @@ func TestListenNotices(t *testing.T) {
 	})
 }
 
-// A notice that another session of the same client hears is delivered too, once: whether one session hears it, or both.
+// A notice in another session of the same client is delivered too, and once only if both sessions receive it.
 func TestListenOtherSession(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		calls := r.s.hold("tools/call")
@@ -217,7 +217,7 @@ func TestListenSharesSession(t *testing.T) {
 	})
 }
 
-// Another client of the same name, with other capabilities, does not draw a listen into its session: that stays with the calls of its own.
+// A client of the same name with other capabilities has its own session; the listen stays with its own client's calls.
 func TestListenBesideANamesake(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		own, namesake := client{caps: `{"experimental":{"own":{}}}`}, client{caps: `{"experimental":{"other":{}}}`}
@@ -246,7 +246,7 @@ func TestListenBesideANamesake(t *testing.T) {
 	})
 }
 
-// A client that does not read is told once of what has changed often, and of everything that has; the queue has an end.
+// For a client that does not read, equal notices are merged and the queue is bounded.
 func TestListenSlowClient(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		uris, honoured := make([]string, maxSubscribed), []string{}
@@ -298,7 +298,7 @@ func TestListenSlowClient(t *testing.T) {
 	})
 }
 
-// Notices that wait for a client are bounded in bytes too.
+// Queued notices are bounded in bytes too.
 func TestListenHeavyNotices(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		e := &ear{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u"]}`), stop: make(chan struct{}), read: make(chan struct{})}
@@ -321,8 +321,7 @@ func TestListenHeavyNotices(t *testing.T) {
 	})
 }
 
-// What a server without a stream announces is read now and then while somebody listens: a difference is a notice, what
-// cannot be read is none.
+// A server without a notice stream is polled while a client listens: a difference makes a notice, a failed read does not.
 func TestListenPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newHerald(allCaps)

@@ -24,8 +24,8 @@ func wanting(level string) client {
 
 const doneResult = `"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`
 
-// A request gets the log messages of its own stream that it has asked for, and no others (vector 73). The level of a
-// session that several share only sinks.
+// A request receives the log messages of its own stream from the level it asked for (vector 73). The level of a shared session only
+// falls.
 func TestLogsOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newHeraldRig(t, newHerald(logCaps), false, nil)
@@ -58,7 +58,7 @@ func TestLogsOfCalls(t *testing.T) {
 	})
 }
 
-// What the server is told of levels: nothing unless somebody asks, no more than is needed, nothing if it has no logging.
+// The level is sent to the server only if a client asks, only if it must fall, and only if the server has logging.
 func TestLogsLevel(t *testing.T) {
 	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
 		for _, level := range []string{"", "error", "critical", "error", "debug", "info", ""} {
@@ -82,7 +82,7 @@ func TestLogsLevel(t *testing.T) {
 	})
 }
 
-// A log message that names no call is delivered while one call only could have caused it.
+// A log message outside the stream of a call is delivered while only one call could have caused it.
 func TestLogsOffStream(t *testing.T) {
 	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
 		process := r.s.link(0).Mux != nil
@@ -134,8 +134,8 @@ func TestLogsOffStream(t *testing.T) {
 	})
 }
 
-// Logs of a modern process name no call either: one call in flight that wants them gets them, of two none (vector 84).
-// Over HTTP each has its own.
+// Log messages of a modern process name no call: a single call that wants them receives them, two calls do not (vector 84). Over HTTP
+// each call has its own stream.
 func TestLogsOfModernServer(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -178,8 +178,8 @@ func TestLogsOfModernServer(t *testing.T) {
 	}
 }
 
-// Progress goes to the request that asked for it, under the token that it gave, in its JSON type; without a token there is
-// none; what comes later, or under a strange token, is nobody's.
+// Progress reaches the request that asked for it, under its own token and JSON type. Without a token there is none, and late progress or
+// an unknown token is dropped.
 func TestProgressTokens(t *testing.T) {
 	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
 		process := r.s.link(0).Mux != nil

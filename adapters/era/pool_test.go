@@ -55,7 +55,7 @@ func modernExchange(t *testing.T, who, info, caps string) *proxy.Exchange {
 		Client: proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: m.Of(m.Info), Caps: m.Of(m.Caps)}}
 }
 
-// conversationOf runs an exchange and answers the number of the conversation that served it.
+// conversationOf runs an exchange and returns the number of the session that served it.
 func conversationOf(t *testing.T, u *Upstream, ex *proxy.Exchange) int {
 	t.Helper()
 	replies, err := u.Do(ex)
@@ -73,7 +73,7 @@ func conversationOf(t *testing.T, u *Upstream, ex *proxy.Exchange) int {
 	return n
 }
 
-// A conversation belongs to one principal, one clientInfo, one set of capabilities (vector 60).
+// A session belongs to one principal, one clientInfo and one set of capabilities (vector 60).
 func TestPoolIsolation(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)
@@ -106,7 +106,7 @@ func TestPoolIsolation(t *testing.T) {
 	}
 }
 
-// Many at once wait for one handshake; other principals have theirs.
+// Concurrent calls wait for one handshake; other principals have their own.
 func TestPoolHandshakesOnce(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)
@@ -144,7 +144,7 @@ func TestPoolMaximumAndIdleEnd(t *testing.T) {
 	}
 }
 
-// A lost conversation is opened anew once, unseen by the client; for ever it is not.
+// A lost session is reopened once without the client noticing, but not indefinitely.
 func TestPoolSessionLost(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)
@@ -167,7 +167,7 @@ func TestPoolSessionLost(t *testing.T) {
 	}
 }
 
-// A client that leaves while the handshake runs waits no longer; the handshake serves the next one.
+// A client that leaves during the handshake stops waiting; the handshake serves the next client.
 func TestPoolClientLeavesDuringHandshake(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)
