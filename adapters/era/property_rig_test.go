@@ -50,7 +50,7 @@ func seeds(t *testing.T, runs uint64, f func(t *testing.T, seed uint64)) {
 	}
 }
 
-// party is who answers at the far end of a conversation.
+// party answers at the far end of a link.
 type party interface {
 	// take takes one message, borrowed until it returns, and does not wait. What belongs to a request is said with say;
 	// leave says that the stream it is said on was closed.
@@ -59,7 +59,7 @@ type party interface {
 	end()
 }
 
-// flow is Replies that somebody else fills.
+// flow is a Replies that the test fills.
 type flow struct {
 	ex      *proxy.Exchange
 	restore *transport.Minted
@@ -99,7 +99,7 @@ func (f *flow) put(raw []byte) {
 	f.signal()
 }
 
-// fail breaks the stream off.
+// fail breaks the stream.
 func (f *flow) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,7 @@ func (f *flow) fail(err error) {
 	f.signal()
 }
 
-// arm says what is to be done when the call is given up.
+// arm sets the function that is called when the call is given up.
 func (f *flow) arm(left func()) {
 	f.mu.Lock()
 	gone := f.gone

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Each row of what is lost is said to whom it concerns, and to nobody else.
+// Each row of the table is reported for the clients concerned only.
 func TestDegrades(t *testing.T) {
 	f := func(what string, v *probe.Profile, s Setting, want ...string) {
 		t.Helper()
@@ -50,7 +50,7 @@ func TestDegrades(t *testing.T) {
 	f("a modern server that said nothing", &probe.Profile{Modern: true}, Setting{Clients: only("2025-11-25"), DriveTasks: true}, "legacy: structured results", "legacy: progress", "legacy: change notices", "legacy: tasks", "legacy: cache hints")
 }
 
-// A setting changes what is said, not whether.
+// A setting changes the text, not whether the loss is reported.
 func TestDegradesWords(t *testing.T) {
 	f := func(s Setting, feature, want string) {
 		t.Helper()

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy"
 )
 
-// sealRig runs a test at a modern server that gives out states of its own, over each kind of link.
+// sealRig runs a test at a modern server that issues requestStates, over each kind of link.
 func sealRig(t *testing.T, seal bool, f func(t *testing.T, r *heraldRig)) {
 	t.Helper()
 	for _, process := range []bool{false, true} {
@@ -36,7 +36,7 @@ func (r *heraldRig) asks(method, state string) {
 	}
 }
 
-// state answers the requestState of the one response that was heard.
+// state returns the requestState of the only response received.
 func (e *ear) state(prefix, suffix string) string {
 	e.t.Helper()
 	e.ended("")
@@ -58,8 +58,8 @@ const (
 	askedTail = `,"x":9007199254740993}}`
 )
 
-// A modern server's state goes out sealed, and comes back to it as it was written: for the same principal, method and
-// parameters, in its time, and to nobody else. That it is used again is the server's affair.
+// A modern server's state is sealed for the client and restored for the server: for the same principal, method and parameters only,
+// and until it expires. Repeated use is left to the server.
 func TestSealStateBinds(t *testing.T) {
 	for _, own := range []string{`"a server's state"`, `"\u00fc\/ \"x\""`, `""`, `"` + strings.Repeat("z", 70000) + `"`, `{"odd":1.50}`} {
 		sealRig(t, true, func(t *testing.T, r *heraldRig) {
@@ -108,7 +108,7 @@ func TestSealStateBinds(t *testing.T) {
 	}
 }
 
-// Where the server gives no state, none is made; a second round has a state of its own.
+// Without a state from the server none is made; a second round has its own state.
 func TestSealStateRounds(t *testing.T) {
 	sealRig(t, true, func(_ *testing.T, r *heraldRig) {
 		r.s.answers("tools/call", `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}`)
@@ -129,7 +129,7 @@ func TestSealStateRounds(t *testing.T) {
 	})
 }
 
-// Otherwise it passes to the byte, both ways, for a legacy client too, who never sees it.
+// Without seal_state it passes unchanged both ways. A legacy client never receives it.
 func TestSealStateOff(t *testing.T) {
 	sealRig(t, false, func(_ *testing.T, r *heraldRig) {
 		r.asks("tools/call", `"\u0041\/ä"`)

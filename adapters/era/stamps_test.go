@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// What is remembered of clients is that of each: of the same length, of another level, for another method.
+// Cached metadata is not mixed up between clients whose metadata has equal length, nor between log levels and methods.
 func TestStamps(t *testing.T) {
 	var x metaCache
 	clients := []proxy.Client{

@@ -11,7 +11,7 @@ import (
 	"dragoman/proxy"
 )
 
-// A state is its principal's: to another it is as good as none, and nothing is said of why (vector 62).
+// A state belongs to its principal: for another it is invalid, and the error does not say why (vector 62).
 func TestStateOfAnotherPrincipal(t *testing.T) {
 	s := &fakeServer{}
 	u := newPooled(t, s, 10, time.Hour)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Subscriptions are counted in a session: the first asks the server, the last tells it (vector 77).
+// Subscriptions are counted in a session: the first subscribes at the server, the last unsubscribes (vector 77).
 func TestSubscriptionsAreCounted(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		a := r.listen(client{}, "1", `"resourceSubscriptions":["u","v"]`)
@@ -30,7 +30,7 @@ func TestSubscriptionsAreCounted(t *testing.T) {
 	})
 }
 
-// An unsubscribe that fails does not leave the count behind: the next listen asks the server anew.
+// A failed unsubscribe still clears the count: the next listen subscribes at the server again.
 func TestSubscriptionsAfterFailedUnsubscribe(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		r.s.on["resources/unsubscribe"] = func(*heraldCall) {} // no answer at all
@@ -47,7 +47,7 @@ func TestSubscriptionsAfterFailedUnsubscribe(t *testing.T) {
 	})
 }
 
-// Each principal, and each client of one, has subscriptions and notices of its own.
+// Each principal, and each of its clients, has its own subscriptions and notices.
 func TestSubscriptionsOfOthers(t *testing.T) {
 	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
 		const filter = `"toolsListChanged":true,"resourceSubscriptions":["u"]`

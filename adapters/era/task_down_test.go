@@ -13,7 +13,7 @@ import (
 
 const wanted = `{"task":{"taskId":"t/1","status":"working","createdAt":"2025-11-25T00:00:00Z","lastUpdatedAt":"2025-11-25T00:00:00Z","ttl":null,"pollInterval":5}}`
 
-// A tool that can only run as a task does, and its caller sees a call: the result comes without a word of the task.
+// A tool that requires a task runs as one, and its caller sees an ordinary call: the result does not mention the task.
 func TestTaskDrivenDown(t *testing.T) {
 	const info = `"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}`
 	for _, c := range []struct{ name, end, want string }{
@@ -57,7 +57,7 @@ func TestTaskDrivenDown(t *testing.T) {
 	}
 }
 
-// What a task asks while its result is awaited ends the client's request, and the retry finds it, as in any call.
+// A question of a task ends the client's request, and the retry resumes it, as in any call.
 func TestTaskQuestionsDown(t *testing.T) {
 	taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
 		r.s.answers("tools/call", wanted)
@@ -87,7 +87,7 @@ func TestTaskQuestionsDown(t *testing.T) {
 	})
 }
 
-// A client that leaves cancels the task by tasks/cancel, whenever it leaves.
+// A client that leaves at any time cancels the task by tasks/cancel.
 func TestTaskCancelledDown(t *testing.T) {
 	for _, caps := range []string{`{}`, `{"roots":{}}`} {
 		taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
@@ -134,7 +134,7 @@ func TestTaskCancelledDown(t *testing.T) {
 	}
 }
 
-// Progress of a task has the token that its client gave, also after the task was made of the call.
+// Progress of a task carries the client's token, also after the call has become a task.
 func TestTaskProgressDown(t *testing.T) {
 	for _, caps := range []string{`{}`, `{"roots":{}}`} {
 		taskRig(t, proxy.Legacy, true, func(_ *testing.T, r *heraldRig) {
@@ -159,7 +159,7 @@ func TestTaskProgressDown(t *testing.T) {
 	}
 }
 
-// Where tasks are hidden, so is a tool that runs as nothing else; execution never passes (vector 80).
+// Where tasks are hidden, tools that require a task are hidden too; execution never passes (vector 80).
 func TestTaskHiddenDown(t *testing.T) {
 	const rest = `],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`
 	for _, drive := range []bool{false, true} {

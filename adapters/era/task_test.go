@@ -49,14 +49,14 @@ func (s *herald) answers(method string, results ...string) {
 	})
 }
 
-// stateOf is what tasks/get says of a task.
+// stateOf returns a result of tasks/get.
 func stateOf(status, more string) string {
 	return `{"resultType":"complete","taskId":"t/1","status":"` + status + `","createdAt":"2026-07-28T00:00:00Z","lastUpdatedAt":"2026-07-28T00:00:00Z","ttlMs":null` + more + `}`
 }
 
 const madeTask = `{"resultType":"task","taskId":"t/1","status":"working","createdAt":"2026-07-28T00:00:00Z","lastUpdatedAt":"2026-07-28T00:00:00Z","ttlMs":null,"pollIntervalMs":2000}`
 
-// heard checks what the server was told without the envelopes and handshakes.
+// heard checks what the server received, without envelopes and handshakes.
 func (r *heraldRig) toldBriefly(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
@@ -77,7 +77,7 @@ func (r *heraldRig) toldBriefly(want ...string) {
 	}
 }
 
-// A legacy client's call that the server makes a task of is asked after until it ends; the client sees one call.
+// A legacy client's call that becomes a task is polled until it ends; the client sees one call.
 func TestTaskDrivenUp(t *testing.T) {
 	for _, c := range []struct{ name, end, want, fails string }{
 		{"completed", stateOf("completed", `,"result":{"resultType":"complete","content":[{"type":"text","text":"x"}],"structuredContent":{"n":9007199254740993},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f"},"v/x":1}}`),
@@ -117,7 +117,7 @@ func TestTaskDrivenUp(t *testing.T) {
 	}
 }
 
-// The extension is declared where a task may come of it, and nowhere else; the client's own declaration counts for nothing.
+// The extension is declared only for requests that may become tasks, whatever the client declared.
 func TestTaskDeclaredUp(t *testing.T) {
 	for _, drive := range []bool{true, false} {
 		taskRig(t, proxy.Modern, drive, func(t *testing.T, r *heraldRig) {
@@ -149,7 +149,7 @@ func TestTaskDeclaredUp(t *testing.T) {
 	}
 }
 
-// Where tasks are hidden, a server that makes one all the same has broken the rules (vector 53).
+// Where tasks are hidden, a server that still makes one violates the protocol (vector 53).
 func TestTaskHiddenUp(t *testing.T) {
 	taskRig(t, proxy.Modern, false, func(_ *testing.T, r *heraldRig) {
 		r.s.answers("tools/call", madeTask)
@@ -165,7 +165,7 @@ func TestTaskHiddenUp(t *testing.T) {
 	})
 }
 
-// What a task asks is put to the client once, and its answers go to the task.
+// A question of a task is put to the client once, and the answer is sent to the task.
 func TestTaskQuestionsUp(t *testing.T) {
 	taskRig(t, proxy.Modern, true, func(_ *testing.T, r *heraldRig) {
 		const form = `"params":{"mode":"form","message":"?","requestedSchema":{"type":"object","properties":{}}}`
@@ -233,7 +233,7 @@ func (e *ear) done() bool {
 	return e.over
 }
 
-// A client that cancels, or whose session ends, or that leaves, cancels the task, in the way that tasks are cancelled.
+// A client that cancels, leaves or ends its session cancels the task by tasks/cancel.
 func TestTaskCancelledUp(t *testing.T) {
 	taskRig(t, proxy.Modern, true, func(t *testing.T, r *heraldRig) {
 		r.s.answers("tools/call", madeTask)
@@ -277,7 +277,7 @@ func TestTaskCancelledUp(t *testing.T) {
 	})
 }
 
-// A server that fails to say how a task is doing is asked again a few times, and so it is given answers; then the call fails.
+// Failed polls and updates of a task are retried a few times; then the call fails.
 func TestTaskPollFails(t *testing.T) {
 	taskRig(t, proxy.Modern, true, func(t *testing.T, r *heraldRig) {
 		broken := 0
@@ -318,7 +318,7 @@ func TestTaskPollFails(t *testing.T) {
 	})
 }
 
-// A server that cannot be reached for a moment is not one that has lost the task.
+// A server that is unreachable for a moment has not lost the task.
 func TestTaskPollUnreachable(t *testing.T) {
 	taskRig(t, proxy.Modern, true, func(_ *testing.T, r *heraldRig) {
 		r.s.answers("tools/call", madeTask)
@@ -343,7 +343,7 @@ func (c *heraldCall) fail() {
 	c.l.Unreadable([]byte(`{"id":`+c.id), proxy.Errf(proxy.Lost, "broken off"))
 }
 
-// matchesInOrder tells whether text has the parts, one after the other.
+// matchesInOrder reports whether text contains the parts in order.
 func matchesInOrder(text string, parts ...string) bool {
 	for _, part := range parts {
 		_, after, found := strings.Cut(text, part)

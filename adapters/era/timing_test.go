@@ -2,7 +2,7 @@ package era
 
 import "time"
 
-// Times and bounds of packages below, which tests wait for and fill.
+// Times and bounds of the packages below that the tests depend on.
 const (
 	gatherTime      = 50 * time.Millisecond // subscriptions that come within it become one listen
 	partTime        = 100 * time.Millisecond

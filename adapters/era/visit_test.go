@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What of error -32042 becomes a question: entries that name a page, not more than may be open, not more rounds than may
-// be; else the error stays one.
+// Entries of error -32042 that name a page become questions, within the bounds on open questions and rounds; otherwise the error
+// remains.
 func TestVisit(t *testing.T) {
 	u := newPooled(t, &fakeServer{}, 10, time.Hour)
 	f := func(caps string, visits int, elicitations, want string) {

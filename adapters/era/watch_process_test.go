@@ -8,8 +8,8 @@ import (
 	"dragoman/proxy"
 )
 
-// At a process the listen before is given up first, since some servers know one for each connection; the gap is made up
-// for (vector 47, trace D).
+// At a process the previous listen ends first, since some servers support one per connection; the gap is made up for (vector 47,
+// trace D).
 func TestWatchBreaksBeforeItMakesAtProcess(t *testing.T) {
 	for name, answers := range map[string]bool{"the server answers what is cancelled": true, "it does not": false} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestWatchProcessEndsListen(t *testing.T) {
 	}
 }
 
-// A process that dies while a subscription waits: it is answered, and made good for what was subscribed to before.
+// When a process dies, a pending subscription is answered, and earlier subscriptions are restored.
 func TestWatchProcessDiesMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: onlySubs}
@@ -96,7 +96,7 @@ func TestWatchProcessDiesMeanwhile(t *testing.T) {
 	})
 }
 
-// All sessions at a process share one listen, as some servers know one for each connection; each is told its own.
+// All sessions at a process share one listen, since some servers support one per connection; each session receives its own notices.
 func TestWatchShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: someCaps, ackAll: func(uri string) bool { return uri != "no" }}
@@ -137,7 +137,7 @@ func TestWatchShared(t *testing.T) {
 	})
 }
 
-// What one session asks for in vain costs the others nothing but a notice of everything, at once.
+// A refused subscription of one session costs the others only an immediate notice that everything has changed.
 func TestWatchSharedRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: onlySubs}
@@ -168,7 +168,7 @@ func TestWatchSharedRefusal(t *testing.T) {
 	})
 }
 
-// The end of the last session while its listen is being opened is no failure: the next one does not wait.
+// The end of the last session while its listen is opened does not count as a failure: the next session is not delayed.
 func TestWatchSharedBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: someCaps, silent: true}
@@ -184,7 +184,7 @@ func TestWatchSharedBeginsAnew(t *testing.T) {
 	})
 }
 
-// A session that comes later brings lists that were not announced before.
+// A later session may add lists that were not in the filter before.
 func TestWatchSharedWidens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: someCaps}

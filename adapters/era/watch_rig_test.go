@@ -24,7 +24,7 @@ const (
 	onlySubs = `{"tools":{},"resources":{"subscribe":true}}`
 )
 
-// announcer is a modern server, spoken to over HTTP or as a process, whose listens the test has in its hands.
+// announcer is a fake modern server, over HTTP or as a process, whose listens the test controls.
 type announcer struct {
 	mu      sync.Mutex
 	caps    string
@@ -38,7 +38,7 @@ type announcer struct {
 	meet    func(a *announced)    // instead of all that
 }
 
-// announcerLink is one conversation with it; mux is nil over HTTP.
+// announcerLink is one link to it; mux is nil over HTTP.
 type announcerLink struct {
 	sink transport.Sink // of a process
 	*mux.Mux
@@ -271,7 +271,7 @@ func (o *stream) Push(msg []byte) error {
 
 func (o *stream) End() {}
 
-// take answers what came since the last time.
+// take returns what was received since the last time.
 func (o *stream) take() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -280,7 +280,7 @@ func (o *stream) take() []string {
 	return got
 }
 
-// watched is a legacy session at the announcer, in a bubble with a clock of its own.
+// watched is a legacy session at the announcer, in a synctest bubble.
 type watchRig struct {
 	t   *testing.T
 	u   *Upstream
@@ -311,7 +311,7 @@ func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
 	return r
 }
 
-// guest is a second client, which has said nothing yet.
+// guest is a second client that has sent nothing yet.
 func (r *watchRig) guest() *watchRig {
 	b := &watchRig{t: r.t, u: r.u, out: &stream{}, s: proxy.NewSession("t", "stdio", "", proxy.Caller{Principal: "q"}, time.Now())}
 	b.s.SetOutlet(b.out)
@@ -419,7 +419,7 @@ func (r *watchRig) answered(done chan string, want string) {
 	}
 }
 
-// sees checks what the client was sent since the last time.
+// sees checks what the client received since the last time.
 func (r *watchRig) sees(want ...string) {
 	r.t.Helper()
 	synctest.Wait()

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Over HTTP the next listen is acknowledged before the one before is closed; the client sees neither (vectors 46 to 48).
+// Over HTTP the next listen is acknowledged before the previous one is closed; the client sees neither (vectors 46 to 48).
 func TestWatchMakesBeforeItBreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: someCaps}
@@ -37,7 +37,7 @@ func TestWatchMakesBeforeItBreaks(t *testing.T) {
 	})
 }
 
-// Around the change from one listen to the next nothing is lost, and what both bring is told once.
+// When one listen replaces another no notice is lost, and what both deliver is delivered once.
 func TestWatchOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: someCaps}
@@ -79,7 +79,7 @@ func TestWatchNotSubscribable(t *testing.T) {
 	})
 }
 
-// The wait for an acknowledgement has an end, is nobody else's, and does not disturb what there is.
+// The wait for an acknowledgement is bounded, and affects neither other sessions nor the current listen.
 func TestWatchAcknowledgementDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: someCaps}
@@ -112,7 +112,7 @@ func TestWatchAcknowledgementDoesNotCome(t *testing.T) {
 	})
 }
 
-// Subscriptions that come together become one listen; each is answered.
+// Concurrent subscriptions share one listen; each is answered.
 func TestWatchGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: onlySubs}
@@ -136,7 +136,7 @@ func TestWatchGathers(t *testing.T) {
 	})
 }
 
-// A subscription that its client cancels while the server is asked for it is not made.
+// A subscription that is cancelled before the acknowledgement does not take effect.
 func TestWatchCancelledMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: onlySubs, silent: true}
@@ -155,7 +155,7 @@ func TestWatchCancelledMeanwhile(t *testing.T) {
 	})
 }
 
-// Merely for changes of lists nothing is opened until the client has a stream to be told on.
+// For list changes alone no listen is opened until the client has a stream.
 func TestWatchWaitsForStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: allCaps}
@@ -180,7 +180,7 @@ func TestWatchWaitsForStream(t *testing.T) {
 	})
 }
 
-// A listen that breaks off is opened again, after a while, and what may have been missed is told (vector 49).
+// A broken listen is reopened after a delay, and everything is reported as changed (vector 49).
 func TestWatchComesBack(t *testing.T) {
 	for name, process := range map[string]bool{"HTTP": false, "process": true} {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +220,7 @@ func TestWatchComesBack(t *testing.T) {
 	}
 }
 
-// A server that ends every listen at once, or refuses it, is not asked again and again.
+// A server that ends or refuses every listen at once is retried with backoff.
 func TestWatchBacksOff(t *testing.T) {
 	for name, srv := range map[string]*announcer{
 		"ends": {caps: someCaps, then: `{"jsonrpc":"2.0","id":ID,"result":{"resultType":"complete"}}`},
@@ -244,8 +244,7 @@ func TestWatchBacksOff(t *testing.T) {
 	}
 }
 
-// What the client has unsubscribed from is kept from it at once; the listen shrinks with the next one, and ends when
-// there is nothing left to listen for.
+// Notices stop as soon as the client unsubscribes. The filter shrinks with the next listen, and the listen ends when nothing is left.
 func TestWatchUnsubscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: onlySubs}
@@ -288,7 +287,7 @@ func TestWatchUnsubscribe(t *testing.T) {
 	})
 }
 
-// What the server does not offer, and what names no resource, is refused here.
+// Subscriptions that the server does not support, or without a URI, are refused here.
 func TestWatchRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &announcer{caps: `{"tools":{"listChanged":true},"resources":{}}`}
@@ -322,7 +321,7 @@ func TestWatchRefuses(t *testing.T) {
 	})
 }
 
-// A session, and an upstream, may end at any time: nothing is left, and whoever waits is answered.
+// A session or an upstream may end at any time: nothing is left behind, and pending requests are answered.
 func TestWatchEndsAnyTime(t *testing.T) {
 	for name, process := range map[string]bool{"HTTP": false, "process": true} {
 		for _, after := range []time.Duration{0, gatherTime / 2, gatherTime + time.Millisecond, probeTime, 3 * time.Second, 2 * time.Minute} {

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testLines is a channel of lines that lends everything, and counts what is given back.
+// testLines is a channel that lends every message and counts the releases.
 type testLines struct {
 	lent, back atomic.Int64
 	write      func(ctx context.Context, parts [][]byte) error // nil: all is well
@@ -81,14 +81,14 @@ func muxNext(t testing.TB, r proxy.Replies) wire.Message {
 	return *m
 }
 
-// racing tells whether the race detector watches, which makes everything slow.
+// racing reports whether the race detector is on, which slows everything down.
 func racing() bool {
 	info, _ := debug.ReadBuildInfo()
 	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// A large message is given out where it was read, with the client's own id, and given back when the next is asked for or
-// the call is closed; what is dropped, or comes too late, is given back at once.
+// A large message is returned without a copy, with the client's own id, and released with the next one or when the call is closed. A
+// dropped or late message is released at once.
 func TestMuxKeepsLarge(t *testing.T) {
 	lines := &testLines{}
 	x := NewLines(proxy.Modern, lines, &muxSink{})
@@ -143,7 +143,7 @@ func TestMuxKeepsLarge(t *testing.T) {
 	lines.settled(t, 304)
 }
 
-// What is taken out of an array, or tagged for a listen, is copied.
+// Elements of a batch and messages tagged for a listen are copied.
 func TestMuxCopiesParts(t *testing.T) {
 	lines := &testLines{}
 	x := NewLines(proxy.Modern, lines, &muxSink{})
@@ -163,7 +163,7 @@ func TestMuxCopiesParts(t *testing.T) {
 	lines.settled(t, 0)
 }
 
-// A client that does not read loses the oldest notifications of a flood; its response is kept, and nobody else waits.
+// A client that does not read loses the oldest notifications of a flood, but not its response, and does not block other calls.
 func TestMuxFlood(t *testing.T) {
 	flood := 1_000_000
 	if racing() {
@@ -204,8 +204,8 @@ func TestMuxFlood(t *testing.T) {
 	_ = slow.Close()
 }
 
-// What waits for a server that does not read is bounded in number and in bytes; who is refused is told that nothing was sent,
-// and there is room again when somebody gives up. Nothing is said to the server of a call that it has not got.
+// Messages for a server that does not read are bounded in number and bytes. The error of a refused call says that nothing was sent,
+// and a cancelled call makes room. The server receives no cancellation of a call that it has not received.
 func TestMuxOverload(t *testing.T) {
 	f := func(name string, raw []byte, fit int) {
 		t.Helper()
@@ -271,7 +271,7 @@ func until(t *testing.T, ok func() bool) {
 	}
 }
 
-// Arrays: every element that is a message is delivered; arrays in arrays are none, however deep, and cost one look.
+// Every valid element of a batch is delivered; nested arrays are invalid at any depth and are rejected without recursion.
 func TestMuxArrays(t *testing.T) {
 	sink := &muxSink{}
 	x := NewLines(proxy.Legacy, &testLines{}, sink)
@@ -304,8 +304,7 @@ func TestMuxArrays(t *testing.T) {
 	_ = r.Close()
 }
 
-// An id that came back in another form than it went out still names its call, or ends it with the reason; one that names nothing
-// is nobody's.
+// An id that comes back in another form still names its call, or ends it with the reason. An unknown id is ignored.
 func TestMuxOddIDs(t *testing.T) {
 	f := func(id, want string) {
 		t.Helper()
@@ -351,7 +350,7 @@ func TestMuxOddIDs(t *testing.T) {
 	f(`"own"`, "nothing")
 }
 
-// A line that is too long ends the call it answers, as far as its two ends tell; noise and notifications end none.
+// A line that is too long ends the call it answers, if its beginning or end names it; noise and notifications end none.
 func TestMuxTooLong(t *testing.T) {
 	f := func(beginning, end string, calls int, ended string) {
 		t.Helper()
@@ -394,7 +393,7 @@ func TestMuxTooLong(t *testing.T) {
 	f(`{"result":{"x":"`, ``, 2, "")
 }
 
-// With a hundred thousand calls in flight each message costs what it costs with one.
+// With a hundred thousand calls in flight a message costs as much as with one.
 func TestMuxManyPending(t *testing.T) {
 	pending := 100_000
 	if racing() {
@@ -462,7 +461,7 @@ func BenchmarkMux(b *testing.B) {
 	}
 }
 
-// The memory of a call that ends before its response is not lent again: whoever is delivering to it would deliver to another's.
+// The memory of a call that ends before its response is not recycled, since a concurrent delivery could reach another call.
 func TestMuxLeavesACallThatIsDeliveredTo(t *testing.T) {
 	x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
 	for _, answered := range []bool{true, false} {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Several callers share a channel: ids and tokens are minted and restored, whatever their type; what belongs to no call
-// goes to the sink; garbage that names a call ends that one only.
+// Several callers share a channel: ids and tokens of any type are replaced and restored, messages that belong to no call go to the sink,
+// and a malformed message that names a call ends that call only.
 func TestMuxRouting(t *testing.T) {
 	var out bytes.Buffer
 	sink := &muxSink{}
@@ -93,7 +93,7 @@ func (s *muxSink) Message(m *wire.Message) bool {
 
 func (s *muxSink) Lost(error) {}
 
-// A request that its client cancels while it is being written may have reached the server: it is told.
+// A request that is cancelled while it is written may have reached the server, so a cancellation is sent.
 func TestMuxCancelledWhileWriting(t *testing.T) {
 	said := make(chan string, 4)
 	var ex *proxy.Exchange

@@ -11,7 +11,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Each call is told that nothing has come at the time that it said, whatever the others wait for, and may wait on.
+// Next returns at its own deadline, whatever other calls wait for, and may be called again.
 func TestMuxTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
@@ -49,7 +49,7 @@ func TestMuxTimes(t *testing.T) {
 	})
 }
 
-// Nobody who waits for ever is woken, and once nobody waits nothing is kept running.
+// A call without a deadline is not woken, and no timer runs once no call waits.
 func TestMuxTimerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
@@ -74,7 +74,7 @@ func TestMuxTimerEnds(t *testing.T) {
 	})
 }
 
-// With many calls, which are not looked at for each of their times, none waits for much longer than it said.
+// With many calls deadlines lose precision, but none is exceeded by much.
 func TestMuxTimesOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})

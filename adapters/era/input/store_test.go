@@ -15,12 +15,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newCall makes a call that could be suspended, of a principal at a server.
+// newCall returns a call of a principal at a server that can be suspended.
 func newCall(x *Calls, who string) *Call {
 	return &Call{x: x, principal: who, inner: &proxy.Exchange{}, wake: make(chan struct{}, 1)}
 }
 
-// As many calls are parked as may be, of all and of one; each is taken once, and what is taken makes room.
+// The store is bounded in total and per principal. Each call is taken once, which makes room.
 func TestStoreBounds(t *testing.T) {
 	l, err := NewStore(Options{MaxParked: 3, MaxPerPrincipal: 2})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestStoreBounds(t *testing.T) {
 	}
 }
 
-// Of many that come with one state at the same time, one gets the call.
+// Of many concurrent retries with one state, one obtains the call.
 func TestStoreTakenOnce(t *testing.T) {
 	l, _ := NewStore(Options{})
 	for range 50 {
@@ -83,7 +83,7 @@ func TestStoreTakenOnce(t *testing.T) {
 	}
 }
 
-// Nobody comes back: at its time, not before, the call is given up and its Handle is none any more.
+// A call is given up when its TTL expires, not before, and its handle becomes invalid.
 func TestStoreTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := NewStore(Options{TTL: time.Minute})
@@ -105,7 +105,7 @@ func TestStoreTTL(t *testing.T) {
 	})
 }
 
-// The end of one upstream is nobody else's.
+// Closing one upstream leaves the calls of others suspended.
 func TestStoreClearsItsOwn(t *testing.T) {
 	l, _ := NewStore(Options{})
 	one, two := NewCalls("up", false, l, work.New(nil)), NewCalls("up", false, l, work.New(nil))

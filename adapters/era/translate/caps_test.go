@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a legacy client's capabilities are worth to a modern server, by the client's revision.
+// ModernCaps by the client's revision.
 func TestModernCaps(t *testing.T) {
 	f := func(version, caps, want string) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestModernCaps(t *testing.T) {
 	}
 }
 
-// Where change notices are not carried across, none are promised.
+// Change notices are not promised where they are not delivered.
 func TestServerCaps(t *testing.T) {
 	const allCaps = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}}`
 	f := func(caps string, notices bool, want string) {

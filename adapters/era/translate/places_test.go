@@ -9,7 +9,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Members that are dropped by their places leave what those leave that are dropped by a walk.
+// Dropping members by position gives the same object as parsing it.
 func TestDropIsEditObject(t *testing.T) {
 	members := [...]string{`"resultType":"complete"`, `"content":[{"a":[1,{"b":"]}"}]}]`, `"inputRequests" : {"a":{}}`, `"_meta":{"x":{}}`}
 	var orders func(used int, list []string)
@@ -46,7 +46,7 @@ func TestDropIsEditObject(t *testing.T) {
 	}
 }
 
-// What is not written as usual is left to a walk.
+// Members written in an unusual way are left to the slow path.
 func TestDropLeavesWhatIsUnusual(t *testing.T) {
 	m, err := wire.Scan([]byte(`{"jsonrpc":"2.0","id":1,"result":{"result\u0054ype":"complete","_meta":{}}}`))
 	if err != nil || !m.ResultType.Present() {
@@ -70,7 +70,7 @@ func TestExtend(t *testing.T) {
 	}
 }
 
-// What is done by the places of a result's members is what walking through it does.
+// The fast paths for results give the same outcome as the slow ones.
 func TestLegacyPlain(t *testing.T) {
 	for result, plain := range map[string]bool{
 		`{"content":[]}`: true,

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// How a modern server's question reads to clients of older revisions.
+// Questions of modern servers for clients of older revisions.
 func TestLegacyQuestion(t *testing.T) {
 	f := func(version, method, params, want string) {
 		t.Helper()
@@ -34,7 +34,7 @@ func TestLegacyQuestion(t *testing.T) {
 	}
 }
 
-// A page to visit gets an id of its own, which the client is told of when all is done (2025-11-25 elicitation).
+// A page to visit receives an id, whose completion the client is notified of (2025-11-25 elicitation).
 func TestURLQuestionHasAnID(t *testing.T) {
 	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	seen := map[string]bool{}
@@ -74,7 +74,7 @@ func TestOlderSchema(t *testing.T) {
 	}
 }
 
-// Messages of several blocks as messages of one each.
+// Messages of several blocks become messages of one block each.
 func TestSingleContents(t *testing.T) {
 	f := func(messages, want string) {
 		t.Helper()

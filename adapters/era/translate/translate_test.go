@@ -193,7 +193,7 @@ func parse(t *testing.T, raw string) *wire.Message {
 	return &m
 }
 
-// render applies the edits and proves that what comes out is still a message.
+// render applies the edits and checks that the outcome is still a message.
 func render(t *testing.T, m *wire.Message) string {
 	t.Helper()
 	out := m.Append(nil)
