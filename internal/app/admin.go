@@ -21,7 +21,7 @@ import (
 	"dragoman/proxy"
 )
 
-// AdminServer makes the listener for operators; nil if it is off. It shows the current generation.
+// AdminServer makes the server of the admin listener, or nil if it is off. It shows the current generation.
 func (g *Generation) AdminServer() (*httpserver.Server, error) {
 	c := &g.Cfg.Admin
 	if c.Listen == field.Off {
@@ -66,6 +66,7 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 	return srv, nil
 }
 
+// Checks returns the readiness of each upstream, and of the service while it shuts down.
 func (g *Generation) Checks() []admin.Check {
 	out := make([]admin.Check, 0, len(g.Upstreams))
 	for _, u := range g.Upstreams {
@@ -78,7 +79,7 @@ func (g *Generation) Checks() []admin.Check {
 	return out
 }
 
-// levels is the level of the log, for the admin listener.
+// levels gives the admin listener access to the level of the log.
 type levels struct{ of *App }
 
 // Level implements admin.Levels.
@@ -100,7 +101,7 @@ func (l levels) SetLevel(level string, span time.Duration) error {
 		return fmt.Errorf("level: %w; write %s", err, f.Allowed())
 	}
 	l.of.level.SetFor(LogLevels[c.Log.Level], span)
-	line := l.of.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("to", c.Log.Level) // whatever the level is now
+	line := l.of.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("to", c.Log.Level) // at any level
 	if span > 0 {
 		line = line.Stringer("for", span)
 	}
@@ -108,7 +109,7 @@ func (l levels) SetLevel(level string, span time.Duration) error {
 	return nil
 }
 
-// levelName is a level as the configuration spells it.
+// levelName returns a level as the configuration spells it.
 func levelName(level zerolog.Level) string {
 	for name, l := range LogLevels {
 		if l == level {
@@ -118,7 +119,7 @@ func levelName(level zerolog.Level) string {
 	return level.String()
 }
 
-// followLogLevel has the level of the log follow log.level, if that is another now.
+// followLogLevel sets the level of the log on activation if log.level has changed.
 func (g *Generation) followLogLevel() {
 	before := g.App.Current.Load()
 	if before == g || before.Cfg.Log.Level == g.Cfg.Log.Level {
@@ -127,7 +128,7 @@ func (g *Generation) followLogLevel() {
 	g.onActivation = append(g.onActivation, func() { g.App.level.Set(LogLevels[g.Cfg.Log.Level]) })
 }
 
-// buildObservers are the policies that see every request and what becomes of it, the first the outermost.
+// buildObservers returns the policies that see every request and its outcome, the outermost first.
 func (g *Generation) buildObservers() ([]proxy.Policy, error) {
 	g.followLogLevel()
 	trail, err := g.buildAudit()
@@ -141,14 +142,14 @@ func (g *Generation) buildObservers() ([]proxy.Policy, error) {
 	return g.withServerSpan(trail, telemetry.AccessLog(g.Log, g.Cfg.Log.Access, g.App.fastLog), count), nil
 }
 
-// auditSettings is what the file of an audit trail is made from.
+// auditSettings is what the audit log is made from.
 type auditSettings struct {
 	file  string
 	queue int
 	block bool
 }
 
-// buildAudit makes the policy of the audit trail; nil if there is none.
+// buildAudit returns the policy of the audit trail, or nil if there is none.
 func (g *Generation) buildAudit() (proxy.Policy, error) {
 	c := &g.Cfg.Audit
 	if !c.Enabled {
@@ -168,7 +169,7 @@ func (g *Generation) buildAudit() (proxy.Policy, error) {
 		What: c.Arguments, Redact: c.Redact, Value: c.ValueBytes, Bytes: c.ArgumentBytes})}), nil
 }
 
-// reopenFiles opens files anew that another program may have put away.
+// reopenFiles reopens files that another program may have rotated.
 func (a *App) reopenFiles() {
 	if trail := a.Current.Load().auditLog; trail != nil {
 		trail.Reopen()

@@ -20,15 +20,15 @@ import (
 	"dragoman/proxy"
 )
 
-// identity is what finds out who asks, and what shows to servers who we are.
+// identity holds what identifies callers.
 type identity struct {
-	auth    *access.Authenticator // nil: nobody is asked
-	forward proxy.Gate            // nil: nothing of clients' headers goes on
-	scopes  proxy.Policy          // nil: nothing needs any
-	keys    *oauth.Keys           // of the issuer of tokens; nil: none are taken
+	auth    *access.Authenticator // nil: callers need not authenticate
+	forward proxy.Gate            // nil: no headers of clients are forwarded
+	scopes  proxy.Policy          // nil: nothing needs scopes
+	keys    *oauth.Keys           // of the issuer of tokens; nil: tokens are not accepted
 }
 
-// buildIdentity makes what finds out who asks.
+// buildIdentity makes the gates and policies that identify callers.
 func (g *Generation) buildIdentity() (err error) {
 	c, auth := g.Cfg, &g.Cfg.Security.Auth
 	names := g.forwardedHeaders()
@@ -65,7 +65,8 @@ func (g *Generation) buildIdentity() (err error) {
 	return err
 }
 
-// challenge tells a caller what a credential needs, besides what all of them do.
+// challenge returns the WWW-Authenticate value of a refusal, with the scopes that every token needs in addition to
+// scopes.
 func (g *Generation) challenge(err *proxy.Error, path string, scopes []string) string {
 	all := append([]string(nil), g.Cfg.Security.Auth.JWT.Scopes...)
 	for _, s := range scopes {
@@ -76,7 +77,7 @@ func (g *Generation) challenge(err *proxy.Error, path string, scopes []string) s
 	return g.identity.auth.Challenge(err, path, all)
 }
 
-// onlyName is the name of the one upstream; empty if there are several.
+// onlyName returns the name of the only upstream; empty if there are several.
 func onlyName(c *config.Config) string {
 	if len(c.Upstreams) == 1 {
 		return c.Upstreams[0].Name
@@ -94,7 +95,7 @@ func scopeRules(c *config.Config) map[string][]access.ScopeRule {
 	return all
 }
 
-// tokens makes what checks bearer tokens.
+// tokens returns the verifier of bearer tokens.
 func (g *Generation) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
 	log := g.Log.With().Str("issuer", j.Issuer).Logger()
 	opt := oauth.KeysOptions{Issuer: j.Issuer, URL: j.JWKSURL, File: j.JWKSFile, CAFile: j.CAFile, TTL: j.JWKSTTL, Stale: j.JWKSStale}
@@ -128,13 +129,13 @@ func (g *Generation) tokens(j *config.JWTConfig) (*oauth.Verifier, error) {
 	}})
 }
 
-// tokenSettings is what the checking of tokens is made from.
+// tokenSettings is what the verifier of tokens is made from.
 type tokenSettings struct {
 	opt  oauth.VerifierOptions
 	keys uint64
 }
 
-// registerKeys registers what is read off the keys of an issuer.
+// registerKeys registers the metrics of an issuer's keys.
 func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) (err error) {
 	counter := func(name, help string, read func() float64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, read)
@@ -149,8 +150,8 @@ func registerKeys(keys *oauth.Keys, reg prometheus.Registerer) (err error) {
 	return err
 }
 
-// needsNoCredential tells whether a request needs no credential: the metadata that says where to get one, and whether we are well, without
-// what it depends on.
+// needsNoCredential reports whether a request needs no credential: one for the metadata that says where to get a token,
+// or for the health of the service without its dependencies.
 func (g *Generation) needsNoCredential(head *proxy.Head) bool {
 	if m := string(head.Method); m != fasthttp.MethodGet && m != fasthttp.MethodHead {
 		return false
@@ -159,7 +160,7 @@ func (g *Generation) needsNoCredential(head *proxy.Head) bool {
 	return path == access.MetadataPath || strings.HasPrefix(path, access.MetadataPath+"/") || path == "/health"
 }
 
-// publicHealth is /health for those of whom nothing is known: how we are, but not what we are made of.
+// publicHealth returns the handler of /health that hides the dependencies from unauthenticated callers.
 func (g *Generation) publicHealth(full func(*fasthttp.RequestCtx)) func(*fasthttp.RequestCtx) {
 	if g.identity.auth == nil {
 		return full
@@ -174,7 +175,8 @@ func (g *Generation) publicHealth(full func(*fasthttp.RequestCtx)) func(*fasthtt
 	}
 }
 
-// metadata serves where clients find out about tokens (RFC 9728): for the service as a whole, and for each MCP endpoint.
+// metadata serves the metadata by which clients find the authorization server (RFC 9728), for the service as a whole
+// and for each MCP endpoint.
 func (g *Generation) metadata(srv httpserver.Registrar) error {
 	j := &g.Cfg.Security.Auth.JWT
 	if g.identity.auth == nil || j.Issuer == "" {
@@ -208,7 +210,7 @@ func (g *Generation) metadata(srv httpserver.Registrar) error {
 			if err != nil {
 				return fmt.Errorf("metadata: %w", err)
 			}
-			for _, at := range []string{access.MetadataPath + prefix + base + path, access.MetadataPath + base + path} { // a proxy may take the prefix away
+			for _, at := range []string{access.MetadataPath + prefix + base + path, access.MetadataPath + base + path} { // a proxy may strip the prefix
 				if served[at] {
 					continue
 				}
@@ -226,7 +228,7 @@ func (g *Generation) metadata(srv httpserver.Registrar) error {
 	return nil
 }
 
-// originOf is the scheme and authority of a URL.
+// originOf returns the scheme and authority of a URL.
 func originOf(raw string) string {
 	if i := strings.Index(raw, "://"); i >= 0 {
 		if end := strings.IndexByte(raw[i+3:], '/'); end >= 0 {
@@ -236,7 +238,7 @@ func originOf(raw string) string {
 	return raw
 }
 
-// credentials are what Dragoman shows to an upstream; nil: nothing but static headers.
+// credentials returns what authenticates Dragoman at an upstream besides static headers; nil: nothing does.
 func (g *Generation) credentials(up *config.Upstream, w *upstream) (httpclient.Credentials, error) {
 	o := &up.OAuth
 	if o.TokenURL == "" {
@@ -248,7 +250,8 @@ func (g *Generation) credentials(up *config.Upstream, w *upstream) (httpclient.C
 	return c, w.reg.Register(gauge("dragoman_upstream_tokens", "Tokens that were got for an upstream.", up.Name, func() int { return int(c.Fetched()) }))
 }
 
-// reauthorize is the policy of an upstream whose tokens may end before their time; nil if it has none.
+// reauthorize returns the policy for an upstream whose tokens may become invalid before they expire; nil if it has
+// none.
 func reauthorize(w *upstream) proxy.Policy {
 	if w.client == nil {
 		return nil

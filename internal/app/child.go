@@ -13,7 +13,8 @@ import (
 	"dragoman/proxy"
 )
 
-// stdioWires are the ways to a server that is a child process. The dialer is kept: it knows how the server's starts go.
+// stdioWires returns the transports of a server that is a child process. It keeps the dialer, which knows how the
+// server's starts go.
 func (g *Generation) stdioWires(up *config.Upstream, w *upstream, log zerolog.Logger) transport.Wires {
 	level, perr := zerolog.ParseLevel(up.Stderr)
 	if perr != nil { // "off"
@@ -45,7 +46,8 @@ func (g *Generation) stdioWires(up *config.Upstream, w *upstream, log zerolog.Lo
 	return transport.Wires{Stdio: true, Modern: w.dialer.Dial(proxy.Modern), Legacy: w.dialer.Dial(proxy.Legacy)}
 }
 
-// available tells whether a server's starts go well, or a REST service is well, and if not, why. Any other server always is.
+// available reports whether a server's starts go well, or whether a REST service is healthy, and if not, why. Any other
+// server is always available.
 func (g *Generation) available(name string) (ok bool, why string) {
 	if s := g.Services[name]; s != nil {
 		return s.Healthy()
@@ -61,7 +63,7 @@ func (g *Generation) available(name string) (ok bool, why string) {
 	return false, fmt.Sprintf("%d starts in a row failed; the last one: the server %s", s.Failures, s.Last)
 }
 
-// processGauges show what is known of an upstream's children.
+// processGauges returns the metrics of an upstream's child processes.
 func processGauges(w *upstream) []prometheus.Collector {
 	d, u := w.dialer, w.Upstream
 	if d == nil {
@@ -85,7 +87,7 @@ func processGauges(w *upstream) []prometheus.Collector {
 	}
 }
 
-// counter is a counter that is read when somebody asks.
+// counter returns a counter that is read at each scrape.
 func counter(name, help, server string, read func() uint64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"server": server}},
 		func() float64 { return float64(read()) })

@@ -15,32 +15,32 @@ import (
 	"dragoman/policies/telemetry"
 )
 
-// App is what lasts while configurations come and go. Each configuration makes a generation, of new components and of those
-// components of the generation before that it would have made alike.
+// App is what lasts while configurations come and go. Each configuration makes a generation, of new components and of
+// those components of the previous generation that have equal settings.
 type App struct {
 	Log     zerolog.Logger
 	Metrics *prometheus.Registry
 	Current atomic.Pointer[Generation] // the generation that serves
 	number  uint64                     // of the last component
 	level   *telemetry.Level           // of the log
-	fastLog *telemetry.FastLine        // its short way; nil: it has none
+	fastLog *telemetry.FastLine        // its fast path for the access log; nil: it has none
 
-	noteRequest func()                            // is told of each request; nil: nobody is
-	clients     atomic.Pointer[httpserver.Server] // the listener for them; nil: there is none
-	certificate atomic.Int64                      // when the one ends that it shows, in seconds of Unix; 0: it shows none
+	noteRequest func()                            // called for each request; nil: not called
+	clients     atomic.Pointer[httpserver.Server] // server of the main listener; nil: there is none
+	certificate atomic.Int64                      // expiry of the main listener's certificate, in Unix seconds; 0: there is none
 
-	Retiring sync.WaitGroup // what ends because a generation was replaced
+	Retiring sync.WaitGroup // closing of components that a generation has left behind
 
 	mu     sync.Mutex
-	Series []labelled // what counts for servers
+	Series []labelled // metrics with series by server
 }
 
-// labelled are metrics with labels, of which those of a server can be forgotten.
+// labelled is a metric with labels, whose series for one server can be dropped.
 type labelled interface {
 	DeletePartialMatch(prometheus.Labels) int
 }
 
-// newApp makes an empty one; lines, if not nil, are where the log goes, as JSON.
+// newApp returns an App without a generation. lines, if not nil, is where log goes, as JSON.
 func newApp(log zerolog.Logger, lines *telemetry.BatchWriter) *App {
 	level := telemetry.NewLevel(log.GetLevel())
 	e := &App{Log: level.Logger(log), level: level, Metrics: prometheus.NewRegistry()}
@@ -50,7 +50,7 @@ func newApp(log zerolog.Logger, lines *telemetry.BatchWriter) *App {
 	return e
 }
 
-// forget drops what was counted for a server that there is no more.
+// forget drops the series of a server that has been removed.
 func (a *App) forget(server string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -64,17 +64,17 @@ type component struct {
 	number   uint64
 	settings any // what it was made from
 	value    any
-	Metrics  []prometheus.Collector // that are read off it
+	Metrics  []prometheus.Collector // read from it at each scrape
 	stage    stage
-	Close    func() // lets go of it; nil: the collector does
+	Close    func() // nil: nothing is to be closed
 	handOver func(heir any)
 }
 
-// stage is when a component closes: those that lead to others first.
+// stage is when a component closes. Components that lead to others close first.
 type stage int
 
 const (
-	endsFirst stage = iota // what asks servers by itself
+	endsFirst stage = iota // what sends requests of its own
 	endsSessions
 	endsRepeats
 	endsUpstreams
@@ -83,17 +83,17 @@ const (
 	stages
 )
 
-// spec is how a component is made and closed.
+// spec says how a component is made and closed.
 type spec[V any] struct {
 	build func(reg prometheus.Registerer) (V, error)
 	stage stage
-	close func(V) // nil: nothing is to be let go of
-	// handOver tells one that is left who has its name now, before it ends; nil: it need not know.
+	close func(V) // nil: nothing is to be closed
+	// handOver tells a component that is left behind its successor of the same name, before it closes; nil: not called.
 	handOver func(left, heir V)
 }
 
-// keep returns the component of a name: that of the generation before if it was made from equal settings, else a new one. Settings
-// are plain values; another component is named by its number.
+// keep returns the component of a name: that of the previous generation if its settings are equal, else a new one.
+// Settings are plain values; they name another component by its number.
 func keep[V any](g *Generation, name string, settings any, m spec[V]) (V, error) {
 	if p := g.previous[name]; p != nil && reflect.DeepEqual(p.settings, settings) {
 		g.Components[name] = p
@@ -116,7 +116,7 @@ func keep[V any](g *Generation, name string, settings any, m spec[V]) (V, error)
 	return v, nil
 }
 
-// number identifies the component of a name among the settings of others; 0 if there is none.
+// number identifies the component of a name in the settings of others; 0 if there is none.
 func (g *Generation) number(name string) uint64 {
 	if p := g.Components[name]; p != nil {
 		return p.number
@@ -124,8 +124,8 @@ func (g *Generation) number(name string) uint64 {
 	return 0
 }
 
-// registerer registers the metrics of a component. Counters and histograms are shared with the component that had the name before, and
-// go on; what is read from the component itself is registered on activation.
+// registerer registers the metrics of a component. Counters and histograms are shared with the previous component of
+// the name, and go on. Metrics that are read from the component itself are registered on activation.
 type registerer struct {
 	app      *App
 	readings []prometheus.Collector
@@ -153,7 +153,7 @@ func (l *registerer) Register(c prometheus.Collector) error {
 func (l *registerer) MustRegister(all ...prometheus.Collector) {
 	for _, c := range all {
 		if err := l.Register(c); err != nil {
-			panic(err) // as the interface demands; a test registers all there are
+			panic(err) // as the interface demands; a test registers all metrics
 		}
 	}
 }
@@ -165,7 +165,7 @@ func (l *registerer) Unregister(c prometheus.Collector) bool {
 	return len(l.readings) < before
 }
 
-// activate makes g the current generation and returns the components of the one before that are not needed any more.
+// activate makes g the current generation, and returns the components of the previous one that are no longer needed.
 func (g *Generation) activate() (left map[string]*component, err error) {
 	left = maps.Clone(g.previous)
 	for name, p := range g.Components {
@@ -198,15 +198,15 @@ func (g *Generation) activate() (left map[string]*component, err error) {
 	return left, err
 }
 
-// discard closes what was made for a generation that is never activated.
+// discard closes the new components of a generation that is never activated.
 func (g *Generation) discard() {
 	fresh := maps.Clone(g.Components)
 	maps.DeleteFunc(fresh, func(name string, p *component) bool { return g.previous[name] == p })
 	closeComponents(fresh)
 }
 
-// closeComponents closes components stage by stage, those of one stage at the same time: a server that does not end takes its whole
-// grace period.
+// closeComponents closes components stage by stage, those of one stage in parallel: a server that does not end takes
+// its whole grace period.
 func closeComponents(components map[string]*component) {
 	for s := range stages {
 		var ends sync.WaitGroup

@@ -13,8 +13,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// RunDemo serves the built-in server over HTTP or on stdin and stdout. It is served by what serves the clients of the
-// proxy: the built-in server is an upstream like any other, only nearer, and one that speaks both eras by itself.
+// RunDemo serves the built-in server over HTTP or on stdin and stdout, by the same listeners that serve the clients of
+// the proxy. The built-in server takes the place of an upstream, and speaks both eras by itself.
 func RunDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 	cfg, err := config.LoadConfig(config.LoadOptions{})
 	if err != nil {
@@ -39,7 +39,7 @@ func RunDemo(ctx context.Context, opt DemoOptions, std Streams) error {
 	return g.demoHTTP(ctx, opt.HTTP, std)
 }
 
-// demoVersion is the version that the built-in server gives of itself.
+// demoVersion is the version that the built-in server reports.
 const demoVersion = "1.0.0"
 
 func (g *Generation) demoHTTP(ctx context.Context, addr string, std Streams) error {
@@ -61,7 +61,7 @@ func (g *Generation) demoHTTP(ctx context.Context, addr string, std Streams) err
 	return g.shutDown(err, []*httpserver.Server{face})
 }
 
-// Only lets clients of one era through: what a server of the other era answers then is what such servers answer.
+// Only returns a handler that lets clients of one era through, and answers others as a server of that era does.
 func Only(which string, next proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		switch {

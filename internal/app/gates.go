@@ -14,7 +14,7 @@ import (
 	"dragoman/proxy"
 )
 
-// gates judge what comes to the main listener by its head, in this order.
+// gates returns the gates of the main listener, in the order in which they judge a request by its head.
 func (g *Generation) gates() []proxy.Gate {
 	c := g.Cfg.Security
 	var trusted []netip.Prefix
@@ -36,7 +36,7 @@ func (g *Generation) gates() []proxy.Gate {
 	}
 }
 
-// forwardedHeaders are the headers of clients that go on to some upstream.
+// forwardedHeaders returns the headers of clients that some upstream gets.
 func (g *Generation) forwardedHeaders() (names []string) {
 	for _, u := range g.Cfg.Upstreams {
 		for _, f := range u.Forward {
@@ -56,7 +56,7 @@ func lower(list []string) []string {
 	return out
 }
 
-// gateway is the gates that are on, as a listener takes them.
+// gateway combines the gates that are on into the form that a listener takes.
 func gateway(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) []func(*fasthttp.RequestCtx) bool {
 	on := make([]proxy.Gate, 0, len(gates))
 	for _, gate := range gates {

@@ -10,7 +10,7 @@ import (
 	"dragoman/adapters/stdio/lines"
 )
 
-// buildGauges registers what is read off the parts when somebody asks.
+// buildGauges registers the metrics that are read at each scrape.
 func (g *Generation) buildGauges(reg prometheus.Registerer) (none struct{}, err error) {
 	v := ReadVersion()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "dragoman_build_info", Help: "1, with the build as labels.",
@@ -44,7 +44,7 @@ func (g *Generation) buildGauges(reg prometheus.Registerer) (none struct{}, err 
 	return none, err
 }
 
-// gauge is a gauge that is read when somebody asks; server labels it unless it is empty.
+// gauge returns a gauge that is read at each scrape. It has the label server unless that is empty.
 func gauge(name, help, server string, read func() int) prometheus.Collector {
 	labels := prometheus.Labels{"server": server}
 	if server == "" {
@@ -53,7 +53,7 @@ func gauge(name, help, server string, read func() int) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(read()) })
 }
 
-// multiGauge is a gauge of several series that are read together when somebody asks.
+// multiGauge is a gauge of several series that are read together at each scrape.
 type multiGauge struct {
 	desc *prometheus.Desc
 	read func(tell func(value float64, labels ...string))
@@ -73,7 +73,7 @@ func (r multiGauge) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// transports are those of sessions.
+// transports lists the transports of sessions.
 var transports = [...]string{"streamable-http", "sse", "stdio"}
 
 func (g *Generation) sessionsBy(tell func(float64, ...string)) {
@@ -93,7 +93,7 @@ func (a *App) levelNow(tell func(float64, ...string)) {
 	}
 }
 
-// limitsNow are the bounds that there are numbers of what is used of.
+// limitsNow reports the configured bounds whose use has a metric too.
 func (a *App) limitsNow(tell func(float64, ...string)) {
 	c := a.Current.Load().Cfg
 	conns := c.Limits.Connections
@@ -132,7 +132,7 @@ func (a *App) upstreamLimitsNow(tell func(float64, ...string)) {
 	}
 }
 
-// Certified notes when the certificate ends that the main listener shows.
+// Certified records when the certificate of the main listener expires.
 func (a *App) Certified(ends time.Time) { a.certificate.Store(ends.Unix()) }
 
 func (a *App) certificateEnds(tell func(float64, ...string)) {

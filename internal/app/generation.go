@@ -1,3 +1,5 @@
+// Package app makes a running proxy from a configuration: upstreams, policies, listeners and telemetry. It also
+// reloads the configuration. It knows no commands.
 package app
 
 import (
@@ -28,7 +30,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Generation is everything that one configuration makes. Components may be handed over to the next one, see keep.
+// Generation is everything that is made from one configuration. Components may be handed over to the next one, see
+// [keep].
 type Generation struct {
 	*App
 	Cfg           *config.Config
@@ -38,35 +41,35 @@ type Generation struct {
 	Store         *session.Store
 	Upstreams     []*era.Upstream
 	Added         []*upstream                       // of these, those that are new
-	Dialers       map[string]*supervisor.Dialer     // of the upstreams that are children
+	Dialers       map[string]*supervisor.Dialer     // of the upstreams that are child processes
 	Services      map[string]*restupstream.Upstream // of the upstreams that speak the REST envelope
-	reaper        *reaper.Reaper                    // starts and ends all children
-	Service       *service.Service                  // the state that we are in
-	Depends       *service.Checks                   // of what the service depends on besides; nil: nothing
+	reaper        *reaper.Reaper                    // starts and ends all child processes
+	Service       *service.Service                  // state of the service
+	Depends       *service.Checks                   // checks of other dependencies; nil: there are none
 	router        *proxy.Router
 	table         *proxy.Table
 	Handle        proxy.Handler
-	observers     []proxy.Policy // see every request and what becomes of it, also those that a listener refuses
-	plain         proxy.Handler  // for callers that speak no revision; what watches stands around it elsewhere
-	Pending       *input.Store   // where calls wait for answers to their questions
-	streamUsage   *session.Usage // what is kept for clients that lose a stream
+	observers     []proxy.Policy // see every request and its outcome, also requests that a listener refuses
+	plain         proxy.Handler  // for callers without a revision; the REST endpoint puts observers around it
+	Pending       *input.Store   // calls that wait for answers to their questions
+	streamUsage   *session.Usage // memory kept for clients that lose a stream
 	Duplicates    *idempotency.Policy
-	rate          *limits.Rate           // how much may come
-	slots         *limits.Slots          // how much runs at a time
-	listens       proxy.Policy           // how much is listened for
-	cache         *cache.Cache           // what servers let be kept; nil: nothing is
-	filterMetrics *prometheus.CounterVec // what clients may not use
-	Monitoring    *monitoring            // how the upstreams are
+	rate          *limits.Rate           // rate limits
+	slots         *limits.Slots          // limits on running requests
+	listens       proxy.Policy           // limits on listens
+	cache         *cache.Cache           // nil: nothing is cached
+	filterMetrics *prometheus.CounterVec // counts refused requests and hidden entries
+	Monitoring    *monitoring            // health of the upstreams
 	meters        *telemetry.Metrics
-	tracing       *telemetry.Tracing  // nil: nobody traces
+	tracing       *telemetry.Tracing  // nil: tracing is off
 	auditLog      *telemetry.AuditLog // nil: nothing is audited
 	reloads       *reloads
 	identity      identity
-	draining      context.Context // ends when the proxy is about to end
+	draining      context.Context // done when the proxy begins to drain
 	Drain         context.CancelFunc
 }
 
-// Assemble makes the proxy for the given upstreams; nothing is said to them yet.
+// Assemble makes and activates the proxy for the given upstreams. It sends nothing to them yet.
 func Assemble(cfg *config.Config, ups []*config.Upstream, log zerolog.Logger) (*Generation, error) {
 	return newApp(log, nil).open(cfg, ups)
 }
@@ -84,7 +87,7 @@ func (a *App) open(cfg *config.Config, ups []*config.Upstream) (*Generation, err
 	return g, nil
 }
 
-// build makes the generation of a configuration. Nothing changes until it is activated.
+// build makes the generation of a configuration. The current one is unaffected until the new one is activated.
 func (a *App) build(cfg *config.Config, ups []*config.Upstream) (*Generation, error) {
 	g := &Generation{App: a, Cfg: cfg, Components: make(map[string]*component), Dialers: make(map[string]*supervisor.Dialer), Services: make(map[string]*restupstream.Upstream)}
 	if now := a.Current.Load(); now != nil {
@@ -110,13 +113,13 @@ func (a *App) build(cfg *config.Config, ups []*config.Upstream) (*Generation, er
 	return g, nil
 }
 
-// drainSignal is how the proxy is told that it is about to end.
+// drainSignal announces that the proxy begins to drain.
 type drainSignal struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// buildShared are what lasts as long as the process, but for its bounds.
+// buildShared makes the components that last as long as the process. Only their bounds can change.
 func (g *Generation) buildShared(ups []*config.Upstream) (err error) {
 	end, err := keep(g, "ending", nil, spec[drainSignal]{build: func(prometheus.Registerer) (e drainSignal, err error) {
 		e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -132,7 +135,7 @@ func (g *Generation) buildShared(ups []*config.Upstream) (err error) {
 		return err
 	}
 	if slices.ContainsFunc(ups, func(up *config.Upstream) bool { return len(up.Command) > 0 }) {
-		g.reaper.Prestart() // beside all that is still to be made: it takes longer than that
+		g.reaper.Prestart() // in parallel with what follows, which takes less time
 	}
 	opt := session.Options{IdleTTL: g.Cfg.Sessions.IdleTTL, Max: g.Cfg.Sessions.Max,
 		Repeats: g.Cfg.Idempotency.Mode != idempotency.Off, MaxPerPrincipal: g.Cfg.Sessions.MaxPerPrincipal}
@@ -161,7 +164,7 @@ func (g *Generation) buildShared(ups []*config.Upstream) (err error) {
 	return err
 }
 
-// buildPipeline puts the policies around the way to the upstreams.
+// buildPipeline puts the policies around the router.
 func (g *Generation) buildPipeline() (err error) {
 	if g.meters, err = keep(g, "requests", nil, spec[*telemetry.Metrics]{build: telemetry.NewMetrics}); err != nil {
 		return err
@@ -180,7 +183,7 @@ func (g *Generation) buildPipeline() (err error) {
 	return nil
 }
 
-// isolation is how the clients of an upstream are kept apart.
+// isolation returns how the clients of an upstream are kept apart.
 func isolation(up *config.Upstream) sessions.Isolation {
 	kind, size := up.Isolated()
 	switch kind {
@@ -194,7 +197,7 @@ func isolation(up *config.Upstream) sessions.Isolation {
 	return sessions.Isolation{}
 }
 
-// upstreamLog writes what an upstream reports of itself.
+// upstreamLog returns a function that logs what an upstream reports of itself.
 func upstreamLog(log zerolog.Logger) func(level, msg string, err error) {
 	return func(level, msg string, err error) {
 		l, perr := zerolog.ParseLevel(level)
@@ -205,7 +208,7 @@ func upstreamLog(log zerolog.Logger) func(level, msg string, err error) {
 	}
 }
 
-// clientInfo is the clientInfo with which Dragoman asks on its own behalf.
+// clientInfo returns the clientInfo of requests that Dragoman makes on its own behalf.
 func clientInfo(cfg *config.Config) []byte {
 	version := cfg.Service.Version
 	if version == "" {
@@ -215,7 +218,7 @@ func clientInfo(cfg *config.Config) []byte {
 	return append(wire.AppendText(append(v, `,"version":`...), version), '}')
 }
 
-// profileSettings is what decides, besides its verdict, what clients lose at an upstream.
+// profileSettings returns what decides, besides its profile, what clients lose at an upstream.
 func (g *Generation) profileSettings(name string) era.Setting {
 	up := g.Cfg.Upstream(name)
 	return era.Setting{Stdio: speaksLines(up), Isolation: isolation(up), DeclareAll: up.Declare == "all", DriveTasks: up.Tasks == "drive",
@@ -227,11 +230,11 @@ func (a *App) Close() {
 	h := a.Current.Load()
 	h.Drain()
 	a.level.Close()
-	a.Retiring.Wait() // what earlier generations have left
+	a.Retiring.Wait() // components of earlier generations
 	closeComponents(h.Components)
 }
 
-// userError is what a person is told of an error of an upstream.
+// userError reduces an error of an upstream to its message for people.
 func userError(err error) error {
 	var e *proxy.Error
 	if errors.As(err, &e) {

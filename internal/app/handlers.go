@@ -12,7 +12,7 @@ import (
 	"dragoman/adapters/sse"
 )
 
-// ClientServer makes the listener for clients.
+// ClientServer makes the server of the main listener.
 func (g *Generation) ClientServer() (*httpserver.Server, error) {
 	c := g.Cfg
 	handler, err := g.clientHandler()
@@ -32,7 +32,7 @@ func (g *Generation) ClientServer() (*httpserver.Server, error) {
 	return srv, nil
 }
 
-// clientHandler is what the listener for clients shows.
+// clientHandler makes the handler of the main listener.
 func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	c := g.Cfg
 	opts := httpserver.HandlerOptions{Refused: mcphttp.Refused(c.Limits.RequestBody, c.Limits.Header), NotFound: mcphttp.NotFound, MethodNotAllowed: mcphttp.MethodNotAllowed}
@@ -54,8 +54,8 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	return handler, g.metadata(handler)
 }
 
-// routes returns the handlers of the eras that are served. What only the other era knows is answered as by a server that does not know
-// it, so that clients of both eras fall back by themselves.
+// routes returns the handlers of the eras that are served. Requests that only the other era has are answered as by a
+// server that does not know them, so that clients of both eras fall back by themselves.
 func (g *Generation) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, error) {
 	streams, err := keep(g, "legacy clients", nil, spec[*legacy.Downstream]{build: func(prometheus.Registerer) (*legacy.Downstream, error) {
 		return legacy.NewDownstream(g.Handle, g.Store, manner), nil
@@ -78,5 +78,5 @@ func (g *Generation) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, er
 	return r, nil
 }
 
-// Patience is how long an answer may be silent before it becomes an event stream that can be kept alive.
+// Patience is how long a response may be silent before it becomes an event stream, which can be kept alive.
 const Patience = 5 * time.Second

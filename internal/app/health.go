@@ -24,16 +24,16 @@ import (
 	"dragoman/proxy"
 )
 
-// monitoring is what keeps an eye on the upstreams, and does something about those that fail.
+// monitoring holds the health monitors of the upstreams, and what they share.
 type monitoring struct {
 	Monitors  map[string]*health.Monitor
-	handlers  map[string]proxy.Handler // to each upstream, with its policies
+	handlers  map[string]proxy.Handler // of each upstream, with its policies
 	metrics   *health.Metrics
 	retries   *resilience.RetryMetrics
 	fallbacks *prometheus.CounterVec
 }
 
-// buildMonitoring makes what the health monitors of all upstreams share.
+// buildMonitoring makes what all health monitors share.
 func (g *Generation) buildMonitoring() (err error) {
 	shared, err := keep(g, "monitoring", nil, spec[monitoring]{build: func(reg prometheus.Registerer) (k monitoring, err error) {
 		var rerr error
@@ -48,8 +48,8 @@ func (g *Generation) buildMonitoring() (err error) {
 	return err
 }
 
-// resiliencePolicies makes the policies of an upstream that may fail: where else its requests may go, which are made again, which are made
-// at all. What they learn comes from what stands within them.
+// resiliencePolicies returns the policies for an upstream that may fail, the outermost first: where else its requests
+// may go, which are repeated, and which are sent at all. Each learns from the policies inside it.
 func (g *Generation) resiliencePolicies(up *config.Upstream, w *upstream) ([]proxy.Policy, error) {
 	c, of := up.Health, g.number("upstream "+up.Name)
 	monitor, err := g.monitor(up, w)
@@ -75,7 +75,7 @@ func (g *Generation) resiliencePolicies(up *config.Upstream, w *upstream) ([]pro
 	return all, err
 }
 
-// What the policies around an upstream are made from, with the number of the component that they are for.
+// Settings of the policies around an upstream, each with the number of the component that it belongs to.
 type (
 	monitorSettings struct {
 		config config.HealthConfig
@@ -97,7 +97,7 @@ type (
 	}
 )
 
-// monitor makes the health monitor of an upstream. It begins to check on activation.
+// monitor returns the health monitor of an upstream. Checks begin on activation.
 func (g *Generation) monitor(up *config.Upstream, w *upstream) (*health.Monitor, error) {
 	name, c, u := "health "+up.Name, up.Health, w.Upstream
 	log := g.Log.With().Str("upstream", up.Name).Logger()
@@ -117,7 +117,7 @@ func (g *Generation) monitor(up *config.Upstream, w *upstream) (*health.Monitor,
 	}
 	if g.Components[name] != g.previous[name] {
 		g.onActivation = append(g.onActivation, func() {
-			if u.Ready() { // it was known before
+			if u.Ready() { // it was probed before
 				monitor.Tried(time.Now(), nil)
 			}
 			monitor.Start()
@@ -126,7 +126,8 @@ func (g *Generation) monitor(up *config.Upstream, w *upstream) (*health.Monitor,
 	return monitor, nil
 }
 
-// logState logs each change of an upstream's state. Further attempts to reach one that is known to be down say nothing new.
+// logState returns a function that logs each change of an upstream's state. Further attempts to reach an upstream that
+// is known to be down are logged at debug only.
 func logState(log zerolog.Logger) func(health.Change) {
 	return func(c health.Change) {
 		level := zerolog.InfoLevel
@@ -140,7 +141,7 @@ func logState(log zerolog.Logger) func(health.Change) {
 	}
 }
 
-// processStarts is how the starts of a child go; nil for any other upstream.
+// processStarts returns a function that reports the starts of a child process; nil for any other upstream.
 func processStarts(d *supervisor.Dialer) func() health.Starts {
 	if d == nil {
 		return nil
@@ -151,8 +152,8 @@ func processStarts(d *supervisor.Dialer) func() health.Starts {
 	}
 }
 
-// Check is how an upstream is asked whether it is there. Where something else than the protocol says so, the protocol has yet to be
-// found out once.
+// Check returns the health check of an upstream. A check that does not use the protocol is followed by a probe until
+// the protocol is known.
 func (g *Generation) Check(up *config.Upstream, w *upstream) (func(context.Context) error, error) {
 	u := w.Upstream
 	ask := u.Check
@@ -178,8 +179,8 @@ func (g *Generation) Check(up *config.Upstream, w *upstream) (func(context.Conte
 	}, nil
 }
 
-// checkURL asks for health_check_url, in the way that the upstream is reached. If it is of the same origin, it is shown what the
-// upstream is: its headers and its token; what clients would have carried, a check has not.
+// checkURL returns a check that requests health_check_url, in the way that the upstream is reached. If the URL has the
+// origin of the upstream, the request has its static headers and its token. It never has forwarded headers of clients.
 func (g *Generation) checkURL(up *config.Upstream, w *upstream) (func(context.Context) error, error) {
 	as := *up
 	var token httpclient.Credentials
@@ -218,14 +219,14 @@ func (g *Generation) checkURL(up *config.Upstream, w *upstream) (func(context.Co
 	}, nil
 }
 
-// Tried feeds the state of an upstream with what came of finding out what it is.
+// Tried reports the result of probing an upstream to its monitor.
 func (g *Generation) Tried(name string, began time.Time, err error) {
 	if monitor := g.Monitoring.Monitors[name]; monitor != nil {
 		monitor.Tried(began, err)
 	}
 }
 
-// upstreamState is how an upstream is, in the terms of GET /health.
+// upstreamState describes an upstream in the terms of GET /health.
 func (g *Generation) upstreamState(u *era.Upstream) service.Dependency {
 	ok, why := g.available(u.Name())
 	d := service.Dependency{Name: u.Name(), Connected: ok && u.Ready(), Error: why, Upstream: true}
@@ -234,7 +235,7 @@ func (g *Generation) upstreamState(u *era.Upstream) service.Dependency {
 		d.State, d.Failures, d.Took, d.CheckedAt, d.Warning = string(r.State), r.Failures, r.Took, r.CheckedAt, r.Warning
 		switch r.State {
 		case health.Errored, health.Connecting:
-			if r.State == health.Connecting && g.Dialers[u.Name()] != nil { // its circuit is half-open: it is started if somebody wants it
+			if r.State == health.Connecting && g.Dialers[u.Name()] != nil { // its circuit is half-open: the next call starts it
 				break
 			}
 			if d.Connected = false; d.Error == "" {

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buildIdempotency makes the policy of requests that come again. It stands within audit and metrics, which see repeats too, and before
-// all that counts, limits or judges: who waits for the answer to another's request takes no slot.
+// buildIdempotency makes the policy for repeated requests. It runs inside audit and metrics, which see repeats too, and
+// outside everything that counts, limits or judges: a repeat that waits for the response to its original takes no slot.
 func (g *Generation) buildIdempotency() (err error) {
 	c := g.Cfg.Idempotency
 	opt := idempotency.Options{Mode: c.Mode, Window: c.Window, Max: c.Max, Bytes: c.Bytes}

@@ -14,23 +14,22 @@ import (
 	"dragoman/internal/config"
 )
 
-// LogTime is RFC 3339 with milliseconds, in UTC.
+// LogTime is the layout of times in the log: RFC 3339 with milliseconds, in UTC.
 const LogTime = "2006-01-02T15:04:05.000Z07:00"
 
-// clockTime is the part of LogTime that people read on a terminal.
+// clockTime is the index in LogTime at which the time of day begins, which is all that a terminal shows.
 var clockTime = strings.Index(LogTime, "T") + 1
 
-// LogLevels are the levels of the configuration in zerolog's terms.
+// LogLevels maps the levels of the configuration to zerolog's.
 var LogLevels = map[string]zerolog.Level{
 	"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel,
 	"error": zerolog.ErrorLevel, "critical": zerolog.FatalLevel,
 }
 
-// NewLogger makes the log of a process: one JSON object a line with level,
-// time and message, or, for format "console" and for "auto" on a terminal, a
-// line for people. level and format are as in [LogConfig]; others are an
-// error. w must take whole lines from several goroutines at a time, as files
-// do. The log is written as it is said: whoever logs a secret, shows it.
+// NewLogger returns the log of a process. It writes one JSON object a line with level, time and message. For the format
+// "console", and for "auto" on a terminal, it writes lines for people instead. level and format are as in
+// [config.LogConfig]; other values are an error. w must accept whole lines from several goroutines at a time, as files
+// do. Nothing is redacted: callers must not log secrets.
 func NewLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
 	least, ok := LogLevels[level]
 	if !ok {
@@ -52,7 +51,7 @@ func NewLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
 	return zerolog.New(w).Level(least).Hook(stamp{}), nil
 }
 
-// batchLog gathers the lines of a log for w; nil if they are for people, who want each when it comes.
+// batchLog returns a writer that gathers lines for w, or nil if the log is for people, who want each line at once.
 func batchLog(format string, w io.Writer) *telemetry.BatchWriter {
 	if format == "console" || format == config.Auto && Terminal(w) {
 		return nil
@@ -60,10 +59,10 @@ func batchLog(format string, w io.Writer) *telemetry.BatchWriter {
 	return telemetry.NewBatchWriter(w)
 }
 
-// stamp puts the time on each event. zerolog's own would need its globals set.
+// stamp adds the time to each event. zerolog's own hook would need its globals set.
 type stamp struct{}
 
-// Run adds the time.
+// Run implements zerolog.Hook.
 func (stamp) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
 	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(LogTime))
 }
@@ -76,14 +75,14 @@ func clock(value any) string {
 	return text[clockTime:len("2006-01-02T15:04:05.000")]
 }
 
-// Terminal tells whether somebody reads w.
+// Terminal reports whether w is a terminal.
 func Terminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }
 
-// Colourful tells whether w takes colours: a terminal that is not dumb, and
-// no NO_COLOR (no-color.org).
+// Colourful reports whether w takes colours: it is a terminal, TERM is not dumb, and NO_COLOR is not set
+// (no-color.org).
 func Colourful(w io.Writer, environ []string) bool {
 	if !Terminal(w) {
 		return false

@@ -7,20 +7,20 @@ import (
 )
 
 const (
-	// trimEvery is how often the heap is looked at.
+	// trimEvery is how often the heap is examined.
 	trimEvery = 2 * time.Second
-	// trimSpare is how much may lie about unused before it is worth a collection, and trimCalm the most that may have been
-	// asked for since the last look: in the middle of work the memory is needed again at once.
+	// trimSpare is how many unused bytes are worth a collection. trimCalm is how many bytes may have been allocated
+	// since the last look: during work, memory is needed again at once.
 	trimSpare = 32 << 20
 	trimCalm  = 8 << 20
-	// idleSpare and idleCalm are the same for a process that hardly works at all, as a sidecar does most of its life: it
-	// keeps next to nothing. Somebody who asks for the metrics now and then does not count as work.
+	// idleSpare and idleCalm are the same for a process that hardly works, as a sidecar does most of its life: it keeps
+	// next to nothing. An occasional scrape of the metrics does not count as work.
 	idleSpare = 512 << 10
 	idleCalm  = 1 << 20
 )
 
-// trimMemory gives memory back to the system that a burst of large messages has left behind: an idle proxy makes too little
-// garbage for the collector to run by itself. stop ends it, and waits for that.
+// trimMemory returns memory that a burst of large messages has left behind to the system: an idle proxy makes too
+// little garbage for the collector to run by itself. stop ends it and waits for that.
 func trimMemory() (stop func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
@@ -43,15 +43,15 @@ func trimMemory() (stop func()) {
 // memoryTrimmer is what is known of the heap from one look to the next.
 type memoryTrimmer struct {
 	free    func()
-	asked   uint64 // bytes allocated in all until the last look
+	asked   uint64 // bytes allocated from the start to the last look
 	samples [5]metrics.Sample
-	floor   uint64 // what lay about after the last collection of ours
-	// again says that a second collection is due: it takes two for what lies in pools, and the first may have come before
-	// the last answer had gone.
+	floor   uint64 // unused bytes after the last forced collection
+	// again says that a second collection is due. Pools are emptied by the second one only, and the first may have come
+	// before the last response was sent.
 	again bool
 }
 
-// read answers how many bytes have been allocated since the start, and how many lie about unused: garbage, and what was.
+// read returns how many bytes have been allocated since the start, and how many are unused: garbage, and free memory.
 func (h *memoryTrimmer) read() (asked, spare uint64) {
 	for i, name := range [...]string{"/gc/heap/allocs:bytes", "/gc/heap/live:bytes", "/memory/classes/heap/objects:bytes",
 		"/memory/classes/heap/free:bytes", "/memory/classes/heap/unused:bytes"} {
@@ -63,7 +63,7 @@ func (h *memoryTrimmer) read() (asked, spare uint64) {
 	return v(0), garbage + v(3) + v(4)
 }
 
-// look decides whether there is something to give back, and gives it.
+// look returns memory to the system if enough is unused.
 func (h *memoryTrimmer) look(asked, spare uint64) {
 	since := asked - h.asked
 	h.asked = asked

@@ -10,32 +10,34 @@ import (
 )
 
 const (
-	// pinSlice is how long the pinned processor is out of the runtime's hands at a time.
+	// pinSlice is how long the pinned processor is withheld from the runtime at a time.
 	pinSlice = 5 * time.Millisecond
-	// pinIdleSlices is after how many naps without a request it rests.
+	// pinIdleSlices is after how many slices without a request pinning stops.
 	pinIdleSlices = 20
-	// pinRequests requests within pinWindow rouse it: 500 in a second are worth more than its naps cost, which is a five hundredth of a
-	// processor.
+	// pinRequests requests within pinWindow start pinning: at 500 requests a second it saves more than it costs, which
+	// is a five-hundredth of a processor.
 	pinRequests = 25
 	pinWindow   = 50 * time.Millisecond
 )
 
-// schedulerPin keeps one more processor of Go's scheduler than there are out of its hands while many requests come. Whenever all of them are idle
-// for a moment, as between the calls of a proxy, the runtime's monitor goes to sleep, is woken with the next call, and then looks after them
-// every 20 µs for a millisecond at least: each look is a timer and two switches, in all up to a fifth of what a call costs. With one that
-// never idles it looks every 10 ms, as in any process under full load. It takes no processor's time: what holds it sleeps in the system.
+// schedulerPin withholds one extra processor from Go's scheduler while many requests come. Whenever all processors are
+// idle for a moment, as between the calls of a proxy, the runtime's monitor goes to sleep. The next call wakes it, and
+// it then examines the processors every 20 µs for at least a millisecond. Each time costs a timer and two context
+// switches, in all up to a fifth of a call. If one processor never idles, the monitor wakes only every 10 ms, as in any
+// process under full load. The pinned processor takes no processor time: its thread sleeps in the system.
 type schedulerPin struct {
-	busy atomic.Bool // since the last nap
+	busy atomic.Bool // a request came in the last slice
 	idle atomic.Bool
 
-	mu    sync.Mutex // guards what is known of the requests that come while it rests
+	mu    sync.Mutex // guards the count of requests while pinning is off
 	since time.Time
 	count int
 
 	wake, quit, ended chan struct{}
 }
 
-// pinScheduler begins it; stop ends it, and waits for that. stir is to be called at each request's beginning.
+// pinScheduler starts pinning on demand. stir must be called at the beginning of each request. stop ends pinning and
+// waits for that.
 func pinScheduler() (stir, stop func()) {
 	a := &schedulerPin{wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	a.idle.Store(true)
@@ -51,7 +53,7 @@ func (a *schedulerPin) noteRequest() {
 	}
 }
 
-// countIdle is stir while it rests.
+// countIdle counts a request while pinning is off.
 func (a *schedulerPin) countIdle() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -60,7 +62,7 @@ func (a *schedulerPin) countIdle() {
 	}
 	if a.count++; a.count >= pinRequests && a.idle.CompareAndSwap(true, false) {
 		a.count = 0
-		a.wake <- struct{}{} // there is room: only who rests is roused
+		a.wake <- struct{}{} // never blocks: only one goroutine gets here while pinning is off
 	}
 }
 
@@ -77,7 +79,8 @@ func (a *schedulerPin) run() {
 	}
 }
 
-// hold holds a processor until no more requests come. Meanwhile the runtime does not follow what the system lets the process have.
+// hold pins a processor until no more requests come. Meanwhile the runtime does not follow changes of the system's
+// processor limit.
 func (a *schedulerPin) hold() {
 	had := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(had + 1)
@@ -87,7 +90,7 @@ func (a *schedulerPin) hold() {
 		}
 		nap := syscall.NsecToTimespec(int64(pinSlice))
 		rawSleep(&nap)
-		runtime.Gosched() // a collection may be waiting for it
+		runtime.Gosched() // a garbage collection may be waiting for it
 		select {
 		case <-a.quit:
 			still = pinIdleSlices

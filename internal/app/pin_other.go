@@ -2,5 +2,5 @@
 
 package app
 
-// pinScheduler is for Linux alone.
+// pinScheduler does nothing: only Linux has scheduler pinning.
 func pinScheduler() (stir, stop func()) { return nil, func() {} }

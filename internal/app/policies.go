@@ -13,13 +13,13 @@ import (
 	"dragoman/proxy"
 )
 
-// admissionPolicies are the policies that judge a request before it is known where it goes; the first is the outermost. Repeats of a request
-// wait for its answer in front of them, and take no slot.
+// admissionPolicies returns the policies that judge a request before it is routed, the outermost first. A repeat waits
+// for the response to its original outside them, and takes no slot.
 func (g *Generation) admissionPolicies() []proxy.Policy {
 	return []proxy.Policy{g.rate.Policy(), g.listens, g.slots.Policy()}
 }
 
-// buildLimits makes what bounds how much comes and runs.
+// buildLimits makes the limits on rates and concurrency, and the cache.
 func (g *Generation) buildLimits() (err error) {
 	c := g.Cfg
 	opt := limits.RateOptions{Total: c.RateLimit.Total, Address: c.RateLimit.Address}
@@ -51,19 +51,19 @@ func (g *Generation) buildLimits() (err error) {
 	return err
 }
 
-// keepPolicy keeps a policy that has books of its own.
+// keepPolicy is [keep] for a policy with state.
 func keepPolicy(g *Generation, name string, settings any, build func() proxy.Policy) (proxy.Policy, error) {
 	return keep(g, name, settings, spec[proxy.Policy]{build: func(prometheus.Registerer) (proxy.Policy, error) { return build(), nil }})
 }
 
-// toolSettings is the numbers that are set for single tools, and whose books they are for.
+// toolSettings holds the limits of single tools, and the number of the component that they belong to.
 type toolSettings struct {
 	all   int
 	tools map[string]int
 	of    uint64
 }
 
-// upstreamPolicies are the policies of one upstream, the first the outermost.
+// upstreamPolicies returns the policies of one upstream, the outermost first.
 func (g *Generation) upstreamPolicies(up *config.Upstream, w *upstream) ([]proxy.Policy, error) {
 	c := g.Cfg.Timeouts
 	timeouts := &limits.Timeouts{Tool: c.Tool, Resource: c.Resource, Prompt: c.Prompt, Server: up.Name,

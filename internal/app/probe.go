@@ -14,7 +14,7 @@ import (
 	"dragoman/internal/config"
 )
 
-// report is what a probe found.
+// report is the result of a probe.
 type report struct {
 	Target       string          `json:"target"`
 	Eras         string          `json:"eras"`
@@ -24,12 +24,12 @@ type report struct {
 	Version      string          `json:"version"`
 	ServerInfo   json.RawMessage `json:"serverInfo,omitempty"`
 	Capabilities json.RawMessage `json:"capabilities,omitempty"`
-	// Degrades is what clients lose, compared with a server of their own era.
+	// Degrades lists what clients lose, compared with a server of their own era.
 	Degrades []era.Degradation `json:"degrades"`
 	Steps    []string          `json:"steps,omitempty"`
 }
 
-// RunProbe asks a server what it speaks and prints the answer.
+// RunProbe probes the one server of the configuration and prints the result to std.Out.
 func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool) error {
 	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {
@@ -40,7 +40,7 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 		return err
 	}
 	quiet := *cfg
-	quiet.Audit.Enabled = false // which is of calls, and whose file may be another user's
+	quiet.Audit.Enabled = false // there are no calls to audit, and the file may be another user's
 	g, err := Assemble(&quiet, []*config.Upstream{up}, log.Level(max(log.GetLevel(), 2)))
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func degrades(b *strings.Builder, rows []era.Degradation) {
 	}
 }
 
-// announce logs what clients lose at an upstream: a line for the operator, and the table for who looks closer.
+// announce logs what clients lose at an upstream: a summary at info, and the table at debug.
 func announce(log zerolog.Logger, upstream string, v *probe.Profile, rows []era.Degradation) {
 	log = log.With().Str("upstream", upstream).Logger()
 	lost := map[string][]string{}

@@ -12,17 +12,17 @@ import (
 	"dragoman/proxy"
 )
 
-// Outcomes of reading the configuration again.
+// Outcomes of a reload.
 const (
 	ReloadApplied   = "applied"
 	ReloadUnchanged = "unchanged"
-	ReloadRefused   = "refused" // it is wrong, or cannot be had; the one before holds
+	ReloadRefused   = "refused" // invalid or unreadable; the previous configuration stays
 )
 
-// reloads counts them.
+// reloads holds the metrics of reloads.
 type reloads struct {
 	total *prometheus.CounterVec
-	last  prometheus.Gauge // when the configuration that holds was read
+	last  prometheus.Gauge // when the current configuration was read
 	good  prometheus.Gauge
 	held  prometheus.Gauge
 }
@@ -43,8 +43,9 @@ func newReloads(reg prometheus.Registerer) (*reloads, error) {
 	return r, errors.Join(reg.Register(r.total), reg.Register(r.last), reg.Register(r.good), reg.Register(r.held))
 }
 
-// Reload reads the configuration again and puts it in the place of the one before, or leaves all as it was. What begins by it ends
-// with ctx. It is called by one goroutine.
+// Reload reads the configuration again and activates it, or leaves everything as it was. It returns one of the outcomes
+// above. why is the reason that the log gives. Probes of new upstreams end with ctx. Reload must not be called
+// concurrently.
 func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (outcome string) {
 	began, before := time.Now(), a.Current.Load()
 	log := a.Log.With().Str("reason", why).Logger()
@@ -76,7 +77,8 @@ func (a *App) Reload(ctx context.Context, srv *httpserver.Server, why string) (o
 
 var errUnchanged = errors.New("nothing has changed")
 
-// replace builds and activates the generation of the configuration as it is now.
+// replace builds and activates the generation of the configuration as it is now. held names the changed keys that need
+// a restart.
 func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Generation) (held []string, err error) {
 	cfg, err := before.Cfg.Again()
 	if err != nil {
@@ -96,7 +98,7 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 		return nil, err
 	}
 	left, err := g.activate()
-	if err != nil { // a mistake of ours, which is no reason to serve nothing
+	if err != nil { // a bug, which is no reason to stop serving
 		a.Log.Error().Err(err).Msg("metrics of the new configuration are missing")
 	}
 	srv.SetHandler(handler)
@@ -106,8 +108,8 @@ func (a *App) replace(ctx context.Context, srv *httpserver.Server, before *Gener
 	return held, nil
 }
 
-// retire closes what a new generation does not need: of upstreams when the requests that run there are done, as long as a drain may
-// take, or when everything ends.
+// retire closes the components that a new generation does not use. It waits for the requests that run at replaced
+// upstreams until the drain timeout, or until the proxy drains.
 func (e *App) retire(g *Generation, left map[string]*component) {
 	ctx, cancel := context.WithTimeout(g.draining, g.Cfg.DrainTimeout)
 	defer cancel()
@@ -136,7 +138,7 @@ func (e *App) retire(g *Generation, left map[string]*component) {
 		if !ok {
 			continue
 		}
-		now.cache.Forget(w.Name()) // what its last answers have left
+		now.cache.Forget(w.Name()) // stored by its last responses
 		if now.Cfg.Upstream(w.Name()) == nil {
 			e.forget(w.Name())
 			now.meters.Forget(w.Name())

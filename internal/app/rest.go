@@ -10,7 +10,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// restEndpoint makes the endpoint of callers without MCP, nil if it is off. What is refused on its paths is answered in an envelope.
+// restEndpoint makes the endpoint of callers without MCP, or nil if it is off. Refusals on its paths are sent in a REST
+// envelope.
 func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) (*rest.Downstream, error) {
 	c := g.Cfg
 	if !c.Rest.Enabled {
@@ -33,10 +34,11 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) (*rest.Downst
 	return down, nil
 }
 
-// restInfo is the clientInfo of all REST callers: one, so that they share sessions and children of legacy servers.
+// restInfo returns the clientInfo of all REST callers. They have the same one, so that they share sessions and child
+// processes of legacy servers.
 func restInfo() []byte {
 	return append(wire.AppendText([]byte(`{"name":"REST client","version":`), ReadVersion().Version), '}')
 }
 
-// restSpeaks is what a service that speaks the REST envelope is said to speak.
+// restSpeaks is what a probe says that a REST service speaks.
 const restSpeaks = "the REST envelope, served to clients as a modern server"

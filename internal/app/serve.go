@@ -32,11 +32,11 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		return err
 	}
 	warn(cfg, log)
-	ln, err := httpserver.Listen(cfg.Listen()) // before anything is started that a second Dragoman at this address would start in vain
+	ln, err := httpserver.Listen(cfg.Listen()) // first, since a second Dragoman at this address would start everything else in vain
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with --listen HOST:PORT, port 0 for any free one", err)
 	}
-	defer ln.Close() // Serve has done so, unless we do not come so far
+	defer ln.Close() // Serve closes it; this is for errors before that
 	g, err := newApp(log, lines).open(cfg, cfg.Upstreams)
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		defer rest()
 		g.noteRequest = stir
 	}
-	log = g.Log // which goes by a level that can change
+	log = g.Log // its level can change
 	if ln, err = SecureListener(&cfg.TLS, ln, log, g.Certified); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		defer opsLn.Close() // likewise
 	}
 	failed := make(chan error, 4)
-	g.Probe(ctx, failed) // beside what is still to be made: a child takes longer to start than that
+	g.Probe(ctx, failed) // in parallel with what follows: a child process takes longer to start
 	clients, err := g.ClientServer()
 	if err != nil {
 		return err
@@ -80,7 +80,8 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	return g.shutDown(err, servers)
 }
 
-// Run serves until ctx ends, or something fails, and reads the configuration again when it is told to, or when it has changed.
+// Run serves until ctx ends or failed has an error. It reloads the configuration on SIGHUP, and when its files have
+// changed.
 func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan error) error {
 	changed, hup := make(chan struct{}), make(chan os.Signal, 1)
 	within, cancel := context.WithCancel(ctx)
@@ -101,7 +102,7 @@ func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan err
 		case err := <-failed:
 			return err
 		case <-hup:
-			if inTerminal && !Terminal(os.Stdin) { // it was closed, which is what the signal said at first
+			if inTerminal && !Terminal(os.Stdin) { // the terminal was closed: the original meaning of SIGHUP
 				a.Log.Info().Msg("the terminal is gone; draining")
 				return nil
 			}
@@ -112,7 +113,7 @@ func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan err
 	}
 }
 
-// warn says what was accepted and will not be acted on.
+// warn logs what is ignored in the configuration, and what is risky.
 func warn(cfg *config.Config, log zerolog.Logger) {
 	for _, w := range cfg.Warnings {
 		log.Warn().Msg(w)
@@ -127,7 +128,8 @@ func warn(cfg *config.Config, log zerolog.Logger) {
 	}
 }
 
-// isolationCost says what the isolation of an upstream gives up, at a legacy server; nothing if it is the strictest.
+// isolationCost says what the isolation of an upstream gives up at a legacy server. It is empty for the strictest
+// isolation.
 func isolationCost(u *config.Upstream) string {
 	const dropped = "log messages of overlapping calls are dropped, and it cannot ask anybody"
 	switch kind, _ := u.Isolated(); kind {
@@ -144,8 +146,8 @@ func isolationCost(u *config.Upstream) string {
 	return ""
 }
 
-// openAdmin opens the admin listener. Its default port may be taken, by another Dragoman on the same host: then any
-// free one does. A port that was asked for must be free.
+// openAdmin opens the admin listener. If the default port is taken, as by another Dragoman on the host, it uses any
+// free one. A configured port must be free.
 func (g *Generation) openAdmin(log zerolog.Logger) (*httpserver.Server, net.Listener, error) {
 	srv, err := g.AdminServer()
 	if err != nil || srv == nil {
@@ -165,7 +167,7 @@ func (g *Generation) openAdmin(log zerolog.Logger) (*httpserver.Server, net.List
 	return srv, ln, nil
 }
 
-// shutDown lets what is in flight finish, as long as the configuration allows, and answers why serving ended.
+// shutDown lets requests in flight finish within the drain timeout, and returns why serving ended.
 func (g *Generation) shutDown(why error, servers []*httpserver.Server) error {
 	g.Service.ShutDown()
 	defer g.Service.Stop()
@@ -192,7 +194,7 @@ func (g *Generation) shutDown(why error, servers []*httpserver.Server) error {
 	return userError(why)
 }
 
-// banner tells a person what is served where; a pipe gets a log line.
+// banner prints what is served where on a terminal; elsewhere it logs one line.
 func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, log zerolog.Logger) {
 	base := "http://" + addr.String()
 	if cfg.TLS.CertFile != "" {

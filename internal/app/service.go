@@ -12,7 +12,7 @@ import (
 	"dragoman/adapters/service"
 )
 
-// buildService makes what Dragoman knows of itself as a service, and begins to look after what it depends on.
+// buildService makes the state of the service, and begins to check its other dependencies.
 func (g *Generation) buildService() error {
 	var checks []service.Check
 	for _, d := range g.Cfg.Dependencies {
@@ -45,18 +45,19 @@ func (g *Generation) buildService() error {
 	return err
 }
 
-// dependencySettings is what their checks are made from.
+// dependencySettings is what the checks of dependencies are made from.
 type dependencySettings struct {
 	all   []service.Check
 	every time.Duration
 }
 
-// stateGauge shows the state of the service: a gauge for each that there is, all of one look.
+// stateGauge shows the state of the service: a series for each state, all from one reading.
 type stateGauge struct {
 	service *service.Service
 	desc    *prometheus.Desc
 }
 
+// NewStateGauge returns the metric of the state of s.
 func NewStateGauge(s *service.Service) stateGauge {
 	return stateGauge{s, prometheus.NewDesc("dragoman_service_state", "1 for the state that the service is in.", []string{"state"}, nil)}
 }
@@ -76,7 +77,7 @@ func (g stateGauge) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// watchState looks at the state now and then, so that the log tells of a change that nobody asked about. It ends with ctx.
+// watchState reads the state at intervals, so that the log has a change that nobody asked about. It ends with ctx.
 func (a *App) watchState(ctx context.Context) {
 	for {
 		h := a.Current.Load()
@@ -89,7 +90,7 @@ func (a *App) watchState(ctx context.Context) {
 	}
 }
 
-// dependencyStates tells how what else is depended on was last seen.
+// dependencyStates returns the results of the last checks of other dependencies.
 func (g *Generation) dependencyStates() []service.Dependency {
 	if g.Depends == nil {
 		return nil
@@ -97,7 +98,7 @@ func (g *Generation) dependencyStates() []service.Dependency {
 	return g.Depends.Last()
 }
 
-// upstreamStates tells how each upstream is.
+// upstreamStates returns the state of each upstream.
 func (g *Generation) upstreamStates() []service.Dependency {
 	all := make([]service.Dependency, 0, len(g.Upstreams))
 	for _, u := range g.Upstreams {
@@ -106,10 +107,10 @@ func (g *Generation) upstreamStates() []service.Dependency {
 	return all
 }
 
-// health serves GET /health.
+// health returns the handler of GET /health.
 func (g *Generation) health() func(*fasthttp.RequestCtx) { return g.publicHealth(g.healthOf(false)) }
 
-// healthOf serves it with what the service depends on, or without.
+// healthOf returns the handler of GET /health; brief leaves out the dependencies.
 func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
 	return rest.ServeHealth(rest.HealthOptions{Service: g.Cfg.Service.Name, Version: g.serviceVersion,
 		Health: func(server string) (service.Health, bool) {
@@ -124,13 +125,13 @@ func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
 		}})
 }
 
-// serviceVersion is the version of the service as a whole, or as far as it is one server's: that of the server counts if there is
-// one alone.
+// serviceVersion returns the version of the service: the configured one, else that of the given server, or of the only
+// one.
 func (g *Generation) serviceVersion(server string) string {
 	var info struct{ Version string }
 	for _, u := range g.Upstreams {
 		if u.Name() == server || server == "" && len(g.Upstreams) == 1 {
-			_ = json.Unmarshal(u.ServerInfo(), &info) // what is none has no version
+			_ = json.Unmarshal(u.ServerInfo(), &info) // invalid info has no version
 		}
 	}
 	return service.Version(g.Cfg.Service.Version, info.Version)

@@ -9,7 +9,7 @@ import (
 	"dragoman/proxy"
 )
 
-// socketWires are the ways to a server that speaks lines over a socket; ok is false for every other upstream.
+// socketWires returns the transports of a server that speaks lines over a socket. ok is false for every other upstream.
 func (g *Generation) socketWires(up *config.Upstream, log zerolog.Logger) (wires transport.Wires, ok bool) {
 	network, address, ok := up.Socket()
 	if !ok {
@@ -23,14 +23,14 @@ func (g *Generation) socketWires(up *config.Upstream, log zerolog.Logger) (wires
 	return transport.Wires{Stdio: true, Remote: true, Modern: socket.Dial(proxy.Modern), Legacy: socket.Dial(proxy.Legacy)}, true
 }
 
-// speaksLines tells whether a server is spoken to in lines: a child process, or one behind a socket.
+// speaksLines reports whether a server speaks lines: a child process, or one behind a socket.
 func speaksLines(up *config.Upstream) bool {
 	_, _, socket := up.Socket()
 	return socket || len(up.Command) > 0
 }
 
-// maxProcesses bounds an upstream's children. The processes behind a socket are not ours to count; connections are bounded
-// as sessions are.
+// maxProcesses returns the bound on an upstream's child processes, 0 if it has none. Processes behind a socket are not
+// ours to count; connections are bounded as sessions are.
 func maxProcesses(up *config.Upstream) int {
 	if len(up.Command) == 0 {
 		return 0

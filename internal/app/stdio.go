@@ -7,10 +7,10 @@ import (
 	"dragoman/internal/config"
 )
 
-// StdioInFlight bounds the requests of the one client of a stdio listener.
+// StdioInFlight bounds the concurrent requests of the one client of a stdio listener.
 const StdioInFlight = 256
 
-// RunStdio serves the client on the other end of our stdin and stdout until it closes them or ctx ends.
+// RunStdio serves the client on std.In and std.Out until the client closes them or ctx ends.
 func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {

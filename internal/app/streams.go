@@ -14,6 +14,6 @@ type DemoOptions struct {
 	Era string
 	// HTTP is the address to serve on as HOST:PORT; "" is stdio.
 	HTTP string
-	// LogLevel and LogFormat are as in [LogConfig].
+	// LogLevel and LogFormat are as in [config.LogConfig].
 	LogLevel, LogFormat string
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// SecureListener makes a listener speak TLS, if that is configured. shown is told when the certificate ends that it shows.
+// SecureListener returns a listener that speaks TLS over ln, or ln itself if no certificate is configured. shown is
+// called with the expiry of each certificate that is loaded.
 func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, shown func(ends time.Time)) (net.Listener, error) {
 	if c.CertFile == "" {
 		return ln, nil
@@ -45,8 +46,8 @@ func SecureListener(c *config.TLSConfig, ln net.Listener, log zerolog.Logger, sh
 	return tls.NewListener(ln, conf), nil
 }
 
-// ownCertificate is the listener's certificate, read again when its files have changed: those that are renewed by themselves last
-// for weeks only.
+// ownCertificate is the listener's certificate. It is read again when its files have changed: certificates that are
+// renewed automatically last for weeks only.
 type ownCertificate struct {
 	conf  *config.TLSConfig
 	log   zerolog.Logger
@@ -54,11 +55,11 @@ type ownCertificate struct {
 
 	mu   sync.Mutex
 	pair *tls.Certificate
-	at   [2]time.Time // of the files that pair was read from, or that could not be read
+	at   [2]time.Time // modification times of the files that pair was read from, or that could not be read
 }
 
-// get implements tls.Config.GetCertificate. While the files do not fit, as between the change of one and of the other, the
-// certificate before them is shown.
+// get implements tls.Config.GetCertificate. While the two files do not match, as between the replacement of one and of
+// the other, it returns the previous certificate.
 func (o *ownCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	at := [2]time.Time{modified(o.conf.CertFile), modified(o.conf.KeyFile)}
 	o.mu.Lock()

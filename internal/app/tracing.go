@@ -15,7 +15,7 @@ import (
 	"dragoman/proxy"
 )
 
-// buildTracing makes what spans of requests are made with, and where they go; nil: nobody traces.
+// buildTracing makes the policies that trace requests, and their exporter. It returns nil if tracing is off.
 func (g *Generation) buildTracing() (*telemetry.Tracing, error) {
 	c := g.Cfg.Tracing
 	if c.Endpoint == "" {
@@ -46,7 +46,7 @@ func (g *Generation) buildTracing() (*telemetry.Tracing, error) {
 	return telemetry.NewTracing(exporter.Tracer()), nil
 }
 
-// traceMetrics registers what has become of spans.
+// traceMetrics registers the metrics of exported spans.
 func traceMetrics(e *otlp.Exporter, reg prometheus.Registerer) (err error) {
 	spans := func(outcome string, read func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "dragoman_trace_spans_total",
@@ -63,7 +63,7 @@ func traceMetrics(e *otlp.Exporter, reg prometheus.Registerer) (err error) {
 	return err
 }
 
-// withServerSpan puts the server's span around all else that watches requests; nil is none.
+// withServerSpan puts the policy of the server span outside the policies that watch requests, if tracing is on.
 func (g *Generation) withServerSpan(watching ...proxy.Policy) []proxy.Policy {
 	if g.tracing == nil {
 		return watching
@@ -71,7 +71,7 @@ func (g *Generation) withServerSpan(watching ...proxy.Policy) []proxy.Policy {
 	return append([]proxy.Policy{g.tracing.Serve}, watching...)
 }
 
-// clientSpan is the policy of an upstream's span; nil: nobody traces.
+// clientSpan returns the policy of an upstream's client span, or nil if tracing is off.
 func (g *Generation) clientSpan(up *config.Upstream, w *upstream) proxy.Policy {
 	if g.tracing == nil {
 		return nil
@@ -81,7 +81,7 @@ func (g *Generation) clientSpan(up *config.Upstream, w *upstream) proxy.Policy {
 	return g.tracing.Ask(at)
 }
 
-// peer is an upstream as its spans name it.
+// peer describes an upstream for its spans.
 func peer(up *config.Upstream) telemetry.Peer {
 	at := telemetry.Peer{Name: up.Name, Transport: "pipe"}
 	if len(up.Command) > 0 {

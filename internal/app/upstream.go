@@ -29,22 +29,23 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// upstream is an upstream with all ways to reach it.
+// upstream is an upstream with its transports.
 type upstream struct {
 	*era.Upstream
 	up      *config.Upstream
 	log     zerolog.Logger
-	reg     prometheus.Registerer // while it is made
+	reg     prometheus.Registerer // only while it is made
 	running *health.Running
 	host    *httpclient.Host       // nil: it is not reached over HTTP
-	dialer  *supervisor.Dialer     // nil: it is no child
+	dialer  *supervisor.Dialer     // nil: it is no child process
 	service *restupstream.Upstream // nil: it does not speak the REST envelope
-	client  *oauth.Client          // nil: we show no token
+	client  *oauth.Client          // nil: no token is sent
 	stop    context.CancelFunc
 	ended   context.Context
 }
 
-// upstreamSettings is all that an upstream is made from: while it is equal, the upstream stays, with its sessions and processes.
+// upstreamSettings is all that an upstream is made from. While it stays equal, the upstream stays, with its sessions
+// and processes.
 type upstreamSettings struct {
 	up                          config.Upstream
 	self, roots                 string
@@ -53,17 +54,17 @@ type upstreamSettings struct {
 	reaper, questions, sessions uint64
 }
 
-// wiring leaves out of an upstream's configuration what only the policies around it look at.
+// wiring returns the settings of an upstream without those that only the policies around it use.
 func (g *Generation) wiring(up *config.Upstream) upstreamSettings {
 	bare := *up
 	bare.Scopes, bare.Health, bare.Concurrency, bare.Tools, bare.Prompts, bare.Resources, bare.Access = nil, config.HealthConfig{}, 0, nil, nil, nil, nil
 	l := g.Cfg.Limits
-	roots, _ := os.ReadFile(up.CAFile) // the configuration was checked: if it is gone, there is nothing new to trust
+	roots, _ := os.ReadFile(up.CAFile) // it was readable when it was checked; if it is gone, there is nothing new to trust
 	return upstreamSettings{bare, string(clientInfo(g.Cfg)), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, g.Cfg.Sessions.IdleTTL,
 		g.number("reaper"), g.number("questions"), g.number("sessions")}
 }
 
-// buildUpstreams makes the upstreams, and the table of the ways to them.
+// buildUpstreams makes the upstreams and the routing table.
 func (g *Generation) buildUpstreams(ups []*config.Upstream) error {
 	targets := make([]*proxy.Target, 0, len(ups))
 	for _, up := range ups {
@@ -95,7 +96,7 @@ func (g *Generation) buildUpstreams(ups []*config.Upstream) error {
 	g.onActivation = append(g.onActivation, func() {
 		g.router.Swap(g.table)
 		for _, w := range fresh {
-			g.cache.Forget(w.Name()) // the one that had the name before was another
+			g.cache.Forget(w.Name()) // the name may have belonged to another upstream
 		}
 	})
 	return nil
@@ -129,7 +130,7 @@ func (g *Generation) newUpstream(up *config.Upstream, reg prometheus.Registerer)
 		IdleTTL: g.Cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
 		Known: func(*probe.Profile) {
 			if w.dialer != nil {
-				w.dialer.Warm() // only now is it worth while to keep processes of it ready
+				w.dialer.Warm() // spare processes are useful only from now on
 			}
 			now.Load().Tried(up.Name, time.Now(), nil)
 		},
@@ -143,7 +144,8 @@ func (g *Generation) newUpstream(up *config.Upstream, reg prometheus.Registerer)
 	return w, nil
 }
 
-// end closes an upstream, or what there is of one that could not be made. What runs there ends with it, see policies.Running.
+// end closes an upstream, or the parts of one that could not be made. Requests that run there end with it, see
+// [health.Running].
 func (w *upstream) end() {
 	w.stop()
 	if w.Upstream != nil {
@@ -162,7 +164,7 @@ func (w *upstream) end() {
 	}
 }
 
-// serverGauges registers what is read off an upstream.
+// serverGauges registers the metrics of an upstream that are read at each scrape.
 func (g *Generation) serverGauges(w *upstream) (err error) {
 	u, now := w.Upstream, &g.App.Current
 	for _, c := range append(processGauges(w),
@@ -181,7 +183,7 @@ func (g *Generation) serverGauges(w *upstream) (err error) {
 	return err
 }
 
-// host opens the way to an upstream with an http or https url.
+// host returns the HTTP client for an upstream with an http or https URL, and that URL.
 func (g *Generation) host(up *config.Upstream, token httpclient.Credentials) (*httpclient.Host, *url.URL, error) {
 	base, err := url.Parse(up.URL)
 	if err != nil {
@@ -213,7 +215,7 @@ func (g *Generation) httpWires(up *config.Upstream, w *upstream) (wires transpor
 	path := base.RequestURI()
 	if up.Transport == config.RestName {
 		w.service = restupstream.New(w.host, path, limits)
-		return transport.Wires{Modern: w.service.Dial, Certain: true}, nil // nothing is to be found out but whether it is there
+		return transport.Wires{Modern: w.service.Dial, Certain: true}, nil // there is nothing to probe but whether it is there
 	}
 	wires.Mirrors = true
 	if up.Transport != "sse" {
@@ -226,10 +228,11 @@ func (g *Generation) httpWires(up *config.Upstream, w *upstream) (wires transpor
 	return wires, nil
 }
 
-// Probe asks the upstreams that are new what they speak. An error that no later attempt can mend goes to fatal.
+// Probe starts to probe the upstreams that are new, and repeats that until they answer or ctx ends. An error that no
+// later attempt can mend goes to fatal.
 func (g *Generation) Probe(ctx context.Context, fatal chan<- error) {
 	for _, w := range g.Added {
-		go func() { // ends with ctx, with the upstream, or with the ladder
+		go func() { // ends with ctx, with the upstream, or with the probe
 			ctx, cancel := context.WithCancel(ctx)
 			defer cancel()
 			defer context.AfterFunc(w.ended, cancel)()
@@ -254,7 +257,7 @@ func (g *Generation) Probe(ctx context.Context, fatal chan<- error) {
 	g.Added = nil
 }
 
-// probe finds out what an upstream speaks.
+// probe determines which revisions an upstream speaks.
 func (a *App) probe(ctx context.Context, w *upstream) error {
 	began, name := time.Now(), w.Name()
 	if health := a.Current.Load().Monitoring.Monitors[name]; health != nil {
@@ -267,11 +270,12 @@ func (a *App) probe(ctx context.Context, w *upstream) error {
 	h := a.Current.Load()
 	h.Tried(name, began, err)
 	if err == nil && h.Cfg.Upstream(name) != nil {
-		h.Service.Health() // it may have become another
+		h.Service.Health() // the state may have changed
 		announce(h.Log, name, v, era.Degrades(v, h.profileSettings(name)))
 	}
 	return err
 }
 
-// probeAgain is how long to wait before an upstream that could not be reached is probed again; doubled each time.
+// probeAgain is the first pause before an upstream that could not be reached is probed again. It is doubled each time,
+// up to a minute.
 const probeAgain = 2 * time.Second

@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// VersionInfo is what the binary knows of itself.
+// VersionInfo describes the build of the binary.
 type VersionInfo struct {
 	Version  string `json:"version"` // of the module; "devel" for a build without one
 	Revision string `json:"revision,omitempty"`
@@ -15,9 +15,11 @@ type VersionInfo struct {
 	Platform string `json:"platform"`
 }
 
-// released is the version that a release is built as, by -ldflags "-X dragoman/internal/app.released=v1.2.3": its tag may come after it has been tried.
+// released is the version of a release, set by -ldflags "-X dragoman/internal/app.released=v1.2.3". A release is built
+// before its tag exists, since it is tested first.
 var released string
 
+// ReadVersion returns the version that the binary was built from.
 func ReadVersion() VersionInfo {
 	v := VersionInfo{Version: "devel", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -43,10 +45,10 @@ func ReadVersion() VersionInfo {
 	return v
 }
 
-// shortRevision is how much of a revision people read.
+// shortRevision is how many characters of a revision people get to see.
 const shortRevision = 12
 
-// String is one line for people.
+// String returns one line for people.
 func (v VersionInfo) String() string {
 	line := "dragoman " + v.Version
 	if v.Revision != "" {

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// watchFiles tells when one of the files that a configuration comes from has changed, once it has been the same for one look. It
-// looks at them instead of having the system tell: mounted secrets and ConfigMaps are replaced by changing a link two directories
-// above, editors replace files by renaming, and network file systems tell nobody. holds gives the configuration that holds. It ends
-// with ctx.
+// watchFiles sends to changed when one of the files that a configuration comes from has changed and stayed the same for
+// one interval. It polls them, since notifications are not reliable: mounted secrets and ConfigMaps are replaced by
+// changing a link two directories above, editors replace files by renaming, and network file systems notify nobody.
+// holds returns the current configuration. watchFiles ends with ctx.
 func watchFiles(ctx context.Context, holds func() *config.Config, changed chan<- struct{}) {
 	last, told := "", ""
 	for {
 		pause := holds().Reload.Watch
 		off := pause == 0
-		if off { // until a reload says otherwise
+		if off { // until a reload switches it on
 			pause = time.Minute
 		}
 		select {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// grantKeys are those of what may be used of an upstream.
+// grantKeys returns the keys for what may be used of an upstream.
 func grantKeys() []setting[Upstream] {
 	named := func(key, what string, at func(*Upstream) *[]*ThingConfig) setting[Upstream] {
 		return setting[Upstream]{Key: key, doc: "what is said of single " + key + "; " + what + " that ends in * stands for all that begin so: enabled, rename", open: true,
@@ -62,7 +62,7 @@ func grantParts(g *GrantConfig) []part {
 	}
 }
 
-// checkPattern accepts a name, and a beginning with a * behind.
+// checkPattern accepts a name, or the beginning of names followed by a *.
 func checkPattern(name, what string) error {
 	if star := strings.IndexByte(name, '*'); name == "" || len(name) > 4096 || value.HasControl(name) || star >= 0 && star < len(name)-1 {
 		return &value.Problem{What: value.Quote(value.Shorten(name)) + " is not " + what, Fix: "write " + what + ", or the beginning of some with a * behind"}
@@ -70,12 +70,12 @@ func checkPattern(name, what string) error {
 	return nil
 }
 
-// renameField is what clients call a thing of the server's.
+// renameField returns the field for what clients call something of the server's.
 func renameField(at *string, name string) field.Field {
 	return newNameField{field.Text{At: at, What: "a name; of one that ends in *, another that does", Empty: true}, strings.HasSuffix(name, "*")}
 }
 
-// nameText is embedded under a name of its own: the name Text is a method.
+// nameText is embedded under this name because Text is a method.
 type nameText = field.Text
 
 type newNameField struct {
@@ -95,7 +95,7 @@ func (f newNameField) Set(v value.Literal) error {
 	return nil
 }
 
-// checkNames finds names that two things would have.
+// checkNames reports names that two things would have.
 func (l *loader) checkNames(u *Upstream, table string, at func(key string) value.Source) {
 	taken := func(key string, names map[string]string) {
 		of := make(map[string]string, len(names))

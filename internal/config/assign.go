@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// assign writes one value to the key that the path names.
+// assign writes one value to the key at path.
 func (l *loader) assign(path []string, v value.Literal, from value.Source) {
 	if slices.ContainsFunc(l.unknown, func(table []string) bool { return hasPrefix(path, table) }) {
 		return
@@ -29,7 +29,7 @@ func (l *loader) assign(path []string, v value.Literal, from value.Source) {
 	}
 }
 
-// upstream finds or makes the upstream that a path is below of; nil after an error.
+// upstream returns the upstream that a path lies in, which it makes if there is none; nil after an error.
 func (l *loader) upstream(path []string, v value.Literal, from value.Source) *Upstream {
 	name := path[1]
 	switch {
@@ -62,8 +62,8 @@ func (l *loader) upstream(path []string, v value.Literal, from value.Source) *Up
 	return u
 }
 
-// assignTo finds the setting of a path among rows, of which the first skip
-// parts are not part of the key, and writes it.
+// assignTo finds the setting of a path among rows, and writes it. The first skip parts of the path do not belong to the
+// key.
 func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip int, v value.Literal, from value.Source) {
 	key, shown := strings.Join(path[skip:], "."), value.KeyText(path)
 	var longest *setting[T]
@@ -102,7 +102,7 @@ func assignTo[T any](l *loader, at *T, rows []setting[T], path []string, skip in
 	}
 }
 
-// assignOpen writes one name of a table whose names are the user's.
+// assignOpen writes one entry of a table whose names users choose.
 func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip int, v value.Literal, from value.Source) {
 	shown := value.KeyText(path)
 	own := path[skip+1:]
@@ -131,7 +131,7 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 			return
 		}
 		cell := value.KeyText(path)
-		if row.Key == HeadersKey || row.Key == ForwardKey || row.Key == TracingHeadersKey { // names are equal without regard to case (RFC 9110 §5.1)
+		if row.Key == HeadersKey || row.Key == ForwardKey || row.Key == TracingHeadersKey { // names are case-insensitive (RFC 9110 §5.1)
 			cell = value.KeyText(append(slices.Clone(path[:len(path)-1]), strings.ToLower(own[0])))
 		}
 		if text, ok := v.ScalarText(); ok && row.Key != ScopesKey && row.Key != ForwardKey && (row.Key != EnvKey || value.Refers(text)) {
@@ -144,16 +144,16 @@ func assignOpen[T any](l *loader, at *T, row *setting[T], path []string, skip in
 	}
 }
 
-// slot is where store writes: a key and the cells it stands for.
+// slot is where store writes: a key and its cells.
 type slot struct {
 	key    string
 	cells  []string
 	secret bool
-	text   func(cell string) string // the cell's present value
+	text   func(cell string) string // the cell's current value
 }
 
-// store sets one field and remembers who did. Two keys of one layer that say
-// different things of the same cell are an error; across layers the higher wins.
+// store sets one field and records its source. Two keys of one layer that set one cell to different values are an
+// error. Across layers, the higher one takes precedence.
 func store(l *loader, f field.Field, v value.Literal, s slot, from value.Source) {
 	if err := f.Set(v); err != nil {
 		l.fail(err, s.key, from, f.Allowed())
@@ -173,7 +173,7 @@ func store(l *loader, f field.Field, v value.Literal, s slot, from value.Source)
 	}
 }
 
-// cellText reads the present value of a cell among rows.
+// cellText returns a function that reads the current value of a cell among rows.
 func cellText[T any](rows []setting[T], row *setting[T], at *T) func(string) string {
 	return func(cell string) string {
 		for i := range rows {
@@ -185,7 +185,7 @@ func cellText[T any](rows []setting[T], row *setting[T], at *T) func(string) str
 	}
 }
 
-// unknownKey reports a key that no table has, with what was probably meant.
+// unknownKey reports an unknown key, with the known one that is nearest.
 func (l *loader) unknownKey(known []string, path []string, skip int, from value.Source) {
 	l.unknown = append(l.unknown, path)
 	key := strings.Join(path[skip:], ".")
@@ -196,7 +196,7 @@ func (l *loader) unknownKey(known []string, path []string, skip int, from value.
 	l.errs = append(l.errs, &value.ConfigError{Source: from, Key: value.KeyText(path), Problem: "unknown key", Fix: fix})
 }
 
-// rowKeys are the keys of rows and the tables that they are in.
+// rowKeys returns the keys of rows and the tables that they are in.
 func rowKeys[T any](rows []setting[T]) []string {
 	var keys []string
 	for i := range rows {

@@ -14,6 +14,7 @@ import (
 	"dragoman/internal/config/value"
 )
 
+// Keys, values and bounds of the settings for authentication.
 const (
 	anonymousNever    = "never"
 	AnonymousLoopback = "loopback"
@@ -22,7 +23,7 @@ const (
 	maxScope          = 256 // bytes of one scope, and scopes of one list
 )
 
-// authKeys are those that say who is let in.
+// authKeys returns the keys that say who is let in.
 func authKeys() []setting[Config] {
 	return append([]setting[Config]{
 		{Key: apiKeysKey, std: "false", doc: "ask for API keys", field: func(c *Config) field.Field { return field.Bool{At: &c.Security.APIKeysEnabled} }},
@@ -88,7 +89,7 @@ func jwtKeys() []setting[Config] {
 	}
 }
 
-// accessKeys are those of an upstream that say who may do what, and as whom Dragoman asks it.
+// accessKeys returns the keys of an upstream for scopes and for Dragoman's own credentials.
 func accessKeys() []setting[Upstream] {
 	text := func(at func(*OAuthConfig) *string) func(*Upstream) field.Field {
 		return func(u *Upstream) field.Field { return field.Text{At: at(&u.OAuth), What: "text", Empty: true} }
@@ -153,7 +154,7 @@ func checkAlgorithm(item string) error {
 	return nil
 }
 
-// scopeEntry is the place of one rule.
+// scopeEntry returns the field of one rule.
 func scopeEntry(u *Upstream, about string) (field.Field, error) {
 	kind, name, _ := strings.Cut(about, ":")
 	if star := strings.IndexByte(name, '*'); !slices.Contains([]string{"tool", "prompt", "resource", "method"}, kind) || name == "" || star >= 0 && star < len(name)-1 {
@@ -177,7 +178,7 @@ func (l *loader) keysFile() {
 	}
 }
 
-// checkAuth finds what would let in nobody, or everybody.
+// checkAuth reports settings that would let in nobody, or everybody.
 func (l *loader) checkAuth() {
 	c := l.cfg
 	auth := &c.Security.Auth
@@ -203,7 +204,7 @@ func (l *loader) checkAuth() {
 	l.checkJWT(&auth.JWT)
 }
 
-// checkBinding finds rules about callers where nobody is asked who he is: they would bind nobody.
+// checkBinding reports rules about callers that are not asked for credentials: such rules would bind nobody.
 func (l *loader) checkBinding() {
 	c := l.cfg
 	if c.Authenticates() {
@@ -264,7 +265,7 @@ func (l *loader) checkJWT(j *JWTConfig) {
 	}
 }
 
-// checkAccess finds what is missing of an upstream's client credentials.
+// checkAccess reports what is missing in an upstream's client credentials.
 func (l *loader) checkAccess(u *Upstream, table string, at func(string) value.Source) {
 	if u.OAuth.TokenURL == "" {
 		for key, set := range map[string]bool{"client_id": u.OAuth.ClientID != "", "client_secret": u.OAuth.ClientSecret.Reveal() != ""} {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// check finds what no single key shows: secrets of the file that cannot be
-// had, settings that exclude each other, paths that lead nowhere.
+// check reports what no single key shows: secrets that cannot be read, settings that exclude each other, paths that do
+// not exist.
 func (l *loader) check() {
 	c := l.cfg
 	l.checkAuth()
@@ -63,7 +63,7 @@ func (l *loader) checkUpstream(u *Upstream) {
 	}
 }
 
-// checkEras finds pins that leave nothing to speak.
+// checkEras reports settings that leave no revision to speak.
 func (l *loader) checkEras(u *Upstream, table string, at func(string) value.Source) {
 	allowed := u.Allowed()
 	switch {
@@ -98,7 +98,7 @@ func (l *loader) checkCommand(u *Upstream, table string, at func(string) value.S
 	}
 }
 
-// checkProcesses finds numbers of children that exceed max_processes.
+// checkProcesses reports numbers of children that exceed max_processes.
 func (l *loader) checkProcesses(u *Upstream, table string, at func(string) value.Source) {
 	exceeds := func(key string, n int) {
 		if n > u.MaxProcesses {
@@ -112,12 +112,12 @@ func (l *loader) checkProcesses(u *Upstream, table string, at func(string) value
 	exceeds("isolation", n)
 }
 
-// socketKind is an upstream with a url that is a socket, see [Upstream.Socket];
-// the others are named after the key that they have, url or command.
+// socketKind is the kind of an upstream whose url is a socket, see [Upstream.Socket]. Other kinds are named after their
+// key, url or command.
 const socketKind = "socket"
 
-// misplaced reports settings that upstreams of another kind have. A value that
-// is the default is let pass: print writes it for every upstream.
+// misplaced reports settings that belong to upstreams of another kind. It accepts defaults, which print writes for
+// every upstream.
 func (l *loader) misplaced(u *Upstream, table, kind string) {
 	report := func(needs, key string, from value.Source) {
 		if needs == UrlKey && kind == socketKind {
@@ -155,8 +155,8 @@ func (l *loader) misplaced(u *Upstream, table, kind string) {
 	}
 }
 
-// CheckServe finds what keeps `dragoman serve` from starting with a
-// configuration that is valid in itself. The error is a [ConfigErrors].
+// CheckServe reports what keeps `dragoman serve` from starting with a configuration that is valid in itself. The error
+// is a [value.ConfigErrors].
 func (c *Config) CheckServe() error {
 	var errs value.ConfigErrors
 	add := func(key, what, fix string) {
@@ -182,7 +182,7 @@ func (c *Config) CheckServe() error {
 	return errs
 }
 
-// sameListener tells whether both listeners want one port of one interface.
+// sameListener reports whether both listeners use the same port of the same interface.
 func (c *Config) sameListener() bool {
 	host, port, err := net.SplitHostPort(c.Admin.Listen)
 	if err != nil || port == "0" || port != fmt.Sprint(c.Service.Port) {
@@ -196,8 +196,8 @@ func unspecified(host string) bool {
 	return err == nil && ip.IsUnspecified()
 }
 
-// Remarks are what a valid configuration does not do. Without a file it is not
-// complete, so nothing is said of serving it.
+// Remarks returns what a valid configuration cannot be used for. A configuration without a file is not complete, and
+// whether it can be served is not checked.
 func (c *Config) Remarks(complete bool) []string {
 	var list []string
 	if err := c.CheckServe(); complete && err != nil {

@@ -16,23 +16,24 @@ type Flag struct {
 	Key string
 	// Name is the flag's name, without dashes.
 	Name string
-	// Arg stands for the value in help, such as HOST:PORT; it is empty for a switch.
+	// Arg is the placeholder for the value in help, such as HOST:PORT; it is empty for a switch.
 	Arg string
-	// Doc says in one line what the key is. Default is the default as one writes it in the environment, empty if there is none.
+	// Doc describes the key in one line. Default is the default as one writes it in the environment, empty if there is
+	// none.
 	Doc, Default string
 	// List says that each use of the flag adds an item.
 	List bool
-	// Divider parts NAME and VALUE in a flag that sets an entry of a table: ":" for headers, as on the wire, "=" for variables, as in a
-	// shell. It is empty for other flags.
+	// Divider separates NAME and VALUE in a flag that sets an entry of a table: ":" for headers, as on the wire, "="
+	// for variables, as in a shell. It is empty for other flags.
 	Divider string
-	// Upstream says that the key is one of an upstream.
+	// Upstream says that the key belongs to an upstream.
 	Upstream bool
 }
 
-// dividers are the dividers of the keys that are tables.
+// dividers maps the keys that are tables to their dividers.
 var dividers = map[string]string{HeadersKey: ":", EnvKey: "="}
 
-// Flags lists the flags of a command, in the order of the configuration reference.
+// Flags returns the flags of a command, in the order of the configuration reference.
 func Flags(on Command) []Flag {
 	return append(flagsOf(ConfigKeys(), on, false), flagsOf(upstreamKeys(), on, true)...)
 }
@@ -53,9 +54,10 @@ func flagsOf[T any](rows []setting[T], on Command, upstream bool) (flags []Flag)
 	return flags
 }
 
-// AdminAddress is the address of the admin listener of the `dragoman serve` that has this environment: of --admin (flag, empty if not
-// given), of the variable, of the file (empty for none), or the default. Only admin.listen is read: the process that runs has refused a file
-// with other errors and goes on with what it had. unread is why the file could not be read, where it decides nothing else.
+// AdminAddress returns the address of the admin listener of a `dragoman serve` with this environment: that of --admin
+// (flag, empty if not given), of the variable, of the file (empty for none), or the default. Other errors in the file
+// are ignored, because the running process has refused such a file and goes on with what it had. unread says why the
+// file could not be read, if nothing else sets the address.
 func AdminAddress(environ []string, file, flag string) (address string, unread, err error) {
 	l := newLoader(LoadOptions{Environ: environ})
 	path := strings.Split(adminKey, ".")
@@ -90,7 +92,7 @@ func AdminAddress(environ []string, file, flag string) (address string, unread, 
 // AdminVariable is the environment variable that sets the address of the admin listener.
 const AdminVariable = envPrefix + "ADMIN_LISTEN"
 
-// CheckListen checks a HOST:PORT that was given with a flag; an error says what to write.
+// CheckListen checks a HOST:PORT that was given with a flag. The error says what to write.
 func CheckListen(flag, address string) error {
 	if _, _, err := field.SplitListen(value.Word(address)); err != nil {
 		return value.ConfigErrors{value.AsConfigError(err, "", value.Source{Kind: value.FromFlag, Name: flag}, field.Listen{}.Allowed())}
@@ -98,8 +100,8 @@ func CheckListen(flag, address string) error {
 	return nil
 }
 
-// CheckSocket checks the address of a server that speaks lines over a socket, unix:/PATH or tcp://HOST:PORT. socket says whether text is
-// one; other URLs are not judged.
+// CheckSocket checks the address of a server that speaks lines over a socket, unix:/PATH or tcp://HOST:PORT. socket
+// reports whether text is one; other URLs are not checked.
 func CheckSocket(text string) (socket bool, err error) {
 	field := field.URL{At: new(string)}
 	if path, ok := strings.CutPrefix(text, value.UnixScheme); ok {
@@ -111,13 +113,13 @@ func CheckSocket(text string) (socket bool, err error) {
 	return false, nil
 }
 
-// CheckKeyName checks the name of an API key; an error says what to write.
+// CheckKeyName checks the name of an API key. The error says what to write.
 func CheckKeyName(name string) error {
 	_, err := findAPIKey(&Config{}, name)
 	return err
 }
 
-// FullText is an error with its fix, if it knows one.
+// FullText returns the text of an error with its fix, if it has one.
 func FullText(err error) string {
 	var p *value.Problem
 	if errors.As(err, &p) {

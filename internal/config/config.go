@@ -1,3 +1,5 @@
+// Package config loads the configuration from its sources, checks it, and knows where each value came from. It knows
+// nothing of the proxy that is made from it.
 package config
 
 import (
@@ -11,15 +13,14 @@ import (
 	"time"
 )
 
-// Config is everything a user may set, checked and complete: [LoadConfig] makes
-// it from flags, environment, file and defaults, in that order of precedence.
-// The table of keys (config_keys.go) says for each field its key, default,
-// bounds, flag and environment variable; config.toml shows them all to a user.
+// Config is everything a user may set, checked and complete. [LoadConfig] makes it from flags, environment, file and
+// defaults, in that order of precedence. The table of keys (keys.go) has for each field its key, default, bounds, flag
+// and environment variable; config.toml shows them all to a user.
 //
-// A Config is not changed once it is loaded. Headers and variables of upstreams
-// hide themselves ([Secret]); an upstream's URL and Proxy are shown by [RedactURL].
+// A Config is not changed once it is loaded. Headers and variables of upstreams hide themselves ([value.Secret]); show
+// an upstream's URL and Proxy through [value.RedactURL] only.
 type Config struct {
-	// Service names the thing that is served, and where (keys service.* and listen).
+	// Service is the name and the address of the service (keys service.* and listen).
 	Service ServiceConfig
 	// Admin is the listener for health, readiness and metrics.
 	Admin AdminConfig
@@ -28,59 +29,57 @@ type Config struct {
 	// TransportType is the server scaffold's transport_type: "HTTP", "STDIO" or
 	// "" (default: the command decides). [Config.CheckServe] refuses "STDIO".
 	TransportType string
-	// Log is what goes to stderr, and how.
+	// Log configures the log on stderr.
 	Log LogConfig
 	// Audit is the audit trail.
 	Audit AuditConfig
 	// Eras says which clients the listener serves: "modern", "legacy" or single
 	// revisions, at least one; default ["modern", "legacy"]. rules.Allow reads it.
 	Eras []string
-	// ErrorStatus is "strict" (default: the HTTP statuses of 2026-07-28) or
-	// "compat": what that revision sends as 400 or 404 with a JSON-RPC error
-	// goes out as 200, for clients that end altogether at a 4xx.
+	// ErrorStatus is "strict" (default: the HTTP statuses of 2026-07-28) or "compat": what that revision sends as 400
+	// or 404 with a JSON-RPC error is sent as 200, for clients that give up at a 4xx.
 	ErrorStatus string
 	// Sessions bounds the sessions that legacy clients open.
 	Sessions SessionsConfig
-	// Questions bounds the calls that wait for an answer of a person or a model.
+	// Questions bounds the calls that wait for the answer of a person or a model.
 	Questions QuestionsConfig
 	// Resume says what is kept for legacy clients that lose a stream.
 	Resume ResumeConfig
-	// Idempotency says what becomes of a request that comes again.
+	// Idempotency says how repeated requests are handled.
 	Idempotency IdempotencyConfig
 	// Rest says how callers without MCP are served.
 	Rest RestConfig
 	// Limits bounds single bodies, lines, events and requests, and their number.
 	Limits LimitsConfig
-	// DrainTimeout is how long exchanges may still run after the first
-	// interrupt. 0 to 10 min, default 30 s; 0 ends them at once.
+	// DrainTimeout is how long exchanges may run after the first interrupt. 0 to 10 min, default 30 s; 0 ends them at
+	// once.
 	DrainTimeout time.Duration
-	// DrainDelay is how long, after the first interrupt, requests are still taken as
-	// before, while readiness says no and answers ask for their connection to be closed.
-	// 0 to 5 min, default 0.
+	// DrainDelay is how long, after the first interrupt, requests are still accepted while readiness fails and
+	// responses ask for their connection to be closed. 0 to 5 min, default 0.
 	DrainDelay time.Duration
-	// Keepalive is the silence on an event stream after which a comment is
-	// written, so that middleboxes keep it open. 1 s to 5 min, default 15 s.
+	// Keepalive is how long an event stream may be silent before a comment is written, so that middleboxes keep it
+	// open. 1 s to 5 min, default 15 s.
 	Keepalive time.Duration
-	// KeepAwake keeps a processor of Go's scheduler busy with sleep while hundreds of requests come in a second, on Linux: each
-	// takes a tenth less of the system's processors then. Default true.
+	// KeepAwake switches on scheduler pinning while hundreds of requests come in a second, on Linux: each then takes a
+	// tenth less processor time. Default true.
 	KeepAwake bool
 	// Security says who may reach the listener.
 	Security SecurityConfig
-	// TLS is what the main listener speaks, and whose certificates it believes.
+	// TLS configures TLS at the main listener, and the client certificates that it accepts.
 	TLS TLSConfig
 	// Tracing says where spans of requests go.
 	Tracing TracingConfig
 	// Monitoring concerns metrics and dependency checks.
 	Monitoring MonitoringConfig
-	// Dependencies are what the service depends on besides its upstreams, as they were named.
+	// Dependencies are what the service depends on besides its upstreams, in the order in which they were named.
 	Dependencies []*Dependency
-	// Timeouts are the time-outs by kind of request.
+	// Timeouts bounds the silence of servers by kind of request.
 	Timeouts TimeoutsConfig
 	// RateLimit bounds requests per minute.
 	RateLimit RateLimitConfig
-	// Cache is what is kept of servers' results.
+	// Cache bounds the cached results of servers.
 	Cache CacheConfig
-	// Reload says when all this is read again.
+	// Reload says when the configuration is read again.
 	Reload ReloadConfig
 	// Upstreams are the MCP servers, in the order in which they were named;
 	// names are unique. A URL or command on the command line is "default".
@@ -88,10 +87,10 @@ type Config struct {
 	// Warnings are remarks on what was accepted but ignored, for the log. They hold no secret.
 	Warnings []string
 
-	sources     map[string]value.Source // by cell, see provenance
+	sources     map[string]value.Source // by cell
 	Loaded      LoadOptions             // what it was made from
-	secretFiles []string                // that secrets were read from
-	Seen        string                  // how its files looked when it was read
+	secretFiles []string                // files that secrets were read from
+	Seen        string                  // fingerprint of its files when it was read
 }
 
 // ServiceConfig is the identity of the service and the address of its main
@@ -109,33 +108,32 @@ type ServiceConfig struct {
 
 // SessionsConfig bounds downstream sessions.
 type SessionsConfig struct {
-	// IdleTTL ends a session after so long without a request. 1 s to 168 h, default 30 min.
+	// IdleTTL ends a session that has been without a request for that long. 1 s to 168 h, default 30 min.
 	IdleTTL time.Duration
-	// Max is the number of sessions at a time; the least recently used one
-	// goes first. 1 to 1 000 000, default 10 000.
+	// Max is the number of sessions at a time; the least recently used one is evicted first. 1 to 1 000 000, default 10
+	// 000.
 	Max int
 	// MaxPerPrincipal is Max for one principal; default 1 000.
 	MaxPerPrincipal int
 }
 
-// QuestionsConfig concerns what servers ask (elicitation, sampling, roots), where
-// a call has to wait for the answer between two requests of its client.
+// QuestionsConfig concerns the questions of servers (elicitation, sampling, roots) where a call waits for the answer
+// between two requests of its client.
 type QuestionsConfig struct {
-	// TTL is how long a parked call waits for its client to come back. 1 s to 30 min, default 10 min.
+	// TTL is how long a suspended call waits for its client to come back. 1 s to 30 min, default 10 min.
 	TTL time.Duration
-	// MaxParked is the number of calls parked at a time, MaxParkedPerPrincipal
-	// that of one principal. 1 to 100 000, defaults 1 000 and 100.
+	// MaxParked is the number of calls suspended at a time, MaxParkedPerPrincipal that of one principal. 1 to 100 000,
+	// defaults 1 000 and 100.
 	MaxParked, MaxParkedPerPrincipal int
 	// Rounds is how often one call may ask. 1 to 100, default 10.
 	Rounds int
-	// Settle is how long to gather questions that are asked together, after the
-	// last one. 0 to 50 ms, default 8 ms.
+	// Settle is how long to wait, after a question, for further ones that are asked together. 0 to 50 ms, default 8 ms.
 	Settle time.Duration
-	// LeaseWait is how long a call that may be asked waits for a free session
-	// with a legacy upstream. Up to 15 min, default 30 s; 0 does not wait.
+	// LeaseWait is how long a call that may be asked a question waits for a free session with a legacy upstream. Up to
+	// 15 min, default 30 s; 0 does not wait.
 	LeaseWait time.Duration
-	// StateKey seals requestState: at least 32 bytes, or empty (default) for a
-	// random key of this process, with which no other process can read it.
+	// StateKey seals requestState: at least 32 bytes, or empty (default) for a random key of this process. Other
+	// processes can then not read it.
 	StateKey value.Secret
 }
 
@@ -146,22 +144,22 @@ type ResumeConfig struct {
 	Events int
 	// Bytes bounds the size of what is kept for a session, Total for all of them. 1 KiB to 1 GiB, defaults 1 MiB and 256 MiB.
 	Bytes, Total int
-	// Retry is what clients are told to wait before they come back. 100 ms to 30 s, default 1 s.
+	// Retry is how long clients are told to wait before they reconnect. 100 ms to 30 s, default 1 s.
 	Retry time.Duration
-	// Hold is after how long an open answer stream is closed for the client to
-	// poll. 100 ms to 15 min; 0 (default) never.
+	// Hold is how long a response stream stays open before it is closed for the client to poll. 100 ms to 15 min; 0
+	// (default): without limit.
 	Hold time.Duration
 }
 
-// IdempotencyConfig concerns requests that come again with the same id in a
-// session, or with the same Idempotency-Key.
+// IdempotencyConfig concerns requests that are repeated with the same id in a session, or with the same
+// Idempotency-Key.
 type IdempotencyConfig struct {
-	// Mode is replay (default: they are answered from the first call), reject or off.
+	// Mode is replay (default: repeats are answered from the first call), reject or off.
 	Mode string
-	// Window is how long a request is remembered after its answer. 1 s to 24 h, default 5 min.
+	// Window is how long a request is remembered after its response. 1 s to 24 h, default 5 min.
 	Window time.Duration
-	// Max is the number of requests remembered at a time, and of repeats that
-	// may wait for an answer. 1 to 1 000 000, default 10 000.
+	// Max is the number of requests remembered at a time, and of repeats that may wait for a response. 1 to 1 000 000,
+	// default 10 000.
 	Max int
 	// Bytes bounds what is remembered. 1 KiB to 1 GiB, default 16 MiB.
 	Bytes int
@@ -180,8 +178,8 @@ type LimitsConfig struct {
 	Event int
 	// Header is the largest header block; 4 KiB to 1 MiB, default 64 KiB.
 	Header int
-	// Connections is the number of clients' connections, those of streams too; 1 to 1 000 000, default 0: three quarters of the
-	// file descriptors there are, at most 262 144. Those on which nothing is asked give way to new ones.
+	// Connections is the number of clients' connections, those of streams included; 1 to 1 000 000, default 0: three
+	// quarters of the available file descriptors, at most 262 144. Idle connections give way to new ones.
 	Connections int
 	// Streams is the number of open event streams; 1 to 1 000 000, default 10 000.
 	Streams int
@@ -191,8 +189,8 @@ type LimitsConfig struct {
 	RequestTime time.Duration
 	// ReadTime is how long a request may take to arrive, head and body. 1 s to 10 min, default 30 s.
 	ReadTime time.Duration
-	// InFlight, Queue and InFlightBytes bound what runs and waits at a time
-	// (defaults 100, 1 000 and 100 MiB); 0 is no bound of InFlight, and no queue.
+	// InFlight, Queue and InFlightBytes bound the requests that run, those that wait, and the bytes of those that run
+	// (defaults 100, 1 000 and 100 MiB). 0 is no bound of InFlight, and no queue.
 	InFlight, Queue, InFlightBytes int
 }
 
@@ -202,11 +200,11 @@ type SecurityConfig struct {
 	AllowedHosts []string
 	// AllowedOrigins are browser origins accepted besides the listener's own: scheme://host[:port].
 	AllowedOrigins []string
-	// TrustedProxies are addresses and networks (CIDR) of proxies that are believed what they say of who has asked them.
+	// TrustedProxies are addresses and networks (CIDR) of proxies whose forwarding headers are trusted.
 	TrustedProxies []string
 	// AllowAnonymous lets a listener that is not loopback serve without authentication; default false.
 	AllowAnonymous bool
-	// APIKeysEnabled asks clients for one of Auth.Keys; default false.
+	// APIKeysEnabled requires clients to send one of Auth.Keys; default false.
 	APIKeysEnabled bool
 	// Auth says who is let in.
 	Auth AuthConfig
@@ -216,7 +214,7 @@ type SecurityConfig struct {
 type MonitoringConfig struct {
 	// MetricsEnabled serves /metrics on the admin listener; default true.
 	MetricsEnabled bool
-	// ToolLabel counts calls by tool, of each server the tools of its list, 200 at most; default true.
+	// ToolLabel counts calls by tool, for the tools in each server's list, 200 at most; default true.
 	ToolLabel bool
 	// HealthCheckInterval is the time between dependency checks, 10 s to 24 h, default 30 s.
 	HealthCheckInterval time.Duration
@@ -226,34 +224,34 @@ type MonitoringConfig struct {
 // resource_timeout 10 s, prompt_timeout 5 s.
 type TimeoutsConfig struct{ Tool, Resource, Prompt time.Duration }
 
-// CacheConfig bounds what is kept of results that servers say are good for a time: Bytes of all, default 0, nothing, and TTL of
-// each, default 1 h, whatever the server says.
+// CacheConfig bounds the cache of results. Bytes is its size, default 0 for no cache. TTL is the longest time that a
+// result is kept, default 1 h, whatever the server says.
 type CacheConfig struct {
 	Bytes int
 	TTL   time.Duration
 }
 
-// RateLimitConfig bounds the requests of one client, PerMinute (default 100), of which Burst (default 20) may come at once;
-// and those of all, Total a minute (default 0, any number). Mode is auto (default), on or off; [Config.RateLimited] knows
-// what that means.
+// RateLimitConfig bounds the requests of one client, PerMinute (default 100), of which Burst (default 20) may come at
+// once, and those of all clients, Total a minute (default 0, no limit). Mode is auto (default), on or off, see
+// [Config.RateLimited].
 type RateLimitConfig struct {
 	PerMinute, Burst, Total int
-	Address                 int // requests of one address, a minute; default 0, any number
+	Address                 int // requests of one address, a minute; default 0, no limit
 	Mode                    string
 }
 
-// Served is the set of revisions that the listener serves.
+// Served returns the revisions that the listener serves.
 func (c *Config) Served() rules.Allowed {
 	served, _ := rules.Allow(c.Eras) // checked when it was read
 	return served
 }
 
-// Listen is the main listener's address as HOST:PORT, IPv6 in brackets.
+// Listen returns the main listener's address as HOST:PORT, IPv6 in brackets.
 func (c *Config) Listen() string {
 	return net.JoinHostPort(c.Service.Host, strconv.Itoa(c.Service.Port))
 }
 
-// Upstream finds an upstream by name; nil if there is none.
+// Upstream returns the upstream of a name; nil if there is none.
 func (c *Config) Upstream(name string) *Upstream {
 	for _, u := range c.Upstreams {
 		if u.Name == name {
@@ -263,14 +261,13 @@ func (c *Config) Upstream(name string) *Upstream {
 	return nil
 }
 
-// Authenticates tells whether anybody is asked who he is.
+// Authenticates reports whether callers are asked for credentials.
 func (c *Config) Authenticates() bool {
 	return c.Security.APIKeysEnabled || c.Security.Auth.JWT.Issuer != "" || c.TLS.ClientAuth != ClientAuthNone
 }
 
-// Source tells where the value of a key came from: a key as `config print`
-// shows it, also "upstreams.NAME.KEY". For listen it is the source of the
-// host or of the port, whichever has precedence.
+// Source returns where the value of a key came from. The key is one that `config print` shows, such as
+// "upstreams.NAME.KEY". For listen it is the source of the host or of the port, whichever has precedence.
 func (c *Config) Source(key string) value.Source {
 	if key == listenKey {
 		host, port := c.sources[hostKey], c.sources[portKey]
@@ -282,7 +279,7 @@ func (c *Config) Source(key string) value.Source {
 	return c.sources[key]
 }
 
-// RateLimited tells whether the requests of each client are limited.
+// RateLimited reports whether the requests of each client are limited.
 func (c *Config) RateLimited() bool {
 	switch c.RateLimit.Mode {
 	case "on":
@@ -293,8 +290,7 @@ func (c *Config) RateLimited() bool {
 	return c.Profile == production || c.sources[rateKey].Set()
 }
 
-// Only is the one upstream of commands that take one; the error says how to
-// choose.
+// Only returns the upstream for commands that take exactly one. The error says how to choose.
 func (c *Config) Only() (*Upstream, error) {
 	switch len(c.Upstreams) {
 	case 1:
@@ -312,7 +308,7 @@ func (c *Config) Only() (*Upstream, error) {
 	}}
 }
 
-// LoadOptions is where [LoadConfig] looks.
+// LoadOptions are the inputs of [LoadConfig].
 type LoadOptions struct {
 	// File is the path of the configuration file; "" for none.
 	File string
@@ -320,9 +316,8 @@ type LoadOptions struct {
 	Environ []string
 	// Flags are the settings given as flags, in order.
 	Flags []Assignment
-	// UpstreamFlags are keys below upstreams.NAME given on the command line.
-	// They make the upstream "default" if they name a url or a command, else
-	// they concern Pick or the only upstream there is.
+	// UpstreamFlags are keys below upstreams.NAME given on the command line. They make the upstream "default" if they
+	// name a url or a command; otherwise they concern Pick, or the only upstream there is.
 	UpstreamFlags []Assignment
 	// Pick keeps only the upstream of this name; "" keeps all.
 	Pick string

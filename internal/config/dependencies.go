@@ -10,7 +10,7 @@ import (
 
 const dependencyTime = time.Second
 
-// dependencyParts are the keys that count.
+// dependencyParts are the keys of a dependency that Dragoman reads.
 func dependencyParts(d *Dependency) []part {
 	return []part{
 		{key: "host", doc: "host that is looked after by opening a connection", field: field.Text{At: &d.Host, What: "a name or an address", Empty: true}},
@@ -20,8 +20,8 @@ func dependencyParts(d *Dependency) []part {
 	}
 }
 
-// takeDependency reads one key of the table, whose names are the user's: what a service needs to know of a dependency
-// besides, such as a user's name, may stand there too, and is not ours.
+// takeDependency reads one key of the table dependencies. Users may add other keys, such as a user's name that the
+// service needs; they are ignored.
 func takeDependency(c *Config, own []string, v value.Literal) error {
 	if len(own) == 0 || v.Kind == value.NullLiteral {
 		return nil

@@ -10,30 +10,30 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Described is one key as the reference and the schema tell of it.
+// Described is one key as the reference and the schema show it.
 type Described struct {
-	Table []string // what it is in; AnyName stands for names that people choose
-	Key   string   // in the table; AnyName where it is chosen, too
+	Table []string // path of its table; AnyName stands for a name that the user chooses
+	Key   string   // in the table; AnyName where the user chooses it
 	Doc   string
-	Std   string // as a literal of TOML and JSON; "" if there is none
+	Std   string // default as a literal of TOML and JSON; "" if there is none
 	field.Notation
-	Field          field.Field // of an entry of its own; nil of a table
+	Field          field.Field // nil for a table
 	Env, Mcp, Flag string
-	Also           string // the key that this one is another name of
-	Needs          string // the key that has to be there
+	Also           string // the key that this one is an alias of
+	Needs          string // the key that the upstream must have
 	Null           bool   // may be null in YAML and JSON
 	Fixed          bool   // a change needs a restart
 }
 
-// AnyName stands in a path for a name that people choose.
+// AnyName stands in a path for a name that the user chooses.
 const AnyName = "NAME"
 
-// Path is the key with its table.
+// Path returns the key with its table.
 func (d Described) Path() []string { return append(slices.Clone(d.Table), d.Key) }
 
-// DescribeConfig is every key there is, in the order of the tables of the code.
+// DescribeConfig returns every key, in the order of the tables in the code.
 func DescribeConfig() ([]Described, error) {
-	// Defaults are what a configuration of nothing has.
+	// An empty configuration has the defaults.
 	plain := newLoader(LoadOptions{})
 	all, err := describeRows(plain.settings, func() *Config { return plain.cfg }, nil)
 	if err != nil {
@@ -46,7 +46,7 @@ func DescribeConfig() ([]Described, error) {
 	return append(all, below...), err
 }
 
-// describeRows describes the keys of one table of the code; fresh makes what they are keys of, with its defaults.
+// describeRows describes the keys of one table in the code. fresh returns what they are keys of, with its defaults.
 func describeRows[T any](rows []setting[T], fresh func() *T, table []string) ([]Described, error) {
 	var all []Described
 	for i := range rows {
@@ -81,12 +81,12 @@ func describeRows[T any](rows []setting[T], fresh func() *T, table []string) ([]
 	return all, nil
 }
 
-// isFixed tells whether a key, or the table that it is in, holds from the start of the process to its end.
+// isFixed reports whether a change of a key, or of its table, needs a restart.
 func isFixed(key string) bool {
 	return slices.ContainsFunc(FixedKeys(), func(k fixedKey) bool { return key == k.Key || strings.HasPrefix(key, k.Key+".") })
 }
 
-// notate enters how a field is written, and what it is if nobody writes it.
+// notate adds the notation of a field, and its default if valued.
 func (d *Described) notate(f field.Field, valued, secret bool) error {
 	n, ok := f.(field.Notated)
 	if !ok {
@@ -108,7 +108,7 @@ func (d *Described) notate(f field.Field, valued, secret bool) error {
 	return nil
 }
 
-// AsWritten is a literal as a file would have it.
+// AsWritten returns the literal that text would be in a file.
 func AsWritten(text string) value.Literal {
 	var list []string
 	if json.Unmarshal([]byte(text), &list) == nil && strings.HasPrefix(text, "[") {
@@ -125,10 +125,10 @@ func AsWritten(text string) value.Literal {
 	return value.Word(text)
 }
 
-// samples are names of which every open table takes one.
+// samples are names of which every open table accepts at least one.
 var samples = []string{AnyName, "tool:" + AnyName}
 
-// describeOpen describes a table whose names people choose.
+// describeOpen describes a table whose names the user chooses.
 func describeOpen[T any](row *setting[T], fresh func() *T, path []string) ([]Described, error) {
 	last := len(path) - 1
 	whole := Described{Table: path[:last], Key: path[last], Doc: row.doc, Notation: field.Notation{Kind: "table"}, Needs: row.needs}

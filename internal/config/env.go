@@ -9,26 +9,24 @@ import (
 	"sync"
 )
 
-// linkVariable matches what Kubernetes puts into a pod for a Service whose name
-// begins with dragoman: none of it is meant for us. For example
-// DRAGOMAN_SERVICE_HOST, DRAGOMAN_ADMIN_PORT and DRAGOMAN_PORT_8080_TCP_ADDR.
+// linkVariable matches the variables that Kubernetes sets in a pod for a Service whose name begins with dragoman, and
+// which are not configuration. Examples are DRAGOMAN_SERVICE_HOST, DRAGOMAN_ADMIN_PORT and DRAGOMAN_PORT_8080_TCP_ADDR.
 var linkVariable = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^DRAGOMAN_(|.+_)(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT|PORT_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 })
 
-// inCluster is set in every pod; outside, such a name is a user's mistake.
+// inCluster is set in every pod. Elsewhere, a variable that linkVariable matches is a user's mistake.
 const inCluster = "KUBERNETES_SERVICE_HOST"
 
-// FileVariable names the file where --config is not given; the command reads it.
+// FileVariable is the variable that names the file if --config is not given. The command reads it.
 const FileVariable = envPrefix + "CONFIG"
 
-// leastMilliseconds is where a number of MCP_TOOL_TIMEOUT, at most 300 by our
-// bounds, is taken for another program's milliseconds.
+// leastMilliseconds is the number from which MCP_TOOL_TIMEOUT, at most 300 here, is taken for another program's
+// milliseconds.
 const leastMilliseconds = 1000
 
-// environment applies one of the two layers of variables. Empty ones count as
-// not set, as compose files leave them. Unknown DRAGOMAN_ variables are errors;
-// unknown MCP_ ones belong to somebody else.
+// environment applies one of the two layers of variables. Empty variables count as not set, since compose files leave
+// them so. Unknown DRAGOMAN_ variables are errors; unknown MCP_ ones belong to other programs.
 func (l *loader) environment(layer value.SourceKind) {
 	l.beginLayer()
 	pairs := slices.Clone(l.environ)
@@ -59,8 +57,7 @@ func (l *loader) sharedVariable(name, text string, from value.Source) {
 			continue
 		}
 		if n, ok := value.Word(text).Integer(); ok && row.Key == toolTimeout && n >= leastMilliseconds {
-			// Claude Code hands its own MCP_TOOL_TIMEOUT, in milliseconds, down
-			// to the servers that it starts.
+			// Claude Code passes its own MCP_TOOL_TIMEOUT, in milliseconds, to the servers that it starts.
 			l.cfg.Warnings = append(l.cfg.Warnings, fmt.Sprintf("%s=%d is ignored: it seems to be another program's, in milliseconds; set %s%s, at most 300 seconds", name, n, envPrefix, envName(toolTimeout)))
 			return
 		}
@@ -103,8 +100,8 @@ func (l *loader) variables() []string {
 	return names
 }
 
-// upstreamVariable applies NAME_KEY: NAME is an upstream that the file names,
-// with hyphens as underscores, or else one of that name in lower case.
+// upstreamVariable applies NAME_KEY. NAME is an upstream in the file, with hyphens as underscores, or else a new one
+// with that name in lower case. It returns false if there is no such key.
 func (l *loader) upstreamVariable(rest, text string, from value.Source) bool {
 	best := -1
 	for i := range l.below {

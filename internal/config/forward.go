@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// forwardMost bounds the headers of one upstream that go on to it.
+// forwardMost bounds the forwarded headers of one upstream.
 const forwardMost = 16
 
-// stays are headers of clients that cannot be passed on besides ownHeaders, with the reason.
+// stays maps headers of clients that cannot be passed on, in addition to ownHeaders, to the reason.
 var stays = map[string]string{
 	"accept-encoding":     "answers come to Dragoman unpacked",
 	"content-language":    "it is about the body, which Dragoman writes anew",
@@ -30,7 +30,7 @@ var stays = map[string]string{
 	"proxy-authorization": "it is for a proxy in between",
 }
 
-// forwardEntry is the place of one header that goes on; the last one written wins.
+// forwardEntry returns the field of one forwarded header; the last one written wins.
 func forwardEntry(u *Upstream, from string) (field.Field, error) {
 	if err := mayGoOn(from, "clients send", stays); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func forwardEntry(u *Upstream, from string) (field.Field, error) {
 	return forwardField{u: u, from: from}, nil
 }
 
-// mayGoOn accepts the name of a header that is not Dragoman's own affair.
+// mayGoOn accepts the name of a header that may be passed on.
 func mayGoOn(name, where string, also map[string]string) error {
 	if !HeaderName.MatchString(name) || len(name) > maxName {
 		return &value.Problem{What: fmt.Sprintf("%q is not a header name", value.Shorten(name)), Fix: "write a name such as X-Tenant (RFC 9110 §5.6.2)"}
@@ -57,7 +57,7 @@ func mayGoOn(name, where string, also map[string]string) error {
 	return nil
 }
 
-// forwardField is the name that a header has at the upstream.
+// forwardField is the field for the name that a header has at the upstream.
 type forwardField struct {
 	u    *Upstream
 	from string
@@ -94,7 +94,8 @@ func (f forwardField) Text() string {
 
 func (f forwardField) Allowed() string { return "the name that the header has at the upstream" }
 
-// checkForward finds headers of which it is not clear what they would be, and clients that could not be kept apart.
+// checkForward reports headers that have several sources, and isolation by which callers would share what the headers
+// keep apart.
 func (l *loader) checkForward(u *Upstream, table string, at func(string) value.Source) {
 	if len(u.Forward) == 0 {
 		return
@@ -126,7 +127,7 @@ func (l *loader) forwardSource(u *Upstream, key string) value.Source {
 	return l.cfg.sources[key+"."+value.KeyText([]string{strings.ToLower(u.Forward[0].From)})]
 }
 
-// warnForward warns of tokens that are meant for Dragoman.
+// warnForward warns of forwarded credentials that are meant for Dragoman.
 func (l *loader) warnForward(u *Upstream, key string) {
 	c := l.cfg
 	own := map[string]bool{"x-api-key": c.Security.APIKeysEnabled, "authorization": c.Security.APIKeysEnabled || c.Security.Auth.JWT.Issuer != ""}

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// fallbackKey names the upstream to go to.
+// fallbackKey is the key that names the fallback of an upstream.
 const fallbackKey = "fallback"
 
-// healthKeys are those of an upstream that may fail.
+// healthKeys are the keys of an upstream for checks, circuit breaker, retries and fallback.
 func healthKeys() []setting[Upstream] {
 	of := func(pick func(*HealthConfig) *time.Duration) func(*Upstream) *time.Duration {
 		return func(u *Upstream) *time.Duration { return pick(&u.Health) }
@@ -46,7 +46,7 @@ func healthKeys() []setting[Upstream] {
 	}
 }
 
-// checkFallbacks finds upstreams that fall back on none there is, or on themselves.
+// checkFallbacks reports fallbacks that do not exist, and cycles of fallbacks.
 func (l *loader) checkFallbacks() {
 	c := l.cfg
 	for _, u := range c.Upstreams {

@@ -11,12 +11,10 @@ import (
 	"dragoman/policies/idempotency"
 )
 
-// ConfigKeys is every key of the file outside upstreams, in the order in which
-// they are printed.
+// ConfigKeys returns every key of the file outside upstreams, in the order in which they are printed.
 //
-// service.host and service.port have no variable of their own on purpose: for
-// a Service called dragoman, Kubernetes puts its address into every pod as
-// DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
+// service.host and service.port have no variable of their own on purpose: for a Service called dragoman, Kubernetes
+// puts its address into every pod as DRAGOMAN_SERVICE_HOST and DRAGOMAN_SERVICE_PORT. DRAGOMAN_LISTEN is ours.
 func ConfigKeys() []setting[Config] {
 	return slices.Concat(serviceKeys(), adminKeys(), logKeys(), limitKeys(), questionKeys(), restKeys(), authKeys(), tlsKeys(), tracingKeys(), securityKeys(), reloadKeys())
 }
@@ -250,7 +248,7 @@ func securityKeys() []setting[Config] {
 	}
 }
 
-// upstreamKeys is every key below upstreams.NAME.
+// upstreamKeys returns every key below upstreams.NAME.
 func upstreamKeys() []setting[Upstream] {
 	return slices.Concat(serverKeys(), childKeys(), healthKeys(), toolKeys(), accessKeys(), grantKeys())
 }
@@ -305,7 +303,7 @@ func serverKeys() []setting[Upstream] {
 	}
 }
 
-// childKeys are those of the children that are started, but for what they are started with.
+// childKeys returns the keys for child processes, without those that say what is started.
 func childKeys() []setting[Upstream] {
 	return []setting[Upstream]{
 		{Key: "spares", std: "0", doc: "children kept started and unused, for the next session", needs: CommandKey, arg: "N", flag: "spares", on: OnServe,
@@ -340,12 +338,13 @@ func bindPort(c *Config) field.Field {
 	return field.Int{At: &c.Service.Port, Least: field.LeastPort, Most: field.MostPort, Zero: "any free port"}
 }
 
+// LevelField returns the field of log.level in c.
 func LevelField(c *Config) field.Field {
 	return field.Enum{At: &c.Log.Level, Values: []string{"debug", "info", "warn", "error", "critical"},
 		Same: map[string]string{"DEBUG": "debug", "INFO": "info", "WARN": "warn", "WARNING": "warn", "warning": "warn", "ERROR": "error", "CRITICAL": "critical"}}
 }
 
-// erasField is a list of eras and revisions, of at least so many entries.
+// erasField returns the field of a list of eras and revisions with at least the given number of entries.
 func erasField(at *[]string, least int) field.Field {
 	return field.List{At: at, Check: field.CheckEra, What: "a list of modern, legacy, " + value.OneOf(rules.Versions()), Least: least, Most: maxList, Commas: true, Words: append([]string{"modern", "legacy"}, rules.Versions()...)}
 }

@@ -9,12 +9,10 @@ import (
 	"strings"
 )
 
-// LoadConfig makes the configuration: defaults, then the file, then MCP_…
-// variables, then DRAGOMAN_… variables, then flags, each over the ones before.
-// The error is a [ConfigErrors] with everything that is wrong in any of them,
-// also where a higher layer would have hidden it. Files are bounded (256 KiB);
-// what "env:" and "file:" values refer to is read here, and so is env_file;
-// ca_file and cwd are looked at. Nothing is connected to.
+// LoadConfig makes the configuration from five layers: defaults, the file, MCP_… variables, DRAGOMAN_… variables, and
+// flags. Later layers take precedence. The error is a [value.ConfigErrors] with everything that is wrong in any layer,
+// even if a higher one overrides it. Files are bounded (256 KiB). What "env:" and "file:" values refer to is read here,
+// and so is env_file; ca_file and cwd are checked. No connection is opened.
 func LoadConfig(opt LoadOptions) (*Config, error) {
 	l := newLoader(opt)
 	l.file(opt.File)
@@ -66,7 +64,7 @@ func (l *loader) file(path string) {
 	}
 }
 
-// upstreamFlags applies what the command line says of one upstream.
+// upstreamFlags applies the flags that concern one upstream.
 func (l *loader) upstreamFlags(flags []Assignment, pick string) {
 	if len(flags) == 0 {
 		return
@@ -94,7 +92,7 @@ func (l *loader) upstreamFlags(flags []Assignment, pick string) {
 	}
 }
 
-// pick keeps one upstream.
+// pick keeps only the upstream of the given name.
 func (l *loader) pick(name string) {
 	if name == "" {
 		return
@@ -115,7 +113,8 @@ func (l *loader) pick(name string) {
 	l.cfg.Upstreams = []*Upstream{u}
 }
 
-// Fingerprint is what can be seen of files without reading them.
+// Fingerprint returns size and modification time of each file as text, by which a change shows without reading the
+// files.
 func Fingerprint(files []string) string {
 	var b strings.Builder
 	for _, name := range files {
@@ -129,8 +128,8 @@ func Fingerprint(files []string) string {
 	return b.String()
 }
 
-// readEnvFile reads an upstream's env_file, a path relative to the working
-// directory. Errors name the file and the line, never what stands there.
+// readEnvFile reads an upstream's env_file. A relative path is relative to the working directory. Errors name the file
+// and the line, never the content.
 func (l *loader) readEnvFile(u *Upstream, key string, from value.Source) {
 	if u.EnvFile == "" {
 		return

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// loader fills one Config, layer upon layer.
+// loader fills one Config, layer by layer.
 type loader struct {
 	cfg      *Config
 	settings []setting[Config]
@@ -15,10 +15,10 @@ type loader struct {
 	environ  []string
 	errs     value.ConfigErrors
 	unknown  [][]string        // tables already reported; their keys are not
-	written  map[string]writer // what the present layer wrote, by cell
+	written  map[string]writer // what the current layer wrote, by cell
 }
 
-// writer is who wrote a cell in the present layer.
+// writer is what wrote a cell in the current layer.
 type writer struct {
 	key    string
 	source value.Source
@@ -26,8 +26,7 @@ type writer struct {
 	secret bool
 }
 
-// standard writes a default. A test sets every one of them, so an error here
-// is a bug of the table and is reported as one.
+// standard sets a default. A test sets all of them, so an error is a bug in the table and is reported as one.
 func (l *loader) standard(f field.Field, key, std string) {
 	if err := f.Set(value.Word(std)); err != nil && std != "" {
 		l.errs = append(l.errs, &value.ConfigError{Key: key, Problem: "BUG: the default " + err.Error()})
@@ -40,7 +39,7 @@ func (l *loader) fail(err error, key string, from value.Source, allowed string) 
 	l.errs = append(l.errs, value.AsConfigError(err, key, from, allowed))
 }
 
-// resolve reads what a secret refers to.
+// resolve returns the value that a secret refers to.
 func (l *loader) resolve(text string) (string, error) {
 	if path, ok := strings.CutPrefix(text, "file:"); ok {
 		l.cfg.secretFiles = append(l.cfg.secretFiles, path)
@@ -48,7 +47,7 @@ func (l *loader) resolve(text string) (string, error) {
 	return value.ResolveSecret(text, l.lookup)
 }
 
-// lookup finds a variable in the environment that was given.
+// lookup returns a variable of the given environment.
 func (l *loader) lookup(name string) (string, bool) {
 	for _, pair := range slices.Backward(l.environ) {
 		if k, v, ok := strings.Cut(pair, "="); ok && k == name {
@@ -58,7 +57,7 @@ func (l *loader) lookup(name string) (string, bool) {
 	return "", false
 }
 
-// reported tells whether an error stands for something below a key already.
+// reported reports whether there is an error for something below a key already.
 func (l *loader) reported(table string) bool {
 	for _, e := range l.errs {
 		if strings.HasPrefix(e.Key, table+".") {

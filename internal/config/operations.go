@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// auditFileKey is where the audit trail goes.
+// auditFileKey is the key of the audit trail's file.
 const auditFileKey = "audit.file"
 
-// secretNames are parts of names that secrets are expected under.
+// secretNames are parts of names whose values are likely to be secrets.
 const secretNames = "password,passwd,passphrase,pwd,secret,token,authorization,credential,api_key,private_key,access_key,cookie,session_id,otp,cvv"
 
 func logKeys() []setting[Config] {
@@ -64,7 +64,7 @@ func checkMethod(entry string) error {
 	return nil
 }
 
-// checkAudit finds a file that cannot be.
+// checkAudit reports an audit.file that cannot exist.
 func (l *loader) checkAudit() {
 	c := &l.cfg.Audit
 	from := l.cfg.sources[auditFileKey]
@@ -104,13 +104,14 @@ func reloadKeys() []setting[Config] {
 	}
 }
 
-// fixedKey is a key, or a table of keys, that holds from the start of the process to its end: with it stand listeners, and what
-// clients have in their hands.
+// fixedKey is a key, or a table of keys, that cannot change while the process runs: listeners, and state that clients
+// hold, depend on it.
 type fixedKey struct {
 	Key string
-	at  func(*Config) any // pointer to where it is kept
+	at  func(*Config) any // pointer to its value
 }
 
+// FixedKeys returns the keys whose change needs a restart.
 func FixedKeys() []fixedKey {
 	return []fixedKey{
 		{hostKey, func(c *Config) any { return &c.Service.Host }},
@@ -132,8 +133,7 @@ func FixedKeys() []fixedKey {
 	}
 }
 
-// Hold takes from the configuration before what cannot change while the process runs, and names the keys of which that would be
-// something else.
+// Hold copies the values of fixed keys from the configuration before, and returns the keys whose values differed.
 func (c *Config) Hold(before *Config) (held []string) {
 	for _, k := range FixedKeys() {
 		now, then := reflect.ValueOf(k.at(c)).Elem(), reflect.ValueOf(k.at(before)).Elem()
@@ -145,8 +145,8 @@ func (c *Config) Hold(before *Config) (held []string) {
 	return held
 }
 
-// Again reads the configuration again from where it came: file, environment as it was at the start, flags. Secrets that files hold
-// are read anew, too. The error is as of [LoadConfig] and [Config.CheckServe].
+// Again loads the configuration again from the same file, the environment as it was at the start, and the flags.
+// Secrets in files are read anew. The error is that of [LoadConfig] or [Config.CheckServe].
 func (c *Config) Again() (*Config, error) {
 	again, err := LoadConfig(c.Loaded)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Config) Again() (*Config, error) {
 	return again, again.CheckServe()
 }
 
-// Same tells whether two configurations say the same, wherever each says it.
+// Same reports whether two configurations have the same values, from whatever sources.
 func (c *Config) Same(other *Config) bool {
 	a, b := *c, *other
 	for _, x := range []*Config{&a, &b} {
@@ -164,8 +164,8 @@ func (c *Config) Same(other *Config) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Files are the files that the configuration was read from, in order: a change of one is a reason to read it again. What TLS and
-// the keys of an issuer are read from is not among them: these are looked after where they are used.
+// Files returns the files that the configuration was read from, sorted: a change of one is a reason to read it again.
+// Files of TLS and of an issuer's keys are not among them: their users watch them.
 func (c *Config) Files() []string {
 	all := append([]string{c.Loaded.File, c.Security.Auth.KeysFile}, c.secretFiles...)
 	for _, u := range c.Upstreams {

@@ -20,7 +20,7 @@ type printed struct {
 	from value.Source
 }
 
-// printedSource is a Source for programs.
+// printedSource is a [value.Source] for programs.
 type printedSource struct {
 	Kind string `json:"kind"` // default, file, environment or flag
 	Name string `json:"name,omitempty"`
@@ -34,8 +34,7 @@ func newPrinted(key, text string, from value.Source, secret bool) printed {
 	}
 }
 
-// printedValues is the whole configuration in the order of the tables, each
-// value once, under the name of its key proper.
+// printedValues returns the whole configuration in the order of the tables, each value once, under its proper key.
 func (c *Config) printedValues() []printed {
 	var all []printed
 	for _, row := range ConfigKeys() {
@@ -93,8 +92,8 @@ func (c *Config) printedUpstream(u *Upstream) []printed {
 	return all
 }
 
-// redacted tells whether a value is only shown in part: then it is a comment
-// in print's TOML, for it would not be the same when read back.
+// redacted reports whether a value is shown only in part. PrintTOML comments such a value out, since it would not be
+// the same when read back.
 func redacted(key string, u *Upstream) bool {
 	switch key {
 	case UrlKey:
@@ -115,11 +114,11 @@ func (c *Config) PrintJSON(w io.Writer) error {
 	return err
 }
 
-// maxColumn is how far sources are aligned, in characters.
+// maxColumn is the last column up to which sources are aligned, in characters.
 const maxColumn = 48
 
-// PrintTOML writes every value with its source as a comment. The output is
-// a configuration file again, but for what is hidden, which is commented out.
+// PrintTOML writes every value with its source as a comment. The output is a configuration file again, in which hidden
+// values are commented out.
 func (c *Config) PrintTOML(w io.Writer) error {
 	rows := c.printedValues()
 	texts := make([]string, 0, len(rows))
@@ -145,13 +144,13 @@ func (c *Config) PrintTOML(w io.Writer) error {
 	return nil
 }
 
-// printedParts are the keys that were set of the entries of a table.
+// printedParts returns the keys that were set in the entries of a table.
 func printedParts[T any](c *Config, at *T, row *setting[T], table string) []printed {
 	var all []printed
 	for _, name := range row.names(at) {
 		parts, err := row.parts(at, name)
 		if err != nil {
-			continue // the entry is there, so that its name was good
+			continue // cannot happen: the entry exists, so its name is valid
 		}
 		for _, p := range parts {
 			key := value.KeyText(append(strings.Split(table, "."), name)) + "." + p.key
@@ -168,7 +167,7 @@ func printedParts[T any](c *Config, at *T, row *setting[T], table string) []prin
 	return all
 }
 
-// printedForward are the headers that go on to an upstream.
+// printedForward returns the headers that are forwarded to an upstream.
 func (c *Config) printedForward(u *Upstream, key string) []printed {
 	all := make([]printed, 0, len(u.Forward))
 	for _, x := range u.Forward {
@@ -178,7 +177,7 @@ func (c *Config) printedForward(u *Upstream, key string) []printed {
 	return all
 }
 
-// printedScopes are the rules of an upstream.
+// printedScopes returns the scope rules of an upstream.
 func (c *Config) printedScopes(u *Upstream, key string) []printed {
 	var all []printed
 	for _, r := range u.Scopes {
@@ -188,7 +187,7 @@ func (c *Config) printedScopes(u *Upstream, key string) []printed {
 	return all
 }
 
-// printedTracing lists the headers, without values.
+// printedTracing returns the headers for the collector, without values.
 func (c *Config) printedTracing() (all []printed) {
 	for _, h := range c.Tracing.Headers {
 		from := c.sources[TracingHeadersKey+"."+value.KeyText([]string{strings.ToLower(h.Name)})]

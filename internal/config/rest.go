@@ -41,7 +41,7 @@ func checkRestCapability(entry string) error {
 	return nil
 }
 
-// checkRest finds pins of the era that a REST service cannot keep.
+// checkRest reports settings of the era that a REST service cannot meet.
 func (l *loader) checkRest(u *Upstream, table string, at func(string) value.Source) {
 	if u.Transport != RestName || len(u.Allowed().Versions()) == 0 || len(u.Allowed().Modern()) > 0 {
 		return

@@ -11,34 +11,33 @@ import (
 	"time"
 )
 
-// setting is one known key: a row of the tables in config_keys.go, which drive
-// decoding, checking, flags, variables, `config print` and the help. T is what
-// it is a setting of, [Config] or [Upstream]. Exactly one of field and entry
-// is set, except for a free-form table and one of named entries, which have neither.
+// setting is one known key. The tables of settings drive decoding, checking, flags, variables, `config print` and the
+// help. T is what it is a setting of, [Config] or [Upstream]. Exactly one of field and entry is set, except for a
+// free-form table and for a table of named entries, which have neither.
 type setting[T any] struct {
 	Key string // dotted, as in the file
-	std string // the default, as one would write it in the environment
-	doc string // one line: what it is
-	arg string // what stands for the value in help, e.g. HOST:PORT
+	std string // the default, as written in the environment
+	doc string // description in one line
+	arg string // placeholder for the value in help, e.g. HOST:PORT
 
-	// writes names the cells that the key writes where they are not the key
-	// itself: service.host, listen and http_host are ways to say the same.
+	// writes names the cells that the key writes, if they are not the key itself: service.host, listen and http_host
+	// set the same value.
 	writes []string
-	mcp    string  // the variable that the scaffolds' requirements name
+	mcp    string  // the variable that server scaffolds define
 	noEnv  bool    // there is no DRAGOMAN_ variable
 	flag   string  // the flag's name, without dashes
 	on     Command // the commands that have the flag
-	open   bool    // a table whose keys are the user's
-	null   bool    // null in a file means: not set
+	open   bool    // a table whose keys users choose
+	null   bool    // null in a file counts as not set
 	secret bool    // never shown; "env:NAME" and "file:/path" are followed
-	needs  string  // UrlKey (of HTTP) or CommandKey: of no other upstream it may be set
+	needs  string  // UrlKey (http or https) or CommandKey: no other upstream may set it
 
 	field func(*T) field.Field
 	entry func(at *T, name string) (field.Field, error)
-	// take, of a free-form table, sees what stands in it: own is the path within.
+	// take, for a free-form table, gets each value in it. own is the path within the table.
 	take func(at *T, own []string, v value.Literal) error
-	// parts, of a table of entries that the user names, gives the keys of one entry, which is made if it is not there; names lists
-	// the entries that are.
+	// parts, for a table of entries that users name, returns the keys of one entry, which it makes if there is none.
+	// names returns the names of the entries.
 	parts func(at *T, name string) ([]part, error)
 	names func(at *T) []string
 }
@@ -46,6 +45,7 @@ type setting[T any] struct {
 // Command is a set of commands.
 type Command int
 
+// The commands that flags belong to.
 const (
 	OnServe Command = 1 << iota
 	OnStdio
@@ -54,10 +54,10 @@ const (
 	OnConfig
 )
 
-// alias tells whether the key only writes what another key is the name of.
+// alias reports whether the key only writes other keys' cells.
 func (s *setting[T]) alias() bool { return len(s.writes) > 0 }
 
-// cells are the places that the key writes.
+// cells returns the cells that the key writes.
 func (s *setting[T]) cells() []string {
 	if s.alias() {
 		return s.writes
@@ -65,10 +65,10 @@ func (s *setting[T]) cells() []string {
 	return []string{s.Key}
 }
 
-// envPrefix is common to all variables of our own.
+// envPrefix begins the names of all variables of our own.
 const envPrefix = "DRAGOMAN_"
 
-// env is the name of the key's own variable; "" if it has none.
+// env returns the name of the key's own variable; "" if it has none.
 func (s *setting[T]) env() string {
 	if s.noEnv || s.alias() && s.Key != listenKey || s.open {
 		return ""
@@ -76,12 +76,12 @@ func (s *setting[T]) env() string {
 	return envPrefix + envName(s.Key)
 }
 
-// envName is a key as a part of a variable's name.
+// envName returns a key as a part of a variable's name.
 func envName(key string) string {
 	return strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))
 }
 
-// Keys that the code itself needs to name.
+// Keys that the code refers to.
 const (
 	listenKey         = "listen"
 	hostKey           = "service.host"
@@ -110,7 +110,7 @@ const (
 	TracingHeadersKey = "tracing.headers"
 )
 
-// Values that the code itself needs to name.
+// Values that the code refers to.
 const (
 	Auto        = "auto"
 	production  = "production"
@@ -119,7 +119,7 @@ const (
 	defaultName = "default" // the upstream of the command line
 )
 
-// Names that people choose.
+// Patterns of the names that users choose.
 var (
 	serviceName  = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 	serverName   = regexp.MustCompile(`^[a-z0-9-]+$`)
@@ -137,8 +137,8 @@ const (
 	day       = 24 * time.Hour
 )
 
-// ownHeaders are those that Dragoman itself writes, or that concern one hop
-// only (RFC 9110 §7.6.1), with the reason why a static value is refused.
+// ownHeaders maps headers that cannot have a static value to the reason: Dragoman writes them, or they concern one hop
+// only (RFC 9110 §7.6.1).
 var ownHeaders = map[string]string{
 	"accept":               "Dragoman writes it as the protocol asks",
 	"connection":           "it concerns one connection only",
@@ -160,7 +160,7 @@ var ownHeaders = map[string]string{
 	"upgrade":              "it concerns one connection only",
 }
 
-// headerEntry is the place of one static header; the last one written wins.
+// headerEntry returns the field of one static header; the last one written wins.
 func headerEntry(u *Upstream, name string) (field.Field, error) {
 	if !HeaderName.MatchString(name) {
 		return nil, &value.Problem{What: fmt.Sprintf("%q is not a header name", value.Shorten(name)), Fix: "write a name such as Authorization (RFC 9110 §5.6.2)"}
@@ -184,7 +184,7 @@ func headerEntry(u *Upstream, name string) (field.Field, error) {
 	return field.SecretText{Store: store, Check: checkHeaderValue, What: `the header's value, "env:NAME" or "file:/path"`}, nil
 }
 
-// checkHeaderValue keeps out what would end the header (RFC 9110 §5.5).
+// checkHeaderValue refuses what would end the header (RFC 9110 §5.5).
 func checkHeaderValue(text string) error {
 	switch {
 	case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
@@ -197,7 +197,7 @@ func checkHeaderValue(text string) error {
 	return nil
 }
 
-// envEntry is the place of one variable of a child.
+// envEntry returns the field of one variable of a child.
 func envEntry(u *Upstream, name string) (field.Field, error) {
 	if !VariableName.MatchString(name) {
 		return nil, &value.Problem{What: fmt.Sprintf("%q is not the name of a variable", value.Shorten(name)), Fix: "write a name such as API_KEY"}
@@ -224,7 +224,7 @@ func bytesField(place func(*Config) *int) func(*Config) field.Field {
 	return func(c *Config) field.Field { return field.Size{At: place(c), Least: field.Kib, Most: field.Gib} }
 }
 
-// userTable tells whether the names in a table of the file are the user's, who may write dots in them.
+// userTable reports whether users choose the names in a table of the file, which may then have dots.
 func userTable(path []string) bool {
 	if len(path) == 0 {
 		return false
@@ -235,17 +235,17 @@ func userTable(path []string) bool {
 	return path[0] == "dependencies" || len(path) == 2 && path[0] == "security" && path[1] == "api_keys"
 }
 
-// part is one key of an entry in a table whose entries the user names: upstreams.NAME.tools.TOOL.timeout is the part "timeout" of
-// the entry TOOL.
+// part is one key of an entry in a table whose entries users name: upstreams.NAME.tools.TOOL.timeout is the part
+// "timeout" of the entry TOOL.
 type part struct {
 	key    string
-	doc    string // one line: what it is
+	doc    string // description in one line
 	secret bool   // never shown; "env:NAME" and "file:/path" are followed
 	field  field.Field
 }
 
-// partsOf makes the parts function of a setting: find gives the entry of a name, made if it was not there, or says what is wrong
-// with the name; keys gives its keys.
+// partsOf makes the parts function of a setting. find returns the entry of a name, which it makes if there is none, or
+// an error for an invalid name. keys returns the keys of an entry.
 func partsOf[T, E any](find func(at *T, name string) (*E, error), keys func(e *E) []part) func(*T, string) ([]part, error) {
 	return func(at *T, name string) ([]part, error) {
 		e, err := find(at, name)
@@ -256,7 +256,7 @@ func partsOf[T, E any](find func(at *T, name string) (*E, error), keys func(e *E
 	}
 }
 
-// entryOf finds the entry of a name in a list, or appends the one that fresh makes.
+// entryOf returns the entry of a name in a list, or appends the one that fresh makes.
 func entryOf[E any](list *[]*E, name func(*E) string, wanted string, fresh func() *E) *E {
 	if i := slices.IndexFunc(*list, func(e *E) bool { return name(e) == wanted }); i >= 0 {
 		return (*list)[i]

@@ -30,7 +30,7 @@ func tlsKeys() []setting[Config] {
 	}
 }
 
-// checkTLS finds files that cannot be used, and halves of what needs both.
+// checkTLS reports files that cannot be used, and settings without others that they need.
 func (l *loader) checkTLS() {
 	t := &l.cfg.TLS
 	fail := func(key, what, fix string) {

@@ -7,7 +7,7 @@ import (
 	"dragoman/internal/config/field"
 )
 
-// toolKeys are those of the table upstreams.NAME.tools.
+// toolKeys returns concurrency, and the table upstreams.NAME.tools.
 func toolKeys() []setting[Upstream] {
 	return []setting[Upstream]{
 		{Key: "concurrency", std: "0", doc: "requests that run at the server at a time; 1 for one that is not thread-safe",

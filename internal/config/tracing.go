@@ -33,7 +33,7 @@ func tracingKeys() []setting[Config] {
 	}
 }
 
-// tracingHeader is the place of one header; the last one written wins.
+// tracingHeader returns the field of one header; the last one written wins.
 func tracingHeader(c *Config, name string) (field.Field, error) {
 	if !HeaderName.MatchString(name) {
 		return nil, &value.Problem{What: fmt.Sprintf("%q is not a header name", value.Shorten(name)), Fix: "write a name such as Authorization (RFC 9110 §5.6.2)"}

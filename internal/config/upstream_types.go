@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// ThingConfig is what is said of one prompt or resource of an upstream, or of all whose names, or URIs, begin alike.
+// ThingConfig holds the settings of one prompt or resource of an upstream, or of all whose names or URIs begin alike.
 type ThingConfig struct {
-	Name    string // as the server gives it; with a * at its end for all that begin so
+	Name    string // as the server gives it; a trailing * matches any ending
 	Rename  string // what clients call it; "" (default) is Name
-	Enabled bool   // whether it is there; default true
+	Enabled bool   // whether clients can see and use it; default true
 }
 
-// GrantConfig is what one principal may use of an upstream, or, called *, everybody who has no entry of his own. Each list has
-// names as the server gives them, and beginnings with a * behind. An empty list of what is allowed allows all that is not denied.
+// GrantConfig is what one principal may use of an upstream. The principal "*" stands for all without an entry of their
+// own. Lists have names as the server gives them, or beginnings of names followed by a *. If the list of what is
+// allowed is empty, everything is allowed that is not denied.
 type GrantConfig struct {
 	Principal                             string
 	Tools, Prompts, Resources             []string
@@ -35,7 +36,7 @@ func (u *Upstream) renames() access.Renames {
 		Tools: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Rename, t.Rename != "" && t.Rename != t.Name })}
 }
 
-// Access is what may be used of an upstream.
+// AccessOptions returns the options of the filter for the upstream.
 func (u *Upstream) AccessOptions() access.FilterOptions {
 	opt := access.FilterOptions{Server: u.Name, Grants: make(map[string]access.Grant), Renamed: u.renames(),
 		Versions: Ruled(u, func(t *ToolConfig) (string, bool) { return t.Version, t.Version != "" })}
@@ -60,15 +61,15 @@ func (u *Upstream) AccessOptions() access.FilterOptions {
 	return opt
 }
 
-// ForwardHeader is a header that goes on from clients to an upstream: as From the client sends it, as To the upstream gets it.
-// Nothing goes on that is not named so (2026-07-28 authorization, Access Token Privilege Restriction).
+// ForwardHeader is a header of clients that is passed on to an upstream: clients send it as From, the upstream gets it
+// as To. Headers without an entry are not passed on (2026-07-28 authorization, Access Token Privilege Restriction).
 type ForwardHeader struct{ From, To string }
 
 // ScopeRule says which scopes a caller must have for something of an upstream.
 type ScopeRule struct {
-	// About is tool:NAME, prompt:NAME, resource:URI or method:NAME; with a * at its end it stands for all that begin so.
+	// About is tool:NAME, prompt:NAME, resource:URI or method:NAME; a trailing * matches any ending.
 	About string
-	// Scopes are needed all, and those of every other rule that is about the same.
+	// Scopes are all required, and those of every other rule that matches.
 	Scopes []string
 }
 
@@ -76,67 +77,66 @@ type ScopeRule struct {
 type OAuthConfig struct {
 	// TokenURL is the authorization server's token endpoint, https, or http on the loopback; "" (default) sends no token.
 	TokenURL string
-	// ClientID and ClientSecret are Dragoman's at that server.
+	// ClientID and ClientSecret are Dragoman's credentials at that server.
 	ClientID     string
 	ClientSecret value.Secret
-	// ClientAuth is how it shows them: "basic" (default) or "post".
+	// ClientAuth is how they are sent: "basic" (default) in a header, or "post" in the body.
 	ClientAuth string
-	// Scopes, Audience and Resource (RFC 8707) are what the token is asked to be for.
+	// Scopes, Audience and Resource (RFC 8707) are requested for the token.
 	Scopes             []string
 	Audience, Resource string
 }
 
-// HealthConfig is what becomes of an upstream that fails: how that is noticed, and what is done then.
+// HealthConfig says how failures of an upstream are noticed, and what is done about them.
 type HealthConfig struct {
-	// CheckURL is asked for with GET to find out whether the upstream is there, http or https; "" (default) asks in the
-	// protocol's way, which needs no key.
+	// CheckURL is requested with GET to check the upstream, http or https; "" (default) checks by the protocol.
 	CheckURL string
 	// CheckInterval is the time between checks, 10 s to 24 h, default 30 s; 0 is never. A child is not checked.
 	CheckInterval time.Duration
 	// CheckTimeout bounds one check. 100 ms to 60 s, default 5 s.
 	CheckTimeout time.Duration
-	// BreakerFailures is how many calls within a minute have to fail, and half of all, for the upstream not to be called for
-	// BreakerPause, 1 s to 1 h, default 30 s; then BreakerTrials calls, 1 to 100, default 1, show whether it does again. 1 to
-	// 1000, default 20; 0 is no breaker.
+	// BreakerFailures is how many calls within a minute, and half of all, must fail for the upstream not to be called
+	// for BreakerPause. Then BreakerTrials calls test whether it answers again. BreakerFailures is 1 to 1000, default
+	// 20, or 0 for no breaker; BreakerPause 1 s to 1 h, default 30 s; BreakerTrials 1 to 100, default 1.
 	BreakerFailures, BreakerTrials int
 	BreakerPause                   time.Duration
-	// Retries is how often a request is made again that has failed without having had an effect. 0 (none) to 10, default 2.
+	// Retries is how often a failed request without effects is repeated. 0 (none) to 10, default 2.
 	Retries int
 	// RetryBackoff is the longest pause before the first retry, doubled with each. 1 ms to 5 s, default 100 ms.
 	RetryBackoff time.Duration
-	// RetryBudget is how many retries there may be, in percent of the requests. 1 to 100, default 20.
+	// RetryBudget bounds the retries, in percent of the requests. 1 to 100, default 20.
 	RetryBudget int
-	// Fallback names the upstream that new requests and sessions go to while this one is in error; "" (default): none.
+	// Fallback names the upstream that gets new requests and sessions while this one is in error; "" (default): none.
 	Fallback string
 }
 
-// ToolConfig is what is said of one tool of an upstream, or of all whose names begin alike (seed 001 MCPTool, seed 003
-// McpToolDefinition).
+// ToolConfig holds the settings of one tool of an upstream, or of all whose names begin alike (seed 001 MCPTool, seed
+// 003 McpToolDefinition).
 type ToolConfig struct {
-	// Name is the tool's, as the server gives it; with a * at its end it stands for all that begin so.
+	// Name is the tool's, as the server gives it; a trailing * matches any ending.
 	Name string
-	// Timeout is how long the tool may be silent, in the place of tool_timeout: 1 s to 300 s, or 0 for no such limit.
-	// [ToolConfig.Timed] tells whether it was set.
+	// Timeout is how long the tool may be silent, instead of tool_timeout: 1 s to 300 s, or 0 for no such limit.
+	// [ToolConfig.Timed] reports whether it was set.
 	Timeout time.Duration
 	// Concurrency is how many calls of the tool run at a time; 0 (default) is any number.
 	Concurrency int
 	// Rename is what clients call it; "" (default) is Name.
 	Rename string
-	// Enabled is whether the tool is there; default true.
+	// Enabled says whether clients can see and use the tool; default true.
 	Enabled bool
-	// Version is the version of the tool's contract, MAJOR.MINOR.PATCH; "" is not said.
+	// Version is the version of the tool's contract, MAJOR.MINOR.PATCH; "": not stated.
 	Version string
-	// RateLimit is how many calls of the tool a minute may make, of all clients together; 0 (default) is any number.
+	// RateLimit bounds the calls of the tool in a minute, of all clients together; 0 (default) is no limit.
 	RateLimit int
 }
 
-// unsetTime is a time that nobody has set.
+// unsetTime marks a time that was not set.
 const unsetTime time.Duration = -1
 
-// Timed tells whether the tool has a timeout of its own.
+// Timed reports whether the tool has a timeout of its own.
 func (t *ToolConfig) Timed() bool { return t.Timeout != unsetTime }
 
-// Ruled gives, for all tools of which something is said, what pick finds there.
+// Ruled returns what pick finds for the configured tools, by name.
 func Ruled[T any](u *Upstream, pick func(*ToolConfig) (T, bool)) map[string]T {
 	of := make(map[string]T)
 	for _, t := range u.Tools {

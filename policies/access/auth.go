@@ -1,3 +1,5 @@
+// Package access decides who may reach a listener and what a caller may use: origins, proxies, credentials, scopes,
+// revisions, and the tools, prompts and resources of each server.
 package access
 
 import (
@@ -14,19 +16,20 @@ import (
 	"dragoman/proxy"
 )
 
-// Tokens judges bearer tokens that are no API keys. An error is a row of the table: BadCredentials, or NoKeys if it cannot tell.
+// Tokens verifies bearer tokens that are not API keys.
 type Tokens interface {
-	// Verify checks a token that came now with a request for path, over a connection whose client has shown cert, nil if none.
+	// Verify checks the token of a request for path at the time now. cert is the client certificate of the connection,
+	// nil if there is none. The error is BadCredentials, or NoKeys if there are no keys to verify with.
 	Verify(token, path []byte, cert *x509.Certificate, now time.Time) (proxy.Caller, *proxy.Error)
 }
 
-// AuthOptions say who is let in. What is nil or false is not asked for.
+// AuthOptions lists the credentials that a listener accepts. A nil or false field switches its kind off.
 type AuthOptions struct {
 	Keys         *Keys
 	Tokens       Tokens
-	Certificates bool     // clients' certificates, verified by the listener, count
-	CertScopes   []string // what they are good for
-	Loopback     bool     // who comes from this machine, through no proxy, needs no credential
+	Certificates bool     // accept client certificates, which the listener has verified
+	CertScopes   []string // scopes of a caller with a certificate
+	Loopback     bool     // requests from this machine, through no proxy, need no credential
 	Scopes       []string // that every token must have
 	Resource     string   // URL of the listener as clients know it, for metadata and challenges; empty: unknown
 	Open         func(h *proxy.Head) bool
@@ -35,13 +38,13 @@ type AuthOptions struct {
 	Metrics      prometheus.Registerer // nil: nothing is counted
 }
 
-// Authenticator is the gate that finds out who asks, at every request anew (2026-07-28 authorization, Access Token Usage). Any kind of
-// credential will do; but one that is there and does not count ends the request, also beside one that does, so that nobody is
-// taken for somebody else than he says, or for nobody.
+// Authenticator is the gate that identifies the caller of every request (2026-07-28 authorization, Access Token Usage).
+// One valid credential of any kind suffices. An invalid one ends the request even beside a valid one, so that no caller
+// is taken for another one, or for an anonymous one.
 type Authenticator struct {
 	opt     AuthOptions
 	let     *prometheus.CounterVec
-	last    atomic.Pointer[letIn] // counted last: finding a counter costs more than counting
+	last    atomic.Pointer[letIn] // the counter used last, which saves a look-up
 	refused *prometheus.CounterVec
 	log     zerolog.Logger
 }
@@ -68,7 +71,7 @@ func NewAuthenticator(opt AuthOptions) (*Authenticator, error) {
 	return a, nil
 }
 
-// Gate is the gate; nil if nobody is asked for anything.
+// Gate returns the gate, or nil for a nil Authenticator.
 func (a *Authenticator) Gate() proxy.Gate {
 	if a == nil {
 		return nil
@@ -104,13 +107,13 @@ func (a *Authenticator) judge(h *proxy.Head) *proxy.Error {
 	return err
 }
 
-// letIn is the counter of one kind.
+// letIn is the counter for one kind of credential.
 type letIn struct {
 	kind  string
 	count prometheus.Counter
 }
 
-// count notes that somebody was let in.
+// count counts a request that was let in.
 func (a *Authenticator) count(kind string) {
 	of := a.last.Load()
 	if of == nil || of.kind != kind {
@@ -120,7 +123,7 @@ func (a *Authenticator) count(kind string) {
 	of.count.Inc()
 }
 
-// wanted says what a caller has to show.
+// wanted lists the accepted kinds of credential for an error message.
 func (a *Authenticator) wanted() string {
 	var kinds []string
 	if a.opt.Tokens != nil {
@@ -135,9 +138,9 @@ func (a *Authenticator) wanted() string {
 	return strings.Join(kinds, ", or ")
 }
 
-// identify gives who asks, by the most personal of the credentials that are there; without Rights if there is none. All that are
-// there have to count, and those that name somebody must name the same: only a certificate may be another's, a program's that
-// carries its user's token.
+// identify returns the caller by the most personal credential of the request. Its Rights are nil if there is none.
+// Every credential must be valid, and an API key and a bearer token must name the same caller. Only a certificate may
+// name another one: that of a program which carries its user's token.
 func (a *Authenticator) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Error) {
 	if a.opt.Certificates && h.Cert != nil {
 		if who, err = a.certified(h.Cert); err != nil {
@@ -171,7 +174,7 @@ func (a *Authenticator) identify(h *proxy.Head) (who proxy.Caller, err *proxy.Er
 	return bearer, err
 }
 
-// bearer judges an Authorization: an API key, or a token.
+// bearer checks an Authorization header, which holds an API key or a token.
 func (a *Authenticator) bearer(h *proxy.Head, field []byte) (proxy.Caller, *proxy.Error) {
 	token := shown(field)
 	if len(token) == 0 {
@@ -195,9 +198,9 @@ func (a *Authenticator) bearer(h *proxy.Head, field []byte) (proxy.Caller, *prox
 	return caller, nil
 }
 
-// shown is the token of an Authorization; nil if it is not Bearer and a token.
+// shown returns the token of an Authorization header, or nil if its scheme is not Bearer.
 func shown(field []byte) []byte {
-	if token, ok := bytes.CutPrefix(field, []byte("Bearer ")); ok { // as nearly all write it
+	if token, ok := bytes.CutPrefix(field, []byte("Bearer ")); ok { // the usual spelling
 		return bytes.TrimSpace(token)
 	}
 	scheme, token, _ := bytes.Cut(bytes.TrimSpace(field), []byte{' '})
@@ -207,11 +210,12 @@ func shown(field []byte) []byte {
 	return bytes.TrimSpace(token)
 }
 
-// maxCertName bounds what a certificate may say who it is, in bytes.
+// maxCertName is the longest name that is taken from a certificate, in bytes.
 const maxCertName = 512
 
-// certified names the holder of a certificate: its first URI (SPIFFE has one), else its first DNS name, else its common name. The
-// listener has verified it when the connection began, which may be long ago.
+// certified identifies the holder of a certificate by its first URI (SPIFFE has one), else its first DNS name, else its
+// common name. The listener verified the certificate when the connection was opened, possibly long ago, so the expiry
+// is checked again.
 func (a *Authenticator) certified(cert *x509.Certificate) (proxy.Caller, *proxy.Error) {
 	if a.opt.Now().After(cert.NotAfter) {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the client certificate has expired")
@@ -231,10 +235,11 @@ func (a *Authenticator) certified(cert *x509.Certificate) (proxy.Caller, *proxy.
 		Rights: &proxy.Rights{Kind: "certificate", Name: name, Scopes: a.opt.CertScopes, Expires: cert.NotAfter}}, nil
 }
 
-// forwarding are what proxies write into a request.
+// forwarding lists the headers that proxies add to a request.
 var forwarding = []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "X-Forwarded-Host", "Via"}
 
-// local tells whether a request comes from this machine. What a proxy on this machine has passed on comes from anywhere.
+// local reports whether a request comes from this machine. A request that a local proxy has passed on may come from
+// anywhere.
 func local(h *proxy.Head) bool {
 	if !h.Address.IsLoopback() {
 		return false

@@ -8,20 +8,21 @@ import (
 	"dragoman/proxy"
 )
 
-// Refusals that are logged at a time, so that whoever guesses does not write the log.
+// Limits on the refusals that are logged, so that guessing credentials does not flood the log.
 const (
 	refusalBurst  = 20
 	refusalPeriod = time.Second
 )
 
-// MetadataPath is where the metadata of a resource is found: before the resource's own path (RFC 9728, 3.1).
+// MetadataPath precedes a resource's own path in the URL of its metadata (RFC 9728, 3.1).
 const MetadataPath = "/.well-known/oauth-protected-resource"
 
-// Challenge is the value of WWW-Authenticate for an error (RFC 6750, 3; RFC 9728, 5.1; 2026-07-28 authorization). An error code
-// goes with it only if something was shown; scopes are what is needed.
+// Challenge returns the value of WWW-Authenticate for a refusal (RFC 6750, 3; RFC 9728, 5.1; 2026-07-28 authorization).
+// path is the path of the request, and scopes are those that it needs. The challenge has an error code only if the
+// request carried a credential.
 func (a *Authenticator) Challenge(err *proxy.Error, path string, scopes []string) string {
 	if a.opt.Keys == nil && a.opt.Tokens == nil {
-		return `Certificate realm="dragoman"` // no scheme that is registered asks for one; a status of 401 needs a challenge
+		return `Certificate realm="dragoman"` // no registered scheme asks for a client certificate, but a 401 must have a challenge
 	}
 	var b strings.Builder
 	b.WriteString(`Bearer realm="dragoman"`)
@@ -43,7 +44,7 @@ func (a *Authenticator) Challenge(err *proxy.Error, path string, scopes []string
 	return b.String()
 }
 
-// MetadataURL is where the metadata of what is at path below a resource can be had.
+// MetadataURL returns the URL of the metadata for path below resource. It is empty if resource is not a URL.
 func MetadataURL(resource, path string) string {
 	u, err := url.Parse(resource)
 	if err != nil {
@@ -52,8 +53,9 @@ func MetadataURL(resource, path string) string {
 	return u.Scheme + "://" + u.Host + MetadataPath + strings.TrimSuffix(u.EscapedPath(), "/") + path
 }
 
-// resourcePath is the endpoint that a path belongs to: what clients of it have as the URL of their server. What is no MCP endpoint
-// belongs to the service as a whole.
+// resourcePath returns the endpoint that a request path belongs to, which is the path of the URL that clients
+// configure. A path that is no MCP endpoint belongs to its server as a whole, or with an empty result to the whole
+// service.
 func resourcePath(path string) string {
 	base, rest := "", path
 	if below, ok := strings.CutPrefix(path, "/servers/"); ok {
@@ -73,7 +75,7 @@ func resourcePath(path string) string {
 	return base
 }
 
-// plainName tells whether a server's name is one that may be configured, and so can stand in a header as it is.
+// plainName reports whether name is a valid server name, and so is safe in a header.
 func plainName(name string) bool {
 	for _, c := range []byte(name) {
 		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
@@ -83,7 +85,8 @@ func plainName(name string) bool {
 	return name != ""
 }
 
-// quotable leaves of a text what may stand in a quoted value of a challenge (RFC 6750, 3).
+// quotable removes the characters that a quoted value of a challenge must not contain, and turns double quotes into
+// single ones (RFC 6750, 3).
 func quotable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' || r == '\\' {

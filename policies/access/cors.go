@@ -8,20 +8,21 @@ import (
 	"dragoman/proxy"
 )
 
-// What browsers are told they may do (Fetch standard, CORS protocol): the protocol's own headers, those of authentication and of
-// tracing. Mcp-Param-* are added as they are asked for, since each tool has its own.
+// Values of the CORS headers (Fetch standard, CORS protocol). They name the headers of the protocol, of authentication
+// and of tracing. Mcp-Param-* headers are added as a preflight asks for them, since each tool has its own.
 const (
 	corsMethods = "GET, POST, DELETE, HEAD, OPTIONS"
 	corsHeaders = "Authorization, X-API-Key, Content-Type, Accept, MCP-Protocol-Version, Mcp-Method, Mcp-Name, Mcp-Session-Id, " +
 		"Last-Event-ID, Idempotency-Key, If-None-Match, X-Request-Id, traceparent, tracestate, baggage"
 	corsExposed = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After, Idempotent-Replayed, ETag, X-Request-Id"
 	corsMaxAge  = "600"   // seconds; Chromium caps it at two hours
-	maxAsked    = 4 << 10 // bytes of Access-Control-Request-Headers that are looked at
+	maxAsked    = 4 << 10 // longest Access-Control-Request-Headers that is read, in bytes
 )
 
-// CORS lets pages of the given origins read the answers, and answers their preflights with 204. Origins are lower case; pages
-// of others get nothing, which is how a browser is told no. It stands behind [Origin], which refuses them altogether. Without
-// origins it is nil. more are the names of further headers that pages may send.
+// CORS returns the gate that lets pages of the given origins read responses, and answers their preflights with 204.
+// origins are in lower case; more are the names of further headers that pages may send. A page of another origin gets
+// no CORS headers, so its browser refuses it the response. The gate runs after [Origin], which refuses unknown origins
+// altogether. Without origins it is nil.
 func CORS(origins []string, more ...string) proxy.Gate {
 	if len(origins) == 0 {
 		return nil
@@ -49,7 +50,7 @@ func CORS(origins []string, more ...string) proxy.Gate {
 	}
 }
 
-// askedParams lists the Mcp-Param-* (SEP-2243) among the headers that a preflight asks for, each after a comma.
+// askedParams returns the Mcp-Param-* headers (SEP-2243) that a preflight asks for, each after a comma.
 func askedParams(asked []byte) string {
 	if len(asked) > maxAsked {
 		return ""
@@ -66,7 +67,7 @@ func askedParams(asked []byte) string {
 	return out.String()
 }
 
-// isToken tells whether b is a token of RFC 9110, as field names are.
+// isToken reports whether b is a token (RFC 9110, 5.6.2), the syntax of field names.
 func isToken(b []byte) bool {
 	for _, c := range b {
 		if (c < '0' || c > '9') && (c|0x20 < 'a' || c|0x20 > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {

@@ -8,12 +8,13 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Eras lets in the revisions that a listener serves, whatever the transport. A modern request of another revision is
-// refused, and so is initialize where no legacy revision is served. An initialize that asks for a legacy revision that
-// is not served gets the newest one that is, before a server can see it; should the server settle on one that is not
-// served all the same, the handshake fails. What server/discover names is no more than what is served.
+// Eras returns the policy that restricts a listener to the protocol revisions in served, on every transport. It refuses
+// a modern request of any other revision, and an initialize if served has no legacy revision. An initialize that asks
+// for a legacy revision that is not served is rewritten to ask for the newest one that is. If the server then settles
+// on a revision that is not served, the handshake fails. Revisions that are not served are removed from the result of
+// server/discover.
 //
-// A session is initialized only through here, so its later messages need no look.
+// A session begins only through this policy, so the later messages of a session are not checked.
 func Eras(served rules.Allowed) proxy.Policy {
 	if served.All() {
 		return func(next proxy.Handler) proxy.Handler { return next }
@@ -43,7 +44,7 @@ func Eras(served rules.Allowed) proxy.Policy {
 	}
 }
 
-// settle writes the revision that is served in the place of the one that was asked for.
+// settle replaces the revision that an initialize asks for by one that is served.
 func settle(ex *proxy.Exchange, served rules.Allowed) {
 	v := served.Settle(ex.Client.Version)
 	if v == ex.Client.Version {
@@ -55,7 +56,7 @@ func settle(ex *proxy.Exchange, served rules.Allowed) {
 	}
 }
 
-// settled are the replies to a request that fixes, or names, revisions.
+// settled wraps the replies to initialize and server/discover, whose results name revisions.
 type settled struct {
 	proxy.Replies
 	served    rules.Allowed
@@ -69,7 +70,7 @@ func (s *settled) Next(until time.Time) (*wire.Message, error) {
 	if err != nil || m.Kind != wire.Result {
 		return m, err
 	}
-	if s.own, err = m.Settle(s.own); err != nil { // what was edited on the way is looked at as it will leave
+	if s.own, err = m.Settle(s.own); err != nil { // apply pending edits first: the check concerns the message as it will be sent
 		return m, proxy.Errf(proxy.Internal, "an edited result is no message: %w", err)
 	}
 	if !s.handshake {
@@ -82,7 +83,7 @@ func (s *settled) Next(until time.Time) (*wire.Message, error) {
 	return m, nil
 }
 
-// trim takes the revisions that are not served out of a DiscoverResult; those that nobody here knows stay.
+// trim removes the revisions that are not served from a DiscoverResult. Revisions that this proxy does not know stay.
 func (s *settled) trim(m *wire.Message) {
 	list := wire.Get(m.Raw, m.Result, "supportedVersions")
 	known := rules.Allowed{}

@@ -12,44 +12,46 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Names is what of one kind of thing may be used: names that the server gives, URIs of resources; with a * at the end of one, all
-// that begin so. Denied goes before allowed; without Allow all is allowed that is not denied.
+// Names selects things of one kind: tools and prompts by the server's names, resources by URI. A trailing * matches any
+// ending. Deny takes precedence over Allow. An empty Allow allows everything that is not denied.
 type Names struct{ Allow, Deny []string }
 
-// Grant is what may be used of a server.
+// Grant is what a principal may use of one server.
 type Grant struct{ Tools, Prompts, Resources Names }
 
-// FilterOptions say what clients may use of one server, and what they call it.
+// FilterOptions configures a [Filter]: what clients may use of one server, and under which names.
 type FilterOptions struct {
 	Server string
-	// Grants are by principal; that of "*" is for all who have none of their own, anonymous ones among them.
+	// Grants are keyed by principal. The entry "*" applies to every caller without an entry of its own, anonymous
+	// callers included.
 	Grants map[string]Grant
-	// Disabled is what is not there, for anybody.
+	// Disabled lists what no client can see or use.
 	Disabled struct{ Tools, Prompts, Resources []string }
-	// Versions are the versions of tools' contracts (seed 003, McpToolDefinition), which lists show.
+	// Versions are the contract versions of tools, which lists show (seed 003, McpToolDefinition).
 	Versions map[string]string
-	// Renamed is what clients call tools, prompts and resources, by the server's own name or URI. One of a resource with a * at
-	// its end, in both, changes the beginning of all that begin so.
+	// Renamed maps the server's own names and URIs to those that clients see. A resource entry that ends in * on both
+	// sides renames the common prefix of several URIs.
 	Renamed Renames
 }
 
-// Filter lets clients see and use what they may: the rest is in no list, and a request for it fails as it does for what
-// does not exist, so that nobody learns what there is.
+// Filter restricts what clients see and use of one server. What a client may not use is missing from its lists, and a
+// request for it fails exactly as one for something that does not exist, so that clients cannot find out what is
+// hidden.
 type Filter struct {
 	opt      FilterOptions
 	grants   map[string]*grant
 	disabled [thingKinds]policies.Patterns[bool]
 	versions policies.Patterns[string]
 	renamed  [thingKinds]renaming
-	several  bool // not everybody may use the same
+	several  bool // grants differ between principals
 	refused  prometheus.Counter
 	hidden   prometheus.Counter
 }
 
-// grant is a Grant that can be subject.
+// grant is a compiled [Grant], indexed by thing.
 type grant [thingKinds]struct{ allow, deny policies.Patterns[bool] }
 
-// thing is of what there are lists.
+// thing is a kind of object that servers list.
 type thing int
 
 const (
@@ -59,7 +61,7 @@ const (
 	thingKinds
 )
 
-// NewFilter makes the policy; it is nil if nothing is said. metric has the labels server and what.
+// NewFilter returns the filter, or nil if opt configures nothing. metric has the labels server and what.
 func NewFilter(opt FilterOptions, metric *prometheus.CounterVec) *Filter {
 	if len(opt.Grants) == 0 && len(opt.Disabled.Tools)+len(opt.Disabled.Prompts)+len(opt.Disabled.Resources) == 0 && len(opt.Versions) == 0 && opt.Renamed.empty() {
 		return nil
@@ -98,7 +100,7 @@ func rulesOf(names []string) policies.Patterns[bool] {
 	return policies.NewPatterns(of)
 }
 
-// permits tells whether a caller may use what the server calls so.
+// permits reports whether a caller may use the thing with the given name at the server.
 func (a *Filter) permits(who proxy.Caller, k thing, name []byte) bool {
 	if _, off := a.disabled[k].Find(name); off {
 		return false
@@ -117,7 +119,7 @@ func (a *Filter) permits(who proxy.Caller, k thing, name []byte) bool {
 	return allowed || g[k].allow.Empty()
 }
 
-// Policy guards one server.
+// Policy returns the policy that enforces the filter, or nil for a nil Filter.
 func (a *Filter) Policy() proxy.Policy {
 	if a == nil {
 		return nil
@@ -142,7 +144,7 @@ func (a *Filter) Policy() proxy.Policy {
 	}
 }
 
-// subject is what a request is about.
+// subject is what a request concerns, as far as the filtering of its replies depends on it.
 type subject int
 
 const (
@@ -152,10 +154,10 @@ const (
 	forResources
 	forTemplates
 	forRead
-	forContent // whose result may have resources in it
+	forContent // the result may contain resources
 )
 
-// judge takes a request to the server's names, or refuses it.
+// judge translates the names in a request to the server's names, or returns the error that refuses it.
 func (a *Filter) judge(ex *proxy.Exchange) (subject, error) {
 	m := &ex.Msg
 	switch string(m.Text(m.Method)) {
@@ -195,8 +197,8 @@ func unknownPrompt(_ *proxy.Exchange, name []byte) error {
 	return proxy.Errf(proxy.InvalidParams, "Prompt not found: %s", name)
 }
 
-// unknownResource is -32002 to legacy clients, -32602 to modern ones, each with the URI (2025-11-25 resources, 2026-07-28 resources,
-// Error Handling).
+// unknownResource returns the error for a resource that does not exist. Its code is -32002 for legacy clients and
+// -32602 for modern ones; its data has the URI (2025-11-25 resources, 2026-07-28 resources, Error Handling).
 func unknownResource(ex *proxy.Exchange, uri []byte) error {
 	err := proxy.Errf(proxy.InvalidParams, "Resource not found: %s", uri)
 	if ex.Client.Era == proxy.Legacy {
@@ -206,7 +208,8 @@ func unknownResource(ex *proxy.Exchange, uri []byte) error {
 	return err
 }
 
-// single judges a request about one thing, whose name lies at s, and takes it to the server's name.
+// single checks a request about one thing, whose name is at s, and replaces that name by the server's. unknown makes
+// the refusal.
 func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span, unknown func(*proxy.Exchange, []byte) error) error {
 	m := &ex.Msg
 	name := m.Text(s)
@@ -223,7 +226,8 @@ func (a *Filter) single(ex *proxy.Exchange, k thing, s wire.Span, unknown func(*
 	return nil
 }
 
-// listened leaves of a listen's resources those that may be used, by the server's URIs.
+// listened removes the resources that the caller may not use from a listen, and replaces the URIs of the others by the
+// server's.
 func (a *Filter) listened(ex *proxy.Exchange) error {
 	m := &ex.Msg
 	list := wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")
@@ -252,7 +256,7 @@ func (a *Filter) listened(ex *proxy.Exchange) error {
 	return err
 }
 
-// accessed are replies in the client's names, without what it may not see.
+// accessed wraps replies. It hides what the client may not see, and translates the server's names to the client's.
 type accessed struct {
 	proxy.Replies
 	a    *Filter
@@ -270,7 +274,7 @@ func (r *accessed) Next(until time.Time) (*wire.Message, error) {
 	if !r.concerns(m) {
 		return m, nil
 	}
-	if len(m.Edits) > 0 { // what was edited on the way is looked at as it will leave
+	if len(m.Edits) > 0 { // apply pending edits first: the filter concerns the message as it will be sent
 		if r.own, err = m.Settle(r.own); err != nil {
 			return m, proxy.Errf(proxy.Internal, "an edited reply is no message: %w", err)
 		}
@@ -292,14 +296,15 @@ func (r *accessed) Next(until time.Time) (*wire.Message, error) {
 	return m, nil
 }
 
-// keepApart says of a result that is another for others that nobody may share it (2026-07-28 caching, Cache Scope).
+// keepApart changes cacheScope from public to private if the result depends on the principal, so that no cache shares
+// it (2026-07-28 caching, Cache Scope).
 func (r *accessed) keepApart(m *wire.Message) {
 	if scope := wire.Get(m.Raw, m.Result, "cacheScope"); r.a.several && scope.Is(m.Raw, "public") {
 		m.Replace(scope, []byte(`"private"`))
 	}
 }
 
-// concerns tells whether there may be names in a reply that are to be changed.
+// concerns reports whether a reply may contain names to hide or to translate.
 func (r *accessed) concerns(m *wire.Message) bool {
 	moved := !r.a.renamed[resourceThing].empty()
 	switch m.Kind {
@@ -314,14 +319,14 @@ func (r *accessed) concerns(m *wire.Message) bool {
 	return false
 }
 
-// uri writes the client's URI in the place of the server's.
+// uri replaces the server's URI at s by the client's.
 func (r *accessed) uri(m *wire.Message, s wire.Span) {
 	if s.Present() {
 		r.a.renamed[resourceThing].replace(m, s)
 	}
 }
 
-// listed are the members of the results of lists, and of their entries that name them.
+// listed gives for each kind of list the array in the result, and the member that names its entries.
 var listed = map[subject]struct {
 	list, name string
 	k          thing
@@ -330,7 +335,7 @@ var listed = map[subject]struct {
 	forResources: {"resources", "uri", resourceThing}, forTemplates: {"resourceTemplates", "uriTemplate", resourceThing},
 }
 
-// trim leaves of a list what the client may see, under the names that it knows.
+// trim removes the entries that the client may not see from a list, and translates the names of the others.
 func (r *accessed) trim(m *wire.Message, list wire.Span, member string, k thing) {
 	kept, changed := []byte{'['}, false
 	for _, item := range wire.Items(m.Raw, list) {
@@ -360,10 +365,10 @@ func (r *accessed) trim(m *wire.Message, list wire.Span, member string, k thing)
 	}
 }
 
-// versionKey is under which a tool's _meta has the version of its contract.
+// versionKey is the member of a tool's _meta that holds the version of its contract.
 const versionKey = "io.dragoman/version"
 
-// versioned puts a version into the _meta of a tool. The entry is an object.
+// versioned returns a tool with a version in its _meta. entry must be a JSON object.
 func versioned(entry []byte, version string) []byte {
 	whole := wire.Span{To: uint32(len(entry))} //nolint:gosec // a message is smaller than 4 GiB
 	value := wire.AppendText(append(wire.AppendText(nil, versionKey), ':'), version)
@@ -380,9 +385,9 @@ func versioned(entry []byte, version string) []byte {
 	return slices.Concat(entry[:end], []byte(`"_meta":{`), value, []byte("}}"))
 }
 
-// links renames the resources that a result carries or points to.
+// links translates the URIs of the resources that a result contains or links to.
 func (r *accessed) links(m *wire.Message) {
-	content := func(block wire.Span) { // a link, or a resource embedded
+	content := func(block wire.Span) { // a resource link, or an embedded resource
 		if wire.Get(m.Raw, block, "type").Is(m.Raw, "resource_link") {
 			r.uri(m, wire.Get(m.Raw, block, "uri"))
 		}

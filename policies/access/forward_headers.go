@@ -16,31 +16,33 @@ import (
 	"dragoman/proxy"
 )
 
-// maxCarried bounds what one request brings along for upstreams, in bytes of values: a legacy session keeps that as long as it lives.
+// maxCarried bounds the forwarded header values of one request, in bytes. A legacy session keeps them for as long as it
+// lives.
 const maxCarried = 8 << 10
 
-// carriedPrincipal is how the principal of a caller begins of whom nothing is known but what he carries. The rest is 32 digits of
-// an HMAC, which nobody can ask an API key to be named after.
+// carriedPrincipal begins the principal of a caller that is known only by its forwarded headers. The 32 hexadecimal
+// digits of an HMAC follow, which nobody can predict and name an API key after.
 const carriedPrincipal = "carried:"
 
-// notTelling are headers that say nothing of who asks, although they differ: by them nobody is told from another.
+// notTelling lists headers that do not identify a caller, although their values differ.
 var notTelling = []string{"traceparent", "tracestate", "baggage", "x-request-id", "x-correlation-id"}
 
-// ForwardOptions say what requests bring along for upstreams.
+// ForwardOptions configures [ForwardHeaders].
 type ForwardOptions struct {
-	// Names are the headers, of any case; none: nothing is brought along.
+	// Names are the headers to forward, in any case. Without names nothing is forwarded.
 	Names []string
-	// Key is a secret of which the key of the sums is made; empty: random, of this process. Instances that share what clients hold
-	// have to share it.
+	// Key is the secret from which the key of the HMAC is derived. If it is empty, the key is random and belongs to
+	// this process. Instances that share what clients hold must share it.
 	Key []byte
-	// Metrics is where to count; nil: nowhere.
+	// Metrics registers the counter; nil: nothing is counted.
 	Metrics prometheus.Registerer
 }
 
-// ForwardHeaders makes the gate that takes from each request the headers that upstreams are to be sent (upstreams.NAME.forward_headers). It
-// stands behind authentication. Who has shown nothing else is who he is by what he carries, so that nothing of one caller's
-// reaches another. Several lines of a header are refused: of most, and of credentials for sure, they make no list (RFC 9110
-// §5.3), and which one counts is not ours to say. It is nil without names. The error is that of registering the metric.
+// ForwardHeaders returns the gate that copies the headers to be sent to upstreams from each request
+// (upstreams.NAME.forward_headers). It runs after authentication. A caller without another credential is identified by
+// its forwarded headers, so that nothing of one caller reaches another. A header on several lines is refused: most
+// headers, and credentials in particular, are no lists (RFC 9110, 5.3), and the proxy cannot decide which line counts.
+// Without names the gate is nil. The error is that of registering the metric.
 func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
 	if len(opt.Names) == 0 {
 		return nil, nil
@@ -73,7 +75,7 @@ func ForwardHeaders(opt ForwardOptions) (proxy.Gate, error) {
 type carrier struct {
 	names []string // in lower case, sorted
 	key   []byte
-	none  *proxy.Forwarded // of requests that have none of them
+	none  *proxy.Forwarded // shared by all requests without these headers
 
 	carried, empty, refused prometheus.Counter
 }
@@ -99,7 +101,7 @@ func (c *carrier) judge(h *proxy.Head) *proxy.Error {
 	return nil
 }
 
-// take copies the fields, in the order of their names. An empty one is as none. Errors name fields, never values.
+// take copies the headers, sorted by name. An empty header counts as absent. Errors name headers, never values.
 func (c *carrier) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Error) {
 	size := 0
 	for _, name := range c.names {
@@ -121,7 +123,7 @@ func (c *carrier) take(fields proxy.Fields) (all []proxy.Header, err *proxy.Erro
 	return all, nil
 }
 
-// sum is that of the fields that say who asks.
+// sum returns the HMAC of the headers that identify the caller, or zero if there are none.
 func (c *carrier) sum(headers []proxy.Header) (sum [16]byte) {
 	mac := hmac.New(sha256.New, c.key)
 	telling := false

@@ -10,21 +10,21 @@ import (
 	"dragoman/proxy"
 )
 
-// maxShown bounds what is looked up, in bytes.
+// maxShown is the longest key that is looked up, in bytes.
 const maxShown = 512
 
-// KeyOptions is a client and the sums of the keys that it may show.
+// KeyOptions describes a client and the hashes of its API keys.
 type KeyOptions struct {
 	Name      string
 	Principal string   // empty: Name
-	Hashes    []string // as HashKey gives them
+	Hashes    []string // in the form that HashKey returns
 	Scopes    []string
 	Expires   time.Time // zero: never
 }
 
-// Keys finds out whose an API key is. Only sums are known: SHA-256 without salt or stretching, which slow down the guessing of
-// what people think up. These keys are 256 random bits; there is nothing to guess, and a slow sum would let whoever sends wrong
-// ones keep us busy.
+// Keys maps API keys to callers. It holds SHA-256 sums of the keys, without salt or stretching. Those slow down the
+// guessing of passwords that people choose; a key is 256 random bits and cannot be guessed. A slow hash would let
+// anybody load the proxy by sending wrong keys.
 type Keys struct {
 	keys map[[sha256.Size]byte]*key
 	now  func() time.Time
@@ -35,7 +35,7 @@ type key struct {
 	caller proxy.Caller
 }
 
-// NewKeys makes the table; now may be nil.
+// NewKeys builds the table. A nil now is time.Now. It fails for a malformed hash, and for one that two keys share.
 func NewKeys(all []KeyOptions, now func() time.Time) (*Keys, error) {
 	if now == nil {
 		now = time.Now
@@ -61,8 +61,9 @@ func NewKeys(all []KeyOptions, now func() time.Time) (*Keys, error) {
 	return k, nil
 }
 
-// Find gives the caller whose key it is. What time a look-up takes tells of the sum of what was shown, at most, and a sum leads to
-// no key; all the same the last step takes as long for every sum.
+// Find returns the caller that an API key belongs to, or BadCredentials if the key is unknown or has expired. The time
+// of the map look-up depends on the sum of what was sent only, and a sum does not lead to a key. The final comparison
+// takes constant time nevertheless.
 func (k *Keys) Find(shown []byte) (proxy.Caller, *proxy.Error) {
 	if len(shown) == 0 || len(shown) > maxShown {
 		return proxy.Caller{}, proxy.Errf(proxy.BadCredentials, "the API key is not known here")

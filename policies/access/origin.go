@@ -10,19 +10,19 @@ import (
 	"dragoman/proxy"
 )
 
-// OriginOptions say from where a listener may be asked.
+// OriginOptions lists the Host and Origin values that a listener accepts.
 type OriginOptions struct {
 	Loopback bool     // the listener is bound to a loopback address
 	Hosts    []string // Host values accepted besides the listener's own, lower case, with or without port
 	Origins  []string // browser origins accepted besides the listener's own
 }
 
-// Origin is the gate against DNS rebinding (2026-07-28 streamable HTTP, Security & Endpoint): a web page that makes its
-// own name point here still sends its name as Host and Origin. A loopback listener answers to loopback names only,
-// unless others are configured; any other listener answers to every Host, unless some are configured. A request without
-// Origin comes from no browser.
+// Origin returns the gate against DNS rebinding (2026-07-28 streamable HTTP, Security & Endpoint): a web page that
+// points its own host name at this machine still sends that name as Host and Origin. A loopback listener accepts
+// loopback names and the configured hosts. Any other listener accepts every Host unless some are configured. A request
+// without Origin does not come from a browser.
 func Origin(opt OriginOptions) proxy.Gate {
-	var known atomic.Pointer[string] // the host allowed last: most requests have the same
+	var known atomic.Pointer[string] // the Host allowed last, which most requests repeat
 	return func(h *proxy.Head) *proxy.Error {
 		if last := known.Load(); last != nil && *last == string(h.Host) {
 			if len(h.Origin) == 0 {
@@ -59,7 +59,7 @@ func originAllowed(origin, host string, opt OriginOptions) bool {
 	}
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return false // "null" among them
+		return false // "null" included
 	}
 	if opt.Loopback && proxy.IsLoopbackHost(hostname(u.Host)) {
 		return true

@@ -9,18 +9,18 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Renames are what clients call things, by the server's names, or URIs.
+// Renames maps the server's names and URIs to those that clients see.
 type Renames struct{ Tools, Prompts, Resources map[string]string }
 
 func (r *Renames) empty() bool { return len(r.Tools)+len(r.Prompts)+len(r.Resources) == 0 }
 
-// renaming takes names both ways.
+// renaming translates names in both directions.
 type renaming struct{ toClient, toServer policies.Patterns[newName] }
 
-// newName is what a name becomes: to, and of one that only begins so what follows the first cut bytes.
+// newName is the replacement for a name: to, followed by the bytes of the name after the first cut.
 type newName struct {
 	to  string
-	cut int // -1: the whole name
+	cut int // -1: to replaces the whole name
 }
 
 func (n newName) of(name []byte) []byte {
@@ -46,7 +46,7 @@ func newRenaming(names map[string]string) renaming {
 
 func (r *renaming) empty() bool { return r.toClient.Empty() }
 
-// client gives the name that clients know.
+// client returns the client's name for a server's name.
 func (r *renaming) client(name []byte) []byte {
 	if to, ok := r.toClient.Find(name); ok {
 		return to.of(name)
@@ -54,7 +54,8 @@ func (r *renaming) client(name []byte) []byte {
 	return name
 }
 
-// server gives the server's name; ok is false for one that clients do not know: the server's own, of what was renamed.
+// server returns the server's name for a client's name. ok is false for a server's name that has been renamed, which
+// clients do not know.
 func (r *renaming) server(name []byte) (own []byte, ok bool) {
 	if from, found := r.toServer.Find(name); found {
 		return from.of(name), true
@@ -63,7 +64,7 @@ func (r *renaming) server(name []byte) (own []byte, ok bool) {
 	return name, !hidden
 }
 
-// replace writes the client's name at s, if it is another.
+// replace writes the client's name at s if it differs.
 func (r *renaming) replace(m *wire.Message, s wire.Span) {
 	name := s.Text(m.Raw)
 	if theirs := r.client(name); !bytes.Equal(theirs, name) {

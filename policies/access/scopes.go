@@ -11,24 +11,25 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// ScopeRule says what a caller needs for something.
+// ScopeRule lists the scopes that a request needs.
 type ScopeRule struct {
-	About  string   // tool:NAME, prompt:NAME, resource:URI or method:NAME; a * at the end stands for any ending
-	Scopes []string // all are needed, and those of other rules that are about the same
+	About  string   // tool:NAME, prompt:NAME, resource:URI or method:NAME; a trailing * matches any ending
+	Scopes []string // all are required, and those of every other rule that matches
 }
 
-// ScopeOptions say what needs scopes (RFC 6749, 3.3; 2026-07-28 authorization, Scope Challenge Handling).
+// ScopeOptions configures [Scopes] (RFC 6749, 3.3; 2026-07-28 authorization, Scope Challenge Handling).
 type ScopeOptions struct {
 	Rules map[string][]ScopeRule // by server
-	Only  string                 // the server that is meant where a request names none; empty: there are several
-	// Challenge gives the WWW-Authenticate of a refusal; nil: there is none.
+	Only  string                 // the server of requests that name none; empty: there are several
+	// Challenge returns the WWW-Authenticate value of a refusal; nil: refusals have none.
 	Challenge func(err *proxy.Error, path string, scopes []string) string
 	Metrics   prometheus.Registerer // nil: nothing is counted
 }
 
-// Scopes lets pass what the caller's credential is good for. It stands before repeats are answered: what somebody was told who may
-// is not for somebody who may not, and who comes again with more rights is not to be told what he was told without. Without rules
-// it is nil. Callers whom nobody asked who they are may everything.
+// Scopes returns the policy that refuses requests whose credential lacks a required scope. It runs before repeated
+// requests are answered from memory: the answer to an authorized caller must not reach another one, and a caller that
+// returns with more scopes must not get the earlier refusal. Callers without Rights, which no gate has authenticated,
+// may do everything. Without rules the policy is nil. The error is that of registering the metric.
 func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 	any := false
 	for _, rules := range opt.Rules {
@@ -64,7 +65,7 @@ func Scopes(opt ScopeOptions) (proxy.Policy, error) {
 	}, nil
 }
 
-// refusal says which scopes are needed. Who has shown nothing is to do that first.
+// refusal returns the error that names the needed scopes. An anonymous caller is asked to authenticate first.
 func (opt *ScopeOptions) refusal(ex *proxy.Exchange, needed []string) *proxy.Error {
 	list := strings.Join(needed, " ")
 	err := proxy.Errf(proxy.InsufficientScope, "this needs the scopes %s; what was shown has not all of them", list)
@@ -77,7 +78,7 @@ func (opt *ScopeOptions) refusal(ex *proxy.Exchange, needed []string) *proxy.Err
 	return err
 }
 
-// endpointPath is the path that the client asks by, as its challenge needs it.
+// endpointPath returns the path of the request for its challenge.
 func endpointPath(ex *proxy.Exchange) string {
 	if ex.Server == "" {
 		return "/" + ex.Endpoint()
@@ -85,7 +86,7 @@ func endpointPath(ex *proxy.Exchange) string {
 	return "/servers/" + ex.Server + "/" + ex.Endpoint()
 }
 
-// lacking gives all scopes that a request needs, if the caller lacks one; nil if not.
+// lacking returns all scopes that a request needs if the caller lacks at least one of them, else nil.
 func lacking(ex *proxy.Exchange, rules []ScopeRule) (needed []string) {
 	lacks := false
 	need := func(kind string, name []byte) {
@@ -128,7 +129,8 @@ func lacking(ex *proxy.Exchange, rules []ScopeRule) (needed []string) {
 	return needed
 }
 
-// every calls do with each member of a name in an object: a server may read another of several than we would.
+// every calls do for each member of obj with the given name. Duplicates count, because a server may read another one
+// than this proxy does.
 func every(raw []byte, obj wire.Span, name string, do func(wire.Span)) {
 	for key, value := range wire.Members(raw, obj) {
 		if key.Is(raw, name) {
@@ -137,7 +139,7 @@ func every(raw []byte, obj wire.Span, name string, do func(wire.Span)) {
 	}
 }
 
-// about tells whether the rule is about something of a kind: "tool:" and the like.
+// about reports whether the rule applies to a name of a kind such as "tool:".
 func (r *ScopeRule) about(kind string, name []byte) bool {
 	pattern, ok := strings.CutPrefix(r.About, kind)
 	if !ok || len(name) == 0 {

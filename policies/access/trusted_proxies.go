@@ -8,13 +8,13 @@ import (
 	"dragoman/proxy"
 )
 
-// maxHops is how many addresses of a request's way are looked at.
+// maxHops is how many forwarded addresses of a request are read.
 const maxHops = 32
 
-// TrustProxies believes the proxies in the given networks what they say of who has asked them: address, host and scheme, in
-// X-Forwarded-For, -Host and -Proto. The address is the last one that is not itself a trusted proxy's: what stands before it
-// the client may have written. A request that does not come from a trusted proxy is what its connection says. Without networks
-// it is nil.
+// TrustProxies returns the gate that takes the client's address, host and scheme from X-Forwarded-For, -Host and -Proto
+// if the request comes from a trusted network. The address is the last one that does not belong to a trusted proxy: the
+// client itself may have written what precedes it. For other requests the connection decides. Without networks the gate
+// is nil.
 func TrustProxies(trusted []netip.Prefix) proxy.Gate {
 	if len(trusted) == 0 {
 		return nil
@@ -42,7 +42,8 @@ func TrustProxies(trusted []netip.Prefix) proxy.Gate {
 	}
 }
 
-// origin goes back along the way from the last hop, for as long as the hops are known. What is no address ends the way.
+// origin follows the hops in lines back from the nearest one, as long as they are known, and returns the first that is
+// not. Anything that is not an address ends the search.
 func origin(at netip.Addr, lines [][]byte, known func(netip.Addr) bool) netip.Addr {
 	hops := 0
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -65,7 +66,7 @@ func origin(at netip.Addr, lines [][]byte, known func(netip.Addr) bool) netip.Ad
 	return at
 }
 
-// hop reads an address, with or without a port.
+// hop parses an address with or without a port.
 func hop(text []byte) (netip.Addr, error) {
 	s := string(text)
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
@@ -75,7 +76,7 @@ func hop(text []byte) (netip.Addr, error) {
 	return ap.Addr().Unmap().WithZone(""), err
 }
 
-// last is the last of a list that may go over several lines: what the proxy nearest to us has said.
+// last returns the last element of a list that may span several lines: the value that the nearest proxy has added.
 func last(lines [][]byte) []byte {
 	if len(lines) == 0 {
 		return nil

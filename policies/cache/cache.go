@@ -1,3 +1,4 @@
+// Package cache answers requests from results that servers declare reusable.
 package cache
 
 import (
@@ -14,16 +15,16 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Options bound a Cache.
+// Options configures a [Cache].
 type Options struct {
-	Bytes int              // of all that is kept
-	TTL   time.Duration    // the longest that anything is cached, whatever the server says; 0: a day
+	Bytes int              // limit on everything that is kept; 0: there is no cache
+	TTL   time.Duration    // longest time that a result is kept, whatever the server says; 0: a day
 	Now   func() time.Time // nil: time.Now
 }
 
-// Cache keeps results for as long as servers say that they are good (2026-07-28 caching): public ones for all, private ones for
-// their principal. A server's notice of a change drops what it is about. Only modern clients' requests are served: towards legacy
-// ones results have another form, and no such word.
+// Cache keeps results for as long as servers allow (2026-07-28 caching): public ones for all callers, private ones for
+// their principal. A server's change notification drops the results that it concerns. Only requests of modern clients
+// are served: results for legacy clients have another form, without cache members.
 type Cache struct {
 	opt   Options
 	looks *prometheus.CounterVec
@@ -31,17 +32,18 @@ type Cache struct {
 	mu    sync.Mutex
 	lru   *simplelru.LRU[cached, *keptResult]
 	bytes int
-	// changes counts the notices of each server: a result whose request was under way when one came may be of before.
+	// changes counts the change notifications of each server. A result whose request was under way when one arrived may
+	// be out of date.
 	changes map[string]uint64
 }
 
-// cached is the name of a result.
+// cached is the key of a result.
 type cached struct {
 	server, method string
-	who            string   // the principal of a private one; of a public one there is none
-	sum            [16]byte // of what that carried
+	who            string   // principal of a private result; empty for a public one
+	sum            [16]byte // sum of the principal's forwarded headers
 	public         bool
-	rest           string // what else of the request the result depends on
+	rest           string // the other parts of the request that the result depends on
 }
 
 type keptResult struct {
@@ -51,19 +53,19 @@ type keptResult struct {
 }
 
 const (
-	maxKept     = 4 << 20 // bytes of one result
-	maxKeptName = 4 << 10 // bytes of what a request is known by
-	keptCost    = 256     // about what one costs besides its bytes
+	maxKept     = 4 << 20 // largest result, in bytes
+	maxKeptName = 4 << 10 // largest params of a request, in bytes, since they are part of the key
+	keptCost    = 256     // approximate overhead of a result, in bytes
 )
 
-// fromCache is what may be cached, by method, and which notice says that it is out of date.
+// fromCache maps each method whose result may be cached to the notification that makes it out of date.
 var fromCache = map[string]string{
 	"server/discover": "", "tools/list": "notifications/tools/list_changed", "prompts/list": "notifications/prompts/list_changed",
 	"resources/list": "notifications/resources/list_changed", "resources/templates/list": "notifications/resources/list_changed",
 	"resources/read": "notifications/resources/updated",
 }
 
-// New registers its metrics with reg. It is nil for no bytes.
+// New returns a cache whose metrics are registered with reg, or nil if opt.Bytes is 0.
 func New(opt Options, reg prometheus.Registerer) (*Cache, error) {
 	if opt.Bytes <= 0 {
 		return nil, nil //nolint:nilnil // it is off
@@ -94,7 +96,8 @@ func size(k cached, r *keptResult) int {
 	return keptCost + len(k.rest) + len(k.who) + len(r.raw) + len(r.uri)
 }
 
-// Policy answers for one server what it can. It stands within whatever decides who may see what.
+// Policy returns the policy that answers requests to one server from the cache. It runs inside everything that decides
+// who may see what. It is nil for a nil Cache.
 func (c *Cache) Policy(server string) proxy.Policy {
 	if c == nil {
 		return nil
@@ -129,8 +132,8 @@ func (c *Cache) Policy(server string) proxy.Policy {
 	}
 }
 
-// nameIn is by what the result of a request is known; ok is false if it is not to be kept. A retry with answers is not
-// (2026-07-28 caching, Cache Key).
+// nameIn returns the key of a request's result. ok is false if the result must not be kept, as that of a retry with
+// input responses (2026-07-28 caching, Cache Key).
 func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
 	m := &ex.Msg
 	if m.Kind != wire.Request || ex.Client.Era != proxy.Modern || m.InputResponses.Present() || m.ReqState.Present() || len(m.Edits) > 0 {
@@ -159,7 +162,7 @@ func nameIn(ex *proxy.Exchange, server string) (k cached, ok bool) {
 	return cached{server: server, method: method, who: ex.Caller.Principal, sum: ex.Caller.Sum(), rest: rest.String()}, true
 }
 
-// find gives a cached result as the answer to a request.
+// find returns the cached result as the reply to a request, or nil.
 func (c *Cache) find(ex *proxy.Exchange, k cached) proxy.Replies {
 	now := c.opt.Now()
 	c.mu.Lock()
@@ -180,11 +183,11 @@ func (c *Cache) find(ex *proxy.Exchange, k cached) proxy.Replies {
 	}
 	m, err := wire.Scan(r.raw)
 	if err != nil {
-		return nil // it was a message when it was kept
+		return nil // cannot happen: it was scanned when it was kept
 	}
 	m.Replace(m.ID, ex.Msg.Of(ex.Msg.ID))
 	left := strconv.FormatInt(r.until.Sub(now).Milliseconds(), 10)
-	m.Replace(wire.Get(m.Raw, m.Result, "ttlMs"), []byte(left)) // it is not good for longer here than it was there
+	m.Replace(wire.Get(m.Raw, m.Result, "ttlMs"), []byte(left)) // the rest of the time that the server allowed
 	return proxy.Reply(m)
 }
 
@@ -194,7 +197,8 @@ func (c *Cache) changesOf(server string) uint64 {
 	return c.changes[server]
 }
 
-// keep puts a result by, unless a change was told of while it was on its way.
+// keep stores a result and reports whether it did. It does not if a change was announced while the request was under
+// way.
 func (c *Cache) keep(k cached, r *keptResult, changes uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +214,7 @@ func (c *Cache) keep(k cached, r *keptResult, changes uint64) bool {
 	return c.lru.Contains(k)
 }
 
-// Changed drops what a server's notice is about. Other messages it leaves alone.
+// Changed drops the results that a server's change notification concerns. It ignores other messages.
 func (c *Cache) Changed(server string, m *wire.Message) {
 	if c == nil || m.Kind != wire.Notification {
 		return
@@ -238,7 +242,7 @@ func (c *Cache) Changed(server string, m *wire.Message) {
 	}
 }
 
-// Forget drops all that a server has said, and does not keep what it is about to say: another has taken its place, or none.
+// Forget drops all results of a server that has been replaced or removed. Results that are under way are not kept.
 func (c *Cache) Forget(server string) {
 	if c == nil {
 		return
@@ -253,11 +257,11 @@ func (c *Cache) Forget(server string) {
 	}
 }
 
-// within tells whether a notice about a resource is about one that is read: a server may tell of a whole of which that is a part
-// (2026-07-28 resources, Subscriptions).
+// within reports whether a notification about the resource told concerns the resource read: a server may announce the
+// change of a whole of which read is a part (2026-07-28 resources, Subscriptions).
 func within(read, told string) bool { return strings.HasPrefix(read, told) }
 
-// keeping are replies whose result is kept.
+// keeping wraps replies and keeps their result.
 type keeping struct {
 	proxy.Replies
 	c       *Cache
@@ -271,7 +275,7 @@ type keeping struct {
 // Next implements proxy.Replies.
 func (r *keeping) Next(until time.Time) (*wire.Message, error) {
 	m, err := r.Replies.Next(until)
-	if err == nil && m.Kind == wire.Result && m.Size() <= maxKept && (r.ex.Target == "" || r.ex.Target == r.k.server) { // not what stood in for it
+	if err == nil && m.Kind == wire.Result && m.Size() <= maxKept && (r.ex.Target == "" || r.ex.Target == r.k.server) { // not the result of a fallback
 		r.keep(m)
 	}
 	return m, err
@@ -297,7 +301,7 @@ func (r *keeping) keep(m *wire.Message) {
 	}
 }
 
-// heard are the replies to a listen, which tell of changes.
+// heard wraps the replies to a listen and acts on the change notifications among them.
 type heard struct {
 	proxy.Replies
 	c      *Cache

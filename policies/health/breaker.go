@@ -8,7 +8,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// breakerWindow is the time within which calls are counted, breakerBucket how finely it moves on.
+// breakerWindow is the time within which calls are counted. It moves in steps of breakerBucket.
 const (
 	breakerWindow = time.Minute
 	breakerBucket = 10 * time.Second
@@ -22,30 +22,30 @@ const (
 	circuitOff      = "off"
 )
 
-// BreakerOptions are those of the circuit breaker around an upstream: a server of which Failures calls within a minute, and half of
-// all, have failed is not called for Pause; then Trials calls show whether it does again. Calls that fail together count as one
-// of Failures. Failures 0: there is none.
+// BreakerOptions configures the circuit breaker of an upstream. The circuit opens when Failures calls within a minute,
+// and half of all calls, have failed. The upstream is then not called for Pause; after that, Trials calls test whether
+// it answers again. Calls that fail together count as one of Failures. With Failures 0 there is no breaker.
 type BreakerOptions struct {
 	Failures int
 	Pause    time.Duration
 	Trials   int
 }
 
-// breaker is the circuit. A nil breaker lets everything through. Its user sees to it that it is used by one at a time.
+// breaker is the circuit. A nil breaker lets everything through. A breaker is not safe for concurrent use.
 type breaker struct {
 	opt      BreakerOptions
 	circuit  *gobreaker.CircuitBreaker[struct{}]
-	life     uint64          // grows when the circuit changes
-	is       gobreaker.State // since then; what is open may be half open meanwhile
-	trials   int             // calls that are under way while it is half open
+	life     uint64          // incremented when the circuit changes
+	is       gobreaker.State // state since that change; an open circuit may have become half-open
+	trials   int             // calls under way while the circuit is half-open
 	openedAt time.Time
 	failedAt time.Time
-	rounds   policies.Window // failures that began after the one before was over
-	good     policies.Window // answers since the circuit has changed: to tell it of one costs two readings of the clock
-	bad      policies.Window // failures likewise
+	rounds   policies.Window // failures of calls that began after the previous failure
+	good     policies.Window // answers since the last change; reporting each to the circuit would read the clock twice
+	bad      policies.Window // failures since the last change
 }
 
-// errNothing settles a call that tells nothing about the server.
+// errNothing settles a call that says nothing about the server.
 var errNothing = errors.New("health: the call tells nothing about the server")
 
 func newBreaker(opt BreakerOptions) *breaker {
@@ -56,7 +56,7 @@ func newBreaker(opt BreakerOptions) *breaker {
 	b.forget()
 	b.circuit = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests: uint32(max(opt.Trials, 1)), Timeout: opt.Pause, //nolint:gosec // small
-		ReadyToTrip: func(gobreaker.Counts) bool { // they know nothing of what is good
+		ReadyToTrip: func(gobreaker.Counts) bool { // its own counts lack the answers in b.good
 			now := time.Now()
 			return b.rounds.Sum(now) >= opt.Failures && b.bad.Sum(now) >= b.good.Sum(now)
 		},
@@ -72,7 +72,7 @@ func newBreaker(opt BreakerOptions) *breaker {
 	return b
 }
 
-// forget counts from nothing.
+// forget resets the counts of answers and failures.
 func (b *breaker) forget() {
 	b.good, b.bad = policies.Window{Bucket: breakerBucket}, policies.Window{Bucket: breakerBucket}
 }
@@ -84,17 +84,18 @@ func (b *breaker) state() string {
 	return b.circuit.State().String()
 }
 
-// retryAt is when an open circuit lets a call through.
+// retryAt returns when an open circuit lets the next call through.
 func (b *breaker) retryAt() time.Time { return b.openedAt.Add(b.opt.Pause) }
 
-// pass is what a call has that was let through.
+// pass is the permission of a call that was let through.
 type pass struct {
-	life  uint64 // of the circuit
-	trial bool   // it shows whether the circuit may close
+	life  uint64 // life of the circuit when the call began
+	trial bool   // the call decides whether the circuit closes
 }
 
-// allow lets a call through, to be settled; false if it does not. The circuit is told of calls once they are over: to be told before,
-// it would make a function for each. So what is under way while it is half open is counted here.
+// allow lets a call through, which must be settled, or returns false. The circuit learns of a call when it is over: to
+// report the beginning as well would cost a closure for each call. Calls under way while the circuit is half-open are
+// therefore counted here.
 func (b *breaker) allow() (pass, bool) {
 	if b == nil {
 		return pass{}, true
@@ -109,14 +110,15 @@ func (b *breaker) allow() (pass, bool) {
 	return pass{b.life, true}, true
 }
 
-// settle tells the circuit how a call has ended now: nil, errNothing, or why it failed. Of one that began in another life it learns nothing;
-// of what is good, only whoever shows whether it may close.
+// settle reports the outcome of a call at now: nil, errNothing, or the reason of the failure. It ignores a call that
+// began before the circuit's last change. Good answers are counted here while the circuit is closed, and reported to
+// the circuit only while it is half-open.
 func (b *breaker) settle(p pass, now time.Time, err error) {
 	if b == nil {
 		return
 	}
 	if b.is == gobreaker.StateOpen {
-		b.circuit.State() // its time may have changed it
+		b.circuit.State() // reading the state ends a pause whose time is over
 	}
 	if p.life != b.life {
 		return
@@ -138,10 +140,10 @@ func (b *breaker) settle(p pass, now time.Time, err error) {
 func well() (none struct{}, err error)  { return none, nil }
 func badly() (none struct{}, err error) { return none, errFailed }
 
-// errFailed is all that a circuit has to know of a failure.
+// errFailed stands for any failure: the circuit needs no details.
 var errFailed = errors.New("health: the call has failed")
 
-// failing notes that a call has failed that began when; it is to be settled after that.
+// failing notes the failure of a call that began at the given time. It must be called before the call is settled.
 func (b *breaker) failing(now, began time.Time) {
 	if b != nil && began.After(b.failedAt) {
 		b.rounds.Add(now, 1)

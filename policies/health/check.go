@@ -19,7 +19,7 @@ func (h *Monitor) plan(at time.Time) {
 	h.wake()
 }
 
-// wake has the goroutine that checks look what there is to do.
+// wake makes the checking goroutine look at the plan.
 func (h *Monitor) wake() {
 	select {
 	case h.nudge <- struct{}{}:
@@ -27,7 +27,8 @@ func (h *Monitor) wake() {
 	}
 }
 
-// Start begins to check, until Close. A child is not asked: no process is started to find out whether it could be.
+// Start begins checking, until Close. Child processes are not checked: none is started only to find out whether it
+// could be.
 func (h *Monitor) Start() {
 	if !h.checks() {
 		return
@@ -42,7 +43,7 @@ func (h *Monitor) Start() {
 	h.group.Go(func() { h.run(ctx) })
 }
 
-// Close ends checking.
+// Close ends checking and waits for a check that is under way.
 func (h *Monitor) Close() {
 	h.mu.Lock()
 	stop := h.stop
@@ -51,7 +52,7 @@ func (h *Monitor) Close() {
 	h.group.Wait()
 }
 
-// Recheck has the upstream checked now.
+// Recheck makes a check due now.
 func (h *Monitor) Recheck() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -89,7 +90,7 @@ func (h *Monitor) run(ctx context.Context) {
 	}
 }
 
-// look checks once. A server that is not connected has longer to answer: it has to be found out what it speaks.
+// look makes one check. A server that is not connected gets more time, since its protocol may have to be probed first.
 func (h *Monitor) look(ctx context.Context) {
 	limit := h.opt.Timeout
 	h.update(func(time.Time) {
@@ -115,7 +116,7 @@ func (h *Monitor) look(ctx context.Context) {
 	h.update(func(now time.Time) { h.looked(now, began, took, err) })
 }
 
-// looked notes what a check has found. The caller holds mu.
+// looked records the result of a check. The caller holds mu.
 func (h *Monitor) looked(now, began time.Time, took time.Duration, err error) {
 	h.checkedAt, h.took = now, took
 	h.plan(now.Add(spread(h.opt.Interval)))
@@ -128,7 +129,7 @@ func (h *Monitor) looked(now, began time.Time, took time.Duration, err error) {
 	case err == nil:
 		h.opt.Metrics.checked(h.opt.Name, "ok")
 		h.succeeded(now)
-	case status != 0 && status < 500: // it lives, and the check is not what it wants (seed 004, BR-006)
+	case status != 0 && status < 500: // the server is alive and rejects this kind of check (seed 004, BR-006)
 		warning = fmt.Sprintf("the health check was answered with HTTP %d", status)
 		h.opt.Metrics.checked(h.opt.Name, "warning")
 		h.succeeded(now)
@@ -151,18 +152,18 @@ func (h *Monitor) looked(now, began time.Time, took time.Duration, err error) {
 	h.warning = warning
 }
 
-// verdict is what an outcome says of the server.
+// verdict is what an outcome says about the server.
 type verdict int
 
 const (
 	verdictNone   verdict = iota // nothing
 	verdictGood                  // it answers
-	verdictUnsure                // the server has failed, or has not got over this one call
+	verdictUnsure                // the server has failed, or only this call has
 	verdictSure                  // nobody is there
 )
 
-// judge tells what a failure says of the server: nothing, if it was the client's or ours, or a refusal that the server was able
-// to make.
+// judge returns what a failure says about the server: nothing if the client or this proxy is to blame, or if the server
+// was able to refuse.
 func judge(err error) verdict {
 	var e *proxy.Error
 	if !errors.As(err, &e) {
@@ -181,14 +182,14 @@ func judge(err error) verdict {
 	return verdictNone
 }
 
-// isOurs tells whether a check could not be made for reasons of our own.
+// isOurs reports whether a check failed for reasons of this proxy.
 func isOurs(err error) bool {
 	var e *proxy.Error
 	return errors.As(err, &e) && (e.Blame == "dragoman" || e.Name == proxy.Overloaded.Name && policies.HTTPStatus(e) == 0)
 }
 
-// isSilence tells whether a server could not be reached because nothing comes back from where it was: then the connections
-// to it that stand are dead too, and nobody will say so.
+// isSilence reports whether a server could not be reached because nothing comes back from its address. Its open
+// connections are then dead too, and will not report it.
 func isSilence(err error) bool {
 	var e *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.Unreachable.Name {

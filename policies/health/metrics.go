@@ -6,10 +6,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics count what becomes of upstreams, one for all of them. A nil one counts nothing.
+// Metrics counts state changes, checks and refusals. All upstreams share one. A nil Metrics counts nothing.
 type Metrics struct{ changes, checks, refusals *prometheus.CounterVec }
 
-// NewMetrics registers them.
+// NewMetrics returns the counters, registered with reg.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		changes: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_upstream_state_changes_total",
@@ -44,7 +44,7 @@ func (m *Metrics) refused(server string) {
 	}
 }
 
-// Register registers what is read off an upstream's state when somebody asks.
+// Register registers the gauges that are computed from the upstream's state at each scrape.
 func (h *Monitor) Register(reg prometheus.Registerer) (err error) {
 	gauge := func(name, help, label, value string, read func(Report) float64) {
 		labels := prometheus.Labels{"server": h.opt.Name}

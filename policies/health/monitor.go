@@ -1,3 +1,4 @@
+// Package health keeps the state of each upstream, and refuses calls to one that is in error.
 package health
 
 import (
@@ -11,114 +12,116 @@ import (
 	"dragoman/proxy"
 )
 
-// State is where an upstream is in its life (seed 004, Server Lifecycle State Machine).
+// State is the condition of an upstream (seed 004, Server Lifecycle State Machine).
 type State string
 
-// The states. A degraded upstream serves; one in error is not asked, but by who finds out whether it is back.
+// The states. A degraded upstream serves requests. An upstream in error gets only those that test whether it is back.
 const (
-	Disconnected State = "DISCONNECTED" // nobody has tried it yet
-	Connecting   State = "CONNECTING"   // it is being tried, for the first time or again
+	Disconnected State = "DISCONNECTED" // not tried yet
+	Connecting   State = "CONNECTING"   // being tried, for the first time or again
 	Connected    State = "CONNECTED"
 	Degraded     State = "DEGRADED" // failed twice in a row
-	Errored      State = "ERROR"    // failed three times, or could not be reached at first, or fails too often
+	Errored      State = "ERROR"    // failed three times, was never reached, or fails too often
 )
 
-// States lists them in order.
+// States lists all states in order.
 func States() []State { return []State{Disconnected, Connecting, Connected, Degraded, Errored} }
 
-// Bounds of seed 004, BR-002, BR-006 and EC-001. That EC-005 ends reconnecting after five attempts is not followed.
+// Bounds of seed 004, BR-002, BR-006 and EC-001. EC-005 is not followed: it ends reconnecting after five attempts.
 const (
 	degradedAfter = 2
 	errorAfter    = 3
 	pauseFirst    = time.Second
 	pauseMost     = time.Minute
-	connectTime   = 30 * time.Second // for a look at a server that is not connected
-	suspectPause  = 5 * time.Second  // between looks that calls give rise to
+	connectTime   = 30 * time.Second // for a check of a server that is not connected
+	suspectPause  = 5 * time.Second  // between checks that failed calls give rise to
 )
 
-// Options are those of NewMonitor.
+// Options configures a [Monitor].
 type Options struct {
 	Name string
-	// Check asks the server whether it is there, while ctx lives. An error with an HTTPStatus below 500 in its chain is a
-	// warning only. nil: nobody asks, and the server is judged by what calls show.
+	// Check asks the server whether it is there, until ctx is done. An error with an HTTPStatus below 500 in its chain
+	// is a warning only. If Check is nil, only calls show the state of the server.
 	Check func(ctx context.Context) error
-	// Restored, if not nil, is called when failures are over, by the goroutine that checks: what was begun before them may be dead.
+	// Restored, if not nil, is called by the checking goroutine when failures are over: what began before them may be
+	// dead.
 	Restored func(ctx context.Context)
 	Interval time.Duration // between checks; 0: there are none
-	Timeout  time.Duration // of one
-	// Starts, if not nil, tells how the starts of a child go: they are its state, and it is not asked.
+	Timeout  time.Duration // of one check
+	// Starts, if not nil, reports the starts of a child process. They determine its state, and there are no checks.
 	Starts  func() Starts
 	Breaker BreakerOptions
-	Changed func(Change)      // told of each change, in order; it must not call back. nil: nobody
-	Warned  func(text string) // told of what is not well and changes nothing yet; likewise
+	Changed func(Change)      // called for each change, in order; it must not call back. nil: not called
+	Warned  func(text string) // called for problems that change nothing yet; likewise
 	Metrics *Metrics          // nil: not counted
-	Running *Running          // the books of the requests at it; nil: nobody keeps them
+	Running *Running          // requests that run at the upstream; nil: not tracked
 }
 
-// Starts is how the starts of a server that is a child go.
+// Starts reports how the starts of a child process go.
 type Starts struct {
 	Circuit  string // closed, open or half-open
 	Failures int    // in a row
-	Last     string // how the last failed, as the rest of a sentence
+	Last     string // how the last one failed, as the rest of a sentence
 	RetryAt  time.Time
 }
 
-// Change is one step of an upstream from state to state.
+// Change is one transition of an upstream.
 type Change struct {
 	From, To State
 	Reason   string
-	Again    bool // it is one more of the attempts to reach a server that is known to be down
+	Again    bool // a further attempt to reach a server that is known to be down
 }
 
-// Report is an upstream's state at a moment.
+// Report describes an upstream at one moment.
 type Report struct {
 	State     State
-	Since     time.Time // in that state; an attempt to reach it again is none of its own
+	Since     time.Time // start of that state; attempts to reconnect do not change it
 	Failures  int       // in a row
 	LastError string    // empty if there was none
-	RetryAt   time.Time // when it is tried again; zero unless it is in error
+	RetryAt   time.Time // next attempt; zero unless it is in error
 	CheckedAt time.Time // zero: never
 	Took      time.Duration
-	Warning   string // what the last check was not content with
-	Breaker   string // closed, open or half-open; off
+	Warning   string // complaint of the last check
+	Breaker   string // closed, open, half-open or off
 }
 
-// Monitor keeps the one state of an upstream, fed by real calls ([Monitor.Policy]), by the circuit breaker around them, and by
-// checks (seed 004, BR-006). Two failures in a row degrade it; with the third, or the first before it was ever reached, it is
-// in error: calls are refused at once, and it is tried again after 1 s, 2 s, 4 s and so on, 60 s at most, without end.
-// A call's failure can be the call's own fault as well as the server's: of those that do not say that nobody is there, the
-// third has the server checked, and the check decides. What fails together counts once.
+// Monitor keeps the state of one upstream. Real calls ([Monitor.Policy]), the circuit breaker around them and checks
+// determine it (seed 004, BR-006). Two failures in a row degrade the upstream. The third puts it into error, as does
+// the first if it was never reached. Calls are then refused at once, and the upstream is tried again after 1 s, 2 s, 4
+// s and so on, 60 s at most, without end. A failure may be the fault of the call as well as the server's. Unless it
+// shows that nobody is there, the third has the server checked, and the check decides. Calls that fail together count
+// once.
 type Monitor struct {
 	opt Options
 
 	stop  context.CancelFunc
 	group sync.WaitGroup
-	nudge chan struct{} // the plan has changed
+	nudge chan struct{} // wakes the checking goroutine
 
 	mu       sync.Mutex
 	told     State
 	since    time.Time
 	base     State // Disconnected, Connecting or Connected
 	failures int
-	failedAt time.Time // when the last that counted was over
-	last     string    // error
-	erring   bool      // told is Errored, or Connecting after that
+	failedAt time.Time // end of the last failure that counted
+	last     string    // text of the last error
+	erring   bool      // told is Errored, or Connecting after it
 	down     bool
-	tries    int       // to reach it since it is down
-	trying   bool      // one is under way
-	next     time.Time // when the next is due
-	planned  time.Time // the next check
-	restored bool      // it has failed and is back, and Restored has not been called yet
+	tries    int       // attempts to reach it since it went down
+	trying   bool      // an attempt is under way
+	next     time.Time // when the next attempt is due
+	planned  time.Time // when the next check is due
+	restored bool      // it was down and is back, and Restored has not been called yet
 	breaker  *breaker
 	calls    underWay
-	orphans  []proxy.Ticket // to be given up, once mu is free
+	orphans  []proxy.Ticket // calls to cancel once mu is free
 
 	checkedAt time.Time
 	took      time.Duration
 	warning   string
 }
 
-// NewMonitor makes the keeper of an upstream's state. Start begins checking.
+// NewMonitor returns the monitor of an upstream, in the state Disconnected. Start begins checking.
 func NewMonitor(opt Options) *Monitor {
 	if opt.Changed == nil {
 		opt.Changed = func(Change) {}
@@ -130,12 +133,12 @@ func NewMonitor(opt Options) *Monitor {
 		breaker: newBreaker(opt.Breaker)}
 }
 
-// checks tells whether the upstream is asked now and then.
+// checks reports whether the upstream is checked at intervals.
 func (h *Monitor) checks() bool {
 	return h.opt.Check != nil && h.opt.Interval > 0 && h.opt.Starts == nil
 }
 
-// state computes what stands in none of the fields alone. The caller holds mu.
+// state derives the state from the fields. The caller holds mu.
 func (h *Monitor) state() State {
 	degraded := h.failures >= degradedAfter
 	if h.opt.Starts != nil {
@@ -163,7 +166,7 @@ func (h *Monitor) state() State {
 	return h.base
 }
 
-// settle notes a change of the state and tells of it. The caller holds mu.
+// settle announces the state if it has changed. The caller holds mu.
 func (h *Monitor) settle(now time.Time) {
 	to := h.state()
 	if to == h.told {
@@ -178,7 +181,7 @@ func (h *Monitor) settle(now time.Time) {
 	h.opt.Changed(change)
 }
 
-// reason says in words why the upstream is in a state. The caller holds mu.
+// reason explains why the upstream is in a state. The caller holds mu.
 func (h *Monitor) reason(s State) string {
 	last, failures := h.lastError()
 	switch {
@@ -196,7 +199,7 @@ func (h *Monitor) reason(s State) string {
 	return "it is tried"
 }
 
-// lastError is the last failure and how many there were in a row. The caller holds mu.
+// lastError returns the last failure and the number of failures in a row. The caller holds mu.
 func (h *Monitor) lastError() (string, int) {
 	if h.opt.Starts != nil {
 		if s := h.opt.Starts(); s.Last != "" && (s.Failures > 0 || h.last == "") {
@@ -206,7 +209,7 @@ func (h *Monitor) lastError() (string, int) {
 	return h.last, h.failures
 }
 
-// update changes what is known, in one step, and does afterwards what must not be done under the lock.
+// update calls f and settles the state under the lock, and then cancels the orphaned calls without it.
 func (h *Monitor) update(f func(now time.Time)) {
 	h.mu.Lock()
 	now := time.Now()
@@ -220,7 +223,7 @@ func (h *Monitor) update(f func(now time.Time)) {
 	}
 }
 
-// succeeded notes that the server has answered. The caller holds mu.
+// succeeded notes an answer of the server. The caller holds mu.
 func (h *Monitor) succeeded(now time.Time) {
 	if h.down || h.failures >= degradedAfter {
 		h.restored = true
@@ -234,8 +237,8 @@ func (h *Monitor) succeeded(now time.Time) {
 	h.base, h.failures = Connected, 0
 }
 
-// failed notes a failure of something that began when. sure says that nothing but the server, or the way there, can be the
-// cause. The caller holds mu.
+// failed notes the failure of something that began at the given time. sure says that only the server, or the way to it,
+// can be the cause. The caller holds mu.
 func (h *Monitor) failed(now, began time.Time, err error, sure bool) {
 	h.last = plainly(err)
 	switch {
@@ -269,7 +272,7 @@ func (h *Monitor) goDown(now time.Time, err error) {
 	h.down, h.tries = true, 0
 	h.next = now.Add(pause(0))
 	h.plan(h.next)
-	if isSilence(err) { // those whose server has refused a connection would have been told by theirs
+	if isSilence(err) { // where the server refuses connections, calls under way learn it from their own
 		for c := h.calls.last; c != nil; c = c.older {
 			h.orphans = append(h.orphans, c.ex.Ticket())
 		}
@@ -284,13 +287,14 @@ func (h *Monitor) postpone(now time.Time) {
 	h.plan(h.next)
 }
 
-// pause is how long to wait after n failed attempts, a little less so that many proxies do not come in step.
+// pause returns how long to wait after n failed attempts: up to a tenth less than the doubled pause, so that many
+// proxies do not retry in step.
 func pause(n int) time.Duration {
 	d := min(pauseFirst<<min(n, 16), pauseMost)
 	return d - rand.N(d/10) //nolint:gosec // spreads load, guards nothing
 }
 
-// spread makes an interval a tenth longer or shorter.
+// spread makes an interval longer or shorter by up to a tenth.
 func spread(d time.Duration) time.Duration {
 	if d < 10 {
 		return d
@@ -305,7 +309,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// Now tells how the upstream is.
+// Now returns the state of the upstream.
 func (h *Monitor) Now() (r Report) {
 	h.update(func(time.Time) {
 		r = Report{State: h.state(), Since: h.since, CheckedAt: h.checkedAt, Took: h.took, Warning: h.warning, Breaker: h.breaker.state()}
@@ -315,7 +319,7 @@ func (h *Monitor) Now() (r Report) {
 	return r
 }
 
-// retryAt is when an upstream in error is tried again. The caller holds mu.
+// retryAt returns when an upstream in error is tried again, or zero. The caller holds mu.
 func (h *Monitor) retryAt() time.Time {
 	if h.opt.Starts != nil {
 		if s := h.opt.Starts(); s.Circuit == "open" {
@@ -331,25 +335,26 @@ func (h *Monitor) retryAt() time.Time {
 	return time.Time{}
 }
 
-// Serves tells whether the upstream is asked at all: it is not in error.
+// Serves reports whether the upstream may get a request: it is not in error, or the request would test whether it is
+// back.
 func (h *Monitor) Serves() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.told == Connected && h.opt.Starts == nil && h.failures == 0 { // nothing that time alone could change
+	if h.told == Connected && h.opt.Starts == nil && h.failures == 0 { // time alone cannot change that
 		return true
 	}
 	now := time.Now()
 	h.settle(now)
 	if h.down {
-		return !h.checks() && !h.trying && !now.Before(h.next) // it shows whether the server is back
+		return !h.checks() && !h.trying && !now.Before(h.next) // the request tests whether the server is back
 	}
 	return h.told != Errored
 }
 
-// Look takes note of a change outside: of a child's starts.
+// Look updates the state after a change outside, such as the start of a child process.
 func (h *Monitor) Look() { h.update(func(time.Time) {}) }
 
-// Trying says that somebody begins to find out what the server is.
+// Trying notes that the server is being probed.
 func (h *Monitor) Trying() {
 	h.update(func(time.Time) {
 		if h.base == Disconnected {
@@ -358,7 +363,7 @@ func (h *Monitor) Trying() {
 	})
 }
 
-// Tried says what came of it: it was reached, or why not.
+// Tried notes the result of probing that began at the given time; a nil err means that the server was reached.
 func (h *Monitor) Tried(began time.Time, err error) {
 	h.update(func(now time.Time) {
 		switch {
@@ -370,7 +375,7 @@ func (h *Monitor) Tried(began time.Time, err error) {
 	})
 }
 
-// plainly is an error for people.
+// plainly returns the text of an error for people.
 func plainly(err error) string {
 	var e *proxy.Error
 	if errors.As(err, &e) {

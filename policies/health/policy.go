@@ -12,9 +12,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Policy refuses calls of an upstream that is in error (upstream_down), and learns from those that it lets through. What a
-// server that is a child refuses to start is left to its own circuit, which has better words for it: the children that
-// run go on. A ping is about the conversation, and passes.
+// Policy refuses calls to an upstream that is in error (upstream_down), and learns the upstream's state from the
+// outcome of the others. A child process that fails to start is left to its own circuit, whose errors are more precise,
+// while other children go on serving. A ping concerns the connection only, and passes.
 func (h *Monitor) Policy(next proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.Kind != wire.Request || ex.Msg.Is("ping") {
@@ -42,7 +42,7 @@ func (h *Monitor) Policy(next proxy.Handler) proxy.Handler {
 	}
 }
 
-// admit lets a call through, or says why not.
+// admit lets a call through, or returns its refusal.
 func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 	c := proxy.Lend[watched](ex, watchedSlot)
 	*c = watched{h: h, ex: ex, began: ex.Clock.Now(), lasts: lasts}
@@ -55,7 +55,7 @@ func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 		}
 		h.trying, c.trial = true, true
 	}
-	if !c.trial { // one that is down has a breaker anew when it is back; until then the pauses are enough
+	if !c.trial { // an upstream that is down gets a new breaker when it is back; until then the pauses suffice
 		var ok bool
 		if c.pass, ok = h.breaker.allow(); !ok {
 			h.settle(c.began)
@@ -75,7 +75,8 @@ func (h *Monitor) admit(ex *proxy.Exchange, lasts bool) (*watched, error) {
 	return c, nil
 }
 
-// refusal says that the upstream is not asked, why, since when, and until when. The caller holds mu.
+// refusal returns the error of a call that is not sent: why the upstream is down, since when, and when it is tried
+// again. The caller holds mu.
 func (h *Monitor) refusal(now time.Time) *proxy.Error {
 	at, why := h.retryAt(), ""
 	if !h.down {
@@ -94,25 +95,25 @@ func (h *Monitor) refusal(now time.Time) *proxy.Error {
 
 var watchedSlot = proxy.NewSlot()
 
-// watched is a call that the state learns from.
+// watched is a call whose outcome affects the state.
 type watched struct {
 	proxy.Replies
 	h     *Monitor
 	ex    *proxy.Exchange
 	began time.Time
-	pass  pass // of the circuit; none for a trial
-	trial bool // it is the one call that shows whether the server is back
-	lasts bool // it is a listen: the first that is heard of it is an answer
+	pass  pass // permission of the breaker; zero for a trial
+	trial bool // the one call that tests whether the server is back
+	lasts bool // a listen: its first message counts as an answer
 	over  bool
 
-	older, newer *watched // its neighbours among the calls under way
+	older, newer *watched // neighbours in the list of calls under way
 	listed       bool
 }
 
 // Clear implements proxy.Clearer.
 func (c *watched) Clear() { *c = watched{} }
 
-// underWay is the calls that have no answer yet, the last begun first. Its owner's lock guards it.
+// underWay lists the calls without an answer yet, the newest first. Its owner's lock guards it.
 type underWay struct{ last *watched }
 
 func (u *underWay) add(c *watched) {
@@ -152,8 +153,8 @@ func (c *watched) Next(until time.Time) (m *wire.Message, err error) {
 	return m, err
 }
 
-// explained adds to the loss of a server where that was, and what was under way (seed 004, EC-003). Of a call that was given up
-// because of it, whoever did so knows why; what is left of the connection says only that.
+// explained adds the server's name and the call that was under way to the error of a lost server (seed 004, EC-003). If
+// the call was cancelled because of the loss, the cause of the cancellation is the more precise error.
 func (c *watched) explained(err error) error {
 	var e, why *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.Lost.Name {
@@ -185,7 +186,7 @@ func (c *watched) Close() error {
 	return c.Replies.Close()
 }
 
-// answered tells what a response says of the server. Some are made here.
+// answered returns what a response says about the server. Some responses may come from this proxy, and say nothing.
 func answered(m *wire.Message) verdict {
 	if m.Is("tools/call") {
 		return verdictGood
@@ -198,12 +199,13 @@ func answered(m *wire.Message) verdict {
 	return verdictGood
 }
 
-// failed settles a call that has failed. What ends because the client has left says nothing, whatever it ends with.
+// failed settles a call that has failed. A call that ends because the client has left says nothing about the server,
+// whatever its error.
 func (c *watched) failed(err error) {
 	v := verdictNone
 	if err != nil {
 		v = judge(err)
-		if status := policies.HTTPStatus(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not refuse
+		if status := policies.HTTPStatus(err); c.trial && v == verdictNone && status != 0 && status < 500 { // a server that is down does not answer, not even with a refusal
 			v = verdictGood
 		}
 	}
@@ -249,7 +251,7 @@ func (c *watched) end(v verdict, err error) {
 	})
 }
 
-// calm settles a good answer where nothing changes by it; false if something may.
+// calm settles a good answer if it leaves the state as it is. It returns false if the state may change.
 func (h *Monitor) calm(c *watched) bool {
 	var now time.Time
 	if h.opt.Breaker.Failures > 0 {

@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Running is the requests that run at an upstream, so that another can take its place without any being lost.
+// Running tracks the requests that run at an upstream, so that another can replace it without losing any.
 type Running struct {
 	mu      sync.Mutex
 	calls   int
@@ -16,12 +16,13 @@ type Running struct {
 	idle    chan struct{} // closed when it is retired and no call runs
 }
 
-// NewRunning makes the books of one upstream.
+// NewRunning returns a Running without requests.
 func NewRunning() *Running {
 	return &Running{lasting: make(map[*proxy.Exchange]struct{}), idle: make(chan struct{})}
 }
 
-// enter lets a request in, unless another upstream has taken the place; lasts says that it is a listen. A nil Running lets all in.
+// enter adds a request, or fails with ErrRetired if another upstream has taken over. lasts marks a listen. A nil
+// Running admits everything.
 func (r *Running) enter(ex *proxy.Exchange, lasts bool) error {
 	if r == nil {
 		return nil
@@ -39,7 +40,7 @@ func (r *Running) enter(ex *proxy.Exchange, lasts bool) error {
 	return nil
 }
 
-// leave ends what enter began.
+// leave removes a request that enter has added.
 func (r *Running) leave(ex *proxy.Exchange, lasts bool) {
 	if r == nil {
 		return
@@ -55,8 +56,8 @@ func (r *Running) leave(ex *proxy.Exchange, lasts bool) {
 	}
 }
 
-// Retire lets nobody in any more, ends listens as a drain does, so that their clients listen anew, and waits for the calls that run,
-// as long as ctx allows. It is called once.
+// Retire admits no further requests, ends listens as a drain does, so that their clients listen anew, and waits for the
+// running calls until ctx is done. It must be called only once.
 func (r *Running) Retire(ctx context.Context) error {
 	r.mu.Lock()
 	r.retired = true

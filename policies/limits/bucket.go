@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// bucket is a token bucket, as golang.org/x/time/rate has it, without what its waiting and reservations cost: every request takes from
-// three.
+// bucket is a token bucket like that of golang.org/x/time/rate, without the cost of waiting and reservations: every
+// request takes from up to three.
 type bucket struct {
 	burst   float64
-	perNano float64 // tokens that come in a nanosecond
+	perNano float64 // tokens added per nanosecond
 
 	mu     sync.Mutex
 	tokens float64
-	last   int64 // when there were so many, in nanoseconds of its owner's clock
+	last   int64 // time of that count, in nanoseconds of the owner's clock
 }
 
-// newBucket is a full one of so many a minute.
+// newBucket returns a full bucket of burst tokens that gains perMinute tokens a minute.
 func newBucket(perMinute, burst int) *bucket {
 	most := float64(max(1, burst))
 	return &bucket{burst: most, perNano: float64(perMinute) / float64(time.Minute), tokens: most}
 }
 
-// take takes a token, and tells how many are left; or answers how long it is until there is one, a millisecond at least. What comes within
-// the same nanosecond is there.
+// take takes a token and returns how many are left. If there is none, it returns how long until the next one, at least
+// a millisecond. A token that is due within the same nanosecond is there.
 func (b *bucket) take(now int64) (wait time.Duration, left int) {
 	b.mu.Lock()
 	tokens := min(b.burst, b.tokens+float64(max(0, now-b.last))*b.perNano)

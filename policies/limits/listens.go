@@ -8,8 +8,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Listens bounds the listens that are open at a time, each of which holds a connection: all of them, and those of one principal.
-// Anonymous clients are no principal. A listen lasts no longer than what its client has shown. 0 is no bound; without any it is nil.
+// Listens returns the policy that bounds the open listens, each of which holds a connection: in total, and per
+// principal. Anonymous clients have no principal, so only the total bounds them. A listen ends when its credential
+// expires. A bound of 0 is none; without bounds the policy is nil.
 func Listens(all, perPrincipal int) proxy.Policy {
 	if all == 0 && perPrincipal == 0 {
 		return nil
@@ -30,13 +31,13 @@ func Listens(all, perPrincipal int) proxy.Policy {
 	}
 }
 
-// expire ends a listen with the credential that it was opened with, as a drain does: its client listens anew, and has to show
-// another. What is returned takes that back.
+// expire ends a listen when its credential expires, as a drain does: the client listens anew, with another credential.
+// stop undoes it.
 func expire(ex *proxy.Exchange) (stop func()) {
 	if ex.Own || ex.Caller.Rights == nil || ex.Caller.Rights.Expires.IsZero() {
 		return func() {}
 	}
-	listen := ex.Ticket() // the timer may come when it is over
+	listen := ex.Ticket() // the timer may fire after the end of the listen
 	timer := time.AfterFunc(time.Until(ex.Caller.Rights.Expires), func() { listen.Cancel(proxy.ErrDraining) })
 	return func() { timer.Stop() }
 }

@@ -1,3 +1,4 @@
+// Package limits bounds how much comes and runs: rates, concurrent requests, open listens, and the silence of servers.
 package limits
 
 import (
@@ -11,22 +12,22 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// RateOptions say how many requests may come. A rate of 0 is no limit.
+// RateOptions configures a [Rate]. A rate of 0 is no limit.
 type RateOptions struct {
-	PerMinute int              // of one client: of its principal, or its address where nobody knows who it is
-	Burst     int              // of these at once (seed 001, rate_limit_burst)
-	Total     int              // of all clients, a minute
-	Address   int              // of one address, a minute, whoever asks: HTTP requests of all kinds, judged by their head
-	Clients   int              // told apart at a time, the least recently seen is forgotten; 0: 100 000
+	PerMinute int              // of one client: by its principal, or by its address if it is anonymous
+	Burst     int              // of one client at once (seed 001, rate_limit_burst)
+	Total     int              // of all clients together, a minute
+	Address   int              // of one address, a minute, with any credential: HTTP requests of all kinds, limited before their body is read
+	Clients   int              // clients told apart; the least recently seen is forgotten; 0: 100 000
 	Now       func() time.Time // nil: time.Now
 }
 
-// Rate limits requests by token buckets: each holds its burst at most, and gets its rate back over a minute. Notifications,
-// answers and pings are free.
+// Rate limits requests by token buckets. A bucket holds its burst at most, and gains its rate over a minute.
+// Notifications, responses and pings are free.
 type Rate struct {
 	opt     RateOptions
-	given   bool      // the clock was: exchanges go by another
-	began   time.Time // when the buckets' clock was zero
+	given   bool      // opt.Now was set, and replaces the clocks of exchanges and heads
+	began   time.Time // zero of the buckets' clock
 	clients *clients  // nil: no limit
 	total   *bucket   // nil: no limit
 	addrs   *clients  // nil: no limit
@@ -35,7 +36,7 @@ type Rate struct {
 
 const rateClients = 100_000
 
-// NewRate registers its metric with reg.
+// NewRate returns the limiter, its metric registered with reg.
 func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	if opt.Clients == 0 {
 		opt.Clients = rateClients
@@ -60,7 +61,8 @@ func NewRate(opt RateOptions, reg prometheus.Registerer) (*Rate, error) {
 	return r, err
 }
 
-// Policy refuses what one client sends too fast, or all together do. It is nil without such a limit.
+// Policy returns the policy that refuses requests above the rate of one client, or of all clients together. It is nil
+// without such a limit.
 func (r *Rate) Policy() proxy.Policy {
 	if r.clients == nil && r.total == nil {
 		return nil
@@ -94,7 +96,7 @@ func (r *Rate) admit(ex *proxy.Exchange) error {
 	return nil
 }
 
-// now is the time at which a request passes, as the buckets count it.
+// now returns the time of an exchange on the buckets' clock.
 func (r *Rate) now(ex *proxy.Exchange) int64 {
 	if r.given {
 		return r.since(r.opt.Now())
@@ -102,7 +104,7 @@ func (r *Rate) now(ex *proxy.Exchange) int64 {
 	return r.since(ex.Clock.Now())
 }
 
-// gate is the same for a gate.
+// gate returns the time of a request at a gate on the buckets' clock.
 func (r *Rate) gate(h *proxy.Head) int64 {
 	if r.given {
 		return r.since(r.opt.Now())
@@ -112,8 +114,8 @@ func (r *Rate) gate(h *proxy.Head) int64 {
 
 func (r *Rate) since(at time.Time) int64 { return int64(at.Sub(r.began)) }
 
-// Gate refuses requests of an address that sends too many, before anything else is asked of them: who floods, or guesses
-// credentials. It is nil without such a limit.
+// Gate returns the gate that refuses requests of an address that sends too many. It runs before all other checks, so
+// that floods and guesses at credentials cost little. It is nil without such a limit.
 func (r *Rate) Gate() proxy.Gate {
 	if r.addrs == nil {
 		return nil
@@ -129,7 +131,8 @@ func (r *Rate) Gate() proxy.Gate {
 	}
 }
 
-// Where has callers carry their address, for limits of those who are nobody in particular. It is nil if nobody asks for it.
+// Where returns the gate that records the address of each caller, by which anonymous clients are limited. It is nil
+// without a limit per client.
 func (r *Rate) Where() proxy.Gate {
 	if r.clients == nil {
 		return nil
@@ -140,7 +143,7 @@ func (r *Rate) Where() proxy.Gate {
 	}
 }
 
-// refuse is the error of a request that came too soon.
+// refuse counts a request above a limit, and returns its error. wait is how long until the next token.
 func (r *Rate) refuse(limit string, wait time.Duration, format string, args ...any) *proxy.Error {
 	r.refused.WithLabelValues(limit).Inc()
 	err := proxy.Errf(proxy.TooFast, format, args...)
@@ -148,8 +151,8 @@ func (r *Rate) refuse(limit string, wait time.Duration, format string, args ...a
 	return err
 }
 
-// Tools limits the calls of an upstream's tools, of all clients together, a minute. A pattern has one bucket for all that it stands
-// for: nobody can make more of them by inventing names. It is nil without rules.
+// Tools returns the policy that limits the calls of an upstream's tools per minute, by all clients together. The tools
+// that match a pattern share one bucket, so that inventing names gains nothing. It is nil without rules.
 func (r *Rate) Tools(server string, perMinute map[string]int) proxy.Policy {
 	if len(perMinute) == 0 {
 		return nil

@@ -10,13 +10,13 @@ import (
 	"dragoman/proxy"
 )
 
-// client is one whose requests are counted together.
+// client identifies those whose requests are counted together.
 type client struct {
 	principal string
-	addr      netip.Prefix // of the anonymous
+	addr      netip.Prefix // of an anonymous client
 }
 
-// asking is a client as a request shows it: one of several addresses of a client's, if the principal is empty.
+// asking is a client as one request shows it. Without a principal, several addresses may belong to one client.
 type asking struct {
 	principal string
 	addr      netip.Addr
@@ -29,22 +29,23 @@ func (a asking) client() client {
 	return client{addr: network(a.addr)}
 }
 
-// clients are the buckets of those who ask; the least recently seen are forgotten. Who has asked lately is found without the lock that all
-// others come for, and without a sum over who he is.
+// clients holds one bucket per client, and forgets the least recently seen. A client seen recently is found without the
+// lock that all others take, and without hashing its name.
 type clients struct {
 	perMinute, burst int
 	all              *lru.Cache[client, *bucket]
 	recent           [1 << 8]atomic.Pointer[recently]
 }
 
-// recently is one who has asked lately. Only seen changes.
+// recently is a client seen recently. Only seen changes.
 type recently struct {
 	who  asking
 	of   *bucket
-	seen atomic.Int64 // when he was looked up among all, by the buckets' clock
+	seen atomic.Int64 // last look-up in all, by the buckets' clock
 }
 
-// recentTime is how long nobody else is told that one asks again: by so much he may seem to have been away for longer.
+// recentTime is how long a client is found in recent before its use is noted in the LRU. By that much it may seem to
+// have been away for longer. It is in nanoseconds.
 const recentTime = int64(time.Second)
 
 func newClients(perMinute, burst, size int) (*clients, error) {
@@ -55,7 +56,7 @@ func newClients(perMinute, burst, size int) (*clients, error) {
 	return &clients{perMinute: perMinute, burst: burst, all: all}, err
 }
 
-// bucket is that of one who asks now.
+// bucket returns the bucket of a client that asks at now.
 func (c *clients) bucket(who asking, now int64) *bucket {
 	place := &c.recent[who.place()%uint(len(c.recent))]
 	r := place.Load()
@@ -77,8 +78,8 @@ func (c *clients) bucket(who asking, now int64) *bucket {
 	return r.of
 }
 
-// place is a number that others most likely do not have. It need not be one that nobody can aim at: of two with the same one, one is only
-// found as it would be without.
+// place is a cheap hash that selects a slot of recent. It need not resist attacks: a client whose slot is taken is only
+// found more slowly.
 func (a asking) place() uint {
 	if n := len(a.principal); n > 0 {
 		return uint(n) + 31*uint(a.principal[n-1]) + 7*uint(a.principal[n/2]) //nolint:gosec // a length
@@ -87,7 +88,7 @@ func (a asking) place() uint {
 	return uint(b[15]) + 31*uint(b[14]) + 7*uint(b[7])
 }
 
-// find gives a client's bucket. If there is none, it is the one that is known, or made.
+// find returns the bucket of a client. If there is none yet, it adds known, or a new bucket if known is nil.
 func (c *clients) find(k client, known *bucket) *bucket {
 	if l, ok := c.all.Get(k); ok {
 		return l
@@ -101,15 +102,15 @@ func (c *clients) find(k client, known *bucket) *bucket {
 	return known
 }
 
-// whoAsks is whose bucket a request takes from.
+// whoAsks returns the client whose bucket a request takes from.
 func whoAsks(c *proxy.Caller) asking {
-	if c.Principal != "" && (c.Forwarded == nil || !c.Forwarded.Alone) { // what anybody can make up gives nobody another bucket
+	if c.Principal != "" && (c.Forwarded == nil || !c.Forwarded.Alone) { // headers that anybody can invent do not get a bucket of their own
 		return asking{principal: c.Principal}
 	}
 	return asking{addr: c.Address}
 }
 
-// network is what one client can take addresses from as it likes: all of a /64 in IPv6.
+// network returns the range in which one client can choose its addresses: a whole /64 in IPv6.
 func network(a netip.Addr) netip.Prefix {
 	bits := a.BitLen()
 	if a.Is6() {
@@ -117,7 +118,7 @@ func network(a netip.Addr) netip.Prefix {
 	}
 	p, err := a.WithZone("").Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // a Unix socket's clients are one
+		return netip.Prefix{} // all clients of a Unix socket are one
 	}
 	return p
 }

@@ -11,16 +11,16 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// SlotOptions bound what runs at a time (seed 001, Runtime Constraints). 0 is no bound.
+// SlotOptions bounds what runs at a time (seed 001, Runtime Constraints). 0 is no bound.
 type SlotOptions struct {
-	Requests int // that run
-	Queue    int // that wait for one of these to end; more are refused
-	Bytes    int // of the requests that run
+	Requests int // running
+	Queue    int // waiting for a slot; further ones are refused
+	Bytes    int // of the running requests
 }
 
-// Slots lets so many requests run at a time; others wait in the order in which they came, and where too many wait they are refused.
-// A request runs from here until its replies are closed. Those that last by their nature do not count: a listen has its own
-// bound, and so has a call that is parked for its client's answer.
+// Slots bounds the requests that run at a time. Others wait in order of arrival; if too many wait, they are refused. A
+// request runs until its replies are closed. Requests that last do not count: a listen has its own bound, and so has a
+// call that is suspended for its client's answer.
 type Slots struct {
 	opt     SlotOptions
 	slots   *semaphore.Weighted // nil: no bound
@@ -30,7 +30,7 @@ type Slots struct {
 	refused prometheus.Counter
 }
 
-// NewSlots registers its metrics with reg.
+// NewSlots returns the limiter, its metrics registered with reg.
 func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 	s := &Slots{opt: opt, refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "dragoman_requests_refused_busy_total",
 		Help: "Requests refused because too many were waiting, or too many bytes of them were there."})}
@@ -56,7 +56,7 @@ func NewSlots(opt SlotOptions, reg prometheus.Registerer) (*Slots, error) {
 	return s, nil
 }
 
-// Policy lets requests wait for their turn. It is nil without a bound.
+// Policy returns the policy that makes requests wait for a slot. It is nil without a bound.
 func (s *Slots) Policy() proxy.Policy {
 	if s.slots == nil && s.bytes == nil {
 		return nil
@@ -75,12 +75,12 @@ func (s *Slots) Policy() proxy.Policy {
 	}
 }
 
-// slotted tells whether a message is a request with an end of its own.
+// slotted reports whether a message is a request that takes a slot.
 func slotted(m *wire.Message) bool {
 	return m.Kind == wire.Request && !m.Is("ping") && !m.Is("subscriptions/listen")
 }
 
-// enter waits for a slot, and gives the bytes that leave lets go of.
+// enter waits for a slot, and returns the size to pass to leave.
 func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
 	size = int64(len(ex.Msg.Raw))
 	if s.bytes != nil && size > int64(s.opt.Bytes) {
@@ -98,7 +98,7 @@ func (s *Slots) enter(ex *proxy.Exchange) (size int64, err error) {
 	return size, nil
 }
 
-// leave ends what enter began.
+// leave gives back what enter has taken.
 func (s *Slots) leave(size int64) {
 	s.running.Add(-1)
 	s.release(s.slots, 1)
@@ -124,13 +124,14 @@ func (s *Slots) take(ex *proxy.Exchange, sem *semaphore.Weighted, n int64, key s
 	}
 	defer s.waiting.Add(-1)
 	defer ex.Clock.Waited()
-	return sem.Acquire(ex, n) // an error is what has ended the exchange
+	return sem.Acquire(ex, n) // fails only with the end of the exchange
 }
 
-// Turns lets so many requests run at one server at a time, and so many calls of single tools: for what is not thread-safe (seed 001,
-// Concurrent Execution). The rest wait, in the order in which they came, for as long as they have. It is nil without a bound.
+// Turns returns the policy that bounds the requests that run at one server, and the calls of single tools, for servers
+// that are not thread-safe (seed 001, Concurrent Execution). Others wait in order of arrival until the end of their own
+// time. It is nil without a bound.
 //
-// A call that is parked for its client's answer has no turn meanwhile, although the server has not ended it.
+// A call that is suspended for its client's answer has no turn meanwhile, although the server has not ended it.
 func Turns(all int, tools map[string]int) proxy.Policy {
 	if all == 0 && len(tools) == 0 {
 		return nil
@@ -154,7 +155,7 @@ func Turns(all int, tools map[string]int) proxy.Policy {
 			if m.Is("tools/call") {
 				tool, _ = rules.Find(m.Text(m.Name))
 			}
-			for i, sem := range [...]*semaphore.Weighted{tool, server} { // the tool first: who waits for it holds nothing of the server
+			for i, sem := range [...]*semaphore.Weighted{tool, server} { // the tool first: a call that waits for it holds nothing of the server
 				if sem == nil || sem.TryAcquire(1) {
 					continue
 				}
@@ -177,18 +178,19 @@ func Turns(all int, tools map[string]int) proxy.Policy {
 	}
 }
 
-// releaser is what a request holds something of.
+// releaser takes back what a request holds.
 type releaser interface {
-	// leave takes back so much of it, as the request was given.
+	// leave takes back size, as much as the request was given.
 	leave(size int64)
 }
 
-// freeing is a releaser whose requests all hold the same.
+// freeing is a releaser for requests that all hold the same.
 type freeing func()
 
 func (f freeing) leave(int64) { f() }
 
-// holding runs a request that holds something, which is let go of when its replies are closed.
+// holding runs a request that holds size of something. It is released when the replies are closed, or when the request
+// fails.
 func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (proxy.Replies, error) {
 	done := false
 	defer func() {
@@ -208,7 +210,7 @@ func holding(ex *proxy.Exchange, next proxy.Handler, of releaser, size int64) (p
 
 var heldSlot = proxy.NewSlot()
 
-// held is the replies of a request that holds something.
+// held wraps the replies of a request that holds something.
 type held struct {
 	proxy.Replies
 	of   releaser

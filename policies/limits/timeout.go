@@ -10,15 +10,16 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Timeouts say how long a server may be silent in a call: until its first sign of life, and from one to the next. Progress,
-// a log message or a question of the call is one. The end of a call, however lively, is limits.request_time.
+// Timeouts is how long a server may be silent in a call: before its first message, and between one message and the
+// next. Progress, log messages and questions of the call count as messages. limits.request_time bounds the whole call.
 type Timeouts struct {
-	Tool, Resource, Prompt time.Duration                    // by kind (seed 001: 30, 10 and 5 s); 0: no such limit
-	Tools                  policies.Patterns[time.Duration] // of single tools, in the place of Tool
-	Server                 string                           // for the error
+	Tool, Resource, Prompt time.Duration                    // by kind (seed 001: 30, 10 and 5 s); 0: no limit
+	Tools                  policies.Patterns[time.Duration] // of single tools, instead of Tool
+	Server                 string                           // name, for the error
 }
 
-// kind gives the limit of a request and the key that sets it; 0 if there is none. What opens a session, or lasts, has others.
+// kind returns the limit of a request and the key that sets it, or 0 if there is none. Requests that open a session, or
+// that last, have other limits.
 func (t *Timeouts) kind(m *wire.Message) (time.Duration, string) {
 	method := m.Text(m.Method)
 	switch {
@@ -37,9 +38,9 @@ func (t *Timeouts) kind(m *wire.Message) (time.Duration, string) {
 	return 0, ""
 }
 
-// Policy ends calls of a silent server, and tells it so. The clock begins when the request has left: a server that has to be
-// started, or a session that has to be waited for, has limits of its own. It stands while a question waits for the client's
-// answer, which the client may take its time for, and goes on with what the server says next; and in a task.
+// Policy ends the calls of a silent server, and tells the server so. The clock starts when the request has been sent:
+// the start of a process and the wait for a session have their own limits. It stops while a question waits for the
+// client's answer, until the server's next message, and for the rest of a call that becomes a task.
 func (t *Timeouts) Policy(next proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.Kind != wire.Request {
@@ -62,7 +63,7 @@ type timed struct {
 	proxy.Replies
 	of    *Timeouts
 	ex    *proxy.Exchange
-	key   string // empty: the tool's own
+	key   string // configuration key; empty: the tool's own
 	limit time.Duration
 	due   time.Time // zero while a question is open
 }
@@ -95,7 +96,7 @@ func (t *timed) Next(until time.Time) (m *wire.Message, err error) {
 	return m, err
 }
 
-// silent is the error of a call in which nothing was heard for too long.
+// silent returns the error of a call whose server was silent for too long.
 func (t *timed) silent() error {
 	m := &t.ex.Msg
 	own := "upstreams." + t.of.Server + `.tools."` + policies.About(m) + `".timeout`

@@ -14,30 +14,31 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Fallback takes requests to another upstream while the own one is in error: those of modern clients, and the sessions that
-// legacy clients open meanwhile, with all that belongs to them until they end. What belongs to the own upstream stays
-// there: a session that was opened at it, a call that has asked a question, a task.
+// Fallback diverts requests to another upstream while the own one is in error: those of modern clients, and the
+// sessions that legacy clients open meanwhile, with all their messages until they end. Whatever has state at the own
+// upstream stays there: a session opened at it, a call that has asked a question, a task.
 type Fallback struct {
 	to      string
 	serves  func() bool
 	other   func() proxy.Handler
 	counted prometheus.Counter
 
-	away atomic.Int64 // sessions there
+	away atomic.Int64 // sessions at the other upstream
 	mu   sync.RWMutex
 	of   map[*proxy.Session]struct{}
 }
 
-// NewFallback makes the policy that goes to the upstream called to while the own one does not serve. other gives the handler of that
-// one; it is asked for each request, and must not answer nil. counted counts requests that went there; nil: nobody counts.
+// NewFallback returns the policy that diverts to the upstream named to while serves returns false. other returns that
+// upstream's handler; it is called for each diverted request, and must not return nil. counted counts diverted
+// requests, and may be nil.
 func NewFallback(to string, serves func() bool, other func() proxy.Handler, counted prometheus.Counter) *Fallback {
 	return &Fallback{to: to, serves: serves, other: other, counted: counted, of: make(map[*proxy.Session]struct{})}
 }
 
-// Sessions tells how many sessions of legacy clients are at the other upstream.
+// Sessions returns how many sessions of legacy clients are at the other upstream.
 func (f *Fallback) Sessions() int { return int(f.away.Load()) }
 
-// Policy is the policy.
+// Policy wraps next, the handler of the own upstream.
 func (f *Fallback) Policy(next proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		switch {
@@ -61,7 +62,7 @@ func (f *Fallback) Policy(next proxy.Handler) proxy.Handler {
 	}
 }
 
-// movable tells whether an exchange may go to either upstream.
+// movable reports whether an exchange may go to either upstream.
 func movable(ex *proxy.Exchange) bool {
 	m := &ex.Msg
 	switch {
@@ -73,8 +74,8 @@ func movable(ex *proxy.Exchange) bool {
 	return !m.ReqState.Present() && !strings.HasPrefix(string(m.Text(m.Method)), "tasks/")
 }
 
-// failed tells whether the own upstream has just proved to be in error, without having seen the request. Of one that is being tried
-// again, with as many calls as that takes, the others learn that it is down.
+// failed reports whether the own upstream has just proved to be in error without having seen the request. While a few
+// calls test whether it is back, the others get upstream_down.
 func (f *Fallback) failed(ex *proxy.Exchange, err error) bool {
 	var e *proxy.Error
 	if ex.Err() != nil || !errors.As(err, &e) {
@@ -93,7 +94,7 @@ func (f *Fallback) isAway(s *proxy.Session) bool {
 	return away
 }
 
-// divert takes an exchange to the other upstream; with an initialize, its session.
+// divert sends an exchange to the other upstream. An initialize takes its session there.
 func (f *Fallback) divert(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Session != nil && ex.Msg.Is("initialize") {
 		f.move(ex.Session)
@@ -129,7 +130,7 @@ func (f *Fallback) forget(s *proxy.Session) {
 	}
 }
 
-// movableCall is a request at the own upstream that may turn out to be in error before anything has come of it.
+// movableCall is a request at the own upstream, which is diverted if that proves to be in error before the first reply.
 type movableCall struct {
 	proxy.Replies
 	f     *Fallback
@@ -140,7 +141,7 @@ type movableCall struct {
 	headers []proxy.Header // likewise
 }
 
-// divert is that of the policy, for the request as it came.
+// divert sends the request, as it came, to the other upstream.
 func (c *movableCall) divert() (proxy.Replies, error) {
 	c.ex.Msg.Edits, c.ex.Headers = c.edits, c.headers
 	return c.f.divert(c.ex)

@@ -14,31 +14,32 @@ import (
 
 const (
 	hintsMost  = 4096            // tools that are remembered
-	hintsTime  = 3 * time.Second // for asking what a tool says of itself
-	hintsPause = time.Minute     // between askings
-	hintName   = 256             // bytes of a name that is remembered
+	hintsTime  = 3 * time.Second // timeout for listing the tools
+	hintsPause = time.Minute     // minimum time between two such listings
+	hintName   = 256             // longest remembered name, in bytes
 )
 
-// Hints remember what an upstream's tools say of themselves (ToolAnnotations: readOnlyHint, idempotentHint): from the lists that pass,
-// and asked for when a failure needs to know.
+// Hints remembers the annotations of an upstream's tools (ToolAnnotations: readOnlyHint, idempotentHint). It reads them
+// from the lists that pass, and lists the tools itself when a failed call needs them.
 type Hints struct {
 	list func(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message))
 
 	mu     sync.Mutex
 	tools  *lru.Cache[string, bool]
 	seed   maphash.Seed
-	last   [2]uint64 // sums of the pages learnt last: most lists are the same again
+	last   [2]uint64 // sums of the two pages read last: most lists repeat
 	nextAt int
 	asked  time.Time
 }
 
-// NewHints makes an empty memory. list reads the upstream's tools on behalf of an exchange; nil: nobody can be asked.
+// NewHints returns an empty memory. list lists the upstream's tools on behalf of an exchange and calls see for each
+// result; nil: the tools are never listed.
 func NewHints(list func(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message))) *Hints {
-	tools, _ := lru.New[string, bool](hintsMost) // fails for no size but one below 1
+	tools, _ := lru.New[string, bool](hintsMost) // fails only for a size below 1
 	return &Hints{list: list, tools: tools, seed: maphash.MakeSeed()}
 }
 
-// Learn takes what a result of tools/list says. A nil Hints learns nothing.
+// Learn reads the annotations in a result of tools/list. A nil Hints ignores them.
 func (h *Hints) Learn(m *wire.Message) {
 	if h == nil {
 		return
@@ -62,7 +63,8 @@ func (h *Hints) Learn(m *wire.Message) {
 	}
 }
 
-// Harmless tells whether the tool that an exchange calls says that it may run twice. A nil Hints knows of none.
+// Harmless reports whether the annotations of the tool that an exchange calls allow it to run twice. It may list the
+// tools first, for hintsTime at most. A nil Hints knows no tool.
 func (h *Hints) Harmless(ex *proxy.Exchange) bool {
 	if h == nil {
 		return false

@@ -9,8 +9,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Reauthorize sends a request once more that the server has refused for want of a valid token, if there was one that no longer held:
-// dropped counts how many were given up. What is answered with 401 was not served, so that nothing can run twice.
+// Reauthorize returns the policy that repeats a request once if the server refused its token and a token has been
+// dropped as invalid since. dropped returns how many tokens have been dropped. A request that is answered with 401 was
+// not served, so nothing runs twice.
 func Reauthorize(dropped func() int64) proxy.Policy {
 	return func(next proxy.Handler) proxy.Handler {
 		return func(ex *proxy.Exchange) (proxy.Replies, error) {
@@ -32,7 +33,7 @@ func Reauthorize(dropped func() int64) proxy.Policy {
 	}
 }
 
-// again is the replies of a request that may be sent once more.
+// again wraps the replies of a request that may be repeated.
 type again struct {
 	proxy.Replies
 	next    proxy.Handler
@@ -40,7 +41,7 @@ type again struct {
 	msg     wire.Message // as it came
 	before  int64
 	dropped func() int64
-	over    bool // it was sent again, or something has come back
+	over    bool // it was repeated, or a reply has arrived
 }
 
 func (a *again) due(err error) bool {
@@ -60,7 +61,7 @@ func (a *again) Next(until time.Time) (*wire.Message, error) {
 	}
 	m, err := a.Replies.Next(until)
 	if a.due(err) {
-		_ = a.Replies.Close() // it has ended; what it held is given back
+		_ = a.Replies.Close() // it has ended; Close releases what it holds
 		if a.Replies, err = a.retry(); err != nil {
 			a.Replies = nil
 			return m, err

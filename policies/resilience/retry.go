@@ -1,3 +1,4 @@
+// Package resilience decides what happens to a request that fails: a repetition, new credentials, or another upstream.
 package resilience
 
 import (
@@ -18,30 +19,32 @@ import (
 )
 
 const (
-	// retryPauseMost bounds a pause between attempts, whatever the server asks for: one that wants more is not waited for.
+	// retryPauseMost bounds the pause between attempts. If the server asks for a longer one, the request is not
+	// repeated.
 	retryPauseMost = 5 * time.Second
-	// retryFloor is how many retries a window has room for however few requests there are.
+	// retryFloor is how many retries a window always allows, however few requests there are.
 	retryFloor = 3
-	// retryEnd is how long after its first attempt a request is not made again: what took so long to fail would again.
+	// retryEnd is how long after its first attempt a request may be repeated: one that took longer to fail would do so
+	// again.
 	retryEnd    = 10 * time.Second
-	retryBucket = 2 * time.Second // of a window of six
+	retryBucket = 2 * time.Second // a sixth of the budget's window
 )
 
-// RetryOptions are those of NewRetry.
+// RetryOptions configures a [Retry].
 type RetryOptions struct {
 	Server  string
-	Most    int           // attempts after the first
+	Most    int           // attempts after the first; 0: retries are off
 	Backoff time.Duration // the longest first pause, doubled with each attempt
 	Budget  int           // retries, in percent of the requests of the last 12 s
 	Hints   *Hints        // which tools may run twice
 	Metrics *RetryMetrics // nil: not counted
 }
 
-// Retry makes requests of an upstream again that have failed, where that cannot run anything twice: because nothing had been
-// written to the server, or because the request has no effects (its method only reads, or the tool says so of itself by
-// readOnlyHint or idempotentHint; 2025-03-26 and later, ToolAnnotations). Once a client has been given anything, a notification,
-// a question or progress, its call is not made again, and never what lasts. Pauses grow and are drawn by lot; a budget sees
-// to it that retries do not multiply an outage; and all of it happens within the request's time.
+// Retry repeats failed requests to an upstream where that cannot run anything twice: nothing was written to the server,
+// or the request has no effects, because its method only reads or its tool declares readOnlyHint or idempotentHint
+// (2025-03-26 and later, ToolAnnotations). A call whose client has received anything, such as progress, another
+// notification or a question, is not repeated; nor is a listen. Pauses grow and are randomized. A budget keeps retries
+// from multiplying an outage. All attempts count against the time of the request.
 type Retry struct {
 	opt RetryOptions
 
@@ -49,12 +52,12 @@ type Retry struct {
 	requests, spent policies.Window
 }
 
-// NewRetry makes the policy. Without attempts it is off.
+// NewRetry returns the policy. It is off if opt.Most is 0.
 func NewRetry(opt RetryOptions) *Retry {
 	return &Retry{opt: opt, requests: policies.Window{Bucket: retryBucket}, spent: policies.Window{Bucket: retryBucket}}
 }
 
-// Policy is the policy; next itself if it is off.
+// Policy wraps next. It returns next itself if retries are off.
 func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 	if r.opt.Most <= 0 {
 		return next
@@ -82,7 +85,7 @@ func (r *Retry) Policy(next proxy.Handler) proxy.Handler {
 	}
 }
 
-// afford takes one retry out of the budget; false if it is spent.
+// afford takes one retry from the budget. It returns false if the budget is spent.
 func (r *Retry) afford() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +99,7 @@ func (r *Retry) afford() bool {
 
 var retriedSlot = proxy.NewSlot()
 
-// retried is a request that may be made again.
+// retried is a request that may be repeated, and its replies.
 type retried struct {
 	proxy.Replies // nil between attempts
 	r             *Retry
@@ -107,8 +110,8 @@ type retried struct {
 	began         time.Time
 	attempts      int       // after the first
 	due           time.Time // of the next attempt, while Replies is nil
-	failure       error     // of the attempt before
-	given         bool      // the client has been given something
+	failure       error     // of the previous attempt
+	given         bool      // the client has received something
 }
 
 // Clear implements proxy.Clearer.
@@ -143,7 +146,7 @@ func (c *retried) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// attempt waits until the next attempt is due, and makes it.
+// attempt waits until the next attempt is due, and makes it. It returns ErrNotYet if until comes first.
 func (c *retried) attempt(until time.Time) error {
 	wait, late := time.Until(c.due), false
 	if !until.IsZero() && until.Before(c.due) {
@@ -174,7 +177,8 @@ func (c *retried) attempt(until time.Time) error {
 	return c.told(err)
 }
 
-// told is the error that the client sees: that the upstream is not asked any more is no news to who has just asked it.
+// told returns the error for the client. An upstream_down that follows a failed attempt is replaced by the failure of
+// that attempt, which tells the client more.
 func (c *retried) told(err error) error {
 	var e, before *proxy.Error
 	if !errors.As(err, &e) || e.Name != proxy.UpstreamDown.Name || !errors.As(c.failure, &before) {
@@ -188,7 +192,7 @@ func (c *retried) told(err error) error {
 	return &with
 }
 
-// again decides whether a failed request is made again, and when.
+// again decides whether a failed request is repeated, and when.
 func (c *retried) again(err error) bool {
 	if c.given || c.ex.Err() != nil || c.ex.Late() || c.attempts >= c.r.opt.Most || time.Since(c.began) > retryEnd {
 		return false
@@ -213,17 +217,17 @@ func (c *retried) again(err error) bool {
 	return true
 }
 
-// harmless tells whether a request that has failed may be made again.
+// harmless reports whether a request that failed with e may be repeated.
 func (c *retried) harmless(e *proxy.Error) bool {
 	status := policies.HTTPStatus(e)
 	switch e.Name {
-	case proxy.Unreachable.Name: // nothing was written; a circuit that says when to come back means it
+	case proxy.Unreachable.Name: // nothing was written; a circuit's RetryAfter is respected
 		return e.RetryAfter == 0
-	case proxy.Overloaded.Name: // without a status it is we who have not sent it
+	case proxy.Overloaded.Name: // without a status, the request was not sent
 		if status == 0 || status == 429 {
 			return status == 0
 		}
-	case proxy.Lost.Name: // not BadAnswer: who answers nonsense would again
+	case proxy.Lost.Name: // not BadAnswer: a malformed answer would come again
 	case proxy.HTTPStatus.Name, proxy.UpstreamFailed.Name:
 		if status < 500 {
 			return false
@@ -242,10 +246,10 @@ func (c *retried) Close() error {
 	return c.Replies.Close()
 }
 
-// RetryMetrics count retries, one for all upstreams. A nil one counts nothing.
+// RetryMetrics counts retries. All upstreams share one. A nil RetryMetrics counts nothing.
 type RetryMetrics struct{ retries *prometheus.CounterVec }
 
-// NewRetryMetrics registers them.
+// NewRetryMetrics returns the counter, registered with reg.
 func NewRetryMetrics(reg prometheus.Registerer) (*RetryMetrics, error) {
 	m := &RetryMetrics{prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_retries_total",
 		Help: "Requests that were made again: attempted, of these succeeded, and refused because the budget was spent."}, []string{"server", "outcome"})}

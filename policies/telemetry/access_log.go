@@ -12,16 +12,17 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Of which requests AccessLog writes.
+// Values of the parameter what of [AccessLog]: which requests get a line.
 const (
-	LogNone   = "off"    // of none but those that fail of Dragoman itself, since what clients are told of these points at the log
-	LogErrors = "errors" // of those that fail, and at level debug of all
-	LogAll    = "all"    // of all
+	LogNone   = "off"    // none but those that fail because of Dragoman, since the error that clients get points at the log
+	LogErrors = "errors" // those that fail; at level debug all
+	LogAll    = "all"    // all
 )
 
-// AccessLog writes a line for each request: what was asked of which server, what came of it, how long it took. The client's own
-// mistakes and what ends because we do are written at info, everything else that fails at warn, successes at debug, or with LogAll at
-// info. Arguments and results are never written. direct, if not nil, is the short way of lines about successes.
+// AccessLog returns the policy that writes a line for each request: what was asked of which server, the outcome and the
+// duration. The client's own mistakes, and requests that end because the proxy drains, are logged at info; other
+// failures at warn; successes at debug, or with LogAll at info. Arguments and results are never logged. direct, if not
+// nil, is the fast path for lines about successes.
 func AccessLog(log zerolog.Logger, what string, direct *FastLine) proxy.Policy {
 	success := zerolog.DebugLevel
 	if what == LogAll {
@@ -45,7 +46,7 @@ func AccessLog(log zerolog.Logger, what string, direct *FastLine) proxy.Policy {
 	}
 }
 
-// answeredWell is what a line says of a request that was.
+// answeredWell is the message of a successful request.
 const answeredWell = "request answered"
 
 var loggedSlot = proxy.NewSlot()
@@ -64,7 +65,7 @@ type logged struct {
 // Clear implements proxy.Clearer.
 func (a *logged) Clear() { *a = logged{} }
 
-// line begins a line of the log; nil if the level is off.
+// line begins a line of the log; nil if the level is disabled.
 func (a *logged) line(level zerolog.Level) *zerolog.Event {
 	a.done = true
 	e := a.log.WithLevel(level)

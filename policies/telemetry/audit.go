@@ -13,17 +13,18 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// AuditOptions are those of Audit.
+// AuditOptions configures [Audit].
 type AuditOptions struct {
 	Log       *AuditLog
-	Methods   []string  // that have lines; "*" stands for all
-	Arguments Arguments // what of their arguments goes in
+	Methods   []string  // methods that are recorded; "*" stands for all
+	Arguments Arguments // how much of their arguments is recorded
 }
 
-// Audit writes a line of JSON to the trail for each request of certain methods, when it is over, however it ends: who has asked for
-// what, whether he was let, and what came of it. The members are those of a McpToolInvocation (seed 003), but for the result, of which
-// there is the size only, and arguments as far as Arguments goes. It stands outside of all that refuses requests, and is nil without
-// a trail. What a gate refuses by its head never becomes a request, and is in the log.
+// Audit returns the policy that writes a line of JSON to the trail for each request of certain methods when it is over,
+// however it ends: who asked for what, whether that was allowed, and the outcome. The members are those of a
+// McpToolInvocation (seed 003), except that only the size of the result is recorded, and arguments as far as
+// opt.Arguments allows. It runs outside all policies that refuse requests, and is nil without a trail. What a gate
+// refuses by its head never becomes a request, and is only in the log.
 func Audit(opt AuditOptions) proxy.Policy {
 	if opt.Log == nil {
 		return nil
@@ -34,7 +35,7 @@ func Audit(opt AuditOptions) proxy.Policy {
 			if ex.Msg.Kind != wire.Request || ex.Own || !all && !slices.Contains(opt.Methods, string(ex.Msg.Text(ex.Msg.Method))) {
 				return next(ex)
 			}
-			// As it came: who renames a tool, renames it in the message.
+			// The message as it came: a later policy may rename the tool in it.
 			a := &audited{opt: &opt, ex: ex, msg: ex.Msg, began: time.Now()}
 			replies, err := next(ex)
 			if err != nil {
@@ -100,17 +101,17 @@ func (a *audited) failed(err error) {
 	a.write(ending{outcome: e.Name, code: e.Code, why: []byte(e.Message), policy: refusedBy(a.ex, e)})
 }
 
-// ending is what came of a request.
+// ending is the outcome of a request.
 type ending struct {
 	ok      bool
 	outcome string
 	code    int
 	why     []byte
 	size    int    // of the response
-	policy  string // that has denied it; empty: none has
+	policy  string // policy that has denied it; empty: none has
 }
 
-// refusals are the rows of the error table that say that a policy has not let a request go on, and which.
+// refusals maps the rows of the error table by which policies refuse requests to the names of these policies.
 var refusals = map[string]string{
 	proxy.InsufficientScope.Name: "scopes", proxy.Unauthenticated.Name: "auth", proxy.BadCredentials.Name: "auth", proxy.ForbiddenOrigin.Name: "origin",
 	proxy.TooFast.Name: "rate", proxy.Busy.Name: "limits", proxy.TooManySessions.Name: "limits", proxy.TooManyParked.Name: "limits",
@@ -146,7 +147,7 @@ func (a *audited) write(end ending) {
 	}
 }
 
-// waits is how long to wait for room, if at all.
+// waits returns the channel that ends the wait for room; nil if the trail does not block.
 func (a *audited) waits() <-chan struct{} {
 	if !a.opt.Log.opt.Block {
 		return nil
@@ -154,7 +155,7 @@ func (a *audited) waits() <-chan struct{} {
 	return a.ex.Done()
 }
 
-// appendWho writes ids, and who asks.
+// appendWho appends the ids and the caller.
 func (a *audited) appendWho(b []byte) []byte {
 	ex := a.ex
 	b = wire.AppendText(append(b, `"invocationId":`...), proxy.NewRequestID())
@@ -187,7 +188,7 @@ func (a *audited) appendWho(b []byte) []byte {
 	return b
 }
 
-// ofClient is a text in an object that a client has sent of itself.
+// ofClient returns a text from the object in which a client describes itself.
 func ofClient(obj []byte, name string) []byte {
 	if len(obj) == 0 {
 		return nil
@@ -195,7 +196,7 @@ func ofClient(obj []byte, name string) []byte {
 	return wire.Get(obj, wire.Span{To: uint32(len(obj))}, name).Text(obj) //nolint:gosec // a message is less than 4 GiB
 }
 
-// appendWhat writes what was asked for, and of whom.
+// appendWhat appends what was asked for, and of which server.
 func (a *audited) appendWhat(b []byte) []byte {
 	ex, m := a.ex, &a.msg
 	b = appendMember(b, "method", m.Text(m.Method))
@@ -221,7 +222,7 @@ func (a *audited) appendWhat(b []byte) []byte {
 	return b
 }
 
-// append writes what came of it.
+// append appends the outcome.
 func (e *ending) append(b []byte) []byte {
 	if e.policy != "" {
 		b = appendMember(append(b, `,"decision":"denied"`...), "policy", e.policy)
@@ -245,7 +246,7 @@ func (e *ending) append(b []byte) []byte {
 	return b
 }
 
-// appendMember writes a member that is a text, cut to what a stranger's word may add; an empty one is left out.
+// appendMember appends a member with a text, cut to policies.MaxText bytes. It leaves out an empty text.
 func appendMember[T string | []byte](b []byte, key string, text T) []byte {
 	if len(text) == 0 {
 		return b

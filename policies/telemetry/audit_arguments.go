@@ -8,24 +8,24 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// What of arguments goes into the audit trail.
+// Values of [Arguments.What].
 const (
 	ArgumentsNone     = "none"
-	ArgumentsKeys     = "keys"     // the names of the outermost
-	ArgumentsRedacted = "redacted" // all, but what secrets are expected in
+	ArgumentsKeys     = "keys"     // the names of the top-level members
+	ArgumentsRedacted = "redacted" // everything but the values that are likely to be secrets
 	ArgumentsFull     = "full"     // all
 )
 
-// Arguments says what of arguments goes into the audit trail.
+// Arguments says how much of a call's arguments goes into the audit trail.
 type Arguments struct {
-	What   string   // one of the words above
-	Redact []string // parts of names whose values are left out, see NewArguments
-	Value  int      // bytes of one text; what is longer is cut
-	Bytes  int      // of all; what comes then is left out
+	What   string   // one of the constants above
+	Redact []string // parts of names whose values are redacted, see NewArguments
+	Value  int      // longest text, in bytes; the rest is cut
+	Bytes  int      // longest output, in bytes; the rest is left out
 }
 
-// NewArguments prepares names: a name is one if it contains one of these parts, whatever its case, and without regard to what is
-// neither letter nor digit: "api_key" is in X-API-Key and in apiKeys.
+// NewArguments returns a with normalized parts of names in Redact. A name matches if it contains one of the parts,
+// ignoring case and everything but letters and digits: "api_key" matches X-API-Key and apiKeys.
 func NewArguments(a Arguments) Arguments {
 	parts := make([]string, 0, len(a.Redact))
 	for _, p := range a.Redact {
@@ -37,7 +37,7 @@ func NewArguments(a Arguments) Arguments {
 	return a
 }
 
-// bare is a name in small letters without what is neither letter nor digit. What is not ASCII stays.
+// bare appends name to dst in lower case, without ASCII characters that are neither letters nor digits.
 func bare(dst, name []byte) []byte {
 	for _, c := range bytes.ToLower(name) {
 		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c >= 0x80 {
@@ -47,7 +47,7 @@ func bare(dst, name []byte) []byte {
 	return dst
 }
 
-// secret tells whether values of a name are left out.
+// secret reports whether the values of a name are redacted.
 func (a *Arguments) secret(name []byte) bool {
 	if a.What != ArgumentsRedacted {
 		return false
@@ -61,10 +61,10 @@ func (a *Arguments) secret(name []byte) bool {
 	return false
 }
 
-// telling are how values begin that are credentials, whatever they are called.
+// telling lists how values begin that are credentials under any name.
 var telling = [...]string{"bearer ", "basic ", "-----begin ", strings.ToLower(policies.KeyPrefix)}
 
-// credential tells whether a text shows by itself that it is one.
+// credential reports whether a text begins like a credential.
 func (a *Arguments) credential(text []byte) bool {
 	if a.What != ArgumentsRedacted {
 		return false
@@ -79,11 +79,11 @@ func (a *Arguments) credential(text []byte) bool {
 
 const (
 	redactedText = `"[redacted]"`
-	cutText      = `"[cut]"` // stands for what there was no room for
-	maxNesting   = 32        // objects and arrays in one another
+	cutText      = `"[cut]"` // replaces what did not fit
+	maxNesting   = 32        // depth of nested objects and arrays
 )
 
-// append writes the members of a line that are about arguments.
+// append appends the members of an audit line that are about arguments.
 func (a *Arguments) append(b, raw []byte, s wire.Span) []byte {
 	switch a.What {
 	case ArgumentsNone, "":
@@ -113,7 +113,7 @@ func (a *Arguments) appendKeys(b, raw []byte, s wire.Span) []byte {
 	return append(b, ']')
 }
 
-// value writes one value; from limit on nothing is written but that something is missing.
+// value appends one value. Where b has reached limit, it appends cutText instead.
 func (a *Arguments) value(b []byte, limit int, raw []byte, s wire.Span, depth int) []byte {
 	if len(b) >= limit || depth > maxNesting {
 		return append(b, cutText...)
@@ -165,13 +165,13 @@ func (a *Arguments) value(b []byte, limit int, raw []byte, s wire.Span, depth in
 	return append(b, of...)
 }
 
-// text writes a text, or how it begins.
+// text appends a text, cut to a.Value bytes.
 func (a *Arguments) text(b, text []byte) []byte {
 	if len(text) <= a.Value {
 		return wire.AppendText(b, text)
 	}
 	cut := a.Value
-	for cut > 0 && text[cut]&0xc0 == 0x80 { // not within a character
+	for cut > 0 && text[cut]&0xc0 == 0x80 { // do not cut within a character
 		cut--
 	}
 	b = wire.AppendText(b, text[:cut])

@@ -12,26 +12,26 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// AuditLogOptions are those of OpenAuditLog.
+// AuditLogOptions configures [OpenAuditLog].
 type AuditLogOptions struct {
-	File  string // that lines are appended to; it is made with mode 0600; empty: standard error
-	Bytes int    // of lines that wait to be written
-	Block bool   // requests wait for room; else their lines are dropped, and counted
-	// Failed is told that lines could not be written, of the first time at once, then once a minute, with how many have been lost since
-	// it was told last; nil: nobody wants to know.
+	File  string // lines are appended to it; it is created with mode 0600; empty: standard error
+	Bytes int    // limit on the lines that wait to be written
+	Block bool   // requests wait for room; else their lines are dropped and counted
+	// Failed is called when lines cannot be written: the first time at once, then once a minute at most. lost is how
+	// many lines were lost since the last call. It may be nil.
 	Failed func(err error, lost uint64)
 }
 
-// What became of lines of the audit trail.
+// Outcomes of lines of the audit trail.
 const (
 	lineWritten = "written"
-	lineDropped = "dropped" // too many waited
-	lineFailed  = "failed"  // they could not be written
+	lineDropped = "dropped" // there was no room
+	lineFailed  = "failed"  // the write failed
 )
 
-// AuditLog is the file of an audit trail. One goroutine writes what has come, with one write for all lines that wait; nothing is ever
-// written in half but by a disk that is full. Lines are handed to the system at once, and to the disk when the file is opened anew and
-// at the end: what a process leaves behind is whole, what a machine leaves behind that loses its power may not be.
+// AuditLog is the file of an audit trail. One goroutine writes all waiting lines with one write; only a full disk can
+// leave half a line. Lines go to the operating system at once, and are synced to the disk when the file is reopened or
+// closed: they survive the end of the process, but may not survive a loss of power.
 type AuditLog struct {
 	opt    AuditLogOptions
 	counts *prometheus.CounterVec
@@ -40,20 +40,20 @@ type AuditLog struct {
 
 	mu      sync.Mutex
 	waiting []byte
-	lines   int           // that wait
-	room    chan struct{} // closed when there is room again; nil: nobody waits for it
+	lines   int           // waiting lines
+	room    chan struct{} // closed when there is room again; nil: nobody waits
 	reopen  bool
 	closed  bool
 
-	file *os.File // from here on the writer's
+	file *os.File // this field and the next two belong to the writing goroutine
 	told time.Time
 	lost uint64
-	size atomic.Int64 // of what waits, for the metrics
+	size atomic.Int64 // waiting bytes, for the metrics
 
-	heir atomic.Pointer[AuditLog] // takes the lines that come after the end; nil: nobody does
+	heir atomic.Pointer[AuditLog] // gets the lines that come after Close; nil: they are dropped
 }
 
-// OpenAuditLog opens the file and begins to write. Close it.
+// OpenAuditLog opens the file, registers the metrics with reg and starts writing. The caller must call Close.
 func OpenAuditLog(opt AuditLogOptions, reg prometheus.Registerer) (*AuditLog, error) {
 	file, err := openTrail(opt.File)
 	if err != nil {
@@ -99,14 +99,14 @@ func closeTrail(path string, file *os.File) error {
 	return errors.Join(serr, file.Close())
 }
 
-// notSyncable tells whether a file is none that could be kept: a pipe, a device.
+// notSyncable reports whether a file cannot be synced, such as a pipe or a device.
 func notSyncable(file *os.File) bool {
 	info, err := file.Stat()
 	return err != nil || !info.Mode().IsRegular()
 }
 
-// Reopen opens the file of that name anew, once all that waits is written: another program has put the one before away. If that fails,
-// the one before goes on.
+// Reopen reopens the file by its name once all waiting lines are written, after another program has rotated it. If that
+// fails, the old file stays in use.
 func (t *AuditLog) Reopen() {
 	t.mu.Lock()
 	t.reopen = true
@@ -121,10 +121,12 @@ func (t *AuditLog) stir() {
 	}
 }
 
-// HandOver names the trail that takes the lines that come after Close: those of requests that had begun before another configuration.
+// HandOver names the trail that gets the lines that come after Close: those of requests that began under an earlier
+// configuration.
 func (t *AuditLog) HandOver(to *AuditLog) { t.heir.Store(to) }
 
-// Write takes one line, which the caller may use again; it ends with a line feed. done ends the wait for room, if there is one.
+// Write queues one line, which ends with a line feed and which the caller may reuse. If opt.Block is set, Write waits
+// for room until done is closed.
 func (t *AuditLog) Write(line []byte, done <-chan struct{}) {
 	for {
 		t.mu.Lock()
@@ -164,7 +166,7 @@ func (t *AuditLog) Write(line []byte, done <-chan struct{}) {
 	}
 }
 
-// keptTrail is the most that is kept of a buffer for the lines to come, in bytes.
+// keptTrail is the largest buffer that is kept for later lines, in bytes.
 const keptTrail = 256 << 10
 
 func (t *AuditLog) run() {
@@ -202,7 +204,7 @@ func (t *AuditLog) run() {
 	}
 }
 
-// put writes what has come.
+// put writes the given lines to the file.
 func (t *AuditLog) put(text []byte, lines int) {
 	if _, err := t.file.Write(text); err != nil {
 		t.counts.WithLabelValues(lineFailed).Add(float64(lines))
@@ -212,7 +214,7 @@ func (t *AuditLog) put(text []byte, lines int) {
 	t.counts.WithLabelValues(lineWritten).Add(float64(lines))
 }
 
-// turn changes to a new file of the same name.
+// turn switches to a new file of the same name.
 func (t *AuditLog) turn() {
 	if t.opt.File == "" {
 		return
@@ -228,7 +230,7 @@ func (t *AuditLog) turn() {
 	t.file = file
 }
 
-// failed tells of what went wrong, but not of each time.
+// failed reports a failure, once a minute at most.
 func (t *AuditLog) failed(err error, lines int) {
 	t.lost += uint64(lines) //nolint:gosec // a number of lines
 	if t.opt.Failed == nil || time.Since(t.told) < time.Minute {
@@ -238,7 +240,7 @@ func (t *AuditLog) failed(err error, lines int) {
 	t.told, t.lost = time.Now(), 0
 }
 
-// Close writes what waits, and ends. Lines that come later are its heir's, or dropped.
+// Close writes the waiting lines and ends the trail. Later lines go to the trail named by HandOver, or are dropped.
 func (t *AuditLog) Close() {
 	t.mu.Lock()
 	again := t.closed

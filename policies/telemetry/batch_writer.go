@@ -14,32 +14,33 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Bounds of the lines of the log that are gathered.
+// Bounds on the lines that are gathered.
 const (
-	linesRoom = 64 << 10 // bytes that wait; as many again may be on their way
+	linesRoom = 64 << 10 // bytes that wait; as many again may be in a write
 	linesTime = 10 * time.Millisecond
 )
 
-// BatchWriter gathers the lines of a log that come one upon another, and writes them together: a write for each line costs more than all else that
-// is done for it. A line that comes after a silence of 10 ms is written at once, and so is, with all that wait, one of level warn or above;
-// the others within 10 ms, or as soon as 64 KiB wait. Who finds no room waits for what is being written. Their order is that in which they
-// came. A process that is killed loses what came in its last 10 ms; one that ends calls Close. It implements zerolog.LevelWriter, and may be
-// used by many at once.
+// BatchWriter gathers the lines of a log and writes them together, because a write for each line costs more than
+// everything else about it. A line that comes after 10 ms of silence is written at once. A line of level warn or above
+// is written at once, with all that wait. Other lines are written within 10 ms, or as soon as 64 KiB wait. A caller
+// that finds no room waits for the write in progress. Lines keep their order. A process that is killed loses the lines
+// of its last 10 ms; one that ends must call Close. It implements zerolog.LevelWriter, and is safe for concurrent use.
 type BatchWriter struct {
 	w     io.Writer
-	timer *time.Timer // its goroutine lives as long as a write
+	timer *time.Timer // its goroutine lives only for a write
 
-	out   sync.Mutex // held by who writes; taken before mu
-	spare []byte     // what is gathered into next
+	out   sync.Mutex // held during a write; taken before mu
+	spare []byte     // buffer for the next lines
 
 	mu      sync.Mutex
 	waiting []byte
-	busy    bool // a line has come lately: the timer runs
+	busy    bool // a line came lately: the timer runs
 	closed  bool
 	stamp   stamp
 }
 
-// NewBatchWriter begins to gather lines for w, which must take writes of many lines. Close it.
+// NewBatchWriter returns a writer that gathers lines for w, which must accept several lines in one write. The caller
+// must call Close.
 func NewBatchWriter(w io.Writer) *BatchWriter {
 	l := &BatchWriter{w: w}
 	l.timer = time.AfterFunc(time.Hour, l.tick)
@@ -47,17 +48,18 @@ func NewBatchWriter(w io.Writer) *BatchWriter {
 	return l
 }
 
-// Write implements io.Writer: of a line whose level nobody has told, it is written at once.
+// Write implements io.Writer. A line without a level is written at once.
 func (l *BatchWriter) Write(line []byte) (int, error) { return l.WriteLevel(zerolog.NoLevel, line) }
 
-// WriteLevel takes a line, which ends with a line feed.
+// WriteLevel implements zerolog.LevelWriter. The line must end with a line feed.
 func (l *BatchWriter) WriteLevel(level zerolog.Level, line []byte) (int, error) {
 	at := l.begin(len(line))
 	l.end(append(at, line...), level <= zerolog.InfoLevel)
-	return len(line), nil // what became of it, nobody could be told here
+	return len(line), nil // an error of the write cannot be reported here
 }
 
-// begin takes the lock, and gives what waits, to be appended to: a line of up to most bytes, if it is to find room without growing.
+// begin takes the lock, and returns the waiting lines for one line to be appended. A line of at most most bytes fits
+// without growing.
 func (l *BatchWriter) begin(most int) []byte {
 	l.mu.Lock()
 	for len(l.waiting) > 0 && len(l.waiting)+most > linesRoom {
@@ -68,7 +70,7 @@ func (l *BatchWriter) begin(most int) []byte {
 	return l.waiting
 }
 
-// end gives the lock back, with what waits now.
+// end stores the waiting lines, with the new one, and releases the lock. may says that the new line may wait.
 func (l *BatchWriter) end(waiting []byte, may bool) {
 	l.waiting = waiting
 	if may && l.busy && !l.closed {
@@ -83,7 +85,7 @@ func (l *BatchWriter) end(waiting []byte, may bool) {
 	l.flush()
 }
 
-// tick writes what has come within one time, and waits for another; or nothing has.
+// tick writes the lines of one interval and waits for the next; without lines it stops.
 func (l *BatchWriter) tick() {
 	l.mu.Lock()
 	if len(l.waiting) == 0 || l.closed {
@@ -100,7 +102,7 @@ func (l *BatchWriter) tick() {
 	}
 }
 
-// flush writes what waits.
+// flush writes the waiting lines.
 func (l *BatchWriter) flush() {
 	l.out.Lock()
 	defer l.out.Unlock()
@@ -109,14 +111,14 @@ func (l *BatchWriter) flush() {
 	l.waiting = l.spare[:0]
 	l.mu.Unlock()
 	if len(text) > 0 {
-		_, _ = l.w.Write(text) // a log that cannot be written has nowhere to say so
+		_, _ = l.w.Write(text) // an error of the log cannot be logged
 	}
 	if l.spare = text; cap(text) > 2*linesRoom {
 		l.spare = nil
 	}
 }
 
-// Close writes what waits. Lines that come later are written at once.
+// Close writes the waiting lines. Later lines are written at once.
 func (l *BatchWriter) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -125,13 +127,14 @@ func (l *BatchWriter) Close() {
 	l.flush()
 }
 
-// stamp writes times as the log has them: RFC 3339 in UTC with milliseconds. Most are of the second of the one before.
+// stamp formats times as the log does: RFC 3339 in UTC with milliseconds. It keeps the text of the last second, which
+// most lines share.
 type stamp struct {
 	second int64
 	text   [len("2006-01-02T15:04:05.")]byte
 }
 
-// append writes a time that is told in nanoseconds of Unix.
+// append appends a time that is given in nanoseconds since the Unix epoch.
 func (s *stamp) append(b []byte, nanos int64) []byte {
 	second, ms := nanos/int64(time.Second), nanos%int64(time.Second)/int64(time.Millisecond)
 	if second != s.second || second == 0 {
@@ -142,23 +145,23 @@ func (s *stamp) append(b []byte, nanos int64) []byte {
 	return append(b, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
 }
 
-// FastLine is the short way of a line of the access log that says no more than that a request was answered: into the lines that are gathered,
-// in the form that the logger would give it.
+// FastLine is the fast path for the access log's line of a successful request. It writes into the gathered lines, in
+// the form that the logger would give the line.
 type FastLine struct {
 	Out   *BatchWriter // of the logger, which writes JSON
 	Level *Level       // of the logger
 
-	asked [8]inquiry // what was written last; the lock of BatchWriter guards it
+	asked [8]inquiry // parts written last; the lock of BatchWriter guards them
 }
 
-// inquiry is the part of a line that many have the same: what was asked of which server, and by whom.
+// inquiry is the part of a line that many requests share: what was asked of which server, and by whom.
 type inquiry struct {
 	who, server string
 	about       []byte
-	text        []byte // empty: there is none yet
+	text        []byte // empty: not written yet
 }
 
-// answered writes the line of a request that was answered well.
+// answered writes the line of a successful request.
 func (d *FastLine) answered(a *logged) {
 	a.done = true
 	if !d.Level.Sample(a.success) {
@@ -192,7 +195,7 @@ func (d *FastLine) answered(a *logged) {
 	d.Out.end(append(b, `","message":"`+answeredWell+`"}`+"\n"...), true)
 }
 
-// ask gives what a line says of what was asked. It is good for as long as the lock of BatchWriter is held.
+// ask returns the part of a line that says what was asked. It is valid for as long as the lock of BatchWriter is held.
 func (d *FastLine) ask(ex *proxy.Exchange) []byte {
 	about, who := policies.AboutBytes(&ex.Msg), ex.Caller.Principal
 	last := &d.asked[(len(about)+len(who))%len(d.asked)]
@@ -213,7 +216,7 @@ func (d *FastLine) ask(ex *proxy.Exchange) []byte {
 	return b
 }
 
-// appendPlain writes a text as JSON, most likely one of letters and digits.
+// appendPlain appends a text as a JSON string, fast if it needs no escapes.
 func appendPlain[T string | []byte](b []byte, text T) []byte {
 	at := len(b)
 	b = append(append(b, '"'), text...)
@@ -223,8 +226,8 @@ func appendPlain[T string | []byte](b []byte, text T) []byte {
 	return append(b, '"')
 }
 
-// plain tells whether a text stands for itself in JSON: printable ASCII without quotes and backslashes. It looks at eight bytes at a time, as
-// "Bit Twiddling Hacks" (Anderson) finds a byte in a word.
+// plain reports whether a text needs no escapes in JSON: printable ASCII without quotes and backslashes. It tests eight
+// bytes at a time (Anderson, "Bit Twiddling Hacks": finding a byte in a word).
 func plain(text []byte) bool {
 	const ones, tops, word = 0x0101010101010101, 0x8080808080808080, 8
 	odd := func(w uint64) uint64 {
@@ -250,7 +253,7 @@ func plain(text []byte) bool {
 	return true
 }
 
-// appendMillis writes a time in milliseconds, exactly.
+// appendMillis appends a duration in milliseconds, exactly.
 func appendMillis(b []byte, d time.Duration) []byte {
 	b = strconv.AppendInt(b, int64(d/time.Millisecond), 10)
 	rest := uint32(max(0, d%time.Millisecond)) //nolint:gosec // it is less than a million

@@ -9,13 +9,13 @@ import (
 const (
 	maxRequestID   = 128     // characters of a client's X-Request-Id
 	maxTraceparent = 128     // bytes; version 00 has 55, and later ones may have more
-	maxTracestate  = 1 << 10 // W3C Trace Context asks for 512 at least
-	maxBaggage     = 8 << 10 // W3C Baggage asks for that
+	maxTracestate  = 1 << 10 // W3C Trace Context requires 512 at least
+	maxBaggage     = 8 << 10 // W3C Baggage requires as many
 )
 
-// Correlate makes the gate that gives each request its correlation id: the client's X-Request-Id, if there is one of up to 128 visible
-// ASCII characters, else one that is made. With traced it also takes the trace context of the head along. It refuses nothing: what is
-// malformed is as if it had not come. It stands before all gates, so that refusals have an id too.
+// Correlate returns the gate that gives each request its correlation id: the client's X-Request-Id if it has up to 128
+// visible ASCII characters, else a new one. With traced it also reads the trace context from the head. It refuses
+// nothing: malformed values count as absent. It runs before all other gates, so that refusals have an id too.
 func Correlate(traced bool) proxy.Gate {
 	return func(h *proxy.Head) *proxy.Error {
 		a := h.Arrived()
@@ -31,13 +31,13 @@ func Correlate(traced bool) proxy.Gate {
 	}
 }
 
-// isRequestID tells whether a client's id may be said again, in headers and logs.
+// isRequestID reports whether a client's id may be repeated in headers and logs.
 func isRequestID(id []byte) bool {
 	return len(id) > 0 && len(id) <= maxRequestID && !bytes.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// traceOf takes the trace context of a head, bounded; nil if there is none. Several traceparents are none (W3C Trace Context,
-// Processing Model); lines of the others make one list (RFC 9110 §5.3).
+// traceOf reads the trace context of a head, within bounds; nil if there is none. Several traceparents count as none
+// (W3C Trace Context, Processing Model). Several lines of the other headers make one list (RFC 9110, 5.3).
 func traceOf(fields proxy.Fields) *proxy.Trace {
 	var t proxy.Trace
 	if lines := fields.PeekAll("Traceparent"); len(lines) == 1 {
@@ -59,7 +59,8 @@ func joined(lines [][]byte) []byte {
 	return bytes.Join(lines, []byte(","))
 }
 
-// bounded is a text of at most so many bytes of printable ASCII, which is all that trace context is made of; empty if it is none.
+// bounded returns text if it has at most that many bytes, all of them printable ASCII as trace contexts require; else
+// it returns "".
 func bounded(text []byte, most int) string {
 	if len(text) > most || bytes.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
 		return ""

@@ -8,26 +8,26 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Level is the least level that is logged, of all loggers that were made from one, and can be another while they are used. A logger has
-// it as its sampler, so that what is off costs a look at a number, and nothing is written; and as a hook, for loggers with another
-// sampler of their own. It is safe for use by many goroutines.
+// Level is the minimum level of all loggers that are made from it, and may change while they are in use. A logger has
+// it as its sampler, so that a disabled event costs one atomic read and writes nothing, and as a hook, for loggers that
+// have another sampler. It is safe for concurrent use.
 type Level struct {
 	now atomic.Int32
 
 	mu    sync.Mutex
-	fixed zerolog.Level // that it goes back to
-	until time.Time     // when; zero: never
+	fixed zerolog.Level // in force after a temporary change
+	until time.Time     // end of a temporary change; zero: never
 	back  *time.Timer
 }
 
-// NewLevel begins with a level.
+// NewLevel returns a Level that is set to at.
 func NewLevel(at zerolog.Level) *Level {
 	l := &Level{fixed: at}
 	l.now.Store(int32(at))
 	return l
 }
 
-// Logger is a logger that goes by the level, whatever its own was.
+// Logger returns log with l as its minimum level, whatever its own was.
 func (l *Level) Logger(log zerolog.Logger) zerolog.Logger {
 	return log.Level(zerolog.TraceLevel).Sample(l).Hook(l)
 }
@@ -42,14 +42,14 @@ func (l *Level) Run(e *zerolog.Event, at zerolog.Level, _ string) {
 	}
 }
 
-// Now tells the level, the one that it goes back to, and when; a zero time is never.
+// Now returns the current level, the level after a temporary change, and when that ends; a zero time is never.
 func (l *Level) Now() (now, fixed zerolog.Level, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return zerolog.Level(l.now.Load()), l.fixed, l.until //nolint:gosec // it is one
 }
 
-// Set changes the level for good.
+// Set changes the level permanently.
 func (l *Level) Set(at zerolog.Level) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,7 +57,8 @@ func (l *Level) Set(at zerolog.Level) {
 	l.put(at, 0)
 }
 
-// SetFor changes the level for a time; 0 is until it is changed again. Then it is the one that was Set last.
+// SetFor changes the level for span. After that, the level that was Set last is in force again. A span of 0 lasts until
+// the next change.
 func (l *Level) SetFor(at zerolog.Level, span time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +86,7 @@ func (l *Level) put(at zerolog.Level, span time.Duration) {
 	l.back = timer
 }
 
-// Close takes back that it goes back.
+// Close cancels the end of a temporary change.
 func (l *Level) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,3 +1,4 @@
+// Package telemetry makes requests observable: metrics, the log, traces, and the audit trail.
 package telemetry
 
 import (
@@ -15,8 +16,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Metrics counts exchanges. The label sets are bounded: servers are those that are configured, methods that the protocol does not have
-// count as "other", and so do tools that no list had.
+// Metrics counts exchanges. Its label sets are bounded: servers are those that are configured; methods that the
+// protocol does not have, and tools that no list had, count as "other".
 type Metrics struct {
 	requests *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -26,8 +27,8 @@ type Metrics struct {
 	tools    *tools
 
 	mu     sync.Mutex
-	series atomic.Pointer[map[seriesKey]*series] // looking labels up costs more than counting; replaced as a whole
-	recent [8]atomic.Pointer[series]             // of it, those that were counted last
+	series atomic.Pointer[map[seriesKey]*series] // saves the look-up by labels, which costs more than counting; replaced as a whole
+	recent [8]atomic.Pointer[series]             // the series counted last
 }
 
 type seriesKey struct {
@@ -65,7 +66,7 @@ func (m *Metrics) seriesOf(k seriesKey) *series {
 	return s
 }
 
-// Forget drops what was counted for a server that there is no more.
+// Forget drops the series of a server that has been removed.
 func (m *Metrics) Forget(server string) {
 	m.mu.Lock()
 	next := maps.Clone(*m.series.Load())
@@ -82,7 +83,7 @@ func (m *Metrics) Forget(server string) {
 	m.tools.forget(server)
 }
 
-// NewMetrics registers the metrics of exchanges.
+// NewMetrics returns the metrics of exchanges, registered with reg.
 func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "dragoman_requests_total",
@@ -115,13 +116,13 @@ func methodLabel(method []byte) string {
 	return otherLabel
 }
 
-// otherLabel stands for all that has no label of its own.
+// otherLabel stands for everything without a label of its own.
 const otherLabel = "other"
 
-// Policy counts what passes.
+// Policy counts requests and their notifications.
 func (m *Metrics) Policy(next proxy.Handler) proxy.Handler { return m.policy(next, false) }
 
-// ByTool is Policy, and counts calls by tool.
+// ByTool is [Metrics.Policy] that also counts calls by tool.
 func (m *Metrics) ByTool(next proxy.Handler) proxy.Handler { return m.policy(next, true) }
 
 func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
@@ -132,7 +133,7 @@ func (m *Metrics) policy(next proxy.Handler, byTool bool) proxy.Handler {
 		o := proxy.Lend[observed](ex, observedSlot)
 		*o = observed{m: m, ex: ex, method: methodLabel(ex.Msg.Text(ex.Msg.Method)), began: ex.Clock.Now(), byTool: byTool}
 		if byTool && o.method == toolsCall {
-			o.tool = ex.Msg.Text(ex.Msg.Name) // now: whoever renames it, renames it in the message
+			o.tool = ex.Msg.Text(ex.Msg.Name) // now, because a later policy may rename the tool in the message
 		}
 		m.inFlight.Inc()
 		if o.method == "subscriptions/listen" {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	maxTools    = 200 // of a server that have a label of their own
-	maxToolName = 128 // bytes of one
+	maxTools    = 200 // tools of one server with a label of their own
+	maxToolName = 128 // longest name with a label, in bytes
 )
 
-// tools counts the calls of tools. Labels are names that the server's lists have, as clients see them, since clients may call anything;
-// names that the last complete list does not have any more give their places to those of a newer one, and their counts go with them.
-// There is no histogram: one for each tool would be fourteen series for each, and the sum over the count shows which tool is slow.
+// tools counts the calls of tools. Labels are names from the server's lists as clients see them, since clients may call
+// any name. A name that the last complete list lacks makes room for a newer one, and its series are dropped. There is
+// no histogram: it would add fourteen series for each tool, and the sum divided by the count shows which tool is slow.
 type tools struct {
 	calls *prometheus.CounterVec
 	time  *prometheus.SummaryVec
@@ -27,22 +27,22 @@ type tools struct {
 
 	mu     sync.Mutex
 	of     atomic.Pointer[map[string]*toolBook] // by server; replaced as a whole
-	recent [8]atomic.Pointer[toolSeries]        // of them, those that were counted last
+	recent [8]atomic.Pointer[toolSeries]        // the series counted last
 }
 
-// toolBook is the series of one server's tools.
+// toolBook holds the series of one server's tools.
 type toolBook struct {
 	names atomic.Pointer[map[string]*toolSeries] // replaced as a whole
 	other *toolSeries
 
-	last uint64          // of the result that was read last
+	last uint64          // sum of the result read last
 	page map[string]bool // names of the list that is being read, page by page
 }
 
 type toolSeries struct {
 	server, label string
-	gone          atomic.Bool        // it is no tool's any more
-	ok            prometheus.Counter // what is counted most
+	gone          atomic.Bool        // the tool has been dropped
+	ok            prometheus.Counter // the most frequent outcome
 	time          prometheus.Observer
 }
 
@@ -60,7 +60,7 @@ func (t *tools) made(server, label string) *toolSeries {
 	return &toolSeries{server: server, label: label, ok: t.calls.WithLabelValues(server, label, "ok"), time: t.time.WithLabelValues(server, label)}
 }
 
-// book finds the book of a server, or opens it.
+// book returns the book of a server, and makes it if there is none.
 func (t *tools) book(server string) *toolBook {
 	if b := (*t.of.Load())[server]; b != nil {
 		return b
@@ -70,7 +70,7 @@ func (t *tools) book(server string) *toolBook {
 	return t.open(server)
 }
 
-// open is called with the lock held.
+// open is book with the lock held.
 func (t *tools) open(server string) *toolBook {
 	now := *t.of.Load()
 	if b := now[server]; b != nil {
@@ -84,10 +84,10 @@ func (t *tools) open(server string) *toolBook {
 	return b
 }
 
-// count notes a call that is over. A name that is the last one's is found without a copy.
+// count counts a call that has ended. The name counted last is found without a copy.
 func (t *tools) count(server string, name []byte, outcome string, seconds float64) {
 	if server == "" {
-		return // it went nowhere
+		return // no server was asked
 	}
 	s := t.series(server, name)
 	if outcome == "ok" {
@@ -98,7 +98,8 @@ func (t *tools) count(server string, name []byte, outcome string, seconds float6
 	s.time.Observe(seconds)
 }
 
-// series is that of a tool. What is gone is in none of the maps; whoever has found it there before then counts in it for the last time.
+// series returns the series of a tool. A dropped series is in none of the maps; a caller that found it there before
+// counts in it for the last time.
 func (t *tools) series(server string, name []byte) *toolSeries {
 	place := &t.recent[(len(server)+len(name))%len(t.recent)]
 	if s := place.Load(); s != nil && s.label == string(name) && s.server == server && !s.gone.Load() {
@@ -113,7 +114,8 @@ func (t *tools) series(server string, name []byte) *toolSeries {
 	return s
 }
 
-// learn takes the names of a list's page; first says that a list begins with it. Lists that have not changed cost a sum over them.
+// learn reads the names in a page of a list; first marks the first page. A page that has not changed costs a sum over
+// it.
 func (t *tools) learn(server string, m *wire.Message, first bool) {
 	sum := maphash.Bytes(t.seed, m.Of(m.Result))
 	t.mu.Lock()
@@ -141,7 +143,8 @@ func (t *tools) learn(server string, m *wire.Message, first bool) {
 	}
 }
 
-// settle gives the names on the page their series. Lists differ by who asks, so those of others stay while there is room.
+// settle adds series for the names on the page. Lists may differ between callers, so other names stay while there is
+// room.
 func (t *tools) settle(server string, b *toolBook) {
 	next := maps.Clone(*b.names.Load())
 	for name := range b.page {
@@ -156,7 +159,7 @@ func (t *tools) settle(server string, b *toolBook) {
 	b.names.Store(&next)
 }
 
-// makeRoom forgets one tool that is not on the page; false if all are.
+// makeRoom drops one tool that is not on the page. It returns false if all are.
 func (t *tools) makeRoom(server string, names map[string]*toolSeries, page map[string]bool) bool {
 	for name, s := range names {
 		if !page[name] {
@@ -171,7 +174,7 @@ func (t *tools) makeRoom(server string, names map[string]*toolSeries, page map[s
 	return false
 }
 
-// forget drops what was counted for a server.
+// forget drops the series of a server.
 func (t *tools) forget(server string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

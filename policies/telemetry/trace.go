@@ -12,24 +12,24 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Tracing makes spans of requests, by the OpenTelemetry semantic conventions for MCP: one of kind server for each that a client makes,
-// and below it one of kind client for each time that an upstream is asked. A span that is not recorded goes on all the same, as
-// traceparent with the flag 00, and costs little.
+// Tracing makes spans for requests by the OpenTelemetry semantic conventions for MCP: a server span for each request of
+// a client, and below it a client span for each request to an upstream. A span that is not recorded is still
+// propagated, as a traceparent with the flags 00, and costs little.
 type Tracing struct {
 	tracer              trace.Tracer
 	server, own, client []trace.SpanStartOption
 }
 
-// NewTracing makes the policies for a tracer.
+// NewTracing returns the policies for a tracer.
 func NewTracing(tracer trace.Tracer) *Tracing {
 	kind := func(k trace.SpanKind) []trace.SpanStartOption { return []trace.SpanStartOption{trace.WithSpanKind(k)} }
 	return &Tracing{tracer, kind(trace.SpanKindServer), kind(trace.SpanKindInternal), kind(trace.SpanKindClient)}
 }
 
-// Serve is the policy of the server's span. It stands around all others, audit among them, to which it gives the trace's id as the
-// request's, unless the client has sent another. Its parent is what the message says (SEP-414), else what the HTTP request says; where
-// both do, the span has a link to the latter (OpenTelemetry, MCP, Context propagation). It ends when the answer is delivered, or
-// the client has left.
+// Serve is the policy of the server span. It runs outside all others, audit included, and makes the id of the trace the
+// id of the request unless the client has sent another. The parent is the trace context of the message (SEP-414), else
+// that of the HTTP request; if both have one, the span links to the latter (OpenTelemetry, MCP, Context propagation).
+// The span ends when the response is delivered, or when the client has left.
 func (t *Tracing) Serve(next proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		if ex.Msg.Kind != wire.Request {
@@ -70,8 +70,9 @@ func (t *Tracing) Serve(next proxy.Handler) proxy.Handler {
 	}
 }
 
-// Ask is the policy of the client's span of an upstream. It stands within all others, so that each attempt has its own. What it says
-// of the trace goes with the request: in _meta, and in headers where there are any. It ends with the upstream's response.
+// Ask returns the policy of the client span for requests to one upstream. It runs inside all others, so that each
+// attempt has its own span. Its trace context goes with the request, in _meta and, where the transport has them, in
+// headers. The span ends with the upstream's response.
 func (t *Tracing) Ask(at Peer) proxy.Policy {
 	fixed := at.attributes()
 	return func(next proxy.Handler) proxy.Handler {
@@ -103,8 +104,9 @@ func (t *Tracing) Ask(at Peer) proxy.Policy {
 	}
 }
 
-// said gives the trace that a request comes in, and that of the HTTP request if it is another; nil: none. Who has made the exchange to
-// serve another knows it. Baggage is of the same origin as the parent, or else of the message, or of the HTTP request.
+// said returns the trace context of a request, and that of the HTTP request if it is another; nil: none. An exchange
+// that was made to serve another one has its trace already. Baggage is that of the message if the message has a parent
+// or baggage, else that of the HTTP request.
 func said(ex *proxy.Exchange) (parent, ambient *proxy.Trace) {
 	if ex.Trace != nil {
 		return ex.Trace, nil
@@ -126,7 +128,8 @@ func said(ex *proxy.Exchange) (parent, ambient *proxy.Trace) {
 	return ambient, nil
 }
 
-// metaTrace reads the trace context of a message, bounded; nil: it has none. A traceparent that is none is as if it had not come.
+// metaTrace reads the trace context of a message, within bounds; nil: it has none. A malformed traceparent counts as
+// absent.
 func metaTrace(m *wire.Message) *proxy.Trace {
 	var t proxy.Trace
 	for key, value := range wire.Members(m.Raw, m.Meta) {
@@ -142,7 +145,7 @@ func metaTrace(m *wire.Message) *proxy.Trace {
 		default:
 			continue
 		}
-		if *at = ""; value.IsString(m.Raw) && int(value.To-value.From) <= 6*most+2 { // as escapes, and quoted
+		if *at = ""; value.IsString(m.Raw) && int(value.To-value.From) <= 6*most+2 { // all bytes as escapes, between quotes
 			*at = bounded(value.Text(m.Raw), most)
 		}
 	}
@@ -158,8 +161,8 @@ func metaTrace(m *wire.Message) *proxy.Trace {
 	return &t
 }
 
-// extracted is a context of the span that a trace context names; of none if it is malformed (W3C Trace Context, traceparent). Of
-// version 00 the propagator takes a dash at the end, too.
+// extracted returns a context with the span that a trace context names, or without one if it is malformed (W3C Trace
+// Context, traceparent). The length is checked because the propagator accepts a dash at the end of version 00.
 func extracted(t *proxy.Trace) context.Context {
 	const length = 55 // of version 00
 	if t == nil || t.Parent == "" || strings.HasPrefix(t.Parent, "00") && len(t.Parent) != length {
@@ -168,7 +171,7 @@ func extracted(t *proxy.Trace) context.Context {
 	return propagation.TraceContext{}.Extract(context.Background(), traceCarrier{t})
 }
 
-// traceCarrier gives a trace context to the propagator.
+// traceCarrier presents a trace context to the propagator.
 type traceCarrier struct{ *proxy.Trace }
 
 // Get implements propagation.TextMapCarrier.
@@ -188,7 +191,7 @@ func (traceCarrier) Set(string, string) {}
 // Keys implements propagation.TextMapCarrier.
 func (traceCarrier) Keys() []string { return []string{"traceparent", "tracestate"} }
 
-// written is the trace context of a span, in version 00; the baggage goes on as it came.
+// written returns the trace context of a span, in version 00. The baggage of the request is passed on as it came.
 func written(sc trace.SpanContext, of *proxy.Trace) *proxy.Trace {
 	id, span := sc.TraceID(), sc.SpanID()
 	var text [55]byte

@@ -17,7 +17,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Attributes of OpenTelemetry's registry that spans have; those that begin with dragoman are our own.
+// Attributes of spans, from OpenTelemetry's registry. Those that begin with dragoman are our own.
 const (
 	methodKey    = attribute.Key("mcp.method.name")
 	revisionKey  = attribute.Key("mcp.protocol.version")
@@ -43,22 +43,22 @@ const (
 
 // Events of spans.
 const (
-	eventQuestion = "dragoman.question"       // a server asks in the middle of its call
-	eventParked   = "dragoman.input_required" // it asks in its result: the call waits for the client to come back
+	eventQuestion = "dragoman.question"       // a server asks a question during its call
+	eventParked   = "dragoman.input_required" // its result asks for input: the call waits for the client's retry
 	eventResumed  = "dragoman.input_responses"
 )
 
-// maxSaid bounds what a stranger's words can add to a span, in bytes.
+// maxSaid bounds the text from outside in one attribute, in bytes.
 const maxSaid = 256
 
-// Peer is an upstream as spans name it.
+// Peer describes an upstream for its spans.
 type Peer struct {
 	Name      string
 	Transport string        // "tcp", "unix" or "pipe"
-	Protocol  string        // "http"; empty: none is known below MCP
+	Protocol  string        // "http"; empty: unknown
 	Address   string        // host, or path of a Unix socket; empty: none
 	Port      int           // 0: none
-	Revision  func() string // of MCP that it was found to speak; empty: nobody knows
+	Revision  func() string // MCP revision of the server; empty: not known yet
 }
 
 func (p *Peer) attributes() []attribute.KeyValue {
@@ -75,7 +75,8 @@ func (p *Peer) attributes() []attribute.KeyValue {
 	return all
 }
 
-// found is what is known of a request once it has left: the revision, and the id under which it went, if it is the message that did.
+// found returns what is known once a request has been sent: the revision, and the request's id if the message was sent
+// with another one than it came with.
 func (p *Peer) found(m *wire.Message) (all []attribute.KeyValue) {
 	if p.Revision != nil {
 		if v := p.Revision(); v != "" {
@@ -88,8 +89,8 @@ func (p *Peer) found(m *wire.Message) (all []attribute.KeyValue) {
 	return all
 }
 
-// describe names a span, and says what the request is about. What strangers say is cut, and is text at least: what is none would spoil
-// the whole batch.
+// describe names a span and says what the request is about. Text from outside is cut and made valid UTF-8, since
+// invalid text would spoil the whole batch.
 func describe(span trace.Span, m *wire.Message) {
 	all := append(make([]attribute.KeyValue, 0, 4), methodKey.String(spoken(m.Text(m.Method))))
 	switch {
@@ -103,7 +104,7 @@ func describe(span trace.Span, m *wire.Message) {
 	span.SetAttributes(all...)
 }
 
-// namedAfter makes of a tool or prompt the attribute, and the second part of the span's name.
+// namedAfter returns the attribute of a tool or prompt, and adds its name to the name of the span.
 func namedAfter(span trace.Span, m *wire.Message, key attribute.Key) attribute.KeyValue {
 	name := spoken(m.Text(m.Name))
 	if name != "" {
@@ -112,7 +113,8 @@ func namedAfter(span trace.Span, m *wire.Message, key attribute.Key) attribute.K
 	return key.String(name)
 }
 
-// describeArrival says who asks, and how. Of the session there is as much as in the log: who has all of it may be able to use it.
+// describeArrival says who sent the request, and how. The id of the session is shortened as in the log: whoever has all
+// of it may be able to use the session.
 func describeArrival(span trace.Span, ex *proxy.Exchange) {
 	all := append(make([]attribute.KeyValue, 0, 12), requestKey.String(ex.ID()), eraKey.String(ex.Client.Era.String()))
 	if id := ex.Msg.ID; id.IsString(ex.Msg.Raw) {
@@ -140,17 +142,17 @@ func describeArrival(span trace.Span, ex *proxy.Exchange) {
 	}
 }
 
-// spoken is a stranger's text, cut to what a span may have of it.
+// spoken returns a text from outside, cut to maxSaid bytes and made valid UTF-8.
 func spoken(text []byte) string {
 	return strings.ToValidUTF8(string(text[:min(len(text), maxSaid)]), "")
 }
 
-// spanned are the replies of a request that has a span.
+// spanned wraps the replies of a request that has a span.
 type spanned struct {
 	proxy.Replies
 	span    trace.Span
 	ex      *proxy.Exchange
-	asks    bool // the span is that of an upstream's call, which is over with the response
+	asks    bool // the span is that of a request to an upstream, and ends with the response
 	settled bool
 }
 
@@ -169,7 +171,7 @@ func (s *spanned) Next(until time.Time) (*wire.Message, error) {
 	return m, err
 }
 
-// answered takes from the response what it says of the outcome.
+// answered records the outcome that the response shows.
 func (s *spanned) answered(m *wire.Message) {
 	s.settled = true
 	switch {
@@ -186,15 +188,15 @@ func (s *spanned) answered(m *wire.Message) {
 	s.over()
 }
 
-// over ends the span of an upstream's call: with the response it is over, whatever the client does with that.
+// over ends the span of a request to an upstream: it is over with the response, whatever the client does with it.
 func (s *spanned) over() {
 	if s.asks {
 		s.span.End()
 	}
 }
 
-// failed says what a request without a response has failed of. The client is answered with the error's code, if it is still there; an
-// upstream has given none.
+// failed records why a request has no response. The server span has the code of the error, which the client is sent
+// unless it has left. A request to an upstream has no such code.
 func (s *spanned) failed(err error) {
 	if s.settled {
 		return
@@ -213,9 +215,9 @@ func (s *spanned) failed(err error) {
 	s.over()
 }
 
-// Close implements proxy.Replies. That nobody has waited for the response is an outcome too.
+// Close implements proxy.Replies. A response that nobody waited for is an outcome too.
 func (s *spanned) Close() error {
 	s.failed(policies.Unanswered(s.ex))
-	s.span.End() // once only
+	s.span.End() // without effect if it has ended
 	return s.Replies.Close()
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxPool is how many sessions or children a pool may have.
+// maxPool bounds the sessions or children of a pool.
 const maxPool = 1000
 
 // Kinds of isolation, see [ParseIsolation].
@@ -20,8 +20,8 @@ const (
 
 var poolForm = regexp.MustCompile(`^pool\s*\(\s*([0-9]+)\s*\)$`)
 
-// ParseIsolation reads "session", "principal", "pool(N)" or "shared". It knows
-// no bounds of N; a number too large to count counts as 0.
+// ParseIsolation parses "session", "principal", "pool(N)" or "shared". It does not check the bounds of N; a number that
+// overflows counts as 0.
 func ParseIsolation(text string) (kind string, n int, ok bool) {
 	if m := poolForm.FindStringSubmatch(text); m != nil {
 		n, _ = strconv.Atoi(m[1])
@@ -34,9 +34,10 @@ func ParseIsolation(text string) (kind string, n int, ok bool) {
 	return "", 0, false
 }
 
-// Isolation is who shares a session or child.
+// Isolation is a field for who shares a session or child.
 type Isolation struct{ At *string }
 
+// Set implements [Field].
 func (f Isolation) Set(v value.Literal) error {
 	text, isText := v.PlainText()
 	if !isText {
@@ -60,13 +61,16 @@ func (f Isolation) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Isolation) Text() string { return value.Quote(*f.At) }
+
+// Allowed implements [Field].
 func (f Isolation) Allowed() string {
 	return "session, principal, pool(N) with N from 1 to 1000, or shared"
 }
 
-// CheckInherited accepts the name of a variable of our own. A lone star would
-// hand over everything, Dragoman's own secrets too.
+// CheckInherited accepts the name of a variable of our own, or the beginning of one with a star. A lone star would pass
+// on everything, Dragoman's own secrets included.
 func CheckInherited(item string) error {
 	switch {
 	case item == "*":

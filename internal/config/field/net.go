@@ -16,7 +16,7 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// Bounds of ports: the privileged ones are left to whoever maps them.
+// Bounds of ports. Privileged ports are left to whatever maps them.
 const (
 	LeastPort   = 1024
 	MostPort    = 65535
@@ -34,9 +34,10 @@ func validHost(host string) bool {
 	return len(host) <= 253 && hostName.MatchString(host)
 }
 
-// Host is a bind address.
+// Host is a field for a bind address.
 type Host struct{ At *string }
 
+// Set implements [Field].
 func (f Host) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	if !ok {
@@ -52,10 +53,13 @@ func (f Host) Set(v value.Literal) error {
 	return nil
 }
 
-func (f Host) Text() string    { return value.Quote(*f.At) }
+// Text implements [Field].
+func (f Host) Text() string { return value.Quote(*f.At) }
+
+// Allowed implements [Field].
 func (f Host) Allowed() string { return "an IP address or a host name, without a port" }
 
-// SplitListen reads HOST:PORT; a missing host means all interfaces.
+// SplitListen parses HOST:PORT. A missing host means all interfaces.
 func SplitListen(v value.Literal) (host string, port int, err error) {
 	text, ok := v.PlainText()
 	if !ok {
@@ -66,7 +70,7 @@ func SplitListen(v value.Literal) (host string, port int, err error) {
 		return "", 0, value.Problemf("%s is not HOST:PORT", v.Show())
 	}
 	if host == "" {
-		host = "0.0.0.0" // as everywhere else; then the check for loopback sees it
+		host = "0.0.0.0" // as in other programs; this way the loopback check sees it
 	}
 	if !validHost(host) {
 		return "", 0, value.Problemf("%s: the host is neither an IP address nor a host name", v.Show())
@@ -78,12 +82,13 @@ func SplitListen(v value.Literal) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// Listen is HOST:PORT in two places.
+// Listen is a field for HOST:PORT, kept in two places.
 type Listen struct {
 	Host *string
 	Port *int
 }
 
+// Set implements [Field].
 func (f Listen) Set(v value.Literal) error {
 	host, port, err := SplitListen(v)
 	if err != nil {
@@ -93,14 +98,18 @@ func (f Listen) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Listen) Text() string { return value.Quote(net.JoinHostPort(*f.Host, strconv.Itoa(*f.Port))) }
+
+// Allowed implements [Field].
 func (f Listen) Allowed() string {
 	return "HOST:PORT such as 127.0.0.1:8080, port " + portAllowed
 }
 
-// Admin is HOST:PORT or "off".
+// Admin is a field for HOST:PORT or "off".
 type Admin struct{ At *string }
 
+// Set implements [Field].
 func (f Admin) Set(v value.Literal) error {
 	if text, ok := v.PlainText(); ok && text == Off {
 		*f.At = Off
@@ -114,11 +123,13 @@ func (f Admin) Set(v value.Literal) error {
 	return nil
 }
 
-func (f Admin) Text() string    { return value.Quote(*f.At) }
+// Text implements [Field].
+func (f Admin) Text() string { return value.Quote(*f.At) }
+
+// Allowed implements [Field].
 func (f Admin) Allowed() string { return "HOST:PORT such as 127.0.0.1:9090, or off" }
 
-// List is a list of text. In the environment it is a JSON array, or
-// separated by commas where commas is true.
+// List is a field for a list of text. In the environment it is a JSON array, or separated by commas if Commas is true.
 type List struct {
 	At     *[]string
 	Check  func(item string) error
@@ -126,9 +137,10 @@ type List struct {
 	Least  int
 	Most   int
 	Commas bool
-	Words  []string // all entries there can be, if they are few: for completion
+	Words  []string // all possible entries, if they are few: for completion
 }
 
+// Set implements [Field].
 func (f List) Set(v value.Literal) error {
 	if v.Kind == value.WordLiteral {
 		var err error
@@ -161,7 +173,7 @@ func (f List) Set(v value.Literal) error {
 	return nil
 }
 
-// parts divides the values of a flag, of which each may be a list again.
+// parts splits the values of a flag, each of which may be a list again.
 func (f List) parts(items []value.Literal) []value.Literal {
 	if !f.Commas || !slices.ContainsFunc(items, func(v value.Literal) bool { return v.Kind == value.WordLiteral }) {
 		return items
@@ -204,6 +216,7 @@ func (f List) split(text string) (value.Literal, error) {
 	return list, nil
 }
 
+// Text implements [Field].
 func (f List) Text() string {
 	items := make([]string, 0, len(*f.At))
 	for _, item := range *f.At {
@@ -212,6 +225,7 @@ func (f List) Text() string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
+// Allowed implements [Field].
 func (f List) Allowed() string { return f.What }
 
 // CheckHostEntry accepts host or host:port, as a Host header has it.
@@ -239,7 +253,7 @@ func CheckOrigin(item string) error {
 	return nil
 }
 
-// Network reads an address, or a network in CIDR notation.
+// Network parses an address, or a network in CIDR notation.
 func Network(text string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		return netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
@@ -251,6 +265,7 @@ func Network(text string) (netip.Prefix, error) {
 	return p, err
 }
 
+// CheckNetwork accepts an address, or a network in CIDR notation.
 func CheckNetwork(item string) error {
 	if _, err := Network(item); err != nil {
 		return value.Problemf("%q is neither an address nor a network", value.Shorten(item))
@@ -258,7 +273,7 @@ func CheckNetwork(item string) error {
 	return nil
 }
 
-// CheckEra accepts modern, legacy and every revision that is spoken.
+// CheckEra accepts modern, legacy and every supported revision.
 func CheckEra(item string) error {
 	if _, err := rules.Allow([]string{item}); err != nil {
 		if near := value.Nearest(item, append(rules.Versions(), "modern", "legacy")); near != "" {
@@ -269,7 +284,7 @@ func CheckEra(item string) error {
 	return nil
 }
 
-// CheckArgument accepts what execve can carry.
+// CheckArgument accepts what execve can pass on: text without NUL bytes.
 func CheckArgument(item string) error {
 	if strings.ContainsRune(item, 0) {
 		return value.Problemf("contains a NUL byte")
@@ -277,9 +292,10 @@ func CheckArgument(item string) error {
 	return nil
 }
 
-// URL is the address of an upstream.
+// URL is a field for the address of an upstream.
 type URL struct{ At *string }
 
+// Set implements [Field].
 func (f URL) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	if !ok {
@@ -307,9 +323,10 @@ func (f URL) Set(v value.Literal) error {
 	return nil
 }
 
-// maxSocketPath is what fits into an address (unix(7)); some systems have less.
+// maxSocketPath is the longest path that fits into an address, in bytes (unix(7)); some systems have less.
 const maxSocketPath = 107
 
+// Unix checks and stores the address of a Unix socket. path is text without its scheme.
 func (f URL) Unix(text, path string) error {
 	path = SocketPath(path)
 	switch {
@@ -324,7 +341,7 @@ func (f URL) Unix(text, path string) error {
 	return nil
 }
 
-// SocketPath takes the empty authority off unix:///path.
+// SocketPath removes the empty authority of unix:///path.
 func SocketPath(path string) string {
 	if rest, ok := strings.CutPrefix(path, "//"); ok {
 		return rest
@@ -332,6 +349,7 @@ func SocketPath(path string) string {
 	return path
 }
 
+// Tcp checks and stores the address of a TCP socket. u is text, parsed.
 func (f URL) Tcp(text string, u *url.URL) error {
 	port, err := strconv.Atoi(u.Port())
 	switch {
@@ -348,14 +366,18 @@ func (f URL) Tcp(text string, u *url.URL) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f URL) Text() string { return value.Quote(value.RedactURL(*f.At)) }
+
+// Allowed implements [Field].
 func (f URL) Allowed() string {
 	return `an http or https URL such as https://example.com/mcp, "unix:/path/to.sock" or "tcp://HOST:PORT"`
 }
 
-// Proxy is "", "off" or the URL of an HTTP proxy, which may hold a password.
+// Proxy is a field for "", "off" or the URL of an HTTP proxy, which may hold a password.
 type Proxy struct{ At *string }
 
+// Set implements [Field].
 func (f Proxy) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	if !ok {
@@ -371,6 +393,7 @@ func (f Proxy) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Proxy) Text() string {
 	if *f.At == "" || *f.At == Off {
 		return value.Quote(*f.At)
@@ -378,17 +401,19 @@ func (f Proxy) Text() string {
 	return value.Quote(value.RedactURL(*f.At))
 }
 
+// Allowed implements [Field].
 func (f Proxy) Allowed() string {
 	return `an http or https URL such as http://proxy.example:3128, "off", or "" for HTTPS_PROXY`
 }
 
-// SecretText is one header or variable; store keeps it in its map.
+// SecretText is a field for one header or variable. Store keeps the value.
 type SecretText struct {
 	Store func(value.Secret)
 	Check func(value string) error
 	What  string
 }
 
+// Set implements [Field].
 func (f SecretText) Set(v value.Literal) error {
 	text, ok := v.ScalarText()
 	if !ok {
@@ -401,15 +426,19 @@ func (f SecretText) Set(v value.Literal) error {
 	return nil
 }
 
-func (f SecretText) Text() string    { return value.Quote(value.Hidden) }
+// Text implements [Field].
+func (f SecretText) Text() string { return value.Quote(value.Hidden) }
+
+// Allowed implements [Field].
 func (f SecretText) Allowed() string { return f.What }
 
-// Key is a secret of a minimal length, in bytes; "" is allowed and unset.
+// Key is a field for a secret of at least Least bytes; "" leaves it unset.
 type Key struct {
 	At    *value.Secret
 	Least int
 }
 
+// Set implements [Field].
 func (f Key) Set(v value.Literal) error {
 	text, ok := v.ScalarText()
 	switch {
@@ -422,6 +451,7 @@ func (f Key) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Key) Text() string {
 	if f.At.Reveal() == "" {
 		return `""`
@@ -429,6 +459,7 @@ func (f Key) Text() string {
 	return value.Quote(value.Hidden)
 }
 
+// Allowed implements [Field].
 func (f Key) Allowed() string {
 	return fmt.Sprintf(`at least %d characters, "env:NAME" or "file:/path", or "" for a random key`, f.Least)
 }

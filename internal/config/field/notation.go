@@ -10,17 +10,17 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// Notation is what may be written for a key, for people and for programs: the reference and the schema are made of it.
+// Notation is what may be written for a key. The reference and the schema are made of it.
 type Notation struct {
 	Kind   string // the type, in a word or two
-	Bounds string // what of that type; "" if that is all
+	Bounds string // which values of that type; "" if all
 	Shape  Shape
 }
 
-// Notated is a field that knows its notation. All do: TestNotations.
+// Notated is a field that has a notation. All have: TestNotations.
 type Notated interface{ Notation() Notation }
 
-// Shape is a JSON Schema, as far as the configuration needs it; draft-07, since that is what editors know.
+// Shape is the part of JSON Schema that the configuration needs, in draft-07, which editors support.
 type Shape struct {
 	Schema      string            `json:"$schema,omitempty"`
 	Title       string            `json:"title,omitempty"`
@@ -42,13 +42,13 @@ type Shape struct {
 	Others      *Others           `json:"additionalProperties,omitempty"`
 }
 
-// Others are the keys of a table that have no name of ours.
+// Others describes the keys of a table that have no fixed name.
 type Others struct {
-	Of  *Shape // nil: anything goes, or nothing
+	Of  *Shape // schema of their values; nil: Any says whether they are allowed
 	Any bool
 }
 
-// MarshalJSON writes a schema, or the one that all or none fit.
+// MarshalJSON implements json.Marshaler. Without Of it writes a boolean schema.
 func (o *Others) MarshalJSON() ([]byte, error) {
 	if o.Of == nil {
 		return strconv.AppendBool(nil, o.Any), nil
@@ -56,10 +56,10 @@ func (o *Others) MarshalJSON() ([]byte, error) {
 	return json.MarshalWithOption(o.Of, json.DisableHTMLEscape())
 }
 
-// JsonTypes are JSON types, of which one is enough.
+// JsonTypes lists JSON types, of which a value must have one.
 type JsonTypes []string
 
-// MarshalJSON writes a single type without a list.
+// MarshalJSON implements json.Marshaler. It writes a single type as a string.
 func (k JsonTypes) MarshalJSON() ([]byte, error) {
 	if len(k) == 1 {
 		return strconv.AppendQuote(nil, k[0]), nil
@@ -67,14 +67,14 @@ func (k JsonTypes) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]string(k))
 }
 
-// The types of JSON that values are written in.
+// The JSON types of values.
 var (
 	StringType  = JsonTypes{"string"}
 	integerType = JsonTypes{"integer"}
 	scalarTypes = JsonTypes{"string", "integer", "number", "boolean"}
 )
 
-// between is an integer from least to most, or, if zero says something, 0.
+// between returns the shape of an integer from least to most, or of 0 as well if zero is true.
 func between(least, most int64, zero bool) Shape {
 	s := Shape{Type: integerType, Minimum: &least, Maximum: &most}
 	switch {
@@ -87,7 +87,7 @@ func between(least, most int64, zero bool) Shape {
 	return Shape{AnyOf: []Shape{s, {Type: integerType, Minimum: new(int64), Maximum: new(int64)}}}
 }
 
-// OrElse is what one of two shapes takes.
+// OrElse returns the shape that accepts what a or b accepts.
 func OrElse(a, b Shape) Shape {
 	if len(a.AnyOf) > 0 {
 		return Shape{AnyOf: append(slices.Clone(a.AnyOf), b)}
@@ -95,6 +95,7 @@ func OrElse(a, b Shape) Shape {
 	return Shape{AnyOf: []Shape{a, b}}
 }
 
+// Notation implements [Notated].
 func (f Text) Notation() Notation {
 	s := Shape{Type: StringType, MaxLength: f.Most}
 	if !f.Empty {
@@ -113,6 +114,7 @@ func (f Text) Notation() Notation {
 	return Notation{Kind: "text", Bounds: strings.TrimPrefix(strings.TrimPrefix(bounds, "text"), ", "), Shape: s}
 }
 
+// Notation implements [Notated].
 func (f Enum) Notation() Notation {
 	words := slices.Clone(f.Values)
 	var more []string
@@ -123,17 +125,20 @@ func (f Enum) Notation() Notation {
 	return Notation{Kind: "word", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Enum: append(words, more...)}}
 }
 
+// Notation implements [Notated].
 func (f Bool) Notation() Notation {
 	return Notation{Kind: "boolean", Shape: Shape{Type: JsonTypes{"boolean"}}}
 }
 
+// Notation implements [Notated].
 func (f Int) Notation() Notation {
 	return Notation{Kind: "integer", Bounds: f.Allowed(), Shape: between(int64(f.Least), int64(f.Most), f.Zero != "")}
 }
 
-// durationPattern is what time.ParseDuration takes, without a sign.
+// durationPattern matches what time.ParseDuration accepts, without a sign.
 const durationPattern = `^(0|([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`
 
+// Notation implements [Notated].
 func (f Duration) Notation() Notation {
 	bounds := fmt.Sprintf("%s to %s", shortDuration(f.Least), shortDuration(f.Most))
 	if f.Zero != "" {
@@ -150,6 +155,7 @@ func (f Duration) Notation() Notation {
 	return Notation{Kind: "duration", Bounds: bounds, Shape: text}
 }
 
+// Notation implements [Notated].
 func (f Size) Notation() Notation {
 	unit := int64(max(f.Unit, 1))
 	n := between(int64(f.Least)/unit, int64(f.Most)/unit, f.Zero != "")
@@ -168,20 +174,24 @@ func (f Size) Notation() Notation {
 	return Notation{Kind: kind, Bounds: bounds, Shape: OrElse(n, text)}
 }
 
+// Notation implements [Notated].
 func (f Host) Notation() Notation {
 	return Notation{Kind: "host", Bounds: f.Allowed(), Shape: Shape{Type: StringType, MinLength: 1}}
 }
 
 const addressPattern = `^.*:[0-9]+$`
 
+// Notation implements [Notated].
 func (f Listen) Notation() Notation {
 	return Notation{Kind: "address", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: addressPattern}}
 }
 
+// Notation implements [Notated].
 func (f Admin) Notation() Notation {
 	return Notation{Kind: "address", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: addressPattern + "|^off$"}}
 }
 
+// Notation implements [Notated].
 func (f List) Notation() Notation {
 	item := Shape{Type: scalarTypes}
 	if len(f.Words) > 0 {
@@ -190,29 +200,35 @@ func (f List) Notation() Notation {
 	return Notation{Kind: "list", Bounds: strings.TrimPrefix(strings.TrimPrefix(f.What, "a list "), "of "), Shape: Shape{Type: JsonTypes{"array"}, Items: &item, MinItems: f.Least, MaxItems: f.Most}}
 }
 
+// Notation implements [Notated].
 func (f URL) Notation() Notation {
 	return Notation{Kind: "URL", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: `^(https?://|tcp://|unix:).`}}
 }
 
-// webPattern is an address of the web, or none.
+// webPattern matches an http or https URL, and the empty string.
 const webPattern = `^$|^https?://.`
 
+// Notation implements [Notated].
 func (f Proxy) Notation() Notation {
 	return Notation{Kind: "URL", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: webPattern + "|^off$"}}
 }
 
+// Notation implements [Notated].
 func (f CheckURL) Notation() Notation {
 	return Notation{Kind: "URL", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: webPattern}}
 }
 
+// Notation implements [Notated].
 func (f Link) Notation() Notation {
 	return Notation{Kind: "URL", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: webPattern}}
 }
 
+// Notation implements [Notated].
 func (f SecretText) Notation() Notation {
 	return Notation{Kind: "secret", Bounds: f.What, Shape: Shape{Type: scalarTypes}}
 }
 
+// Notation implements [Notated].
 func (f Key) Notation() Notation {
 	s := Shape{Type: scalarTypes}
 	if f.Least > 0 {
@@ -222,10 +238,12 @@ func (f Key) Notation() Notation {
 	return Notation{Kind: "secret", Bounds: `the value, "env:NAME" or "file:/path"`, Shape: s}
 }
 
+// Notation implements [Notated].
 func (f Time) Notation() Notation {
 	return Notation{Kind: "date or time", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: `^[0-9]{4}-[0-9]{2}-[0-9]{2}`}}
 }
 
+// Notation implements [Notated].
 func (f Isolation) Notation() Notation {
 	words := Shape{Type: StringType, Enum: []string{PerSession, PerPrincipal, SharedByAll}}
 	return Notation{Kind: "word", Bounds: f.Allowed(), Shape: Shape{AnyOf: []Shape{words, {Type: StringType, Pattern: `^pool *\( *([1-9][0-9]{0,2}|1000) *\)$`}}}}

@@ -1,3 +1,4 @@
+// Package field has the types of the configuration's values: how each is read, checked and printed.
 package field
 
 import (
@@ -13,25 +14,26 @@ import (
 
 // Field is the typed place of one setting in a Config.
 type Field interface {
-	// Set checks the literal and stores it; on an error the place is as before.
+	// Set checks the literal and stores it. After an error the place is as before.
 	Set(v value.Literal) error
-	// Text is the value as a literal that TOML and JSON both understand.
+	// Text returns the value as a literal that is valid in TOML and JSON.
 	Text() string
 	// Allowed says what may be written, for errors and help.
 	Allowed() string
 }
 
-// Text is a string that matches a pattern.
+// Text is a field for a string that matches a pattern.
 type Text struct {
 	At      *string
 	Pattern *regexp.Regexp // nil: anything without control characters
-	What    string         // for people
+	What    string         // description of what is allowed
 	Most    int            // bytes; 0: 4096
 	Empty   bool           // "" is allowed
 }
 
 const defaultTextLength = 4096
 
+// Set implements [Field].
 func (f Text) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	most := f.Most
@@ -53,16 +55,20 @@ func (f Text) Set(v value.Literal) error {
 	return nil
 }
 
-func (f Text) Text() string    { return value.Quote(*f.At) }
+// Text implements [Field].
+func (f Text) Text() string { return value.Quote(*f.At) }
+
+// Allowed implements [Field].
 func (f Text) Allowed() string { return f.What }
 
-// Enum is one of a few words.
+// Enum is a field for one of a few words.
 type Enum struct {
 	At     *string
 	Values []string
 	Same   map[string]string // further spellings
 }
 
+// Set implements [Field].
 func (f Enum) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	if !ok {
@@ -81,7 +87,10 @@ func (f Enum) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Enum) Text() string { return value.Quote(*f.At) }
+
+// Allowed implements [Field].
 func (f Enum) Allowed() string {
 	words := make([]string, 0, len(f.Values))
 	for _, v := range f.Values {
@@ -93,9 +102,10 @@ func (f Enum) Allowed() string {
 	return value.OneOf(words)
 }
 
-// Bool is true or false.
+// Bool is a field for true or false.
 type Bool struct{ At *bool }
 
+// Set implements [Field].
 func (f Bool) Set(v value.Literal) error {
 	if v.Kind != value.BooleanLiteral && v.Kind != value.WordLiteral || v.Text != "true" && v.Text != "false" {
 		return value.Problemf("must be true or false, not %s", v.Show())
@@ -104,16 +114,20 @@ func (f Bool) Set(v value.Literal) error {
 	return nil
 }
 
-func (f Bool) Text() string    { return strconv.FormatBool(*f.At) }
+// Text implements [Field].
+func (f Bool) Text() string { return strconv.FormatBool(*f.At) }
+
+// Allowed implements [Field].
 func (f Bool) Allowed() string { return "true or false" }
 
-// Int is an integer between bounds; zero allows 0 besides them.
+// Int is a field for an integer between bounds. If Zero is not empty, 0 is allowed as well.
 type Int struct {
 	At          *int
 	Least, Most int
 	Zero        string // what 0 means; "": 0 is not special
 }
 
+// Set implements [Field].
 func (f Int) Set(v value.Literal) error {
 	n, ok := v.Integer()
 	switch {
@@ -127,7 +141,10 @@ func (f Int) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Int) Text() string { return strconv.Itoa(*f.At) }
+
+// Allowed implements [Field].
 func (f Int) Allowed() string {
 	text := fmt.Sprintf("%d to %d", f.Least, f.Most)
 	if f.Least < f.Most && f.Most == math.MaxInt32 {
@@ -139,14 +156,15 @@ func (f Int) Allowed() string {
 	return text
 }
 
-// Duration is a span of time between bounds.
+// Duration is a field for a span of time between bounds.
 type Duration struct {
 	At          *time.Duration
 	Least, Most time.Duration
 	Zero        string // what 0 means; "": 0 is not special
-	Seconds     bool   // a plain number counts seconds, as in the seeds of these keys
+	Seconds     bool   // a plain number is in seconds, as the seeds of these keys define it
 }
 
+// Set implements [Field].
 func (f Duration) Set(v value.Literal) error {
 	d, err := f.parse(v)
 	switch {
@@ -181,6 +199,7 @@ func (f Duration) parse(v value.Literal) (time.Duration, error) {
 	return d, nil
 }
 
+// Text implements [Field].
 func (f Duration) Text() string {
 	if f.Seconds && *f.At%time.Second == 0 {
 		return strconv.FormatInt(int64(*f.At/time.Second), 10)
@@ -188,6 +207,7 @@ func (f Duration) Text() string {
 	return value.Quote(shortDuration(*f.At))
 }
 
+// Allowed implements [Field].
 func (f Duration) Allowed() string {
 	text := fmt.Sprintf("a duration such as \"30s\" or \"1h30m\", %s to %s", shortDuration(f.Least), shortDuration(f.Most))
 	if f.Seconds {
@@ -199,7 +219,7 @@ func (f Duration) Allowed() string {
 	return text
 }
 
-// shortDuration is d without the zero units at its end: "30m", not "30m0s".
+// shortDuration returns d without the zero units at its end: "30m", not "30m0s".
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -211,7 +231,7 @@ func shortDuration(d time.Duration) string {
 	return text
 }
 
-// Size is a number of bytes between bounds.
+// Size is a field for a number of bytes between bounds.
 type Size struct {
 	At          *int
 	Least, Most int
@@ -234,6 +254,7 @@ var sizeUnits = []struct {
 	{"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1},
 }
 
+// Set implements [Field].
 func (f Size) Set(v value.Literal) error {
 	n, ok := v.Integer()
 	if ok && f.Unit > 1 {
@@ -258,7 +279,7 @@ func (f Size) Set(v value.Literal) error {
 	return nil
 }
 
-// parseSize reads "4MiB", "100 MB" or "4096".
+// parseSize parses "4MiB", "100 MB" or "4096".
 func parseSize(text string) (int64, bool) {
 	unit := int64(1)
 	for _, u := range sizeUnits {
@@ -274,6 +295,7 @@ func parseSize(text string) (int64, bool) {
 	return n * unit, true
 }
 
+// Text implements [Field].
 func (f Size) Text() string {
 	if f.Unit > 1 && *f.At%f.Unit == 0 {
 		return strconv.Itoa(*f.At / f.Unit)
@@ -281,7 +303,7 @@ func (f Size) Text() string {
 	return sizeText(*f.At)
 }
 
-// sizeText is n with the largest binary unit that divides it.
+// sizeText returns n with the largest binary unit that divides it.
 func sizeText(n int) string {
 	switch {
 	case n > 0 && n%Gib == 0:
@@ -295,6 +317,7 @@ func sizeText(n int) string {
 	}
 }
 
+// Allowed implements [Field].
 func (f Size) Allowed() string {
 	if f.Unit == Mib {
 		return fmt.Sprintf("a number of mebibytes, %d to %d", f.Least/Mib, f.Most/Mib)

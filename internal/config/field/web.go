@@ -9,9 +9,11 @@ import (
 	"time"
 )
 
-// Link is an https URL, or an http one of this machine: what is sent there is secret, or decides who is let in.
+// Link is a field for an https URL, or an http URL on the loopback: what is sent there is secret, or decides who is let
+// in.
 type Link struct{ At *string }
 
+// Set implements [Field].
 func (f Link) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	u, err := url.Parse(text)
@@ -26,13 +28,16 @@ func (f Link) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Link) Text() string { return value.Quote(*f.At) }
 
+// Allowed implements [Field].
 func (f Link) Allowed() string { return "an https URL, or an http one on the loopback" }
 
-// Time is a point in time.
+// Time is a field for a point in time.
 type Time struct{ At *time.Time }
 
+// Set implements [Field].
 func (f Time) Set(v value.Literal) error {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if t, err := time.Parse(layout, v.Text); err == nil {
@@ -43,15 +48,18 @@ func (f Time) Set(v value.Literal) error {
 	return value.Problemf("%s is not a time", v.Show())
 }
 
+// Text implements [Field].
 func (f Time) Text() string { return value.Quote(f.At.UTC().Format(time.RFC3339)) }
 
+// Allowed implements [Field].
 func (f Time) Allowed() string {
 	return `a date such as 2027-01-31, or a time such as "2027-01-31T12:00:00Z"`
 }
 
-// Endpoint is the address of a collector.
+// Endpoint is a field for the address of a collector.
 type Endpoint struct{ At *string }
 
+// Set implements [Field].
 func (f Endpoint) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	if !ok {
@@ -72,13 +80,16 @@ func (f Endpoint) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Endpoint) Text() string { return value.Quote(*f.At) }
 
+// Allowed implements [Field].
 func (f Endpoint) Allowed() string { return "an http or https URL, or empty" }
 
-// Ratio is a part of 1.
+// Ratio is a field for a number from 0 to 1.
 type Ratio struct{ At *float64 }
 
+// Set implements [Field].
 func (f Ratio) Set(v value.Literal) error {
 	if v.Kind != value.FloatLiteral && v.Kind != value.IntegerLiteral && v.Kind != value.WordLiteral {
 		return value.Problemf("must be a number, not %s", v.Show())
@@ -94,22 +105,27 @@ func (f Ratio) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f Ratio) Text() string { return strconv.FormatFloat(*f.At, 'g', -1, 64) }
 
+// Allowed implements [Field].
 func (f Ratio) Allowed() string { return "0 to 1" }
 
+// Notation implements [Notated].
 func (f Endpoint) Notation() Notation {
 	return Notation{Kind: "URL", Bounds: f.Allowed(), Shape: Shape{Type: StringType, Pattern: webPattern}}
 }
 
+// Notation implements [Notated].
 func (f Ratio) Notation() Notation {
 	one := int64(1)
 	return Notation{Kind: "number", Bounds: f.Allowed(), Shape: Shape{Type: JsonTypes{"number"}, Minimum: new(int64), Maximum: &one}}
 }
 
-// CheckURL is an address to be asked for.
+// CheckURL is a field for the address of a health check.
 type CheckURL struct{ At *string }
 
+// Set implements [Field].
 func (f CheckURL) Set(v value.Literal) error {
 	text, ok := v.PlainText()
 	if !ok {
@@ -130,6 +146,8 @@ func (f CheckURL) Set(v value.Literal) error {
 	return nil
 }
 
+// Text implements [Field].
 func (f CheckURL) Text() string { return value.Quote(value.RedactURL(*f.At)) }
 
+// Allowed implements [Field].
 func (f CheckURL) Allowed() string { return "an http or https URL" }

@@ -1,3 +1,4 @@
+// Package reference writes the reference and the JSON Schema of the configuration.
 package reference
 
 import (
@@ -8,7 +9,7 @@ import (
 	"strings"
 )
 
-// TableDocs says what the tables of the file are for, in the order of the reference where the code has none of its own.
+// TableDocs says what each table of the file is for.
 var TableDocs = map[string]string{
 	"":                               "What stands before the first table.",
 	"service":                        "What the service is called, and where it listens.",
@@ -44,10 +45,10 @@ var TableDocs = map[string]string{
 	"upstreams.NAME.access":          "What a principal may use, or, called `*`, everybody without an entry of his own.",
 }
 
-// fixedMark stands at keys that are not taken over while Dragoman runs.
+// fixedMark marks the keys whose change needs a restart.
 const fixedMark = "**restart**"
 
-// referenceHead has ^ for the quotes of code, which end a string here.
+// referenceHead has ^ instead of backquotes, which would end the string.
 const referenceHead = `# Configuration reference
 
 <!-- Made by ^dragoman config reference^ from the tables in the code; ^make docs^ writes it anew. -->
@@ -71,7 +72,7 @@ each is for.
   the file would be an unknown key.
 `
 
-// column is one of the reference's tables.
+// column is one column of the reference's tables.
 type column struct {
 	title string
 	text  func(config.Described) string
@@ -103,7 +104,7 @@ var referenceColumns = []column{
 	}},
 }
 
-// shownKey is the key as one would write it in its table.
+// shownKey returns the key as it is written in its table.
 func shownKey(d config.Described) string {
 	if d.Key != config.AnyName {
 		return d.Key
@@ -138,9 +139,10 @@ func WriteReference(w io.Writer) error {
 	return err
 }
 
+// EntryOfTable ends the heading of a table whose entries users name.
 const EntryOfTable = "." + config.AnyName
 
-// TableOf is the heading below which a key stands: tables of single values are shown with the table that they are in.
+// TableOf returns the heading below which a key stands. Tables of single values are shown with their parent.
 func TableOf(d config.Described) string {
 	if d.Key == config.AnyName {
 		return strings.Join(d.Table[:len(d.Table)-1], ".")
@@ -148,7 +150,7 @@ func TableOf(d config.Described) string {
 	return strings.Join(d.Table, ".")
 }
 
-// referenceTables are the headings in their order: the top, tables in the order of the code, upstreams last.
+// referenceTables returns the headings in their order: the top level, then the tables in the order of the code.
 func referenceTables(keys []config.Described) []string {
 	names := []string{""}
 	for _, d := range keys {
@@ -175,7 +177,7 @@ func referenceRows(b *strings.Builder, keys []config.Described, wanted func(conf
 	}
 }
 
-// code is text in a table, as it is typed.
+// code returns text as code in a table.
 func code(text string) string {
 	if text == "" {
 		return ""
@@ -183,7 +185,7 @@ func code(text string) string {
 	return "`" + strings.ReplaceAll(text, "|", `\|`) + "`"
 }
 
-// cell is text in a table.
+// cell returns text for a table, escaped.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*", `\*`, "<", "&lt;").Replace(text)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// NamePatterns are the forms of names that people choose, by the table whose entries they name.
+// NamePatterns are the patterns of names that users choose, by the table whose entries they name.
 var NamePatterns = map[string]string{
 	config.UpstreamsKey: config.UpstreamName.String(),
 	"security.api_keys": config.KeyName.String(),
@@ -27,8 +27,8 @@ var NamePatterns = map[string]string{
 
 const dependenciesKey = "dependencies"
 
-// Schema is a JSON Schema of the file, for editors that complete and check as one writes. It knows tables, types and
-// bounds of numbers; what concerns several keys, and the bounds of durations, `dragoman config check` knows.
+// Schema returns a JSON Schema of the file, with which editors complete and check it. It covers tables, types and
+// bounds of numbers. `dragoman config check` also checks the bounds of durations and rules about several keys.
 func Schema() ([]byte, error) {
 	keys, err := config.DescribeConfig()
 	if err != nil {
@@ -52,12 +52,12 @@ func Schema() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// table is a schema for a table of known keys.
+// table returns the schema of a table of known keys.
 func table(doc string) *field.Shape {
 	return &field.Shape{Description: doc, Type: field.JsonTypes{"object"}, Properties: map[string]*field.Shape{}, Others: &field.Others{}}
 }
 
-// orNull lets a key be null, too.
+// orNull returns a schema that also accepts null.
 func orNull(s field.Shape) field.Shape {
 	either := field.OrElse(s, field.Shape{Type: field.JsonTypes{"null"}})
 	either.Description, either.Default = s.Description, s.Default
@@ -67,7 +67,7 @@ func orNull(s field.Shape) field.Shape {
 	return either
 }
 
-// describe is what an editor shows of a key.
+// describe returns what an editor shows of a key.
 func describe(d config.Described) string {
 	text := sentence(d.Doc)
 	for _, more := range [][2]string{{"Allowed: %s.", d.Bounds}, {"Only with %s.", d.Needs}, {"Variable: %s.", strings.Join(slices.DeleteFunc([]string{d.Env, d.Mcp}, isEmpty), ", ")}, {"Flag: %s.", d.Flag}} {
@@ -83,7 +83,7 @@ func describe(d config.Described) string {
 
 func isEmpty(text string) bool { return text == "" }
 
-// sentence begins with a capital and ends with a full stop.
+// sentence makes a sentence of text: with a capital, unless it begins with a key or a name, and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -97,7 +97,7 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// put enters a key.
+// put adds a key to the schema.
 func put(s *field.Shape, d config.Described) {
 	at, own := place(s, d.Table), d.Shape
 	own.Description, own.Default = describe(d), json.RawMessage(d.Std)
@@ -111,14 +111,14 @@ func put(s *field.Shape, d config.Described) {
 	at.Properties[d.Key] = &own
 }
 
-// place is the table of a path, made if it is not there.
+// place returns the table of a path, which it makes if there is none.
 func place(s *field.Shape, path []string) *field.Shape {
 	here := s
 	for i, name := range path {
 		if name == config.AnyName {
 			if here.Others.Of == nil {
 				here.Others.Of = table(TableDocs[strings.Join(path[:i+1], ".")])
-				here.Others.Of.Others.Any = path[0] == dependenciesKey // what else stands there is not ours
+				here.Others.Of.Others.Any = path[0] == dependenciesKey // other keys are the user's
 			}
 			here = here.Others.Of
 			continue

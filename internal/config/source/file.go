@@ -1,3 +1,4 @@
+// Package source reads configuration files in TOML, YAML and JSON, and files of environment variables.
 package source
 
 import (
@@ -14,10 +15,10 @@ import (
 )
 
 const (
-	// MaxConfigFile bounds a file, in bytes: the YAML parser's time grows with
-	// the square of it, and no honest configuration comes near.
+	// MaxConfigFile bounds a file, in bytes: the YAML parser's time grows with the square of the size, and no real
+	// configuration comes near.
 	MaxConfigFile = 256 << 10
-	// maxNesting bounds tables and lists within each other.
+	// maxNesting bounds the depth of nested tables and lists.
 	maxNesting = 32
 )
 
@@ -29,8 +30,7 @@ type Entry struct {
 	Line  int
 }
 
-// fileError is what makes a file unreadable as a whole. It never repeats the
-// file's text, where secrets may be.
+// fileError says why a file cannot be read as a whole. It never repeats the file's text, which may hold secrets.
 type fileError struct {
 	line int // 0: unknown
 	what string
@@ -39,7 +39,8 @@ type fileError struct {
 
 func (e *fileError) Error() string { return e.what }
 
-// Read reads, parses and flattens a file by its extension.
+// Read reads a file, parses it by its extension, and returns its keys in order. chosen reports whether users choose the
+// names in a table, so that dots belong to them.
 func Read(path string, chosen func(table []string) bool) ([]Entry, value.ConfigErrors) {
 	fail := func(line int, what, fix string) ([]Entry, value.ConfigErrors) {
 		return nil, value.ConfigErrors{{Source: value.Source{Kind: value.FromFile, Name: path, Line: line}, Problem: what, Fix: fix}}
@@ -89,7 +90,7 @@ func readBounded(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lines finds lines of ascending places without counting from the start each time.
+// lines finds the lines of ascending offsets without counting from the start each time.
 type lines struct {
 	data     []byte
 	at, line int
@@ -105,9 +106,8 @@ func (l *lines) of(place int) int {
 	return l.line
 }
 
-// normalize splits dotted parts of a path, so that `sessions.idle_ttl: 30m`
-// is the same key in YAML and JSON as it is in TOML. The names in tables that
-// are the user's (headers, env, scopes, tools, API keys, dependencies) stay whole.
+// normalize splits the parts of a path at their dots, so that `sessions.idle_ttl: 30m` is the same key in YAML and JSON
+// as it is in TOML. Names that users choose (headers, env, scopes, tools, API keys, dependencies) stay whole.
 func normalize(path []string, chosen func(table []string) bool) []string {
 	out := make([]string, 0, len(path))
 	for _, part := range path {

@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// ParseJSON reads strict JSON whose root is an object. What is JSON is YAML as well, so the YAML parser flattens it.
+// ParseJSON reads strict JSON whose root is an object. Since JSON is YAML as well, the YAML parser flattens it.
 func ParseJSON(data []byte, chosen func(table []string) bool) ([]Entry, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, nil // as an empty TOML or YAML file

@@ -11,20 +11,19 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlFile flattens a TOML document by its syntax tree, which knows the places.
+// tomlFile flattens a TOML document by its syntax tree, which has the positions.
 type tomlFile struct {
 	parser  unstable.Parser
 	chosen  func(table []string) bool // see normalize
 	lines   lines
 	entries []Entry
 	table   []string        // of the last header
-	skip    bool            // inside [[…]], which nothing here is
+	skip    bool            // inside [[…]], which no key is
 	arrays  map[string]bool // [[…]] already reported
 }
 
-// ParseTOML reads TOML 1.0. A document that the tree passes but TOML forbids
-// (a bad date, say) is found by decoding it, which is done last so that
-// duplicates are reported as such.
+// ParseTOML reads TOML 1.0. What the syntax tree accepts but TOML forbids, such as a bad date, is found by decoding the
+// document. That comes last, so that duplicates are reported as such.
 func ParseTOML(data []byte, chosen func(table []string) bool) ([]Entry, error) {
 	f := &tomlFile{chosen: chosen, lines: lines{data: data}, arrays: map[string]bool{}}
 	f.parser.Reset(data)
@@ -57,7 +56,7 @@ func tomlSyntax(p *unstable.Parser, data []byte, err error) error {
 }
 
 func decodable(data []byte) error {
-	var discard map[string]any // only whether it can be filled is wanted
+	var discard map[string]any // only the error matters
 	err := toml.Unmarshal(data, &discard)
 	var de *toml.DecodeError
 	if errors.As(err, &de) {
@@ -96,7 +95,7 @@ func (f *tomlFile) add(path []string, value value.Literal, line int) {
 	f.entries = append(f.entries, Entry{Path: path, Value: value, Line: line})
 }
 
-// key is the path of a dotted key below a table, and its line.
+// key returns the path of a dotted key below a table, and its line.
 func (f *tomlFile) key(parts unstable.Iterator, table []string) (path []string, line int) {
 	path = slices.Clone(table)
 	var own []string

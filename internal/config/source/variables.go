@@ -16,7 +16,7 @@ import (
 // maxEnvFile bounds an env_file, in bytes.
 const maxEnvFile = 64 << 10
 
-// EnvFile reads a file of variables, sorted by name. open tells that everybody
+// EnvFile reads a file of variables, and returns them sorted by name. open reports whether every user of the machine
 // may read it.
 func EnvFile(path string) (vars []value.EnvVar, open bool, err error) {
 	f, err := os.Open(path)
@@ -51,9 +51,8 @@ func EnvFile(path string) (vars []value.EnvVar, open bool, err error) {
 	return vars, open, nil
 }
 
-// dollar stands for "$" while the lines are parsed: the library would put other
-// variables of the file in its place, and a password with a "$" would come out
-// short. It is a private character; text that has it already is refused.
+// dollar replaces "$" while the lines are parsed, because the library would expand variables and so shorten a password
+// with a "$". It is a private-use character; text that has it already is refused.
 const dollar = "\uf8ff"
 
 // parseVariables reads NAME=VALUE lines with comments, "export" and quotes as
@@ -63,7 +62,7 @@ func parseVariables(text string) (map[string]string, bool) {
 		return nil, false
 	}
 	values, err := godotenv.Unmarshal(strings.ReplaceAll(text, "$", dollar))
-	if err != nil { // it repeats the text
+	if err != nil { // the error repeats the text
 		return nil, false
 	}
 	for name, text := range values {
@@ -75,11 +74,10 @@ func parseVariables(text string) (map[string]string, bool) {
 	return values, true
 }
 
-// maxQuoted is how many lines of one value are looked through for its end.
+// maxQuoted is how many lines are searched for the end of one value.
 const maxQuoted = 200
 
-// badVariable is the line, from 1, at which the first variable begins that
-// cannot be read.
+// badVariable returns the line, from 1, of the first variable that cannot be read.
 func badVariable(text string) int {
 	rows := strings.SplitAfter(text, "\n")
 	for at := 0; at < len(rows); {

@@ -20,17 +20,14 @@ type yamlFile struct {
 	entries []Entry
 }
 
-// ParseYAML reads one YAML 1.2 document whose root is a mapping. Anchors,
-// aliases, merge keys and tags are refused: a value must stand where its key
-// does, so that an error can name the line, and no file can unfold into a
-// larger one.
+// ParseYAML reads one YAML 1.2 document whose root is a mapping. Anchors, aliases, merge keys and tags are refused: a
+// value must stand where its key does, so that an error can name the line, and no file can expand into a larger one.
 func ParseYAML(data []byte, chosen func(table []string) bool) (entries []Entry, err error) {
 	return (&yamlFile{chosen: chosen}).parse(data)
 }
 
 func (f *yamlFile) parse(data []byte) (entries []Entry, err error) {
-	// The parser is known to dereference nil on some malformed input; a bad
-	// file must be an error, not the end of the process.
+	// The parser dereferences nil on some malformed input. A bad file must be an error, not the end of the process.
 	defer func() {
 		if recover() != nil {
 			entries, err = nil, &fileError{what: "is not YAML", fix: "check brackets and indentation"}
@@ -63,9 +60,8 @@ func (f *yamlFile) parse(data []byte) (entries []Entry, err error) {
 	return f.entries, nil
 }
 
-// yamlDepth guards the parser, whose time grows with the square of the depth:
-// it returns the first line on which more brackets are open, or more sequence
-// dashes follow each other, than any configuration needs. It does not know
+// yamlDepth protects the parser, whose time grows with the square of the depth. It returns the first line on which more
+// brackets are open, or more sequence dashes follow each other, than any configuration needs, or 0. It knows nothing of
 // strings, so its bound is generous.
 func yamlDepth(data []byte) int {
 	const most = 16 * maxNesting
@@ -80,8 +76,7 @@ func yamlDepth(data []byte) int {
 	return 0
 }
 
-// yamlSyntax keeps the parser's message and line, and drops the excerpt that
-// it prints, where secrets may be.
+// yamlSyntax keeps the parser's message and line, and drops its excerpt, which may hold secrets.
 func yamlSyntax(err error) error {
 	var ye yaml.Error
 	if !errors.As(err, &ye) {

@@ -10,7 +10,7 @@ import (
 // SourceKind says where a value came from. A higher kind takes precedence.
 type SourceKind int
 
-// The layers, from the lowest.
+// The layers, in the order of precedence, the lowest first.
 const (
 	FromDefault SourceKind = iota
 	FromFile
@@ -19,7 +19,7 @@ const (
 	FromFlag      // a flag, the URL or the COMMAND
 )
 
-// String is the kind's name in `config print --json`.
+// String returns the kind's name in `config print --json`.
 func (k SourceKind) String() string {
 	switch k {
 	case FromFile:
@@ -40,7 +40,7 @@ type Source struct {
 	Line int    // in the file, from 1; else 0
 }
 
-// String is "default", "config.toml:12", "DRAGOMAN_LISTEN" or "--listen".
+// String returns "default", "config.toml:12", "DRAGOMAN_LISTEN" or "--listen".
 func (s Source) String() string {
 	switch {
 	case s.Kind == FromDefault:
@@ -52,19 +52,18 @@ func (s Source) String() string {
 	}
 }
 
-// Set tells whether a user gave the value, rather than the default table.
+// Set reports whether a user gave the value, rather than the default table.
 func (s Source) Set() bool { return s.Kind != FromDefault }
 
-// ConfigError is one thing that is wrong with the configuration. It never
-// holds a secret value.
+// ConfigError is one error in the configuration. It never holds a secret value.
 type ConfigError struct {
 	Source  Source
-	Key     string // "" where the file as a whole is meant
+	Key     string // "" if it concerns the file as a whole
 	Problem string // what is wrong
 	Fix     string // what to write instead
 }
 
-// Error is one line: place, key, problem, fix.
+// Error returns one line: place, key, problem, fix.
 func (e *ConfigError) Error() string {
 	var parts []string
 	if e.Source.Set() {
@@ -76,8 +75,7 @@ func (e *ConfigError) Error() string {
 	return WithFix(strings.Join(append(parts, e.Problem), ": "), e.Fix)
 }
 
-// WithFix appends what to do about an error: a question as it is, an order
-// after "fix:".
+// WithFix appends the fix of an error to its text: a question as it is, an instruction after "fix:".
 func WithFix(text, fix string) string {
 	switch {
 	case fix == "":
@@ -89,11 +87,11 @@ func WithFix(text, fix string) string {
 	}
 }
 
-// ConfigErrors is everything that is wrong, in the order of the layers and of
-// the lines in the file. It is never empty.
+// ConfigErrors holds all errors in the configuration, in the order of the layers and of the lines in the file. It is
+// never empty.
 type ConfigErrors []*ConfigError
 
-// Error has a line for each error, under a heading if there are several.
+// Error returns a line for each error, under a heading if there are several.
 func (es ConfigErrors) Error() string {
 	if len(es) == 1 {
 		return es[0].Error()
@@ -106,25 +104,23 @@ func (es ConfigErrors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// OnCommandLine tells whether any of the errors is in what was typed, which
-// is a usage error rather than a bad file.
+// OnCommandLine reports whether any of the errors is in the command line. That is a usage error rather than a bad file.
 func (es ConfigErrors) OnCommandLine() bool {
 	return slices.ContainsFunc(es, func(e *ConfigError) bool { return e.Source.Kind == FromFlag })
 }
 
-// Problem is an error of a single value that knows its own fix; the caller
-// adds key and place.
+// Problem is an error of a single value with its own fix. The caller adds key and place.
 type Problem struct{ What, Fix string }
 
 func (p *Problem) Error() string { return p.What }
 
-// Problemf makes a problem whose fix is the field's bounds.
+// Problemf returns a problem without a fix of its own: the caller says what is allowed.
 func Problemf(format string, args ...any) error {
 	return &Problem{What: fmt.Sprintf(format, args...)}
 }
 
-// AsConfigError joins a value's problem with its place. The fix falls back to
-// what is allowed there.
+// AsConfigError adds key and place to the error of a value. Without a fix of its own, the fix is to write what is
+// allowed.
 func AsConfigError(err error, key string, from Source, allowed string) *ConfigError {
 	ce := &ConfigError{Source: from, Key: key, Problem: err.Error()}
 	var p *Problem
@@ -137,7 +133,7 @@ func AsConfigError(err error, key string, from Source, allowed string) *ConfigEr
 	return ce
 }
 
-// SortErrors orders by layer, then by line; equal places keep their order.
+// SortErrors sorts by layer, then by line. Errors at equal places keep their order.
 func SortErrors(es ConfigErrors) {
 	slices.SortStableFunc(es, func(a, b *ConfigError) int {
 		if a.Source.Kind != b.Source.Kind {

@@ -1,3 +1,4 @@
+// Package value has what all of the configuration shares: literals, secrets, sources and errors.
 package value
 
 import (
@@ -6,9 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// LiteralKind is what a value was written as.
+// LiteralKind is the form in which a value was written.
 type LiteralKind int
 
+// The kinds of literals.
 const (
 	QuotedLiteral LiteralKind = iota // a string of a file
 	WordLiteral                      // from a flag, the environment or the default table: any type
@@ -21,7 +23,7 @@ const (
 	DateLiteral
 )
 
-// String names the kind for errors.
+// String returns the kind for error messages.
 func (k LiteralKind) String() string {
 	switch k {
 	case QuotedLiteral, WordLiteral:
@@ -46,15 +48,15 @@ func (k LiteralKind) String() string {
 // Literal is one value as it was written.
 type Literal struct {
 	Kind  LiteralKind
-	Text  string    // decoded, of every scalar kind
+	Text  string    // decoded text of a scalar
 	Items []Literal // of a list
 }
 
-// Word is the literal of a flag, a variable or a default.
+// Word returns the literal of a flag, a variable or a default.
 func Word(text string) Literal { return Literal{Kind: WordLiteral, Text: text} }
 
-// ScalarText is the text of any scalar: `PORT: 8080` is as good as
-// `PORT: "8080"` where text is wanted of a map or a list.
+// ScalarText returns the text of any scalar: where a map or a list needs text, `PORT: 8080` is as good as `PORT:
+// "8080"`.
 func (v Literal) ScalarText() (string, bool) {
 	switch v.Kind {
 	case QuotedLiteral, WordLiteral, IntegerLiteral, FloatLiteral, BooleanLiteral:
@@ -64,18 +66,18 @@ func (v Literal) ScalarText() (string, bool) {
 	}
 }
 
-// PlainText is the text of a literal that is text.
+// PlainText returns the text of a literal that was written as text.
 func (v Literal) PlainText() (string, bool) {
 	return v.Text, v.Kind == QuotedLiteral || v.Kind == WordLiteral
 }
 
-// Integer is the value of an integer literal, or of a word that looks like one.
+// Integer returns the value of an integer literal, or of a word that looks like one.
 func (v Literal) Integer() (int64, bool) {
 	if v.Kind != IntegerLiteral && v.Kind != WordLiteral {
 		return 0, false
 	}
 	text := strings.ReplaceAll(v.Text, "_", "")
-	base := 0 // TOML's and YAML's prefixes
+	base := 0 // with the prefixes of TOML and YAML
 	if v.Kind == WordLiteral {
 		text, base = v.Text, 10
 	}
@@ -83,11 +85,10 @@ func (v Literal) Integer() (int64, bool) {
 	return n, err == nil
 }
 
-// maxShown bounds, in runes, what an error repeats of a value.
+// maxShown bounds how much of a value an error repeats, in runes.
 const maxShown = 60
 
-// Show is the literal for an error message. Secrets are never shown: their
-// fields do not call it.
+// Show returns the literal for an error message. The fields of secrets must not call it.
 func (v Literal) Show() string {
 	switch v.Kind {
 	case QuotedLiteral, WordLiteral:
@@ -99,6 +100,7 @@ func (v Literal) Show() string {
 	}
 }
 
+// Shorten cuts a text to what an error message may repeat.
 func Shorten(text string) string {
 	if utf8.RuneCountInString(text) <= maxShown {
 		return text

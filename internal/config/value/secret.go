@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Hidden stands for a secret wherever one would be written.
+// Hidden replaces a secret in all output.
 const Hidden = "(set, hidden)"
 
-// maxSecretFile bounds a "file:" secret, in bytes.
+// maxSecretFile bounds the file of a "file:" reference, in bytes.
 const maxSecretFile = 64 << 10
 
-// Secret is a value that no output shows: every way of formatting or encoding
-// it yields "(set, hidden)". [Secret.Reveal] is the one way in.
+// Secret is a value that no output shows: every way of formatting or encoding it yields "(set, hidden)". Only
+// [Secret.Reveal] returns the value.
 type Secret struct{ text string }
 
-// NewSecret makes a secret of a text.
+// NewSecret returns text as a secret.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal is the value itself, for the wire only.
+// Reveal returns the value itself, for the wire only.
 func (s Secret) Reveal() string { return s.text }
 
 // String hides the value.
@@ -38,11 +38,11 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(Hidden), nil }
 
 var plainVariable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// ResolveSecret replaces "env:NAME" and "file:/path" by what they name. Its
-// errors tell the reference, never a value.
+// ResolveSecret replaces "env:NAME" and "file:/path" by the value that they refer to. lookup reads environment
+// variables. Errors name the reference, never the value.
 func ResolveSecret(text string, lookup func(string) (string, bool)) (string, error) {
 	if name, ok := strings.CutPrefix(text, "env:"); ok {
-		if !plainVariable.MatchString(name) { // not repeated: somebody may have put the value itself there
+		if !plainVariable.MatchString(name) { // not repeated: it may be the value itself
 			return "", &Problem{What: "\"env:\" is not followed by the name of a variable", Fix: "write \"env:NAME\""}
 		}
 		value, set := lookup(name)
@@ -60,14 +60,16 @@ func ResolveSecret(text string, lookup func(string) (string, bool)) (string, err
 	return text, nil
 }
 
-// Refers tells whether a value of env is a reference. There also "file:./x.db"
-// and "env:prod,region:eu" are usual, and mean themselves.
+// Refers reports whether a value of env is a reference. Values such as "file:./x.db" and "env:prod,region:eu" are
+// common there and are taken as they are.
 func Refers(text string) bool {
 	name, env := strings.CutPrefix(text, "env:")
 	path, file := strings.CutPrefix(text, "file:")
 	return env && plainVariable.MatchString(name) || file && filepath.IsAbs(path)
 }
 
+// ReadSecret returns the content of a file without the line ends at its end. path must be absolute, and the file must
+// be neither empty nor larger than 64 KiB.
 func ReadSecret(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", &Problem{What: fmt.Sprintf("the file %q it refers to is not an absolute path", path), Fix: "write \"file:/path\""}
@@ -91,11 +93,11 @@ func ReadSecret(path string) (string, error) {
 	return value, nil
 }
 
-// RedactURL is a URL fit for logs: without password, and without its query's
-// values, where some servers expect an API key.
+// RedactURL returns a URL for logs: without its password, and without its query, in which some servers expect an API
+// key.
 func RedactURL(raw string) string {
 	if strings.HasPrefix(raw, UnixScheme) {
-		return raw // a path, in which "?" and "#" are as good as any other character
+		return raw // a path, in which "?" and "#" have no meaning
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -110,9 +112,10 @@ func RedactURL(raw string) string {
 	return text
 }
 
-// maxRoots bounds a ca_file, in bytes: the system's own are a quarter of it.
+// maxRoots bounds a ca_file, in bytes: four times the size of a system's own roots.
 const maxRoots = 1 << 20
 
+// CheckRoots checks that a ca_file holds a PEM certificate. It accepts an empty path.
 func CheckRoots(path string) error {
 	if path == "" {
 		return nil

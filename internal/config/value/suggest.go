@@ -2,9 +2,8 @@ package value
 
 import "strings"
 
-// Nearest is the candidate that a mistyped word most likely means; "" if none
-// is near. Case does not count, and neither do the tables around a key: for
-// idle_ttl it finds sessions.idle_ttl.
+// Nearest returns the candidate that a mistyped word most likely means, or "" if none is near. It ignores case, and the
+// tables before a key: for idle_ttl it finds sessions.idle_ttl.
 func Nearest(typed string, candidates []string) string {
 	typed = strings.ToLower(typed)
 	if len(typed) > 128 {
@@ -23,8 +22,8 @@ func Nearest(typed string, candidates []string) string {
 	return best
 }
 
-// distance is the number of insertions, deletions, replacements and swaps of
-// neighbours that turn a into b (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of neighbours that turn a into b
+// (optimal string alignment).
 func distance(a, b string) int {
 	before := make([]int, len(b)+1)
 	row := make([]int, len(b)+1)

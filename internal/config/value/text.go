@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// KeyText is a path as one writes it in TOML: parts that need quotes have them.
+// KeyText returns a path as it is written in TOML: parts that need quotes have them.
 func KeyText(path []string) string {
 	parts := make([]string, 0, len(path))
 	for _, p := range path {
@@ -26,7 +26,7 @@ func KeyText(path []string) string {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Reason is the cause of a file error without the path, which the message has already.
+// Reason returns the cause of a file error without the path, which the message has already.
 func Reason(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -35,7 +35,7 @@ func Reason(err error) error {
 	return err
 }
 
-// BadByte is the place of the first NUL byte or invalid UTF-8; -1 if there is none.
+// BadByte returns the offset of the first NUL byte or invalid UTF-8; -1 if there is none.
 func BadByte(data []byte) int {
 	for at := 0; at < len(data); {
 		r, size := utf8.DecodeRune(data[at:])
@@ -47,12 +47,12 @@ func BadByte(data []byte) int {
 	return -1
 }
 
-// LineAt is the line of a byte's place, from 1.
+// LineAt returns the line of a byte offset, from 1.
 func LineAt(data []byte, at int) int {
 	return 1 + bytes.Count(data[:min(at, len(data))], []byte("\n"))
 }
 
-// Quote is text as a string literal of JSON, which is one of TOML too.
+// Quote returns text as a string literal of JSON, which is one of TOML too.
 func Quote(text string) string {
 	data, err := json.MarshalWithOption(text, json.DisableHTMLEscape())
 	if err != nil {
@@ -73,10 +73,10 @@ func OneOf(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
+// HasControl reports whether text has an ASCII control character.
 func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// Inheritable is the name of a variable, or the beginning of one with a star
-// for the rest.
+// Inheritable matches the name of a variable, or the beginning of one followed by a star.
 var Inheritable = regexp.MustCompile(`^[^=*\s\x00-\x1f\x7f]+\*?$`)
