@@ -43,7 +43,7 @@ type RetryOptions struct {
 // Retry repeats failed requests to an upstream where that cannot run anything twice: nothing was written to the server,
 // or the request has no effects, because its method only reads or its tool declares readOnlyHint or idempotentHint
 // (2025-03-26 and later, ToolAnnotations). A call whose client has received anything, such as progress, another
-// notification or a question, is not repeated; nor is a listen. Pauses grow and are randomized. A budget keeps retries
+// notification or a question, is not repeated; nor is a listen. Pauses grow and are randomised. A budget keeps retries
 // from multiplying an outage. All attempts count against the time of the request.
 type Retry struct {
 	opt RetryOptions

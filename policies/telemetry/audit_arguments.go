@@ -24,7 +24,7 @@ type Arguments struct {
 	Bytes  int      // longest output, in bytes; the rest is left out
 }
 
-// NewArguments returns a with normalized parts of names in Redact. A name matches if it contains one of the parts,
+// NewArguments returns a with normalised parts of names in Redact. A name matches if it contains one of the parts,
 // ignoring case and everything but letters and digits: "api_key" matches X-API-Key and apiKeys.
 func NewArguments(a Arguments) Arguments {
 	parts := make([]string, 0, len(a.Redact))
