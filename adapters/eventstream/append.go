@@ -6,18 +6,15 @@ import (
 	"strings"
 )
 
-// Append writes one event and returns the extended dst.
+// Append appends one event to dst and returns the extended dst.
 //
-// An empty name writes no event line, which readers take for "message". A nil id
-// writes no id line; an id that is empty but not nil writes an empty one, which
-// makes a reader forget the last id. data may hold any bytes: LF, CR and CRLF in
-// it each begin a further data line, so that nothing can be injected, and a
-// reader gets LF in their place. Every line carries its colon, `data:` of an
-// empty value too, because the Go SDK refuses lines without one.
+// An empty name writes no event line, which readers take for "message". A nil id writes no id line. An empty id that is
+// not nil writes an empty line, which makes a reader forget the last id. data may hold any bytes: each LF, CR or CRLF in
+// it begins a further data line, so that nothing can be injected, and readers get LF in its place. Every line has a
+// colon, even `data:` without a value, because the Go SDK refuses lines without one.
 //
-// CR, LF and NUL cannot be expressed in a name or an id. They are dropped from a
-// name; an id that has one is left out whole, since a changed id would resume
-// another stream while a missing one merely cannot be resumed from.
+// CR, LF and NUL cannot be expressed in a name or an id. They are dropped from a name. An id with one of them is left
+// out: a changed id would resume another stream, a missing one only prevents resuming.
 func Append(dst []byte, name string, id, data []byte) []byte {
 	if name != "" {
 		dst = append(dst, "event: "...)
@@ -31,28 +28,27 @@ func Append(dst []byte, name string, id, data []byte) []byte {
 	return append(dst, '\n')
 }
 
-// AppendMessage writes data as an event named message and returns the extended
-// dst: the form of one JSON-RPC message. Without a line break in data, which is
-// what compact JSON looks like, it costs one copy.
+// AppendMessage appends data as an event named message, the form of one JSON-RPC message, and returns the extended dst.
+// It costs one copy if data has no line break, as in compact JSON.
 //
-// The name is sent although it is the default: the 2024-11-05 revision shows it,
-// every official client accepts it, and a few listeners wait for it by name.
+// The name is sent although it is the default: revision 2024-11-05 shows it, every official client accepts it, and a few
+// clients listen for it by name.
 func AppendMessage(dst, data []byte) []byte {
 	dst = append(dst, "event: message\n"...)
 	dst = appendData(dst, data)
 	return append(dst, '\n')
 }
 
-// MessageBegins and MessageEnds are what AppendMessage writes before and behind data without line breaks, and not empty.
+// MessageBegins and MessageEnds are what AppendMessage writes before and after data that is not empty and has no line
+// breaks.
 var (
 	MessageBegins = []byte("event: message\ndata: ")
 	MessageEnds   = []byte("\n\n")
 )
 
-// AppendComment writes a comment with the blank line that lets a reader pass it
-// on at once, and returns the extended dst. Readers ignore it: it keeps idle
-// connections alive. Line breaks in text become spaces. It must stand between
-// events, never inside one.
+// AppendComment appends a comment and a blank line, with which a reader processes it at once, and returns the extended
+// dst. Readers ignore comments; they keep idle connections alive. Line breaks in text become spaces. A comment must stand
+// between events, never inside one.
 func AppendComment(dst []byte, text string) []byte {
 	dst = append(dst, ':')
 	if text != "" {
@@ -62,10 +58,9 @@ func AppendComment(dst []byte, text string) []byte {
 	return append(dst, '\n', '\n')
 }
 
-// AppendRetry writes a retry field, the time in milliseconds that a client waits
-// before it reconnects, and returns the extended dst. The field belongs to the
-// event that is appended next, which should be written with it (2025-11-25,
-// transports, "Sending Messages"). A negative time writes nothing.
+// AppendRetry appends a retry field, the delay in milliseconds before a client reconnects, and returns the extended dst.
+// The field belongs to the event that is appended next, and both should be sent in one write (2025-11-25, transports,
+// "Sending Messages"). A negative delay appends nothing.
 func AppendRetry(dst []byte, ms int) []byte {
 	if ms < 0 {
 		return dst
@@ -75,12 +70,12 @@ func AppendRetry(dst []byte, ms int) []byte {
 	return append(dst, '\n')
 }
 
-// appendData writes data as data lines, one for each line of it.
+// appendData writes data as data lines, one for each of its lines.
 func appendData(dst, data []byte) []byte {
 	if bytes.IndexByte(data, '\n') < 0 && bytes.IndexByte(data, '\r') < 0 {
 		return appendField(dst, "data:", data)
 	}
-	lf := -1 // the next LF, kept so that many CRs do not search for it anew
+	lf := -1 // index of the next LF, kept so that many CRs do not repeat the search
 	for from := 0; ; {
 		if lf < from {
 			lf = indexFrom(data, from, '\n')
@@ -100,7 +95,7 @@ func appendData(dst, data []byte) []byte {
 	}
 }
 
-// indexFrom finds c in b at or after from; len(b) if there is none.
+// indexFrom returns the index of c in b at or after from; len(b) if there is none.
 func indexFrom(b []byte, from int, c byte) int {
 	if at := bytes.IndexByte(b[from:], c); at >= 0 {
 		return from + at
@@ -108,8 +103,7 @@ func indexFrom(b []byte, from int, c byte) int {
 	return len(b)
 }
 
-// appendField writes one line. The space after the colon is left away where the
-// value is empty; a reader takes away exactly one.
+// appendField writes one line. An empty value gets no space after the colon; readers remove exactly one space.
 func appendField(dst []byte, name string, value []byte) []byte {
 	dst = append(dst, name...)
 	if len(value) > 0 {
@@ -119,7 +113,7 @@ func appendField(dst []byte, name string, value []byte) []byte {
 	return append(dst, '\n')
 }
 
-// appendClean writes text without CR, LF and NUL, or with spaces instead.
+// appendClean writes text without CR, LF and NUL; if space is set, each becomes a space.
 func appendClean(dst []byte, text string, space bool) []byte {
 	if !strings.ContainsAny(text, "\r\n\x00") {
 		return append(dst, text...)

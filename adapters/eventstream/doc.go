@@ -1,12 +1,10 @@
-// Package eventstream reads and writes text/event-stream, the framing of every
-// streamed MCP answer: modern and legacy streamable HTTP and HTTP+SSE alike.
+// Package eventstream reads and writes text/event-stream, the framing of every streamed MCP answer in modern and legacy
+// streamable HTTP and in HTTP+SSE.
 //
-// A Splitter turns the bytes of a reader into Events; the Append functions turn
-// events into bytes. Both follow the WHATWG HTML standard, §9.2 "Server-sent
-// events", and where the standard lets a writer choose, the form that the
-// strictest known reader accepts.
+// A Splitter turns the bytes of a reader into Events; the Append functions turn events into bytes. Both follow the WHATWG
+// HTML standard, §9.2 "Server-sent events". Where the standard leaves a choice to the writer, the package writes the form
+// that the strictest known reader accepts.
 //
-// The package knows nothing of JSON-RPC, of HTTP or of fasthttp: what an event
-// means, when a reader must be given up and when a keep-alive is due is for the
-// adapters to say. It starts no goroutine and holds no lock.
+// The package knows nothing about JSON-RPC, HTTP or fasthttp: the adapters decide what an event means, when to stop
+// reading and when to send a keep-alive. It starts no goroutine and holds no lock.
 package eventstream

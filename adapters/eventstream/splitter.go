@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// DefaultMax is the limit in bytes of one event where Reset is given none.
+	// DefaultMax is the default limit of one event's data, in bytes.
 	DefaultMax = 100 << 20
 
-	firstBuffer = 4 << 10  // what a silent stream costs
+	firstBuffer = 4 << 10  // size of the first buffer, and the cost of an idle stream
 	keepBuffer  = 64 << 10 // larger buffers are not kept for the next stream
 	minRead     = 4 << 10  // room beyond the limit, so that reads never become tiny
-	// fieldName is the longest field name with colon and space: a line may be
-	// longer than the limit by it, so that the limit is one of the data alone.
+	// fieldName is the length of the longest field name with colon and space. A line may exceed the limit by it, because
+	// the limit counts the data alone.
 	fieldName    = len("event: ")
-	emptyReads   = 100 // as bufio: more reads than this without a byte are a fault
+	emptyReads   = 100 // reads without a byte before the reader counts as broken, as in bufio
 	largestMax   = 1 << 30
-	smallEvents  = 16 // so many small events in a row give a large buffer back
+	smallEvents  = 16 // small events in a row after which a large buffer is released
 	unknownRetry = -1
 )
 
-// Fields as they are mostly written.
+// Fields in their usual form.
 var (
 	dataField  = []byte("data: ")
 	eventField = []byte("event: ")
@@ -32,51 +32,47 @@ var (
 
 var byteOrderMark = [3]byte{0xEF, 0xBB, 0xBF}
 
-// LimitError says that an event was larger than the reader allows. The stream
-// cannot be used any further.
+// LimitError reports that an event was larger than the limit. The stream cannot be read further.
 type LimitError struct {
-	Limit int // bytes of data that one event may have
+	Limit int // limit of one event's data, in bytes
 }
 
-// Error names the limit.
+// Error returns the limit.
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("eventstream: an event exceeds the limit of %d bytes", e.Limit)
 }
 
-// Event is one block of an event stream. Its byte slices are borrowed from the
-// Splitter until its next call; who keeps them, copies them. The bytes are as
-// they came: nobody has checked that they are UTF-8.
+// Event is one block of an event stream. Its slices are borrowed from the Splitter, or from the argument of Take, until
+// the next call: copy what is kept. The bytes are not checked to be UTF-8.
 type Event struct {
-	// Name is the event's type; empty where it was not given, which means message.
+	// Name is the event's type; empty if none was given, which means message.
 	Name []byte
-	// Data is the joined data lines. It is nil where the block had no data line
-	// at all, and empty but not nil where it had an empty one.
+	// Data holds the data lines, joined with LF. It is nil if the block had no data line, and empty but not nil if it had
+	// an empty one.
 	Data []byte
 	// ID is the last valid id field of this block, if HasID.
 	ID    []byte
 	HasID bool
-	// Retry is the reconnection time in milliseconds; -1 where it was not given.
+	// Retry is the reconnection delay in milliseconds; -1 if none was given.
 	Retry int
 }
 
-// IsMessage tells whether the event is of the type that carries MCP messages.
+// IsMessage reports whether the event's type is the one that carries MCP messages.
 func (e *Event) IsMessage() bool {
 	return len(e.Name) == 0 || string(e.Name) == "message"
 }
 
-// Splitter reads events from a byte stream, whatever the chunks it comes in.
-// The zero value is ready, with DefaultMax. It is for one goroutine at a time,
-// and in the steady state it allocates nothing.
+// Splitter reads events from a byte stream that arrives in any chunks. The zero value is ready, with DefaultMax. It is
+// for one goroutine at a time, and allocates nothing in the steady state.
 //
-// The data of an event stays where it was read: one data line is never moved,
-// several are pushed together in place. A buffer that a large event has made
-// large is given back at Reset, or after 16 small events.
+// The data of an event stays where it was read: a single data line is not moved, several are joined in place. A buffer
+// that a large event has enlarged is released at Reset, or after 16 small events.
 type Splitter struct {
 	buf       []byte
 	dataFrom  int // buf[dataFrom:dataTo] is the joined data of the event so far
 	dataTo    int
-	line      int // where the line begins that is being read
-	scan      int // up to here the line has no line end
+	line      int // start of the line being read
+	scan      int // the line has no line end before this
 	lf        int // the next LF at or after scan, or end if there is none
 	end       int // buf[:end] is filled
 	max       int
@@ -86,16 +82,15 @@ type Splitter struct {
 	hasData   bool
 	hasID     bool
 	hasName   bool
-	begun     bool // the place of a byte order mark is passed
-	skipLF    bool // the last line ended in CR: an LF belongs to it
-	delivered bool // the event in the fields above has been handed out
+	begun     bool // the possible byte order mark has been read
+	skipLF    bool // the last line ended in CR: a following LF belongs to it
+	delivered bool // the event in the fields above has been returned
 	pending   error
 	failed    error
 }
 
-// Reset makes the Splitter ready for another stream, with max as the limit in
-// bytes of one event's data (DefaultMax if it is not positive, 1 GiB at most).
-// Buffers are kept unless a large event has made them large.
+// Reset prepares the Splitter for another stream. max is the limit of one event's data in bytes: DefaultMax if it is not
+// positive, 1 GiB at most. Buffers are kept unless a large event has enlarged them.
 func (s *Splitter) Reset(max int) {
 	buf, name, id := s.buf, s.name, s.id
 	if len(buf) > keepBuffer {
@@ -107,17 +102,14 @@ func (s *Splitter) Reset(max int) {
 	*s = Splitter{buf: buf, name: name[:0], id: id[:0], max: min(max, largestMax), retry: unknownRetry}
 }
 
-// Next returns the next event, reading from r as far as needed. r should be the
-// same reader at each call.
+// Next returns the next event, reading from r as far as needed. r should be the same reader at each call.
 //
-// As the standard says, a block without a data line is no event; it is returned
-// all the same, with nil Data, if it carries an id or a retry field, which hold
-// for the stream. An id with NUL and a retry that is not a number are ignored.
+// By the standard, a block without a data line is no event. Next returns it nevertheless, with nil Data, if it has an id
+// or a retry field, which apply to the stream. An id with NUL and a retry that is not a number are ignored.
 //
-// Errors: io.EOF at a clean end; io.ErrUnexpectedEOF where the stream ended
-// inside an event, which is discarded; *LimitError, for good, where an event is
-// larger than the limit; else the reader's own error, unwrapped. After that
-// last kind, a passed deadline say, Next may be called again: nothing is lost.
+// The errors are io.EOF at a clean end; io.ErrUnexpectedEOF if the stream ended inside an event, which is discarded;
+// *LimitError, permanently, if an event is larger than the limit; or the reader's own error, unwrapped. After an error of
+// the reader, such as a passed deadline, Next may be called again: no data is lost.
 func (s *Splitter) Next(r io.Reader) (Event, error) {
 	if s.failed != nil {
 		return Event{}, s.failed
@@ -143,9 +135,9 @@ func (s *Splitter) Next(r io.Reader) (Event, error) {
 	}
 }
 
-// Take reads the event that is all of the next part of a stream from b, where it stays: ok says that there is one, of n bytes. It takes what
-// most events are, with one line of data, line ends of LF, and nothing before it that is not over; what else b has is left to Next, as if Take
-// had not been called. What Next has read is read before b.
+// Take reads an event directly from b, the next part of the stream, without copying. ok reports that b begins with a
+// complete event of n bytes. Take handles the usual form only: one data line, LF line ends, and no unfinished event
+// before it. Anything else is left to Next, as if Take had not been called. Data that Next has read comes before b.
 func (s *Splitter) Take(b []byte) (ev Event, n int, ok bool) {
 	if s.failed != nil || s.pending != nil || s.line < s.end || s.skipLF || !s.delivered && s.unfinished() || !s.begun && len(b) > 0 && b[0] == byteOrderMark[0] {
 		return Event{}, 0, false
@@ -175,7 +167,7 @@ func (s *Splitter) Take(b []byte) (ev Event, n int, ok bool) {
 	return Event{}, 0, false
 }
 
-// line takes one line of an event, if it is of a kind that may stand there once.
+// line parses one line of an event. It returns false for a repeated field and for one that Take does not handle.
 func (e *Event) line(line []byte) bool {
 	switch {
 	case bytes.HasPrefix(line, dataField) && e.Data == nil:
@@ -190,7 +182,7 @@ func (e *Event) line(line []byte) bool {
 	return true
 }
 
-// limit is how many bytes of data an event may have.
+// limit returns the limit of one event's data, in bytes.
 func (s *Splitter) limit() int {
 	if s.max <= 0 {
 		return DefaultMax
@@ -198,7 +190,7 @@ func (s *Splitter) limit() int {
 	return s.max
 }
 
-// begin forgets the event that was handed out.
+// begin discards the event that was returned.
 func (s *Splitter) begin() {
 	if s.max <= 0 {
 		s.max = DefaultMax
@@ -208,7 +200,7 @@ func (s *Splitter) begin() {
 	s.dataFrom, s.dataTo = s.line, s.line
 }
 
-// event hands out what the lines so far have gathered.
+// event returns the event that the lines so far make.
 func (s *Splitter) event() Event {
 	s.delivered = true
 	if s.small++; s.dataTo-s.dataFrom > firstBuffer {
@@ -224,7 +216,7 @@ func (s *Splitter) event() Event {
 	return e
 }
 
-// unfinished tells whether the end of the stream loses something.
+// unfinished reports whether the end of the stream would lose data.
 func (s *Splitter) unfinished() bool {
 	if s.hasData || s.hasID || s.hasName || s.retry != unknownRetry {
 		return true
@@ -232,8 +224,7 @@ func (s *Splitter) unfinished() bool {
 	return s.line < s.end && s.buf[s.line] != ':' // a cut keep-alive loses nothing
 }
 
-// parse takes the complete lines in the buffer and tells whether one of them
-// ended an event.
+// parse reads the complete lines in the buffer and reports whether one of them ended an event.
 func (s *Splitter) parse() bool {
 	if !s.begun && !s.skipMark() {
 		return false
@@ -266,13 +257,12 @@ func (s *Splitter) parse() bool {
 		if s.hasData || s.hasID || s.retry != unknownRetry {
 			return true
 		}
-		s.begin() // a block without data is no event; its name ends with it
+		s.begin() // a block without data is no event; its name is discarded
 	}
 	return false
 }
 
-// skipMark passes over a byte order mark at the very start and tells whether
-// enough has been read to know.
+// skipMark skips a byte order mark at the very start and reports whether enough has been read to decide.
 func (s *Splitter) skipMark() bool {
 	got := s.buf[:min(s.end, len(byteOrderMark))]
 	if !bytes.HasPrefix(byteOrderMark[:], got) {
@@ -288,9 +278,8 @@ func (s *Splitter) skipMark() bool {
 	return true
 }
 
-// lineEnd finds the end of the line that begins at s.line. It remembers how far
-// it has looked, and where the next LF is, so that neither long lines in small
-// chunks nor short lines in large ones are searched twice.
+// lineEnd finds the end of the line that begins at s.line. It remembers how far it has searched and where the next LF is,
+// so that neither long lines in small chunks nor short lines in large ones are searched twice.
 func (s *Splitter) lineEnd() (int, bool) {
 	if s.lf < s.scan {
 		s.lf = s.scan
@@ -310,7 +299,7 @@ func (s *Splitter) lineEnd() (int, bool) {
 	return s.end, false
 }
 
-// field takes one line that is not empty.
+// field parses one non-empty line.
 func (s *Splitter) field(from, end int) {
 	colon := bytes.IndexByte(s.buf[from:min(end, from+fieldName)], ':')
 	value := end
@@ -343,8 +332,8 @@ func (s *Splitter) field(from, end int) {
 	}
 }
 
-// dataLine adds a value to the data. The first stays where it is; a further one
-// moves down behind it, over line ends and fields that are already read.
+// dataLine appends a value to the data. The first value stays where it is; a further one moves down behind it, over line
+// ends and fields that have been parsed.
 func (s *Splitter) dataLine(value, end int) {
 	if !s.hasData {
 		s.hasData, s.dataFrom, s.dataTo = true, value, end
@@ -357,8 +346,7 @@ func (s *Splitter) dataLine(value, end int) {
 	}
 }
 
-// digits reads a decimal number without sign; one that is too large for 31 bits
-// counts as the largest, some 24 days.
+// digits parses a decimal number without sign. A number beyond 31 bits counts as the largest, some 24 days.
 func digits(b []byte) (int, bool) {
 	n := 0
 	for _, c := range b {
@@ -370,10 +358,10 @@ func digits(b []byte) (int, bool) {
 	return n, len(b) > 0
 }
 
-// fill reads once into the free part of the buffer, after making one.
+// fill reads once into the free part of the buffer, which it makes first.
 func (s *Splitter) fill(r io.Reader) {
 	s.makeRoom()
-	s.lf = -1 // not known in what comes now
+	s.lf = -1 // unknown for the new bytes
 	for range emptyReads {
 		n, err := r.Read(s.buf[s.end:])
 		if n < 0 || n > len(s.buf)-s.end {
@@ -389,9 +377,8 @@ func (s *Splitter) fill(r io.Reader) {
 	s.pending = io.ErrNoProgress
 }
 
-// makeRoom moves what is still needed to the front, or makes the buffer larger.
-// Only an unfinished line can move more than once within an event of unchanged
-// buffer, and only after a line before it was finished.
+// makeRoom moves the data still needed to the front, or enlarges the buffer. While the buffer keeps its size, only an
+// unfinished line can move more than once within an event, and only after an earlier line was finished.
 func (s *Splitter) makeRoom() {
 	held := s.dataTo - s.dataFrom + s.end - s.line
 	if len(s.buf) == 0 {
@@ -416,8 +403,7 @@ func (s *Splitter) makeRoom() {
 	s.place(make([]byte, max(firstBuffer, min(2*len(s.buf), largest))))
 }
 
-// place puts the data and the unfinished line at the start of to, which may be
-// the buffer itself.
+// place copies the data and the unfinished line to the start of to, which may be the buffer itself.
 func (s *Splitter) place(to []byte) {
 	data, line := s.dataTo-s.dataFrom, s.end-s.line
 	other := &to[0] != &s.buf[0]

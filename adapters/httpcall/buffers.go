@@ -6,7 +6,8 @@ import (
 	"dragoman/proxy"
 )
 
-// buffers recycles the memory of bodies; very large ones are left to the collector, lest one large body be paid for ever.
+// buffers recycles the memory of bodies. Very large buffers are left to the garbage collector, so that one large body
+// does not cost memory for ever.
 var buffers bufferPool
 
 type bufferPool struct{ pool sync.Pool }
@@ -16,7 +17,7 @@ const (
 	maxBuffer   = 4 << 20
 )
 
-// get lends memory, empty.
+// get returns an empty buffer.
 func (p *bufferPool) get() *[]byte {
 	if b, ok := p.pool.Get().(*[]byte); ok {
 		*b = (*b)[:0]
@@ -26,7 +27,7 @@ func (p *bufferPool) get() *[]byte {
 	return &b
 }
 
-// put takes it back; nil is nothing.
+// put returns a buffer to the pool; nil is allowed.
 func (p *bufferPool) put(b *[]byte) {
 	if b == nil {
 		return

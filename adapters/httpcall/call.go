@@ -22,73 +22,73 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Limits bound what is read of an upstream's answer.
+// Limits bound what is read of a server's answer.
 type Limits struct {
 	Body  int // bytes of a JSON body
 	Event int // bytes of one event
 }
 
-// errorBody bounds what is read of an answer that is an error.
+// errorBody limits the body of an error answer, in bytes.
 const errorBody = 64 << 10
 
-// Call is one POST to an upstream as proxy.Replies: its answer is JSON or an event stream, and is read as it comes.
+// Call is one POST to a server as proxy.Replies. The answer is JSON or an event stream, and is read as it arrives.
 type Call struct {
 	callState
 	split eventstream.Splitter
 }
 
-// callState is all of a Call but what it reads a stream with.
+// callState is a Call without the Splitter, so that Clear can keep the Splitter's buffers.
 type callState struct {
 	Answer httpclient.Response
 	Limits Limits
-	// Head, if not nil, sees the answer's head once.
+	// Head, if not nil, is called once with the answer's head.
 	Head func(status int, h *http1.Fields)
-	// Restore, if not nil, undoes in a reply what was changed in the request.
+	// Restore, if not nil, undoes in a reply the changes that were made to the request.
 	Restore func(m *wire.Message)
-	// Cancelled, if not nil, is called once if the call is given up before its response; it must not wait.
+	// Cancelled, if not nil, is called once if the call is given up before its response. It must not block.
 	Cancelled func()
-	// InSession says that the request named a session: then a 404 says that the session is gone.
+	// InSession reports that the request named a session, so that a 404 means that the session is gone.
 	InSession bool
-	ID        []byte // the id under which the request was sent, raw JSON
-	// Reopen, if not nil, asks for what follows the event with the given id, on a stream that ended without the response
-	// (legacy; modern HTTP has nothing of it). It does not wait for the answer's head.
+	ID        []byte // id of the request as sent, raw JSON
+	// Reopen, if not nil, requests what follows the event with the given id, after a stream ended without the response
+	// (legacy only). It does not wait for the answer's head.
 	Reopen func(ctx context.Context, last []byte) (httpclient.Response, error)
 
 	ex     *proxy.Exchange
 	again  again
 	state  state
-	body   *[]byte        // lent by buffers; nil where none is needed
-	m      wire.Message   // that was read last
-	batch  []wire.Message // what is left of an array in one event
+	body   *[]byte        // from buffers; nil if not needed
+	m      wire.Message   // message read last
+	batch  []wire.Message // rest of an array that came in one event
 	status int
-	// retryAfter is what the head's Retry-After says, in seconds.
+	// retryAfter is the head's Retry-After, in seconds.
 	retryAfter int
-	// streamed says that the answer is an event stream, of which an end is still to come.
+	// streamed reports that the answer is an event stream, whose end may still have to be read.
 	streamed bool
 	once     sync.Once
 	mu       sync.Mutex
-	over     bool // the response was read, or the call given up
+	over     bool // the response was read, or the call was aborted
 }
 
 type state uint8
 
 const (
-	awaiting  state = iota // the head has not come
-	reading                // a JSON body is being read
-	streaming              // an event stream is being read
-	broken                 // it ended without the response, and is to be opened again at its time
-	reopening              // that was asked for, and the head has not come
-	complete               // the response was given out
+	awaiting  state = iota // waiting for the head
+	reading                // reading a JSON body
+	streaming              // reading an event stream
+	broken                 // the stream ended without the response and is to be reopened
+	reopening              // waiting for the head of the reopened stream
+	complete               // the response has been returned
 )
 
-// Start makes the call the replies of ex: cancelling ex gives it up.
+// Start attaches the call to ex, so that cancelling ex aborts the call. It returns c.
 func (c *Call) Start(ex *proxy.Exchange) *Call {
 	c.ex = ex
 	ex.Attach(c)
 	return c
 }
 
-// Clear implements proxy.Clearer. What a stream was read with stays.
+// Clear implements proxy.Clearer. It keeps the Splitter's buffers.
 func (c *Call) Clear() {
 	if c.streamed {
 		c.split.Reset(0)
@@ -146,7 +146,7 @@ func (c *Call) next(until time.Time) error {
 	}
 }
 
-// head waits for the answer's head and decides how to read on.
+// head waits for the answer's head and chooses how to read the body.
 func (c *Call) head(until time.Time) error {
 	status, h, err := c.Answer.Head(until)
 	if err != nil {
@@ -170,12 +170,13 @@ func isEventStream(h *http1.Fields) bool {
 	return bytes.EqualFold(bytes.TrimSpace(kind), []byte("text/event-stream"))
 }
 
-// sessionNotFound is what servers say of a session that they do not know, with status 404: some name the request beside it. With any
-// other code such an error is the request's own: there are servers that answer an unknown method or tool so.
+// sessionNotFound is the code with which servers report an unknown session beside status 404, some of them with the
+// request's id. An error with any other code belongs to the request itself: some servers answer an unknown method or tool
+// with 404.
 const sessionNotFound = -32001
 
-// json reads a body that is one message. Every body is tried as one, whatever the status says: errors of the protocol
-// come with many.
+// json reads a body that is one message. Every body is parsed as a message, whatever the status, because servers send
+// protocol errors with many statuses.
 func (c *Call) json(until time.Time) error {
 	limit := c.Limits.Body
 	if c.status >= 400 {
@@ -215,7 +216,7 @@ func (c *Call) json(until time.Time) error {
 	return &transport.StatusError{Status: c.status, Text: printable(body), RetryAfter: c.retryAfter}
 }
 
-// withID gives an error that names no request the id of the only one it can be for.
+// withID adds the request's id to an error that has none. It can only belong to this request.
 func (c *Call) withID() {
 	if c.m.ID.Present() {
 		return
@@ -242,7 +243,7 @@ func (c *Call) event(until time.Time) error {
 		}
 		c.note(&ev)
 		if !ev.IsMessage() || len(ev.Data) == 0 {
-			continue // a priming event, or another's
+			continue // a priming event, or one of another type
 		}
 		*m, err = wire.Scan(ev.Data)
 		switch {
@@ -254,13 +255,13 @@ func (c *Call) event(until time.Time) error {
 			c.withID()
 			return nil
 		case m.IsResponse() && string(m.Of(m.ID)) != string(c.ID):
-			continue // the answer to somebody else's request
+			continue // the answer to another request
 		}
 		return nil
 	}
 }
 
-// read reads the next event: where it stands, if all of it is here, as one that answers alone mostly is.
+// read returns the next event. An event that is already buffered as a whole, as single answers mostly are, is not copied.
 func (c *Call) read() (eventstream.Event, error) {
 	if here := c.Answer.Buffered(); len(here) > 0 {
 		if ev, n, ok := c.split.Take(here); ok {
@@ -271,7 +272,7 @@ func (c *Call) read() (eventstream.Event, error) {
 	return c.split.Next(&c.Answer)
 }
 
-// unpack takes an array of messages apart: revision 2025-03-26 lets a server batch its responses.
+// unpack splits an array of messages: revision 2025-03-26 lets a server batch its responses.
 func (c *Call) unpack() error {
 	for _, s := range wire.Items(c.m.Raw, c.m.Whole()) {
 		one, err := wire.Scan(append([]byte(nil), s.Of(c.m.Raw)...))
@@ -287,7 +288,7 @@ func (c *Call) unpack() error {
 	return nil
 }
 
-// finish notes that the response has come; what is left of the answer is at most its end.
+// finish marks the call as complete. At most the end of the answer is still to be read.
 func (c *Call) finish() {
 	c.state = complete
 	c.mu.Lock()
@@ -332,7 +333,8 @@ func (c *Call) Close() error {
 	return nil
 }
 
-// Fault makes an error of the way to an upstream one of the table.
+// Fault turns an error of the connection to a server into one of the error table. Known errors and *transport.StatusError
+// are returned as they are.
 func Fault(err error) error {
 	var known *proxy.Error
 	var dial *httpclient.DialError
@@ -365,7 +367,7 @@ func isStatus(err error) bool {
 	return errors.As(err, &s)
 }
 
-// printable is the beginning of a body for an error message.
+// printable returns the beginning of a body, at most 200 bytes, for an error message.
 func printable(body []byte) string {
 	s := strings.ToValidUTF8(string(body[:min(len(body), 300)]), "")
 	s = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
@@ -377,7 +379,7 @@ func printable(body []byte) string {
 	return s[:min(len(s), 200)]
 }
 
-// RetryAfter reads the header of that name, in seconds; 0 if it is absent or a date.
+// RetryAfter returns the header Retry-After in seconds; 0 if it is absent or a date.
 func RetryAfter(h *http1.Fields) int {
 	value := h.Peek("Retry-After")
 	if value == nil {
@@ -390,10 +392,11 @@ func RetryAfter(h *http1.Fields) int {
 	return n
 }
 
-// Accept is what a request to an upstream says it takes.
+// Accept is the Accept header of requests to a server.
 const Accept = "application/json, text/event-stream"
 
-// NewCall makes the request that carries a message to path, as it stands and with its edits; release it with Done once it has been sent.
+// NewCall returns a POST to path with the message m and its edits. The request borrows m's memory. Done releases it once
+// it has been sent.
 func NewCall(path string, m *wire.Message) Outgoing {
 	if len(m.Edits) == 0 {
 		return Outgoing{Request: NewRequest(fasthttp.MethodPost, path, m.Raw)}
@@ -406,16 +409,16 @@ func NewCall(path string, m *wire.Message) Outgoing {
 	return o
 }
 
-// Outgoing is a request with the memory it stands in.
+// Outgoing is a request together with the pooled memory that it uses.
 type Outgoing struct {
 	*http1.Request
-	parts *[][]byte // of partLists; nil: it has no edits
+	parts *[][]byte // from partLists; nil if the message has no edits
 }
 
-// partLists recycles the places of a message's parts.
+// partLists recycles the slices that hold a message's parts.
 var partLists = sync.Pool{New: func() any { return new([][]byte) }}
 
-// Done gives the request back.
+// Done releases the request and its memory.
 func (o Outgoing) Done() {
 	o.Request.Release()
 	if o.parts != nil {
@@ -424,7 +427,7 @@ func (o Outgoing) Done() {
 	}
 }
 
-// NewRequest makes a request with body, which is borrowed until it is released.
+// NewRequest returns a request with body, which is borrowed until the request is released. A nil body means none.
 func NewRequest(method, path string, body []byte) *http1.Request {
 	if body == nil {
 		return asking.Acquire(method, path, nil)
@@ -437,5 +440,5 @@ var (
 	telling = http1.NewTemplate("Accept", Accept, "Content-Type", "application/json")
 )
 
-// String names the state in tests.
+// String returns the state's number, for tests.
 func (s state) String() string { return fmt.Sprintf("state(%d)", uint8(s)) }

@@ -1,3 +1,3 @@
-// Package httpcall is one POST to an MCP server over HTTP as proxy.Replies: its response is JSON or an event stream, and is read as it
-// arrives. A stream that breaks is opened again where the revision allows it.
+// Package httpcall implements one POST to an MCP server over HTTP as proxy.Replies. The response is JSON or an event
+// stream, and is read as it arrives. A broken stream is reopened where the revision allows it.
 package httpcall

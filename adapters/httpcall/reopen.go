@@ -16,24 +16,24 @@ import (
 	"dragoman/proxy"
 )
 
-// Bounds on opening a broken stream again.
+// Bounds on reopening a broken stream.
 const (
-	retryStd   = time.Second // where the server names no time
+	retryStd   = time.Second // delay if the server names none
 	retryLeast = 100 * time.Millisecond
 	retryMost  = 30 * time.Second
-	reopenings = 10   // in a row without a new event
-	markMost   = 1024 // bytes of an event id that is remembered
+	reopenings = 10   // attempts in a row without a new event
+	markMost   = 1024 // bytes of the longest event id that is remembered
 )
 
-// Mark is the place in a server's stream up to which it was read.
+// Mark is the position up to which a server's stream was read.
 type Mark struct {
-	ID    []byte // of the last event that had one; nil: none can be asked for
+	ID    []byte // of the last event that had one; nil: the stream cannot be resumed
 	retry time.Duration
-	asked bool // the server has named a time
+	asked bool // the server has sent a retry delay
 }
 
-// Note takes from an event what it says of its place; true if the place is a new one. An id too long for a header
-// cannot be asked for.
+// Note updates the position from an event and reports whether the position is new. An id too long for a header is treated
+// as no id.
 func (k *Mark) Note(ev *eventstream.Event) bool {
 	if ev.Retry >= 0 {
 		k.retry, k.asked = time.Duration(ev.Retry)*time.Millisecond, true
@@ -50,7 +50,7 @@ func (k *Mark) Note(ev *eventstream.Event) bool {
 	return moved
 }
 
-// Wait is how long to wait before the stream is opened again: as the server said, within bounds, else std.
+// Wait returns how long to wait before the stream is reopened: the server's delay, within bounds, or std if it sent none.
 func (k *Mark) Wait(std time.Duration) time.Duration {
 	if !k.asked {
 		return std
@@ -58,15 +58,15 @@ func (k *Mark) Wait(std time.Duration) time.Duration {
 	return min(max(k.retry, retryLeast), retryMost)
 }
 
-// again is what a call knows about opening its answer's stream again.
+// again is the state of a call for reopening its answer's stream.
 type again struct {
 	Mark
-	at    time.Time     // not before
-	tries int           // in a row without a new event
-	gone  chan struct{} // closed by Abort; guarded by Call.mu
+	at    time.Time     // earliest time of the next attempt
+	tries int           // attempts in a row without a new event
+	gone  chan struct{} // closed by Abort; the field is guarded by Call.mu
 }
 
-// note takes what an event says of its place.
+// note updates the position from an event.
 func (c *Call) note(ev *eventstream.Event) {
 	if c.Reopen == nil {
 		return
@@ -76,9 +76,9 @@ func (c *Call) note(ev *eventstream.Event) {
 	}
 }
 
-// interrupted judges an error of the stream: nil if it is to be opened again. A server that has ended it in good order, after
-// having said when to come back, does not want to hold connections for so long (2025-11-25 transports, Sending Messages);
-// then the client may be let go of too.
+// interrupted handles an error of the stream and returns nil if the stream is to be reopened. A server that ends the
+// stream cleanly after sending a retry delay does not want to hold the connection (2025-11-25 transports, Sending
+// Messages); the client's connection may then be closed too.
 func (c *Call) interrupted(err error) error {
 	var read *httpclient.ReadError
 	ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
@@ -91,7 +91,7 @@ func (c *Call) interrupted(err error) error {
 		}
 		return err
 	}
-	wish := err == io.EOF && c.again.asked // a broken connection wraps it
+	wish := err == io.EOF && c.again.asked // a broken connection returns a wrapped io.EOF
 	if err = c.retry(err); err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (c *Call) interrupted(err error) error {
 	return nil
 }
 
-// retry plans the next attempt, each later than the one before; an error if there have been enough.
+// retry schedules the next attempt, each after a longer delay; an error if there have been too many.
 func (c *Call) retry(cause error) error {
 	c.Answer.Close()
 	if c.again.tries++; c.again.tries > reopenings {
@@ -115,7 +115,7 @@ func (c *Call) retry(cause error) error {
 	return nil
 }
 
-// reopen waits for its time and asks for what follows.
+// reopen waits until the attempt is due and requests what follows the last event.
 func (c *Call) reopen(until time.Time) error {
 	if err := c.sleep(until); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (c *Call) reopen(until time.Time) error {
 	case c.ex.Err() != nil:
 		return c.ex.Err()
 	case ctx.Err() != nil:
-		return os.ErrDeadlineExceeded // not its fault: the next call tries again
+		return os.ErrDeadlineExceeded // the caller's time is up; the next call tries again
 	default:
 		return c.retry(err)
 	}
@@ -177,7 +177,7 @@ func (c *Call) sleep(until time.Time) error {
 	return nil
 }
 
-// reopened waits for the head of the stream that was asked for.
+// reopened waits for the head of the reopened stream.
 func (c *Call) reopened(until time.Time) error {
 	status, h, err := c.Answer.Head(until)
 	switch {
@@ -194,7 +194,7 @@ func (c *Call) reopened(until time.Time) error {
 	case status == fasthttp.StatusNotFound && c.InSession: // not SessionLost: the call may have run, and must not be sent again
 		return proxy.Errf(proxy.Lost, "the upstream server has forgotten the session in the middle of the call")
 	case status >= 500 || status == fasthttp.StatusTooManyRequests || status == fasthttp.StatusConflict:
-		return c.retry(&transport.StatusError{Status: status}) // 409: it has not noticed yet that the first stream is gone
+		return c.retry(&transport.StatusError{Status: status}) // 409: the server has not noticed yet that the first stream is gone
 	}
 	return proxy.Errf(proxy.Lost, "the upstream server's answer broke off, and it will not go on with it: %s", httpclient.Reason(status))
 }

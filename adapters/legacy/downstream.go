@@ -11,8 +11,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Downstream serves legacy streamable HTTP clients. It is used as NewDownstream makes it: POST, GET and DELETE of a session
-// must go to the same one, which has its streams on record.
+// Downstream serves legacy streamable HTTP clients. It must be made by NewDownstream, and POST, GET and DELETE of a
+// session must go to the same Downstream, which holds the records of its streams.
 type Downstream struct {
 	Handle    proxy.Handler
 	Store     *session.Store
@@ -21,13 +21,13 @@ type Downstream struct {
 	records *records
 }
 
-// transport is what sessions opened here are of; a session of HTTP+SSE is none of these.
+// transportName is the Transport of the sessions opened here. It keeps them apart from HTTP+SSE sessions.
 const transportName = "streamable-http"
 
-// headerLast names the last event that a client has seen of a stream that broke.
+// headerLast is the header with the id of the last event that a client has seen on a broken stream.
 const headerLast = "Last-Event-ID"
 
-// NewDownstream makes the face of legacy clients before a handler.
+// NewDownstream returns a handler for legacy clients that passes their requests to handle.
 func NewDownstream(handle proxy.Handler, store *session.Store, responses mcphttp.ResponseOptions) *Downstream {
 	resume := responses.Resume
 	if resume.Usage == nil {
@@ -37,10 +37,10 @@ func NewDownstream(handle proxy.Handler, store *session.Store, responses mcphttp
 	return d.With(handle, responses)
 }
 
-// With makes a face for the same sessions and their streams, that takes the place of this one. What is kept of streams stays as it
-// was: responses's Resume does not count.
+// With returns a handler for the same sessions and streams that replaces d. The settings of recorded streams stay:
+// responses.Resume is ignored.
 func (d *Downstream) With(handle proxy.Handler, responses mcphttp.ResponseOptions) *Downstream {
-	// All errors of a live legacy request travel with 200: official clients read a JSON-RPC error there only.
+	// All errors of a live legacy request are sent with 200: official clients read a JSON-RPC error there only.
 	responses.Leaves, responses.Status = false, func(int) int { return fasthttp.StatusOK }
 	responses.Resume = *d.records.resume
 	return &Downstream{Handle: handle, Store: d.Store, Responses: responses, records: d.records}
@@ -70,15 +70,16 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	}
 }
 
-// tell takes a notification, or the answer to a question, where it belongs.
+// tell delivers a notification, or the answer to a question.
 func (d *Downstream) tell(sess *proxy.Session, ex *proxy.Exchange) {
 	d.records.answered(sess, &ex.Msg)
 	session.Deliver(sess, ex, d.Handle)
 }
 
-// session finds the session that a request names, and checks the revision in its header; if there is none it has
-// answered already. A request without session gets the error with its id, an ended or unknown session one without:
-// with the id, clients would take it for the request's own failure and not open a new session.
+// session returns the session that a request names, after checking the revision in its header. If there is none, it has
+// answered with the error and returns nil. A request that names no session gets the error with its id. For an unknown or
+// ended session the error has no id: with the id, clients would take it for the failure of the request and not open a new
+// session.
 func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller proxy.Caller, id []byte) *proxy.Session {
 	fields := httpserver.FieldsOf(ctx)
 	name := fields.Peek(mcphttp.HeaderSession)
@@ -87,7 +88,7 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 			"header %s is missing; send initialize to open a session", mcphttp.HeaderSession))
 		return nil
 	}
-	if len(fields.PeekAll(mcphttp.HeaderSession)) > 1 { // another reader could choose another one
+	if len(fields.PeekAll(mcphttp.HeaderSession)) > 1 { // two readers could choose different values
 		mcphttp.Fail(ctx, fasthttp.StatusBadRequest, id, proxy.Errf(proxy.InvalidRequest, "header %s occurs more than once", mcphttp.HeaderSession))
 		return nil
 	}
@@ -105,7 +106,7 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 	return sess
 }
 
-// initialize opens a session. Its id goes out with the result, and only there: one client takes a repeated header with
+// initialize opens a session. The session id is sent with the result only: one client takes a repeated header with
 // another value for the end of its session.
 func (d *Downstream) initialize(p *mcphttp.Post) {
 	m := &p.Msg
@@ -121,7 +122,7 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 		return
 	}
 	responses := d.Responses
-	responses.Patience = responses.Cap // as JSON, so that the id is known when the head is written
+	responses.Patience = responses.Cap // the answer is JSON, so that the session id is known when the head is written
 	responses.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, d.Handle)
 		return session.Handshake(replies), err
@@ -133,8 +134,8 @@ func (d *Downstream) initialize(p *mcphttp.Post) {
 	p.Ctx.Response.Header.Set(mcphttp.HeaderSession, sess.ID)
 }
 
-// batch serves an array of messages, which revision 2025-03-26 has: each is run for itself, one after the
-// other, and each response comes as an event of its own.
+// batch serves an array of messages (revision 2025-03-26). The requests run one after the other, and each response is an
+// event of its own.
 func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 	if !rules.HasBatches(sess.Client().Version) {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest,
@@ -154,7 +155,7 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 			continue
 		}
 		requests = append(requests, ex)
-		run[ex] = session.Enter(sess, ex, d.Handle) // all at once: one that waits for its turn can be cancelled, too
+		run[ex] = session.Enter(sess, ex, d.Handle) // entered together, so that a waiting request can be cancelled too
 	}
 	if len(requests) == 0 {
 		mcphttp.Accepted(p.Ctx)
@@ -163,10 +164,10 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 	d.Responses.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.keeping(sess))
 }
 
-// maxBatch bounds how many messages an array may hold.
+// maxBatch is how many messages an array may hold.
 const maxBatch = 100
 
-// split reads the elements of an array, in their order.
+// split returns the elements of an array, in order.
 func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 	m := &p.Msg
 	seen := map[string]bool{}
@@ -177,7 +178,7 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 			return nil, proxy.Errf(proxy.InvalidRequest, "more than %d messages in one array", maxBatch)
 		case serr != nil:
 			return nil, proxy.Errf(proxy.InvalidRequest, "element %d of the array is no message: %w", i, serr)
-		case one.Kind == wire.Batch: // nothing judges what is in it
+		case one.Kind == wire.Batch: // nested messages would not be checked
 			return nil, proxy.Errf(proxy.InvalidRequest, "element %d of the array is an array", i)
 		case one.Is("initialize"):
 			return nil, proxy.Errf(proxy.InvalidRequest, "initialize must not be in an array")
@@ -189,7 +190,7 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 			seen[id] = true
 		}
 		ex := &proxy.Exchange{Msg: one, Caller: p.Caller, Arrival: p.Arrival}
-		ex.ID() // settled: the head of the answer leaves before they are served
+		ex.ID() // chosen now: the head of the answer is sent before they are served
 		all = append(all, ex)
 	}
 	if len(all) == 0 {
@@ -198,9 +199,9 @@ func split(p *mcphttp.Post) (all []*proxy.Exchange, err *proxy.Error) {
 	return all, nil
 }
 
-// Get opens the session's stream for what belongs to no request; a newer one takes the place of an older one. With
-// Last-Event-ID it picks up the stream that the event was on: that one, or the answer to a request, which is then no
-// stream for anything else. An id of nothing that is kept is no reason to refuse: such a client gets what comes from now on.
+// Get opens the session's stream for messages that belong to no request. A newer stream replaces an older one. With
+// Last-Event-ID it resumes the stream of that event: the session's own stream, or the answer to a request. An unknown
+// event id is not refused: the client then gets new messages only.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	if v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
 		notAllowed(ctx)
@@ -236,7 +237,7 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 	}, keep.Polls)
 }
 
-// Delete ends a session.
+// Delete ends the session that the request names, and answers 204.
 func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
 	if v := string(httpserver.FieldsOf(ctx).Peek(mcphttp.HeaderVersion)); v != "" && rules.IsModern(v) {
 		notAllowed(ctx)
@@ -248,7 +249,7 @@ func (d *Downstream) Delete(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// notAllowed answers a method that modern HTTP does not have.
+// notAllowed refuses a method that modern HTTP does not have.
 func notAllowed(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set("Allow", "POST")
 	mcphttp.Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.InvalidRequest, "the revision in %s has POST only", mcphttp.HeaderVersion))

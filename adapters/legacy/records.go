@@ -10,14 +10,15 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// records finds the record of a session's streams. It is made with the first stream and goes with the session.
+// records holds the stream records of the sessions. A record is made with the session's first stream and removed with the
+// session.
 type records struct {
 	resume *mcphttp.Resume
 	mu     sync.Mutex
 	of     map[*proxy.Session]*session.Events
 }
 
-// keeping gives the record of sess, making it if there is none; the zero Keeping if streams are not recorded.
+// keeping returns the record of sess, creating it if needed; the zero Keeping if streams are not recorded.
 func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
 	if r.resume.Events <= 0 {
 		return mcphttp.Keeping{}
@@ -42,7 +43,7 @@ func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
 	return keep
 }
 
-// answered notes which question a client has answered.
+// answered records that a client has answered a question, if m is a response.
 func (r *records) answered(sess *proxy.Session, m *wire.Message) {
 	if !m.IsResponse() {
 		return

@@ -19,29 +19,29 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Bounds on what is done beside the calls.
+// Bounds on the work beside the calls.
 const (
-	noticeTime  = 5 * time.Second        // for telling the server of a cancellation, or of the session's end
-	streamTime  = 3 * time.Second        // for the head of the GET stream, before the first call goes out without it
-	reopenFirst = 500 * time.Millisecond // before a GET stream that ended is opened again; doubled each time
+	noticeTime  = 5 * time.Second        // for sending a cancellation, or the session's end, to the server
+	streamTime  = 3 * time.Second        // how long the first call waits for the head of the GET stream
+	reopenFirst = 500 * time.Millisecond // delay before an ended GET stream is reopened; doubled each time
 	reopenMost  = 30 * time.Second
-	maxDiscard  = 1 << 20 // of an answer nobody wants
+	maxDiscard  = 1 << 20 // bytes of an unused answer that are read
 	spentTokens = 64
 )
 
-// Dialer makes links to a legacy HTTP server.
+// Dialer opens links to a legacy HTTP server.
 type Dialer struct {
 	host   *httpclient.Host
 	path   string
 	limits httpcall.Limits
 }
 
-// NewDialer makes a dialer for the server at path of host.
+// NewDialer returns a Dialer for the server at path of host.
 func NewDialer(host *httpclient.Host, path string, limits httpcall.Limits) *Dialer {
 	return &Dialer{host: host, path: path, limits: limits}
 }
 
-// Dial is the transport.Dial of the server: a link, in which no session has been opened.
+// Dial implements transport.Dial. It returns a link in which no session has been opened yet, and never fails.
 func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 	l := &link{d: d, sink: sink, carried: proxy.ForwardedFrom(ctx)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -49,7 +49,7 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 	return l, nil
 }
 
-// link is one session with a server.
+// link is one session with a server. It implements transport.Link.
 type link struct {
 	d      *Dialer
 	sink   transport.Sink
@@ -60,17 +60,17 @@ type link struct {
 	reopen func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
 
 	mu      sync.Mutex
-	session string // as the server named it; empty: it has none
-	version string // negotiated; empty: not yet
-	plain   bool   // both can be fields of a head
+	session string // the server's session id; empty if it has none
+	version string // negotiated revision; empty until then
+	plain   bool   // session and version are valid header values
 	next    uint64
 	closed  bool
 	lost    bool
-	carried *proxy.Forwarded             // what the last request of a client's carried, for those that the link makes by itself
-	silent  bool                         // the server has no GET stream
-	live    httpclient.Response          // of that stream
-	reports map[string]*transport.Minted // calls under way, and the last that were, by the progress token that the server sees
-	spent   []string                     // tokens of the latter
+	carried *proxy.Forwarded             // forwarded headers of the last client request, used for the link's own requests
+	silent  bool                         // the server offers no GET stream
+	live    httpclient.Response          // answer of the open GET stream
+	reports map[string]*transport.Minted // running and recent calls by the progress token sent to the server
+	spent   []string                     // tokens of recent calls, oldest first
 }
 
 // Pushes implements transport.Pusher.
@@ -89,13 +89,13 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if ex.Caller.Forwarded != nil {
 		l.carried = ex.Caller.Forwarded
 	} else {
-		ex.Caller.Forwarded = l.carried // it is Dragoman's own
+		ex.Caller.Forwarded = l.carried // the request is Dragoman's own
 	}
 	c := proxy.Lend[linkCall](ex, proxy.SlotWire)
 	c.l, c.carried, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
 	session, version, plain := l.session, l.version, l.plain
 	l.mu.Unlock()
-	c.minted.Put(m, n) // a session may serve several clients
+	c.minted.Put(m, n) // several clients may share a session
 	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.minted.ID, l.reopen
 	if c.handshake {
 		c.Head = l.opened
@@ -109,7 +109,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	defer req.Done()
 	dress(req.Request, session, version, plain)
 	if c.minted.Token != nil {
-		l.report(c.minted.Apart()) // first: the server may be faster than the return of Send
+		l.report(c.minted.Apart()) // before sending: progress may arrive before Send returns
 	}
 	ans, err := l.d.host.Send(ex, req.Request)
 	if err != nil {
@@ -118,7 +118,7 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 			return nil, httpcall.Fault(err)
 		}
 		if c.Cancelled != nil {
-			c.Cancelled() // cancelled while being written: the server may have it
+			c.Cancelled() // cancelled while being written: the server may have received it
 		}
 		return nil, ex.Err()
 	}
@@ -130,15 +130,15 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return &reporting{Replies: c, l: l, token: string(c.minted.Token)}, nil
 }
 
-// linkCall is one call of the session, with all that it needs of memory.
+// linkCall is one call in the session.
 type linkCall struct {
 	httpcall.Call
 	l         *link
 	carried   *proxy.Forwarded
 	handshake bool
 	minted    transport.Minted
-	edits     [2]wire.Edit // of the reply that was given last
-	cancel    func()       // tells the server that the call is given up; nil until it was wanted once
+	edits     [2]wire.Edit // of the reply returned last
+	cancel    func()       // sends the cancellation to the server; nil until first needed
 }
 
 // Clear implements proxy.Clearer.
@@ -147,7 +147,8 @@ func (c *linkCall) Clear() {
 	c.l, c.carried, c.handshake, c.minted, c.edits = nil, nil, false, transport.Minted{}, [2]wire.Edit{}
 }
 
-// Next implements proxy.Replies: with the client's own id and token. From an initialize result it learns the revision.
+// Next implements proxy.Replies. It restores the client's id and progress token, and reads the revision from an
+// initialize result.
 func (c *linkCall) Next(until time.Time) (m *wire.Message, err error) {
 	if m, err = c.Call.Next(until); err != nil {
 		return m, err
@@ -162,7 +163,7 @@ func (c *linkCall) Next(until time.Time) (m *wire.Message, err error) {
 	return m, nil
 }
 
-// report notes whose progress a token stands for.
+// report registers a call by its progress token.
 func (l *link) report(minted *transport.Minted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +173,7 @@ func (l *link) report(minted *transport.Minted) {
 	l.reports[string(minted.Token)] = minted
 }
 
-// unreport forgets it.
+// unreport removes a call that was not sent.
 func (l *link) unreport(minted *transport.Minted) {
 	if minted.Token == nil {
 		return
@@ -182,15 +183,15 @@ func (l *link) unreport(minted *transport.Minted) {
 	delete(l.reports, string(minted.Token))
 }
 
-// reporting is a call whose progress may also come on the GET stream: that of some servers does.
+// reporting is a call with a progress token. Some servers send its progress on the GET stream.
 type reporting struct {
 	proxy.Replies
 	l     *link
 	token string
 }
 
-// Close implements proxy.Replies. Progress on another stream may be read after the response, though it was sent before: the
-// last tokens are known for a while.
+// Close implements proxy.Replies. Progress on another stream may be read after the response although it was sent before,
+// so the last spentTokens tokens stay registered.
 func (r *reporting) Close() error {
 	r.l.mu.Lock()
 	if r.l.spent = append(r.l.spent, r.token); len(r.l.spent) > spentTokens {
@@ -201,8 +202,8 @@ func (r *reporting) Close() error {
 	return r.Replies.Close()
 }
 
-// progress gives a notification of progress outside any call the token of the call that it is about; false if that has
-// ended.
+// progress restores the client's token in a progress notification that came outside a call. It returns false if the call
+// is not known any more.
 func (l *link) progress(m *wire.Message) bool {
 	l.mu.Lock()
 	minted := l.reports[string(m.Of(m.ProgressToken))]
@@ -214,19 +215,19 @@ func (l *link) progress(m *wire.Message) bool {
 	return true
 }
 
-// follow opens a stream with what comes after the event last: a broken one goes on.
+// follow opens a GET stream, or resumes one after the event with id last.
 func (l *link) follow(ctx context.Context, last []byte) (httpclient.Response, error) {
 	req := l.request(fasthttp.MethodGet, nil)
 	defer req.Release()
 	_ = req.Set("Accept", "text/event-stream")
 	if len(last) > 0 {
-		_ = req.SetBytes(headerLast, last) // Send says what is wrong with it
+		_ = req.SetBytes(headerLast, last) // Send reports an invalid value
 	}
 	return l.d.host.Send(l.carry(ctx), req)
 }
 
-// carry has what is done for a client's request carry what that does, and anything else what the last of them did. All of a
-// session's are of one principal.
+// carry adds the forwarded headers of the last client request to ctx, unless ctx already has those of its own request.
+// All requests of a session have the same principal.
 func (l *link) carry(ctx context.Context) context.Context {
 	if proxy.ForwardedFrom(ctx) != nil {
 		return ctx
@@ -236,7 +237,7 @@ func (l *link) carry(ctx context.Context) context.Context {
 	return proxy.WithForwarded(ctx, l.carried)
 }
 
-// settled notes the revision that the server speaks.
+// settled records the negotiated revision.
 func (l *link) settled(version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,7 +245,7 @@ func (l *link) settled(version string) {
 	l.plain = http1.ValidValue(l.session) && http1.ValidValue(version)
 }
 
-// opened takes the session id from the head of the answer to initialize.
+// opened reads the session id from the head of the answer to initialize.
 func (l *link) opened(status int, h *http1.Fields) {
 	if status != fasthttp.StatusOK {
 		return
@@ -260,7 +261,7 @@ func (l *link) request(method string, body []byte) *http1.Request {
 	return req
 }
 
-// dress puts on a request what every request of the session carries.
+// dress sets the headers that every request of the session carries.
 func (l *link) dress(req *http1.Request) {
 	l.mu.Lock()
 	session, version, plain := l.session, l.version, l.plain
@@ -268,7 +269,7 @@ func (l *link) dress(req *http1.Request) {
 	dress(req, session, version, plain)
 }
 
-// dress is that for what is known of the session; plain says that it was looked at once and is fit to be sent.
+// dress sets the headers of the given session and version; plain reports that both have been checked as header values.
 func dress(req *http1.Request, session, version string, plain bool) {
 	for _, x := range [...]struct{ name, value string }{{mcphttp.HeaderSession, session}, {mcphttp.HeaderVersion, version}} {
 		switch {
@@ -276,13 +277,13 @@ func dress(req *http1.Request, session, version string, plain bool) {
 		case plain:
 			req.SetKnown(x.name, x.value)
 		default:
-			_ = req.Set(x.name, x.value) // Send says what is wrong with it
+			_ = req.Set(x.name, x.value) // Send reports an invalid value
 		}
 	}
 }
 
-// Send implements transport.Link. After notifications/initialized it opens the GET stream, and waits for its head: some
-// servers put their questions there, and what they send while no stream is open is gone.
+// Send implements transport.Link. After notifications/initialized it opens the GET stream and waits for its head: some
+// servers send their questions there, and drop what they send while no stream is open.
 func (l *link) Send(ctx context.Context, msg []byte) error {
 	if carried := proxy.ForwardedFrom(ctx); carried != nil {
 		l.mu.Lock()
@@ -309,7 +310,7 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 	return nil
 }
 
-// tell sends a request whose answer has no content that matters, and answers its status.
+// tell sends a request whose answer has no relevant content, and returns the status. It takes noticeTime at most.
 func (l *link) tell(ctx context.Context, req *http1.Request) (int, error) {
 	defer req.Release()
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
@@ -324,11 +325,11 @@ func (l *link) tell(ctx context.Context, req *http1.Request) (int, error) {
 	if err != nil {
 		return 0, httpcall.Fault(err)
 	}
-	_, _ = ans.Body(nil, maxDiscard, until) // read so that the connection may be used again
+	_, _ = ans.Body(nil, maxDiscard, until) // read, so that the connection can be reused
 	return status, nil
 }
 
-// cancelled tells the server that a call is given up; it does not wait.
+// cancelled sends a call's cancellation to the server, without waiting.
 func (l *link) cancelled(id []byte, carried *proxy.Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -339,11 +340,11 @@ func (l *link) cancelled(id []byte, carried *proxy.Forwarded) {
 	sent := l.Begin()
 	l.group.Go(func() {
 		defer sent()
-		_, _ = l.tell(proxy.WithForwarded(l.ctx, carried), l.request(fasthttp.MethodPost, msg)) // if it fails, the closed connection has to do
+		_, _ = l.tell(proxy.WithForwarded(l.ctx, carried), l.request(fasthttp.MethodPost, msg)) // an error leaves only the closed connection
 	})
 }
 
-// gone says once that the session is lost.
+// gone reports the loss of the session to the sink, once.
 func (l *link) gone(err error) {
 	l.mu.Lock()
 	again := l.lost || l.closed
@@ -354,7 +355,7 @@ func (l *link) gone(err error) {
 	}
 }
 
-// listen starts the reader of the GET stream and waits for its first head.
+// listen starts the reader of the GET stream and waits for its first head, for streamTime at most.
 func (l *link) listen(ctx context.Context) {
 	l.mu.Lock()
 	if l.closed {
@@ -377,8 +378,8 @@ func (l *link) listen(ctx context.Context) {
 	}
 }
 
-// stream keeps the GET stream open until the link is closed or the server will not have it. If the server gives its
-// events ids, it is asked for those that came in between.
+// stream keeps the GET stream open until the link is closed or the server refuses it. If the server's events have ids,
+// the stream is resumed after the last one. open is called when the server has answered.
 func (l *link) stream(open func()) {
 	wait := reopenFirst
 	var mark httpcall.Mark
@@ -393,7 +394,7 @@ func (l *link) stream(open func()) {
 		}
 		named := mark.Wait(0)
 		pause := max(named, wait)
-		if wait = min(2*wait, reopenMost); ended && named > 0 { // as it said; one that cannot be reached is left alone for longer
+		if wait = min(2*wait, reopenMost); ended && named > 0 { // the server's own delay; an unreachable server gets the growing one
 			pause, wait = named, reopenFirst
 		}
 		timer := time.NewTimer(pause)
@@ -405,7 +406,7 @@ func (l *link) stream(open func()) {
 	}
 }
 
-// streamOnce reads one GET stream to its end. again says that it is to be opened again, ended that it was open.
+// streamOnce reads one GET stream to its end. again reports that it is to be reopened, ended that it had been open.
 func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) {
 	ans, err := l.follow(l.ctx, mark.ID)
 	if err != nil {
@@ -436,12 +437,12 @@ func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) 
 	if again = len(mark.ID) > 0; status >= 500 {
 		return again, false
 	}
-	mark.ID = nil // the server does not know the event any more, or what to do with it: from now on, then
+	mark.ID = nil // the server cannot resume from the event: continue with new messages
 	return again, false
 }
 
-// enliven notes which answer Close has to abort; false says that it has begun. Watching l.ctx for that would cost each idle session
-// several hundred bytes.
+// enliven sets the answer that Close aborts; false if the link is closed. Watching l.ctx instead would cost several
+// hundred bytes for each idle session.
 func (l *link) enliven(ans httpclient.Response) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -472,8 +473,8 @@ func (l *link) events(ans httpclient.Response, mark *httpcall.Mark) {
 	}
 }
 
-// Close implements transport.Link: the server is told, of calls that have been given up first, and is not waited for longer than
-// noticeTime each.
+// Close implements transport.Link. It sends pending cancellations and then the end of the session to the server, and
+// waits noticeTime at most for each.
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -485,14 +486,14 @@ func (l *link) Close() error {
 	}
 	ctx, stop := context.WithTimeout(l.ctx, noticeTime)
 	defer stop()
-	l.Settle(ctx) // some servers end a session only after its calls, and those only once they are cancelled
+	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled
 	l.cancel()
 	l.mu.Lock()
 	l.live.Abort()
 	l.mu.Unlock()
 	l.group.Wait()
 	if tell {
-		_, _ = l.tell(context.Background(), l.request(fasthttp.MethodDelete, nil)) // the server may not have it, or be gone
+		_, _ = l.tell(context.Background(), l.request(fasthttp.MethodDelete, nil)) // the server may not support DELETE, or be gone
 	}
 	return nil
 }

@@ -15,30 +15,31 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// ResponseOptions say how exchanges are answered over HTTP.
+// ResponseOptions configure how exchanges are answered over HTTP.
 type ResponseOptions struct {
-	Patience  time.Duration // without a reply for so long, an answer becomes an event stream, so that it can be kept alive
-	KeepAlive time.Duration // between comments on an answer stream without events
-	Cap       time.Duration // a request without response is given up after so long, whatever came
-	// Status gives the HTTP status for an error response that is not an event.
+	Patience  time.Duration // time without a reply after which an answer becomes an event stream, which can be kept alive
+	KeepAlive time.Duration // interval of comments on an answer stream without events
+	Cap       time.Duration // time after which a request without a response is given up, even if other replies came
+	// Status returns the HTTP status for an error response that is not sent as an event.
 	Status func(code int) int
-	// Draining, if not nil, ends when the proxy is about to: listens are then ended as the protocol wants it, so that they
-	// do not hold up the end.
+	// Draining, if not nil, ends when the proxy begins to shut down. Listens are then ended as the protocol specifies, so
+	// that they do not delay the shutdown.
 	Draining context.Context
-	// Leaves says that a client that closes the connection has cancelled (modern); otherwise it has merely lost the
+	// Leaves reports that closing the connection cancels the request (modern). Otherwise the client has only lost the
 	// answer (legacy).
 	Leaves bool
-	Resume Resume // how answer streams can be picked up again; modern HTTP has nothing of it
+	Resume Resume // how answer streams can be resumed; unused by modern HTTP
 }
 
-// Message writes one message as the whole answer.
+// Message answers with one message as JSON.
 func Message(ctx *fasthttp.RequestCtx, status int, m *wire.Message) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
-	_ = m.WriteOut(ctx.Response.BodyWriter()) // into memory
+	_ = m.WriteOut(ctx.Response.BodyWriter()) // writes to memory
 }
 
-// Fail writes an error as the whole answer. id is raw JSON, nil if it could not be read.
+// Fail answers with an error as JSON, and sets the headers WWW-Authenticate and Retry-After where the error has them. id
+// is raw JSON, nil if it could not be read.
 func Fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
 	if err.Challenge != "" {
 		ctx.Response.Header.Set(fasthttp.HeaderWWWAuthenticate, err.Challenge)
@@ -50,7 +51,7 @@ func Fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
 	Message(ctx, status, &m)
 }
 
-// Accepted answers a notification.
+// Accepted answers a notification with 202.
 func Accepted(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(fasthttp.StatusAccepted) }
 
 // Do runs an exchange through handle and answers it. It returns when the answer is complete or has become a stream.
@@ -58,7 +59,7 @@ func (n *ResponseOptions) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handl
 	n.DoKept(ctx, ex, handle, Keeping{})
 }
 
-// DoKept is Do for a session whose streams can be picked up: if the answer becomes a stream, it is one of them.
+// DoKept is Do for a session whose streams can be resumed: if the answer becomes a stream, it is recorded in keep.
 func (n *ResponseOptions) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
 	a := proxy.Lend[answer](ex, proxy.SlotDownstream)
 	a.ctx, a.n, a.ex, a.end, a.keep = ctx, n, ex, ex.GiveUp(n.Cap), keep
@@ -101,7 +102,7 @@ func (n *ResponseOptions) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, h
 }
 
 // DoAll runs several exchanges through handle, one after the other, and answers them on one event stream: a batch of
-// revision 2025-03-26. There must be one at least.
+// revision 2025-03-26. exs must not be empty.
 func (n *ResponseOptions) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
 	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: exs[0].GiveUp(n.Cap), kept: kept{keep: keep}}
 	httpserver.StreamFrom(ctx, a.begin(nil), a)
@@ -115,7 +116,7 @@ func (n *ResponseOptions) status(m *wire.Message) int {
 }
 
 // fail answers an error before anything was sent. A legacy client that cancelled gets no response, but its HTTP answer
-// ends: official clients keep it open otherwise.
+// still ends: official clients keep it open otherwise.
 func (n *ResponseOptions) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err error) {
 	replayed(ctx, ex)
 	e := proxy.AsError(ex.Why(err))
@@ -129,29 +130,29 @@ func (n *ResponseOptions) fail(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, err
 	}
 	id := ex.Msg.Of(ex.Msg.ID)
 	if e.Name == proxy.SessionLost.Name && !n.Leaves {
-		// A lost session is a 404 whose body names no request: with the id, clients would take it for the call's own
-		// error and keep the dead session.
+		// A lost session is a 404 without a request id: with the id, clients would take it for the error of the call and
+		// keep using the dead session.
 		status, id = fasthttp.StatusNotFound, nil
 	}
 	Fail(ctx, status, id, e)
 }
 
-// replayed marks an answer that was given before. An event stream has no room for it: its head is gone by then.
+// replayed marks a cached answer with HeaderReplayed. An event stream is not marked, because its head has been sent.
 func replayed(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 	if ex.Replayed {
 		ctx.Response.Header.Set(HeaderReplayed, "true")
 	}
 }
 
-// answer is an exchange, or one after the other, that is being answered as an event stream.
+// answer is the event stream that answers one exchange, or several in turn. It implements httpserver.Source.
 type answer struct {
-	ctx      *fasthttp.RequestCtx // whose body ex.Msg stands in, until Close; nil: it has memory of its own
+	ctx      *fasthttp.RequestCtx // its body holds ex.Msg until Close; nil if ex.Msg has its own memory
 	n        *ResponseOptions
 	ex       *proxy.Exchange
-	rest     []*proxy.Exchange // to be served after ex
-	handle   proxy.Handler     // for those that have not begun
-	replies  proxy.Replies     // of ex, once begun
-	answered bool              // ex has its response; the next one's turn has come
+	rest     []*proxy.Exchange // served after ex, in order
+	handle   proxy.Handler     // runs the exchanges that have not begun
+	replies  proxy.Replies     // of ex; nil until it has begun
+	answered bool              // ex has its response; the next exchange follows
 	armed    httpserver.Watch
 	undrain  func() bool
 	end      time.Time
@@ -167,7 +168,7 @@ func (a *answer) until(d time.Duration) time.Time {
 	return t
 }
 
-// Next implements httpserver.Source: an event for each reply, a comment where none came.
+// Next implements httpserver.Source. It appends an event for the next reply, or a comment if none came in time.
 func (a *answer) Next(dst []byte) ([]byte, error) {
 	if a.letGo() {
 		return a.pause(dst), io.EOF
@@ -190,9 +191,9 @@ func (a *answer) Next(dst []byte) ([]byte, error) {
 	return eventstream.AppendComment(dst, "keep-alive"), nil
 }
 
-// turn waits for the next message to be sent; last says that nothing follows it. Whatever goes wrong becomes a response: never
-// the end alone, since some clients do not notice it and wait for their own timeout. The errors are ErrNotYet, and io.EOF
-// where there is nothing more to say, because the client has cancelled.
+// turn returns the next message to send; last reports that nothing follows it. A failure becomes an error response, never
+// just the end of the stream: some clients do not notice the end and wait for their own timeout. The errors are
+// ErrNotYet, and io.EOF if the client has cancelled and nothing more is sent.
 func (a *answer) turn(until time.Time) (m *wire.Message, last bool, err error) {
 	for {
 		if a.answered {
@@ -230,8 +231,9 @@ func (a *answer) turn(until time.Time) (m *wire.Message, last bool, err error) {
 	}
 }
 
-// aside puts the withdrawal of a question on the session's own stream, if that is open, where the client has cancelled the
-// request: some close the answer's stream as they do, and what is written there may reach nobody, unnoticed.
+// aside moves the withdrawal of a question to the session's own stream if the client has cancelled the request and that
+// stream is open. Some clients close the answer's stream when they cancel, so that a message written there would be lost.
+// It reports whether it has taken m.
 func (a *answer) aside(m *wire.Message) bool {
 	s := a.ex.Session
 	if s == nil || !m.Is("notifications/cancelled") || !errors.Is(a.ex.Err(), proxy.ErrCancelled) || !s.HasOutlet() {
@@ -246,7 +248,7 @@ func (a *answer) failure(err error) *wire.Message {
 	return &m
 }
 
-// advance goes on to the next exchange.
+// advance moves on to the next exchange.
 func (a *answer) advance() {
 	if a.replies != nil {
 		_ = a.replies.Close()
@@ -256,15 +258,15 @@ func (a *answer) advance() {
 	a.ex.GiveUp(time.Until(a.end))
 }
 
-// Close implements httpserver.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports, Sending
-// Messages): its requests go on.
+// Close implements httpserver.Source. A legacy client that loses a stream has not cancelled (2025-11-25 transports,
+// Sending Messages), so its requests continue.
 func (a *answer) Close(sent bool) {
 	if !a.n.Leaves && !a.done && (a.ex.Err() == nil || errors.Is(a.ex.Err(), proxy.ErrCancelled) || len(a.rest) > 0) {
 		if a.ctx != nil {
 			httpserver.KeepBody(a.ctx)
 			a.ctx = nil
 		}
-		go a.drain() // ends with the session at the latest, and with the cap
+		go a.drain() // ends with the session or the cap at the latest
 		return
 	}
 	a.release(sent)
@@ -281,7 +283,7 @@ func (a *answer) release(sent bool) {
 	ex := a.ex
 	ex.Release()
 	a.finish(sent)
-	ex.Recycle() // and a with it
+	ex.Recycle() // recycles a too
 }
 
 // Clear implements proxy.Clearer.

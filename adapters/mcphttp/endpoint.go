@@ -13,45 +13,45 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Header names of the protocol.
+// Header names of streamable HTTP.
 const (
 	HeaderVersion = "MCP-Protocol-Version"
 	HeaderSession = "Mcp-Session-Id"
 )
 
-// Headers of requests that may come again: the client's name for one, and what says that its answer was given before.
+// Headers of idempotent requests: the client's key for a request, and the mark of a cached answer.
 const (
 	HeaderKey      = "Idempotency-Key"
 	HeaderReplayed = "Idempotent-Replayed"
 )
 
-// Post is one POST that was read. The message of a modern client is the connection's, until the answer has left or the client has:
-// with that its exchange ends. So is a request of a legacy one, but it may outlive both: Manner.DoKept has its memory kept then. What else
-// legacy clients send borrows nothing.
+// Post is one POST that has been read. A modern message borrows the connection's memory until the answer is sent or the
+// client disconnects, which ends the exchange. So does a legacy request, but it may outlive both: ResponseOptions.DoKept
+// then keeps its memory. Other legacy messages own their memory.
 type Post struct {
 	Ctx    *fasthttp.RequestCtx
 	Msg    wire.Message
-	Server string       // from the path; empty: the only one
-	Caller proxy.Caller // who asks
-	Key    string       // proxy.Exchange.Key: of a request, or of nobody's if this is an array
+	Server string       // name from the path; empty if the path names none
+	Caller proxy.Caller // as authenticated
+	Key    string       // proxy.Exchange.Key; unused if the body is an array
 
 	Arrival *proxy.Arrival // proxy.Exchange.Arrival
 }
 
-// EraHandler serves the messages of one era.
+// EraHandler serves the POSTs of one era.
 type EraHandler interface {
-	// Post answers p, which is the handler's until it returns.
+	// Post answers p, which is valid until Post returns.
 	Post(p *Post)
 }
 
-// Endpoint is the one URL of streamable HTTP.
+// Endpoint serves the URL of streamable HTTP for both eras.
 type Endpoint struct{ Modern, Legacy EraHandler }
 
-// Post reads a POST and hands it to its era.
+// Post reads a POST and passes it to the handler of its era.
 func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 	if err := acceptable(ctx); err != nil {
 		var id []byte
-		if m, serr := wire.Scan(ctx.PostBody()); serr == nil { // one client ends altogether on a refusal without the id
+		if m, serr := wire.Scan(ctx.PostBody()); serr == nil { // one client stops altogether at an error without the id
 			id = m.Of(m.ID)
 		}
 		Fail(ctx, err.Status, id, err)
@@ -73,7 +73,8 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 	e.Legacy.Post(p)
 }
 
-// ReadPost reads a POST, of which all is the connection's until its answer has left. If it is no message it is answered, and nil.
+// ReadPost reads a POST. The result borrows the connection's memory until the answer is sent. If the body is not a
+// message, ReadPost answers with the error and returns nil.
 func ReadPost(ctx *fasthttp.RequestCtx) *Post {
 	desk := scratchOf(ctx)
 	p := &desk.post
@@ -86,7 +87,7 @@ func ReadPost(ctx *fasthttp.RequestCtx) *Post {
 	return p
 }
 
-// Unreadable answers a body that is no message; with the request's id, if that could be read.
+// Unreadable answers a body that is not a message, with the request's id if that could be read.
 func Unreadable(ctx *fasthttp.RequestCtx, m *wire.Message, err error) {
 	f := proxy.InvalidRequest
 	if se, ok := err.(*wire.ScanError); ok && se.Code == wire.CodeParse {
@@ -95,15 +96,15 @@ func Unreadable(ctx *fasthttp.RequestCtx, m *wire.Message, err error) {
 	Fail(ctx, f.Status, m.Of(m.ID), proxy.Errf(f, "the body is no JSON-RPC message: %s", strings.TrimPrefix(err.Error(), "wire: ")))
 }
 
-// ServerOf gives the server that the path names; empty if it names none.
+// ServerOf returns the server that the path names; empty if it names none.
 func ServerOf(ctx *fasthttp.RequestCtx) string {
 	name, _ := ctx.UserValue("server").(string)
 	return name
 }
 
-// KeyOf gives the client's Idempotency-Key, without the quotes of a structured field, in which not all write it
-// (draft-ietf-httpapi-idempotency-key-header); empty if there is none. What is no key is not hidden: an empty one becomes a space,
-// several are listed.
+// KeyOf returns the client's Idempotency-Key; empty if there is none. The quotes of a structured field, which not all
+// clients send, are removed (draft-ietf-httpapi-idempotency-key-header). Invalid keys stay recognisable: an empty key
+// becomes a space, several keys are joined with commas.
 func KeyOf(ctx *fasthttp.RequestCtx) string {
 	all := httpserver.FieldsOf(ctx).PeekAll(HeaderKey)
 	if len(all) == 0 {
@@ -119,7 +120,7 @@ func KeyOf(ctx *fasthttp.RequestCtx) string {
 	return key
 }
 
-// acceptable checks the media types of a POST. A client without Accept takes anything (RFC 9110).
+// acceptable checks Content-Type and Accept of a POST. A client without Accept takes anything (RFC 9110).
 func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
 	fields := httpserver.FieldsOf(ctx)
 	if ct := fields.ContentType(); len(ct) > 0 && string(ct) != "application/json" {
@@ -134,11 +135,11 @@ func acceptable(ctx *fasthttp.RequestCtx) *proxy.Error {
 	return nil
 }
 
-// commonAccept is the Accept of most clients.
+// commonAccept is the Accept header of most clients.
 const commonAccept = "application/json, text/event-stream"
 
-// Accepts tells whether a client that sends this Accept takes a media type. Quality values are not weighed: 0 for one of the two types that
-// the protocol demands does not occur.
+// Accepts reports whether an Accept header allows a media type. Quality values are ignored: no client sends q=0 for
+// either of the two types that the protocol requires.
 func Accepts(accept []byte, media string) bool {
 	if len(accept) == 0 || string(accept) == commonAccept {
 		return true
@@ -154,7 +155,7 @@ func Accepts(accept []byte, media string) bool {
 	return false
 }
 
-// equalFold compares ASCII without regard to case.
+// equalFold compares ASCII text, ignoring case.
 func equalFold(b []byte, s string) bool {
 	return len(b) == len(s) && strings.EqualFold(string(b), s)
 }

@@ -11,14 +11,14 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// scratch is what is known of a request before its handler runs.
+// scratch holds what is known about a request before its handler runs.
 type scratch struct {
-	head   proxy.Head // for the gates; of what they have found out the rest stays
+	head   proxy.Head // input of the gates; their findings stay after they have run
 	post   Post
-	reader wire.Reader // of what comes on this connection
+	reader wire.Reader // for the messages on this connection
 }
 
-// scratchKey is under which a request that no server of ours has read has its desk.
+// scratchKey is the user value that holds the scratch of a request that httpserver has not read.
 const scratchKey = "desk"
 
 func scratchOf(ctx *fasthttp.RequestCtx) *scratch {
@@ -46,7 +46,8 @@ func (d *scratch) Clear() {
 	d.head, d.post = proxy.Head{Reply: reply[:0]}, Post{}
 }
 
-// Gates makes of gates of the waist, in their order, one of a server. refuse writes the answer to what one of them refuses.
+// Gates combines gates, in order, into one function for an HTTP server. The function reports whether the request may
+// proceed. refuse answers with the error of the gate that refused.
 func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate) func(*fasthttp.RequestCtx) bool {
 	return func(ctx *fasthttp.RequestCtx) bool {
 		h := &scratchOf(ctx).head
@@ -72,13 +73,13 @@ func Gates(refuse func(*fasthttp.RequestCtx, *proxy.Error), gates ...proxy.Gate)
 	}
 }
 
-// HeaderRequestID carries a request's correlation id, both ways.
+// HeaderRequestID is the header of a request's correlation id, in requests and answers.
 const HeaderRequestID = "X-Request-Id"
 
-// ArrivalOf gives how a request came; nil if nobody looked.
+// ArrivalOf returns how a request arrived; nil if no gate has recorded it.
 func ArrivalOf(ctx *fasthttp.RequestCtx) *proxy.Arrival { return scratchOf(ctx).head.Arrival.Clone() }
 
-// arrived keeps how a request came, and says its id in the head of the answer, also of a refusal.
+// arrived records the client's address and sets the request id in the answer, including a refusal.
 func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	if h.Arrival != nil {
 		h.Arrival.Address = h.Address
@@ -89,14 +90,14 @@ func arrived(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 
 var requestIDName = []byte(HeaderRequestID)
 
-// correlated says a request's id that was settled after the gates, a trace's, in the head of the answer.
+// correlated sets a request id that was chosen after the gates, from a trace, in the answer.
 func correlated(ctx *fasthttp.RequestCtx, ex *proxy.Exchange) {
 	if a := ex.Arrival; a != nil && ex.RequestID != "" && !a.Has(ex.RequestID) {
 		ctx.Response.Header.SetCanonical(requestIDName, []byte(ex.RequestID))
 	}
 }
 
-// CallerOf gives who asks, as authentication found out; the anonymous caller if nobody looked.
+// CallerOf returns the authenticated caller; the anonymous caller if no gate has authenticated the request.
 func CallerOf(ctx *fasthttp.RequestCtx) proxy.Caller { return scratchOf(ctx).head.Caller }
 
 func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
@@ -108,7 +109,7 @@ func read(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	}
 }
 
-// certificate is the client's, if the handshake has verified it.
+// certificate returns the client's certificate, if the handshake has verified it; else nil.
 func certificate(state *tls.ConnectionState) *x509.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
@@ -122,8 +123,8 @@ func say(ctx *fasthttp.RequestCtx, h *proxy.Head) {
 	}
 }
 
-// Refuse answers what a gate has refused: with the request's id, if its body is here already, because some clients end
-// altogether at a refusal without it.
+// Refuse answers with the error of a gate. It sends the request's id if the body has been read, because some clients stop
+// altogether at an error without the id.
 func Refuse(ctx *fasthttp.RequestCtx, err *proxy.Error) {
 	m, _ := wire.Scan(ctx.PostBody())
 	Fail(ctx, err.Status, m.Of(m.ID), err)

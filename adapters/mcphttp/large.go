@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// largeMessage is from how many bytes on a body is not copied to be kept.
+	// largeMessage is the size in bytes from which a body is taken over instead of copied.
 	largeMessage = 64 << 10
-	// inPlace is from how many bytes on a response is written from where it stands. A smaller one is cheaper to copy once more.
+	// inPlace is the size in bytes from which a response is written without a copy. A smaller one is cheaper to copy.
 	inPlace = 4 << 10
-	// largeTail is how much of it is held back until the replies have been closed.
+	// largeTail is how many bytes are held back until the replies have been closed.
 	largeTail = 256
 )
 
-// large answers with a message that stays where it is until it has been written, and ends the exchange then.
+// large answers with a message that is written from its own memory, and ends the exchange then.
 func large(ctx *fasthttp.RequestCtx, status int, m *wire.Message, of *answer) {
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
@@ -32,18 +32,18 @@ func large(ctx *fasthttp.RequestCtx, status int, m *wire.Message, of *answer) {
 
 var largeBodies = sync.Pool{New: func() any { return new(largeBody) }}
 
-// largeBody is a message as fasthttp writes it.
+// largeBody is a message as a fasthttp body stream.
 type largeBody struct {
 	httpserver.WriteOnly
-	msg  wire.Message // borrowed from the replies of
-	of   *answer      // nil once they are closed
+	msg  wire.Message // borrowed from the replies of the answer below
+	of   *answer      // nil once the replies are closed
 	w    io.Writer
 	left int             // bytes not written yet
-	tail [largeTail]byte // the last of them
+	tail [largeTail]byte // last bytes, held back
 }
 
-// WriteTo writes the message with its edits, the large pieces past w's buffer. The exchange ends before the last bytes leave:
-// a client may use the id again as soon as it has read its answer.
+// WriteTo writes the message with its edits; large pieces bypass w's buffer. The exchange ends before the last bytes are
+// sent, because a client may reuse the id as soon as it has read the answer.
 func (b *largeBody) WriteTo(w io.Writer) (int64, error) {
 	b.w = w
 	size := b.left
@@ -56,7 +56,7 @@ func (b *largeBody) WriteTo(w io.Writer) (int64, error) {
 	return int64(size - b.left), err
 }
 
-// largeBodyWriter is what the message is written to: all but the tail passes.
+// largeBodyWriter receives the message and passes on all but the tail.
 type largeBodyWriter largeBody
 
 func (b *largeBodyWriter) Write(p []byte) (n int, err error) {
@@ -71,7 +71,7 @@ func (b *largeBodyWriter) Write(p []byte) (n int, err error) {
 	return len(p), err
 }
 
-// end closes the replies: what they have lent is theirs again.
+// end closes the replies, which releases the memory that the message borrows.
 func (b *largeBody) end() {
 	if of := b.of; of != nil {
 		b.of, b.msg = nil, wire.Message{}
@@ -79,7 +79,7 @@ func (b *largeBody) end() {
 	}
 }
 
-// Close is called by fasthttp once, whatever happened, and by nobody after it.
+// Close implements io.Closer. fasthttp calls it exactly once, in any case.
 func (b *largeBody) Close() error {
 	b.end()
 	b.w = nil
@@ -87,13 +87,14 @@ func (b *largeBody) Close() error {
 	return nil
 }
 
-// lent tells of a legacy client's message whether its face gives it back: a request of a session does when it ends, or has it kept
-// (httpserver.KeepBody) where it outlives its connection.
+// lent reports whether a legacy message may borrow the connection's memory. A request in a session may: its memory is
+// released when the request ends, or is kept (httpserver.KeepBody) if the request outlives its connection.
 func lent(ctx *fasthttp.RequestCtx, m *wire.Message) bool {
 	return m.Kind == wire.Request && !m.Is("initialize") && httpserver.ScratchOf(ctx) != nil
 }
 
-// takeBody makes m, a request's body, the caller's: in memory of its own, or in the body's if that is large. It can be had once.
+// takeBody makes m independent of its connection, by copying it, or by taking over the body if that is large. It works
+// once for each request.
 func takeBody(ctx *fasthttp.RequestCtx, m *wire.Message) {
 	if len(m.Raw) >= largeMessage {
 		if own := httpserver.TakeBody(ctx); own != nil {

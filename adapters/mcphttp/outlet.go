@@ -13,8 +13,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Open answers ctx with a stream that is the session's outlet until either ends. first, if not nil, is written at once;
-// closed, if not nil, is called once when the stream has ended.
+// Open answers ctx with an event stream and makes it the outlet of sess until either ends. If first is not nil, Open
+// writes it at once. If closed is not nil, it is called once after the stream has ended. The error is
+// httpserver.OpenStream's.
 func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed func()) error {
 	o := &outlet{}
 	held, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{First: first, OnClose: func(error) {
@@ -29,13 +30,13 @@ func Open(ctx *fasthttp.RequestCtx, sess *proxy.Session, first []byte, closed fu
 	}
 	o.held = held
 	sess.SetOutlet(o)
-	if o.over.Load() { // it ended before it was the outlet
+	if o.over.Load() { // the stream ended before it became the outlet
 		sess.ClearOutlet(o)
 	}
 	return nil
 }
 
-// outlet is a held stream as a session's outlet.
+// outlet is an open stream as a session's outlet.
 type outlet struct {
 	held *httpserver.Stream
 	over atomic.Bool
@@ -44,7 +45,7 @@ type outlet struct {
 // Push implements proxy.Outlet.
 func (o *outlet) Push(msg []byte) error { return o.held.Write(eventstream.AppendMessage(nil, msg)) }
 
-// eventParts recycles the slices of parts of events.
+// eventParts recycles the slices that hold the parts of an event.
 var eventParts = sync.Pool{New: func() any { return new([][]byte) }}
 
 // PushMessage implements proxy.MessageOutlet.
@@ -63,20 +64,20 @@ func (o *outlet) PushMessage(m *wire.Message) error {
 // End implements proxy.Outlet.
 func (o *outlet) End() { o.held.End() }
 
-// keptOutlet is a session's own stream, recorded, as its outlet.
+// keptOutlet is a session's own recorded stream as its outlet.
 type keptOutlet struct {
 	stream *session.Stream
 	tap    *tap
 }
 
-// Push implements proxy.Outlet. It is the stream that takes the message: if the client has picked it up on another
-// connection meanwhile, that one gets it.
+// Push implements proxy.Outlet. It writes to the recorded stream, not to the connection: if the client has resumed the
+// stream on another connection, the message goes there.
 func (o *keptOutlet) Push(msg []byte) error { return o.stream.Push(msg) }
 
 // End implements proxy.Outlet.
 func (o *keptOutlet) End() { o.tap.End() }
 
-// tap is a held connection as session.Tap.
+// tap is an open connection as a session.Tap.
 type tap struct {
 	resume *Resume
 	held   *httpserver.Stream
@@ -86,18 +87,18 @@ type tap struct {
 	closed bool
 }
 
-// attach makes t the stream's, unless it is over.
+// attach connects t to the stream s, unless the connection has ended.
 func (t *tap) attach(s *session.Stream, after uint64) {
 	t.mu.Lock()
 	t.stream = s
 	t.mu.Unlock()
 	s.Attach(t, after)
-	if t.over() { // it ended before it was the stream's
+	if t.over() { // the connection ended before it was attached
 		s.Detach(t)
 	}
 }
 
-// close says that the connection is over and gives the stream it belongs to, if there is one already.
+// close marks the connection as ended and returns the stream attached to it, or nil.
 func (t *tap) close() *session.Stream {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,7 +119,7 @@ func (t *tap) Event(id, msg []byte) error {
 
 // Rest implements session.Tap.
 func (t *tap) Rest(id []byte) {
-	_ = t.held.Write(t.resume.Prime(nil, id)) // a client that is gone already needs no rest
+	_ = t.held.Write(t.resume.Prime(nil, id)) // fails only if the client is gone
 	t.held.End()
 }
 

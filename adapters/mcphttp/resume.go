@@ -14,34 +14,35 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Resume is how the streams of legacy clients can be picked up again after they broke.
+// Resume configures how legacy clients can resume broken streams.
 type Resume struct {
-	Events int            // of one stream that are kept; 0: none, events have no ids and nothing can be picked up
-	Bytes  int            // kept of all streams of a session
-	Total  int            // kept of all sessions
-	Retry  time.Duration  // what a client is told to wait before it comes back; less than a millisecond: it is told nothing
-	Hold   time.Duration  // an answer stream without its response is closed after so long, for its client to come back; 0: never
-	Usage  *session.Usage // counts what is kept; nil: nobody counts
+	Events int            // kept for each stream; 0: none, events have no ids and streams cannot be resumed
+	Bytes  int            // kept for all streams of a session
+	Total  int            // kept for all sessions
+	Retry  time.Duration  // delay before reconnecting that is sent to clients; not sent if below 1 ms
+	Hold   time.Duration  // time after which an answer stream without its response is closed, so that the client polls; 0: never
+	Usage  *session.Usage // counts what is kept; may be nil
 }
 
-// graceLeast is the least time that a client has to pick a stream up before the questions on it are put elsewhere.
+// graceLeast is the least time that a client has to resume a stream before its pending questions are moved to another
+// stream.
 const graceLeast = 2 * time.Second
 
-// Limits are those of a session's record.
+// Limits returns the limits of a session's record.
 func (r *Resume) Limits() session.EventLimits {
 	return session.EventLimits{Events: r.Events, Bytes: r.Bytes, Total: r.Total, Grace: max(graceLeast, 3*r.Retry)}
 }
 
-// Keeping says where the streams of a session are recorded. The zero Keeping records nothing.
+// Keeping is where the streams of a session are recorded. The zero Keeping records nothing.
 type Keeping struct {
 	Events *session.Events
-	// Polls says that the client's revision has priming events and lets a server close a stream early (2025-11-25): an older
-	// client takes the empty data of a priming event for a message.
+	// Polls reports that the client's revision has priming events and lets a server close a stream early (2025-11-25). An
+	// older client would take the empty data of a priming event for a message.
 	Polls bool
 }
 
-// Prime appends the event that comes first on a stream: an id to come back with, and when. Readers take its empty data for no
-// message.
+// Prime appends the first event of a stream to dst: an event id to resume from and the retry delay. Its data is empty, so
+// that readers do not take it for a message.
 func (r *Resume) Prime(dst, id []byte) []byte {
 	if ms := r.Retry.Milliseconds(); ms > 0 {
 		dst = eventstream.AppendRetry(dst, int(ms))
@@ -52,11 +53,11 @@ func (r *Resume) Prime(dst, id []byte) []byte {
 // kept is the record of an answer stream.
 type kept struct {
 	keep   Keeping
-	stream *session.Stream // nil: it is not recorded
-	rests  time.Time       // when the client is let go of; zero: never
+	stream *session.Stream // nil if the stream is not recorded
+	rests  time.Time       // when the connection is closed early; zero: never
 }
 
-// begin opens the record, once the answer is a stream.
+// begin starts recording if the answer's stream can be resumed. It appends the priming event where the client knows it.
 func (a *answer) begin(dst []byte) []byte {
 	if a.keep.Events == nil {
 		return dst
@@ -71,8 +72,8 @@ func (a *answer) begin(dst []byte) []byte {
 	return a.n.Resume.Prime(dst, a.stream.Mark())
 }
 
-// event records a message and appends it as an event; moved says that the client has picked the stream up elsewhere, and
-// nothing is appended.
+// event records a message and appends it to dst as an event. If moved is true, the client has resumed the stream on
+// another connection and nothing is appended.
 func (a *answer) event(dst []byte, m *wire.Message) (out []byte, moved bool) {
 	raw := m.AppendLine(nil)
 	if a.stream == nil {
@@ -85,7 +86,7 @@ func (a *answer) event(dst []byte, m *wire.Message) (out []byte, moved bool) {
 	return eventstream.Append(dst, "message", id, raw), false
 }
 
-// sooner is the given time, or when the client is let go of, if that is before.
+// sooner returns t, or the time of the early close if that comes first.
 func (a *answer) sooner(t time.Time) time.Time {
 	if !a.rests.IsZero() && a.rests.Before(t) {
 		return a.rests
@@ -93,27 +94,27 @@ func (a *answer) sooner(t time.Time) time.Time {
 	return t
 }
 
-// letGo tells whether the connection is to be closed before the response: it has lasted as long as it may, or the server
-// wants the same of us. It holds a connection no longer than the server would.
+// letGo reports whether the connection is to be closed before the response: Hold has passed, or the server has closed its
+// own stream early. The proxy holds a connection no longer than the server would.
 func (a *answer) letGo() bool {
 	return a.stream != nil && (a.ex.Polled.Load() || !a.rests.IsZero() && !time.Now().Before(a.rests))
 }
 
-// pause appends what a client must have before its stream is closed early: an event id, and when to come back.
+// pause appends what a client needs before its stream is closed early: an event id and the retry delay.
 func (a *answer) pause(dst []byte) []byte {
-	a.ex.Polled.Store(false) // it is done; when the client comes back it is not to be sent away at once
+	a.ex.Polled.Store(false) // otherwise the client would be disconnected again as soon as it returns
 	return a.n.Resume.Prime(dst, a.stream.Mark())
 }
 
-// finish ends the record.
+// finish ends the record. sent reports that the client has received the whole answer.
 func (a *answer) finish(sent bool) {
 	if a.stream != nil {
 		a.stream.Finish(sent && a.done)
 	}
 }
 
-// drain takes the replies of an answer that its client has lost, or was let go of, to their end: into the record, from
-// which the client may have them, if there is one. What must not be lost and cannot be picked up goes to the session's
+// drain reads the replies of an answer to their end after its client has lost the stream or was disconnected. They go
+// into the record, from which the client can resume. Without a record, messages that must not be lost go to the session's
 // own stream.
 func (a *answer) drain() {
 	defer a.release(false)
@@ -155,8 +156,9 @@ func (a *answer) hold() time.Duration {
 	return 0
 }
 
-// OpenKept is Open for a session whose streams can be picked up: what goes out has ids and is recorded in s, the session's
-// own stream, and what follows number after is replayed first. primed says that the client knows priming events.
+// OpenKept is Open for a session whose streams can be resumed. find returns the session's own stream and the number of
+// the last event that the client has seen: later events are replayed first, and new ones are recorded with ids. primed
+// reports that the client knows priming events.
 func (r *Resume) OpenKept(ctx *fasthttp.RequestCtx, sess *proxy.Session, find func() (s *session.Stream, after uint64), primed bool) error {
 	o := &keptOutlet{}
 	t, err := r.hold(ctx, func() { sess.ClearOutlet(o) })
@@ -166,7 +168,7 @@ func (r *Resume) OpenKept(ctx *fasthttp.RequestCtx, sess *proxy.Session, find fu
 	s, after := find()
 	o.tap, o.stream = t, s
 	if after == 0 && primed {
-		_ = t.held.Write(r.Prime(nil, s.Mark())) // if it fails, the stream is over, which is noticed below
+		_ = t.held.Write(r.Prime(nil, s.Mark())) // a failure ends the stream, which is checked below
 	}
 	t.attach(s, after)
 	sess.SetOutlet(o)
@@ -176,7 +178,7 @@ func (r *Resume) OpenKept(ctx *fasthttp.RequestCtx, sess *proxy.Session, find fu
 	return nil
 }
 
-// PickUp answers ctx with what follows number after of a stream that was broken, until its end.
+// PickUp answers ctx with the events of a broken stream after number after, until the stream ends.
 func (r *Resume) PickUp(ctx *fasthttp.RequestCtx, s *session.Stream, after uint64) error {
 	t, err := r.hold(ctx, nil)
 	if err == nil {
@@ -185,7 +187,7 @@ func (r *Resume) PickUp(ctx *fasthttp.RequestCtx, s *session.Stream, after uint6
 	return err
 }
 
-// hold makes ctx an open connection. What is replayed must find room in its queue.
+// hold turns ctx into an open connection. Its queue has room for everything that is replayed.
 func (r *Resume) hold(ctx *fasthttp.RequestCtx, closed func()) (*tap, error) {
 	t := &tap{resume: r}
 	held, err := httpserver.OpenStream(ctx, httpserver.StreamOptions{Queue: r.Bytes + 1<<20, OnClose: func(error) {

@@ -7,26 +7,30 @@ import (
 	"dragoman/proxy"
 )
 
-// Streams serves the methods that only legacy streamable HTTP has.
+// Streams serves the HTTP methods that only legacy streamable HTTP has.
 type Streams interface {
+	// Get opens the session's stream, or resumes a broken one.
 	Get(ctx *fasthttp.RequestCtx)
+	// Delete ends the session.
 	Delete(ctx *fasthttp.RequestCtx)
 }
 
 // SSE serves HTTP+SSE.
 type SSE interface {
+	// Get opens a session and its stream.
 	Get(ctx *fasthttp.RequestCtx)
+	// Post accepts one message of a session.
 	Post(ctx *fasthttp.RequestCtx)
 }
 
-// Routes is what is served where.
+// Routes are the handlers of a listener's paths.
 type Routes struct {
 	Endpoint *Endpoint
 	Streams  Streams
 	SSE      SSE
 }
 
-// Register puts the routes on a server: at the root, and for each server under /servers/{server}.
+// Register adds the routes to a server: at the root, and for each server under /servers/{server}.
 func Register(s httpserver.Registrar, r *Routes) {
 	for _, base := range []string{"", "/servers/{server}"} {
 		s.Handle(fasthttp.MethodPost, base+"/mcp", r.Endpoint.Post)
@@ -38,13 +42,14 @@ func Register(s httpserver.Registrar, r *Routes) {
 	}
 }
 
-// Refused answers what was refused before a handler could see it, naming the limit.
+// Refused returns a function that answers requests that the listener refused before a handler ran. body and header are
+// the limits that the error names, in bytes.
 func Refused(body, header int) func(ctx *fasthttp.RequestCtx, status int) {
 	return func(ctx *fasthttp.RequestCtx, status int) { Fail(ctx, status, nil, Refusal(status, body, header)) }
 }
 
-// Refusal is the error of a request that no handler has seen, by the status that the listener gave it; body and header are the
-// limits, in bytes.
+// Refusal returns the error of a request that the listener refused with this status. body and header are the limits, in
+// bytes.
 func Refusal(status, body, header int) *proxy.Error {
 	switch status {
 	case fasthttp.StatusRequestEntityTooLarge:
@@ -63,20 +68,20 @@ func Refusal(status, body, header int) *proxy.Error {
 	return proxy.Errf(proxy.InvalidRequest, "the request is not HTTP/1.1 as it should be")
 }
 
-// Crowded answers a connection that there is no room for.
+// Crowded refuses a connection beyond limits.connections with 503.
 func Crowded(ctx *fasthttp.RequestCtx) {
 	err := proxy.Errf(proxy.Busy, "as many connections are at work as limits.connections allows; try again, or raise it")
 	err.RetryAfter = 1
 	Fail(ctx, fasthttp.StatusServiceUnavailable, nil, err)
 }
 
-// NotFound answers a path that is not served.
+// NotFound answers 404 for a path that is not served.
 func NotFound(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusNotFound, nil, proxy.Errf(proxy.PathUnknown,
 		"nothing is served at %s; MCP is at /mcp, HTTP+SSE at /sse", ctx.Path()))
 }
 
-// MethodNotAllowed answers a method that a path does not have.
+// MethodNotAllowed answers 405 for a method that the path does not have.
 func MethodNotAllowed(ctx *fasthttp.RequestCtx) {
 	Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.VerbUnknown, "method %s is not served here", ctx.Method()))
 }

@@ -25,19 +25,20 @@ const (
 type Downstream struct {
 	Handle    proxy.Handler
 	Responses mcphttp.ResponseOptions
-	// Compat sends what the revision sends with 400 or 404 and a JSON-RPC error with 200 instead: some clients end their
-	// whole connection, and every later call with it, at a 4xx. All other statuses stay.
+	// Compat answers a request with status 200 where the revision wants 400 or 404 with a JSON-RPC error: some clients
+	// end their whole connection, with all later calls, at a 4xx. Other statuses stay.
 	Compat bool
 }
 
-// NewDownstream makes the face of modern clients before a handler; its statuses are strict.
+// NewDownstream returns a handler for modern clients that passes their requests to handle. Its statuses are those of the
+// revision (Compat is off).
 func NewDownstream(handle proxy.Handler, responses mcphttp.ResponseOptions) *Downstream {
 	responses.Leaves, responses.Status = true, Status
 	return &Downstream{Handle: handle, Responses: responses}
 }
 
-// Status is the HTTP status of an error response (2026-07-28 streamable HTTP, Protocol Version Header; basic, _meta).
-// Errors of the call itself go out with 200: official clients read a JSON-RPC error at 200 and 400 only.
+// Status returns the HTTP status of an error response (2026-07-28 streamable HTTP, Protocol Version Header; basic,
+// _meta). Errors of the call itself get 200: official clients read a JSON-RPC error at 200 and 400 only.
 func Status(code int) int {
 	switch code {
 	case proxy.CodeMethodNotFound:
@@ -55,8 +56,8 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	d.settleStatus(p)
 }
 
-// settleStatus lowers the status of a refused request, if that is wanted. What is no request keeps its status: its
-// error has no id, which is as bad for those clients under 200.
+// settleStatus changes the status of a refused request to 200 if Compat is set. A body that is not a request keeps its
+// status: its error has no id, which those clients do not survive under 200 either.
 func (d *Downstream) settleStatus(p *mcphttp.Post) {
 	if !d.Compat || p.Msg.Kind != wire.Request {
 		return
@@ -71,8 +72,8 @@ func (d *Downstream) post(p *mcphttp.Post) {
 	m := &p.Msg
 	switch m.Kind {
 	case wire.Notification:
-		// The revision defines no notification that a client sends over HTTP, nor header rules for one; official
-		// clients send some all the same, and die of a refusal.
+		// The revision defines no notification from client to server over HTTP, and no header rules for one. Official
+		// clients send some nevertheless, and stop at a refusal.
 		mcphttp.Accepted(p.Ctx)
 		return
 	case wire.Request:
@@ -100,8 +101,8 @@ func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {
 	mcphttp.Fail(p.Ctx, code, p.Msg.Of(p.Msg.ID), err)
 }
 
-// judge checks a request's envelope, in the order that tells clients of other revisions best what to do: the version
-// first, then the method, then the mirrors.
+// judge checks a request's headers and envelope, in the order that is most helpful to clients of other revisions: the
+// version first, then the method, then the mirrored headers. It returns the Mcp-Param-* headers.
 func judge(h *http1.Fields, m *wire.Message) ([]proxy.Header, *proxy.Error) {
 	if err := checkVersion(h, m); err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func checkMirrors(h *http1.Fields, m *wire.Message, method []byte) *proxy.Error 
 	return match(h, headerName, m.Text(about), true)
 }
 
-// subject tells which parameter Mcp-Name mirrors for a method, and where it is; an empty key: none.
+// subject returns the parameter that Mcp-Name mirrors for a method, and its place in m; an empty key if there is none.
 func subject(m *wire.Message, method []byte) (key string, at wire.Span) {
 	switch string(method) {
 	case "tools/call", "prompts/get":
@@ -186,7 +187,8 @@ func match(h *http1.Fields, name string, want []byte, encoded bool) *proxy.Error
 	return nil
 }
 
-// one gives the only line of a header, nil if there is none: two readers could choose different ones of several.
+// one returns the value of a header, nil if it is absent. A header that occurs twice is refused, because two readers
+// could choose different values.
 func one(h *http1.Fields, name string) ([]byte, *proxy.Error) {
 	value, more := h.Only(name)
 	if more {
@@ -198,7 +200,7 @@ func one(h *http1.Fields, name string) ([]byte, *proxy.Error) {
 // params collects the Mcp-Param-* headers, decoded.
 func params(h *http1.Fields) (out []proxy.Header, err *proxy.Error) {
 	seen := map[string]bool(nil)
-	if !h.HasPrefix(translate.ParamHeader) { // of most requests that is all
+	if !h.HasPrefix(translate.ParamHeader) { // most requests have none
 		return nil, nil
 	}
 	for k, v := range h.All() {

@@ -14,18 +14,16 @@ const (
 	encodedSuffix = "?="
 )
 
-// ErrHeaderValue says that the value of an Mcp-Name or Mcp-Param-* header cannot
-// be read. The request is then refused with 400 and -32020; the value is never
-// taken literally instead.
+// ErrHeaderValue reports that the value of an Mcp-Name or Mcp-Param-* header is malformed. The request is then refused
+// with 400 and -32020; the value is never taken literally instead.
 var ErrHeaderValue = errors.New("modern: malformed header value")
 
-// strictBase64 also refuses padding bits that are not zero: one value, one form.
+// strictBase64 also refuses non-zero padding bits, so that each value has one encoding.
 var strictBase64 = base64.StdEncoding.Strict()
 
-// NeedsEncoding tells whether plain cannot travel as it is in an Mcp-Name or
-// Mcp-Param-* header: it has a byte that is not printable ASCII (an inner TAB
-// too: HTTP allows it, SEP-2243 counts it as a control character), begins or
-// ends with a space, or looks like an encoded value itself.
+// NeedsEncoding reports whether plain must be encoded in an Mcp-Name or Mcp-Param-* header: it has a byte that is not
+// printable ASCII (including an inner TAB, which HTTP allows but SEP-2243 counts as a control character), begins or ends
+// with a space, or looks like an encoded value itself.
 func NeedsEncoding(plain []byte) bool {
 	if len(plain) == 0 {
 		return false
@@ -41,13 +39,11 @@ func NeedsEncoding(plain []byte) bool {
 	return bytes.HasPrefix(plain, []byte(encodedPrefix)) && bytes.HasSuffix(plain, []byte(encodedSuffix))
 }
 
-// AppendHeaderValue appends plain as the value of an Mcp-Name or Mcp-Param-*
-// header and returns the extended dst. plain is UTF-8 and may be empty, which
-// stays empty.
+// AppendHeaderValue appends plain as the value of an Mcp-Name or Mcp-Param-* header and returns the extended dst. plain
+// is UTF-8; an empty value stays empty.
 //
-// It encodes only what NeedsEncoding: the Go SDK 1.8.0 compares Mcp-Name without
-// decoding it, so that every needless encoding would be a failed call there.
-// The result is always printable ASCII: nothing can be injected through it.
+// It encodes a value only if NeedsEncoding: the Go SDK 1.8.0 compares Mcp-Name without decoding it, so a needless
+// encoding would fail the call there. The result is always printable ASCII, so nothing can be injected through it.
 func AppendHeaderValue(dst, plain []byte) []byte {
 	if !NeedsEncoding(plain) {
 		return append(dst, plain...)
@@ -57,7 +53,7 @@ func AppendHeaderValue(dst, plain []byte) []byte {
 	return append(dst, encodedSuffix...)
 }
 
-// headerValue is plain as such a value: plain itself, if that will do.
+// headerValue returns plain as a header value; plain itself if it needs no encoding.
 func headerValue(plain []byte) []byte {
 	if !NeedsEncoding(plain) {
 		return plain
@@ -65,22 +61,19 @@ func headerValue(plain []byte) []byte {
 	return AppendHeaderValue(nil, plain)
 }
 
-// DecodeHeaderValue appends the plain form of a received Mcp-Name or Mcp-Param-*
-// value and returns the extended dst; with len(v) bytes free in dst it does not
-// allocate. Spaces and tabs around v are not part of it (RFC 9110 §5.5).
+// DecodeHeaderValue appends the plain form of a received Mcp-Name or Mcp-Param-* value and returns the extended dst. It
+// does not allocate if dst has len(v) bytes free. Spaces and tabs around v are ignored (RFC 9110 §5.5).
 //
-// A value with both markers is decoded strictly. One with a single marker, or
-// with markers in capitals, is literal. A literal may hold bytes beyond ASCII,
-// since the Go SDK's client sends names unencoded; where the specification says
-// that they must be refused, for Mcp-Param-*, ValidHeaderBytes tells.
+// A value with both markers is decoded strictly. A value with one marker, or with markers in capitals, is literal. A
+// literal may contain bytes beyond ASCII, since the Go SDK's client sends names unencoded. ValidHeaderBytes checks the
+// stricter rule for Mcp-Param-*.
 //
-// It returns dst as it was and ErrHeaderValue if the base64 is malformed, if v
-// has a control character other than an inner TAB, or if the plain form is not
-// UTF-8.
+// It returns the unchanged dst and ErrHeaderValue if the base64 is malformed, if v has a control character other than an
+// inner TAB, or if the plain form is not UTF-8.
 func DecodeHeaderValue(dst, v []byte) ([]byte, error) {
 	v = bytes.Trim(v, " \t")
 	for _, c := range v {
-		if c < ' ' && c != '\t' || c == 0x7F { // base64 would skip line breaks
+		if c < ' ' && c != '\t' || c == 0x7F { // the base64 decoder would skip line breaks
 			return dst, ErrHeaderValue
 		}
 	}
@@ -101,9 +94,8 @@ func DecodeHeaderValue(dst, v []byte) ([]byte, error) {
 	return out, nil
 }
 
-// ValidHeaderBytes tells whether a received value, before decoding, has only the
-// bytes that the specification allows: printable ASCII, space and TAB. A
-// recognised Mcp-Param-* without this must be refused ("Server Behavior for
+// ValidHeaderBytes reports whether a received value, before decoding, has only the bytes that the specification allows:
+// printable ASCII, space and TAB. A recognised Mcp-Param-* header with other bytes must be refused ("Server Behavior for
 // Custom Headers").
 func ValidHeaderBytes(v []byte) bool {
 	for _, c := range v {
@@ -114,8 +106,8 @@ func ValidHeaderBytes(v []byte) bool {
 	return true
 }
 
-// isEncoded tells whether v has both markers, which may not share a byte: whoever
-// encodes such a value never sends it like that, so it was meant literally.
+// isEncoded reports whether v has both markers without overlap. An encoder never produces a value whose markers overlap,
+// so such a value is literal.
 func isEncoded(v []byte) bool {
 	return len(v) >= len(encodedPrefix)+len(encodedSuffix) &&
 		bytes.HasPrefix(v, []byte(encodedPrefix)) && bytes.HasSuffix(v, []byte(encodedSuffix))

@@ -9,9 +9,9 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Only takes the place of the legacy faces at a listener that serves no legacy revision. It answers as a modern-only
-// server does: initialize with an error that names the revisions (2026-07-28 versioning, Backward Compatibility), all
-// else by the rules of modern requests.
+// Only replaces the legacy handlers on a listener that serves no legacy revision. It answers as a modern-only server
+// does: initialize with an error that lists the supported revisions (2026-07-28 versioning, Backward Compatibility),
+// everything else by the rules of modern requests.
 type Only struct{ Modern *Downstream }
 
 // Post implements mcphttp.EraHandler.
@@ -24,10 +24,10 @@ func (o Only) Post(p *mcphttp.Post) {
 	o.Modern.Post(p)
 }
 
-// Get implements mcphttp.Streams: there is no stream without a session.
+// Get implements mcphttp.Streams. It answers 405: without sessions there is no GET stream.
 func (o Only) Get(ctx *fasthttp.RequestCtx) { postOnly(ctx) }
 
-// Delete implements mcphttp.Streams.
+// Delete implements mcphttp.Streams. It answers 405.
 func (o Only) Delete(ctx *fasthttp.RequestCtx) { postOnly(ctx) }
 
 func postOnly(ctx *fasthttp.RequestCtx) {
@@ -35,7 +35,7 @@ func postOnly(ctx *fasthttp.RequestCtx) {
 	mcphttp.Fail(ctx, fasthttp.StatusMethodNotAllowed, nil, proxy.Errf(proxy.InvalidRequest, "this listener has no sessions; POST is the only method"))
 }
 
-// NoSSE takes the place of HTTP+SSE at such a listener.
+// NoSSE replaces HTTP+SSE on such a listener.
 type NoSSE struct{}
 
 // Get implements mcphttp.SSE.

@@ -15,7 +15,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Upstream reaches a modern HTTP server. It is one link for everybody: the era has no sessions.
+// Upstream connects to a modern HTTP server. One link serves all clients, because the era has no sessions.
 type Upstream struct {
 	host   *httpclient.Host
 	path   string
@@ -23,16 +23,16 @@ type Upstream struct {
 	next   atomic.Uint64
 }
 
-// NewUpstream makes the upstream for the server at path of host.
+// NewUpstream returns an Upstream for the server at path of host.
 func NewUpstream(host *httpclient.Host, path string, limits httpcall.Limits) *Upstream {
 	return &Upstream{host: host, path: path, limits: limits}
 }
 
-// Dial is the transport.Dial of the server.
+// Dial implements transport.Dial. It returns u itself and never fails.
 func (u *Upstream) Dial(context.Context, transport.Sink) (transport.Link, error) { return u, nil }
 
-// Call implements transport.Link. The body of a modern client leaves as it came; of a legacy client's the id is replaced,
-// because clients of different sessions use the same ones.
+// Call implements transport.Link. A modern client's body is sent unchanged. In a legacy client's body the id is replaced,
+// because clients of different sessions use the same ids.
 func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	var c *httpcall.Call
@@ -67,11 +67,11 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return c, nil
 }
 
-// mintedCall is a call under an id of ours, with all that it needs of memory.
+// mintedCall is a call under an id that Dragoman has chosen.
 type mintedCall struct {
 	httpcall.Call
 	minted transport.Minted
-	edits  [2]wire.Edit // of the reply that was given last
+	edits  [2]wire.Edit // of the reply returned last
 }
 
 // Clear implements proxy.Clearer.
@@ -80,7 +80,7 @@ func (c *mintedCall) Clear() {
 	c.minted, c.edits = transport.Minted{}, [2]wire.Edit{}
 }
 
-// Next implements proxy.Replies: with the client's own id and token.
+// Next implements proxy.Replies. It restores the client's id and progress token.
 func (c *mintedCall) Next(until time.Time) (m *wire.Message, err error) {
 	if m, err = c.Call.Next(until); err != nil {
 		return m, err
@@ -92,8 +92,8 @@ func (c *mintedCall) Next(until time.Time) (m *wire.Message, err error) {
 	return m, nil
 }
 
-// mirrorHeaders writes what the revision wants to see in headers: the revision itself, the method, what the request is
-// about, and the parameters that the tool's schema marks.
+// mirrorHeaders sets the headers that mirror the body: the revision, the method, the subject of the request, and the
+// parameters that the tool's schema marks (SEP-2243). The error is a *proxy.Error for a value that cannot be a header.
 func mirrorHeaders(r *http1.Request, ex *proxy.Exchange) error {
 	m := &ex.Msg
 	version := rules.ModernVersion
@@ -116,8 +116,8 @@ func mirrorHeaders(r *http1.Request, ex *proxy.Exchange) error {
 	return nil
 }
 
-// Send implements transport.Link. The era defines no message to a server but requests: it is dropped.
+// Send implements transport.Link. It drops msg: the era defines only requests from a client to a server.
 func (u *Upstream) Send(context.Context, []byte) error { return nil }
 
-// Close implements transport.Link; the host belongs to who made it.
+// Close implements transport.Link. It leaves the host open, which belongs to its creator.
 func (u *Upstream) Close() error { return nil }

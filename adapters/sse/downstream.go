@@ -19,11 +19,11 @@ import (
 type Downstream struct {
 	Handle proxy.Handler
 	Store  *session.Store
-	Cap    time.Duration // a request without response is given up after so long
+	Cap    time.Duration // time after which a request without a response is given up
 }
 
-// Get opens a session and its stream. The first event names where to post, relative to the URL that was asked for: a
-// proxy in front may have given it another host.
+// Get opens a session and its stream. The first event names the path to post to, without a host: a proxy in front may use
+// another host.
 func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	sess, err := d.Store.Create("sse", mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx))
 	if err != nil {
@@ -37,14 +37,14 @@ func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-// endpoint gives the path to post to for the path of the stream: /sse → /messages, /servers/x/sse → /servers/x/messages,
-// /mcp/sse → /messages.
+// endpoint returns the path to post to for the path of the stream: /sse → /messages, /servers/x/sse →
+// /servers/x/messages, /mcp/sse → /messages.
 func endpoint(path, id string) string {
 	base := strings.TrimSuffix(strings.TrimSuffix(path, "/sse"), "/mcp")
 	return base + "/messages?sessionId=" + id
 }
 
-// Post takes one message of a session. The answer says only that it was taken; what comes of it goes to the stream.
+// Post accepts one message of a session. Its answer only acknowledges the message; the reply goes to the stream.
 func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 	sess := d.Store.Find(sessionID(ctx), mcphttp.ServerOf(ctx), mcphttp.CallerOf(ctx))
 	if sess == nil || sess.Transport != "sse" {
@@ -68,7 +68,7 @@ func (d *Downstream) Post(ctx *fasthttp.RequestCtx) {
 	mcphttp.Accepted(ctx)
 }
 
-// sessionID is the id of the session that a POST is for.
+// sessionID returns the session id in a POST's query.
 func sessionID(ctx *fasthttp.RequestCtx) []byte {
 	if id := httpserver.QueryOf(ctx, "sessionId"); id != nil {
 		return id

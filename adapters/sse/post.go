@@ -17,20 +17,20 @@ import (
 
 // Bounds on the acknowledgement of a POST.
 const (
-	ackTime    = time.Second      // so long it is waited for before the message counts as sent
-	postTime   = 10 * time.Second // for the writing of a POST, and where its link ends
-	lateTime   = time.Minute      // for one that is late
-	maxDiscard = 64 << 10         // of its body
+	ackTime    = time.Second      // wait before the message counts as sent without it
+	postTime   = 10 * time.Second // for writing a POST, and for pending POSTs when the link closes
+	lateTime   = time.Minute      // for a late one
+	maxDiscard = 64 << 10         // bytes of its body that are read
 )
 
-// late are the POSTs whose acknowledgements are late; they end with stop.
+// late holds the POSTs whose acknowledgements are late. They end with stop.
 type late struct {
 	mu    sync.Mutex
 	stop  chan struct{}
 	group sync.WaitGroup
 }
 
-// begin runs f unless end was called; f ends at the latest when the channel that it is given is closed.
+// begin runs f in a goroutine, unless end was called. f must return when its channel is closed.
 func (a *late) begin(f func(stop <-chan struct{})) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -46,7 +46,7 @@ func (a *late) begin(f func(stop <-chan struct{})) bool {
 	return true
 }
 
-// end ends all of them, once.
+// end stops all of them and waits. It must be called once.
 func (a *late) end() {
 	a.mu.Lock()
 	if a.stop == nil {
@@ -57,9 +57,9 @@ func (a *late) end() {
 	a.group.Wait()
 }
 
-// write posts one message. Its answer says only whether it was taken; what comes of it comes on the stream. So who takes his time
-// to say that, does the work first, or is out of reach, is not waited for: the message counts as sent, and how long a call may take
-// is for its own limits to say.
+// write posts one message. The POST's answer only acknowledges the message; the reply comes on the stream. Some servers
+// send the acknowledgement only after the work is done, or never. So after ackTime the message counts as sent, and the
+// limit of the call decides how long it may take.
 func (l *link) write(ctx context.Context, msg []byte) error {
 	posting, cancel := context.WithTimeout(ctx, postTime)
 	defer cancel()
@@ -83,7 +83,7 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 			case <-done:
 			}
 		}()
-		_ = acknowledged(ans, time.Now().Add(lateTime)) // nobody waits for it any more
+		_ = acknowledged(ans, time.Now().Add(lateTime)) // the result is not needed any more
 	}) {
 		return nil
 	}
@@ -95,13 +95,13 @@ func (l *link) write(ctx context.Context, msg []byte) error {
 	return nil
 }
 
-// acknowledged waits for what the server says to a POST.
+// acknowledged waits for the server's answer to a POST.
 func acknowledged(ans httpclient.Response, until time.Time) error {
 	status, _, err := ans.Head(until)
 	if err != nil {
 		return err
 	}
-	_, _ = ans.Body(nil, maxDiscard, until) // read so that the connection may be used again
+	_, _ = ans.Body(nil, maxDiscard, until) // read, so that the connection can be reused
 	switch {
 	case status == fasthttp.StatusNotFound:
 		return proxy.Errf(proxy.SessionLost, "the upstream server has forgotten the session")

@@ -11,28 +11,29 @@ import (
 )
 
 const (
-	// ownBody is from how many bytes on the body of a request is not copied, but taken from its connection.
+	// ownBody is the size in bytes from which a request's body is taken over from its connection instead of copied.
 	ownBody = 64 << 10
-	// keptBody is how many bytes of memory for bodies stay with an exchange.
+	// keptBody is the largest body buffer, in bytes, that stays with a recycled exchange.
 	keptBody = 16 << 10
 )
 
-// posted is a request that was taken, with what it needs of its POST, whose memory is another's by then. It is a
+// posted is an accepted request with its own copy of what it needs from its POST, whose memory is reused. It implements
 // session.Task.
 type posted struct {
 	d       *Downstream
 	ex      *proxy.Exchange
 	entry   session.Entry
 	arrival proxy.Arrival
-	body    []byte // a copy of a small one
-	own     []byte // a large one
-	serve   func() // serves it; kept, so that a goroutine costs no allocation
+	body    []byte // copy of a small body
+	own     []byte // large body, taken over
+	serve   func() // the follow method; kept, so that starting a goroutine does not allocate
 }
 
-// take has a request served. It is entered before its POST is answered, that is before the client may send what cancels it.
+// take serves a request in a goroutine. The request is entered in the session before its POST is answered, so that a
+// later cancellation finds it.
 func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
 	var ex *proxy.Exchange
-	if p.Msg.Is("initialize") { // what it says for the whole session may be kept
+	if p.Msg.Is("initialize") { // the session may keep parts of it
 		ex = new(proxy.Exchange)
 	} else {
 		ex = proxy.Borrow()
@@ -45,15 +46,15 @@ func (d *Downstream) take(p *mcphttp.Post, sess *proxy.Session) {
 		r.arrival = *p.Arrival
 		ex.Arrival = &r.arrival
 	}
-	ex.ID() // settled: the answer to the POST leaves at once
+	ex.ID() // chosen now: the POST is answered at once
 	r.entry = session.Begin(sess, ex)
 	if r.serve == nil {
 		r.serve = r.follow
 	}
-	go r.serve() // ends with its request, which ends with the session, or with the cap
+	go r.serve() // ends with the request: with the session or the cap at the latest
 }
 
-// keep makes the body of a POST the request's.
+// keep makes the body independent of its connection and returns it.
 func (r *posted) keep(p *mcphttp.Post) []byte {
 	raw := p.Msg.Raw
 	if len(raw) >= ownBody {
@@ -66,12 +67,12 @@ func (r *posted) keep(p *mcphttp.Post) []byte {
 	return r.body
 }
 
-// follow serves the request to its end.
+// follow serves the request until it ends.
 func (r *posted) follow() {
 	session.GrowStack()
 	ex := r.ex
 	session.Serve(ex, r.d.Cap, r)
-	ex.Recycle() // and r with it
+	ex.Recycle() // recycles r too
 }
 
 // Run implements session.Task.
@@ -94,7 +95,7 @@ func (r *posted) Clear() {
 	*r = posted{body: r.body[:0], serve: r.serve}
 }
 
-// spoil has a test fail that looks at memory after it was given back.
+// spoil overwrites released memory in tests, so that later use of it fails.
 func spoil(b []byte) {
 	for i := range b {
 		b[i] = '!'

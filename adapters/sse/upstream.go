@@ -19,19 +19,19 @@ import (
 	"dragoman/proxy"
 )
 
-// Dialer makes links to an HTTP+SSE server.
+// Dialer opens links to an HTTP+SSE server.
 type Dialer struct {
 	host   *httpclient.Host
 	base   *url.URL
 	limits httpcall.Limits
 }
 
-// NewDialer makes a dialer for the server whose stream is at base.
+// NewDialer returns a Dialer for the server whose stream is at base.
 func NewDialer(host *httpclient.Host, base *url.URL, limits httpcall.Limits) *Dialer {
 	return &Dialer{host: host, base: base, limits: limits}
 }
 
-// Dial is the transport.Dial of the server: it opens the stream and waits for the event that names where to post.
+// Dial implements transport.Dial. It opens the stream and waits for the event that names the URL to post to.
 func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 	req := httpcall.NewRequest(fasthttp.MethodGet, d.base.RequestURI(), nil)
 	_ = req.Set("Accept", "text/event-stream")
@@ -52,7 +52,7 @@ func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link,
 	return l, nil
 }
 
-// link is one stream and where to post, as an transport.Link.
+// link is one stream and the URL to post to, as a transport.Link.
 type link struct {
 	*mux.Mux
 	d      *Dialer
@@ -65,7 +65,7 @@ type link struct {
 
 	mu      sync.Mutex
 	closed  bool
-	carried *proxy.Forwarded // what the last request of a client's carried, for those that the link makes by itself
+	carried *proxy.Forwarded // forwarded headers of the last client request, used for the link's own requests
 }
 
 func (l *link) open(ctx context.Context) error {
@@ -92,7 +92,8 @@ func (l *link) open(ctx context.Context) error {
 	}
 }
 
-// endpoint takes the URL to post to. One of another origin is refused: it would be sent the credentials meant for this.
+// endpoint sets the URL to post to. A URL of another origin is refused, because it would receive the credentials meant
+// for this one.
 func (l *link) endpoint(data string) error {
 	ref, err := url.Parse(data)
 	if err != nil {
@@ -106,7 +107,7 @@ func (l *link) endpoint(data string) error {
 	return nil
 }
 
-// carry has what is done for a client's request carry what that does, and anything else what the last of them did.
+// carry adds the forwarded headers of the last client request to ctx, unless ctx already has those of its own request.
 func (l *link) carry(ctx context.Context) context.Context {
 	if proxy.ForwardedFrom(ctx) != nil {
 		return ctx
@@ -116,7 +117,7 @@ func (l *link) carry(ctx context.Context) context.Context {
 	return proxy.WithForwarded(ctx, l.carried)
 }
 
-// keep remembers what a client's request carries; nil: it is none's.
+// keep records the forwarded headers of a client's request; nil if the request is Dragoman's own.
 func (l *link) keep(carried *proxy.Forwarded) {
 	if carried != nil {
 		l.mu.Lock()
@@ -146,7 +147,7 @@ func (l *link) read() {
 			return
 		}
 		if ev.IsMessage() && len(ev.Data) > 0 {
-			_ = l.Deliver(ev.Data) // what is no message is nobody's
+			_ = l.Deliver(ev.Data) // anything but a message is ignored
 		}
 	}
 }
@@ -158,7 +159,7 @@ func (l *link) end(err error) {
 	l.mu.Lock()
 	closed := l.closed
 	l.mu.Unlock()
-	if closed { // what the abort has left of the stream tells nobody anything
+	if closed { // the read error is only a consequence of the abort
 		l.Fail(proxy.Errf(proxy.Lost, "the event stream from the upstream server was closed here: it was silent for too long, or its session is over"))
 		return
 	}
@@ -166,8 +167,8 @@ func (l *link) end(err error) {
 	l.sink.Lost(err)
 }
 
-// Close implements transport.Link: the stream is the session, so closing it is all, once the server has been told of calls that
-// are given up.
+// Close implements transport.Link. It sends pending cancellations to the server and closes the stream, which ends the
+// session.
 func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
@@ -178,7 +179,7 @@ func (l *link) Close() error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), postTime)
 	defer stop()
-	l.Settle(ctx) // some servers end a session only after its calls, and those only once they are cancelled
+	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled
 	l.late.end()
 	l.ans.Abort()
 	<-l.reader
