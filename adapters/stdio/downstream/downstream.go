@@ -1,3 +1,4 @@
+// Package downstream serves the client at the other end of the proxy's own stdin and stdout.
 package downstream
 
 import (
@@ -15,36 +16,37 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Downstream serves the one client at the other end of a pair of pipes, in either era: each request is judged by itself.
+// Downstream serves one client over a pair of pipes, in both eras: each request has its own.
 type Downstream struct {
 	Handle   proxy.Handler
 	Store    *session.Store
 	In       io.Reader
 	Out      io.Writer
-	MaxLine  int           // bytes of a line; longer ones are refused
-	Cap      time.Duration // a request without response is given up after so long
-	InFlight int           // requests at once; beyond it no more are read
-	// Note tells what happens beside the requests; nil: nobody wants to know. err may be nil.
+	MaxLine  int           // limit of a line in bytes; longer ones are refused
+	Cap      time.Duration // time after which a request without a response is given up
+	InFlight int           // requests in flight at which reading pauses
+	// Note, if not nil, is called with events for the log; err may be nil.
 	Note func(level, text string, err error)
 }
 
-// flushTime bounds how long a client that does not read can hold up the end.
+// flushTime limits how long a client that does not read can delay the end.
 const flushTime = 5 * time.Second
 
-// errGone ends what is in flight when the client has closed its side.
+// errGone cancels the requests in flight when the client has closed its side.
 var errGone = errors.New("stdio: the client has closed its side")
 
-// errDeaf says that what was said could not be written.
+// errDeaf reports that the output could not be written.
 var errDeaf = errors.New("stdio: the client does not read")
 
-// Serve reads until the client closes its side or ctx ends; what is in flight then is cancelled, and waited for.
+// Serve reads until the client closes its side or ctx ends. Then it cancels the requests in flight and waits for them.
+// The error is that of reading or writing; nil at the end of the input.
 func (d *Downstream) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	out := lines.NewWriter(d.Out, lines.WriterOptions{MaxLine: d.MaxLine})
 	c := &client{d: d, out: out, ctx: ctx, modern: make(map[string]*proxy.Exchange), waiting: make(map[string]*proxy.Exchange), slots: make(chan struct{}, d.InFlight),
 		listens: make(chan struct{}, d.InFlight)}
 	lines := make(chan error, 1)
-	go func() { lines <- c.read() }() // ends with the input; Serve does not wait for a terminal
+	go func() { lines <- c.read() }() // ends with the input; a terminal may never end, so Serve does not wait for it
 	var err error
 	select {
 	case err = <-lines:
@@ -65,11 +67,11 @@ func (d *Downstream) Serve(ctx context.Context) error {
 	return err
 }
 
-// wait waits for the requests to end. A client that does not read holds them up, but not for ever: those whose answers wait
-// for room are sent away. One whose answer is half written stays behind; it ends with the output.
+// wait waits for the requests to end. If ctx ends first, because the client does not read, it returns false, and requests
+// that wait for room to write are refused. A request whose answer is half written ends with the output.
 func (c *client) wait(ctx context.Context) bool {
 	done := make(chan struct{})
-	go func() { c.group.Wait(); close(done) }() // ends with them
+	go func() { c.group.Wait(); close(done) }() // ends with the requests
 	select {
 	case <-done:
 		return true
@@ -79,7 +81,7 @@ func (c *client) wait(ctx context.Context) bool {
 	}
 }
 
-// client is the state of the one client.
+// client is the state of the client.
 type client struct {
 	d              *Downstream
 	out            *lines.Writer
@@ -89,13 +91,13 @@ type client struct {
 
 	mu     sync.Mutex
 	sess   *proxy.Session
-	modern map[string]*proxy.Exchange // in flight, by id
+	modern map[string]*proxy.Exchange // modern requests in flight, by id
 	over   bool
 
 	said     said
-	waiting  map[string]*proxy.Exchange // legacy requests that wait for a session to be opened anew, by id
-	renewing *renewal                   // nil: none is
-	next     *proxy.Session             // the one being opened anew, once it is initialized
+	waiting  map[string]*proxy.Exchange // legacy requests that wait for a new session, by id
+	renewing *renewal                   // nil if no session is being opened
+	next     *proxy.Session             // the session being opened, once it is initialized
 }
 
 func (c *client) read() error {
@@ -116,10 +118,10 @@ func (c *client) read() error {
 	}
 }
 
-func (c *client) reply(m wire.Message) { _ = c.write(&m) } // a client that is gone is noticed by read
+func (c *client) reply(m wire.Message) { _ = c.write(&m) } // read notices a client that is gone
 
-// write writes a message; a large one from where it stands. A response that is too long for a line becomes an error: its
-// client waits for one.
+// write writes a message, a large one without copying it. A response too long for a line becomes an error, because the
+// client waits for a response.
 func (c *client) write(m *wire.Message) error {
 	var err error
 	if len(m.Raw) >= lines.ChunkSize && !m.Lines {
@@ -132,7 +134,7 @@ func (c *client) write(m *wire.Message) error {
 	}
 	var long *lines.LineTooLongError
 	if errors.As(err, &long) && m.IsResponse() {
-		// The id as it leaves: the message may have another's.
+		// The client's id, after edits: m.Raw may hold another.
 		id := m.AppendPart(nil, m.ID)
 		tooLong := proxy.ErrorMessage(id, proxy.Errf(proxy.ResponseTooLarge, "the answer is longer than limits.line, %d bytes", long.Limit))
 		err = c.out.Write(tooLong.Raw)
@@ -140,7 +142,7 @@ func (c *client) write(m *wire.Message) error {
 	return err
 }
 
-// line takes one message.
+// line handles one message.
 func (c *client) line(raw []byte) {
 	m, err := wire.Scan(raw)
 	if err != nil {
@@ -164,7 +166,7 @@ func (c *client) line(raw []byte) {
 	}
 }
 
-// batch takes an array of messages, which revision 2025-03-26 has; the responses go out one by one.
+// batch handles an array of messages (revision 2025-03-26). Each response is a message of its own.
 func (c *client) batch(m *wire.Message) {
 	sess := c.session()
 	if sess == nil || !rules.HasBatches(sess.Client().Version) {
@@ -180,7 +182,7 @@ func (c *client) batch(m *wire.Message) {
 	}
 }
 
-// alike finds an id (raw JSON) that two requests of an array have; empty: none.
+// alike returns an id (raw JSON) that two requests of an array share; empty if there is none.
 func alike(array *wire.Message) string {
 	seen := map[string]bool{}
 	for _, s := range wire.Items(array.Raw, array.Whole()) {
@@ -203,11 +205,11 @@ func (c *client) session() *proxy.Session {
 	return c.sess
 }
 
-// cancel ends a request of either era.
+// cancel cancels the request with an id (raw JSON), of either era.
 func (c *client) cancel(id string) {
 	c.mu.Lock()
 	ex, waiting, sess := c.modern[id], c.waiting[id], c.sess
-	delete(c.modern, id) // it gets no answer, so the id is free
+	delete(c.modern, id) // it gets no answer, so its id may be reused
 	c.mu.Unlock()
 	switch {
 	case ex != nil:
@@ -219,8 +221,8 @@ func (c *client) cancel(id string) {
 	}
 }
 
-// run starts one request; it waits while too many are in flight. A listen, which lasts, does not count as that: beyond as
-// many listens, one is refused. What sess is given for is entered there before the next line is read, which may cancel it.
+// run starts one request; it waits while too many are in flight. Listens are counted apart, because they last; a listen
+// beyond InFlight is refused. A legacy request is entered in sess before the next line is read, which may cancel it.
 func (c *client) run(ex *proxy.Exchange, sess *proxy.Session, done func()) {
 	slots := c.slots
 	if ex.Msg.Is("subscriptions/listen") {
@@ -255,7 +257,7 @@ func (c *client) run(ex *proxy.Exchange, sess *proxy.Session, done func()) {
 		defer func() { <-slots; done() }()
 		session.Pump(ex, c.d.Handle, c.d.Cap, func(m *wire.Message) error {
 			if m.IsResponse() {
-				done() // first: a client may use the id again as soon as it has read its answer
+				done() // before writing: a client may reuse the id as soon as it has read the answer
 			}
 			return c.write(m)
 		})
@@ -280,15 +282,15 @@ func (c *client) serveModern(m *wire.Message) {
 	c.mu.Unlock()
 	c.run(ex, nil, func() {
 		c.mu.Lock()
-		if c.modern[id] == ex { // it may be another's by now
+		if c.modern[id] == ex { // the id may have been reused
 			delete(c.modern, id)
 		}
 		c.mu.Unlock()
 	})
 }
 
-// serveLegacy takes a message of the session, which initialize opens and the end of the pipes closes. If the server's session is
-// lost, and the client's with it, another is opened for the client when it next wants something, or initialize opens one.
+// serveLegacy handles a message in the session, which initialize opens and the end of the pipes closes. If the server's
+// session is lost, the client's next request, or initialize, opens a new one.
 func (c *client) serveLegacy(m *wire.Message) {
 	sess := c.session()
 	if m.Is("initialize") && m.Kind == wire.Request && (sess == nil || sess.State() == proxy.Created || sess.State() >= proxy.Closed) {
@@ -310,7 +312,7 @@ func (c *client) serveLegacy(m *wire.Message) {
 	c.run(&proxy.Exchange{Msg: *m}, sess, func() {})
 }
 
-// unopened answers a request that comes outside a session.
+// unopened refuses a request outside a session.
 func (c *client) unopened(m *wire.Message, sess *proxy.Session) {
 	err := proxy.Errf(proxy.SessionMissing, "send initialize first, or the members of revision %s in params._meta", rules.ModernVersion)
 	if sess != nil {
@@ -330,7 +332,7 @@ func (c *client) initialize(m *wire.Message) {
 	c.sess, c.said = sess, said{}
 	c.mu.Unlock()
 	var known said
-	// The next message is read only when the handshake has ended: it may need what that fixes.
+	// The next message is read only after the handshake, because it may depend on its outcome.
 	session.Pump(&proxy.Exchange{Msg: *m}, func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, c.d.Handle)
 		return session.Handshake(replies), err
@@ -354,11 +356,11 @@ func (c *client) initialize(m *wire.Message) {
 // Push implements proxy.Outlet.
 func (c *client) Push(msg []byte) error { return c.out.Write(lines.Flatten(nil, msg)) }
 
-// End implements proxy.Outlet: the pipes outlive a session.
+// End implements proxy.Outlet. It does nothing, because the pipes outlive a session.
 func (c *client) End() {}
 
-// end cancels what is in flight and ends the session. If it is not the client who ends, listens are ended as a server
-// ends them.
+// end cancels the requests in flight and ends the session. If ours is true, the proxy ends, not the client, and listens
+// end as the protocol specifies for servers.
 func (c *client) end(ours bool) {
 	c.mu.Lock()
 	c.over = true

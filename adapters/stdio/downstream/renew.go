@@ -13,27 +13,27 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// A client whose session's id the server has forgotten must open a new one (2025-11-25 transports, Session Management). A client
-// behind a pipe is never told of an id, and cannot know; what is done here is done in its place.
+// A client whose session id is unknown to the server must open a new session (2025-11-25 transports, Session Management).
+// A client behind a pipe never sees the id and cannot notice. The proxy opens the new session for it.
 
-// What is remembered of the subscriptions of a session: so many, and so many bytes of them. Those beyond are not made again.
+// Limits on the remembered subscriptions of a session, in number and bytes. Further ones are not restored.
 const (
 	maxWatched     = 1024
 	maxWatchedSize = 1 << 20
 )
 
-// said is what a client has told the server once for all its later requests: what another session must be told, too.
+// said holds what a client has set up in its session, which a new session needs too.
 type said struct {
-	hello   []byte            // its initialize; nil: there is none to say again
-	version string            // on which that settled
-	lists   []string          // what it was told may change: the methods of the notices
+	hello   []byte            // its initialize; nil if there is none to repeat
+	version string            // negotiated revision
+	lists   []string          // methods of the list_changed notifications that the server announced
 	greeted bool              // it has sent notifications/initialized
 	level   []byte            // its last logging/setLevel
-	watched map[string][]byte // its resources/subscribe, by uri
-	size    int               // bytes of them
+	watched map[string][]byte // its resources/subscribe requests, by uri
+	size    int               // bytes of watched
 }
 
-// heard is what is known once initialize has succeeded. Both messages are borrowed.
+// heard returns the state after a successful initialize. Both messages are borrowed.
 func heard(hello, result *wire.Message) said {
 	s := said{hello: bytes.Clone(hello.Raw), watched: make(map[string][]byte)}
 	m, err := wire.Scan(result.Append(nil))
@@ -49,26 +49,26 @@ func heard(hello, result *wire.Message) said {
 	return s
 }
 
-// renewal is a session being opened in the place of a lost one; several requests may wait for it.
+// renewal is the opening of a session that replaces a lost one; several requests may wait for it.
 type renewal struct {
 	done chan struct{}
-	sess *proxy.Session // nil: it failed
+	sess *proxy.Session // nil if it failed
 }
 
-// attempt is a legacy request in a session, and its replies. It remembers what its success has changed at the server, and notes
-// whether it may be made again in another session.
+// attempt is a legacy request in a session, with its replies. It remembers what the request has set up at the server, and
+// decides whether it is repeated in another session.
 type attempt struct {
 	proxy.Replies
 	c     *client
 	ex    *proxy.Exchange
 	sess  *proxy.Session
-	final bool            // it is not made again
-	told  bool            // the client has been given something of it
-	next  *proxy.Exchange // what is made again; nil: nothing
-	held  []byte          // the error that the client gets if that fails; nil: it is to get none
+	final bool            // it is not repeated
+	told  bool            // the client has received a reply to it
+	next  *proxy.Exchange // the repeated request; nil if there is none
+	held  []byte          // the error that the client gets if no session can be opened; nil if it gets none
 }
 
-// watch puts the attempt around the replies of handle.
+// watch wraps handle so that its replies pass through the attempt.
 func (a *attempt) watch(handle proxy.Handler) proxy.Handler {
 	return func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := handle(ex)
@@ -93,14 +93,14 @@ func (a *attempt) Next(until time.Time) (*wire.Message, error) {
 	return m, err
 }
 
-// judge decides whether a request that has failed is made again: if its session is lost, and it has not run, or has no effects.
+// judge repeats a failed request if its session is lost and the request has not been processed or has no effects.
 func (a *attempt) judge(err error) {
 	var e *proxy.Error
 	if a.final || a.told || a.next != nil || !errors.As(err, &e) || a.sess.State() != proxy.Closed {
 		return
 	}
 	switch {
-	case e.Name == proxy.SessionUnknown.Name: // lost before this could be entered
+	case e.Name == proxy.SessionUnknown.Name: // lost before the request was entered
 	case e.Name == proxy.SessionLost.Name && (a.ex.NotProcessed || rules.ReadsOnly(&a.ex.Msg)):
 	default:
 		return
@@ -111,7 +111,7 @@ func (a *attempt) judge(err error) {
 	}
 }
 
-// hold keeps back the error of a request that is made again.
+// hold keeps the error of a request that is repeated from the client. It reports whether it has done so.
 func (a *attempt) hold(m *wire.Message) bool {
 	if a.next == nil || m.Kind != wire.Failure {
 		a.told = a.told || !m.IsResponse()
@@ -121,7 +121,7 @@ func (a *attempt) hold(m *wire.Message) bool {
 	return true
 }
 
-// finish makes the request again if it is to be.
+// finish repeats the request if judge has decided so.
 func (a *attempt) finish() {
 	switch {
 	case a.next == nil:
@@ -136,7 +136,7 @@ func (a *attempt) finish() {
 	}
 }
 
-// await enters a request that waits for another session, so that its cancellation finds it.
+// await registers a request that waits for another session, so that a cancellation finds it.
 func (c *client) await(ex *proxy.Exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -146,7 +146,7 @@ func (c *client) await(ex *proxy.Exchange) {
 	}
 }
 
-// settle takes it out again.
+// settle removes it again.
 func (c *client) settle(ex *proxy.Exchange) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,8 @@ func (c *client) settle(ex *proxy.Exchange) {
 	}
 }
 
-// postpone has a request wait for another session; false if there will be none. What the client sends behind it is read meanwhile.
+// postpone makes a request wait for another session; false if there will be none. Later messages of the client are still
+// read meanwhile.
 func (c *client) postpone(m *wire.Message, lost *proxy.Session) bool {
 	c.mu.Lock()
 	able := c.said.hello != nil && lost != nil && lost.State() == proxy.Closed && !c.over
@@ -178,8 +179,7 @@ func (c *client) postpone(m *wire.Message, lost *proxy.Session) bool {
 	return true
 }
 
-// again makes a request that is entered as waiting in the session that takes the place of the lost one. If there is none, fail
-// answers it.
+// again repeats a waiting request in the session that replaces the lost one. If there is none, fail answers it.
 func (c *client) again(ex *proxy.Exchange, lost *proxy.Session, fail func()) {
 	next := c.renew(ex, lost)
 	if next == nil {
@@ -195,8 +195,8 @@ func (c *client) again(ex *proxy.Exchange, lost *proxy.Session, fail func()) {
 	session.Pump(ex, handle, c.d.Cap, c.write)
 }
 
-// renew answers the session that takes the place of the lost one; nil if none could be opened. Who comes while one is being
-// opened waits for that.
+// renew returns the session that replaces the lost one; nil if none could be opened. Concurrent callers wait for the same
+// opening.
 func (c *client) renew(ex *proxy.Exchange, lost *proxy.Session) *proxy.Session {
 	c.mu.Lock()
 	if c.sess != lost && c.sess != nil && c.sess.State() == proxy.Initialized {
@@ -225,8 +225,8 @@ func (c *client) renew(ex *proxy.Exchange, lost *proxy.Session) *proxy.Session {
 	}
 }
 
-// reopen opens a session in the place of the lost one, and tells the client that its lists may have changed: a server that was
-// started again may have others.
+// reopen opens a session that replaces the lost one, and sends the client list_changed notifications, because a restarted
+// server may have other lists.
 func (c *client) reopen(r *renewal, lost *proxy.Session) {
 	defer close(r.done)
 	c.d.Store.Remove(lost)
@@ -250,12 +250,12 @@ func (c *client) reopen(r *renewal, lost *proxy.Session) {
 	}
 	c.note("info", "the upstream's session was lost, and is opened anew for the client", nil)
 	for _, list := range lists {
-		_ = c.Push([]byte(`{"jsonrpc":"2.0","method":"` + list + `"}`)) // a client that is gone is noticed by read
+		_ = c.Push([]byte(`{"jsonrpc":"2.0","method":"` + list + `"}`)) // read notices a client that is gone
 	}
 }
 
-// rehearse opens a session and says there what the client has said, who hears none of the answers. All of it may take as long as
-// one request. A session is to be removed even if it comes with an error.
+// rehearse opens a session and repeats the client's setup there, without showing it the answers. The whole may take as
+// long as one request. A returned session must be removed even if there is an error.
 func (c *client) rehearse() (*proxy.Session, error) {
 	c.mu.Lock()
 	s := c.said
@@ -278,7 +278,7 @@ func (c *client) rehearse() (*proxy.Session, error) {
 		return sess, fmt.Errorf("stdio: the server settles on revision %q now, and the client knows it by %q", v, s.version)
 	}
 	c.mu.Lock()
-	c.next = sess // from now on the client's answers and notifications are for this one
+	c.next = sess // from now on the client's answers and notifications go to this session
 	greeted := c.said.greeted
 	c.mu.Unlock()
 	if greeted {
@@ -297,7 +297,7 @@ func (c *client) rehearse() (*proxy.Session, error) {
 	return sess, nil
 }
 
-// restore sets the level and subscribes. That the server refuses some of it now is its choice.
+// restore repeats logging/setLevel and the subscriptions. The server may refuse a subscription now; that is only logged.
 func (c *client) restore(sess *proxy.Session, s *said, until time.Time) error {
 	if s.level != nil {
 		if _, err := c.repeat(sess, s.level, until); err != nil {
@@ -316,7 +316,7 @@ func (c *client) restore(sess *proxy.Session, s *said, until time.Time) error {
 	return nil
 }
 
-// repeat sends a request of the client's a second time and answers the response.
+// repeat sends a request of the client's again and returns the response.
 func (c *client) repeat(sess *proxy.Session, raw []byte, until time.Time) (wire.Message, error) {
 	m, err := wire.Scan(raw)
 	if err != nil {
@@ -333,7 +333,7 @@ func (c *client) repeat(sess *proxy.Session, raw []byte, until time.Time) (wire.
 	return proxy.Response(replies, until)
 }
 
-// remember notes what a request has changed at the server, once that has taken it.
+// remember records what a successful request has set up at the server.
 func (c *client) remember(sess *proxy.Session, m *wire.Message) {
 	level, on, off := m.Is("logging/setLevel"), m.Is("resources/subscribe"), m.Is("resources/unsubscribe")
 	if !level && !on && !off {
@@ -357,7 +357,7 @@ func (c *client) remember(sess *proxy.Session, m *wire.Message) {
 	}
 }
 
-// greet notes that the client has ended its handshake, and answers the session for what is no request.
+// greet records the end of the client's handshake, and returns the session for messages that are not requests.
 func (c *client) greet(m *wire.Message) *proxy.Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()

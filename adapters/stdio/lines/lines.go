@@ -1,3 +1,4 @@
+// Package lines reads and writes the lines of the stdio transport. It knows bytes only: no JSON, no method, no revision.
 package lines
 
 import (
@@ -8,74 +9,73 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// DefaultMaxLine is the longest line, in bytes without its terminator, that is read or written where nothing else is
-// configured: 64 MiB.
+// DefaultMaxLine is the default limit of a line, in bytes without its terminator: 64 MiB.
 const DefaultMaxLine = 64 << 20
 
 const (
-	// prefixSize is how much of a line that is too long is shown in the error: enough to find its id and method.
+	// prefixSize is how many first bytes of a line that is too long the error holds: enough to find its id and method.
 	prefixSize = 1 << 10
-	// suffixSize is how much of its end: some servers write the id last.
+	// suffixSize is how many last bytes it holds: some servers write the id last.
 	suffixSize = 256
-	// keepLeast is the shortest line that is worth its buffer: a shorter one is copied at less expense.
+	// keepLeast is the shortest line whose buffer Keep hands over; copying a shorter one is cheaper.
 	keepLeast = ChunkSize / 2
-	// readMost is what one read asks for at most, so that little but the line gets into its region.
+	// readMost is the most that one read asks for, so that a region holds little besides its line.
 	readMost = 1 << 20
-	// emptyReads is how often in a row a source may return nothing before it counts as broken, as in package bufio.
+	// emptyReads is how many reads in a row may return nothing before the source counts as broken, as in package bufio.
 	emptyReads = 100
 )
 
-// LineTooLongError says that a line was longer than the limit. A Reader has skipped it to its end and can go on; a
+// LineTooLongError reports that a line was longer than the limit. A Reader has skipped the line and can continue; a
 // Writer has written nothing of it.
 type LineTooLongError struct {
-	Limit  int    // the longest line allowed, in bytes without its terminator
-	Size   int64  // how long this one was, as far as it was there
-	Prefix []byte // its first bytes, at most 1 KiB; owned by the error
-	Suffix []byte // its last bytes, at most 256, without its terminator; likewise. A Writer gives none
+	Limit  int    // longest line allowed, in bytes without its terminator
+	Size   int64  // length of this line, as far as it was read
+	Prefix []byte // its first bytes, 1 KiB by default; owned by the error
+	Suffix []byte // its last bytes, at most 256, without the terminator; owned by the error; nil from a Writer
 }
 
-// Error names the size and the limit, never the content.
+// Error returns the size and the limit, never the content.
 func (e *LineTooLongError) Error() string {
 	return fmt.Sprintf("stdio: line of %d bytes is longer than the limit of %d", e.Size, e.Limit)
 }
 
-// parkReader is a source that waits for bytes without holding a buffer meanwhile.
+// parkReader is a source that waits for data without holding a buffer.
 type parkReader interface {
-	// ReadPark reads once into what lend returns. Whenever it finds nothing to read it calls back, so that the buffer can
-	// be used elsewhere while it waits, and calls lend again before the next try.
+	// ReadPark reads once into the buffer that lend returns. When there is no data, it calls back, so that the buffer can
+	// be used elsewhere while it waits, and lend again before the next try.
 	ReadPark(lend func() []byte, back func()) (int, error)
 }
 
 // Reader splits a byte stream into lines, as the stdio transport frames messages ([2026-07-28 stdio]: one message per
-// line, no embedded newline). It ends lines at LF and at CR LF and nowhere else, so that U+2028, U+2029, NUL and a
-// lone CR stay in the line. A UTF-8 byte order mark at the very start is dropped, and so are empty lines. It knows
-// nothing of UTF-8 beyond that: characters split across reads cannot be damaged.
+// line, no embedded newline). Only LF and CR LF end a line; U+2028, U+2029, NUL and a lone CR stay in it. A UTF-8 byte
+// order mark at the very start and empty lines are dropped. Otherwise the bytes are not interpreted, so characters split
+// across reads stay intact.
 //
-// A Reader belongs to one goroutine at a time.
+// A Reader is for one goroutine at a time.
 type Reader struct {
 	src  io.Reader
-	park parkReader // src again, where it can wait without a buffer; else nil
+	park parkReader // src, if it can wait without a buffer; else nil
 	max  int
-	keep int // how much of a line that is too long goes into the error
+	keep int // bytes of a line that is too long that the error holds
 
-	hold     *slab    // nil while there is nothing in it
+	hold     *slab    // nil while it is empty
 	from, to int      // the unread bytes are hold.b[from:to]
-	seen     int      // how many of them are known to hold no LF
-	run      wire.Run // of them: holds none either
+	seen     int      // how many of the unread bytes are known to hold no LF
+	run      wire.Run // the part of the unread bytes known to hold no LF
 	ran      wire.Run // of the line that was returned last
-	given    int      // length of the line that was returned last, if it may still be kept
-	large    bool     // the last line but empty ones did not fit the smaller buffers: the next may not either
-	begun    bool     // the first line, with its byte order mark, has gone by
-	err      error    // what the source said last; sticks
+	given    int      // length of the line returned last; 0 if it cannot be kept
+	large    bool     // the last non-empty line did not fit the smaller buffers: the next may not either
+	begun    bool     // the first line, with a possible byte order mark, has been read
+	err      error    // the source's error; permanent
 
 	lend func() []byte
 	back func()
 }
 
 // NewReader returns a Reader of src for lines of at most maxLine bytes without their terminator; maxLine below 1 means
-// DefaultMaxLine. It reads up to 64 KiB at a time, holds more only for as long as a line needs it, and never more than
-// maxLine and a few bytes (below 512 KiB rounded up to a power of two). A line beyond 256 KiB grows in a region of memory of
-// its own, uncopied.
+// DefaultMaxLine. It reads up to 64 KiB at a time, buffers more only while a line needs it, and never more than maxLine
+// and a few bytes (below 512 KiB rounded up to a power of two). A line beyond 256 KiB grows in a memory region of its
+// own, without being copied.
 func NewReader(src io.Reader, maxLine int) *Reader {
 	if maxLine < 1 {
 		maxLine = DefaultMaxLine
@@ -86,10 +86,10 @@ func NewReader(src io.Reader, maxLine int) *Reader {
 	return r
 }
 
-// ReadLine returns the next line that is not empty, without its terminator. The bytes are borrowed until the next call
-// and may be changed meanwhile. The error is a *LineTooLongError, after which the Reader goes on with the next line;
-// or what the source returned, for good: io.EOF at its end, where a last line without a terminator has been returned
-// before. Such a line is dropped if the source ends with any other error, since it is incomplete.
+// ReadLine returns the next non-empty line, without its terminator. The bytes are borrowed until the next call, and the
+// caller may change them. The error is a *LineTooLongError, after which the Reader continues with the next line, or the
+// source's error, permanently. At io.EOF a last line without a terminator is returned first. With any other error such a
+// line is dropped as incomplete.
 func (r *Reader) ReadLine() ([]byte, error) {
 	r.given, r.ran = 0, wire.Run{}
 	for {
@@ -115,7 +115,7 @@ func (r *Reader) ReadLine() ([]byte, error) {
 	}
 }
 
-// lineEnd returns where the first LF of what is unread is; negative: there is none.
+// lineEnd returns the index of the first LF in the unread bytes; negative if there is none.
 func (r *Reader) lineEnd() int {
 	text := r.unread()
 	if r.seen < r.run.From {
@@ -131,13 +131,13 @@ func (r *Reader) lineEnd() int {
 	return i
 }
 
-// Run is what is known of the line that ReadLine has returned last.
+// Run describes the line that ReadLine returned last.
 func (r *Reader) Run() wire.Run { return r.ran }
 
-// Ended reports whether the source has ended: the line that ReadLine has returned last may be cut off.
+// Ended reports whether the source has ended, so that the line that ReadLine returned last may be cut off.
 func (r *Reader) Ended() bool { return r.err != nil }
 
-// SetPrefix sets how many bytes of a line that is too long its error holds; they are 1 KiB otherwise.
+// SetPrefix sets how many bytes of a line that is too long the error holds; the default is 1 KiB.
 func (r *Reader) SetPrefix(n int) { r.keep = n }
 
 // unread returns the bytes read but not yet returned.
@@ -148,7 +148,7 @@ func (r *Reader) unread() []byte {
 	return r.hold.B[r.from:r.to]
 }
 
-// longest is how many bytes without an LF may still become an allowed line: the limit, a CR, and at the very start a
+// longest returns how many bytes without an LF may still become an allowed line: the limit, a CR, and at the very start a
 // byte order mark.
 func (r *Reader) longest() int {
 	if r.begun {
@@ -159,7 +159,7 @@ func (r *Reader) longest() int {
 
 const byteOrderMark = "\xEF\xBB\xBF"
 
-// strip takes the byte order mark off the first line.
+// strip removes the byte order mark from the first line.
 func (r *Reader) strip(raw []byte) []byte {
 	if r.begun {
 		return raw
@@ -168,7 +168,7 @@ func (r *Reader) strip(raw []byte) []byte {
 	return bytes.TrimPrefix(raw, []byte(byteOrderMark))
 }
 
-// accept turns what stood before an LF into a line: nil if it is empty, an error if it is too long.
+// accept returns the bytes before an LF as a line: nil if it is empty, an error if it is too long.
 func (r *Reader) accept(raw []byte) ([]byte, error) {
 	line := bytes.TrimSuffix(r.strip(raw), []byte{'\r'})
 	switch {
@@ -186,10 +186,10 @@ func (r *Reader) tooLong(line []byte) *LineTooLongError {
 		Suffix: bytes.Clone(line[max(0, len(line)-suffixSize):])}
 }
 
-// Keep makes the line that ReadLine has returned last the caller's: it is borrowed no longer until the next ReadLine but
-// until release, which must be called exactly once, by any goroutine, and after which nothing may look at the line any more.
-// It answers nil, and changes nothing, where the line is better copied: below 32 KiB, or of less than half of what has been
-// read with it; and if it has been kept already.
+// Keep transfers the line that ReadLine returned last to the caller: it stays valid until release instead of the next
+// ReadLine. release must be called exactly once, by any goroutine; the line must not be used afterwards. Keep returns
+// nil, and changes nothing, if copying the line is better, because it is below 32 KiB or less than half of what was read
+// with it, or if it has been kept already.
 func (r *Reader) Keep() (release func()) {
 	s := r.hold
 	if r.given < keepLeast || s == nil || 2*r.given < r.to || !s.ours && 2*r.given < cap(s.B) {
@@ -206,7 +206,7 @@ func (r *Reader) Keep() (release func()) {
 	return s.Free
 }
 
-// last returns the line without a terminator before the end, once, and then the error that ended the stream.
+// last returns the final line without a terminator, once, and then the error that ended the stream.
 func (r *Reader) last() ([]byte, error) {
 	raw := r.unread()
 	r.from, r.seen, r.run = r.to, 0, wire.Run{}
@@ -219,7 +219,7 @@ func (r *Reader) last() ([]byte, error) {
 	return nil, r.err
 }
 
-// skip passes over the rest of a line that is too long, a chunk at a time, without growing the buffer any further.
+// skip reads the rest of a line that is too long, in chunks, without enlarging the buffer.
 func (r *Reader) skip() error {
 	e := r.tooLong(r.strip(r.unread()))
 	r.seen, r.run = 0, wire.Run{}
@@ -244,13 +244,13 @@ func (r *Reader) skip() error {
 	return e
 }
 
-// ends keeps the last bytes of what has gone by.
+// ends updates Suffix with the next bytes of the line.
 func (e *LineTooLongError) ends(chunk []byte) {
 	e.Suffix = append(e.Suffix, chunk[max(0, len(chunk)-suffixSize):]...)
 	e.Suffix = e.Suffix[max(0, len(e.Suffix)-suffixSize):]
 }
 
-// fill makes room and reads once; what the source says besides is kept in r.err.
+// fill makes room and reads once. It sets r.err to the source's error.
 func (r *Reader) fill() {
 	r.compact()
 	for range emptyReads {
@@ -272,8 +272,8 @@ func (r *Reader) read() (int, error) {
 	return r.src.Read(r.space())
 }
 
-// compact moves an unfinished line to the front, at most once for each line, and exchanges a buffer that a large line
-// has left behind for a small one.
+// compact moves an unfinished line to the front, at most once for each line, and replaces a buffer that a large line has
+// left behind with a small one.
 func (r *Reader) compact() {
 	switch n := r.to - r.from; {
 	case r.hold == nil:
@@ -291,14 +291,15 @@ func (r *Reader) compact() {
 	}
 }
 
-// move takes what is unread into another buffer.
+// move moves the unread bytes into another buffer.
 func (r *Reader) move(to *slab) {
 	n := copy(to.B[:cap(to.B)], r.unread())
 	r.release()
 	r.hold, r.from, r.to = to, 0, n
 }
 
-// space returns where the next bytes go: never empty, since a line that fills max and its margin is skipped before.
+// space returns the free part of the buffer. It is never empty, because a line that fills max and its margin is skipped
+// before.
 func (r *Reader) space() []byte {
 	switch {
 	case r.hold == nil:
@@ -310,7 +311,7 @@ func (r *Reader) space() []byte {
 	return r.hold.B[r.to:min(r.to+readMost, cap(r.hold.B))]
 }
 
-// bigger returns a buffer for a line that has filled the one it stands in: four times as large, and then one for the longest.
+// bigger returns a buffer for a line that has filled its buffer: four times as large, then one for the longest line.
 func (r *Reader) bigger() *slab {
 	most := max(r.max+2+len(byteOrderMark), cap(r.hold.B)+1)
 	if next := 4 * cap(r.hold.B); next <= largestSlab && !r.large || next >= most {
@@ -319,10 +320,10 @@ func (r *Reader) bigger() *slab {
 	if s := regions.take(most); s != nil {
 		return s
 	}
-	return Borrow(min(2*cap(r.hold.B), most)) // plain memory is filled before there is more of it
+	return Borrow(min(2*cap(r.hold.B), most)) // ordinary memory grows step by step
 }
 
-// unload gives the buffer away if nothing is in it.
+// unload releases the buffer if it is empty.
 func (r *Reader) unload() {
 	if r.from == r.to {
 		r.drop()
@@ -334,7 +335,7 @@ func (r *Reader) drop() {
 	r.from, r.to, r.seen = 0, 0, 0
 }
 
-// release gives the buffer back.
+// release releases the buffer.
 func (r *Reader) release() {
 	if r.hold == nil {
 		return

@@ -6,28 +6,28 @@ import (
 )
 
 const (
-	// ChunkSize is what one read asks for and what one gathered write carries: the capacity of a Linux pipe.
+	// ChunkSize is the size in bytes of one read and one gathered write: the capacity of a Linux pipe.
 	ChunkSize = 64 << 10
-	// slabClasses are the pooled sizes: 64 KiB, doubled up to 512 KiB. Larger ones are regions.
+	// slabClasses is the number of pooled sizes: 64 KiB, doubled up to 512 KiB. Larger buffers are regions.
 	slabClasses = 4
 	largestSlab = ChunkSize << (slabClasses - 1)
 )
 
-// slab is a buffer on loan. The length of b is what it holds, the capacity what it could.
+// slab is a borrowed buffer. The length of B is what it holds, the capacity what it can hold.
 type slab struct {
 	B    []byte
-	high int  // a region: how much of it may have been touched
-	ours bool // a region: its memory is not the collector's, and nothing may look at it after free
+	high int  // of a region: how many bytes may have been touched
+	ours bool // a region: its memory is outside the garbage collector and must not be used after Free
 }
 
-// slabs lend buffers by size class, so that an idle reader or writer owns none, and a stream of lines does not allocate one
-// for each.
+// slabs pools buffers by size class, so that an idle reader or writer holds none, and a stream of lines does not allocate
+// one for each line.
 var slabs [slabClasses]sync.Pool
 
-// slabClass returns the class whose size is at least n; it may lie beyond the pooled ones.
+// slabClass returns the class whose size is at least n; it may exceed the pooled ones.
 func slabClass(n int) int { return bits.Len(uint(max(n, 1)-1) / ChunkSize) }
 
-// Borrow returns an empty slab with room for n bytes at least.
+// Borrow returns an empty slab with room for at least n bytes.
 func Borrow(n int) *slab {
 	class := slabClass(n)
 	if class >= slabClasses {
@@ -43,7 +43,7 @@ func Borrow(n int) *slab {
 	return &slab{B: make([]byte, 0, ChunkSize<<class)}
 }
 
-// Free gives the slab back; neither it nor a slice of it may be used afterwards.
+// Free releases the slab; neither it nor a slice of it may be used afterwards.
 func (s *slab) Free() {
 	if s.ours {
 		regions.put(s)
@@ -55,7 +55,7 @@ func (s *slab) Free() {
 	}
 }
 
-// poison makes what is read of a slab after its release easy to tell from a message, in tests.
+// poison overwrites a released slab in tests, so that its content cannot be mistaken for a message.
 func (s *slab) poison() {
 	if !poisoned {
 		return

@@ -2,6 +2,6 @@
 
 package lines
 
-// poisoned says that buffers are overwritten when they are given back. Under the race detector they are: whoever reads what he
-// has not borrowed any more then fails in a test.
+// poisoned makes released buffers be overwritten. It is set under the race detector, so that a test fails that reads a
+// buffer after its release.
 const poisoned = false

@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// A large line stands in a region: address space for the longest line, reserved at once, of which the system gives memory
-// page by page as the line comes. So a line grows without being copied, is held once, costs the collector nothing, and is
-// given back to the system as soon as nobody needs it.
+// A large line is held in a region: address space for the longest line, reserved at once, to which the system assigns
+// memory page by page as the line arrives. So a line grows without being copied, exists once, costs the garbage collector
+// nothing, and its memory returns to the system when it is released.
 const (
-	// regionSize is what is reserved at least, so that one region serves as well as another.
+	// regionSize is the least size of a region in bytes, so that regions are interchangeable.
 	regionSize = DefaultMaxLine + ChunkSize
-	// Of those that are given back some stay, for the next large line: as long as what they have held is no more than this
-	// together, and no more than that each.
+	// Some released regions are kept for the next large line: those that have held at most warmBytes each, and warmTotal
+	// together.
 	warmTotal = 32 << 20
 	warmBytes = 4 << 20
-	// warmTime is how often those that were not needed since are let go.
+	// warmTime is how often the regions not needed since the last check are unmapped.
 	warmTime = 500 * time.Millisecond
 )
 
-// regionPool keeps a few regions for a moment.
+// regionPool keeps a few released regions for a short time.
 type regionPool struct {
 	mu   sync.Mutex
 	warm []*slab
-	held int // what they have held together, in bytes
-	low  int // how many of warm nobody has needed since the last look
-	lent int // how many are out
+	held int // bytes that the warm regions have held
+	low  int // how many of warm were not needed since the last check
+	lent int // regions in use
 	tick *time.Timer
 }
 
 var regions regionPool
 
-// LargeLines answers how many lines beyond 512 KiB, and lines on their way there, are being held in memory of their own just
-// now, for all servers and clients of this process. With nothing under way there are none: the collector does not see them,
-// so that one which nobody gives back is there for good.
+// LargeLines returns how many regions are in use, for lines beyond 512 KiB and lines that grow towards it, in this whole
+// process. It is 0 while no message is in flight. The garbage collector does not see regions, so one that is never
+// released is leaked.
 func LargeLines() int {
 	regions.mu.Lock()
 	defer regions.mu.Unlock()
 	return regions.lent
 }
 
-// take returns an empty region with room for n bytes at least, nil if the system gives none.
+// take returns an empty region with room for at least n bytes; nil if the system provides none.
 func (p *regionPool) take(n int) *slab {
 	p.mu.Lock()
 	if last := len(p.warm) - 1; last >= 0 && n <= regionSize {
@@ -65,7 +65,7 @@ func (p *regionPool) take(n int) *slab {
 	return &slab{B: b[:0], ours: true}
 }
 
-// put takes a region back.
+// put releases a region.
 func (p *regionPool) put(s *slab) {
 	s.high = max(s.high, len(s.B))
 	p.mu.Lock()
@@ -91,7 +91,7 @@ func (p *regionPool) put(s *slab) {
 	p.mu.Unlock()
 }
 
-// cool lets go of the regions that nobody has needed since the last look, and looks again while there are any.
+// cool unmaps the regions that were not needed since the last check, and schedules the next check while there are any.
 func (p *regionPool) cool() {
 	p.mu.Lock()
 	old := slices.Clone(p.warm[:p.low])

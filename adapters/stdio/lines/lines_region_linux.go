@@ -2,5 +2,5 @@ package lines
 
 import "golang.org/x/sys/unix"
 
-// mapNoReserve: what is not touched does not count as promised.
+// mapNoReserve excludes untouched pages from the system's memory accounting.
 const mapNoReserve = unix.MAP_NORESERVE

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapMemory reserves n bytes of address space, which become memory as they are touched; nil if the system does not want
-// to, or where addresses are scarce.
+// mapMemory reserves n bytes of address space, which become memory as they are touched; nil if the system refuses, or on
+// 32-bit systems, where addresses are scarce.
 func mapMemory(n int) []byte {
 	if strconv.IntSize < 64 {
 		return nil
@@ -21,5 +21,5 @@ func mapMemory(n int) []byte {
 	return b
 }
 
-// unmapMemory gives it back. Whoever touches it later ends the process, rather than read another's message.
+// unmapMemory releases it. A later access ends the process instead of reading another message.
 func unmapMemory(b []byte) { _ = unix.Munmap(b[:cap(b)]) } // fails only for what was not mapped

@@ -12,80 +12,82 @@ import (
 	"time"
 )
 
-// ErrClosed is the cause that Shut and Fail take where the caller gives none.
+// ErrClosed is the default cause of Shut and Fail.
 var ErrClosed = errors.New("stdio: writer is closed")
 
-// defaultBuffer is how many bytes may wait for a reader that does not read, unless a single line is larger.
+// defaultBuffer is how many bytes may wait for a reader that does not read; a single line may be larger.
 const defaultBuffer = 4 << 20
 
-// leadChunks bounds how much of other people's work a writer does before it hands the rest to a goroutine.
+// leadChunks limits how many writes a caller performs for others before it leaves the rest to a goroutine.
 const leadChunks = 8
 
-// EmbeddedNewlineError says that a message contains a raw LF or CR and therefore is no line. (A CR alone is refused as
-// well, because readers with universal newlines end a line there.) Flatten makes a line of valid JSON.
+// EmbeddedNewlineError reports that a message contains a raw LF or CR and therefore is not a line. (A lone CR is refused
+// too, because readers with universal newlines end a line there.) Flatten turns valid JSON into a line.
 type EmbeddedNewlineError struct {
-	At int // where the first one stands
+	At int // index of the first one
 }
 
-// Error names the place.
+// Error returns the index.
 func (e *EmbeddedNewlineError) Error() string {
 	return fmt.Sprintf("stdio: message has a raw line break at byte %d", e.At)
 }
 
-// WriterOptions are the bounds of a Writer; zero values mean the defaults.
+// WriterOptions are the limits of a Writer; zero values mean the defaults.
 type WriterOptions struct {
-	MaxLine int // longest line in bytes without its newline; DefaultMaxLine
-	Buffer  int // how many bytes may be accepted and not yet written, 4 MiB; a lone line is accepted at any size up to MaxLine
+	MaxLine int // longest line in bytes without its newline; 0 means DefaultMaxLine
+	Buffer  int // bytes accepted and not yet written; 0 means 4 MiB. A single line is accepted at any size up to MaxLine
 }
 
-// directWriter is a destination that can be written to without waiting, and whose waiting can be cut short.
+// directWriter is a destination that can be written to without waiting, and whose waiting can be interrupted.
 type directWriter interface {
 	// Write writes all of p, waiting as long as needed.
 	Write(p []byte) (int, error)
-	// TryWrite writes what there is room for at once; no room is 0, nil.
+	// TryWrite writes as much as fits, without waiting; a full destination is 0, nil.
 	TryWrite(p []byte) (int, error)
-	// SetWriteDeadline makes a Write that waits return os.ErrDeadlineExceeded.
+	// SetWriteDeadline makes a waiting Write return os.ErrDeadlineExceeded at time t.
 	SetWriteDeadline(t time.Time) error
 }
 
-// Writer writes lines to one destination for any number of goroutines. A line is accepted or refused whole; lines leave
-// in the order in which they were accepted. While one goroutine writes, the others' lines gather and leave together with
-// the next write, so that many small messages cost few system calls. A large line leaves from the caller's memory, who waits
-// for his turn, where the waiting can be cut short, or is not to be and nobody is writing; any other is copied once.
+// Writer writes lines to one destination. It is safe for concurrent use. A line is accepted or refused as a whole; lines
+// are written in the order in which they were accepted. While one goroutine writes, the lines of others gather for the
+// next write, so that many small messages cost few system calls. A line over 64 KiB is written from the caller's memory,
+// while the caller waits, if the wait can be interrupted, or if ctx cannot end and no other write is in progress. Any
+// other line is copied once.
 //
-// An accepted line has not necessarily been written yet: if the destination fails, it is lost, and every later call
-// says why. A destination that does not read fills the buffer, and then writers wait.
+// An accepted line has not necessarily been written yet. If the destination fails, the line is lost, and every later call
+// returns the failure. If the destination does not read, the buffer fills and callers wait.
 //
-// The Writer starts a goroutine only while bytes wait for a slow destination; it ends when they are written or when
-// the destination fails, so whoever owns the destination ends it by closing that.
+// The Writer has a goroutine only while bytes wait for a slow destination. It ends when they are written or the
+// destination fails, so closing the destination ends it.
 type Writer struct {
 	dst    io.Writer
-	direct directWriter // dst again, where it can be written to without waiting; else nil
+	direct directWriter // dst, if it can be written to without waiting; else nil
 	max    int
 	cap    int
 
 	mu       sync.Mutex
-	err      error         // why nothing can be written any more
-	shut     error         // why nothing more is accepted
+	err      error         // why writing has failed
+	shut     error         // why no more lines are accepted
 	held     int           // bytes accepted and not yet written
-	flushing bool          // somebody writes; he alone touches cur and off
-	queue    []entry       // lines that wait
-	turns    []*turn       // writers that wait for room, first come first served
-	calm     chan struct{} // closed when everything is written; nil while nobody waits for that
-	cur      *slab         // what is being written
-	off      int           // how much of it is
+	flushing bool          // a goroutine writes; only that one uses cur and off
+	queue    []entry       // accepted lines that wait
+	turns    []*turn       // callers that wait for room, in the order of arrival
+	calm     chan struct{} // closed when everything is written; nil while no Flush waits
+	cur      *slab         // being written
+	off      int           // how much of cur has been written
 }
 
-// entry is up to 64 KiB of lines that were copied, or one large line: a copy, or its writer, who writes it when it is his turn.
+// entry is up to 64 KiB of copied lines, or one large line: a copy, or the baton of the caller that writes it in its
+// turn.
 type entry struct {
 	slab   *slab
-	writer *baton // nil: there is a copy
+	writer *baton // nil if slab holds the lines
 }
 
-// turn is a writer's place in the row of those that wait for room.
+// turn is a caller's place in the queue for room.
 type turn struct {
 	need  int
-	ok    bool          // granted: need is part of held
+	ok    bool          // granted: need is counted in held
 	ready chan struct{} // closed when granted or refused
 }
 
@@ -105,15 +107,16 @@ func NewWriter(dst io.Writer, opts WriterOptions) *Writer {
 // Write is WriteContext without a limit on waiting.
 func (w *Writer) Write(line []byte) error { return w.WriteContext(context.Background(), line) }
 
-// WriteContext accepts the line and writes it with a newline, or leaves that to whoever is writing just now. The line
-// is not kept after the return. It waits while the buffer is full; ctx ends that and then nothing of the line is ever
-// written. Once the line is accepted ctx has no say: a line half written cannot be taken back.
+// WriteContext accepts the line and writes it with a newline, or leaves that to the goroutine that is writing. The line
+// is not used after the return. WriteContext waits while the buffer is full. If ctx ends during that wait, nothing of the
+// line is ever written. After the line has been accepted ctx has no effect, because a half-written line cannot be taken
+// back.
 //
-// The errors: *EmbeddedNewlineError, *LineTooLongError, ctx's, or the cause with which the Writer failed or was shut.
+// The errors are *EmbeddedNewlineError, *LineTooLongError, ctx's, and the cause with which the Writer failed or was shut.
 func (w *Writer) WriteContext(ctx context.Context, line []byte) error { return w.WriteParts(ctx, line) }
 
-// WriteParts is WriteContext for a line that stands in several places, one behind the other: so a message with a few changed
-// bytes need not be copied to be written.
+// WriteParts is WriteContext for a line in several consecutive parts, so that a message with a few changed bytes need not
+// be copied.
 func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
 	if length(parts) <= w.max {
 		if err := lineBreak(parts); err != nil {
@@ -123,8 +126,8 @@ func (w *Writer) WriteParts(ctx context.Context, parts ...[]byte) error {
 	return w.WriteScanned(ctx, parts...)
 }
 
-// WriteScanned is WriteParts for parts of which the caller knows that there is no line break in them: one would end the line, and
-// begin another.
+// WriteScanned is WriteParts without the search for line breaks. The parts must not contain any: a line break would end
+// the line and begin another.
 func (w *Writer) WriteScanned(ctx context.Context, parts ...[]byte) error {
 	size := length(parts)
 	if size > w.max {
@@ -153,13 +156,13 @@ func (w *Writer) WriteScanned(ctx context.Context, parts ...[]byte) error {
 		go w.drain()
 		return nil
 	}
-	// Those who are ready to run get the chance to add their lines to this write: at a depth of hundreds it makes one
-	// system call of many, alone it costs next to nothing.
+	// Other ready goroutines get the chance to add their lines to this write. With hundreds of calls in flight this saves
+	// many system calls; alone it costs next to nothing.
 	runtime.Gosched()
 	return w.lead(w.settle(0, nil))
 }
 
-// Shut refuses further lines with cause; those accepted are still written. The first cause stands.
+// Shut refuses further lines with cause; accepted lines are still written. The first cause stays.
 func (w *Writer) Shut(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -169,8 +172,8 @@ func (w *Writer) Shut(cause error) {
 	w.refuseTurns()
 }
 
-// Fail drops what is not written yet and refuses further lines with cause, which replaces an earlier one: the exit of
-// a process says more than the broken pipe that came a moment before. A write under way is ended by closing dst.
+// Fail drops the lines that are not written yet and refuses further lines with cause, which replaces an earlier one: the
+// exit of a process says more than the broken pipe just before it. Closing dst ends a write in progress.
 func (w *Writer) Fail(cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -187,7 +190,7 @@ func orClosed(cause error) error {
 	return cause
 }
 
-// Flush waits until every accepted line is written: nil, or ctx's error, or why it never will be.
+// Flush waits until every accepted line is written. The error is ctx's, or the cause with which the Writer failed.
 func (w *Writer) Flush(ctx context.Context) error {
 	for {
 		w.mu.Lock()
@@ -215,7 +218,7 @@ func length(parts [][]byte) (n int) {
 	return n
 }
 
-// lineBreak finds what makes the parts no line.
+// lineBreak returns an *EmbeddedNewlineError if the parts contain a line break.
 func lineBreak(parts [][]byte) error {
 	off := 0
 	for _, p := range parts {
@@ -239,7 +242,7 @@ func (w *Writer) tooLong(parts [][]byte, size int) error {
 	return &LineTooLongError{Limit: w.max, Size: int64(size), Prefix: prefix}
 }
 
-// admit reserves room for need bytes, waiting for it in the order of arrival. Called and returning with mu held.
+// admit reserves room for need bytes, waiting for it in the order of arrival. mu is held on entry and return.
 func (w *Writer) admit(ctx context.Context, need int) error {
 	if err := w.refusal(); err != nil {
 		return err
@@ -262,13 +265,13 @@ func (w *Writer) admit(ctx context.Context, need int) error {
 	switch {
 	case w.err != nil:
 		return w.err
-	case t.ok: // granted before it was shut, or at the same moment as ctx ended: as good as accepted
+	case t.ok: // granted before Shut, or just as ctx ended: the line is accepted
 		return nil
 	case w.shut != nil:
 		return w.shut
 	}
 	w.turns = slices.DeleteFunc(w.turns, func(o *turn) bool { return o == t })
-	w.grant() // one that needs less may have stood behind
+	w.grant() // a waiter behind this one may need less
 	return ctx.Err()
 }
 
@@ -281,7 +284,7 @@ func (w *Writer) refusal() error {
 
 func (w *Writer) fits(need int) bool { return w.held == 0 || w.held+need <= w.cap }
 
-// grant lets those in who have room now. mu is held.
+// grant admits the waiters that have room now. mu is held.
 func (w *Writer) grant() {
 	for len(w.turns) > 0 && w.fits(w.turns[0].need) {
 		t := w.turns[0]
@@ -292,7 +295,7 @@ func (w *Writer) grant() {
 	}
 }
 
-// refuseTurns sends away those who wait. mu is held, and err or shut is set.
+// refuseTurns refuses all waiters. mu is held, and err or shut is set.
 func (w *Writer) refuseTurns() {
 	for _, t := range w.turns {
 		close(t.ready)
@@ -307,7 +310,7 @@ func (w *Writer) wakeCalm() {
 	}
 }
 
-// enqueue copies the line, once, behind what waits already; need is its length with the newline. mu is held.
+// enqueue appends a copy of the line to the queue; need is its length with the newline. mu is held.
 func (w *Writer) enqueue(parts [][]byte, need int) {
 	var s *slab
 	if n := len(w.queue); n > 0 {
@@ -323,8 +326,9 @@ func (w *Writer) enqueue(parts [][]byte, need int) {
 	s.B = append(s.B, '\n')
 }
 
-// settle books what has just been written and returns what comes next, nil when nothing is left, when somebody else writes what
-// comes next, or when the Writer has failed. Only who set flushing calls it; nil means he has given it back, or away.
+// settle records n written bytes and returns the next bytes to write. It returns nil if nothing is left, if another
+// goroutine writes next, or if the Writer has failed. Only the goroutine that set flushing calls it; after nil that
+// goroutine no longer writes.
 func (w *Writer) settle(n int, err error) []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -353,7 +357,7 @@ func (w *Writer) settle(n int, err error) []byte {
 		return w.cur.B
 	}
 	w.refuseBatons()
-	for _, next := range w.queue { // it has failed
+	for _, next := range w.queue { // only if the Writer has failed
 		next.slab.Free()
 	}
 	w.queue, w.flushing = slices.Delete(w.queue, 0, len(w.queue)), false
@@ -362,8 +366,8 @@ func (w *Writer) settle(n int, err error) []byte {
 	return nil
 }
 
-// lead writes next and what gathers behind it as long as the destination takes it at once, and leaves the rest to a
-// goroutine. It returns why the Writer has failed, if it has.
+// lead writes next and the lines that gather behind it, as long as the destination takes them at once, and leaves the
+// rest to a goroutine. It returns the Writer's error.
 func (w *Writer) lead(next []byte) error {
 	for i := 0; next != nil && i < leadChunks; i++ {
 		n, err := w.direct.TryWrite(next)
@@ -382,7 +386,7 @@ func (w *Writer) lead(next []byte) error {
 	return w.err
 }
 
-// drain writes until nothing is left. It is the Writer's only goroutine; there is never more than one.
+// drain writes until nothing is left. The Writer has no other goroutine, and at most one of this.
 func (w *Writer) drain() {
 	for next := w.settle(0, nil); next != nil; {
 		n, err := w.dst.Write(next)
@@ -393,8 +397,8 @@ func (w *Writer) drain() {
 	}
 }
 
-// Flatten appends msg to dst, with every LF and CR outside of JSON strings replaced by a space, which leaves the value
-// of valid JSON as it is. Inside strings they are not valid JSON; they stay, and Write refuses them.
+// Flatten appends msg to dst with every LF and CR outside of JSON strings replaced by a space, which does not change the
+// value of valid JSON. Line breaks inside strings are not valid JSON; they stay, and Write refuses them.
 func Flatten(dst, msg []byte) []byte {
 	dst = append(dst, msg...)
 	out := dst[len(dst)-len(msg):]

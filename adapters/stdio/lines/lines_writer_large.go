@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// largeTail is the end of a large line that leaves together with its newline, so that the line's reader is not woken for a
-// newline alone.
+// largeTail is the size in bytes of the end of a large line, which is written together with its newline, so that the
+// reader is not woken for the newline alone.
 const largeTail = 4 << 10
 
-// baton is handed to the writer of a large line when it is his turn: he then is the one who writes.
+// baton passes the right to write to the caller of a large line when its turn has come.
 type baton struct {
 	passed  bool          // guarded by the Writer's mu
-	settled chan struct{} // closed when it is his turn, or never will be
+	settled chan struct{} // closed when its turn has come, or never will
 }
 
 func (b *baton) pass() {
@@ -24,7 +24,7 @@ func (b *baton) pass() {
 	close(b.settled)
 }
 
-// refuseBatons sends away the writers of large lines that have not begun: the Writer has failed. mu is held.
+// refuseBatons refuses the large lines that have not been started, because the Writer has failed. mu is held.
 func (w *Writer) refuseBatons() {
 	w.queue = slices.DeleteFunc(w.queue, func(q entry) bool {
 		if q.writer != nil {
@@ -34,8 +34,8 @@ func (w *Writer) refuseBatons() {
 	})
 }
 
-// writeInTurn writes a line of so many bytes from the caller's memory when all that was accepted before has been written. It is called
-// with mu held, while somebody else writes, and returns without.
+// writeInTurn writes a line of size bytes from the caller's memory after everything accepted before. mu is held on entry,
+// while another goroutine writes, and released on return.
 func (w *Writer) writeInTurn(ctx context.Context, parts [][]byte, size int) error {
 	b := &baton{settled: make(chan struct{})}
 	w.queue = append(w.queue, entry{writer: b})
@@ -50,10 +50,10 @@ func (w *Writer) writeInTurn(ctx context.Context, parts [][]byte, size int) erro
 	case b.passed && over == nil:
 		w.mu.Unlock()
 		return w.writeLarge(ctx, parts, size)
-	case b.passed: // nothing of the line has been written, nor will be: on to the next
+	case b.passed: // nothing of the line has been written or will be: continue with the next
 		w.held -= size + 1
 		w.mu.Unlock()
-		_ = w.lead(w.settle(0, nil)) // its error is the others'
+		_ = w.lead(w.settle(0, nil)) // the error belongs to the other lines
 		return over
 	case w.err != nil:
 		defer w.mu.Unlock()
@@ -66,8 +66,8 @@ func (w *Writer) writeInTurn(ctx context.Context, parts [][]byte, size int) erro
 	return over
 }
 
-// writeLarge writes a line of so many bytes from the caller's memory. The caller has set flushing, and nothing stood in the
-// queue. If ctx ends meanwhile, the rest is copied, once, and left to drain.
+// writeLarge writes a line of size bytes from the caller's memory. The caller has set flushing, and the queue was empty.
+// If ctx ends during the write, the rest is copied and left to drain.
 func (w *Writer) writeLarge(ctx context.Context, parts [][]byte, size int) error {
 	var err error
 	done, scratch := 0, Borrow(ChunkSize)
@@ -96,8 +96,8 @@ func (w *Writer) writeLarge(ctx context.Context, parts [][]byte, size int) error
 	return w.lead(w.settle(0, nil))
 }
 
-// piece returns what is written next of a line of which off bytes have been, most bytes at most: from where it stands if that
-// fills scratch at least, else gathered there.
+// piece returns the next bytes, at most most, of a line of which off bytes have been written. They are returned from
+// their own memory if that fills scratch at least, else gathered in scratch.
 func piece(parts [][]byte, off, most int, scratch []byte) []byte {
 	for _, p := range parts {
 		if off >= len(p) {
@@ -117,7 +117,7 @@ func piece(parts [][]byte, off, most int, scratch []byte) []byte {
 	return scratch
 }
 
-// writeReady is writeInterruptible that gets ready for waiting only if it has to.
+// writeReady is writeInterruptible that prepares for waiting only if it has to wait.
 func (w *Writer) writeReady(ctx context.Context, p []byte) (n int, err error) {
 	if w.direct != nil {
 		if n, err = w.direct.TryWrite(p); n == len(p) || err != nil {
@@ -128,7 +128,7 @@ func (w *Writer) writeReady(ctx context.Context, p []byte) (n int, err error) {
 	return n + more, err
 }
 
-// writeInterruptible writes all of p; when ctx ends it returns os.ErrDeadlineExceeded and how much was written.
+// writeInterruptible writes all of p. If ctx ends it returns os.ErrDeadlineExceeded and how many bytes were written.
 func (w *Writer) writeInterruptible(ctx context.Context, p []byte) (int, error) {
 	if w.direct == nil {
 		n, err := w.dst.Write(p)
@@ -143,7 +143,7 @@ func (w *Writer) writeInterruptible(ctx context.Context, p []byte) (int, error) 
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		_ = w.direct.SetWriteDeadline(time.Unix(1, 0)) // without deadlines it only waits longer
+		_ = w.direct.SetWriteDeadline(time.Unix(1, 0)) // without deadlines the write only waits longer
 	})
 	n, err := w.direct.Write(p)
 	if !stop() {

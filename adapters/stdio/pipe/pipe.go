@@ -1,5 +1,5 @@
-// Package pipe has our ends of the pipes between us and a child process. They wait in the runtime's poller, without a buffer while
-// there is nothing to read, and grow while they are busy.
+// Package pipe implements the proxy's ends of the pipes to a child process. They wait in the runtime's poller, hold no
+// buffer while there is nothing to read, and grow while they are busy.
 package pipe
 
 import (
@@ -12,36 +12,38 @@ import (
 	"time"
 )
 
-// ErrDiscarded is what a Reader returns after Discard or Close.
+// ErrDiscarded is the error of a Reader after Discard or Close.
 var ErrDiscarded = errors.New("pipe: discarded")
 
 const (
-	// DefaultSize is what a busy pipe grows to where nothing else is asked for: the most an unprivileged Linux process may have.
+	// DefaultSize is the size in bytes to which a busy pipe grows by default: the most that an unprivileged Linux process
+	// may have.
 	DefaultSize = 1 << 20
-	// capacity is that of a new pipe on Linux.
+	// capacity is the size in bytes of a new pipe on Linux.
 	capacity = 64 << 10
 )
 
-// Reader is our end of a child's stdout or stderr.
+// Reader is the proxy's end of a child's stdout or stderr.
 //
-// The kernel reports the end of a pipe only when the last holder of the other end is gone, which may be a daemon that the child has
-// started. So the end is declared: after Finish, a reader gets what lies in the pipe and then io.EOF. After Discard it gets
-// ErrDiscarded, not io.EOF, lest a line cut off in the middle pass for the last one.
+// The kernel reports the end of a pipe only when the last holder of the other end is gone, which may be a daemon that the
+// child has started. So the caller declares the end. After Finish, Read returns the data left in the pipe and then
+// io.EOF. After Discard it returns ErrDiscarded, not io.EOF, so that a truncated line does not pass for the last one.
 type Reader struct {
 	file *os.File
 	raw  syscall.RawConn
-	size int // what the pipe grows to; below 1 it does not
+	size int // size to which the pipe grows; below 1 it does not grow
 
 	discarded atomic.Bool
 	finished  atomic.Bool
 
 	reading sync.Mutex // held while reading
-	grown   int        // what the pipe has grown to; guarded by reading, as is the rest
-	left    int        // how much is still read after Finish, lest a holder that never stops writing keep us
+	grown   int        // current size; guarded by reading, like the fields below
+	left    int        // bytes that may still be read after Finish, since another holder may never stop writing
 	call    readCall
 }
 
-// readCall is one read from the descriptor. It is kept in the Reader because it would be allocated for each read otherwise.
+// readCall is the state of one read from the descriptor. It is part of the Reader because it would otherwise be allocated
+// for each read.
 type readCall struct {
 	lend func() []byte
 	back func()
@@ -50,7 +52,7 @@ type readCall struct {
 	step func(fd uintptr) bool
 }
 
-// NewReader returns a Reader of f that grows its pipe up to size bytes, or not at all if size is below 1.
+// NewReader returns a Reader of f. The pipe grows up to size bytes, or not at all if size is below 1.
 func NewReader(f *os.File, size int) (*Reader, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -61,43 +63,43 @@ func NewReader(f *os.File, size int) (*Reader, error) {
 	return r, nil
 }
 
-// Finish says that the child has exited. A Read that waits returns what is there, then io.EOF.
+// Finish declares that the child has exited. A waiting Read returns the data left, then io.EOF.
 func (r *Reader) Finish() {
 	r.finished.Store(true)
 	r.interrupt()
 }
 
-// interrupt makes a Read that waits return. Where pipes have no deadlines, it waits on for the real end or for Close.
+// interrupt makes a waiting Read return. Without pipe deadlines the Read waits for the real end or for Close.
 func (r *Reader) interrupt() { _ = r.file.SetReadDeadline(time.Unix(1, 0)) }
 
-// Discard takes the pipe away from its reader: Read returns ErrDiscarded from now on. Drain has to follow.
+// Discard ends reading: Read returns ErrDiscarded from now on. Drain must follow.
 func (r *Reader) Discard() {
 	r.discarded.Store(true)
 	r.interrupt()
 }
 
-// Drain drops what comes after Discard, until the end or Close.
+// Drain reads and drops the data after Discard, until the end or Close.
 func (r *Reader) Drain() {
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	if !r.finished.Load() {
-		_ = r.file.SetReadDeadline(time.Time{}) // should Finish come in between, Close still ends the copy
+		_ = r.file.SetReadDeadline(time.Time{}) // if Finish comes in between, Close still ends the copy
 	}
-	_, _ = io.Copy(io.Discard, r.file) // any end is as good
+	_, _ = io.Copy(io.Discard, r.file) // any error ends the draining
 }
 
-// Read reads once. It waits until there is something to read.
+// Read reads once. It waits until there is data.
 func (r *Reader) Read(p []byte) (int, error) {
 	return r.ReadPark(func() []byte { return p }, func() {})
 }
 
-// Close closes our end. A Read that waits returns ErrDiscarded.
+// Close closes the pipe. A waiting Read returns ErrDiscarded.
 func (r *Reader) Close() error { return r.file.Close() }
 
 // SyscallConn implements syscall.Conn.
 func (r *Reader) SyscallConn() (syscall.RawConn, error) { return r.file.SyscallConn() }
 
-// result turns the result of a read from the descriptor into that of Read.
+// result converts the result of a read from the descriptor to that of Read.
 func (r *Reader) result(n int, err error) (int, error) {
 	switch {
 	case r.discarded.Load(), errors.Is(err, os.ErrClosed):
@@ -108,12 +110,12 @@ func (r *Reader) result(n int, err error) (int, error) {
 	return n, err
 }
 
-// Writer is our end of a child's stdin. One goroutine at a time writes.
+// Writer is the proxy's end of a child's stdin. It is for one goroutine at a time.
 type Writer struct {
 	file  *os.File
 	raw   syscall.RawConn
 	size  int
-	grown int // what the pipe has grown to
+	grown int // current size of the pipe
 	call  writeCall
 }
 
@@ -124,7 +126,7 @@ type writeCall struct {
 	step, fill func(fd uintptr) bool
 }
 
-// NewWriter returns a Writer to f that grows its pipe up to size bytes, or not at all if size is below 1.
+// NewWriter returns a Writer to f. The pipe grows up to size bytes, or not at all if size is below 1.
 func NewWriter(f *os.File, size int) (*Writer, error) {
 	raw, err := f.SyscallConn()
 	if err != nil {

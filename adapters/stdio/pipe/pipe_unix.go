@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// New makes a pipe. The child reads from it, or else writes to it.
+// New returns the two ends of a pipe. If childReads is true the child has the reading end, else the writing end.
 func New(childReads bool) (child, ours *os.File, err error) {
 	r, w, err := os.Pipe()
 	if childReads {
@@ -20,10 +20,10 @@ func New(childReads bool) (child, ours *os.File, err error) {
 	return w, r, err
 }
 
-// ReadPark reads once into what lend returns. While the pipe is empty it waits without a buffer: it calls back before, and lend again
-// after.
+// ReadPark reads once into the buffer that lend returns. While the pipe is empty it waits without a buffer: it calls back
+// before waiting, and lend again afterwards.
 func (r *Reader) ReadPark(lend func() []byte, back func()) (int, error) {
-	if r.discarded.Load() { // Drain has the lock, for as long as the child takes to end
+	if r.discarded.Load() { // Drain holds the lock until the child has ended
 		return 0, ErrDiscarded
 	}
 	r.reading.Lock()
@@ -38,14 +38,14 @@ func (r *Reader) ReadPark(lend func() []byte, back func()) (int, error) {
 			return r.result(r.readRest())
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			err = os.ErrClosed // the only other reason for it not to call step
+			err = os.ErrClosed // the only other reason for which step is not called
 		}
 		return r.result(0, err)
 	}
 	return r.result(r.call.n, r.call.err)
 }
 
-// readRest reads what is there, without waiting: the child has exited.
+// readRest reads the data left after the child's exit, without waiting.
 func (r *Reader) readRest() (int, error) {
 	if r.left <= 0 {
 		return 0, io.EOF
@@ -58,7 +58,7 @@ func (r *Reader) readRest() (int, error) {
 	return r.call.n, r.call.err
 }
 
-// readStep tries to read; false asks the poller to wait.
+// readStep tries to read once; false makes the poller wait.
 func (r *Reader) readStep(fd uintptr) bool {
 	c := &r.call
 	p := c.lend()
@@ -82,7 +82,7 @@ func (r *Reader) readStep(fd uintptr) bool {
 	return true
 }
 
-// TryWrite writes what the pipe has room for, without waiting.
+// TryWrite writes as much of p as fits into the pipe, without waiting.
 func (w *Writer) TryWrite(p []byte) (int, error) {
 	w.call.p = p
 	err := w.raw.Write(w.call.step)
@@ -93,7 +93,7 @@ func (w *Writer) TryWrite(p []byte) (int, error) {
 	return w.call.n, w.call.err
 }
 
-// Write writes all of p. It waits as long as the deadline permits.
+// Write writes all of p. It waits until the write deadline at most.
 func (w *Writer) Write(p []byte) (int, error) {
 	if runtime.GOOS != "linux" {
 		return w.file.Write(p)
@@ -111,8 +111,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return c.n, err
 }
 
-// fillStep writes what there is room for; false asks the poller to wait with the rest. A pipe that has not taken all is full, so there is
-// no need to try again before waiting.
+// fillStep writes as much as fits; false makes the poller wait to write the rest. A pipe that has not taken everything is
+// full, so there is no second try before waiting.
 func (w *Writer) fillStep(fd uintptr) bool {
 	c := &w.call
 	w.growFor(fd, len(c.p))
@@ -121,7 +121,7 @@ func (w *Writer) fillStep(fd uintptr) bool {
 	return err != nil || c.n == len(c.p)
 }
 
-// writeStep writes what there is room for, and does not ask to wait. A pipe without room grows if it is busy enough.
+// writeStep writes as much as fits, and never makes the poller wait. A full pipe grows if it is busy enough.
 func (w *Writer) writeStep(fd uintptr) bool {
 	c := &w.call
 	if len(c.p) > capacity {
@@ -136,7 +136,7 @@ func (w *Writer) writeStep(fd uintptr) bool {
 	return true
 }
 
-// growFor grows the pipe for a write of n bytes. It reports whether the pipe has become larger.
+// growFor grows the pipe for a write of n bytes, and reports whether it has grown.
 func (w *Writer) growFor(fd uintptr, n int) bool {
 	to := larger(w.grown, n, w.size)
 	if to <= w.grown {
@@ -147,7 +147,7 @@ func (w *Writer) growFor(fd uintptr, n int) bool {
 	return true
 }
 
-// writeOnce writes what there is room for at once.
+// writeOnce writes as much as fits; a full pipe is 0, nil.
 func writeOnce(fd int, p []byte) (int, error) {
 	for {
 		switch n, err := unix.Write(fd, p); err {
@@ -162,8 +162,8 @@ func writeOnce(fd int, p []byte) (int, error) {
 	}
 }
 
-// larger returns the size for a pipe that has grown to a size and through which atOnce bytes went in one call: limit at most. A pipe grows
-// in two steps, because all pipes of a user count against one quota, and not before half of its first capacity is used.
+// larger returns the new size of a pipe of size grown through which atOnce bytes went in one call; limit at most. A pipe
+// grows in two steps, because all pipes of a user share one quota, and not before half of its first capacity is used.
 func larger(grown, atOnce, limit int) int {
 	switch {
 	case atOnce > capacity, atOnce == capacity && grown > 0:

@@ -2,5 +2,5 @@
 
 package pipe
 
-// grow does nothing: pipes have a fixed size here.
+// grow does nothing, because pipes have a fixed size here.
 func grow(int, int) {}

@@ -16,11 +16,12 @@ import (
 
 var peekNamedPipe = windows.NewLazySystemDLL("kernel32.dll").NewProc("PeekNamedPipe")
 
-// New makes a pipe. The child reads from it, or else writes to it. Our end waits in the runtime's poller: it has deadlines, Close ends
-// a wait, and a wait keeps no thread, none of which holds for the system's anonymous pipes. Those are named pipes too, and the
-// child sees no difference.
+// New returns the two ends of a pipe. If childReads is true the child has the reading end, else the writing end. The
+// proxy's end waits in the runtime's poller: it has deadlines, Close ends a wait, and a wait holds no thread. None of
+// this is true for the system's anonymous pipes. Those are named pipes too, so the child sees no difference.
 //
-// Another process that guesses the name could open the writer's end between the two calls. Then ours fails, and New with it.
+// Another process that guesses the name could open the writer's end between the two calls. Then CreateFile fails, and New
+// with it.
 func New(childReads bool) (child, ours *os.File, err error) {
 	random := make([]byte, 16)
 	_, _ = rand.Read(random) // never fails
@@ -52,7 +53,7 @@ func New(childReads bool) (child, ours *os.File, err error) {
 	return writer, reader, nil
 }
 
-// available returns how much can be read without waiting; the error is io.EOF once there is no writer any more.
+// available returns how many bytes can be read without waiting; io.EOF once there is no writer any more.
 func (r *Reader) available() (int, error) {
 	if err := r.raw.Read(r.call.step); err != nil {
 		return 0, os.ErrClosed
@@ -60,7 +61,7 @@ func (r *Reader) available() (int, error) {
 	return r.call.n, r.call.err
 }
 
-// readStep looks at what is there, and does not ask to wait.
+// readStep reads how many bytes are available, without waiting.
 func (r *Reader) readStep(fd uintptr) bool {
 	var there uint32
 	ok, _, cause := syscall.SyscallN(peekNamedPipe.Addr(), fd, 0, 0, 0, uintptr(unsafe.Pointer(&there)), 0)
@@ -75,16 +76,16 @@ func (r *Reader) readStep(fd uintptr) bool {
 	return true
 }
 
-// ReadPark reads once into what lend returns. While the pipe is empty it waits without a buffer: it calls back before, and lend again
-// after.
+// ReadPark reads once into the buffer that lend returns. While the pipe is empty it waits without a buffer: it calls back
+// before waiting, and lend again afterwards.
 func (r *Reader) ReadPark(lend func() []byte, back func()) (int, error) {
-	if r.discarded.Load() { // Drain has the lock, for as long as the child takes to end
+	if r.discarded.Load() { // Drain holds the lock until the child has ended
 		return 0, ErrDiscarded
 	}
 	r.reading.Lock()
 	defer r.reading.Unlock()
 	for parked := false; !r.discarded.Load(); {
-		finished := r.finished.Load() // first: what is written until then is found
+		finished := r.finished.Load() // loaded first, so that everything written before is found
 		n, err := r.available()
 		switch {
 		case err != nil:
@@ -93,14 +94,14 @@ func (r *Reader) ReadPark(lend func() []byte, back func()) (int, error) {
 			return r.result(0, io.EOF)
 		case n == 0 && !parked:
 			back()
-			// A read of no bytes ends when something is there. The next turn finds out what ended it.
+			// A read of no bytes returns when data is there. The next iteration finds out why it returned.
 			_, _ = r.file.Read(nil)
 			parked = true
 			continue
 		case finished: // and the deadline has passed
-			_ = r.file.SetReadDeadline(time.Time{}) // fails only if it is closed, as the read will
+			_ = r.file.SetReadDeadline(time.Time{}) // fails only if the file is closed, and then the read fails too
 		}
-		// The wait may have ended with nothing there: the child has written no bytes, which os.File takes for the end.
+		// The wait may have ended without data: the child has written no bytes, which os.File takes for the end.
 		n, err = r.file.Read(lend())
 		if n > 0 || err != io.EOF && !errors.Is(err, os.ErrDeadlineExceeded) {
 			if finished {
@@ -113,7 +114,7 @@ func (r *Reader) ReadPark(lend func() []byte, back func()) (int, error) {
 	return 0, ErrDiscarded
 }
 
-// Write writes all of p. It waits as long as the deadline permits. The pipe does not grow.
+// Write writes all of p. It waits until the write deadline at most. The pipe does not grow.
 func (w *Writer) Write(p []byte) (int, error) { return w.file.Write(p) }
 
 func (w *Writer) writeStep(uintptr) bool { return true }

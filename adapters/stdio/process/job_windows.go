@@ -14,32 +14,32 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// killCode is the exit code that we give to those whom we end, one that programs hardly choose themselves.
+// killCode is the exit code of processes that the proxy ends, one that programs hardly use themselves.
 const killCode = uint32(windows.ERROR_PROCESS_ABORTED)
 
-// ntResumeProcess lets a process go on that was created suspended. The documented way is to look for its first thread
-// among all threads of the system.
+// ntResumeProcess resumes a process that was created suspended. The documented way is to search all threads of the system
+// for its first one.
 var ntResumeProcess = windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumeProcess")
 
-// job is a child and everything that it starts, in a Job Object of its own, which nobody can leave: breaking away is not
-// allowed. Ours is the only handle to it, so the system ends them all when we are gone, however we ended. What others start
-// at their request is out of reach: services, scheduled tasks, programs started through WMI.
+// job is a child and all its descendants, in a Job Object of its own, which none of them can leave. The proxy has the
+// only handle to it, so the system ends them all when the proxy ends, in whatever way. Processes that others start at
+// their request are out of reach: services, scheduled tasks, programs started through WMI.
 //
-// Where we run in a job ourselves, this one lies within it (jobs nest since Windows 8) and is bound by its limits too.
+// If the proxy runs in a job itself, this job is nested in it (possible since Windows 8) and bound by its limits too.
 type job struct {
 	cmd    *exec.Cmd
 	handle windows.Handle // of the Job Object
-	child  windows.Handle // our own to the child: while it is open, the child's id is nobody else's
+	child  windows.Handle // own handle to the child: while it is open, the child's id is not reused
 
 	mu     sync.Mutex
 	ended  bool      // the child has exited
-	asked  time.Time // when they were asked to go; zero if they were not
-	broken bool      // by a CTRL_BREAK that got out
-	killed bool      // we have ended them
+	asked  time.Time // when they were asked to end; zero if they were not
+	broken bool      // CTRL_BREAK was sent
+	killed bool      // the proxy has ended them
 }
 
-// startJob starts the command. It is created suspended and goes on when it is in its job, so that nothing it starts can
-// be outside. Should we be killed between the two, it stays behind suspended.
+// startJob starts the command. It is created suspended and resumed in its job, so that no descendant can be outside. If
+// the proxy is killed between the two, the child stays suspended.
 func startJob(cmd *exec.Cmd) (*job, error) {
 	if isBatch(cmd.Path) {
 		if err := throughShell(cmd); err != nil {
@@ -62,15 +62,15 @@ func startJob(cmd *exec.Cmd) (*job, error) {
 	var inside error
 	err = cmd.Process.WithHandle(func(h uintptr) { inside = j.adopt(windows.Handle(h)) })
 	if err = errors.Join(err, inside); err != nil {
-		_ = cmd.Process.Kill() // it has not run yet
-		_ = cmd.Wait()         // says that it was killed
+		_ = cmd.Process.Kill() // the child has not run yet
+		_ = cmd.Wait()         // the error is expected
 		j.close()
 		return nil, err
 	}
 	return j, nil
 }
 
-// throughShell has cmd.exe run a batch file.
+// throughShell makes cmd.exe run a batch file.
 func throughShell(cmd *exec.Cmd) error {
 	system, err := windows.GetSystemDirectory()
 	if err != nil {
@@ -82,7 +82,7 @@ func throughShell(cmd *exec.Cmd) error {
 	return nil
 }
 
-// newJob makes a job that ends with its handle.
+// newJob makes a job whose processes end when its handle is closed.
 func newJob() (windows.Handle, error) {
 	handle, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -99,7 +99,7 @@ func newJob() (windows.Handle, error) {
 	return handle, nil
 }
 
-// adopt takes the child into the job and lets it run.
+// adopt puts the child into the job and resumes it.
 func (j *job) adopt(child windows.Handle) error {
 	if err := windows.AssignProcessToJobObject(j.handle, child); err != nil {
 		return fmt.Errorf("it cannot be put into a job object, without which nothing would end what it starts "+
@@ -115,9 +115,9 @@ func (j *job) adopt(child windows.Handle) error {
 	return nil
 }
 
-// wait keeps a thread until the child has exited, as every wait for a process does here.
+// wait blocks a thread until the child has exited, as every wait for a process does on Windows.
 func (j *job) wait() outcome {
-	_, _ = windows.WaitForSingleObject(j.child, windows.INFINITE) // a handle of ours cannot fail it
+	_, _ = windows.WaitForSingleObject(j.child, windows.INFINITE) // cannot fail with an own handle
 	j.mu.Lock()
 	j.ended = true
 	if j.asked.IsZero() {
@@ -127,7 +127,7 @@ func (j *job) wait() outcome {
 		}
 	}
 	j.mu.Unlock()
-	_ = j.cmd.Wait() // says what ProcessState says
+	_ = j.cmd.Wait() // the error repeats ProcessState
 	_ = windows.CloseHandle(j.child)
 	j.child = 0
 	if j.cmd.ProcessState == nil {
@@ -136,7 +136,7 @@ func (j *job) wait() outcome {
 	return j.outcome(uint32(j.cmd.ProcessState.ExitCode()))
 }
 
-// signal asks for sigTerm, and ends them at once where nobody can be asked.
+// signal asks the processes to end for sigTerm. For sigKill, or if they cannot be asked, it ends them at once.
 func (j *job) signal(s signalKind) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -152,9 +152,9 @@ func (j *job) signal(s signalKind) {
 	j.kill()
 }
 
-// ask sends CTRL_BREAK to the process group that the child leads, which is as near to SIGTERM as it gets: .NET, Go and
-// Python servers can hear it, and by default it ends a program. It gets only to those on the same console as we; a service
-// has none. mu is held, and child is open.
+// ask sends CTRL_BREAK to the process group that the child leads, which is the nearest to SIGTERM: .NET, Go and Python
+// servers can handle it, and by default it ends a program. It only reaches processes on the proxy's console; a service
+// has none. It reports whether the event was sent. The caller holds mu, and child is open.
 func (j *job) ask() bool {
 	if windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(j.cmd.Process.Pid)) != nil {
 		return false
@@ -163,10 +163,10 @@ func (j *job) ask() bool {
 	return true
 }
 
-// kill ends all who are in the job. mu is held, or wait is over.
+// kill ends all processes in the job. The caller holds mu, or wait has returned.
 func (j *job) kill() {
 	j.killed = true
-	_ = windows.TerminateJobObject(j.handle, killCode) // a handle of ours, with all rights, cannot fail it
+	_ = windows.TerminateJobObject(j.handle, killCode) // cannot fail with an own handle that has all rights
 }
 
 // accounting is JOBOBJECT_BASIC_ACCOUNTING_INFORMATION.
@@ -176,7 +176,7 @@ type accounting struct {
 	pageFaults, processes, active, terminated uint32
 }
 
-// alive tells whether anybody in the job runs.
+// alive reports whether a process in the job runs.
 func (j *job) alive() bool {
 	var a accounting
 	err := windows.QueryInformationJobObject(j.handle, windows.JobObjectBasicAccountingInformation,
@@ -186,7 +186,7 @@ func (j *job) alive() bool {
 
 func (j *job) sweep(grace time.Duration) {
 	defer j.close()
-	if j.emptyWithin(time.Until(j.asked.Add(grace))) { // asked stays as it is after wait
+	if j.emptyWithin(time.Until(j.asked.Add(grace))) { // asked does not change after wait
 		return
 	}
 	j.kill()
@@ -205,7 +205,7 @@ func (j *job) emptyWithin(d time.Duration) bool {
 	return true
 }
 
-// close gives the handles back. Whoever is still in the job is ended by it.
+// close closes the handles, which ends the processes that are still in the job.
 func (j *job) close() {
 	_ = windows.CloseHandle(j.handle)
 	if j.child != 0 {
@@ -213,7 +213,7 @@ func (j *job) close() {
 	}
 }
 
-// outcome tells our own doing from a code of the child's choice.
+// outcome converts an exit code. It distinguishes the proxy's own signals from a code that the child chose.
 func (j *job) outcome(code uint32) outcome {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -226,7 +226,7 @@ func (j *job) outcome(code uint32) outcome {
 	return outcome{code: int(code), signal: crashes[windows.NTStatus(code)]}
 }
 
-// crashes are the exit codes by which the system tells that a program did not exit by itself.
+// crashes are the exit codes with which the system reports a crash.
 var crashes = map[windows.NTStatus]string{
 	windows.STATUS_ACCESS_VIOLATION:     "STATUS_ACCESS_VIOLATION",
 	windows.STATUS_CONTROL_C_EXIT:       "STATUS_CONTROL_C_EXIT",

@@ -1,8 +1,7 @@
-// Package stdio speaks MCP over lines: to a child process (upstream) and on our own stdin and stdout (downstream).
+// Package process starts a child process, passes its lines through, and ensures that nothing of it is left behind.
 //
-// At the bottom lie Reader and Writer, which know lines of bytes and nothing of JSON, and Process, which starts a
-// child, hands its lines through and sees to it that nothing of it is left behind. They know no message, no method and
-// no revision. What a line means is the business of upstream.go and downstream.go.
+// The package knows no message, no method and no revision. Packages lines and pipe carry the bytes; package supervisor
+// gives the lines their meaning.
 package process
 
 import (
@@ -21,52 +20,51 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// ErrStopped is why nothing can be written to a Process after Stop.
+// ErrStopped is the error of writing to a Process after Stop.
 var ErrStopped = errors.New("stdio: server is stopped")
 
 const (
-	// defaultGrace is how long a child gets after its stdin is closed, and again after SIGTERM.
+	// defaultGrace is the time for a child to exit after its stdin is closed, and again after SIGTERM.
 	defaultGrace = 2 * time.Second
-	// pumpGrace is how long an exit may wait for the last lines of stderr, should the callback hang.
+	// pumpGrace limits how long the report of an exit waits for the last lines of stderr, in case the callback hangs.
 	pumpGrace = time.Second
 )
 
-// Command says how to start a child. The zero value of every member but Argv is usable.
+// Command configures a child. The zero value of every field but Argv is usable.
 type Command struct {
-	// Argv is the command and its arguments, never a shell's string. A command with a slash in it is relative to Dir; any
-	// other is looked up in the PATH of Env and then in ours.
+	// Argv is the command and its arguments; no shell interprets them. A command with a slash is relative to Dir. Any
+	// other is looked up in the PATH of Env and then in the proxy's own.
 	Argv []string
-	// Env is the exact environment as KEY=value; the last of equal keys counts. Nothing is inherited; BaseEnv gives what is
-	// commonly wanted.
+	// Env is the complete environment as KEY=value; the last of equal keys counts. Nothing is inherited; BaseEnv returns
+	// the usual variables.
 	Env []string
-	// Dir is the working directory; empty means ours.
+	// Dir is the working directory; empty means the proxy's own.
 	Dir string
 	// MaxLine limits a line in either direction, in bytes without its terminator; 0 means DefaultMaxLine.
 	MaxLine int
-	// Buffer limits what waits for a child that does not read, in bytes; 0 means 4 MiB. A lone line may exceed it.
+	// Buffer limits the bytes that wait for a child that does not read; 0 means 4 MiB. A single line may exceed it.
 	Buffer int
-	// StopGrace is how long Stop waits after stdin is closed before it sends SIGTERM; 0 means 2 s, negative means none.
+	// StopGrace is the time between closing stdin and SIGTERM; 0 means 2 s, negative means none.
 	StopGrace time.Duration
-	// KillGrace is how long SIGTERM may take before SIGKILL; 0 means 2 s, negative means none.
+	// KillGrace is the time between SIGTERM and SIGKILL; 0 means 2 s, negative means none.
 	KillGrace time.Duration
-	// Stderr is called with each line of the child's stderr, cut to 8 KiB, borrowed until it returns; nil drops them (the
-	// last are kept for ExitError in any case). It runs on a goroutine of the Process: a slow callback slows the child's
-	// stderr down. Limiting the rate is the callee's business.
+	// Stderr is called with each line of the child's stderr, cut to 8 KiB and borrowed until it returns; nil drops the
+	// lines (the last ones are kept for ExitError in any case). It runs on a goroutine of the Process, so a slow callback
+	// slows down the child's stderr. The callback limits the rate itself.
 	Stderr func(line []byte)
-	// PipeSize is what a pipe grows to once more than 64 KiB at a time go through it (Linux, as far as the system permits), by way
-	// of 256 KiB once 32 KiB do; 0 means 1 MiB, negative leaves it. It does not grow before, because all idle pipes of a user count
-	// against one limit.
+	// PipeSize is the size in bytes to which a busy pipe grows (Linux, as far as the system permits): to 256 KiB when 32
+	// KiB at a time go through it, to PipeSize beyond 64 KiB; 0 means 1 MiB, negative means never. An idle pipe does not
+	// grow, because all pipes of a user share one limit.
 	PipeSize int
-	// Reaper, if not nil, starts the child, and ends everything that descends from it: also what has left its process
-	// group, and also when we are killed. While none is available the child is started directly, as without.
+	// Reaper, if not nil, starts the child and ends all its descendants, including those that have left its process
+	// group, and also when the proxy is killed. While no reaper is available, the child is started directly.
 	Reaper *reaper.Reaper
 }
 
-// Process is a child and what it has started: with a reaper all that descends from it, else what stayed in its process
-// group. Whoever has started it must call Stop in the end, also when it exits by itself: only then are its pipes closed for
-// certain.
+// Process is a child and its descendants: all of them with a reaper, else those in its process group. The caller of Start
+// must call Stop in the end, even if the child exits by itself, because Stop closes the pipes.
 //
-// Two goroutines belong to it, one that waits for the exit and one that reads stderr; both end with the child.
+// A Process has two goroutines, one that waits for the exit and one that reads stderr. Both end with the child.
 type Process struct {
 	name      string
 	kin       kin
@@ -85,19 +83,19 @@ type Process struct {
 
 	stopping sync.Once
 	done     chan struct{} // closed when the child is reaped and exit is set
-	gone     chan struct{} // closed when nobody of its group is left either
+	gone     chan struct{} // closed when its descendants are gone too
 	exit     *ExitError    // set before done is closed
 
 	mu   sync.Mutex
 	stop bool // Stop has been called
 }
 
-// Start starts the child. ctx can only prevent the start; afterwards only Stop ends the child. The errors:
-// *NotFoundError if there is no such command, *StartError if there is but the system would not run it, ctx's error.
+// Start starts the child. ctx only applies to the start; afterwards only Stop ends the child. The errors are
+// *NotFoundError if there is no such command, *StartError if the system would not run it, and ctx's.
 //
-// On Unix the child leads a process group of its own (and, with a reaper, a session), so that all that it starts can be signalled together, and a
-// terminal's Ctrl-C reaches us alone. On Linux it gets SIGTERM should we die without stopping it (see sysProcAttr); with a
-// reaper, everything that descends from it is ended then.
+// On Unix the child leads its own process group (and, with a reaper, its own session), so that it and its descendants can
+// be signalled together, and a terminal's Ctrl-C reaches only the proxy. On Linux the child gets SIGTERM if the proxy
+// dies without stopping it (see sysProcAttr); with a reaper, all descendants are ended then.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -138,8 +136,8 @@ func grace(d time.Duration) time.Duration {
 	return max(d, 0)
 }
 
-// spawn makes the three pipes and starts the child. Of each pipe one end is the child's and is closed here in any
-// case; the other becomes part of p.
+// spawn makes the three pipes and starts the child. It always closes the child's ends here; the other ends become part of
+// p.
 func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 	var theirs, ours []*os.File
 	open := func(childReads bool) (child, own *os.File, err error) {
@@ -177,7 +175,7 @@ func (p *Process) spawn(ctx context.Context, c Command, path string) error {
 	return err
 }
 
-// wrap builds our ends of the pipes and what reads and writes lines on them.
+// wrap makes the readers and writers on the proxy's ends of the pipes.
 func (p *Process) wrap(c Command, in, out, errs *os.File) (err error) {
 	size := c.PipeSize
 	if size == 0 {
@@ -203,9 +201,10 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// ReadLine returns the next line of the child's stdout; see Reader.ReadLine for what it borrows and for a line that is
-// too long. When the child has exited it returns what is left in the pipe and then io.EOF, whoever else may still hold
-// the pipe. io.EOF also comes when the child has closed its stdout, and after Stop. One goroutine at a time.
+// ReadLine returns the next line of the child's stdout; see lines.Reader.ReadLine for the lifetime of the bytes and for
+// lines that are too long. After the child has exited, ReadLine returns the data left in the pipe and then io.EOF, even
+// if another process still holds the pipe. It also returns io.EOF when the child has closed its stdout, and after Stop.
+// It is for one goroutine at a time.
 func (p *Process) ReadLine() ([]byte, error) {
 	line, err := p.reader.ReadLine()
 	if err == pipe.ErrDiscarded {
@@ -214,8 +213,8 @@ func (p *Process) ReadLine() ([]byte, error) {
 	return line, err
 }
 
-// Lines yields what ReadLine returns up to io.EOF, which it does not yield. An error that is a *LineTooLongError comes in
-// its place among the lines; any other is the last thing yielded.
+// Lines yields the results of ReadLine up to io.EOF, which it does not yield. A *LineTooLongError is yielded in its place
+// among the lines; any other error is the last thing yielded.
 func (p *Process) Lines() iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for {
@@ -231,43 +230,43 @@ func (p *Process) Lines() iter.Seq2[[]byte, error] {
 	}
 }
 
-// Write writes a line to the child's stdin; see Writer.Write. Once the child has exited the error is its *ExitError,
+// Write writes a line to the child's stdin; see lines.Writer.Write. After the child's exit the error is its *ExitError;
 // after Stop it is ErrStopped or the *ExitError.
 func (p *Process) Write(line []byte) error { return p.writer.Write(line) }
 
-// WriteContext is Write with a limit on waiting; see Writer.WriteContext.
+// WriteContext is Write with a limit on waiting; see lines.Writer.WriteContext.
 func (p *Process) WriteContext(ctx context.Context, line []byte) error {
 	return p.writer.WriteContext(ctx, line)
 }
 
-// Flush waits until the child's pipe has taken all that was written; see Writer.Flush.
+// Flush waits until all accepted lines are written to the pipe; see lines.Writer.Flush.
 func (p *Process) Flush(ctx context.Context) error { return p.writer.Flush(ctx) }
 
-// WriteScanned is Write with a limit on waiting, for a line in parts in which there is no line break; see Writer.WriteScanned.
+// WriteScanned is WriteContext for a line in parts that contain no line break; see lines.Writer.WriteScanned.
 func (p *Process) WriteScanned(ctx context.Context, parts ...[]byte) error {
 	return p.writer.WriteScanned(ctx, parts...)
 }
 
-// Keep makes the line that ReadLine has returned last the caller's; see Reader.Keep.
+// Keep transfers the line that ReadLine returned last to the caller; see lines.Reader.Keep.
 func (p *Process) Keep() (release func()) { return p.reader.Keep() }
 
-// Run tells what is known about the line that ReadLine has returned last; see Reader.Run.
+// Run describes the line that ReadLine returned last; see lines.Reader.Run.
 func (p *Process) Run() wire.Run { return p.reader.Run() }
 
-// Ended reports whether the child's stdout has ended, so that the line that ReadLine has returned last may be cut off.
+// Ended reports whether the child's stdout has ended, so that the line that ReadLine returned last may be cut off.
 func (p *Process) Ended() bool { return p.reader.Ended() }
 
 // StderrTail returns the last lines on stderr; see ExitError.StderrTail.
 func (p *Process) StderrTail() []string { return p.tail.lines() }
 
-// PID is the child's process id, which is also the id of its process group on Unix.
+// PID returns the child's process id, which on Unix is also the id of its process group.
 func (p *Process) PID() int { return p.pid }
 
-// Done is closed as soon as the child has exited and has been reaped, whether or not anybody stopped it. What it has
-// written before can still be read; others of its group may be ending yet.
+// Done returns a channel that is closed when the child has exited and been reaped, stopped or not. Its output can still
+// be read then, and its descendants may still be ending.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit tells how the child ended, nil while Done is open.
+// Exit returns how the child ended; nil while Done is open.
 func (p *Process) Exit() *ExitError {
 	select {
 	case <-p.done:
@@ -277,7 +276,7 @@ func (p *Process) Exit() *ExitError {
 	}
 }
 
-// String names the command and the process id.
+// String returns the command and the process id.
 func (p *Process) String() string { return fmt.Sprintf("%s[%d]", p.name, p.pid) }
 
 // pump reads stderr line by line until it ends.

@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// What Windows asks of a command, kept here as text work without system calls, so that it is tested on every system.
+// The rules of Windows for commands, as text functions without system calls, so that they are tested on every system.
 
-// programExts are the endings that the system itself can run; with those of a script it only says that they are no
-// program. cmd.exe runs the last two.
+// programExts are the file name extensions that the system itself can run. cmd.exe runs the last two.
 var programExts = []string{".com", ".exe", ".bat", ".cmd"}
 
-// programNames are the file names that a command may have there, by PATHEXT: npx is npx.cmd.
+// programNames returns the file names that a command may have on Windows, by PATHEXT: npx is npx.cmd.
 func programNames(command, pathExt string) []string {
 	if pathExt == "" {
 		pathExt = ".COM;.EXE;.BAT;.CMD"
@@ -30,8 +29,8 @@ func programNames(command, pathExt string) []string {
 	return names
 }
 
-// isBatch tells whether the system takes the file for a batch file. It passes over dots and spaces at the end of a name,
-// and takes the name of a stream in a file for part of it.
+// isBatch reports whether the system treats the file as a batch file. Windows ignores trailing dots and spaces, and
+// treats the name of an alternate stream as part of the file name.
 func isBatch(path string) bool {
 	path = strings.ToLower(strings.TrimRight(path, ". "))
 	return strings.HasSuffix(path, ".cmd") || strings.HasSuffix(path, ".bat")
@@ -44,8 +43,8 @@ var (
 	errNul       = errors.New("an argument must not contain a zero byte")
 )
 
-// checkBatch refuses what cmd.exe would take for more than text though it stands in quotes: quotes themselves, variables,
-// those of delayed expansion, which a batch file may turn on, and ends of lines.
+// checkBatch refuses what cmd.exe interprets even within quotes: quotes, variables, delayed expansion, which a batch file
+// may turn on, and line breaks.
 func checkBatch(path string, args []string) error {
 	if !isBatch(path) {
 		return nil
@@ -64,14 +63,14 @@ func checkBatch(path string, args []string) error {
 	return nil
 }
 
-// batchLine is the command line by which cmd.exe runs a batch file. The system would make one itself, but with the command
-// as it was typed, which cmd.exe looks for in the working directory first; with arguments quoted only for the sake of
-// spaces, so that & starts a second command (CVE-2024-24576 and its like); and with what the registry wants to be run
-// before.
+// batchLine returns the command line with which cmd.exe runs a batch file. The system's own command line would be unsafe:
+// it uses the command as typed, which cmd.exe looks up in the working directory first; it quotes arguments for spaces
+// only, so that & starts a second command (CVE-2024-24576 and the like); and it runs the registry's AutoRun commands
+// first.
 //
-// /d: nothing from the registry. /e:on: extensions, which the batch files of npm count on. /v:off: ! is no variable. /s: only
-// the outermost quotes are taken off. Within the inner ones & | < > ^ ( ) are text. A backslash before a quote is doubled
-// for the program behind the batch file, which splits its command line by the rules of C.
+// /d skips AutoRun. /e:on enables the extensions that npm's batch files need. /v:off disables ! variables. /s strips only
+// the outermost quotes. Within the inner quotes & | < > ^ ( ) are text. A backslash before a quote is doubled for the
+// program behind the batch file, which splits its command line by the rules of C.
 func batchLine(shell, path string, args []string) string {
 	var b strings.Builder
 	b.WriteString(`"` + shell + `" /d /e:on /v:off /s /c ""` + path + `"`)

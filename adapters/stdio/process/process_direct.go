@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// direct is a child of our own and its process group.
+// direct is a child without a reaper, and its process group.
 type direct struct {
 	cmd *exec.Cmd
 	pid int
 
 	mu     sync.Mutex
-	ended  bool      // the child has exited: its group may only be signalled by wait and sweep from now on
+	ended  bool      // the child has exited: only wait and sweep may signal its group from now on
 	termed time.Time // when the group got SIGTERM; zero if it did not
 }
 
@@ -27,7 +27,7 @@ func startDirect(cmd *exec.Cmd) (kin, int, error) {
 	return d, d.pid, nil
 }
 
-// signal sends to the group unless the child has exited: its id might be somebody else's by then.
+// signal signals the group unless the child has exited: its id might belong to another process by then.
 func (d *direct) signal(s signalKind) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -40,10 +40,10 @@ func (d *direct) signal(s signalKind) {
 	signalGroup(d.cmd.Process, s)
 }
 
-// wait is the only place that reaps the child.
+// wait returns when the child has exited, and reaps it. Only wait reaps the child.
 func (d *direct) wait() outcome {
 	awaitExit(d.cmd)
-	// On Linux the child is a zombie now and keeps its id, so the group is certainly its own.
+	// On Linux the child is a zombie now and keeps its id, so the group is still its own.
 	d.mu.Lock()
 	d.ended = true
 	if d.termed.IsZero() {
@@ -51,16 +51,17 @@ func (d *direct) wait() outcome {
 		signalGroup(d.cmd.Process, sigTerm)
 	}
 	d.mu.Unlock()
-	_ = d.cmd.Wait() // says what ProcessState says
+	_ = d.cmd.Wait() // the error repeats ProcessState
 	if d.cmd.ProcessState == nil {
-		return outcome{code: -1} // somebody else in this process has reaped it
+		return outcome{code: -1} // other code in this process has reaped it
 	}
 	code, signal := exitStatus(d.cmd.ProcessState)
 	return outcome{code: code, signal: signal}
 }
 
-// sweep sees to it that nobody of the group outlives the child. The id of a group stays taken as long as somebody is in it,
-// and freed ids are given out again only after all others, so between two looks it cannot become a stranger's.
+// sweep waits until no process of the group is left, and kills the rest after grace. The id of a group stays in use as
+// long as it has members, and the kernel reuses freed ids only after all others, so between two checks the id cannot pass
+// to an unrelated group.
 func (d *direct) sweep(grace time.Duration) {
 	defer released()
 	limit := d.termed.Add(grace)

@@ -8,27 +8,28 @@ import (
 	"strings"
 )
 
-// baseNames are the variables that nearly every program needs and that hold no secrets. A star stands for any ending.
+// baseNames are the variables that nearly every program needs and that hold no secrets. A trailing star matches any
+// ending.
 var baseNames = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_*", "TMPDIR", "TZ", "XDG_*",
 }
 
-// baseNamesWindows are those that programs on Windows need as well.
+// baseNamesWindows are the further ones that programs on Windows need.
 var baseNamesWindows = []string{
 	"APPDATA", "COMSPEC", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATHEXT", "PROCESSOR_ARCHITECTURE", "PROGRAMDATA",
 	"PROGRAMFILES", "PROGRAMFILES(X86)", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "TMP", "USERNAME", "USERPROFILE", "WINDIR",
 }
 
-// hints say what a missing command usually comes with.
+// hints say how to get a missing command.
 var hints = map[string]string{
 	"npx": "it comes with Node.js", "npm": "it comes with Node.js", "node": "install Node.js", "bunx": "it comes with Bun",
 	"uvx": "it comes with uv", "uv": "install uv", "pipx": "install pipx", "python": "try python3", "docker": "install Docker",
 }
 
-// BaseEnv returns those variables of our own environment that a child may have: PATH, HOME, USER, LOGNAME, SHELL, TERM,
-// LANG, LC_*, TMPDIR, TZ, XDG_*, on Windows also SYSTEMROOT, APPDATA and their like, and what allow names besides. A
-// name in allow may end in a star. Everything else stays here, above all our own credentials. Values that begin with
-// "()" are left out: they are exported shell functions, which a shell behind the child might run.
+// BaseEnv returns the variables of the proxy's environment that a child may have: PATH, HOME, USER, LOGNAME, SHELL, TERM,
+// LANG, LC_*, TMPDIR, TZ, XDG_*, on Windows also SYSTEMROOT, APPDATA and the like, and the names in allow, which may end
+// in a star. Everything else is withheld, above all the proxy's credentials. Values that begin with "()" are left out:
+// they are exported shell functions, which a shell started by the child might run.
 func BaseEnv(allow []string) []string { return filterEnv(os.Environ(), allow) }
 
 func filterEnv(env, allow []string) []string {
@@ -50,7 +51,7 @@ func filterEnv(env, allow []string) []string {
 }
 
 func nameMatches(pattern, key string) bool {
-	if runtime.GOOS == "windows" { // names have no case there
+	if runtime.GOOS == "windows" { // names are case-insensitive there
 		pattern, key = strings.ToUpper(pattern), strings.ToUpper(key)
 	}
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
@@ -59,7 +60,7 @@ func nameMatches(pattern, key string) bool {
 	return key == pattern
 }
 
-// envValue returns what the last entry of that name says.
+// envValue returns the value of the last entry of that name; empty if there is none.
 func envValue(env []string, name string) string {
 	for _, entry := range slices.Backward(env) {
 		if key, value, ok := strings.Cut(entry, "="); ok && nameMatches(name, key) {
@@ -69,9 +70,9 @@ func envValue(env []string, name string) string {
 	return ""
 }
 
-// resolve finds the file to run. A command with a slash is relative to dir. Any other is looked for in the PATH that the
-// child will have, then in ours, in absolute directories only: what lies about in the working directory is never run by
-// accident.
+// resolve returns the path of the file to run. A command with a slash is relative to dir. Any other is looked up in the
+// child's PATH, then in the proxy's, in absolute directories only, so that a file in the working directory is never run
+// by accident.
 func resolve(command string, env []string, dir string) (string, error) {
 	if command == "" {
 		return "", &NotFoundError{}
@@ -108,7 +109,8 @@ func resolve(command string, env []string, dir string) (string, error) {
 	return "", missing(command, denied, hint)
 }
 
-// firstExecutable returns the first of the names for path that can be run, and notes one that is there but cannot.
+// firstExecutable returns the first candidate for path that can be run. It sets denied if a file exists but cannot be
+// run.
 func firstExecutable(path string, env []string, denied *error) string {
 	for _, name := range candidates(path, env) {
 		err := executable(name)

@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	stderrLine = 8 << 10 // longest stderr line that is handed on
-	tailLines  = 20      // how many of them an ExitError shows,
-	tailLine   = 512     // how much of each,
-	tailTotal  = 4 << 10 // and how much in all
+	stderrLine = 8 << 10 // longest stderr line, in bytes, that is passed on
+	tailLines  = 20      // lines that an ExitError shows,
+	tailLine   = 512     // bytes of each,
+	tailTotal  = 4 << 10 // and bytes in all
 )
 
-// ExitError tells how a child ended. It is also how a clean exit is told: code 0 and no signal.
+// ExitError describes how a child ended. A clean exit is code 0 and no signal.
 type ExitError struct {
-	Command    string        // the command as configured, without arguments, which may hold secrets
+	Command    string        // as configured, without the arguments, which may hold secrets
 	Code       int           // exit code; -1 if a signal ended it
 	Signal     string        // the signal's name, SIGKILL for instance; empty if it exited by itself
-	StderrTail []string      // its last lines on stderr, at most 20 of 512 bytes, 4 KiB in all; printable UTF-8
+	StderrTail []string      // last lines on stderr, at most 20 of 512 bytes, 4 KiB in all; printable UTF-8
 	Uptime     time.Duration // from start to exit
-	Stopped    bool          // Stop had been called before
-	Lost       bool          // the reaper process ended, and the child with it; how is not known
+	Stopped    bool          // Stop was called before the exit
+	Lost       bool          // the reaper process ended, and the child with it in an unknown way
 }
 
-// Error names the command, how it ended, and its last line on stderr.
+// Error returns the command, how it ended, and its last line on stderr.
 func (e *ExitError) Error() string {
 	how := fmt.Sprintf("exited with code %d", e.Code)
 	if e.Signal != "" {
@@ -48,13 +48,13 @@ func (e *ExitError) Error() string {
 	return s
 }
 
-// NotFoundError says that there is no such command.
+// NotFoundError reports that there is no such command.
 type NotFoundError struct {
 	Command string // as configured
-	Hint    string // what to do about it
+	Hint    string // what fixes it
 }
 
-// Error names the command and says what to do.
+// Error returns the command and what fixes the error.
 func (e *NotFoundError) Error() string {
 	if e.Command == "" {
 		return "stdio: no command given"
@@ -62,17 +62,17 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("stdio: command %q not found: %s", e.Command, e.Hint)
 }
 
-// Is makes errors.Is(err, fs.ErrNotExist) hold.
+// Is makes errors.Is(err, fs.ErrNotExist) true.
 func (e *NotFoundError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// StartError says that the command is there but could not be started.
+// StartError reports that the command exists but could not be started.
 type StartError struct {
 	Command string // as configured
-	Hint    string // what the reason may be, empty if nothing is known
-	Err     error  // what the system said
+	Hint    string // possible reason; empty if none is known
+	Err     error  // the system's error
 }
 
-// Error names the command, what the system said and what may help.
+// Error returns the command, the system's error and the hint.
 func (e *StartError) Error() string {
 	s := fmt.Sprintf("stdio: start %q: %v", e.Command, e.Err)
 	if e.Hint != "" {
@@ -81,10 +81,10 @@ func (e *StartError) Error() string {
 	return s
 }
 
-// Unwrap returns what the system said.
+// Unwrap returns the system's error.
 func (e *StartError) Unwrap() error { return e.Err }
 
-// startError explains what the system's short words leave open.
+// startError adds a hint to the system's error.
 func startError(c Command, path string, err error) error {
 	e := &StartError{Command: c.Argv[0], Err: err}
 	info, dirErr := os.Stat(c.Dir)
@@ -101,7 +101,7 @@ func startError(c Command, path string, err error) error {
 	return e
 }
 
-// tail keeps the last lines of stderr.
+// tail keeps the last lines of stderr, within the limits above.
 type tail struct {
 	mu   sync.Mutex
 	kept []string
@@ -130,8 +130,8 @@ func (t *tail) lines() []string {
 	return append([]string(nil), t.kept...)
 }
 
-// printable makes a line fit for an error message and a log: valid UTF-8 without terminal escapes and control
-// characters, at most tailLine bytes.
+// printable returns a line for error messages and logs: valid UTF-8 without terminal escapes and control characters, at
+// most tailLine bytes.
 func printable(line []byte) string {
 	var b strings.Builder
 	for len(line) > 0 && b.Len() < tailLine {
@@ -155,8 +155,8 @@ func printable(line []byte) string {
 	return strings.TrimSpace(b.String())
 }
 
-// afterEscape passes over a terminal's control sequence (ESC [ parameters, final byte; ECMA-48 §5.4) if line begins
-// with one.
+// afterEscape returns line without the terminal control sequence (ESC [ parameters, final byte; ECMA-48 §5.4) that it
+// begins with, and whether there was one.
 func afterEscape(line []byte) ([]byte, bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("\x1b["))
 	if !ok {

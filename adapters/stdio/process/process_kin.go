@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// sweepFirst and sweepMost are the pauses between two looks at a group that is ending.
+	// sweepFirst and sweepMost are the shortest and longest pauses between two checks of a group that is ending.
 	sweepFirst = time.Millisecond
 	sweepMost  = 50 * time.Millisecond
-	// sweepKilled is how long we look on after SIGKILL: nobody can refuse it, but the kernel may take its time.
+	// sweepKilled is how long sweep waits after SIGKILL, for the kernel to end the processes.
 	sweepKilled = time.Second
 )
 
-// kin is a child that runs, and those who descend from it: the relatives it is known to have.
+// kin is a running child and its known descendants.
 type kin interface {
-	// wait returns when the child has exited, which may come at any time, and has been reaped. Who is left has lost the one
-	// who spoke with us, and has been asked to go. It is called once.
+	// wait returns when the child has exited and been reaped. It asks the remaining descendants to end, because the
+	// process that talked to the proxy is gone. It is called once.
 	wait() outcome
-	// signal sends to all of them. Once the child has exited it does nothing.
+	// signal signals the child and its descendants. After the child's exit it does nothing.
 	signal(s signalKind)
-	// sweep is called after wait and returns when nobody is left. Who is there after grace, from when they were asked to go,
-	// gets SIGKILL.
+	// sweep is called after wait and returns when no descendant is left. Those that remain after grace, counted from when
+	// they were asked to end, get SIGKILL.
 	sweep(grace time.Duration)
 }
 
 // outcome is how a child ended.
 type outcome struct {
-	code   int    // -1 if a signal ended it, or nobody knows
-	signal string // that signal's name
-	lost   bool   // its reaper ended first
+	code   int    // -1 if a signal ended it, or if unknown
+	signal string // name of that signal
+	lost   bool   // the reaper ended first
 }
 
-// bear starts a child with these three streams, by the reaper if there is one, and else directly.
+// bear starts a child with the three standard streams: by the reaper if one is available, else directly.
 func bear(ctx context.Context, c Command, path string, std [3]*os.File) (kin, int, error) {
 	if c.Reaper != nil {
 		child, err := c.Reaper.Start(ctx, reaper.Spec{Path: path, Argv: c.Argv, Env: lastOf(c.Env), Dir: c.Dir,
@@ -56,7 +56,7 @@ func bear(ctx context.Context, c Command, path string, std [3]*os.File) (kin, in
 		Stdin: std[0], Stdout: std[1], Stderr: std[2]})
 }
 
-// exactEnv makes sure that os/exec does not take an empty environment for a wish to inherit ours.
+// exactEnv returns env, never nil: os/exec takes a nil environment as the request to inherit the proxy's.
 func exactEnv(env []string) []string {
 	if env == nil {
 		return []string{}
@@ -64,11 +64,11 @@ func exactEnv(env []string) []string {
 	return env
 }
 
-// lastOf leaves the last of equal keys, as os/exec does by itself.
+// lastOf keeps the last of equal keys, as os/exec does itself, and drops the reaper's own key.
 func lastOf(env []string) []string {
 	out := make([]string, 0, len(env)+1)
 	seen := make(map[string]bool, len(env)+1)
-	seen[reaper.MarkKey] = true // comes from the reaper
+	seen[reaper.MarkKey] = true // set by the reaper
 	for _, entry := range slices.Backward(env) {
 		key, _, ok := strings.Cut(entry, "=")
 		if ok && seen[key] {
@@ -81,12 +81,12 @@ func lastOf(env []string) []string {
 	return out
 }
 
-// guarded is a child of the reaper's, and everybody that descends from it.
+// guarded is a child of the reaper, and all its descendants.
 type guarded struct {
 	child *reaper.Child
 
 	mu    sync.Mutex
-	asked time.Time // when they got SIGTERM, or the child exited
+	asked time.Time // time of SIGTERM, or of the child's exit
 }
 
 func (g *guarded) signal(s signalKind) {
@@ -105,7 +105,7 @@ func (g *guarded) signal(s signalKind) {
 	g.child.Terminate()
 }
 
-// wait leaves it to the reaper to ask those who are left.
+// wait does not signal the remaining descendants; the reaper does.
 func (g *guarded) wait() outcome {
 	e := g.child.Exit()
 	g.mu.Lock()
@@ -116,11 +116,12 @@ func (g *guarded) wait() outcome {
 	return outcome{code: e.Code, signal: signalName(e.Signal), lost: e.Lost}
 }
 
-// guardedKilled is how long we wait after SIGKILL for a family to be gone: it may be large, and forking.
+// guardedKilled is how long sweep waits after SIGKILL for all descendants to end: there may be many, and they may be
+// forking.
 const guardedKilled = 5 * time.Second
 
 func (g *guarded) sweep(grace time.Duration) {
-	if g.goneWithin(time.Until(g.asked.Add(grace))) { // asked stays as it is after wait
+	if g.goneWithin(time.Until(g.asked.Add(grace))) { // asked does not change after wait
 		return
 	}
 	g.child.Kill()

@@ -12,21 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sysProcAttr gives the child a process group of its own, and SIGTERM should we die without stopping it.
+// sysProcAttr gives the child its own process group, and SIGTERM if the proxy dies without stopping it.
 //
-// SIGTERM and not SIGKILL: at our death the child's stdin ends, which is its cue to go, and launchers (npx, uvx, docker)
-// pass SIGTERM on to the server they have started, which a SIGKILL of the launcher would orphan. A child that ignores
-// both survives a SIGKILL of ours; that takes a reaper process.
+// The signal is SIGTERM and not SIGKILL: when the proxy dies, the end of stdin tells the child to exit, and launchers
+// (npx, uvx, docker) pass SIGTERM on to the server that they started. A SIGKILL of the launcher would orphan that server.
+// A child that ignores both survives a SIGKILL of the proxy; ending it takes a reaper process.
 //
-// The signal comes when the *thread* that forked ends, not the process (prctl(2), PR_SET_PDEATHSIG). The Go runtime
-// ends a thread when a goroutine locked to it ends, and any library may do that to the thread we happened to fork on.
-// So all children are forked on one thread that is ours; see launcher.
+// The signal is sent when the *thread* that forked ends, not the process (prctl(2), PR_SET_PDEATHSIG). The Go runtime
+// ends a thread when a goroutine locked to it ends, and any library may do that to the thread that happened to fork. So
+// all children are forked on one thread that is kept for this; see launcher.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// launcher keeps one thread alive for as long as it has children, and forks on it. It is a pool of one thread, shared by all
-// processes: a thread each would cost more than the rest of an idle session.
+// launcher keeps one thread alive while there are children, and forks on it. All processes share the thread, because one
+// for each would cost more than the rest of an idle session.
 type launcher struct {
 	mu    sync.Mutex
 	users int
@@ -35,7 +35,7 @@ type launcher struct {
 
 var forks launcher
 
-// launch starts the command on the launcher's thread. Each success needs a released when the child is gone.
+// launch starts the command on the launcher's thread. Each success needs a call of released when the child is gone.
 func launch(cmd *exec.Cmd) error {
 	jobs := forks.join()
 	result := make(chan error)
@@ -47,7 +47,7 @@ func launch(cmd *exec.Cmd) error {
 	return err
 }
 
-// released says that a child is gone.
+// released releases the launcher's thread for one child.
 func released() { forks.leave() }
 
 func (l *launcher) join() chan<- func() {
@@ -71,7 +71,7 @@ func (l *launcher) leave() {
 	}
 }
 
-// work is the thread. It ends after the last child, when its end can no longer signal anybody.
+// work runs the jobs on the locked thread. It ends after the last child, when the end of the thread signals no process.
 func work(jobs <-chan func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -80,8 +80,8 @@ func work(jobs <-chan func()) {
 	}
 }
 
-// awaitExit returns when the child has exited and can be reaped. It waits in the poller, on a pidfd (Linux 5.10);
-// Process.Wait would keep a thread for each child.
+// awaitExit returns when the child has exited and can be reaped. It waits in the poller on a pidfd (Linux 5.10), because
+// Process.Wait would block a thread for each child.
 func awaitExit(cmd *exec.Cmd) {
 	pid := cmd.Process.Pid
 	if pollExit(pid) {
@@ -95,7 +95,7 @@ func awaitExit(cmd *exec.Cmd) {
 	}
 }
 
-// pollExit returns true after the exit, and false at once if the kernel or a sandbox does not let it watch.
+// pollExit returns true after the exit, and false at once if the kernel or a sandbox does not permit a pidfd.
 func pollExit(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -120,8 +120,8 @@ func pollExit(pid int) bool {
 	return err == nil && watched
 }
 
-// onlyZombies tells whether all members of the group have exited and only wait for their parents to reap them. A system
-// whose first process does not reap would otherwise make them look alive for ever.
+// onlyZombies reports whether all members of the group have exited and only wait for their parents to reap them.
+// Otherwise they would look alive for ever on a system whose first process does not reap.
 func onlyZombies(pgid int) bool {
 	procs, err := os.ReadDir("/proc")
 	if err != nil {

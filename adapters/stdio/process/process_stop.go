@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Stop ends the child and what descends from it in the order the specification gives ([2026-07-28 stdio §Shutdown]): what
-// was written is flushed and stdin is closed; after StopGrace SIGTERM; after KillGrace SIGKILL, each to all of them. What the
-// child still says meanwhile is read and dropped, so that it is not kept from ending by a full pipe, and ReadLine returns
-// io.EOF. Stop returns when the child has been reaped, nobody is left and our ends of the pipes are closed, even if, without a
-// reaper, somebody who left the child's process group still holds theirs. Any number of goroutines may call it, any number
-// of times; each returns when that is reached. It takes at most StopGrace + KillGrace and what the system needs.
+// Stop ends the child and its descendants in the specification's order ([2026-07-28 stdio §Shutdown]): it flushes
+// accepted lines and closes stdin; after StopGrace it sends SIGTERM, after KillGrace SIGKILL, each to all of them.
+// Meanwhile it reads and drops the child's output, so that a full pipe cannot block the exit, and ReadLine returns
+// io.EOF. Stop returns when the child has been reaped, no descendant is left and the proxy's ends of the pipes are
+// closed, even if, without a reaper, a process that left the group still holds the other ends. Any number of goroutines
+// may call it, any number of times; each call returns when that is reached. It takes at most StopGrace + KillGrace and
+// what the system needs.
 func (p *Process) Stop() {
 	p.stopping.Do(p.end)
 	<-p.gone
@@ -22,7 +23,7 @@ func (p *Process) end() {
 	p.stop = true
 	p.mu.Unlock()
 	var drops sync.WaitGroup
-	p.out.Discard() // before the child can exit: what it has written in part is no line
+	p.out.Discard() // before the child can exit, so that a partial line is not returned
 	drops.Go(p.out.Drain)
 	limit := time.Now().Add(p.stopGrace)
 	p.closeStdin(limit)
@@ -33,17 +34,17 @@ func (p *Process) end() {
 		}
 	}
 	<-p.gone
-	_, _ = p.out.Close(), p.in.Close() // fail only if they are closed already
+	_, _ = p.out.Close(), p.in.Close() // fails only if they are closed already
 	drops.Wait()
 }
 
-// closeStdin lets what was accepted go out and then closes stdin, at the limit at the latest: a child that has not read
-// its pipe by then will not notice its end either.
+// closeStdin flushes accepted lines and closes stdin, at limit at the latest: a child that has not read its pipe by then
+// does not notice its end either.
 func (p *Process) closeStdin(limit time.Time) {
 	p.writer.Shut(ErrStopped)
 	ctx, cancel := context.WithDeadline(context.Background(), limit)
 	defer cancel()
-	// The error needs no answer: stdin is closed either way, and a child that has exited fails the Writer.
+	// The error is ignored: stdin is closed in any case, and a child that has exited fails the Writer.
 	_ = p.writer.Flush(ctx)
 	_ = p.in.Close()
 }
@@ -59,7 +60,7 @@ func (p *Process) exitsWithin(d time.Duration) bool {
 	}
 }
 
-// attend waits for the child's exit, which may come at any time, and clears up behind it.
+// attend waits for the child's exit, which may come at any time, and cleans up.
 func (p *Process) attend() {
 	defer close(p.gone)
 	how := p.kin.wait()
@@ -77,7 +78,7 @@ func (p *Process) attend() {
 	p.kin.sweep(p.killGrace)
 }
 
-// awaitPump waits for the last lines of stderr. The pump ends by itself unless the callback hangs.
+// awaitPump waits for the last lines of stderr, at most pumpGrace.
 func (p *Process) awaitPump() {
 	t := time.NewTimer(pumpGrace)
 	defer t.Stop()

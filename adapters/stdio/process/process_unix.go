@@ -17,15 +17,15 @@ const (
 	sigKill signalKind = syscall.SIGKILL
 )
 
-// signalGroup sends to the process group that the child leads.
+// signalGroup signals the process group that the child leads.
 func signalGroup(child *os.Process, s signalKind) { signalGroupID(child.Pid, s) }
 
-// signalGroupID sends to a group. That nobody is there to hear it is no error.
+// signalGroupID signals a group. An empty group is no error.
 func signalGroupID(pgid int, s signalKind) { _ = unix.Kill(-pgid, s) }
 
-// groupAlive tells whether anybody is left in the group. On the way it reaps those members that became our own
-// children because we are the system's first process, as in a container, or a subreaper. A thorough look counts members
-// that only wait to be reaped by somebody else as gone.
+// groupAlive reports whether the group has members. It also reaps members that have become the proxy's own children
+// because the proxy is the system's first process, as in a container, or a subreaper. A thorough check does not count
+// members that only wait to be reaped by another process.
 func groupAlive(pgid int, thorough bool) bool {
 	for {
 		pid, err := unix.Wait4(-pgid, nil, unix.WNOHANG, nil)
@@ -42,7 +42,7 @@ func groupAlive(pgid int, thorough bool) bool {
 	return !thorough || !onlyZombies(pgid)
 }
 
-// exitStatus splits how a process ended into its code (-1 if a signal ended it) and the signal's name.
+// exitStatus returns the exit code (-1 if a signal ended the process) and the signal's name.
 func exitStatus(state *os.ProcessState) (code int, signal string) {
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return -1, signalName(ws.Signal())
@@ -50,10 +50,10 @@ func exitStatus(state *os.ProcessState) (code int, signal string) {
 	return state.ExitCode(), ""
 }
 
-// signalName is empty if there was none.
+// signalName returns the name of a signal; empty if there was none.
 func signalName(s syscall.Signal) string { return unix.SignalName(s) }
 
-// executable tells whether the file at path can be run: os.ErrNotExist if it is not there, else why it cannot.
+// executable returns nil if the file at path can be run, os.ErrNotExist if it does not exist, else the reason.
 func executable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -68,8 +68,8 @@ func executable(path string) error {
 	return nil
 }
 
-// candidates are the file names that a command may have.
+// candidates returns the file names that a command may have.
 func candidates(command string, _ []string) []string { return []string{command} }
 
-// checkArgs finds nothing to object to: arguments reach the child as they are.
+// checkArgs returns nil: arguments reach the child unchanged.
 func checkArgs(string, []string) error { return nil }

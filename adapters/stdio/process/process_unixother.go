@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// sysProcAttr gives the child a process group of its own. Should we die without stopping it, the end of its stdin is
-// all that tells it.
+// sysProcAttr gives the child its own process group. If the proxy dies without stopping it, the end of its stdin is its
+// only notice.
 func sysProcAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func launch(cmd *exec.Cmd) error { return cmd.Start() }
@@ -16,7 +16,7 @@ func launch(cmd *exec.Cmd) error { return cmd.Start() }
 func released() {}
 
 // awaitExit returns when the child has exited; it has been reaped then.
-func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() } // says what ProcessState says
+func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() } // the error repeats ProcessState
 
-// onlyZombies cannot tell; here the system reaps orphans.
+// onlyZombies returns false; here the system reaps orphans.
 func onlyZombies(int) bool { return false }

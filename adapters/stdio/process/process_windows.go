@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// signalKind is one of the two signals that Stop sends. Windows has neither: see job.signal for what is done instead.
+// signalKind is one of the two signals that Stop sends. Windows has neither; job.signal replaces them.
 type signalKind int
 
 const (
@@ -14,13 +14,13 @@ const (
 	sigKill
 )
 
-// sysProcAttr keeps a console's Ctrl-C from the child, and its window from the user where the child gets a console of its
-// own because we have none.
+// sysProcAttr protects the child from the console's Ctrl-C, and hides its window if it gets a console of its own because
+// the proxy has none.
 func sysProcAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP, HideWindow: true}
 }
 
-// startDirect starts the command; a reaper is not needed here.
+// startDirect starts the command in a Job Object, which needs no reaper.
 func startDirect(cmd *exec.Cmd) (kin, int, error) {
 	j, err := startJob(cmd)
 	if err != nil {
@@ -29,7 +29,7 @@ func startDirect(cmd *exec.Cmd) (kin, int, error) {
 	return j, cmd.Process.Pid, nil
 }
 
-// executable tells whether path is a file; what can be run is a matter of its extension.
+// executable returns nil if path is a file. Whether it can be run depends on its extension.
 func executable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -47,5 +47,5 @@ func candidates(command string, env []string) []string {
 
 func checkArgs(path string, args []string) error { return checkBatch(path, args) }
 
-// signalName is empty: no signal ends anybody here.
+// signalName returns "": no signal ends a process on Windows.
 func signalName(syscall.Signal) string { return "" }

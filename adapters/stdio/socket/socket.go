@@ -1,3 +1,4 @@
+// Package socket connects to servers that speak stdio's lines over a Unix or TCP socket.
 package socket
 
 import (
@@ -22,38 +23,39 @@ import (
 
 const (
 	defaultConnectTimeout = 10 * time.Second
-	// linger bounds how long Close waits for the peer to take what is under way, and to close its side in its turn.
+	// linger limits how long Close waits for the peer to read pending data and to close its side.
 	linger = 500 * time.Millisecond
-	// keepIdle and keepCount: a TCP peer that has vanished without a word is noticed after keepIdle * (1 + keepCount).
+	// keepIdle and keepCount configure TCP keep-alive: a peer that has vanished is noticed after keepIdle * (1 +
+	// keepCount).
 	keepIdle  = 15 * time.Second
 	keepCount = 4
 )
 
-// SocketOptions say where a server listens that speaks lines over a socket.
+// SocketOptions configure the connection to a server that speaks lines over a socket.
 type SocketOptions struct {
 	// Name is the upstream's name in the configuration, for errors.
 	Name string
-	// Network and Address are those of net.Dial: "unix" and a path, or "tcp" and HOST:PORT.
+	// Network and Address are as for net.Dial: "unix" and a path, or "tcp" and HOST:PORT.
 	Network, Address string
-	// ConnectTimeout bounds connecting; 0 means 10 s.
+	// ConnectTimeout limits connecting; 0 means 10 s.
 	ConnectTimeout time.Duration
 	// MaxLine limits a line in either direction, in bytes without its terminator; 0 means DefaultMaxLine.
 	MaxLine int
-	// Noise, if not nil, is told of lines that are no message: of the server's first five and then of one a minute.
-	// skipped is how many were left out before.
+	// Noise, if not nil, is called with lines that are not messages: the server's first five, then one a minute. skipped
+	// is how many were left out before this one.
 	Noise func(line []byte, err error, skipped int)
 }
 
-// Socket makes links to a server that listens on a Unix or TCP socket and speaks as over stdio, a message a line: the
-// custom transport with stdio's framing that revision 2026-07-28 describes. Each connection is a conversation of its own:
-// it has one client, and one era, for its life.
+// Socket makes links to a server that listens on a Unix or TCP socket and speaks as over stdio, one message a line: the
+// custom transport with stdio's framing that revision 2026-07-28 describes. Each connection has one client and one era
+// for its whole life.
 type Socket struct {
 	opt    SocketOptions
 	noises upstream.Sampler
 	open   atomic.Int64
 }
 
-// NewSocket makes a dialer; nothing is connected yet.
+// NewSocket returns a Socket. It does not connect.
 func NewSocket(opt SocketOptions) *Socket {
 	if opt.ConnectTimeout <= 0 {
 		opt.ConnectTimeout = defaultConnectTimeout
@@ -67,15 +69,15 @@ func NewSocket(opt SocketOptions) *Socket {
 	return &Socket{opt: opt}
 }
 
-// Dial gives the transport.Dial for connections of one era. Its errors are ctx's, or a *proxy.Error that is Unreachable and
-// names the address: the server may yet come up, so none is final.
+// Dial returns the transport.Dial for connections of one era. Its errors are ctx's, or a *proxy.Error that is Unreachable
+// and names the address. None is final, because the server may still come up.
 func (s *Socket) Dial(server proxy.Era) transport.Dial {
 	return func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 		return s.connect(ctx, server, sink)
 	}
 }
 
-// Open tells how many connections there are.
+// Open returns how many connections are open.
 func (s *Socket) Open() int { return int(s.open.Load()) }
 
 func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.Sink) (transport.Link, error) {
@@ -91,7 +93,7 @@ func (s *Socket) connect(ctx context.Context, server proxy.Era, sink transport.S
 	return s.attach(conn, server, sink), nil
 }
 
-// unreachable says why there is no connection, and what to do about it.
+// unreachable returns an error that says why there is no connection, and what fixes it.
 func (s *Socket) unreachable(err error) *proxy.Error {
 	var cause error = err
 	var op *net.OpError
@@ -117,7 +119,7 @@ func (s *Socket) unreachable(err error) *proxy.Error {
 	return e
 }
 
-// address is where the server is, as the configuration writes it.
+// address returns the server's address in the form of the configuration.
 func (s *Socket) address() string {
 	if s.opt.Network == "unix" {
 		return "unix:" + s.opt.Address
@@ -125,14 +127,14 @@ func (s *Socket) address() string {
 	return s.opt.Network + "://" + s.opt.Address
 }
 
-// noise tells of some of the lines that are no message.
+// noise reports some of the lines that are not messages.
 func (s *Socket) noise(line []byte, err error) {
 	if tell, skipped := s.noises.Take(time.Now()); tell {
 		s.opt.Noise(line, err, skipped)
 	}
 }
 
-// connection is one conversation over a socket: an transport.Link.
+// connection is one connection over a socket, as a transport.Link.
 type connection struct {
 	*mux.Mux
 	s      *Socket
@@ -141,13 +143,13 @@ type connection struct {
 	out    *lines.Writer
 	sink   transport.Sink
 	began  time.Time
-	reader chan struct{} // closed when the reader has ended, and the connection with it
+	reader chan struct{} // closed when the reader, and with it the connection, has ended
 
 	mu     sync.Mutex
 	closed bool // by Close
 }
 
-// attach makes a link of a connection, which it owns from then on.
+// attach returns a link that owns the connection.
 func (s *Socket) attach(conn net.Conn, server proxy.Era, sink transport.Sink) *connection {
 	src, dst := ends(conn)
 	c := &connection{s: s, conn: conn, sink: sink, began: time.Now(), reader: make(chan struct{}),
@@ -175,7 +177,7 @@ func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &known): // the connection has ended, which says why
+	case errors.As(err, &known): // the connection's end gives the reason
 		return known
 	case errors.As(err, &long):
 		return proxy.Errf(proxy.RequestTooLarge, "the message is longer than limits.line, %d bytes", long.Limit)
@@ -183,7 +185,7 @@ func (c *connection) WriteParts(ctx context.Context, parts ...[]byte) error {
 	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", upstream.Called(c.s.opt.Name), err)
 }
 
-// read hands lines to the mux until the connection ends; whoever waits is told then.
+// read passes lines to the mux until the connection ends. Then pending calls fail.
 func (c *connection) read() {
 	defer close(c.reader)
 	defer c.s.open.Add(-1)
@@ -196,7 +198,7 @@ func (c *connection) read() {
 			}
 			c.ended(err)
 			return
-		case c.in.Ended() && !upstream.Complete(line): // cut off by the end, which comes next and says more
+		case c.in.Ended() && !upstream.Complete(line): // cut off by the end, which is reported next
 		default:
 			if err := c.Deliver(line); err != nil {
 				c.s.noise(line, err)
@@ -205,7 +207,7 @@ func (c *connection) read() {
 	}
 }
 
-// long tells whether err is that of a line too long, and tells whoever waits for what it says.
+// long reports whether err is that of a line too long. If so, it fails the call that the line answers.
 func (c *connection) long(err error) bool {
 	var long *lines.LineTooLongError
 	if !errors.As(err, &long) {
@@ -217,7 +219,7 @@ func (c *connection) long(err error) bool {
 	return true
 }
 
-// ended is called when nothing more can be read. A server that closes its side alone cannot answer any more either.
+// ended is called when nothing more can be read. A server that closes only its own side cannot answer any more either.
 func (c *connection) ended(err error) {
 	how := "broke off: " + err.Error()
 	if errors.Is(err, io.EOF) {
@@ -235,8 +237,8 @@ func (c *connection) ended(err error) {
 	_ = c.conn.Close()
 }
 
-// Close implements transport.Link. The server sees the end of our side, as the end of its stdin, and may close its own; after
-// half a second the connection is cut.
+// Close implements transport.Link. It closes the proxy's side, which the server sees like the end of its stdin, and waits
+// for the server to close its side. After linger the connection is cut.
 func (c *connection) Close() error {
 	c.mu.Lock()
 	first := !c.closed
@@ -261,5 +263,5 @@ func (c *connection) hangUp() {
 		case <-ctx.Done():
 		}
 	}
-	_ = c.conn.Close() // the reader closes it, too
+	_ = c.conn.Close() // the reader closes it too
 }

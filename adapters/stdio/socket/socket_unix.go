@@ -10,19 +10,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ends are the two ways of a connection, so that an idle one holds no buffer and a small message is written at once.
+// ends returns a reader and a writer for a connection. An idle one holds no buffer, and a small message is written at
+// once.
 func ends(conn net.Conn) (io.Reader, io.Writer) {
 	if has, ok := conn.(syscall.Conn); ok {
 		if raw, err := has.SyscallConn(); err == nil {
 			in, out := &socketIn{Conn: conn, raw: raw}, &socketOut{Conn: conn, raw: raw}
-			in.try, out.try = in.step, out.step // once: a method value is allocated
+			in.try, out.try = in.step, out.step // made once: each method value is an allocation
 			return in, out
 		}
 	}
 	return conn, conn
 }
 
-// socketIn is what comes from the peer. One goroutine at a time reads.
+// socketIn is the reading side. It is for one goroutine at a time.
 type socketIn struct {
 	net.Conn
 	raw  syscall.RawConn
@@ -33,7 +34,7 @@ type socketIn struct {
 	err  error
 }
 
-// ReadPark implements parkReader: while nothing is there the goroutine waits in the poller without a buffer.
+// ReadPark implements parkReader. While there is no data, the goroutine waits in the poller without a buffer.
 func (s *socketIn) ReadPark(lend func() []byte, back func()) (int, error) {
 	s.lend, s.back = lend, back
 	err := s.raw.Read(s.try)
@@ -47,7 +48,7 @@ func (s *socketIn) ReadPark(lend func() []byte, back func()) (int, error) {
 	return s.n, s.err
 }
 
-// step tries to read; false asks the poller to wait.
+// step tries to read once; false makes the poller wait.
 func (s *socketIn) step(fd uintptr) bool {
 	p := s.lend()
 	for s.n, s.err = unix.Read(int(fd), p); s.err == unix.EINTR; {
@@ -63,7 +64,7 @@ func (s *socketIn) step(fd uintptr) bool {
 	return true
 }
 
-// socketOut is what goes to the peer: a directWriter. Only one goroutine writes at a time, which the Writer sees to.
+// socketOut is the writing side, a directWriter. The Writer ensures that one goroutine writes at a time.
 type socketOut struct {
 	net.Conn
 	raw syscall.RawConn
@@ -73,7 +74,7 @@ type socketOut struct {
 	err error
 }
 
-// TryWrite writes what there is room for.
+// TryWrite writes as much of p as the socket takes at once.
 func (s *socketOut) TryWrite(p []byte) (int, error) {
 	s.p = p
 	err := s.raw.Write(s.try)
@@ -84,7 +85,7 @@ func (s *socketOut) TryWrite(p []byte) (int, error) {
 	return s.n, s.err
 }
 
-// step writes once and never asks to wait.
+// step writes once and never makes the poller wait.
 func (s *socketOut) step(fd uintptr) bool {
 	for s.n, s.err = unix.Write(int(fd), s.p); s.err == unix.EINTR; {
 		s.n, s.err = unix.Write(int(fd), s.p)

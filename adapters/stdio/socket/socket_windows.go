@@ -5,5 +5,5 @@ import (
 	"net"
 )
 
-// ends are the two ways of a connection.
+// ends returns a reader and a writer for a connection.
 func ends(conn net.Conn) (io.Reader, io.Writer) { return conn, conn }

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	// stderrBurst and stderrRate limit what is told of a child's stderr, in lines, and lines a second. Once the limit is
-	// reached it is silent for as long as stderrPause lines take: what is left out is then reported once a second, and not
-	// with every line.
+	// stderrBurst and stderrRate limit the reported lines of a child's stderr, in lines, and lines a second. Once the
+	// limit is reached, reporting pauses for the time of stderrPause lines, so that the dropped lines are reported once a
+	// second and not with every line.
 	stderrBurst = 50
 	stderrRate  = 10
 	stderrPause = 10
 )
 
-// limiter is a bucket of tokens, one a line.
+// limiter is a token bucket, one token a line.
 type limiter struct {
 	mu      sync.Mutex
 	tokens  float64
 	at      time.Time
 	dry     bool
-	dropped int // since a line was last let through
+	dropped int // since the last line that passed
 }
 
 func newLimiter(now time.Time) *limiter { return &limiter{tokens: stderrBurst, at: now} }
 
-// take tells whether a line may pass, and if so how many before it could not.
+// take reports whether a line may pass, and if so how many lines before it were dropped.
 func (l *limiter) take(now time.Time) (pass bool, dropped int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *limiter) take(now time.Time) (pass bool, dropped int) {
 	return true, dropped
 }
 
-// rest tells how many lines were left out since the last that passed, once.
+// rest returns how many lines were dropped since the last that passed, and resets the count.
 func (l *limiter) rest() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

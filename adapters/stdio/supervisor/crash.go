@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// exitTime bounds how long those who wait are kept waiting for the reason of a child's end.
+	// exitTime limits how long pending calls wait for the reason of a child's end.
 	exitTime = 500 * time.Millisecond
-	// lastWords is how many lines of stderr an error shows, and lastBytes how much of them in all.
+	// lastWords is how many lines of stderr an error shows, and lastBytes how many bytes of them in all.
 	lastWords = 3
 	lastBytes = 500
 )
 
-// ending says how a child has ended, as the rest of a sentence that begins with the server: by its exit, or by what
-// reading its output returned.
+// ending describes a child's end, as the rest of a sentence that begins with the server: by its exit, or by the error of
+// reading its output.
 func ending(exit *process.ExitError, err error, uptime time.Duration) string {
 	switch {
 	case exit != nil && exit.Signal != "":
@@ -37,7 +37,8 @@ func ending(exit *process.ExitError, err error, uptime time.Duration) string {
 	return fmt.Sprintf("broke off after %s: %v", upstream.Duration(uptime), err)
 }
 
-// words are the last lines of stderr, joined, for an error message; empty if there are none. They are printable already.
+// words returns the last lines of stderr, joined, for an error message; empty if there are none. They are already
+// printable.
 func words(tail []string) string {
 	left := lastBytes
 	from := len(tail)
@@ -64,7 +65,7 @@ func words(tail []string) string {
 	return "; last on stderr: " + strings.Join(lines, " | ")
 }
 
-// crashed is the error of the calls that a child's end has cut off.
+// crashed returns the error of the calls that a child's end has interrupted.
 func crashed(name, how string, exit *process.ExitError, tail []string) *proxy.Error {
 	e := &proxy.Error{Fault: proxy.Lost, Message: upstream.Called(name) + " has ended: it " + how + words(tail)}
 	if exit != nil {
@@ -74,8 +75,7 @@ func crashed(name, how string, exit *process.ExitError, tail []string) *proxy.Er
 	return e
 }
 
-// faultData is error.data with what a program may want to know of the end besides: code, retryable, exitCode, signal,
-// stderr.
+// faultData returns error.data for programs, with the members code, retryable, exitCode, signal and stderr.
 func faultData(f proxy.Fault, exit *process.ExitError, tail []string) []byte {
 	data := wire.AppendText([]byte(`{"code":`), f.Name)
 	data = strconv.AppendBool(append(data, `,"retryable":`...), f.Retryable)
@@ -95,7 +95,7 @@ func faultData(f proxy.Fault, exit *process.ExitError, tail []string) []byte {
 	return append(data, "]}"...)
 }
 
-// silent is the error of a child that has not answered its first request in time.
+// silent returns the error of a child that has not answered its first request in time.
 func silent(name string, limit time.Duration, tail []string) *proxy.Error {
 	e := proxy.Errf(proxy.UpstreamTimeout, "%s has not answered its first request within %s (upstreams.%s.start_timeout) and is stopped%s",
 		upstream.Called(name), upstream.Duration(limit), upstream.Key(name), words(tail))

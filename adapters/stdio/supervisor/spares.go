@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// spares are children that wait for somebody to use them. One goroutine at a time starts them, and ends when there are
+// spares holds prestarted children that no session uses yet. One goroutine at a time starts them, and ends when there are
 // enough.
 type spares struct {
 	mu      sync.Mutex
-	want    int // none before Warm
+	want    int // how many to keep; 0 before Warm
 	idle    []*instance
-	lost    int  // in a row that have died before anybody used one, or could not be started
-	filling bool // the goroutine runs
+	lost    int  // spares in a row that died unused or could not be started
+	filling bool // fill runs
 	closed  bool
-	// group are that goroutine, the Dials under way, and spares until they are used. Whoever adds one is in it, or sees that
-	// closed is not set.
+	// group counts the fill goroutine, the Dials under way, and the spares until they are used. It is only added to by a
+	// member, or under mu while closed is false.
 	group sync.WaitGroup
 }
 
-// enter begins a Dial, which ends with s.group.Done; false after the end.
+// enter begins a Dial, which must end with s.group.Done; false after Close.
 func (s *spares) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,8 +31,7 @@ func (s *spares) enter() bool {
 	return true
 }
 
-// Warm makes the dialer keep as many children started as UpstreamOptions.Spares says, from now on. It does not wait for
-// them, and may be called any number of times.
+// Warm starts keeping UpstreamOptions.Spares children ready. It does not wait for them, and may be called several times.
 func (d *Dialer) Warm() {
 	d.spares.mu.Lock()
 	defer d.spares.mu.Unlock()
@@ -40,7 +39,7 @@ func (d *Dialer) Warm() {
 	d.refill()
 }
 
-// refill sees to it that somebody starts what is missing. The caller holds d.spares.mu.
+// refill starts fill if spares are missing. The caller holds d.spares.mu.
 func (d *Dialer) refill() {
 	s := &d.spares
 	if s.filling || s.closed || len(s.idle) >= s.want {
@@ -50,7 +49,7 @@ func (d *Dialer) refill() {
 	s.group.Go(d.fill)
 }
 
-// spare answers a child that was started before, the oldest first, and lets it be replaced; nil if there is none.
+// spare takes the oldest spare and starts its replacement; nil if there is none.
 func (d *Dialer) spare() *instance {
 	s := &d.spares
 	s.mu.Lock()
@@ -64,7 +63,7 @@ func (d *Dialer) spare() *instance {
 	return c
 }
 
-// used notes that a spare was of use, and is none any more.
+// used records that a spare has been taken into use.
 func (d *Dialer) used() {
 	d.spares.mu.Lock()
 	defer d.spares.mu.Unlock()
@@ -72,7 +71,7 @@ func (d *Dialer) used() {
 	d.spares.group.Done()
 }
 
-// spareEnded is called when a child has ended to which nobody has said anything.
+// spareEnded is called when an unused child has ended.
 func (d *Dialer) spareEnded(c *instance) {
 	s := &d.spares
 	s.mu.Lock()
@@ -87,8 +86,8 @@ func (d *Dialer) spareEnded(c *instance) {
 	d.refill()
 }
 
-// fill starts spares until there are enough. After one that was of no use it waits: longer than the supervisor asks, which
-// is content with a child that lives for a while and goes then.
+// fill starts spares until there are enough. After a failed spare it waits, for longer than the circuit demands, since
+// the circuit accepts a child that ends after some time.
 func (d *Dialer) fill() {
 	s := &d.spares
 	for {
@@ -109,7 +108,7 @@ func (d *Dialer) fill() {
 	}
 }
 
-// prepare starts a spare; nil if that did not work.
+// prepare starts a spare; nil if that failed.
 func (d *Dialer) prepare() *instance {
 	t, err := d.sup.begin(d.ctx)
 	if err == nil {
@@ -124,7 +123,7 @@ func (d *Dialer) prepare() *instance {
 	return nil
 }
 
-// shelve puts a new spare to the others and begins to read what it says. It may be in use before that.
+// shelve adds a new spare and starts to read its output. The spare may be taken into use before that.
 func (d *Dialer) shelve(c *instance) {
 	s := &d.spares
 	s.group.Add(1)
@@ -140,7 +139,7 @@ func (d *Dialer) shelve(c *instance) {
 	}
 }
 
-// rest waits; false if the dialer is closed meanwhile.
+// rest waits for pause; false if the dialer was closed meanwhile.
 func (d *Dialer) rest(pause time.Duration) bool {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -152,8 +151,8 @@ func (d *Dialer) rest(pause time.Duration) bool {
 	}
 }
 
-// Close ends the spares and refuses every later Dial; one under way fails. Links that were given out stay their owners'.
-// It returns when nothing of the dialer's own is left.
+// Close stops the spares and refuses every later Dial; a Dial under way fails. Links that were returned stay with their
+// owners. Close returns when all goroutines and children of the dialer itself have ended.
 func (d *Dialer) Close() {
 	s := &d.spares
 	s.mu.Lock()

@@ -1,3 +1,5 @@
+// Package supervisor runs stdio servers as transport.Links. It keeps spares ready, limits what is reported of their
+// output, and delays or refuses starts after crashes.
 package supervisor
 
 import (
@@ -17,12 +19,12 @@ import (
 )
 
 const (
-	// healthyAge is how long a child has to live for its start to count as good.
+	// healthyAge is how long a child must live for its start to count as good.
 	healthyAge = 10 * time.Second
-	// crashWindow is the time within which failed starts are counted, crashBucket how finely it moves on.
+	// crashWindow is the period over which failed starts are counted, crashBucket the step in which it moves.
 	crashWindow = time.Minute
 	crashBucket = 10 * time.Second
-	// backoffFirst is the pause after the first failed start, doubled with each further one up to backoffMost.
+	// backoffFirst is the pause after the first failed start. Each further failure doubles it, up to backoffMost.
 	backoffFirst = 250 * time.Millisecond
 	backoffMost  = 30 * time.Second
 
@@ -30,47 +32,47 @@ const (
 	defaultCrashPause = 30 * time.Second
 )
 
-// Health tells how a server's starts go.
+// Health describes how a server's starts go.
 type Health struct {
 	// State is "closed" (the server is started when it is needed), "open" (it keeps crashing and is not started before
 	// RetryAt) or "half-open" (one start shows whether it does again).
 	State    string
 	Failures int       // starts that failed since the last good one
-	Last     string    // how the last failed; empty if none has so far
-	LastAt   time.Time // when that was
-	RetryAt  time.Time // when an open circuit lets a start through; zero unless it is open
+	Last     string    // how the last start failed; empty if none has
+	LastAt   time.Time // time of that failure
+	RetryAt  time.Time // when an open circuit allows a start; zero unless it is open
 }
 
-// circuit keeps the books on the starts of one server, delays them after failures, and refuses them when there are too
-// many (a circuit breaker). A start fails if there is no child, if the child does not answer its first request in time,
-// and if it ends uninvited while it is young.
+// circuit is the circuit breaker for the starts of one server: it delays them after failures, and refuses them after too
+// many. A start fails if there is no child, if the child does not answer its first request in time, or if it ends
+// unexpectedly before healthyAge.
 type circuit struct {
 	name    string
 	pause   time.Duration
 	jitter  func(time.Duration) time.Duration
-	changed func(Health) // told when the circuit opens or closes
+	changed func(Health) // called when the circuit opens or closes
 	quit    <-chan struct{}
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
-	moved   atomic.Bool // the circuit's state has changed and nobody has been told yet
+	moved   atomic.Bool // the state has changed and changed has not been called yet
 	failed  atomic.Uint64
 
 	mu        sync.Mutex // never held while the breaker is called, which calls back under its own lock
-	failures  int        // since the last good start
-	rounds    int        // of these, starts that began after the failure before: what fails together counts once
+	failures  int        // failed starts since the last good one
+	rounds    int        // of these, starts that began after the previous failure: concurrent failures count once
 	last      string
 	lastAt    time.Time
 	notBefore time.Time     // when the next start is due
 	openedAt  time.Time     // when the circuit last opened
-	settled   chan struct{} // closed, and made anew, with each outcome
+	settled   chan struct{} // closed and replaced with each outcome
 }
 
-// errNeutral settles a ticket that tells nothing about the server.
+// errNeutral settles a ticket whose start says nothing about the server.
 var errNeutral = errors.New("stdio: the start tells nothing")
 
 func newCircuit(opt *UpstreamOptions, quit <-chan struct{}) *circuit {
 	s := &circuit{name: opt.Name, pause: opt.CrashPause, jitter: halfJitter, changed: opt.Changed, quit: quit,
 		settled: make(chan struct{})}
-	limit := uint32(opt.CrashLimit) //nolint:gosec // positive, and no count of processes comes near
+	limit := uint32(opt.CrashLimit) //nolint:gosec // positive, and far below the limit
 	s.breaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: opt.Name, MaxRequests: 1, Interval: crashWindow, BucketPeriod: crashBucket, Timeout: opt.CrashPause,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
@@ -82,10 +84,11 @@ func newCircuit(opt *UpstreamOptions, quit <-chan struct{}) *circuit {
 	return s
 }
 
-// halfJitter spreads a pause over its second half, so that many proxies do not start their servers in step.
-func halfJitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) } //nolint:gosec // spreads load, guards nothing
+// halfJitter returns a random time in the second half of a pause, so that many proxies do not start their servers in
+// step.
+func halfJitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) } //nolint:gosec // spreads load; not for security
 
-// backoff is the pause after n failures in a row, before jitter.
+// backoff returns the pause after n failures in a row, without jitter.
 func backoff(n int) time.Duration {
 	if n < 1 {
 		return 0
@@ -93,7 +96,7 @@ func backoff(n int) time.Duration {
 	return min(backoffFirst<<min(n-1, 16), backoffMost)
 }
 
-// turned is called by the breaker, under its lock.
+// turned is called by the breaker, under its lock, when the state changes.
 func (s *circuit) turned(_ string, _, to gobreaker.State) {
 	if to == gobreaker.StateOpen {
 		s.mu.Lock()
@@ -103,7 +106,7 @@ func (s *circuit) turned(_ string, _, to gobreaker.State) {
 	s.moved.Store(true)
 }
 
-// tell passes a change of the circuit's state on.
+// tell calls changed if the circuit's state has changed.
 func (s *circuit) tell() {
 	if s.moved.Swap(false) && s.changed != nil {
 		s.changed(s.health())
@@ -121,18 +124,18 @@ func (s *circuit) health() Health {
 	return h
 }
 
-// ticket is one start of a child.
+// ticket is one permitted start of a child.
 type ticket struct {
 	s     *circuit
 	began time.Time
 	trial bool // the one start that a half-open circuit lets through
 
 	mu   sync.Mutex
-	done func(error) // nil: settled
+	done func(error) // nil once settled
 }
 
-// begin asks for a start and waits for its turn: after a failure for the pause, while the circuit is half-open for the
-// outcome of the one trial. A ticket must be settled. The errors: a *proxy.Error if the circuit is open, or ctx ends
+// begin waits until a start is allowed: for the pause after a failure, or for the outcome of the one trial while the
+// circuit is half-open. The ticket must be settled. The errors are a *proxy.Error if the circuit is open or ctx ends
 // before the start is due; ctx's; errClosing after quit.
 func (s *circuit) begin(ctx context.Context) (*ticket, error) {
 	for {
@@ -162,7 +165,7 @@ func (s *circuit) begin(ctx context.Context) (*ticket, error) {
 	}
 }
 
-// wait returns when some start is settled, or after a time, unless that is negative.
+// wait returns when any start is settled, or after limit, unless that is negative.
 func (s *circuit) wait(ctx context.Context, settled <-chan struct{}, limit time.Duration) error {
 	var late <-chan time.Time
 	if limit >= 0 {
@@ -184,7 +187,7 @@ func (s *circuit) wait(ctx context.Context, settled <-chan struct{}, limit time.
 	return nil
 }
 
-// refusal says why the server is not started: its circuit is open.
+// refusal returns the error of an open circuit.
 func (s *circuit) refusal() *proxy.Error {
 	s.mu.Lock()
 	left := max(time.Until(s.openedAt.Add(s.pause)), 0)
@@ -197,8 +200,8 @@ func (s *circuit) refusal() *proxy.Error {
 	return e
 }
 
-// tooEarly says that the caller is gone before the start that is due after a failure; or, if wait is negative, before the
-// outcome of the trial.
+// tooEarly returns the error for a caller whose time ends before the start that is due after a failure or, if wait is
+// negative, before the outcome of the trial.
 func (s *circuit) tooEarly(wait time.Duration) *proxy.Error {
 	s.mu.Lock()
 	last := s.last
@@ -212,7 +215,7 @@ func (s *circuit) tooEarly(wait time.Duration) *proxy.Error {
 	return e
 }
 
-// retryIn tells how long an open circuit stays open; zero if it is not.
+// retryIn returns how long an open circuit stays open; zero if it is not open.
 func (s *circuit) retryIn() time.Duration {
 	if s.breaker.State() != gobreaker.StateOpen {
 		return 0
@@ -222,7 +225,7 @@ func (s *circuit) retryIn() time.Duration {
 	return max(time.Until(s.openedAt.Add(s.pause)), 0)
 }
 
-// take answers what settles the ticket at the breaker; nil if that was done before.
+// take returns the function that settles the ticket at the breaker; nil if it is settled already.
 func (t *ticket) take() func(error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -231,7 +234,7 @@ func (t *ticket) take() func(error) {
 	return done
 }
 
-// succeed says that the start was good.
+// succeed settles the ticket: the start was good.
 func (t *ticket) succeed() {
 	done := t.take()
 	if done == nil {
@@ -244,7 +247,7 @@ func (t *ticket) succeed() {
 	t.s.wake()
 }
 
-// drop says that the start tells nothing about the server.
+// drop settles the ticket: the start says nothing about the server.
 func (t *ticket) drop() {
 	if done := t.take(); done != nil {
 		done(errNeutral)
@@ -252,8 +255,9 @@ func (t *ticket) drop() {
 	}
 }
 
-// fail says that the start has failed, how being the rest of a sentence that begins with the server. It counts also if
-// the start was good before, as that of a spare that dies unused; and if the breaker has forgotten it since.
+// fail settles the ticket: the start has failed. how is the rest of a sentence that begins with the server. The failure
+// counts also if the start was good before, as that of a spare that dies unused, and if the breaker has forgotten the
+// start.
 func (t *ticket) fail(how string) {
 	s, done := t.s, t.take()
 	s.failed.Add(1)
@@ -271,7 +275,7 @@ func (t *ticket) fail(how string) {
 		done = nil
 	}
 	if done == nil && s.breaker.State() == gobreaker.StateClosed {
-		done, _ = s.breaker.Allow() // refused if the circuit has opened just now, and then there is nothing to add
+		done, _ = s.breaker.Allow() // refused if the circuit has just opened, which needs no further failure
 	}
 	if done != nil {
 		done(errors.New(how))
@@ -279,7 +283,8 @@ func (t *ticket) fail(how string) {
 	s.wake()
 }
 
-// impossible notes a start that was none: there is no such command. It is said at once each time, so nothing is delayed.
+// impossible settles the ticket: there is no such command. That error is immediate each time, so it delays no later
+// start.
 func (t *ticket) impossible(how string) {
 	t.s.failed.Add(1)
 	t.s.mu.Lock()
@@ -288,7 +293,7 @@ func (t *ticket) impossible(how string) {
 	t.drop()
 }
 
-// wake lets those look again who wait for an outcome, and tells whether the circuit has moved.
+// wake wakes the waiters of an outcome, and reports a change of the circuit's state.
 func (s *circuit) wake() {
 	s.mu.Lock()
 	close(s.settled)
@@ -297,10 +302,10 @@ func (s *circuit) wake() {
 	s.tell()
 }
 
-// errClosing answers who comes when all conversations end.
+// errClosing is the error of a Dial during shutdown.
 func errClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 
-// seconds rounds up, for Retry-After.
+// seconds returns d in seconds, rounded up, for Retry-After.
 func seconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 func plural(n int, what, rest string) string {

@@ -16,32 +16,32 @@ import (
 
 const defaultStartTimeout = time.Minute
 
-// UpstreamOptions say how a stdio server is run. The zero value of every member but Command is usable.
+// UpstreamOptions configure how a stdio server is run. The zero value of every field but Command is usable.
 type UpstreamOptions struct {
 	// Name is the upstream's name in the configuration, for errors.
 	Name    string
 	Command process.Command
-	// Spares is how many children are kept started for sessions to come, once Warm has been called.
+	// Spares is how many children are kept ready for new sessions, once Warm has been called.
 	Spares int
-	// StartTimeout is how long a child may take to answer its first request; 0 means 1 min. The time of a request that may
-	// well take long, such as tools/call, does not count.
+	// StartTimeout is how long a child may take to answer its first request; 0 means 1 min. It does not apply to requests
+	// that may take long, such as tools/call.
 	StartTimeout time.Duration
-	// CrashLimit is how many starts have to fail within a minute, and half of all starts at least, for the server not to be
-	// started for CrashPause; 0 means 5. A start fails if the child cannot be started, does not answer its first request
-	// within StartTimeout, or ends within 10 s without having been stopped.
+	// CrashLimit is how many starts must fail within a minute, and be at least half of all starts, to suspend starting
+	// the server for CrashPause; 0 means 5. A start fails if the child cannot be started, does not answer its first
+	// request within StartTimeout, or ends by itself within 10 s.
 	CrashLimit int
 	CrashPause time.Duration // 0 means 30 s
-	// Stderr, if not nil, is told of what a child writes to its standard error: 50 lines, and 10 a second after that.
-	// dropped is how many lines before this one were left out; at the child's end line may be nil.
+	// Stderr, if not nil, is called with the lines that a child writes to its standard error: 50 at once, then 10 a
+	// second. dropped is how many lines before this one were left out; at the child's end line may be nil.
 	Stderr func(pid int, line []byte, dropped int)
-	// Noise, if not nil, is told of lines on a child's standard output that are no message: of the server's first five and
-	// then of one a minute. skipped is how many were left out before.
+	// Noise, if not nil, is called with lines on a child's standard output that are not messages: the server's first
+	// five, then one a minute. skipped is how many were left out before this one.
 	Noise func(pid int, line []byte, err error, skipped int)
-	// Changed, if not nil, is told when the circuit opens, is tried again, or closes. It must not wait.
+	// Changed, if not nil, is called when the circuit opens, half-opens or closes. It must not block.
 	Changed func(Health)
 }
 
-// Dialer makes links to one stdio server: each Dial starts a process, or takes one that was started before.
+// Dialer makes links to one stdio server: each Dial starts a process, or takes a spare.
 type Dialer struct {
 	opt    UpstreamOptions
 	ctx    context.Context // ends with Close
@@ -49,24 +49,24 @@ type Dialer struct {
 	sup    *circuit
 	spares spares
 	noises upstream.Sampler
-	grown  time.Duration // healthyAge; tests have less time
+	grown  time.Duration // healthyAge; shorter in tests
 
 	running                         atomic.Int64
 	starts, crashes, noisy, dropped atomic.Uint64
 }
 
-// Stats are what a Dialer has done.
+// Stats counts what a Dialer has done.
 type Stats struct {
-	Running      int    // children that live, spares among them
-	Spares       int    // children to which nothing was said yet
-	Starts       uint64 // children started, or tried to
-	FailedStarts uint64 // of these, those that failed: see UpstreamOptions.CrashLimit; and spares that died
-	Crashes      uint64 // children that ended without having been stopped
-	Noise        uint64 // lines on standard output that were no message
-	Dropped      uint64 // lines on standard error that were not told
+	Running      int    // living children, including spares
+	Spares       int    // unused children
+	Starts       uint64 // starts, successful or not
+	FailedStarts uint64 // starts that failed (see UpstreamOptions.CrashLimit), and spares that died
+	Crashes      uint64 // children that ended without being stopped
+	Noise        uint64 // lines on standard output that were not messages
+	Dropped      uint64 // lines on standard error that were not reported
 }
 
-// NewDialer makes a dialer. Whoever has called Warm must call Close in the end.
+// NewDialer returns a Dialer. After Warm, the caller must call Close in the end.
 func NewDialer(opt UpstreamOptions) *Dialer {
 	if opt.Stderr == nil {
 		opt.Stderr = func(int, []byte, int) {}
@@ -89,9 +89,9 @@ func NewDialer(opt UpstreamOptions) *Dialer {
 	return d
 }
 
-// Dial gives the transport.Dial for processes of one era. Its errors are *proxy.Error, within transport.ErrFatal if no later Dial can
-// do better: the server cannot be started, keeps crashing (RetryAfter says when it is tried again), or the dialer is
-// closed; or ctx's.
+// Dial returns the transport.Dial for processes of one era. Its errors are ctx's or a *proxy.Error: the server cannot be
+// started, keeps crashing (RetryAfter says when it is tried again), or the dialer is closed. The error wraps
+// transport.ErrFatal if no later Dial can succeed.
 func (d *Dialer) Dial(server proxy.Era) transport.Dial {
 	return func(ctx context.Context, sink transport.Sink) (transport.Link, error) {
 		return d.dial(ctx, server, sink)
@@ -125,7 +125,7 @@ func (d *Dialer) dial(ctx context.Context, server proxy.Era, sink transport.Sink
 	return d.given(l)
 }
 
-// given answers a link, unless the dialer was closed meanwhile: nobody may be left to close it.
+// given returns a link, unless the dialer was closed meanwhile: then no owner may be left to close the link.
 func (d *Dialer) given(l *link) (transport.Link, error) {
 	if d.ctx.Err() != nil {
 		l.c.close()
@@ -134,7 +134,7 @@ func (d *Dialer) given(l *link) (transport.Link, error) {
 	return l, nil
 }
 
-// refused settles the ticket of a start that gave no child, and explains why.
+// refused settles the ticket of a start that failed, and returns the error for the caller.
 func (d *Dialer) refused(ctx context.Context, t *ticket, err error) error {
 	var missing *process.NotFoundError
 	var start *process.StartError
@@ -153,7 +153,7 @@ func (d *Dialer) refused(ctx context.Context, t *ticket, err error) error {
 	return proxy.Errf(proxy.Unreachable, "%s could not be started: %w", upstream.Called(d.opt.Name), err)
 }
 
-// passing tells whether the system may well start the same command later: it lacked something just now.
+// passing reports whether the error is temporary: the system lacked a resource.
 func passing(err error) bool {
 	for _, no := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, syscall.ETXTBSY, syscall.EINTR} {
 		if errors.Is(err, no) {
@@ -163,7 +163,7 @@ func passing(err error) bool {
 	return false
 }
 
-// noise counts a line that is no message, and tells of some.
+// noise counts a line that is not a message, and reports some of them.
 func (d *Dialer) noise(pid int, line []byte, err error) {
 	d.noisy.Add(1)
 	if tell, skipped := d.noises.Take(time.Now()); tell {
@@ -171,10 +171,10 @@ func (d *Dialer) noise(pid int, line []byte, err error) {
 	}
 }
 
-// Health tells how the server's starts go.
+// Health returns how the server's starts go.
 func (d *Dialer) Health() Health { return d.sup.health() }
 
-// Stats tells what the dialer has done so far.
+// Stats returns the counts so far.
 func (d *Dialer) Stats() Stats {
 	d.spares.mu.Lock()
 	idle := len(d.spares.idle)

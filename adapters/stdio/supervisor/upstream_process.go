@@ -16,41 +16,41 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// errUnasked is why a line of a spare is no message: nothing was said to it that it could answer.
+// errUnasked is the error of a line from a spare: it has received no request that it could answer.
 var errUnasked = errors.New("stdio: nothing was asked yet")
 
-// instance is a child under supervision: a spare, to which nothing has been said, or one behind a link.
+// instance is a supervised child: an unused spare, or one behind a link.
 type instance struct {
 	d      *Dialer
 	proc   *process.Process
 	ticket *ticket
 	stderr *limiter
-	reader chan struct{} // closed when the reader has ended, and the process with it
+	reader chan struct{} // closed when the reader, and with it the process, has ended
 	link   atomic.Pointer[link]
-	heard  atomic.Bool // it has said something that is a message
+	heard  atomic.Bool // it has sent a message
 
 	mu      sync.Mutex
-	healthy *time.Timer    // fires when it is no longer young
-	patient *time.Timer    // fires when its first answer is overdue; nil: nothing is being waited for
-	late    sync.WaitGroup // patient's function, from when it is set until it has returned or cannot run any more
-	asked   int            // requests so far, as long as it has not been heard
-	probed  bool           // all that it was asked is server/discover
-	lived   bool           // it has reached the age for a good start before its first answer was there
+	healthy *time.Timer    // fires at the age of a good start
+	patient *time.Timer    // fires when its first answer is overdue; nil if none is awaited
+	late    sync.WaitGroup // counts patient's function until it has returned or cannot run any more
+	asked   int            // requests before its first message
+	probed  bool           // it was sent nothing but server/discover
+	lived   bool           // it reached the age of a good start before its first answer
 	dead    bool           // its output has ended: it cannot be adopted
-	closed  bool           // nobody wants it any more
-	stopped bool           // and it was alive then: we have ended it
-	expired *proxy.Error   // it was stopped because its first answer was overdue
+	closed  bool           // close was called
+	stopped bool           // it was alive when close was called
+	expired *proxy.Error   // set if it was stopped because its first answer was overdue
 }
 
-// link is a child in use: an transport.Link.
+// link is a child in use, as a transport.Link.
 type link struct {
 	*mux.Mux
 	c    *instance
 	sink transport.Sink
 }
 
-// launch starts a child for a ticket, which is the child's from then on, and settled here if there is no child. The
-// reader is not running yet.
+// launch starts a child for a ticket. The child owns the ticket from then on; if there is no child, launch settles it.
+// The reader is not started.
 func (d *Dialer) launch(ctx context.Context, t *ticket) (*instance, error) {
 	c := &instance{d: d, ticket: t, stderr: newLimiter(time.Now()), reader: make(chan struct{})}
 	cmd := d.opt.Command
@@ -70,7 +70,7 @@ func (d *Dialer) launch(ctx context.Context, t *ticket) (*instance, error) {
 	return c, nil
 }
 
-// mutter takes what the child writes to stderr. What it writes before its number is known waits for it.
+// mutter returns the function that receives the child's stderr. Lines written before the process id is known wait for it.
 func (c *instance) mutter(pid <-chan int) func([]byte) {
 	n := sync.OnceValue(func() int { return <-pid })
 	return func(line []byte) {
@@ -83,7 +83,7 @@ func (c *instance) mutter(pid <-chan int) func([]byte) {
 	}
 }
 
-// first makes a child whose reader does not run yet the process behind a link.
+// first puts a child whose reader has not been started behind a new link.
 func (c *instance) first(server proxy.Era, sink transport.Sink) *link {
 	l := &link{c: c, sink: sink}
 	l.Mux = mux.NewLines(server, c, sink)
@@ -91,7 +91,7 @@ func (c *instance) first(server proxy.Era, sink transport.Sink) *link {
 	return l
 }
 
-// adopt makes a spare the process behind a link; nil if it has ended already, or is ending.
+// adopt puts a spare behind a new link; nil if the spare has ended or is ending.
 func (c *instance) adopt(server proxy.Era, sink transport.Sink) *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +106,7 @@ func (c *instance) adopt(server proxy.Era, sink transport.Sink) *link {
 	return c.first(server, sink)
 }
 
-// read hands lines to the mux until the child closes its output; then the child is stopped, and whoever waits is told.
+// read passes lines to the mux until the child closes its output. Then pending calls fail and the child is stopped.
 func (c *instance) read() {
 	defer close(c.reader)
 	defer c.d.running.Add(-1)
@@ -121,7 +121,7 @@ func (c *instance) read() {
 		switch l := c.link.Load(); {
 		case l == nil:
 			c.d.noise(c.proc.PID(), line, errUnasked)
-		case c.proc.Ended() && !upstream.Complete(line): // cut off by the child's end, which comes next and says more
+		case c.proc.Ended() && !upstream.Complete(line): // cut off by the child's end, which is reported next
 		default:
 			if err := l.Deliver(line); err != nil {
 				c.d.noise(c.proc.PID(), line, err)
@@ -132,7 +132,7 @@ func (c *instance) read() {
 	}
 }
 
-// unread takes what ReadLine failed with; false: nothing more will come.
+// unread handles an error of ReadLine; false if nothing more will come.
 func (c *instance) unread(err error) bool {
 	var long *lines.LineTooLongError
 	if !errors.As(err, &long) {
@@ -175,7 +175,7 @@ func (c *instance) WriteParts(ctx context.Context, parts ...[]byte) error {
 	return proxy.Errf(proxy.Lost, "%s does not take requests: %w", upstream.Called(c.d.opt.Name), err)
 }
 
-// exits waits for the exit of a child that seems to have ended. It may have closed its pipes and live on.
+// exits waits for the exit of a child that seems to have ended; false if it has only closed its pipes.
 func (c *instance) exits() bool {
 	select {
 	case <-c.proc.Done():
@@ -192,7 +192,7 @@ func (c *instance) exits() bool {
 	}
 }
 
-// how says how the child has ended, err being what its output ended with.
+// how describes the child's end; err is what reading its output returned.
 func (c *instance) how(err error) string {
 	return ending(c.proc.Exit(), err, time.Since(c.ticket.began))
 }
@@ -201,7 +201,7 @@ func (c *instance) crash(err error) *proxy.Error {
 	return crashed(c.d.opt.Name, c.how(err), c.proc.Exit(), c.proc.StderrTail())
 }
 
-// ended is called when the child's output has: whoever waits is told first, and the child is stopped then.
+// ended is called when the child's output has ended. Pending calls fail first, then the child is stopped.
 func (c *instance) ended(err error) {
 	c.mu.Lock()
 	ours := c.stopped || c.expired != nil
@@ -236,8 +236,8 @@ func (c *instance) ended(err error) {
 	}
 }
 
-// judge enters an uninvited end into the books. A legacy server may answer server/discover by ending: that is how it
-// says that it does not know it, and tells nothing about its health.
+// judge settles the ticket after an unexpected end. A legacy server may end at server/discover because it does not know
+// the method, which says nothing about its health.
 func (c *instance) judge(how string, spare, byProbe bool) {
 	switch {
 	case byProbe:
@@ -249,7 +249,8 @@ func (c *instance) judge(how string, spare, byProbe bool) {
 	}
 }
 
-// grown is called when the child has reached the age at which its start was good, unless its first answer is overdue yet.
+// grown is called when the child has reached the age of a good start. The start is good unless the first answer is
+// awaited.
 func (c *instance) grown() {
 	c.mu.Lock()
 	waiting := c.patient != nil && !c.heard.Load()
@@ -261,12 +262,12 @@ func (c *instance) grown() {
 	}
 }
 
-// lasting are requests that a server may answer late, or with nothing but notices.
+// lasting reports whether a server may answer a request late, or only with notifications.
 func lasting(m *wire.Message) bool {
 	return m.Is("tools/call") || m.Is("tasks/result") || m.Is("subscriptions/listen")
 }
 
-// ask notes a request to a child that has not been heard yet, and begins to wait for its first answer.
+// ask registers a request to a child that has not sent a message yet, and starts the timer for its first answer.
 func (c *instance) ask(m *wire.Message) {
 	if c.heard.Load() {
 		return
@@ -281,7 +282,7 @@ func (c *instance) ask(m *wire.Message) {
 	}
 }
 
-// answered notes the child's first message.
+// answered records the child's first message.
 func (c *instance) answered() {
 	if c.heard.Load() {
 		return
@@ -298,7 +299,7 @@ func (c *instance) answered() {
 	}
 }
 
-// overdue ends a child that has not answered its first request in time.
+// overdue stops a child that has not answered its first request in time.
 func (c *instance) overdue() {
 	defer c.late.Done()
 	c.mu.Lock()
@@ -312,7 +313,7 @@ func (c *instance) overdue() {
 	l := c.link.Load()
 	c.mu.Unlock()
 	c.ticket.fail("did not answer its first request within " + upstream.Duration(limit) + words(c.proc.StderrTail()))
-	l.Fail(fault) // only a link asks, so there is one
+	l.Fail(fault) // requests come from a link, so there is one
 	c.proc.Stop()
 }
 
@@ -324,7 +325,7 @@ func (c *instance) calm() {
 	}
 }
 
-// close stops and reaps the child. If it has ended by itself just before, that is its end all the same.
+// close stops and reaps the child. If the child has just ended by itself, that counts as its end.
 func (c *instance) close() {
 	c.mu.Lock()
 	first := !c.closed && !c.dead && c.expired == nil && c.proc.Exit() == nil
@@ -354,14 +355,14 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return l.Mux.Call(ex)
 }
 
-// Close implements transport.Link: the child is stopped and reaped.
+// Close implements transport.Link. It stops and reaps the child.
 func (l *link) Close() error {
 	l.c.close()
 	return nil
 }
 
-// LastWords are the child's last lines on stderr, as the end of a sentence; empty if there are none.
+// LastWords returns the child's last lines on stderr, as the end of a sentence; empty if there are none.
 func (l *link) LastWords() string { return words(l.c.proc.StderrTail()) }
 
-// PID is the child's process id.
+// PID returns the child's process id.
 func (l *link) PID() int { return l.c.proc.PID() }

@@ -1,3 +1,4 @@
+// Package upstream has what the stdio upstreams share: the supervised process and the socket.
 package upstream
 
 import (
@@ -9,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Called names the server in a sentence.
+// Called returns how an error message names the server: "the upstream server", with its quoted name if it has one.
 func Called(name string) string {
 	if name == "" {
 		return "the upstream server"
@@ -17,7 +18,7 @@ func Called(name string) string {
 	return fmt.Sprintf("the upstream server %q", name)
 }
 
-// Key is the server's name in a key.
+// Key returns the server's name for a configuration key in an error message; NAME if it has none.
 func Key(name string) string {
 	if name == "" {
 		return "NAME"
@@ -25,7 +26,7 @@ func Key(name string) string {
 	return name
 }
 
-// Duration prints a duration for people.
+// Duration formats a duration for error messages, rounded and without zero units.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -42,19 +43,20 @@ func Duration(d time.Duration) string {
 	return text
 }
 
-// Complete tells whether a line is a message.
+// Complete reports whether a line is a JSON-RPC message.
 func Complete(line []byte) bool {
 	_, err := wire.Scan(line)
 	return err == nil
 }
 
-// After noiseFirst lines of noise, one is let through each noiseEach.
+// After the first noiseFirst lines of noise, one line is reported each noiseEach.
 const (
 	noiseFirst = 5
 	noiseEach  = time.Minute
 )
 
-// Sampler lets the first few lines through, and then one from time to time.
+// Sampler limits the reports of noise: it passes the first few lines, and then one each minute. It is safe for concurrent
+// use.
 type Sampler struct {
 	mu      sync.Mutex
 	told    int
@@ -62,7 +64,7 @@ type Sampler struct {
 	skipped int
 }
 
-// Take tells whether a line is told, and if so how many before it were not.
+// Take reports whether a line read at time now is to be reported, and if so how many lines before it were not.
 func (s *Sampler) Take(now time.Time) (tell bool, skipped int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
