@@ -2,10 +2,10 @@ package everything
 
 import "time"
 
-// alarm bounds how long Next waits. It belongs to the reader, who stops it in Close.
+// alarm limits how long Next waits. It belongs to the reader, which stops it in Close.
 type alarm struct{ timer *time.Timer }
 
-// until gives a channel that fires at the time, nil for the zero time, and whether there is anything to wait for.
+// until returns a channel that fires at time t, nil for the zero time; false if t has passed.
 func (a *alarm) until(t time.Time) (<-chan time.Time, bool) {
 	if t.IsZero() {
 		return nil, true

@@ -10,18 +10,18 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// required is the default of an argument that has none.
+// required, as the default of count, means that the argument must be present.
 const required = -1
 
-// arguments reads the arguments of a call and remembers the first thing that is wrong with them. What is wrong becomes a
-// result with isError, so that a model can mend it (2025-11-25 and later; 2026-07-28 tools, Error Handling).
+// arguments reads the arguments of a call and keeps the first error. The error becomes a result with isError, so that a
+// model can correct it (2025-11-25 and later; 2026-07-28 tools, Error Handling).
 type arguments struct {
 	raw   []byte // borrowed from the message
 	at    wire.Span
-	wrong string // empty: nothing so far
+	wrong string // first error; empty if there is none
 }
 
-// argumentsOf finds params.arguments. Missing ones count as {}; anything but an object is a malformed request.
+// argumentsOf returns params.arguments. Missing arguments count as {}; anything but an object is an error.
 func argumentsOf(m *wire.Message) (arguments, *proxy.Error) {
 	if m.Arguments.Present() && !m.Arguments.IsObject(m.Raw) {
 		return arguments{}, proxy.Errf(proxy.InvalidParams, "params.arguments must be an object")
@@ -49,7 +49,7 @@ func (a *arguments) text(name string) string {
 	return s
 }
 
-// maybeText reads a string that may be absent.
+// maybeText reads an optional string.
 func (a *arguments) maybeText(name string) (string, bool) {
 	v, ok := a.find(name)
 	if ok && !v.IsString(a.raw) {
@@ -78,7 +78,7 @@ func (a *arguments) number(name string) float64 {
 	return n
 }
 
-// count reads a whole number from 0 to most; if it is absent it is def, or missing where def is required.
+// count reads a whole number from 0 to most. An absent argument is def, or an error if def is required.
 func (a *arguments) count(name string, def, most int) int {
 	if _, ok := a.find(name); !ok && def != required {
 		return def
@@ -93,7 +93,7 @@ func (a *arguments) count(name string, def, most int) int {
 	return int(n)
 }
 
-// whole reads an integer of JSON's safe range that may be absent.
+// whole reads an optional integer of JSON's safe range.
 func (a *arguments) whole(name string) (int64, bool) {
 	if _, ok := a.find(name); !ok {
 		return 0, false
@@ -109,7 +109,7 @@ func (a *arguments) whole(name string) (int64, bool) {
 	return int64(n), true
 }
 
-// truth reads a boolean that may be absent.
+// truth reads an optional boolean.
 func (a *arguments) truth(name string) (value, present bool) {
 	v, ok := a.find(name)
 	if !ok {

@@ -7,18 +7,18 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// inputRequired is the resultType of a result that asks (2026-07-28 multi-round-trip requests, SEP-2322).
+// inputRequired is the resultType of a result that asks for input (2026-07-28 multi-round-trip requests, SEP-2322).
 const inputRequired = "input_required"
 
-// script is what a tool or a prompt asks, round by round, and what it makes of the answers. It is written once; interview
-// takes it to clients of either era.
+// script defines the questions of a tool or a prompt, round by round, and the outcome of the answers. interview runs it
+// for clients of either era.
 type script struct {
-	rounds []func(*query) []question // the questions of a round are asked at once; their keys are unique in the script
+	rounds []func(*query) []question // the questions of a round are asked together; keys are unique in the script
 	done   func(*query, answers) outcome
-	sealed bool // answers count only together with the requestState of the round they belong to
+	sealed bool // answers are only accepted with the requestState of their round
 }
 
-// interview takes a call through a script.
+// interview runs the script for a call.
 func (s *Server) interview(ex *proxy.Exchange, q query, x *script) (proxy.Replies, error) {
 	if q.client.Era == proxy.Modern {
 		return proxy.Reply(q.message(q.askModern(x))), nil
@@ -26,12 +26,12 @@ func (s *Server) interview(ex *proxy.Exchange, q query, x *script) (proxy.Replie
 	return s.run(ex, q, len(levels), func(c *call) outcome { return c.askLegacy(x) })
 }
 
-// answers are the results of questions, raw JSON, by the questions' keys.
+// answers holds the results of questions, raw JSON, by key.
 type answers map[string][]byte
 
-// askModern asks the first round that is not answered, as a result, or finishes the script. It keeps nothing: what was
-// answered before travels in the requestState. Of a round answered in part, only the rest is asked again; answers to
-// what was not asked are ignored.
+// askModern returns the first unanswered round as a result, or finishes the script. It keeps no state: earlier answers
+// are in the requestState. Of a partly answered round only the rest is asked again. Answers to other questions are
+// ignored.
 func (q *query) askModern(x *script) outcome {
 	fresh, got, refusal := q.retry(x)
 	if refusal != nil {
@@ -62,8 +62,8 @@ func (q *query) askModern(x *script) outcome {
 	return x.done(q, got)
 }
 
-// retry reads what a retry brings: the answers to the round before, and those of earlier rounds. A first request brings
-// neither.
+// retry returns the answers that a retry brings: fresh ones to the last round, and those of earlier rounds. A first
+// request has neither.
 func (q *query) retry(x *script) (fresh wire.Span, got answers, refusal *proxy.Error) {
 	m, got := &q.msg, answers{}
 	if m.InputResponses.Present() && !m.InputResponses.IsObject(m.Raw) {
@@ -86,7 +86,8 @@ func (q *query) retry(x *script) (fresh wire.Span, got answers, refusal *proxy.E
 	return fresh, got, nil
 }
 
-// required is the result that asks. It carries a requestState where there is something to remember, or to protect.
+// required returns the result that asks for input. It has a requestState if there are earlier answers, or the script is
+// sealed.
 func (q *query) required(x *script, open []question, got answers) outcome {
 	if missing := q.undeclared(open); len(missing) > 0 {
 		e := proxy.Errf(proxy.MissingCapability, "this needs the client capability %s", named(missing))
@@ -113,7 +114,7 @@ func (q *query) required(x *script, open []question, got answers) outcome {
 	return out
 }
 
-// whole is the span of a value that stands alone.
+// whole returns the span of all of raw.
 func whole(raw []byte) wire.Span {
 	return wire.Span{From: 0, To: uint32(len(raw))} //nolint:gosec // part of a message
 }

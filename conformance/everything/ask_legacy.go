@@ -9,8 +9,8 @@ import (
 
 var errNoSession = errors.New("there is no session in which the client could be asked")
 
-// askLegacy takes a legacy client through a script while its call is open: the questions go out among the replies, the
-// answers come through the session. An error for an answer ends the call.
+// askLegacy runs the script for a legacy client during its call: the questions are sent among the replies, the answers
+// come through the session. An error as an answer ends the call.
 func (c *call) askLegacy(x *script) outcome {
 	got := answers{}
 	for _, round := range x.rounds {
@@ -34,14 +34,14 @@ func (c *call) askLegacy(x *script) outcome {
 	return x.done(&c.query, got)
 }
 
-// round is the questions that are put to a legacy client at one time.
+// round is the questions that are sent to a legacy client together.
 type round struct {
 	c     *call
 	asked []question
 	got   answers
 	came  chan answer
-	open  map[int][]byte // the ids of what is unanswered
-	urls  map[int]string // the elicitationIds
+	open  map[int][]byte // ids of the unanswered questions
+	urls  map[int]string // elicitationIds of the questions with a URL
 }
 
 // answer is the answer to the nth question.
@@ -55,7 +55,7 @@ func newRound(c *call, asked []question, got answers) *round {
 	return &round{c: c, asked: asked, got: got, came: make(chan answer, len(asked)), open: map[int][]byte{}, urls: map[int]string{}}
 }
 
-// run puts all questions, then waits for all answers. False: the call ends with the outcome.
+// run sends all questions and waits for all answers. If it returns false, the call ends with the outcome.
 func (r *round) run() (outcome, bool) {
 	for n := range r.asked {
 		if err := r.put(n); err != nil {
@@ -79,14 +79,14 @@ func (r *round) run() (outcome, bool) {
 	return isStopped(), r.complete()
 }
 
-// put sends one question. That the call was stopped is noticed by who waits for the answer.
+// put sends one question. If the call was stopped, run notices it.
 func (r *round) put(n int) error {
 	if r.c.ex.Session == nil {
 		return errNoSession
 	}
 	id, err := r.c.ex.Session.Expect(func(m *wire.Message) {
 		own, err := m.Clone()
-		r.came <- answer{n, own, err} // has room for an answer to each
+		r.came <- answer{n, own, err} // has room for all answers
 	})
 	if err != nil {
 		return fmt.Errorf("the client cannot be asked: %w", err)
@@ -100,7 +100,7 @@ func (r *round) put(n int) error {
 	return nil
 }
 
-// take keeps an answer, or says what is wrong with it.
+// take stores an answer; it returns what is wrong with the answer, or "".
 func (r *round) take(a answer) string {
 	asked := &r.asked[a.n]
 	switch {
@@ -115,8 +115,8 @@ func (r *round) take(a answer) string {
 	return ""
 }
 
-// complete tells a client of 2025-11-25 that what its user agreed to do at a URL is done: here nothing is to be done. False:
-// the call was stopped.
+// complete sends a client of 2025-11-25 the notification that the interactions at accepted URLs are complete; here
+// nothing has to be done there. It returns false if the call was stopped.
 func (r *round) complete() bool {
 	for n, id := range r.urls {
 		if r.got.action(r.asked[n].key) == "accept" && !r.c.notify("notifications/elicitation/complete", object("elicitationId", quote(id))) {
@@ -126,7 +126,8 @@ func (r *round) complete() bool {
 	return true
 }
 
-// withdraw takes back what is unanswered. A call that was stopped has no replies any more: the session tells the client then.
+// withdraw cancels the unanswered questions. A stopped call has no replies any more, so the session sends the
+// cancellation then.
 func (r *round) withdraw() {
 	for _, id := range r.open {
 		if !r.c.ex.Session.Withdraw(id) {

@@ -12,22 +12,22 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// queueSize limits the messages that a call may be ahead of its reader.
+// queueSize is how many messages a call may be ahead of its reader.
 const queueSize = 16
 
-// complete is the resultType of a result that is the whole answer.
+// complete is the resultType of a final result.
 const complete = "complete"
 
-// outcome is the outcome of a tool or a prompt.
+// outcome is the result of a tool or a prompt.
 type outcome struct {
 	kind       string       // resultType
 	members    string       // the result's other members: raw JSON without the braces
-	structured string       // structuredContent, raw JSON; empty: none
-	refusal    *proxy.Error // instead of a result: an error response
-	stopped    bool         // the call was stopped, and needs no answer
+	structured string       // structuredContent, raw JSON; empty if none
+	refusal    *proxy.Error // an error response instead of a result
+	stopped    bool         // the call was stopped and gets no answer
 }
 
-// query is a call of a tool or a prompt, as far as an answer can be computed from it.
+// query is the request of a tool or a prompt.
 type query struct {
 	server *Server
 	msg    wire.Message // borrowed like Exchange.Msg
@@ -36,19 +36,19 @@ type query struct {
 	args   arguments
 }
 
-// query reads a call.
+// query returns the query of a request.
 func (s *Server) query(ex *proxy.Exchange, m wire.Message) (query, *proxy.Error) {
 	args, refusal := argumentsOf(&m)
 	return query{server: s, msg: m, client: ex.Client, caller: ex.Caller, args: args}, refusal
 }
 
-// since reports whether the client's revision is the given one or a later one; revisions are dates and compare as text.
+// since reports whether the client's revision is version or later. Revisions are dates and compare as text.
 func (q *query) since(version string) bool {
 	return q.client.Era == proxy.Modern || q.client.Version >= version
 }
 
-// hasStructured is the revision with which structuredContent came, and the content block resource_link; hasAudio the one
-// with which audio came.
+// hasStructured is the revision that introduced structuredContent and the content block resource_link; hasAudio is the
+// one that introduced audio.
 const (
 	hasStructured = "2025-06-18"
 	hasAudio      = "2025-03-26"
@@ -65,7 +65,7 @@ func (q *query) message(out outcome) wire.Message {
 	return proxy.ResultMessage(q.msg.Of(q.msg.ID), q.server.result(q.client.Era, out.kind, out.members))
 }
 
-// fails returns a result that reports an error; for a prompt, whose results cannot, an error response.
+// fails returns a result that reports an error or, for a prompt, whose results cannot, an error response.
 func (q *query) fails(text string) outcome {
 	if q.msg.Is("prompts/get") {
 		return refuses(proxy.Errf(proxy.Question, "%s", text))
@@ -73,20 +73,20 @@ func (q *query) fails(text string) outcome {
 	return fails(text)
 }
 
-// call is a query that takes its time: the Replies of the exchange, and the goroutine behind them.
+// call is a query with its own goroutine, and the Replies of the exchange.
 type call struct {
 	query
 	ex    *proxy.Exchange
-	token []byte // progressToken, raw JSON; nil: no progress is wanted
-	level int    // the least severe log level wanted; one above the highest if none is
+	token []byte // progressToken, raw JSON; nil if no progress is wanted
+	level int    // index of the lowest log level wanted; len(levels) if none
 
 	queue chan wire.Message
 	stop  chan struct{} // closed when the call is to end
 	done  chan struct{} // closed when the goroutine has ended
 	once  sync.Once
-	cause error // why it was stopped; to be read after stop is closed
+	cause error // why it was stopped; valid once stop is closed
 
-	answered bool // Next has given the response; belongs to the reader
+	answered bool // Next has returned the response; used by the reader only
 	alarm    alarm
 }
 
@@ -95,7 +95,7 @@ var (
 	_ proxy.Aborter = (*call)(nil)
 )
 
-// levels are the log levels in order (2026-07-28 logging, Log Levels).
+// levels are the log levels, lowest first (2026-07-28 logging, Log Levels).
 var levels = [...]string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 
 // call answers tools/call.
@@ -125,8 +125,8 @@ func (s *Server) call(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error)
 	return s.run(ex, q, level, t.run)
 }
 
-// levelOf finds the least severe log level wanted, as an index into levels; one above the highest if none is. What is
-// known beside the message goes before what it says; a legacy client says it once for all, never in a request.
+// levelOf returns the lowest log level wanted, as an index into levels; len(levels) if none. The level recorded in the
+// exchange takes precedence over the message's; a legacy client sets its level in the session, never in a request.
 func levelOf(q *query) (int, *proxy.Error) {
 	wanted, asked := q.client.LogLevel, q.client.LogLevel != ""
 	if !asked && q.client.Era == proxy.Modern {
@@ -142,7 +142,7 @@ func levelOf(q *query) (int, *proxy.Error) {
 	return level, nil
 }
 
-// run starts a call with a goroutine of its own.
+// run starts a call with its own goroutine.
 func (s *Server) run(ex *proxy.Exchange, q query, level int, run func(*call) outcome) (proxy.Replies, error) {
 	c := &call{
 		query: q, ex: ex, token: tokenOf(&q.msg), level: level,
@@ -152,11 +152,11 @@ func (s *Server) run(ex *proxy.Exchange, q query, level int, run func(*call) out
 		return nil, err
 	}
 	ex.Attach(c)
-	go c.work(run) // ends when it has answered, or with Close, the exchange, or the server
+	go c.work(run) // ends after its answer, or with Close, the exchange or the server
 	return c, nil
 }
 
-// tokenOf gives the progress token, a string or a number (2026-07-28 progress); nil if there is none.
+// tokenOf returns the progress token, a string or a number (2026-07-28 progress); nil if there is none.
 func tokenOf(m *wire.Message) []byte {
 	b := m.Of(m.Token)
 	if len(b) > 0 && (b[0] == '"' || b[0] == '-' || b[0] >= '0' && b[0] <= '9') {
@@ -165,7 +165,7 @@ func tokenOf(m *wire.Message) []byte {
 	return nil
 }
 
-// start takes the call among the running ones.
+// start registers the call as running.
 func (s *Server) start(c *call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,7 +187,7 @@ func (s *Server) forget(c *call) {
 	s.workers.Done()
 }
 
-// work is the goroutine of the call.
+// work runs the call in its goroutine.
 func (c *call) work(run func(*call) outcome) {
 	defer c.server.forget(c)
 	defer close(c.done)
@@ -199,7 +199,7 @@ func (c *call) work(run func(*call) outcome) {
 	c.send(c.message(out))
 }
 
-// end stops the call; only the first cause counts.
+// end stops the call. The first cause counts.
 func (c *call) end(cause error) {
 	c.once.Do(func() {
 		c.cause = cause
@@ -207,7 +207,7 @@ func (c *call) end(cause error) {
 	})
 }
 
-// Abort implements proxy.Aborter: the exchange was cancelled.
+// Abort implements proxy.Aborter. It stops the call because the exchange was cancelled.
 func (c *call) Abort() {
 	cause := c.ex.Err()
 	if cause == nil {
@@ -216,7 +216,7 @@ func (c *call) Abort() {
 	c.end(cause)
 }
 
-// Next implements proxy.Replies. After a stop it may still give what had been queued, and then the cause.
+// Next implements proxy.Replies. After a stop it may still return queued messages, and then the cause.
 func (c *call) Next(until time.Time) (*wire.Message, error) {
 	if c.answered {
 		return nil, io.EOF
@@ -259,7 +259,7 @@ func (c *call) Close() error {
 	return nil
 }
 
-// send queues a message, waiting for the reader if the queue is full. It answers false if the call was stopped.
+// send queues a message. It waits while the queue is full, and returns false if the call was stopped.
 func (c *call) send(m wire.Message) bool {
 	select {
 	case c.queue <- m:
@@ -269,7 +269,7 @@ func (c *call) send(m wire.Message) bool {
 	}
 }
 
-// pause waits. It answers false if the call was stopped.
+// pause waits for ms milliseconds; false if the call was stopped.
 func (c *call) pause(ms int) bool {
 	t := time.NewTimer(time.Duration(ms) * time.Millisecond)
 	defer t.Stop()
@@ -281,7 +281,8 @@ func (c *call) pause(ms int) bool {
 	}
 }
 
-// progress reports progress, if a token was given; note may be empty. It answers false if the call was stopped.
+// progress sends a progress notification if there is a token; note may be empty. It returns false if the call was
+// stopped.
 func (c *call) progress(at, total int, note string) bool {
 	if c.token == nil {
 		return true
@@ -293,8 +294,8 @@ func (c *call) progress(at, total int, note string) bool {
 		"progress", strconv.Itoa(at), "total", strconv.Itoa(total), "message", note))
 }
 
-// log sends a log message, if the client wants such: severity is one of levels, data raw JSON. It answers false if the
-// call was stopped.
+// log sends a log message if the client wants its level. severity is one of levels, data is raw JSON. It returns false if
+// the call was stopped.
 func (c *call) log(severity, data string) bool {
 	if slices.Index(levels[:], severity) < c.level {
 		return true
@@ -304,12 +305,12 @@ func (c *call) log(severity, data string) bool {
 
 var errMade = errors.New("everything: what was made here is no message")
 
-// notify sends a notification. It answers false if the call was stopped.
+// notify sends a notification; false if the call was stopped.
 func (c *call) notify(method, params string) bool {
 	return c.say(`{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`)
 }
 
-// say sends a message of the server's own. It answers false if the call was stopped.
+// say sends a message that the server has made; false if the call was stopped.
 func (c *call) say(raw string) bool {
 	m, err := wire.Scan([]byte(raw))
 	if err != nil {

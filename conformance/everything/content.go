@@ -21,7 +21,7 @@ func audioBlock(data string) string {
 	return `{"type":"audio","data":"` + data + `","mimeType":"audio/wav"}`
 }
 
-// audio is a sound where the client's revision knows one, else a text that says what it would be.
+// audio returns an audio block if the client's revision has one, else a text that describes it.
 func (q *query) audio() string {
 	if !q.since(hasAudio) {
 		return textBlock("[audio, audio/wav]")
@@ -37,10 +37,10 @@ func embeddedBlock(uri, mime, text string) string {
 	return `{"type":"resource","resource":` + object("uri", quote(uri), "mimeType", quote(mime), "text", quote(text)) + `}`
 }
 
-// contentOf makes the content member of a tool's result.
+// contentOf returns the content member of a tool's result.
 func contentOf(blocks ...string) string { return `"content":[` + strings.Join(blocks, ",") + `]` }
 
-// picture draws a PNG of 8 by 8 pixels, red on white, as base64.
+// picture returns a PNG of 8 by 8 pixels, red on white, as base64.
 func picture() string {
 	img := image.NewPaletted(image.Rect(0, 0, 8, 8), color.Palette{color.White, color.RGBA{R: 200, G: 0, B: 0, A: 255}})
 	for i := range 8 {
@@ -48,11 +48,11 @@ func picture() string {
 		img.SetColorIndex(7-i, i, 1)
 	}
 	var b bytes.Buffer
-	_ = png.Encode(&b, img) // a bytes.Buffer takes everything
+	_ = png.Encode(&b, img) // writing to a bytes.Buffer never fails
 	return base64.StdEncoding.EncodeToString(b.Bytes())
 }
 
-// sound makes a WAV of 10 ms of 400 Hz: 80 samples of 8 bits at 8 kHz, one channel, as base64.
+// sound returns a WAV of 10 ms of 400 Hz: 80 samples of 8 bits at 8 kHz, one channel, as base64.
 func sound() string {
 	const rate, samples = 8000, 80
 	le := binary.LittleEndian

@@ -6,8 +6,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// askLegacy answers what only legacy revisions have. What the answers change in the session (its revision, its log level)
-// is recorded by whoever runs the session.
+// askLegacy answers the methods that only legacy revisions have. The caller records the changes of the session (its
+// revision, its log level).
 func (s *Server) askLegacy(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error) {
 	switch method := string(m.Text(m.Method)); method {
 	case "initialize":
@@ -28,7 +28,7 @@ func (s *Server) askLegacy(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.
 	return []byte("{}"), nil
 }
 
-// subscribe adds a resource to what a session is told of, or takes it away; taking away what is not there does nothing.
+// subscribe adds a resource to the session's subscriptions, or removes it. Removing an unknown one does nothing.
 func (s *Server) subscribe(to *proxy.Session, m *wire.Message, on bool) *proxy.Error {
 	if !m.URI.IsString(m.Raw) {
 		return proxy.Errf(proxy.InvalidParams, "params.uri must be a string")

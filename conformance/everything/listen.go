@@ -25,7 +25,7 @@ func (f *filter) wants(n notice) bool {
 	return f.lists[n.topic]
 }
 
-// filterOf reads params.notifications. Unknown members are ignored; resources that are not here are not honoured.
+// filterOf reads params.notifications. Unknown members and unknown resources are ignored.
 func (s *Server) filterOf(m *wire.Message) (filter, *proxy.Error) {
 	var f filter
 	if !m.Notifications.IsObject(m.Raw) {
@@ -59,7 +59,7 @@ func (s *Server) filterOf(m *wire.Message) (filter, *proxy.Error) {
 	return f, nil
 }
 
-// honoured is the filter as it is acknowledged, raw JSON: only what will be delivered.
+// honoured returns the filter for the acknowledgement, raw JSON: only what will be delivered.
 func (f *filter) honoured() string {
 	pairs := make([]string, 0, 2*topics+2)
 	for t, on := range f.lists {
@@ -80,14 +80,14 @@ func (f *filter) honoured() string {
 	return object(pairs...)
 }
 
-// listen is the Replies of a subscriptions/listen: the acknowledgement, notices, and, if the server ends it, the response
-// (2026-07-28 subscriptions). It has no goroutine. What its reader has not read yet is kept once for each thing that
-// changed, so that it never grows beyond its filter.
+// listen is the Replies of a subscriptions/listen: the acknowledgement, notifications, and the response if the server
+// ends it (2026-07-28 subscriptions). It has no goroutine. Unread notifications are kept once for each thing that
+// changed, so their number is bounded by the filter.
 type listen struct {
 	ex     *proxy.Exchange
 	board  *subscribers
 	filter filter
-	id     []byte // of the request, raw JSON: the subscription's id
+	id     []byte // the request's id, raw JSON; also the subscription's id
 
 	mu      sync.Mutex
 	pending []notice
@@ -95,9 +95,9 @@ type listen struct {
 	wake  chan struct{} // holds a token if something is pending
 	stop  chan struct{} // closed when the listen is to end
 	once  sync.Once
-	cause error // why; nil: the server has ended it. To be read after stop is closed
+	cause error // why it ended; nil if the server ended it; valid once stop is closed
 
-	acknowledged, answered bool // belong to the reader
+	acknowledged, answered bool // used by the reader only
 	alarm                  alarm
 }
 
@@ -120,7 +120,7 @@ func (s *Server) listen(ex *proxy.Exchange, m wire.Message) (proxy.Replies, erro
 	return l, nil
 }
 
-// tell notes that something has changed, if it is asked for.
+// tell queues a notice if the filter wants it.
 func (l *listen) tell(n notice) {
 	if !l.filter.wants(n) {
 		return
@@ -136,7 +136,7 @@ func (l *listen) tell(n notice) {
 	}
 }
 
-// end ends the listen; only the first cause counts.
+// end ends the listen. The first cause counts.
 func (l *listen) end(cause error) {
 	l.once.Do(func() {
 		l.cause = cause
@@ -144,7 +144,7 @@ func (l *listen) end(cause error) {
 	})
 }
 
-// Abort implements proxy.Aborter: the exchange was cancelled.
+// Abort implements proxy.Aborter. It ends the listen because the exchange was cancelled.
 func (l *listen) Abort() {
 	cause := l.ex.Err()
 	if cause == nil {
@@ -181,7 +181,7 @@ func (l *listen) Next(until time.Time) (*wire.Message, error) {
 	}
 }
 
-// take returns the next message: the acknowledgement before anything else.
+// take returns the next message, the acknowledgement first.
 func (l *listen) take() (*wire.Message, bool, error) {
 	if !l.acknowledged {
 		l.acknowledged = true
@@ -206,10 +206,10 @@ func scanned(raw []byte) (*wire.Message, bool, error) {
 	return &m, true, err
 }
 
-// meta tags what is said with the subscription it belongs to.
+// meta returns the _meta that names the subscription, raw JSON.
 func (l *listen) meta() string { return object(wire.MetaPrefix+"subscriptionId", string(l.id)) }
 
-// last gives the end: the response if it was the server's doing, else the cause.
+// last returns the response if the server ended the listen, else the cause.
 func (l *listen) last() (*wire.Message, error) {
 	if l.cause != nil {
 		return nil, l.cause

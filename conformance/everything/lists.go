@@ -9,36 +9,36 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// topic is a kind of thing of which there is a list that changes.
+// topic is a kind of list that can change.
 type topic uint8
 
 const (
 	tools topic = iota
 	prompts
 	resources
-	topics // how many there are
+	topics // number of topics
 )
 
-// String is the topic's word on the wire.
+// String returns the topic's name on the wire.
 func (t topic) String() string { return [...]string{"tools", "prompts", "resources"}[t] }
 
-// sometimes is the name, and sometimesURI the URI, of what is in the lists only sometimes.
+// sometimes and sometimesURI are the name and the URI of the entry that is only sometimes in its list.
 const (
 	sometimes    = "test_sometimes"
 	sometimesURI = "test://sometimes"
 )
 
-// isShown reports whether the part-time entry of a list is there now.
+// isShown reports whether the list has that entry now.
 func (s *Server) isShown(t topic) bool { return s.shown[t].Load()%2 == 1 }
 
-// flip shows or hides it, and everybody who wants to know is told. It answers whether it is there now.
+// flip shows or hides the entry, notifies subscribers, and reports whether the entry is shown now.
 func (s *Server) flip(t topic) bool {
 	now := s.shown[t].Add(1)%2 == 1
 	s.subscribers.publish(notice{topic: t})
 	return now
 }
 
-// list gives the list as it is now.
+// list returns the current state of a list.
 func (s *Server) list(t topic) *list {
 	if s.isShown(t) {
 		return &s.lists[t][1]
@@ -46,19 +46,19 @@ func (s *Server) list(t topic) *list {
 	return &s.lists[t][0]
 }
 
-// setLists renders a list without and with its last item, which is there only sometimes.
+// setLists renders a list without and with its last item, which is only sometimes in the list.
 func (s *Server) setLists(t topic, items []string, size, ttl int) {
 	s.lists[t] = [2]list{s.newList(t.String(), items[:len(items)-1], size, ttl), s.newList(t.String(), items, size, ttl)}
 }
 
-// list is one state of a list, its pages rendered beforehand.
+// list is one state of a list, with rendered pages.
 type list struct {
 	pages [2][][]byte    // whole results, by era
-	at    map[string]int // the page that a cursor stands for
+	at    map[string]int // page number by cursor
 }
 
 // newList renders the items, JSON objects, as pages of the result member called key. The cursors are opaque and differ
-// between lists, so that one list's cursor is unknown to another.
+// between lists, so that a cursor of another list is unknown.
 func (s *Server) newList(key string, items []string, size, ttl int) list {
 	l := list{pages: [2][][]byte{}, at: map[string]int{}}
 	for from := 0; from == 0 || from < len(items); from += size {
@@ -76,7 +76,7 @@ func (s *Server) newList(key string, items []string, size, ttl int) list {
 	return l
 }
 
-// page answers a list request. A cursor that was not given out here is refused with -32602 (2026-07-28 pagination).
+// page answers a list request. An unknown cursor is refused with -32602 (2026-07-28 pagination).
 func (l *list) page(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	if !m.Cursor.Present() {
 		return l.pages[era][0], nil
@@ -88,7 +88,7 @@ func (l *list) page(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	return l.pages[era][n], nil
 }
 
-// object writes a JSON object from names and raw JSON values, in pairs; members with an empty value are left out.
+// object returns a JSON object of names and raw JSON values, in pairs. Members with an empty value are left out.
 func object(pairs ...string) string {
 	var b strings.Builder
 	b.WriteByte('{')

@@ -7,15 +7,15 @@ import (
 	"dragoman/proxy"
 )
 
-// mirror is an argument that modern HTTP clients repeat as a header: what its x-mcp-header in the inputSchema says.
+// mirror is an argument that modern HTTP clients repeat in a header, by the x-mcp-header of the inputSchema.
 type mirror struct {
 	argument, header string
 	integer          bool
 }
 
 // checkMirrors compares the Mcp-Param-* headers of a call with its arguments (2026-07-28 streamable HTTP, Server Behavior
-// for Custom Headers, SEP-2243): an argument that is there must be mirrored, to the character, an integer by its value.
-// An argument that is null or absent needs no header.
+// for Custom Headers, SEP-2243). A present argument must be mirrored exactly, an integer by its value. A null or absent
+// argument needs no header.
 func checkMirrors(q *query, mirrors []mirror, sent []proxy.Header) *proxy.Error {
 	for _, x := range mirrors {
 		v, ok := q.args.find(x.argument)

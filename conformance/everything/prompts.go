@@ -8,22 +8,22 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// maxCompletions limits the values of an answer (2026-07-28 completion, Completion Results).
+// maxCompletions is the largest number of values in an answer (2026-07-28 completion, Completion Results).
 const maxCompletions = 100
 
-// prompt is a row of the table of prompts. Exactly one of messages and script is set.
+// prompt is a prompt. Exactly one of messages and script is set.
 type prompt struct {
 	name, description string
 	arguments         []promptArgument
-	messages          func(s *Server, args map[string]string) []string // content blocks, each a message of the user's
-	script            *script                                          // asks for what it needs; takes no arguments
+	messages          func(s *Server, args map[string]string) []string // content blocks, each a user message
+	script            *script                                          // asks for its input; takes no arguments
 }
 
-// promptArgument is an argument of a prompt; all are strings.
+// promptArgument is an argument of a prompt. All arguments are strings.
 type promptArgument struct {
 	name, description string
 	required          bool
-	values            []string // what completion offers
+	values            []string // values for completion
 }
 
 func promptTable() []prompt {
@@ -65,7 +65,7 @@ func greet(_ *Server, args map[string]string) []string {
 	return []string{textBlock("Greet " + args["name"] + " in a " + style + " style")}
 }
 
-// addPrompts makes the table of prompts and its list.
+// addPrompts sets the prompts and their list.
 func (s *Server) addPrompts(pageSize int) {
 	table := promptTable()
 	s.prompts = make(map[string]*prompt, len(table))
@@ -86,8 +86,8 @@ func (s *Server) addPrompts(pageSize int) {
 	s.setLists(prompts, items, pageSize, shownTTL)
 }
 
-// prompt answers prompts/get. Unlike those of tools, its arguments are the request's own: what is wrong with them is
-// -32602 (2026-07-28 prompts, Error Handling).
+// prompt answers prompts/get. Unlike a tool's, invalid arguments are an error of the request, -32602 (2026-07-28 prompts,
+// Error Handling).
 func (s *Server) prompt(ex *proxy.Exchange, m wire.Message) (proxy.Replies, error) {
 	p, ok := s.prompts[string(m.Text(m.Name))]
 	if !ok || p.name == sometimes && !s.isShown(prompts) {
@@ -114,7 +114,7 @@ func (s *Server) prompt(ex *proxy.Exchange, m wire.Message) (proxy.Replies, erro
 	return proxy.Reply(q.message(prompted(p.description, p.messages(s, args)...))), nil
 }
 
-// prompted is a prompt of content blocks.
+// prompted returns a prompt result with the content blocks.
 func prompted(description string, blocks ...string) outcome {
 	messages := make([]string, len(blocks))
 	for i, b := range blocks {
@@ -123,8 +123,8 @@ func prompted(description string, blocks ...string) outcome {
 	return gives(`"description":` + quote(description) + `,"messages":[` + strings.Join(messages, ",") + `]`)
 }
 
-// complete answers completion/complete. An argument for which nothing is offered gets an empty list; a prompt or
-// template that is not there is -32602.
+// complete answers completion/complete. An argument without values gets an empty list; an unknown prompt or template is
+// -32602.
 func (s *Server) complete(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	get := func(object, member string) (string, bool) {
 		v := wire.Path(m.Raw, m.Params, object, member)
@@ -149,7 +149,7 @@ func (s *Server) complete(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error)
 	return s.completion(era, values[:min(len(values), maxCompletions)], len(values), more), nil
 }
 
-// offers finds all values for an argument of what params.ref names.
+// offers returns all values for an argument of the prompt or template that params.ref names.
 func (s *Server) offers(get func(object, member string) (string, bool), argument string) ([]string, *proxy.Error) {
 	switch kind, _ := get("ref", "type"); kind {
 	case "ref/prompt":

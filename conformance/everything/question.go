@@ -19,7 +19,7 @@ const (
 	needRoots
 )
 
-// needs are the needs in full. Forms came with 2025-06-18, URLs and the distinction between the two with 2025-11-25; an
+// needs describes each need. Forms exist since 2025-06-18, URLs and the distinction between the two since 2025-11-25. An
 // elicitation capability that names neither means forms.
 var needs = [...]struct{ capability, mode, since string }{
 	needForm:     {"elicitation", "form", "2025-06-18"},
@@ -28,11 +28,11 @@ var needs = [...]struct{ capability, mode, since string }{
 	needRoots:    {"roots", "", ""},
 }
 
-// hasModes is the revision with which an elicitation says its mode.
+// hasModes is the revision that introduced the mode of an elicitation.
 const hasModes = "2025-11-25"
 
-// can tells whether the client can be asked something that needs n. What is known beside the message goes before what it
-// says.
+// can reports whether the client has declared n. The capabilities recorded in the exchange take precedence over the
+// message's.
 func (q *query) can(n need) bool {
 	caps := q.client.Caps
 	if caps == nil {
@@ -52,7 +52,7 @@ func (q *query) can(n need) bool {
 	return n == needForm && !wire.Get(caps, declared, needs[needURL].mode).Present()
 }
 
-// undeclared lists what the questions need and the client does not declare.
+// undeclared returns the needs of the questions that the client has not declared.
 func (q *query) undeclared(asked []question) (missing []need) {
 	for _, a := range asked {
 		if !q.can(a.need) && !slices.Contains(missing, a.need) {
@@ -62,7 +62,7 @@ func (q *query) undeclared(asked []question) (missing []need) {
 	return missing
 }
 
-// named says needs in words.
+// named returns the needs in words.
 func named(all []need) string {
 	words := make([]string, len(all))
 	for i, n := range all {
@@ -71,7 +71,7 @@ func named(all []need) string {
 	return strings.Join(words, ", ")
 }
 
-// capabilities says needs as a ClientCapabilities object.
+// capabilities returns the needs as a ClientCapabilities object.
 func capabilities(all []need) string {
 	modes := map[string][]string{}
 	for _, n := range all {
@@ -90,13 +90,13 @@ func capabilities(all []need) string {
 	return object(pairs...)
 }
 
-// question is something that the client is asked.
+// question is a request to the client.
 type question struct {
 	key    string // its name in inputRequests
 	method string
 	need   need
 	body   string // members of params that all revisions have, raw JSON without the braces; may be empty
-	since  string // the legacy revision that knows what is in body; empty: all
+	since  string // first legacy revision that has everything in body; empty for all
 }
 
 const (
@@ -135,8 +135,8 @@ func whereabouts(key string) question {
 	return question{key: key, method: asksRoots, need: needRoots, body: "", since: ""}
 }
 
-// params are the question's params in words of the client's revision. id is the elicitationId, which only 2025-11-25 has,
-// and only for URLs.
+// params returns the question's params in the client's revision. id is the elicitationId, which only 2025-11-25 has, and
+// only for URLs.
 func (a *question) params(q *query, id string) string {
 	body := a.body
 	if a.method == elicits && q.since(hasModes) {
@@ -174,7 +174,7 @@ func (got answers) action(key string) string {
 	return string(wire.Get(raw, whole(raw), "action").Text(raw))
 }
 
-// decided is the user's choice and what was filled in.
+// decided returns the user's choice and the content of the form.
 func (got answers) decided(key string) string {
 	raw := got[key]
 	content := wire.Get(raw, whole(raw), "content").Of(raw)
@@ -218,7 +218,7 @@ func said(raw []byte, block wire.Span) string {
 	return "(" + string(wire.Get(raw, block, "type").Text(raw)) + ")"
 }
 
-// uris are the roots.
+// uris returns the URIs of the roots.
 func (got answers) uris(key string) string {
 	raw := got[key]
 	var all []string
@@ -231,7 +231,7 @@ func (got answers) uris(key string) string {
 	return strings.Join(all, ", ")
 }
 
-// uuid makes a random one (RFC 9562, version 4).
+// uuid returns a random UUID (RFC 9562, version 4).
 func uuid() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -10,7 +10,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// resource is a row of the table of resources.
+// resource is a resource.
 type resource struct {
 	uri, name, description, mime string
 	binary                       bool // body is base64
@@ -18,16 +18,16 @@ type resource struct {
 	body                         func(*Server) string
 }
 
-// template is a row of the table of resource templates: one variable, called id, between prefix and suffix.
+// template is a resource template with one variable, called id, between prefix and suffix.
 type template struct {
 	prefix, suffix, name, description, mime string
-	ids                                     []string // what completion offers
+	ids                                     []string // values for completion
 	body                                    func(id string) string
 }
 
 func (t *template) pattern() string { return t.prefix + "{id}" + t.suffix }
 
-// match finds the id in a URI. It is one path segment, percent-encoded (RFC 6570 §3.2.2).
+// match returns the id in a URI: one path segment, percent-encoded (RFC 6570 §3.2.2).
 func (t *template) match(uri string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, t.prefix)
 	if !ok {
@@ -47,7 +47,7 @@ const (
 	watchedURI = "test://watched-resource"
 )
 
-// updates changes a resource that counts, and tells who watches it. It answers the new count.
+// updates increments the counter of a resource, notifies its subscribers, and returns the new count.
 func (s *Server) updates(count *atomic.Int64, uri string) int64 {
 	n := count.Add(1)
 	s.subscribers.publish(notice{uri: uri})
@@ -85,7 +85,7 @@ func templateTable() []template {
 	}
 }
 
-// addResources makes the tables of resources and templates, and their lists.
+// addResources sets the resources, the templates and their lists.
 func (s *Server) addResources(pageSize int) {
 	table := resourceTable()
 	s.resources = make(map[string]*resource, len(table))
@@ -105,7 +105,7 @@ func (s *Server) addResources(pageSize int) {
 	s.templateList = s.newList("resourceTemplates", items, pageSize, listTTL)
 }
 
-// read answers resources/read. What is not there is -32602 with data.uri (SEP-2164), -32002 to legacy clients.
+// read answers resources/read. An unknown resource is -32602 with data.uri (SEP-2164), -32002 for legacy clients.
 func (s *Server) read(era proxy.Era, m *wire.Message) ([]byte, *proxy.Error) {
 	if !m.URI.IsString(m.Raw) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.uri must be a string")
@@ -133,7 +133,7 @@ func notFound(era proxy.Era, uri string) *proxy.Error {
 	return e
 }
 
-// resource finds a resource that is there now; nil: none.
+// resource returns the resource at a URI; nil if there is none now.
 func (s *Server) resource(uri string) *resource {
 	if uri == sometimesURI && !s.isShown(resources) {
 		return nil
@@ -141,7 +141,7 @@ func (s *Server) resource(uri string) *resource {
 	return s.resources[uri]
 }
 
-// template finds the template that a URI fits, and its id; nil: none.
+// template returns the template that a URI matches, and its id; nil if there is none.
 func (s *Server) template(uri string) (*template, string) {
 	for i := range s.templates {
 		t := &s.templates[i]
@@ -152,7 +152,7 @@ func (s *Server) template(uri string) (*template, string) {
 	return nil, ""
 }
 
-// canWatch reports whether there is, or may be, something to watch at a URI.
+// canWatch reports whether a URI can be subscribed to: there is, or may be, a resource.
 func (s *Server) canWatch(uri string) bool {
 	if _, ok := s.resources[uri]; ok {
 		return true

@@ -1,6 +1,6 @@
 package everything
 
-// always is a round that asks the same of everybody.
+// always is a round with the same questions for every call.
 func always(asked ...question) func(*query) []question {
 	return func(*query) []question { return asked }
 }
@@ -10,12 +10,12 @@ const (
 	aBoolean = `{"type":"boolean"}`
 )
 
-// inputOf is the inputSchema of a tool with one required text.
+// inputOf returns the inputSchema of a tool with one required string.
 func inputOf(name string) string {
 	return object("type", `"object"`, "properties", object(name, aText), "required", "["+quote(name)+"]")
 }
 
-// demoScripts are the tools that ask, made for people and for own tests.
+// demoScripts returns the tools with questions for people and for the project's own tests.
 func demoScripts() []tool {
 	return []tool{
 		{name: "ask_user", description: "Asks the user", input: inputOf("question"), script: &script{
@@ -55,8 +55,8 @@ func demoScripts() []tool {
 
 func askName(key string) question { return form(key, "What is your name?", "name", aText) }
 
-// suiteScripts are the tools that the scenarios of the official conformance suite call and that ask, with the keys,
-// questions and texts that those demand.
+// suiteScripts returns the tools with questions that the official conformance suite calls, with the keys, questions and
+// texts that it requires.
 func suiteScripts() []tool {
 	all := append(pushedScripts(), sealedScripts()...)
 	return append(all, tool{
@@ -91,14 +91,14 @@ func askWhatCanBe(q *query) (asked []question) {
 	return asked
 }
 
-// pushedScripts are those that the suite's legacy scenarios call.
+// pushedScripts returns the tools that the suite's legacy scenarios call.
 func pushedScripts() []tool {
 	decided := func(before, key string) func(*query, answers) outcome {
 		return func(_ *query, got answers) outcome { return says(before + got.decided(key)) }
 	}
 	response := func(_ *query, got answers) outcome { return says("LLM response: " + got.spoken("model")) }
 	choices := formOf("chosen", "Choose", choicesSchema)
-	choices.since = hasModes // SEP-1330 came with 2025-11-25
+	choices.since = hasModes // SEP-1330, since 2025-11-25
 	return []tool{
 		{name: "test_sampling", description: "Hands a prompt to the client's model", input: inputOf("prompt"), script: &script{
 			rounds: []func(*query) []question{func(q *query) []question {
@@ -135,7 +135,7 @@ const choicesSchema = `{"type":"object","properties":{"untitledSingle":{"type":"
 	`"titledMulti":{"type":"array","items":{"anyOf":[{"const":"value1","title":"First Choice"},{"const":"value2","title":"Second Choice"},` +
 	`{"const":"value3","title":"Third Choice"}]}}}}`
 
-// sealedScripts are those that the suite's scenarios call for their requestState.
+// sealedScripts returns the tools with which the suite tests requestState.
 func sealedScripts() []tool {
 	confirm := always(form("confirm", "Please confirm", "ok", aBoolean))
 	confirmed := func(text string) func(*query, answers) outcome {
@@ -164,7 +164,7 @@ func sealedScripts() []tool {
 	}
 }
 
-// askContext is a prompt that asks for what it is about.
+// askContext is a prompt that asks for its context.
 func askContext() *script {
 	return &script{
 		rounds: []func(*query) []question{always(form("user_context", "What context should the prompt use?", "context", aText))},

@@ -20,25 +20,25 @@ const (
 // errState reports a requestState that was not issued here for this request.
 var errState = errors.New("params.requestState was not given out for this request, has been changed, or has expired")
 
-// seal makes requestStates that nobody else can read, change, or use for another request (2026-07-28 multi-round-trip
-// requests, Server Requirements). The key lives as long as the server.
+// seal makes requestStates that others can neither read nor change nor use for another request (2026-07-28
+// multi-round-trip requests, Server Requirements). The key lives as long as the server.
 type seal struct{ aead cipher.AEAD }
 
 func newSeal() seal {
 	var key [32]byte
 	_, _ = rand.Read(key[:])                       // never fails
-	block, _ := aes.NewCipher(key[:])              // 32 bytes are a key
-	aead, _ := cipher.NewGCMWithRandomNonce(block) // of AES
+	block, _ := aes.NewCipher(key[:])              // 32 bytes are a valid key
+	aead, _ := cipher.NewGCMWithRandomNonce(block) // AES has the required block size
 	return seal{aead}
 }
 
-// close makes a requestState of a text, for the request that binding stands for.
+// close seals text as a requestState for the request with this binding.
 func (s seal) close(text, binding []byte) string {
 	end := binary.BigEndian.AppendUint64(nil, uint64(time.Now().Add(stateTTL).Unix())) //nolint:gosec // after 1970
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(end, text...), binding))
 }
 
-// open gives the text back.
+// open returns the text of a requestState, or errState.
 func (s seal) open(state string, binding []byte) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(state)
 	if err != nil || len(state) > maxState {
@@ -51,8 +51,8 @@ func (s seal) open(state string, binding []byte) ([]byte, error) {
 	return text[8:], nil
 }
 
-// binding stands for a request: its method, what it is about, its arguments as they are written, and who sent it. Absent
-// arguments are empty ones.
+// binding identifies a request: its method, its name, its arguments as written, and its sender. Absent arguments equal
+// {}.
 func (q *query) binding() []byte {
 	args := q.args.at.Of(q.args.raw)
 	if args == nil {

@@ -9,25 +9,25 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// revision is the one modern protocol revision that this server speaks.
+// revision is the only modern revision that the server speaks.
 const revision = "2026-07-28"
 
-// listTTL is the ttlMs of what never changes while the server lives, shownTTL of the lists that do: a client that does
-// not listen is behind for so long.
+// listTTL is the ttlMs of results that never change, shownTTL that of the lists that do: a client that does not listen
+// may be out of date for that long.
 const (
 	listTTL  = 300_000
 	shownTTL = 60_000
 )
 
-// maxRunning limits the calls at one time; more are refused with proxy.Overloaded.
+// maxRunning is how many calls may run at a time; further ones are refused with proxy.Overloaded.
 const maxRunning = 4096
 
 // Options configures how a Server presents itself. The zero value is usable.
 type Options struct {
-	Name         string // of serverInfo; empty: "dragoman-demo"
-	Version      string // of serverInfo; empty: "dev"
-	Instructions string // of server/discover; empty: a sentence on what to try
-	PageSize     int    // items on a page of a list; 0 or less: 50
+	Name         string // in serverInfo; empty means "dragoman-demo"
+	Version      string // in serverInfo; empty means "dev"
+	Instructions string // in server/discover; empty means a sentence on what to try
+	PageSize     int    // items on a page of a list; 0 or less means 50
 }
 
 // Server is the demonstration server. It is safe for concurrent use.
@@ -42,13 +42,13 @@ type Server struct {
 	templates []template
 
 	templateList list
-	lists        [topics][2]list      // without, and with, what is there only sometimes
-	shown        [topics]atomic.Int64 // how often it was shown or hidden; odd: it is there
+	lists        [topics][2]list      // without and with the entry that is only sometimes shown
+	shown        [topics]atomic.Int64 // how often the entry was shown or hidden; odd means shown
 
-	calls     atomic.Int64 // calls of tools that exist
-	cancelled atomic.Int64 // calls stopped while they ran
-	touched   atomic.Int64 // what demo://counter shows
-	updated   atomic.Int64 // the version of watchedURI
+	calls     atomic.Int64 // calls of known tools
+	cancelled atomic.Int64 // calls stopped while running
+	touched   atomic.Int64 // value of demo://counter
+	updated   atomic.Int64 // version of watchedURI
 
 	seal        seal        // of requestState
 	subscribers subscribers // of changes
@@ -61,7 +61,7 @@ type Server struct {
 
 var _ proxy.Upstream = (*Server)(nil)
 
-// New makes a server. It starts nothing; Close is needed nevertheless, to end the calls and listens that came.
+// New returns a server. It starts no goroutine, but Close is needed to end the calls and listens.
 func New(o Options) *Server {
 	if o.Name == "" {
 		o.Name = "dragoman-demo"
@@ -92,15 +92,14 @@ func New(o Options) *Server {
 	return s
 }
 
-// Do answers one exchange in its client's era, as proxy.Upstream says. Of the notifications, notifications/initialized
-// makes a legacy session one that is told of changes; all others are taken and ignored. What a client did wrong is
-// answered with an error response inside the Replies: -32601 for a method, -32602 for parameters, -32021 for a capability,
-// -32020 for a mirrored parameter. The errors of Do itself are *proxy.Error: ShuttingDown after Close, Overloaded,
-// InvalidRequest for a message that is no request.
+// Do answers one exchange in its client's era; see proxy.Upstream. notifications/initialized subscribes a legacy session
+// to changes of lists; other notifications are ignored. Errors of the client are error responses in the Replies: -32601
+// for a method, -32602 for parameters, -32021 for a capability, -32020 for a mirrored parameter. The errors of Do itself
+// are *proxy.Error: ShuttingDown after Close, Overloaded, InvalidRequest for a message that is not a request.
 func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := ex.Msg
 	if len(m.Edits) > 0 {
-		// Whoever is in front may have recorded changes that are to count here.
+		// The caller may have recorded edits, which apply here.
 		settled, err := m.Clone()
 		if err != nil {
 			return nil, proxy.Errf(proxy.InvalidRequest, "everything: %w", err)
@@ -113,7 +112,7 @@ func (s *Server) Do(ex *proxy.Exchange) (proxy.Replies, error) {
 		if m.Is("notifications/initialized") && ex.Session != nil {
 			s.subscribers.join(ex.Session)
 		}
-		return nil, nil //nolint:nilnil // what proxy.Handler demands for a notification
+		return nil, nil //nolint:nilnil // proxy.Handler requires it for a notification
 	default:
 		return nil, proxy.Errf(proxy.InvalidRequest, "a %s is no request", m.Kind)
 	}
@@ -140,7 +139,7 @@ func refuse(m *wire.Message, e *proxy.Error) (proxy.Replies, error) {
 	return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), e)), nil
 }
 
-// ask answers every method that is answered at once with a whole result.
+// ask answers the methods that have an immediate result.
 func (s *Server) ask(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error) {
 	era := ex.Client.Era
 	switch method := string(m.Text(m.Method)); method {
@@ -167,8 +166,8 @@ func (s *Server) ask(ex *proxy.Exchange, m *wire.Message) ([]byte, *proxy.Error)
 	}
 }
 
-// Close ends all running calls and waits until they have ended; their Replies answer proxy.ShuttingDown, as Do does from
-// then on. Listens end with their response. It may be called more than once and never fails.
+// Close stops all running calls and waits for their end. Their Replies then return proxy.ShuttingDown, as does Do.
+// Listens end with their response. Close may be called more than once and never fails.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -189,8 +188,8 @@ func (s *Server) isClosed() bool {
 
 func shutDown() error { return proxy.Errf(proxy.ShuttingDown, "the server is shutting down") }
 
-// result makes a result of its members, raw JSON without the braces. A modern one says of which resultType it is, and
-// whose it is; a legacy one has nothing of this.
+// result returns a result with the given members, raw JSON without the braces. A modern result also has its resultType
+// and the server's info; a legacy one has neither.
 func (s *Server) result(era proxy.Era, kind, members string) []byte {
 	b := make([]byte, 0, len(members)+len(s.meta)+len(kind)+32)
 	if era == proxy.Legacy {
@@ -201,8 +200,8 @@ func (s *Server) result(era proxy.Era, kind, members string) []byte {
 	return append(append(b, s.meta...), '}')
 }
 
-// cacheable makes a complete result of one of the six methods that say, to modern clients, for how long it holds
-// (2026-07-28 caching, SEP-2549). Nothing here depends on who asks, hence the scope.
+// cacheable returns a complete result of one of the six methods whose modern results have a lifetime (2026-07-28 caching,
+// SEP-2549). No result depends on the caller, so the scope is public.
 func (s *Server) cacheable(era proxy.Era, members string, ttl int) []byte {
 	if era == proxy.Modern {
 		members += `,"ttlMs":` + strconv.Itoa(ttl) + `,"cacheScope":"public"`
@@ -210,5 +209,5 @@ func (s *Server) cacheable(era proxy.Era, members string, ttl int) []byte {
 	return s.result(era, complete, members)
 }
 
-// quote makes text a JSON string.
+// quote returns text as a JSON string.
 func quote(text string) string { return string(wire.AppendText(nil, text)) }

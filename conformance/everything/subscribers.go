@@ -6,19 +6,19 @@ import (
 	"dragoman/proxy"
 )
 
-// maxWatched bounds the resources that one session or one listen may watch, maxListens the listens open at one time.
+// maxWatched is how many resources one session or one listen may watch, maxListens how many listens may be open.
 const (
 	maxWatched = 1000
 	maxListens = 1024
 )
 
-// notice reports a change: of the resource at uri or, if that is empty, of the list of topic.
+// notice is a change: of the resource at uri or, if that is empty, of the list of topic.
 type notice struct {
 	topic topic
 	uri   string
 }
 
-// method is the notification that tells of it.
+// method returns the method of the notification.
 func (n notice) method() string {
 	if n.uri != "" {
 		return "notifications/resources/updated"
@@ -26,7 +26,7 @@ func (n notice) method() string {
 	return "notifications/" + n.topic.String() + "/list_changed"
 }
 
-// message is the notification, raw JSON; meta is the _meta of its params, raw JSON, empty for none.
+// message returns the notification, raw JSON. meta is the _meta of its params, raw JSON, or empty.
 func (n notice) message(meta string) []byte {
 	uri := ""
 	if n.uri != "" {
@@ -39,20 +39,20 @@ func (n notice) message(meta string) []byte {
 	return []byte(object("jsonrpc", `"2.0"`, "method", quote(n.method()), "params", params))
 }
 
-// subscribers holds the receivers of change notifications: modern listens, and legacy sessions, which receive those of every list and of
-// the resources that they have subscribed to. Telling never waits for a client.
+// subscribers holds the receivers of change notifications: modern listens, and legacy sessions. A session receives the
+// changes of every list and of its subscribed resources. publish never waits for a client.
 type subscribers struct {
 	mu       sync.Mutex
 	closed   bool
 	listens  map[*listen]struct{}
-	sessions map[*proxy.Session]map[string]struct{} // the URIs each watches
+	sessions map[*proxy.Session]map[string]struct{} // subscribed URIs
 }
 
 func newSubscribers() subscribers {
 	return subscribers{listens: map[*listen]struct{}{}, sessions: map[*proxy.Session]map[string]struct{}{}}
 }
 
-// join makes a session one that is told of changes, until it ends.
+// join subscribes a session to changes of lists until it ends.
 func (b *subscribers) join(s *proxy.Session) {
 	b.mu.Lock()
 	_, known := b.sessions[s]
@@ -61,7 +61,7 @@ func (b *subscribers) join(s *proxy.Session) {
 	}
 	b.mu.Unlock()
 	if !known {
-		s.OnEnd(func() { b.part(s) }) // at once, if it has ended
+		s.OnEnd(func() { b.part(s) }) // runs at once if the session has ended
 	}
 }
 
@@ -71,14 +71,14 @@ func (b *subscribers) part(s *proxy.Session) {
 	delete(b.sessions, s)
 }
 
-// watch adds a resource to those that a session is told of; false: it watches too many.
+// watch subscribes a session to a resource; false if it has too many subscriptions.
 func (b *subscribers) watch(s *proxy.Session, uri string) bool {
 	b.join(s)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	uris, known := b.sessions[s]
 	if !known {
-		return true // it has ended
+		return true // the session has ended
 	}
 	if _, has := uris[uri]; !has && len(uris) >= maxWatched {
 		return false
@@ -113,7 +113,7 @@ func (b *subscribers) leave(l *listen) {
 	delete(b.listens, l)
 }
 
-// publish tells everybody who wants to know.
+// publish notifies all interested listens and sessions.
 func (b *subscribers) publish(n notice) {
 	b.mu.Lock()
 	for l := range b.listens {
@@ -132,7 +132,7 @@ func (b *subscribers) publish(n notice) {
 	}
 }
 
-// close ends all listens, in the way of the protocol.
+// close ends all listens as the protocol specifies.
 func (b *subscribers) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,16 +8,16 @@ import (
 	"dragoman/proxy"
 )
 
-// tool is a row of the table of tools. Exactly one of answer, run and script is set.
+// tool is a tool. Exactly one of answer, run and script is set.
 type tool struct {
 	name, description string
-	input             string // inputSchema, JSON; empty: no arguments
-	output            string // outputSchema, JSON; empty: none
-	hints             string // annotations, JSON; empty: none
+	input             string // inputSchema, JSON; empty for no arguments
+	output            string // outputSchema, JSON; empty for none
+	hints             string // annotations, JSON; empty for none
 	mirrors           []mirror
 	answer            func(*query) outcome
 	run               func(*call) outcome
-	script            *script // asks the client
+	script            *script // questions to the client
 }
 
 const (
@@ -25,7 +25,7 @@ const (
 	readOnly    = `{"readOnlyHint":true}`
 )
 
-// addTools makes the table and its list.
+// addTools sets the tools and their list.
 func (s *Server) addTools(pageSize int) {
 	table := slices.Concat(suiteTools(), suiteScripts(), changeTools(), demoTools(), demoScripts())
 	table = append(table, tool{name: sometimes, description: "There only sometimes", hints: readOnly,
@@ -50,7 +50,7 @@ func shows(blocks ...string) outcome { return gives(contentOf(blocks...)) }
 
 func fails(text string) outcome { return gives(contentOf(textBlock(text)) + `,"isError":true`) }
 
-// gives is a complete result of the given members.
+// gives returns a complete result with the given members.
 func gives(members string) outcome {
 	return outcome{kind: complete, members: members, structured: "", refusal: nil, stopped: false}
 }
@@ -63,17 +63,17 @@ func isStopped() outcome {
 	return outcome{kind: "", members: "", structured: "", refusal: nil, stopped: true}
 }
 
-// structured gives a JSON value as structuredContent, and as text for clients that know no such thing (SEP-2106).
+// structured returns a JSON value as structuredContent, and as text for clients without it (SEP-2106).
 func structured(json string) outcome {
 	out := shows(textBlock(json))
 	out.structured = json
 	return out
 }
 
-// invalid is the result for arguments that do not fit.
+// invalid returns the result for invalid arguments.
 func invalid(a *arguments) outcome { return fails("invalid arguments: " + a.wrong) }
 
-// demoTools are the tools that people and scripted clients try.
+// demoTools returns the tools for people and scripted clients.
 func demoTools() []tool {
 	return []tool{
 		{name: "echo", description: "Gives the message back", hints: readOnly, answer: echo,
@@ -139,7 +139,7 @@ func whoami(q *query) outcome {
 	return says(object("era", quote(q.client.Era.String()), "version", quote(version)))
 }
 
-// media shows a block of every kind that the client's revision knows, and says what the others would be.
+// media returns a block of every kind that the client's revision has, and describes the others.
 func media(q *query) outcome {
 	audio, link := q.audio(), linkBlock("demo://static/text", "static text", "text/plain")
 	if !q.since(hasStructured) {
@@ -172,7 +172,8 @@ func progress(c *call) outcome {
 			return isStopped()
 		}
 	}
-	// A pause before the result too: some clients lose a progress notification that is read together with its result.
+	// There is a pause before the result too: some clients lose a progress notification that arrives together with its
+	// result.
 	if !c.pause(delay) {
 		return isStopped()
 	}

@@ -6,8 +6,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// suiteTools are the tools that the scenarios of the official conformance suite call, with the names and answers that
-// those demand. Those that ask the client something are in suiteScripts.
+// suiteTools returns the tools that the official conformance suite calls, with the names and answers that it requires.
+// Those with questions are in suiteScripts.
 func suiteTools() []tool {
 	return []tool{
 		{name: "test_simple_text", description: "Answers with a text", hints: readOnly, answer: func(*query) outcome {
@@ -63,7 +63,7 @@ func halves(c *call) outcome {
 	return says("Tool with progress executed")
 }
 
-// changeTools are the tools that change what clients may listen to, by the names that the conformance suite knows.
+// changeTools returns the tools that change what clients may listen to, by the names that the conformance suite uses.
 func changeTools() []tool {
 	flipped := func(q *query, t topic) outcome {
 		if q.server.flip(t) {
@@ -87,7 +87,7 @@ func changeTools() []tool {
 	}
 }
 
-// contactSchema is the schema that the suite's scenario json-schema-2020-12 looks for (SEP-1613, SEP-2106).
+// contactSchema is the schema that the suite's scenario json-schema-2020-12 expects (SEP-1613, SEP-2106).
 const contactSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object",` +
 	`"$defs":{"address":{"$anchor":"addressDef","type":"object","properties":{"street":{"type":"string"},"city":{"type":"string"}}}},` +
 	`"properties":{"name":{"type":"string"},"address":{"$ref":"#/$defs/address"},` +
@@ -96,7 +96,7 @@ const contactSchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema"
 	`"if":{"properties":{"contactMethod":{"const":"phone"}},"required":["contactMethod"]},` +
 	`"then":{"required":["phone"]},"else":{"required":["email"]},"additionalProperties":false}`
 
-// contact checks its arguments against contactSchema by hand. anyOf follows from then and else.
+// contact checks its arguments against contactSchema. The anyOf of the schema follows from then and else.
 func contact(q *query) outcome {
 	a := &q.args
 	for key := range wire.Members(a.raw, a.at) {

@@ -41,7 +41,7 @@ const benchExample = `  dragoman bench http://127.0.0.1:8080/mcp
   dragoman bench --sessions 1,100,1000 --pid-of-port --face legacy-http http://127.0.0.1:8080/mcp
   dragoman bench --mix calls.json --json now.json --compare before.json http://127.0.0.1:8080/mcp`
 
-// benchFlags is what was typed.
+// benchFlags holds the values of the flags.
 type benchFlags struct {
 	face, revision          string
 	tool, arguments, method string
@@ -129,5 +129,5 @@ func (f *benchFlags) add(c *cobra.Command) {
 	_ = c.MarkFlagFilename("html", "html")
 }
 
-// faceOf is a face as the generator knows it; the names are the same.
+// faceOf converts a face to the generator's type; the names are the same.
 func faceOf(f suitepeer.Face) drive.Face { return drive.Face(f) }

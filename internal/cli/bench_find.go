@@ -16,16 +16,16 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// found is how a server can be reached, and what it has.
+// found describes a server: how it is reached, and what it offers.
 type found struct {
 	face     suitepeer.Face
 	revision string
 	server   string
 	tools    []suitepeer.Object
-	lists    bool // it has tools/list
+	lists    bool // it answers tools/list
 }
 
-// find finds the first face that the server has, of those that are asked for.
+// find returns the first of the requested faces that the server has.
 func (b *bencher) find(ctx context.Context) (*found, error) {
 	target := &suitepeer.Target{Timeout: b.Timeout}
 	if b.URL == "" {
@@ -53,12 +53,12 @@ func (b *bencher) find(ctx context.Context) (*found, error) {
 	return nil, &verdict{code: exitNobody, err: fmt.Errorf("bench: nothing of MCP answers at %s:\n  %s\nfix: %s", b.shown(), strings.Join(tried, "\n  "), fix)}
 }
 
-// meetAnswers is how many answers it may take the time of to learn what there is at a face.
+// meetAnswers limits the time to examine a face, as a multiple of the time for one answer.
 const meetAnswers = 4
 
 var errRevision = errors.New("it has not the revision that is asked for")
 
-// meet learns what a server has at a face.
+// meet opens a face and reads what the server offers there.
 func (b *bencher) meet(ctx context.Context, t *suitepeer.Target, face suitepeer.Face) (*found, error) {
 	ctx, cancel := context.WithTimeout(ctx, meetAnswers*t.Patience())
 	defer cancel()
@@ -98,7 +98,7 @@ func (b *bencher) meet(ctx context.Context, t *suitepeer.Target, face suitepeer.
 	}
 	f.server = strings.TrimSpace(suitepeer.Text(info, "name") + " " + suitepeer.Text(info, "version"))
 	if caps["tools"] != nil {
-		if result, err := c.Result("tools/list", ""); err == nil { // the first page is enough to find one
+		if result, err := c.Result("tools/list", ""); err == nil { // the first page is enough to find a tool
 			f.lists, f.tools = true, objects(suitepeer.List(result, "tools"))
 		}
 	}
@@ -144,21 +144,21 @@ func (f *found) tool(name string) suitepeer.Object {
 	return nil
 }
 
-// required are the arguments that a tool cannot do without.
+// required returns the required arguments of a tool.
 func required(tool suitepeer.Object) []any {
 	if list := suitepeer.List(tool, "inputSchema", "required"); list != nil {
 		return list
 	}
-	return suitepeer.List(tool, "input_schema", "required") // of the envelope
+	return suitepeer.List(tool, "input_schema", "required") // in the REST envelope
 }
 
-// echoes tells whether it is one of the reference servers.
+// echoes reports whether the server is one of the reference servers.
 func (f *found) echoes() bool {
 	name, _, _ := strings.Cut(f.server, " ")
 	return name == "reference" && f.tool("echo") != nil
 }
 
-// choose decides what is called, and says why.
+// choose returns the runs, and the reason for the choice.
 func (b *bencher) choose(ctx context.Context, plan drive.Plan) ([]benchRun, string, error) {
 	if len(b.Calls) > 0 {
 		calls, err := b.asked()
@@ -186,7 +186,7 @@ func nameOf(calls []drive.Call) string {
 	return "mix"
 }
 
-// asked are the calls that were named.
+// asked returns the calls that the flags name.
 func (b *bencher) asked() ([]drive.Call, error) {
 	var out []drive.Call
 	for i := range b.Calls {
@@ -223,10 +223,10 @@ func (b *bencher) asked() ([]drive.Call, error) {
 	return out, nil
 }
 
-// subject is what a modern request repeats in Mcp-Name.
+// subject returns the value of the Mcp-Name header of a modern request.
 func subject(method string, params json.RawMessage) string {
 	var p struct{ Name, URI, TaskID string }
-	_ = json.Unmarshal(params, &p) // they were looked at before
+	_ = json.Unmarshal(params, &p) // checked before
 	switch {
 	case method == "tools/call", method == "prompts/get":
 		return suitepeer.HeaderValue(p.Name)
@@ -245,7 +245,7 @@ func toolCall(name, arguments string) drive.Call {
 	return drive.Call{Name: name, Method: "tools/call", Header: suitepeer.HeaderValue(name), Params: `{"name":` + suitepeer.Encode(name) + `,"arguments":` + arguments + `}`}
 }
 
-// echo are the runs at a reference server.
+// echo returns the runs against a reference server.
 func (b *bencher) echo(face drive.Face) ([]benchRun, error) {
 	if b.found.tool("echo") == nil || !slices.Contains(required(b.found.tool("echo")), any("text")) {
 		return nil, errors.New("bench: --size, --answer-size and --stream-share are for a server that has the reference servers' tool echo; fix: name a call of this server with --tool and --arguments")
@@ -287,7 +287,7 @@ func byteSize(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// something is what can be called of any server without harm.
+// something returns a call that is harmless on any server.
 func (b *bencher) something(ctx context.Context, plan drive.Plan) (drive.Call, string, error) {
 	type candidate struct {
 		call drive.Call
@@ -331,7 +331,7 @@ func (b *bencher) something(ctx context.Context, plan drive.Plan) (drive.Call, s
 	return drive.Call{}, "", fmt.Errorf("bench: nothing was found that can be called (%v); fix: name a call with --tool or --method", last)
 }
 
-// tryAll calls once what was asked for: a load of nothing but errors measures nothing.
+// tryAll makes each call once before the load: a load of nothing but errors measures nothing.
 func (b *bencher) tryAll(ctx context.Context, plan drive.Plan, runs []benchRun) error {
 	for _, r := range runs {
 		plan.Calls = r.calls

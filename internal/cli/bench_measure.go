@@ -13,7 +13,7 @@ import (
 	benchreport "dragoman/bench/report"
 )
 
-// measure carries out one of the loads.
+// measure runs one of the loads.
 func (b *bencher) measure(ctx context.Context, plan drive.Plan, name string) error {
 	m := &meter{b: b, ctx: ctx}
 	plan.Mark = m.mark
@@ -44,7 +44,7 @@ func (b *bencher) measure(ctx context.Context, plan drive.Plan, name string) err
 	return nil
 }
 
-// meter reads what the process under test takes.
+// meter measures the resources of the process under test.
 type meter struct {
 	b     *bencher
 	ctx   context.Context
@@ -52,12 +52,12 @@ type meter struct {
 	watch *benchwatch.Watch
 
 	mu     sync.Mutex
-	uses   []benchwatch.Use // at the ends of rounds
+	uses   []benchwatch.Use // at the end of each round
 	own    []benchwatch.Use
 	allocs []benchwatch.Allocs
 }
 
-// start begins to look, where processes can be looked at.
+// start begins the measurement, on systems that support it.
 func (m *meter) start() error {
 	if len(m.pids) == 0 || runtime.GOOS != "linux" {
 		return nil
@@ -69,14 +69,14 @@ func (m *meter) start() error {
 	return nil
 }
 
-// mark is the plan's Mark.
+// mark implements drive.Plan.Mark.
 func (m *meter) mark(i int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if i > 0 {
 		m.read()
 	}
-	// What is asked over HTTP is asked outside of what is measured.
+	// The request for the metrics is made outside of the measured interval.
 	if m.b.Metrics != "" && (i == 0 || i >= m.b.Rounds || m.b.Requests > 0) {
 		a, err := benchwatch.ReadAllocs(m.ctx, m.b.Metrics)
 		if err != nil {
@@ -102,7 +102,7 @@ func (m *meter) read() {
 	}
 }
 
-// stop makes a report of it all.
+// stop ends the measurement and returns the report of the run.
 func (m *meter) stop(name string, result *drive.Result) benchreport.Run {
 	var course []benchwatch.Sample
 	if m.watch != nil {
@@ -126,14 +126,14 @@ func (m *meter) stop(name string, result *drive.Result) benchreport.Run {
 	return run
 }
 
-// Memory counts as settled once it has changed by less than a hundredth over some readings.
+// Memory counts as settled once it has changed by less than one percent over some readings.
 const (
 	settleEvery = 200 * time.Millisecond
 	settleReads = 4
 	settleLimit = 6 * time.Second
 )
 
-// openSessions opens idle sessions, and reads the memory at each number that was asked for.
+// openSessions opens idle sessions, and reads the memory at each requested number.
 func (b *bencher) openSessions(ctx context.Context, plan drive.Plan) (*drive.Idle, error) {
 	idle, err := drive.NewIdle(ctx, plan)
 	if err != nil {
@@ -159,7 +159,7 @@ func (b *bencher) openSessions(ctx context.Context, plan drive.Plan) (*drive.Idl
 	return idle, nil
 }
 
-// settled reads the memory once it has come to rest.
+// settled reads the memory once it has settled.
 func (b *bencher) settled(ctx context.Context) (benchwatch.Use, error) {
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()

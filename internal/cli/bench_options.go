@@ -25,43 +25,43 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// BenchOptions are the options of `dragoman bench`, checked.
+// BenchOptions are the checked options of `dragoman bench`.
 type BenchOptions struct {
-	// URL is the server, or Command starts it.
+	// URL is the server's address; if it is empty, Command starts the server.
 	URL     string
 	Command []string
-	// Face and Revision are what is asked for; empty: what there is.
+	// Face and Revision select how the server is called; empty means the first that it offers.
 	Face, Revision string
-	// Calls are what is called; none: something that fits, or, with Sizes, the reference servers' tool.
+	// Calls are the calls to make; if empty, a suitable call is chosen or, with Sizes, the reference servers' tool.
 	Calls []BenchCall
-	// Sizes are lengths of requests to a reference server, each a run, Answer of its answers; 0: the same. Streams is the share of
-	// answers asked for as event streams.
+	// Sizes are the lengths of the requests to a reference server, one run each. Answer is the length of the answers; 0
+	// means the same. Streams is the share of answers that are requested as event streams.
 	Sizes   []int
 	Answer  int
 	Streams float64
 	Varies  bool
 
 	Connections, Processes, Queue, Rounds int
-	Rate                                  float64 // 0: a closed loop
+	Rate                                  float64 // calls a second; 0: a closed loop
 	Warmup, Duration, Timeout             time.Duration
-	Requests                              uint64 // 0: Duration counts
-	// Sessions are numbers of idle sessions, each larger than the last.
+	Requests                              uint64 // 0: limited by Duration
+	// Sessions are numbers of idle sessions, in ascending order.
 	Sessions []int
-	// PID is the process to be watched, 0: none is named; PIDOfPort: it is the one that listens at the URL's port.
+	// PID is the process to measure; 0 means none. PIDOfPort selects the process that listens on the URL's port.
 	PID       int
 	PIDOfPort bool
 	Metrics   string
 
 	Thresholds []benchreport.Threshold
-	Headers    suitepeer.Fields // in no report
-	TLS        *tls.Config      // nil for the system's roots
+	Headers    suitepeer.Fields // never shown in reports
+	TLS        *tls.Config      // nil means the system's roots
 	JSON, HTML string           // files; "-" is standard output
 	Compare    string
-	Old        *benchreport.Report // what Compare holds
+	Old        *benchreport.Report // the report read from Compare
 	Colour     func(w io.Writer) bool
 }
 
-// BenchCall is one kind of call, as a mix names it.
+// BenchCall is one kind of call in a mix.
 type BenchCall struct {
 	Name      string          `json:"name"`
 	Tool      string          `json:"tool"`
@@ -78,7 +78,7 @@ const (
 	leastBenchTime = 10 * time.Millisecond
 )
 
-// benchOptions checks what was typed.
+// benchOptions checks the flags and arguments.
 func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (*BenchOptions, error) {
 	opt := &BenchOptions{Face: f.face, Revision: f.revision, Sizes: f.sizes, Answer: f.answer, Streams: f.streams, Varies: f.varies, Connections: f.connections,
 		Processes: f.processes, Queue: f.queue, Rounds: f.rounds, Rate: f.rate, Warmup: f.warmup, Duration: f.duration, Timeout: f.timeout, Requests: f.requests,
@@ -115,7 +115,7 @@ func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (
 	return opt, nil
 }
 
-// target reads `URL | -- COMMAND…`.
+// target parses the arguments `URL | -- COMMAND…`.
 func (o *BenchOptions) target(c *cobra.Command, args []string) error {
 	named, err := target(c, args)
 	switch {
@@ -138,7 +138,7 @@ func (o *BenchOptions) target(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// bounds checks numbers.
+// bounds checks the limits of numeric options.
 func (o *BenchOptions) bounds(c *cobra.Command, f *benchFlags) error {
 	flags := c.Flags()
 	for _, n := range []struct {
@@ -179,7 +179,7 @@ func (o *BenchOptions) bounds(c *cobra.Command, f *benchFlags) error {
 	return nil
 }
 
-// fits refuses flags that do not belong together.
+// fits refuses flags that exclude each other.
 func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
 	flags := c.Flags()
 	both := func(a, b string) error {
@@ -224,7 +224,7 @@ func (o *BenchOptions) fits(c *cobra.Command, f *benchFlags) error {
 	return nil
 }
 
-// calls reads what is to be called.
+// calls parses the flags that name calls.
 func (o *BenchOptions) calls(_ *cobra.Command, f *benchFlags) (err error) {
 	one := BenchCall{Tool: f.tool, Method: f.method}
 	switch {
@@ -290,7 +290,7 @@ func (b *BenchCall) check() error {
 	return nil
 }
 
-// jsonFlag is the value of a flag that is JSON, or names a file with it.
+// jsonFlag returns the JSON value of a flag, or of the file that it names.
 func jsonFlag(flag, text string) (json.RawMessage, error) {
 	if text == "" {
 		return nil, nil
@@ -309,7 +309,7 @@ func jsonFlag(flag, text string) (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// readUpTo reads a file that has at most so many bytes.
+// readUpTo reads a file of at most most bytes.
 func readUpTo(path string, most int64) ([]byte, error) {
 	in, err := os.Open(path)
 	if err != nil {
@@ -323,7 +323,7 @@ func readUpTo(path string, most int64) ([]byte, error) {
 	return raw, err
 }
 
-// files sees to it that what takes a while is not done for a report that cannot be written, or compared.
+// files checks before the measurement that the reports can be written and compared.
 func (o *BenchOptions) files(_ *cobra.Command, f *benchFlags) error {
 	if f.json != "" && f.json == f.html {
 		return usagef("both --json and --html write to %s; fix: name another file", f.json)

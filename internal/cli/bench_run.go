@@ -26,7 +26,7 @@ import (
 
 var errBenchInterrupted = errors.New("bench: interrupted before anything was measured")
 
-// runBench loads a server and tells what came of it.
+// runBench puts load on a server and reports the results.
 func runBench(ctx context.Context, opt *BenchOptions, std app.Streams) error {
 	live := app.Terminal(std.Err)
 	b := &bencher{BenchOptions: opt, std: std, progress: benchreport.NewProgress(std.Err, live), hide: suitereport.Hide{URLs: []string{opt.URL, opt.Metrics}}}
@@ -46,7 +46,7 @@ func runBench(ctx context.Context, opt *BenchOptions, std app.Streams) error {
 	return b.tell()
 }
 
-// fault is an error that may repeat what a server says.
+// fault returns an error with secrets hidden: it may quote the server.
 func (b *bencher) fault(err error) error {
 	var v *verdict
 	if errors.As(err, &v) && v.err != nil {
@@ -63,10 +63,10 @@ type bencher struct {
 	hide     suitereport.Hide
 	report   benchreport.Report
 	found    *found
-	pids     []int // of --pid and --pid-of-port
+	pids     []int // from --pid and --pid-of-port
 }
 
-// benchRun is one of the loads.
+// benchRun is one load of the run.
 type benchRun struct {
 	name  string
 	calls []drive.Call
@@ -112,7 +112,7 @@ func (b *bencher) run(ctx context.Context) error {
 	return nil
 }
 
-// shown is what is loaded, fit to be shown.
+// shown returns the target's name for display, without secrets.
 func (b *bencher) shown() string {
 	if b.URL != "" {
 		return value.RedactURL(b.URL)
@@ -120,7 +120,7 @@ func (b *bencher) shown() string {
 	return suitereport.Arguments(b.Command)
 }
 
-// warn says what the figures are made of beside the server.
+// warn adds notes on what else influences the figures.
 func (b *bencher) warn() {
 	if b.URL == "" {
 		return
@@ -141,7 +141,7 @@ func (b *bencher) note(format string, args ...any) {
 	b.report.Notes = append(b.report.Notes, b.hide.Text(fmt.Sprintf(format, args...)))
 }
 
-// watched finds the process that is named.
+// watched finds the process that the flags name.
 func (b *bencher) watched() error {
 	pid := b.PID
 	if b.PIDOfPort {
@@ -173,7 +173,7 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// plan is what the generator is told, but for the calls.
+// plan returns the generator's plan, without the calls.
 func (b *bencher) plan() (drive.Plan, error) {
 	p := drive.Plan{Face: faceOf(b.found.face), Revision: b.found.revision, Command: b.Command, Env: os.Environ(), Connections: b.Connections, Processes: b.Processes,
 		Rate: b.Rate, Queue: b.Queue, Warmup: b.Warmup, Duration: b.Duration, Requests: b.Requests, Rounds: b.Rounds, Timeout: b.Timeout}
@@ -208,7 +208,7 @@ func (b *bencher) plan() (drive.Plan, error) {
 	return p, nil
 }
 
-// describe puts into the report how it is called.
+// describe adds the description of the load to the report.
 func (b *bencher) describe(runs []benchRun, why string) {
 	us := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 	l := benchreport.Load{Why: why, Connections: b.Connections, Rate: b.Rate, WarmupUs: us(b.Warmup), DurationUs: us(b.Duration), Requests: b.Requests, TimeoutUs: us(b.Timeout)}
@@ -242,7 +242,8 @@ func (b *bencher) describe(runs []benchRun, why string) {
 	b.report.Load = l
 }
 
-// tell writes the reports, and gives the verdict. The one for people goes to standard error where standard output is taken.
+// tell writes the reports and returns the verdict. The text report goes to standard error if another one uses standard
+// output.
 func (b *bencher) tell() error {
 	r := &b.report
 	r.Judge(b.Thresholds)
@@ -270,7 +271,7 @@ func (b *bencher) tell() error {
 	return nil
 }
 
-// faces are those that are looked for, in this order.
+// faces returns the faces to try, in order.
 func (b *bencher) faces() (all []suitepeer.Face) {
 	for _, f := range suitepeer.Faces() {
 		if f.Stdio() == (b.URL == "") && (b.Face == "" || b.Face == string(f)) {

@@ -81,8 +81,7 @@ upstreams are never shown.`,
 	return c
 }
 
-// loadFile loads the file that is named as an argument, by --config or by the
-// variable; "" is none.
+// loadFile loads the configuration file that an argument, --config or the variable names; "" if there is none.
 func (p *program) loadFile(c *cobra.Command, args []string, s *settingFlags) (cfg *config.Config, file string, err error) {
 	switch {
 	case len(args) > 1:

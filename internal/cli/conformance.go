@@ -57,7 +57,7 @@ const conformanceExample = `  dragoman conformance https://example.com/mcp
   dragoman conformance --diff before.json after.json
   dragoman conformance --matrix --check`
 
-// exitNobody is the exit code of a test at which there was no server.
+// exitNobody is the exit code of a test that found no server.
 const exitNobody = 3
 
 const (
@@ -66,7 +66,7 @@ const (
 	mostAnswerTime  = 10 * time.Minute
 )
 
-// conformanceFlags is what was typed.
+// conformanceFlags holds the values of the flags.
 type conformanceFlags struct {
 	list, diff, matrix, check            bool
 	client, proxy, official              bool
@@ -145,19 +145,19 @@ func (f *conformanceFlags) add(c *cobra.Command) {
 	flags.BoolVar(&f.check, "check", false, "of --matrix: fail if the document is not what would be written; write nothing")
 	flags.StringVar(&f.results, "results", resultsFile, "of --matrix: `FILE` with the results, or - for standard input")
 	flags.StringVar(&f.out, "out", matrixFile, "of --matrix: `FILE` for the document, or - for standard output")
-	complete := func(name string, words []string) { // errors only if there is no such flag
+	complete := func(name string, words []string) { // fails only if there is no such flag
 		_ = c.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 	}
 	complete("face", faces)
 	complete("revision", revisions)
-	for _, name := range []string{"only", "skip", "explain"} { // made when asked for: every start would pay for it
+	for _, name := range []string{"only", "skip", "explain"} { // computed on request, since it would slow down every start
 		_ = c.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return checkIDs(allChecks()), cobra.ShellCompDirectiveNoFileComp
 		})
 	}
 }
 
-// modeFlags are the flags that each mode understands, beside the one that asks for it.
+// modeFlags lists the flags that each mode accepts, besides its own.
 var modeFlags = map[string][]string{
 	"matrix":  {"check", "results", "out"},
 	"diff":    {"json", "markdown"},
@@ -168,7 +168,7 @@ var modeFlags = map[string][]string{
 		"header", "ca-file", "jobs", "front"},
 }
 
-// agree refuses flags that do not belong together.
+// agree refuses flags that exclude each other.
 func (f *conformanceFlags) agree(flags *pflag.FlagSet) error {
 	mode := ""
 	for _, name := range []string{"matrix", "diff", "list", "explain", "client", "proxy"} {
@@ -195,7 +195,7 @@ func (f *conformanceFlags) agree(flags *pflag.FlagSet) error {
 	return err
 }
 
-// conformanceMatrix makes the matrix document.
+// conformanceMatrix writes the matrix document.
 func (p *program) conformanceMatrix(f *conformanceFlags, args []string) error {
 	switch {
 	case len(args) > 0:
@@ -206,7 +206,7 @@ func (p *program) conformanceMatrix(f *conformanceFlags, args []string) error {
 	return failed(makeMatrix(p.std, f.results, f.out, f.check))
 }
 
-// allChecks are the checks of servers, then those of clients.
+// allChecks returns the checks of servers, then those of clients.
 func allChecks() []*suite.Check { return slices.Concat(checks.All(), mock.Checks()) }
 
 func faceNames() (names []string) {
@@ -223,23 +223,23 @@ func checkIDs(all []*suite.Check) (ids []string) {
 	return ids
 }
 
-// choice picks checks as --face, --revision, --only and --skip say.
+// choice is the result of --face, --revision, --only and --skip.
 type choice struct {
 	faces     []suitepeer.Face
 	revisions []string
-	checks    []*suite.Check // chosen
-	tried     []*suite.Check // what is to be tried for them
+	checks    []*suite.Check // chosen checks
+	tried     []*suite.Check // checks to run for them
 
-	only, skip []string // patterns about checks of the official suite
+	only, skip []string // patterns for checks of the official suite
 }
 
-// officially tells whether a check of the official suite is chosen.
+// officially reports whether a check of the official suite is chosen.
 func (c *choice) officially(id string) bool {
 	fits := func(pattern string) bool { return wildcard(pattern, id) }
 	return (len(c.only) == 0 || slices.ContainsFunc(c.only, fits)) && !slices.ContainsFunc(c.skip, fits)
 }
 
-// officials parts the patterns about checks of the official suite, whose names are known only when it has run, from the others.
+// officials separates the patterns for the official suite's checks, whose names are only known after it has run.
 func officials(patterns []string) (ours, theirs []string) {
 	for _, p := range patterns {
 		if strings.HasPrefix(p, official.Prefix) {
@@ -251,7 +251,7 @@ func officials(patterns []string) (ours, theirs []string) {
 	return ours, theirs
 }
 
-// choose reads the flags that pick checks.
+// choose evaluates the flags that select checks.
 func (f *conformanceFlags) choose(all []*suite.Check) (*choice, error) {
 	c := &choice{}
 	for _, name := range f.face {
@@ -292,14 +292,15 @@ func (f *conformanceFlags) choose(all []*suite.Check) (*choice, error) {
 	if len(c.checks) == 0 && len(c.only) == 0 {
 		return nil, usagef("no check is left by --face, --revision, --only and --skip; fix: `%s` shows what there is", "dragoman conformance --list")
 	}
-	// What holds the messages of servers against their shapes sees those of all other trials.
+	// Checks without Run validate the messages of all other checks, so those must run too.
 	if !slices.ContainsFunc(c.checks, func(one *suite.Check) bool { return one.Run == nil }) {
 		c.tried = c.checks
 	}
 	return c, nil
 }
 
-// somewhere tells whether a check is tried at a face and a revision, "" for any, that were asked for.
+// somewhere reports whether a check applies to a selected face and revision; face and revision narrow the question unless
+// "".
 func (c *choice) somewhere(one *suite.Check, face, revision string) bool {
 	for _, f := range one.Faces {
 		if face != "" && face != string(f) || len(c.faces) > 0 && !slices.Contains(c.faces, f) {
@@ -317,7 +318,7 @@ func (c *choice) somewhere(one *suite.Check, face, revision string) bool {
 	return false
 }
 
-// picks finds the checks that patterns mean: ids or areas, with * for anything.
+// picks returns the checks that the patterns match: ids or areas, with * as wildcard.
 func picks(all []*suite.Check, flag string, patterns []string) (map[*suite.Check]bool, error) {
 	picked := make(map[*suite.Check]bool)
 	for _, pattern := range patterns {
@@ -338,7 +339,7 @@ func picks(all []*suite.Check, flag string, patterns []string) (map[*suite.Check
 	return picked, nil
 }
 
-// wildcard tells whether a text is what a pattern says, in which * stands for anything.
+// wildcard reports whether text matches pattern, in which * matches anything.
 func wildcard(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -356,7 +357,7 @@ func wildcard(pattern, text string) bool {
 	return ok && strings.HasSuffix(text, last)
 }
 
-// unknownWord is the error of a name that there is not.
+// unknownWord returns the error of an unknown name.
 func unknownWord(flag, word string, known []string) error {
 	hint := "run `dragoman conformance --list` for all of them"
 	if len(known) < 10 {

@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// official runs the official suite at every revision that the server speaks over HTTP; over stdio and HTTP+SSE, which the suite does not
-// speak, a Dragoman stands between. What keeps it from running is a finding too.
+// official runs the official suite at every revision that the server speaks over HTTP. The suite does not speak stdio and
+// HTTP+SSE; for these a Dragoman is started in between. A failure to run the suite is a finding too.
 func (t *tester) official(ctx context.Context) (findings []*suite.Finding) {
 	met := make(map[string]bool)
 	for _, d := range t.doors {
@@ -36,7 +36,7 @@ func (t *tester) official(ctx context.Context) (findings []*suite.Finding) {
 	return slices.DeleteFunc(findings, func(f *suite.Finding) bool { return !t.choice.officially(f.Check.ID) })
 }
 
-// officialAt runs it at some offers of a door.
+// officialAt runs the suite at some offers of a door.
 func (t *tester) officialAt(ctx context.Context, d *door, offers []*suite.Offer, direct bool) (findings []*suite.Finding) {
 	var at string
 	var unreached error
@@ -67,14 +67,15 @@ func (t *tester) officialAt(ctx context.Context, d *door, offers []*suite.Offer,
 	return findings
 }
 
-// officialSuite is the check that the suite runs at all.
+// officialSuite is the check for running the suite as a whole.
 func officialSuite() *suite.Check {
 	return &suite.Check{ID: official.Prefix + "suite", Title: "The official suite runs", Level: suite.Must, Faces: suitepeer.Faces(), Page: "@modelcontextprotocol/conformance " + official.Version,
 		Statement: "The official suite can be run at the server.", Why: "What it looks at was not looked at.",
 		Fix: "Install Node.js 22 or later, or name the words that start the suite with --official-command."}
 }
 
-// localhost is a URL whose host is named as the official suite wants it: it takes from the name whose Host fields the server must refuse.
+// localhost replaces the host 127.0.0.1 of a URL with localhost: the official suite derives from the name which Host
+// headers the server must refuse.
 func localhost(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() != "127.0.0.1" {
@@ -87,7 +88,8 @@ func localhost(raw string) string {
 	return u.String()
 }
 
-// through is a URL for who can neither send --header nor trust --ca-file: with them it is that of a relay.
+// through returns a URL for a program that can neither send --header nor trust --ca-file: the URL of a relay if either is
+// set.
 func (t *tester) through(d *door) (at string, end func(), err error) {
 	if len(t.Headers) == 0 && t.TLS == nil {
 		return localhost(d.HTTP.URL), func() {}, nil
@@ -99,7 +101,7 @@ func (t *tester) through(d *door) (at string, end func(), err error) {
 	return relay.URL, relay.Close, nil
 }
 
-// between starts a Dragoman before a door, for who speaks streamable HTTP alone.
+// between starts a Dragoman in front of a door, for a program that speaks streamable HTTP only.
 func (t *tester) between(ctx context.Context, d *door) (at string, end func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -130,7 +132,7 @@ func (t *tester) between(ctx context.Context, d *door) (at string, end func(), e
 	return localhost("http://" + address + "/mcp"), func() { s.End(); done() }, nil
 }
 
-// client tests a client.
+// client runs the checks of a client.
 func (t *tester) client(ctx context.Context, run *suitereport.Run) (err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -148,13 +150,13 @@ func (t *tester) client(ctx context.Context, run *suitereport.Run) (err error) {
 	return err
 }
 
-// clientRuns is how many answers one run of a client may take the time of.
+// clientRuns limits the time of one run of a client, as a multiple of the time for one answer.
 const clientRuns = 3
 
-// errNothingInFront is that of an intermediary that nobody can talk to.
+// errNothingInFront is the error of an intermediary that does not answer.
 var errNothingInFront = errors.New("nothing of MCP answers in front of the intermediary; fix: does the command run by itself? say where clients find it with --front http://{listen}/PATH")
 
-// intermediary tests what stands between clients and servers.
+// intermediary runs the checks of an intermediary.
 func (t *tester) intermediary(ctx context.Context, run *suitereport.Run) error {
 	o := intermediary.Options{Argv: t.Command, Fronts: t.Fronts, Fixture: t.Fixture, Headers: t.Headers, TLS: t.TLS, Timeout: t.Timeout, Faces: t.choice.faces,
 		Suite: suite.Options{Checks: t.choice.tried, Jobs: t.Jobs, Shape: suite.ServerShape, Progress: t.progress.Done},

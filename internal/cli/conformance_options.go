@@ -26,43 +26,44 @@ import (
 	"dragoman/internal/config/value"
 )
 
-// ConformanceOptions are the options of `dragoman conformance`, checked.
+// ConformanceOptions are the checked options of `dragoman conformance`.
 type ConformanceOptions struct {
-	// URLs are the doors of the server; none: it is Command, which with Client is a client and with Proxy an intermediary.
+	// URLs are the server's addresses. If there are none, Command is run: a server, with Client a client, with Proxy an
+	// intermediary.
 	URLs          []string
 	Command       []string
 	Client, Proxy bool
-	// Official runs the official suite too; OfficialCommand starts it, nil: npx does.
+	// Official runs the official suite too. OfficialCommand starts it; nil means npx.
 	Official        bool
 	OfficialCommand []string
-	// Fronts are where clients find an intermediary, Fixture is the command of the server behind it.
+	// Fronts are the URLs at which clients reach an intermediary, Fixture is the command of the server behind it.
 	Fronts, Fixture []string
-	// Headers are fields of every request; they are in no report.
+	// Headers are sent with every request and never shown in reports.
 	Headers suitepeer.Fields
 	// TLS is nil for the system's roots.
 	TLS *tls.Config
-	// Timeout is for an answer, Jobs how many checks are tried at a time.
+	// Timeout limits the wait for an answer. Jobs is how many checks run at a time.
 	Timeout time.Duration
 	Jobs    int
-	// Verbose shows all evidence; Strict has a SHOULD that is not kept fail the run.
+	// Verbose shows all evidence. With Strict, a violated SHOULD fails the run.
 	Verbose, Strict bool
-	// Expected is the file of expected failures; "": there is none.
+	// Expected is the file of expected failures; "" means none.
 	Expected string
-	// Colour is for what reaches a terminal.
+	// Colour reports whether output to w is coloured.
 	Colour func(w io.Writer) bool
 
 	choice  *choice
 	reports []reportFile
 }
 
-// reportFile is one report that is to be written.
+// reportFile is one report to write.
 type reportFile struct {
 	path  string // "-" is standard output
 	flag  string
 	write func(r *suitereport.Report, w io.Writer) error
 }
 
-// reportFiles are the reports that were asked for.
+// reportFiles returns the reports that the flags name.
 func (f *conformanceFlags) reportFiles() (files []reportFile, err error) {
 	badge := (*suitereport.Report).Badge
 	if strings.EqualFold(filepath.Ext(f.badged), ".svg") {
@@ -83,7 +84,7 @@ func (f *conformanceFlags) reportFiles() (files []reportFile, err error) {
 	return files, nil
 }
 
-// conformanceOptions checks what was typed for a test.
+// conformanceOptions checks the flags and arguments of a test.
 func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args []string) (*ConformanceOptions, error) {
 	opt := &ConformanceOptions{Client: f.client, Proxy: f.proxy, Fronts: f.front, Official: f.official, OfficialCommand: strings.Fields(f.officialCommand), Timeout: f.timeout, Jobs: f.jobs, Verbose: f.verbose, Strict: f.strict, Expected: f.expected,
 		Colour: func(w io.Writer) bool { return app.Colourful(w, p.environ) }}
@@ -136,7 +137,7 @@ func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args
 	return opt, nil
 }
 
-// target reads `URL... | -- COMMAND...`.
+// target parses the arguments `URL... | -- COMMAND...`.
 func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
 	before, path := args, c.CommandPath()
 	if at := c.ArgsLenAtDash(); at >= 0 {
@@ -169,7 +170,7 @@ func (o *ConformanceOptions) target(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkDoor checks the URL of a server.
+// checkDoor checks a server's URL.
 func checkDoor(text, path string) error {
 	if !isURL(text) {
 		return usagef("%s is not a URL; fix: write `%s https://HOST/PATH`, or to start a command `%s -- COMMAND`", mistaken(text), path, path)
@@ -189,12 +190,12 @@ func checkDoor(text, path string) error {
 	return nil
 }
 
-// linesOnly tells whether nothing is reached over HTTP: there is a command alone, or sockets.
+// linesOnly reports whether nothing is reached over HTTP: only a command, or sockets.
 func (o *ConformanceOptions) linesOnly() bool {
 	return !o.Proxy && !slices.ContainsFunc(o.URLs, func(u string) bool { _, _, socket := (&config.Upstream{URL: u}).Socket(); return !socket })
 }
 
-// behind checks the command of an intermediary, and finds the server that is put behind it: the built-in one.
+// behind checks the command of an intermediary, and sets the server behind it: the built-in one.
 func (o *ConformanceOptions) behind() error {
 	if _, err := intermediary.Check(o.Command); err != nil {
 		return usagef("%w", err)
@@ -207,7 +208,7 @@ func (o *ConformanceOptions) behind() error {
 	return nil
 }
 
-// headerField reads "NAME: VALUE". No error repeats the value.
+// headerField parses "NAME: VALUE". Its errors never repeat the value.
 func (p *program) headerField(text string) (suitepeer.Field, error) {
 	name, content, ok := strings.Cut(text, ":")
 	name, content = strings.TrimSpace(name), strings.TrimSpace(content)
@@ -229,7 +230,7 @@ func (p *program) headerField(text string) (suitepeer.Field, error) {
 	return suitepeer.Field{Name: name, Value: content}, nil
 }
 
-// lookup is a variable of the environment; of several of a name the last.
+// lookup returns a variable of the environment; the last of equal names counts.
 func (p *program) lookup(name string) (value string, set bool) {
 	for _, pair := range p.environ {
 		if v, ok := strings.CutPrefix(pair, name+"="); ok {
@@ -239,7 +240,7 @@ func (p *program) lookup(name string) (value string, set bool) {
 	return value, set
 }
 
-// readHeaderFile is the value in a file, which is relative to where the command runs, without the end of its line.
+// readHeaderFile returns the value in a file without the final line break. path is relative to the working directory.
 func readHeaderFile(path string) (string, error) {
 	whole, err := filepath.Abs(path)
 	if err != nil {
@@ -248,7 +249,7 @@ func readHeaderFile(path string) (string, error) {
 	return value.ReadSecret(whole)
 }
 
-// trusting is a configuration of TLS that trusts the roots of a file.
+// trusting returns a TLS configuration that trusts the roots in a file.
 func trusting(path string) (*tls.Config, error) {
 	if err := value.CheckRoots(path); err != nil {
 		return nil, err

@@ -50,7 +50,7 @@ func runConformance(ctx context.Context, opt *ConformanceOptions, std app.Stream
 	return t.tell(suitereport.New(*run))
 }
 
-// server tests a server.
+// server runs the checks of a server.
 func (t *tester) server(ctx context.Context, run *suitereport.Run) error {
 	t.discover(ctx)
 	if len(t.offers()) == 0 {
@@ -73,11 +73,11 @@ type tester struct {
 	progress *suitereport.Progress
 }
 
-// door is one way to the server: a URL, or the program.
+// door is one way to reach the server: a URL, or the command.
 type door struct {
 	*suitepeer.Target
 	name   string
-	url    string // empty: the command
+	url    string // empty for the command
 	offers []*suite.Offer
 	tried  []string
 }
@@ -88,7 +88,7 @@ func newTester(opt *ConformanceOptions, std app.Streams) (*tester, error) {
 		t.progress = suitereport.NewProgress(std.Err)
 	}
 	for _, f := range opt.reports {
-		// A run takes a while; what cannot be written is said before.
+		// Checked before the run, which takes a while.
 		if _, err := os.Stat(filepath.Dir(f.path)); err != nil && f.path != "-" {
 			return nil, fmt.Errorf("conformance: --%s %s cannot be written: %v; fix: name a file in a directory that there is", f.flag, f.path, value.Reason(err))
 		}
@@ -107,7 +107,7 @@ func newTester(opt *ConformanceOptions, std app.Streams) (*tester, error) {
 	return t, nil
 }
 
-// reach is how a URL is met: over HTTP, or as lines over a socket.
+// reach returns the target for a URL: HTTP, or lines over a socket.
 func (o *ConformanceOptions) reach(url string) *suitepeer.Target {
 	out := &suitepeer.Target{Timeout: o.Timeout}
 	if network, address, ok := (&config.Upstream{URL: url}).Socket(); ok {
@@ -142,7 +142,7 @@ func (t *tester) readExpected() error {
 			return t.Official && t.choice.officially(id)
 		}
 		if face != "" && !t.meets(suitepeer.Face(face)) {
-			return false // a list may be for a server that is tested in both ways
+			return false // the list may be for a server that is tested in both ways
 		}
 		at := slices.IndexFunc(t.choice.checks, func(c *suite.Check) bool { return c.ID == id })
 		return at >= 0 && t.here(t.choice.checks[at]) && t.choice.somewhere(t.choice.checks[at], face, revision)
@@ -151,10 +151,10 @@ func (t *tester) readExpected() error {
 	return nil
 }
 
-// here tells whether a check is for a face at which this run may meet somebody.
+// here reports whether a check applies to a face that this run may find.
 func (t *tester) here(c *suite.Check) bool { return slices.ContainsFunc(c.Faces, t.meets) }
 
-// meets tells whether what is tested, URLs or a command, may have a face.
+// meets reports whether the target, URLs or a command, may have a face.
 func (t *tester) meets(f suitepeer.Face) bool {
 	if t.Client {
 		return mock.Plays(t.Command, t.choice.faces, f)
@@ -162,10 +162,11 @@ func (t *tester) meets(f suitepeer.Face) bool {
 	return t.Proxy || slices.ContainsFunc(t.doors, func(d *door) bool { return f.Stdio() == (d.Program != nil) })
 }
 
-// discoverySteps is how many answers the discovery of a face waits for at most, about.
+// discoverySteps limits the discovery of a face, as a multiple of the time for one answer.
 const discoverySteps = 6
 
-// discover finds out what the server has. Each face has its own time, so that one that hangs does not hide the others.
+// discover finds out what the server offers. Each face has its own time limit, so that one that hangs does not hide the
+// others.
 func (t *tester) discover(ctx context.Context) {
 	seen := make(map[string]bool)
 	for _, d := range t.doors {
@@ -174,7 +175,7 @@ func (t *tester) discover(ctx context.Context) {
 				continue
 			}
 			if face == suitepeer.REST && len(t.choice.revisions) > 0 && len(t.choice.faces) == 0 {
-				continue // it has no revision
+				continue // REST has no revision
 			}
 			t.progress.Say("looking for " + string(face) + " at " + d.name)
 			limited, cancel := context.WithTimeout(ctx, discoverySteps*t.Timeout)
@@ -198,7 +199,7 @@ func (t *tester) offers() (all []*suite.Offer) {
 	return all
 }
 
-// absent says which faces were found at no door, and why.
+// absent lists the faces that were found at no door, with the reasons.
 func (t *tester) absent() (all []string) {
 	for _, d := range t.doors {
 		for _, why := range d.tried {
@@ -215,7 +216,7 @@ func (t *tester) absent() (all []string) {
 	return all
 }
 
-// nobody is the error of a test that has found no server.
+// nobody returns the error of a test that has found no server.
 func (t *tester) nobody() error {
 	what := strings.Join(t.targets(), ", ")
 	absent := t.absent()
@@ -233,7 +234,7 @@ func (t *tester) nobody() error {
 	return fmt.Errorf("%s", t.hide().Text(text))
 }
 
-// run tries the checks.
+// run runs the checks at all doors.
 func (t *tester) run(ctx context.Context) (findings []*suite.Finding) {
 	for _, d := range t.doors {
 		o := suite.Options{Checks: t.choice.tried, Jobs: t.Jobs, Shape: suite.ServerShape, Progress: t.progress.Done}
@@ -246,7 +247,8 @@ func (t *tester) run(ctx context.Context) (findings []*suite.Finding) {
 	return findings
 }
 
-// tell writes the reports, and gives the verdict. The report for people goes to standard error where standard output is taken.
+// tell writes the reports and returns the verdict. The text report goes to standard error if another one uses standard
+// output.
 func (t *tester) tell(r *suitereport.Report) error {
 	people := t.std.Out
 	for _, f := range t.reports {
@@ -274,7 +276,7 @@ func (t *tester) tell(r *suitereport.Report) error {
 	return nil
 }
 
-// targets are what is tested, fit to be shown.
+// targets returns the names of what is tested, without secrets.
 func (o *ConformanceOptions) targets() (names []string) {
 	for _, u := range o.URLs {
 		names = append(names, value.RedactURL(u))
@@ -285,7 +287,7 @@ func (o *ConformanceOptions) targets() (names []string) {
 	return names
 }
 
-// hide is what no report may tell.
+// hide returns the secrets that no report may contain.
 func (o *ConformanceOptions) hide() suitereport.Hide {
 	h := suitereport.Hide{URLs: o.URLs}
 	for _, f := range o.Headers {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// conformanceTell lists checks, or explains one.
+// conformanceTell lists the checks, or explains one.
 func (p *program) conformanceTell(c *cobra.Command, f *conformanceFlags, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q; fix: write `%s --list` or `%s --explain ID`", value.Shorten(args[0]), c.CommandPath(), c.CommandPath())
@@ -45,7 +45,8 @@ func (p *program) conformanceTell(c *cobra.Command, f *conformanceFlags, args []
 	return p.tell(f, catalogue.List, catalogue.JSON, catalogue.Markdown)
 }
 
-// directory tells whether a path is that of a directory: it ends like one, or there is one.
+// directory reports whether path is a directory: it ends in a slash, or it exists as one. It returns the path without the
+// slash.
 func directory(path string) (string, bool) {
 	if dir, ok := strings.CutSuffix(path, "/"); ok && dir != "" {
 		return dir, true
@@ -82,7 +83,7 @@ func (p *program) conformanceDiff(f *conformanceFlags, args []string) error {
 	return nil
 }
 
-// tell writes what was asked for as JSON and Markdown; the text goes to standard output where nothing else goes.
+// tell writes the requested JSON and Markdown; without either, the text goes to standard output.
 func (p *program) tell(f *conformanceFlags, text, asJSON, asMarkdown func(io.Writer) error) error {
 	if f.json != "" && f.json == f.markdown {
 		return usagef("both --json and --markdown write to %s; fix: name another file", f.json)
@@ -104,7 +105,7 @@ func (p *program) tell(f *conformanceFlags, text, asJSON, asMarkdown func(io.Wri
 	return failed(text(p.std.Out))
 }
 
-// writeOut writes into a file, or to standard output for "-".
+// writeOut writes to a file, or to standard output for "-".
 func writeOut(std app.Streams, path string, write func(io.Writer) error) error {
 	if path == "-" {
 		return write(std.Out)
@@ -122,13 +123,13 @@ func writeOut(std app.Streams, path string, write func(io.Writer) error) error {
 	return nil
 }
 
-// Where the results and the document are, seen from the root of the repository.
+// Default paths of the results and the document, relative to the repository's root.
 const (
 	resultsFile = "conformance/results.tsv"
 	matrixFile  = "conformance/MATRIX.md"
 )
 
-// makeMatrix reads results and writes the document, or compares it with the one that is there.
+// makeMatrix reads results and writes the document, or with check compares it with the existing one.
 func makeMatrix(std app.Streams, results, out string, check bool) error {
 	in := std.In
 	if results != "-" {
@@ -151,14 +152,14 @@ func makeMatrix(std app.Streams, results, out string, check bool) error {
 		_, err = std.Out.Write(document)
 		return err
 	}
-	if err := os.WriteFile(out, document, 0o644); err != nil { //nolint:gosec // a document for everybody
+	if err := os.WriteFile(out, document, 0o644); err != nil { //nolint:gosec // a public document
 		return fmt.Errorf("conformance: %s cannot be written: %v", out, value.Reason(err))
 	}
 	_, err = fmt.Fprintf(std.Out, "%s: %s\n", out, matrix.Count(lines))
 	return err
 }
 
-// errStale says that the document is another one.
+// errStale reports that the existing document is out of date.
 var errStale = errors.New("is not what the results give; fix: run `dragoman conformance --matrix`")
 
 func compare(w io.Writer, path string, want []byte, totals matrix.Totals) error {

@@ -15,25 +15,25 @@ import (
 	"dragoman/proxy"
 )
 
-// errorTemplates are the messages of each row as they stand in the code; TestErrorTemplates keeps them true.
+// errorTemplates holds the messages of each row as they stand in the code. TestErrorTemplates compares them.
 //
 //go:embed error_templates.json
 var errorTemplates string
 
-// errorRow is a row of the error table as it is printed (seed 003, McpErrorMapping).
+// errorRow is one row of the printed error table (seed 003, McpErrorMapping).
 type errorRow struct {
 	InternalCode string             `json:"internalCode"` // error.data.code
 	JSONRPCCode  int                `json:"jsonRpcCode"`
-	HTTPStatus   int                `json:"httpStatus"`     // towards modern clients over HTTP
-	EnvelopeCode proxy.EnvelopeCode `json:"envelopeCode"`   // towards REST callers
-	RESTStatus   int                `json:"envelopeStatus"` // likewise
+	HTTPStatus   int                `json:"httpStatus"`     // to modern clients over HTTP
+	EnvelopeCode proxy.EnvelopeCode `json:"envelopeCode"`   // to REST callers
+	RESTStatus   int                `json:"envelopeStatus"` // to REST callers
 	Retryable    bool               `json:"retryable"`
 	Blame        string             `json:"blame"` // client, upstream or dragoman
 	Templates    []string           `json:"messageTemplates"`
 	DataSchema   json.RawMessage    `json:"dataSchema,omitempty"` // of error.data
 }
 
-// errorRows is the whole table.
+// errorRows returns the whole table.
 func errorRows() ([]errorRow, error) {
 	var templates map[string][]string
 	if err := json.Unmarshal([]byte(errorTemplates), &templates); err != nil {
@@ -110,7 +110,7 @@ func pickRows(rows []errorRow, names []string) (picked []errorRow, err error) {
 
 func listErrors(w io.Writer, rows []errorRow) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(t, "NAME\tJSON-RPC\tHTTP\tENVELOPE\tHTTP\tRETRYABLE\tFAULT OF") // errors come from Flush
+	_, _ = fmt.Fprintln(t, "NAME\tJSON-RPC\tHTTP\tENVELOPE\tHTTP\tRETRYABLE\tFAULT OF") // errors are returned by Flush
 	for _, r := range rows {
 		_, _ = fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\t%s\n", r.InternalCode, r.JSONRPCCode, r.HTTPStatus, r.EnvelopeCode, r.RESTStatus, yesNo(r.Retryable), r.Blame)
 	}

@@ -10,39 +10,39 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// settingValue collects what a flag of a setting was given. It checks nothing:
-// the setting's field does, so that flags, variables and files have one rule.
+// settingValue collects the values given to a setting's flag. It checks nothing: the setting itself does, so that flags,
+// variables and files have the same rules.
 type settingValue struct {
 	kind   string // shown in the help
 	values []string
 }
 
-// String is what pflag shows as default: nothing, the usage text says it.
+// String returns "": pflag would show it as the default, which the usage text already has.
 func (v *settingValue) String() string { return "" }
 
-// Type is the value's name in the help.
+// Type returns the value's name in the help.
 func (v *settingValue) Type() string { return v.kind }
 
-// Set keeps one more value.
+// Set adds a value.
 func (v *settingValue) Set(text string) error {
 	v.values = append(v.values, text)
 	return nil
 }
 
-// settingFlag is one flag and what it was given.
+// settingFlag is one flag and its values.
 type settingFlag struct {
 	config.Flag
 	value *settingValue
 }
 
-// settingFlags are the flags of one command that set keys of the configuration.
+// settingFlags are the flags of one command that set configuration keys.
 type settingFlags struct {
 	flags []settingFlag
 	file  string // --config
 	pick  string // --upstream
 }
 
-// addSettingFlags gives a command the flags of every setting that has one there.
+// addSettingFlags adds the flags of every setting that applies to the command.
 func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
 	s := &settingFlags{}
 	if on&config.OnDemo == 0 {
@@ -58,7 +58,7 @@ func addSettingFlags(c *cobra.Command, on config.Command) *settingFlags {
 	return s
 }
 
-// add gives the command one flag.
+// add adds one flag to the command.
 func (s *settingFlags) add(c *cobra.Command, f config.Flag) {
 	value := &settingValue{kind: f.Arg}
 	usage := f.Doc
@@ -80,7 +80,7 @@ func (s *settingFlags) add(c *cobra.Command, f config.Flag) {
 	s.flags = append(s.flags, settingFlag{f, value})
 }
 
-// assignments are the flags that were given, in the order of the table.
+// assignments returns the flags that were given, in the order of the table.
 func (s *settingFlags) assignments() (config, upstream []config.Assignment, err error) {
 	for _, f := range s.flags {
 		given, ferr := f.assignments()
@@ -110,7 +110,7 @@ func (f settingFlag) assignments() ([]config.Assignment, error) {
 	given := make([]config.Assignment, 0, len(values))
 	for _, text := range values {
 		name, value, ok := strings.Cut(text, f.Divider)
-		if !ok { // the text is not repeated: it may be a secret
+		if !ok { // the value is not repeated: it may be a secret
 			return nil, usagef("--%s: the value has no %q; fix: write --%s %s", f.Name, f.Divider, f.Name, f.value.kind)
 		}
 		if f.Divider == ":" {
@@ -121,7 +121,7 @@ func (f settingFlag) assignments() ([]config.Assignment, error) {
 	return given, nil
 }
 
-// target reads `URL | -- COMMAND…`: at most one of the two.
+// target parses the arguments `URL | -- COMMAND…`: at most one of the two.
 func target(c *cobra.Command, args []string) ([]config.Assignment, error) {
 	before, command, dashed := args, []string(nil), false
 	if at := c.ArgsLenAtDash(); at >= 0 {
@@ -146,7 +146,7 @@ func target(c *cobra.Command, args []string) ([]config.Assignment, error) {
 	return nil, nil
 }
 
-// mistaken is an argument for an error message; user:password@host is not repeated.
+// mistaken returns an argument for an error message, without user:password@host.
 func mistaken(argument string) string {
 	if strings.Contains(argument, "@") {
 		return "the argument"
@@ -154,12 +154,12 @@ func mistaken(argument string) string {
 	return strconv.Quote(value.Shorten(argument))
 }
 
-// isURL tells what is meant for a URL from what is meant for a command.
+// isURL reports whether an argument looks like a URL rather than a command.
 func isURL(text string) bool {
 	return strings.Contains(text, "://") || strings.HasPrefix(text, value.UnixScheme)
 }
 
-// load makes the configuration of a command that takes `URL | -- COMMAND…`.
+// load loads the configuration of a command that takes `URL | -- COMMAND…`.
 func (p *program) load(c *cobra.Command, args []string, s *settingFlags) (*config.Config, error) {
 	named, err := target(c, args)
 	if err != nil {
@@ -191,7 +191,7 @@ func missingTarget(c *cobra.Command) error {
 	return usagef("a URL or a COMMAND is missing; fix: write `%s https://HOST/PATH`, `%s -- COMMAND`, or `%s --config FILE`", path, path, path)
 }
 
-// configFile is the file to load, and what named it.
+// configFile returns the file to load, and the name of the flag or variable that named it.
 func (p *program) configFile(flag string) (file, origin string) {
 	if flag != "" {
 		return flag, "--config"

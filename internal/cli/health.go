@@ -33,7 +33,7 @@ const healthExample = `  dragoman health
   dragoman health --config /etc/dragoman/config.toml`
 
 const (
-	// maxHealth bounds an answer, in bytes: a line for each upstream.
+	// maxHealth is the largest answer in bytes: a line for each upstream.
 	maxHealth = 1 << 20
 	// mostHealthTime is the longest --timeout.
 	mostHealthTime = time.Minute
@@ -53,7 +53,7 @@ func newHealth(p *program) *cobra.Command {
 	file := flags.String("config", "", "configuration `FILE` that may name it; default: $"+config.FileVariable)
 	live := flags.Bool("live", false, "ask whether the process lives, not whether it is ready")
 	limit := flags.Duration("timeout", 2*time.Second, "how long it may take to answer, `DURATION`, up to 1m")
-	_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml") // there is such a flag
+	_ = c.MarkFlagFilename("config", "toml", "json", "yaml", "yml") // fails only if there is no such flag
 	c.RunE = func(c *cobra.Command, args []string) error {
 		switch {
 		case len(args) > 0:
@@ -78,8 +78,8 @@ func newHealth(p *program) *cobra.Command {
 	return c
 }
 
-// adminAddress is where `dragoman serve` of the same environment has its admin listener. A file that cannot be read is mentioned, and the
-// address then is the default: what counts is the answer there.
+// adminAddress returns the address of the admin listener of `dragoman serve` in the same environment. If the file cannot
+// be read, it says so on standard error and returns the default.
 func (p *program) adminAddress(flag, file string) (string, error) {
 	address, unread, err := config.AdminAddress(p.environ, file, flag)
 	if unread != nil {
@@ -88,7 +88,8 @@ func (p *program) adminAddress(flag, file string) (string, error) {
 	return address, err
 }
 
-// askHealth asks the admin listener and returns what it says in a line, or as an error if all is not well. It ends with ctx.
+// askHealth requests the state from the admin listener and returns it in a line, or as an error if it is bad. It ends
+// with ctx.
 func askHealth(ctx context.Context, address string, live bool) (string, error) {
 	if address == "off" {
 		return "", errors.New("health: the admin listener is off; fix: give it an address with --admin HOST:PORT, or " + config.AdminVariable)
@@ -123,7 +124,7 @@ func askHealth(ctx context.Context, address string, live bool) (string, error) {
 	return "", fmt.Errorf("health: %s: %s", ill, strings.Join(why, "; "))
 }
 
-// reachable is an address at which a listener on every interface is reached from the same machine.
+// reachable returns an address that reaches a listener on all interfaces from the same machine.
 func reachable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -138,13 +139,13 @@ func reachable(address string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// getAdmin makes one request on a connection of its own.
+// getAdmin makes one request on its own connection.
 func getAdmin(ctx context.Context, address, path string) (status int, body []byte, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = conn.Close() }() // all that matters was read
+	defer func() { _ = conn.Close() }() // the answer has been read
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	var req fasthttp.Request
 	req.SetRequestURI("http://" + address + path)

@@ -63,7 +63,7 @@ the configuration follows, on standard error, so that the key alone can be piped
 	return c
 }
 
-// leastKey is how short a key may be, in characters: a sum without salt protects nothing that can be guessed.
+// leastKey is the least length of a key, in characters: an unsalted hash does not protect a key that can be guessed.
 const leastKey = 32
 
 func newKeyHash(p *program) *cobra.Command {

@@ -1,3 +1,5 @@
+// Package cli is the command line: it reads flags and arguments, runs a command, and turns its error into a message and
+// an exit code.
 package cli
 
 import (
@@ -11,13 +13,14 @@ import (
 	"dragoman/internal/app"
 )
 
-// collectAt is how much the heap may grow, in percent of what lives, before it is collected. A proxy keeps little alive and
-// makes much garbage: at the default of 100 the collector runs after every few hundred requests, to save a few megabytes.
+// collectAt is how much the heap may grow, in percent of the live data, before a garbage collection. A proxy keeps little
+// alive and makes much garbage: at the default of 100 the collector would run after every few hundred requests to save a
+// few megabytes.
 const collectAt = 400
 
 // Main runs the command line of this process and returns its exit code.
 func Main() int {
-	if mock.RelayCalled(os.Args) { // we are the server of a client under `dragoman conformance --client`, which signals concern
+	if mock.RelayCalled(os.Args) { // the server of `dragoman conformance --client`; the signals are for the client
 		return mock.Relay(os.Args[2], os.Stdin, os.Stdout, os.Stderr)
 	}
 	if os.Getenv("GOGC") == "" {
@@ -29,14 +32,13 @@ func Main() int {
 	return code
 }
 
-// Assembled is what the commands run in earnest.
+// Assembled returns the real Runners.
 func Assembled() Runners {
 	return Runners{Serve: app.RunServe, Stdio: app.RunStdio, Probe: app.RunProbe, Demo: app.RunDemo, Conformance: runConformance, Bench: runBench}
 }
 
-// interruptible is a context that ends with the first SIGINT or SIGTERM, so
-// that what runs drains; the second one ends the process at once through
-// exit, for whoever cannot wait. stop ends the watching.
+// interruptible returns a context that ends with the first SIGINT or SIGTERM, so that the running command drains. The
+// second signal ends the process at once through exit. stop ends the signal handling.
 func interruptible(parent context.Context, exit func(code int)) (ctx context.Context, stop func()) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -47,8 +49,7 @@ func interruptible(parent context.Context, exit func(code int)) (ctx context.Con
 	}
 }
 
-// watch is interruptible without the operating system. stop waits for the
-// goroutine that watches.
+// watch is interruptible with signals from a channel. stop waits for its goroutine.
 func watch(parent context.Context, signals <-chan os.Signal, exit func(code int)) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(parent)
 	quit, ended := make(chan struct{}), make(chan struct{})

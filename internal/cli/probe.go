@@ -39,7 +39,7 @@ func newProbe(p *program) *cobra.Command {
 		}
 		err = p.run.Probe(c.Context(), cfg, p.std, *asJSON)
 		if err != nil && c.Context().Err() != nil {
-			err = errInterrupted // there is no answer, so it is no success
+			err = errInterrupted // there is no answer, so the probe has failed
 		}
 		return failed(err)
 	}

@@ -16,24 +16,23 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Exit codes, on which scripts rely.
+// Exit codes; scripts rely on them.
 const (
 	ExitOK          = 0
 	ExitFailed      = 1
 	ExitUsage       = 2
-	exitInterrupted = 128 + int(syscall.SIGINT) // a second interrupt, as shells count it
+	exitInterrupted = 128 + int(syscall.SIGINT) // a second interrupt, by the convention of shells
 )
 
-// Runners are what the commands start once everything they were given is
-// checked. Tests put their own in.
+// Runners are the functions that run the commands after all arguments have been checked. Tests replace them.
 type Runners struct {
 	Serve func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Stdio func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error
 	Demo  func(ctx context.Context, opt app.DemoOptions, std app.Streams) error
-	// Conformance writes reports; its error may be a [verdict].
+	// Conformance and Bench write reports; their error may be a [verdict].
 	Conformance func(ctx context.Context, opt *ConformanceOptions, std app.Streams) error
-	Bench       func(ctx context.Context, opt *BenchOptions, std app.Streams) error // likewise
+	Bench       func(ctx context.Context, opt *BenchOptions, std app.Streams) error // see Conformance
 }
 
 // program is one run of the command line.
@@ -41,10 +40,10 @@ type program struct {
 	std     app.Streams
 	environ []string
 	run     Runners
-	only    string // the one command that is wanted, all if ""
+	only    string // the only command to build; "" means all
 }
 
-// usageError is a mistake in what was typed: exit code 2.
+// usageError is an error in the arguments: exit code 2.
 type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
@@ -55,15 +54,15 @@ func usagef(format string, args ...any) error {
 	return &usageError{err: fmt.Errorf(format, args...)}
 }
 
-// failure marks what failed after the command line was understood: exit code 1.
+// failure is an error after the arguments were accepted: exit code 1.
 type failure struct{ err error }
 
 func (e *failure) Error() string { return e.err.Error() }
 
 func (e *failure) Unwrap() error { return e.err }
 
-// verdict is the end of a command that was carried out and whose outcome scripts are to see: its exit code. Without err all has
-// been said already.
+// verdict is the exit code of a command that has run to its end. A nil err means that the message has been printed
+// already.
 type verdict struct {
 	code int
 	err  error
@@ -78,8 +77,7 @@ func (v *verdict) Error() string {
 
 func (v *verdict) Unwrap() error { return v.err }
 
-// exitCode tells usage errors from the rest. What is not marked comes from
-// the parser of the command line.
+// exitCode returns the exit code of an error. Unmarked errors are the argument parser's.
 func exitCode(err error) int {
 	var ce value.ConfigErrors
 	var fe *failure
@@ -99,7 +97,7 @@ func exitCode(err error) int {
 	}
 }
 
-// printError writes "dragoman: …", the name in colour on a terminal.
+// printError writes "dragoman: …", with the name coloured on a terminal.
 func printError(w io.Writer, environ []string, err error) {
 	name := "dragoman:"
 	if app.Colourful(w, environ) {
@@ -108,8 +106,7 @@ func printError(w io.Writer, environ []string, err error) {
 	_, _ = fmt.Fprintf(w, "%s %s\n", name, strings.TrimSpace(err.Error()))
 }
 
-// parent makes a command that only has subcommands show its help, and refuse
-// a subcommand that it does not have.
+// parent makes a command with subcommands print its help when it is called alone, and refuse unknown subcommands.
 func parent(c *cobra.Command) {
 	c.DisableFlagsInUseLine = true
 	c.Args = func(c *cobra.Command, args []string) error {
@@ -131,8 +128,7 @@ func parent(c *cobra.Command) {
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// flagError adds to the parser's error what was probably meant. A flag with a
-// single dash is most often the child's.
+// flagError adds to the parser's error what was probably meant. A flag with a single dash usually belongs to the child.
 func flagError(c *cobra.Command, err error) error {
 	hint := fmt.Sprintf("run `%s --help` for the flags", c.CommandPath())
 	var unknown *pflag.NotExistError
@@ -148,8 +144,7 @@ func flagError(c *cobra.Command, err error) error {
 	return usagef("%s", value.WithFix(err.Error(), hint))
 }
 
-// ran turns the end of a long-running command into the command's result: an
-// interrupted one that has drained is done.
+// ran converts the error of a long-running command: an interrupted command that has drained has succeeded.
 func ran(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -157,7 +152,7 @@ func ran(ctx context.Context, err error) error {
 	return failed(err)
 }
 
-// failed marks an error of a run. Configuration errors keep their own code.
+// failed marks an error as a failure. Configuration errors keep their own code.
 func failed(err error) error {
 	var ce value.ConfigErrors
 	if err == nil || errors.As(err, &ce) {

@@ -8,7 +8,8 @@ import (
 	"dragoman/adapters/stdio/reaper"
 )
 
-// newReaper makes the hidden command that Dragoman starts itself with, to start child processes and end their process trees.
+// newReaper returns the hidden command with which Dragoman starts itself to run child processes and end their process
+// trees.
 func newReaper(*program) *cobra.Command {
 	return &cobra.Command{
 		Use:     reaper.Command,

@@ -11,15 +11,14 @@ import (
 	"dragoman/adapters/stdio/reaper"
 )
 
-// Execute runs one command line and returns the exit code. Errors are written
-// to std.Err, each with what to do about it.
+// Execute runs one command line and returns the exit code. It writes errors to std.Err, each with what fixes it.
 func Execute(ctx context.Context, args, environ []string, std app.Streams, run Runners) int {
 	p := &program{std: std, environ: environ, run: run}
 	if len(args) > 0 && slices.ContainsFunc(commands(), func(c command) bool { return c.name == args[0] }) {
-		p.only = args[0] // the flags of the others, some hundreds, take longer to make than the command line to read
+		p.only = args[0] // building the hundreds of flags of the others takes longer than parsing the command line
 	}
 	root := newRoot(p)
-	root.SetArgs(append([]string{}, args...)) // nil would stand for those of the process
+	root.SetArgs(append([]string{}, args...)) // nil would mean the arguments of the process
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return ExitOK
@@ -57,7 +56,7 @@ func newRoot(p *program) *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetIn(p.std.In)
-	root.SetOut(p.std.Out) // before the completion command is made, which keeps it
+	root.SetOut(p.std.Out) // before the completion command is made, which stores it
 	root.SetErr(p.std.Err)
 	parent(root)
 	p.versionFlag(root)
@@ -87,7 +86,7 @@ func newRoot(p *program) *cobra.Command {
 	return root
 }
 
-// command is one that stands right behind the program's name.
+// command is a direct subcommand of the program.
 type command struct {
 	name string
 	make func(*program) *cobra.Command
@@ -98,8 +97,8 @@ func commands() []command {
 		{"conformance", newConformance}, {"bench", newBench}, {"errors", newErrors}, {"key", newKey}, {"version", newVersion}, {reaper.Command, newReaper}}
 }
 
-// versionFlag is --version, as cobra has it, which would take a template for it: with templates the linker has to keep every method
-// of everything, a quarter of the binary.
+// versionFlag adds --version. cobra's own flag uses a template, and with templates the linker must keep every method of
+// every type, a quarter of the binary.
 func (p *program) versionFlag(root *cobra.Command) {
 	asked := root.Flags().BoolP("version", "v", false, "version for dragoman")
 	otherwise := root.RunE
