@@ -73,7 +73,7 @@ func (c *upCall) inquire(m *wire.Message) error {
 	if len(a.list) > 0 {
 		a.idle = 0
 	} else if a.idle++; a.state == nil || a.idle >= stateRounds {
-		return proxy.Errf(proxy.BadAnswer, "the upstream server requests a retry without asking a question")
+		return proxy.Errf(proxy.BadAnswer, "the upstream server asks to be called again, and asks nothing")
 	} else {
 		a.due = time.Now().Add(stateBackoff)
 	}

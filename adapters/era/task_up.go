@@ -135,7 +135,7 @@ func (c *upCall) state(m *wire.Message) (*wire.Message, bool, error) {
 	case "completed":
 		t.over = true
 		if !wire.Get(m.Raw, m.Result, "result").IsObject(m.Raw) {
-			return m, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task is completed without a result")
+			return m, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task is completed, and has no result")
 		}
 		result := proxy.ResultMessage(id, bytes.Clone(wire.Get(m.Raw, m.Result, "result").Of(m.Raw)))
 		return &result, true, nil
@@ -144,7 +144,7 @@ func (c *upCall) state(m *wire.Message) (*wire.Message, bool, error) {
 		raw := append(append([]byte(`{"jsonrpc":"2.0","id":`), id...), `,"error":`...)
 		failure, err := proxy.Scanned(append(append(raw, wire.Get(m.Raw, m.Result, "error").Of(m.Raw)...), '}'))
 		if err != nil {
-			return failure, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task has failed without an error object")
+			return failure, false, proxy.Errf(proxy.BadAnswer, "the upstream server's task has failed, and it does not say why")
 		}
 		return failure, true, nil
 	case "cancelled":
@@ -244,7 +244,7 @@ func (c *upCall) abandon() {
 		ctx, stop := context.WithTimeout(c.u.work.Context(), tasks.RequestTime)
 		defer stop()
 		if _, err := transport.Ask(ctx, link, inner); err != nil {
-			c.u.work.Note("debug", "a task at the upstream server could not be cancelled", err)
+			c.u.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
 }

@@ -133,7 +133,7 @@ func (r *relay) Message(m *wire.Message) bool {
 // client opens a new session.
 func (r *relay) Lost(err error) {
 	r.x.keeper.Lost()
-	r.x.work.Note("warn", "the session with the upstream server is lost and ends the client's session", err)
+	r.x.work.Note("warn", "the upstream's session is lost, and the client's with it", err)
 	r.end()
 	var known *proxy.Error
 	if !errors.As(err, &known) {

@@ -173,8 +173,8 @@ func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error 
 		return err
 	}
 	if got := string(wire.Get(m.Raw, m.Result, "protocolVersion").Text(m.Raw)); m.Kind != wire.Result || got != version {
-		r.x.work.Spawn(func() { r.Lost(errors.New("the restarted server negotiates another revision")) })
-		return proxy.Errf(proxy.SessionLost, "the upstream server was restarted and negotiates another revision; send initialize to open a new session")
+		r.x.work.Spawn(func() { r.Lost(errors.New("the server that was started again settles on another revision")) })
+		return proxy.Errf(proxy.SessionLost, "the upstream server was started again and is another; send initialize to open a new session")
 	}
 	if initialized {
 		if err := link.Send(ctx, []byte(rules.Initialized)); err != nil {

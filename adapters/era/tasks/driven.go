@@ -126,7 +126,7 @@ func (c *drivenCall) cancel() {
 			_, err = transport.Ask(ctx, c.link, ex)
 		}
 		if err != nil {
-			c.work.Note("debug", "a task at the upstream server could not be cancelled", err)
+			c.work.Note("debug", "a task of the upstream's could not be cancelled", err)
 		}
 	})
 	if !under {
