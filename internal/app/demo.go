@@ -73,3 +73,13 @@ func Only(which string, next proxy.Handler) proxy.Handler {
 		return next(ex)
 	}
 }
+
+// DemoOptions are the options of `dragoman demo`, checked.
+type DemoOptions struct {
+	// Era is modern, legacy or dual.
+	Era string
+	// HTTP is the address to serve on as HOST:PORT; "" is stdio.
+	HTTP string
+	// LogLevel and LogFormat are as in [config.LogConfig].
+	LogLevel, LogFormat string
+}

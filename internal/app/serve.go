@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/internal/app/tuning"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/proxy"
@@ -42,9 +43,9 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 		return err
 	}
 	defer g.App.Close()
-	defer trimMemory()()
+	defer tuning.TrimMemory()()
 	if cfg.KeepAwake {
-		stir, rest := pinScheduler()
+		stir, rest := tuning.PinScheduler()
 		defer rest()
 		g.noteRequest = stir
 	}
@@ -231,4 +232,10 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 		_, _ = fmt.Fprintf(w, "    %-28s %s\n", u.Name, u.Target())
 	}
 	_, _ = fmt.Fprintln(w)
+}
+
+// Streams are the standard streams of a command.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
 }

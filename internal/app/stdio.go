@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"dragoman/adapters/stdio/downstream"
+	"dragoman/internal/app/tuning"
 	"dragoman/internal/config"
 )
 
@@ -25,7 +26,7 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 		return err
 	}
 	defer g.Close()
-	defer trimMemory()()
+	defer tuning.TrimMemory()()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	fatal := make(chan error, 1)

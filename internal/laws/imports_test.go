@@ -93,6 +93,7 @@ var floors = map[string]int{
 	"internal/config/field":            3,
 	"internal/config":                  6,
 	"internal/config/reference":        7,
+	"internal/app/tuning":              0,
 	"internal/app":                     11,
 	"internal/cli":                     12,
 	"internal/clitest":                 13,

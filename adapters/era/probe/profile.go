@@ -6,7 +6,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Profile is what a server was found to speak.
+// Profile records which eras, revisions and transports a probe has found a server to speak.
 type Profile struct {
 	Modern   bool
 	Legacy   bool   // known to speak a legacy revision; a modern server is asked for that when a legacy client comes

@@ -20,8 +20,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Sealer seals what a client keeps for Dragoman, and opens it again. What is sealed is encrypted and authenticated, expires, and is
-// bound to a request: it is worth nothing to another principal, for another method, or with other parameters (2026-07-28
+// Sealer seals state that a client keeps for Dragoman, and opens it again. A sealed text is encrypted and authenticated, expires, and is
+// bound to a request: it does not open for another principal, for another method, or with other parameters (2026-07-28
 // multi-round-trip requests, Server Requirements).
 type Sealer struct{ aead cipher.AEAD }
 
@@ -58,7 +58,7 @@ func New(secret []byte) (*Sealer, error) {
 	return &Sealer{aead}, nil
 }
 
-// Seal returns a text of plain ASCII. bound is what Open needs to open it: a Binding, or another digest.
+// Seal encrypts body and returns it as ASCII text, valid until exp. Open needs the same bound: a Binding, or another digest.
 func (s *Sealer) Seal(kind byte, body []byte, bound [32]byte, exp time.Time) string {
 	plain := append(make([]byte, 0, 9+len(body)), kind)
 	plain = binary.BigEndian.AppendUint64(plain, uint64(exp.Unix())) //nolint:gosec // after 1970

@@ -27,8 +27,8 @@ type Receiver interface {
 	Withdraw(m *wire.Message)
 }
 
-// inbox is what goes on in a session beside single calls: the calls that receive what comes outside them, and questions that
-// wait for one. The session's mutex guards it.
+// inbox delivers messages of a session that belong to no single call. It holds the calls that may receive such messages, and the
+// questions that wait for a call. The session's mutex guards it.
 type inbox struct {
 	calls   []Receiver
 	early   []wire.Message // questions that came before there was a call in which the server may ask

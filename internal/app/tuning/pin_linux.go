@@ -1,4 +1,4 @@
-package app
+package tuning
 
 import (
 	"os"
@@ -36,9 +36,9 @@ type schedulerPin struct {
 	wake, quit, ended chan struct{}
 }
 
-// pinScheduler starts pinning on demand. stir must be called at the beginning of each request. stop ends pinning and
+// PinScheduler starts pinning on demand. stir must be called at the beginning of each request. stop ends pinning and
 // waits for that.
-func pinScheduler() (stir, stop func()) {
+func PinScheduler() (stir, stop func()) {
 	a := &schedulerPin{wake: make(chan struct{}, 1), quit: make(chan struct{}), ended: make(chan struct{})}
 	a.idle.Store(true)
 	go a.run()

@@ -1,4 +1,4 @@
-package app
+package tuning
 
 import (
 	"runtime/debug"
@@ -19,9 +19,9 @@ const (
 	idleCalm  = 1 << 20
 )
 
-// trimMemory returns memory that a burst of large messages has left behind to the system: an idle proxy makes too
+// TrimMemory returns memory that a burst of large messages has left behind to the system: an idle proxy makes too
 // little garbage for the collector to run by itself. stop ends it and waits for that.
-func trimMemory() (stop func()) {
+func TrimMemory() (stop func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() { // ends with stop
 		defer close(ended)

@@ -1,4 +1,4 @@
-package app
+package tuning
 
 import (
 	"dragoman/internal/config/field"
@@ -36,5 +36,5 @@ func TestKeepLean(t *testing.T) {
 	f(609*field.Mib, 2*field.Mib+511*field.Kib, 6)
 	f(611*field.Mib, 30*field.Mib, 6) // it works a little
 	f(612*field.Mib-1, 30*field.Mib, 7)
-	trimMemory()()
+	TrimMemory()()
 }

@@ -1,4 +1,4 @@
-package app
+package tuning
 
 import (
 	"dragoman/internal/testkit"
@@ -10,7 +10,7 @@ import (
 // TestSchedulerPin pins, collects garbage meanwhile, and unpins.
 func TestSchedulerPin(t *testing.T) {
 	had := runtime.GOMAXPROCS(0)
-	stir, stop := pinScheduler()
+	stir, stop := PinScheduler()
 	for range pinRequests - 1 {
 		stir()
 	}
