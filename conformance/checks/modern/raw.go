@@ -34,8 +34,7 @@ const (
 // rawClient sends a modern server requests that no client should send, over either transport, one at a time.
 type rawClient struct {
 	*suite.Trial
-	child *peer.Child    // of stdio
-	seen  []peer.Message // all responses over stdio
+	child *peer.Child // of stdio
 }
 
 func newRawClient(t *suite.Trial) *rawClient {
@@ -74,7 +73,6 @@ func (k *rawClient) send(body string, head peer.Fields) reply {
 		if err != nil || m.Kind() != peer.IsResponse {
 			continue
 		}
-		k.seen = append(k.seen, m)
 		if m.ID == nil || string(m.ID) == "null" || string(m.ID) == string(sent.ID) {
 			return reply{message: &m}
 		}
