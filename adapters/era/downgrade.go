@@ -41,9 +41,9 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 		defer s.Release(false)
 		return proxy.Reply(proxy.ResultMessage(m.Of(m.ID), u.discoverResult(s))), nil
 	}
-	mayAsk := rules.Askable(method) && u.opt.Isolation.Asks(u.opt.DeclareAll)
-	asks := mayAsk && (u.opt.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
-	wantsEvents := !u.opt.Isolation.Mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
+	mayAsk := rules.Askable(method) && u.opt.Sessions.Isolation.Asks(u.opt.Sessions.DeclareAll)
+	asks := mayAsk && (u.opt.Sessions.DeclareAll || rules.AnyQuestion(ex.Client.Caps))
+	wantsEvents := !u.opt.Sessions.Isolation.Mixed() && (ex.Client.LogLevel != "" || m.Token.Present() && !u.opt.Wires.Stdio)
 	var c *downCall
 	if asks || wantsEvents || mayAsk && m.ReqState.Present() { // an interactive call may outlive the request, and must not be recycled
 		c = new(downCall)

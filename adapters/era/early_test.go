@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -25,7 +27,8 @@ func TestServerAsksBeforeDialReturns(t *testing.T) {
 		sink.Message(notice)
 		return nil, proxy.Errf(proxy.Unreachable, "the server has gone again")
 	}
-	u := NewUpstream(Options{Name: "x", Wires: transport.Wires{Legacy: early}, ProbeTimeout: time.Second, ProfileTTL: time.Hour, MaxSessions: 1})
+	u := NewUpstream(Options{Server: transport.Server{Name: "x", Wires: transport.Wires{Legacy: early}, Timeout: time.Second},
+		Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Max: 1}})
 	if v, err := u.Profile(t.Context()); err != nil || !v.Legacy {
 		t.Fatal(v, err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -41,8 +43,8 @@ func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *
 	if s.era == proxy.Modern {
 		wires = transport.Wires{Modern: s.dial(process), Stdio: process, Mirrors: !process}
 	}
-	opt := Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`),
-		ProbeTimeout: 5 * time.Second, ProfileTTL: 1000 * time.Hour, MaxSessions: 10}
+	opt := Options{Server: transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Wires: wires, Timeout: 5 * time.Second},
+		Probe: probe.Options{TTL: 1000 * time.Hour}, Sessions: sessions.Options{Max: 10}}
 	if set != nil {
 		set(&opt)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -24,8 +25,9 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt.Name, opt.Store, opt.Self, opt.ProbeTimeout, opt.MaxSessions = "up", store, []byte(`{"name":"dragoman","version":"1"}`), 5*time.Second, 100
-	opt.Wires = transport.Wires{Legacy: s.Dial, Modern: s.Dial, Stdio: true}
+	opt.Store, opt.Sessions.Max = store, 100
+	opt.Server = transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Timeout: 5 * time.Second,
+		Wires: transport.Wires{Legacy: s.Dial, Modern: s.Dial, Stdio: true}}
 	u := NewUpstream(opt)
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
@@ -45,7 +47,7 @@ func newProcesses(t *testing.T, s *fakeServer, opt Options) *Upstream {
 func TestPrincipalsAreApart(t *testing.T) {
 	for _, modern := range []bool{false, true} {
 		s := &fakeServer{Modern: modern}
-		u := newProcesses(t, s, Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}})
+		u := newProcesses(t, s, Options{Sessions: sessions.Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}}})
 		alice := conversationOf(t, u, modernExchange(t, "alice", `{"name":"a","version":"1"}`, `{}`))
 		if again := conversationOf(t, u, modernExchange(t, "alice", `{"name":"b","version":"1"}`, `{"roots":{}}`)); again != alice {
 			t.Errorf("modern %v: one principal has two processes", modern)
@@ -59,7 +61,7 @@ func TestPrincipalsAreApart(t *testing.T) {
 // Concurrent calls start a modern server's process once.
 func TestModernProcessIsStartedOnce(t *testing.T) {
 	s := &fakeServer{Modern: true}
-	u := newProcesses(t, s, Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}})
+	u := newProcesses(t, s, Options{Sessions: sessions.Options{Isolation: sessions.Isolation{Sharing: sessions.ByPrincipal}}})
 	before := len(s.Links)
 	var group sync.WaitGroup
 	for range 50 {
@@ -123,7 +125,7 @@ func suspending(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClien
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
-		u := newProcesses(t, s, Options{IdleExit: time.Minute, MaxProcesses: 10, ProfileTTL: time.Hour})
+		u := newProcesses(t, s, Options{Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Processes: sessions.Processes{Max: 10, IdleExit: time.Minute}}})
 		f(t, s, newLegacyClient(t, u, "p"))
 	})
 }
@@ -261,7 +263,7 @@ func TestNapCancelled(t *testing.T) {
 func TestRoomFromIdleSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
-		u := newProcesses(t, s, Options{MaxProcesses: 2, ProfileTTL: time.Hour})
+		u := newProcesses(t, s, Options{Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Processes: sessions.Processes{Max: 2}}})
 		first := newLegacyClient(t, u, "p")
 		time.Sleep(time.Second)
 		second := newLegacyClient(t, u, "q")

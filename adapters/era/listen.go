@@ -29,6 +29,9 @@ func (l listenServer) Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Rep
 	return replies, err
 }
 
+// Key implements subscriptions.Server.
+func (l listenServer) Key(principal string) string { return l.u.links.Key(principal) }
+
 // Fault implements subscriptions.Server.
 func (l listenServer) Fault(err error) error { return (&modernCall{u: l.u}).fault(err) }
 

@@ -334,7 +334,7 @@ func TestListenPolls(t *testing.T) {
 			}
 			c.result(`{"contents":[{"uri":"u","text":"` + content + `"}],"_meta":{"x":` + c.id + `}}`)
 		}
-		r := newHeraldRig(t, s, false, func(o *Options) { o.PollChanges = 30 * time.Second })
+		r := newHeraldRig(t, s, false, func(o *Options) { o.Subscriptions.Poll = 30 * time.Second })
 		e := r.listen(client{}, "1", `"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["u"]`)
 		e.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		r.told("1 tools/list", "1 resources/read u")

@@ -13,6 +13,8 @@ import (
 
 	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/internal/fakeserver"
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -29,8 +31,8 @@ func newPooled(t *testing.T, s *fakeServer, most int, idle time.Duration) *Upstr
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := NewUpstream(Options{Name: "up", Store: store, Wires: transport.Wires{Legacy: s.Dial}, Self: []byte(`{"name":"dragoman","version":"1"}`),
-		ProbeTimeout: 5 * time.Second, ProfileTTL: time.Hour, MaxSessions: most, IdleTTL: idle})
+	u := NewUpstream(Options{Server: transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Wires: transport.Wires{Legacy: s.Dial}, Timeout: 5 * time.Second},
+		Store: store, Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Max: most, IdleTTL: idle}})
 	t.Cleanup(func() {
 		if err := u.Close(); err != nil {
 			t.Error(err)

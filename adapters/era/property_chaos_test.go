@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/probe"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -64,10 +65,12 @@ func newWorld(t *testing.T, seed uint64) *world {
 		t.Fatal(err)
 	}
 	w.store = store
-	opt := Options{Name: "up", Store: store, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second, ProfileTTL: pick(g, time.Hour, 30*time.Millisecond),
-		MaxSessions: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond), AsksOnCall: !b.aside && !b.piped && g.chance(50), Isolation: sessions.Isolation{Sharing: pick(g, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.ByPrincipal, sessions.Pooled, sessions.Shared), Size: 2}}
+	opt := Options{Server: transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Timeout: 5 * time.Second},
+		Store: store, Probe: probe.Options{TTL: pick(g, time.Hour, 30*time.Millisecond)},
+		Sessions: sessions.Options{Max: pick(g, 2, 4, 16), IdleTTL: pick(g, time.Hour, 10*time.Millisecond)}, AsksOnCall: !b.aside && !b.piped && g.chance(50)}
+	opt.Sessions.Isolation = sessions.Isolation{Sharing: pick(g, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.BySession, sessions.ByPrincipal, sessions.Pooled, sessions.Shared), Size: 2}
 	if b.piped {
-		opt.MaxProcesses, opt.MaxPrincipal, opt.IdleExit = pick(g, 0, 2, 16), pick(g, 0, 1, 8), pick(g, 0, 0, 20*time.Millisecond)
+		opt.Sessions.Processes = sessions.Processes{Max: pick(g, 0, 2, 16), PerPrincipal: pick(g, 0, 1, 8), IdleExit: pick(g, 0, 0, 20*time.Millisecond)}
 	}
 	opt.Wires = transport.Wires{Legacy: b.dial, Stdio: b.piped}
 	if b.modern {
@@ -75,7 +78,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	}
 	opt.Note = func(level, msg string, err error) { w.note("%s: %s: %v", level, msg, err) }
 	w.u = NewUpstream(opt)
-	w.note("modern %v, piped %v, aside %v, slow %v, ttl %v, sessions %d, on call %v, isolation %v", b.modern, b.piped, b.aside, b.slow, w.ttl, opt.MaxSessions, opt.AsksOnCall, opt.Isolation)
+	w.note("modern %v, piped %v, aside %v, slow %v, ttl %v, sessions %d, on call %v, isolation %v", b.modern, b.piped, b.aside, b.slow, w.ttl, opt.Sessions.Max, opt.AsksOnCall, opt.Sessions.Isolation)
 	return w
 }
 
@@ -121,7 +124,7 @@ func (w *world) live() {
 	defer w.print()
 	var clients sync.WaitGroup
 	g := w.g
-	shared := w.u.opt.Isolation.Mixed()
+	shared := w.u.opt.Sessions.Isolation.Mixed()
 	var lives []func()
 	for i := range 1 + g.IntN(5) {
 		a := &actor{w: w, g: newGen(w.seed<<8 + uint64(i)), who: pick(g, "p", "q"), asks: g.chance(75) && !shared} //nolint:gosec // a seeded test

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -114,8 +116,8 @@ func (c *chain) upstream(name string, server proxy.Era, piped, mirrors bool, far
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return NewUpstream(Options{Name: name, Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`), ProbeTimeout: 5 * time.Second,
-		ProfileTTL: time.Hour, MaxSessions: 8, IdleTTL: time.Hour, Store: store})
+	return NewUpstream(Options{Server: transport.Server{Name: name, Wires: wires, Self: []byte(`{"name":"dragoman","version":"1"}`), Timeout: 5 * time.Second},
+		Probe: probe.Options{TTL: time.Hour}, Sessions: sessions.Options{Max: 8, IdleTTL: time.Hour}, Store: store})
 }
 
 // between is the face of the second Upstream, as the server of the first.

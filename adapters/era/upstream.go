@@ -18,29 +18,15 @@ import (
 
 // Options configure an Upstream.
 type Options struct {
-	Name         string
-	Wires        transport.Wires
-	Self         []byte                 // Dragoman's own clientInfo, raw JSON
-	ProbeTimeout time.Duration          // for each step of a probe
-	StartTimeout time.Duration          // for a process's first answer
-	ProfileTTL   time.Duration          // how long a server profile is valid; a stdio server's until it is contradicted
-	MaxSessions  int                    // pooled legacy sessions
-	MaxProcesses int                    // processes in all; 0: no limit
-	Spares       int                    // prewarmed processes among these
-	MaxPrincipal int                    // processes of one principal; 0: no separate limit
-	Isolation    sessions.Isolation     // which clients share sessions or processes
-	Carries      bool                   // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
-	AsksOnCall   bool                   // the server asks on the stream of the call concerned, so calls in which it may ask share sessions
-	DeclareAll   bool                   // a legacy server is promised that it may ask anything; a call in which it asks what its client has not declared ends with -32021
-	DriveTasks   bool                   // calls that become tasks are driven for clients of the other era
-	SealState    bool                   // a modern server's requestState is sealed and bound to the principal
-	PollChanges  time.Duration          // polling interval for changes at a legacy server without a notice stream; 0: no polling
-	Store        *input.Store           // holds suspended calls; nil: a store for this upstream only
-	IdleTTL      time.Duration          // a pooled session without calls for this long is closed
-	IdleExit     time.Duration          // the same for any process; 0: IdleTTL for pooled ones, others stay
-	Known        func(v *probe.Profile) // called when the server profile has been found
-	Note         func(level, msg string, err error)
-	Changed      func(m *wire.Message) // called for change notices that no client's own listen delivers, if not nil; m is borrowed
+	transport.Server
+	Probe         probe.Options
+	Sessions      sessions.Options      // LeaseWait is that of Store
+	Subscriptions subscriptions.Options // Timeout is that of Server
+	Store         *input.Store          // holds suspended calls; nil: a store for this upstream only
+	AsksOnCall    bool                  // the server asks on the stream of the call concerned, so calls in which it may ask share sessions
+	SealState     bool                  // a modern server's requestState is sealed and bound to the principal
+	DriveTasks    bool                  // calls that become tasks are driven for clients of the other era
+	Note          func(level, msg string, err error)
 }
 
 // Defaults for an upstream with a store of its own.
@@ -72,46 +58,22 @@ type Upstream struct {
 
 // NewUpstream returns an Upstream. Nothing is sent before Profile or the first exchange.
 func NewUpstream(opt Options) *Upstream {
-	u := &Upstream{opt: opt, work: work.New(opt.Note), store: opt.Store}
+	u := &Upstream{work: work.New(opt.Note), store: opt.Store}
 	if u.store == nil {
 		u.store, _ = input.NewStore(input.Options{Settle: settleStandard, LeaseWait: leaseStandard}) // cannot fail without a key
 	}
-	limits := sessions.Limits{Name: opt.Name, Spares: opt.Spares, Wait: u.store.Options().LeaseWait}
-	if opt.Wires.Stdio {
-		limits.Processes = opt.MaxProcesses
-	}
-	if !opt.Isolation.Anonymous() {
-		limits.PerPrincipal = opt.MaxPrincipal
-	}
-	u.quota = sessions.NewQuota(limits, u.makeRoom)
-	u.links = sessions.NewLinks(sessions.LinkOptions{Dial: opt.Wires.Modern, Process: opt.Wires.Stdio, Isolation: opt.Isolation, IdleExit: opt.IdleExit,
-		Lost: func() { u.keeper.Lost() }, Cancelled: func(m *wire.Message) { u.bridges.Cancelled(m) }}, u.work, u.quota)
-	u.keeper = probe.NewKeeper(probe.Options{Wires: opt.Wires, Self: opt.Self, Timeout: opt.ProbeTimeout, Patience: opt.patience(), TTL: opt.ProfileTTL,
-		Carries: opt.Carries, Links: u.links, Known: opt.Known, Changed: u.tools.forget}, u.work)
-	idle := opt.IdleTTL
-	if opt.IdleExit > 0 {
-		idle = opt.IdleExit
-	}
-	u.pool = sessions.NewPool(sessions.Options{Name: opt.Name, Self: opt.Self, Isolation: opt.Isolation, DeclareAll: opt.DeclareAll, Max: opt.MaxSessions,
-		Idle: idle, LeaseWait: u.store.Options().LeaseWait, Timeout: opt.ProbeTimeout, Patience: opt.patience(), Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE},
-		u.work, u.keeper, u.quota)
-	exit := opt.IdleExit
-	if !opt.Wires.Stdio {
-		exit = 0
-	}
-	u.relays = relay.New(relay.Options{Legacy: opt.Wires.Legacy, SSE: opt.Wires.SSE, Patience: opt.patience(), IdleExit: exit}, u.work, u.keeper, u.quota)
-	u.calls = input.NewCalls(opt.Name, opt.DeclareAll, u.store, u.work)
-	u.bridges = subscriptions.NewBridges(subscriptions.Options{Timeout: opt.ProbeTimeout, Key: u.links.Key, Changed: opt.Changed}, u.work, listenServer{u})
-	u.listens = subscriptions.NewListens(subscriptions.ListenOptions{Poll: opt.PollChanges, Timeout: opt.ProbeTimeout}, u.work, u.pool)
+	opt.Sessions.LeaseWait, opt.Subscriptions.Timeout, opt.Probe.Forgotten = u.store.Options().LeaseWait, opt.Timeout, u.tools.forget
+	u.opt = opt
+	server := &u.opt.Server
+	u.quota = sessions.NewQuota(server, opt.Sessions, u.makeRoom)
+	u.links = sessions.NewLinks(server, opt.Sessions, sessions.Events{Lost: func() { u.keeper.Lost() }, Cancelled: func(m *wire.Message) { u.bridges.Cancelled(m) }}, u.work, u.quota)
+	u.keeper = probe.NewKeeper(server, opt.Probe, u.links, u.work)
+	u.pool = sessions.NewPool(server, opt.Sessions, u.work, u.keeper, u.quota)
+	u.relays = relay.New(server, opt.Sessions.Processes.IdleExit, u.work, u.keeper, u.quota)
+	u.calls = input.NewCalls(opt.Name, opt.Sessions.DeclareAll, u.store, u.work)
+	u.bridges = subscriptions.NewBridges(opt.Subscriptions, u.work, listenServer{u})
+	u.listens = subscriptions.NewListens(opt.Subscriptions, u.work, u.pool)
 	return u
-}
-
-// patience is the limit for a handshake: a process must be started first, perhaps by a package runner that downloads it.
-func (o *Options) patience() time.Duration {
-	if o.Wires.Stdio {
-		return max(o.StartTimeout+time.Second, o.ProbeTimeout) // the link fails first, with the output of the process
-	}
-	return o.ProbeTimeout
 }
 
 // makeRoom ends the session that has been idle for longest, of the principal if own is set; false if all are in use.
@@ -175,7 +137,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Isolation.Mixed() { // its relay has ended, and the session is about to
+	if m.Kind == wire.Request && !m.Is("initialize") && !v.Modern && !u.opt.Sessions.Isolation.Mixed() { // its relay has ended, and the session is about to
 		lost := proxy.Errf(proxy.SessionLost, "the session with the upstream server is lost; send initialize to open a new one")
 		ex.Session.EndFor(proxy.Closed, lost) // before the client can send initialize
 		ex.NotProcessed = true
@@ -185,7 +147,7 @@ func (u *Upstream) doLegacy(ex *proxy.Exchange) (proxy.Replies, error) {
 	if v.Modern {
 		ex.UpstreamEra.In(proxy.Modern)
 	}
-	if !m.Is("initialize") || u.opt.Isolation.Mixed() {
+	if !m.Is("initialize") || u.opt.Sessions.Isolation.Mixed() {
 		return u.upgrade(ex)
 	}
 	if v.Modern {

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/mux"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
@@ -299,7 +301,8 @@ func newWatchRig(t *testing.T, srv *announcer, process, open bool) *watchRig {
 		wires = transport.Wires{Modern: srv.dialProcess, Stdio: true}
 	}
 	r := &watchRig{t: t, out: &stream{}, s: proxy.NewSession("s", "streamable-http", "", proxy.Caller{Principal: "p"}, time.Now()),
-		u: NewUpstream(Options{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman"}`), ProbeTimeout: probeTime, ProfileTTL: 24 * time.Hour, MaxSessions: 1})}
+		u: NewUpstream(Options{Server: transport.Server{Name: "up", Wires: wires, Self: []byte(`{"name":"dragoman"}`), Timeout: probeTime},
+			Probe: probe.Options{TTL: 24 * time.Hour}, Sessions: sessions.Options{Max: 1}})}
 	if open && process {
 		r.s.SetOutlet(r.out) // a stdio client's is there from the start
 	}

@@ -14,6 +14,8 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
+	"dragoman/adapters/era/subscriptions"
 	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/httpclient"
 	"dragoman/adapters/legacy"
@@ -125,17 +127,18 @@ func (g *Generation) newUpstream(up *config.Upstream, reg prometheus.Registerer)
 		wires.Legacy, wires.SSE = nil, nil
 	}
 	now := &g.App.Current
-	w.Upstream = era.NewUpstream(era.Options{Name: up.Name, Wires: wires, Self: clientInfo(g.Cfg), ProbeTimeout: up.ProbeWait(),
-		ProfileTTL: up.VerdictTTL, Isolation: isolation(up), MaxSessions: up.MaxSessions, MaxProcesses: maxProcesses(up), Spares: up.Spares, MaxPrincipal: up.MaxProcessesPerPrincipal,
-		IdleTTL: g.Cfg.Sessions.IdleTTL, IdleExit: up.IdleExit, StartTimeout: up.StartTimeout,
-		Known: func(*probe.Profile) {
+	w.Upstream = era.NewUpstream(era.Options{
+		Server: transport.Server{Name: up.Name, Self: clientInfo(g.Cfg), Wires: wires, Timeout: up.ProbeWait(), StartTimeout: up.StartTimeout},
+		Probe: probe.Options{TTL: up.VerdictTTL, Carries: len(up.Forward) > 0, Known: func(*probe.Profile) {
 			if w.dialer != nil {
 				w.dialer.Warm() // spare processes are useful only from now on
 			}
 			now.Load().Tried(up.Name, time.Now(), nil)
-		},
-		Carries: len(up.Forward) > 0, AsksOnCall: up.PushesOnCall, DeclareAll: up.Declare == "all", PollChanges: up.PollChanges, DriveTasks: up.Tasks == "drive", SealState: up.SealState, Store: g.Pending, Note: upstreamLog(log),
-		Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }})
+		}},
+		Sessions: sessions.Options{Isolation: isolation(up), DeclareAll: up.Declare == "all", Max: up.MaxSessions, IdleTTL: g.Cfg.Sessions.IdleTTL,
+			Processes: sessions.Processes{Max: maxProcesses(up), Spares: up.Spares, PerPrincipal: up.MaxProcessesPerPrincipal, IdleExit: up.IdleExit}},
+		Subscriptions: subscriptions.Options{Poll: up.PollChanges, Changed: func(m *wire.Message) { now.Load().cache.Changed(up.Name, m) }},
+		Store:         g.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: upstreamLog(log)})
 	if err = g.serverGauges(w); err != nil {
 		w.end()
 		return nil, err

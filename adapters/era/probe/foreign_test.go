@@ -61,10 +61,10 @@ func TestServerOfUnknownRevisions(t *testing.T) {
 	} {
 		s := &refusing{supported: list}
 		group := work.New(nil)
-		k := NewKeeper(Options{Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
-			Timeout: 10 * time.Second, Patience: time.Minute + time.Second, Links: new(lone)}, group)
+		k := NewKeeper(&transport.Server{Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+			Timeout: 10 * time.Second, StartTimeout: time.Minute}, Options{}, new(lone), group)
 		v, err := k.Profile(t.Context())
-		if cerr := end(group, k.opt.Links.(*lone)); cerr != nil {
+		if cerr := end(group, k.links.(*lone)); cerr != nil {
 			t.Error(cerr)
 		}
 		s.mu.Lock()

@@ -13,17 +13,12 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Options of a Keeper.
+// Options configure a Keeper.
 type Options struct {
-	Wires    transport.Wires
-	Self     []byte           // Dragoman's own clientInfo, raw JSON
-	Timeout  time.Duration    // for each step
-	Patience time.Duration    // for the first step that any server answers: a process has to be started for it
-	TTL      time.Duration    // how long a profile is believed; a stdio server's until it is contradicted
-	Carries  bool             // requests have what their callers carry (proxy.Forwarded), without which the server may refuse them
-	Links    Links            // receives the link of a server that was found to be modern
-	Known    func(v *Profile) // nil, or called with each profile that was found
-	Changed  func()           // nil, or called when the profile is forgotten
+	TTL       time.Duration    // how long a profile is valid; that of a stdio server is valid until the server contradicts it
+	Carries   bool             // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
+	Known     func(v *Profile) // called with each profile that has been found; may be nil
+	Forgotten func()           // called when the profile is forgotten; may be nil
 }
 
 // Links are the open links to a modern server.
@@ -37,8 +32,10 @@ type Links interface {
 // Keeper knows the profile of one server: it probes the server when the profile is needed, and again when it is too old or the
 // server contradicts it. It is safe for use by many goroutines.
 type Keeper struct {
-	opt  Options
-	work *work.Group
+	server *transport.Server
+	opt    Options
+	links  Links // receives the link of a server that was found to be modern
+	work   *work.Group
 
 	mu      sync.Mutex
 	profile *Profile
@@ -48,7 +45,9 @@ type Keeper struct {
 }
 
 // NewKeeper makes a keeper; nothing is sent yet.
-func NewKeeper(opt Options, group *work.Group) *Keeper { return &Keeper{opt: opt, work: group} }
+func NewKeeper(server *transport.Server, opt Options, links Links, group *work.Group) *Keeper {
+	return &Keeper{server: server, opt: opt, links: links, work: group}
+}
 
 // probing is a server being probed; many may wait for it.
 type probing struct {
@@ -108,7 +107,7 @@ func (k *Keeper) holds(v *Profile) bool { return k.steady() || time.Since(v.At) 
 // steady reports whether the profile holds until it is contradicted: that of a command, or of a server to which the
 // connection still stands on which it was found.
 func (k *Keeper) steady() bool {
-	return k.opt.Wires.Stdio && (!k.opt.Wires.Remote || k.opt.Links.Any())
+	return k.server.Wires.Stdio && (!k.server.Wires.Remote || k.links.Any())
 }
 
 // seek returns what is known, which it looks up under k.mu, or what a probe finds: the one that is under way, unless that fails for
@@ -170,12 +169,12 @@ func (k *Keeper) background(f func()) {
 }
 
 func (k *Keeper) prober(modern transport.Sink) *prober {
-	return &prober{wires: k.opt.Wires, carries: k.opt.Carries, self: k.opt.Self, timeout: k.opt.Timeout, patience: k.opt.Patience, sink: modern, spawn: k.background}
+	return &prober{wires: k.server.Wires, carries: k.opt.Carries, self: k.server.Self, timeout: k.server.Timeout, patience: k.server.Patience(), sink: modern, spawn: k.background}
 }
 
 // climb finds the profile and remembers it; one that is inconclusive is an error and is not remembered.
 func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
-	sink, adopt := k.opt.Links.Adopting()
+	sink, adopt := k.links.Adopting()
 	p := k.prober(sink)
 	v, link, err := p.climb(ctx)
 	if k.opt.Carries && err != nil && transport.Unauthorized(err) != nil { // it is there; a caller with credentials will see what it speaks
@@ -191,7 +190,7 @@ func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
 	if link != nil {
 		adopt(link)
 	}
-	if k.opt.Wires.Legacy == nil && k.opt.Wires.SSE == nil {
+	if k.server.Wires.Legacy == nil && k.server.Wires.SSE == nil {
 		v.checked = true
 	}
 	if k.opt.Carries && p.guarded != nil {
@@ -233,7 +232,7 @@ func (k *Keeper) believe(v *Profile) {
 // Lost takes note that a connection to the server is lost: a server that others run may be replaced meanwhile, so its profile is
 // forgotten.
 func (k *Keeper) Lost() {
-	if k.opt.Wires.Remote {
+	if k.server.Wires.Remote {
 		k.forget()
 	}
 }
@@ -244,8 +243,8 @@ func (k *Keeper) forget() bool {
 	known := k.profile != nil
 	k.profile = nil
 	k.mu.Unlock()
-	if k.opt.Changed != nil {
-		k.opt.Changed()
+	if k.opt.Forgotten != nil {
+		k.opt.Forgotten()
 	}
 	return known
 }

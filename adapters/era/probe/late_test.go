@@ -67,15 +67,15 @@ func (l *sluggishLink) Close() error {
 
 func (s *sluggish) profile() (*Profile, time.Duration) {
 	group := work.New(nil)
-	k := NewKeeper(Options{Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
-		Timeout: 10 * time.Second, Patience: time.Minute + time.Second, Links: new(lone)}, group)
+	k := NewKeeper(&transport.Server{Wires: transport.Wires{Legacy: s.dial, Modern: s.dial, Stdio: true}, Self: []byte(`{}`),
+		Timeout: 10 * time.Second, StartTimeout: time.Minute}, Options{}, new(lone), group)
 	began := time.Now()
 	v, err := k.Profile(s.t.Context())
 	took := time.Since(began)
 	if err != nil {
 		s.t.Error(err)
 	}
-	if err := end(group, k.opt.Links.(*lone)); err != nil {
+	if err := end(group, k.links.(*lone)); err != nil {
 		s.t.Error(err)
 	}
 	return v, took

@@ -34,9 +34,9 @@ type relay struct {
 
 // open dials the server for the session of an initialize. The relay lives as long as the session.
 func (x *Relays) open(ex *proxy.Exchange, sse bool) (*relay, error) {
-	dial := x.opt.Legacy
+	dial := x.server.Wires.Legacy
 	if sse {
-		dial = x.opt.SSE
+		dial = x.server.Wires.SSE
 	}
 	r := &relay{x: x, session: ex.Session, open: make(map[string]*relayCall)}
 	link, err := x.quota.Dial(ex, dial, ex.Caller.Principal, r.sink())

@@ -14,28 +14,24 @@ import (
 	"dragoman/proxy"
 )
 
-// Options configure Relays.
-type Options struct {
-	Legacy   transport.Dial
-	SSE      transport.Dial
-	Patience time.Duration // limit for the handshake of a restarted process
-	IdleExit time.Duration // a process without calls for this long is stopped; 0: never, or links are not processes
-}
-
 // Relays holds the relays of one legacy server, one per client session.
 type Relays struct {
-	opt    Options
-	work   *work.Group
-	keeper *probe.Keeper
-	quota  *sessions.Quota
+	server   *transport.Server
+	idleExit time.Duration // a process without calls for this long is stopped; 0: never, or links are not processes
+	work     *work.Group
+	keeper   *probe.Keeper
+	quota    *sessions.Quota
 
 	mu sync.Mutex
 	of map[string]*relay // by session id
 }
 
-// New returns an empty set of relays for one server.
-func New(opt Options, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota) *Relays {
-	return &Relays{opt: opt, work: group, keeper: keeper, quota: quota, of: make(map[string]*relay)}
+// New returns an empty set of relays for one server. A process without calls for idleExit is stopped; 0: never.
+func New(server *transport.Server, idleExit time.Duration, group *work.Group, keeper *probe.Keeper, quota *sessions.Quota) *Relays {
+	if !server.Wires.Stdio {
+		idleExit = 0
+	}
+	return &Relays{server: server, idleExit: idleExit, work: group, keeper: keeper, quota: quota, of: make(map[string]*relay)}
 }
 
 // Has reports whether a session has a relay.

@@ -52,7 +52,7 @@ func (l *relaySink) Lost(err error) {
 }
 
 // suspends reports whether idle processes are stopped.
-func (r *relay) suspends() bool { return r.x.opt.IdleExit > 0 }
+func (r *relay) suspends() bool { return r.x.idleExit > 0 }
 
 // sink returns the sink of the next link.
 func (r *relay) sink() transport.Sink {
@@ -106,7 +106,7 @@ func (r *relay) leave() {
 	r.suspension.calls--
 	r.suspension.last = time.Now()
 	if r.suspension.timer == nil && r.suspension.calls == 0 {
-		r.suspension.timer = time.AfterFunc(r.x.opt.IdleExit, r.suspendIdle)
+		r.suspension.timer = time.AfterFunc(r.x.idleExit, r.suspendIdle)
 	}
 }
 
@@ -117,12 +117,12 @@ func (r *relay) suspendIdle() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n := &r.suspension
-	left := r.x.opt.IdleExit - time.Since(n.last)
+	left := r.x.idleExit - time.Since(n.last)
 	switch {
 	case r.x.work.Closed() || r.x.of[r.session.ID] != r || n.suspended:
 		return // it ends anyway, or resuming sets the timer again
 	case n.calls > 0 || n.pinned || len(r.open) > 0 || r.session.State() != proxy.Initialized:
-		n.timer.Reset(r.x.opt.IdleExit)
+		n.timer.Reset(r.x.idleExit)
 		return
 	case left > 0:
 		n.timer.Reset(left)
@@ -137,9 +137,9 @@ func (r *relay) suspendIdle() {
 
 // resume starts a process and repeats the client's handshake.
 func (r *relay) resume(w *resuming) {
-	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.opt.Patience)
+	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.server.Patience())
 	defer cancel()
-	link, err := r.x.quota.Dial(ctx, r.x.opt.Legacy, r.session.Caller.Principal, r.sink())
+	link, err := r.x.quota.Dial(ctx, r.x.server.Wires.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
 		if err = r.repeatHandshake(ctx, link); err != nil {
 			_ = link.Close()
@@ -202,7 +202,7 @@ func (r *relay) finishResume(w *resuming, err error) {
 	w.err = err
 	r.suspension.suspended, r.suspension.resuming = err != nil, nil
 	if r.suspension.timer != nil {
-		r.suspension.timer.Reset(r.x.opt.IdleExit)
+		r.suspension.timer.Reset(r.x.idleExit)
 	}
 	r.mu.Unlock()
 	close(w.done)

@@ -58,10 +58,10 @@ func apart(ex *proxy.Exchange) *proxy.Exchange {
 func (p *Pool) identity(ex *proxy.Exchange) identity {
 	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Forwarded}
 	if p.opt.Isolation.Mixed() {
-		id.info, id.caps = p.opt.Self, []byte("{}")
+		id.info, id.caps = p.server.Self, []byte("{}")
 	}
 	if id.info == nil {
-		id.info = p.opt.Self
+		id.info = p.server.Self
 	}
 	if p.opt.DeclareAll && p.asks() {
 		id.caps = translate.DeclareAll(id.caps)

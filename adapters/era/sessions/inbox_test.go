@@ -33,11 +33,10 @@ type rig struct {
 
 func newRig(s *fakeserver.Server) rig {
 	group := work.New(nil)
-	wires := transport.Wires{Legacy: s.Dial}
-	keeper := probe.NewKeeper(probe.Options{Wires: wires, Self: []byte(`{}`), Timeout: time.Second, Patience: time.Second, TTL: time.Hour, Links: noLinks{}}, group)
-	quota := NewQuota(Limits{}, func(string, bool) bool { return false })
-	return rig{NewPool(Options{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Max: 10, Idle: time.Hour, Timeout: time.Second, Patience: time.Second,
-		Legacy: wires.Legacy}, group, keeper, quota)}
+	server := &transport.Server{Name: "up", Self: []byte(`{"name":"dragoman","version":"1"}`), Wires: transport.Wires{Legacy: s.Dial}, Timeout: time.Second}
+	opt := Options{Max: 10, IdleTTL: time.Hour}
+	keeper := probe.NewKeeper(server, probe.Options{TTL: time.Hour}, noLinks{}, group)
+	return rig{NewPool(server, opt, group, keeper, NewQuota(server, opt, func(string, bool) bool { return false }))}
 }
 
 func (r rig) close(t *testing.T) {

@@ -13,23 +13,21 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// LinkOptions are the options of Links.
-type LinkOptions struct {
-	Dial      transport.Dial
-	Process   bool // a link is a process, or a conversation like one with a process
-	Isolation Isolation
-	IdleExit  time.Duration         // a process without calls for so long is ended; 0: never
-	Lost      func()                // called when a link is lost
-	Cancelled func(m *wire.Message) // called with a notifications/cancelled of the server, with which it ends a listen
+// Events are what Links report.
+type Events struct {
+	Lost      func()                // a link is lost
+	Cancelled func(m *wire.Message) // the server sent notifications/cancelled, which ends a listen
 }
 
 // Links are the open links to a modern server. Over HTTP there is one. Behind a pipe a link is a process, of which there
 // are as many as the isolation says: one, one for each principal, or a pool. A link is opened by the first call that
 // needs it, and a process is ended when it has been idle.
 type Links struct {
-	opt   LinkOptions
-	work  *work.Group
-	quota *Quota
+	wires  transport.Wires
+	opt    Options
+	events Events
+	work   *work.Group
+	quota  *Quota
 
 	mu     sync.Mutex
 	of     map[string][]*modernLink // by principal; "" where it does not matter
@@ -37,8 +35,8 @@ type Links struct {
 }
 
 // NewLinks makes the links of one server; nothing is opened yet.
-func NewLinks(opt LinkOptions, group *work.Group, quota *Quota) *Links {
-	return &Links{opt: opt, work: group, quota: quota, of: make(map[string][]*modernLink)}
+func NewLinks(server *transport.Server, opt Options, events Events, group *work.Group, quota *Quota) *Links {
+	return &Links{wires: server.Wires, opt: opt, events: events, work: group, quota: quota, of: make(map[string][]*modernLink)}
 }
 
 // modernLink is a link to a modern server, opening or open. It is the link's Sink: a modern server may send nothing
@@ -83,7 +81,7 @@ func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, tr
 		return replies, link, nil
 	}
 	var e *proxy.Error
-	if !x.opt.Process || !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
+	if !x.wires.Stdio || !errors.As(err, &e) || e.Name != proxy.SessionLost.Name {
 		return replies, link, err
 	}
 	x.drop(link)
@@ -103,14 +101,14 @@ func (x *Links) Key(principal string) string {
 }
 
 func (x *Links) byPrincipal() bool {
-	return x.opt.Process && x.opt.Isolation.Sharing == ByPrincipal
+	return x.wires.Stdio && x.opt.Isolation.Sharing == ByPrincipal
 }
 
 // pick chooses a link, the one with the fewest calls, or begins to open another.
 func (x *Links) pick(principal string) (*modernLink, error) {
 	key := x.Key(principal)
 	most := 1
-	if x.opt.Process && x.opt.Isolation.Sharing == Pooled {
+	if x.wires.Stdio && x.opt.Isolation.Sharing == Pooled {
 		most = x.opt.Isolation.most()
 	}
 	x.mu.Lock()
@@ -141,7 +139,7 @@ func (x *Links) pick(principal string) (*modernLink, error) {
 }
 
 // exits reports whether links are ended when they are idle.
-func (x *Links) exits() bool { return x.opt.IdleExit > 0 && x.opt.Process }
+func (x *Links) exits() bool { return x.opt.Processes.IdleExit > 0 && x.wires.Stdio }
 
 // slot makes a link that is not open yet.
 func (x *Links) slot(key string) *modernLink {
@@ -164,7 +162,7 @@ func (l *modernLink) calls() int {
 // open dials. It is a goroutine of the upstream, since several calls may wait for it.
 func (l *modernLink) open() {
 	x := l.x
-	link, err := x.quota.Dial(x.work.Context(), x.opt.Dial, l.key, l)
+	link, err := x.quota.Dial(x.work.Context(), x.wires.Modern, l.key, l)
 	x.mu.Lock()
 	if err != nil {
 		x.remove(l)
@@ -250,7 +248,7 @@ func (l *modernLink) end() {
 // watch starts the timer that ends a process without calls. The caller holds x.mu.
 func (l *modernLink) watch() {
 	if l.x.exits() {
-		l.idle = time.AfterFunc(l.x.opt.IdleExit, l.expire)
+		l.idle = time.AfterFunc(l.x.opt.Processes.IdleExit, l.expire)
 	}
 }
 
@@ -259,11 +257,11 @@ func (l *modernLink) watch() {
 func (l *modernLink) expire() {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
-	left := l.x.opt.IdleExit - time.Since(l.last)
+	left := l.x.opt.Processes.IdleExit - time.Since(l.last)
 	switch {
 	case l.gone:
 	case l.calls() > 0:
-		l.idle.Reset(l.x.opt.IdleExit)
+		l.idle.Reset(l.x.opt.Processes.IdleExit)
 	case left > 0:
 		l.idle.Reset(left)
 	case l.x.remove(l):
@@ -275,14 +273,14 @@ func (l *modernLink) expire() {
 // Message implements transport.Sink.
 func (l *modernLink) Message(m *wire.Message) bool {
 	if m.Is("notifications/cancelled") {
-		l.x.opt.Cancelled(m)
+		l.x.events.Cancelled(m)
 	}
 	return false
 }
 
 // Lost implements transport.Sink: the next call opens a new link.
 func (l *modernLink) Lost(err error) {
-	l.x.opt.Lost()
+	l.x.events.Lost()
 	l.x.mu.Lock()
 	if l.x.remove(l) {
 		l.x.work.Go(l.end) // under the lock, as in expire

@@ -14,26 +14,12 @@ import (
 	"dragoman/proxy"
 )
 
-// Options of a Pool.
-type Options struct {
-	Name       string // of the server, for errors
-	Self       []byte // Dragoman's own clientInfo, raw JSON
-	Isolation  Isolation
-	DeclareAll bool // the server is told that it may ask anything
-	Max        int  // sessions
-	Idle       time.Duration
-	LeaseWait  time.Duration // for a session that becomes free
-	Timeout    time.Duration // for a request of the session's own
-	Patience   time.Duration // for the handshake: a process has to be started for it
-	Legacy     transport.Dial
-	SSE        transport.Dial // instead of Legacy, if the server's profile says so
-}
-
 // Pool holds the sessions with a legacy server that modern clients share. A session belongs to one principal, one
 // clientInfo, one set of capabilities and one set of carried headers: all that initialize fixed (strategy S1: nothing leaks between
 // principals). A call in which the server may ask has a lease of its session, which no other such call has meanwhile: some servers
 // send questions where nothing says to which call they belong. Calls in which the server may not ask share any session, leased or not.
 type Pool struct {
+	server *transport.Server
 	opt    Options
 	work   *work.Group
 	keeper *probe.Keeper
@@ -51,8 +37,8 @@ type Pool struct {
 }
 
 // NewPool makes a pool without sessions.
-func NewPool(opt Options, group *work.Group, keeper *probe.Keeper, quota *Quota) *Pool {
-	return &Pool{opt: opt, work: group, keeper: keeper, quota: quota,
+func NewPool(server *transport.Server, opt Options, group *work.Group, keeper *probe.Keeper, quota *Quota) *Pool {
+	return &Pool{server: server, opt: opt, work: group, keeper: keeper, quota: quota,
 		sessions: make(map[[32]byte][]*Session), listeners: make(map[[32]byte][]Listener), freed: make(chan struct{})}
 }
 
@@ -153,7 +139,7 @@ func (p *Pool) add(id *identity) *Session {
 }
 
 func (p *Pool) full(what string) *proxy.Error {
-	e := proxy.Errf(proxy.TooManySessions, "%s; raise upstreams.%s.max_sessions, now %d", what, p.opt.Name, p.opt.Max)
+	e := proxy.Errf(proxy.TooManySessions, "%s; raise upstreams.%s.max_sessions, now %d", what, p.server.Name, p.opt.Max)
 	e.RetryAfter = 5
 	return e
 }
@@ -269,7 +255,7 @@ func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
 	if s, last := p.any(); s != nil {
 		return s, func() { s.untouched(last) }, nil
 	}
-	ex := &proxy.Exchange{Client: proxy.Client{Info: p.opt.Self, Caps: []byte("{}")}}
+	ex := &proxy.Exchange{Client: proxy.Client{Info: p.server.Self, Caps: []byte("{}")}}
 	defer ex.Follow(ctx)()
 	s, err := p.Acquire(ex, false, 0)
 	if err != nil {

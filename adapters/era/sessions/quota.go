@@ -10,19 +10,12 @@ import (
 	"dragoman/proxy"
 )
 
-// Limits of the processes of one server.
-type Limits struct {
-	Name         string        // of the server, for errors
-	Processes    int           // in all; 0: links are no processes, or have no limit
-	Spares       int           // of these, processes that are started ahead of their use
-	PerPrincipal int           // processes of one principal; 0: no limit of its own
-	Wait         time.Duration // for a process that is ending
-}
-
 // Quota counts the processes of a server, those that are ending included, and keeps them within the limits: in all, and of
 // one principal. Where a link is no process it costs no more than its session and is not counted.
 type Quota struct {
-	limits Limits
+	name   string        // of the server, for errors
+	limits Processes     // Max is 0 if links are no processes
+	wait   time.Duration // for a process that is ending
 	evict  func(principal string, own bool) bool
 
 	mu     sync.Mutex
@@ -34,8 +27,15 @@ type Quota struct {
 
 // NewQuota makes a quota. evict ends the longest unused session, of the principal if own says so; it returns false if all are in
 // use.
-func NewQuota(limits Limits, evict func(principal string, own bool) bool) *Quota {
-	return &Quota{limits: limits, evict: evict, of: make(map[string]int), freed: make(chan struct{})}
+func NewQuota(server *transport.Server, opt Options, evict func(principal string, own bool) bool) *Quota {
+	limits := opt.Processes
+	if !server.Wires.Stdio {
+		limits.Max = 0
+	}
+	if opt.Isolation.Anonymous() {
+		limits.PerPrincipal = 0
+	}
+	return &Quota{name: server.Name, limits: limits, wait: opt.LeaseWait, evict: evict, of: make(map[string]int), freed: make(chan struct{})}
 }
 
 // Dial opens a link for a principal, within the limits. At a limit it ends the longest unused session for it: most clients leave
@@ -73,12 +73,12 @@ func (q *Quota) Processes() int {
 	return q.taken
 }
 
-func (q *Quota) counts() bool { return q.limits.Processes > 0 }
+func (q *Quota) counts() bool { return q.limits.Max > 0 }
 
 // full reports which limit a further process would exceed. The caller holds q.mu.
 func (q *Quota) full(principal string) (own, all bool) {
 	own = q.limits.PerPrincipal > 0 && q.of[principal] >= q.limits.PerPrincipal
-	return own, q.taken >= max(q.limits.Processes-q.limits.Spares, 1) // a spare that is used is replaced
+	return own, q.taken >= max(q.limits.Max-q.limits.Spares, 1) // a spare that is used is replaced
 }
 
 // add changes the counts. The caller holds q.mu.
@@ -106,7 +106,7 @@ func (q *Quota) take(ctx context.Context, principal string) error {
 			return q.exceeded(own)
 		}
 		if late == nil {
-			timer := time.NewTimer(q.limits.Wait)
+			timer := time.NewTimer(q.wait)
 			defer timer.Stop()
 			late = timer.C
 		}
@@ -122,7 +122,7 @@ func (q *Quota) take(ctx context.Context, principal string) error {
 
 // exceeded makes the error of a process that would exceed a limit.
 func (q *Quota) exceeded(own bool) *proxy.Error {
-	name, limit, whose := "max_processes", q.limits.Processes, "all"
+	name, limit, whose := "max_processes", q.limits.Max, "all"
 	if own {
 		name, limit, whose = "max_processes_per_principal", q.limits.PerPrincipal, "all of this caller's"
 	}
@@ -131,7 +131,7 @@ func (q *Quota) exceeded(own bool) *proxy.Error {
 		spares = fmt.Sprintf(" (%d of them spares)", q.limits.Spares)
 	}
 	e := proxy.Errf(proxy.TooManySessions, "%s %d processes of the upstream server are in use%s; end a session, or raise upstreams.%s.%s",
-		whose, limit, spares, q.limits.Name, name)
+		whose, limit, spares, q.name, name)
 	e.RetryAfter = 5
 	return e
 }

@@ -12,7 +12,7 @@ import (
 // Processes are counted until they have ended, and limits name their key.
 func TestQuota(t *testing.T) {
 	s := &fakeserver.Server{}
-	q := NewQuota(Limits{Name: "up", Processes: 3, PerPrincipal: 2, Wait: 5 * time.Second}, func(string, bool) bool { return false })
+	q := NewQuota(&transport.Server{Name: "up", Wires: transport.Wires{Stdio: true}}, Options{LeaseWait: 5 * time.Second, Processes: Processes{Max: 3, PerPrincipal: 2}}, func(string, bool) bool { return false })
 	take := func(who string) (transport.Link, string) {
 		link, err := q.Dial(t.Context(), s.Dial, who, transport.Discard{})
 		if err != nil {
@@ -29,11 +29,11 @@ func TestQuota(t *testing.T) {
 	if _, text := take("r"); !strings.Contains(text, "all 3 processes") || !strings.Contains(text, "upstreams.up.max_processes") {
 		t.Error(text)
 	}
-	q.limits.Processes, q.limits.Spares = 5, 2
+	q.limits.Max, q.limits.Spares = 5, 2
 	if _, text := take("r"); !strings.Contains(text, "all 5 processes of the upstream server are in use (2 of them spares)") {
 		t.Error(text)
 	}
-	q.limits.Processes, q.limits.Spares = 3, 0
+	q.limits.Max, q.limits.Spares = 3, 0
 	// A process that is ending is waited for.
 	slow := make(chan struct{})
 	link := &counted{Link: slowly{two, slow}, q: q, principal: "p"}

@@ -106,7 +106,7 @@ func (r *InitResult) RunsTasks() bool {
 func (s *Session) open(info, caps []byte) {
 	defer s.opened()
 	p := s.pool
-	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.carried), p.opt.Patience)
+	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.carried), p.server.Patience())
 	defer cancel()
 	if s.err = s.shake(ctx, info, caps); s.err != nil {
 		if p.work.Context().Err() != nil {
@@ -122,9 +122,9 @@ func (s *Session) shake(ctx context.Context, info, caps []byte) error {
 	if err != nil {
 		return err
 	}
-	dial := p.opt.Legacy
+	dial := p.server.Wires.Legacy
 	if v.SSE {
-		dial = p.opt.SSE
+		dial = p.server.Wires.SSE
 	}
 	link, err := p.quota.Dial(ctx, dial, s.principal, s)
 	if err != nil {
@@ -196,8 +196,8 @@ func (s *Session) Release(lease bool) {
 	if lease {
 		s.lease = false
 	}
-	if s.uses--; s.uses == 0 && !s.dead && s.idle == nil && p.opt.Idle > 0 {
-		s.idle = time.AfterFunc(p.opt.Idle, s.expire)
+	if s.uses--; s.uses == 0 && !s.dead && s.idle == nil && p.opt.idle() > 0 {
+		s.idle = time.AfterFunc(p.opt.idle(), s.expire)
 	}
 	free := lease || s.uses == 0
 	s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *Session) expire() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.mu.Lock()
-	left := p.opt.Idle - time.Since(s.last)
+	left := p.opt.idle() - time.Since(s.last)
 	unused := s.uses == 0
 	switch {
 	case !unused:
@@ -279,7 +279,7 @@ func (s *Session) WantLevel(ctx context.Context, level string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.pool.opt.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.pool.server.Timeout)
 	defer cancel()
 	_, err = transport.Ask(ctx, s.Link(), ex) // a refusal is the server's choice: it then sends what it sends
 	return err

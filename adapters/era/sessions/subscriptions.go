@@ -48,7 +48,7 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, s.pool.opt.Timeout)
+		ctx, cancel := context.WithTimeout(ctx, s.pool.server.Timeout)
 		defer cancel()
 		m, err := transport.Ask(ctx, s.Link(), ex)
 		switch wanted := n > 0; {

@@ -31,17 +31,19 @@ type subscriber struct {
 	uris  []string // the resources that the session is subscribed to
 }
 
-// Options configure Bridges.
+// Options configure subscriptions across the eras.
 type Options struct {
-	Timeout time.Duration                 // of an acknowledgement
-	Key     func(principal string) string // maps a principal to the key of the processes it uses; sessions with equal keys share them
-	Changed func(m *wire.Message)         // called for each notice of a listen if not nil; m is borrowed
+	Poll    time.Duration         // interval at which a listen polls a legacy server without a notice stream; 0 disables polling
+	Timeout time.Duration         // of an acknowledgement, and of one poll request
+	Changed func(m *wire.Message) // called for each notice of a bridge's listen if not nil; m is borrowed
 }
 
 // Server is a server that supports listens.
 type Server interface {
 	// Listen sends a subscriptions/listen to the server, whatever its era. ctx applies only while a link is found.
 	Listen(ctx context.Context, ex *proxy.Exchange) (proxy.Replies, error)
+	// Key maps a principal to the key of the processes it uses; sessions with equal keys share them.
+	Key(principal string) string
 	// Fault converts an error of Listen or of its replies to one for clients.
 	Fault(err error) error
 }
@@ -111,7 +113,7 @@ func (x *Bridges) put(m *subscriber, own bool) (before *subscriber) {
 		m.w = x.newBridge()
 		return before
 	}
-	m.key = x.opt.Key(m.caller.Principal)
+	m.key = x.server.Key(m.caller.Principal)
 	if x.shared[m.key] == nil {
 		if x.shared == nil {
 			x.shared = make(map[string]*sharedBridge)

@@ -23,21 +23,15 @@ const (
 	dedupTime   = 50 * time.Millisecond // within which equal notices in two sessions of one client count as one
 )
 
-// ListenOptions configure Listens.
-type ListenOptions struct {
-	Poll    time.Duration // interval at which a listen polls a server without a notice stream; 0 disables polling
-	Timeout time.Duration // of one poll request
-}
-
 // Listens serves subscriptions/listen of modern clients at a legacy server.
 type Listens struct {
-	opt  ListenOptions
+	opt  Options
 	work *work.Group
 	pool *sessions.Pool
 }
 
 // NewListens returns Listens for one server.
-func NewListens(opt ListenOptions, group *work.Group, pool *sessions.Pool) *Listens {
+func NewListens(opt Options, group *work.Group, pool *sessions.Pool) *Listens {
 	return &Listens{opt: opt, work: group, pool: pool}
 }
 
