@@ -10,15 +10,6 @@ import (
 	"dragoman/bench/load/watch"
 )
 
-// allocRow is what Dragoman allocates for a call.
-type allocRow struct {
-	Name    string  `json:"name"`
-	What    string  `json:"what"`
-	Calls   uint64  `json:"calls"`
-	Objects float64 `json:"objects_per_call"`
-	Bytes   float64 `json:"bytes_per_call"`
-}
-
 // How many calls come before those that count: pools fill, buffers grow.
 const (
 	allocCalls = 60_000

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"dragoman/bench/load/drive"
-	"dragoman/bench/reference"
 )
 
 // The processes that can be measured. What each needs stands in targets.start.
@@ -64,47 +61,10 @@ func cellsOf(choice []cell, names ...string) (some []cell) {
 	return some
 }
 
-func cellNames() string {
-	var names []string
-	for _, c := range allCells() {
-		names = append(names, c.name)
-	}
-	return strings.Join(names, ",")
-}
+func (c cell) String() string { return c.name }
 
-// chooseCells picks the cells of a list with commas; all of an empty one. The
-// baseline is always among them.
-func chooseCells(list string) ([]cell, error) {
-	if list == "" {
-		return allCells(), nil
-	}
-	wanted := strings.Split(list, ",")
-	var cells []cell
-	for _, c := range allCells() {
-		if c.name == baseline || slices.Contains(wanted, c.name) {
-			cells = append(cells, c)
-		}
-	}
-	for _, name := range wanted {
-		if !slices.ContainsFunc(cells, func(c cell) bool { return c.name == name }) {
-			return nil, fmt.Errorf("bench: --cells: there is no %q, only %s", name, cellNames())
-		}
-	}
-	return cells, nil
-}
-
-// revision is what clients of a face speak.
-func revision(f drive.Face) string {
-	if f == drive.LegacyHTTP {
-		return reference.LegacyVersion
-	}
-	return reference.ModernVersion
-}
-
-// plan says how the clients of a face call a target: size is the length of requests and of answers.
-func (t *target) plan(f drive.Face, size int, sse bool) drive.Plan {
-	return drive.Plan{
-		Face: f, Revision: revision(f), Addr: t.addr, Host: t.addr, Path: path, Paths: t.paths, Header: t.header,
-		Calls: []drive.Call{drive.EchoCall(f, size, size, sse)}, Connections: 1,
-	}
-}
+// Cells of the section of policies.
+const (
+	cellOff = "off"
+	cellOn  = "on"
+)

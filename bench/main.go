@@ -17,9 +17,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -27,36 +24,7 @@ import (
 const (
 	exitFailed = 1
 	exitUsage  = 2
-
-	minSize    = 1
-	maxSize    = 32 << 20
-	maxRounds  = 1000
-	maxCounted = 1_000_000
-	// maxConnections is what requests of the largest size leave room for.
-	maxConnections = 512
-	longest        = time.Hour
-
-	wholeRounds = 7 // fewer give rough figures
 )
-
-// settings is the checked command line.
-type settings struct {
-	dragoman, nginx string // programs
-	results         string // directory
-	rounds          int
-	duration        time.Duration
-	warmup          time.Duration
-	connections     int
-	sizes           []int
-	sections        []section
-	cells           []cell
-	sse             bool
-	hold            time.Duration // of many sessions
-	instructions    int           // calls; 0: times are measured
-	keep            string        // directory; empty: callgrind's files go
-	limits          string        // file; empty: there are none
-	summarize       string        // file; empty: a run is made
-}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -122,9 +90,9 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
 	short := f.Bool("short", false, "3 rounds of 400ms, and sessions held for a minute: rough, where --rounds, --duration, --warmup and --minutes do not say otherwise")
-	sections := f.String("sections", "", "only these, with commas (default all, or calls where --cells, --sizes or --sse is given): "+sectionNames())
+	sections := f.String("sections", "", "only these, with commas (default all, or calls where --cells, --sizes or --sse is given): "+names(allSections()))
 	sizes := f.String("sizes", "", "of calls: bytes of a request and of its answer, several with commas (default "+usualSizes+", for --instructions "+countedSizes+")")
-	cells := f.String("cells", "", "of calls and sse: only these, with commas (default all): "+cellNames())
+	cells := f.String("cells", "", "of calls and sse: only these, with commas (default all): "+names(allCells()))
 	minutes := f.Float64("minutes", 10, "of memory: how long sessions are held")
 	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure; its cells are left out if there is none")
 	f.StringVar(&s.nginx, "nginx", "nginx", "the nginx to compare with; left out if there is none")
@@ -162,15 +130,10 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	}
 	var err, err2, err3 error
 	s.sizes, err = parseSizes(*sizes)
-	s.cells, err2 = chooseCells(*cells)
-	s.sections, err3 = chooseSections(*sections)
+	s.cells, err2 = choose("cells", *cells, allCells(), baseline)
+	s.sections, err3 = choose("sections", *sections, allSections())
 	return s, errors.Join(err, err2, err3, s.check())
 }
-
-const (
-	usualSizes   = "300,10240,1048576"
-	countedSizes = "300"
-)
 
 // shorten makes a run short where the command line does not say otherwise.
 func shorten(s *settings, minutes *float64, given map[string]bool) {
@@ -186,41 +149,4 @@ func shorten(s *settings, minutes *float64, given map[string]bool) {
 	if !given["minutes"] {
 		*minutes = 1
 	}
-}
-
-// check refuses what cannot be run, or not within a day.
-func (s *settings) check() error {
-	switch {
-	case s.rounds < 1 || s.rounds > maxRounds:
-		return fmt.Errorf("bench: --rounds must be 1 to %d", maxRounds)
-	case s.duration <= 0 || s.duration > longest:
-		return fmt.Errorf("bench: --duration must be above 0 and at most %v", longest)
-	case s.warmup < 0 || s.warmup > longest:
-		return fmt.Errorf("bench: --warmup must be 0 to %v", longest)
-	case s.instructions < 0 || s.instructions > maxCounted:
-		return fmt.Errorf("bench: --instructions must be 0 to %d", maxCounted)
-	case s.instructions == 0 && s.keep != "":
-		return errors.New("bench: --keep is for --instructions")
-	case s.limits != "" && len(s.sections) > 0 && (len(s.sections) > 1 || s.sections[0].name != secCalls):
-		return errors.New("bench: --limits is for the section calls")
-	case s.hold < 0 || s.hold > 24*longest:
-		return errors.New("bench: --minutes must be 0 to 1440")
-	case s.connections < 1 || s.connections > maxConnections:
-		return fmt.Errorf("bench: --connections must be 1 to %d", maxConnections)
-	}
-	return nil
-}
-
-func parseSizes(list string) ([]int, error) {
-	var sizes []int
-	for word := range strings.SplitSeq(list, ",") {
-		size, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || size < minSize || size > maxSize {
-			return nil, fmt.Errorf("bench: --sizes: %q is not a number of bytes from %d to %d", word, minSize, maxSize)
-		}
-		if !slices.Contains(sizes, size) {
-			sizes = append(sizes, size)
-		}
-	}
-	return sizes, nil
 }

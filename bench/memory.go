@@ -11,27 +11,6 @@ import (
 	"dragoman/bench/measure"
 )
 
-// memoryRow is what Dragoman takes for idle sessions of legacy clients at a legacy server.
-type memoryRow struct {
-	Name       string       `json:"name"`
-	What       string       `json:"what"`
-	Less       int          `json:"sessions_before,omitempty"`
-	More       int          `json:"sessions"`
-	LessRSS    int64        `json:"rss_before,omitempty"`
-	MoreRSS    int64        `json:"rss"`
-	PerSession float64      `json:"bytes_per_session,omitempty"`
-	Held       float64      `json:"held_seconds,omitempty"`
-	Growth     float64      `json:"growth"` // of the last quarter of that time over the first, as a share
-	Course     [][2]float64 `json:"course,omitempty"`
-}
-
-// Rows of the section of memory.
-const (
-	memoryClosed = "closed"
-	memoryStream = "stream"
-	memoryBoth   = "both"
-)
-
 // sessionsBefore are those that nobody counts: what all of them share is there then.
 const sessionsBefore = 1000
 

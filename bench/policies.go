@@ -18,12 +18,6 @@ import (
 	"dragoman/bench/load/drive"
 )
 
-// Cells of the section of policies.
-const (
-	cellOff = "off"
-	cellOn  = "on"
-)
-
 // policies measures the same hop with every policy off, and with every one on.
 func (b *suite) policies(ctx context.Context, t *targets) error {
 	issuer, err := newIssuer()
@@ -82,14 +76,6 @@ func (t *targets) logged(name string, lines uint64) error {
 		return fmt.Errorf("bench: the access log of %d calls has %d bytes", lines, info.Size())
 	}
 	return nil
-}
-
-// requests are all that were answered rightly.
-func (r *row) requests() (n uint64) {
-	for i := range r.Rounds {
-		n += r.Rounds[i].Requests
-	}
-	return n
 }
 
 // issuer is an authorization server as far as Dragoman sees one: keys on the loopback, and a token.

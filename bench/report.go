@@ -14,7 +14,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"dragoman/bench/load/drive"
 	"dragoman/bench/measure"
 )
 
@@ -50,84 +49,6 @@ type ran struct {
 	Seconds float64 `json:"seconds"`
 	Failed  string  `json:"failed,omitempty"`
 }
-
-// row is one cell at one size, in one section.
-type row struct {
-	Section     string  `json:"section"`
-	Name        string  `json:"name"`
-	What        string  `json:"what"`
-	Size        int     `json:"size"`
-	Connections int     `json:"connections"`
-	SSE         bool    `json:"sse,omitempty"`
-	Note        string  `json:"note,omitempty"` // why it was left out, or given up
-	Failed      bool    `json:"failed,omitempty"`
-	FirstError  string  `json:"first_error,omitempty"`
-	Rounds      []round `json:"rounds"`
-
-	PerSecond measure.Spread `json:"requests_per_second"`
-	P50       measure.Spread `json:"p50_us"`
-	P90       measure.Spread `json:"p90_us"`
-	P99       measure.Spread `json:"p99_us"`
-	CPU       measure.Spread `json:"cpu_us_per_request"`
-	Children  measure.Spread `json:"children_cpu_us_per_request"`
-	Behind    measure.Spread `json:"upstream_cpu_us_per_request"`
-	Load      measure.Spread `json:"load_cpu_us_per_request"`
-	RSS       measure.Spread `json:"rss"`
-	// Against the baseline of the same rounds: more requests are better, less CPU is.
-	RateRatio measure.Spread `json:"requests_ratio"`
-	CPURatio  measure.Spread `json:"cpu_ratio"`
-	// LeastRatio is the least that a call took in any round, against the baseline's least: what else runs can only add to both.
-	LeastRatio float64 `json:"cpu_ratio_of_least"`
-
-	// Instructions are those of a call, in user mode, where they were counted.
-	Instructions      uint64  `json:"instructions,omitempty"`
-	InstructionsRatio float64 `json:"instructions_ratio,omitempty"`
-	// Hottest are the functions that took most of them, with their part.
-	Hottest []string `json:"hottest,omitempty"`
-
-	cell cell
-}
-
-// round is one measurement.
-type round struct {
-	Requests  uint64  `json:"requests"`
-	Errors    uint64  `json:"errors"`
-	PerSecond float64 `json:"requests_per_second"`
-	P50       float64 `json:"p50_us"`
-	P90       float64 `json:"p90_us"`
-	P99       float64 `json:"p99_us"`
-	Max       float64 `json:"max_us"`
-	CPU       float64 `json:"cpu_us_per_request"`
-	Children  float64 `json:"children_cpu_us_per_request"`
-	Behind    float64 `json:"upstream_cpu_us_per_request"`
-	Load      float64 `json:"load_cpu_us_per_request"`
-	RSS       float64 `json:"rss"`
-}
-
-// way is what a call takes of the processors on its whole way but for the client.
-func (r *round) way() float64 { return r.CPU + r.Children + r.Behind }
-
-func newRound(r *drive.Result, m *meter, rss int64) round {
-	calls := float64(max(r.Right, 1))
-	at := func(percent float64) float64 {
-		if r.Right == 0 {
-			return 0
-		}
-		return float64(r.Latency.ValueAtQuantile(percent)) / 1000
-	}
-	cpu := m.to.Sub(m.from)
-	out := round{
-		Requests: r.Right, Errors: r.Errors + r.Warmup, P50: at(50), P90: at(90), P99: at(99), Max: at(100),
-		CPU: micro(cpu.Own) / calls, Children: micro(cpu.Children) / calls, Behind: micro(m.behind[1]-m.behind[0]) / calls,
-		Load: micro(m.load[1]-m.load[0]) / calls, RSS: float64(rss),
-	}
-	if r.Elapsed > 0 {
-		out.PerSecond = float64(r.Right) / r.Elapsed.Seconds()
-	}
-	return out
-}
-
-func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 func newReport(ctx context.Context, s settings) *report {
 	r := &report{
@@ -188,29 +109,6 @@ func (r *report) row(section, name string, size int) *row {
 	return nil
 }
 
-// where says what is measured, for people.
-func (r *row) where() string { return fmt.Sprintf("%s, %d bytes", r.Section, r.Size) }
-
-func (r *row) fail(err error) {
-	r.Failed = true
-	r.Note = "failed: " + err.Error()
-}
-
-// values gives one figure of every round.
-func (r *row) values(f func(*round) float64) []float64 {
-	values := make([]float64, len(r.Rounds))
-	for i := range r.Rounds {
-		values[i] = f(&r.Rounds[i])
-	}
-	return values
-}
-
-// Figures of rounds.
-func perSecond(x *round) float64 { return x.PerSecond }
-func ofCPU(x *round) float64     { return x.CPU }
-func ofP50(x *round) float64     { return x.P50 }
-func ofP99(x *round) float64     { return x.P99 }
-
 // sum fills in what the rounds come to.
 func (r *report) sum() {
 	for _, row := range r.Rows {
@@ -231,15 +129,6 @@ func (r *report) sum() {
 			}
 		}
 	}
-}
-
-// errors counts the wrong answers of a row.
-func (r *row) errors() uint64 {
-	var n uint64
-	for i := range r.Rounds {
-		n += r.Rounds[i].Errors
-	}
-	return n
 }
 
 // failure tells whether any figure must not be believed. A target that is missed is none.
@@ -287,13 +176,6 @@ func (r *report) print(out io.Writer) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t\n", v.word(), v.What, v.limit(), v.figure(), v.Beside)
 	}
 	_ = w.Flush()
-}
-
-func ratio(s measure.Spread) string {
-	if s.Rounds == 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
 }
 
 // summarize enters a report that was written before in the file of the last results.

@@ -15,28 +15,6 @@ import (
 	"dragoman/bench/reference"
 )
 
-// startRow is how long it takes from the start of a process to its first right answer.
-type startRow struct {
-	Name   string         `json:"name"`
-	What   string         `json:"what"`
-	Times  []float64      `json:"ms"`
-	Sum    measure.Spread `json:"first_answer_ms"`
-	CPU    measure.Spread `json:"cpu_ms"` // what the process itself has had of the processors by then, which does not depend on what else runs
-	cpu    []float64
-	starts func(context.Context) (time.Duration, measure.CPU, error)
-}
-
-// Rows of the section of starts.
-const (
-	startServer   = "server"
-	startHTTP     = "http"
-	startChild    = "child"
-	startStdio    = "stdio"
-	startFigure   = "without-child" // stdio less child, start by start
-	startsARound  = 4
-	startPatience = 10 * time.Second
-)
-
 // starts measures starts by turns: of the least there is, a Go program that listens and answers at once; of a child alone; and of Dragoman
 // before a server that runs already, and before such a child.
 func (b *suite) starts(ctx context.Context, t *targets) error {

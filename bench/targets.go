@@ -236,3 +236,19 @@ func freeAddr() (string, error) {
 	defer l.Close()
 	return l.Addr().String(), nil
 }
+
+// revision is what clients of a face speak.
+func revision(f drive.Face) string {
+	if f == drive.LegacyHTTP {
+		return reference.LegacyVersion
+	}
+	return reference.ModernVersion
+}
+
+// plan says how the clients of a face call a target: size is the length of requests and of answers.
+func (t *target) plan(f drive.Face, size int, sse bool) drive.Plan {
+	return drive.Plan{
+		Face: f, Revision: revision(f), Addr: t.addr, Host: t.addr, Path: path, Paths: t.paths, Header: t.header,
+		Calls: []drive.Call{drive.EchoCall(f, size, size, sse)}, Connections: 1,
+	}
+}

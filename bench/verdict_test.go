@@ -187,7 +187,7 @@ func TestStarts(t *testing.T) {
 }
 
 func TestChooseSections(t *testing.T) {
-	if some, err := chooseSections("memory,calls"); err != nil || len(some) != 2 || some[0].name != secCalls {
+	if some, err := choose("sections", "memory,calls", allSections()); err != nil || len(some) != 2 || some[0].name != secCalls {
 		t.Errorf("%v, %v", some, err)
 	}
 	if got := counted(1, "servers") + ", " + counted(50, "servers"); got != "1 server, 50 servers" {

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"dragoman/bench/measure"
+)
+
+// row is one cell at one size, in one section.
+type row struct {
+	Section     string  `json:"section"`
+	Name        string  `json:"name"`
+	What        string  `json:"what"`
+	Size        int     `json:"size"`
+	Connections int     `json:"connections"`
+	SSE         bool    `json:"sse,omitempty"`
+	Note        string  `json:"note,omitempty"` // why it was left out, or given up
+	Failed      bool    `json:"failed,omitempty"`
+	FirstError  string  `json:"first_error,omitempty"`
+	Rounds      []round `json:"rounds"`
+
+	PerSecond measure.Spread `json:"requests_per_second"`
+	P50       measure.Spread `json:"p50_us"`
+	P90       measure.Spread `json:"p90_us"`
+	P99       measure.Spread `json:"p99_us"`
+	CPU       measure.Spread `json:"cpu_us_per_request"`
+	Children  measure.Spread `json:"children_cpu_us_per_request"`
+	Behind    measure.Spread `json:"upstream_cpu_us_per_request"`
+	Load      measure.Spread `json:"load_cpu_us_per_request"`
+	RSS       measure.Spread `json:"rss"`
+	// Against the baseline of the same rounds: more requests are better, less CPU is.
+	RateRatio measure.Spread `json:"requests_ratio"`
+	CPURatio  measure.Spread `json:"cpu_ratio"`
+	// LeastRatio is the least that a call took in any round, against the baseline's least: what else runs can only add to both.
+	LeastRatio float64 `json:"cpu_ratio_of_least"`
+
+	// Instructions are those of a call, in user mode, where they were counted.
+	Instructions      uint64  `json:"instructions,omitempty"`
+	InstructionsRatio float64 `json:"instructions_ratio,omitempty"`
+	// Hottest are the functions that took most of them, with their part.
+	Hottest []string `json:"hottest,omitempty"`
+
+	cell cell
+}
+
+// round is one measurement.
+type round struct {
+	Requests  uint64  `json:"requests"`
+	Errors    uint64  `json:"errors"`
+	PerSecond float64 `json:"requests_per_second"`
+	P50       float64 `json:"p50_us"`
+	P90       float64 `json:"p90_us"`
+	P99       float64 `json:"p99_us"`
+	Max       float64 `json:"max_us"`
+	CPU       float64 `json:"cpu_us_per_request"`
+	Children  float64 `json:"children_cpu_us_per_request"`
+	Behind    float64 `json:"upstream_cpu_us_per_request"`
+	Load      float64 `json:"load_cpu_us_per_request"`
+	RSS       float64 `json:"rss"`
+}
+
+// way is what a call takes of the processors on its whole way but for the client.
+func (r *round) way() float64 { return r.CPU + r.Children + r.Behind }
+
+// where says what is measured, for people.
+func (r *row) where() string { return fmt.Sprintf("%s, %d bytes", r.Section, r.Size) }
+
+func (r *row) fail(err error) {
+	r.Failed = true
+	r.Note = "failed: " + err.Error()
+}
+
+// values gives one figure of every round.
+func (r *row) values(f func(*round) float64) []float64 {
+	values := make([]float64, len(r.Rounds))
+	for i := range r.Rounds {
+		values[i] = f(&r.Rounds[i])
+	}
+	return values
+}
+
+// Figures of rounds.
+func perSecond(x *round) float64 { return x.PerSecond }
+
+func ofCPU(x *round) float64 { return x.CPU }
+
+func ofP50(x *round) float64 { return x.P50 }
+
+func ofP99(x *round) float64 { return x.P99 }
+
+// errors counts the wrong answers of a row.
+func (r *row) errors() uint64 {
+	var n uint64
+	for i := range r.Rounds {
+		n += r.Rounds[i].Errors
+	}
+	return n
+}
+
+// requests are all that were answered rightly.
+func (r *row) requests() (n uint64) {
+	for i := range r.Rounds {
+		n += r.Rounds[i].Requests
+	}
+	return n
+}
+
+func ratio(s measure.Spread) string {
+	if s.Rounds == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
+}
+
+// memoryRow is what Dragoman takes for idle sessions of legacy clients at a legacy server.
+type memoryRow struct {
+	Name       string       `json:"name"`
+	What       string       `json:"what"`
+	Less       int          `json:"sessions_before,omitempty"`
+	More       int          `json:"sessions"`
+	LessRSS    int64        `json:"rss_before,omitempty"`
+	MoreRSS    int64        `json:"rss"`
+	PerSession float64      `json:"bytes_per_session,omitempty"`
+	Held       float64      `json:"held_seconds,omitempty"`
+	Growth     float64      `json:"growth"` // of the last quarter of that time over the first, as a share
+	Course     [][2]float64 `json:"course,omitempty"`
+}
+
+// Rows of the section of memory.
+const (
+	memoryClosed = "closed"
+	memoryStream = "stream"
+	memoryBoth   = "both"
+)
+
+// allocRow is what Dragoman allocates for a call.
+type allocRow struct {
+	Name    string  `json:"name"`
+	What    string  `json:"what"`
+	Calls   uint64  `json:"calls"`
+	Objects float64 `json:"objects_per_call"`
+	Bytes   float64 `json:"bytes_per_call"`
+}
+
+// startRow is how long it takes from the start of a process to its first right answer.
+type startRow struct {
+	Name   string         `json:"name"`
+	What   string         `json:"what"`
+	Times  []float64      `json:"ms"`
+	Sum    measure.Spread `json:"first_answer_ms"`
+	CPU    measure.Spread `json:"cpu_ms"` // what the process itself has had of the processors by then, which does not depend on what else runs
+	cpu    []float64
+	starts func(context.Context) (time.Duration, measure.CPU, error)
+}
+
+// Rows of the section of starts.
+const (
+	startServer   = "server"
+	startHTTP     = "http"
+	startChild    = "child"
+	startStdio    = "stdio"
+	startFigure   = "without-child" // stdio less child, start by start
+	startsARound  = 4
+	startPatience = 10 * time.Second
+)

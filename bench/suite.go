@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"dragoman/bench/load/drive"
+	"dragoman/bench/measure"
+)
+
+// suite is one run.
+type suite struct {
+	settings
+	self, dir string
+	progress  io.Writer
+	report    *report
+}
+
+// interleave measures rows, round by round.
+func (b *suite) interleave(ctx context.Context, t *targets, rows []*row) {
+	for round := range b.rounds {
+		for i := range rows {
+			// Another row begins each round: none is always the one behind the slowest.
+			row := rows[(i+round)%len(rows)]
+			if row.Note != "" {
+				continue
+			}
+			b.measureRow(ctx, t, row)
+			if ctx.Err() != nil {
+				return
+			}
+		}
+		fmt.Fprintf(b.progress, "%s: round %d of %d\n", rows[0].where(), round+1, b.rounds)
+	}
+}
+
+// measureRow adds one round to a row, or a note that ends it.
+func (b *suite) measureRow(ctx context.Context, t *targets, row *row) {
+	under, err := t.get(ctx, row.cell.target)
+	if errors.Is(err, errAbsent) {
+		row.Note = err.Error()
+		return
+	}
+	var got round
+	if err == nil {
+		got, err = b.measureOnce(ctx, &under, row)
+	}
+	if err != nil {
+		row.fail(err)
+		return
+	}
+	row.Rounds = append(row.Rounds, got)
+}
+
+// load is what a row is called with.
+func (b *suite) load(under *target, row *row) drive.Plan {
+	plan := under.plan(row.cell.face, row.Size, row.SSE)
+	plan.Connections, plan.Warmup, plan.Duration = row.Connections, b.warmup, b.duration
+	return plan
+}
+
+func (b *suite) measureOnce(ctx context.Context, under *target, row *row) (round, error) {
+	plan := b.load(under, row)
+	if len(row.Rounds) == 0 {
+		if err := under.await(ctx, plan); err != nil {
+			return round{}, err
+		}
+	}
+	meter := meter{under: under}
+	plan.Mark = meter.mark
+	runner, err := drive.Open(ctx, plan)
+	if err != nil {
+		return round{}, err
+	}
+	result := runner.Run()
+	runner.Close()
+	if ended := under.process.Failed(); ended != nil {
+		return round{}, ended
+	}
+	if result.Broken != nil {
+		return round{}, fmt.Errorf("%w: %s", result.Broken, firstOf(result))
+	}
+	rss, err := measure.ReadRSS(under.process.PID())
+	if err = errors.Join(meter.err, err); err != nil && runtime.GOOS == "linux" {
+		return round{}, err
+	}
+	if row.FirstError == "" {
+		row.FirstError = firstOf(result)
+	}
+	return newRound(result, &meter, rss), nil
+}
+
+// firstOf is an example of what was wrong; empty: nothing was.
+func firstOf(r *drive.Result) string {
+	var all []string
+	for _, w := range r.Wrong {
+		all = append(all, w.Kind+": "+w.Example)
+	}
+	return strings.Join(all, "; ")
+}
+
+// meter reads the processors' time of the process under test, of its children, of the server behind it and of the load, between the marks
+// of a plan of one round.
+type meter struct {
+	under        *target
+	from, to     measure.CPU
+	behind, load [2]time.Duration
+	err          error
+}
+
+func (m *meter) mark(i int) {
+	i = min(i, 1)
+	into := [2]*measure.CPU{&m.from, &m.to}[i]
+	var err error
+	*into, err = measure.ReadCPU(m.under.process.PID())
+	m.err = errors.Join(m.err, err)
+	if m.under.behind != nil {
+		m.behind[i], err = measure.ReadOwn(m.under.behind.PID())
+		m.err = errors.Join(m.err, err)
+	}
+	m.load[i], err = measure.ReadOwn(os.Getpid())
+	m.err = errors.Join(m.err, err)
+}
+
+func newRound(r *drive.Result, m *meter, rss int64) round {
+	calls := float64(max(r.Right, 1))
+	at := func(percent float64) float64 {
+		if r.Right == 0 {
+			return 0
+		}
+		return float64(r.Latency.ValueAtQuantile(percent)) / 1000
+	}
+	cpu := m.to.Sub(m.from)
+	out := round{
+		Requests: r.Right, Errors: r.Errors + r.Warmup, P50: at(50), P90: at(90), P99: at(99), Max: at(100),
+		CPU: micro(cpu.Own) / calls, Children: micro(cpu.Children) / calls, Behind: micro(m.behind[1]-m.behind[0]) / calls,
+		Load: micro(m.load[1]-m.load[0]) / calls, RSS: float64(rss),
+	}
+	if r.Elapsed > 0 {
+		out.PerSecond = float64(r.Right) / r.Elapsed.Seconds()
+	}
+	return out
+}
+
+func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
