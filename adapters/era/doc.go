@@ -4,10 +4,8 @@
 // (pass.go) or is downgraded for a legacy one (downgrade.go); a legacy client's exchange is upgraded for a modern server (upgrade.go) or
 // relayed to a legacy one (package relay). Between parties of one era, messages pass unchanged.
 //
-// The packages below do not depend on the ways: the server's profile (probe), sessions, links and processes (sessions), questions of
-// legacy servers (input), change notices (subscriptions), tasks (tasks), and the translation of single messages (translate).
-//
-// A question of a modern server ends its call. It is put to the legacy client, and the call is sent again with the answer (ask.go).
+// The packages below do not depend on the ways: the server's profile (probe), sessions, links and processes (sessions), servers'
+// questions (input), change notices (subscriptions), tasks (tasks), and the translation of single messages (translate).
 //
 // The package contains no transport: it reaches servers through the links of package transport.
 package era

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"dragoman/adapters/era/input"
-	"dragoman/adapters/era/seal"
 	"dragoman/adapters/era/sessions"
 	"dragoman/adapters/era/tasks"
 	"dragoman/adapters/era/translate"
@@ -67,23 +66,23 @@ func (u *Upstream) downgrade(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // resume handles a retry according to its requestState.
 func (c *downCall) resume() (proxy.Replies, error) {
-	m := &c.ex.Msg
-	kind, body, err := c.u.store.Sealer().Open(string(m.Text(m.ReqState)), seal.Binding(c.ex, c.u.opt.Name), time.Now())
-	switch {
-	case err != nil:
-		return nil, input.BadState()
-	case kind == seal.PendingCall && len(body) == len(input.Handle{}):
-		w, err := c.u.calls.Resume(c.ex, input.Handle(body))
-		if err != nil {
-			return nil, err
-		}
+	replies, visits, err := c.u.calls.Resume(c.ex)
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := replies.(*input.Waiter); ok {
 		c.Replies, c.session = w, w.Session()
 		c.retried = true // a call that has asked is not sent again: the user would be asked twice
 		return c, nil
-	case kind == seal.URLs:
-		return c.resumeVisits(body)
 	}
-	return nil, input.BadState()
+	if replies != nil {
+		return replies, nil
+	}
+	c.visits = visits
+	if err := c.begin(); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // discoverResult returns the DiscoverResult of a legacy server, made from its initialize result.
@@ -268,8 +267,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		return !c.session.Notice(m) && c.notification(m), nil
 	case wire.Failure:
 		if c.asks && m.ErrorCode == proxy.CodeURLElicitation {
-			if visit := c.visit(m); visit != nil {
-				*m = *visit
+			if visits := c.u.calls.AskVisits(c.ex, m, c.visits, c.session.Result().Info); visits != nil {
+				*m = *visits
 				return true, nil
 			}
 		}

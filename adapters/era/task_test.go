@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/era/sessions"
 	"dragoman/proxy"
 )
 
@@ -331,6 +332,21 @@ func TestTaskPollUnreachable(t *testing.T) {
 		r.s.link(0).fails(false)
 		time.Sleep(5 * time.Second)
 		e.hears(`{"jsonrpc":"2.0","id":7,"result":{"content":[]}}`)
+	})
+}
+
+// A legacy server that several clients share makes no task of a call: a result that looks like one is a result.
+func TestTaskOfSharedLegacyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newHerald(`{"tools":{}}`)
+		r := newHeraldRig(t, s, false, func(o *Options) { o.DriveTasks, o.Sessions.Isolation.Sharing = true, sessions.Shared })
+		s.answers("tools/call", madeTask)
+		e := r.ask(r.legacy(`{}`), `7`, "tools/call", `"name":"a","arguments":{}`)
+		time.Sleep(5 * time.Second)
+		if e.ended(""); len(e.got) != 1 || !strings.Contains(e.got[0], `"taskId":"t/1"`) {
+			t.Errorf("the client received %q", e.got)
+		}
+		r.close()
 	})
 }
 

@@ -12,4 +12,5 @@ const (
 	maxSubscribed   = 1024
 	subscribedBytes = 1 << 20
 	maxNotices      = 2 * maxSubscribed
+	pollFailures    = 5 // consecutive failures to poll a task that end its call
 )

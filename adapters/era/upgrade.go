@@ -5,9 +5,11 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"dragoman/adapters/era/input"
 	"dragoman/adapters/era/tasks"
 	"dragoman/adapters/era/translate"
 	"dragoman/adapters/rules"
@@ -181,12 +183,11 @@ type upCall struct {
 	retried     bool
 	begun       bool
 
-	ask      inquiry
-	task     *task    // made of the call by the server
-	out      [][]byte // for the client, before further replies
-	over     bool     // io.EOF follows once out is empty
-	err      error    // follows once out is empty
-	progress float64  // the highest value so far
+	ask      *input.Inquiry // nil until the server asks
+	task     *tasks.Polled  // made of the call by the server
+	out      [][]byte       // for the client, before further replies
+	err      error          // follows once out is empty
+	progress float64        // the highest value so far
 }
 
 func (c *upCall) begin() error {
@@ -278,29 +279,20 @@ func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 			raw := c.out[0]
 			c.out = c.out[1:]
 			return proxy.Scanned(raw)
-		case c.over:
-			return nil, io.EOF
 		case c.err != nil:
 			return nil, c.err
-		case c.ask.again:
+		case c.ask.Open():
 			if err := c.await(until); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		if c.task == nil {
-			m, err = c.Replies.Next(until)
-		} else {
-			m, err = c.nextTaskMessage(until)
-		}
+		m, err = c.Replies.Next(until)
 		if err != nil {
 			if c.repeat(err) {
 				continue
 			}
 			return m, err
-		}
-		if m.Kind == wire.Invalid {
-			continue
 		}
 		c.begun = true
 		give, err := c.reply(m)
@@ -310,25 +302,16 @@ func (c *upCall) Next(until time.Time) (m *wire.Message, err error) {
 	}
 }
 
-// nextTaskMessage returns the next message of a task; an Invalid one if there is none yet.
-func (c *upCall) nextTaskMessage(until time.Time) (*wire.Message, error) {
-	m, give, err := c.poll(until)
-	if !give {
-		m = new(wire.Message)
-	}
-	return m, err
-}
-
 // reply translates one reply; give is false if the client must not receive it as it is.
 func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 	switch m.Kind {
 	case wire.Notification:
 		return !m.Is("notifications/progress") || c.progressRises(m), nil
 	case wire.Result:
-		if m.ResultType.Is(m.Raw, "input_required") {
+		switch {
+		case c.task != nil && c.task.Asks(), m.ResultType.Is(m.Raw, "input_required"):
 			return false, c.inquire(m)
-		}
-		if c.task == nil && m.ResultType.Is(m.Raw, "task") {
+		case c.modern && c.task == nil && m.ResultType.Is(m.Raw, "task"):
 			return false, c.drive(m)
 		}
 		if m.Edited(m.Result) { // an object can be edited once only
@@ -342,19 +325,94 @@ func (c *upCall) reply(m *wire.Message) (give bool, err error) {
 			*m = proxy.ErrorMessage(c.ex.Msg.Of(c.ex.Msg.ID), e)
 		}
 	}
-	if m.IsResponse() && len(c.ask.visits) > 0 {
-		c.complete(m)
-		return false, nil
+	if m.IsResponse() {
+		if c.out = c.ask.Completed(); c.out != nil {
+			c.out, c.err = append(c.out, m.Append(nil)), io.EOF
+			return false, nil
+		}
 	}
 	return true, nil
 }
 
+// inquire puts the questions of a result to the client.
+func (c *upCall) inquire(m *wire.Message) (err error) {
+	c.doNotRecycle()
+	if c.ask == nil {
+		c.ask = input.NewInquiry(c.ex, c.u.store)
+	}
+	if c.task != nil && c.task.Asks() {
+		c.out, err = c.ask.AskTask(m)
+	} else {
+		c.out, err = c.ask.Ask(m)
+	}
+	return err
+}
+
+// await waits for the answers to questions, and sends the call again, or the task the answers. If the call has ended
+// instead, c.out and c.err say how.
+func (c *upCall) await(until time.Time) error {
+	out, err := c.ask.Wait(until)
+	switch {
+	case errors.Is(err, proxy.ErrNotYet):
+		return err
+	case err != nil:
+		c.out, c.err = out, err
+		return nil
+	case c.task != nil:
+		c.task.Answer(c.ask.Answers())
+		return nil
+	}
+	return c.retry()
+}
+
+// retry sends the call again with the answers of this round.
+func (c *upCall) retry() error {
+	m := &c.ex.Msg
+	if c.edits != nil { // apply the edits, so that more can be added
+		m.Edits = c.edits
+		settled, err := wire.Scan(m.Append(nil))
+		if err != nil {
+			return proxy.Errf(proxy.Internal, "a translated request is no message: %w", err)
+		}
+		*m, c.edits = settled, nil
+	}
+	c.again = c.ask.Retry()
+	_ = c.Replies.Close()
+	c.Replies = nil // begin may fail and leave none
+	return c.begin()
+}
+
+// drive begins to poll the task that a result names.
+func (c *upCall) drive(m *wire.Message) error {
+	task, err := tasks.Poll(c.ex, c.link, c.u.work, m)
+	if err != nil {
+		return err
+	}
+	c.doNotRecycle()
+	_ = c.Replies.Close()
+	c.Replies, c.task = task, task
+	return nil
+}
+
+// progressRises reports whether a progress notification may pass. Progress may restart with each round, but must rise
+// within what is one call to the client (2025-11-25 progress).
+func (c *upCall) progressRises(m *wire.Message) bool {
+	n, err := strconv.ParseFloat(string(wire.Get(m.Raw, m.Params, "progress").Of(m.Raw)), 64)
+	if err != nil {
+		return true
+	}
+	if c.ask != nil && n <= c.progress {
+		return false
+	}
+	c.progress = max(c.progress, n)
+	return true
+}
+
 // Close implements proxy.Replies. It withdraws open questions and cancels a running task.
 func (c *upCall) Close() error {
-	for _, msg := range c.withdraw() {
+	for _, msg := range c.ask.Withdraw() {
 		_ = c.ex.Session.Push(msg) // without a stream the client learns of it when it answers
 	}
-	c.abandon()
 	if c.Replies == nil {
 		return nil
 	}

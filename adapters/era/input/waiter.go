@@ -31,8 +31,24 @@ func (d *Call) Attach(ex *proxy.Exchange) *Waiter {
 	return a
 }
 
-// Resume attaches a retry to its suspended call and sends the answers to the server.
-func (x *Calls) Resume(ex *proxy.Exchange, h Handle) (*Waiter, error) {
+// Resume handles a retry by its requestState. The replies are a *Waiter if the retry continues a suspended call. They
+// are nil if the call is to be sent again because its user has visited what the server named, in so many rounds.
+func (x *Calls) Resume(ex *proxy.Exchange) (replies proxy.Replies, rounds int, err error) {
+	m := &ex.Msg
+	kind, body, err := x.store.seal.Open(string(m.Text(m.ReqState)), seal.Binding(ex, x.name), time.Now())
+	switch {
+	case err != nil:
+	case kind == seal.PendingCall && len(body) == len(Handle{}):
+		replies, err = x.resume(ex, Handle(body))
+		return replies, 0, err
+	case kind == seal.URLs && len(body) > 0:
+		return x.visited(ex, int(body[0]), body[1:])
+	}
+	return nil, 0, BadState()
+}
+
+// resume attaches a retry to its suspended call and sends the answers to the server.
+func (x *Calls) resume(ex *proxy.Exchange, h Handle) (proxy.Replies, error) {
 	d := x.store.find(h)
 	if d == nil || d.x != x {
 		return nil, BadState()

@@ -1,5 +1,5 @@
 // Package tasks drives tasks for clients of the other era, which cannot do so themselves: the client waits for the response as if
-// there were no task.
+// there were no task. Drive follows a task of a legacy server (2025-11-25 tasks), Poll one of a modern server (SEP-2663).
 package tasks
 
 import (
@@ -15,8 +15,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// RequestTime bounds requests about a task other than waiting for its result.
-const RequestTime = 10 * time.Second
+// requestTime bounds requests about a task other than waiting for its result.
+const requestTime = 10 * time.Second
 
 const relatedTask = wire.MetaPrefix + "related-task"
 
@@ -119,7 +119,7 @@ func (c *drivenCall) cancel() {
 	}
 	under := c.work.Spawn(func() {
 		defer sent()
-		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.work.Context(), c.ex.Caller.Forwarded), RequestTime)
+		ctx, stop := context.WithTimeout(proxy.WithForwarded(c.work.Context(), c.ex.Caller.Forwarded), requestTime)
 		defer stop()
 		ex, err := transport.NewExchange(proxy.Modern, Request([]byte(`"cancel"`), "tasks/cancel", c.task))
 		if err == nil {

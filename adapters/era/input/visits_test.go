@@ -1,21 +1,29 @@
-package era
+package input
 
 import (
-	"dragoman/adapters/era/input"
+	"dragoman/adapters/era/work"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Entries of error -32042 that name a page become questions, within the bounds on open questions and rounds; otherwise the error
 // remains.
-func TestVisit(t *testing.T) {
-	u := newPooled(t, &fakeServer{}, 10, time.Hour)
-	f := func(caps string, visits int, elicitations, want string) {
+func TestAskVisits(t *testing.T) {
+	store, err := NewStore(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := NewCalls("up", false, store, work.New(nil))
+	visit := func(caps string, rounds int, elicitations string) *wire.Message {
+		ex := &proxy.Exchange{Msg: *scan(t, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`), Client: proxy.Client{Caps: []byte(caps)}}
+		return x.AskVisits(ex, scan(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"open","data":{"elicitations":`+elicitations+`}}}`), rounds, nil)
+	}
+	f := func(caps string, rounds int, elicitations, want string) {
 		t.Helper()
-		c := &downCall{u: u, ex: modernExchange(t, "p", `{"name":"n"}`, caps), method: "tools/call", visits: visits}
-		m := c.visit(scan(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"open","data":{"elicitations":`+elicitations+`}}}`))
+		m := visit(caps, rounds, elicitations)
 		switch {
 		case m == nil && want != "":
 			t.Errorf("%s: nothing", elicitations)
@@ -35,15 +43,14 @@ func TestVisit(t *testing.T) {
 	f(url, 0, `[{"url":"x:1"}]`, `"u1-1":{"method":"elicitation/create","params":{"url":"x:1","mode":"url"}}`) // the error is of that mode only
 	f(`{"elicitation":{}}`, 0, `[{"mode":"url","url":"x:1"}]`, "")
 	f(`{}`, 0, `[{"mode":"url","url":"x:1"}]`, "")
-	c := &downCall{u: u, ex: modernExchange(t, "p", `{"name":"n"}`, url), method: "tools/call", visits: 10}
-	m := c.visit(scan(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32042,"message":"open","data":{"elicitations":[{"mode":"url","url":"x:1"}]}}}`))
+	m := visit(url, 10, `[{"mode":"url","url":"x:1"}]`)
 	if m == nil || !strings.Contains(string(m.Raw), `"code":-32603`) || !strings.Contains(string(m.Raw), "questions.rounds") {
 		t.Errorf("after 10 rounds: %v", m)
 	}
 	var many, want []string
-	for i := range input.MaxOpen + 10 {
+	for i := range MaxOpen + 10 {
 		many = append(many, fmt.Sprintf(`{"mode":"url","url":"x:%d"}`, i))
-		if i < input.MaxOpen {
+		if i < MaxOpen {
 			want = append(want, fmt.Sprintf(`"u1-%d":{"method":"elicitation/create","params":{"mode":"url","url":"x:%d"}}`, i+1, i))
 		}
 	}
