@@ -56,7 +56,7 @@ func newReport(ctx context.Context, s settings) *report {
 		RoundsAsked: s.rounds, Seconds: s.duration.Seconds(), Connections: s.connections, SSE: s.sse,
 		Machine: map[string]string{
 			"system": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU()),
-			"kernel": firstWords("/proc/sys/kernel/osrelease", ""), "cpu": firstWords("/proc/cpuinfo", "model name"),
+			"kernel": measure.FileLine("/proc/sys/kernel/osrelease", ""), "cpu": measure.FileLine("/proc/cpuinfo", "model name"),
 		},
 		Versions: map[string]string{
 			"go": runtime.Version(), "nginx": measure.FirstLine(ctx, s.nginx, "-v"),
@@ -71,24 +71,6 @@ func newReport(ctx context.Context, s settings) *report {
 		}
 	}
 	return r
-}
-
-// firstWords gives the first line of a file, or what follows "key :" in it.
-func firstWords(file, key string) string {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		name, value, found := strings.Cut(line, ":")
-		if key == "" {
-			return strings.TrimSpace(line)
-		}
-		if found && strings.TrimSpace(name) == key {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 func (r *report) addRows(section string, cells []cell, size, connections int) []*row {

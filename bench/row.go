@@ -73,13 +73,7 @@ func (r *row) fail(err error) {
 }
 
 // values gives one figure of every round.
-func (r *row) values(f func(*round) float64) []float64 {
-	values := make([]float64, len(r.Rounds))
-	for i := range r.Rounds {
-		values[i] = f(&r.Rounds[i])
-	}
-	return values
-}
+func (r *row) values(f func(*round) float64) []float64 { return measure.Values(r.Rounds, f) }
 
 // Figures of rounds.
 func perSecond(x *round) float64 { return x.PerSecond }

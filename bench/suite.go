@@ -139,13 +139,11 @@ func newRound(r *drive.Result, m *meter, rss int64) round {
 	cpu := m.to.Sub(m.from)
 	out := round{
 		Requests: r.Right, Errors: r.Errors + r.Warmup, P50: at(50), P90: at(90), P99: at(99), Max: at(100),
-		CPU: micro(cpu.Own) / calls, Children: micro(cpu.Children) / calls, Behind: micro(m.behind[1]-m.behind[0]) / calls,
-		Load: micro(m.load[1]-m.load[0]) / calls, RSS: float64(rss),
+		CPU: measure.Micro(cpu.Own) / calls, Children: measure.Micro(cpu.Children) / calls, Behind: measure.Micro(m.behind[1]-m.behind[0]) / calls,
+		Load: measure.Micro(m.load[1]-m.load[0]) / calls, RSS: float64(rss),
 	}
 	if r.Elapsed > 0 {
 		out.PerSecond = float64(r.Right) / r.Elapsed.Seconds()
 	}
 	return out
 }
-
-func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

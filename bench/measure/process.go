@@ -55,7 +55,7 @@ func Start(ctx context.Context, c Command) (*Process, error) {
 	defer log.Close() // the process has its own copy
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...)
 	cmd.Stderr = log
-	cmd.Env = environment()
+	cmd.Env = Environment()
 	cmd.SysProcAttr = attributes()
 	p := &Process{Name: c.Name, cmd: cmd, log: c.Log, done: make(chan struct{})}
 	var out io.Reader
@@ -142,7 +142,8 @@ func (p *Process) tail() string {
 	return "; its log ends:\n" + strings.TrimSpace(string(log))
 }
 
-func environment() []string {
+// Environment is that of this program without the variables that configure Dragoman.
+func Environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "DRAGOMAN_") && !strings.HasPrefix(e, "MCP_") {
@@ -158,13 +159,30 @@ func FirstLine(ctx context.Context, argv ...string) string {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Env = environment()
+	cmd.Env = Environment()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return ""
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
 	return strings.TrimSpace(line[:min(len(line), lineLimit)])
+}
+
+// FileLine gives the first line of a file, or the value of its line "key: value". It is empty if there is none.
+func FileLine(file, key string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if key == "" {
+			return strings.TrimSpace(line)
+		}
+		if name, value, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == key {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
 }
 
 // Pause waits for d, or fails when ctx ends.

@@ -8,6 +8,7 @@ package measure
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // Spread sums up the same quantity over several rounds. The zero value means
@@ -51,3 +52,15 @@ func Ratios(values, base []float64) Spread {
 	}
 	return Sum(ratios)
 }
+
+// Values gives one figure of every round.
+func Values[T any](rounds []T, figure func(*T) float64) []float64 {
+	values := make([]float64, len(rounds))
+	for i := range rounds {
+		values[i] = figure(&rounds[i])
+	}
+	return values
+}
+
+// Micro gives a duration in microseconds.
+func Micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -85,19 +85,3 @@ func tbxark(kind string) func(p *place) ([]string, error) {
 		})
 	}
 }
-
-// withJSON writes a configuration and gives the program, the flag if there is one, and the file's name.
-func (p *place) withJSON(flag, program string, config any) ([]string, error) {
-	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	file := filepath.Join(p.dir, "config.json")
-	if err = writeFile(file, string(text)); err != nil {
-		return nil, err
-	}
-	if flag == "" {
-		return []string{program, file}, nil
-	}
-	return []string{program, flag, file}, nil
-}

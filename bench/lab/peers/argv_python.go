@@ -7,22 +7,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
 )
-
-// program is one of what PyPI's packages have installed for a peer. What it is told in its environment, and the directory that it is to be
-// in, stand before it: a contender is what its command line says.
-func (p *place) program(kit, name string, environment ...string) ([]string, error) {
-	path, err := filepath.Abs(filepath.Join(p.settings.python, kit, "bin", name))
-	if err != nil {
-		return nil, err
-	}
-	return append(append([]string{"env", "--chdir=" + p.dir}, environment...), path), nil
-}
 
 func mcpProxyPy(more ...string) func(p *place) ([]string, error) {
 	return func(p *place) ([]string, error) {
@@ -74,23 +65,26 @@ func contextForgeTranslate(p *place) ([]string, error) {
 		"--host", "127.0.0.1", "--port", p.port, "--logLevel", "error"), err
 }
 
+// forgeTool is what ContextForge calls the tool of the server "echo".
+const forgeTool = "echo-echo"
+
 // registerUpstream tells ContextForge of its server, until it has its tool: busy with its start, it forgets what it has said yes to.
-func registerUpstream(ctx context.Context, r *running) error {
-	body, err := json.Marshal(map[string]string{"name": "echo", "url": r.upstreamURL(), "transport": "STREAMABLEHTTP", "visibility": "public"})
+func registerUpstream(ctx context.Context, addr, upstream string) error {
+	body, err := json.Marshal(map[string]string{"name": "echo", "url": upstream, "transport": "STREAMABLEHTTP", "visibility": "public"})
 	if err != nil {
 		return err
 	}
-	tools, err := askAPI(ctx, http.MethodGet, "http://"+r.addr+"/tools", nil)
+	tools, err := askAPI(ctx, http.MethodGet, "http://"+addr+"/tools", nil)
 	if err != nil {
 		return err
 	}
-	if strings.Contains(tools, `"`+r.contender.tool+`"`) {
+	if strings.Contains(tools, `"`+forgeTool+`"`) {
 		return nil
 	}
-	if _, err = askAPI(ctx, http.MethodPost, "http://"+r.addr+"/gateways", body); err != nil {
+	if _, err = askAPI(ctx, http.MethodPost, "http://"+addr+"/gateways", body); err != nil {
 		return err
 	}
-	return fmt.Errorf("peers: %s has no tool yet", r.contender.name)
+	return errors.New("peers: contextforge has no tool yet")
 }
 
 // askAPI makes a request of a contender's own, and gives what a good answer holds.

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,10 +19,7 @@ import (
 )
 
 const (
-	connections = 16
-	smallCall   = 300
-	startLimit  = 2 * time.Minute // to the first right answer
-	callLimit   = 30 * time.Second
+	startLimit = 2 * time.Minute // to the first right answer
 	// leastMemory is what the machine keeps in any case: below it a step opens nothing more.
 	leastMemory = 4 << 30
 	// settle is how long things are left alone before they are counted.
@@ -44,13 +39,6 @@ type bench struct {
 	absent   map[string]string // who is left out, and why
 	leftover []leftover
 	count    int
-}
-
-// leftover is what had to be ended after a contender was stopped with SIGTERM.
-type leftover struct {
-	Contender string `json:"contender"`
-	Processes int    `json:"processes"`
-	Example   string `json:"example"`
 }
 
 func newBench(s settings, progress io.Writer) (*bench, error) {
@@ -78,10 +66,6 @@ func newBench(s settings, progress io.Writer) (*bench, error) {
 		return nil, errors.New("peers: --only leaves nobody; --list names all")
 	}
 	return b, nil
-}
-
-func (s *settings) wants(name string) bool {
-	return len(s.only) == 0 || slices.Contains(s.only, name)
 }
 
 func (b *bench) close() { _ = os.RemoveAll(b.dir) } // in the system's temporary directory
@@ -177,7 +161,7 @@ func (r *running) ready(ctx context.Context, every time.Duration) (time.Duration
 func (r *running) answer(ctx context.Context, clients *drive.Callers) error {
 	c := r.contender
 	if c.prepare != nil && !r.prepared {
-		if err := c.prepare(ctx, r); err != nil {
+		if err := c.prepare(ctx, r.addr, r.upstreamURL()); err != nil {
 			return err
 		}
 		r.prepared = true
@@ -240,22 +224,4 @@ func availableMemory() int64 {
 		}
 	}
 	return 0
-}
-
-// freePort finds a loopback port: not every contender can choose one itself.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("peers: %w", err)
-	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	return port, err
-}
-
-func writeFile(name, text string) error {
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		return fmt.Errorf("peers: %w", err)
-	}
-	return nil
 }

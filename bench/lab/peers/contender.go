@@ -5,20 +5,9 @@ package main
 import (
 	"context"
 	"strings"
-	"time"
 
 	"dragoman/bench/load/drive"
 	"dragoman/bench/reference"
-)
-
-// faceKind is how clients reach a contender, and over what it reaches the server. Only those of one kind are compared.
-type faceKind string
-
-const (
-	streamable faceKind = "streamable HTTP"
-	httpSSE    faceKind = "HTTP+SSE"
-	restful    faceKind = "REST" // each in its own form
-	toHTTP     faceKind = "streamable HTTP to HTTP"
 )
 
 // contender is one program in one configuration.
@@ -44,30 +33,8 @@ type contender struct {
 	tool string // what it calls the tool; empty: as the server does
 	argv func(p *place) ([]string, error)
 	// prepare tells it of its server once it runs, if its command line cannot; it is called until it succeeds.
-	prepare func(ctx context.Context, r *running) error
+	prepare func(ctx context.Context, addr, upstream string) error
 }
-
-// place is what a contender is started with.
-type place struct {
-	settings *settings
-	dir      string   // of its own, for its configuration
-	port     string   // to listen on, on the loopback
-	child    []string // argv
-	upstream string   // the URL of the server, in its place
-	idleTTL  time.Duration
-	// extra is for Dragoman's upstream in its configuration: lines of TOML.
-	extra string
-}
-
-// Kits, as --without names them.
-const (
-	kitNPM          = "npm"
-	kitTBXark       = "tbxark"
-	kitMCPProxyPy   = "mcp-proxy-py"
-	kitMCPO         = "mcpo"
-	kitContextForge = "contextforge"
-	kitFastMCP      = "fastmcp"
-)
 
 // contenders is all there are, in the order in which they are shown. All are told to log nothing, or as little as they can.
 func contenders() []contender {
@@ -109,7 +76,7 @@ func fromPyPI() []contender {
 		{name: "mcpo", kit: kitMCPO, what: "one child for all, as OpenAPI", rest: "/echo", plain: true, argv: mcpo},
 		{name: "contextforge-translate", kit: kitContextForge, what: "one child for all (mcpgateway.translate)", http: "/mcp", sse: "/sse", sessionless: true,
 			argv: contextForgeTranslate},
-		{name: "contextforge", kit: kitContextForge, what: "an HTTP server (USE_STATEFUL_SESSIONS)", http: "/mcp/", upstream: true, tool: "echo-echo",
+		{name: "contextforge", kit: kitContextForge, what: "an HTTP server (USE_STATEFUL_SESSIONS)", http: "/mcp/", upstream: true, tool: forgeTool,
 			argv: contextForge, prepare: registerUpstream},
 		{name: "fastmcp", kit: kitFastMCP, what: "one child for all (fastmcp run, as a proxy)", http: "/mcp", argv: fastMCP},
 		{name: "fastmcp-http", kit: kitFastMCP, what: "an HTTP server (fastmcp run, as a proxy)", http: "/mcp", upstream: true, argv: fastMCP},

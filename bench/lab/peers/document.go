@@ -12,8 +12,6 @@ import (
 	page "dragoman/bench/report"
 )
 
-const noteLimit = 160
-
 // Colours of the page.
 const (
 	colourOurs = 0
@@ -292,15 +290,4 @@ func heads(c census) string {
 		text += fmt.Sprintf(", %d zombies", c.Zombies)
 	}
 	return text
-}
-
-func ours(name string) bool { return strings.HasPrefix(name, "dragoman") }
-
-func mib(n int64) float64 { return float64(n) / (1 << 20) }
-
-func spread(s measure.Spread, format string) string {
-	if s.Rounds == 0 {
-		return "–"
-	}
-	return fmt.Sprintf(format+" ("+format+"–"+format+")", s.Median, s.Min, s.Max)
 }

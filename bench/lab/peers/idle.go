@@ -10,23 +10,6 @@ import (
 	"dragoman/bench/measure"
 )
 
-// idleTarget is how much an idle session without its child may take, in bytes.
-const idleTarget = 8 << 10
-
-// idleRow is what Dragoman's own process takes for sessions that nobody uses, and whose connections are closed.
-type idleRow struct {
-	What       string  `json:"what"`
-	Sessions   int     `json:"sessions"`
-	Failed     int     `json:"sessions_failed"`
-	First      string  `json:"first_failure,omitempty"`
-	Children   int     `json:"children"`
-	PSS        int64   `json:"pss"` // of the process itself
-	USS        int64   `json:"uss"`
-	PerSession float64 `json:"pss_per_session"` // against the same process before them
-	Further    float64 `json:"pss_per_further_session,omitempty"`
-	Guardian   int64   `json:"guardian_pss"`
-}
-
 // idleCase is one configuration.
 type idleCase struct {
 	what      string
@@ -160,22 +143,6 @@ func (b *bench) find(name string) *contender {
 		}
 	}
 	return nil
-}
-
-// abandonedRow is what a contender still has of sessions that were left without a word.
-type abandonedRow struct {
-	Contender string   `json:"contender"`
-	What      string   `json:"what"`
-	Face      faceKind `json:"face"`
-	IdleTTL   string   `json:"idle_time"` // after which it ends a session; its own default if empty
-	Sessions  int      `json:"sessions"`
-	Failed    int      `json:"sessions_failed"`
-	Before    census   `json:"before"`
-	Then      census   `json:"when_abandoned"`
-	Later     census   `json:"later"`
-	Seconds   float64  `json:"later_seconds"`
-
-	running *running
 }
 
 // countAbandoned opens sessions everywhere, leaves them, waits once for all, and counts.

@@ -13,30 +13,19 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"dragoman/bench/reference"
 )
 
 const (
 	exitFailed = 1
 	exitUsage  = 2
 	maxRounds  = 100
-	maxSize    = 32 << 20
-)
-
-// These words as the first argument make this program the child of all, or the HTTP server of those that have one.
-const (
-	echoWord  = "echo"
-	serveWord = "serve"
 )
 
 // The steps.
@@ -52,60 +41,6 @@ func allSteps() []string {
 	return []string{stepStartup, stepRates, stepSessions, stepIdle, stepAbandoned}
 }
 
-// settings is the checked command line, and what its length says.
-type settings struct {
-	dragoman, node, npm, tbxark string
-	python                      string            // where PyPI's packages are, each with all it needs
-	without                     map[string]string // kits that are not there, and why
-	results                     string
-	summarize                   string // file; empty: a run is made
-	steps                       []string
-	only                        []string // contenders
-	short                       bool
-
-	rounds            int
-	duration, warmup  time.Duration
-	firstWarmup       time.Duration // before the first round of each: just-in-time compilers take a while
-	sizes             []size
-	sessions          []int
-	starts            int
-	idleSessions      int
-	idleSharedLess    int
-	idleSharedMore    int
-	idleWait          time.Duration
-	abandoned         int
-	idleTTL, leftWait time.Duration
-}
-
-// size is how long a call and its answer are.
-type size struct {
-	Request int `json:"request"`
-	Answer  int `json:"answer"`
-}
-
-// target is how many times as many calls as the best peer answers are wanted of Dragoman; 0: as many as there are.
-func (s size) target(kind faceKind) float64 {
-	switch s {
-	case size{smallCall, smallCall}:
-		if kind == httpSSE {
-			return 2
-		}
-		return 3
-	case size{10 << 10, 10 << 10}:
-		return 8
-	case size{1 << 20, 1 << 20}:
-		return 15
-	}
-	return 0
-}
-
-func (s size) String() string {
-	if s.Answer == s.Request {
-		return bytesWord(s.Request)
-	}
-	return bytesWord(s.Request) + " → " + bytesWord(s.Answer)
-}
-
 func main() {
 	if len(os.Args) > 1 && (os.Args[1] == echoWord || os.Args[1] == serveWord) {
 		if err := play(os.Args[1], os.Stdin, os.Stdout); err != nil {
@@ -118,24 +53,6 @@ func main() {
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
-}
-
-// play is what this program is to contenders, until in ends. The HTTP server writes its address first.
-func play(word string, in io.Reader, out io.Writer) error {
-	if word == echoWord {
-		return reference.ServeEcho(in, out, reference.Legacy)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("peers: %w", err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- reference.NewUpstream(reference.Legacy).Serve(l) }()
-	if _, err = fmt.Fprintln(out, l.Addr()); err == nil {
-		_, err = io.Copy(io.Discard, in)
-	}
-	_ = l.Close() // ends Serve
-	return errors.Join(err, <-done)
 }
 
 // execute is main without the process: it returns the exit code.
@@ -168,7 +85,7 @@ func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 		return err
 	}
 	defer b.close()
-	r := newReport(ctx, b)
+	r := newReport(ctx, &b.settings)
 	for _, step := range []struct {
 		name string
 		run  func(context.Context, *report) error
@@ -187,7 +104,7 @@ func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 			return fmt.Errorf("peers: %s: %w", step.name, err)
 		}
 	}
-	r.finish(b)
+	r.finish(b.absent, b.leftover)
 	names, err := r.write(s.results)
 	if err != nil {
 		return err
@@ -249,45 +166,6 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	return s, nil
 }
 
-// fill sets what the command line does not.
-func (s *settings) fill() {
-	rounds, duration := 7, 2*time.Second
-	s.warmup, s.firstWarmup = 300*time.Millisecond, 2*time.Second
-	s.sizes = []size{{smallCall, smallCall}, {10 << 10, 10 << 10}, {1 << 20, 1 << 20}, {smallCall, 1 << 20}}
-	s.sessions, s.starts = []int{1, 100, 1000}, 10
-	s.idleSessions, s.idleSharedLess, s.idleSharedMore = 1000, 1000, 10_000
-	s.idleWait = 150 * time.Second // the collector runs every two minutes at least
-	s.abandoned, s.idleTTL, s.leftWait = 100, 30*time.Second, time.Minute
-	if s.short {
-		rounds, duration = 2, time.Second
-		s.firstWarmup = time.Second
-		s.sessions, s.starts = []int{1, 20, 100}, 2
-		s.idleSessions, s.idleSharedLess, s.idleSharedMore, s.idleWait = 100, 200, 1000, 5*time.Second
-		s.abandoned, s.idleTTL, s.leftWait = 20, 3*time.Second, 10*time.Second
-	}
-	if s.rounds == 0 {
-		s.rounds = rounds
-	}
-	if s.duration == 0 {
-		s.duration = duration
-	}
-}
-
-func (s *settings) chooseSizes(list []string) error {
-	if len(list) == 0 {
-		return nil
-	}
-	s.sizes = nil
-	for _, word := range list {
-		n, err := strconv.Atoi(word)
-		if err != nil || n < 1 || n > maxSize {
-			return fmt.Errorf("peers: --sizes: %q is not a number of bytes from 1 to %d", word, maxSize)
-		}
-		s.sizes = append(s.sizes, size{n, n})
-	}
-	return nil
-}
-
 // leaveOut notes a kit that is not there.
 func (s *settings) leaveOut(text string) error {
 	kit, why, ok := strings.Cut(text, "=")
@@ -301,11 +179,4 @@ func (s *settings) leaveOut(text string) error {
 		}
 	}
 	return fmt.Errorf("there is no kit %q", kit)
-}
-
-func words(list string) []string {
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
 }

@@ -163,7 +163,7 @@ func TestVerdicts(t *testing.T) {
 		rowOf(ours, streamable, small, 30, 60, 90), rowOf(slow, streamable, small, 10, 10, 10), rowOf(fast, streamable, small, 10, 20, 60),
 		rowOf(apart, streamable, small, 1, 2, 3), rowOf(fast, httpSSE, small, 500), rowOf(fast, streamable, size{1, 1}, 500), wrong,
 	}}
-	r.finish(b)
+	r.finish(b.absent, b.leftover)
 	if len(r.Verdicts) != 2 {
 		t.Fatalf("%+v", r.Verdicts)
 	}
@@ -263,7 +263,7 @@ func TestUpstream(t *testing.T) {
 		return []string{b.self, proxyWord, p.port, addr}, nil
 	}}
 	prepared := 0
-	c.prepare = func(context.Context, *running) error {
+	c.prepare = func(context.Context, string, string) error {
 		if prepared++; prepared == 1 {
 			return errors.New("not yet")
 		}
@@ -343,14 +343,8 @@ func TestRegisterUpstream(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	up, err := measure.Start(t.Context(), measure.Command{Name: "address", Argv: []string{"/bin/sh", "-c", "echo 127.0.0.1:42; read x"}, Log: filepath.Join(t.TempDir(), "log"), Announces: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer up.Stop()
-	r := &running{contender: &contender{name: "forge", tool: "echo-echo"}, addr: s.Listener.Addr().String(), upstream: up}
 	for _, want := range []string{"503", "no tool yet", ""} {
-		if err := registerUpstream(t.Context(), r); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if err := registerUpstream(t.Context(), s.Listener.Addr().String(), "http://127.0.0.1:42/mcp"); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

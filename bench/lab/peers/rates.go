@@ -13,42 +13,6 @@ import (
 	"dragoman/bench/measure"
 )
 
-// rateRow is how many calls a contender answers, with one size of call.
-type rateRow struct {
-	Contender string   `json:"contender"`
-	What      string   `json:"what"`
-	Face      faceKind `json:"face"`
-	Size      size     `json:"size"`
-	Rounds    []rate   `json:"rounds"`
-	First     string   `json:"first_error,omitempty"`
-	Note      string   `json:"note,omitempty"` // why it has no figures
-
-	PerSecond measure.Spread `json:"requests_per_second"`
-	Own       measure.Spread `json:"proxy_cpu_us_per_request"`
-	All       measure.Spread `json:"cpu_us_per_request"`           // children too
-	Generator measure.Spread `json:"generator_cpu_us_per_request"` // the clients'
-	P50       measure.Spread `json:"p50_us"`
-	P99       measure.Spread `json:"p99_us"`
-	Errors    uint64         `json:"errors"`
-	Strays    uint64         `json:"strays"`
-
-	contender *contender
-	running   *running
-}
-
-// rate is one round.
-type rate struct {
-	Requests  uint64  `json:"requests"`
-	Errors    uint64  `json:"errors"`
-	Strays    uint64  `json:"strays"`
-	PerSecond float64 `json:"requests_per_second"`
-	Own       float64 `json:"proxy_cpu_us_per_request"`
-	All       float64 `json:"cpu_us_per_request"`
-	Generator float64 `json:"generator_cpu_us_per_request"`
-	P50       float64 `json:"p50_us"`
-	P99       float64 `json:"p99_us"`
-}
-
 // measureRates calls everybody in turn, round by round, size by size.
 func (b *bench) measureRates(ctx context.Context, rep *report) error {
 	for _, s := range b.settings.sizes {
@@ -136,10 +100,12 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 	}
 	own, all := cpuBetween(before, after)
 	calls := float64(got.Right)
-	at := func(percent float64) float64 { return micro(time.Duration(got.Latency.ValueAtQuantile(percent))) }
+	at := func(percent float64) float64 {
+		return measure.Micro(time.Duration(got.Latency.ValueAtQuantile(percent)))
+	}
 	row.Rounds = append(row.Rounds, rate{
 		Requests: got.Right, Errors: got.Errors + got.Warmup, Strays: got.Strays, PerSecond: calls / got.Elapsed.Seconds(),
-		Own: micro(own) / calls, All: micro(all) / calls, Generator: micro(generator[1]-generator[0]) / calls, P50: at(50), P99: at(99),
+		Own: measure.Micro(own) / calls, All: measure.Micro(all) / calls, Generator: measure.Micro(generator[1]-generator[0]) / calls, P50: at(50), P99: at(99),
 	})
 }
 
@@ -151,32 +117,6 @@ func call(ctx context.Context, p drive.Plan) (*drive.Result, error) {
 	}
 	defer runner.Close()
 	return runner.Run(), ctx.Err()
-}
-
-func micro(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-func (row *rateRow) values(f func(*rate) float64) []float64 {
-	values := make([]float64, len(row.Rounds))
-	for i := range row.Rounds {
-		values[i] = f(&row.Rounds[i])
-	}
-	return values
-}
-
-func perSecond(r *rate) float64 { return r.PerSecond }
-func ownCPU(r *rate) float64    { return r.Own }
-
-func (row *rateRow) sum() {
-	row.PerSecond = measure.Sum(row.values(perSecond))
-	row.Own = measure.Sum(row.values(ownCPU))
-	row.All = measure.Sum(row.values(func(r *rate) float64 { return r.All }))
-	row.Generator = measure.Sum(row.values(func(r *rate) float64 { return r.Generator }))
-	row.P50 = measure.Sum(row.values(func(r *rate) float64 { return r.P50 }))
-	row.P99 = measure.Sum(row.values(func(r *rate) float64 { return r.P99 }))
-	for i := range row.Rounds {
-		row.Errors += row.Rounds[i].Errors
-		row.Strays += row.Rounds[i].Strays
-	}
 }
 
 // placeless takes this directory out of what a contender says: some tell where they are installed, which is nobody's business.

@@ -61,15 +61,14 @@ type verdict struct {
 	CPU   measure.Spread `json:"proxy_cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
 }
 
-func newReport(ctx context.Context, b *bench) *report {
-	s := &b.settings
+func newReport(ctx context.Context, s *settings) *report {
 	return &report{
 		Started: time.Now().UTC().Truncate(time.Second), Short: s.short,
 		Rounds: s.rounds, Seconds: s.duration.Seconds(), Connections: connections,
 		Machine: map[string]string{
 			"system": runtime.GOOS + "/" + runtime.GOARCH, "cpus": fmt.Sprint(runtime.NumCPU()),
-			"kernel": fileWords("/proc/sys/kernel/osrelease", ""), "cpu": fileWords("/proc/cpuinfo", "model name"),
-			"memory": fileWords("/proc/meminfo", "MemTotal"),
+			"kernel": measure.FileLine("/proc/sys/kernel/osrelease", ""), "cpu": measure.FileLine("/proc/cpuinfo", "model name"),
+			"memory": measure.FileLine("/proc/meminfo", "MemTotal"),
 		},
 		LoadAt: [2]string{loadAverage()},
 		Versions: map[string]string{
@@ -122,33 +121,15 @@ func moduleVersion(program string) string {
 }
 
 func loadAverage() string {
-	words := strings.Fields(fileWords("/proc/loadavg", ""))
+	words := strings.Fields(measure.FileLine("/proc/loadavg", ""))
 	return strings.Join(words[:min(3, len(words))], " ")
 }
 
-// fileWords gives the first line of a file, or what follows "key :" in it.
-func fileWords(file, key string) string {
-	raw, err := os.ReadFile(file)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(raw)) {
-		name, value, _ := strings.Cut(line, ":")
-		if key == "" {
-			return strings.TrimSpace(line)
-		}
-		if strings.TrimSpace(name) == key {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
 // finish compares, once all is measured.
-func (r *report) finish(b *bench) {
+func (r *report) finish(absent map[string]string, left []leftover) {
 	r.Ended = time.Now().UTC().Truncate(time.Second)
 	r.LoadAt[1] = loadAverage()
-	r.Absent, r.Leftover = b.absent, b.leftover
+	r.Absent, r.Leftover = absent, left
 	for i := range r.Rates {
 		row := &r.Rates[i]
 		if !row.contender.ours || len(row.Rounds) == 0 {
@@ -270,14 +251,4 @@ func (r *report) write(dir string) ([]string, error) {
 		}
 	}
 	return names, nil
-}
-
-// cut keeps a text short enough for a table.
-func cut(text string, n int) string {
-	line, _, _ := strings.Cut(text, "\n")
-	line = strings.ReplaceAll(line, "|", "/")
-	if len(line) > n {
-		line = line[:n] + "…"
-	}
-	return strings.ToValidUTF8(line, "")
 }

@@ -80,20 +80,6 @@ func (o *opened) leave() {
 	}
 }
 
-// sessionRow is what a contender has with so many sessions open, each with its connection.
-type sessionRow struct {
-	Contender string   `json:"contender"`
-	What      string   `json:"what"`
-	Face      faceKind `json:"face"`
-	Wanted    int      `json:"sessions_wanted"`
-	Open      int      `json:"sessions_open"`
-	Failed    int      `json:"sessions_failed"`
-	First     string   `json:"first_failure,omitempty"`
-	Note      string   `json:"note,omitempty"`
-	Seconds   float64  `json:"seconds_to_open"` // those that this row has more than the one before
-	Census    census   `json:"census"`
-}
-
 // countSessions opens sessions in each contender, in steps, and counts what it has then.
 func (b *bench) countSessions(ctx context.Context, rep *report) error {
 	for i := range b.field {

@@ -15,15 +15,6 @@ import (
 	"dragoman/bench/measure"
 )
 
-// startRow is how long a contender takes from its start to its first right answer, in milliseconds: initialize and a call.
-type startRow struct {
-	Contender string         `json:"contender"`
-	What      string         `json:"what"`
-	Starts    []float64      `json:"starts_ms"`
-	Sum       measure.Spread `json:"first_answer_ms"`
-	Note      string         `json:"note,omitempty"`
-}
-
 const noProxy = "no proxy"
 
 // measureStarts starts everybody again and again, in turn.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -139,14 +138,4 @@ func (t *tree) survivors(limit time.Duration) []procs.Process {
 func cpuBetween(before, after census) (own, all time.Duration) {
 	sum := func(c census) time.Duration { return c.Own.cpu + c.Own.reaped + c.Children.cpu + c.Children.reaped }
 	return after.Own.cpu - before.Own.cpu, sum(after) - sum(before)
-}
-
-func bytesWord(n int) string {
-	switch {
-	case n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
-	}
-	return fmt.Sprintf("%d B", n)
 }

@@ -20,6 +20,7 @@ import (
 	"dragoman/bench/lab/soak/client"
 	"dragoman/bench/lab/soak/ledger"
 	"dragoman/bench/lab/soak/procs"
+	"dragoman/bench/measure"
 )
 
 const (
@@ -58,7 +59,7 @@ func (r *soak) launch(s *scenario) (*dragoman, error) {
 	}
 	d := &dragoman{name: s.name, mark: child.RunVariable + "=" + mark, program: r.program, log: log, exited: make(chan struct{})}
 	d.cmd = exec.Command(r.program, "serve", "--config", file)
-	d.cmd.Env = environment()
+	d.cmd.Env = measure.Environment()
 	d.cmd.Stderr = log
 	d.cmd.WaitDelay = pipeDelay
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -74,17 +75,6 @@ func (r *soak) launch(s *scenario) (*dragoman, error) {
 	}()
 	r.started = append(r.started, d)
 	return d, nil
-}
-
-// environment is ours without what would configure Dragoman.
-func environment() []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "DRAGOMAN_") && !strings.HasPrefix(e, "MCP_") {
-			env = append(env, e)
-		}
-	}
-	return env
 }
 
 // ready waits until it listens.

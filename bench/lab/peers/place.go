@@ -1,0 +1,78 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// place is what a contender is started with.
+type place struct {
+	settings *settings
+	dir      string   // of its own, for its configuration
+	port     string   // to listen on, on the loopback
+	child    []string // argv
+	upstream string   // the URL of the server, in its place
+	idleTTL  time.Duration
+	// extra is for Dragoman's upstream in its configuration: lines of TOML.
+	extra string
+}
+
+// Kits, as --without names them.
+const (
+	kitNPM          = "npm"
+	kitTBXark       = "tbxark"
+	kitMCPProxyPy   = "mcp-proxy-py"
+	kitMCPO         = "mcpo"
+	kitContextForge = "contextforge"
+	kitFastMCP      = "fastmcp"
+)
+
+// withJSON writes a configuration and gives the program, the flag if there is one, and the file's name.
+func (p *place) withJSON(flag, program string, config any) ([]string, error) {
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(p.dir, "config.json")
+	if err = writeFile(file, string(text)); err != nil {
+		return nil, err
+	}
+	if flag == "" {
+		return []string{program, file}, nil
+	}
+	return []string{program, flag, file}, nil
+}
+
+// program is one of what PyPI's packages have installed for a peer. What it is told in its environment, and the directory that it is to be
+// in, stand before it: a contender is what its command line says.
+func (p *place) program(kit, name string, environment ...string) ([]string, error) {
+	path, err := filepath.Abs(filepath.Join(p.settings.python, kit, "bin", name))
+	if err != nil {
+		return nil, err
+	}
+	return append(append([]string{"env", "--chdir=" + p.dir}, environment...), path), nil
+}
+
+func writeFile(name, text string) error {
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	return nil
+}
+
+// freePort finds a loopback port: not every contender can choose one itself.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("peers: %w", err)
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
