@@ -23,7 +23,6 @@ const (
 // larger are the packages that are larger than that, with what they may have. None may grow, and none may be added: those of bench and
 // conformance are no part of the proxy, and internal/app waits for builders in place of the methods of Generation.
 var larger = map[string]struct{ files, cycle int }{
-	"bench/lab/soak":         {maxFiles, 9},
 	"conformance/everything": {maxFiles, 17},
 	"internal/app":           {maxFiles, 18},
 }

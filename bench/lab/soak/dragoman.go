@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -305,4 +306,17 @@ func (l *logFile) tail() string {
 		return "its log is empty"
 	}
 	return "its log ends: " + strings.TrimSpace(string(raw[max(0, len(raw)-tailLimit):]))
+}
+
+// soak is one run.
+type soak struct {
+	settings settings
+	self     string // this program
+	program  string // Dragoman's
+	dir      string // for logs and configurations
+	id       string // of the run, in the marks
+	until    string // when children end by themselves, in Unix time
+	keeper   *procs.Keeper
+	errs     io.Writer
+	started  []*dragoman
 }

@@ -96,14 +96,23 @@ func (r *soak) npx() (server, error) {
 		more: fmt.Sprintf("cwd = %q\nprobe_timeout = \"90s\"\nstart_timeout = \"90s\"\nera = \"legacy\"", dir)}, nil
 }
 
-// killCalls kills a Dragoman with calls under way at every server.
-func (r *soak) killCalls(ctx context.Context, s *scenario, res *killed) {
+// begin launches a Dragoman and waits until it listens. It returns nil if that fails, and res says why.
+func (r *soak) begin(ctx context.Context, s *scenario, res *killed) *dragoman {
 	d, err := r.launch(s)
 	if err == nil {
 		err = d.ready(ctx)
 	}
 	if err != nil {
 		res.fail(err.Error())
+		return nil
+	}
+	return d
+}
+
+// killCalls kills a Dragoman with calls under way at every server.
+func (r *soak) killCalls(ctx context.Context, s *scenario, res *killed) {
+	d := r.begin(ctx, s, res)
+	if d == nil {
 		return
 	}
 	var mu sync.Mutex
@@ -112,7 +121,7 @@ func (r *soak) killCalls(ctx context.Context, s *scenario, res *killed) {
 	for _, up := range s.servers() {
 		for range perServer {
 			group.Go(func() {
-				leave, err := begin(ctx, d, &up)
+				leave, err := openCall(ctx, d, &up)
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -131,8 +140,8 @@ func (r *soak) killCalls(ctx context.Context, s *scenario, res *killed) {
 	}
 }
 
-// begin opens a session with a call that is under way.
-func begin(ctx context.Context, d *dragoman, up *server) (leave func(), err error) {
+// openCall opens a session with a call that is under way.
+func openCall(ctx context.Context, d *dragoman, up *server) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
 	s, err := client.OpenLegacy(ctx, d.place(up.name))
@@ -158,12 +167,8 @@ var errUnderWay = errors.New("soak: the call is under way")
 
 // killBusy kills a Dragoman under load.
 func (r *soak) killBusy(ctx context.Context, s *scenario, res *killed) {
-	d, err := r.launch(s)
-	if err == nil {
-		err = d.ready(ctx)
-	}
-	if err != nil {
-		res.fail(err.Error())
+	d := r.begin(ctx, s, res)
+	if d == nil {
 		return
 	}
 	var group sync.WaitGroup

@@ -28,27 +28,10 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 
-	maxDuration = 24 * time.Hour
 	// Warming up is a sixth of the load, within bounds: in a long run more of the program is touched, the heap is once as large as it
 	// will be, and its spans come to lie as they stay, and none of that is a leak. What leaks does so for the whole load.
 	warmPart, warmLeast, warmMost = 6, 20 * time.Second, 10 * time.Minute
-	maxRate                       = 1000
 )
-
-// settings is the checked command line.
-type settings struct {
-	dragoman string         // program
-	npx      string         // directory to run npx in; its packages are those of conformance
-	json     string         // file; "" is none
-	keep     string         // directory for logs; "" is one that is removed
-	only     *regexp.Regexp // scenarios
-	duration time.Duration  // of the load
-	warmup   time.Duration
-	patience time.Duration // for everything to come back
-	rate     int           // clients a second, of each scenario
-	rounds   int           // of being killed
-	seed     uint64
-}
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == child.Word {
@@ -120,17 +103,4 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 		return s, fmt.Errorf("soak: --only: %w", err)
 	}
 	return s, s.check(f.Args())
-}
-
-// check refuses what cannot be run.
-func (s *settings) check(rest []string) error {
-	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("soak: unexpected argument %q", rest[0])
-	case s.duration <= 0 || s.duration > maxDuration:
-		return fmt.Errorf("soak: --duration must be above 0 and at most %v", maxDuration)
-	case s.rate < 1 || s.rate > maxRate:
-		return fmt.Errorf("soak: --rate must be 1 to %d", maxRate)
-	}
-	return nil
 }

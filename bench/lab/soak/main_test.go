@@ -93,7 +93,7 @@ func TestPick(t *testing.T) {
 	for range 3000 {
 		counts[pick(all, &shared, rng).name]++
 	}
-	if counts["modern-park"]+counts["asked"]+counts["huge"]+counts["press"] > 0 || counts["abandon"] < 2*counts["handshake"] {
+	if counts["modern-suspend"]+counts["asked"]+counts["huge"]+counts["flood"] > 0 || counts["abandon"] < 2*counts["handshake"] {
 		t.Error(counts)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"text/tabwriter"
-	"time"
 
 	"dragoman/bench/lab/soak/ledger"
 )
@@ -191,35 +190,5 @@ func paint(out io.Writer, word string) string {
 func indent(out io.Writer, head string, lines []string) {
 	for _, line := range lines {
 		fmt.Fprintf(out, "  %s%s\n", head, strings.ReplaceAll(line, "\n", "\n    "))
-	}
-}
-
-const progressEvery = 5 * time.Second
-
-// progress says every few seconds how far it is.
-func (r *soak) progress(results []*result, quit <-chan struct{}) {
-	began := time.Now()
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-quit:
-			return
-		case <-tick.C:
-		}
-		var all counts
-		expected := 0
-		steps := make([]string, 0, len(results))
-		for _, res := range results {
-			c, _ := res.load.snapshot()
-			all.Clients, all.Sessions, all.Calls, all.Wrong = all.Clients+c.Clients, all.Sessions+c.Sessions, all.Calls+c.Calls, all.Wrong+c.Wrong
-			for _, n := range c.Errors {
-				expected += n
-			}
-			step, _ := res.step.Load().(string)
-			steps = append(steps, res.Name+" "+step)
-		}
-		fmt.Fprintf(r.errs, "soak: %4d s: %d clients, %d sessions, %d calls, %d errors as expected, %d wrong | %s\n", int(time.Since(began).Seconds()),
-			all.Clients, all.Sessions, all.Calls, expected, all.Wrong, strings.Join(steps, ", "))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -21,30 +22,6 @@ import (
 	"dragoman/bench/lab/soak/ledger"
 	"dragoman/bench/lab/soak/procs"
 )
-
-const (
-	settleTries = 3               // settling takes at most this many times the patience, drain and kills included
-	killReserve = 5 * time.Minute // for the kills
-	drainAfter  = 1500 * time.Millisecond
-	drainLoad   = 4 * time.Second
-	// survival is how long anybody may live on who descends from a Dragoman that has ended.
-	survival = 2 * time.Second
-	glance   = 50 * time.Millisecond
-	stopTime = 10 * time.Second
-)
-
-// soak is one run.
-type soak struct {
-	settings settings
-	self     string // this program
-	program  string // Dragoman's
-	dir      string // for logs and configurations
-	id       string // of the run, in the marks
-	until    string // when children end by themselves, in Unix time
-	keeper   *procs.Keeper
-	errs     io.Writer
-	started  []*dragoman
-}
 
 // run does the whole work. What it has started has ended when it returns. The report is nil if nothing could be done.
 func run(ctx context.Context, s settings, errs io.Writer) (rep *report, err error) {
@@ -223,18 +200,6 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 	r.drain(ctx, d, s, res)
 }
 
-func (r *soak) ids(d *dragoman) map[procs.ID]bool {
-	known := map[procs.ID]bool{}
-	all, err := d.family()
-	if err != nil {
-		return known
-	}
-	for _, p := range all {
-		known[p.ID()] = true
-	}
-	return known
-}
-
 const maxShown = 10
 
 // evidence adds to a failure who is there too many, and what the goroutines are doing, which ends the Dragoman.
@@ -278,34 +243,40 @@ func (r *soak) drain(ctx context.Context, d *dragoman, s *scenario, res *result)
 	group.Wait()
 }
 
-// survivors waits until everybody is gone whom a Dragoman that has ended had, and gives those who are not.
-func (r *soak) survivors(ctx context.Context, d *dragoman, known map[procs.ID]bool) []procs.Process {
-	ctx, cancel := context.WithTimeout(ctx, survival)
-	defer cancel()
-	for {
-		left := r.alive(d, known)
-		if len(left) == 0 || ctx.Err() != nil {
-			return left
-		}
-		pause(ctx, glance)
-	}
-}
+const (
+	settleTries = 3               // settling takes at most this many times the patience, drain and kills included
+	killReserve = 5 * time.Minute // for the kills
+	drainAfter  = 1500 * time.Millisecond
+	drainLoad   = 4 * time.Second
+	stopTime    = 10 * time.Second
+)
 
-// alive gives who has the Dragoman's mark or is known.
-func (r *soak) alive(d *dragoman, known map[procs.ID]bool) []procs.Process {
-	t, err := procs.Read()
-	if err != nil {
-		return nil
-	}
-	left := t.Marked(d.mark)
-	seen := map[procs.ID]bool{}
-	for _, p := range left {
-		seen[p.ID()] = true
-	}
-	for id := range known {
-		if p, ok := t[id.PID]; ok && p.ID() == id && !seen[id] {
-			left = append(left, p)
+const progressEvery = 5 * time.Second
+
+// progress says every few seconds how far it is.
+func (r *soak) progress(results []*result, quit <-chan struct{}) {
+	began := time.Now()
+	tick := time.NewTicker(progressEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-quit:
+			return
+		case <-tick.C:
 		}
+		var all counts
+		expected := 0
+		steps := make([]string, 0, len(results))
+		for _, res := range results {
+			c, _ := res.load.snapshot()
+			all.Clients, all.Sessions, all.Calls, all.Wrong = all.Clients+c.Clients, all.Sessions+c.Sessions, all.Calls+c.Calls, all.Wrong+c.Wrong
+			for _, n := range c.Errors {
+				expected += n
+			}
+			step, _ := res.step.Load().(string)
+			steps = append(steps, res.Name+" "+step)
+		}
+		fmt.Fprintf(r.errs, "soak: %4d s: %d clients, %d sessions, %d calls, %d errors as expected, %d wrong | %s\n", int(time.Since(began).Seconds()),
+			all.Clients, all.Sessions, all.Calls, expected, all.Wrong, strings.Join(steps, ", "))
 	}
-	return left
 }
