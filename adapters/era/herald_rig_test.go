@@ -234,3 +234,40 @@ func taggedUpdate(id, uri string) string {
 func endOf(id string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":` + id + `}}}`
 }
+
+const (
+	allCaps  = `{"tools":{"listChanged":true},"prompts":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true}}`
+	someCaps = `{"tools":{"listChanged":true},"resources":{"subscribe":true}}`
+)
+
+func updatedNotice(uri string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"` + uri + `"}}`
+}
+
+func changedNotice(list string) string {
+	return `{"jsonrpc":"2.0","method":"notifications/` + list + `/list_changed"}`
+}
+
+// stream is a client's outlet.
+type stream struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (o *stream) Push(msg []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.got = append(o.got, string(msg))
+	return nil
+}
+
+func (o *stream) End() {}
+
+// take returns what was received since the last time.
+func (o *stream) take() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	got := o.got
+	o.got = nil
+	return got
+}

@@ -1,0 +1,208 @@
+package subscriptions
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"dragoman/proxy"
+)
+
+// At a process the previous listen ends first, since some servers support one per connection; the gap is made up for (vector 47,
+// trace D).
+func TestBridgeBreaksBeforeItMakesAtProcess(t *testing.T) {
+	for name, answers := range map[string]bool{"the server answers what is cancelled": true, "it does not": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := &modernServer{caps: someCaps, answers: answers}
+				r := newBridgeRig(t, srv, true, true)
+				first := srv.last()
+				before := time.Now()
+				r.requests("resources/subscribe", "u1", "{}")
+				want := gatherTime + giveUpTime
+				if answers {
+					want = gatherTime
+				}
+				if d := time.Since(before); d != want {
+					t.Errorf("answered after %s", d)
+				}
+				r.received(changedNotice("tools")) // u1 was not subscribed to before
+				time.Sleep(time.Second)
+				r.requests("resources/subscribe", "u2", "{}")
+				r.received(changedNotice("tools"), updatedNotice("u1"))
+				first.updated("u1") // late, of a listen that has ended
+				srv.last().updated("u2")
+				srv.last().send("notifications/tools/list_changed", "")
+				r.received(updatedNotice("u2"), taggedChange("tools"))
+				r.close()
+				logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
+					"cancelled 2", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
+					"cancelled 3", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3",
+					"cancelled 4")
+			})
+		})
+	}
+}
+
+// A process may end a listen with notifications/cancelled, with a result, or both, in any order.
+func TestBridgeProcessEndsListen(t *testing.T) {
+	const result, cancelled = `{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete"}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`
+	for _, ends := range [][]string{{result}, {cancelled}, {result, cancelled}, {cancelled, result}} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := &modernServer{caps: someCaps}
+			r := newBridgeRig(t, srv, true, true)
+			time.Sleep(time.Minute)
+			_ = srv.last().mux.Deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"2"}}`))
+			_ = srv.last().mux.Deliver([]byte(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}`))
+			synctest.Wait()
+			if r.u.bridges.Count() != 1 {
+				t.Error("the end of something else")
+			}
+			for _, msg := range ends {
+				_ = srv.last().mux.Deliver([]byte(msg))
+			}
+			synctest.Wait()
+			if r.u.bridges.Count() != 0 {
+				t.Errorf("%v: unnoticed", ends)
+			}
+			time.Sleep(2 * backoffMin)
+			r.received(changedNotice("tools"))
+			r.close()
+			logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1", `open 2 {"toolsListChanged":true}`, "acknowledge 2", "cancelled 3")
+		})
+	}
+}
+
+// When a process dies, a pending subscription is answered, and earlier subscriptions are restored.
+func TestBridgeProcessDiesMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: onlySubs}
+		r := newBridgeRig(t, srv, true, true)
+		defer r.close()
+		r.requests("resources/subscribe", "u1", "{}")
+		srv.mu.Lock()
+		srv.silent = true
+		srv.mu.Unlock()
+		done := r.subscribe("u2")
+		time.Sleep(gatherTime + giveUpTime + time.Millisecond)
+		srv.mu.Lock()
+		srv.silent = false
+		srv.mu.Unlock()
+		srv.links[0].die()
+		r.answered(done, "-32603 upstream_lost")
+		time.Sleep(2 * backoffMin)
+		r.received(updatedNotice("u1"))
+		r.requests("resources/subscribe", "u2", "{}")
+	})
+}
+
+// All sessions at a process share one listen, since some servers support one per connection; each session receives its own notices.
+func TestBridgeShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps, ackAll: func(uri string) bool { return uri != "no" }}
+		a := newBridgeRig(t, srv, true, true)
+		b := a.another(srv)
+		a.requests("resources/subscribe", "u1", "{}")
+		a.received(changedNotice("tools"))
+		b.received(changedNotice("tools"))
+		late := a.guest() // which has not sent notifications/initialized
+		late.initialize()
+		srv.last().updated("else")
+		srv.last().send("notifications/tools/list_changed", "")
+		a.received(updatedNotice("else"), taggedChange("tools"))
+		b.received(taggedChange("tools")) // has not subscribed to anything
+		late.received()
+		late.s.End(proxy.Closed)
+		b.requests("resources/subscribe", "u1", "{}") // the listen has it
+		b.requests("resources/subscribe", "u2", "{}")
+		a.received(changedNotice("tools"), updatedNotice("u1"))
+		b.received(changedNotice("tools"), updatedNotice("u1"))
+		for _, uri := range []string{"u1", "u2/x", "else"} {
+			srv.last().updated(uri)
+		}
+		srv.last().send("notifications/tools/list_changed", "")
+		a.received(updatedNotice("u1"), updatedNotice("else"), taggedChange("tools"))
+		b.received(updatedNotice("u1"), updatedNotice("u2/x"), updatedNotice("else"), taggedChange("tools"))
+		if n := a.u.bridges.Count(); n != 1 {
+			t.Errorf("%d listens", n)
+		}
+		a.s.End(proxy.Closed)
+		srv.last().updated("u1")
+		a.received()
+		b.received(updatedNotice("u1"))
+		b.close()
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
+			"cancelled 2", `open 2 {"toolsListChanged":true,"resourceSubscriptions":["u1"]}`, "acknowledge 2",
+			"cancelled 4", `open 3 {"toolsListChanged":true,"resourceSubscriptions":["u1","u2"]}`, "acknowledge 3", "cancelled 6")
+	})
+}
+
+// A refused subscription of one session costs the others only an immediate notice that everything has changed.
+func TestBridgeSharedRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: onlySubs}
+		a := newBridgeRig(t, srv, true, true)
+		defer a.close()
+		b := a.another(srv)
+		a.requests("resources/subscribe", "u1", "{}")
+		time.Sleep(time.Minute)
+		srv.mu.Lock()
+		srv.onListen = func(l *serverListen) {
+			srv.mu.Lock()
+			srv.onListen = nil
+			srv.mu.Unlock()
+			l.raw(`{"jsonrpc":"2.0","id":` + l.id + `,"error":{"code":-32602,"message":"no such resource"}}`)
+		}
+		srv.mu.Unlock()
+		before := time.Now()
+		b.requests("resources/subscribe", "no", "-32602 invalid_params")
+		a.received(updatedNotice("u1"))
+		if d := time.Since(before); d != gatherTime+giveUpTime {
+			t.Errorf("after %s", d)
+		}
+		srv.last().updated("u1")
+		a.received(updatedNotice("u1"))
+		b.received()
+		logIs(t, srv, `open 1 {"resourceSubscriptions":["u1"]}`, "acknowledge 1", "cancelled 3",
+			`open 2 {"resourceSubscriptions":["u1","no"]}`, `open 3 {"resourceSubscriptions":["u1"]}`, "acknowledge 3") // what ended is not cancelled
+	})
+}
+
+// The end of the last session while its listen is opened does not count as a failure: the next session is not delayed.
+func TestBridgeSharedBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps, silent: true}
+		a := newBridgeRig(t, srv, true, true)
+		a.s.End(proxy.Closed)
+		time.Sleep(giveUpTime)
+		srv.mu.Lock()
+		srv.silent = false
+		srv.mu.Unlock()
+		b := a.another(srv)
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "cancelled 2", `open 2 {"toolsListChanged":true}`, "acknowledge 2")
+		b.close()
+	})
+}
+
+// A later session may add lists that were not in the filter before.
+func TestBridgeSharedWidens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps}
+		a := newBridgeRig(t, srv, true, true)
+		defer a.close()
+		srv.mu.Lock()
+		srv.caps = allCaps
+		srv.mu.Unlock()
+		b := a.another(srv)
+		time.Sleep(time.Second)
+		a.out.take()
+		b.out.take()
+		srv.last().send("notifications/prompts/list_changed", "")
+		a.received()
+		b.received(taggedChange("prompts"))
+		b.s.End(proxy.Closed)
+		time.Sleep(time.Hour)
+		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
+			"cancelled 2", `open 2 {"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`, "acknowledge 2")
+	})
+}
