@@ -1,6 +1,7 @@
 package subscriptions
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -205,4 +206,58 @@ func TestBridgeSharedWidens(t *testing.T) {
 		logIs(t, srv, `open 1 {"toolsListChanged":true}`, "acknowledge 1",
 			"cancelled 2", `open 2 {"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}`, "acknowledge 2")
 	})
+}
+
+// All sessions of a process together may subscribe to listenedBytes of URIs.
+func TestBridgeSharedBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: onlySubs}
+		a := newBridgeRig(t, srv, true, true)
+		defer a.close()
+		uri := strings.Repeat("x", subscribedBytes)
+		refused := 0
+		for range listenedBytes/subscribedBytes + 2 {
+			b := a.another(srv)
+			defer b.s.End(proxy.Closed)
+			_, done := b.request("resources/subscribe", `"uri":"`+uri+`"`)
+			switch got := <-done; got {
+			case "{}":
+			case "-32603 upstream_overloaded":
+				refused++
+			default:
+				t.Error(got)
+			}
+		}
+		if refused != 2 {
+			t.Errorf("%d were refused", refused)
+		}
+	})
+}
+
+// When a session ends, its own waiting subscriptions fail, and those of others go on.
+func TestBridgeSharedSessionEndsMeanwhile(t *testing.T) {
+	for _, after := range []time.Duration{gatherTime / 2, gatherTime + giveUpTime + time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := &modernServer{caps: onlySubs, onListen: func(*serverListen) {}}
+			a := newBridgeRig(t, srv, true, true)
+			b := a.another(srv)
+			one, two := a.subscribe("u1"), b.subscribe("u2")
+			time.Sleep(after)
+			a.s.End(proxy.Closed)
+			a.s.End(proxy.Closed)
+			a.answered(one, "-32603 shutting_down")
+			synctest.Wait()
+			if after < gatherTime {
+				time.Sleep(gatherTime)
+			}
+			srv.last().send("notifications/subscriptions/acknowledged", `"notifications":{"resourceSubscriptions":["u1","u2"]}`)
+			b.answered(two, "{}")
+			srv.last().updated("u2")
+			b.received(updatedNotice("u2"))
+			if n := a.u.bridges.Sessions(); n != 1 {
+				t.Errorf("%d sessions", n)
+			}
+			b.close()
+		})
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"dragoman/adapters/rules"
 	"dragoman/proxy"
+	"dragoman/proxy/wire"
 )
 
 // Over HTTP the next listen is acknowledged before the previous one is closed; the client sees neither (vectors 46 to 48).
@@ -362,5 +364,145 @@ func TestBridgeEndsAnyTime(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Every notice of a listen is reported, whether a session receives it or not.
+func TestBridgeReportsNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps}
+		r := newBridgeRig(t, srv, false, false)
+		defer r.close()
+		var got []string
+		r.u.bridges.opt.Changed = func(m *wire.Message) { got = append(got, string(m.Text(m.Method))) }
+		r.requests("resources/subscribe", "u1", "{}")
+		srv.last().send("notifications/prompts/list_changed", "")
+		srv.last().updated("u1")
+		synctest.Wait()
+		if want := "notifications/subscriptions/acknowledged notifications/prompts/list_changed notifications/resources/updated"; strings.Join(got, " ") != want {
+			t.Errorf("reported %q", got)
+		}
+	})
+}
+
+// A listen has an id of its own, the session's client and caller, and the forwarded headers of the session's last request.
+func TestBridgeListensForItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps}
+		r := newBridgeRig(t, srv, false, false)
+		defer r.close()
+		r.requests("resources/subscribe", "u1", "{}")
+		first := srv.last().ex
+		ex, done := r.request("resources/subscribe", `"uri":"u1"`)
+		r.answered(done, "{}")
+		ex.Caller.Forwarded = new(proxy.Forwarded)
+		r.u.bridges.Refresh(ex)
+		r.u.bridges.Refresh(&proxy.Exchange{Session: r.s}) // has none: those before stay
+		r.u.bridges.Refresh(&proxy.Exchange{Session: new(proxy.Session), Caller: ex.Caller})
+		r.requests("resources/subscribe", "u2", "{}")
+		second := srv.last().ex
+		if first.Caller.Forwarded != nil || second.Caller.Forwarded != ex.Caller.Forwarded {
+			t.Error("the headers are not those of the last request")
+		}
+		if first.Caller.Principal != "p" || first.Session != r.s || string(first.Msg.Of(first.Msg.Caps)) != `{"elicitation":{}}` || string(first.Msg.Of(first.Msg.Info)) != `{"name":"c","version":"1"}` {
+			t.Errorf("%s for %q", first.Msg.Raw, first.Caller.Principal)
+		}
+		if string(first.Msg.Of(first.Msg.ID)) == string(second.Msg.Of(second.Msg.ID)) {
+			t.Errorf("both listens are %s", first.Msg.Of(first.Msg.ID))
+		}
+	})
+}
+
+// A client may repeat its handshake: its session has one bridge.
+func TestBridgeOfRepeatedHandshake(t *testing.T) {
+	for _, process := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			srv := &modernServer{caps: someCaps}
+			r := newBridgeRig(t, srv, process, true)
+			r.requests("resources/subscribe", "u1", "{}")
+			r.initialize()
+			time.Sleep(2 * backoffMin)
+			r.out.take()
+			srv.last().updated("u1") // its subscriptions are those since the handshake
+			srv.last().send("notifications/tools/list_changed", "")
+			r.received(taggedChange("tools"))
+			if n, listens := r.u.bridges.Sessions(), r.u.bridges.Count(); n != 1 || listens != 1 {
+				t.Errorf("%d bridges, %d listens", n, listens)
+			}
+			r.close()
+			if n := r.u.bridges.Sessions(); n != 0 {
+				t.Errorf("%d bridges left", n)
+			}
+		})
+	}
+}
+
+// A stream that is opened after the handshake stands for notifications/initialized; one that is opened before waits for it.
+func TestBridgeReadyWithStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps}
+		r := newBridgeRig(t, srv, false, false)
+		defer r.close()
+		for _, early := range []bool{false, true} {
+			b := r.guest()
+			b.s = proxy.NewSession("t", "streamable-http", "", proxy.Caller{Principal: "q"}, time.Now())
+			if early {
+				b.s.SetOutlet(b.out)
+			}
+			b.initialize()
+			time.Sleep(time.Second)
+			n := srv.count()
+			if !early {
+				b.s.SetOutlet(b.out)
+			} else if _, err := b.u.Do(&proxy.Exchange{Msg: *scan(t, rules.Initialized), Session: b.s, Client: b.s.Client()}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if srv.count() != n+1 {
+				t.Errorf("early %v: %d listens, %d before", early, srv.count(), n)
+			}
+			b.s.End(proxy.Closed)
+		}
+	})
+}
+
+// A listen that has been replaced leaves nothing in the next: a subscription that was taken back is in no later filter.
+func TestBridgeForgetsSettledSubscriptions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: onlySubs}
+		r := newBridgeRig(t, srv, false, true)
+		defer r.close()
+		r.requests("resources/subscribe", "u1", "{}")
+		r.requests("resources/subscribe", "u2", "{}")
+		r.requests("resources/unsubscribe", "u1", "{}")
+		r.requests("resources/subscribe", "u3", "{}")
+		time.Sleep(time.Second)
+		logIs(t, srv, `open 1 {"resourceSubscriptions":["u1"]}`, "acknowledge 1", `open 2 {"resourceSubscriptions":["u1","u2"]}`, "acknowledge 2", "close 1",
+			`open 3 {"resourceSubscriptions":["u2","u3"]}`, "acknowledge 3", "close 2")
+		srv.last().updated("u1") // not related to anything that is in the filter
+		r.received(updatedNotice("u1"))
+	})
+}
+
+// Bounds and pauses are what the documentation says.
+func TestBridgeBounds(t *testing.T) {
+	if maxSubscribed != 1024 || subscribedBytes != 1<<20 || listenedBytes != 8<<20 || lateNotices != 1024 || maxPages != 100 {
+		t.Error("bounds have changed: adapt docs/limits.md and docs/design/concurrency.md")
+	}
+	w := &bridge{}
+	for i, want := range []time.Duration{1, 2, 4, 8, 16, 32, 40, 40, 40, 40, 40, 40, 40} {
+		before := time.Now()
+		w.backOff(time.Time{})
+		if d := w.retryAt.Sub(before); d < want*time.Second || d > want*time.Second*3/2+time.Second {
+			t.Errorf("pause %d is %s", i, d)
+		}
+	}
+	w.backOff(time.Now().Add(-steadyTime / 2))
+	if w.failures != 14 {
+		t.Errorf("a short listen resets the pauses: %d", w.failures)
+	}
+	w.backOff(time.Now().Add(-steadyTime))
+	if w.failures != 1 {
+		t.Errorf("a listen that lasted does not reset the pauses: %d", w.failures)
 	}
 }

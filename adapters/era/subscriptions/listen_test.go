@@ -166,10 +166,33 @@ func TestListenDeduplicates(t *testing.T) {
 		other.says(t, changedNotice("tools")) // later: another change
 		time.Sleep(dedupTime)
 		l.received(tools)
+		other.says(t, changedNotice("tools"))
+		time.Sleep(dedupTime)
+		l.received(tools)
 		// what is held is dropped with the listen
 		other.says(t, changedNotice("tools"))
 		l.close()
 		time.Sleep(time.Second)
+	})
+}
+
+// The records for that are bounded. When they are cleared, held notices are delivered at once.
+func TestListenDeduplicationIsBounded(t *testing.T) {
+	listening(t, allCaps, 0, func(t *testing.T, r *listenRig) {
+		l := r.listen("7", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
+		own := r.s.link(1)
+		_ = r.session()
+		other := r.session()
+		for i := range 4 * maxNotices {
+			own.says(t, updatedNotice(fmt.Sprint("u/", i)))
+		}
+		other.says(t, changedNotice("tools"))
+		own.says(t, updatedNotice("u/x"))
+		got, _ := l.next()
+		if n := len(got); n < 3 || got[n-2] != "notifications/tools/list_changed" || got[n-1] != "updated u/x" {
+			t.Errorf("received last %q", got[max(len(got)-3, 0):])
+		}
+		l.close()
 	})
 }
 
@@ -205,8 +228,12 @@ func TestListenReopens(t *testing.T) {
 	listening(t, allCaps, 0, func(t *testing.T, r *listenRig) {
 		l := r.listen("7", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
 		l.received(`ack {"toolsListChanged":true,"resourceSubscriptions":["u"]}`)
+		lost := r.pool.Sessions()[0]
 		r.s.link(1).die()
 		l.received("notifications/tools/list_changed", "updated u")
+		if uses, _, _ := lost.Usage(); uses != 0 {
+			t.Errorf("the lost session has %d uses", uses)
+		}
 		if got := r.s.events(); got != "1 subscribe u; 2 subscribe u" {
 			t.Error(got)
 		}
@@ -315,7 +342,9 @@ func TestListenPolls(t *testing.T) {
 		content("resources/read u", `{"contents":[],"_meta":{"a":1},"ttlMs":5}`)
 		step("notifications/prompts/list_changed")
 		content("resources/read u", `{"contents":[1]}`)
-		step("updated u")
+		if m, err := l.replies.Next(time.Time{}); err != nil || short(m, "7") != "updated u" { // a client that waits receives it at once
+			t.Errorf("%v, %v", m, err)
+		}
 		r.s.set(func() { delete(r.s.content, "resources/read u") })
 		step()
 		content("resources/read u", `{"contents":[1]}`)
