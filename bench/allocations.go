@@ -10,17 +10,17 @@ import (
 	"dragoman/bench/load/watch"
 )
 
-// How many calls come before those that count: pools fill, buffers grow.
+// The numbers of calls that are counted, and that come before: pools fill and buffers grow in them.
 const (
 	allocCalls = 60_000
 	allocWarm  = 2_000
 )
 
-// profiles has the heap's profile served, which is counted before it is made. Between the beginning of a scrape of /metrics and the moment
-// at which the runtime is asked, up to 2,700 objects are made, or none: that was 0.15 of a call.
+// profiles serves the heap profile, which reads the runtime's counters before it allocates anything itself. A scrape of /metrics allocates
+// up to 2,700 objects before it reads them, or none: a difference of 0.15 per call.
 const profiles = "admin.pprof = true\n"
 
-// allocations asks Dragoman's runtime what calls of 300 bytes allocate in the steady state.
+// allocations reads from Dragoman's runtime what calls of 300 bytes allocate in the steady state.
 func (b *suite) allocations(ctx context.Context, t *targets) error {
 	var errs []error
 	for _, c := range cellsOf(allCells(), cellModern, cellLegacy, cellStdio, cellModernLegacy, cellLegacyModern) {
@@ -70,12 +70,12 @@ func (b *suite) allocationsOf(ctx context.Context, t *targets, c cell) (*allocRo
 	if err != nil {
 		return nil, err
 	}
-	// What a reading takes by itself is in both.
+	// Both contain what a reading itself allocates, so that the difference does not.
 	calls := float64(allocCalls - allocWarm)
 	return &allocRow{Name: c.name, What: c.what, Calls: allocCalls, Objects: (more.Objects - less.Objects) / calls, Bytes: (more.Bytes - less.Bytes) / calls}, nil
 }
 
-// allocated is what n calls take, and a reading.
+// allocated returns what n calls and a reading allocate.
 func (b *suite) allocated(ctx context.Context, under *target, plan drive.Plan, n uint64) (watch.Allocs, error) {
 	plan.Connections, plan.Requests = b.connections, n
 	runner, err := drive.Open(ctx, plan)
@@ -95,7 +95,7 @@ func (b *suite) allocated(ctx context.Context, under *target, plan drive.Plan, n
 	return watch.Allocs{Objects: after.Objects - before.Objects, Bytes: after.Bytes - before.Bytes}, err
 }
 
-// list is texts as a configuration has them.
+// list writes strings as a TOML array.
 func list(all []string) string {
 	quoted := make([]string, len(all))
 	for i, s := range all {

@@ -16,7 +16,7 @@ func (b *suite) calls(ctx context.Context, t *targets) error {
 	return nil
 }
 
-// streams measures answers as event streams, of servers that can give them.
+// streams measures answers that are event streams, in the cells whose servers can send them.
 func (b *suite) streams(ctx context.Context, t *targets) error {
 	for _, size := range sseSizes() {
 		rows := b.report.addRows(secSSE, cellsOf(b.cells, baseline, cellNginx, cellModern, cellLegacy, cellModernLegacy, cellLegacyModern), size, b.connections)
@@ -30,7 +30,7 @@ func (b *suite) streams(ctx context.Context, t *targets) error {
 	return nil
 }
 
-// latency measures what a hop adds where nobody else is there.
+// latency measures the latency that a hop adds without any other load.
 func (b *suite) latency(ctx context.Context, t *targets) error {
 	b.interleave(ctx, t, b.report.addRows(secLatency, cellsOf(allCells(), cellDirect, baseline, cellNginx, cellModern, cellLegacy), smallSize, 1))
 	return ctx.Err()

@@ -6,7 +6,7 @@ import (
 	"dragoman/bench/load/drive"
 )
 
-// The processes that can be measured. What each needs stands in targets.start.
+// The processes that can be measured. targets.start has what each needs.
 const (
 	modernUpstream = "upstream-modern"
 	legacyUpstream = "upstream-legacy"
@@ -17,9 +17,9 @@ const (
 	dragomanStdio  = "dragoman-stdio"  // in front of a modern child
 )
 
-// The names of cells that targets speak of.
+// The names of cells.
 const (
-	baseline         = "fasthttp" // that every other one is compared with
+	baseline         = "fasthttp" // every other cell is compared with it
 	cellDirect       = "direct"
 	cellNginx        = "nginx"
 	cellModern       = "modern"
@@ -29,7 +29,7 @@ const (
 	cellLegacyModern = "legacy-modern"
 )
 
-// cell is a client of some era at some process.
+// cell is a client of one era that calls one process.
 type cell struct {
 	name   string
 	what   string // for people
@@ -37,7 +37,7 @@ type cell struct {
 	face   drive.Face
 }
 
-// allCells is every cell, in the order in which they are printed.
+// allCells lists the cells in the order in which they are printed.
 func allCells() []cell {
 	return []cell{
 		{name: cellDirect, what: "no hop", target: modernUpstream, face: drive.ModernHTTP},
@@ -51,7 +51,7 @@ func allCells() []cell {
 	}
 }
 
-// cellsOf are those cells of a choice that have one of the names.
+// cellsOf returns the cells of a choice that have one of the names.
 func cellsOf(choice []cell, names ...string) (some []cell) {
 	for _, c := range choice {
 		if slices.Contains(names, c.name) {

@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// counting is what counts the instructions of a process.
+// counting counts the instructions of processes by callgrind.
 type counting struct {
 	valgrind, vgdb string
-	dir            string // for what callgrind writes
+	dir            string // for callgrind's files
 }
 
-// newCounting looks for the programs.
+// newCounting finds the programs that it needs.
 func newCounting(dir string) (*counting, error) {
 	c := &counting{dir: dir}
 	for name, at := range map[string]*string{"valgrind": &c.valgrind, "vgdb": &c.vgdb} {
@@ -35,27 +35,27 @@ func newCounting(dir string) (*counting, error) {
 	return c, nil
 }
 
-// under gives the command line that runs argv where its instructions are counted.
+// under returns the command line that runs argv under callgrind.
 func (c *counting) under(name string, argv []string) []string {
 	return append([]string{c.valgrind, "--tool=callgrind", "--callgrind-out-file=" + c.file(name)}, argv...)
 }
 
 func (c *counting) file(name string) string { return filepath.Join(c.dir, "callgrind."+name) }
 
-// dump writes what a process has executed since the last dump, the n-th of it from 1, and gives the count.
+// dump has callgrind write its n-th file, counted from 1, and returns how many instructions the process has executed since the last one.
 func (c *counting) dump(ctx context.Context, name string, pid, n int) (uint64, error) {
 	if out, err := exec.CommandContext(ctx, c.vgdb, "--pid="+strconv.Itoa(pid), "dump").CombinedOutput(); err != nil {
 		return 0, fmt.Errorf("bench: vgdb: %w: %s", err, out)
 	}
 	file, err := os.Open(c.file(name) + "." + strconv.Itoa(n))
 	if err != nil {
-		return 0, fmt.Errorf("bench: callgrind has written nothing: %w", err)
+		return 0, fmt.Errorf("bench: callgrind wrote no file: %w", err)
 	}
 	defer file.Close()
 	return totals(file)
 }
 
-// totals reads the sum out of what callgrind has written.
+// totals reads the total of a file of callgrind.
 func totals(r io.Reader) (uint64, error) {
 	lines := bufio.NewReader(r)
 	for {
@@ -71,13 +71,13 @@ func totals(r io.Reader) (uint64, error) {
 
 const hottestFew = 8
 
-// hottest gives the functions that have executed most by themselves, of what callgrind has written. A name is said where it comes first, and
-// is a number from then on.
+// hottest returns the functions of a callgrind file with the most instructions of their own. The file gives the name of a function once,
+// and then refers to it by number.
 func hottest(r io.Reader, few int) []string {
 	names, own := map[string]string{}, map[string]uint64{}
 	var now string
 	var sum uint64
-	called := false // the next line is what a call took
+	called := false // the next line is the cost of a call
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		line := lines.Text()
 		key, value, is := strings.Cut(line, "=")

@@ -8,7 +8,7 @@ import (
 	page "dragoman/bench/report"
 )
 
-// summary is the report's entry in the file of the last results.
+// summary is the section of the report in the file of the last results.
 func (r *report) summary() *page.Document {
 	d := page.NewDocument("What a hop costs")
 	r.preface(d)
@@ -16,7 +16,7 @@ func (r *report) summary() *page.Document {
 	return d
 }
 
-// document is the report for people.
+// document is the report as a document.
 func (r *report) document() *page.Document {
 	d := page.NewDocument("Dragoman: what a hop costs")
 	r.preface(d)
@@ -43,14 +43,14 @@ func (r *report) document() *page.Document {
 	return d
 }
 
-// preface says where, with what and how it was measured.
+// preface names the machine, the versions and the method.
 func (r *report) preface(d *page.Document) {
 	d.Text("%s, %s processors, %s, Linux %s. %s; %s; fasthttp %s; %s. %s.", r.Machine["cpu"], r.Machine["cpus"], r.Machine["system"], r.Machine["kernel"],
 		r.Versions["dragoman"], r.Versions["go"], r.Versions["fasthttp"], r.Versions["nginx"], r.Started.Format("2006-01-02 15:04 UTC"))
-	d.Text("Medians of %d interleaved rounds of %g s, with the lowest and the highest. The load, the process under test and the server behind it share the processors. "+
+	d.Text("Medians of %d interleaved rounds of %g s, with minimum and maximum. The load generator, the process under test and the server behind it share the processors. "+
 		"Ratios are formed within each round.", r.RoundsAsked, r.Seconds)
 	if r.Rough {
-		d.Text("So few rounds give rough figures: not to be quoted.")
+		d.Text("Rough figures from few rounds: do not quote them.")
 	}
 }
 
@@ -63,11 +63,11 @@ func (r *report) targetTable(d *page.Document) {
 		v := &r.Targets[i]
 		rows = append(rows, []string{v.What, v.limit(), v.figure(), v.word(), v.Beside})
 	}
-	d.Table([]string{"what", "target", "figure", "", "beside it"}, rows)
-	d.Text("Where nothing else is said a target of at least so much is a speed by the processors' time: the other's divided by ours. Against other bridges from stdio to HTTP: make peers.")
+	d.Table([]string{"what", "target", "figure", "", "also"}, rows)
+	d.Text("A minimum without a unit is a speed: the other's CPU time divided by Dragoman's. `make peers` compares Dragoman with other bridges from stdio to HTTP.")
 }
 
-// spread shows a figure with its extremes.
+// spread writes a figure with its extremes.
 func spread(s measure.Spread) string {
 	if s.Rounds < 2 {
 		return short(s.Median)
@@ -75,7 +75,7 @@ func spread(s measure.Spread) string {
 	return fmt.Sprintf("%s (%s–%s)", short(s.Median), short(s.Min), short(s.Max))
 }
 
-// callTables are the rows of a section, a table and two pictures for each size.
+// callTables writes a table and two charts for each size of a section.
 func (r *report) callTables(d *page.Document, section string) {
 	for _, size := range r.sizesOf(section) {
 		var rows [][]string
@@ -103,7 +103,7 @@ func (r *report) callTables(d *page.Document, section string) {
 			}
 			p50 = append(p50, page.Bar{Name: name, Value: one.P50.Median, Min: one.P50.Min, Max: one.P50.Max, Colour: colour})
 		}
-		d.Text("%d bytes, %d connections. CPU in µs of the process under test for a call; its children's, and the server's behind it; latencies in µs, memory in MiB.", size, connections)
+		d.Text("%d bytes, %d connections. CPU times per call in µs: of the process under test, of its children and of the server behind it. Latencies in µs, memory in MiB.", size, connections)
 		d.Table([]string{"", "CPU", "against bare", "children", "server", "calls/s", "against bare", "p50", "p99", "memory", "errors"}, rows)
 		d.Bars(fmt.Sprintf("CPU of a call, %d bytes (%s)", size, section), " µs", 0, cpu)
 		d.Bars(fmt.Sprintf("Latency at p50, %d bytes (%s)", size, section), " µs", 0, p50)
@@ -121,8 +121,8 @@ func (r *report) startTable(d *page.Document) {
 		rows = append(rows, []string{s.What, spread(s.Sum), cpu, fmt.Sprint(len(s.Times))})
 		bars = append(bars, page.Bar{Name: s.What, Value: s.Sum.Median, Min: s.Sum.Min, Max: s.Sum.Max, Colour: map[bool]int{true: 0, false: 7}[i == 1 || i > 2]})
 	}
-	d.Table([]string{"", "ms", "its own CPU by then, ms", "starts"}, rows)
-	d.Bars("From fork to the first right answer", " ms", mostStart, bars)
+	d.Table([]string{"", "ms", "own CPU time until then, ms", "starts"}, rows)
+	d.Bars("From fork to the first correct answer", " ms", mostStart, bars)
 }
 
 func (r *report) allocTable(d *page.Document) {
@@ -147,8 +147,8 @@ func (r *report) memoryTable(d *page.Document) {
 		}
 		rows = append(rows, []string{m.What, fmt.Sprint(m.More), short(float64(m.MoreRSS) / (1 << 20)), each, grown})
 	}
-	d.Table([]string{"", "sessions", "MiB in all", "bytes for each further session", "growth"}, rows)
+	d.Table([]string{"", "sessions", "MiB in total", "bytes per additional session", "growth"}, rows)
 	if len(lines) > 0 {
-		d.Memory("Memory while sessions are held", "Nothing is asked meanwhile; open streams get a comment now and then.", lines)
+		d.Memory("Memory while sessions are held", "No requests are made; open streams get keep-alive comments.", lines)
 	}
 }

@@ -8,16 +8,16 @@ import (
 	"dragoman/bench/load/drive"
 )
 
-// pair is the same thing with few and with many of something.
+// pair is the same Dragoman with few and with many tools, servers or sessions.
 type pair struct {
 	of         string // tools, servers, sessions
 	less, more int
 	face       drive.Face
 	start      func(ctx context.Context, n int) (target, error)
-	fill       func(ctx context.Context, under *target, n int) error // once it runs; nil: there is nothing to fill
+	fill       func(ctx context.Context, under *target, n int) error // called once the target runs; may be nil
 }
 
-// Numbers that grow.
+// The two sizes of each pair.
 const (
 	fewTools, manyTools       = 10, 10_000
 	fewServers, manyServers   = 1, 50
@@ -72,7 +72,7 @@ func (b *suite) grow(ctx context.Context, t *targets, p pair) error {
 	return ctx.Err()
 }
 
-// counted is so many of something.
+// counted writes a number with its noun.
 func counted(n int, of string) string {
 	if n == 1 {
 		of = strings.TrimSuffix(of, "s")
@@ -80,7 +80,7 @@ func counted(n int, of string) string {
 	return fmt.Sprintf("%d %s", n, of)
 }
 
-// withTools is a Dragoman before a server with so many tools.
+// withTools starts a Dragoman in front of a server with n tools.
 func (t *targets) withTools(ctx context.Context, n int) (target, error) {
 	upstream, err := t.role(ctx, fmt.Sprintf("upstream-tools-%d", n), roleUpstream, "--tools", fmt.Sprint(n))
 	if err != nil {
@@ -94,7 +94,7 @@ func (t *targets) withTools(ctx context.Context, n int) (target, error) {
 	return found, err
 }
 
-// listTools has a client list the tools, so that they are known, and see that all are there.
+// listTools lists the tools, so that Dragoman knows them, and checks that none is missing.
 func (b *suite) listTools(ctx context.Context, under *target, n int) error {
 	plan := under.plan(drive.ModernHTTP, smallSize, false)
 	plan.Calls = []drive.Call{{Name: "list", Method: "tools/list", Varies: true}}
@@ -106,7 +106,7 @@ func (b *suite) listTools(ctx context.Context, under *target, n int) error {
 	return err
 }
 
-// withServers is a Dragoman before so many servers, each below a path of its own; behind them is one process.
+// withServers starts a Dragoman in front of n upstreams, each with its own path and all served by one process.
 func (t *targets) withServers(ctx context.Context, n int) (target, error) {
 	upstream, err := t.get(ctx, modernUpstream)
 	if err != nil {
@@ -123,14 +123,14 @@ func (t *targets) withServers(ctx context.Context, n int) (target, error) {
 	return found, err
 }
 
-// roomy are the limits of a Dragoman that is to hold more than is usual.
+// roomy raises the limits of a Dragoman that has to hold many sessions.
 const roomy = `limits.streams = 40000
 limits.connections = 40000
 sessions.max = 100000
 idempotency.mode = "off"
 `
 
-// withSessions is a Dragoman before a legacy server, which has room for so many sessions.
+// withSessions starts a Dragoman with room for n sessions in front of a legacy server.
 func (t *targets) withSessions(ctx context.Context, n int) (target, error) {
 	upstream, err := t.get(ctx, legacyUpstream)
 	if err != nil {

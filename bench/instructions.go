@@ -14,16 +14,16 @@ import (
 	"dragoman/bench/load/drive"
 )
 
-// Time differs from run to run, and from machine to machine, by more than most changes to a program do. How many instructions it
-// executes for a call does not: valgrind's callgrind counts them, in user mode, to three percent, whatever else runs. What it
-// does not see is the system's part, and how long an instruction takes.
+// Times vary from run to run and from machine to machine by more than most changes to a program cost. The number of instructions per call
+// does not: callgrind, a tool of valgrind, counts those in user mode to three percent, whatever else runs. It sees neither the kernel's
+// part nor how long an instruction takes.
 
 const (
-	countedLimit  = 10 * time.Minute // for all of a cell
-	countedWarmup = 4 * time.Second  // before the counted calls come others, which nobody counts
+	countedLimit  = 10 * time.Minute // for one cell
+	countedWarmup = 4 * time.Second  // of calls before those that are counted
 )
 
-// errUncounted says that a cell has no count.
+// errUncounted means that the instructions of a cell cannot be counted.
 var errUncounted = errors.New("not counted")
 
 // count counts the instructions of every cell and returns the report.
@@ -48,14 +48,14 @@ func count(ctx context.Context, s settings, self string, progress io.Writer) (*r
 	if err != nil {
 		return nil, err
 	}
-	// Go's signals to itself are more than callgrind can follow.
+	// Callgrind cannot handle the signals by which Go preempts goroutines.
 	if err := os.Setenv("GODEBUG", "asyncpreemptoff=1"); err != nil {
 		return nil, fmt.Errorf("bench: %w", err)
 	}
 	r := newReport(ctx, s)
 	for _, size := range s.sizes {
 		for _, row := range r.addRows(secCalls, s.cells, size, s.connections) {
-			// Each cell has processes of its own: what another has left behind in them would be counted with it.
+			// Each cell has new processes, so that the work of another cell is not counted with it.
 			t := newTargets(s, self, dir)
 			t.counting, row.SSE = c, s.sse
 			err := countRow(ctx, t, row)
@@ -121,7 +121,7 @@ func countRow(ctx context.Context, t *targets, row *row) error {
 	return nil
 }
 
-// relate puts every count beside the baseline's.
+// relate computes the ratio of every count to the baseline's.
 func (r *report) relate() {
 	bases := map[int]uint64{}
 	for _, row := range r.Rows {
@@ -136,7 +136,7 @@ func (r *report) relate() {
 	}
 }
 
-// printCounts writes the table for people.
+// printCounts prints the table.
 func (r *report) printCounts(out io.Writer) {
 	fmt.Fprintf(out, "\n%s, %s; %d connections; instructions in user mode for a call, and against %q\n\n", r.Machine["cpu"], r.Versions["go"], r.Connections, r.Baseline)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -149,5 +149,5 @@ func (r *report) printCounts(out io.Writer) {
 		}
 		fmt.Fprintf(w, "%d\t%s\t%d\t%.2f\t\n", row.Size, row.What, row.Instructions, row.InstructionsRatio)
 	}
-	_ = w.Flush() // out is for people; what matters is in the file
+	_ = w.Flush() // out may be closed; the figures are in the file
 }

@@ -11,33 +11,33 @@ import (
 	"strings"
 )
 
-// gauge is a figure of cells that is held to what was written down.
+// gauge is a figure of cells that is compared with a recorded limit.
 type gauge struct {
-	verb  string // modern VERB 2.50 times what the bare proxy does
-	hint  string // of a failure
+	verb  string // "modern VERB 2.50 times what the bare proxy does"
+	hint  string // end of a failure's message
 	of    func(*row) float64
-	slack float64 // by how many times it may differ
+	slack float64 // factor by which the figure may differ from its limit
 }
 
-// byInstructions holds the instructions of a call: three percent, on either side, are the collector's and the scheduler's moods, the rest
-// is left to small changes.
+// byInstructions compares the instructions of a call. Garbage collection and scheduling make them vary by three percent either way; the
+// rest of the slack is for small changes.
 func byInstructions() gauge {
 	return gauge{"executes", "; --keep DIR keeps callgrind's files, for callgrind_annotate", func(r *row) float64 { return r.InstructionsRatio }, 1.10}
 }
 
-// byCPU holds the processors' time of a call, the system's part in it. It differs more from run to run, and on a busy machine it is more:
-// so it counts as dearer only if both the median of the rounds and the least of them say so.
+// byCPU compares the CPU time of a call, the kernel's part included. It varies more from run to run, and a busy machine raises it: a call
+// counts as dearer only if both the median and the minimum of the rounds say so.
 func byCPU() gauge {
 	return gauge{"takes", "; make counts tells whether it is user code", func(r *row) float64 { return min(r.CPURatio.Median, r.LeastRatio) }, 1.25}
 }
 
-// limit is what a cell was when it was written down.
+// limit is the recorded ratio of a cell.
 type limit struct {
 	cell string
 	was  float64
 }
 
-// readLimits reads lines of a cell and what it was, in any order; # begins a comment.
+// readLimits reads lines of a cell and its ratio, in any order. "#" begins a comment.
 func readLimits(file string) ([]limit, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -64,8 +64,8 @@ func readLimits(file string) ([]limit, error) {
 	return all, nil
 }
 
-// hold compares the ratios with those of a file. A call that has become dearer is an error; one that has become cheaper is worth
-// writing down. The cells that have failed are named.
+// hold compares the ratios with those of a file. A call that has become dearer is an error. For one that has become cheaper it prints the
+// ratio to record. It returns the names of the cells that failed.
 func (r *report) hold(file string, g gauge, out io.Writer) (failed []string, err error) {
 	limits, err := readLimits(file)
 	if err != nil {
@@ -85,10 +85,10 @@ func (r *report) hold(file string, g gauge, out io.Writer) (failed []string, err
 			failed = append(failed, l.cell)
 			errs = append(errs, fmt.Errorf("bench: %s %s %.2f times what the bare proxy does, and did %.2f (%s): a call has become dearer%s", l.cell, g.verb, now, l.was, file, g.hint))
 			if hot := r.Rows[i].Hottest; len(hot) > 0 {
-				fmt.Fprintf(out, "%s: most in %s\n", l.cell, strings.Join(hot, ", "))
+				fmt.Fprintf(out, "%s: most instructions in %s\n", l.cell, strings.Join(hot, ", "))
 			}
 		case now < l.was/g.slack:
-			fmt.Fprintf(out, "%s %s %.2f times what the bare proxy does, and did %.2f: write it into %s\n", l.cell, g.verb, now, l.was, file)
+			fmt.Fprintf(out, "%s %s %.2f times what the bare proxy does, and did %.2f: record it in %s\n", l.cell, g.verb, now, l.was, file)
 			passed++
 		default:
 			fmt.Fprintf(out, "%s %s %.2f times what the bare proxy does, and did %.2f\n", l.cell, g.verb, now, l.was)
@@ -99,11 +99,11 @@ func (r *report) hold(file string, g gauge, out io.Writer) (failed []string, err
 	return failed, errors.Join(errs...)
 }
 
-// again is by how many times a second look has more rounds than the first.
+// again is how many times as many rounds the second try has.
 const again = 3
 
-// holdTimes measures the cells of a file of ratios, and those that seem to have become dearer once more, for longer: a busy machine is no
-// regression. Nothing is written down.
+// holdTimes compares the CPU times of the cells with a file of ratios. Cells that seem dearer are measured once more, for longer: a busy
+// machine is no regression. No report is written.
 func holdTimes(ctx context.Context, s settings, self string, out io.Writer) error {
 	for try := 0; ; try++ {
 		r, err := run(ctx, s, self, out)
@@ -119,15 +119,15 @@ func holdTimes(ctx context.Context, s settings, self string, out io.Writer) erro
 		if len(failed) == 0 || try > 0 {
 			return err
 		}
-		fmt.Fprintf(out, "once more, with %d times the rounds: %s\n", again, strings.Join(failed, ", "))
+		fmt.Fprintf(out, "measured again with %d times the rounds: %s\n", again, strings.Join(failed, ", "))
 		s.rounds = min(s.rounds*again, maxRounds)
 		s.cells = cellsOf(s.cells, append(failed, baseline)...)
 	}
 }
 
-// holdCounts counts the instructions of the cells and holds them to a file, if there is one. Those that seem to have become dearer are
-// counted once more, in new processes: callgrind lets one thread run at a time, so that one which waits for another in a loop may do so for long,
-// and what such a wait takes is no call's.
+// holdCounts counts the instructions of the cells and compares them with a file, if one is given. Cells that seem dearer are counted once
+// more in new processes: callgrind runs one thread at a time, so that a thread which spins until another one is done may execute many
+// instructions that belong to no call.
 func holdCounts(ctx context.Context, s settings, self string, out io.Writer) error {
 	for try := 0; ; try++ {
 		r, err := count(ctx, s, self, out)
@@ -142,7 +142,7 @@ func holdCounts(ctx context.Context, s settings, self string, out io.Writer) err
 		if len(failed) == 0 || try > 0 {
 			return err
 		}
-		fmt.Fprintf(out, "counted once more: %s\n", strings.Join(failed, ", "))
+		fmt.Fprintf(out, "counted again: %s\n", strings.Join(failed, ", "))
 		s.cells = cellsOf(s.cells, append(failed, baseline)...)
 	}
 }

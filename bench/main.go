@@ -1,12 +1,9 @@
-// Command bench compares what a hop through Dragoman costs with what a hop costs
-// at least: the same calls go straight to a reference server, through a reverse
-// proxy that parses nothing, through nginx, and through Dragoman in several
-// cells, each of these a process of its own. Rounds are interleaved, every answer
-// is checked, and every figure is also given as a ratio to the bare proxy's
-// figure in the same round, since a shared machine is never twice the same.
+// Command bench measures what a hop through Dragoman costs. The same calls go straight to a reference server, through a reverse proxy that
+// parses nothing, through nginx, and through Dragoman in several configurations, each a process of its own. Rounds are interleaved, every
+// answer is checked, and every figure is also given as a ratio to the bare proxy's figure in the same round, because the speed of a shared
+// machine varies.
 //
-// It knows of Dragoman only the command line. README.md beside it says how to
-// run it and how to read what it prints.
+// It uses Dragoman by its command line only. README.md beside it explains how to run it and how to read its output.
 package main
 
 import (
@@ -33,7 +30,7 @@ func main() {
 	os.Exit(code)
 }
 
-// execute is main without the process: it returns the exit code.
+// execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) > 0 && args[0] == roleWord {
 		return say(errs, playRole(args[1:], in, out))
@@ -57,7 +54,7 @@ func say(errs io.Writer, err error) int {
 	return 0
 }
 
-// compare does the whole work.
+// compare runs the benchmark.
 func compare(ctx context.Context, s settings, out io.Writer) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -81,7 +78,7 @@ func compare(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, "\nwritten to", file+"; --summarize with this file enters it in "+summaryFile)
+	fmt.Fprintln(out, "\nwritten to", file+"; --summarize with this file copies its targets to "+summaryFile)
 	return r.failure()
 }
 
@@ -89,23 +86,23 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(errs)
-	short := f.Bool("short", false, "3 rounds of 400ms, and sessions held for a minute: rough, where --rounds, --duration, --warmup and --minutes do not say otherwise")
-	sections := f.String("sections", "", "only these, with commas (default all, or calls where --cells, --sizes or --sse is given): "+names(allSections()))
-	sizes := f.String("sizes", "", "of calls: bytes of a request and of its answer, several with commas (default "+usualSizes+", for --instructions "+countedSizes+")")
-	cells := f.String("cells", "", "of calls and sse: only these, with commas (default all): "+names(allCells()))
-	minutes := f.Float64("minutes", 10, "of memory: how long sessions are held")
-	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure; its cells are left out if there is none")
-	f.StringVar(&s.nginx, "nginx", "nginx", "the nginx to compare with; left out if there is none")
-	f.StringVar(&s.results, "results", "bench/results", "directory for the report, as JSON, HTML and Markdown")
+	short := f.Bool("short", false, "3 rounds of 400ms, and sessions held for a minute, unless --rounds, --duration, --warmup or --minutes are given; the figures are rough")
+	sections := f.String("sections", "", "comma-separated sections to run (default all, or calls if --cells, --sizes or --sse is given): "+names(allSections()))
+	sizes := f.String("sizes", "", "calls: comma-separated sizes of request and answer in bytes (default "+usualSizes+", with --instructions "+countedSizes+")")
+	cells := f.String("cells", "", "calls and sse: comma-separated cells to measure (default all): "+names(allCells()))
+	minutes := f.Float64("minutes", 10, "memory: how long sessions are held")
+	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure; without it its cells are left out")
+	f.StringVar(&s.nginx, "nginx", "nginx", "the nginx to compare with; without it its cell is left out")
+	f.StringVar(&s.results, "results", "bench/results", "directory for the report (JSON, HTML and Markdown)")
 	f.IntVar(&s.rounds, "rounds", wholeRounds, "how often each cell is measured")
-	f.DurationVar(&s.duration, "duration", 1500*time.Millisecond, "of one measurement")
-	f.DurationVar(&s.warmup, "warmup", 200*time.Millisecond, "before each measurement")
-	f.IntVar(&s.connections, "connections", 16, "at a time, each with one call under way")
-	f.BoolVar(&s.sse, "sse", false, "of calls: answers as event streams")
-	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of so many calls a cell, with valgrind, instead of measuring times")
-	f.StringVar(&s.keep, "keep", "", "of --instructions: keep what callgrind writes in this directory")
-	f.StringVar(&s.limits, "limits", "", "a file with what each cell may take against the bare proxy; only calls are measured then, and nothing is written")
-	f.StringVar(&s.summarize, "summarize", "", "enter the targets of this `REPORT.json` in "+summaryFile+", and measure nothing")
+	f.DurationVar(&s.duration, "duration", 1500*time.Millisecond, "length of one measurement")
+	f.DurationVar(&s.warmup, "warmup", 200*time.Millisecond, "warm-up before each measurement")
+	f.IntVar(&s.connections, "connections", 16, "concurrent connections, each with one call in flight")
+	f.BoolVar(&s.sse, "sse", false, "calls: answers are event streams")
+	f.IntVar(&s.instructions, "instructions", 0, "count the instructions of this many calls per cell with valgrind, instead of measuring times")
+	f.StringVar(&s.keep, "keep", "", "--instructions: keep callgrind's files in this directory")
+	f.StringVar(&s.limits, "limits", "", "file with the ratio to the bare proxy that each cell may reach; only calls are measured, and no report is written")
+	f.StringVar(&s.summarize, "summarize", "", "copy the targets of this `REPORT.json` to "+summaryFile+", and measure nothing")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("bench: %w", err)
 	}
@@ -135,7 +132,7 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	return s, errors.Join(err, err2, err3, s.check())
 }
 
-// shorten makes a run short where the command line does not say otherwise.
+// shorten sets the values of --short that the command line does not give.
 func shorten(s *settings, minutes *float64, given map[string]bool) {
 	if !given["rounds"] {
 		s.rounds = 3

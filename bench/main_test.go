@@ -88,7 +88,7 @@ func TestBrokenDragoman(t *testing.T) {
 	}
 }
 
-// What is held to a file has to be there, and nothing is written down.
+// The limits file must exist, and no report is written.
 func TestLimitsWithoutDragoman(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "limits")
@@ -105,13 +105,13 @@ func TestLimitsWithoutDragoman(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "results")); err == nil {
 		t.Error("results were written")
 	}
-	// Who has become dearer is looked at once more.
+	// A cell that has become dearer is measured again.
 	out.Reset()
 	errs.Reset()
 	if err := os.WriteFile(file, []byte("direct 0.0001\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code = execute(t.Context(), args, nil, &out, &errs); code != exitFailed || !strings.Contains(out.String(), "once more, with 3 times the rounds: direct") || !strings.Contains(errs.String(), "dearer") {
+	if code = execute(t.Context(), args, nil, &out, &errs); code != exitFailed || !strings.Contains(out.String(), "measured again with 3 times the rounds: direct") || !strings.Contains(errs.String(), "dearer") {
 		t.Errorf("%d, %s\n%s", code, errs.String(), out.String())
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"dragoman/bench/measure"
 )
 
-// sessionsBefore are those that nobody counts: what all of them share is there then.
+// sessionsBefore are opened before the first reading, so that memory which all sessions share is not attributed to the later ones.
 const sessionsBefore = 1000
 
-// memory weighs idle sessions whose connections are closed, those with an open stream, and looks whether many of both grow.
+// memory measures the memory of idle sessions with closed connections and with an open stream, and whether it grows over time.
 func (b *suite) memory(ctx context.Context, t *targets) error {
 	if runtime.GOOS != "linux" {
 		return nil
 	}
 	if _, _, err := t.program(); err != nil {
-		return nil //nolint:nilerr // it is not on this machine, as its cells say
+		return nil //nolint:nilerr // Dragoman is not installed, as its cells say
 	}
 	rows := []*memoryRow{
 		{Name: memoryClosed, What: "an idle session, its connection closed", Less: sessionsBefore, More: manySessions},
@@ -39,7 +39,7 @@ func (b *suite) memory(ctx context.Context, t *targets) error {
 	return nil
 }
 
-// idlers are the idle sessions at a Dragoman of a row's own.
+// idlers are the idle sessions of a row, at a Dragoman of its own.
 type idlers struct {
 	pid              int
 	plain, listening *drive.Idle
@@ -63,10 +63,10 @@ func (t *targets) idlers(ctx context.Context, r *memoryRow) (*idlers, error) {
 	return i, err
 }
 
-// close closes connections. Sessions go with their Dragoman.
+// close closes the connections. The sessions end with their Dragoman.
 func (i *idlers) close() { i.listening.Leave() }
 
-// weigh fills in rows of one kind of sessions each. They wait together.
+// weigh measures rows of one kind of sessions each, all at the same time.
 func (b *suite) weigh(ctx context.Context, t *targets, rows []*memoryRow) error {
 	var all []*idlers
 	for _, r := range rows {
@@ -111,7 +111,7 @@ func (b *suite) weigh(ctx context.Context, t *targets, rows []*memoryRow) error 
 	return nil
 }
 
-// keep holds sessions of both kinds, and looks whether they grow.
+// keep holds sessions of both kinds and measures whether their memory grows.
 func (b *suite) keep(ctx context.Context, t *targets, r *memoryRow) error {
 	i, err := t.idlers(ctx, r)
 	if err != nil {
@@ -132,8 +132,8 @@ func (b *suite) keep(ctx context.Context, t *targets, r *memoryRow) error {
 	return b.watch(ctx, i.pid, r)
 }
 
-// Memory counts as settled once it has changed by less than a thousandth over some readings, and Dragoman has had time to give back what
-// it does not need.
+// Memory counts as settled once it has changed by less than a thousandth over settleReads readings, and Dragoman has had time to return
+// unused memory to the system.
 const (
 	settleEvery = time.Second
 	settleReads = 3
@@ -141,7 +141,7 @@ const (
 	settleLimit = 30 * time.Second
 )
 
-// settled reads the memory of processes once all have come to rest.
+// settled returns the memory of the processes once all of it has settled.
 func (b *suite) settled(ctx context.Context, pids ...int) ([]int64, error) {
 	began := time.Now()
 	last := make([]int64, len(pids))
@@ -166,7 +166,7 @@ func (b *suite) settled(ctx context.Context, pids ...int) ([]int64, error) {
 	}
 }
 
-// watch reads the memory while nothing is done, and judges whether it grows.
+// watch reads the memory while no request is made, and computes its growth.
 func (b *suite) watch(ctx context.Context, pid int, r *memoryRow) error {
 	began := time.Now()
 	for past := time.Duration(0); past < b.hold; past = time.Since(began) {
@@ -185,7 +185,7 @@ func (b *suite) watch(ctx context.Context, pid int, r *memoryRow) error {
 	return nil
 }
 
-// growth is by how much the last quarter of a course lies above the first, as a share of it.
+// growth is how far the median of the last quarter lies above that of the first, as a share of it.
 func growth(course [][2]float64) float64 {
 	quarter := max(len(course)/4, 1)
 	if len(course) == 0 {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// nginxConf makes nginx the same hop as the others: one process, kept
-// connections on both sides, bodies in memory, no log. keepalive_requests is out
-// of reach, since nginx otherwise closes a connection every 1000 requests.
+// nginxConf makes nginx comparable with the others: one process, kept connections on both sides, bodies in memory, no log.
+// keepalive_requests is very high because nginx otherwise closes a connection after 1000 requests.
 const nginxConf = `daemon off;
 master_process off;
 pid {dir}/pid;
@@ -50,7 +49,7 @@ http {
 }
 `
 
-// writeNginxConf puts the configuration and what nginx needs beside it into dir.
+// writeNginxConf writes the configuration to dir, where nginx also keeps its temporary files, and returns its name.
 func writeNginxConf(dir, listen, upstream string) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("bench: nginx: %w", err)

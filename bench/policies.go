@@ -18,7 +18,7 @@ import (
 	"dragoman/bench/load/drive"
 )
 
-// policies measures the same hop with every policy off, and with every one on.
+// policies measures the same hop with all policies off and with all policies on.
 func (b *suite) policies(ctx context.Context, t *targets) error {
 	issuer, err := newIssuer()
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *suite) policies(ctx context.Context, t *targets) error {
 	return ctx.Err()
 }
 
-// limits are rate limits of every kind that nobody reaches: they count all the same.
+// limits are rate limits of every kind that are never reached, but are counted.
 const limits = `rate_limit_burst = 100000000
 limits.rate = 1000000000
 security.rate_limiting = "on"
@@ -55,7 +55,7 @@ security.rate_limit = 1000000000
 security.address_rate_limit = 1000000000
 `
 
-// policed is a Dragoman before the modern server.
+// policed starts a Dragoman with these settings in front of the modern server.
 func (t *targets) policed(ctx context.Context, name string, admin bool, lines, ofUpstream string) (target, error) {
 	upstream, err := t.get(ctx, modernUpstream)
 	if err != nil {
@@ -66,7 +66,7 @@ func (t *targets) policed(ctx context.Context, name string, admin bool, lines, o
 	return found, err
 }
 
-// logged sees that the access log has been written: a policy that is not on would cost nothing.
+// logged checks that the access log was written: a policy that is not on would cost nothing.
 func (t *targets) logged(name string, lines uint64) error {
 	info, err := os.Stat(t.log(name))
 	if err != nil {
@@ -78,7 +78,7 @@ func (t *targets) logged(name string, lines uint64) error {
 	return nil
 }
 
-// issuer is an authorization server as far as Dragoman sees one: keys on the loopback, and a token.
+// issuer is an authorization server as far as Dragoman needs one: a key set on the loopback interface, and a token.
 type issuer struct {
 	key    *rsa.PrivateKey
 	server *http.Server
@@ -107,7 +107,7 @@ func newIssuer() (*issuer, error) {
 	i := &issuer{key: key, url: "http://" + l.Addr().String(), ended: make(chan struct{})}
 	i.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(set) // who asks sees that it is cut off
+		_ = json.NewEncoder(w).Encode(set) // a client that gets half of it fails
 	})}
 	go func() { // ends with close
 		defer close(i.ended)
@@ -121,12 +121,12 @@ func (i *issuer) close() {
 	<-i.ended
 }
 
-// lines are what Dragoman is told of it.
+// lines configure Dragoman to accept its tokens.
 func (i *issuer) lines() string {
 	return fmt.Sprintf("[security.jwt]\nissuer = %q\njwks_url = %q\nresource = %q\n", i.url, i.url+"/keys", resource)
 }
 
-// header is a line with a token that is good for the run.
+// header is a header line with a token that is valid for the whole run.
 func (i *issuer) header() (string, error) {
 	now := time.Now()
 	head, err := json.Marshal(map[string]string{"alg": "RS256", "kid": keyID, "typ": "at+jwt"})

@@ -17,13 +17,13 @@ import (
 	"dragoman/bench/measure"
 )
 
-// summaryFile holds the last results, from the root of the repository.
+// summaryFile holds the last results. Its path is relative to the root of the repository.
 const summaryFile = "bench/RESULTS.md"
 
-// noteLimit is how much of a note the table shows.
+// noteLimit is how many bytes of a note the table shows.
 const noteLimit = 80
 
-// report is what the JSON file holds. Times are microseconds, memory is bytes.
+// report is the content of the JSON file. Times are in microseconds, memory in bytes.
 type report struct {
 	Started     time.Time         `json:"started"`
 	Machine     map[string]string `json:"machine"`
@@ -33,7 +33,7 @@ type report struct {
 	Connections int               `json:"connections"`
 	SSE         bool              `json:"sse"`
 	Baseline    string            `json:"baseline"`
-	Rough       bool              `json:"rough,omitempty"` // too few rounds for figures to be quoted
+	Rough       bool              `json:"rough,omitempty"` // too few rounds to quote the figures
 	Sections    []ran             `json:"sections"`
 	Targets     []verdict         `json:"targets"`
 	Rows        []*row            `json:"cells"`
@@ -81,7 +81,7 @@ func (r *report) addRows(section string, cells []cell, size, connections int) []
 	return r.Rows[from:]
 }
 
-// row finds a row with rounds; nil: there is none.
+// row returns the row with this name that has rounds; nil if there is none.
 func (r *report) row(section, name string, size int) *row {
 	for _, one := range r.Rows {
 		if one.Section == section && one.Name == name && one.Size == size && len(one.Rounds) > 0 {
@@ -91,7 +91,7 @@ func (r *report) row(section, name string, size int) *row {
 	return nil
 }
 
-// sum fills in what the rounds come to.
+// sum computes the figures of every row from its rounds.
 func (r *report) sum() {
 	for _, row := range r.Rows {
 		row.PerSecond = measure.Sum(row.values(perSecond))
@@ -113,7 +113,7 @@ func (r *report) sum() {
 	}
 }
 
-// failure tells whether any figure must not be believed. A target that is missed is none.
+// failure returns an error if a figure is unreliable. A missed target is no failure.
 func (r *report) failure() error {
 	var errs []error
 	for _, one := range r.Sections {
@@ -132,7 +132,7 @@ func (r *report) failure() error {
 	return errors.Join(errs...)
 }
 
-// print writes the tables for people.
+// print prints the tables.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s, %s CPUs, %s; %d connections; medians of %d rounds of %gs; ratios to %q, round by round (lowest-highest)\n\n",
 		r.Machine["cpu"], r.Machine["cpus"], r.Versions["go"], r.Connections, r.RoundsAsked, r.Seconds, r.Baseline)
@@ -140,7 +140,7 @@ func (r *report) print(out io.Writer) {
 	fmt.Fprintln(w, "section\tbytes\tcell\treq/s\tratio\tCPU µs/req\tratio\tchildren µs\tp50 ms\tp99 ms\tRSS MB\terrors\t")
 	for _, row := range r.Rows {
 		if len(row.Rounds) == 0 {
-			note, _, _ := strings.Cut(row.Note, "\n") // the whole stands in the file
+			note, _, _ := strings.Cut(row.Note, "\n") // the file has all of it
 			fmt.Fprintf(w, "%s\t%d\t%s\t%.*s\n", row.Section, row.Size, row.What, noteLimit, note)
 			continue
 		}
@@ -148,7 +148,7 @@ func (r *report) print(out io.Writer) {
 			row.PerSecond.Median, ratio(row.RateRatio), row.CPU.Median, ratio(row.CPURatio), row.Children.Median,
 			row.P50.Median/1000, row.P99.Median/1000, row.RSS.Median/(1<<20), row.errors())
 	}
-	_ = w.Flush() // out is for people; what matters is in the file
+	_ = w.Flush() // out may be closed; the figures are in the file
 	if len(r.Targets) == 0 {
 		return
 	}
@@ -160,7 +160,7 @@ func (r *report) print(out io.Writer) {
 	_ = w.Flush()
 }
 
-// summarize enters a report that was written before in the file of the last results.
+// summarize copies the targets of a report to the file of the last results.
 func summarize(file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -176,7 +176,7 @@ func summarize(file string) error {
 	return nil
 }
 
-// write puts the report into new files of dir, as JSON, as a page and as Markdown, and returns the first one's name.
+// write writes the report to new files of dir, as JSON, HTML and Markdown, and returns the name of the JSON file.
 func (r *report) write(dir string) (string, error) {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"dragoman/bench/reference"
 )
 
-// roleWord as the first argument makes this program one of the processes that it
-// starts itself: one binary, so that nothing else need be built or found.
+// roleWord as the first argument makes this program one of the processes that the benchmark starts, so that a single binary is enough.
 const (
 	roleWord     = "role"
 	roleUpstream = "upstream" // --era, --tools, --listen: the reference server over HTTP
@@ -19,7 +18,7 @@ const (
 	roleProxy    = "proxy"    // --to: the bare proxy
 )
 
-// playRole serves until in ends. A role over HTTP writes its address first.
+// playRole serves until in ends. A role that serves HTTP writes its address to out first.
 func playRole(args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
 		return errors.New("bench: a role is missing")
@@ -48,7 +47,7 @@ func playRole(args []string, in io.Reader, out io.Writer) error {
 	return fmt.Errorf("bench: there is no role %q", args[0])
 }
 
-// serveUntil serves at an address until in ends.
+// serveUntil serves on an address until in ends.
 func serveUntil(addr string, in io.Reader, out io.Writer, serve func(net.Listener) error) error {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {

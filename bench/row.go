@@ -8,7 +8,7 @@ import (
 	"dragoman/bench/measure"
 )
 
-// row is one cell at one size, in one section.
+// row is one cell at one size in one section.
 type row struct {
 	Section     string  `json:"section"`
 	Name        string  `json:"name"`
@@ -16,7 +16,7 @@ type row struct {
 	Size        int     `json:"size"`
 	Connections int     `json:"connections"`
 	SSE         bool    `json:"sse,omitempty"`
-	Note        string  `json:"note,omitempty"` // why it was left out, or given up
+	Note        string  `json:"note,omitempty"` // why the cell was left out or given up
 	Failed      bool    `json:"failed,omitempty"`
 	FirstError  string  `json:"first_error,omitempty"`
 	Rounds      []round `json:"rounds"`
@@ -30,16 +30,16 @@ type row struct {
 	Behind    measure.Spread `json:"upstream_cpu_us_per_request"`
 	Load      measure.Spread `json:"load_cpu_us_per_request"`
 	RSS       measure.Spread `json:"rss"`
-	// Against the baseline of the same rounds: more requests are better, less CPU is.
+	// Ratios to the baseline of the same rounds: a higher rate is better, and a lower CPU time.
 	RateRatio measure.Spread `json:"requests_ratio"`
 	CPURatio  measure.Spread `json:"cpu_ratio"`
-	// LeastRatio is the least that a call took in any round, against the baseline's least: what else runs can only add to both.
+	// LeastRatio is the minimum CPU time over the rounds divided by the baseline's minimum. Other load can only raise either.
 	LeastRatio float64 `json:"cpu_ratio_of_least"`
 
-	// Instructions are those of a call, in user mode, where they were counted.
+	// Instructions is the number of instructions of a call in user mode, if they were counted.
 	Instructions      uint64  `json:"instructions,omitempty"`
 	InstructionsRatio float64 `json:"instructions_ratio,omitempty"`
-	// Hottest are the functions that took most of them, with their part.
+	// Hottest lists the functions with the most instructions, and their share.
 	Hottest []string `json:"hottest,omitempty"`
 
 	cell cell
@@ -61,10 +61,10 @@ type round struct {
 	RSS       float64 `json:"rss"`
 }
 
-// way is what a call takes of the processors on its whole way but for the client.
+// way is the CPU time of a call on its whole way but for the client.
 func (r *round) way() float64 { return r.CPU + r.Children + r.Behind }
 
-// where says what is measured, for people.
+// where describes what is measured.
 func (r *row) where() string { return fmt.Sprintf("%s, %d bytes", r.Section, r.Size) }
 
 func (r *row) fail(err error) {
@@ -72,7 +72,7 @@ func (r *row) fail(err error) {
 	r.Note = "failed: " + err.Error()
 }
 
-// values gives one figure of every round.
+// values returns one figure of every round.
 func (r *row) values(f func(*round) float64) []float64 { return measure.Values(r.Rounds, f) }
 
 // Figures of rounds.
@@ -93,7 +93,7 @@ func (r *row) errors() uint64 {
 	return n
 }
 
-// requests are all that were answered rightly.
+// requests counts the correct answers of a row.
 func (r *row) requests() (n uint64) {
 	for i := range r.Rounds {
 		n += r.Rounds[i].Requests
@@ -108,7 +108,7 @@ func ratio(s measure.Spread) string {
 	return fmt.Sprintf("%.2f (%.2f-%.2f)", s.Median, s.Min, s.Max)
 }
 
-// memoryRow is what Dragoman takes for idle sessions of legacy clients at a legacy server.
+// memoryRow is Dragoman's memory for idle sessions of legacy clients at a legacy server.
 type memoryRow struct {
 	Name       string       `json:"name"`
 	What       string       `json:"what"`
@@ -118,18 +118,18 @@ type memoryRow struct {
 	MoreRSS    int64        `json:"rss"`
 	PerSession float64      `json:"bytes_per_session,omitempty"`
 	Held       float64      `json:"held_seconds,omitempty"`
-	Growth     float64      `json:"growth"` // of the last quarter of that time over the first, as a share
+	Growth     float64      `json:"growth"` // of the last quarter of that time over the first, as a share of it
 	Course     [][2]float64 `json:"course,omitempty"`
 }
 
-// Rows of the section of memory.
+// Rows of the section memory.
 const (
 	memoryClosed = "closed"
 	memoryStream = "stream"
 	memoryBoth   = "both"
 )
 
-// allocRow is what Dragoman allocates for a call.
+// allocRow is what Dragoman allocates per call.
 type allocRow struct {
 	Name    string  `json:"name"`
 	What    string  `json:"what"`
@@ -138,24 +138,24 @@ type allocRow struct {
 	Bytes   float64 `json:"bytes_per_call"`
 }
 
-// startRow is how long it takes from the start of a process to its first right answer.
+// startRow is the time from the start of a process to its first correct answer.
 type startRow struct {
 	Name   string         `json:"name"`
 	What   string         `json:"what"`
 	Times  []float64      `json:"ms"`
 	Sum    measure.Spread `json:"first_answer_ms"`
-	CPU    measure.Spread `json:"cpu_ms"` // what the process itself has had of the processors by then, which does not depend on what else runs
+	CPU    measure.Spread `json:"cpu_ms"` // the process's own CPU time by then, which does not depend on other load
 	cpu    []float64
 	starts func(context.Context) (time.Duration, measure.CPU, error)
 }
 
-// Rows of the section of starts.
+// Rows of the section start.
 const (
 	startServer   = "server"
 	startHTTP     = "http"
 	startChild    = "child"
 	startStdio    = "stdio"
-	startFigure   = "without-child" // stdio less child, start by start
+	startFigure   = "without-child" // stdio minus child, start by start
 	startsARound  = 4
 	startPatience = 10 * time.Second
 )

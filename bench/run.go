@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// measured are the measurements of the sections.
+// measured maps each section to its measurement.
 func measured() map[string]func(*suite, context.Context, *targets) error {
 	return map[string]func(*suite, context.Context, *targets) error{
 		secCalls: (*suite).calls, secSSE: (*suite).streams, secLatency: (*suite).latency, secPolicies: (*suite).policies,
@@ -17,8 +17,8 @@ func measured() map[string]func(*suite, context.Context, *targets) error {
 	}
 }
 
-// run measures what was asked for and returns the report. It fails only where there is nothing to report; what went wrong in a cell is
-// part of it.
+// run measures the chosen sections and returns the report. It fails only if there is nothing to report: the failure of a cell is part of
+// the report.
 func run(ctx context.Context, s settings, self string, progress io.Writer) (*report, error) {
 	runtime.LockOSThread() // the processes die with the thread that starts them
 	defer runtime.UnlockOSThread()
@@ -46,7 +46,7 @@ func run(ctx context.Context, s settings, self string, progress io.Writer) (*rep
 	return b.report, nil
 }
 
-// failureText is what a section failed with; a program that is not there is no failure.
+// failureText gives the error of a section; empty if it has none.
 func failureText(err error) string {
 	if err == nil {
 		return ""

@@ -15,15 +15,15 @@ const (
 	secMemory   = "memory"
 )
 
-// allSections is every section, in the order in which they run: the one that waits most comes last.
+// allSections lists the sections in the order in which they run. The one with the longest waits is last.
 func allSections() []section {
 	return []section{
 		{secCalls, "a call in every cell, by size"},
 		{secSSE, "answers as event streams"},
-		{secLatency, "one connection: what a hop adds"},
+		{secLatency, "one connection: the latency that a hop adds"},
 		{secPolicies, "all policies on, and all off"},
 		{secAllocs, "allocations of a call"},
-		{secStart, "from the start of the process to its first right answer"},
+		{secStart, "from the start of the process to its first correct answer"},
 		{secGrowth, "few and many tools, servers, sessions"},
 		{secMemory, "idle sessions, and whether they grow"},
 	}

@@ -21,9 +21,9 @@ type settings struct {
 	sections        []section
 	cells           []cell
 	sse             bool
-	hold            time.Duration // of many sessions
+	hold            time.Duration // how long sessions are held
 	instructions    int           // calls; 0: times are measured
-	keep            string        // directory; empty: callgrind's files go
+	keep            string        // directory; empty: callgrind's files are removed
 	limits          string        // file; empty: there are none
 	summarize       string        // file; empty: a run is made
 }
@@ -33,11 +33,11 @@ const (
 	maxSize    = 32 << 20
 	maxRounds  = 1000
 	maxCounted = 1_000_000
-	// maxConnections is what requests of the largest size leave room for.
+	// maxConnections bounds the memory of requests of the largest size.
 	maxConnections = 512
 	longest        = time.Hour
 
-	wholeRounds = 7 // fewer give rough figures
+	wholeRounds = 7 // with fewer the report is marked as rough
 )
 
 const (
@@ -45,7 +45,7 @@ const (
 	countedSizes = "300"
 )
 
-// check refuses what cannot be run, or not within a day.
+// check refuses settings that cannot be run, or not within a day.
 func (s *settings) check() error {
 	switch {
 	case s.rounds < 1 || s.rounds > maxRounds:
@@ -68,14 +68,13 @@ func (s *settings) check() error {
 	return nil
 }
 
-// longest bounds a run that does not come to its end.
+// longest bounds a run that hangs.
 func (s *settings) longest() time.Duration {
 	rows := time.Duration(len(s.cells)*(len(s.sizes)+len(sseSizes())) + 40)
 	return rows*time.Duration(s.rounds+1)*(s.duration+s.warmup+perMeasurement) + s.hold + time.Hour
 }
 
-// perMeasurement is what a measurement may take beside its own duration; it only
-// bounds the whole.
+// perMeasurement is what a measurement may take beside its own duration. It is used only to bound the run.
 const perMeasurement = 30 * time.Second
 
 func parseSizes(list string) ([]int, error) {
@@ -92,7 +91,7 @@ func parseSizes(list string) ([]int, error) {
 	return sizes, nil
 }
 
-// sseSizes are the lengths of answers as event streams.
+// sseSizes are the sizes of answers that are event streams.
 func sseSizes() []int { return []int{300, 10 << 10} }
 
 const smallSize = 300

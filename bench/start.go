@@ -15,8 +15,8 @@ import (
 	"dragoman/bench/reference"
 )
 
-// starts measures starts by turns: of the least there is, a Go program that listens and answers at once; of a child alone; and of Dragoman
-// before a server that runs already, and before such a child.
+// starts measures starts in turn: of a Go program that listens and answers at once, which is the lower bound; of a child alone; and of
+// Dragoman in front of a running server, and in front of such a child.
 func (b *suite) starts(ctx context.Context, t *targets) error {
 	upstream, err := t.get(ctx, modernUpstream)
 	if err != nil {
@@ -46,7 +46,7 @@ func (b *suite) starts(ctx context.Context, t *targets) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.What, err)
 			}
-			if i > 0 { // the first finds nothing in memory
+			if i > 0 { // the first start reads the program from disk
 				r.Times = append(r.Times, milli(took))
 				r.cpu = append(r.cpu, milli(cpu.Own))
 			}
@@ -71,7 +71,7 @@ func (t *targets) serve(listen string, upstream ...string) []string {
 	return append([]string{t.settings.dragoman, "serve", "--listen", listen, "--admin", "off"}, upstream...)
 }
 
-// startOf starts a program that listens where it is told, and calls it until it answers rightly.
+// startOf starts a program that listens on a given address, and calls it until its answer is correct.
 func (t *targets) startOf(ctx context.Context, argv func(listen string) []string, announces bool) (time.Duration, measure.CPU, error) {
 	listen, err := freeAddr()
 	if err != nil {
@@ -108,7 +108,7 @@ func (t *targets) startOf(ctx context.Context, argv func(listen string) []string
 	return ended.Sub(begun), cpu, err
 }
 
-// startOfChild starts the child that echoes, and asks it what Dragoman would: what it is, and a call.
+// startOfChild starts the echo server as a child and sends it what Dragoman would: server/discover and a call.
 func (t *targets) startOfChild(ctx context.Context) (time.Duration, error) {
 	argv := t.echo()[1:]
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -138,6 +138,6 @@ func (t *targets) startOfChild(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	took := time.Since(begun)
-	_ = in.Close() // then it ends
+	_ = in.Close() // the child exits
 	return took, errors.Join(err, cmd.Wait())
 }

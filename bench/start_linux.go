@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// napTime is how exactly a start is timed: each try that finds nobody takes about so long.
-const napTime = 200 * time.Microsecond
+// retryDelay is the precision with which a start is timed: the time between two attempts to connect.
+const retryDelay = 200 * time.Microsecond
 
-// shortSleep waits on the thread: Go's own sleep takes a millisecond.
+// shortSleep sleeps in a system call: time.Sleep takes a millisecond at least.
 func shortSleep() {
-	t := unix.NsecToTimespec(int64(napTime))
-	_ = unix.Nanosleep(&t, nil) // it may end early
+	t := unix.NsecToTimespec(int64(retryDelay))
+	_ = unix.Nanosleep(&t, nil) // a signal may end it early
 }

@@ -22,11 +22,11 @@ type suite struct {
 	report    *report
 }
 
-// interleave measures rows, round by round.
+// interleave measures rows in turn, round by round.
 func (b *suite) interleave(ctx context.Context, t *targets, rows []*row) {
 	for round := range b.rounds {
 		for i := range rows {
-			// Another row begins each round: none is always the one behind the slowest.
+			// Each round begins with another row, so that no row always follows the slowest one.
 			row := rows[(i+round)%len(rows)]
 			if row.Note != "" {
 				continue
@@ -58,7 +58,7 @@ func (b *suite) measureRow(ctx context.Context, t *targets, row *row) {
 	row.Rounds = append(row.Rounds, got)
 }
 
-// load is what a row is called with.
+// load is the plan of the calls of a row.
 func (b *suite) load(under *target, row *row) drive.Plan {
 	plan := under.plan(row.cell.face, row.Size, row.SSE)
 	plan.Connections, plan.Warmup, plan.Duration = row.Connections, b.warmup, b.duration
@@ -96,7 +96,7 @@ func (b *suite) measureOnce(ctx context.Context, under *target, row *row) (round
 	return newRound(result, &meter, rss), nil
 }
 
-// firstOf is an example of what was wrong; empty: nothing was.
+// firstOf gives an example of each kind of wrong answer; empty if there was none.
 func firstOf(r *drive.Result) string {
 	var all []string
 	for _, w := range r.Wrong {
@@ -105,8 +105,7 @@ func firstOf(r *drive.Result) string {
 	return strings.Join(all, "; ")
 }
 
-// meter reads the processors' time of the process under test, of its children, of the server behind it and of the load, between the marks
-// of a plan of one round.
+// meter reads the CPU time of the process under test, its children, the server behind it and the load generator at the two marks of a plan.
 type meter struct {
 	under        *target
 	from, to     measure.CPU

@@ -16,41 +16,40 @@ import (
 )
 
 const (
-	startLimit = 20 * time.Second // from the start of a process to its first right answer
+	startLimit = 20 * time.Second // from the start of a process to its first correct answer
 	retryAfter = 20 * time.Millisecond
 	path       = "/mcp"
 )
 
-// errAbsent says that a program is not on this machine: its cells are left out.
+// errAbsent means that a program is not installed. Its cells are left out.
 var errAbsent = errors.New("not on this machine")
 
 // target is a running process under test.
 type target struct {
 	addr    string
 	process *measure.Process
-	behind  *measure.Process // the server that it calls; nil: it has a child, or is a server
-	header  string           // of requests to it
+	behind  *measure.Process // the server that it calls; nil if it has a child or is a server itself
+	header  string           // a header line for requests to it
 	paths   []string         // nil: path
 	admin   string           // its admin listener; empty: it has none
 }
 
-// targets starts processes as cells ask for them and stops them all at the end.
-// It is for one goroutine, locked to its thread (see measure.Start).
+// targets starts processes on demand and stops all of them at the end. It is for one goroutine, locked to its thread (see measure.Start).
 type targets struct {
 	settings settings
 	self     string // this program, for the roles
-	dir      string // for logs and configuration; somebody else removes it
+	dir      string // for logs and configuration; the caller removes it
 	running  map[string]target
 	order    []string
-	special  map[string]func(context.Context) (target, error) // how to start what only one section needs
-	counting *counting                                        // nil: nobody counts
+	special  map[string]func(context.Context) (target, error) // starts the processes of one section
+	counting *counting                                        // nil: instructions are not counted
 }
 
 func newTargets(s settings, self, dir string) *targets {
 	return &targets{settings: s, self: self, dir: dir, running: map[string]target{}, special: map[string]func(context.Context) (target, error){}}
 }
 
-// stop ends what was started, the last first.
+// stop ends the started processes in reverse order.
 func (t *targets) stop() {
 	for i := len(t.order) - 1; i >= 0; i-- {
 		t.running[t.order[i]].process.Stop()
@@ -58,7 +57,7 @@ func (t *targets) stop() {
 	t.order, t.running = nil, map[string]target{}
 }
 
-// get returns the named process, started if need be.
+// get returns the named process and starts it if necessary.
 func (t *targets) get(ctx context.Context, name string) (target, error) {
 	if found, ok := t.running[name]; ok {
 		return found, nil
@@ -109,7 +108,7 @@ func (t *targets) start(ctx context.Context, name string) (target, error) {
 
 func (t *target) url() string { return "http://" + t.addr + path }
 
-// echo is what starts the child that echoes, for the end of a command line.
+// echo is the end of a Dragoman's command line that starts the echo server as a child.
 func (t *targets) echo() []string {
 	return []string{"--", t.self, roleWord, roleEcho, "--era", string(reference.Modern)}
 }
@@ -154,7 +153,7 @@ func (t *targets) dragoman(ctx context.Context, name string, upstream ...string)
 	return t.external(ctx, name, listen, args...)
 }
 
-// configured starts a Dragoman with a configuration: what stands in lines, and its addresses. With admin it has an admin listener.
+// configured starts a Dragoman with a configuration: its addresses, and lines. With admin it has an admin listener.
 func (t *targets) configured(ctx context.Context, name string, admin bool, lines string) (target, error) {
 	program, listen, err := t.program()
 	if err != nil {
@@ -178,7 +177,7 @@ func (t *targets) configured(ctx context.Context, name string, admin bool, lines
 	return found, err
 }
 
-// program finds the Dragoman to be measured, and a place for it to listen.
+// program finds the Dragoman to measure, and a free address for it to listen on.
 func (t *targets) program() (program, listen string, err error) {
 	if program, err = exec.LookPath(t.settings.dragoman); err != nil {
 		return "", "", fmt.Errorf("dragoman is %w", errAbsent)
@@ -187,7 +186,7 @@ func (t *targets) program() (program, listen string, err error) {
 	return program, listen, err
 }
 
-// external starts a program that listens where it was told to.
+// external starts a program that listens on addr.
 func (t *targets) external(ctx context.Context, name, addr string, argv ...string) (target, error) {
 	if t.counting != nil {
 		argv = t.counting.under(name, argv)
@@ -201,8 +200,7 @@ func (t *targets) external(ctx context.Context, name, addr string, argv ...strin
 
 func (t *targets) log(name string) string { return filepath.Join(t.dir, name+".log") }
 
-// await calls until the answer is right: a listener may be open before what is
-// behind it has been found.
+// await calls until the answer is correct: a listener may be open before the server behind it is known.
 func (t *target) await(ctx context.Context, p drive.Plan) error {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -222,7 +220,7 @@ func (t *target) await(ctx context.Context, p drive.Plan) error {
 		return ended
 	}
 	if err != nil {
-		return fmt.Errorf("bench: %s gave no right answer within %v: %w", t.process.Name, startLimit, err)
+		return fmt.Errorf("bench: %s gave no correct answer within %v: %w", t.process.Name, startLimit, err)
 	}
 	return nil
 }
@@ -237,7 +235,7 @@ func freeAddr() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// revision is what clients of a face speak.
+// revision is the protocol version of clients of a face.
 func revision(f drive.Face) string {
 	if f == drive.LegacyHTTP {
 		return reference.LegacyVersion
@@ -245,7 +243,7 @@ func revision(f drive.Face) string {
 	return reference.ModernVersion
 }
 
-// plan says how the clients of a face call a target: size is the length of requests and of answers.
+// plan describes how the clients of a face call a target. Requests and answers have size bytes.
 func (t *target) plan(f drive.Face, size int, sse bool) drive.Plan {
 	return drive.Plan{
 		Face: f, Revision: revision(f), Addr: t.addr, Host: t.addr, Path: path, Paths: t.paths, Header: t.header,

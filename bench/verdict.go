@@ -8,15 +8,15 @@ import (
 	"dragoman/bench/measure"
 )
 
-// verdict is a target, and what came of it.
+// verdict is a target and its result.
 type verdict struct {
 	Section string         `json:"section"`
 	What    string         `json:"what"`
 	Limit   float64        `json:"limit"`
-	AtLeast bool           `json:"at_least"` // the limit is the least that is good; otherwise the most
+	AtLeast bool           `json:"at_least"` // the limit is a minimum; otherwise a maximum
 	Unit    string         `json:"unit,omitempty"`
 	Figure  measure.Spread `json:"figure"`
-	Beside  string         `json:"beside,omitempty"` // what else is worth knowing
+	Beside  string         `json:"beside,omitempty"` // further figures
 	Met     bool           `json:"met"`
 	Unknown bool           `json:"not_measured,omitempty"`
 }
@@ -49,7 +49,7 @@ func (v *verdict) figure() string {
 	return fmt.Sprintf("%s%s (%s–%s)", short(v.Figure.Median), v.Unit, short(v.Figure.Min), short(v.Figure.Max))
 }
 
-// short writes a number with the digits that matter.
+// short writes a number with at most two decimals.
 func short(v float64) string {
 	if v >= 100 || v <= -100 {
 		return fmt.Sprintf("%.0f", v)
@@ -61,14 +61,14 @@ func short(v float64) string {
 	return s
 }
 
-// The targets. Gates are the processors' time; requests a second stand beside them, with their spread.
+// The targets. CPU time decides; requests per second are shown beside it.
 const (
-	mostBare      = 1.15 // times the bare proxy's CPU, 300 bytes
-	leastRate     = 0.9  // of its requests a second
-	leastNginx    = 0.85 // of nginx's speed by CPU
+	mostBare      = 1.15 // times the bare proxy's CPU time, 300 bytes
+	leastRate     = 0.9  // of the bare proxy's requests per second
+	leastNginx    = 0.85 // of nginx's speed by CPU time
 	leastLarge    = 0.90 // of the bare proxy's, larger messages
 	leastSSE      = 0.95 // likewise, event streams
-	leastCross    = 0.80 // of the same client's cell within its era
+	leastCross    = 0.80 // of the speed of the same client at a server of its own era
 	mostAdded50   = 1.1  // times the latency that the bare proxy adds
 	mostAdded99   = 1.3
 	leastPolicies = 0.85 // of the speed without policies
@@ -76,10 +76,10 @@ const (
 	mostStream    = 4 << 10
 	mostGrown     = 2.0 // percent over the time that sessions are held
 	mostStart     = 10.0
-	mostWork      = 1.10 // times, with many of something
+	mostWork      = 1.10 // times the cost with few tools, servers or sessions
 )
 
-// leastStdio is by size: a hop less at small messages.
+// leastStdio is the target of the stdio cell, which has one hop fewer to pay for at small messages.
 func leastStdio(size int) float64 {
 	switch {
 	case size <= smallSize:
@@ -90,7 +90,7 @@ func leastStdio(size int) float64 {
 	return 0.8
 }
 
-// judge holds what was measured against the targets.
+// judge compares the figures with the targets.
 func (r *report) judge() {
 	for _, size := range r.sizesOf(secCalls) {
 		r.judgeCalls(size)
@@ -123,7 +123,7 @@ func (r *report) judge() {
 	r.judgeMemory()
 }
 
-// judgeCalls is about one size.
+// judgeCalls judges the calls of one size.
 func (r *report) judgeCalls(size int) {
 	row := func(name string) *row { return r.row(secCalls, name, size) }
 	bare, bytes := row(baseline), fmt.Sprintf("%d bytes", size)
@@ -146,7 +146,7 @@ func (r *report) judgeCalls(size int) {
 	r.compare(secCalls, "to a child, "+bytes+", the whole way against the bare proxy's with its server", leastStdio(size), bare, row(cellStdio), (*round).way)
 }
 
-// compare judges how fast one is against a base, by what they take of the processors, if both were measured.
+// compare judges the speed of one row against a base by their CPU times, if both were measured.
 func (r *report) compare(section, what string, least float64, base, one *row, of func(*round) float64) {
 	if base == nil || one == nil {
 		return
@@ -160,7 +160,7 @@ func (r *report) compare(section, what string, least float64, base, one *row, of
 	r.Targets = append(r.Targets, v)
 }
 
-// judgeAdded is about what a hop adds to the latency without it, against what the bare proxy adds.
+// judgeAdded judges the latency that a hop adds against what the bare proxy adds.
 func (r *report) judgeAdded(name, what string, most float64, of func(*round) float64) {
 	row := func(name string) *row { return r.row(secLatency, name, smallSize) }
 	direct, bare, one := row(cellDirect), row(baseline), row(name)
@@ -170,7 +170,7 @@ func (r *report) judgeAdded(name, what string, most float64, of func(*round) flo
 	ours, theirs := added(one, direct, of), added(bare, direct, of)
 	for i, v := range theirs {
 		if v <= 0 {
-			theirs[i] = math.NaN() // a round in which the machine was busy elsewhere tells nothing
+			theirs[i] = math.NaN() // other load has distorted this round
 		}
 	}
 	v := verdict{Section: secLatency, What: fmt.Sprintf("added latency at %s, %s, against the bare proxy's", what, name), Limit: most, Figure: measure.Ratios(ours, theirs),
@@ -179,7 +179,7 @@ func (r *report) judgeAdded(name, what string, most float64, of func(*round) flo
 	r.Targets = append(r.Targets, v)
 }
 
-// added is what a hop adds, round by round.
+// added returns what a hop adds, round by round.
 func added(one, direct *row, of func(*round) float64) []float64 {
 	a, b := one.values(of), direct.values(of)
 	n := min(len(a), len(b))
@@ -190,7 +190,7 @@ func added(one, direct *row, of func(*round) float64) []float64 {
 	return out
 }
 
-// judgeGrowth is about few and many of something. Both the processors' time and the latency have to stay.
+// judgeGrowth compares many of something with few. Neither CPU time nor latency may grow.
 func (r *report) judgeGrowth(of string) {
 	var rows []*row
 	for _, one := range r.Rows {
@@ -222,13 +222,13 @@ func (r *report) judgeMemory() {
 	}
 }
 
-// single judges a figure that was taken once.
+// single judges a figure that was measured once.
 func (r *report) single(section, what, unit string, most, got float64, beside string) {
 	r.Targets = append(r.Targets, verdict{Section: section, What: what, Limit: most, Unit: unit, Figure: measure.Spread{Median: got, Min: got, Max: got, Rounds: 1},
 		Met: got <= most+0.005, Beside: beside})
 }
 
-// sizesOf are the sizes that a section has rows of.
+// sizesOf returns the sizes of a section's rows.
 func (r *report) sizesOf(section string) (all []int) {
 	for _, one := range r.Rows {
 		if one.Section == section && (len(all) == 0 || all[len(all)-1] != one.Size) {

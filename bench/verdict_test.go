@@ -167,7 +167,7 @@ func TestLogged(t *testing.T) {
 	}
 }
 
-// The time of a start is that of the right answer, and nobody is left behind.
+// The time of a start ends with the correct answer, and no process is left behind.
 func TestStarts(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -15,12 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every Linux
-// that Go runs on.
+// tick is the unit of times in /proc/PID/stat: USER_HZ is 100 on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// Places in /proc/PID/stat behind the program's name (proc(5) counts from 1 and
-// has the name second).
+// Indices of fields in /proc/PID/stat behind the program's name. proc(5) counts from 1 and has the name second.
 const (
 	statParent       = 4 - 3
 	statUser         = 14 - 3
@@ -30,19 +28,18 @@ const (
 	statFields       = 22
 )
 
-// attributes puts the process into its own group and ties its life to ours.
+// attributes puts the process into its own group and ends it with the thread that started it.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// killGroup ends what a process that we started has left behind.
+// killGroup ends the processes that a process started by Start has left behind.
 func killGroup(pid int) {
-	_ = syscall.Kill(-pid, syscall.SIGKILL) // nobody may be left
+	_ = syscall.Kill(-pid, syscall.SIGKILL) // the group may be empty
 }
 
-// CPU is the time that a process, and what it has started, have had of the
-// processors until now: to the nanosecond where the system has a clock for each
-// process, else to 10 ms.
+// CPU is the CPU time of a process and of its descendants so far: to the nanosecond if the system has a clock for each process, else to 10
+// ms.
 type CPU struct {
 	Own, Children time.Duration
 }
@@ -73,8 +70,8 @@ func ReadOwn(pid int) (time.Duration, error) {
 	return clock(pid, own.cpu), err
 }
 
-// clock reads a process's CPU clock (clock_getcpuclockid(3)): user and system time of all its threads, to the nanosecond; else it is what
-// the caller has.
+// clock reads a process's CPU clock (clock_getcpuclockid(3)): user and system time of all its threads, to the nanosecond. If it cannot, it
+// returns coarse.
 func clock(pid int, coarse time.Duration) time.Duration {
 	const ofScheduler = 2
 	var at unix.Timespec
@@ -99,19 +96,18 @@ func ReadRSS(pid int) (int64, error) {
 	return 0, fmt.Errorf("measure: process %d has no memory", pid)
 }
 
-// ReadTimes reads the CPU time of one process: its own, and that of the children which it has reaped, and they of theirs.
+// ReadTimes reads the CPU time of one process: its own, and that of the descendants that were reaped.
 func ReadTimes(pid int) (own, reaped time.Duration, err error) {
 	s, err := readStat(pid)
 	return s.cpu, s.reaped, err
 }
 
-// Memory is what a process has in memory, in bytes. Of what processes share, its code above all, PSS counts a share and
-// USS nothing.
+// Memory is the memory of a process in bytes. Of memory that processes share, above all code, PSS counts a share and USS nothing.
 type Memory struct {
 	RSS, PSS, USS int64
 }
 
-// ReadMemory reads what pid has in memory.
+// ReadMemory reads the memory of pid.
 func ReadMemory(pid int) (Memory, error) {
 	raw, err := os.ReadFile(procFile(pid, "smaps_rollup"))
 	if err != nil {
@@ -147,7 +143,7 @@ func parseRollup(raw []byte) (Memory, error) {
 type stat struct {
 	parent int
 	cpu    time.Duration
-	reaped time.Duration // of children that are gone
+	reaped time.Duration // of children that were reaped
 }
 
 var errStat = errors.New("measure: malformed stat")
@@ -161,7 +157,7 @@ func readStat(pid int) (stat, error) {
 }
 
 func parseStat(raw []byte) (stat, error) {
-	at := bytes.LastIndexByte(raw, ')') // a program's name may hold anything
+	at := bytes.LastIndexByte(raw, ')') // a program's name may contain anything
 	fields := strings.Fields(string(raw[at+1:]))
 	if at < 0 || len(fields) < statFields {
 		return stat{}, errStat
@@ -177,34 +173,34 @@ func parseStat(raw []byte) (stat, error) {
 	return stat{parent: parent, cpu: time.Duration(user+system) * tick, reaped: time.Duration(reapedUser+reapedSystem) * tick}, nil
 }
 
-// Descendants lists the living processes whose line of parents leads to pid, in no order. Linux only.
+// Descendants lists the living descendants of pid, in no order. Linux only.
 func Descendants(pid int) ([]int, error) {
 	family, err := descendants(pid)
 	return slices.Collect(maps.Keys(family)), err
 }
 
-// descendants reads every process whose line of parents leads to pid.
+// descendants reads every living descendant of pid.
 func descendants(pid int) (map[int]stat, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil, fmt.Errorf("measure: %w", err)
 	}
-	everybody := map[int]stat{}
+	all := map[int]stat{}
 	for _, e := range entries {
 		if id, err := strconv.Atoi(e.Name()); err == nil {
 			if s, err := readStat(id); err == nil { // it may have ended meanwhile
-				everybody[id] = s
+				all[id] = s
 			}
 		}
 	}
 	family := map[int]stat{}
-	for id, s := range everybody {
-		for p, steps := s.parent, 0; p > 1 && steps < len(everybody); steps++ {
+	for id, s := range all {
+		for p, steps := s.parent, 0; p > 1 && steps < len(all); steps++ {
 			if p == pid {
 				family[id] = s
 				break
 			}
-			p = everybody[p].parent
+			p = all[p].parent
 		}
 	}
 	return family, nil

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// errNotHere stands for figures that only Linux has.
+// errNotHere is the error of figures that exist on Linux only.
 var errNotHere = errors.New("measure: CPU time and memory are read on Linux only")
 
 func attributes() *syscall.SysProcAttr { return nil }
 
 func killGroup(int) {}
 
-// CPU is the time that a process, and what it has started, have had of the
-// processors until now.
+// CPU is the CPU time of a process and of its descendants so far.
 type CPU struct {
 	Own, Children time.Duration
 }

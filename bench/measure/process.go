@@ -21,15 +21,14 @@ const (
 
 // Command says what to start.
 type Command struct {
-	Name string   // in messages
+	Name string   // for error messages
 	Argv []string // the program and its arguments; never a shell string
 	Log  string   // the file that gets its stderr
-	// Announces says that the process writes its address as the first line of its
-	// stdout, and ends when its stdin does.
+	// Announces means that the process writes its address as the first line of its stdout, and exits when its stdin is closed.
 	Announces bool
 }
 
-// Process is a running Command. Whoever started it must Stop it.
+// Process is a running Command. The caller of Start must Stop it.
 type Process struct {
 	Name string
 	// First is the line that the process announced.
@@ -42,11 +41,9 @@ type Process struct {
 	err   error         // why it ended; to be read after done
 }
 
-// Start starts c in a process group of its own, with the environment but for
-// DRAGOMAN_ and MCP_ variables, which would change what is measured. It returns
-// once the process runs, or has announced itself within the life of ctx. On
-// Linux the process dies with the thread that called Start: call it from a
-// goroutine that is locked to its thread.
+// Start starts c in a process group of its own, with the environment of this program but for the variables DRAGOMAN_* and MCP_*, which
+// would change what is measured. It returns once the process runs, or has announced itself before ctx ends. On Linux the process dies with
+// the thread that called Start: call it from a goroutine that is locked to its thread.
 func Start(ctx context.Context, c Command) (*Process, error) {
 	log, err := os.Create(c.Log)
 	if err != nil {
@@ -113,11 +110,11 @@ func (p *Process) Failed() error {
 	return fmt.Errorf("measure: %s has ended: %w%s", p.Name, err, p.tail())
 }
 
-// Stop ends the process: its stdin, SIGTERM, and after a grace SIGKILL for its
-// whole group. It returns once the process is reaped.
+// Stop ends the process: it closes its stdin, sends SIGTERM, and after 5 s SIGKILL to the whole group. It returns once the process is
+// reaped.
 func (p *Process) Stop() {
 	if p.stdin != nil {
-		_ = p.stdin.Close() // what it tells us, SIGTERM tells again
+		_ = p.stdin.Close() // SIGTERM follows
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	grace := time.NewTimer(stopGrace)
@@ -153,8 +150,8 @@ func Environment() []string {
 	return env
 }
 
-// FirstLine runs a program that says what it is, and gives the first line of its
-// output; empty if there is no such program or it takes longer than 5 s.
+// FirstLine runs a program that prints its version and returns the first line of its output; empty if there is no such program or it takes
+// longer than 5 s.
 func FirstLine(ctx context.Context, argv ...string) string {
 	ctx, cancel := context.WithTimeout(ctx, stopGrace)
 	defer cancel()

@@ -9,9 +9,8 @@ import (
 
 const pipeBuffer = 64 << 10
 
-// ServeEcho is an MCP server over stdio: it answers the lines of in on out until
-// in ends. A dual one is modern until it is initialized. Answers are written in
-// batches: they leave when no further request is waiting.
+// ServeEcho is an MCP server over stdio: it answers the lines of in on out until in ends. A dual one is modern until it is initialized.
+// Answers are flushed when no further request is waiting.
 func ServeEcho(in io.Reader, out io.Writer, era Era) error {
 	reader, writer := bufio.NewReaderSize(in, pipeBuffer), bufio.NewWriterSize(out, pipeBuffer)
 	modern := era != Legacy

@@ -9,25 +9,25 @@ import (
 	"strings"
 )
 
-// The revisions that the reference servers speak.
+// The revisions of the reference servers.
 const (
 	ModernVersion = "2026-07-28"
 	LegacyVersion = "2025-11-25"
-	// OldestVersion is what clients over HTTP+SSE speak.
+	// OldestVersion is the revision of clients over HTTP+SSE.
 	OldestVersion = "2024-11-05"
 )
 
-// Era says what a reference server speaks.
+// Era is the era of a reference server.
 type Era string
 
-// The eras of servers. A dual one goes by each request.
+// The eras of servers. A dual server follows each request.
 const (
 	Modern Era = "modern"
 	Legacy Era = "legacy"
 	Dual   Era = "dual"
 )
 
-// ParseEra refuses every other word.
+// ParseEra returns the era of this name.
 func ParseEra(s string) (Era, error) {
 	switch e := Era(s); e {
 	case Modern, Legacy, Dual:
@@ -36,10 +36,9 @@ func ParseEra(s string) (Era, error) {
 	return "", errors.New("reference: the era must be modern, legacy or dual, not " + strconv.Quote(s))
 }
 
-// A Token stands at the start of a call's text argument, and of its answer's
-// text: ten digits that number the call, eight that give the length of the text
-// wanted back, and how it is wanted. Behind it there is Filler only. So one
-// server answers in every size and form, and every answer can be checked.
+// A Token stands at the start of a call's text argument, and of the text of its answer: ten digits that number the call, eight that give
+// the length of the text to return, and the form of the answer. Only Filler follows. This way one server answers in every size and form,
+// and every answer can be checked.
 const (
 	TokenLen  = numberLen + lengthLen + 1
 	Filler    = 'x'
@@ -51,8 +50,7 @@ const (
 	MaxText = 64 << 20
 )
 
-// AppendToken writes a token: number has at most ten digits, length is at least
-// TokenLen and at most MaxText, form is FormJSON or FormSSE.
+// AppendToken appends a token. number has at most ten digits, length is from TokenLen to MaxText, and form is FormJSON or FormSSE.
 func AppendToken(dst []byte, number uint64, length int, form byte) []byte {
 	dst = appendPadded(dst, number, numberLen)
 	dst = appendPadded(dst, uint64(length), lengthLen)
@@ -88,13 +86,13 @@ func AppendFiller(dst []byte, n int) []byte {
 
 var filler = bytes.Repeat([]byte{Filler}, 64<<10)
 
-// request is what the servers look at.
+// request is the part of a message that the servers read.
 type request struct {
 	id, method, token []byte
 	form              byte
 	length            int
-	version           []byte // that initialize asks for
-	tools             string // of a list, if it is not the usual one
+	version           []byte // requested by initialize
+	tools             string // result of tools/list; empty: one tool
 }
 
 // legacyVersions are the revisions with initialize.
@@ -102,16 +100,16 @@ func legacyVersions() []string {
 	return []string{OldestVersion, "2025-03-26", "2025-06-18", LegacyVersion}
 }
 
-// settled is the revision that an initialize is answered with.
-func (r *request) settled() string {
+// negotiated is the revision in the answer to initialize.
+func (r *request) negotiated() string {
 	if asked := string(r.version); slices.Contains(legacyVersions(), asked) {
 		return asked
 	}
 	return LegacyVersion
 }
 
-// parse finds the members by their look. It trusts its own load generator, and
-// that a proxy between them leaves compact JSON compact.
+// parse finds the members by searching for their names. It trusts its own load generator, and relies on proxies to leave compact JSON
+// compact.
 func parse(raw []byte) request {
 	r := request{
 		id:     after(raw, `"id":`, ",}"),
@@ -136,14 +134,14 @@ func parse(raw []byte) request {
 	return r
 }
 
-// after gives what stands between key and the first of ends; nil if there is no key.
+// after returns the bytes between key and the first of ends; nil if there is no key.
 func after(raw []byte, key, ends string) []byte {
 	at := bytes.Index(raw, []byte(key))
 	if at < 0 {
 		return nil
 	}
 	rest := raw[at+len(key):]
-	if key == `"id":` && len(rest) > 0 && rest[0] == '"' { // a string may hold a comma
+	if key == `"id":` && len(rest) > 0 && rest[0] == '"' { // a string may contain a comma
 		if end := bytes.IndexByte(rest[1:], '"'); end >= 0 {
 			return rest[:end+2]
 		}
@@ -182,8 +180,7 @@ func listOf(n int) string {
 	return b.String()
 }
 
-// appendAnswer writes the response to r in the given era, and gives the HTTP
-// status that the modern revision wants for it.
+// appendAnswer appends the response to r in the given era, and returns the HTTP status that the modern revision requires for it.
 func appendAnswer(dst []byte, r *request, modern bool) ([]byte, int) {
 	result, failure := "", ""
 	switch string(r.method) {
@@ -205,7 +202,7 @@ func appendAnswer(dst []byte, r *request, modern bool) ([]byte, int) {
 			failure = unknownMethod
 		}
 	case "initialize":
-		result = `{"protocolVersion":"` + r.settled() + initRest
+		result = `{"protocolVersion":"` + r.negotiated() + initRest
 		if modern {
 			failure = modernOnly
 		}

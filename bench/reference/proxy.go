@@ -9,12 +9,11 @@ import (
 
 const (
 	proxyConns = 4096
-	proxyIdle  = time.Minute // the reference upstream closes nothing by itself
+	proxyIdle  = time.Minute // the reference server never closes a connection
 )
 
-// ServeProxy forwards every request on l to the server at addr (host:port) until
-// l is closed. It is fasthttp's server and client with one line between them: it
-// reads no body and translates nothing.
+// ServeProxy forwards every request on l to the server at addr (host:port) until l is closed. It is fasthttp's server and client with one
+// line between them: it parses no body and translates nothing.
 func ServeProxy(l net.Listener, addr string) error {
 	client := fasthttp.HostClient{
 		Addr:                          addr,

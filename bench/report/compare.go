@@ -12,10 +12,10 @@ type Difference struct {
 	Run, Figure string
 	Old, New    measure.Spread
 	show        func(float64) string
-	more        bool // more is better
+	more        bool // a higher value is better
 }
 
-// Change returns the relative increase; 0 if there was nothing before.
+// Change returns the relative increase; 0 if the old value is 0.
 func (d *Difference) Change() float64 { return per(d.New.Median-d.Old.Median, d.Old.Median) }
 
 // Within reports whether the rounds of both overlap: then the difference may be chance.
@@ -36,13 +36,13 @@ func (d *Difference) Word() string {
 	return "worse"
 }
 
-// Comparison is a report held against an earlier one.
+// Comparison compares a report with an earlier one.
 type Comparison struct {
 	Differences []Difference
-	Notes       []string // what makes them hard to compare
+	Notes       []string // differences that make the reports hard to compare
 }
 
-// Compare holds the runs of the same name against each other, by the medians of their rounds.
+// Compare compares the runs of the same name by the medians of their rounds.
 func Compare(before, now *Report) *Comparison {
 	c := &Comparison{}
 	note := func(what, a, b string) {
@@ -107,9 +107,9 @@ func (d *Difference) shown(s measure.Spread) string {
 
 func (d *Difference) percent() string { return fmt.Sprintf("%+.1f %%", 100*d.Change()) }
 
-// compare tells the differences.
+// compare prints the differences.
 func (t *terminal) compare(c *Comparison) {
-	t.printf("\nAgainst the earlier report, medians (least–most) of rounds:\n")
+	t.printf("\nAgainst the earlier report, medians (min–max) of rounds:\n")
 	widths := [5]int{}
 	rows := make([][5]string, 0, len(c.Differences))
 	for i := range c.Differences {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// Document is a report that is put together of blocks: as a page with pictures that needs nothing from elsewhere, and as Markdown, whose
-// readers get the tables alone.
+// Document is a report made of blocks. It is written as a self-contained HTML page with charts, or as Markdown with the tables only.
 type Document struct {
 	title  string
 	blocks []block
@@ -20,7 +19,7 @@ type block interface {
 	markdown(b *strings.Builder)
 }
 
-// NewDocument makes an empty one.
+// NewDocument returns an empty document.
 func NewDocument(title string) *Document { return &Document{title: title} }
 
 // Heading begins a section.
@@ -31,7 +30,7 @@ func (d *Document) Text(format string, args ...any) {
 	d.blocks = append(d.blocks, paragraph(fmt.Sprintf(format, args...)))
 }
 
-// Table adds a table. The first cells of its rows are heads; a cell that says met or missed is in colour.
+// Table adds a table. The first cells of its rows are heads; cells that say met or missed are coloured.
 func (d *Document) Table(head []string, rows [][]string) {
 	d.blocks = append(d.blocks, &sheet{head, rows})
 }
@@ -40,23 +39,23 @@ func (d *Document) Table(head []string, rows [][]string) {
 type Bar struct {
 	Name            string
 	Value, Min, Max float64
-	Colour          int // of the page's
+	Colour          int // index into the page's colours
 }
 
-// Bars adds a picture of bars: unit is written behind values, and limit, unless it is 0, is a line across them.
+// Bars adds a bar chart. unit is written after values, and limit, unless it is 0, is a line across the bars.
 func (d *Document) Bars(title, unit string, limit float64, bars []Bar) {
 	if len(bars) > 0 {
 		d.blocks = append(d.blocks, &barPlot{title: title, unit: unit, limit: limit, bars: bars})
 	}
 }
 
-// Line is a course of figures: seconds, and bytes.
+// Line is a series of points: seconds and bytes.
 type Line struct {
 	Name   string
 	Points [][2]float64
 }
 
-// Memory adds a picture of memory over time.
+// Memory adds a chart of memory over time.
 func (d *Document) Memory(title, note string, lines []Line) {
 	p := &plot{title: title, note: note, x: axis{label: "time", show: func(v float64) string { return digits(v) + " s" }, zero: true},
 		y: axis{label: "resident", show: size, zero: true, bytes: true}}
@@ -66,7 +65,7 @@ func (d *Document) Memory(title, note string, lines []Line) {
 	d.blocks = append(d.blocks, picture{p})
 }
 
-// HTML writes it as a page.
+// HTML writes the document as a page.
 func (d *Document) HTML(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"+
@@ -96,7 +95,7 @@ func pictured(b block) bool {
 	return false
 }
 
-// Markdown writes it as Markdown.
+// Markdown writes the document as Markdown.
 func (d *Document) Markdown(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString("# " + clean(d.title) + "\n")
@@ -176,14 +175,14 @@ func (p picture) html(b *strings.Builder) {
 
 func (p picture) markdown(*strings.Builder) {}
 
-// barPlot is a picture of bars with their spread.
+// barPlot is a bar chart with error bars.
 type barPlot struct {
 	title, unit string
 	limit       float64
 	bars        []Bar
 }
 
-// Measures of bars.
+// Dimensions of bar charts.
 const (
 	barNames, barValues = 250, 120
 	barHeight           = 26

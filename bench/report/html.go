@@ -13,14 +13,14 @@ import (
 //go:embed page.css
 var style string
 
-// HTML writes the report as one page that needs nothing from elsewhere; old is what it is compared with, nil: nothing.
+// HTML writes the report as one self-contained page. old is the report to compare with, or nil.
 func (r *Report) HTML(w io.Writer, old *Report) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"+
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"><title>dragoman bench: %s</title><style>\n%s</style></head><body>\n", escape(r.Target), style)
-	verdict, class := "all answers right", "good"
+	verdict, class := "all answers correct", "good"
 	if !r.OK {
-		verdict, class = "not as it should be", "wrong"
+		verdict, class = "failed", "wrong"
 	}
 	fmt.Fprintf(&b, "<header><h1>%s</h1><p><b class=\"%s\">%s</b> %s %s %s</p><p>%s</p><p class=\"dim\">%s · dragoman %s · %s/%s, %d processors, %s</p></header>\n",
 		escape(r.Target), class, verdict, escape(r.Face), escape(r.Revision), escape(r.Server), escape(r.Load.line()), r.Began.UTC().Format(time.RFC3339),
@@ -57,7 +57,7 @@ func (r *Report) HTML(w io.Writer, old *Report) error {
 	return err
 }
 
-// row writes a row of a table, whose first cell is its head.
+// row writes a row of a table. Its first cell is a head.
 func row(b *strings.Builder, cell string, cells ...string) {
 	b.WriteString("<tr>")
 	for i, c := range cells {
@@ -70,10 +70,10 @@ func row(b *strings.Builder, cell string, cells ...string) {
 	b.WriteString("</tr>")
 }
 
-// column is one of the table of runs; it is left out where no run has it.
+// column is a column of the table of runs. It is left out if no run has a value.
 type column struct {
 	name string
-	of   func(*Run) string // "" where there is none
+	of   func(*Run) string // "": no value
 	over func(Round) float64
 	show func(float64) string
 }
@@ -179,7 +179,7 @@ func (r *Report) htmlWrong(b *strings.Builder) {
 		for _, w := range one.Wrong {
 			if !begun {
 				b.WriteString("<h2>Wrong answers</h2><div class=\"wide\"><table><thead>")
-				row(b, "th", "run", "kind", "times", "the first of them")
+				row(b, "th", "run", "kind", "count", "first example")
 				b.WriteString("</thead><tbody>")
 				begun = true
 			}
@@ -192,7 +192,7 @@ func (r *Report) htmlWrong(b *strings.Builder) {
 }
 
 func htmlCompare(b *strings.Builder, c *Comparison) {
-	b.WriteString("<h2>Against the earlier report</h2><p class=\"dim\">Medians (least–most) of rounds.</p><div class=\"wide\"><table><thead>")
+	b.WriteString("<h2>Against the earlier report</h2><p class=\"dim\">Medians (min–max) of rounds.</p><div class=\"wide\"><table><thead>")
 	row(b, "th", "run", "", "before", "now", "change", "")
 	b.WriteString("</thead><tbody>")
 	for i := range c.Differences {
@@ -205,20 +205,20 @@ func htmlCompare(b *strings.Builder, c *Comparison) {
 	}
 }
 
-// plots are the pictures for which there are figures.
+// plots returns the charts for which there are figures.
 func (r *Report) plots() []*plot {
 	percent := func(v float64) string { return "p" + digits(v) }
 	seconds := func(v float64) string { return digits(v) + " s" }
 	latency := &plot{title: "Latency by percentile", x: axis{label: "percentile", scale: nines, show: percent}, y: axis{label: "latency", scale: logarithmic, show: text}}
-	rate := &plot{title: "Throughput", x: axis{label: "time", show: seconds}, y: axis{label: "right answers a second", show: number, zero: true}}
-	times := &plot{title: "Latency over time", x: axis{label: "time", show: seconds}, y: axis{label: "latency", scale: logarithmic, show: text}, note: "Of each second: the mean, and dashed the longest."}
-	memory := &plot{title: "Memory", x: axis{label: "time", show: seconds}, y: axis{label: "resident", show: size, zero: true, bytes: true}, note: "Of the process under test and its descendants."}
+	rate := &plot{title: "Throughput", x: axis{label: "time", show: seconds}, y: axis{label: "correct answers per second", show: number, zero: true}}
+	times := &plot{title: "Latency over time", x: axis{label: "time", show: seconds}, y: axis{label: "latency", scale: logarithmic, show: text}, note: "For each second the mean, and dashed the maximum."}
+	memory := &plot{title: "Memory", x: axis{label: "time", show: seconds}, y: axis{label: "resident", show: size, zero: true, bytes: true}, note: "Process under test and its descendants."}
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		latency.lines = append(latency.lines, line{name: one.Name, colour: i, points: curve(one.Latency)})
 		if one.Service != nil {
-			latency.lines = append(latency.lines, line{name: one.Name + ", from when it was sent", colour: i, dashed: true, points: curve(*one.Service)})
-			latency.note = "Counted from when calls were due, so that a server that stalls is waited for by all of them."
+			latency.lines = append(latency.lines, line{name: one.Name + ", from when calls were sent", colour: i, dashed: true, points: curve(*one.Service)})
+			latency.note = "Measured from when calls were due, so that a stall delays all calls that fall into it."
 		}
 		over := one.overTime()
 		rate.lines = append(rate.lines, line{name: one.Name, colour: i, points: over.rate})
@@ -260,7 +260,7 @@ func (r *Report) sessionPlot() *plot {
 	return p
 }
 
-// curve is the distribution without its beginning, where the scale of percentiles has no room.
+// curve is the distribution without its beginning, for which the percentile scale has no room.
 func curve(l Latency) (points [][2]float64) {
 	for _, at := range l.Curve {
 		if at[1] > 0 {
@@ -273,7 +273,7 @@ func curve(l Latency) (points [][2]float64) {
 // course is the seconds of a run as lines.
 type course struct{ rate, errors, mean, max [][2]float64 }
 
-// overTime leaves out the last second, of which there was only a part, if there are others.
+// overTime leaves out the last second, which is incomplete, unless it is the only one.
 func (r *Run) overTime() (c course) {
 	n := int(math.Floor(r.ElapsedUs / 1e6))
 	if n == 0 {

@@ -30,7 +30,7 @@ func latencyOf(h *hdrhistogram.Histogram) Latency {
 	return l
 }
 
-// curvePercentiles are those at which the curve is drawn: the same number for each nine, up to what so many values can tell.
+// curvePercentiles returns the percentiles of the curve: the same number for each nine, as far as the number of values allows.
 func curvePercentiles(total int64) (all []float64) {
 	const steps = 12 // for each nine
 	last := math.Log10(float64(max(total, 1)))
@@ -40,7 +40,7 @@ func curvePercentiles(total int64) (all []float64) {
 	return append(all, 100*(1-math.Pow(10, -min(last, 7))))
 }
 
-// text is a time as people read it: three digits.
+// text writes a time with three digits.
 func text(us float64) string {
 	switch {
 	case us == 0:
@@ -55,7 +55,7 @@ func text(us float64) string {
 	return time.Duration(us * float64(time.Microsecond)).Round(time.Second).String()
 }
 
-// digits writes a number with three digits that count.
+// digits writes a number with three significant digits.
 func digits(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100 || v == math.Trunc(v):

@@ -6,47 +6,47 @@ import (
 	"strings"
 )
 
-// plot is a picture: lines over two axes, as SVG. Its colours are variables of the page, which has a light and a dark set of them.
+// plot is a chart of lines over two axes, as SVG. Its colours are CSS variables of the page, which has a light and a dark theme.
 type plot struct {
 	title, note string
 	x, y        axis
 	lines       []line
 }
 
-// axis is one of the two.
+// axis is one of the two axes.
 type axis struct {
 	label string
 	scale scale
 	show  func(float64) string
-	zero  bool // it begins at 0
-	bytes bool // its marks are at powers of two
+	zero  bool // begins at 0
+	bytes bool // ticks at powers of two
 }
 
 // scale maps values to an axis.
 type scale int
 
-// The scales. On that of nines each further nine of a percentile takes as much room as the last.
+// The scales. On the scale of nines each further nine of a percentile takes the same room.
 const (
 	linear scale = iota
 	logarithmic
 	nines
 )
 
-// line is one of a plot.
+// line is one line of a plot.
 type line struct {
 	name   string
-	colour int // of the page's, from 0; -1: that of errors
+	colour int // index into the page's colours; -1: the colour of errors
 	dashed bool
 	dots   bool
 	points [][2]float64
 }
 
-// Measures of a picture.
+// Dimensions of a chart.
 const (
 	plotWidth, plotHeight = 760, 340
 	left, right           = 84, 20
 	top, bottom           = 20, 52
-	maxPoints             = 600 // of a line
+	maxPoints             = 600 // points per line
 	colours               = 8
 	ticksWanted           = 6
 )
@@ -61,7 +61,7 @@ func (s scale) place(v float64) float64 {
 	return v
 }
 
-// span is the range of an axis, in the places of its scale.
+// span is the range of an axis, in positions of its scale.
 type span struct{ from, to float64 }
 
 func (p *plot) spanOf(a axis, which int) span {
@@ -87,7 +87,7 @@ func (p *plot) spanOf(a axis, which int) span {
 	return s
 }
 
-// ticks are the marks of an axis: places and what stands there.
+// ticks returns the positions and labels of the marks of an axis.
 func (a axis) ticks(s span) (at []float64, text []string) {
 	switch a.scale {
 	case nines:
@@ -112,7 +112,7 @@ func (a axis) ticks(s span) (at []float64, text []string) {
 	return at, text
 }
 
-// percentile is the one with so many nines.
+// percentile writes the percentile with n nines.
 func percentile(n int) string {
 	switch n {
 	case 0:
@@ -125,7 +125,7 @@ func percentile(n int) string {
 	return "99." + strings.Repeat("9", n-2)
 }
 
-// niceStep is 1, 2 or 5 with zeros, and not less than v.
+// niceStep is the smallest 1, 2 or 5 times a power of ten that is not less than v.
 func niceStep(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -139,7 +139,7 @@ func niceStep(v float64) float64 {
 	return 10 * unit
 }
 
-// svg draws the picture.
+// svg draws the chart.
 func (p *plot) svg() string {
 	var b strings.Builder
 	xs, ys := p.spanOf(p.x, 0), p.spanOf(p.y, 1)
@@ -165,7 +165,7 @@ func (p *plot) svg() string {
 	return b.String()
 }
 
-// class is the style of a line.
+// class is the CSS class of a line.
 func (l *line) class() string {
 	class := fmt.Sprintf("c%d", l.colour%colours)
 	if l.colour < 0 {
@@ -193,7 +193,7 @@ func (p *plot) draw(b *strings.Builder, l line, x, y func(float64) float64) {
 	}
 }
 
-// thin leaves of many points the mean of each so many: seconds of a day are more than a picture can show.
+// thin reduces many points to the means of groups: a chart cannot show every second of a day.
 func thin(points [][2]float64) [][2]float64 {
 	if len(points) <= maxPoints {
 		return points
@@ -227,5 +227,5 @@ func (p *plot) legend() string {
 
 var escaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;", "'", "&#39;")
 
-// escape makes a text fit for the page, elements and attributes alike.
+// escape escapes a text for elements and attributes of the page.
 func escape(s string) string { return escaper.Replace(clean(s)) }

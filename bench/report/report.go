@@ -1,5 +1,5 @@
-// Package report tells what `dragoman bench` has measured: for people, on a terminal and as a page with pictures, for programs as
-// JSON, and against what was measured before.
+// Package report writes what `dragoman bench` has measured: on a terminal, as a page with charts, as JSON, and compared with an earlier
+// report.
 package report
 
 import (
@@ -14,7 +14,7 @@ import (
 	"dragoman/bench/measure"
 )
 
-// Format names the JSON of a Report; its number grows when a member changes its meaning.
+// Format is the format of the JSON of a Report. Its number grows when a member changes its meaning.
 const Format = "dragoman-bench/1"
 
 // Report holds the measurements. Times are in microseconds, sizes in bytes, shares from 0 to 1.
@@ -23,15 +23,15 @@ type Report struct {
 	Version  string    `json:"version"` // of Dragoman
 	Began    time.Time `json:"began"`
 	Machine  Machine   `json:"machine"`
-	Target   string    `json:"target"` // fit to be shown
+	Target   string    `json:"target"` // without credentials
 	Face     string    `json:"face"`
 	Revision string    `json:"revision,omitempty"`
 	Server   string    `json:"server,omitempty"`
 	Load     Load      `json:"load"`
 	Runs     []Run     `json:"runs"`
-	Sessions []Session `json:"sessions,omitempty"` // what open idle sessions take
+	Sessions []Session `json:"sessions,omitempty"` // memory of idle sessions
 	Notes    []string  `json:"notes,omitempty"`
-	Ended    string    `json:"ended,omitempty"` // why it was over before its time
+	Ended    string    `json:"ended,omitempty"` // why it ended early
 	Verdicts []Verdict `json:"verdicts,omitempty"`
 	OK       bool      `json:"ok"`
 }
@@ -47,7 +47,7 @@ type Machine struct {
 // Load describes the load.
 type Load struct {
 	Calls       []string `json:"calls"` // what was called, with shares
-	Why         string   `json:"why"`   // that was chosen
+	Why         string   `json:"why"`   // why these calls were chosen
 	Connections int      `json:"connections"`
 	Processes   int      `json:"processes,omitempty"`
 	Rate        float64  `json:"rate,omitempty"` // 0: a closed loop
@@ -56,7 +56,7 @@ type Load struct {
 	DurationUs  float64  `json:"durationUs,omitempty"`
 	Requests    uint64   `json:"requests,omitempty"`
 	TimeoutUs   float64  `json:"timeoutUs"`
-	Sessions    int      `json:"sessions,omitempty"` // idle ones, open all the while
+	Sessions    int      `json:"sessions,omitempty"` // idle sessions that were open meanwhile
 }
 
 // Run is one load.
@@ -73,13 +73,13 @@ type Run struct {
 	BytesIn   uint64  `json:"bytesIn"`
 
 	Latency Latency  `json:"latency"`
-	Service *Latency `json:"service,omitempty"` // from when calls were sent; of an open loop
+	Service *Latency `json:"service,omitempty"` // open loop: from when calls were sent
 	Wrong   []Wrong  `json:"wrong,omitempty"`
 	Rounds  []Round  `json:"rounds"`
 	Seconds []Second `json:"seconds"`
 
 	Process *Process `json:"process,omitempty"`
-	// Generator is the CPU time of the load itself, in microseconds per right answer; 0 if unknown.
+	// Generator is the CPU time of the load generator in microseconds per correct answer; 0 if unknown.
 	Generator float64 `json:"generator,omitempty"`
 	Allocs    *Allocs `json:"allocs,omitempty"`
 	Broken    string  `json:"broken,omitempty"`
@@ -98,13 +98,13 @@ type Latency struct {
 	StdDev float64 `json:"stddev"`
 	Min    float64 `json:"min"`
 	Max    float64 `json:"max"`
-	// Percentiles are those of names such as "p99.9".
+	// Percentiles by names such as "p99.9".
 	Percentiles map[string]float64 `json:"percentiles"`
 	// Curve is the whole distribution: pairs of percentile and microseconds.
 	Curve [][2]float64 `json:"curve"`
 }
 
-// Round is a part of a run; of several comes the spread of its figures.
+// Round is a part of a run. The spread of a figure is that of its rounds.
 type Round struct {
 	RPS    float64  `json:"rps"`
 	P50    float64  `json:"p50"`
@@ -113,7 +113,7 @@ type Round struct {
 	Max    float64  `json:"max"`
 	Mean   float64  `json:"mean"`
 	Errors uint64   `json:"errors"`
-	CPU    *float64 `json:"cpu,omitempty"` // microseconds a right answer, of the process and its children
+	CPU    *float64 `json:"cpu,omitempty"` // microseconds per correct answer, of the process and its children
 }
 
 // Second is one second of a run.
@@ -127,19 +127,19 @@ type Second struct {
 // Process holds the resources of the process under test.
 type Process struct {
 	PIDs       []int    `json:"pids"`
-	CPU        float64  `json:"cpu"`        // microseconds a right answer, user and system
-	Children   float64  `json:"children"`   // that of its descendants
-	Cores      float64  `json:"cores"`      // it and its descendants kept busy
+	CPU        float64  `json:"cpu"`        // microseconds per correct answer, user and system
+	Children   float64  `json:"children"`   // of its descendants
+	Cores      float64  `json:"cores"`      // kept busy, with its descendants
 	RSSBefore  int64    `json:"rssBefore"`  // with its descendants
-	RSSPeak    int64    `json:"rssPeak"`    // likewise, of the readings
-	RSSAfter   int64    `json:"rssAfter"`   // likewise
-	FilesPeak  int      `json:"filesPeak"`  // its own
-	ThreadPeak int      `json:"threadPeak"` // its own
-	Below      int      `json:"below"`      // descendants, at most
+	RSSPeak    int64    `json:"rssPeak"`    // with its descendants, highest reading
+	RSSAfter   int64    `json:"rssAfter"`   // with its descendants
+	FilesPeak  int      `json:"filesPeak"`  // without descendants
+	ThreadPeak int      `json:"threadPeak"` // without descendants
+	Below      int      `json:"below"`      // highest number of descendants
 	Course     []Memory `json:"course"`
 }
 
-// Memory is a reading.
+// Memory is one reading.
 type Memory struct {
 	AtUs     float64 `json:"atUs"`
 	RSS      int64   `json:"rss"`
@@ -148,7 +148,7 @@ type Memory struct {
 	Threads  int     `json:"threads"`
 }
 
-// Allocs holds the allocations of a Go program per right answer.
+// Allocs holds the allocations of a Go program per correct answer.
 type Allocs struct {
 	Objects float64 `json:"objects"`
 	Bytes   float64 `json:"bytes"`
@@ -161,12 +161,12 @@ type Session struct {
 	Children int64 `json:"children"`
 }
 
-// PercentileNames are the percentiles that every report has.
+// PercentileNames lists the percentiles of every report.
 func PercentileNames() []string {
 	return []string{"p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99"}
 }
 
-// NewRun makes a run of what was counted, and of what was read of the process under test at the ends of rounds, if it was.
+// NewRun makes a run of the result of a load and, if the process under test was watched, of its resources at the ends of rounds.
 func NewRun(name string, r *drive.Result, pids []int, marks []watch.Use, course []watch.Sample) Run {
 	out := Run{Name: name, ElapsedUs: us(r.Elapsed), Right: r.Right, Errors: r.Errors, Warmup: r.Warmup, Unsent: r.Unsent, Anew: r.Anew, Strays: r.Strays,
 		RPS: per(float64(r.Right), r.Elapsed.Seconds()), BytesIn: r.BytesIn, Latency: latencyOf(r.Latency)}
@@ -182,7 +182,7 @@ func NewRun(name string, r *drive.Result, pids []int, marks []watch.Use, course 
 	}
 	for i, one := range r.Rounds {
 		if one.Elapsed <= 0 {
-			continue // it was interrupted before
+			continue // the run was interrupted before
 		}
 		l := latencyOf(one.Latency)
 		round := Round{RPS: per(float64(one.Right), one.Elapsed.Seconds()), P50: l.Percentiles["p50"], P99: l.Percentiles["p99"], P999: l.Percentiles["p99.9"],
@@ -218,7 +218,7 @@ func processOf(r *drive.Result, pids []int, marks []watch.Use, course []watch.Sa
 
 func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// per divides, and gives 0 where there is nothing to divide by.
+// per divides a by b; 0 if b is 0.
 func per(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -226,7 +226,7 @@ func per(a, b float64) float64 {
 	return a / b
 }
 
-// Spread is a figure's median, least and most over the rounds.
+// Spread returns the median, minimum and maximum of a figure over the rounds.
 func (r *Run) Spread(of func(Round) float64) measure.Spread {
 	var values []float64
 	for _, one := range r.Rounds {
@@ -245,10 +245,10 @@ func (r *Report) JSON(w io.Writer) error {
 	return err
 }
 
-// maxReport limits the size of a report that is read.
+// maxReport limits the size of a report to read.
 const maxReport = 256 << 20
 
-// Read reads what JSON has written.
+// Read reads the output of JSON.
 func Read(in io.Reader) (*Report, error) {
 	raw, err := io.ReadAll(io.LimitReader(in, maxReport+1))
 	if err != nil {
@@ -259,7 +259,7 @@ func Read(in io.Reader) (*Report, error) {
 	}
 	r := &Report{}
 	if err := json.Unmarshal(raw, r); err != nil || r.Format != Format {
-		return nil, errors.New("report: it is none of `dragoman bench --json`")
+		return nil, errors.New("report: not a report of `dragoman bench --json`")
 	}
 	return r, nil
 }

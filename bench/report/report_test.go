@@ -24,7 +24,7 @@ func histogram(values ...time.Duration) *hdrhistogram.Histogram {
 	return h
 }
 
-// sample is a report of two runs with all that there is; faster makes it of another server.
+// sample is a report of two runs with every member. faster makes it the report of another server.
 func sample(faster time.Duration) *Report {
 	var all []time.Duration
 	for i := range 1000 {
@@ -80,7 +80,7 @@ func TestThresholds(t *testing.T) {
 		if len(r.Verdicts) != 1 || r.Verdicts[0].OK != ok || r.Verdicts[0].Got != got {
 			t.Errorf("%s: %+v", text, r.Verdicts)
 		}
-		if want := ok && threshold.AboutErrors(); r.OK != want { // it has errors
+		if want := ok && threshold.AboutErrors(); r.OK != want { // the report has errors
 			t.Errorf("%s: OK %v", text, r.OK)
 		}
 	}
@@ -146,7 +146,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The page is well formed, needs nothing from elsewhere, and has the pictures.
+// The page is well-formed and self-contained, and has the charts.
 func TestHTML(t *testing.T) {
 	var b bytes.Buffer
 	r := sample(1)
@@ -193,8 +193,8 @@ func TestTerminal(t *testing.T) {
 	if err := r.Terminal(&b, false, sample(2)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"100 calls due a second (open loop)", "2 calls that were due were not sent", "3 times error -32603", "Memory by idle sessions", "11.3 KiB", "FAILED  p99<20ms",
-		"note: a note", "spread unknown", "worse", "12 allocations", "1001 right, 3 wrong or missing, 2 not sent; a threshold was not kept", "4 messages came that answer no call of theirs"} {
+	for _, want := range []string{"100 calls due per second (open loop)", "2 calls that were due were not sent", "3 times error -32603", "Memory by idle sessions", "11.3 KiB", "FAILED  p99<20ms",
+		"note: a note", "spread unknown", "worse", "12 allocations", "1001 correct, 3 wrong or missing, 2 not sent; a threshold was missed", "4 messages answered no call of their connection"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, b.String())
 		}

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// summaryHead begins the file of the last results.
+// summaryHead is the beginning of the file of the last results.
 const summaryHead = "# The last results\n\nWritten by `bench/run.sh --summarize REPORT.json` and `bench/lab/peers/run.sh --summarize REPORT.json`, " +
-	"each its own section; [README.md](README.md) says how to read them. Whole reports are not kept in git.\n"
+	"each its own section; [README.md](README.md) explains how to read them. Full reports are not kept in git.\n"
 
-// Summarize puts the document into the Markdown file of the last results, as the section with its title. Other sections stay.
-// The file is made if need be.
+// Summarize writes the document to the Markdown file of the last results, in place of the section with its title. Other sections stay. The
+// file is created if necessary.
 func (d *Document) Summarize(file string) error {
 	raw, err := os.ReadFile(file) //nolint:gosec // named by the person at the terminal
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

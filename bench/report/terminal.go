@@ -34,7 +34,7 @@ func (t *terminal) paint(colour, text string) string {
 	return colour + text + plain
 }
 
-// Terminal writes the report for people; old is what it is compared with, nil: nothing.
+// Terminal writes the report for a terminal. old is the report to compare with, or nil.
 func (r *Report) Terminal(w io.Writer, colour bool, old *Report) error {
 	t := &terminal{colour: colour}
 	t.printf("%s  %s\n", t.paint(bold, clean(r.Target)), clean(strings.TrimSpace(r.Face+" "+r.Revision+"  "+r.Server)))
@@ -58,7 +58,7 @@ func (r *Report) Terminal(w io.Writer, colour bool, old *Report) error {
 		t.printf("%s %s\n", t.paint(yellow, "note:"), clean(n))
 	}
 	if r.Ended != "" {
-		t.printf("The run was ended before its time: %s.\n", r.Ended)
+		t.printf("The run ended early: %s.\n", r.Ended)
 	}
 	t.printf("%s\n", t.last(r))
 	_, err := io.WriteString(w, t.b.String())
@@ -76,7 +76,7 @@ func (l *Load) line() string {
 		b += fmt.Sprintf(" to %d processes", l.Processes)
 	}
 	if l.Rate > 0 {
-		b += fmt.Sprintf(", %s calls due a second (open loop)", number(l.Rate))
+		b += fmt.Sprintf(", %s calls due per second (open loop)", number(l.Rate))
 	} else {
 		b += ", one call after the other (closed loop)"
 	}
@@ -94,7 +94,7 @@ func (l *Load) line() string {
 	return b
 }
 
-// table is a line for each run.
+// table prints a line for each run.
 func (t *terminal) table(r *Report) {
 	tw := tabwriter.NewWriter(&t.b, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := []string{"", "ANSWERS/S", "P50", "P90", "P99", "P99.9", "P99.99", "MAX", "ERRORS"}
@@ -105,7 +105,7 @@ func (t *terminal) table(r *Report) {
 	if process {
 		head = append(head, "CPU/ANSWER", "RSS")
 	}
-	_, _ = fmt.Fprintln(tw, strings.Join(head, "\t")+"\t") // into memory
+	_, _ = fmt.Fprintln(tw, strings.Join(head, "\t")+"\t") // writes to memory
 	for i := range r.Runs {
 		one := &r.Runs[i]
 		p := one.Latency.Percentiles
@@ -121,48 +121,48 @@ func (t *terminal) table(r *Report) {
 	t.printf("\n")
 }
 
-// run tells more of one.
+// run prints the details of one run.
 func (t *terminal) run(r *Report, one *Run) {
 	name := ""
 	if len(r.Runs) > 1 {
 		name = clean(one.Name) + ": "
 	}
-	t.printf("%s%s right answers in %s", name, number(float64(one.Right)), text(one.ElapsedUs))
+	t.printf("%s%s correct answers in %s", name, number(float64(one.Right)), text(one.ElapsedUs))
 	if s := one.Spread(func(x Round) float64 { return x.RPS }); s.Rounds > 1 {
-		t.printf("; over %d rounds %s to %s a second", s.Rounds, number(s.Min), number(s.Max))
+		t.printf("; %s to %s per second over %d rounds", number(s.Min), number(s.Max), s.Rounds)
 		p := one.Spread(func(x Round) float64 { return x.P99 })
 		t.printf(", p99 %s to %s", text(p.Min), text(p.Max))
 	}
 	t.printf("\n")
 	if one.Unsent > 0 {
 		t.printf("  %s\n", t.paint(red, fmt.Sprintf("%s calls that were due were not sent: all connections were busy and the queue was full. The percentiles "+
-			"have how long these had waited at least.", number(float64(one.Unsent)))))
+			"include the time that they had waited.", number(float64(one.Unsent)))))
 	}
 	if s := one.Service; s != nil {
-		t.printf("  counted from when calls were sent, not from when they were due: p50 %s, p99 %s, p99.9 %s, max %s\n", text(s.Percentiles["p50"]), text(s.Percentiles["p99"]),
+		t.printf("  measured from when calls were sent, not from when they were due: p50 %s, p99 %s, p99.9 %s, max %s\n", text(s.Percentiles["p50"]), text(s.Percentiles["p99"]),
 			text(s.Percentiles["p99.9"]), text(s.Max))
 	}
 	if p := one.Process; p != nil {
-		t.printf("  CPU %s an answer (children %s), %s cores; memory %s, then %s, at most %s; %d files, %d threads at most\n", text(p.CPU+p.Children), text(p.Children), digits(p.Cores),
+		t.printf("  CPU %s per answer (children %s), %s cores; memory %s before, %s after, %s peak; at most %d files, %d threads\n", text(p.CPU+p.Children), text(p.Children), digits(p.Cores),
 			size(float64(p.RSSBefore)), size(float64(p.RSSAfter)), size(float64(p.RSSPeak)), p.FilesPeak, p.ThreadPeak)
 	}
 	if one.Generator > 0 {
-		t.printf("  the load itself took %s of CPU an answer\n", text(one.Generator))
+		t.printf("  the load generator took %s of CPU per answer\n", text(one.Generator))
 	}
 	if a := one.Allocs; a != nil {
-		t.printf("  %s allocations, %s an answer\n", digits(a.Objects), size(a.Bytes))
+		t.printf("  %s allocations, %s per answer\n", digits(a.Objects), size(a.Bytes))
 	}
 	if one.Anew > 0 {
-		t.printf("  %s connections were opened anew, for the server had closed them between two calls\n", number(float64(one.Anew)))
+		t.printf("  %s connections were reopened because the server had closed them between two calls\n", number(float64(one.Anew)))
 	}
 	if one.Strays > 0 {
-		t.printf("  %s\n", t.paint(yellow, number(float64(one.Strays))+" messages came that answer no call of theirs"))
+		t.printf("  %s\n", t.paint(yellow, number(float64(one.Strays))+" messages answered no call of their connection"))
 	}
 	for _, w := range one.Wrong {
 		t.printf("  %s  %s\n", t.paint(red, fmt.Sprintf("%s times %s", number(float64(w.Count)), clean(w.Kind))), clean(w.Example))
 	}
 	if one.Warmup > 0 {
-		t.printf("  %d of these came in the warm-up\n", one.Warmup)
+		t.printf("  %d of them in the warm-up\n", one.Warmup)
 	}
 	if one.Broken != "" {
 		t.printf("  %s\n", t.paint(red, clean(one.Broken)))
@@ -175,7 +175,7 @@ func (t *terminal) sessions(r *Report) {
 	}
 	t.printf("\nMemory by idle sessions:\n")
 	tw := tabwriter.NewWriter(&t.b, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(tw, "SESSIONS\tRSS\tCHILDREN\tA SESSION\t") // into memory
+	_, _ = fmt.Fprintln(tw, "SESSIONS\tRSS\tCHILDREN\tA SESSION\t") // writes to memory
 	first := r.Sessions[0]
 	for _, s := range r.Sessions {
 		each := "-"
@@ -194,10 +194,10 @@ func (t *terminal) last(r *Report) string {
 	for _, one := range r.Runs {
 		right, errors, unsent = right+one.Right, errors+one.Errors, unsent+one.Unsent
 	}
-	line := fmt.Sprintf("%d right, %d wrong or missing, %d not sent", right, errors, unsent)
+	line := fmt.Sprintf("%d correct, %d wrong or missing, %d not sent", right, errors, unsent)
 	for _, v := range r.Verdicts {
 		if !v.OK {
-			line += "; a threshold was not kept"
+			line += "; a threshold was missed"
 			break
 		}
 	}
@@ -207,7 +207,7 @@ func (t *terminal) last(r *Report) string {
 	return t.paint(red, line)
 }
 
-// clean makes a text of strangers fit for a terminal or a page: without controls.
+// clean removes control characters from untrusted text.
 func clean(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, control) {
 		return s
@@ -220,30 +220,30 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// control reports whether a character must not reach a terminal. Bidirectional controls make a line read as something else.
+// control reports whether a character must not reach a terminal. Bidirectional controls change the order in which a line is read.
 func control(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// Progress shows a line that is written over and over, or, not on a terminal, a line now and then.
+// Progress shows one line that is overwritten, or, if not on a terminal, a line every ten seconds.
 type Progress struct {
 	w    io.Writer
 	live bool
 	last time.Time
 }
 
-// linesEvery is the interval of lines where none can be overwritten.
+// linesEvery is the interval of lines that cannot be overwritten.
 const linesEvery = 10 * time.Second
 
-// NewProgress returns a progress display. live says that w is a terminal.
+// NewProgress returns a progress display. live means that w is a terminal.
 func NewProgress(w io.Writer, live bool) *Progress { return &Progress{w: w, live: live} }
 
-// Say shows a line that is new in kind.
+// Say shows a line of another kind.
 func (p *Progress) Say(line string) {
 	if p.live {
-		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%s", short(line)) // for who looks on
+		_, _ = fmt.Fprintf(p.w, "\r\x1b[K%s", short(line)) // progress only
 	}
 }
 
-// Tell shows how far a run is.
+// Tell shows the progress of a run.
 func (p *Progress) Tell(run, phase string, elapsed, of time.Duration, right, wrong uint64, rate float64) {
 	line := run + "  " + phase
 	if of > 0 {
@@ -270,7 +270,7 @@ func (p *Progress) Tell(run, phase string, elapsed, of time.Duration, right, wro
 	}
 }
 
-// End takes the line away.
+// End removes the line.
 func (p *Progress) End() {
 	if p.live {
 		_, _ = io.WriteString(p.w, "\r\x1b[K")

@@ -13,13 +13,13 @@ import (
 type Threshold struct {
 	Text   string
 	metric string
-	above  bool // the figure has to be above the limit, not below it
-	equal  bool // the limit itself is within
+	above  bool // the figure must be above the limit, not below it
+	equal  bool // the limit itself is allowed
 	share  bool // the limit is a share, of errors
 	limit  float64
 }
 
-// Verdict is the outcome of a threshold in a run.
+// Verdict is the result of a threshold in a run.
 type Verdict struct {
 	Threshold string `json:"threshold"`
 	Run       string `json:"run"`
@@ -27,24 +27,24 @@ type Verdict struct {
 	OK        bool   `json:"ok"`
 }
 
-// Metrics are the words for figures in thresholds.
+// Metrics lists the metrics of thresholds.
 func Metrics() []string {
 	return append(PercentileNames(), "mean", "max", "rps", "errors", "unsent", "cpu", "rss", "allocs", "bytes")
 }
 
-// ParseThreshold reads METRIC, <, <=, > or >=, and a value with its unit: a time (20ms), a share of errors (0.1%) or their number, a number
-// a second, a size (64MiB).
+// ParseThreshold parses a metric, <, <=, > or >=, and a value with its unit: a time (20ms), a share (0.1%) or number of errors, a rate per
+// second, or a size (64MiB).
 func ParseThreshold(s string) (Threshold, error) {
 	t := Threshold{Text: strings.ReplaceAll(s, " ", "")}
 	at := strings.IndexAny(t.Text, "<>")
 	if at <= 0 {
-		return t, errors.New("it has no < and no >; fix: write it like 'p99<20ms', 'errors<0.1%' or 'rps>1000'")
+		return t, errors.New("no < or >; fix: write it like 'p99<20ms', 'errors<0.1%' or 'rps>1000'")
 	}
 	value := t.Text[at+1:]
 	t.metric, t.above = t.Text[:at], t.Text[at] == '>'
 	value, t.equal = strings.CutPrefix(value, "=")
 	if !slices.Contains(Metrics(), t.metric) {
-		return t, fmt.Errorf("%q is not measured; fix: write one of %s", t.metric, strings.Join(Metrics(), ", "))
+		return t, fmt.Errorf("there is no metric %q; fix: use one of %s", t.metric, strings.Join(Metrics(), ", "))
 	}
 	var err error
 	switch t.metric {
@@ -63,7 +63,7 @@ func ParseThreshold(s string) (Threshold, error) {
 		t.limit = us(d)
 	}
 	if err != nil || t.limit < 0 {
-		return t, fmt.Errorf("%q is no limit for %s; fix: write a time such as 20ms, a share such as 0.1%%, a size such as 64MiB, or a number", t.Text[at+1:], t.metric)
+		return t, fmt.Errorf("%q is not a limit for %s; fix: use a time such as 20ms, a share such as 0.1%%, a size such as 64MiB, or a number", t.Text[at+1:], t.metric)
 	}
 	return t, nil
 }
@@ -83,10 +83,10 @@ func parseSize(s string) (float64, error) {
 	return v * factor, err
 }
 
-// AboutErrors reports whether the threshold limits errors. Without such a threshold there may be none.
+// AboutErrors reports whether the threshold limits errors. Without such a threshold no errors are allowed.
 func (t Threshold) AboutErrors() bool { return t.metric == "errors" }
 
-// judge holds a run against a threshold.
+// judge compares a run with a threshold.
 func (t Threshold) judge(r *Run) Verdict {
 	v := Verdict{Threshold: t.Text, Run: r.Name}
 	got, shown, known := t.figure(r)
@@ -142,7 +142,7 @@ func (t Threshold) figure(r *Run) (got float64, shown string, known bool) {
 	return r.Latency.Percentiles[t.metric], text(r.Latency.Percentiles[t.metric]), timed
 }
 
-// Judge holds all runs against all thresholds, and says whether the whole is good: nothing wrong came, unless a threshold says how much may.
+// Judge compares all runs with all thresholds, and reports whether all are met and no answer was wrong, unless a threshold allows errors.
 func (r *Report) Judge(thresholds []Threshold) {
 	r.OK = true
 	forgiving := false

@@ -116,7 +116,7 @@ func (m *meter) stop(name string, result *drive.Result) benchreport.Run {
 		used := m.own[n-1].Own - m.own[0].Own
 		run.Generator = float64(used) / float64(time.Microsecond) / float64(result.Right)
 		if cores := used.Seconds() / max(result.Elapsed.Seconds(), 1e-9); cores > 0.8*float64(runtime.NumCPU()) {
-			m.b.note("%s: the load itself took %.1f of %d processors: it may be the limit, not the server", name, cores, runtime.NumCPU())
+			m.b.note("%s: the load generator took %.1f of %d processors: it may be the limit, not the server", name, cores, runtime.NumCPU())
 		}
 	}
 	if len(m.allocs) == 2 && result.Right > 0 {

@@ -16,10 +16,10 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Kinds of wrong answers, beside "status NNN" and "error CODE".
+// Kinds of wrong answers, besides "status NNN" and "error CODE".
 const (
 	kindTimeout    = "timeout"
-	kindConnection = "connection" // broken, or nobody there
+	kindConnection = "connection" // broken or refused
 	kindType       = "content type"
 	kindMalformed  = "malformed"
 	kindID         = "another id"
@@ -48,26 +48,26 @@ func quote(b []byte) string {
 	return strconv.Quote(string(b))
 }
 
-// broken is an error of a connection.
+// broken makes a fault of the error of a connection.
 func broken(err error) error {
 	var f *fault
-	var timeout interface{ Timeout() bool } // net.Error, and that of fasthttp
+	var timeout interface{ Timeout() bool } // net.Error, and fasthttp's error
 	switch {
 	case errors.As(err, &f):
 		return err
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, os.ErrDeadlineExceeded):
-		return &fault{kindTimeout, "no answer within the time for it"}
+		return &fault{kindTimeout, "no answer before the timeout"}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return &fault{kindConnection, "closed before the answer was whole"}
+		return &fault{kindConnection, "closed before the answer was complete"}
 	}
 	return &fault{kindConnection, err.Error()}
 }
 
-// pattern is an answer that was judged to be right: with other digits in its holes it is the right one of another call.
+// pattern is a correct answer: with other digits in its holes it is the correct answer of another call.
 type pattern struct {
 	raw   []byte
 	holes []int
-	open  bool // raw is the beginning; behind it stands what differs from answer to answer, the call's digits among it
+	open  bool // raw is only the beginning; the rest differs from answer to answer
 }
 
 // maxTail limits the bytes after an open pattern.
@@ -114,7 +114,7 @@ type judge struct {
 	first    string // the first result, in a form that can be compared; empty: there was none
 }
 
-// decodeEvery says that one of so many varying answers is decoded in full.
+// decodeEvery: one of this many varying answers is decoded in full.
 const decodeEvery = 256
 
 // check returns a *fault if the message is not the answer to the call of the digits.
@@ -141,7 +141,7 @@ func (j *judge) check(message, digits []byte) error {
 	return j.compare(message, result, digits, length)
 }
 
-// compare holds a result against the first one, or against the text that is known. What is right is remembered as a pattern.
+// compare compares a result with the expected text or the first result. A correct answer is remembered as a pattern.
 func (j *judge) compare(message, result, digits []byte, length int) error {
 	form, err := canonical(result, digits)
 	if err != nil {
@@ -152,7 +152,7 @@ func (j *judge) compare(message, result, digits []byte, length int) error {
 	switch {
 	case j.call.Text != "":
 		if text := j.text(result); strings.ReplaceAll(text, string(digits), Number) != j.call.Text {
-			return faultf(kindContent, "not the text that was to come back: %s", quote(message))
+			return faultf(kindContent, "not the expected text: %s", quote(message))
 		}
 	case j.first == "":
 		j.first = form
@@ -170,7 +170,7 @@ func (j *judge) compare(message, result, digits []byte, length int) error {
 	return nil
 }
 
-// result returns the result in a good answer, and how much of the message is the same in each answer.
+// result returns the result of a good answer, and how many bytes of the message are the same in every answer.
 func (j *judge) result(message, digits []byte) (result []byte, length int, err error) {
 	if j.rest {
 		return j.envelope(message, digits)
@@ -199,11 +199,11 @@ func (j *judge) result(message, digits []byte) (result []byte, length int, err e
 	return m.Of(m.Result), len(message), nil
 }
 
-// envelope is result over REST.
+// envelope is result for the REST envelope.
 func (j *judge) envelope(message, digits []byte) ([]byte, int, error) {
 	message = bytes.TrimSpace(message)
 	if !json.Valid(message) || len(message) == 0 || message[0] != '{' {
-		return nil, 0, faultf(kindMalformed, "no JSON object: %s", quote(message))
+		return nil, 0, faultf(kindMalformed, "not a JSON object: %s", quote(message))
 	}
 	all := wire.Span{To: uint32(len(message))} //nolint:gosec // MaxMessage
 	if j.call.Method != "tools/call" {
@@ -224,13 +224,13 @@ func (j *judge) envelope(message, digits []byte) ([]byte, int, error) {
 		return nil, 0, faultf(kindMalformed, "no data: %s", quote(message))
 	}
 	length := int(data.To)
-	if id := wire.Get(message, all, "request_id"); id.From < data.From { // then nothing but the whole is alike
+	if id := wire.Get(message, all, "request_id"); id.From < data.From { // then only the whole can be compared
 		length = len(message)
 	}
 	return data.Of(message), length, nil
 }
 
-// canonical is a result in a form that can be compared: without _meta, members in order, Number for the digits.
+// canonical returns a result in a comparable form: without _meta, members sorted, Number for the digits.
 func canonical(result, digits []byte) (string, error) {
 	d := json.NewDecoder(bytes.NewReader(result))
 	d.UseNumber()
@@ -248,7 +248,7 @@ func canonical(result, digits []byte) (string, error) {
 	return string(out), err
 }
 
-// onlyText is the text of a result that has nothing but one text.
+// onlyText returns the text of a result that consists of one text.
 func onlyText(result []byte) string {
 	var r struct {
 		Content []struct{ Type, Text string }

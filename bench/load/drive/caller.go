@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Callers are clients of one plan, opened one by one: for who counts sessions, not calls.
+// Callers opens the clients of one plan one by one, for measurements that count sessions rather than calls.
 type Callers struct{ d *driver }
 
-// NewCallers checks a plan; what it says of connections, durations and numbers of calls means nothing here.
+// NewCallers checks a plan. Its connections, durations and numbers of calls are ignored.
 func NewCallers(ctx context.Context, p Plan) (*Callers, error) {
 	p.Connections, p.Processes, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 0, 1, 0, 0
 	if p.Face.Stdio() {
@@ -21,7 +21,7 @@ func NewCallers(ctx context.Context, p Plan) (*Callers, error) {
 	return &Callers{newDriver(ctx, &p)}, nil
 }
 
-// Open connects a client and opens its session, where there are any. Others may be opened meanwhile.
+// Open connects a client and opens its session, if the face has sessions. It may be called concurrently.
 func (c *Callers) Open() (*Caller, error) {
 	l := newHTTPLink(c.d)
 	if err := l.open(c.d.ctx); err != nil {
@@ -41,7 +41,7 @@ type Caller struct {
 // Call makes the plan's first call and returns what is wrong with the answer.
 func (c *Caller) Call() error { return c.w.call(0, time.Now()) }
 
-// Session is the id that the server has given to the session; empty: none.
+// Session is the id of the session; empty if the server gave none.
 func (c *Caller) Session() string { return c.link.session.id }
 
 // Leave closes the connections without ending the session: no DELETE is sent. It may be called again.

@@ -13,7 +13,7 @@ import (
 	"dragoman/bench/reference"
 )
 
-// Each caller has a session of its own, is judged as strictly as any, and leaves it behind.
+// Each caller has its own session, its answers are judged as strictly as any, and it leaves the session behind.
 func TestCallers(t *testing.T) {
 	upstream := reference.NewUpstream(reference.Legacy)
 	var ended atomic.Int64
@@ -64,8 +64,8 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// The numbers of one run are not those of the next: a server may remember them.
-func TestNumbersDoNotComeAgain(t *testing.T) {
+// The numbers of one run are not reused in the next: a server may remember them.
+func TestNumbersAreNotReused(t *testing.T) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	upstream := reference.NewUpstream(reference.Modern)
@@ -90,7 +90,7 @@ func TestNumbersDoNotComeAgain(t *testing.T) {
 	}
 }
 
-// A plain face posts what it is given, and wants the text back as a JSON string.
+// A plain face posts the given body, and expects the text back as a JSON string.
 func TestPlain(t *testing.T) {
 	call := EchoCall(Plain, 300, 300, false)
 	var answer atomic.Value

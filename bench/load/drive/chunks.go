@@ -11,7 +11,7 @@ import (
 
 const maxChunkLine = 1 << 10
 
-// chunks reads a chunked body (RFC 9112 §7.1) up to its end, which is io.EOF; where it is cut off the error is io.ErrUnexpectedEOF.
+// chunks reads a chunked body (RFC 9112 §7.1) to its end, which is io.EOF. The error of a truncated body is io.ErrUnexpectedEOF.
 type chunks struct {
 	in   *bufio.Reader
 	left int64
@@ -27,7 +27,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	}
 	n, err := c.in.Read(p[:min(int64(len(p)), c.left)])
 	if c.left -= int64(n); err == nil && c.left == 0 {
-		_, err = c.line() // behind a chunk's data
+		_, err = c.line() // the line end after a chunk's data
 	}
 	if c.err = err; err == io.EOF {
 		c.err = io.ErrUnexpectedEOF
@@ -35,7 +35,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads the size of a chunk. A stream has no trailers that would matter: behind the last chunk it is over.
+// next reads the size of a chunk. The last chunk ends the body; trailers are ignored.
 func (c *chunks) next() error {
 	line, err := c.line()
 	if err == io.EOF {
@@ -46,7 +46,7 @@ func (c *chunks) next() error {
 	}
 	size, _, _ := strings.Cut(line, ";")
 	if c.left, err = strconv.ParseInt(strings.TrimSpace(size), 16, 64); err != nil || c.left < 0 {
-		return fmt.Errorf("the size of a chunk was expected, not %.80q", line)
+		return fmt.Errorf("malformed chunk size %.80q", line)
 	}
 	if c.left == 0 {
 		return io.EOF
@@ -57,7 +57,7 @@ func (c *chunks) next() error {
 func (c *chunks) line() (string, error) {
 	line, err := c.in.ReadSlice('\n')
 	if err == nil && len(line) > maxChunkLine {
-		err = errors.New("the line of a chunk is too long")
+		err = errors.New("chunk line too long")
 	}
 	return strings.TrimRight(string(line), "\r\n"), err
 }

@@ -22,10 +22,10 @@ import (
 	"dragoman/bench/reference"
 )
 
-// asChild makes the test binary be a reference server over stdio, of the era that it names, or one that goes wrong.
+// asChild makes the test binary a reference server over stdio, of the era that it names, or one that misbehaves.
 const asChild = "TEST_BINARY_AS_CHILD"
 
-// TestMain finds goroutines of ours that are left; fasthttp's, which these tests only talk to, end when their idle times have passed.
+// TestMain finds leaked goroutines. Those of fasthttp, which these tests only use as a peer, end with their idle timeouts.
 func TestMain(m *testing.M) {
 	switch era := os.Getenv(asChild); era {
 	case "":
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	)
 }
 
-// straying answers the third call with an id of its own, and then exits.
+// straying answers the third call with another id, and exits.
 func straying(in io.Reader, out io.Writer) {
 	lines := bufio.NewScanner(in)
 	for n := 1; lines.Scan(); n++ {
@@ -116,7 +116,7 @@ func run(t *testing.T, ctx context.Context, p Plan) *Result {
 	return r.Run()
 }
 
-// twoWay is an HTTP+SSE server: a child for each stream. Each answer comes behind one to somebody else.
+// twoWay is an HTTP+SSE server with a child for each stream. Before each answer it sends one to another id.
 type twoWay struct {
 	mu       sync.Mutex
 	children map[string]*io.PipeWriter
@@ -127,7 +127,7 @@ func (s *twoWay) handle(ctx *fasthttp.RequestCtx) {
 		s.mu.Lock()
 		child := s.children[string(ctx.QueryArgs().Peek("s"))]
 		s.mu.Unlock()
-		_, _ = child.Write(append(ctx.PostBody(), '\n')) // an error shows as an answer that does not come
+		_, _ = child.Write(append(ctx.PostBody(), '\n')) // after an error the answer does not come
 		ctx.SetStatusCode(fasthttp.StatusAccepted)
 		return
 	}
@@ -199,7 +199,7 @@ func TestFaces(t *testing.T) {
 	p.Processes = 2
 	f(p)
 	rest := planOf(handle(t, service), REST)
-	rest.Calls[0].Text = rest.Calls[0].Text[:3] + rest.Calls[0].Text[3:] // what the service answers is of that length
+	rest.Calls[0].Text = rest.Calls[0].Text[:3] + rest.Calls[0].Text[3:] // the service answers with this length
 	f(rest)
 	rest.Calls = []Call{{Name: "tools/list", Method: "tools/list"}}
 	f(rest)
@@ -218,7 +218,7 @@ func TestFaces(t *testing.T) {
 	}
 }
 
-// A server that stalls is waited for by all calls that were due meanwhile: a constant rate shows it, calls one after the other do not.
+// All calls that were due during a stall wait for the server: a constant rate shows the stall, calls one after the other do not.
 func TestStall(t *testing.T) {
 	const stall = 500 * time.Millisecond
 	var first atomic.Int64
@@ -227,7 +227,7 @@ func TestStall(t *testing.T) {
 	addr := handle(t, func(ctx *fasthttp.RequestCtx) {
 		if first.Add(1) == 50 {
 			gate.Lock()
-			time.Sleep(stall) // what is measured
+			time.Sleep(stall) // this stall is measured
 			gate.Unlock()
 		}
 		gate.RLock()
@@ -240,7 +240,7 @@ func TestStall(t *testing.T) {
 	if r.Errors != 0 || r.Unsent != 0 || r.Right != 500 {
 		t.Fatalf("%+v", r)
 	}
-	// Half of the calls were due while nothing went: on average they waited half of the stall.
+	// Half of the calls were due during the stall, and waited for half of it on average.
 	if p75, longest := time.Duration(r.Latency.ValueAtQuantile(75)), time.Duration(r.Latency.Max()); p75 < stall/5 || longest < stall*9/10 {
 		t.Errorf("p75 %s, at most %s: the stall does not show", p75, longest)
 	}
@@ -257,8 +257,8 @@ func TestStall(t *testing.T) {
 	}
 }
 
-// Every kind of wrong answer is found, and told with an example.
-func TestLies(t *testing.T) {
+// Every kind of wrong answer is found and reported with an example.
+func TestWrongAnswers(t *testing.T) {
 	f := func(face Face, want string, lie func(ctx *fasthttp.RequestCtx, id string)) {
 		t.Helper()
 		upstream := reference.NewUpstream(reference.Modern)
@@ -288,23 +288,23 @@ func TestLies(t *testing.T) {
 	held := make(chan struct{})
 	defer close(held)
 	for _, face := range []Face{ModernHTTP, LegacyHTTP} {
-		for _, one := range lies(held) {
+		for _, one := range wrongAnswers(held) {
 			f(face, one.kind, one.tell)
 		}
 	}
 }
 
-// aLie is a wrong answer, and what it is to be counted as.
-type aLie struct {
+// wrongAnswer is a wrong answer and its expected kind.
+type wrongAnswer struct {
 	kind string
 	tell func(ctx *fasthttp.RequestCtx, id string)
 }
 
-func lies(held <-chan struct{}) []aLie {
+func wrongAnswers(held <-chan struct{}) []wrongAnswer {
 	answer := func(ctx *fasthttp.RequestCtx, id, result string) {
 		ctx.SetBodyString(`{"jsonrpc":"2.0","id":` + id + `,` + result + `}`)
 	}
-	return []aLie{
+	return []wrongAnswer{
 		{kindContent, func(ctx *fasthttp.RequestCtx, id string) {
 			answer(ctx, id, `"result":{"content":[{"type":"text","text":"hello"}]}`)
 		}},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// grace is the time left to calls under way when a run is interrupted.
+// grace is the time that calls in flight have when a run is interrupted.
 const grace = time.Second
 
 // driver is one run of a plan.

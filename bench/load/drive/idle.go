@@ -12,15 +12,15 @@ import (
 // MaxSessions limits the idle sessions.
 const MaxSessions = 20_000
 
-// Idle is sessions that are open and do nothing: those of streamable HTTP without a connection, or with an open stream for what the server
-// may say; those of HTTP+SSE with their stream.
+// Idle is a set of open sessions without calls: sessions of streamable HTTP without a connection or with an open GET stream, and sessions
+// of HTTP+SSE with their stream.
 type Idle struct {
 	d       *driver
 	listens bool
 	links   []*httpLink
 }
 
-// NewListening is NewIdle for sessions of streamable HTTP that each hold an event stream open, by GET.
+// NewListening is NewIdle for sessions of streamable HTTP that each hold a GET stream open.
 func NewListening(ctx context.Context, p Plan) (*Idle, error) {
 	if p.Face != LegacyHTTP {
 		return nil, fmt.Errorf("drive: sessions over %s do not open streams by themselves", p.Face)
@@ -32,7 +32,7 @@ func NewListening(ctx context.Context, p Plan) (*Idle, error) {
 	return i, err
 }
 
-// NewIdle makes an Idle without sessions. Of the plan it needs what says where the server is. Close it.
+// NewIdle returns an Idle without sessions. It uses the address, path and headers of the plan. Close it.
 func NewIdle(ctx context.Context, p Plan) (*Idle, error) {
 	if !p.Face.Sessions() {
 		return nil, fmt.Errorf("drive: there are no sessions over %s", p.Face)
@@ -55,7 +55,7 @@ func (i *Idle) Grow(n int) error {
 		l := newHTTPLink(i.d)
 		err := l.open(i.d.ctx)
 		l.hangUp()
-		l.reader = nil // sixteen kilobytes for nobody
+		l.reader = nil // saves 16 KiB
 		if err == nil && l.session.id == "" && l.stream == nil {
 			err = errors.New("the server gives no session ids")
 		}
@@ -77,7 +77,7 @@ func (i *Idle) Grow(n int) error {
 	return i.d.ctx.Err()
 }
 
-// listen opens a session's stream. Nobody reads it: the little that comes now and then, the system keeps.
+// listen opens a session's stream. It is not read: the kernel's buffer has room for the keep-alive comments.
 func (l *httpLink) listen(ctx context.Context) error {
 	conn, err := l.d.plan.connect(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *httpLink) listen(ctx context.Context) error {
 		err = conn.SetDeadline(time.Time{})
 	}
 	if err != nil {
-		_ = conn.Close() // nothing is left to lose
+		_ = conn.Close() // the connection is of no further use
 		return faultf(kindHandshake, "event stream: %v", broken(err))
 	}
 	l.mu.Lock()
@@ -115,7 +115,7 @@ func (i *Idle) Leave() {
 	i.links = nil
 }
 
-// each runs f so many times, some at a time.
+// each runs f n times, a bounded number at a time.
 func (i *Idle) each(n int, f func(at int)) {
 	places := make(chan struct{}, openers)
 	var all sync.WaitGroup

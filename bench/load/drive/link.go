@@ -8,26 +8,26 @@ import (
 // link is one client's connection to the server. It is used by one goroutine at a time, except hurry.
 type link interface {
 	keeper
-	// do makes a call, of the digits it is given, and gives the message that answers it, which holds until the next one, and the status
-	// of the response.
+	// do makes the call with these digits and returns the message that answers it, which is valid until the next call, and the status of
+	// the response.
 	do(call int, digits []byte, deadline time.Time) (message []byte, status int, err error)
-	// hurry ends what is under way by then.
+	// hurry ends calls in flight by the deadline.
 	hurry(deadline time.Time)
 }
 
 // keeper keeps a link fit for calls.
 type keeper interface {
-	// open connects, anew if need be, and opens the session.
+	// open connects, again if necessary, and opens the session.
 	open(ctx context.Context) error
-	// mend makes it fit for the next call after one with that error.
+	// mend prepares the link for the next call after one that ended with err.
 	mend(ctx context.Context, err error) error
-	// close ends the session, if there is one and it can be ended, and closes.
+	// close ends the session, if possible, and closes the connection.
 	close()
 }
 
 const statusOK = 200
 
-// newLinks makes a link for each connection. stop is called when they are closed.
+// newLinks makes a link for each connection. stop is called after they are closed.
 func (d *driver) newLinks() (links []link, stop func()) {
 	p := d.plan
 	stop = func() {}
@@ -49,7 +49,7 @@ func (d *driver) newLinks() (links []link, stop func()) {
 	for i := range p.Connections {
 		l := newHTTPLink(d)
 		if len(p.Paths) > 0 {
-			l.home = p.Paths[i%len(p.Paths)]
+			l.base = p.Paths[i%len(p.Paths)]
 		}
 		links = append(links, l)
 	}

@@ -23,7 +23,7 @@ const (
 	endLimit   = 2 * time.Second // for ending a session
 )
 
-// httpLink is a client of streamable HTTP, of the REST envelope, or with a stream of HTTP+SSE.
+// httpLink is a client of streamable HTTP, of the REST envelope, or of HTTP+SSE.
 type httpLink struct {
 	d        *driver
 	reader   *bufio.Reader
@@ -31,12 +31,12 @@ type httpLink struct {
 	splitter eventstream.Splitter
 	body     bytes.Reader
 	last     []byte // the last message of an event stream
-	used     bool   // the connection has brought an answer: the server may have closed it since
+	used     bool   // the connection has carried an answer: the server may have closed it since
 
 	session  session
 	stream   *stream // of HTTP+SSE
-	home     string  // the plan's path, or its own of several
-	path     string  // where to post
+	base     string  // the plan's path, or one of its several
+	path     string  // the path of POST requests
 	requests []request
 
 	mu   sync.Mutex
@@ -44,14 +44,14 @@ type httpLink struct {
 }
 
 func newHTTPLink(d *driver) *httpLink {
-	return &httpLink{d: d, home: d.plan.Path, reader: bufio.NewReaderSize(nil, readBuffer)}
+	return &httpLink{d: d, base: d.plan.Path, reader: bufio.NewReaderSize(nil, readBuffer)}
 }
 
 // open implements link.
 func (l *httpLink) open(ctx context.Context) error {
 	l.hangUp()
 	l.endStream()
-	l.session, l.path = session{}, l.home
+	l.session, l.path = session{}, l.base
 	if l.d.plan.Face == SSE {
 		if err := l.openStream(ctx); err != nil {
 			return err
@@ -69,8 +69,8 @@ func (l *httpLink) open(ctx context.Context) error {
 	return nil
 }
 
-// mend implements link. What else the connection may bring belongs to nobody; a client of HTTP+SSE has its session in its stream, and one
-// of streamable HTTP begins anew where its session is not known any more.
+// mend implements link. It closes a connection that may still carry an old answer. A client of HTTP+SSE reopens its stream, which is its
+// session; a client of streamable HTTP opens a new session if the old one is unknown.
 func (l *httpLink) mend(ctx context.Context, err error) error {
 	f, _ := err.(*fault)
 	switch {
@@ -101,7 +101,7 @@ func (p *Plan) connect(ctx context.Context) (net.Conn, error) {
 	return secure, nil
 }
 
-// dial connects for what is posted; a stream stays.
+// dial opens the connection for POST requests. An open stream stays.
 func (l *httpLink) dial(ctx context.Context) error {
 	l.hangUp()
 	conn, err := l.d.plan.connect(ctx)
@@ -120,7 +120,7 @@ func (l *httpLink) hangUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn != nil {
-		_ = l.conn.Close() // nothing is left to lose
+		_ = l.conn.Close() // the connection is of no further use
 		l.conn = nil
 	}
 }
@@ -144,7 +144,7 @@ func (l *httpLink) close() {
 			p := l.d.plan
 			bye := "DELETE " + l.path + " HTTP/1.1\r\nHost: " + p.Host + "\r\n" + p.Header + "MCP-Protocol-Version: " + l.session.version +
 				"\r\nMcp-Session-Id: " + l.session.id + "\r\n\r\n"
-			_ = l.exchange([]byte(bye), time.Now().Add(endLimit)) // what has been measured holds without it
+			_ = l.exchange([]byte(bye), time.Now().Add(endLimit)) // the measurement is over
 		}
 	}
 	l.hangUp()
@@ -155,14 +155,14 @@ func (l *httpLink) close() {
 func (l *httpLink) do(call int, digits []byte, deadline time.Time) ([]byte, int, error) {
 	r := &l.requests[call]
 	r.number(digits)
-	if l.conn == nil { // the server has closed it behind the last answer
+	if l.conn == nil { // the server closed it after the last answer
 		if err := l.dial(l.d.ctx); err != nil {
 			return nil, 0, err
 		}
 	}
 	used := l.used
 	err := l.exchange(r.raw, deadline)
-	if used && gone(err) { // closed between two calls, which is its right: a client connects again
+	if used && gone(err) { // a server may close a connection between calls: connect again
 		l.d.anew.Add(1)
 		if err = l.dial(l.d.ctx); err == nil {
 			err = l.exchange(r.raw, deadline)
@@ -197,7 +197,7 @@ func (l *httpLink) exchange(raw []byte, deadline time.Time) error {
 			return err
 		}
 	}
-	if l.d.ctx.Err() != nil { // what hurries us may have come before the deadline
+	if l.d.ctx.Err() != nil { // the interrupt may have come before the deadline
 		l.hurry(time.Now().Add(grace))
 	}
 	if _, err := l.conn.Write(raw); err != nil {
@@ -211,7 +211,7 @@ func (l *httpLink) exchange(raw []byte, deadline time.Time) error {
 	return err
 }
 
-// gone reports whether a connection was closed before anything came over it.
+// gone reports whether a connection was closed before any byte of the answer.
 func gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
@@ -235,7 +235,7 @@ func (l *httpLink) message() ([]byte, error) {
 	return nil, faultf(kindType, "%q: %s", l.response.Header.ContentType(), quote(body))
 }
 
-// lastEvent gives the last message of a stream: before it there may be others, behind it nothing.
+// lastEvent returns the last message of an event stream, which is the response.
 func (l *httpLink) lastEvent(body []byte) ([]byte, error) {
 	l.body.Reset(body)
 	l.splitter.Reset(len(body) + 1)
@@ -254,7 +254,7 @@ func (l *httpLink) lastEvent(body []byte) ([]byte, error) {
 	}
 }
 
-// initialize makes the handshake of a legacy client.
+// initialize does the handshake of a legacy client.
 func (l *httpLink) initialize() error {
 	hello := strings.Replace(initializeBody(l.d.plan.Revision), Number, initializeID, 1)
 	answer, err := l.post(session{}, "initialize", hello, []byte(initializeID))
@@ -269,7 +269,7 @@ func (l *httpLink) initialize() error {
 	return err
 }
 
-// post sends one message outside the measured ones; id nil: no answer to it is waited for.
+// post sends one message outside of the measurement. With id nil it does not wait for an answer.
 func (l *httpLink) post(s session, method, text string, id []byte) ([]byte, error) {
 	p := l.d.plan
 	if err := l.exchange([]byte(p.head(s, l.path, method, "", len(text))+text), time.Now().Add(p.Timeout)); err != nil {

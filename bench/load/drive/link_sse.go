@@ -22,15 +22,15 @@ type stream struct {
 	splitter eventstream.Splitter
 }
 
-// openStream opens the stream and learns where to post.
+// openStream opens the stream and reads the endpoint for POST requests.
 func (l *httpLink) openStream(ctx context.Context) error {
 	conn, err := l.d.plan.connect(ctx)
 	if err != nil {
 		return err
 	}
 	s := &stream{conn: conn}
-	if l.path, err = s.begin(l.d.plan, l.home); err != nil {
-		_ = conn.Close() // nothing is left to lose
+	if l.path, err = s.begin(l.d.plan, l.base); err != nil {
+		_ = conn.Close() // the connection is of no further use
 		return faultf(kindHandshake, "event stream: %v", broken(err))
 	}
 	l.mu.Lock()
@@ -43,12 +43,12 @@ func (l *httpLink) endStream() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stream != nil {
-		_ = l.stream.conn.Close() // nothing is left to lose
+		_ = l.stream.conn.Close() // the connection is of no further use
 		l.stream = nil
 	}
 }
 
-// openEvents asks for an event stream over a connection of its own, and reads the head of the answer.
+// openEvents requests an event stream over its own connection and reads the head of the response.
 func (p *Plan) openEvents(conn net.Conn, path, lines string) (*bufio.Reader, *fasthttp.ResponseHeader, error) {
 	if err := conn.SetDeadline(time.Now().Add(p.Timeout)); err != nil {
 		return nil, nil, err
@@ -63,19 +63,19 @@ func (p *Plan) openEvents(conn net.Conn, path, lines string) (*bufio.Reader, *fa
 	}
 	media, _, _ := strings.Cut(string(head.ContentType()), ";")
 	if head.StatusCode() != fasthttp.StatusOK || strings.TrimSpace(media) != "text/event-stream" {
-		return nil, nil, faultf("status "+digitsOf(head.StatusCode()), "%s, and no event stream", media)
+		return nil, nil, faultf("status "+digitsOf(head.StatusCode()), "%s instead of an event stream", media)
 	}
 	return reader, head, nil
 }
 
-// begin asks for the stream and reads its first event.
+// begin requests the stream and reads its first event.
 func (s *stream) begin(p *Plan, path string) (endpoint string, err error) {
 	reader, head, err := p.openEvents(s.conn, path, "")
 	if err != nil {
 		return "", err
 	}
 	switch n := head.ContentLength(); {
-	case n == -1: // chunked, as fasthttp says it
+	case n == -1: // fasthttp's value for chunked
 		s.body = &chunks{in: reader}
 	case n >= 0:
 		s.body = io.LimitReader(reader, int64(n))
@@ -93,14 +93,14 @@ func (s *stream) begin(p *Plan, path string) (endpoint string, err error) {
 			if err != nil {
 				return "", err
 			}
-			// Relative to the stream's own address. Credentials go nowhere else.
+			// The endpoint is relative to the stream's own address. Credentials are sent nowhere else.
 			base := url.URL{Path: path}
 			return base.ResolveReference(&url.URL{Path: where.Path, RawPath: where.RawPath, RawQuery: where.RawQuery}).RequestURI(), nil
 		}
 	}
 }
 
-// streamed gives the next message on the stream that answers the call. Responses to something else are counted.
+// streamed returns the next message on the stream that answers the call. Responses to other ids are counted as strays.
 func (l *httpLink) streamed(digits []byte) ([]byte, error) {
 	for {
 		event, err := l.stream.splitter.Next(l.stream.body)

@@ -12,7 +12,7 @@ import (
 	"dragoman/adapters/stdio/process"
 )
 
-// child is a server that speaks lines. All its links call it at once: answers find theirs by the id.
+// child is a server over stdio. Its links call it concurrently and find their answers by the id.
 type child struct {
 	plan   *Plan
 	driver *driver
@@ -21,7 +21,7 @@ type child struct {
 
 	mu      sync.Mutex
 	process *process.Process
-	read    chan struct{} // closed once nobody reads it any more
+	read    chan struct{} // closed when reading has ended
 	gone    error         // why it cannot be called; nil while it can
 	waiting map[uint64]*lineLink
 }
@@ -31,7 +31,7 @@ type lineLink struct {
 	child    *child
 	requests []request
 	answer   []byte
-	answers  chan error // when answer is whole, or why there is none
+	answers  chan error // nil when answer is complete, else why there is none
 	timer    *time.Timer
 	hurried  chan struct{}
 	once     sync.Once
@@ -107,7 +107,7 @@ func (c *child) stop() {
 	}
 }
 
-// listen hands out answers until the child's output ends.
+// listen delivers answers until the child's output ends.
 func (c *child) listen(process *process.Process, done chan struct{}) {
 	defer close(done)
 	for {
@@ -115,7 +115,7 @@ func (c *child) listen(process *process.Process, done chan struct{}) {
 		var long *lines.LineTooLongError
 		switch {
 		case errors.As(err, &long):
-			continue // its call runs into its timeout
+			continue // its call times out
 		case err != nil:
 			c.lost(process, err)
 			return
@@ -142,7 +142,7 @@ func (c *child) deliver(line []byte) {
 	l.answers <- nil
 }
 
-// lost tells all who wait that there will be no answer.
+// lost ends all waiting calls with an error.
 func (c *child) lost(process *process.Process, err error) {
 	if exit := process.Exit(); exit != nil {
 		err = exit
@@ -212,7 +212,7 @@ func (l *lineLink) do(call int, digits []byte, deadline time.Time) ([]byte, int,
 	return l.answer, statusOK, nil
 }
 
-// withdraw takes back that an answer is waited for, and tells whether it is coming nevertheless.
+// withdraw ends the wait for an answer, and reports whether the answer is being delivered already.
 func (l *lineLink) withdraw(n uint64) (coming bool) {
 	l.child.mu.Lock()
 	defer l.child.mu.Unlock()
@@ -221,18 +221,18 @@ func (l *lineLink) withdraw(n uint64) (coming bool) {
 	return !waits
 }
 
-// late is for an answer whose time is over, unless it is just coming.
+// late returns the error of a call whose timeout has passed, unless its answer is being delivered.
 func (l *lineLink) late(n uint64) error {
 	if l.withdraw(n) {
 		return <-l.answers
 	}
-	return &fault{kindTimeout, "no answer within the time for it"}
+	return &fault{kindTimeout, "no answer before the timeout"}
 }
 
-// hurry implements link. What is under way ends at once: there is no connection that could be told a time.
+// hurry implements link. It ends calls at once: there is no connection with a deadline.
 func (l *lineLink) hurry(time.Time) {
 	l.once.Do(func() { close(l.hurried) })
 }
 
-// close implements link. The child is its pool's to stop.
+// close implements link. The driver stops the child.
 func (l *lineLink) close() { l.timer.Stop() }

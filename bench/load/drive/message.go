@@ -7,19 +7,19 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// initializeBody is initialize, with Number for its id.
+// initializeBody is initialize with Number as its id.
 func initializeBody(revision string) string {
 	return `{"jsonrpc":"2.0","id":` + Number + `,"method":"initialize","params":{"protocolVersion":"` + revision +
 		`","capabilities":{},"clientInfo":{"name":"dragoman-bench","version":"1"}}}`
 }
 
-// initializeID is the id of initialize. No call has it: in a session no id may come again, and a server may still be busy with this one when the
-// first call comes.
+// initializeID is the id of initialize. No call has it: an id must be unique in a session, and a server may still process initialize when
+// the first call arrives.
 const initializeID = "9999999999"
 
 const initializedBody = `{"jsonrpc":"2.0","method":"notifications/initialized"}`
 
-// agreed is the revision that initialize was answered with.
+// agreed returns the revision of the answer to initialize.
 func agreed(answer []byte) (string, error) {
 	m, err := wire.Scan(answer)
 	if err != nil || m.Kind != wire.Result {
@@ -32,8 +32,8 @@ func agreed(answer []byte) (string, error) {
 	return string(version), nil
 }
 
-// idOf is the id of a message as it is written, and whether it is a response. The id of ours, ten digits, is taken where it first stands,
-// if the message begins as most do; what it answers is for the judge to say.
+// idOf returns the raw id of a message, and whether the message is a response. For the usual beginning of a message it takes the first id
+// of ten digits without decoding: the judge checks the answer.
 func idOf(message []byte) (id []byte, response bool) {
 	const usual = `{"jsonrpc":"2.0","id":`
 	if len(message) > len(usual)+numberLen+8 && string(message[:len(usual)]) == usual {

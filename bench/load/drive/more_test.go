@@ -109,7 +109,7 @@ func TestReconnects(t *testing.T) {
 	}
 }
 
-// An interrupted run gives what was measured until then, and soon.
+// An interrupted run soon returns what was measured until then.
 func TestInterrupted(t *testing.T) {
 	addr := serve(t, reference.NewUpstream(reference.Modern).Serve)
 	f := func(rate float64, face Face) {
@@ -185,7 +185,7 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// Sessions that listen hold a stream each, and a server without streams is told apart.
+// Listening sessions hold a stream each. A server without streams is an error of its own.
 func TestListening(t *testing.T) {
 	reference := reference.NewUpstream(reference.Legacy)
 	var streams atomic.Int64
@@ -224,7 +224,7 @@ func TestListening(t *testing.T) {
 
 func legacyAddr(t *testing.T) string { return serve(t, reference.NewUpstream(reference.Legacy).Serve) }
 
-// Connections go by turns to several paths, and First asks until it is answered.
+// Connections use several paths in turn, and First calls until it is answered.
 func TestPathsAndFirst(t *testing.T) {
 	upstream := reference.NewUpstream(reference.Modern)
 	var asked [2]atomic.Int64
@@ -247,14 +247,14 @@ func TestPathsAndFirst(t *testing.T) {
 	if err := First(t.Context(), p, func(err error) bool { first = append(first, err.Error()); return true }); err != nil || len(first) != 1 || !strings.Contains(first[0], "503") {
 		t.Errorf("%v, after %v", err, first)
 	}
-	asked[1].Add(1) // nobody is refused any more
+	asked[1].Add(1) // no request is refused any more
 	p.Warmup = 0
 	if r := run(t, t.Context(), p); r.Errors != 0 || asked[0].Load() < 3 || asked[1].Load() < 3 {
 		t.Errorf("%d wrong, %d and %d asked", r.Errors, asked[0].Load(), asked[1].Load())
 	}
 	asked[0].Store(0)
 	if err := First(t.Context(), p, func(error) bool { return false }); err == nil {
-		t.Error("a wrong answer is none")
+		t.Error("a wrong answer was accepted")
 	}
 }
 
@@ -340,7 +340,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// What a right answer that was seen before costs: no allocation.
+// A correct answer that was seen before costs no allocation.
 func TestJudgeAllocatesNothing(t *testing.T) {
 	j := &judge{call: Call{Text: Number + "x"}}
 	answer := func(n string) []byte {
@@ -365,7 +365,7 @@ func TestJudgeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkCall is what a call costs the generator, with the least server behind it that there is.
+// BenchmarkCall measures what a call costs the generator, with a minimal server.
 func BenchmarkCall(b *testing.B) {
 	p := planOf(serve(b, canned), ModernHTTP)
 	p.Connections, p.Duration, p.Warmup, p.Requests, p.Rounds = 1, 0, 0, uint64(b.N), 1 //nolint:gosec // not negative
@@ -381,7 +381,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// canned answers echo calls of 300 bytes with as little as can be.
+// canned answers echo calls of 300 bytes with as little work as possible.
 func canned(l net.Listener) error {
 	for {
 		c, err := l.Accept()

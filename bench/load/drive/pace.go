@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// pacer makes calls due at a constant rate, whatever becomes of those before: a server that stalls is waited for by all the calls that
-// were due meanwhile.
+// pacer makes calls due at a constant rate, independent of earlier answers: all calls that become due during a stall wait for the server.
 type pacer struct {
 	d        *driver
 	begin    time.Time
@@ -20,10 +19,10 @@ func newPacer(d *driver, begin, end time.Time, requests uint64, into *tally) *pa
 	return &pacer{d: d, begin: begin, end: end, requests: requests, into: into, due: make(chan time.Time, d.plan.Queue)}
 }
 
-// run hands out what is due until all was. It has a thread for itself, whose sleep ends on time, which that of Go's timers does not:
-// theirs is a millisecond.
+// run queues calls as they become due. It has a thread of its own: a thread's sleep ends on time, while Go's timers have a resolution of a
+// millisecond.
 func (p *pacer) run() {
-	runtime.LockOSThread() // for good: the thread ends with us, for its sleep is not like others'
+	runtime.LockOSThread() // never unlocked: the thread's timer slack is changed, so that it must end with this goroutine
 	defer close(p.due)
 	punctual()
 	for n := uint64(0); p.requests == 0 || n < p.requests; n++ {
@@ -43,7 +42,7 @@ func (p *pacer) run() {
 // longestSleep is the longest delay before an interruption is noticed.
 const longestSleep = 50 * time.Millisecond
 
-// await waits for a time, and tells whether the run goes on.
+// await waits until a time and reports whether the run goes on.
 func (p *pacer) await(at time.Time) bool {
 	for p.d.ctx.Err() == nil {
 		left := time.Until(at)
@@ -55,7 +54,7 @@ func (p *pacer) await(at time.Time) bool {
 	return false
 }
 
-// hand puts a call into the queue. Where it is full the oldest has waited in vain.
+// hand queues a call. If the queue is full, the oldest call is dropped.
 func (p *pacer) hand(at time.Time) {
 	for {
 		select {
@@ -77,7 +76,7 @@ func (p *pacer) drop(due time.Time) {
 	}
 }
 
-// leave lets what still waits be sent, for as long as an answer may take.
+// leave gives waiting calls the time of one answer to be sent.
 func (p *pacer) leave() {
 	last := time.Now().Add(p.d.plan.Timeout)
 	for p.into != nil && len(p.due) > 0 && time.Now().Before(last) && p.d.ctx.Err() == nil {
@@ -86,7 +85,7 @@ func (p *pacer) leave() {
 	p.abandon()
 }
 
-// abandon counts what was not sent.
+// abandon counts the calls that were not sent.
 func (p *pacer) abandon() {
 	for {
 		select {

@@ -6,11 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// punctual asks for the thread's sleep to end within a microsecond of its time, not fifty.
-func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0) } // without it all is fifty microseconds late
+// punctual reduces the timer slack of the thread from fifty microseconds to one.
+func punctual() { _ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1000, 0, 0, 0) } // without it calls are fifty microseconds late
 
-// sleep sleeps on the thread. It may end early.
+// sleep sleeps in a system call. A signal may end it early.
 func sleep(d time.Duration) {
 	t := unix.NsecToTimespec(int64(d))
-	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // an interrupted one is begun again by who waits
+	_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &t, nil) // the caller sleeps again after an interruption
 }

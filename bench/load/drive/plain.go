@@ -15,7 +15,7 @@ func (j *judge) value(message []byte) ([]byte, int, error) {
 	return value, len(message), nil
 }
 
-// text is the text of a result that has nothing but one.
+// text returns the text of a result that consists of one text.
 func (j *judge) text(result []byte) string {
 	if !j.plain {
 		return onlyText(result)

@@ -1,9 +1,8 @@
-// Package drive is the generator of `dragoman bench`: it calls any MCP server, over every transport, at the pace of the server
-// (a closed loop) or at a pace of its own (an open loop), judges every answer and measures how long each took.
+// Package drive is the load generator of `dragoman bench`. It calls an MCP server over any transport, at the pace of the server (a closed
+// loop) or at a constant rate (an open loop), judges every answer and measures its latency.
 //
-// Requests are bytes of which only numbers change, and an answer that is byte for byte what an answer was that had been judged
-// needs no further look: so the generator takes little of a machine that it shares with what it measures. It knows nothing of
-// processes, files or reports.
+// Requests are prepared bytes of which only numbers change, and an answer that is identical to an earlier correct one is not decoded: the
+// generator uses little of a machine that it shares with the server under test. It knows nothing of processes, files or reports.
 package drive
 
 import (
@@ -19,7 +18,7 @@ import (
 // Face is a transport in an era.
 type Face string
 
-// The faces, by the names that --face of the command line has.
+// The faces, by the values of the flag --face.
 const (
 	ModernHTTP  Face = "modern-http"
 	LegacyHTTP  Face = "legacy-http"
@@ -29,8 +28,8 @@ const (
 	REST        Face = "rest"
 )
 
-// Plain is a face that has no protocol but HTTP: Params is posted to the plan's path as it is, and any JSON value with status 200 answers it.
-// With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text.
+// Plain is a face without a protocol besides HTTP: Params is posted to the plan's path as it is, and any JSON value with status 200 answers
+// it. With a Text the answer must be that text as a JSON string, which is how bridges from MCP to OpenAPI answer for a tool with one text.
 const Plain Face = "plain"
 
 // speaksMCP reports whether messages are those of MCP.
@@ -65,26 +64,27 @@ type Plan struct {
 	Face     Face
 	Revision string      // of the protocol; empty over REST
 	Addr     string      // host:port; empty over stdio
-	Host     string      // of the request's head
+	Host     string      // the Host field
 	Path     string      // with its query
-	Paths    []string    // in its place, for one connection after the other; nil: it is that of all
-	TLS      *tls.Config // nil: none is spoken
-	Header   string      // of every request, lines that end in CRLF
-	Command  []string    // of a stdio face
+	Paths    []string    // instead of Path, one per connection in turn; nil: all use Path
+	TLS      *tls.Config // nil: plain HTTP
+	Header   string      // header lines of every request, each with CRLF
+	Command  []string    // for a stdio face
 	Env      []string    // of the command, KEY=value
 
 	Calls       []Call
-	Connections int // calls under way at most
-	Processes   int // of a stdio face; 0 is 1
-	// Rate is the number of calls due per second; 0 is a closed loop, in which each connection calls as soon as it is answered.
+	Connections int // the maximum of calls in flight
+	Processes   int // for a stdio face
+	// Rate is the number of calls due per second; 0 is a closed loop, in which each connection calls again once it is answered.
 	Rate     float64
-	Queue    int // of an open loop: calls that are due and may wait for a connection; 0 is 10 000
+	Queue    int // open loop: how many due calls may wait for a connection; 0 is 10 000
 	Warmup   time.Duration
-	Duration time.Duration // of what is measured, unless Requests says so
-	Requests uint64        // so many calls are measured
-	Rounds   int           // into which Duration is parted; 0 is 1
+	Duration time.Duration // of the measurement, unless Requests is set
+	Requests uint64        // number of calls to measure
+	Rounds   int           // number of equal parts of Duration; 0 is 1
 	Timeout  time.Duration // of a call; 0 is 20 s
-	// Mark is called when the measuring begins (0), between rounds, and when it ends (Rounds); Tell twice a second. Both may be nil.
+	// Mark is called when the measurement begins (0), between rounds, and when it ends (Rounds). Tell is called twice a second. Both may be
+	// nil.
 	Mark func(i int)
 	Tell func(Progress)
 }
@@ -92,13 +92,12 @@ type Plan struct {
 // Call is one kind of call.
 type Call struct {
 	Name   string // in reports
-	Method string // of JSON-RPC; over REST tools/call and tools/list alone
-	Header string // what Mcp-Name says, in the form of a header; empty: nothing
-	// Params is a JSON object, or empty. In it {n} stands for ten digits that are others in every call, and which may come back
-	// in the answer.
+	Method string // of JSON-RPC; over REST only tools/call and tools/list
+	Header string // value of Mcp-Name, encoded as a header; empty: none
+	// Params is a JSON object, or empty. In it {n} stands for ten digits that differ in every call, and may appear in the answer.
 	Params string
-	Weight int // against the others; 0 is 1
-	// Varies is set for what is answered differently each time: then only what every answer must have is looked at.
+	Weight int // relative to other calls; 0 is 1
+	// Varies is set if the answer differs each time. Then only the form of the answer is checked.
 	Varies bool
 	// Text is the expected text of the answer, with {n} as in Params. If empty, all answers must be like the first.
 	Text string
@@ -111,25 +110,25 @@ const Number = "{n}"
 type Progress struct {
 	Phase   string // "warm-up" or "measuring"
 	Elapsed time.Duration
-	Of      time.Duration // 0: it is as many requests as it takes
+	Of      time.Duration // 0: the end depends on Requests
 	Right   uint64
 	Wrong   uint64
-	Rate    float64 // right answers a second, of late
+	Rate    float64 // correct answers per second, recently
 }
 
 // Result is the result of a run.
 type Result struct {
 	Right   uint64
-	Wrong   []Wrong // most often first
-	Errors  uint64  // wrong answers, or none
-	Warmup  uint64  // errors before the measuring
-	Unsent  uint64  // calls of an open loop that were due and found no room: their waiting is in Latency
-	Anew    uint64  // connections that the server had closed between two calls, and that were opened again
-	Strays  uint64  // messages that answer no call of theirs
-	BytesIn uint64  // of the messages, without HTTP
+	Wrong   []Wrong // most frequent first
+	Errors  uint64  // wrong or missing answers
+	Warmup  uint64  // errors in the warm-up
+	Unsent  uint64  // open loop: calls that were due but not sent; Latency contains their waiting time
+	Anew    uint64  // connections that the server had closed between two calls and that were reopened
+	Strays  uint64  // messages that answer none of the connection's calls
+	BytesIn uint64  // size of the messages, without HTTP
 	Elapsed time.Duration
-	// Latency is from when a call was due: in a closed loop that is when it was sent. Service is from when it was sent; nil in a closed
-	// loop. Both in nanoseconds.
+	// Latency is measured from when a call was due, which in a closed loop is when it was sent. Service is measured from when it was sent;
+	// nil in a closed loop. Both are in nanoseconds.
 	Latency, Service *hdrhistogram.Histogram
 	Rounds           []Round
 	Seconds          []Second
@@ -138,14 +137,14 @@ type Result struct {
 	Broken error
 }
 
-// Round is a part of what was measured.
+// Round is a part of the measurement.
 type Round struct {
 	Right, Errors, Unsent uint64
 	Elapsed               time.Duration
 	Latency               *hdrhistogram.Histogram
 }
 
-// Second is one second of what was measured, by when answers came.
+// Second is one second of the measurement, by the arrival of answers.
 type Second struct {
 	Right, Errors uint64
 	Sum, Max      time.Duration // of the latencies
@@ -179,7 +178,7 @@ func (p *Plan) complete() error {
 	}
 	switch {
 	case p.Connections < 1 || p.Connections > MaxConnections:
-		return fmt.Errorf("drive: %d connections are out of bounds; fix: 1 to %d", p.Connections, MaxConnections)
+		return fmt.Errorf("drive: %d connections are out of bounds; fix: use 1 to %d", p.Connections, MaxConnections)
 	case p.Processes > MaxProcesses || p.Queue < 1 || p.Queue > MaxQueue || p.Rounds > MaxRounds || p.Rate < 0 || p.Rate > MaxRate:
 		return fmt.Errorf("drive: out of bounds: at most %d processes, %d calls that wait, %d rounds, %d calls a second", MaxProcesses, MaxQueue, MaxRounds, MaxRate)
 	case (p.Duration <= 0) == (p.Requests == 0):
@@ -190,7 +189,7 @@ func (p *Plan) complete() error {
 		return fmt.Errorf("drive: %d kinds of calls; fix: 1 to %d", len(p.Calls), MaxCalls)
 	}
 	if p.Requests > 0 {
-		p.Rounds = 1 // how long they would be is not known
+		p.Rounds = 1 // their length is not known
 	}
 	size := 0
 	for i := range p.Calls {
@@ -210,7 +209,7 @@ func (p *Plan) complete() error {
 	return nil
 }
 
-// order returns the repeating order of calls: each as often as its weight says, shuffled, the same in every run.
+// order returns the repeating sequence of calls: each as often as its weight, shuffled, and the same in every run.
 func order(calls []Call) []uint8 {
 	total, divisor := 0, 0
 	for _, c := range calls {

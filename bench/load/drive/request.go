@@ -12,17 +12,17 @@ const (
 	firstNumber = 1_000_000_000 // numbers have ten digits, so that requests keep their length
 	lastNumber  = 9_999_999_999 // is initializeID
 	numberLen   = 10
-	// uuid is the id of a REST call; its last ten digits are the number.
+	// uuid is the id of a REST call. Its last ten digits are the number.
 	uuid = "00000000-0000-4000-8000-00"
 )
 
 // request is a message with its HTTP head, if it has one. Only the number of the call changes.
 type request struct {
 	raw   []byte
-	holes []int // where the ten digits stand
+	holes []int // offsets of the ten digits
 }
 
-// number makes the request that of another call.
+// number sets the number of the call.
 func (r *request) number(digits []byte) {
 	for _, at := range r.holes {
 		copy(r.raw[at:], digits)
@@ -72,7 +72,7 @@ func body(face Face, revision string, c *Call) string {
 	return `{"jsonrpc":"2.0","id":` + Number + `,"method":"` + c.Method + `"` + params + `}`
 }
 
-// withMeta adds what a modern request has in _meta, at the end: the caller has seen to it that there is none.
+// withMeta adds _meta of a modern request to the end of params, which have none.
 func withMeta(params, revision string) string {
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"` + revision + `","io.modelcontextprotocol/clientCapabilities":{}}}`
 	inner := strings.TrimSpace(strings.TrimSuffix(params, "}"))
@@ -83,14 +83,14 @@ func withMeta(params, revision string) string {
 	return inner + "," + meta
 }
 
-// session is what a legacy client sends in the head of every request; empty before it is known.
+// session has the header values of a legacy client's requests; empty before initialize.
 type session struct{ id, version string }
 
 // head is the HTTP head of a message.
 func (p *Plan) head(s session, path, method, name string, length int) string {
 	var b bytes.Buffer
 	b.WriteString("POST " + path + " HTTP/1.1\r\nHost: " + p.Host + "\r\nContent-Type: application/json\r\nAccept: application/json")
-	if p.Face.speaksMCP() { // elsewhere an event stream would be more than a call wants
+	if p.Face.speaksMCP() { // other faces do not accept event streams
 		b.WriteString(", text/event-stream")
 	}
 	b.WriteString("\r\n" + p.Header)
@@ -110,7 +110,7 @@ func (p *Plan) head(s session, path, method, name string, length int) string {
 	return b.String()
 }
 
-// requests are those of all calls, for one connection.
+// requests returns the requests of all calls, for one connection.
 func (p *Plan) requests(s session, path string) []request {
 	out := make([]request, len(p.Calls))
 	for i := range p.Calls {
@@ -130,7 +130,7 @@ func (p *Plan) requests(s session, path string) []request {
 	return out
 }
 
-// below is a path of the envelope, below that of the target, whose query it keeps.
+// below appends a name to the target's path and keeps its query.
 func below(path, name string) string {
 	base, query, has := strings.Cut(path, "?")
 	base = strings.TrimSuffix(base, "/") + name
@@ -140,7 +140,7 @@ func below(path, name string) string {
 	return base
 }
 
-// digits are a call's number as it is written.
+// digits appends a call's number as ten digits.
 func digits(dst []byte, n uint64) []byte {
 	if cap(dst) < numberLen {
 		dst = make([]byte, numberLen)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// numberEach makes a run's calls be numbered by the time when it began: the number of a REST call is its idempotency key, and a server that
-// met it in an earlier run would give the answer of then. It makes 100 000 numbers a second, which come again after a day.
+// numberEach makes the first number of a run depend on the time: the number of a REST call is its idempotency key, and a server would
+// answer a key of an earlier run with the stored result. It yields 100 000 numbers per second, which repeat after a day.
 const numberEach = int64(10 * time.Microsecond)
 
 func newDriver(ctx context.Context, p *Plan) *driver {
@@ -42,7 +42,7 @@ func (d *driver) open() error {
 			if err := l.open(d.ctx); err != nil {
 				select {
 				case errs <- err:
-				default: // one is enough: they are alike
+				default: // one is enough: they are equal
 				}
 			}
 		})
@@ -56,7 +56,7 @@ func (d *driver) open() error {
 	}
 }
 
-// Runner is a plan whose connections and processes are there.
+// Runner is a plan with open connections and running processes.
 type Runner struct{ d *driver }
 
 // Open opens the connections, starts the processes and begins the sessions of a plan. Close it.
@@ -75,7 +75,7 @@ func Open(ctx context.Context, p Plan) (*Runner, error) {
 // Close ends the sessions and the processes.
 func (r *Runner) Close() { r.d.close() }
 
-// PIDs are the processes of a stdio face.
+// PIDs returns the processes of a stdio face.
 func (r *Runner) PIDs() (all []int) {
 	for _, c := range r.d.children {
 		if pid := c.PID(); pid != 0 {
@@ -85,7 +85,7 @@ func (r *Runner) PIDs() (all []int) {
 	return all
 }
 
-// Run warms up and measures, once. When the context of Open ends before it is done, the result is what was measured until then.
+// Run warms up and measures, once. If the context of Open ends early, the result covers the time until then.
 func (r *Runner) Run() *Result {
 	d := r.d
 	over := make(chan struct{})
@@ -119,7 +119,7 @@ func (r *Runner) Run() *Result {
 	result := d.tally.result(elapsed)
 	result.Anew, result.Strays, result.Interrupted = d.anew.Load(), d.strays.Load(), d.ctx.Err() != nil
 	if result.Right == 0 && result.Errors+result.Warmup > 0 {
-		result.Broken = errors.New("no answer was right")
+		result.Broken = errors.New("no answer was correct")
 	}
 	return result
 }
@@ -144,7 +144,7 @@ func (d *driver) rounds(begin time.Time, done <-chan struct{}) {
 	}
 }
 
-// hurry ends what is under way some time after an interrupt.
+// hurry ends calls in flight a grace after an interrupt.
 func (d *driver) hurry(over <-chan struct{}) {
 	select {
 	case <-d.ctx.Done():
@@ -182,7 +182,7 @@ func (d *driver) tell(over <-chan struct{}) {
 	}
 }
 
-// phase calls for a time, or so many times. into nil: nothing is counted but errors.
+// phase makes calls for a duration or a number of requests. With into nil only errors are counted.
 func (d *driver) phase(duration time.Duration, requests uint64, into *tally) {
 	var all sync.WaitGroup
 	begin := time.Now()

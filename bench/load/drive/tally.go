@@ -14,7 +14,7 @@ import (
 // tally counts a run. Workers write to stripes of it, so that they seldom contend.
 type tally struct {
 	begin   time.Time
-	length  time.Duration // of a round; 0: there is one
+	length  time.Duration // of a round; 0: there is only one
 	stripes []*stripe
 
 	mu       sync.Mutex
@@ -30,7 +30,7 @@ type stripe struct {
 	rounds []*round
 	bytes  uint64
 	wrong  map[string]*Wrong
-	_      [64]byte // apart from the next
+	_      [64]byte // no false sharing with the next
 }
 
 type round struct {
@@ -73,7 +73,7 @@ func (t *tally) start(begin time.Time) {
 	t.measures.Store(true)
 }
 
-// round is the one that a time is in.
+// round returns the round of a time.
 func (t *tally) round(at time.Time) int {
 	if t.length <= 0 {
 		return 0
@@ -108,8 +108,8 @@ func (t *tally) add(hint int, due time.Time, latency, service time.Duration, err
 	}
 }
 
-// drop counts a call that was due and found no room. It has waited that long at least, which is part of the latencies: without it
-// they would look best where it was worst.
+// drop counts a call that was due and found no place in the queue. The latencies include the time that it has waited: without it they would
+// look best when the server is worst.
 func (t *tally) drop(due time.Time, waited time.Duration) {
 	s := t.stripes[0]
 	s.mu.Lock()
@@ -152,7 +152,7 @@ func (t *tally) strayed(message []byte) {
 	t.example = quote(message)
 }
 
-// second adds what one worker has seen in a second.
+// second adds what one worker counted in a second.
 func (t *tally) second(at int, b Second) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *tally) result(elapsed time.Duration) *Result {
 		if t.length == 0 {
 			sum.Elapsed = elapsed
 		}
-		if left := elapsed - time.Duration(i)*t.length; t.length > 0 && left < t.length { // it was interrupted
+		if left := elapsed - time.Duration(i)*t.length; t.length > 0 && left < t.length { // the run was interrupted
 			sum.Elapsed = max(left, 0)
 		}
 		for _, s := range t.stripes {

@@ -9,11 +9,11 @@ import (
 	"dragoman/bench/reference"
 )
 
-// answerAround is about what stands around the text of an answer.
+// answerAround is about how many bytes of an answer are not its text.
 const answerAround = 110
 
-// EchoCall is a call of the reference servers' tool: its request is size bytes long, or as short as can be, its answer about answer
-// bytes, on an event stream if stream is set and the server speaks HTTP.
+// EchoCall is a call of the reference servers' tool. Its request has size bytes, or as few as possible, and its answer about answer bytes.
+// The answer is an event stream if stream is set and the server speaks HTTP.
 func EchoCall(face Face, size, answer int, stream bool) Call {
 	form := byte(reference.FormJSON)
 	if stream {
@@ -34,8 +34,8 @@ func EchoCall(face Face, size, answer int, stream bool) Call {
 	return c
 }
 
-// First makes a call over a connection of its own until it is answered rightly, asking again before each further try; again gets what
-// was wrong with the last one. Nil: an answer was right. It is the way to wait for a server that starts.
+// First calls over a connection of its own until the answer is correct, and then returns nil. After a wrong answer it calls again with the
+// error, and gives up if that returns false. It is the way to wait for a server that starts.
 func First(ctx context.Context, p Plan, again func(error) bool) error {
 	p.Connections, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 1, 0, 0
 	if err := p.complete(); err != nil {
@@ -55,8 +55,8 @@ func First(ctx context.Context, p Plan, again func(error) bool) error {
 	}
 }
 
-// Try makes a call of each kind twice over one connection, and gives what is wrong with the answers, call by call: nil for a good one,
-// and whether the second was not like the first. The error is for a server that cannot be reached at all.
+// Try makes a call of each kind twice over one connection. For each it returns what is wrong with the answer, nil if it is good, and
+// whether the second answer differed from the first. err means that the server cannot be reached.
 func Try(ctx context.Context, p Plan) (wrong []error, varies []bool, err error) {
 	p.Connections, p.Duration, p.Requests, p.Warmup = 1, 0, 1, 0
 	if err = p.complete(); err != nil {
@@ -86,7 +86,7 @@ func Try(ctx context.Context, p Plan) (wrong []error, varies []bool, err error) 
 	return wrong, varies, nil
 }
 
-// Ask makes the plan's first call once and gives the message that answered it.
+// Ask makes the plan's first call once and returns the message that answers it.
 func Ask(ctx context.Context, p Plan) ([]byte, error) {
 	p.Connections, p.Duration, p.Requests, p.Warmup, p.Rate = 1, 0, 1, 0, 0
 	if err := p.complete(); err != nil {

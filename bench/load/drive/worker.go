@@ -10,20 +10,20 @@ type worker struct {
 	d      *driver
 	link   link
 	index  int
-	turn   int // in the order of calls
+	turn   int // index in the order of calls
 	digits []byte
-	next   uint64 // numbers of calls that are ours
+	next   uint64 // reserved call numbers
 	until  uint64
-	failed int // calls in a row
+	failed int // consecutive failed calls
 
-	at     int // the second that bucket is of; -1: of none
+	at     int // the second of bucket; -1: none
 	bucket Second
 }
 
 // numbersAtOnce is the number of call numbers that a worker reserves at a time.
 const numbersAtOnce = 256
 
-// loop calls until the time is over or all calls are taken.
+// loop makes calls until the end, or until all requests are taken.
 func (w *worker) loop(end time.Time, requests uint64, taken *atomic.Uint64, into *tally) {
 	defer w.flush(into)
 	now := time.Now()
@@ -40,7 +40,7 @@ func (w *worker) follow(due <-chan time.Time, into *tally) {
 	}
 }
 
-// turnOf makes the call that was due at a time, counts it, and gives the time afterwards.
+// turnOf makes the call that was due at a time, counts it, and returns the time afterwards.
 func (w *worker) turnOf(due, sent time.Time, into *tally) time.Time {
 	call := int(w.d.order[w.turn])
 	if w.turn++; w.turn == len(w.d.order) {
@@ -49,7 +49,7 @@ func (w *worker) turnOf(due, sent time.Time, into *tally) time.Time {
 	err := w.call(call, sent)
 	now := time.Now()
 	if err != nil && w.d.ctx.Err() != nil {
-		return now // it may have failed because of that
+		return now // the interrupt may be the cause
 	}
 	w.count(due, sent, now, err, into)
 	if err == nil {
@@ -78,7 +78,7 @@ func (w *worker) call(call int, now time.Time) error {
 	err = w.d.judges[call].check(message, w.digits)
 	if status != statusOK {
 		if f, ok := err.(*fault); ok && len(f.kind) > 6 && f.kind[:6] == "error " {
-			return err // what it says tells more than the status
+			return err // the error says more than the status
 		}
 		return statusFault(status, message)
 	}
@@ -94,7 +94,7 @@ const (
 	longestRest    = time.Second
 )
 
-// rest waits a while where nobody answers, longer each time.
+// rest waits after a failed call, longer after each further one.
 func (w *worker) rest() {
 	pause := min(firstRest<<min(max(w.failed-failuresInARow, 0), 10), longestRest)
 	timer := time.NewTimer(pause)
@@ -105,7 +105,7 @@ func (w *worker) rest() {
 	}
 }
 
-// count puts a call into the books. Calls before the measuring count only if they are wrong.
+// count counts a call. In the warm-up only errors count.
 func (w *worker) count(due, sent, now time.Time, err error, into *tally) {
 	if into == nil {
 		if err != nil {
@@ -128,7 +128,7 @@ func (w *worker) count(due, sent, now time.Time, err error, into *tally) {
 	w.bucket.Max = max(w.bucket.Max, latency)
 }
 
-// flush hands over what has been seen in a second.
+// flush adds the counts of a second to the tally.
 func (w *worker) flush(into *tally) {
 	if into != nil && w.at >= 0 {
 		into.second(w.at, w.bucket)

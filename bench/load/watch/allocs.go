@@ -23,7 +23,7 @@ const (
 	metricsLimit = 10 * time.Second
 )
 
-// ReadAllocs asks a Go program what it has allocated: at a URL with Prometheus metrics, of expvar (/debug/vars), or of pprof
+// ReadAllocs reads the allocations of a Go program from a URL with Prometheus metrics, expvar (/debug/vars) or pprof
 // (/debug/pprof/heap?debug=1).
 func ReadAllocs(ctx context.Context, url string) (Allocs, error) {
 	ctx, cancel := context.WithTimeout(ctx, metricsLimit)
@@ -49,8 +49,8 @@ func ReadAllocs(ctx context.Context, url string) (Allocs, error) {
 	return parseAllocs(string(text))
 }
 
-var errNoAllocs = errors.New("watch: no go_memstats_mallocs_total, no memstats.Mallocs and no # Mallocs among the metrics: give those of a Go program, " +
-	"/metrics of Prometheus, /debug/vars or /debug/pprof/heap?debug=1")
+var errNoAllocs = errors.New("watch: no go_memstats_mallocs_total, no memstats.Mallocs and no # Mallocs among the metrics; fix: give the URL of a Go program's " +
+	"/metrics, /debug/vars or /debug/pprof/heap?debug=1")
 
 func parseAllocs(text string) (Allocs, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), "{") {

@@ -12,7 +12,7 @@ import (
 	"dragoman/bench/measure"
 )
 
-// Read reads what processes have.
+// Read reads the resources of processes.
 func Read(pids []int) (Use, error) {
 	var u Use
 	for _, pid := range pids {
@@ -45,15 +45,15 @@ func Read(pids []int) (Use, error) {
 // cause returns the system's reason for a missing process, shortened.
 func cause(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return errors.New("it is not there")
+		return errors.New("no such process")
 	}
 	if errors.Is(err, os.ErrPermission) {
-		return errors.New("it may not be looked at")
+		return errors.New("permission denied")
 	}
 	return err
 }
 
-// count counts the entries of a directory of a process; 0: it may not be read.
+// count counts the entries of a directory of a process; 0 if it cannot be read.
 func count(pid int, name string) int {
 	d, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), name))
 	if err != nil {
@@ -69,8 +69,8 @@ func count(pid int, name string) int {
 
 const listening = "0A" // of /proc/net/tcp
 
-// PIDOfPort finds the process that listens on a TCP port of this machine. Of several, as servers with workers are, it is the one that
-// the others descend from.
+// PIDOfPort finds the process that listens on a TCP port of this machine. If several do, as with a server that has workers, it returns
+// their common ancestor among them.
 func PIDOfPort(port int) (int, error) {
 	inodes := map[string]bool{}
 	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -86,7 +86,7 @@ func PIDOfPort(port int) (int, error) {
 		}
 	}
 	if len(inodes) == 0 {
-		return 0, fmt.Errorf("watch: nobody on this machine listens on port %d", port)
+		return 0, fmt.Errorf("watch: no process on this machine listens on port %d", port)
 	}
 	links, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	if err != nil {
@@ -102,7 +102,7 @@ func PIDOfPort(port int) (int, error) {
 		}
 	}
 	if len(pids) == 0 {
-		return 0, fmt.Errorf("watch: who listens on port %d is another user's, and may not be looked at", port)
+		return 0, fmt.Errorf("watch: the process that listens on port %d belongs to another user and cannot be read", port)
 	}
 	slices.Sort(pids)
 	for _, pid := range pids {

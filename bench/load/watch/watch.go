@@ -1,5 +1,5 @@
-// Package watch sees what a load does to the processes under test: the time they get of the processors, their memory, files and
-// threads, and what a Go program tells of its allocations. It knows nothing of what the load is.
+// Package watch reads what a load does to the processes under test: their CPU time, memory, files and threads, and the allocations of a Go
+// program. It knows nothing of the load.
 package watch
 
 import (
@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// ErrNotHere is for what can be read on Linux only.
+// ErrNotHere is the error of figures that exist on Linux only.
 var ErrNotHere = errors.New("watch: the figures of processes are read on Linux only")
 
-// Use holds the resources of processes at a moment; those that were named and their descendants are apart.
+// Use holds the resources of processes at one time, those of the named processes and of their descendants.
 type Use struct {
-	Own, Children         time.Duration // of the processors, user and system, until now; to 10 ms
-	RSS, ChildrenRSS      int64         // bytes in memory
-	Files, Threads, Below int           // open files and threads of their own; how many descendants there are
+	Own, Children         time.Duration // CPU time, user and system, until now; to 10 ms
+	RSS, ChildrenRSS      int64         // resident bytes
+	Files, Threads, Below int           // open files and threads of the named processes; number of descendants
 }
 
 // Sample is a Use at a time since the first.
@@ -25,7 +25,7 @@ type Sample struct {
 	Use
 }
 
-// Watch looks at processes once a second until it is stopped.
+// Watch reads the resources of processes once a second until it is stopped.
 type Watch struct {
 	pids []int
 	stop chan struct{}
@@ -45,7 +45,7 @@ const (
 	MaxPIDs = 64
 )
 
-// Start begins to look. The error is for processes that cannot be looked at.
+// Start begins to read. It fails if a process cannot be read.
 func Start(pids []int) (*Watch, error) {
 	if len(pids) == 0 || len(pids) > MaxPIDs {
 		return nil, errors.New("watch: no processes, or too many of them")
@@ -65,14 +65,14 @@ func (w *Watch) run() {
 	for {
 		select {
 		case <-tick.C:
-			_, _ = w.Now() // the last word on it is Stop's
+			_, _ = w.Now() // Stop reports the error
 		case <-w.stop:
 			return
 		}
 	}
 }
 
-// Now looks at once.
+// Now reads at once.
 func (w *Watch) Now() (Use, error) {
 	use, err := Read(w.pids)
 	w.mu.Lock()
@@ -87,7 +87,7 @@ func (w *Watch) Now() (Use, error) {
 	return use, nil
 }
 
-// Stop ends the looking and gives all that was seen. The error says that processes have ended meanwhile.
+// Stop ends the reading and returns all samples. The error says that processes have ended meanwhile.
 func (w *Watch) Stop() ([]Sample, error) {
 	close(w.stop)
 	w.done.Wait()

@@ -43,23 +43,23 @@ func TestWatch(t *testing.T) {
 	if samples, err := w.Stop(); err != nil || len(samples) < 2 || samples[1].At <= 0 || samples[1].RSS != use.RSS {
 		t.Errorf("%+v, %v", samples, err)
 	}
-	// One that ends meanwhile.
+	// A process that ends meanwhile.
 	if w, err = Start([]int{child.Process.Pid}); err != nil {
 		t.Fatal(err)
 	}
 	_ = in.Close()
 	_ = child.Wait()
-	if _, err = w.Now(); err == nil || !strings.Contains(err.Error(), "not there") {
+	if _, err = w.Now(); err == nil || !strings.Contains(err.Error(), "no such process") {
 		t.Errorf("of a process that has ended: %v", err)
 	}
 	if _, err = w.Stop(); err == nil {
-		t.Error("nobody says that the process has ended")
+		t.Error("no error says that the process has ended")
 	}
 	if _, err = Start(nil); err == nil {
-		t.Error("watches nobody")
+		t.Error("started without a process")
 	}
 	if _, err = Start([]int{child.Process.Pid}); err == nil {
-		t.Error("watches a process that has ended")
+		t.Error("watches an ended process")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestPIDOfPort(t *testing.T) {
 			t.Errorf("%s: %d, %v, and we are %d", address, pid, err, os.Getpid())
 		}
 		_ = l.Close()
-		if _, err := PIDOfPort(port); err == nil || !strings.Contains(err.Error(), "nobody") {
+		if _, err := PIDOfPort(port); err == nil || !strings.Contains(err.Error(), "no process") {
 			t.Errorf("%s, closed: %v", address, err)
 		}
 	}
@@ -105,6 +105,6 @@ func TestReadAllocs(t *testing.T) {
 	f(`{"cmdline":[]}`, Allocs{}, "go_memstats_mallocs_total")
 	f("", Allocs{}, "403")
 	if _, err := ReadAllocs(t.Context(), "http://127.0.0.1:1/"); err == nil {
-		t.Error("metrics of nobody")
+		t.Error("a URL without a server was read")
 	}
 }
