@@ -23,10 +23,10 @@ max_per_principal = 100000
 %s
 `
 
-// dragoman's isolation is that of its children; none where it has an HTTP server.
+// dragoman starts Dragoman with children of this isolation, or, if that is empty, in front of an HTTP server.
 func dragoman(isolation string) func(p *place) ([]string, error) {
 	return func(p *place) ([]string, error) {
-		argv, err := json.Marshal(p.child) // strings of JSON are strings of TOML
+		argv, err := json.Marshal(p.child) // a JSON array of strings is a TOML array
 		if err != nil {
 			return nil, err
 		}

@@ -41,9 +41,8 @@ func fastMCP(p *place) ([]string, error) {
 	return append(append(argv, config...), "--transport", "http", "--host", "127.0.0.1", "--port", p.port, "--no-banner", "--log-level", "ERROR", "--skip-env"), err
 }
 
-// forgeSettings are what ContextForge is told: a database of its own, nobody is asked who he is, what it would write down or refuse
-// is off, and its server speaks a legacy revision. With stateful sessions it keeps its own to the server, which is several times as fast as
-// its default.
+// forgeSettings is the environment of ContextForge: its own database, no authentication, no limits or logs, and a legacy revision towards
+// its server. Stateful sessions make it several times as fast as its default.
 func (p *place) forgeSettings() []string {
 	all := []string{"DATABASE_URL=sqlite:///" + filepath.Join(p.dir, "forge.db")}
 	for _, secret := range []string{"JWT_SECRET_KEY", "AUTH_ENCRYPTION_SECRET", "BASIC_AUTH_PASSWORD", "DEFAULT_USER_PASSWORD", "PLATFORM_ADMIN_PASSWORD"} {
@@ -65,10 +64,11 @@ func contextForgeTranslate(p *place) ([]string, error) {
 		"--host", "127.0.0.1", "--port", p.port, "--logLevel", "error"), err
 }
 
-// forgeTool is what ContextForge calls the tool of the server "echo".
+// forgeTool is ContextForge's name of the tool of the server "echo".
 const forgeTool = "echo-echo"
 
-// registerUpstream tells ContextForge of its server, until it has its tool: busy with its start, it forgets what it has said yes to.
+// registerUpstream registers the server at ContextForge, and fails until the tool is there: while it starts, ContextForge forgets servers
+// that it has accepted.
 func registerUpstream(ctx context.Context, addr, upstream string) error {
 	body, err := json.Marshal(map[string]string{"name": "echo", "url": upstream, "transport": "STREAMABLEHTTP", "visibility": "public"})
 	if err != nil {
@@ -87,7 +87,7 @@ func registerUpstream(ctx context.Context, addr, upstream string) error {
 	return errors.New("peers: contextforge has no tool yet")
 }
 
-// askAPI makes a request of a contender's own, and gives what a good answer holds.
+// askAPI sends a request to a contender's own API, and returns the body of a successful response.
 func askAPI(ctx context.Context, method, url string, body []byte) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
@@ -107,4 +107,4 @@ func askAPI(ctx context.Context, method, url string, body []byte) (string, error
 	return string(said), err
 }
 
-const maxAnswer = 1 << 20 // of a contender's API
+const maxAnswer = 1 << 20 // of a response of a contender's API

@@ -19,24 +19,24 @@ import (
 )
 
 const (
-	startLimit = 2 * time.Minute // to the first right answer
-	// leastMemory is what the machine keeps in any case: below it a step opens nothing more.
+	startLimit = 2 * time.Minute // to the first correct answer
+	// leastMemory is the free memory below which a step opens no more sessions.
 	leastMemory = 4 << 30
-	// settle is how long things are left alone before they are counted.
+	// settle is the pause before processes and memory are counted.
 	settle = 3 * time.Second
-	// goneLimit is how long what a contender has started may take to end after it.
+	// goneLimit is how long the descendants of a contender may live after its end.
 	goneLimit = 3 * time.Second
 )
 
 // bench is a run. It is for one goroutine, which is locked to its thread.
 type bench struct {
 	settings settings
-	self     string // this program: the child of all
-	id       string // begins an argument of every child of this run
+	self     string // this program, which is the child of all contenders
+	id       string // prefix of an argument of every child of this run
 	dir      string
 	progress io.Writer
 	field    []contender
-	absent   map[string]string // who is left out, and why
+	absent   map[string]string // contenders that are left out, and why
 	leftover []leftover
 	count    int
 }
@@ -63,7 +63,7 @@ func newBench(s settings, progress io.Writer) (*bench, error) {
 	}
 	if len(b.field) == 0 {
 		b.close()
-		return nil, errors.New("peers: --only leaves nobody; --list names all")
+		return nil, errors.New("peers: --only leaves no contender; --list names all")
 	}
 	return b, nil
 }
@@ -74,18 +74,18 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.progress, time.Now().Format("15:04:05")+" "+format+"\n", args...)
 }
 
-// running is a contender that runs.
+// running is a running contender.
 type running struct {
 	contender *contender
 	process   *measure.Process
-	upstream  *measure.Process // of one that has an HTTP server
+	upstream  *measure.Process // the HTTP server behind it; nil: it has a child
 	prepared  bool
 	addr      string
 	began     time.Time
 	tree      *tree
 }
 
-// start starts a contender; it may not answer yet.
+// start starts a contender. It may not answer yet.
 func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, extra string) (*running, error) {
 	b.count++
 	dir := filepath.Join(b.dir, fmt.Sprintf("%03d-%s", b.count, c.name))
@@ -120,7 +120,7 @@ func (b *bench) start(ctx context.Context, c *contender, idleTTL time.Duration, 
 	return r, nil
 }
 
-// upstreamURL is that of the HTTP server behind it.
+// upstreamURL is the URL of the HTTP server behind it.
 func (r *running) upstreamURL() string { return "http://" + r.upstream.First + "/mcp" }
 
 func (r *running) stopUpstream() {
@@ -129,12 +129,12 @@ func (r *running) stopUpstream() {
 	}
 }
 
-// child is the argv of the child that all have; its last word tells whose it is.
+// child is the command line of the child. Its last word identifies the contender.
 func (b *bench) child(n int) []string {
 	return []string{b.self, echoWord, b.id + "-" + strconv.Itoa(n)}
 }
 
-// ready waits for the first right answer, and gives the time since the start.
+// ready waits for the first correct answer and returns the time since the start.
 func (r *running) ready(ctx context.Context, every time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -152,12 +152,12 @@ func (r *running) ready(ctx context.Context, every time.Duration) (time.Duration
 			return 0, ended
 		}
 		if measure.Pause(ctx, every) != nil {
-			return 0, fmt.Errorf("peers: %s gives no right answer: %w", r.contender.name, err)
+			return 0, fmt.Errorf("peers: %s gives no correct answer: %w", r.contender.name, err)
 		}
 	}
 }
 
-// answer makes a call and gives what is wrong with the answer. A session stays open: it is left without a word.
+// answer makes a call and returns what is wrong with the answer. It does not end its session.
 func (r *running) answer(ctx context.Context, clients *drive.Callers) error {
 	c := r.contender
 	if c.prepare != nil && !r.prepared {
@@ -177,7 +177,7 @@ func (r *running) answer(ctx context.Context, clients *drive.Callers) error {
 	return one.Call()
 }
 
-// launch starts a contender and waits until it answers. One that never does is left out from then on.
+// launch starts a contender and waits until it answers. A contender that never does is left out from then on.
 func (b *bench) launch(ctx context.Context, c *contender, idleTTL time.Duration, extra string) (*running, error) {
 	if why := b.absent[c.name]; why != "" {
 		return nil, errors.New(why)
@@ -195,9 +195,9 @@ func (b *bench) launch(ctx context.Context, c *contender, idleTTL time.Duration,
 	return r, err
 }
 
-// stop ends a contender as an operator would, with SIGTERM, and counts what that leaves, and ends it.
+// stop ends a contender by SIGTERM, as an operator would, counts the processes that it leaves behind, and ends them.
 func (b *bench) stop(r *running) {
-	_, _ = r.tree.read() // what it has at the end is what must be gone; an unreadable /proc would have shown before
+	_, _ = r.tree.read() // the processes at the end must be gone later; an unreadable /proc would have failed before
 	r.process.Stop()
 	r.stopUpstream()
 	left := r.tree.survivors(goneLimit)
@@ -207,11 +207,11 @@ func (b *bench) stop(r *running) {
 	b.leftover = append(b.leftover, leftover{r.contender.name, len(left), left[0].String()})
 	b.say("%s has left %d processes behind: %s", r.contender.name, len(left), left[0])
 	for _, p := range left {
-		_ = syscall.Kill(p.PID, syscall.SIGKILL) // of ours: see tree
+		_ = syscall.Kill(p.PID, syscall.SIGKILL) // its own: see tree
 	}
 }
 
-// availableMemory is what the machine has left, in bytes.
+// availableMemory is the free memory of the machine in bytes.
 func availableMemory() int64 {
 	raw, err := os.ReadFile("/proc/meminfo")
 	if err != nil {

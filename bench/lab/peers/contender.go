@@ -13,30 +13,30 @@ import (
 // contender is one program in one configuration.
 type contender struct {
 	name string
-	what string // for people: whose children they are
-	kit  string // what has to be installed for it, of the words of --without; empty: nothing
+	what string // shown in tables: how it starts children
+	kit  string // what has to be installed for it, a word of --without; empty: nothing
 	ours bool
-	// paths of the faces that it has.
+	// The paths of its faces; empty: it does not have the face.
 	http, sse, rest string
-	// plain: its REST form is a path for each tool, arguments in, the text out; else it is Dragoman's envelope.
+	// plain: its REST form has a path for each tool, takes the arguments and returns the text. Otherwise it is Dragoman's envelope.
 	plain bool
-	// upstream: it stands in front of the reference server over HTTP, not of a child.
+	// upstream: it runs in front of the reference server over HTTP instead of a child.
 	upstream bool
-	// isolates: a child for each session, or each request.
+	// isolates: it starts a child for each session or request.
 	isolates bool
-	// sessionless contenders give no session ids out.
+	// sessionless: it gives no session ids.
 	sessionless bool
-	// perRequest: a child for each request. It is left out where sessions are counted.
+	// perRequest: it starts a child for each request. It is left out where sessions are counted.
 	perRequest bool
-	// idle tells that it ends sessions after a time of idleness that can be set.
+	// idle: its idle timeout of sessions can be set.
 	idle bool
-	tool string // what it calls the tool; empty: as the server does
+	tool string // its name of the tool; empty: the server's
 	argv func(p *place) ([]string, error)
-	// prepare tells it of its server once it runs, if its command line cannot; it is called until it succeeds.
+	// prepare registers the server at it once it runs, if its command line cannot. It is called until it succeeds.
 	prepare func(ctx context.Context, addr, upstream string) error
 }
 
-// contenders is all there are, in the order in which they are shown. All are told to log nothing, or as little as they can.
+// contenders lists all contenders in the order in which they are shown. They log as little as they can.
 func contenders() []contender {
 	all := []contender{
 		{name: "dragoman", what: "a child for each session (the default)", ours: true, http: "/mcp", sse: "/sse", idle: true, isolates: true,
@@ -83,7 +83,7 @@ func fromPyPI() []contender {
 	}
 }
 
-// plan is how a client speaks to it, in calls of a size.
+// plan describes the calls of a client of this kind and size.
 func (c *contender) plan(kind faceKind, addr string, s size) drive.Plan {
 	p := drive.Plan{Face: drive.LegacyHTTP, Revision: reference.LegacyVersion, Addr: addr, Host: addr, Path: c.http, Connections: connections,
 		Rounds: 1, Timeout: callLimit}
@@ -104,7 +104,7 @@ func (c *contender) plan(kind faceKind, addr string, s size) drive.Plan {
 	return p
 }
 
-// faces is what it has.
+// faces returns its faces.
 func (c *contender) faces() []faceKind {
 	if c.upstream {
 		return []faceKind{toHTTP}
@@ -122,7 +122,7 @@ func (c *contender) faces() []faceKind {
 	return kinds
 }
 
-// sessionFaces are those whose clients have sessions, or hold connections like them.
+// sessionFaces returns the faces whose clients have sessions, or hold connections in their place.
 func (c *contender) sessionFaces() []faceKind {
 	var kinds []faceKind
 	for _, kind := range c.faces() {

@@ -18,7 +18,7 @@ const (
 	colourPeer = 7
 )
 
-// summary is the report's entry in the file of the last results.
+// summary is the section of the report in the file of the last results.
 func (r *report) summary() *page.Document {
 	d := page.NewDocument("Beside other bridges and gateways")
 	r.preface(d)
@@ -26,11 +26,11 @@ func (r *report) summary() *page.Document {
 	return d
 }
 
-// document is the report for people.
+// document is the report as a document.
 func (r *report) document() *page.Document {
 	d := page.NewDocument("Dragoman beside its peers")
 	if r.Short {
-		d.Text("Short form: it shows that the comparison works, its figures are rough.")
+		d.Text("Short form, which tests the comparison: the figures are rough.")
 	}
 	r.preface(d)
 	if len(r.Verdicts) > 0 {
@@ -46,7 +46,7 @@ func (r *report) document() *page.Document {
 	return d
 }
 
-// preface says where and with what it was measured.
+// preface names the machine and the versions.
 func (r *report) preface(d *page.Document) {
 	d.Text("%s to %s UTC. %s, %s CPUs, %s of memory, Linux %s; load average %s at the start, %s at the end.",
 		r.Started.Format("2006-01-02 15:04"), r.Ended.Format("15:04"), r.Machine["cpu"], r.Machine["cpus"], r.Machine["memory"], r.Machine["kernel"],
@@ -61,8 +61,8 @@ func (r *report) preface(d *page.Document) {
 	for _, name := range slices.Sorted(maps.Keys(r.Absent)) {
 		d.Text("Left out: %s: %s", name, cut(r.Absent[name], noteLimit))
 	}
-	d.Text("All stand in front of the same child, a small echo server, or, where it says so, of the same HTTP server. Every answer is checked. " +
-		"(lowest–highest) stands behind medians.")
+	d.Text("All run in front of the same child, a small echo server, or, where stated, the same HTTP server. Every answer is checked. " +
+		"Medians are followed by (minimum–maximum).")
 }
 
 func (r *report) verdictTable(d *page.Document) {
@@ -70,9 +70,9 @@ func (r *report) verdictTable(d *page.Document) {
 		return
 	}
 	d.Text("Ratios are formed round by round. CPU is that of the proxy's own processes for each call: " +
-		"the peer's that needs least, by Dragoman's. Clients, children and proxies share the processors: the bound is what the first ratio could be " +
-		"at most if Dragoman's own work took no time. Rivals are all peers with the same clients, whomever they start children for; where the best of " +
-		"them is not the best of those who do that like Dragoman, that one follows.")
+		"that of the leanest peer, divided by Dragoman's. Clients, children and proxies share the processors: the bound is what the first ratio could be " +
+		"at most if Dragoman's own work took no time. Rivals are all peers with the same clients, however they start children; if the best of " +
+		"them starts children in another way than Dragoman, the best of those that start them alike follows.")
 	rows := make([][]string, len(r.Verdicts))
 	for i := range r.Verdicts {
 		v := &r.Verdicts[i]
@@ -96,7 +96,7 @@ func (v *verdict) wanted() string {
 	return fmt.Sprintf("≥ %g", v.Target)
 }
 
-// word is whether it is as wanted.
+// word is the result of the comparison with the target.
 func (v *verdict) word() string {
 	switch {
 	case v.Target == 0:
@@ -109,7 +109,7 @@ func (v *verdict) word() string {
 	return "missed"
 }
 
-// ratePlots are two pictures for each size and kind of client.
+// ratePlots writes two charts for each size and kind of client.
 func (r *report) ratePlots(d *page.Document) {
 	var sizes []size
 	var faces []faceKind
@@ -151,7 +151,7 @@ func (r *report) rateTable(d *page.Document) {
 	}
 	d.Heading("Calls")
 	d.Text("%d connections with a session each, one call under way at a time; %d interleaved rounds of %g s. Times in µs are CPU for a call. "+
-		"Strays are answers to other sessions' calls that came to a session.", r.Connections, r.Rounds, r.Seconds)
+		"Strays are answers that a session got to calls of other sessions.", r.Connections, r.Rounds, r.Seconds)
 	rows := make([][]string, len(r.Rates))
 	for i := range r.Rates {
 		row := &r.Rates[i]
@@ -171,7 +171,7 @@ func (r *report) startTable(d *page.Document) {
 		return
 	}
 	d.Heading("From start to first answer")
-	d.Text("From exec to the right answers to initialize and a call, in ms. The peers from npm are started as `node FILE`, without npx; ContextForge makes its database.")
+	d.Text("From exec to the correct answers to initialize and a call, in ms. The peers from npm are started as `node FILE`, without npx; ContextForge creates its database.")
 	var rows [][]string
 	var bars []page.Bar
 	for _, row := range r.Starts {
@@ -194,7 +194,7 @@ func (r *report) sessionTable(d *page.Document) {
 	}
 	d.Heading("Open sessions")
 	d.Text("Each has made a call and keeps its connection. PSS counts a share of what processes share, USS nothing of it; both in MiB. " +
-		"Where no sessions are given out, a session is a client with its connection. An HTTP server counts as a child.")
+		"Without session ids a session is a client with its connection. An HTTP server counts as a child.")
 	var rows [][]string
 	var bars []page.Bar
 	most := 0
@@ -220,7 +220,7 @@ func (r *report) sessionTable(d *page.Document) {
 	d.Bars(fmt.Sprintf("The proxy's memory with %d sessions", most), " MiB", 0, bars)
 }
 
-// cells are a row's; base is that without sessions.
+// cells returns the cells of a row. base is the row without sessions.
 func (row *sessionRow) cells(base *sessionRow) []string {
 	own, children := row.Census.Own, row.Census.Children
 	each := ""
@@ -241,8 +241,8 @@ func (r *report) idleTable(d *page.Document) {
 		return
 	}
 	d.Heading("Idle sessions of Dragoman, without their children")
-	d.Text("Connections closed. What the process has more than before its sessions, by their number: "+
-		"nothing is taken off for what the first sessions need once (code that had not run, the heap's least size). A further session is what those cost that "+
+	d.Text("Connections closed. The growth of the process since before its sessions, divided by their number: "+
+		"one-time costs of the first sessions (code that had not run, the minimum size of the heap) are included. A further session is the cost of those that "+
 		"were opened on top of the row before. Target: at most %d KiB without a child.", idleTarget>>10)
 	var rows [][]string
 	for _, row := range r.Idle {
@@ -254,14 +254,14 @@ func (r *report) idleTable(d *page.Document) {
 			target = "met"
 		}
 		rows = append(rows, []string{row.What, fmt.Sprint(row.Sessions), fmt.Sprint(row.Failed), fmt.Sprint(row.Children), fmt.Sprintf("%.1f", mib(row.PSS)),
-			fmt.Sprintf("%.1f", row.PerSession/1024), further, target, fmt.Sprintf("%.1f", mib(row.Guardian))})
+			fmt.Sprintf("%.1f", row.PerSession/1024), further, target, fmt.Sprintf("%.1f", mib(row.Reaper))})
 	}
-	d.Table([]string{"", "sessions", "failed", "children", "process PSS MiB", "KiB a session", "KiB a further session", "target", "guardian PSS MiB"}, rows)
+	d.Table([]string{"", "sessions", "failed", "children", "process PSS MiB", "KiB a session", "KiB a further session", "target", "reaper PSS MiB"}, rows)
 }
 
 func (r *report) abandonedTable(d *page.Document) {
 	if len(r.Abandoned) > 0 {
-		d.Heading("Sessions that nobody ends")
+		d.Heading("Abandoned sessions")
 		d.Text("Connections closed without DELETE. Processes are the proxy's + children.")
 		var rows [][]string
 		for _, row := range r.Abandoned {

@@ -16,19 +16,19 @@ type idleCase struct {
 	contender string
 	extra     string
 	counts    []int
-	napping   bool // until all children are gone
+	idleExit  bool // the children exit when idle: wait for that
 
 	running *running
 	base    int64
 	rows    []idleRow
 }
 
-// weighIdle weighs Dragoman with idle sessions. The cases wait together.
+// weighIdle measures the memory of Dragoman with idle sessions. The cases wait at the same time.
 func (b *bench) weighIdle(ctx context.Context, rep *report) error {
 	s := &b.settings
 	cases := []*idleCase{
 		{what: "a child for each, which runs", contender: "dragoman", counts: []int{s.idleSessions, 2 * s.idleSessions}},
-		{what: "a child for each, ended by idle_exit", contender: "dragoman", extra: `idle_exit = "1s"`, counts: []int{s.idleSessions, 2 * s.idleSessions}, napping: true},
+		{what: "a child for each, ended by idle_exit", contender: "dragoman", extra: `idle_exit = "1s"`, counts: []int{s.idleSessions, 2 * s.idleSessions}, idleExit: true},
 		{what: "one child for all", contender: "dragoman-shared", counts: []int{s.idleSharedLess, s.idleSharedMore}},
 	}
 	for _, c := range cases {
@@ -54,7 +54,7 @@ func (b *bench) weighIdle(ctx context.Context, rep *report) error {
 	return nil
 }
 
-// weighStage opens the sessions of a stage in all cases, waits, and weighs.
+// weighStage opens the sessions of a stage in all cases, waits, and measures.
 func (b *bench) weighStage(ctx context.Context, cases []*idleCase, stage int) error {
 	opened := false
 	for _, c := range cases {
@@ -116,7 +116,7 @@ func (c *idleCase) weigh(ctx context.Context, stage int) error {
 		if err != nil {
 			return err
 		}
-		if c.napping && now.Children.Processes > 0 && time.Now().Before(end) {
+		if c.idleExit && now.Children.Processes > 0 && time.Now().Before(end) {
 			if err = measure.Pause(ctx, time.Second); err != nil {
 				return err
 			}
@@ -124,7 +124,7 @@ func (c *idleCase) weigh(ctx context.Context, stage int) error {
 		}
 		row := &c.rows[stage]
 		row.PSS, row.USS, row.Children = now.Root.PSS, now.Root.USS, now.Children.Processes
-		row.Guardian = now.Own.PSS - now.Root.PSS
+		row.Reaper = now.Own.PSS - now.Root.PSS
 		if row.Sessions > 0 {
 			row.PerSession = float64(row.PSS-c.base) / float64(row.Sessions)
 		}
@@ -145,7 +145,7 @@ func (b *bench) find(name string) *contender {
 	return nil
 }
 
-// countAbandoned opens sessions everywhere, leaves them, waits once for all, and counts.
+// countAbandoned opens sessions at all contenders, abandons them, waits, and counts.
 func (b *bench) countAbandoned(ctx context.Context, rep *report) error {
 	var rows []*abandonedRow
 	defer func() {

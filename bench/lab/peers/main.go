@@ -1,10 +1,10 @@
 //go:build linux
 
-// Command peers puts Dragoman beside other bridges and gateways: each stands in front of the same child, or of the same HTTP server, is
-// called by the same clients, and is a process of its own. It counts processes and memory by sessions, the time to a first answer,
-// answers per second and CPU time for each, and what is left of sessions that nobody ends.
+// Command peers compares Dragoman with other bridges and gateways. Each runs in front of the same child or the same HTTP server, is called
+// by the same clients, and is a process of its own. It measures processes and memory by sessions, the time to the first answer, answers per
+// second and CPU time per answer, and what is left of abandoned sessions.
 //
-// It knows of Dragoman and of the peers only their command lines. README.md of bench says how to read what it writes.
+// It uses Dragoman and the peers by their command lines only. README.md of bench explains how to read its output.
 package main
 
 import (
@@ -55,7 +55,7 @@ func main() {
 	os.Exit(code)
 }
 
-// execute is main without the process: it returns the exit code.
+// execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, out, errs io.Writer) int {
 	s, err := parseArgs(args, errs)
 	switch {
@@ -72,8 +72,7 @@ func execute(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
-// compare does the whole work. What went wrong with a contender stands in the report; an error is for what would make the
-// report wrong.
+// compare runs the comparison. A failure of a contender is part of the report; an error is returned for what would make the report wrong.
 func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 	if s.summarize != "" {
 		return summarize(s.summarize)
@@ -112,7 +111,7 @@ func compare(ctx context.Context, s settings, out, errs io.Writer) error {
 	if err = r.document().Markdown(out); err != nil {
 		return fmt.Errorf("peers: %w", err)
 	}
-	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", ")+"; --summarize with the first enters it in "+summaryFile)
+	fmt.Fprintln(errs, "peers: written to", strings.Join(names, ", ")+"; --summarize with the first copies its verdicts to "+summaryFile)
 	return r.failure()
 }
 
@@ -120,21 +119,21 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	s := settings{without: map[string]string{}}
 	f := flag.NewFlagSet("peers", flag.ContinueOnError)
 	f.SetOutput(errs)
-	f.BoolVar(&s.short, "short", false, "fewer and shorter rounds, smaller counts: to see that it works")
-	steps := f.String("steps", "", "only these, with commas (default all): "+strings.Join(allSteps(), ","))
-	only := f.String("only", "", "only these contenders, with commas; --list names them")
-	list := f.Bool("list", false, "list the contenders, and end")
+	f.BoolVar(&s.short, "short", false, "fewer and shorter rounds and smaller counts, to test the comparison itself")
+	steps := f.String("steps", "", "comma-separated steps to run (default all): "+strings.Join(allSteps(), ","))
+	only := f.String("only", "", "comma-separated contenders to measure; --list names them")
+	list := f.Bool("list", false, "list the contenders and exit")
 	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to measure")
 	f.StringVar(&s.node, "node", "node", "the Node.js that runs the peers from npm")
-	f.StringVar(&s.npm, "npm", "bench/.tmp/peers/npm/node_modules", "where they are installed")
+	f.StringVar(&s.npm, "npm", "bench/.tmp/peers/npm/node_modules", "directory of the peers from npm")
 	f.StringVar(&s.tbxark, "tbxark", "bench/.tmp/peers/tbxark", "TBXark/mcp-proxy")
-	f.StringVar(&s.python, "python", "bench/.tmp/peers/python", "where the peers from PyPI are installed")
-	f.Func("without", "leave out what is of a `KIT=REASON`, which the report gives; repeatable", s.leaveOut)
-	f.StringVar(&s.results, "results", "bench/results", "directory for the figures, as JSON, Markdown and a page with pictures")
-	f.StringVar(&s.summarize, "summarize", "", "enter the verdicts of this `REPORT.json` in "+summaryFile+", and measure nothing")
-	sizes := f.String("sizes", "", "bytes of a call and its answer, several with commas (default 300, 10240, 1048576, and answers of 1 MiB to calls of 300)")
+	f.StringVar(&s.python, "python", "bench/.tmp/peers/python", "directory of the peers from PyPI")
+	f.Func("without", "leave out the contenders of a kit, `KIT=REASON`; the report gives the reason; repeatable", s.leaveOut)
+	f.StringVar(&s.results, "results", "bench/results", "directory for the report (JSON, Markdown and HTML)")
+	f.StringVar(&s.summarize, "summarize", "", "copy the verdicts of this `REPORT.json` to "+summaryFile+", and measure nothing")
+	sizes := f.String("sizes", "", "comma-separated sizes of call and answer in bytes (default 300, 10240, 1048576, and answers of 1 MiB to calls of 300)")
 	f.IntVar(&s.rounds, "rounds", 0, "rounds of calls (default 7, or 2 with --short)")
-	f.DurationVar(&s.duration, "duration", 0, "of one round (default 2s, or 1s with --short)")
+	f.DurationVar(&s.duration, "duration", 0, "length of a round (default 2s, or 1s with --short)")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("peers: %w", err)
 	}
@@ -166,11 +165,11 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	return s, nil
 }
 
-// leaveOut notes a kit that is not there.
+// leaveOut records a kit that is not installed.
 func (s *settings) leaveOut(text string) error {
 	kit, why, ok := strings.Cut(text, "=")
 	if !ok || why == "" {
-		return errors.New("KIT=REASON is wanted")
+		return errors.New("want KIT=REASON")
 	}
 	for _, c := range contenders() {
 		if c.kit == kit {

@@ -26,10 +26,10 @@ import (
 	"dragoman/bench/reference"
 )
 
-// proxyWord makes this binary the bare proxy, on a port of the loopback, to an address: the least of contenders.
+// proxyWord makes this binary the bare proxy, on a loopback port, to an address: the simplest contender.
 const proxyWord = "proxy"
 
-// TestMain lets this binary be the child and the HTTP server, as the program is.
+// TestMain lets this binary be the child and the HTTP server, as the program does.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == echoWord || os.Args[1] == serveWord) {
 		if play(os.Args[1], os.Stdin, os.Stdout) != nil {
@@ -65,7 +65,7 @@ func TestParseArgs(t *testing.T) {
 	f("--rounds is 1 to", "--rounds", "-1")
 	f("unexpected argument", "more")
 	f("there is no kit", "--without", "nobody=because")
-	f("KIT=REASON is wanted", "--without", "mcpo=")
+	f("want KIT=REASON", "--without", "mcpo=")
 	if s, err = parseArgs([]string{"--without", "mcpo=no pip", "--only", "mcpo,tbxark"}, &said); err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +74,8 @@ func TestParseArgs(t *testing.T) {
 	} else {
 		b.close()
 	}
-	if _, err := newBench(settings{only: []string{"nobody"}}, &said); err == nil || !strings.Contains(err.Error(), "leaves nobody") {
-		t.Errorf("nobody: %v", err)
+	if _, err := newBench(settings{only: []string{"nobody"}}, &said); err == nil || !strings.Contains(err.Error(), "leaves no contender") {
+		t.Errorf("no contender: %v", err)
 	}
 }
 
@@ -91,10 +91,10 @@ func testBench(t *testing.T) *bench {
 	return b
 }
 
-// A contender's own processes and the children are told apart, and what survives SIGTERM is found, counted and ended.
+// A contender's own processes and its children are counted separately, and what survives SIGTERM is found, counted and ended.
 func TestTree(t *testing.T) {
 	b := testBench(t)
-	// The child reads from a pipe that a process holds which ignores SIGTERM and leaves the group.
+	// The child reads from a pipe that is held by a process which ignores SIGTERM and leaves the group.
 	script := `trap "" TERM; sleep 60 | "$@" >"$0" & wait`
 	c := &contender{name: "shell", argv: func(p *place) ([]string, error) {
 		return append([]string{"/bin/sh", "-c", script, filepath.Join(p.dir, "out")}, p.child...), nil
@@ -129,7 +129,7 @@ func TestTree(t *testing.T) {
 
 func TestCPUBetween(t *testing.T) {
 	before := census{Own: group{cpu: 10, reaped: 1}, Children: group{cpu: 5}}
-	after := census{Own: group{cpu: 17, reaped: 7}, Children: group{cpu: 2}} // a child with 5 has ended, and is its parent's
+	after := census{Own: group{cpu: 17, reaped: 7}, Children: group{cpu: 2}} // a child with 5 has ended, and its parent has reaped it
 	if own, all := cpuBetween(before, after); own != 7 || all != 10 {
 		t.Errorf("%d, %d", own, all)
 	}
@@ -141,7 +141,7 @@ func TestStartChild(t *testing.T) {
 	}
 }
 
-// rowOf is a row with these rates; a call costs its contender's proxy 1000 µs divided by the rate.
+// rowOf is a row with these rates. A call costs its contender's proxy 1000 µs divided by the rate.
 func rowOf(c *contender, kind faceKind, s size, rates ...float64) rateRow {
 	row := rateRow{Contender: c.name, Face: kind, Size: s, contender: c}
 	for _, r := range rates {
@@ -168,7 +168,7 @@ func TestVerdicts(t *testing.T) {
 		t.Fatalf("%+v", r.Verdicts)
 	}
 	if like := r.Verdicts[1]; !like.Like || like.Best != "apart" || like.Rate.Median != 30 || !like.Met {
-		t.Errorf("against who does it like us: %+v", like)
+		t.Errorf("against peers with children alike: %+v", like)
 	}
 	v := r.Verdicts[0]
 	if want := (measure.Spread{Median: 3, Min: 1.5, Max: 3, Rounds: 3}); v.Best != "fast" || v.Lean != "fast" || v.Rate != want || v.CPU.Median != 3 || math.Abs(v.Bound-(100+1)/(1000.0/60+1)) > 1e-9 {
@@ -188,7 +188,7 @@ func TestVerdicts(t *testing.T) {
 	}
 	r.Rates[0].Errors = 1
 	if r.failure() == nil {
-		t.Error("Dragoman's are")
+		t.Error("Dragoman's wrong answers are no failure")
 	}
 	names, err := r.write(t.TempDir())
 	if err != nil || len(names) != 3 {
@@ -231,7 +231,7 @@ func TestConfigurations(t *testing.T) {
 	f("fastmcp", 0, "/P/fastmcp/bin/fastmcp run ", "config.json --transport http", `"args":["echo","id"]`)
 }
 
-// Those in front of an HTTP server are told its URL, and nothing of the child.
+// Contenders in front of an HTTP server get its URL, and not the child.
 func TestConfigurationsOfHTTP(t *testing.T) {
 	const url = "http://127.0.0.1:42/mcp"
 	for _, c := range contenders() {
@@ -255,7 +255,7 @@ func TestConfigurationsOfHTTP(t *testing.T) {
 	}
 }
 
-// A contender in front of the HTTP server is called, weighed with its server as its child, and leaves nothing.
+// A contender in front of the HTTP server is called, measured with its server as its child, and leaves nothing behind.
 func TestUpstream(t *testing.T) {
 	b := testBench(t)
 	c := &contender{name: "bare", http: "/mcp", upstream: true, argv: func(p *place) ([]string, error) {
@@ -291,14 +291,14 @@ func TestUpstream(t *testing.T) {
 	if len(b.leftover) != 0 {
 		t.Errorf("%+v", b.leftover)
 	}
-	c.tool = "another" // which the server does not look at
+	c.tool = "another" // the server ignores the name
 	if text := c.plan(toHTTP, "a", size{smallCall, smallCall}).Calls[0].Params; !strings.Contains(text, `{"name":"another","arguments"`) {
 		t.Errorf("%.100s", text)
 	}
 }
 
-// What gives no sessions out, though it should, is no contender.
-func TestSessionIsWanted(t *testing.T) {
+// A contender that should give session ids and does not is refused.
+func TestSessionIsRequired(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		_, id, ok := strings.Cut(string(body), `"id":`)
@@ -323,10 +323,10 @@ func TestSessionIsWanted(t *testing.T) {
 	}
 	f("without a session id")
 	r.contender.sessionless = true
-	f("not the text that was to come back")
+	f("not the expected text")
 }
 
-// ContextForge is told of its server until it has the tool.
+// ContextForge is asked to register its server until it has the tool.
 func TestRegisterUpstream(t *testing.T) {
 	var asked []string
 	tools := "[]"
@@ -365,7 +365,7 @@ func TestWheelVersion(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if got := wheelVersion(dir, kitMCPO, "mcpo"); got != "" {
-		t.Errorf("one that is not there: %q", got)
+		t.Errorf("a missing package: %q", got)
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 // place is what a contender is started with.
 type place struct {
 	settings *settings
-	dir      string   // of its own, for its configuration
-	port     string   // to listen on, on the loopback
+	dir      string   // its own directory
+	port     string   // to listen on, at the loopback address
 	child    []string // argv
-	upstream string   // the URL of the server, in its place
+	upstream string   // the URL of the server, instead of a child
 	idleTTL  time.Duration
-	// extra is for Dragoman's upstream in its configuration: lines of TOML.
+	// extra has lines of TOML for the upstream in Dragoman's configuration.
 	extra string
 }
 
-// Kits, as --without names them.
+// Kits: what has to be installed for a contender, as --without names it.
 const (
 	kitNPM          = "npm"
 	kitTBXark       = "tbxark"
@@ -33,7 +33,7 @@ const (
 	kitFastMCP      = "fastmcp"
 )
 
-// withJSON writes a configuration and gives the program, the flag if there is one, and the file's name.
+// withJSON writes a configuration and returns the program, the flag if there is one, and the file's name.
 func (p *place) withJSON(flag, program string, config any) ([]string, error) {
 	text, err := json.Marshal(config)
 	if err != nil {
@@ -49,8 +49,7 @@ func (p *place) withJSON(flag, program string, config any) ([]string, error) {
 	return []string{program, flag, file}, nil
 }
 
-// program is one of what PyPI's packages have installed for a peer. What it is told in its environment, and the directory that it is to be
-// in, stand before it: a contender is what its command line says.
+// program returns the command line of a program from PyPI. It sets its environment and directory by env.
 func (p *place) program(kit, name string, environment ...string) ([]string, error) {
 	path, err := filepath.Abs(filepath.Join(p.settings.python, kit, "bin", name))
 	if err != nil {
@@ -66,7 +65,7 @@ func writeFile(name, text string) error {
 	return nil
 }
 
-// freePort finds a loopback port: not every contender can choose one itself.
+// freePort finds a free loopback port: not every contender can choose one itself.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

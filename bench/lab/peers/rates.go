@@ -13,7 +13,7 @@ import (
 	"dragoman/bench/measure"
 )
 
-// measureRates calls everybody in turn, round by round, size by size.
+// measureRates calls all contenders in turn, round by round and size by size.
 func (b *bench) measureRates(ctx context.Context, rep *report) error {
 	for _, s := range b.settings.sizes {
 		rows := b.rateRows(ctx, s)
@@ -47,7 +47,7 @@ func (b *bench) measureRates(ctx context.Context, rep *report) error {
 	return nil
 }
 
-// rateRows starts everybody. The faces of one contender share a process.
+// rateRows starts all contenders. The faces of one contender share a process.
 func (b *bench) rateRows(ctx context.Context, s size) []*rateRow {
 	var rows []*rateRow
 	for i := range b.field {
@@ -95,7 +95,7 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 		return
 	}
 	if got.Right == 0 {
-		row.Note = "given up: not one right answer: " + row.First
+		row.Note = "given up: no correct answer: " + row.First
 		return
 	}
 	own, all := cpuBetween(before, after)
@@ -109,7 +109,7 @@ func (b *bench) rateOnce(ctx context.Context, row *rateRow) {
 	})
 }
 
-// call opens the connections and their sessions, calls, and ends the sessions. Wrong answers are no error.
+// call opens the connections and their sessions, makes the calls, and ends the sessions. Wrong answers are no error.
 func call(ctx context.Context, p drive.Plan) (*drive.Result, error) {
 	runner, err := drive.Open(ctx, p)
 	if err != nil {
@@ -119,7 +119,7 @@ func call(ctx context.Context, p drive.Plan) (*drive.Result, error) {
 	return runner.Run(), ctx.Err()
 }
 
-// placeless takes this directory out of what a contender says: some tell where they are installed, which is nobody's business.
+// placeless removes this directory from a contender's messages: some contain where they are installed.
 func placeless(text string) string {
 	here, err := os.Getwd()
 	if err != nil {

@@ -17,10 +17,10 @@ import (
 	"dragoman/bench/measure"
 )
 
-// summaryFile holds the last results, from the root of the repository.
+// summaryFile holds the last results. Its path is relative to the root of the repository.
 const summaryFile = "bench/RESULTS.md"
 
-// report is what the JSON file holds. Memory is bytes.
+// report is the content of the JSON file. Memory is in bytes.
 type report struct {
 	Started  time.Time         `json:"started"`
 	Ended    time.Time         `json:"ended"`
@@ -43,22 +43,21 @@ type report struct {
 	Leftover  []leftover     `json:"left_after_sigterm,omitempty"`
 }
 
-// verdict compares a row of Dragoman's with the best peer's.
+// verdict compares a row of Dragoman with the best peer.
 type verdict struct {
 	Contender string   `json:"contender"`
 	Face      faceKind `json:"face"`
 	Size      size     `json:"size"`
-	// Like: only peers are rivals whose children are as many as its own; else all with the same clients are.
+	// Like: only peers that start as many children are compared; otherwise all with the same clients.
 	Like   bool           `json:"children_alike"`
 	Target float64        `json:"target,omitempty"`
 	Met    bool           `json:"met"`
 	Best   string         `json:"best_peer"`
 	Rate   measure.Spread `json:"requests_ratio"` // round by round
-	// Bound is what Rate could be at most where the processors are the limit, if Dragoman's own work took no time: child
-	// and clients need theirs.
+	// Bound is the highest possible Rate if CPU time is the limit and Dragoman's own work took none: child and clients need theirs.
 	Bound float64        `json:"requests_ratio_bound"`
 	Lean  string         `json:"leanest_peer"`
-	CPU   measure.Spread `json:"proxy_cpu_ratio"` // the leanest peer's own CPU time for a call by Dragoman's
+	CPU   measure.Spread `json:"proxy_cpu_ratio"` // the leanest peer's own CPU time per call divided by Dragoman's
 }
 
 func newReport(ctx context.Context, s *settings) *report {
@@ -87,7 +86,7 @@ func newReport(ctx context.Context, s *settings) *report {
 	}
 }
 
-// wheelVersion reads what pip has installed; empty if it is not there.
+// wheelVersion returns the version that pip has installed; empty: none.
 func wheelVersion(python, kit, name string) string {
 	found, err := filepath.Glob(filepath.Join(python, kit, "lib/python*/site-packages", name+"-*.dist-info"))
 	if err != nil || len(found) != 1 {
@@ -96,7 +95,7 @@ func wheelVersion(python, kit, name string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), name+"-"), ".dist-info")
 }
 
-// packageVersion reads what npm has installed; empty if it is not there.
+// packageVersion returns the version that npm has installed; empty: none.
 func packageVersion(modules, name string) string {
 	var is struct{ Version string }
 	raw, err := os.ReadFile(filepath.Join(modules, name, "package.json"))
@@ -106,7 +105,7 @@ func packageVersion(modules, name string) string {
 	return is.Version
 }
 
-// moduleVersion reads of which version a Go program of TBXark's module is.
+// moduleVersion returns the version of TBXark's module in a Go program.
 func moduleVersion(program string) string {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
@@ -125,7 +124,7 @@ func loadAverage() string {
 	return strings.Join(words[:min(3, len(words))], " ")
 }
 
-// finish compares, once all is measured.
+// finish compares the rows after all measurements.
 func (r *report) finish(absent map[string]string, left []leftover) {
 	r.Ended = time.Now().UTC().Truncate(time.Second)
 	r.LoadAt[1] = loadAverage()
@@ -145,7 +144,7 @@ func (r *report) finish(absent map[string]string, left []leftover) {
 	}
 }
 
-// judge compares a row with the best of its rivals; nil: there are none.
+// judge compares a row with its best rival; nil: there is none.
 func (r *report) judge(row *rateRow, like bool) *verdict {
 	v := &verdict{Contender: row.Contender, Face: row.Face, Size: row.Size, Like: like, Target: row.Size.target(row.Face)}
 	best := r.best(row, like, func(a, b *rateRow) bool { return a.PerSecond.Median > b.PerSecond.Median })
@@ -162,7 +161,7 @@ func (r *report) judge(row *rateRow, like bool) *verdict {
 	return v
 }
 
-// best is the peer before all others with the same face and size. One that gave wrong answers is no rival.
+// best returns the best peer with the same face and size. A peer with wrong answers does not count.
 func (r *report) best(of *rateRow, like bool, before func(a, b *rateRow) bool) *rateRow {
 	var best *rateRow
 	for i := range r.Rates {
@@ -178,8 +177,8 @@ func (r *report) best(of *rateRow, like bool, before func(a, b *rateRow) bool) *
 	return best
 }
 
-// failure tells whether Dragoman's figures must not be believed: wrong answers, failed sessions, or processes left behind.
-// The peers' stand in the report.
+// failure returns an error if Dragoman's figures are unreliable: wrong answers, failed sessions, or processes left behind. Failures of
+// peers are part of the report.
 func (r *report) failure() error {
 	var errs []error
 	for _, row := range r.Rates {
@@ -210,7 +209,7 @@ func (r *report) failure() error {
 	return errors.Join(errs...)
 }
 
-// summarize enters a report that was written before in the file of the last results.
+// summarize copies the verdicts of a report to the file of the last results.
 func summarize(file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -226,7 +225,7 @@ func summarize(file string) error {
 	return nil
 }
 
-// write puts the report into new files of dir, as JSON, Markdown and a page, and returns their names.
+// write writes the report to new files of dir, as JSON, Markdown and HTML, and returns their names.
 func (r *report) write(dir string) ([]string, error) {
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"dragoman/bench/reference"
 )
 
-// These words as the first argument make this program the child of all, or the HTTP server of those that have one.
+// These words as the first argument make this program the child of the contenders, or the HTTP server behind them.
 const (
 	echoWord  = "echo"
 	serveWord = "serve"
 )
 
-// play is what this program is to contenders, until in ends. The HTTP server writes its address first.
+// play runs this program as the child or the HTTP server until in ends. The HTTP server writes its address first.
 func play(word string, in io.Reader, out io.Writer) error {
 	if word == echoWord {
 		return reference.ServeEcho(in, out, reference.Legacy)

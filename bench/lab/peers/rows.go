@@ -4,14 +4,14 @@ package main
 
 import "dragoman/bench/measure"
 
-// leftover is what had to be ended after a contender was stopped with SIGTERM.
+// leftover is what had to be killed after a contender got SIGTERM.
 type leftover struct {
 	Contender string `json:"contender"`
 	Processes int    `json:"processes"`
 	Example   string `json:"example"`
 }
 
-// rateRow is how many calls a contender answers, with one size of call.
+// rateRow is the rate of a contender with one size of call.
 type rateRow struct {
 	Contender string   `json:"contender"`
 	What      string   `json:"what"`
@@ -19,12 +19,12 @@ type rateRow struct {
 	Size      size     `json:"size"`
 	Rounds    []rate   `json:"rounds"`
 	First     string   `json:"first_error,omitempty"`
-	Note      string   `json:"note,omitempty"` // why it has no figures
+	Note      string   `json:"note,omitempty"` // why there are no figures
 
 	PerSecond measure.Spread `json:"requests_per_second"`
 	Own       measure.Spread `json:"proxy_cpu_us_per_request"`
-	All       measure.Spread `json:"cpu_us_per_request"`           // children too
-	Generator measure.Spread `json:"generator_cpu_us_per_request"` // the clients'
+	All       measure.Spread `json:"cpu_us_per_request"`           // with children
+	Generator measure.Spread `json:"generator_cpu_us_per_request"` // of the clients
 	P50       measure.Spread `json:"p50_us"`
 	P99       measure.Spread `json:"p99_us"`
 	Errors    uint64         `json:"errors"`
@@ -66,7 +66,7 @@ func (row *rateRow) sum() {
 	}
 }
 
-// sessionRow is what a contender has with so many sessions open, each with its connection.
+// sessionRow is what a contender uses with this many open sessions, each with its connection.
 type sessionRow struct {
 	Contender string   `json:"contender"`
 	What      string   `json:"what"`
@@ -76,11 +76,11 @@ type sessionRow struct {
 	Failed    int      `json:"sessions_failed"`
 	First     string   `json:"first_failure,omitempty"`
 	Note      string   `json:"note,omitempty"`
-	Seconds   float64  `json:"seconds_to_open"` // those that this row has more than the one before
+	Seconds   float64  `json:"seconds_to_open"` // of the sessions that the row before does not have
 	Census    census   `json:"census"`
 }
 
-// idleRow is what Dragoman's own process takes for sessions that nobody uses, and whose connections are closed.
+// idleRow is the memory of Dragoman's own process for idle sessions with closed connections.
 type idleRow struct {
 	What       string  `json:"what"`
 	Sessions   int     `json:"sessions"`
@@ -89,20 +89,20 @@ type idleRow struct {
 	Children   int     `json:"children"`
 	PSS        int64   `json:"pss"` // of the process itself
 	USS        int64   `json:"uss"`
-	PerSession float64 `json:"pss_per_session"` // against the same process before them
+	PerSession float64 `json:"pss_per_session"` // growth of the process since before the sessions
 	Further    float64 `json:"pss_per_further_session,omitempty"`
-	Guardian   int64   `json:"guardian_pss"`
+	Reaper     int64   `json:"guardian_pss"`
 }
 
-// idleTarget is how much an idle session without its child may take, in bytes.
+// idleTarget is the goal for the memory of an idle session without its child, in bytes.
 const idleTarget = 8 << 10
 
-// abandonedRow is what a contender still has of sessions that were left without a word.
+// abandonedRow is what a contender still has of abandoned sessions.
 type abandonedRow struct {
 	Contender string   `json:"contender"`
 	What      string   `json:"what"`
 	Face      faceKind `json:"face"`
-	IdleTTL   string   `json:"idle_time"` // after which it ends a session; its own default if empty
+	IdleTTL   string   `json:"idle_time"` // idle timeout of sessions; empty: its default
 	Sessions  int      `json:"sessions"`
 	Failed    int      `json:"sessions_failed"`
 	Before    census   `json:"before"`
@@ -113,7 +113,7 @@ type abandonedRow struct {
 	running *running
 }
 
-// startRow is how long a contender takes from its start to its first right answer, in milliseconds: initialize and a call.
+// startRow is the time from the start of a contender to its first correct answers to initialize and a call, in milliseconds.
 type startRow struct {
 	Contender string         `json:"contender"`
 	What      string         `json:"what"`

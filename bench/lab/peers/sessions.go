@@ -15,19 +15,19 @@ import (
 const (
 	openers    = 16
 	openLimit  = 4 * time.Minute // for all sessions of a step
-	checkEvery = 20              // sessions between two looks at the machine's memory
+	checkEvery = 20              // sessions between two checks of the free memory
 )
 
-// opened are sessions that are open, in a contender.
+// opened has the open sessions at a contender.
 type opened struct {
 	callers []*drive.Caller
 	failed  int
-	first   error // why the first failed
-	short   bool  // the machine had no memory left for more
+	first   error // why the first one failed
+	short   bool  // the machine had too little free memory
 }
 
-// open opens sessions until there are n, each with a connection of its own and one right answer. With leave their
-// connections are closed at once, and the sessions are kept by nobody.
+// open opens sessions until there are n, each with its own connection and one correct answer. With leave their connections are closed at
+// once and the sessions are abandoned.
 func open(ctx context.Context, r *running, kind faceKind, from, n int, leave bool) *opened {
 	ctx, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
@@ -80,7 +80,7 @@ func (o *opened) leave() {
 	}
 }
 
-// countSessions opens sessions in each contender, in steps, and counts what it has then.
+// countSessions opens sessions at each contender, in steps, and counts what it uses.
 func (b *bench) countSessions(ctx context.Context, rep *report) error {
 	for i := range b.field {
 		c := &b.field[i]
@@ -99,7 +99,7 @@ func (b *bench) countSessions(ctx context.Context, rep *report) error {
 func (b *bench) countOne(ctx context.Context, rep *report, c *contender, kind faceKind) error {
 	r, err := b.launch(ctx, c, 0, "")
 	if err != nil {
-		return ctx.Err() // it is among the absent
+		return ctx.Err() // the contender is recorded as absent
 	}
 	defer b.stop(r)
 	var held []*opened
@@ -120,7 +120,7 @@ func (b *bench) countOne(ctx context.Context, rep *report, c *contender, kind fa
 			row.First = o.first.Error()
 		}
 		if o.short {
-			row.Note = fmt.Sprintf("stopped: less than %d GiB left on the machine", leastMemory>>30)
+			row.Note = fmt.Sprintf("stopped: less than %d GiB of free memory", leastMemory>>30)
 		}
 		if err = measure.Pause(ctx, settle); err != nil {
 			return err

@@ -17,11 +17,11 @@ const (
 	callLimit   = 30 * time.Second
 )
 
-// settings is the checked command line, and what its length says.
+// settings is the checked command line and the values of --short.
 type settings struct {
 	dragoman, node, npm, tbxark string
-	python                      string            // where PyPI's packages are, each with all it needs
-	without                     map[string]string // kits that are not there, and why
+	python                      string            // directory of the virtual environments
+	without                     map[string]string // missing kits and the reason
 	results                     string
 	summarize                   string // file; empty: a run is made
 	steps                       []string
@@ -30,7 +30,7 @@ type settings struct {
 
 	rounds            int
 	duration, warmup  time.Duration
-	firstWarmup       time.Duration // before the first round of each: just-in-time compilers take a while
+	firstWarmup       time.Duration // before the first round of each contender, for just-in-time compilers
 	sizes             []size
 	sessions          []int
 	starts            int
@@ -42,7 +42,7 @@ type settings struct {
 	idleTTL, leftWait time.Duration
 }
 
-// fill sets what the command line does not.
+// fill sets the values that the command line does not give.
 func (s *settings) fill() {
 	rounds, duration := 7, 2*time.Second
 	s.warmup, s.firstWarmup = 300*time.Millisecond, 2*time.Second
@@ -85,13 +85,13 @@ func (s *settings) wants(name string) bool {
 	return len(s.only) == 0 || slices.Contains(s.only, name)
 }
 
-// size is how long a call and its answer are.
+// size is the size of a call and its answer in bytes.
 type size struct {
 	Request int `json:"request"`
 	Answer  int `json:"answer"`
 }
 
-// target is how many times as many calls as the best peer answers are wanted of Dragoman; 0: as many as there are.
+// target is how many times the best peer's rate is the goal for Dragoman; 0: none.
 func (s size) target(kind faceKind) float64 {
 	switch s {
 	case size{smallCall, smallCall}:
@@ -124,13 +124,13 @@ func bytesWord(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// faceKind is how clients reach a contender, and over what it reaches the server. Only those of one kind are compared.
+// faceKind is how clients reach a contender, and how it reaches the server. Only contenders of the same kind are compared.
 type faceKind string
 
 const (
 	streamable faceKind = "streamable HTTP"
 	httpSSE    faceKind = "HTTP+SSE"
-	restful    faceKind = "REST" // each in its own form
+	restful    faceKind = "REST" // each contender's own form
 	toHTTP     faceKind = "streamable HTTP to HTTP"
 )
 

@@ -17,7 +17,7 @@ import (
 
 const noProxy = "no proxy"
 
-// measureStarts starts everybody again and again, in turn.
+// measureStarts starts all contenders repeatedly, in turn.
 func (b *bench) measureStarts(ctx context.Context, rep *report) error {
 	rows := []*startRow{{Contender: noProxy, What: "the child alone, over its pipes"}}
 	for i := range b.field {
@@ -66,7 +66,7 @@ func (b *bench) startOnce(ctx context.Context, name string) (time.Duration, erro
 	return 0, fmt.Errorf("peers: there is no %s", name)
 }
 
-// startChild is the same with the child alone: the least that a start can take.
+// startChild measures the child alone: the lower bound of a start.
 func (b *bench) startChild(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -100,6 +100,6 @@ func (b *bench) startChild(ctx context.Context) (time.Duration, error) {
 		}
 	}
 	took := time.Since(began)
-	_ = in.Close() // which ends it
+	_ = in.Close() // the child exits
 	return took, errors.Join(err, cmd.Wait())
 }

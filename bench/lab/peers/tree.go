@@ -10,11 +10,11 @@ import (
 	"dragoman/bench/measure"
 )
 
-// tree is a contender's processes: those that are the child that all have, and the contender's own, which is all others.
+// tree has the processes of a contender: the children, and its own, which are all others.
 type tree struct {
 	root  int
-	child string // what the command line of a child begins with
-	// beside is the server of a contender that has no child; it counts as one. 0: there is none.
+	child string // prefix of a child's command line
+	// beside is the server of a contender without a child; it counts as a child. 0: none.
 	beside int
 	seen   map[procs.ID]procs.Process
 }
@@ -23,22 +23,22 @@ func newTree(root int, child string, beside int) *tree {
 	return &tree{root: root, child: child, beside: beside, seen: map[procs.ID]procs.Process{}}
 }
 
-// census is what a contender has at a moment.
+// census counts the processes of a contender at one time.
 type census struct {
-	Own      group `json:"proxy"` // all of it, the root included
+	Own      group `json:"proxy"` // all own processes, the root included
 	Root     group `json:"root"`  // the process that was started
 	Children group `json:"children"`
 	Zombies  int   `json:"zombies"`
 }
 
-// group is some processes together. Memory is bytes, see measure.Memory.
+// group sums up some processes. Memory is in bytes, see measure.Memory.
 type group struct {
 	Processes int           `json:"processes"`
 	RSS       int64         `json:"rss"`
 	PSS       int64         `json:"pss"`
 	USS       int64         `json:"uss"`
-	cpu       time.Duration // own time of the living
-	reaped    time.Duration // of what they have reaped
+	cpu       time.Duration // own CPU time of living processes
+	reaped    time.Duration // CPU time of what they have reaped
 }
 
 func (g *group) add(m measure.Memory) {
@@ -47,7 +47,7 @@ func (g *group) add(m measure.Memory) {
 	g.USS += m.USS
 }
 
-// members reads who there is. Who ends meanwhile is left out.
+// members reads the processes. A process that ends meanwhile is left out.
 func (t *tree) members() ([]procs.Process, error) {
 	table, err := procs.Read()
 	if err != nil {
@@ -65,7 +65,7 @@ func (t *tree) members() ([]procs.Process, error) {
 	return family, nil
 }
 
-// isChild tells whether it is one that all have. A shell between it and its contender is the contender's.
+// isChild reports whether a process is the child. A shell between it and its contender is the contender's.
 func (t *tree) isChild(p procs.Process) bool {
 	return p.PID == t.beside || p.PID != t.root && strings.HasPrefix(procs.CommandLine(p.PID)+" ", t.child+" ")
 }
@@ -74,14 +74,14 @@ func (t *tree) isChild(p procs.Process) bool {
 func (t *tree) times() (census, error) {
 	return t.take(func(p procs.Process, g *group) {
 		own, reaped, err := measure.ReadTimes(p.PID)
-		if err == nil { // it may have ended meanwhile; then its parent has its time
+		if err == nil { // it may have ended; then its parent has its time
 			g.cpu += own
 			g.reaped += reaped
 		}
 	})
 }
 
-// read counts processes and weighs them.
+// read counts the processes and reads their memory.
 func (t *tree) read() (census, error) {
 	return t.take(func(p procs.Process, g *group) {
 		if m, err := measure.ReadMemory(p.PID); err == nil {
@@ -112,7 +112,7 @@ func (t *tree) take(look func(procs.Process, *group)) (census, error) {
 	return c, err
 }
 
-// survivors waits for everybody to end who was ever seen, or is one of its children, and gives those who have not.
+// survivors waits until all processes that were seen, or are children, have ended, and returns those that have not.
 func (t *tree) survivors(limit time.Duration) []procs.Process {
 	end := time.Now().Add(limit)
 	for {
@@ -134,7 +134,7 @@ func (t *tree) survivors(limit time.Duration) []procs.Process {
 	}
 }
 
-// cpuBetween gives what the contender's own processes, and all together, have used between two readings.
+// cpuBetween returns the CPU time of the contender's own processes, and of all, between two readings.
 func cpuBetween(before, after census) (own, all time.Duration) {
 	sum := func(c census) time.Duration { return c.Own.cpu + c.Own.reaped + c.Children.cpu + c.Children.reaped }
 	return after.Own.cpu - before.Own.cpu, sum(after) - sum(before)

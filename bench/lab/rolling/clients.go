@@ -15,7 +15,7 @@ const (
 	bodyMost   = 1 << 20
 )
 
-// post asks, and gives the whole answer.
+// post sends a request and returns the whole response.
 func post(ctx context.Context, c *http.Client, url, body string, headers ...string) (status int, text string, head http.Header, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
@@ -26,7 +26,7 @@ func post(ctx context.Context, c *http.Client, url, body string, headers ...stri
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	req.GetBody = nil // net/http would send it again by itself where a connection breaks
+	req.GetBody = nil // without it net/http resends on a broken connection
 	res, err := c.Do(req)
 	if err != nil {
 		return 0, "", nil, err
@@ -36,7 +36,7 @@ func post(ctx context.Context, c *http.Client, url, body string, headers ...stri
 	return res.StatusCode, string(b), res.Header, err
 }
 
-// holds fails unless an answer is a good one with the text in it.
+// holds returns an error unless the response is a good one that contains want.
 func holds(status int, body string, err error, want string) error {
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func modern(l *load, c *http.Client, name string) func(context.Context, int) err
 	}
 }
 
-// modernSlow has a request under way most of the time, with progress on a stream.
+// modernSlow has a request in flight most of the time, with progress on a stream.
 func modernSlow(l *load, c *http.Client, _ string) func(context.Context, int) error {
 	return func(ctx context.Context, n int) error {
 		status, body, _, err := post(ctx, c, l.front+"/mcp", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"progress","arguments":{"steps":5,"delayMs":60},"_meta":{"progressToken":"t%d",%s}}`,
@@ -80,7 +80,7 @@ func restful(l *load, c *http.Client, name string) func(context.Context, int) er
 	}
 }
 
-// legacy keeps a session, and opens another when it is told that there is none any more (404), as the specification has it.
+// legacy keeps a session, and opens another one after a 404, as the specification requires.
 func legacy(l *load, c *http.Client, name string) func(context.Context, int) error {
 	session := ""
 	open := func(ctx context.Context) error {
@@ -115,7 +115,7 @@ func legacy(l *load, c *http.Client, name string) func(context.Context, int) err
 	}
 }
 
-// listens has a listen open. It ends with a result when its Dragoman is restarted, and is made again.
+// listens keeps a listen open. It ends with a result when its Dragoman is restarted, and is opened again.
 func listens(l *load, c *http.Client, _ string) func(context.Context, int) error {
 	return func(ctx context.Context, n int) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, l.front+"/mcp", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},%s}}`, n, about)))
@@ -143,7 +143,7 @@ func listens(l *load, c *http.Client, _ string) func(context.Context, int) error
 			ended = ended || strings.Contains(lines.Text(), `"result"`)
 		}
 		if !ended {
-			return fmt.Errorf("a listen broke off without its result (%v); the last line: %.200s", lines.Err(), last)
+			return fmt.Errorf("a listen ended without its result (%v); the last line: %.200s", lines.Err(), last)
 		}
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// load is clients of every kind that ask all the time.
+// load has clients of every kind that send requests all the time.
 type load struct {
 	front   string
 	cancel  context.CancelFunc
@@ -19,13 +19,13 @@ type load struct {
 
 	mu      sync.Mutex
 	counts  map[string]*count
-	failed  []string // what went wrong, at most keptFailures
+	failed  []string // failures, at most keptFailures
 	wrong   int
-	stepped time.Time // when an instance was last told to end, or killed
-	forgive bool      // somebody was killed: what is lost is counted, and not told of one by one
+	stepped time.Time // when an instance was last stopped or killed
+	forgive bool      // an instance was killed: lost requests are counted, not recorded
 }
 
-// kind is one kind of client: do makes its next request, with what it keeps of the ones before.
+// kind is one kind of client. The function of make sends the client's next request, and keeps its state.
 type kind struct {
 	name string
 	make func(l *load, c *http.Client, name string) func(ctx context.Context, n int) error
@@ -33,7 +33,7 @@ type kind struct {
 
 type count struct {
 	done      int
-	recovered int // a session that was lost, and another one opened, as the specification has it
+	recovered int // lost sessions that were opened again, as the specification requires
 }
 
 const keptFailures = 20
@@ -60,7 +60,7 @@ func (l *load) begin(ctx context.Context) {
 				case ctx.Err() != nil:
 				case err != nil:
 					l.fail(fmt.Sprintf("%s %d, request %d: %v", k.name, i, n, err))
-					time.Sleep(50 * time.Millisecond) // whoever is refused does not run against the wall
+					time.Sleep(50 * time.Millisecond) // a refused client does not retry at once
 				default:
 					l.mu.Lock()
 					l.counts[k.name].done++
@@ -85,14 +85,14 @@ func (l *load) fail(what string) {
 	}
 }
 
-// setForgiving says whether failures are those of requests that ran where somebody was killed.
+// setForgiving sets whether failures are expected because an instance was killed.
 func (l *load) setForgiving(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forgive = on
 }
 
-// step notes that something is done to an instance.
+// step records that an instance is stopped or killed.
 func (l *load) step() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,7 +117,7 @@ func (l *load) first() string {
 	return strings.Join(l.failed, "\n  ")
 }
 
-// snapshot is how many requests of each kind are done by now.
+// snapshot returns how many requests of each kind are done.
 func (l *load) snapshot() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *load) snapshot() map[string]int {
 	return all
 }
 
-// more waits until each kind of client has got some more answers: all of them go on.
+// more waits until each kind of client has got some more answers.
 func (l *load) more(ctx context.Context) error {
 	before := l.snapshot()
 	return until(ctx, "clients of every kind go on", func() bool {
@@ -143,7 +143,7 @@ func (l *load) more(ctx context.Context) error {
 
 func (l *load) warm(ctx context.Context) error { return l.more(ctx) }
 
-// tally says what has been done.
+// tally describes what was done.
 func (l *load) tally() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,5 +1,5 @@
-// Rolling restarts two Dragomans behind a load balancer, one after the other and again, under load of every kind of client, and
-// fails if a single request does. Then it kills one, and looks how clients recover.
+// Command rolling restarts two Dragomans behind a load balancer, one after the other and repeatedly, under load of every kind of client,
+// and fails if a single request does. Then it kills one and checks that clients recover.
 package main
 
 import (
@@ -25,12 +25,12 @@ func main() {
 	var o options
 	flag.StringVar(&o.dragoman, "dragoman", "./dragoman", "the Dragoman to restart")
 	flag.StringVar(&o.haproxy, "haproxy", "haproxy", "the load balancer")
-	flag.IntVar(&o.rounds, "rounds", 4, "how often both are restarted")
+	flag.IntVar(&o.rounds, "rounds", 4, "number of restarts of both")
 	flag.IntVar(&o.clients, "clients", 4, "clients of each kind")
 	flag.DurationVar(&o.delay, "delay", 2*time.Second, "drain_delay of both")
-	flag.StringVar(&o.keep, "keep", "", "directory for logs, which are removed otherwise")
+	flag.StringVar(&o.keep, "keep", "", "keep logs in this directory")
 	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), "Restarts two Dragomans behind HAProxy under load; not one request may fail.\n\nUsage: rolling [flags]\n\n")
+		fmt.Fprint(flag.CommandLine.Output(), "Restarts two Dragomans behind HAProxy under load; no request may fail.\n\nUsage: rolling [flags]\n\n")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// startWait is how long anything may take to start or to end.
+// startWait is how long a start or an end may take.
 const startWait = 30 * time.Second
 
 func run(ctx context.Context, o options) (err error) {
@@ -84,7 +84,7 @@ func run(ctx context.Context, o options) (err error) {
 		}
 	}
 	if n := load.failures(); n > 0 {
-		return fmt.Errorf("%d requests failed while nobody was killed; the first: %s", n, load.first())
+		return fmt.Errorf("%d requests failed before the kill; the first: %s", n, load.first())
 	}
 	fmt.Println("killing one")
 	load.setForgiving(true)
@@ -101,9 +101,9 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	load.end()
-	fmt.Printf("killed: %d requests that ran there were lost; all clients went on; %s\n", forgiven, load.tally())
+	fmt.Printf("killed: %d requests of that instance were lost; all clients went on; %s\n", forgiven, load.tally())
 	if n := load.failures() - forgiven; n > 0 {
-		return fmt.Errorf("%d requests failed after the one that was killed had come back; the last: %s", n, load.first())
+		return fmt.Errorf("%d requests failed after the killed instance had come back; the last: %s", n, load.first())
 	}
 	return nil
 }

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// stage is a server, two Dragomans before it, and the load balancer before them.
+// stage is a server, two Dragomans in front of it, and the load balancer in front of them.
 type stage struct {
 	o         options
 	dir       string
-	front     string // where clients go
+	front     string // address for clients
 	server    string
 	instances []*instance
 	others    []*exec.Cmd // server and load balancer
-	socket    string      // of the load balancer, for questions
+	socket    string      // control socket of the load balancer
 }
 
 // instance is one Dragoman.
@@ -44,14 +44,14 @@ func newStage(o options, dir string) (*stage, error) {
 	return s, nil
 }
 
-// freePorts finds addresses that nobody uses at the moment.
+// freePorts finds free addresses.
 func freePorts(n int) (all []string, err error) {
 	for range n {
 		ln, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer ln.Close() // all of them are different
+		defer ln.Close() // held until all are chosen, so that they differ
 		all = append(all, ln.Addr().String())
 	}
 	return all, nil
@@ -85,7 +85,7 @@ func (s *stage) start(ctx context.Context) error {
 	return nil
 }
 
-// config is a usual one: checks at the admin listener, sessions where they were opened.
+// config is a usual configuration: health checks at the admin listener, and sticky sessions.
 func (s *stage) config() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `global
@@ -134,7 +134,7 @@ func (s *stage) launch(ctx context.Context, i *instance) (err error) {
 	})
 }
 
-// restart ends an instance as a deployment does, and starts it again. It answers how long the end took.
+// restart ends an instance as a deployment does and starts it again. It returns how long the end took.
 func (s *stage) restart(ctx context.Context, i *instance) (took time.Duration, err error) {
 	began := time.Now()
 	if err := i.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -150,7 +150,7 @@ func (s *stage) restart(ctx context.Context, i *instance) (took time.Duration, e
 	return took, s.isUp(ctx, i, true)
 }
 
-// kill ends an instance without a word, and starts it again.
+// kill kills an instance and starts it again.
 func (s *stage) kill(ctx context.Context, i *instance) error {
 	if err := i.cmd.Process.Kill(); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (s *stage) ended(i *instance) error {
 	}
 }
 
-// isUp waits until the load balancer takes an instance for well, or for gone.
+// isUp waits until the load balancer considers an instance up, or down.
 func (s *stage) isUp(ctx context.Context, i *instance, want bool) error {
 	return until(ctx, fmt.Sprintf("the load balancer sees %s", i.name), func() bool {
 		conn, err := net.Dial("unix", s.socket)

@@ -29,7 +29,7 @@ const (
 	scrapeLimit = 10 * time.Second
 	exitLimit   = 30 * time.Second
 	logLimit    = 16 << 20
-	// pipeDelay is how long a process may hold Dragoman's stderr after Dragoman's own end.
+	// pipeDelay is how long a process may hold Dragoman's stderr after Dragoman has exited.
 	pipeDelay = 2 * time.Second
 )
 
@@ -41,10 +41,10 @@ type dragoman struct {
 	pid     int
 	cmd     *exec.Cmd
 	log     *logFile
-	addr    string // of the listener
+	addr    string // address of the listener
 	admin   string
 	exited  chan struct{}
-	err     error // why, once it has exited
+	err     error // set before exited is closed
 }
 
 // launch starts a Dragoman. It is called from the goroutine of main only.
@@ -95,7 +95,7 @@ func (d *dragoman) ready(ctx context.Context) error {
 
 var errExited = errors.New("exit code 0")
 
-// exit is how it ended; to be called once it has.
+// exit returns how it exited. Call it after exited is closed.
 func (d *dragoman) exit() error {
 	if d.err == nil {
 		return errExited
@@ -109,7 +109,7 @@ func (d *dragoman) place(server string) client.Place {
 
 // read takes a reading.
 func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
-	r, err := d.usage() // before the metrics are asked for, which takes a connection
+	r, err := d.usage() // before the scrape, which needs a connection
 	if err != nil {
 		return r, err
 	}
@@ -120,7 +120,7 @@ func (d *dragoman) read(ctx context.Context) (ledger.Reading, error) {
 	return r, r.AddMetrics(text)
 }
 
-// usage is the part of a reading that the system knows, without troubling Dragoman.
+// usage is the part of a reading that comes from the system, without a request to Dragoman.
 func (d *dragoman) usage() (ledger.Reading, error) {
 	var r ledger.Reading
 	own, err := procs.ReadUsage(d.pid)
@@ -135,12 +135,12 @@ func (d *dragoman) usage() (ledger.Reading, error) {
 	theirs := d.children(all)
 	for _, p := range all {
 		switch {
-		case p.Zombie() && theirs[p.Parent]: // for the child to reap
+		case p.Zombie() && theirs[p.Parent]: // the child has to reap it
 		case p.Zombie():
 			r.Zombies++
 		case !theirs[p.PID]:
 			r.Helpers++
-			if u, err := procs.ReadUsage(p.PID); err == nil { // it may be ending
+			if u, err := procs.ReadUsage(p.PID); err == nil { // it may have ended
 				r.HelperFDs += u.FDs
 				r.HelperRSS += u.RSS
 			}
@@ -151,7 +151,7 @@ func (d *dragoman) usage() (ledger.Reading, error) {
 	return r, nil
 }
 
-// children tells, by PID, who lives and is not of Dragoman's own program.
+// children reports, by PID, which processes are alive and do not run Dragoman's program.
 func (d *dragoman) children(all []procs.Process) map[int]bool {
 	out := map[int]bool{}
 	for _, p := range all {
@@ -162,7 +162,7 @@ func (d *dragoman) children(all []procs.Process) map[int]bool {
 	return out
 }
 
-// family is everybody that descends from this Dragoman or has its mark.
+// family returns all processes that descend from this Dragoman or have its mark.
 func (d *dragoman) family() ([]procs.Process, error) {
 	t, err := procs.Read()
 	if err != nil {
@@ -203,16 +203,16 @@ func (d *dragoman) metrics(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// signal sends to Dragoman itself.
+// signal sends a signal to Dragoman itself.
 func (d *dragoman) signal(s syscall.Signal) {
 	select {
-	case <-d.exited: // its id may be somebody else's
+	case <-d.exited: // its PID may have been reused
 	default:
-		_ = d.cmd.Process.Signal(s) // it may end at this moment
+		_ = d.cmd.Process.Signal(s) // it may have ended
 	}
 }
 
-// gone waits for the exit, and says whether it came in time.
+// gone waits for the exit and reports whether it came in time.
 func (d *dragoman) gone(limit time.Duration) bool {
 	t := time.NewTimer(limit)
 	defer t.Stop()
@@ -224,13 +224,13 @@ func (d *dragoman) gone(limit time.Duration) bool {
 	}
 }
 
-// place where Dragoman listens, as its log says it.
+// listening is the log line with Dragoman's addresses.
 type listening struct {
 	Message    string `json:"message"`
 	MCP, Admin string
 }
 
-// logFile keeps the beginning of a log, and all of what comes after keepAll.
+// logFile writes the beginning of a log to a file, and everything after keepAll.
 type logFile struct {
 	path      string
 	listening chan listening
@@ -240,7 +240,7 @@ type logFile struct {
 	size  int
 	all   bool
 	found bool
-	line  []byte // the beginning of one, as long as where it listens is not known
+	line  []byte // an incomplete line, until the addresses are found
 }
 
 func newLogFile(path string) (*logFile, error) {
@@ -251,7 +251,7 @@ func newLogFile(path string) (*logFile, error) {
 	return &logFile{path: path, file: file, listening: make(chan listening, 1)}, nil
 }
 
-// Write implements io.Writer, and never fails: a full disk must not stop Dragoman.
+// Write implements io.Writer. It never fails: a full disk must not stop Dragoman.
 func (l *logFile) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,14 +292,14 @@ func (l *logFile) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
-		_ = l.file.Close() // what was written is there
+		_ = l.file.Close() // everything is written
 		l.file = nil
 	}
 }
 
 const tailLimit = 2 << 10
 
-// tail is the log's end, in a form that fits behind an error.
+// tail is the end of the log, in a form that fits behind an error.
 func (l *logFile) tail() string {
 	raw, err := os.ReadFile(l.path)
 	if err != nil || len(raw) == 0 {
@@ -314,8 +314,8 @@ type soak struct {
 	self     string // this program
 	program  string // Dragoman's
 	dir      string // for logs and configurations
-	id       string // of the run, in the marks
-	until    string // when children end by themselves, in Unix time
+	id       string // part of the marks
+	until    string // when children exit by themselves, in Unix time
 	keeper   *procs.Keeper
 	errs     io.Writer
 	started  []*dragoman

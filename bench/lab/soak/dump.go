@@ -20,8 +20,7 @@ const (
 	dumpGroups = 15
 )
 
-// dump ends a Dragoman by SIGQUIT, and says what its goroutines were doing, those that do the same together. The whole is
-// in its log.
+// dump ends a Dragoman by SIGQUIT and returns what its goroutines were doing, grouped by state and place. The full dump is in its log.
 func (d *dragoman) dump() []string {
 	d.log.keepAll()
 	d.signal(syscall.SIGQUIT)
@@ -40,7 +39,7 @@ var (
 	call      = regexp.MustCompile(`^([^\s(][^\s]*)\(`)
 )
 
-// groups counts the goroutines of a dump by their state and by where they are in Dragoman's own code.
+// groups counts the goroutines of a dump by state and by place in Dragoman's own code.
 func groups(dump []byte) []string {
 	counts := map[string]int{}
 	for part := range bytes.SplitSeq(dump, []byte("\n\n")) {
@@ -58,7 +57,7 @@ func groups(dump []byte) []string {
 	return out
 }
 
-// where gives state and place of one goroutine: the innermost function, and the innermost ones of Dragoman's.
+// where returns the state and place of one goroutine: its innermost functions in Dragoman's code.
 func where(part string) string {
 	state := ""
 	var frames []string
@@ -82,7 +81,7 @@ func where(part string) string {
 		}
 	}
 	if len(own) == 0 && !slices.ContainsFunc(frames, func(f string) bool { return !strings.HasPrefix(f, "runtime.") }) {
-		return "" // the runtime's own
+		return "" // a goroutine of the runtime
 	}
 	if len(own) == 0 {
 		own = frames

@@ -23,12 +23,12 @@ import (
 const (
 	everything = "@modelcontextprotocol/server-everything"
 	longTool   = "trigger-long-running-operation"
-	beginLimit = 2 * time.Minute // npx may have to fetch
-	perServer  = 2               // sessions of each server when its Dragoman is killed
+	beginLimit = 2 * time.Minute // npx may have to download
+	perServer  = 2               // sessions at each server when its Dragoman is killed
 	busyTime   = 4 * time.Second
 )
 
-// killAll kills Dragomans with SIGKILL, idle but for some calls and under load, and looks for survivors.
+// killAll kills Dragomans with SIGKILL, with a few calls in flight and under load, and looks for surviving processes.
 func (r *soak) killAll(ctx context.Context, rep *report) {
 	for round := range r.settings.rounds {
 		for _, k := range []struct {
@@ -47,10 +47,10 @@ func (r *soak) killAll(ctx context.Context, rep *report) {
 	}
 }
 
-// doomed is what stands behind a Dragoman that will be killed.
+// doomed is the scenario of a Dragoman that will be killed.
 func (r *soak) doomed(name string, withNpx bool, res *killed) *scenario {
 	s := &scenario{name: name, requestTime: "2m", good: []server{{name: "good", role: role(!modern, child.Good)}}}
-	for _, k := range []child.Kind{child.Loner, child.Daemon, child.Fork, child.Stubborn} {
+	for _, k := range []child.Kind{child.OtherSession, child.Daemon, child.Fork, child.Stubborn} {
 		s.bad = append(s.bad, server{name: string(k), role: role(!modern, k)})
 	}
 	script := fmt.Sprintf(`sleep 1000 & cat | '%s' %s legacy/good | cat`, r.self, child.Word)
@@ -66,7 +66,7 @@ func (r *soak) doomed(name string, withNpx bool, res *killed) *scenario {
 	return s
 }
 
-// npx is the server that conformance pins, as users start it.
+// npx is the server that conformance pins, started as users start it.
 func (r *soak) npx() (server, error) {
 	if r.settings.npx == "" {
 		return server{}, errors.New("--npx is empty")
@@ -109,7 +109,7 @@ func (r *soak) begin(ctx context.Context, s *scenario, res *killed) *dragoman {
 	return d
 }
 
-// killCalls kills a Dragoman with calls under way at every server.
+// killCalls kills a Dragoman with calls in flight at every server.
 func (r *soak) killCalls(ctx context.Context, s *scenario, res *killed) {
 	d := r.begin(ctx, s, res)
 	if d == nil {
@@ -140,7 +140,7 @@ func (r *soak) killCalls(ctx context.Context, s *scenario, res *killed) {
 	}
 }
 
-// openCall opens a session with a call that is under way.
+// openCall opens a session and begins a call in it.
 func openCall(ctx context.Context, d *dragoman, up *server) (leave func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, beginLimit)
 	defer cancel()
@@ -154,16 +154,16 @@ func openCall(ctx context.Context, d *dragoman, up *server) (leave func(), err e
 	}
 	id, err := s.Begin(call)
 	if err == nil {
-		err = s.End(id, call, func(*client.Message) error { return errUnderWay })
+		err = s.End(id, call, func(*client.Message) error { return errInFlight })
 	}
-	if !errors.Is(err, errUnderWay) {
+	if !errors.Is(err, errInFlight) {
 		s.Leave()
 		return nil, fmt.Errorf("soak: a call that makes progress was expected: %w", errors.Join(err, client.ErrWrong))
 	}
 	return s.Leave, nil
 }
 
-var errUnderWay = errors.New("soak: the call is under way")
+var errInFlight = errors.New("soak: the call is in flight")
 
 // killBusy kills a Dragoman under load.
 func (r *soak) killBusy(ctx context.Context, s *scenario, res *killed) {
@@ -174,14 +174,14 @@ func (r *soak) killBusy(ctx context.Context, s *scenario, res *killed) {
 	var group sync.WaitGroup
 	t := &tally{}
 	group.Go(func() { r.load(ctx, d, s, t, killPhase, busyTime) })
-	pause(ctx, busyTime-time.Duration(rand.IntN(1000))*time.Millisecond) //nolint:gosec // when it strikes does not matter
+	pause(ctx, busyTime-time.Duration(rand.IntN(1000))*time.Millisecond) //nolint:gosec // any moment will do
 	counts, _ := t.snapshot()
 	res.Calls = counts.Calls
 	r.kill(ctx, d, res)
 	group.Wait()
 }
 
-// kill kills the Dragoman and finds who survives.
+// kill kills the Dragoman and finds the surviving processes.
 func (r *soak) kill(ctx context.Context, d *dragoman, res *killed) {
 	strays := map[procs.ID]bool{}
 	before, err := r.keeper.Strays()
@@ -205,7 +205,7 @@ func (r *soak) kill(ctx context.Context, d *dragoman, res *killed) {
 	if err != nil {
 		res.fail(err.Error())
 	}
-	for _, p := range after { // who changed its environment and was born too late to be known
+	for _, p := range after { // processes that changed their environment and were started too late to be known
 		if !strays[p.ID()] && !seen[p.ID()] && time.Since(began) >= survival {
 			left = append(left, p)
 		}

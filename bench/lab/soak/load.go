@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The phases of a scenario, which are part of its calls' tokens.
+// The phases of a scenario. They are part of the tokens of its calls.
 const (
 	tourPhase = iota
 	warmPhase
@@ -20,12 +20,11 @@ const (
 )
 
 const (
-	workers     = 8                     // clients at a time, of each scenario
-	carefulRate = 50 * time.Millisecond // between visits of the clients that only meet good servers
+	workers     = 8                     // concurrent clients of each scenario
+	carefulRate = 50 * time.Millisecond // between visits of the clients that visit good servers only
 )
 
-// load sends clients to a Dragoman for a time; phase makes the tokens of its calls its own. It returns when the last client
-// has left.
+// load sends clients to a Dragoman for a time. phase makes the tokens of its calls unique. It returns when the last client has left.
 func (r *soak) load(ctx context.Context, d *dragoman, s *scenario, t *tally, phase int, length time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
@@ -40,7 +39,7 @@ func (r *soak) load(ctx context.Context, d *dragoman, s *scenario, t *tally, pha
 			}
 		})
 	}
-	group.Go(func() { // good clients of good servers, whatever the others do
+	group.Go(func() { // good clients at good servers, whatever the others do
 		w := r.worker(d, s, t, phase, workers)
 		for ctx.Err() == nil {
 			server := &s.good[w.rng.IntN(len(s.good))]
@@ -64,7 +63,7 @@ func (r *soak) load(ctx context.Context, d *dragoman, s *scenario, t *tally, pha
 	group.Wait()
 }
 
-// tour sends one client of each kind to each server, as fast as they come: what can be touched has been touched then.
+// tour sends one client of each kind to each server, as fast as possible, so that all code has run.
 func (r *soak) tour(ctx context.Context, d *dragoman, s *scenario, t *tally) {
 	type stop struct {
 		server *server
@@ -92,12 +91,12 @@ func (r *soak) tour(ctx context.Context, d *dragoman, s *scenario, t *tally) {
 	group.Wait()
 }
 
-// worker is one goroutine's clients, one after the other.
+// worker makes the visits of one goroutine, one after the other.
 type worker struct {
 	d       *dragoman
 	t       *tally
 	servers []server
-	bad     int // of the servers, those from here on
+	bad     int // index of the first bad server
 	rng     *rand.Rand
 	name    string
 	n       int
@@ -110,7 +109,7 @@ func (r *soak) worker(d *dragoman, s *scenario, t *tally, phase, i int) *worker 
 		name: fmt.Sprintf("%s-%d-%d", s.name, phase, i), all: journeys(), polite: polite()}
 }
 
-// choose picks a server: three times of four a bad one, if there is one.
+// choose picks a server: a bad one in three of four cases, if there is one.
 func (w *worker) choose() *server {
 	if w.bad < len(w.servers) && w.rng.IntN(4) > 0 {
 		return &w.servers[w.bad+w.rng.IntN(len(w.servers)-w.bad)]
@@ -118,7 +117,7 @@ func (w *worker) choose() *server {
 	return &w.servers[w.rng.IntN(w.bad)]
 }
 
-// visit is one client. Its limit does not end with the load: what has begun is seen through.
+// visit is one client's visit. Its limit does not end with the load: a visit that has begun is completed.
 func (w *worker) visit(ctx context.Context, s *server, j *journey) {
 	w.n++
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limit())

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Command soak shows that a Dragoman in front of stdio servers leaks nothing: it starts several, each before children that
-// break another rule, lets thousands of clients come and leave in every way there is, and compares what each Dragoman has
-// before and after. Then it has them drain, and kills one, and looks for survivors.
+// Command soak checks that a Dragoman in front of stdio servers leaks nothing. It starts several, each in front of children that break
+// another rule, has thousands of clients come and leave in every possible way, and compares the resources of each Dragoman before and
+// after. Then it drains them, and kills one, and looks for surviving processes.
 //
-// It knows of Dragoman the command line, the configuration and the metrics. README.md of the benchmark says how to run it
-// and how to read what it prints.
+// It uses Dragoman by its command line, configuration and metrics only. README.md of the benchmark explains how to run it and how to read
+// its output.
 package main
 
 import (
@@ -28,8 +28,8 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 
-	// Warming up is a sixth of the load, within bounds: in a long run more of the program is touched, the heap is once as large as it
-	// will be, and its spans come to lie as they stay, and none of that is a leak. What leaks does so for the whole load.
+	// The warm-up takes a sixth of the load's duration, within bounds: in a long run more of the program is used and the heap reaches its
+	// final size and layout, and none of that is a leak. A leak grows during the whole load.
 	warmPart, warmLeast, warmMost = 6, 20 * time.Second, 10 * time.Minute
 )
 
@@ -37,14 +37,14 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == child.Word {
 		os.Exit(child.Main(os.Args[2:]))
 	}
-	runtime.LockOSThread() // what we start dies with the thread that started it
+	runtime.LockOSThread() // child processes die with the thread that started them
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-// execute is main without the process: it returns the exit code.
+// execute runs the command line and returns the exit code.
 func execute(ctx context.Context, args []string, out, errs io.Writer) int {
 	s, err := parseArgs(args, errs)
 	switch {
@@ -74,15 +74,15 @@ func parseArgs(args []string, errs io.Writer) (settings, error) {
 	var s settings
 	f := flag.NewFlagSet("soak", flag.ContinueOnError)
 	f.SetOutput(errs)
-	short := f.Bool("short", false, "a minute or so in all: what continuous integration runs")
-	only := f.String("only", ".", "scenarios, a regular expression: good, crash, silent, stubborn, fork, noisy, kill")
+	short := f.Bool("short", false, "about a minute in total, as in continuous integration")
+	only := f.String("only", ".", "regular expression of the scenarios to run: good, crash, silent, stubborn, fork, noisy, kill")
 	f.StringVar(&s.dragoman, "dragoman", "./dragoman", "the Dragoman to soak")
-	f.StringVar(&s.npx, "npx", "conformance", "directory whose package.json pins the server that is run by npx; \"\" leaves it out")
+	f.StringVar(&s.npx, "npx", "conformance", "directory whose package.json pins the server to start with npx; \"\" leaves it out")
 	f.StringVar(&s.json, "json", "", "file for the figures as JSON")
-	f.StringVar(&s.keep, "keep", "", "directory for logs and configurations, which are removed otherwise")
-	f.DurationVar(&s.duration, "duration", 3*time.Minute, "of the load; warming up and settling come on top")
-	f.Uint64Var(&s.seed, "seed", 0, "of what clients do; 0 is a new one")
-	f.IntVar(&s.rate, "rate", 12, "clients a second, of each scenario")
+	f.StringVar(&s.keep, "keep", "", "keep logs and configurations in this directory")
+	f.DurationVar(&s.duration, "duration", 3*time.Minute, "length of the load; warm-up and settling come on top")
+	f.Uint64Var(&s.seed, "seed", 0, "seed of the clients' behaviour; 0: a random one")
+	f.IntVar(&s.rate, "rate", 12, "clients per second in each scenario")
 	if err := f.Parse(args); err != nil {
 		return s, fmt.Errorf("soak: %w", err)
 	}

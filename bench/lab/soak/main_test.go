@@ -22,7 +22,7 @@ import (
 	"dragoman/bench/lab/soak/ledger"
 )
 
-// TestMain lets the test's own binary play the children.
+// TestMain lets the test binary play the children.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == child.Word {
 		os.Exit(child.Main(os.Args[2:]))
@@ -47,7 +47,7 @@ func TestArguments(t *testing.T) {
 
 var serverName = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
 
-// Names are what Dragoman takes, and every journey fits some server.
+// Names are valid for Dragoman, and every journey fits some server.
 func TestScenarios(t *testing.T) {
 	names := map[string]bool{}
 	visited := map[string]bool{}
@@ -80,7 +80,7 @@ func TestScenarios(t *testing.T) {
 	}
 	for _, j := range journeys() {
 		if !visited[j.name] {
-			t.Errorf("nobody makes the journey %q", j.name)
+			t.Errorf("no server for the journey %q", j.name)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestPick(t *testing.T) {
 	}
 }
 
-func TestWhatMayHappen(t *testing.T) {
+func TestExpectedErrors(t *testing.T) {
 	rpc := &client.RPCError{Code: -32603}
 	rpc.Data.Code = "upstream_lost"
 	late := fmt.Errorf("client: read: %w", os.ErrDeadlineExceeded)
@@ -189,7 +189,7 @@ func TestLogFile(t *testing.T) {
 			t.Errorf("%+v", at)
 		}
 	default:
-		t.Error("where it listens was not found")
+		t.Error("the addresses were not found")
 	}
 	if !strings.HasSuffix(l.tail(), "more") {
 		t.Error(l.tail())
@@ -217,7 +217,7 @@ func TestReport(t *testing.T) {
 		t.Error(out.String())
 	}
 	if (&report{}).failure() == nil {
-		t.Error("nothing was soaked, and nothing failed")
+		t.Error("an empty report did not fail")
 	}
 	file := filepath.Join(t.TempDir(), "r.json")
 	if err = r.write(file); err != nil {

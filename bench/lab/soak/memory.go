@@ -11,11 +11,10 @@ import (
 	"strings"
 )
 
-// shownMapping is from how many kilobytes of its own on a mapping is told of.
+// shownMapping is the private memory in KiB from which a mapping is shown.
 const shownMapping = 128
 
-// memory tells where a Dragoman's memory is: what the runtime counts, and the mappings that hold much of it. It is told of a
-// failure, once as it was before the load and once as it is after.
+// memory describes a Dragoman's memory for the evidence of a failure: the runtime's figures and the mappings with much private memory.
 func (d *dragoman) memory(ctx context.Context, when string) []string {
 	var out []string
 	text, err := d.metrics(ctx)
@@ -36,10 +35,10 @@ func (d *dragoman) memory(ctx context.Context, when string) []string {
 	if err != nil {
 		return append(out, when+": "+err.Error())
 	}
-	return append(out, when+", memory of its own: "+strings.Join(maps, ", "))
+	return append(out, when+", private memory: "+strings.Join(maps, ", "))
 }
 
-// mappings lists what a process has of its own in each mapping that holds much.
+// mappings lists the mappings of a process with much private memory.
 func mappings(pid int) ([]string, error) {
 	file, err := os.Open(fmt.Sprintf("/proc/%d/smaps", pid))
 	if err != nil {

@@ -16,58 +16,58 @@ import (
 	"dragoman/bench/lab/soak/ledger"
 )
 
-// report is what a run has found.
+// report is the result of a run.
 type report struct {
 	Seed     uint64    `json:"seed"`
 	Duration string    `json:"duration"` // of the load
-	Took     string    `json:"took"`     // in all
+	Took     string    `json:"took"`     // in total
 	Dragoman string    `json:"dragoman"`
 	Results  []*result `json:"scenarios"`
 	Kills    []*killed `json:"kills"`
 }
 
-// result is what one scenario has found. It has failed if Failures is not empty.
+// result is the result of one scenario. It has failed if Failures is not empty.
 type result struct {
 	Name string `json:"name"`
 	counts
 	Before   *ledger.Reading `json:"before"`
 	After    *ledger.Reading `json:"after"`
-	Settled  string          `json:"settled"` // how long that took after the load
+	Settled  string          `json:"settled"` // how long that took
 	Drain    string          `json:"drain"`   // how long that took
 	Failures []string        `json:"failures"`
 	Evidence []string        `json:"evidence"`
 
 	load *tally
-	step *atomic.Value // string: what it is doing
+	step *atomic.Value // string: the current step
 }
 
 func (r *result) fail(why string) { r.Failures = append(r.Failures, why) }
 
-// close takes the clients' side into the result.
+// close adds the clients' counts to the result.
 func (r *result) close() {
 	var wrongs []string
 	r.counts, wrongs = r.load.snapshot()
 	if r.Wrong > 0 {
-		r.fail(fmt.Sprintf("%d of %d clients did not get what they should", r.Wrong, r.Clients))
+		r.fail(fmt.Sprintf("%d of %d clients got a wrong answer", r.Wrong, r.Clients))
 		for _, w := range wrongs {
 			r.Evidence = append(r.Evidence, "client of "+w)
 		}
 	}
 }
 
-// killed is what became of the descendants of a Dragoman that was killed.
+// killed is the result of a kill: what became of the Dragoman's descendants.
 type killed struct {
 	Name        string   `json:"name"`
-	Calls       int      `json:"calls"`       // under way, or so far
+	Calls       int      `json:"calls"`       // in flight, or so far
 	Descendants int      `json:"descendants"` // when it was killed
-	Took        string   `json:"took"`        // until nobody was left
+	Took        string   `json:"took"`        // until none was left
 	Failures    []string `json:"failures"`
 	Notes       []string `json:"notes"`
 }
 
 func (k *killed) fail(why string) { k.Failures = append(k.Failures, why) }
 
-// failure is nil if nothing leaked; else it names the first thing that did.
+// failure returns an error with the first failure; nil if there is none.
 func (r *report) failure() error {
 	var first string
 	n := 0
@@ -86,7 +86,7 @@ func (r *report) failure() error {
 	case len(r.Results)+len(r.Kills) == 0:
 		return errors.New("soak: FAILED: there is no such scenario")
 	case n > 0:
-		return fmt.Errorf("soak: FAILED: %s (%d failures in all, above; seed %d)", first, n, r.Seed)
+		return fmt.Errorf("soak: FAILED: %s (%d failures in total, see above; seed %d)", first, n, r.Seed)
 	}
 	return nil
 }
@@ -105,23 +105,23 @@ func (r *report) write(file string) error {
 	return nil
 }
 
-// print writes everything for people, what failed first.
+// print prints the report, with the first failure at the top.
 func (r *report) print(out io.Writer) {
 	if err := r.failure(); err != nil {
 		fmt.Fprintf(out, "%v\n", err)
 	}
-	fmt.Fprintf(out, "\nsoak of %s: load for %s, %s in all, seed %d\n", r.Dragoman, r.Duration, r.Took, r.Seed)
+	fmt.Fprintf(out, "\nsoak of %s: load for %s, %s in total, seed %d\n", r.Dragoman, r.Duration, r.Took, r.Seed)
 	for _, res := range r.Results {
 		res.print(out)
 	}
 	if len(r.Kills) > 0 {
 		fmt.Fprintln(out, "\nkilled by SIGKILL")
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "  \tdescendants\tcalls\tnobody left after\tverdict")
+		fmt.Fprintln(w, "  \tdescendants\tcalls\tnone left after\tverdict")
 		for _, k := range r.Kills {
 			fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%s\n", k.Name, k.Descendants, k.Calls, k.Took, verdict(k.Failures))
 		}
-		_ = w.Flush() // what out cannot take is lost
+		_ = w.Flush() // out may be closed
 		for _, k := range r.Kills {
 			indent(out, k.Name+": ", k.Failures)
 			indent(out, k.Name+": ", k.Notes)
@@ -131,10 +131,10 @@ func (r *report) print(out io.Writer) {
 
 func (r *result) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s: %s\n", r.Name, paint(out, verdict(r.Failures)))
-	fmt.Fprintf(out, "  %d clients, %d legacy sessions, %d calls answered right, %d wrong; settled in %s, drained in %s\n",
+	fmt.Fprintf(out, "  %d clients, %d legacy sessions, %d correct answers, %d wrong; settled in %s, drained in %s\n",
 		r.Clients, r.Sessions, r.Calls, r.Wrong, cmp.Or(r.Settled, "?"), cmp.Or(r.Drain, "?"))
 	if len(r.Errors) > 0 {
-		fmt.Fprintf(out, "  errors where they may be: %s\n", list(r.Errors))
+		fmt.Fprintf(out, "  expected errors: %s\n", list(r.Errors))
 	}
 	if r.Before != nil && r.After != nil {
 		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -153,7 +153,7 @@ func (r *result) print(out io.Writer) {
 			}
 			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t\n", i.Name, i.Format(b), i.Format(a), i.Delta(b, a), word)
 		}
-		_ = w.Flush() // what out cannot take is lost
+		_ = w.Flush() // out may be closed
 	}
 	indent(out, "", r.Failures)
 	indent(out, "  ", r.Evidence)
@@ -171,7 +171,7 @@ const (
 	failed = "FAILED"
 )
 
-// paint colours a verdict on a terminal, where nobody has asked for none (no-color.org).
+// paint colours a verdict on a terminal, unless NO_COLOR is set (no-color.org).
 func paint(out io.Writer, word string) string {
 	f, ok := out.(*os.File)
 	if !ok || os.Getenv("NO_COLOR") != "" {

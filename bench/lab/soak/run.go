@@ -23,7 +23,7 @@ import (
 	"dragoman/bench/lab/soak/procs"
 )
 
-// run does the whole work. What it has started has ended when it returns. The report is nil if nothing could be done.
+// run does the whole run. Everything that it has started has ended when it returns. The report is nil if nothing could be done.
 func run(ctx context.Context, s settings, errs io.Writer) (rep *report, err error) {
 	r := &soak{settings: s, errs: errs}
 	interrupted := ctx.Done()
@@ -52,12 +52,12 @@ func run(ctx context.Context, s settings, errs io.Writer) (rep *report, err erro
 	default:
 	}
 	if ctx.Err() != nil {
-		return rep, fmt.Errorf("soak: it takes longer than %v: %w", limit, ctx.Err())
+		return rep, fmt.Errorf("soak: took longer than %v: %w", limit, ctx.Err())
 	}
 	return rep, nil
 }
 
-var errInterrupted = errors.New("soak: interrupted; what it had started is ended")
+var errInterrupted = errors.New("soak: interrupted; all processes were ended")
 
 func (r *soak) prepare() (err error) {
 	if r.self, err = os.Executable(); err != nil {
@@ -86,7 +86,7 @@ func (r *soak) prepare() (err error) {
 	return nil
 }
 
-// cleanup ends all that the run has started, and says whom it had to kill.
+// cleanup ends all processes of the run. Its error names those that it had to kill.
 func (r *soak) cleanup() error {
 	var group sync.WaitGroup
 	for _, d := range r.started {
@@ -110,7 +110,7 @@ func (r *soak) cleanup() error {
 	return err
 }
 
-// left is everybody whom the run has brought about, directly or not, but for Dragomans.
+// left returns all descendants of the run's processes, except for the Dragomans.
 func (r *soak) left() ([]procs.Process, error) {
 	left, err := r.keeper.Strays()
 	known := map[procs.ID]bool{}
@@ -129,7 +129,7 @@ func (r *soak) left() ([]procs.Process, error) {
 	return left, err
 }
 
-// soakAll soaks the scenarios that were asked for, at the same time.
+// soakAll runs the chosen scenarios at the same time.
 func (r *soak) soakAll(ctx context.Context, rep *report) {
 	var group sync.WaitGroup
 	quit := make(chan struct{})
@@ -160,7 +160,7 @@ func (r *soak) soakAll(ctx context.Context, rep *report) {
 	}
 }
 
-// soakOne takes one Dragoman through all of it.
+// soakOne runs one scenario.
 func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *result) {
 	if err := d.ready(ctx); err != nil {
 		res.fail(err.Error())
@@ -202,7 +202,7 @@ func (r *soak) soakOne(ctx context.Context, d *dragoman, s *scenario, res *resul
 
 const maxShown = 10
 
-// evidence adds to a failure who is there too many, and what the goroutines are doing, which ends the Dragoman.
+// evidence adds to a failure the surplus processes and the goroutines, which ends the Dragoman.
 func (r *soak) evidence(ctx context.Context, d *dragoman, res *result, known map[procs.ID]bool) {
 	if ctx.Err() != nil {
 		return // interrupted
@@ -219,10 +219,10 @@ func (r *soak) evidence(ctx context.Context, d *dragoman, res *result, known map
 	res.Evidence = append(res.Evidence, d.dump()...)
 }
 
-// drain stops the Dragoman under load: it must exit with 0, and nobody may be left.
+// drain stops the Dragoman under load: it must exit with 0, and no process may be left.
 func (r *soak) drain(ctx context.Context, d *dragoman, s *scenario, res *result) {
 	var group sync.WaitGroup
-	group.Go(func() { r.load(ctx, d, s, &tally{}, drainPhase, drainLoad) }) // its clients may see anything
+	group.Go(func() { r.load(ctx, d, s, &tally{}, drainPhase, drainLoad) }) // its clients may get any error
 	pause(ctx, drainAfter)
 	known := r.ids(d)
 	began := time.Now()
@@ -231,13 +231,13 @@ func (r *soak) drain(ctx context.Context, d *dragoman, s *scenario, res *result)
 	took := time.Since(began)
 	switch {
 	case !ended:
-		res.fail(fmt.Sprintf("SIGTERM under load: it runs on after %v", exitLimit))
+		res.fail(fmt.Sprintf("SIGTERM under load: still running after %v", exitLimit))
 		res.Evidence = append(res.Evidence, d.dump()...)
 	case d.err != nil:
 		res.fail(fmt.Sprintf("SIGTERM under load: %v instead of exit code 0; %s", d.err, d.log.tail()))
 	}
 	for _, p := range r.survivors(ctx, d, known) {
-		res.fail(fmt.Sprintf("SIGTERM under load: %v after its end there is still %s", survival, p))
+		res.fail(fmt.Sprintf("SIGTERM under load: %v after the exit there is still %s", survival, p))
 	}
 	res.Drain = took.Round(time.Millisecond).String()
 	group.Wait()
@@ -253,7 +253,7 @@ const (
 
 const progressEvery = 5 * time.Second
 
-// progress says every few seconds how far it is.
+// progress prints a line every few seconds.
 func (r *soak) progress(results []*result, quit <-chan struct{}) {
 	began := time.Now()
 	tick := time.NewTicker(progressEvery)
@@ -276,7 +276,7 @@ func (r *soak) progress(results []*result, quit <-chan struct{}) {
 			step, _ := res.step.Load().(string)
 			steps = append(steps, res.Name+" "+step)
 		}
-		fmt.Fprintf(r.errs, "soak: %4d s: %d clients, %d sessions, %d calls, %d errors as expected, %d wrong | %s\n", int(time.Since(began).Seconds()),
+		fmt.Fprintf(r.errs, "soak: %4d s: %d clients, %d sessions, %d calls, %d expected errors, %d wrong | %s\n", int(time.Since(began).Seconds()),
 			all.Clients, all.Sessions, all.Calls, expected, all.Wrong, strings.Join(steps, ", "))
 	}
 }

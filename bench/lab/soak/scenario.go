@@ -16,15 +16,15 @@ type server struct {
 	name      string
 	role      child.Role
 	isolation string
-	// more are further settings, as TOML.
+	// more has further settings as TOML.
 	more string
-	// command takes the place of the role.
+	// command is used instead of the role.
 	command []string
-	// huge lets clients ask for answers of megabytes.
+	// huge allows answers of megabytes.
 	huge bool
 }
 
-// The kinds whose clients wait in vain.
+// silent reports whether clients wait in vain.
 func (s *server) silent() bool {
 	return slices.Contains([]child.Kind{child.Hang, child.Mute, child.NeverRead}, s.role.Kind)
 }
@@ -33,15 +33,15 @@ func (s *server) crashes() bool {
 	return slices.Contains([]child.Kind{child.CrashStart, child.CrashCall, child.CrashLater}, s.role.Kind)
 }
 
-// sure says that every call must be answered, and right.
+// sure reports whether every call must be answered correctly.
 func (s *server) sure() bool { return !s.silent() && !s.crashes() }
 
-// scenario is one Dragoman and what stands behind it: good servers always, whose clients must not suffer from the others.
+// scenario is one Dragoman and its servers. Some of them are always good: their clients must not suffer from the others.
 type scenario struct {
 	name string
 	bad  []server
 	good []server
-	// requestTime is limits.request_time; "" is a short one.
+	// requestTime is limits.request_time; empty: a short one.
 	requestTime string
 }
 
@@ -51,7 +51,7 @@ func role(isModern bool, kind child.Kind) child.Role {
 	return child.Role{Modern: isModern, Kind: kind}
 }
 
-// scenarios lists all there is.
+// scenarios lists all scenarios.
 func scenarios() []scenario {
 	of := func(kinds ...child.Kind) []server {
 		var out []server
@@ -80,7 +80,7 @@ func scenarios() []scenario {
 		{name: "silent", bad: append(of(child.Hang, child.Mute, child.NeverRead, child.Slow),
 			server{name: "hang-modern", more: idleExit, role: role(modern, child.Hang)},
 			server{name: "hang-shared", role: role(!modern, child.Hang), isolation: "shared"})},
-		{name: "stubborn", bad: append(of(child.Deaf, child.Stubborn, child.Loner), server{name: "stubborn-shared", role: role(!modern, child.Stubborn), isolation: "shared"})},
+		{name: "stubborn", bad: append(of(child.IgnoreEOF, child.Stubborn, child.OtherSession), server{name: "stubborn-shared", role: role(!modern, child.Stubborn), isolation: "shared"})},
 		{name: "fork", bad: append(of(child.Fork, child.Daemon), server{name: "daemon-modern", more: idleExit, role: role(modern, child.Daemon)})},
 		{name: "noisy", requestTime: "15s", bad: append(of(child.Flood, child.Noise, child.Loud, child.Chatty),
 			server{name: "flood-modern", more: idleExit, role: role(modern, child.Flood)},
@@ -92,10 +92,10 @@ func scenarios() []scenario {
 	return all
 }
 
-// servers are all upstreams of the scenario.
+// servers returns all upstreams of the scenario.
 func (s *scenario) servers() []server { return slices.Concat(s.good, s.bad) }
 
-// The times that a scenario's Dragoman is given: short, so that a run sees them pass often.
+// The timeouts of a scenario's Dragoman are short, so that they often expire in a run.
 const (
 	preamble = `listen = "127.0.0.1:0"
 drain_timeout = "3s"
@@ -123,7 +123,7 @@ crash_pause = "2s"
 `
 )
 
-// config writes the configuration. mark and until are given to the children; self is this program.
+// config writes the configuration. mark and until go to the children's environment; self is this program.
 func (s *scenario) config(self, mark, until string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, preamble, cmp.Or(s.requestTime, requestTime))
@@ -147,7 +147,7 @@ func (s *scenario) config(self, mark, until string) string {
 	return b.String()
 }
 
-// quoted writes the items of a TOML array. A basic string of TOML is written as %q writes plain text.
+// quoted writes the items of a TOML array. %q writes plain text as a TOML basic string.
 func quoted(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {

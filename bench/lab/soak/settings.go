@@ -17,18 +17,18 @@ const (
 type settings struct {
 	dragoman string         // program
 	npx      string         // directory to run npx in; its packages are those of conformance
-	json     string         // file; "" is none
-	keep     string         // directory for logs; "" is one that is removed
+	json     string         // file; empty: none
+	keep     string         // directory for logs; empty: a temporary one
 	only     *regexp.Regexp // scenarios
 	duration time.Duration  // of the load
 	warmup   time.Duration
-	patience time.Duration // for everything to come back
-	rate     int           // clients a second, of each scenario
-	rounds   int           // of being killed
+	patience time.Duration // time for everything to settle
+	rate     int           // clients per second in each scenario
+	rounds   int           // number of kills
 	seed     uint64
 }
 
-// check refuses what cannot be run.
+// check refuses settings that cannot be run.
 func (s *settings) check(rest []string) error {
 	switch {
 	case len(rest) > 0:

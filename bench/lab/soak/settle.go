@@ -13,17 +13,17 @@ import (
 
 const (
 	look      = 300 * time.Millisecond // between two readings
-	quietTime = 4 * time.Second        // without a change is quiet: longer than every time-out that ends something idle
-	reads     = 21                     // that make a reading which counts
-	// restTime is how long Dragoman is left alone before its memory is read: it gives back what it does not need once it
-	// hardly works, looking every two seconds, and twice.
+	quietTime = 4 * time.Second        // without a change; longer than every timeout of idle things
+	reads     = 21                     // readings that are combined into one
+	// restTime is how long Dragoman is left alone before its memory is read. Once it is nearly idle it returns unused memory to the system;
+	// it checks every two seconds, and twice.
 	restTime = 7 * time.Second
-	// unsettledTime bounds the one sample of a Dragoman that did not come to rest.
+	// unsettledTime bounds the sample of a Dragoman that did not settle.
 	unsettledTime = restTime + 20*time.Second
 )
 
-// settle waits until nothing changes any more, and gives what there is then. With a reading from before it waits until
-// nothing is more than then; what still is after the limit, the comparison says.
+// settle waits until nothing changes and returns that reading. With a reading from before it waits until nothing exceeds it; after the
+// limit the comparison reports what still does.
 func (r *soak) settle(ctx context.Context, d *dragoman, before *ledger.Reading, limit time.Duration) (ledger.Reading, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -44,7 +44,7 @@ func (r *soak) settle(ctx context.Context, d *dragoman, before *ledger.Reading, 
 	}
 }
 
-// quiet waits until nothing changes any more.
+// quiet waits until nothing changes.
 func (r *soak) quiet(ctx context.Context, d *dragoman, before *ledger.Reading) error {
 	last, err := d.read(ctx)
 	for since := time.Now(); err == nil && (time.Since(since) < quietTime || before == nil && !last.Idle()); {
@@ -58,8 +58,7 @@ func (r *soak) quiet(ctx context.Context, d *dragoman, before *ledger.Reading) e
 	return err
 }
 
-// sample makes one reading of several. Memory is read at rest, before anybody asks for the metrics: to answer takes as much
-// of it as some sessions.
+// sample combines several readings into one. Memory is read first, without a scrape: a scrape takes as much memory as some sessions.
 func (d *dragoman) sample(ctx context.Context) (ledger.Reading, error) {
 	pause(ctx, restTime)
 	var all []ledger.Reading
@@ -85,20 +84,20 @@ func settled(now, before *ledger.Reading) bool {
 	return len(ledger.Compare(before, now)) == 0
 }
 
-// unsettled says why there is nothing to settle for. last becomes what there is.
+// unsettled returns an error if there is nothing to compare. It sets last to the latest sample.
 func (r *soak) unsettled(ctx context.Context, d *dragoman, last, before *ledger.Reading, err error) error {
 	if end, ok := ctx.Deadline(); !ok || time.Until(end) > look || errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("soak: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unsettledTime)
 	defer cancel()
-	if last.RSS == 0 { // no sample has been taken
+	if last.RSS == 0 { // there is no sample yet
 		if *last, err = d.sample(ctx); err != nil {
 			return err
 		}
 	}
 	if before == nil || settled(last, before) {
-		return fmt.Errorf("soak: it does not come to rest: %s", last)
+		return fmt.Errorf("soak: does not settle: %s", last)
 	}
-	return nil // the comparison says it
+	return nil // the comparison reports it
 }

@@ -26,7 +26,7 @@ func (r *soak) ids(d *dragoman) map[procs.ID]bool {
 	return known
 }
 
-// survivors waits until everybody is gone whom a Dragoman that has ended had, and gives those who are not.
+// survivors waits until all descendants of an ended Dragoman have ended, and returns those that have not.
 func (r *soak) survivors(ctx context.Context, d *dragoman, known map[procs.ID]bool) []procs.Process {
 	ctx, cancel := context.WithTimeout(ctx, survival)
 	defer cancel()
@@ -39,7 +39,7 @@ func (r *soak) survivors(ctx context.Context, d *dragoman, known map[procs.ID]bo
 	}
 }
 
-// alive gives who has the Dragoman's mark or is known.
+// alive returns the processes that have the Dragoman's mark or are known.
 func (r *soak) alive(d *dragoman, known map[procs.ID]bool) []procs.Process {
 	t, err := procs.Read()
 	if err != nil {

@@ -16,24 +16,24 @@ import (
 	"dragoman/bench/lab/soak/client"
 )
 
-// maxWrongs is how many failures are told in full.
+// maxWrongs is how many failures are kept in full.
 const maxWrongs = 10
 
-// tally counts what became of clients.
+// tally counts the results of visits.
 type tally struct {
 	mu sync.Mutex
 	counts
-	wrongs []string // what must not have happened, the first of it
+	wrongs []string // unexpected failures, the first of them
 }
 
-// counts is what a scenario's clients have done and seen.
+// counts has what a scenario's clients did and got.
 type counts struct {
 	Clients  int            `json:"clients"`
-	Sessions int            `json:"sessions"` // that legacy clients opened
-	Calls    int            `json:"calls"`    // that were answered, and right
-	Errors   map[string]int `json:"errors"`   // by their names, where they may happen
-	Wrong    int            `json:"wrong"`    // what must not happen
-	// Samples are errors in full, one of each name.
+	Sessions int            `json:"sessions"` // opened by legacy clients
+	Calls    int            `json:"calls"`    // with a correct answer
+	Errors   map[string]int `json:"errors"`   // expected errors, by name
+	Wrong    int            `json:"wrong"`    // unexpected failures, the first of them
+	// Samples has one error of each name in full.
 	Samples map[string]string `json:"samples"`
 }
 
@@ -46,7 +46,7 @@ func (t *tally) add(n *int) {
 func (t *tally) session() { t.add(&t.Sessions) }
 func (t *tally) call()    { t.add(&t.Calls) }
 
-// outcome takes how a client's visit to a server ended.
+// outcome counts the result of a client's visit to a server.
 func (t *tally) outcome(server *server, journey string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *tally) outcome(server *server, journey string, err error) {
 	t.Errors[name]++
 }
 
-// wrong notes what must not happen. The caller holds t.mu.
+// wrong counts an unexpected failure. The caller holds t.mu.
 func (t *tally) wrong(what string) {
 	t.Wrong++
 	if len(t.wrongs) < maxWrongs {
@@ -76,7 +76,7 @@ func (t *tally) wrong(what string) {
 	}
 }
 
-// snapshot is what there is so far.
+// snapshot returns the counts so far.
 func (t *tally) snapshot() (counts, []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +85,7 @@ func (t *tally) snapshot() (counts, []string) {
 	return c, slices.Clone(t.wrongs)
 }
 
-// The names of what goes wrong besides Dragoman's own errors.
+// The names of failures besides Dragoman's own errors.
 const (
 	nameLate   = "no answer"
 	nameClosed = "closed"
@@ -112,7 +112,7 @@ func errorName(err error) string {
 	return nameOther
 }
 
-// may says whether an error of this name is what the server deserves. A wrong answer never is.
+// may reports whether an error of this name is expected at the server. A wrong answer never is.
 func (s *server) may(name string) bool {
 	switch {
 	case name == nameWrong, name == nameOther, name == "internal":

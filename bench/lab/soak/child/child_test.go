@@ -46,15 +46,15 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// rig is a child between pipes.
-type rig struct {
+// pipes is a child with its pipes.
+type pipes struct {
 	t    *testing.T
 	in   io.WriteCloser
 	out  *bufio.Scanner
 	done chan error
 }
 
-func startRig(t *testing.T, word string) *rig {
+func startChild(t *testing.T, word string) *pipes {
 	t.Helper()
 	role, err := Parse(word)
 	if err != nil {
@@ -62,7 +62,7 @@ func startRig(t *testing.T, word string) *rig {
 	}
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	r := &rig{t: t, in: inW, out: bufio.NewScanner(outR), done: make(chan error, 1)}
+	r := &pipes{t: t, in: inW, out: bufio.NewScanner(outR), done: make(chan error, 1)}
 	r.out.Buffer(nil, 1<<20)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	go func() {
@@ -80,14 +80,14 @@ func startRig(t *testing.T, word string) *rig {
 	return r
 }
 
-func (r *rig) say(line string) {
+func (r *pipes) send(line string) {
 	r.t.Helper()
 	if _, err := io.WriteString(r.in, line+"\n"); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *rig) hear() string {
+func (r *pipes) next() string {
 	r.t.Helper()
 	if !r.out.Scan() {
 		r.t.Fatalf("no line: %v", r.out.Err())
@@ -95,17 +95,17 @@ func (r *rig) hear() string {
 	return r.out.Text()
 }
 
-func (r *rig) want(line string) {
+func (r *pipes) want(line string) {
 	r.t.Helper()
-	if got := r.hear(); got != line {
+	if got := r.next(); got != line {
 		r.t.Errorf("got  %s\nwant %s", got, line)
 	}
 }
 
 func TestEcho(t *testing.T) {
 	for word, head := range map[string]string{"legacy/good": "", "modern/good": `"resultType":"complete",`} {
-		r := startRig(t, word)
-		r.say(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a","size":3,"progress":1},"_meta":{"progressToken":"p"}}}`)
+		r := startChild(t, word)
+		r.send(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a","size":3,"progress":1},"_meta":{"progressToken":"p"}}}`)
 		r.want(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}`)
 		r.want(`{"jsonrpc":"2.0","id":7,"result":{` + head + `"content":[{"type":"text","text":"a:xxx"}]}}`)
 	}
@@ -113,43 +113,43 @@ func TestEcho(t *testing.T) {
 
 // A cancelled call is not answered; the next one is.
 func TestCancel(t *testing.T) {
-	r := startRig(t, "legacy/good")
-	r.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a","delay_ms":15000}}}`)
-	r.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
-	r.say(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
+	r := startChild(t, "legacy/good")
+	r.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a","delay_ms":15000}}}`)
+	r.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+	r.send(`{"jsonrpc":"2.0","id":2,"method":"ping"}`)
 	r.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
 func TestAsks(t *testing.T) {
-	r := startRig(t, "legacy/good")
-	r.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"token":"a"}}}`)
+	r := startChild(t, "legacy/good")
+	r.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"token":"a"}}}`)
 	var m struct {
 		ID     json.RawMessage
 		Method string
 	}
-	if err := json.Unmarshal([]byte(r.hear()), &m); err != nil || m.Method != "elicitation/create" {
+	if err := json.Unmarshal([]byte(r.next()), &m); err != nil || m.Method != "elicitation/create" {
 		t.Fatal(m, err)
 	}
-	r.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept"}}`)
+	r.send(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"result":{"action":"accept"}}`)
 	r.want(`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"a:"}]}}`)
 
-	r = startRig(t, "modern/good")
-	r.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"token":"a"}}}`)
-	if got := r.hear(); !strings.Contains(got, `"input_required"`) || !strings.Contains(got, `"requestState":"half-way"`) {
+	r = startChild(t, "modern/good")
+	r.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"ask","arguments":{"token":"a"}}}`)
+	if got := r.next(); !strings.Contains(got, `"input_required"`) || !strings.Contains(got, `"requestState":"half-way"`) {
 		t.Error(got)
 	}
-	r.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"token":"a"},"inputResponses":{"q":{"action":"accept"}},"requestState":"half-way"}}`)
+	r.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"token":"a"},"inputResponses":{"q":{"action":"accept"}},"requestState":"half-way"}}`)
 	r.want(`{"jsonrpc":"2.0","id":2,"result":{"resultType":"complete","content":[{"type":"text","text":"a:"}]}}`)
 }
 
 func TestCrash(t *testing.T) {
-	r := startRig(t, "legacy/crash-later")
+	r := startChild(t, "legacy/crash-later")
 	const call = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a"}}}`
 	for id := range lastCalls {
-		r.say(fmt.Sprintf(call, id))
-		r.hear()
+		r.send(fmt.Sprintf(call, id))
+		r.next()
 	}
-	r.say(fmt.Sprintf(call, lastCalls))
+	r.send(fmt.Sprintf(call, lastCalls))
 	err := <-r.done
 	r.done <- err
 	if !errors.Is(err, errCrash) {
@@ -157,17 +157,17 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// The children that answer no call say who they are all the same; one that floods answers in the end.
+// The children that answer no call answer initialize and server/discover. One that floods answers in the end.
 func TestMisbehaviour(t *testing.T) {
-	r := startRig(t, "legacy/hang")
-	r.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a"}}}`)
-	r.say(`{"jsonrpc":"2.0","id":2,"method":"server/discover"}`)
+	r := startChild(t, "legacy/hang")
+	r.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a"}}}`)
+	r.send(`{"jsonrpc":"2.0","id":2,"method":"server/discover"}`)
 	r.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not found"}}`)
 
-	r = startRig(t, "legacy/flood")
-	r.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a"}}}`)
+	r = startChild(t, "legacy/flood")
+	r.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"token":"a"}}}`)
 	for range floodCount {
-		if got := r.hear(); !strings.Contains(got, "notifications/message") {
+		if got := r.next(); !strings.Contains(got, "notifications/message") {
 			t.Fatal(got)
 		}
 	}

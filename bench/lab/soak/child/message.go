@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// The revisions that children speak.
+// The revisions of the children.
 const (
 	modernVersion = "2026-07-28"
 	legacyVersion = "2025-11-25"
 )
 
-// Arguments of the tool "echo", and of "ask", which looks at Token only.
+// Arguments of the tool "echo", and of "ask", which uses Token only.
 type Arguments struct {
-	Token    string `json:"token"`              // comes back at the head of the answer
-	Size     int    `json:"size,omitempty"`     // bytes of filler behind it
+	Token    string `json:"token"`              // returned at the beginning of the answer
+	Size     int    `json:"size,omitempty"`     // bytes of filler after it
 	DelayMS  int    `json:"delay_ms,omitempty"` // before the answer
-	Progress int    `json:"progress,omitempty"` // notifications before it, if the request has a token for them
-	Pad      string `json:"pad,omitempty"`      // makes the request long, and is ignored
+	Progress int    `json:"progress,omitempty"` // number of notifications before it, if the request has a progress token
+	Pad      string `json:"pad,omitempty"`      // ignored; makes the request long
 }
 
-// Filler is what an answer's text is filled up with.
+// Filler fills an answer's text.
 const Filler = "x"
 
-// Text is what "echo" answers.
+// Text is the answer of "echo".
 func (a Arguments) Text() string { return a.Token + ":" + strings.Repeat(Filler, a.Size) }
 
-// message is what children look at of a line.
+// message is the part of a message that children read.
 type message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -52,7 +52,7 @@ type message struct {
 const (
 	info      = `{"name":"soak","version":"1"}`
 	caps      = `{"tools":{"listChanged":true},"logging":{}}`
-	echoTool  = `{"name":"echo","description":"Gives back its token.","inputSchema":{"type":"object","properties":{"token":{"type":"string"}}}}`
+	echoTool  = `{"name":"echo","description":"Returns its token.","inputSchema":{"type":"object","properties":{"token":{"type":"string"}}}}`
 	askTool   = `{"name":"ask","description":"Asks before it answers.","inputSchema":{"type":"object","properties":{"token":{"type":"string"}}}}`
 	tools     = `"tools":[` + echoTool + `,` + askTool + `]`
 	complete  = `"resultType":"complete"`
@@ -64,7 +64,7 @@ const (
 	modernOnly    = `{"code":-32022,"message":"unsupported protocol version","data":{"supported":["` + modernVersion + `"],"requested":"` + legacyVersion + `"}}`
 )
 
-// answer is the response's member to anything but a call: `"result":…` or `"error":…`.
+// answer is the member of the response to a request other than a call: `"result":…` or `"error":…`.
 func answer(m *message, modern bool) string {
 	switch {
 	case m.Method == "tools/list" && modern:
@@ -93,7 +93,7 @@ func text(said string, modern bool) string {
 	return `"result":{` + head + `"content":[{"type":"text","text":` + quote(said) + `}]}`
 }
 
-// asks is the modern way to ask.
+// asks is the result with which a modern server asks a question.
 func asks() string {
 	return `"result":{"resultType":"input_required","inputRequests":{"q":{"method":"elicitation/create","params":` + question +
 		`}},"requestState":"` + state + `"}`

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// lifetime is how long a child lives that was not told.
+// lifetime is how long a child without UntilVariable runs.
 const lifetime = 10 * time.Minute
 
-// Main is the whole life of a child process; the result is its exit code.
+// Main runs a child process and returns its exit code.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "child: a role is missing")
@@ -35,7 +35,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// end is when a child ends by itself.
+// end is when a child exits by itself.
 func end(until string, now time.Time) time.Time {
 	if seconds, err := strconv.ParseInt(until, 10, 64); err == nil {
 		return time.Unix(seconds, 0)
@@ -43,29 +43,29 @@ func end(until string, now time.Time) time.Time {
 	return now.Add(lifetime)
 }
 
-// run starts what the role starts, and serves or stays.
+// run starts the processes of the role, and serves or waits.
 func (r Role) run(ctx context.Context) error {
-	go func() { // ends the process, whatever it is doing
+	go func() { // exits in any state
 		<-ctx.Done()
 		os.Exit(crashCode)
 	}()
 	switch r.Kind {
-	case Stubborn, cling, away:
+	case Stubborn, holdStubborn, away:
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 	}
 	switch r.Kind {
-	case hold, cling, away:
+	case hold, holdStubborn, away:
 		<-ctx.Done()
 		return nil
 	case leave:
 		return start(away, true)
-	case Loner:
+	case OtherSession:
 		return r.alone(ctx)
 	case Fork:
 		if err := start(hold, false); err != nil {
 			return err
 		}
-		if err := start(cling, false); err != nil {
+		if err := start(holdStubborn, false); err != nil {
 			return err
 		}
 	case Daemon:
@@ -74,13 +74,13 @@ func (r Role) run(ctx context.Context) error {
 		}
 	}
 	err := r.Serve(ctx, os.Stdin, os.Stdout, os.Stderr)
-	if err == nil && (r.Kind == Deaf || r.Kind == Stubborn) {
+	if err == nil && (r.Kind == IgnoreEOF || r.Kind == Stubborn) {
 		<-ctx.Done()
 	}
 	return err
 }
 
-// start starts the program once more, with the same pipes, and leaves it to itself.
+// start starts the program in another role, with the same pipes, and does not wait for it.
 func start(kind Kind, session bool) error {
 	self, err := os.Executable()
 	if err != nil {

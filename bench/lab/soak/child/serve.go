@@ -20,13 +20,13 @@ const (
 	chatPause = 20 * time.Millisecond
 
 	crashCode   = 3
-	lastCalls   = 3 // that CrashLater answers
+	lastCalls   = 3 // answered by CrashLater
 	floodCount  = 1000
 	loudBytes   = 1 << 20
 	noiseBanner = "Starting up ...\n\n\x1b[32mready\x1b[0m\n{\"half\":\n[]\nnull\n\xff\xfe\n"
 )
 
-// server is one child that serves.
+// server is the serving part of a child.
 type server struct {
 	role Role
 	errs io.Writer
@@ -41,11 +41,10 @@ type server struct {
 	count   int                           // of calls
 }
 
-// errCrash is why a child exits in the middle.
-var errCrash = errors.New("child: crashes as it was told")
+// errCrash makes a child exit with a failure.
+var errCrash = errors.New("child: crash")
 
-// Serve is the child between its pipes: it reads in until its end, or until its role has it end. The error is why it
-// should exit with a failure.
+// Serve serves until in ends, or until the role ends it. With an error the child exits with a failure.
 func (r Role) Serve(ctx context.Context, in io.Reader, out, errs io.Writer) error {
 	s := &server{role: r, errs: errs, out: bufio.NewWriterSize(out, 64<<10), running: map[string]context.CancelFunc{}, asked: map[string]chan struct{}{}}
 	ctx, cancel := context.WithCancel(ctx)
@@ -62,7 +61,7 @@ func (r Role) Serve(ctx context.Context, in io.Reader, out, errs io.Writer) erro
 	case Loud:
 		fmt.Fprint(errs, strings.Repeat("e", loudBytes))
 	case Chatty:
-		s.calls.Go(func() { s.chat(ctx) })
+		s.calls.Go(func() { s.notifyAlways(ctx) })
 	}
 	return s.read(ctx, in)
 }
@@ -79,7 +78,7 @@ func (s *server) read(ctx context.Context, in io.Reader) error {
 		}
 		var m message
 		if json.Unmarshal(line, &m) != nil {
-			continue // nothing that a client of ours writes
+			continue // our clients send no such line
 		}
 		if err = s.take(ctx, &m); err != nil {
 			return err
@@ -103,7 +102,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// take does what one message wants.
+// take handles one message.
 func (s *server) take(ctx context.Context, m *message) error {
 	switch {
 	case s.role.Kind == Mute:
@@ -115,10 +114,10 @@ func (s *server) take(ctx context.Context, m *message) error {
 	case m.Method == "tools/call":
 		return s.call(ctx, m)
 	case m.Method == "subscriptions/listen" && s.role.Modern:
-		s.say(notification("notifications/subscriptions/acknowledged", fmt.Sprintf(
+		s.send(notification("notifications/subscriptions/acknowledged", fmt.Sprintf(
 			`{"_meta":{"io.modelcontextprotocol/subscriptionId":%s},"notifications":%s}`, m.ID, orEmpty(m.Params.Notifications))))
 	default:
-		s.say(response(m.ID, answer(m, s.role.Modern)))
+		s.send(response(m.ID, answer(m, s.role.Modern)))
 	}
 	return nil
 }
@@ -130,7 +129,7 @@ func orEmpty(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// call begins a call, or what its role does instead.
+// call begins a call, or does what its role does instead.
 func (s *server) call(ctx context.Context, m *message) error {
 	s.mu.Lock()
 	s.count++
@@ -144,9 +143,9 @@ func (s *server) call(ctx context.Context, m *message) error {
 		return nil
 	case s.role.Kind == CrashCall, s.role.Kind == CrashLater && count > lastCalls:
 		if m.Params.Meta.ProgressToken != nil {
-			s.say(progress(m.Params.Meta.ProgressToken, 1))
+			s.send(progress(m.Params.Meta.ProgressToken, 1))
 		}
-		fmt.Fprintln(s.errs, "soak: something terrible has happened")
+		fmt.Fprintln(s.errs, "soak: crash")
 		return errCrash
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -160,7 +159,7 @@ func (s *server) call(ctx context.Context, m *message) error {
 	return nil
 }
 
-// run is a call that is answered, unless it is cancelled.
+// run answers a call, unless it is cancelled.
 func (s *server) run(ctx context.Context, m *message) {
 	args := m.Params.Arguments
 	if s.role.Kind == Flood {
@@ -171,7 +170,7 @@ func (s *server) run(ctx context.Context, m *message) {
 	}
 	if token := m.Params.Meta.ProgressToken; token != nil {
 		for n := range args.Progress {
-			s.say(progress(token, n+1))
+			s.send(progress(token, n+1))
 		}
 	}
 	wait(ctx, time.Duration(args.DelayMS)*time.Millisecond)
@@ -184,18 +183,18 @@ func (s *server) run(ctx context.Context, m *message) {
 		s.ask(ctx, string(m.ID))
 	}
 	if ctx.Err() == nil {
-		s.say(response(m.ID, member))
+		s.send(response(m.ID, member))
 	}
 }
 
-// ask puts a question to the client, and waits for the answer, whatever it is.
+// ask asks the client a question and waits for any answer.
 func (s *server) ask(ctx context.Context, call string) {
 	id := `"question ` + strings.Trim(call, `"`) + `"`
 	answered := make(chan struct{})
 	s.mu.Lock()
 	s.asked[id] = answered
 	s.mu.Unlock()
-	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id, question))
+	s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":%s}`, id, question))
 	select {
 	case <-answered:
 	case <-ctx.Done():
@@ -223,28 +222,28 @@ func (s *server) cancel(call string) {
 	}
 }
 
-// flood writes more than anybody wants to know, on both pipes.
+// flood writes many lines to stdout and stderr.
 func (s *server) flood(m *message) {
 	said := logged(strings.Repeat("much ado ", 30))
 	for n := range floodCount {
 		fmt.Fprintln(s.errs, "soak: much ado about nothing")
-		s.say(said)
+		s.send(said)
 		if token := m.Params.Meta.ProgressToken; token != nil && m.Params.Arguments.Progress == 0 {
-			s.say(progress(token, n+1))
+			s.send(progress(token, n+1))
 		}
 	}
 }
 
-func (s *server) chat(ctx context.Context) {
+func (s *server) notifyAlways(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
-		s.say(notification("notifications/tools/list_changed", "{}"))
-		s.say(logged("still here"))
+		s.send(notification("notifications/tools/list_changed", "{}"))
+		s.send(logged("still here"))
 		wait(ctx, chatPause)
 	}
 }
 
-// say writes a message. The error needs no answer: without a reader the input ends too.
-func (s *server) say(message string) { s.raw(message + "\n") }
+// send writes a message. Errors are ignored: without a reader the input ends too.
+func (s *server) send(message string) { s.raw(message + "\n") }
 
 func (s *server) raw(bytes string) {
 	s.writing.Lock()

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// connect gives a connection on which the given bytes come, and then its end.
+// connect returns a connection on which the given bytes arrive, and then its end.
 func connect(t *testing.T, bytes string) *Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,7 +24,7 @@ func connect(t *testing.T, bytes string) *Conn {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		defer l.Close() // not before Accept: what waits to be accepted would be reset
+		defer l.Close() // not before Accept: a connection that waits to be accepted would be reset
 		if c, err := l.Accept(); err == nil {
 			_, _ = io.WriteString(c, bytes)
 			_ = c.Close()
@@ -130,7 +130,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// What comes before the response is given out, and may end the reading.
+// Messages before the response are passed on, and may end the reading.
 func TestBeforeTheResponse(t *testing.T) {
 	const body = "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n\n"
 	response := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + body

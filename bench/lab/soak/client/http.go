@@ -1,5 +1,5 @@
-// Package client is the MCP clients of the soak, on bare connections: they can break off wherever they like, and check
-// every answer that they wait for. It speaks as much HTTP as Dragoman does.
+// Package client has the MCP clients of the soak. They use bare connections, so that they can break off anywhere, and check every answer
+// that they wait for. They speak as much HTTP as Dragoman does.
 package client
 
 import (
@@ -27,7 +27,7 @@ type Conn struct {
 	in   *bufio.Reader
 }
 
-// Dial connects; every read and write fails once ctx has a deadline and that has passed, or Patience has set another.
+// Dial connects. Reads and writes fail after the deadline of ctx, or of Patience.
 func Dial(ctx context.Context, addr string) (*Conn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "tcp", addr)
@@ -35,7 +35,7 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 		return nil, fmt.Errorf("client: %w", err)
 	}
 	if end, ok := ctx.Deadline(); ok {
-		_ = c.SetDeadline(end) // fails only on what is closed
+		_ = c.SetDeadline(end) // fails only on a closed connection
 	}
 	return &Conn{Conn: c, addr: addr, in: bufio.NewReaderSize(c, lineBuf)}, nil
 }
@@ -43,10 +43,10 @@ func Dial(ctx context.Context, addr string) (*Conn, error) {
 // Patience bounds everything on the connection from now on.
 func (c *Conn) Patience(d time.Duration) { _ = c.SetDeadline(time.Now().Add(d)) }
 
-// Unread makes the connection one of a client that does not read: hardly anything fits into its buffer.
+// Unread makes the connection that of a client that does not read, by the smallest receive buffer.
 func (c *Conn) Unread() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetReadBuffer(1 << 10) // the system's least is good enough
+		_ = tcp.SetReadBuffer(1 << 10) // the system's minimum is enough
 	}
 }
 
@@ -90,7 +90,7 @@ type Head struct {
 	Status  int
 	Type    string // media type without parameters
 	Session string // Mcp-Session-Id
-	length  int64  // -1: not said
+	length  int64  // -1: unknown
 	chunked bool
 }
 
@@ -104,7 +104,7 @@ func (c *Conn) Head() (Head, error) {
 	proto, rest, _ := strings.Cut(line, " ")
 	code, _, _ := strings.Cut(rest, " ")
 	if h.Status, err = strconv.Atoi(code); err != nil || proto != "HTTP/1.1" {
-		return h, fmt.Errorf("client: a status line was expected, not %.80q", line)
+		return h, fmt.Errorf("client: malformed status line %.80q", line)
 	}
 	for read := 0; read < maxHeader; read += len(line) {
 		if line, err = c.line(); err != nil {
@@ -159,7 +159,7 @@ func (c *Conn) Body(h Head) io.Reader {
 	return io.LimitReader(c.in, maxBody)
 }
 
-// All reads a body as a whole.
+// All reads a whole body.
 func All(r io.Reader) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxBody+1))
 	switch {
@@ -190,13 +190,13 @@ func (b *chunks) Read(p []byte) (int, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err == nil && b.left == 0 {
-		_, err = b.c.line() // behind a chunk's data
+		_, err = b.c.line() // the line end after a chunk's data
 	}
 	b.err = err
 	return n, nil
 }
 
-// next reads the size of a chunk; the last one is followed by trailers.
+// next reads the size of a chunk. Trailers follow the last one.
 func (b *chunks) next() error {
 	line, err := b.c.line()
 	if err != nil {
@@ -204,7 +204,7 @@ func (b *chunks) next() error {
 	}
 	size, _, _ := strings.Cut(line, ";")
 	if b.left, err = strconv.ParseInt(strings.TrimSpace(size), 16, 64); err != nil || b.left < 0 {
-		return fmt.Errorf("client: the size of a chunk was expected, not %.80q", line)
+		return fmt.Errorf("client: malformed chunk size %.80q", line)
 	}
 	for b.left == 0 {
 		if line, err = b.c.line(); err != nil {

@@ -10,7 +10,7 @@ import (
 
 var accept = Header{"Accept", "application/json, text/event-stream"}
 
-// Place is where a server is found: a listener's HOST:PORT and the path below which its endpoints are.
+// Place is the address of a server: a listener's HOST:PORT and the path below which its endpoints are.
 type Place struct{ Addr, Base string }
 
 func initialize(version string) string {
@@ -28,20 +28,20 @@ type Legacy struct {
 	n  int
 }
 
-// OpenLegacy opens a session. What it has opened is closed if that fails.
+// OpenLegacy opens a session. If that fails, it closes the connection.
 func OpenLegacy(ctx context.Context, at Place) (*Legacy, error) {
 	s, err := BeginLegacy(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	if err = s.welcome(); err != nil {
+	if err = s.handshake(); err != nil {
 		s.Leave()
 		return nil, err
 	}
 	return s, nil
 }
 
-// BeginLegacy sends initialize, and no more.
+// BeginLegacy sends initialize and does not wait for the answer.
 func BeginLegacy(ctx context.Context, at Place) (*Legacy, error) {
 	c, err := Dial(ctx, at.Addr)
 	if err != nil {
@@ -55,13 +55,13 @@ func BeginLegacy(ctx context.Context, at Place) (*Legacy, error) {
 	return s, nil
 }
 
-func (s *Legacy) welcome() error {
+func (s *Legacy) handshake() error {
 	m, h, err := s.c.Exchange("1", nil)
 	if err != nil {
 		return err
 	}
 	if h.Session == "" || m.Result == nil {
-		return fmt.Errorf("%w: a handshake without a session", ErrWrong)
+		return fmt.Errorf("%w: initialize without a session", ErrWrong)
 	}
 	s.id = h.Session
 	return s.Tell(initialized)
@@ -104,7 +104,7 @@ func accepted(c *Conn) error {
 	return &StatusError{Status: h.Status, Body: string(raw)}
 }
 
-// Begin sends a call and gives its id.
+// Begin sends a call and returns its id.
 func (s *Legacy) Begin(call Call) (string, error) {
 	id, body, err := s.number(&call)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Legacy) number(call *Call) (id, body string, err error) {
 	return id, body, err
 }
 
-// End waits for the answer to what Begin has sent, and checks it.
+// End waits for the answer to a call of Begin, and checks it.
 func (s *Legacy) End(id string, call Call, each func(*Message) error) error {
 	m, _, err := s.c.Exchange(id, each)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Legacy) Call(call Call) error {
 	return s.End(id, call, nil)
 }
 
-// Beside makes another connection to the session, for what goes on at the same time.
+// Beside opens another connection of the session, for concurrent requests.
 func (s *Legacy) Beside(ctx context.Context) (*Legacy, error) {
 	c, err := Dial(ctx, s.at.Addr)
 	if err != nil {
@@ -156,15 +156,15 @@ func (s *Legacy) Beside(ctx context.Context) (*Legacy, error) {
 	return &Legacy{at: s.at, c: c, id: s.id, n: s.n + 1000}, nil
 }
 
-// From has the ids of calls on this connection begin at n and something: those of a session must differ.
+// From moves the ids of calls on this connection by n: the ids of a session must differ.
 func (s *Legacy) From(n int) { s.n += n }
 
-// Cancel tells the server that a call is cancelled.
+// Cancel sends the cancellation of a call.
 func (s *Legacy) Cancel(id string) error {
 	return s.Tell(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
 }
 
-// Stream opens the session's own stream on this connection, which serves nothing else from then on.
+// Stream opens the session's GET stream on this connection, which can be used for nothing else from then on.
 func (s *Legacy) Stream() (*Events, error) {
 	if err := s.c.Send("GET", s.path(), s.headers(), ""); err != nil {
 		return nil, err
@@ -174,13 +174,13 @@ func (s *Legacy) Stream() (*Events, error) {
 		return nil, err
 	}
 	if h.Status != 200 {
-		raw, _ := All(s.c.Body(h)) // shown as far as it came
+		raw, _ := All(s.c.Body(h)) // for the error
 		return nil, &StatusError{Status: h.Status, Body: string(raw)}
 	}
 	return NewEvents(s.c.Body(h)), nil
 }
 
-// Delete ends the session as it should be ended. That it has expired is no error: the client may have been slow.
+// Delete deletes the session. That it has expired is no error: the client may have been slow.
 func (s *Legacy) Delete() error {
 	if err := s.c.Send("DELETE", s.path(), s.headers(), ""); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (s *Legacy) Delete() error {
 	return err
 }
 
-// Leave closes the connection and says nothing.
+// Leave closes the connection without deleting the session.
 func (s *Legacy) Leave() { _ = s.c.Close() }
 
 // Conn is the connection.
@@ -212,7 +212,7 @@ type SSE struct {
 	n      int
 }
 
-// OpenSSE opens a session. What it has opened is closed if that fails.
+// OpenSSE opens a session. If that fails, it closes its connections.
 func OpenSSE(ctx context.Context, at Place) (*SSE, error) {
 	c, err := Dial(ctx, at.Addr)
 	if err != nil {
@@ -236,13 +236,13 @@ func (s *SSE) open(ctx context.Context) error {
 	}
 	body := s.stream.Body(h)
 	if h.Status != 200 {
-		raw, _ := All(body) // shown as far as it came
+		raw, _ := All(body) // for the error
 		return &StatusError{Status: h.Status, Body: string(raw)}
 	}
 	s.events = NewEvents(body)
 	ev, err := s.events.Next()
 	if err != nil {
-		return fmt.Errorf("client: the endpoint was expected: %w", unexpected(err))
+		return fmt.Errorf("client: no endpoint event: %w", unexpected(err))
 	}
 	if ev.Name != "endpoint" {
 		return fmt.Errorf("%w: the first event is %q", ErrWrong, ev.Name)
@@ -268,7 +268,7 @@ func (s *SSE) Tell(message string) error {
 	return accepted(s.post)
 }
 
-// await reads the stream to the response with the id.
+// await reads the stream up to the response with this id.
 func (s *SSE) await(id string) (*Message, error) {
 	for {
 		ev, err := s.events.Next()
@@ -277,7 +277,7 @@ func (s *SSE) await(id string) (*Message, error) {
 		}
 		m := &Message{}
 		if err = json.Unmarshal([]byte(ev.Data), m); err != nil {
-			return nil, fmt.Errorf("%w: an event that is no message: %.80q", ErrWrong, ev.Data)
+			return nil, fmt.Errorf("%w: an event that is not a message: %.80q", ErrWrong, ev.Data)
 		}
 		if m.Method == "" {
 			return m, m.answers(id)
@@ -285,7 +285,7 @@ func (s *SSE) await(id string) (*Message, error) {
 	}
 }
 
-// Begin posts a call and gives its id.
+// Begin posts a call and returns its id.
 func (s *SSE) Begin(call Call) (string, error) {
 	s.n++
 	id := strconv.Itoa(s.n)
@@ -309,10 +309,10 @@ func (s *SSE) Call(call Call) error {
 	return call.check(m)
 }
 
-// Unread makes the session one of a client that does not read.
+// Unread makes the session that of a client that does not read.
 func (s *SSE) Unread() { s.stream.Unread() }
 
-// Leave closes the connections, which is how such a session ends.
+// Leave closes the connections, which ends such a session.
 func (s *SSE) Leave() {
 	_ = s.stream.Close()
 	if s.post != nil {

@@ -8,14 +8,14 @@ import (
 	"strconv"
 )
 
-// The revisions that the clients speak.
+// The revisions of the clients.
 const (
 	modernVersion = "2026-07-28"
 	legacyVersion = "2025-11-25"
 	sseVersion    = "2024-11-05"
 )
 
-// Message is what comes from Dragoman.
+// Message is a message from Dragoman.
 type Message struct {
 	ID     json.RawMessage `json:"id"`
 	Method string          `json:"method"`
@@ -45,7 +45,7 @@ type RPCError struct {
 // Error names the failure.
 func (e *RPCError) Error() string { return fmt.Sprintf("%s: %s", e.Name(), e.Message) }
 
-// Name is Dragoman's name for the failure, or else the code of JSON-RPC.
+// Name is Dragoman's name for the failure, or the JSON-RPC code if it has none.
 func (e *RPCError) Name() string {
 	if e.Data.Code != "" {
 		return e.Data.Code
@@ -53,7 +53,7 @@ func (e *RPCError) Name() string {
 	return strconv.Itoa(e.Code)
 }
 
-// StatusError is a response that is no JSON-RPC.
+// StatusError is a response that is not JSON-RPC.
 type StatusError struct {
 	Status int
 	Body   string
@@ -64,10 +64,10 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("client: HTTP status %d: %.200s", e.Status, e.Body)
 }
 
-// ErrWrong is an answer that is not the one to the question that was asked.
+// ErrWrong is the error of a wrong answer.
 var ErrWrong = errors.New("client: a wrong answer")
 
-// text is the answer's text, or why there is none.
+// text returns the answer's text, or the error.
 func (m *Message) text() (string, error) {
 	switch {
 	case m.Error != nil:
@@ -78,8 +78,8 @@ func (m *Message) text() (string, error) {
 	return m.Result.Content[0].Text, nil
 }
 
-// Exchange reads the response to the request with the id, whether it comes as JSON or as events. each, if not nil, is given
-// what comes before it, and its error ends the reading. The head is given too, also with an error.
+// Exchange reads the response to the request with this id, as JSON or as events. each, if not nil, is called with the messages before it,
+// and its error ends the reading. The head is returned also with an error.
 func (c *Conn) Exchange(id string, each func(*Message) error) (*Message, Head, error) {
 	h, err := c.Head()
 	if err != nil {
@@ -97,13 +97,13 @@ func (c *Conn) Exchange(id string, each func(*Message) error) (*Message, Head, e
 	if json.Unmarshal(raw, &m) != nil || m.Error == nil && h.Status != 200 {
 		return nil, h, &StatusError{Status: h.Status, Body: string(raw)}
 	}
-	if m.Error != nil && m.ID == nil { // the request was refused before it was read
+	if m.Error != nil && m.ID == nil { // the request was refused before it was parsed
 		return &m, h, m.Error
 	}
 	return &m, h, m.answers(id)
 }
 
-// answers says what is wrong with m as the response to the request with the id.
+// answers returns an error unless m is the response to the request with this id.
 func (m *Message) answers(id string) error {
 	if string(m.ID) != id {
 		return fmt.Errorf("%w: id %s instead of %s", ErrWrong, m.ID, id)
@@ -114,7 +114,7 @@ func (m *Message) answers(id string) error {
 	return nil
 }
 
-// await reads events to the response to the request with the id, and the stream to its end.
+// await reads events up to the response to the request with this id, and then the stream to its end.
 func await(body io.Reader, id string, each func(*Message) error) (*Message, error) {
 	events := NewEvents(body)
 	for {
@@ -124,11 +124,11 @@ func await(body io.Reader, id string, each func(*Message) error) (*Message, erro
 		}
 		m := &Message{raw: ev.Data}
 		if err = json.Unmarshal([]byte(ev.Data), m); err != nil {
-			return nil, fmt.Errorf("%w: an event that is no message: %.80q", ErrWrong, ev.Data)
+			return nil, fmt.Errorf("%w: an event that is not a message: %.80q", ErrWrong, ev.Data)
 		}
 		if m.Method == "" {
 			if err = m.answers(id); err == nil || m.Error != nil {
-				_, _ = io.Copy(io.Discard, body) // the connection is closed where that fails
+				_, _ = io.Copy(io.Discard, body) // if that fails, the connection is closed
 			}
 			return m, err
 		}
@@ -143,11 +143,11 @@ func await(body io.Reader, id string, each func(*Message) error) (*Message, erro
 
 // Call is a call of a tool.
 type Call struct {
-	Tool      string // "" is echo
+	Tool      string // empty: echo
 	Arguments any
-	Want      string // the text of the answer; "" is not checked
+	Want      string // the text of the answer; empty: not checked
 	Progress  bool   // ask for progress
-	Extra     string // further members of params, with a comma in front
+	Extra     string // further members of params, with a leading comma
 }
 
 func (c *Call) tool() string {
@@ -157,7 +157,7 @@ func (c *Call) tool() string {
 	return c.Tool
 }
 
-// body is the request; meta is the members of _meta, without a comma in front.
+// body is the request. meta has the members of _meta, without a leading comma.
 func (c *Call) body(id, meta string) (string, error) {
 	args, err := json.Marshal(c.Arguments)
 	if err != nil {
@@ -173,7 +173,7 @@ func (c *Call) body(id, meta string) (string, error) {
 		id, c.tool(), args, meta, c.Extra), nil
 }
 
-// check compares the answer with what is wanted.
+// check compares the answer with Want.
 func (c *Call) check(m *Message) error {
 	text, err := m.text()
 	if err != nil {

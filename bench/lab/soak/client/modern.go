@@ -16,7 +16,7 @@ type Modern struct {
 	caps string
 }
 
-// OpenModern connects. asks declares that the server may ask.
+// OpenModern connects. With asks it declares that the server may ask questions.
 func OpenModern(ctx context.Context, at Place, asks bool) (*Modern, error) {
 	c, err := Dial(ctx, at.Addr)
 	if err != nil {
@@ -29,7 +29,7 @@ func OpenModern(ctx context.Context, at Place, asks bool) (*Modern, error) {
 	return m, nil
 }
 
-// Begin sends a call and gives its id.
+// Begin sends a call and returns its id.
 func (m *Modern) Begin(call Call) (string, error) {
 	id, body, err := m.number(&call)
 	if err != nil {
@@ -75,7 +75,7 @@ func (m *Modern) Call(call Call) error {
 	return call.check(reply)
 }
 
-// Ask makes a call in which the server asks, up to its question.
+// Ask makes a call in which the server asks, and returns its question.
 func (m *Modern) Ask(call Call) (*Message, error) {
 	id, err := m.Begin(call)
 	if err != nil {
@@ -86,12 +86,12 @@ func (m *Modern) Ask(call Call) (*Message, error) {
 		return nil, err
 	}
 	if r := reply.Result; r == nil || r.ResultType != "input_required" || len(r.InputRequests) != 1 || r.RequestState == "" {
-		return nil, fmt.Errorf("%w: a question was expected, not %.300s", ErrWrong, reply.raw)
+		return nil, fmt.Errorf("%w: %.300s instead of a question", ErrWrong, reply.raw)
 	}
 	return reply, nil
 }
 
-// Answer makes the call again with an answer to what was asked, and checks the result.
+// Answer makes the call again with an answer to the question, and checks the result.
 func (m *Modern) Answer(call Call, asked *Message) error {
 	for key := range asked.Result.InputRequests {
 		call.Extra = fmt.Sprintf(`,"inputResponses":{%q:{"action":"accept","content":{"text":"yes"}}},"requestState":%q`,
@@ -100,7 +100,7 @@ func (m *Modern) Answer(call Call, asked *Message) error {
 	return m.Call(call)
 }
 
-// Listen opens a listen for changes, and reads its acknowledgement. The connection serves nothing else from then on.
+// Listen opens a listen for changes and reads its acknowledgement. The connection can be used for nothing else from then on.
 func (m *Modern) Listen() error {
 	m.n++
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{%s%s}}}`,
@@ -113,7 +113,7 @@ func (m *Modern) Listen() error {
 		return err
 	}
 	if h.Type != "text/event-stream" {
-		raw, _ := All(m.c.Body(h)) // shown as far as it came
+		raw, _ := All(m.c.Body(h)) // for the error
 		return &StatusError{Status: h.Status, Body: string(raw)}
 	}
 	_, err = NewEvents(m.c.Body(h)).Next()
@@ -123,5 +123,5 @@ func (m *Modern) Listen() error {
 // Unread makes the client one that does not read.
 func (m *Modern) Unread() { m.c.Unread() }
 
-// Leave closes the connection and says nothing.
+// Leave closes the connection.
 func (m *Modern) Leave() { _ = m.c.Close() }

@@ -1,4 +1,4 @@
-// Package ledger is the soak's accounts: what a Dragoman has before and after the load, and what must not be more.
+// Package ledger compares what a Dragoman has before and after the load, and says what must not have grown.
 package ledger
 
 import (
@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// Reading is what one Dragoman had at a moment. Figures of memory are bytes.
+// Reading is what one Dragoman has at one time. Figures of memory are in bytes.
 type Reading struct {
 	Children   int   `json:"children"`     // living descendants and marked processes that are not Dragoman's own program
-	Helpers    int   `json:"helpers"`      // living descendants that are
-	Zombies    int   `json:"zombies"`      // descendants that nobody has reaped
+	Helpers    int   `json:"helpers"`      // living descendants that run Dragoman's program
+	Zombies    int   `json:"zombies"`      // descendants that were not reaped
 	Goroutines int   `json:"goroutines"`   // of Dragoman itself
 	FDs        int   `json:"fds"`          // open files of Dragoman itself
 	HelperFDs  int   `json:"helper_fds"`   // of its helpers
 	Sessions   int   `json:"sessions"`     // of legacy clients
 	Pooled     int   `json:"pooled"`       // sessions or children for modern clients
-	Leases     int   `json:"leases"`       // of these, leased
-	Parked     int   `json:"parked"`       // calls
+	Leases     int   `json:"leases"`       // of the pooled ones, leased
+	Parked     int   `json:"parked"`       // suspended calls
 	InFlight   int   `json:"in_flight"`    // requests
-	Listens    int   `json:"listens"`      // of modern clients, and watches for legacy ones
-	Streams    int   `json:"streams"`      // kept for legacy clients that might come back
+	Listens    int   `json:"listens"`      // of modern clients, and bridges for legacy ones
+	Streams    int   `json:"streams"`      // kept for legacy clients that may resume
 	LargeLines int   `json:"large_lines"`  // messages held outside the heap
 	RSS        int64 `json:"rss"`          // of Dragoman itself
 	Code       int64 `json:"rss_of_files"` // of RSS, pages of the program's file, which are shared
@@ -32,23 +32,23 @@ type Reading struct {
 	Crashes    int   `json:"crashes"`      // of children so far, as Dragoman counts them
 }
 
-// Item is one line of the account.
+// Item is one figure of the comparison.
 type Item struct {
 	Name string
-	// Get is the figure.
+	// Get returns the figure.
 	Get func(*Reading) int64
-	// Slack is how much more is no leak, in percent of what was there before.
+	// Slack is the growth in percent that is no leak.
 	Slack int64
-	// Bytes says that it is an amount of memory.
+	// Bytes means that it is an amount of memory.
 	Bytes bool
-	// Shown says that it is not judged: a figure that explains others.
+	// Shown means that it is not judged, but explains others.
 	Shown bool
 }
 
-// memorySlack is what "memory is back" means.
+// memorySlack is the growth of memory in percent that is no leak.
 const memorySlack = 10
 
-// Items lists the lines of the account.
+// Items lists the figures.
 func Items() []Item {
 	count := func(get func(*Reading) int) func(*Reading) int64 {
 		return func(r *Reading) int64 { return int64(get(r)) }
@@ -78,12 +78,12 @@ func Items() []Item {
 	}
 }
 
-// More says whether after is more than before allows.
+// More reports whether after is more than before allows.
 func (i Item) More(before, after int64) bool {
 	return !i.Shown && after*100 > before*(100+i.Slack)
 }
 
-// Format writes a figure for people.
+// Format writes a figure.
 func (i Item) Format(n int64) string {
 	if !i.Bytes {
 		return fmt.Sprint(n)
@@ -91,7 +91,7 @@ func (i Item) Format(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// Delta writes a difference for people.
+// Delta writes a difference.
 func (i Item) Delta(before, after int64) string {
 	switch d := after - before; {
 	case d == 0:
@@ -103,7 +103,7 @@ func (i Item) Delta(before, after int64) string {
 	}
 }
 
-// Compare lists what is more after than it was before; empty if nothing is.
+// Compare lists the figures that have grown; empty if none has.
 func Compare(before, after *Reading) []string {
 	var more []string
 	for _, i := range Items() {
@@ -115,9 +115,9 @@ func Compare(before, after *Reading) []string {
 	return more
 }
 
-// Sum makes one reading of several that were taken while nothing happened: the median of each figure, the lower one of
-// two. Of goroutines it is what a fifth of the readings do not exceed: to answer for the metrics takes some, more or less of
-// them, and the least of all is a matter of luck.
+// Sum combines readings of an idle Dragoman into one: the median of each figure, the lower one of two. For goroutines it is the value that
+// a fifth of the readings do not exceed: answering a scrape takes a varying number of them, and the minimum of all would be a matter of
+// luck.
 func Sum(readings []Reading) Reading {
 	var sum Reading
 	n := len(readings)
@@ -164,13 +164,13 @@ func Sum(readings []Reading) Reading {
 	return sum
 }
 
-// Idle says whether nothing is under way that ends by itself: what there is then is what stays.
+// Idle reports whether nothing is in progress that ends by itself.
 func (r *Reading) Idle() bool {
 	return r.Zombies == 0 && r.Sessions == 0 && r.Pooled == 0 && r.Leases == 0 && r.Parked == 0 && r.InFlight == 0 &&
 		r.Listens == 0 && r.Streams == 0
 }
 
-// Same says whether two readings have the same counts, but for those that change while nothing happens.
+// Same reports whether two readings have the same counts, except for those that change without load.
 func (r *Reading) Same(other *Reading) bool {
 	a, b := *r, *other
 	for _, x := range []*Reading{&a, &b} {
@@ -179,7 +179,7 @@ func (r *Reading) Same(other *Reading) bool {
 	return a == b
 }
 
-// String is the counts on one line, those that are zero left out.
+// String lists the counts that are not zero on one line.
 func (r *Reading) String() string {
 	var parts []string
 	for _, i := range Items() {

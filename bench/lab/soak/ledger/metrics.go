@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// AddMetrics takes into the reading what Dragoman says of itself: text is what its /metrics answers. It fails if a figure
-// that must be there is not.
+// AddMetrics adds Dragoman's own figures to the reading. text is the answer of /metrics. It fails if a required figure is missing.
 func (r *Reading) AddMetrics(text string) error {
 	sums := map[string]float64{}
 	for line := range strings.Lines(text) {
@@ -36,8 +35,7 @@ func (r *Reading) AddMetrics(text string) error {
 	return nil
 }
 
-// sample reads a line of the Prometheus text format: NAME{LABELS} VALUE. Labels are left out, so that the samples of one
-// name add up.
+// sample parses a line of the Prometheus text format: NAME{LABELS} VALUE. Labels are ignored, so that the samples of one name add up.
 func sample(line string) (name string, value float64, ok bool) {
 	if line == "" || line[0] == '#' {
 		return "", 0, false

@@ -15,21 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keeper is what an init is to everything that this process starts, directly or not: orphans come to it instead of
-// vanishing among the children of the first process, and it reaps them. So nothing can leave a run unseen, not even by
-// leaving its group and its session and changing its environment.
+// Keeper adopts and reaps orphans among the descendants of this process (PR_SET_CHILD_SUBREAPER), as init does otherwise. So no process can
+// escape from a run, not even by leaving its group and session and changing its environment.
 type Keeper struct {
 	mu      sync.Mutex
-	own     map[int]bool // started by Start and not yet waited for: whoever started them reaps them
+	own     map[int]bool // started by Start and not yet waited for: the caller of Start reaps them
 	orphans int
 	stop    chan struct{}
 	done    chan struct{}
 }
 
-// again is how often the keeper looks for orphans that have ended, should a signal be lost: signals are merged.
+// again is how often the keeper looks for ended orphans even without a signal: signals are merged.
 const again = 200 * time.Millisecond
 
-// Keep makes this process the keeper. There may be one. Close ends it.
+// Keep makes this process the keeper. There may be only one. Close ends it.
 func Keep() (*Keeper, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("procs: become the reaper of orphans: %w", err)
@@ -39,15 +38,15 @@ func Keep() (*Keeper, error) {
 	return k, nil
 }
 
-// Close ends the keeper. Orphans that live on are nobody's business here; see KillAll.
+// Close ends the keeper. Orphans that are still alive are left alone; see KillAll.
 func (k *Keeper) Close() {
 	close(k.stop)
 	<-k.done
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) // cannot fail where it could be set
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) // cannot fail if Keep succeeded
 }
 
-// Start starts a command whose end is awaited by Wait. The process dies with the thread that calls it, if the command
-// says so: call it from a goroutine that is locked to a thread that lasts.
+// Start starts a command; call Wait to wait for its end. If the command has a parent death signal, call Start from a goroutine that is
+// locked to a thread which lasts.
 func (k *Keeper) Start(cmd *exec.Cmd) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +57,7 @@ func (k *Keeper) Start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Wait is cmd.Wait for what Start has started.
+// Wait is cmd.Wait for a command of Start.
 func (k *Keeper) Wait(cmd *exec.Cmd) error {
 	err := cmd.Wait()
 	k.mu.Lock()
@@ -67,15 +66,14 @@ func (k *Keeper) Wait(cmd *exec.Cmd) error {
 	return err
 }
 
-// Orphans is how many orphans have come here and been reaped.
+// Orphans is how many orphans were adopted and reaped.
 func (k *Keeper) Orphans() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.orphans
 }
 
-// Strays gives what lives below this process, or has ended there, and is not of the line of anybody that Start has
-// started: orphans and their descendants.
+// Strays returns orphans and their descendants: the processes below this one, zombies included, that descend from no command of Start.
 func (k *Keeper) Strays() ([]Process, error) {
 	t, err := Read()
 	if err != nil {
@@ -92,7 +90,7 @@ func (k *Keeper) Strays() ([]Process, error) {
 	return strays, nil
 }
 
-// topBelow is the child of pid from which p descends.
+// topBelow returns the child of pid from which p descends.
 func (t Table) topBelow(p Process, pid int) int {
 	for steps := 0; p.Parent != pid && steps < len(t); steps++ {
 		p = t[p.Parent]
@@ -122,7 +120,7 @@ func (k *Keeper) run() {
 func (k *Keeper) reap() {
 	t, err := Read()
 	if err != nil {
-		return // it is tried again
+		return // tried again later
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,7 +133,7 @@ func (k *Keeper) reap() {
 	}
 }
 
-// Kill ends a process for certain, unless it has ended or its PID is somebody else's by now.
+// Kill kills a process, unless it has ended or its PID was reused.
 func Kill(id ID) error {
 	fd, err := unix.PidfdOpen(id.PID, 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package procs reads who runs on this machine, and reaps and ends what a run has left behind.
+// Package procs reads the processes of this machine, and reaps and ends what a run has left behind.
 package procs
 
 import (
@@ -14,27 +14,27 @@ import (
 	"strings"
 )
 
-// Process is one process as the kernel shows it at a moment.
+// Process is one process at one time, from /proc.
 type Process struct {
 	PID, Parent, Group int
 	State              byte   // 'Z' is a zombie, see proc(5)
-	Start              uint64 // ticks since boot: with PID it names a process for good
-	Name               string // of its program, cut to 15 bytes
+	Start              uint64 // ticks since boot: with PID it identifies a process
+	Name               string // of its program, truncated to 15 bytes
 }
 
-// Zombie says that it has ended and waits for its parent to reap it.
+// Zombie reports whether the process has ended and waits to be reaped.
 func (p Process) Zombie() bool { return p.State == 'Z' || p.State == 'X' }
 
-// ID names a process for good: a PID is given out again.
+// ID identifies the process: a PID alone can be reused.
 func (p Process) ID() ID { return ID{p.PID, p.Start} }
 
-// ID is what two readings of the same process have in common.
+// ID identifies a process.
 type ID struct {
 	PID   int
 	Start uint64
 }
 
-// String shows a process for a report: "4711 node, S, parent 1: node server.js".
+// String describes a process: "4711 node, S, parent 1: node server.js".
 func (p Process) String() string {
 	s := fmt.Sprintf("%d %s, state %c, parent %d", p.PID, p.Name, p.State, p.Parent)
 	if line := CommandLine(p.PID); line != "" {
@@ -43,10 +43,10 @@ func (p Process) String() string {
 	return s
 }
 
-// Table is everybody at a moment, by PID.
+// Table has all processes at one time, by PID.
 type Table map[int]Process
 
-// Read reads everybody. Who ends meanwhile is left out.
+// Read reads all processes. A process that ends meanwhile is left out.
 func Read() (Table, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -71,7 +71,7 @@ func Read() (Table, error) {
 
 var errStat = errors.New("procs: malformed stat")
 
-// Places behind the program's name in /proc/PID/stat (proc(5) counts from 1 and has the name second).
+// Indices of fields in /proc/PID/stat behind the program's name. proc(5) counts from 1 and has the name second.
 const (
 	statState  = 0
 	statParent = 4 - 3
@@ -80,7 +80,7 @@ const (
 )
 
 func parseStat(raw []byte) (Process, error) {
-	open, closed := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')') // a name may hold anything
+	open, closed := bytes.IndexByte(raw, '('), bytes.LastIndexByte(raw, ')') // a name may contain anything
 	if open < 0 || closed < open {
 		return Process{}, errStat
 	}
@@ -98,7 +98,7 @@ func parseStat(raw []byte) (Process, error) {
 	return Process{PID: pid, Parent: parent, Group: group, State: fields[statState][0], Start: start, Name: string(raw[open+1 : closed])}, nil
 }
 
-// Below gives everybody whose line of parents leads to pid, in the order of their PIDs.
+// Below returns the descendants of pid, sorted by PID.
 func (t Table) Below(pid int) []Process {
 	var below []Process
 	for _, p := range t {
@@ -114,8 +114,8 @@ func (t Table) Below(pid int) []Process {
 	return below
 }
 
-// Marked gives everybody whose environment has the entry, which is written NAME=VALUE. Zombies have no environment, and
-// others' is not shown.
+// Marked returns the processes with the entry NAME=VALUE in their environment. Zombies have no environment, and that of other users'
+// processes cannot be read.
 func (t Table) Marked(entry string) []Process {
 	var marked []Process
 	for _, pid := range slices.Sorted(maps.Keys(t)) {
@@ -127,7 +127,7 @@ func (t Table) Marked(entry string) []Process {
 	return marked
 }
 
-// holds looks for an entry among those that zeros part.
+// holds looks for an entry in a NUL-separated environment.
 func holds(environ []byte, entry string) bool {
 	for part := range bytes.SplitSeq(environ, []byte{0}) {
 		if string(part) == entry {
@@ -137,7 +137,7 @@ func holds(environ []byte, entry string) bool {
 	return false
 }
 
-// CommandLine is how a process was started, on one line of at most 160 bytes; empty if it is gone or a zombie.
+// CommandLine is the command line of a process, on one line of at most 160 bytes; empty if it has ended.
 func CommandLine(pid int) string {
 	raw, err := os.ReadFile(file(pid, "cmdline"))
 	if err != nil {
@@ -149,7 +149,7 @@ func CommandLine(pid int) string {
 
 const maxCommandLine = 160
 
-// Program is the file that a process runs; empty if that is not shown.
+// Program is the file that a process runs; empty if it cannot be read.
 func Program(pid int) string {
 	path, err := os.Readlink(file(pid, "exe"))
 	if err != nil {
@@ -158,15 +158,15 @@ func Program(pid int) string {
 	return strings.TrimSuffix(path, " (deleted)")
 }
 
-// Usage is what a process has of the machine.
+// Usage has the resources of a process.
 type Usage struct {
 	FDs     int
 	Threads int
 	RSS     int64 // bytes
-	Code    int64 // of these, pages of files: the program itself
+	Code    int64 // of RSS, pages of files: the program itself
 }
 
-// ReadUsage reads what pid has. It fails if the process is gone, or is not ours to ask.
+// ReadUsage reads the resources of pid. It fails if the process has ended or belongs to another user.
 func ReadUsage(pid int) (Usage, error) {
 	fds, err := os.ReadDir(file(pid, "fd"))
 	if err != nil {

@@ -69,8 +69,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// An orphan that has left group and session and has no environment comes to the keeper, is found, ended and reaped; what
-// was started in good order is left to who has started it.
+// An orphan that has left its group and session and has no environment is adopted by the keeper, found, killed and reaped. A command of
+// Start is left to its caller.
 func TestKeeper(t *testing.T) {
 	k, err := Keep()
 	if err != nil {
@@ -89,7 +89,7 @@ func TestKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stray Process
-	eventually(t, "the orphan comes here", func() bool {
+	eventually(t, "the orphan is adopted", func() bool {
 		strays, err := k.Strays()
 		if err != nil {
 			t.Fatal(err)
@@ -105,20 +105,20 @@ func TestKeeper(t *testing.T) {
 		t.Fatal(err)
 	}
 	if table, err := Read(); err != nil || table[stray.PID].ID() != stray.ID() || table[stray.PID].Zombie() {
-		t.Fatalf("a process was killed for another's start: %v, %v", table[stray.PID], err)
+		t.Fatalf("a process with another start time was killed: %v, %v", table[stray.PID], err)
 	}
 	if err = Kill(stray.ID()); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the orphan is reaped", func() bool { return k.Orphans() == 1 })
 	if err = Kill(stray.ID()); err != nil {
-		t.Error("of one that is gone:", err)
+		t.Error("an ended process:", err)
 	}
 	if err = own.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	if err = k.Wait(own); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("somebody else has reaped it: %v", err)
+		t.Errorf("the keeper has reaped it: %v", err)
 	}
 }
 

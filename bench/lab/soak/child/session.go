@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// alone starts a stubborn server of the role's era in a session of its own, on the same pipes, and waits for it: what
-// `setsid --wait` is around a server.
+// alone starts a stubborn server of the role's era in a session of its own, on the same pipes, and waits for it, as `setsid --wait` does.
 func (r Role) alone(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
