@@ -77,7 +77,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A round in which no hop was slower than without the bare proxy gives no ratio.
+// A round in which the bare proxy adds no latency gives no ratio.
 func TestJudgeAddedInNoise(t *testing.T) {
 	direct, bare, ours := figures(secLatency, cellDirect, 300, 1, 1, 20), figures(secLatency, baseline, 300, 1, 1, 40), figures(secLatency, cellModern, 300, 1, 1, 60)
 	direct.Rounds[1].P50, direct.Rounds[1].P99 = 1000, 1000

@@ -131,7 +131,7 @@ func suspending(t *testing.T, f func(t *testing.T, s *fakeServer, c *legacyClien
 }
 
 // A session's idle process is stopped. Concurrent requests restart it once, with the client's own handshake.
-func TestNap(t *testing.T) {
+func TestSuspendedProcessIsRestarted(t *testing.T) {
 	suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		if _, err := c.call("logging/setLevel", `{"level":"error"}`); err != nil {
 			t.Fatal(err)
@@ -174,7 +174,7 @@ func TestNap(t *testing.T) {
 }
 
 // State that a new process would not know of keeps the old one running.
-func TestNoNap(t *testing.T) {
+func TestProcessWithStateIsNotSuspended(t *testing.T) {
 	for name, stir := range map[string]func(t *testing.T, c *legacyClient) func(){
 		"call": func(t *testing.T, c *legacyClient) func() {
 			replies, err := c.begin("tools/call", `{"name":"a","arguments":{}}`)
@@ -215,7 +215,7 @@ func TestNoNap(t *testing.T) {
 }
 
 // A server that negotiates another revision after a restart ends the session, since the client relies on the former one.
-func TestNapOfAnother(t *testing.T) {
+func TestSuspendedProcessOfAnotherRevision(t *testing.T) {
 	suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		time.Sleep(2 * time.Minute)
 		s.Lock()
@@ -234,7 +234,7 @@ func TestNapOfAnother(t *testing.T) {
 }
 
 // A cancelled call stops waiting for the process, which the next call uses.
-func TestNapCancelled(t *testing.T) {
+func TestSuspendedProcessCallCancelled(t *testing.T) {
 	suspending(t, func(t *testing.T, s *fakeServer, c *legacyClient) {
 		time.Sleep(2 * time.Minute)
 		held := make(chan struct{})

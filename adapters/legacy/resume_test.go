@@ -21,7 +21,7 @@ const (
 func reply(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
 
 // session is the session with the given id.
-func (f *face) session(id string) *proxy.Session {
+func (f *downstreamRig) session(id string) *proxy.Session {
 	f.t.Helper()
 	sess := f.d.Store.Get(id, "", proxy.Caller{})
 	if sess == nil {
@@ -34,7 +34,7 @@ func (f *face) session(id string) *proxy.Session {
 func TestEventIDsAndPriming(t *testing.T) {
 	for version, prime := range map[string]string{"2025-11-25": "s1-1 300", "2025-06-18": "", "2025-03-26": ""} {
 		t.Run(version, func(t *testing.T) {
-			f := newFace(t, keeps)
+			f := newDownstreamRig(t, keeps)
 			s := f.post(f.open(version), "1")
 			c := f.call("1")
 			c.say <- tick
@@ -50,7 +50,7 @@ func TestEventIDsAndPriming(t *testing.T) {
 
 // The first event may also be there before the answer becomes a stream; an answer that is JSON has no ids.
 func TestEventIDsOfPromptAnswers(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	sess := f.open("2025-11-25")
 	go func() { f.call("1").say <- tick }()
 	s := f.post(sess, "1")
@@ -66,7 +66,7 @@ func TestEventIDsOfPromptAnswers(t *testing.T) {
 }
 
 func TestNothingKept(t *testing.T) {
-	f := newFace(t, mcphttp.Resume{})
+	f := newDownstreamRig(t, mcphttp.Resume{})
 	sess := f.open("2025-11-25")
 	own := f.stream("GET", sess, "s1-1", "")
 	s := f.post(sess, "1")
@@ -101,7 +101,7 @@ func TestNothingKept(t *testing.T) {
 func TestPickUpAnAnswer(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2025-06-18"} {
 		t.Run(version, func(t *testing.T) {
-			f := newFace(t, keeps)
+			f := newDownstreamRig(t, keeps)
 			sess := f.open(version)
 			own := f.stream("GET", sess, "", "")
 			if version == "2025-11-25" {
@@ -148,7 +148,7 @@ func TestPickUpAnAnswer(t *testing.T) {
 
 // The session's own stream is picked up where it broke, and is the session's own again.
 func TestPickUpTheOwnStream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	sess := f.session(id)
 	push := func(msg string) {
@@ -180,7 +180,7 @@ func TestPickUpTheOwnStream(t *testing.T) {
 }
 
 func TestUnknownLastEventID(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	f.call("1").say <- tick
@@ -202,7 +202,7 @@ func TestUnknownLastEventID(t *testing.T) {
 // A question to a client that has lost the stream goes to the session's own, or waits until the stream is picked up; one
 // of the two, never both.
 func TestQuestionOnALostStream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	own := f.stream("GET", id, "", "")
 	own.want("s1-1 300")
@@ -229,7 +229,7 @@ func TestQuestionOnALostStream(t *testing.T) {
 }
 
 func TestQuestionWaitsForTheOwnStream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")
@@ -247,7 +247,7 @@ func TestQuestionWaitsForTheOwnStream(t *testing.T) {
 }
 
 func TestQuestionOnAStreamPickedUp(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")
@@ -275,7 +275,7 @@ func TestQuestionOnAStreamPickedUp(t *testing.T) {
 func TestHold(t *testing.T) {
 	resume := keeps
 	resume.Hold = 60 * time.Millisecond
-	f := newFace(t, resume)
+	f := newDownstreamRig(t, resume)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300", "s1-2 300", "end")
@@ -303,7 +303,7 @@ func TestHold(t *testing.T) {
 
 // A server that lets go of us does not want connections held; so we let go of the client.
 func TestPolledUpstream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	go func() { f.call("1").poll <- struct{}{} }()
 	s := f.post(id, "1")
@@ -332,7 +332,7 @@ func TestPolledUpstream(t *testing.T) {
 // begun yet is done all the same.
 func TestBatchStream(t *testing.T) {
 	const array = `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/x"}]`
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-03-26")
 	s := f.stream("POST", id, "", array)
 	f.call("1").say <- reply("1")
@@ -362,7 +362,7 @@ func TestBatchStream(t *testing.T) {
 
 // With its session everything ends: what is drained, and what was picked up.
 func TestSessionEndsItsStreams(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")
@@ -390,7 +390,7 @@ func TestSessionEndsItsStreams(t *testing.T) {
 
 // A client that cancels a request whose stream it has picked up gets that stream's end, and no response.
 func TestCancelPickedUp(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")

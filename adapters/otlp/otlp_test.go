@@ -111,7 +111,7 @@ func TestExport(t *testing.T) {
 }
 
 // Spans that end after Close go to the successor, and to its successor.
-func TestHeir(t *testing.T) {
+func TestSpansGoToTheSuccessor(t *testing.T) {
 	k := newTaker(t)
 	one, two, three := start(t, k.options()), start(t, k.options()), start(t, k.options())
 	_, late := one.Tracer().Start(context.Background(), "late")

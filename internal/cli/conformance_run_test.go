@@ -223,7 +223,7 @@ func TestConformanceDiff(t *testing.T) {
 }
 
 // Nobody there, or nothing of MCP, is another exit code than a failure.
-func TestConformanceNobody(t *testing.T) {
+func TestConformanceWithoutAServer(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	f := func(code int, want string, args ...string) {
@@ -451,7 +451,7 @@ func TestConformanceWildcard(t *testing.T) {
 }
 
 // The lists of checks.
-func TestConformanceTells(t *testing.T) {
+func TestConformanceLists(t *testing.T) {
 	_, out, _ := conformanceLine(t, "--list")
 	if lines := strings.Count(out, "\n"); lines != len(allChecks())+1 || !strings.Contains(out, "\nclient.") || !strings.Contains(out, "request.version-mismatch") {
 		t.Errorf("%d lines:\n%s", lines, out)

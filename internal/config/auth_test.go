@@ -62,7 +62,7 @@ func TestAuthConfig(t *testing.T) {
 }
 
 // An address that is not loopback is served as soon as anybody is asked who he is.
-func TestServeAsksWhoItIs(t *testing.T) {
+func TestServeRequiresCredentials(t *testing.T) {
 	up := "listen = \"0.0.0.0:8080\"\n"
 	end := "[upstreams.a]\nurl = \"http://localhost:1\"\n"
 	toml := "[security.api_keys.a]\nhashes = [\"" + policies.HashKey(policies.NewKey()) + "\"]\n"

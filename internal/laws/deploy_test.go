@@ -25,9 +25,9 @@ import (
 // These are the checks of deploy/ that need nothing but Go. What needs Helm, the types of Kubernetes, systemd or buildah is in
 // deploy/check: make deployed, make imaged, make released.
 
-// understood runs a command line of a file for deployment, the program's name first, with the file's paths of the target put in a
+// accepted runs a command line of a file for deployment, the program's name first, with the file's paths of the target put in a
 // directory of the test; it returns the configuration that serve would have.
-func understood(t *testing.T, file string, environ []string, words []string) *config.Config {
+func accepted(t *testing.T, file string, environ []string, words []string) *config.Config {
 	t.Helper()
 	if len(words) == 0 || filepath.Base(words[0]) != "dragoman" {
 		t.Errorf("%s: %q does not run dragoman", file, words)
@@ -72,8 +72,8 @@ func TestContainerfiles(t *testing.T) {
 			words[i] = strings.ReplaceAll(words[i], "/etc/dragoman/config.toml", config)
 		}
 		environ := []string{"DRAGOMAN_LISTEN=0.0.0.0:8080", "DRAGOMAN_SECURITY_ALLOW_ANONYMOUS=true"}
-		understood(t, file, environ, words)
-		understood(t, file, nil, jsonLine(t, text, "HEALTHCHECK"))
+		accepted(t, file, environ, words)
+		accepted(t, file, nil, jsonLine(t, text, "HEALTHCHECK"))
 		if !strings.Contains(text, "\nUSER 65532:65532\n") {
 			t.Errorf("%s: the user has no number, or is root", file)
 		}
@@ -203,9 +203,9 @@ func checkPod(t *testing.T, file, dir string, p pod) {
 		for _, a := range c.Args {
 			args = append(args, strings.ReplaceAll(a, "/etc/dragoman/", dir+"/"))
 		}
-		cfg = understood(t, file, environ, args)
+		cfg = accepted(t, file, environ, args)
 		for _, probe := range []probeOf{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
-			understood(t, file, environ, probe.Exec.Command)
+			accepted(t, file, environ, probe.Exec.Command)
 			if probe.TimeoutSeconds < 3 { // health gives up after 2 s and then says why
 				t.Errorf("%s: a probe has %d s", file, probe.TimeoutSeconds)
 			}
@@ -243,8 +243,8 @@ func TestUnit(t *testing.T) {
 		}
 		return strings.ReplaceAll(m[1], "/etc/dragoman/config.toml", config)
 	}
-	understood(t, "ExecStartPre", nil, strings.Fields(value("ExecStartPre")))
-	cfg := understood(t, "ExecStart", nil, strings.Fields(value("ExecStart")))
+	accepted(t, "ExecStartPre", nil, strings.Fields(value("ExecStartPre")))
+	cfg := accepted(t, "ExecStart", nil, strings.Fields(value("ExecStart")))
 	if cfg == nil {
 		return
 	}
@@ -285,12 +285,12 @@ func TestCompose(t *testing.T) {
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], "/etc/dragoman/config.toml", config)
 		}
-		cfg := understood(t, name, environ, words)
+		cfg := accepted(t, name, environ, words)
 		if len(s.Healthcheck.Test) < 2 || s.Healthcheck.Test[0] != "CMD" {
 			t.Errorf("%s: health check %q needs a shell", name, s.Healthcheck.Test)
 			continue
 		}
-		understood(t, name, environ, s.Healthcheck.Test[1:])
+		accepted(t, name, environ, s.Healthcheck.Test[1:])
 		grace, err := time.ParseDuration(s.StopGracePeriod)
 		if cfg == nil || err != nil || grace <= cfg.DrainTimeout || !s.ReadOnly || s.User != "65532:65532" {
 			t.Errorf("%s: %+v, %v", name, s, err)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// floors says on which floor a package stands. Imports go down: never up, and never to a neighbour.
-var floors = map[string]int{
+// layers says on which floor a package stands. Imports go down: never up, and never to a neighbour.
+var layers = map[string]int{
 	"proxy/wire":                       0,
 	"proxy":                            1,
 	"proxy/session":                    2,
@@ -102,8 +102,8 @@ var floors = map[string]int{
 	".":                                13,
 }
 
-// homes says which packages may use a stranger, and why nobody else may.
-var homes = map[string]struct {
+// owners says which packages may use a stranger, and why nobody else may.
+var owners = map[string]struct {
 	only   []string
 	reason string
 }{
@@ -125,7 +125,7 @@ var homes = map[string]struct {
 
 func TestImportsGoDown(t *testing.T) {
 	for dir, imports := range packages(t) {
-		floor, known := floors[dir]
+		floor, known := layers[dir]
 		if !known && !strings.HasPrefix(dir, "bench") && !strings.HasPrefix(dir, "conformance") && !strings.HasPrefix(dir, "deploy") {
 			t.Errorf("%s stands on no floor: add it to floors", dir)
 			continue
@@ -133,7 +133,7 @@ func TestImportsGoDown(t *testing.T) {
 		for _, imp := range imports {
 			below, own := strings.CutPrefix(imp, "dragoman/")
 			if own && known {
-				if f, ok := floors[below]; !ok || f >= floor {
+				if f, ok := layers[below]; !ok || f >= floor {
 					t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", dir, floor, below, f)
 				}
 			}
@@ -141,10 +141,10 @@ func TestImportsGoDown(t *testing.T) {
 	}
 }
 
-func TestStrangersHaveHomes(t *testing.T) {
+func TestThirdPartyDependenciesHaveOwners(t *testing.T) {
 	for dir, imports := range packages(t) {
 		for _, imp := range imports {
-			for stranger, home := range homes {
+			for stranger, home := range owners {
 				if imp != stranger && !strings.HasPrefix(imp, stranger+"/") {
 					continue
 				}

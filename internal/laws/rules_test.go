@@ -172,7 +172,7 @@ func (s testSources) has(t *testing.T, test string) bool {
 	t.Helper()
 	dir, path := "", test
 	if first, rest, ok := strings.Cut(test, " "); ok && strings.HasSuffix(first, ".txt") {
-		return remarked(t, first, rest)
+		return hasRemark(t, first, rest)
 	} else if ok && !strings.HasPrefix(first, "Test") {
 		dir, path = first, rest
 	}
@@ -305,8 +305,8 @@ func readTest(n ast.Node) *testFunc {
 	return f
 }
 
-// remarked tells whether a transcript has a remark.
-func remarked(t *testing.T, file, remark string) bool {
+// hasRemark tells whether a transcript has a remark.
+func hasRemark(t *testing.T, file, remark string) bool {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("conformance", "transcripts", file))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // What is carried makes callers of whom nothing else is known, and nobody else, and is told apart by all of it but what says
 // nothing of who asks.
-func TestCarry(t *testing.T) {
+func TestForwardedHeaders(t *testing.T) {
 	if gate, err := ForwardHeaders(ForwardOptions{}); gate != nil || err != nil {
 		t.Errorf("without names: %p, %v", gate, err)
 	}

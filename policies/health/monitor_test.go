@@ -465,7 +465,7 @@ func TestHealthRestored(t *testing.T) {
 }
 
 // What is under way is kept in order whatever ends first.
-func TestUnderWay(t *testing.T) {
+func TestInFlightChecks(t *testing.T) {
 	var all underWay
 	calls := make([]watched, 5)
 	for i := range calls {

@@ -9,7 +9,7 @@ import (
 )
 
 // A bucket gives what the Go project's gives, however fast and however many at once, at any times.
-func TestBucketIsThatOfTheGoProject(t *testing.T) {
+func TestBucketMatchesXTimeRate(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct{ perMinute, burst int }{{60, 5}, {1, 1}, {10, 10}, {600, 1}, {7, 3}, {100_000, 1000}, {1_000_000_000, 100}, {60, 0}} {
 		ours, theirs := newBucket(c.perMinute, c.burst), rate.NewLimiter(rate.Limit(float64(c.perMinute)/60), max(1, c.burst))

@@ -161,7 +161,7 @@ func TestRateForgetsTheLeastRecent(t *testing.T) {
 }
 
 // Who asks often is not forgotten for those who came since he was looked up last, and others whose place he has have buckets of their own.
-func TestRateOfThoseWhoAskOften(t *testing.T) {
+func TestRateOfFrequentClients(t *testing.T) {
 	r := newRateRig(t, RateOptions{PerMinute: 60, Burst: 5, Clients: 10})
 	p, ann := r.r.Policy(), proxy.Caller{Principal: "ann"}
 	if n, _ := r.send(p, 9, ann, listRequest); n != 5 {

@@ -191,7 +191,7 @@ func TestRetryNotYet(t *testing.T) {
 }
 
 // Who finds the upstream in error after its own attempt has failed is told of that, and when to come back.
-func TestRetryTold(t *testing.T) {
+func TestRetryReportsTheUpstreamState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := proxy.Errf(proxy.UpstreamDown, "down")
 		down.RetryAfter = 7

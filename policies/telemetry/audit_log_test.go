@@ -33,7 +33,7 @@ func openedTrail(t *testing.T, opt AuditLogOptions) (*AuditLog, *prometheus.Regi
 // became is how many lines of a trail have come to each end.
 func became(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	h := &toolHouse{t: t, reg: reg}
+	h := &manyTools{t: t, reg: reg}
 	return h.labels("dragoman_audit_lines_total", "outcome")
 }
 

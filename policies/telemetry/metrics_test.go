@@ -40,8 +40,8 @@ func aRequest(t *testing.T, method, params string) *proxy.Exchange {
 	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: proxy.Modern}}
 }
 
-// toolHouse is metrics by tool around a server whose lists and whose name are given by the test.
-type toolHouse struct {
+// manyTools is metrics by tool around a server whose lists and whose name are given by the test.
+type manyTools struct {
 	t      *testing.T
 	reg    *prometheus.Registry
 	m      *Metrics
@@ -50,9 +50,9 @@ type toolHouse struct {
 	result string
 }
 
-func newToolHouse(t *testing.T) *toolHouse {
+func newManyTools(t *testing.T) *manyTools {
 	t.Helper()
-	h := &toolHouse{t: t, reg: prometheus.NewRegistry(), server: "up"}
+	h := &manyTools{t: t, reg: prometheus.NewRegistry(), server: "up"}
 	var err error
 	if h.m, err = NewMetrics(h.reg); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func newToolHouse(t *testing.T) *toolHouse {
 }
 
 // list has a client list the tools, of which the server gives these; next says that there are more pages.
-func (h *toolHouse) list(cursor string, next bool, names ...string) {
+func (h *manyTools) list(cursor string, next bool, names ...string) {
 	h.t.Helper()
 	entries := make([]string, len(names))
 	for i, n := range names {
@@ -80,14 +80,14 @@ func (h *toolHouse) list(cursor string, next bool, names ...string) {
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/list", `{`+cursor+`}`))
 }
 
-func (h *toolHouse) call(name string) {
+func (h *manyTools) call(name string) {
 	h.t.Helper()
 	h.result = `{"content":[]}`
 	allReplies(h.t, h.handle, aRequest(h.t, "tools/call", string(append(wire.AppendText([]byte(`{"name":`), name), '}'))))
 }
 
 // labels are the values of a label of a metric, with what was counted for each.
-func (h *toolHouse) labels(metric, label string) map[string]float64 {
+func (h *manyTools) labels(metric, label string) map[string]float64 {
 	h.t.Helper()
 	all, err := h.reg.Gather()
 	if err != nil {
@@ -111,7 +111,7 @@ func (h *toolHouse) labels(metric, label string) map[string]float64 {
 
 // Calls count for their tool if a list of the server's has had it.
 func TestMetricsByTool(t *testing.T) {
-	h := newToolHouse(t)
+	h := newManyTools(t)
 	h.call("a")
 	h.list("", true, "a")
 	h.list(`"cursor":"c"`, false, "b", "other")
@@ -142,7 +142,7 @@ func TestMetricsByTool(t *testing.T) {
 
 // Whatever clients call and servers list, there are 200 names and one more for each server.
 func TestMetricsOfHostileNames(t *testing.T) {
-	h := newToolHouse(t)
+	h := newManyTools(t)
 	for i := range 3000 {
 		h.call(fmt.Sprintf("x%d", i))
 	}

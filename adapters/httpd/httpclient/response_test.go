@@ -60,7 +60,7 @@ func TestAbortReachesTheServerAtOnce(t *testing.T) {
 	}
 }
 
-func TestAbortAfterCloseHurtsNobody(t *testing.T) {
+func TestAbortAfterCloseHasNoEffect(t *testing.T) {
 	h := newHost(t, HostOptions{URL: upstream(t, echo)})
 	first := send(t, h, post("1"))
 	if _, err := first.Body(nil, 100, soon()); err != nil {

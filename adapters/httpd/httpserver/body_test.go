@@ -36,7 +36,7 @@ func TestALargeBodyIsNotReadBeforeTheGates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr, gated, handled := gatekept(t)
 			c := dialTo(t, addr)
-			c.say("POST /x HTTP/1.1\r\nHost: a\r\n" + head + "\r\n") // and nothing of the body
+			c.send("POST /x HTTP/1.1\r\nHost: a\r\n" + head + "\r\n") // and nothing of the body
 			if resp, body := c.answer(); resp.StatusCode != 401 || body != "who are you?" {
 				t.Fatal(resp.StatusCode, body)
 			}
@@ -47,7 +47,7 @@ func TestALargeBodyIsNotReadBeforeTheGates(t *testing.T) {
 	}
 }
 
-func TestAClientThatDidNotAskIsNotToldToContinue(t *testing.T) {
+func TestNoContinueWithoutExpect(t *testing.T) {
 	addr, gated, handled := gatekept(t)
 	c := dialTo(t, addr)
 	long, short := strings.Repeat("x", 5*smallBody), "hi"

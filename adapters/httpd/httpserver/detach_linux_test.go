@@ -117,7 +117,7 @@ func TestColdStreamsThaw(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{}, StreamOptions{Queue: 1 << 30})
 	for _, end := range []bool{true, false} {
 		c := dialTo(t, addr)
-		c.say(get)
+		c.send(get)
 		c.head()
 		h := receive(t, "the stream", held)
 		eventually(t, "cold", h.detached)
@@ -146,7 +146,7 @@ func TestColdStreamsThaw(t *testing.T) {
 		}
 	}
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	c.head()
 	h := receive(t, "the stream", held)
 	eventually(t, "cold", h.detached)

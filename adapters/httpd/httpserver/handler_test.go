@@ -18,7 +18,7 @@ func TestShow(t *testing.T) {
 		})
 	})
 	c := dialTo(t, addr)
-	c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-begun
 	f := NewHandler(HandlerOptions{
 		Gates: []func(*fasthttp.RequestCtx) bool{func(ctx *fasthttp.RequestCtx) bool {
@@ -37,7 +37,7 @@ func TestShow(t *testing.T) {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
 	for path, want := range map[string]string{"/x": "not any more", "/y": "new", "/secret": "no"} {
-		c.say("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+		c.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
 		if _, body := c.answer(); body != want {
 			t.Errorf("%s: %s", path, body)
 		}
@@ -56,17 +56,17 @@ func TestFarewell(t *testing.T) {
 		s.Handle("GET", "/x", text)
 	})
 	stays, slow := dialTo(t, addr), dialTo(t, addr)
-	stays.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+	stays.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 	if res, _ := stays.answer(); res.Close {
 		t.Fatal("it ends without a reason")
 	}
-	slow.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-begun
 	s.DisableKeepAlives()
 	close(release)
 	for _, c := range []*client{slow, stays, dialTo(t, addr)} {
 		if c != slow {
-			c.say("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+			c.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 		}
 		if res, _ := c.answer(); res.StatusCode != 200 || !res.Close {
 			t.Errorf("%d, its connection ends: %v", res.StatusCode, res.Close)

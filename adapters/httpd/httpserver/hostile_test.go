@@ -33,7 +33,7 @@ func TestNoWayAroundTheGates(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			addr, gated, handled := gatekept(t)
 			c := dialTo(t, addr)
-			c.say(head + "\r\n") // and nothing of the body
+			c.send(head + "\r\n") // and nothing of the body
 			res, err := http.ReadResponse(c.br, &http.Request{Method: strings.Fields(head)[0]})
 			if err != nil || res.StatusCode != 401 || gated.Load() != 1 || handled.Load() != 0 {
 				t.Fatalf("%v %v, gated %d, handled %d", res, err, gated.Load(), handled.Load())
@@ -49,11 +49,11 @@ func TestExpectationsInAnyCase(t *testing.T) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) { ctx.SetBody(ctx.PostBody()) })
 	})
 	c := dialTo(t, addr)
-	c.say("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 10000\r\n\r\n")
+	c.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 10000\r\n\r\n")
 	if res := c.head(); res.StatusCode != 100 {
 		t.Fatal(res.StatusCode)
 	}
-	c.say(strings.Repeat("x", 10000))
+	c.send(strings.Repeat("x", 10000))
 	if res, body := c.answer(); res.StatusCode != 200 || len(body) != 10000 {
 		t.Fatal(res.StatusCode)
 	}
@@ -75,7 +75,7 @@ func TestTrailersAreNoHead(t *testing.T) {
 	c := dialTo(t, addr)
 	for range 2 {
 		for _, trailer := range []string{"Mcp-Session-Id: evil\r\n", "X-Key: evil\r\nX-Key: evil\r\n", "origin: evil\r\nMCP-Name: evil\r\n"} {
-			c.say("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: mine\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n" + trailer + "\r\n")
+			c.send("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: mine\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n" + trailer + "\r\n")
 			if res, body := c.answer(); res.StatusCode != 200 || body != "hi" {
 				t.Fatal(res.StatusCode, body)
 			}
@@ -83,7 +83,7 @@ func TestTrailersAreNoHead(t *testing.T) {
 				t.Errorf("%s", got)
 			}
 		}
-		c.say("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: other\r\nContent-Length: 2\r\n\r\nhi")
+		c.send("POST /x HTTP/1.1\r\nHost: a\r\nX-Key: other\r\nContent-Length: 2\r\n\r\nhi")
 		if res, body := c.answer(); res.StatusCode != 200 || body != "hi" || !strings.Contains(receive(t, "the head", fields), "X-Key=other") {
 			t.Fatal(res.StatusCode, body)
 		}
@@ -149,7 +149,7 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 	var slow []*client
 	for i := range 12 {
 		c := dialTo(t, addr)
-		c.say(fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nx", size))
+		c.send(fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\nx", size))
 		slow = append(slow, c)
 		eventually(t, "it is read, or waits", func() bool {
 			s.budget.mu.Lock()
@@ -158,14 +158,14 @@ func TestAnnouncedBodiesHaveRoomTogether(t *testing.T) {
 		})
 	}
 	small := dialTo(t, addr)
-	small.say("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+	small.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
 	if res, _ := small.answer(); res.StatusCode != 200 {
 		t.Errorf("small bodies need none: %d", res.StatusCode)
 	}
 	good := fmt.Sprintf("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 	eventually(t, "the slowest gives way", func() bool {
 		c := dialTo(t, addr)
-		c.tell(good)
+		c.trySend(good)
 		res, body := c.answer()
 		return res.StatusCode == 200 && body == fmt.Sprint(size)
 	})
@@ -204,7 +204,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	const head = "POST /x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 	first, second, third := dialTo(t, addr), dialTo(t, addr), dialTo(t, addr)
 	for i, c := range []*client{first, second, third} {
-		c.say(head)
+		c.send(head)
 		eventually(t, "it is read, or waits", func() bool {
 			s.budget.mu.Lock()
 			defer s.budget.mu.Unlock()
@@ -212,7 +212,7 @@ func TestBodiesWaitForRoom(t *testing.T) {
 		})
 	}
 	for _, c := range []*client{first, second, third} { // the third is read when the first is done
-		c.say("2\r\nhi\r\n0\r\n\r\n")
+		c.send("2\r\nhi\r\n0\r\n\r\n")
 		if res, body := c.answer(); res.StatusCode != 200 || body != "2" {
 			t.Errorf("%d %s", res.StatusCode, body)
 		}
@@ -225,8 +225,8 @@ func TestBodiesWaitForRoom(t *testing.T) {
 	}
 }
 
-// tell writes, and does not mind that the other side may have had enough.
-func (c *client) tell(s string) { _, _ = io.WriteString(c.Conn, s) }
+// trySend writes, and does not mind that the other side may have had enough.
+func (c *client) trySend(s string) { _, _ = io.WriteString(c.Conn, s) }
 
 func TestReading(t *testing.T) {
 	pipe := func() *conn {
@@ -266,12 +266,12 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		s.Handle("GET", "/slow", func(ctx *fasthttp.RequestCtx) { entered <- struct{}{}; <-proceed; text(ctx) })
 	})
 	slow := dialTo(t, addr)
-	slow.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	slow.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	for what, say := range map[string]string{"silent": "", "half a head": "GET /x HTT", "kept alive": get, "half a body": "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{"} {
 		for i := range 64 {
 			c := dialTo(t, addr)
-			c.say(say)
+			c.send(say)
 			if say == get {
 				c.answer()
 			}
@@ -282,7 +282,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 				continue
 			}
 			good := dialTo(t, addr)
-			good.say(get)
+			good.send(get)
 			if _, body := good.answer(); body != "fine" {
 				t.Fatalf("%s: a good client is not served", what)
 			}

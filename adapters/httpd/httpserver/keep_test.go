@@ -36,7 +36,7 @@ func TestKeptBodiesStay(t *testing.T) {
 				want = append(want, letter+strings.Repeat(fmt.Sprint(i), size))
 				all.WriteString(frame(want[i]))
 			}
-			c.say(all.String())
+			c.send(all.String())
 			for i := range want {
 				if resp, body := c.answer(); resp.StatusCode != 200 || body != want[i] {
 					t.Fatalf("%s, %d bytes: answer %d is %d, %d bytes", way, size, i, resp.StatusCode, len(body))

@@ -40,18 +40,18 @@ func TestLeaveIsNoticedAtOnce(t *testing.T) {
 		"RST":        func(c *client) { c.reset() },
 		"half-close": func(c *client) { _ = c.Conn.(*net.TCPConn).CloseWrite() },
 		"pipelined byte, FIN": func(c *client) {
-			c.say("G")
+			c.send("G")
 			_ = c.Close()
 		},
 		"pipelined request, half-close": func(c *client) {
-			c.say(get)
+			c.send(get)
 			_ = c.Conn.(*net.TCPConn).CloseWrite()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr, entered, left := blocked(t, nil)
 			c := dialTo(t, addr)
-			c.say(get)
+			c.send(get)
 			receive(t, "the handler", entered)
 			start := time.Now()
 			leave(c)
@@ -80,7 +80,7 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clientOn(t, secure)
-	c.say(get)
+	c.send(get)
 	receive(t, "the handler", entered)
 	_ = c.Close()
 	receive(t, "the leave", left)
@@ -91,13 +91,13 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 	}
 	addr, entered, left = blocked(t, socket)
 	c = dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	receive(t, "the handler", entered)
 	_ = c.Close()
 	receive(t, "the leave", left)
 }
 
-func TestWatchOfOneWhoHasLeft(t *testing.T) {
+func TestWatchOfAClientThatHasLeft(t *testing.T) {
 	proceed, left := make(chan struct{}), make(leaver, 1)
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
@@ -106,7 +106,7 @@ func TestWatchOfOneWhoHasLeft(t *testing.T) {
 		})
 	})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	eventually(t, "a connection", func() bool { return s.Conns() == 1 })
 	_ = c.Close()
 	conn := s.openConns()[0]
@@ -149,7 +149,7 @@ func TestNoLeaveAfterDisarm(t *testing.T) {
 	end := time.Now().Add(patience)
 	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // when a client leaves is the machine's business
 		c := dialTo(t, addr)
-		c.say(get)
+		c.send(get)
 		_ = c.Close()
 	}
 	eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
@@ -172,12 +172,12 @@ func TestDisarmOfAnEarlierWatch(t *testing.T) {
 	Watch{}.Stop()
 }
 
-type nobody struct{}
+type nullLeaver struct{}
 
-func (*nobody) Leave() {}
+func (*nullLeaver) Leave() {}
 
 func TestWatchAllocatesNothing(t *testing.T) {
-	c, l := &conn{}, &nobody{}
+	c, l := &conn{}, &nullLeaver{}
 	if n := testing.AllocsPerRun(100, func() { c.watch(l).Stop() }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}

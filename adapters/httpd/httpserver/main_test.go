@@ -111,7 +111,7 @@ func clientOn(t *testing.T, nc net.Conn) *client {
 	return &client{Conn: nc, t: t, br: bufio.NewReader(nc)}
 }
 
-func (c *client) say(s string) {
+func (c *client) send(s string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c.Conn, s); err != nil {
 		c.t.Fatal(err)

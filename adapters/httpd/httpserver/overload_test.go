@@ -49,12 +49,12 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			slow := make([]*client, most)
 			for i := range slow {
 				slow[i] = dial()
-				slow[i].say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+				slow[i].send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 				receive(t, "the handler", entered)
 			}
 			for range 3 {
 				c := dial()
-				c.tell(get)
+				c.trySend(get)
 				if res, body := c.answer(); res.StatusCode != 503 || body != "full" || !res.Close || res.Header.Get("Retry-After") != "1" {
 					t.Errorf("%+v %q", res, body)
 				}
@@ -82,7 +82,7 @@ func TestConnectionsBeyondTheLimit(t *testing.T) {
 			eventually(t, "there is room", func() bool {
 				c := dial()
 				defer c.Close()
-				c.tell(get)
+				c.trySend(get)
 				res, err := http.ReadResponse(c.br, nil)
 				if err != nil {
 					return false // those that are being turned away are many yet

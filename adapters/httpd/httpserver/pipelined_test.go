@@ -16,7 +16,7 @@ func used(t *testing.T, addr string) *client {
 	t.Helper()
 	c := dialTo(t, addr)
 	for range 4 {
-		c.say(get)
+		c.send(get)
 		c.answer()
 	}
 	return c
@@ -37,9 +37,9 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	const slow = "GET /slow HTTP/1.1\r\nHost: a\r\n\r\n"
 	for _, more := range []string{"", get, get[:7], get + get[:len(get)-1]} {
 		c := used(t, addr)
-		c.say(slow)
+		c.send(slow)
 		receive(t, "the handler", entered)
-		c.say(more)
+		c.send(more)
 		whole := len(more) / len(get)
 		if more == "" {
 			if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -56,7 +56,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 			}
 		}
 		if rest := len(more) - whole*len(get); rest > 0 {
-			c.say(get[rest:])
+			c.send(get[rest:])
 			c.answer()
 		}
 		if more == "" {
@@ -68,7 +68,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 
 	// The end in the same segment as the request.
 	c := used(t, addr)
-	c.say(get)
+	c.send(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,9 +92,9 @@ func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 		})
 	})
 	c := used(t, addr)
-	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
-	c.say(get)
+	c.send(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(ln) }()
 	c := used(t, ln.Addr().String())
-	c.say("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
+	c.send("GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
 	receive(t, "the handler", entered)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

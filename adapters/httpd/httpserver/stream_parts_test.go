@@ -19,7 +19,7 @@ func parts(mark byte, size int) (event [][]byte, text string) {
 	return event, string(bytes.Join(event, nil))
 }
 
-func spoilAll(event [][]byte) {
+func overwriteAll(event [][]byte) {
 	for _, p := range event {
 		overwrite(p)
 	}
@@ -43,7 +43,7 @@ func TestHeldTell(t *testing.T) {
 				if secure {
 					c = clientOn(t, tls.Client(c.Conn, &tls.Config{InsecureSkipVerify: true}))
 				}
-				c.say("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
+				c.send("GET /x HTTP/" + version + "\r\nHost: a\r\n\r\n")
 				resp := c.head()
 				h := receive(t, "the stream", held)
 				sizes := []int{1, minInPlace - 8, minInPlace, maxCopied, 100 << 10, 1, writePiece + 1, 9 << 20, 1}
@@ -61,7 +61,7 @@ func TestHeldTell(t *testing.T) {
 							told <- err
 							return
 						}
-						spoilAll(event)
+						overwriteAll(event)
 					}
 					h.End()
 					told <- nil
@@ -82,14 +82,14 @@ func TestHeldTell(t *testing.T) {
 func TestHeldTellWaits(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	resp := c.head()
 	h := receive(t, "the stream", held)
 	event, text := parts('x', 32<<20)
 	told := make(chan error, 1)
 	go func() {
 		err := h.WriteParts(event...)
-		spoilAll(event)
+		overwriteAll(event)
 		told <- err
 	}()
 	eventually(t, "it waits", func() bool {
@@ -133,7 +133,7 @@ func TestHeldTellWaits(t *testing.T) {
 func TestHeldTellUnread(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	h := receive(t, "the stream", held)
 	event, _ := parts('x', 32<<20)
 	if err := h.WriteParts(event...); !http1.IsTimeout(err) {
@@ -145,7 +145,7 @@ func TestHeldTellUnread(t *testing.T) {
 
 	_, addr, held, closed = holding(t, Options{}, StreamOptions{})
 	c = dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	h = receive(t, "the stream", held)
 	told := make(chan error, 1)
 	go func() { told <- h.WriteParts(event...) }()
@@ -169,7 +169,7 @@ func TestHeldTellUnread(t *testing.T) {
 func TestHeldTellPieces(t *testing.T) {
 	_, addr, held, _ := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
-	c.say(get)
+	c.send(get)
 	resp := c.head()
 	h := receive(t, "the stream", held)
 	var event [][]byte

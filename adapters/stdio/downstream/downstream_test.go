@@ -74,7 +74,7 @@ type deaf chan struct{}
 func (d deaf) Write([]byte) (int, error) { <-d; return 0, errors.New("closed") }
 
 // A client that has closed its side, and does not read, does not hold up the end for ever.
-func TestDownstreamDeafClient(t *testing.T) {
+func TestDownstreamClientDoesNotRead(t *testing.T) {
 	t.Parallel()
 	out := make(deaf)
 	in := modernLine("0", "190000")

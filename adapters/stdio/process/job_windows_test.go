@@ -112,7 +112,7 @@ func TestProcessIgnoresBreak(t *testing.T) {
 	}
 }
 
-func TestProcessBreakIsHeard(t *testing.T) {
+func TestProcessReceivesBreak(t *testing.T) {
 	if !canBreak(t) {
 		t.Skip("no console")
 	}

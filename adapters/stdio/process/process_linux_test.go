@@ -41,7 +41,7 @@ func TestProcessSurvivesTheEndOfThreads(t *testing.T) {
 		if e := p.Exit(); e.Signal != "" {
 			t.Errorf("%v", e)
 		}
-		nobodyLeft(t, p)
+		noProcessLeft(t, p)
 	}
 }
 

@@ -43,12 +43,12 @@ func start(t testing.TB, c Command) *Process {
 	}
 	t.Cleanup(func() {
 		p.Stop()
-		nobodyLeft(t, p)
+		noProcessLeft(t, p)
 	})
 	return p
 }
 
-func nobodyLeft(t testing.TB, p *Process) {
+func noProcessLeft(t testing.TB, p *Process) {
 	t.Helper()
 	if unix.Kill(p.PID(), 0) == nil {
 		t.Errorf("child %v is still there", p)
@@ -400,7 +400,7 @@ func TestProcessManyAtOnce(t *testing.T) {
 					t.Error(line, err)
 				}
 				p.Stop()
-				nobodyLeft(t, p)
+				noProcessLeft(t, p)
 			}
 		})
 	}

@@ -60,12 +60,12 @@ func newRig(t *testing.T) *rig {
 	}})
 	t.Cleanup(func() {
 		r.Close()
-		r.nobody(2 * time.Second)
+		r.noProcess(2 * time.Second)
 	})
 	return r
 }
 
-func (r *rig) told() []error {
+func (r *rig) errors() []error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.notes)
@@ -119,8 +119,8 @@ func (r *rig) left() []string {
 	return out
 }
 
-// nobody fails the test if anybody is left after limit, and returns how long it took.
-func (r *rig) nobody(limit time.Duration) time.Duration {
+// noProcess fails the test if anybody is left after limit, and returns how long it took.
+func (r *rig) noProcess(limit time.Duration) time.Duration {
 	r.t.Helper()
 	begin := time.Now()
 	for {
@@ -155,7 +155,7 @@ func closed(c <-chan struct{}, limit time.Duration) bool {
 }
 
 // Whatever the children do, and have done: 2 s after the end of the process that wanted them nobody is left.
-func TestNobodySurvivesAKilledParent(t *testing.T) {
+func TestNoProcessSurvivesAKilledParent(t *testing.T) {
 	for name, s := range scripts {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -178,7 +178,7 @@ func TestNobodySurvivesAKilledParent(t *testing.T) {
 			}
 			_ = parent.Process.Kill()
 			_ = parent.Wait()
-			t.Logf("%v", r.nobody(2*time.Second))
+			t.Logf("%v", r.noProcess(2*time.Second))
 		})
 	}
 }
@@ -208,13 +208,13 @@ func TestKillEndsTheTree(t *testing.T) {
 			}
 			other.Kill()
 			<-other.Gone()
-			r.nobody(time.Second) // also those whom nothing tells whose they were
+			r.noProcess(time.Second) // also those whom nothing tells whose they were
 		})
 	}
 }
 
 // A child that exits by itself takes its daemons along: they are asked to go, and gone is who goes.
-func TestAChildThatExitsLeavesNobody(t *testing.T) {
+func TestAChildThatExitsLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.sh(`(setsid sleep 40 &); (env -i setsid sleep 40 &); sleep 40 & exit 7`)
@@ -225,7 +225,7 @@ func TestAChildThatExitsLeavesNobody(t *testing.T) {
 	if !closed(c.Gone(), 10*time.Second) {
 		t.Error("it is not gone")
 	}
-	r.nobody(0)
+	r.noProcess(0)
 }
 
 // Who does not go when asked is there until he is killed.
@@ -245,7 +245,7 @@ func TestAStubbornDaemonWaitsForKill(t *testing.T) {
 	if !closed(c.Gone(), 10*time.Second) {
 		t.Error("it is not gone")
 	}
-	r.nobody(0)
+	r.noProcess(0)
 }
 
 // SIGTERM reaches all of the family.
@@ -260,11 +260,11 @@ func TestTerminate(t *testing.T) {
 	if e := c.Exit(); e.Signal != syscall.SIGTERM {
 		t.Errorf("%+v", e)
 	}
-	r.nobody(0)
+	r.noProcess(0)
 }
 
 // An orphan without any mark goes with the last family that can have started it.
-func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
+func TestAnOrphanWithoutAMarkEndsWithTheLastTree(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	one, _ := r.script("plain")
@@ -284,7 +284,7 @@ func TestAnOrphanOfNobodyGoesWithTheLast(t *testing.T) {
 	}
 	young.Kill()
 	<-young.Gone()
-	r.nobody(0)
+	r.noProcess(0)
 }
 
 func dead(pid int) bool {
@@ -318,13 +318,13 @@ func TestAKilledReaper(t *testing.T) {
 		if n := len(r.left()); n != 1 || r.process() == first {
 			t.Errorf("%s: %d are left: %v", name, n, r.left())
 		}
-		if notes := r.told(); len(notes) != 1 || !errors.Is(notes[0], ErrLost) {
+		if notes := r.errors(); len(notes) != 1 || !errors.Is(notes[0], ErrLost) {
 			t.Errorf("%s: %v", name, notes)
 		}
 		again.Kill()
 		<-again.Gone()
 		r.Close()
-		r.nobody(0)
+		r.noProcess(0)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestNothingStaysInTheReaper(t *testing.T) {
 }
 
 // Close ends what still runs, and the reaper itself.
-func TestCloseEndsEverybody(t *testing.T) {
+func TestCloseEndsEveryProcess(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.script("daemon")
@@ -405,7 +405,7 @@ func TestCloseEndsEverybody(t *testing.T) {
 	if !closed(c.Gone(), 0) || !dead(pid) {
 		t.Error("not gone")
 	}
-	r.nobody(0)
+	r.noProcess(0)
 	r.Close()
 	unused := New(Options{Exe: self()})
 	unused.Close()

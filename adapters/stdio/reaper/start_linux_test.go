@@ -87,7 +87,7 @@ func TestStartErrors(t *testing.T) {
 
 // A child gets three descriptors that block, default signals, the environment and directory that it was given, and a
 // session of its own.
-func TestWhatAChildGets(t *testing.T) {
+func TestEnvironmentOfAChild(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	long := "LONG=" + strings.Repeat("x", 100_000)
@@ -133,7 +133,7 @@ func ignored(t *testing.T) string {
 }
 
 // What Dragoman was told to ignore, as by nohup, its children ignore as well, though the reaper ignores more.
-func TestWhatWasIgnoredStaysSo(t *testing.T) {
+func TestIgnoredSignalsAreInherited(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := r.pids + ".ignored"
@@ -167,7 +167,7 @@ func TestWhatWasIgnoredStaysSo(t *testing.T) {
 }
 
 // A child that ends at once, while its reaper is still getting ready, is noticed. Which of the two is first is not ours to say.
-func TestTheFirstMayEndAtOnce(t *testing.T) {
+func TestTheFirstChildMayExitAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
 		r := newRig(t)

@@ -90,7 +90,7 @@ func (p *peer) line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-func (p *peer) say(lines ...string) {
+func (p *peer) send(lines ...string) {
 	p.t.Helper()
 	for _, line := range lines {
 		if _, err := io.WriteString(p.conn, line+"\n"); err != nil {
@@ -99,16 +99,21 @@ func (p *peer) say(lines ...string) {
 	}
 }
 
-// ear is a sink that remembers.
-type ear struct {
+// recordingSink is a sink that remembers.
+type recordingSink struct {
 	messages chan string
 	lost     chan error
 }
 
-func newEar() *ear { return &ear{messages: make(chan string, 100), lost: make(chan error, 2)} }
+func newRecordingSink() *recordingSink {
+	return &recordingSink{messages: make(chan string, 100), lost: make(chan error, 2)}
+}
 
-func (e *ear) Message(m *wire.Message) bool { e.messages <- string(m.Append(nil)); return true }
-func (e *ear) Lost(err error)               { e.lost <- err }
+func (e *recordingSink) Message(m *wire.Message) bool {
+	e.messages <- string(m.Append(nil))
+	return true
+}
+func (e *recordingSink) Lost(err error) { e.lost <- err }
 
 func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	t.Helper()
@@ -161,7 +166,7 @@ func TestSocketCall(t *testing.T) {
 			noise := make(chan string, 10)
 			opt := p.options()
 			opt.Noise = func(line []byte, err error, _ int) { noise <- fmt.Sprintf("%s|%v", line, err != nil) }
-			sink := newEar()
+			sink := newRecordingSink()
 			s := newSocket(t, opt)
 			link := dialSocket(t, s, sink)
 			srv := p.accept()
@@ -172,7 +177,7 @@ func TestSocketCall(t *testing.T) {
 			if got, want := srv.line(), `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a"}}`; got != want {
 				t.Errorf("the server got %s, want %s", got, want)
 			}
-			srv.say("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":1,"result":{}}`)
+			srv.send("hello", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`+"\r", `{"jsonrpc":"2.0","id":1,"result":{}}`)
 			m, err := proxy.Response(replies, time.Now().Add(soon))
 			if err != nil || string(m.Append(nil)) != `{"jsonrpc":"2.0","id":"x","result":{}}` {
 				t.Errorf("%s %v", m.Append(nil), err)
@@ -201,7 +206,7 @@ func TestSocketLinksAreApart(t *testing.T) {
 	p := listen(t, "unix")
 	s := newSocket(t, p.options())
 	for i := range 2 {
-		link := dialSocket(t, s, newEar())
+		link := dialSocket(t, s, newRecordingSink())
 		srv := p.accept()
 		replies, err := link.Call(request(t, called1))
 		if err != nil {
@@ -210,7 +215,7 @@ func TestSocketLinksAreApart(t *testing.T) {
 		if got := srv.line(); !strings.Contains(got, `"id":1,`) {
 			t.Errorf("link %d: %s", i, got)
 		}
-		srv.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"n":%d}}`, i))
+		srv.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"result":{"n":%d}}`, i))
 		if m, err := proxy.Response(replies, time.Now().Add(soon)); err != nil || !strings.Contains(string(m.Append(nil)), fmt.Sprintf(`"n":%d`, i)) {
 			t.Errorf("link %d: %s %v", i, m.Append(nil), err)
 		}
@@ -235,7 +240,7 @@ func TestSocketServerGoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := listen(t, "tcp")
-			sink := newEar()
+			sink := newRecordingSink()
 			s := newSocket(t, p.options())
 			link := dialSocket(t, s, sink)
 			srv := p.accept()
@@ -280,7 +285,7 @@ func TestSocketClose(t *testing.T) {
 		for _, polite := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s-%v", network, polite), func(t *testing.T) {
 				p := listen(t, network)
-				sink := newEar()
+				sink := newRecordingSink()
 				s := newSocket(t, p.options())
 				link := dialSocket(t, s, sink)
 				srv := p.accept()
@@ -325,10 +330,10 @@ func TestSocketClose(t *testing.T) {
 }
 
 // A server that does not read holds up whoever writes only as long as he waits, and Close not at all.
-func TestSocketDeafServer(t *testing.T) {
+func TestSocketServerDoesNotRead(t *testing.T) {
 	p := listen(t, "unix")
 	s := newSocket(t, p.options())
-	link := dialSocket(t, s, newEar())
+	link := dialSocket(t, s, newRecordingSink())
 	p.accept()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -354,7 +359,7 @@ func TestSocketLongLines(t *testing.T) {
 	p := listen(t, "tcp")
 	opt := p.options()
 	opt.MaxLine = 1000
-	link := dialSocket(t, newSocket(t, opt), newEar())
+	link := dialSocket(t, newSocket(t, opt), newRecordingSink())
 	srv := p.accept()
 	var fault *proxy.Error
 	if _, err := link.Call(request(t, `{"jsonrpc":"2.0","id":1,"method":"a","params":{"x":"`+strings.Repeat("x", 1000)+`"}}`)); !errors.As(err, &fault) || fault.Name != proxy.RequestTooLarge.Name {
@@ -365,7 +370,7 @@ func TestSocketLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.say(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
+	srv.send(`{"jsonrpc":"2.0","id":2,"result":{"x":"` + strings.Repeat("x", 5000) + `"}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(soon)); !errors.As(err, &fault) || fault.Name != proxy.ResponseTooLarge.Name || !strings.Contains(fault.Message, "limits.line, 1000") {
 		t.Errorf("a long answer: %v", err)
 	}
@@ -374,7 +379,7 @@ func TestSocketLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.say(`{"jsonrpc":"2.0","id":3,"result":{}}`)
+	srv.send(`{"jsonrpc":"2.0","id":3,"result":{}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(soon)); err != nil {
 		t.Errorf("after a long answer: %v", err)
 	}
@@ -385,7 +390,7 @@ func TestSocketLargeLines(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
 			p := listen(t, network)
-			link := dialSocket(t, newSocket(t, p.options()), newEar())
+			link := dialSocket(t, newSocket(t, p.options()), newRecordingSink())
 			srv := p.accept()
 			go func() { // echoes each call's params as its result; ends with the connection
 				for {
@@ -440,7 +445,7 @@ func TestSocketUnreachable(t *testing.T) {
 	_ = tcp.Close()
 	f := func(network, address, want string) {
 		t.Helper()
-		link, err := NewSocket(SocketOptions{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newEar())
+		link, err := NewSocket(SocketOptions{Name: "a", Network: network, Address: address}).Dial(proxy.Modern)(t.Context(), newRecordingSink())
 		var fault *proxy.Error
 		if link != nil || !errors.As(err, &fault) || fault.Name != proxy.Unreachable.Name || errors.Is(err, transport.ErrFatal) ||
 			fault.Message != `the upstream server "a" cannot be reached at `+want {
@@ -458,7 +463,7 @@ func TestSocketUnreachable(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := NewSocket(SocketOptions{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newEar()); !errors.Is(err, context.Canceled) {
+	if _, err := NewSocket(SocketOptions{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a dial that is given up: %v", err)
 	}
 }
@@ -468,13 +473,13 @@ func TestSocketPlainConn(t *testing.T) {
 	ours, theirs := net.Pipe()
 	srv := &peer{t: t, conn: theirs, r: bufio.NewReader(theirs)}
 	s := NewSocket(SocketOptions{Network: "tcp", Address: "nowhere"})
-	link := s.attach(ours, proxy.Modern, newEar())
+	link := s.attach(ours, proxy.Modern, newRecordingSink())
 	replies, err := link.Call(request(t, called1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv.line()
-	srv.say(`{"jsonrpc":"2.0","id":1,"result":{}}`)
+	srv.send(`{"jsonrpc":"2.0","id":1,"result":{}}`)
 	if _, err := proxy.Response(replies, time.Now().Add(soon)); err != nil {
 		t.Error(err)
 	}

@@ -68,7 +68,7 @@ func TestCrashInACall(t *testing.T) {
 }
 
 // Whoever waits is told as soon as the exit is known: the time for finding out a reason is not spent.
-func TestCrashIsToldAtOnce(t *testing.T) {
+func TestCrashIsReportedAtOnce(t *testing.T) {
 	fastest := time.Hour
 	for range 5 {
 		l := dial(t, dialer(t, "kill=tools/call", nil), newListener())

@@ -6,7 +6,7 @@ import (
 )
 
 // The heap is given back when much of it lies about and little is asked for, and once only if that is of no use.
-func TestKeepLean(t *testing.T) {
+func TestMemoryTrimmer(t *testing.T) {
 	freed := 0
 	h := memoryTrimmer{free: func() { freed++ }}
 	f := func(asked, spare uint64, want int) {

@@ -58,7 +58,7 @@ func TestReferenceIsWhole(t *testing.T) {
 				t.Errorf("%s is not in the reference", name)
 			}
 		}
-		heard(t, d)
+		described(t, d)
 	}
 	for _, d := range keys {
 		for _, own := range d.Path() {
@@ -79,8 +79,8 @@ func TestReferenceIsWhole(t *testing.T) {
 	}
 }
 
-// heard checks that the variable of a key sets it.
-func heard(t *testing.T, d config.Described) {
+// described checks that the variable of a key sets it.
+func described(t *testing.T, d config.Described) {
 	t.Helper()
 	if d.Env == "" || d.Std == "" || d.Std == `""` || d.Std == "[]" {
 		return
