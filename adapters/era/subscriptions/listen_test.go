@@ -62,7 +62,7 @@ func TestListenRefusesFilter(t *testing.T) {
 				t.Errorf("%.60s: %v", params, err)
 			}
 		}
-		if n := len(r.s.links); n != 1 {
+		if n := len(r.s.dialed()); n != 1 {
 			t.Errorf("%d sessions were opened", n-1)
 		}
 		ex := r.exchange("1", "subscriptions/listen", uris(maxSubscribed))
@@ -243,7 +243,7 @@ func TestListenReopens(t *testing.T) {
 		r.s.set(func() { r.s.down, r.s.dials = true, nil })
 		r.s.link(2).die()
 		time.Sleep(5 * time.Minute)
-		at := r.s.dials
+		at := r.s.dialed()
 		for i, least := range []time.Duration{0, backoffMin, 2 * backoffMin, 4 * backoffMin, 8 * backoffMin, 16 * backoffMin, 32 * backoffMin, backoffMax} {
 			if i == 0 {
 				continue
@@ -256,9 +256,9 @@ func TestListenReopens(t *testing.T) {
 		time.Sleep(2 * backoffMax)
 		l.received("notifications/tools/list_changed", "updated u")
 		l.close()
-		n := len(r.s.dials)
+		n := len(r.s.dialed())
 		time.Sleep(5 * time.Minute)
-		if len(r.s.dials) != n {
+		if len(r.s.dialed()) != n {
 			t.Error("a listen that was closed is reopened")
 		}
 	})
@@ -359,16 +359,16 @@ func TestListenPolls(t *testing.T) {
 		})
 		r.s.set(func() { r.s.reads = 0 })
 		step() // more pages than are read
-		if r.s.reads != maxPages+2 {
-			t.Errorf("%d requests", r.s.reads)
+		if r.s.readCount() != maxPages+2 {
+			t.Errorf("%d requests", r.s.readCount())
 		}
 		if got := r.s.events(); got != "" {
 			t.Errorf("a server that sends no notices received %s", got)
 		}
 		l.close()
-		n := r.s.reads
+		n := r.s.readCount()
 		time.Sleep(5 * interval)
-		if r.s.reads != n {
+		if r.s.readCount() != n {
 			t.Error("a listen that was closed polls")
 		}
 	})
