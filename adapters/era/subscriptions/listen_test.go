@@ -240,8 +240,14 @@ func TestListenReopens(t *testing.T) {
 		r.s.link(2).says(t, changedNotice("tools"))
 		l.received("notifications/tools/list_changed")
 		time.Sleep(steadyTime)
+		time.AfterFunc(time.Second, r.s.link(2).die) // while the client waits
+		if m, err := l.replies.Next(time.Now().Add(time.Minute)); err != nil || short(m, "7") != "notifications/tools/list_changed" {
+			t.Errorf("%v, %v", m, err)
+		}
+		l.received("updated u")
+		time.Sleep(steadyTime)
 		r.s.set(func() { r.s.down, r.s.dials = true, nil })
-		r.s.link(2).die()
+		r.s.link(3).die()
 		time.Sleep(5 * time.Minute)
 		at := r.s.dialed()
 		for i, least := range []time.Duration{0, backoffMin, 2 * backoffMin, 4 * backoffMin, 8 * backoffMin, 16 * backoffMin, 32 * backoffMin, backoffMax} {
