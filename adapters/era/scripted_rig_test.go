@@ -16,7 +16,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// serverRig is an upstream in front of a herald, in a synctest bubble.
+// serverRig is an upstream in front of a scriptedServer, in a synctest bubble.
 type serverRig struct {
 	t *testing.T
 	s *scriptedServer

@@ -125,16 +125,16 @@ var owners = map[string]struct {
 
 func TestImportsGoDown(t *testing.T) {
 	for dir, imports := range packages(t) {
-		floor, known := layers[dir]
+		layer, known := layers[dir]
 		if !known && !strings.HasPrefix(dir, "bench") && !strings.HasPrefix(dir, "conformance") && !strings.HasPrefix(dir, "deploy") {
-			t.Errorf("%s stands on no floor: add it to floors", dir)
+			t.Errorf("%s is in no layer: add it to layers", dir)
 			continue
 		}
 		for _, imp := range imports {
 			below, own := strings.CutPrefix(imp, "dragoman/")
 			if own && known {
-				if f, ok := layers[below]; !ok || f >= floor {
-					t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", dir, floor, below, f)
+				if f, ok := layers[below]; !ok || f >= layer {
+					t.Errorf("%s (layer %d) imports %s (layer %d): imports go down", dir, layer, below, f)
 				}
 			}
 		}
@@ -144,13 +144,13 @@ func TestImportsGoDown(t *testing.T) {
 func TestThirdPartyDependenciesHaveOwners(t *testing.T) {
 	for dir, imports := range packages(t) {
 		for _, imp := range imports {
-			for stranger, home := range owners {
-				if imp != stranger && !strings.HasPrefix(imp, stranger+"/") {
+			for dependency, owner := range owners {
+				if imp != dependency && !strings.HasPrefix(imp, dependency+"/") {
 					continue
 				}
 				top, _, _ := strings.Cut(dir, "/")
-				if !slices.Contains(home.only, dir) && !slices.Contains(home.only, top) {
-					t.Errorf("%s imports %s: %s", dir, imp, home.reason)
+				if !slices.Contains(owner.only, dir) && !slices.Contains(owner.only, top) {
+					t.Errorf("%s imports %s: %s", dir, imp, owner.reason)
 				}
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// The fingerprint of a large request is taken only when it is needed. A large request is told apart as a small one is.
+// The fingerprint of a large request is computed only when it is needed. Large requests are distinguished as small ones are.
 func TestLargeRequestsAreToldApart(t *testing.T) {
 	of := func(last string) string {
 		return `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"a","arguments":{"x":"` + strings.Repeat("x", largeRequest) + last + `"}}}`
