@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// patient is how long a test waits for what must happen.
+// patient is how long a test waits for an event.
 const patient = 10 * time.Second
 
 func eventually(t *testing.T, what string, cond func() bool) {
@@ -43,7 +43,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// downstreamRig is a Downstream on a loopback port, before a server of which the test says every word.
+// downstreamRig is a Downstream on a loopback port, in front of a server that the test scripts.
 type downstreamRig struct {
 	t     *testing.T
 	d     *Downstream
@@ -53,7 +53,7 @@ type downstreamRig struct {
 
 	mu    sync.Mutex
 	calls map[string]*call // by raw id
-	told  []string         // what came that is no request
+	told  []string         // messages that are no requests
 }
 
 // call is one request as the server sees it.
@@ -216,7 +216,7 @@ func (f *downstreamRig) post(sess, id string) *stream {
 	return f.stream("POST", sess, "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"t"}}`, id))
 }
 
-// next is the next event as "id retry data"; "end" at the end.
+// next returns the next event as "id retry data", or "end".
 func (s *stream) next() string {
 	s.t.Helper()
 	type result struct {
@@ -256,5 +256,5 @@ func (s *stream) want(events ...string) {
 // lose breaks the connection off.
 func (s *stream) lose() { _ = s.body.Close() }
 
-// streams is how many streams are on record.
+// streams returns how many streams are recorded.
 func (f *downstreamRig) streams() int64 { return f.usage.Streams.Load() }

@@ -64,7 +64,7 @@ func TestKeysComeAndGo(t *testing.T) {
 		t.Errorf("after a rotation: %v", err)
 	}
 	if _, _, err := k.find("a", "ES256"); !errors.Is(err, errNoSuchKey) {
-		t.Errorf("a key that was taken away: %v", err)
+		t.Errorf("a removed key: %v", err)
 	}
 	if n := s.count("/jwks"); n != 2 {
 		t.Errorf("%d fetches", n)
@@ -121,7 +121,7 @@ func TestKeysOfASilentIssuer(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(5 * time.Second):
-		t.Error("it waits on")
+		t.Error("still waiting")
 	}
 }
 
@@ -200,20 +200,20 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 		}
 	}
 	if v.Cached() != 1 {
-		t.Errorf("%d are remembered", v.Cached())
+		t.Errorf("%d are cached", v.Cached())
 	}
 	if err := verify(raw, "/servers/a/mcp"); err == nil {
-		t.Error("a remembered token counts at another server")
+		t.Error("a cached token is valid at another server")
 	}
 	if n := testing.AllocsPerRun(100, func() { _, _ = v.Verify(raw, []byte("/mcp"), nil, time.Time{}) }); n > 2 {
-		t.Errorf("%v allocations for a token that is remembered", n)
+		t.Errorf("%v allocations for a cached token", n)
 	}
 	s.respond(200, set(public("b", ecKey())))
 	c.pass(11 * time.Minute)
 	_ = verify(raw, "/mcp") // starts a fetch of the keys
 	landed(v.opt.Keys)
 	if err := verify(raw, "/mcp"); err == nil || err.Name != proxy.BadCredentials.Name {
-		t.Errorf("signed with a key that was taken away: %v", err)
+		t.Errorf("signed with a removed key: %v", err)
 	}
 	s.respond(200, set(public("a", ecKey())))
 	c.pass(11 * time.Second)
@@ -222,7 +222,7 @@ func TestVerifiedTokensAreRemembered(t *testing.T) {
 	}
 	c.pass(time.Hour)
 	if err := verify(raw, "/mcp"); err == nil || v.Cached() != 0 {
-		t.Errorf("expired: %v, %d are remembered", err, v.Cached())
+		t.Errorf("expired: %v, %d cached", err, v.Cached())
 	}
 }
 

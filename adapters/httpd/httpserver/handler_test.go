@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A face is exchanged under a connection that stays: what is being handled ends at the old one, what comes next meets the new one,
-// with its gates and answers.
+// The handler of an open connection is replaced: a request in progress ends with the old one, and the next request gets the new one with
+// its gates.
 func TestShow(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -44,7 +44,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// After Farewell each answer ends its connection, that of a request in progress, too; new connections are taken.
+// After Farewell each response closes its connection, also that of a request in progress. New connections are accepted.
 func TestFarewell(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	s, addr := serve(t, Options{}, nil, func(s *Server) {

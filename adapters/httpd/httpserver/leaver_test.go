@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// noticed is within what time a leave must be known.
+// noticed is the time within which a leaving client must be noticed.
 const noticed = 100 * time.Millisecond
 
 type leaver chan time.Time
@@ -33,7 +33,7 @@ func blocked(t *testing.T, ln net.Listener) (addr string, entered chan struct{},
 	return addr, entered, left
 }
 
-// fasthttp's RequestCtx.Done tells none of these; a MSG_PEEK is blinded by the pipelined byte.
+// fasthttp's RequestCtx.Done detects none of these; MSG_PEEK is blinded by a pipelined byte.
 func TestLeaveIsNoticedAtOnce(t *testing.T) {
 	for name, leave := range map[string]func(*client){
 		"FIN":        func(c *client) { _ = c.Close() },
@@ -119,7 +119,7 @@ func TestWatchOfAClientThatHasLeft(t *testing.T) {
 	receive(t, "the leave, inside Watch", left)
 }
 
-// recycled is a Leaver as a pool would hold it: no Leave may meet it while nobody has armed it.
+// recycled is a Leaver as a pool would hold it: Leave must not be called while it is not armed.
 type recycled struct {
 	armed  atomic.Bool
 	leaves *atomic.Int64
@@ -147,7 +147,7 @@ func TestNoLeaveAfterDisarm(t *testing.T) {
 		})
 	})
 	end := time.Now().Add(patience)
-	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // when a client leaves is the machine's business
+	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // the time of leaving varies with the machine
 		c := dialTo(t, addr)
 		c.send(get)
 		_ = c.Close()
@@ -167,7 +167,7 @@ func TestDisarmOfAnEarlierWatch(t *testing.T) {
 	c.Left()
 	c.Left()
 	if len(first) != 0 || len(second) != 1 {
-		t.Fatalf("first told %d times, second %d", len(first), len(second))
+		t.Fatalf("first notified %d times, second %d", len(first), len(second))
 	}
 	Watch{}.Stop()
 }

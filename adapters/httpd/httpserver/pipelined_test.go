@@ -22,8 +22,8 @@ func used(t *testing.T, addr string) *client {
 	return c
 }
 
-// What arrives while a handler runs is not lost: the next request, whole or in part, is answered after the first, and an end
-// that came with the last bytes is seen, on a connection that could be idle for an hour.
+// Bytes that arrive while a handler runs are not lost: the next request, complete or not, is answered after the first. An end that came
+// with the last bytes is noticed although the connection could be idle for an hour.
 func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
@@ -66,7 +66,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 		}
 	}
 
-	// The end in the same segment as the request.
+	// The end of the connection in the same segment as the request.
 	c := used(t, addr)
 	c.send(get)
 	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
@@ -78,7 +78,7 @@ func TestNothingIsLostWhileAHandlerRuns(t *testing.T) {
 	}
 }
 
-// An end that the watcher has noticed behind a request in the pipe is seen once that request is answered.
+// An end that the watcher has noticed after a pipelined request takes effect once that request is answered.
 func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	entered, left, leave := make(chan struct{}), make(leaver, 1), make(chan struct{})
 	_, addr := serve(t, Options{IdleTimeout: time.Hour, ReadTimeout: time.Hour}, nil, func(s *Server) {
@@ -110,7 +110,7 @@ func TestAnEndBehindAPipelinedRequest(t *testing.T) {
 	}
 }
 
-// A server that ends by force does not wait for a handler that does not: its client is told, and so is the handler's Leaver.
+// A forced shutdown does not wait for a handler that does not end: its client gets an error, and its Leaver is notified.
 func TestForcedShutdownDoesNotWaitForAHandler(t *testing.T) {
 	s, err := NewServer(Options{})
 	if err != nil {

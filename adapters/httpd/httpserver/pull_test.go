@@ -12,7 +12,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// script is a Source that waits for what a test has to say.
+// script is a Source that waits for the test's events.
 type script struct {
 	lines  chan string // closed: io.EOF
 	fail   chan error
@@ -47,7 +47,7 @@ func (s *script) Close(sent bool) {
 	s.closed <- sent
 }
 
-// writes counts what leaves a listener's connections, write by write.
+// writes counts the writes to a listener's connections.
 type writes struct {
 	net.Listener
 	n atomic.Int64
@@ -233,7 +233,7 @@ func TestStreamReplaced(t *testing.T) {
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("POST", "/x", func(ctx *fasthttp.RequestCtx) {
 			StreamFrom(ctx, []byte("data: 1\n\n"), src)
-			ctx.Error("changed my mind", 500)
+			ctx.Error("replaced", 500)
 		})
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
 			StreamFrom(ctx, nil, src)

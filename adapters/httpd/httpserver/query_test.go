@@ -7,7 +7,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// A path with a plain query is known without the router, any other found by it; both see the same of the request.
+// A path with a plain query is found without the router, any other by it; both get the same request.
 func TestPlainQuery(t *testing.T) {
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("POST", "/m", func(ctx *fasthttp.RequestCtx) {
@@ -45,7 +45,7 @@ func TestPlainQuery(t *testing.T) {
 	}
 }
 
-// A large body that is read after its head has moved is of the same path.
+// A large body that is read after its head has moved belongs to the same path.
 func TestPlainQueryLargeBody(t *testing.T) {
 	took := make(chan []byte, 2)
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -62,7 +62,7 @@ func TestPlainQueryLargeBody(t *testing.T) {
 			t.Errorf("%d bytes: %d %s", size, resp.StatusCode, got)
 		}
 		if own := receive(t, "the body", took); (len(own) == size) != (size >= maxKept) {
-			t.Errorf("of %d bytes %d were given", size, len(own))
+			t.Errorf("%d bytes, %d received", size, len(own))
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestRefusalReachesASender(t *testing.T) {
 	for range 20 {
 		c := dialTo(t, addr)
 		c.send("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n")
-		for range 40 { // a failure to write is the client's to ignore
+		for range 40 { // the client ignores a failed write
 			if _, err := c.Write(bytes.Repeat([]byte("x"), 100000)); err != nil {
 				break
 			}

@@ -13,7 +13,7 @@ import (
 	"dragoman/adapters/httpd/http1"
 )
 
-// parts makes an event of size bytes and more in three places, and its text.
+// parts makes an event of at least size bytes in three parts, and its text.
 func parts(mark byte, size int) (event [][]byte, text string) {
 	event = [][]byte{[]byte("data: "), bytes.Repeat([]byte{mark}, size), []byte("\n\n")}
 	return event, string(bytes.Join(event, nil))
@@ -25,7 +25,7 @@ func overwriteAll(event [][]byte) {
 	}
 }
 
-// Events of all sizes are whole, in order, and nobody's memory once Tell has returned, whatever the connection is.
+// Events of all sizes arrive complete and in order, and their memory is free once Tell has returned, on every kind of connection.
 func TestHeldTell(t *testing.T) {
 	cert, _ := certificate(t)
 	for _, secure := range []bool{false, true} {
@@ -78,7 +78,7 @@ func TestHeldTell(t *testing.T) {
 	}
 }
 
-// What is written while a large event waits for its reader does not wait, comes behind it, and is counted.
+// Writes during a large event do not block. They are sent after it, and are counted.
 func TestHeldTellWaits(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)
@@ -105,7 +105,7 @@ func TestHeldTellWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(told) > 0 {
-		t.Fatal("nobody has read, and it has not waited")
+		t.Fatal("Tell did not wait for the reader")
 	}
 	inFlight := func() int {
 		h.mu.Lock()
@@ -129,7 +129,7 @@ func TestHeldTellWaits(t *testing.T) {
 	}
 }
 
-// A peer that does not read holds nobody up for longer than a write may take, and no more waits for it than the queue holds.
+// A peer that does not read blocks a writer for no longer than a write's timeout, and the queue bounds the waiting events.
 func TestHeldTellUnread(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{WriteTimeout: 30 * time.Millisecond}, StreamOptions{})
 	c := dialTo(t, addr)
@@ -158,14 +158,14 @@ func TestHeldTellUnread(t *testing.T) {
 		t.Error(err)
 	}
 	if err := receive(t, "Tell", told); err == nil {
-		t.Error("the stream was closed, and nobody was told")
+		t.Error("the stream was closed without a notification")
 	}
 	if err := receive(t, "OnClose", closed); !errors.Is(err, ErrSlowReader) {
 		t.Error(err)
 	}
 }
 
-// As many pieces as the system takes in one call, and more.
+// As many pieces as the system accepts in one call, and more.
 func TestHeldTellPieces(t *testing.T) {
 	_, addr, held, _ := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20})
 	c := dialTo(t, addr)

@@ -17,7 +17,7 @@ import (
 	"dragoman/adapters/httpd/http1"
 )
 
-// holding serves streams and hands out what became of them.
+// holding serves streams and returns a channel with their results.
 func holding(t *testing.T, opts Options, so StreamOptions) (s *Server, addr string, held chan *Stream, closed chan error) {
 	held, closed = make(chan *Stream, 2000), make(chan error, 2000)
 	so.OnClose = func(err error) { closed <- err }
@@ -96,7 +96,7 @@ func TestHeldEndsWithItsPeer(t *testing.T) {
 			t.Fatalf("%s: noticed after %v", name, took)
 		}
 		if h.Write([]byte("x")) == nil {
-			t.Fatalf("%s: written to nobody", name)
+			t.Fatalf("%s: written after the client had left", name)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func TestHeldPeerDoesNotRead(t *testing.T) {
 	}
 }
 
-// What does not fit into the socket waits, and comes in order.
+// Events that do not fit into the socket wait and arrive in order.
 func TestHeldQueue(t *testing.T) {
 	_, addr, held, closed := holding(t, Options{KeepAlive: time.Hour}, StreamOptions{Queue: 64 << 20}) // nothing comes between
 	c := dialTo(t, addr)

@@ -12,7 +12,7 @@ import (
 
 const dieWithParent = true
 
-// A thread that ends in our process, as a library may have it, takes no child along.
+// A thread that ends in this process, as one of a library may, takes no child along.
 func TestProcessSurvivesTheEndOfThreads(t *testing.T) {
 	t.Parallel()
 	started := make(chan *Process)
@@ -45,7 +45,7 @@ func TestProcessSurvivesTheEndOfThreads(t *testing.T) {
 	}
 }
 
-// Where pidfds are not to be had, a thread waits.
+// Without pidfds a thread waits.
 func TestAwaitExitWithoutPidfd(t *testing.T) {
 	t.Parallel()
 	if pollExit(-1) {

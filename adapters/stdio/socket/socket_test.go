@@ -20,7 +20,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// soon is how long a test waits for what must happen.
+// soon is how long a test waits for an event.
 const soon = 10 * time.Second
 
 // plug is a server behind a socket: each connection it accepts goes to the test.
@@ -75,7 +75,7 @@ func (p *plug) accept() *peer {
 		p.t.Cleanup(func() { _ = conn.Close() })
 		return &peer{t: p.t, conn: conn, r: bufio.NewReader(conn)}
 	case <-time.After(soon):
-		p.t.Fatal("nobody connects")
+		p.t.Fatal("no connection")
 	}
 	return nil
 }
@@ -99,7 +99,7 @@ func (p *peer) send(lines ...string) {
 	}
 }
 
-// recordingSink is a sink that remembers.
+// recordingSink is a sink that records.
 type recordingSink struct {
 	messages chan string
 	lost     chan error
@@ -125,7 +125,7 @@ func receive[T any](t *testing.T, what string, ch <-chan T) (v T) {
 	return v
 }
 
-// newSocket makes a dialer of which no connection may be open at the test's end.
+// newSocket makes a dialer and checks that no connection is open at the test's end.
 func newSocket(t *testing.T, opt SocketOptions) *Socket {
 	s := NewSocket(opt)
 	t.Cleanup(func() {
@@ -158,7 +158,7 @@ func request(t *testing.T, raw string) *proxy.Exchange {
 
 const called1 = `{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"a"}}`
 
-// A call and its answer pass over sockets of both kinds, and what is no message is skipped.
+// A call and its answer pass over both kinds of sockets, and lines that are no messages are skipped.
 func TestSocketCall(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestSocketLinksAreApart(t *testing.T) {
 	}
 }
 
-// A server that goes away fails what is in flight at once, with an error that names it; what comes later was not sent.
+// When a server closes the connection, calls in flight fail at once with an error that names it, and later calls count as not sent.
 func TestSocketServerGoes(t *testing.T) {
 	for name, end := range map[string]func(net.Conn){
 		"closes": func(c net.Conn) { _ = c.Close() },
@@ -279,7 +279,7 @@ func TestSocketServerGoes(t *testing.T) {
 	}
 }
 
-// Close lets the server see the end of our side, and does not wait for one that will not close its own.
+// Close half-closes the connection, and does not wait for a server that keeps its side open.
 func TestSocketClose(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		for _, polite := range []bool{true, false} {
@@ -329,7 +329,7 @@ func TestSocketClose(t *testing.T) {
 	}
 }
 
-// A server that does not read holds up whoever writes only as long as he waits, and Close not at all.
+// A server that does not read blocks a writer only until its deadline, and does not block Close.
 func TestSocketServerDoesNotRead(t *testing.T) {
 	p := listen(t, "unix")
 	s := newSocket(t, p.options())
@@ -385,7 +385,7 @@ func TestSocketLongLines(t *testing.T) {
 	}
 }
 
-// Megabytes pass in both directions at once, whole.
+// Megabytes pass completely in both directions at once.
 func TestSocketLargeLines(t *testing.T) {
 	for _, network := range []string{"unix", "tcp"} {
 		t.Run(network, func(t *testing.T) {
@@ -429,7 +429,7 @@ func TestSocketLargeLines(t *testing.T) {
 	}
 }
 
-// An address at which there is nobody is named, with what to do about it.
+// The error for an address without a server names it and the fix.
 func TestSocketUnreachable(t *testing.T) {
 	dir := t.TempDir()
 	ln, err := net.Listen("unix", filepath.Join(dir, "left"))
@@ -464,11 +464,11 @@ func TestSocketUnreachable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := NewSocket(SocketOptions{Network: "unix", Address: filepath.Join(dir, "none")}).Dial(proxy.Modern)(ctx, newRecordingSink()); !errors.Is(err, context.Canceled) {
-		t.Errorf("a dial that is given up: %v", err)
+		t.Errorf("a cancelled dial: %v", err)
 	}
 }
 
-// A connection that knows neither half-close nor raw reads works, too.
+// A connection without half-close and raw reads works too.
 func TestSocketPlainConn(t *testing.T) {
 	ours, theirs := net.Pipe()
 	srv := &peer{t: t, conn: theirs, r: bufio.NewReader(theirs)}
