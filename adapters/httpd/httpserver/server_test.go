@@ -92,7 +92,7 @@ func TestGatesComeBeforeTheBodyThatIsAskedFor(t *testing.T) {
 	addr, gated, handled := gatekept(t)
 	c := dialTo(t, addr)
 	c.send("POST /x HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
-	if resp, body := c.answer(); resp.StatusCode != 401 || body != "who are you?" {
+	if resp, body := c.answer(); resp.StatusCode != 401 || body != "no key" {
 		t.Fatal(resp.StatusCode, body)
 	}
 	c = dialTo(t, addr)
