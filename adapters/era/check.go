@@ -88,21 +88,21 @@ func pingOver(ctx context.Context, link transport.Link) error {
 	return err
 }
 
-// siftAtOnce is the number of concurrent pings.
-const siftAtOnce = 16
+// concurrentPings is the number of concurrent pings.
+const concurrentPings = 16
 
-// Sift pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
+// CheckConnections pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
 // EC-010). One that does not respond while ctx lives is given up as lost: its calls end, and its client opens another.
 // Sessions over HTTP are not connections; there each request notices for itself.
-func (u *Upstream) Sift(ctx context.Context) {
-	type kept struct {
+func (u *Upstream) CheckConnections(ctx context.Context) {
+	type connection struct {
 		link transport.Link
 		lost func(error)
 	}
-	var all []kept
+	var all []connection
 	add := func(link transport.Link, lost func(error)) {
 		if _, shared := transport.As[transport.Channel](link); shared {
-			all = append(all, kept{link, lost})
+			all = append(all, connection{link, lost})
 		}
 	}
 	if u.opt.Wires.Stdio && !u.opt.Wires.Remote {
@@ -114,16 +114,16 @@ func (u *Upstream) Sift(ctx context.Context) {
 			add(link, s.Lost)
 		}
 	}
-	turns := make(chan struct{}, siftAtOnce)
+	slots := make(chan struct{}, concurrentPings)
 	var group sync.WaitGroup
-	for _, k := range all {
-		turns <- struct{}{}
+	for _, c := range all {
+		slots <- struct{}{}
 		group.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			var e *proxy.Error
-			if err := pingOver(ctx, k.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
-				_ = k.link.Close()
-				k.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
+			if err := pingOver(ctx, c.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
+				_ = c.link.Close()
+				c.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
 			}
 		})
 	}

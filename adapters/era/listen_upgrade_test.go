@@ -39,13 +39,13 @@ func TestUpgradedSessionListens(t *testing.T) {
 			c.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + c.id + `},"notifications":{"toolsListChanged":true}}}`)
 			c.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":` + tag + `}`)
 			time.Sleep(time.Second)
-			if got := out.take(); len(got) != 1 || r.u.Watches() != 1 {
-				t.Errorf("the client received %q; %d listens", got, r.u.Watches())
+			if got := out.take(); len(got) != 1 || r.u.BridgeListens() != 1 {
+				t.Errorf("the client received %q; %d listens", got, r.u.BridgeListens())
 			}
 			r.u.Dismiss(proxy.Errf(proxy.SessionLost, "replaced"))
 			synctest.Wait()
-			if sess.State() != proxy.Closed || r.u.Watches() != 0 {
-				t.Errorf("the session is %v; %d listens", sess.State(), r.u.Watches())
+			if sess.State() != proxy.Closed || r.u.BridgeListens() != 0 {
+				t.Errorf("the session is %v; %d listens", sess.State(), r.u.BridgeListens())
 			}
 			r.close()
 		})

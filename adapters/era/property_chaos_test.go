@@ -273,7 +273,7 @@ func (w *world) ended() {
 	if n := w.u.relays.Len(); n != 0 {
 		w.bad("%d relays are left", n)
 	}
-	if n := w.u.Watches(); n != 0 {
+	if n := w.u.BridgeListens(); n != 0 {
 		w.bad("%d watches are left", n)
 	}
 }

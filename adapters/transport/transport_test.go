@@ -116,7 +116,7 @@ func TestAsk(t *testing.T) {
 }
 
 // A request of no client carries the forwarded headers of its context; one that has headers keeps them.
-func TestAskCarriesHeaders(t *testing.T) {
+func TestAskForwardsHeaders(t *testing.T) {
 	of, own := new(proxy.Forwarded), new(proxy.Forwarded)
 	for _, has := range []*proxy.Forwarded{nil, own} {
 		ex, err := NewExchange(proxy.Modern, []byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
@@ -302,7 +302,7 @@ func TestStatusFault(t *testing.T) {
 }
 
 // A process has more time for a handshake than for a request, since it must be started first.
-func TestPatience(t *testing.T) {
+func TestHandshakeTimeout(t *testing.T) {
 	for _, c := range []struct {
 		stdio                bool
 		timeout, start, want time.Duration
@@ -313,7 +313,7 @@ func TestPatience(t *testing.T) {
 		{true, 5 * time.Second, 4500 * time.Millisecond, 5500 * time.Millisecond},
 	} {
 		s := Server{Wires: Wires{Stdio: c.stdio}, Timeout: c.timeout, StartTimeout: c.start}
-		if got := s.Patience(); got != c.want {
+		if got := s.HandshakeTimeout(); got != c.want {
 			t.Errorf("%+v: %s", c, got)
 		}
 	}

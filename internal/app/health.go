@@ -106,7 +106,7 @@ func (g *Generation) monitor(up *config.Upstream, w *upstream) (*health.Monitor,
 		return nil, err
 	}
 	monitor, err := keep(g, name, monitorSettings{c, g.number("upstream " + up.Name)}, spec[*health.Monitor]{build: func(reg prometheus.Registerer) (*health.Monitor, error) {
-		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
+		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.CheckConnections, Interval: c.CheckInterval,
 			Timeout: c.CheckTimeout, Starts: processStarts(w.dialer), Metrics: g.Monitoring.metrics, Changed: logState(log), Running: w.running,
 			Breaker: health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:  func(text string) { log.Warn().Str("why", text).Msg("the upstream is not quite well") }})

@@ -129,7 +129,7 @@ func (g *Generation) newUpstream(up *config.Upstream, reg prometheus.Registerer)
 	now := &g.App.Current
 	w.Upstream = era.NewUpstream(era.Options{
 		Server: transport.Server{Name: up.Name, Self: clientInfo(g.Cfg), Wires: wires, Timeout: up.ProbeWait(), StartTimeout: up.StartTimeout},
-		Probe: probe.Options{TTL: up.VerdictTTL, Carries: len(up.Forward) > 0, Known: func(*probe.Profile) {
+		Probe: probe.Options{TTL: up.VerdictTTL, Forwards: len(up.Forward) > 0, Found: func(*probe.Profile) {
 			if w.dialer != nil {
 				w.dialer.Warm() // spare processes are useful only from now on
 			}
@@ -180,7 +180,7 @@ func (g *Generation) serverGauges(w *upstream) (err error) {
 		gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
 		gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
 		gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
-		gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches)) {
+		gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.BridgeListens)) {
 		err = errors.Join(err, w.reg.Register(c))
 	}
 	return err

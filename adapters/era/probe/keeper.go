@@ -16,8 +16,8 @@ import (
 // Options configure a Keeper.
 type Options struct {
 	TTL       time.Duration    // how long a profile is valid; that of a stdio server is valid until the server contradicts it
-	Carries   bool             // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
-	Known     func(v *Profile) // called with each profile that has been found; may be nil
+	Forwards  bool             // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
+	Found     func(v *Profile) // called with each profile that has been found; may be nil
 	Forgotten func()           // called when the profile is forgotten; may be nil
 }
 
@@ -73,7 +73,7 @@ func (k *Keeper) Profile(ctx context.Context) (*Profile, error) {
 			return v
 		}
 		return nil
-	}, k.climb)
+	}, k.probeServer)
 }
 
 // Both returns the profile of both eras: a modern server is asked for its legacy side too, once a profile, since a dual server is
@@ -113,31 +113,31 @@ func (k *Keeper) steady() bool {
 // seek returns what is known, which it looks up under k.mu, or what a probe finds: the one that is under way, unless that fails for
 // want of credentials and ctx carries others.
 func (k *Keeper) seek(ctx context.Context, known func() *Profile, probe func(ctx context.Context) (*Profile, error)) (*Profile, error) {
-	carried := proxy.ForwardedFrom(ctx)
+	forwarded := proxy.ForwardedFrom(ctx)
 	for {
 		k.mu.Lock()
 		if v := known(); v != nil {
 			k.mu.Unlock()
 			return v, nil
 		}
-		p := k.start(carried, probe)
+		p := k.start(forwarded, probe)
 		k.mu.Unlock()
 		v, err := p.wait(ctx)
-		if err == nil && !p.guarded || p.sum == (proxy.Caller{Forwarded: carried}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
+		if err == nil && !p.guarded || p.sum == (proxy.Caller{Forwarded: forwarded}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
 			return v, err
 		}
 	}
 }
 
 // start begins to probe with the given credentials, unless that is under way. The caller holds k.mu.
-func (k *Keeper) start(carried *proxy.Forwarded, probe func(ctx context.Context) (*Profile, error)) *probing {
+func (k *Keeper) start(forwarded *proxy.Forwarded, probe func(ctx context.Context) (*Profile, error)) *probing {
 	if k.probing != nil {
 		return k.probing
 	}
-	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Forwarded: carried}.Sum()}
+	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Forwarded: forwarded}.Sum()}
 	begun := k.work.Spawn(func() {
-		p.v, p.err = probe(proxy.WithForwarded(k.work.Context(), carried))
-		p.guarded = k.opt.Carries && (p.v != nil && p.v.guarded || transport.Unauthorized(p.err) != nil)
+		p.v, p.err = probe(proxy.WithForwarded(k.work.Context(), forwarded))
+		p.guarded = k.opt.Forwards && (p.v != nil && p.v.guarded || transport.Unauthorized(p.err) != nil)
 		k.mu.Lock()
 		k.probing = nil
 		k.mu.Unlock()
@@ -169,15 +169,15 @@ func (k *Keeper) background(f func()) {
 }
 
 func (k *Keeper) prober(modern transport.Sink) *prober {
-	return &prober{wires: k.server.Wires, carries: k.opt.Carries, self: k.server.Self, timeout: k.server.Timeout, patience: k.server.Patience(), sink: modern, spawn: k.background}
+	return &prober{wires: k.server.Wires, forwards: k.opt.Forwards, self: k.server.Self, timeout: k.server.Timeout, handshakeTimeout: k.server.HandshakeTimeout(), sink: modern, spawn: k.background}
 }
 
-// climb finds the profile and remembers it; one that is inconclusive is an error and is not remembered.
-func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
+// probeServer finds the profile and remembers it; one that is inconclusive is an error and is not remembered.
+func (k *Keeper) probeServer(ctx context.Context) (*Profile, error) {
 	sink, adopt := k.links.Adopting()
 	p := k.prober(sink)
-	v, link, err := p.climb(ctx)
-	if k.opt.Carries && err != nil && transport.Unauthorized(err) != nil { // it is there; a caller with credentials will see what it speaks
+	v, link, err := p.probe(ctx)
+	if k.opt.Forwards && err != nil && transport.Unauthorized(err) != nil { // it is there; a caller with credentials will see what it speaks
 		k.ready.Store(true)
 		k.work.Note("info", "the upstream does not say what it speaks without credentials that it takes; it is asked again with those of the next caller", err)
 		return nil, err
@@ -193,10 +193,10 @@ func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
 	if k.server.Wires.Legacy == nil && k.server.Wires.SSE == nil {
 		v.checked = true
 	}
-	if k.opt.Carries && p.guarded != nil {
+	if k.opt.Forwards && p.guarded != nil {
 		v.guarded, v.sum = true, proxy.Caller{Forwarded: proxy.ForwardedFrom(ctx)}.Sum()
 	}
-	k.believe(v)
+	k.store(v)
 	return v, nil
 }
 
@@ -209,23 +209,23 @@ func (k *Keeper) checkLegacy(ctx context.Context) (*Profile, error) {
 	}
 	p := k.prober(transport.Discard{})
 	_ = p.legacy(ctx, v) // that it fails is an answer: the server is modern only
-	if p.carries && p.guarded != nil && !v.Legacy {
+	if p.forwards && p.guarded != nil && !v.Legacy {
 		v.guarded = true // or it does not say so to this caller
 		return v, nil
 	}
 	v.checked = true
-	k.believe(v)
+	k.store(v)
 	return v, nil
 }
 
-func (k *Keeper) believe(v *Profile) {
+func (k *Keeper) store(v *Profile) {
 	k.mu.Lock()
 	k.profile = v
 	k.mu.Unlock()
 	k.ready.Store(true)
 	k.work.Note("info", "upstream speaks "+v.Eras()+", revision "+v.Version, nil)
-	if k.opt.Known != nil {
-		k.opt.Known(v)
+	if k.opt.Found != nil {
+		k.opt.Found(v)
 	}
 }
 
@@ -251,7 +251,7 @@ func (k *Keeper) forget() bool {
 
 // Doubt forgets the profile because the server contradicted it. That the server refuses a caller's credentials contradicts nothing.
 func (k *Keeper) Doubt(why error) {
-	if k.opt.Carries && transport.Unauthorized(why) != nil {
+	if k.opt.Forwards && transport.Unauthorized(why) != nil {
 		return
 	}
 	if k.forget() {
@@ -262,7 +262,7 @@ func (k *Keeper) Doubt(why error) {
 // Refused makes the error of a server's refusal to begin a conversation: the server is not what it was found to be, or refuses the
 // caller's credentials.
 func (k *Keeper) Refused(m *wire.Message, method string) *proxy.Error {
-	if k.opt.Carries && m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound {
+	if k.opt.Forwards && m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound {
 		return proxy.Errf(proxy.Refused, "the upstream server refused %s: %s (code %d)", method, m.Text(m.ErrorText), m.ErrorCode)
 	}
 	k.Doubt(errors.New(string(m.Text(m.ErrorText))))

@@ -17,13 +17,13 @@ import (
 // prober probes one server once. A modern server whose revisions are all unknown is not sent initialize: the answer would hide
 // the one that names them.
 type prober struct {
-	wires    transport.Wires
-	self     []byte         // clientInfo of Dragoman
-	timeout  time.Duration  // for a step
-	patience time.Duration  // for the first step that any server answers
-	sink     transport.Sink // for the modern link, if it is kept
-	carries  bool           // the outcome may depend on the credentials of the caller
-	spawn    func(func())   // runs a function in the background, or at once
+	wires            transport.Wires
+	self             []byte         // clientInfo of Dragoman
+	timeout          time.Duration  // for a step
+	handshakeTimeout time.Duration  // for the first step that any server answers
+	sink             transport.Sink // for the modern link, if it is kept
+	forwards         bool           // the outcome may depend on the credentials of the caller
+	spawn            func(func())   // runs a function in the background, or at once
 
 	guarded *transport.StatusError // some step was refused for want of credentials
 	reached bool                   // some step got an answer, or timed out
@@ -32,8 +32,8 @@ type prober struct {
 	foreign *proxy.Error           // the server is modern, and speaks nothing that Dragoman does
 }
 
-// climb takes the steps. It returns the profile and, if the server is modern, the link that showed it.
-func (p *prober) climb(ctx context.Context) (*Profile, transport.Link, error) {
+// probe takes the steps. It returns the profile and, if the server is modern, the link that showed it.
+func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 	v := &Profile{At: time.Now()}
 	if p.wires.Modern != nil {
 		link, err := p.discover(ctx, v)
@@ -57,7 +57,7 @@ func (p *prober) climb(ctx context.Context) (*Profile, transport.Link, error) {
 	if errors.As(p.lastErr(ctx), &nf) {
 		return nil, nil, nf
 	}
-	if p.carries && p.guarded != nil {
+	if p.forwards && p.guarded != nil {
 		return nil, nil, proxy.Errf(proxy.Refused, "the upstream server says which revision it speaks only to callers with credentials, in a header "+
 			"that upstreams.NAME.forward_headers passes on (%s): %w", strings.Join(v.Steps, "; "), p.guarded)
 	}
@@ -203,7 +203,7 @@ func (p *prober) legacy(ctx context.Context, v *Profile) error {
 // initialize opens a session of Dragoman's own and pings in it: a server that accepts initialize and then refuses every
 // request of the session is no legacy server.
 func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial, step string) error {
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout)
 	defer cancel()
 	link, err := dial(ctx, transport.Discard{})
 	if err != nil {

@@ -163,7 +163,7 @@ func TestSuspendedProcessDoesNotRestart(t *testing.T) {
 		}
 		s.set(func() { s.on["initialize"] = nil }) // no answer
 		began := time.Now()
-		if got := c.run(); got != proxy.UpstreamTimeout.Name || s.open() != 0 || time.Since(began) != c.settings.Patience() {
+		if got := c.run(); got != proxy.UpstreamTimeout.Name || s.open() != 0 || time.Since(began) != c.settings.HandshakeTimeout() {
 			t.Error(got, s.open(), time.Since(began))
 		}
 		s.set(func() { delete(s.on, "initialize") })

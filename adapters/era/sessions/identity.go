@@ -15,7 +15,7 @@ type identity struct {
 	info, caps []byte
 	principal  string // empty if several share the session
 	sum        [16]byte
-	carried    *proxy.Forwarded // with which it is opened
+	forwarded  *proxy.Forwarded // with which it is opened
 }
 
 // recent is an identity, and what it was made of.
@@ -39,13 +39,13 @@ func (p *Pool) identify(ex *proxy.Exchange) identity {
 	place := &p.recent[(len(who)+len(info)+len(caps))%len(p.recent)]
 	if r := place.Load(); r != nil && r.principal == who && r.sum == sum && bytes.Equal(r.info, info) && bytes.Equal(r.caps, caps) {
 		id := r.id
-		id.carried = ex.Caller.Forwarded
+		id.forwarded = ex.Caller.Forwarded
 		return id
 	}
 	own := apart(ex)
 	r := &recent{principal: who, sum: sum, info: own.Client.Info, caps: own.Client.Caps, id: p.identity(own)}
 	id := r.id
-	r.id.carried = nil // not to be kept beyond the exchange
+	r.id.forwarded = nil // not to be kept beyond the exchange
 	place.Store(r)
 	return id
 }
@@ -56,7 +56,7 @@ func apart(ex *proxy.Exchange) *proxy.Exchange {
 }
 
 func (p *Pool) identity(ex *proxy.Exchange) identity {
-	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), carried: ex.Caller.Forwarded}
+	id := identity{info: ex.Client.Info, caps: translate.LegacyCaps(ex.Client.Caps), principal: ex.Caller.Principal, sum: ex.Caller.Sum(), forwarded: ex.Caller.Forwarded}
 	if p.opt.Isolation.Mixed() {
 		id.info, id.caps = p.server.Self, []byte("{}")
 	}

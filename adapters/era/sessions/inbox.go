@@ -30,10 +30,10 @@ type Receiver interface {
 // inbox delivers messages of a session that belong to no single call. It holds the calls that may receive such messages, and the
 // questions that wait for a call. The session's mutex guards it.
 type inbox struct {
-	calls   []Receiver
-	early   []wire.Message // questions that came before there was a call in which the server may ask
-	asked   bool           // there has been such a call: a question between two calls may be a stray of the first
-	refusal *time.Timer    // of early
+	calls         []Receiver
+	early         []wire.Message // questions that came before there was a call in which the server may ask
+	hadAskingCall bool           // there has been such a call: a question between two calls may be a stray of the first
+	refusal       *time.Timer    // of early
 }
 
 // stop stops the refusal of early questions.
@@ -55,7 +55,7 @@ func (s *Session) Join(c Receiver, asks bool) {
 		return
 	}
 	early := b.early
-	b.early, b.asked = nil, true
+	b.early, b.hadAskingCall = nil, true
 	b.stop()
 	s.mu.Unlock()
 	for i := range early {
@@ -122,16 +122,16 @@ func (s *Session) question(m *wire.Message) {
 		c.Receive(m, false)
 		return
 	}
-	kept, err := m.Clone()
+	own, err := m.Clone()
 	never := rules.Undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // in no call to come
 	s.mu.Lock()
 	b := &s.inbox
-	if err != nil || never || asking > 0 || b.asked || !s.pool.asks() || s.dead || len(b.early) >= heldQuestions {
+	if err != nil || never || asking > 0 || b.hadAskingCall || !s.pool.asks() || s.dead || len(b.early) >= heldQuestions {
 		s.mu.Unlock()
 		s.Refuse(m)
 		return
 	}
-	b.early = append(b.early, kept)
+	b.early = append(b.early, own)
 	if b.refusal == nil {
 		hold := holdTime
 		if s.uses > s.listens { // a call in which the server may not ask is under way, and may wait for this

@@ -174,7 +174,7 @@ func (l *modernLink) open() {
 	close(l.ready)
 	lost := link != nil && l.gone
 	if link != nil && !l.gone {
-		l.watch()
+		l.startIdleTimer()
 	}
 	x.mu.Unlock()
 	if lost { // meanwhile
@@ -206,7 +206,7 @@ func (x *Links) adopt(l *modernLink, link transport.Link) {
 	if l.gone = !keep; keep {
 		l.last = time.Now()
 		x.of[l.key] = []*modernLink{l}
-		l.watch()
+		l.startIdleTimer()
 	} else {
 		close = append(close, l)
 	}
@@ -245,8 +245,8 @@ func (l *modernLink) end() {
 	}
 }
 
-// watch starts the timer that ends a process without calls. The caller holds x.mu.
-func (l *modernLink) watch() {
+// startIdleTimer starts the timer that ends a process without calls. The caller holds x.mu.
+func (l *modernLink) startIdleTimer() {
 	if l.x.exits() {
 		l.idle = time.AfterFunc(l.x.opt.Processes.IdleExit, l.expire)
 	}

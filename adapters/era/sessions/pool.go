@@ -129,8 +129,8 @@ func (p *Pool) find(id identity, lease bool) (*Session, error) {
 // add opens a session. The caller holds p.mu.
 func (p *Pool) add(id *identity) *Session {
 	p.numbers++
-	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}),
-		last: time.Now(), declared: id.caps, carried: id.carried, subscribed: make(map[string]int)}
+	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.principal, subscribing: make(chan struct{}, 1), ready: make(chan struct{}),
+		last: time.Now(), declared: id.caps, forwarded: id.forwarded, subscribed: make(map[string]int)}
 	p.sessions[id.key] = append(p.sessions[id.key], s)
 	p.count++
 	info, caps := id.info, id.caps
@@ -201,12 +201,12 @@ func best(all []*Session, lease bool) (found *Session) {
 	listening := false
 	for _, s := range all {
 		s.mu.Lock()
-		free, heard, used := !s.dead && !(lease && s.lease), s.listens > 0, s.last
+		free, listens, used := !s.dead && !(lease && s.lease), s.listens > 0, s.last
 		s.mu.Unlock()
-		if !free || found != nil && (listening && !heard || listening == heard && !used.After(last)) {
+		if !free || found != nil && (listening && !listens || listening == listens && !used.After(last)) {
 			continue
 		}
-		found, last, listening = s, used, heard
+		found, last, listening = s, used, listens
 	}
 	return found
 }

@@ -44,12 +44,12 @@ func (q *Quota) Dial(ctx context.Context, dial transport.Dial, principal string,
 	if !q.counts() {
 		return dial(ctx, sink)
 	}
-	if err := q.take(ctx, principal); err != nil {
+	if err := q.acquire(ctx, principal); err != nil {
 		return nil, err
 	}
 	link, err := dial(ctx, sink)
 	if err != nil {
-		q.give(principal, false)
+		q.release(principal, false)
 		return nil, err
 	}
 	return &counted{Link: link, q: q, principal: principal}, nil
@@ -89,8 +89,8 @@ func (q *Quota) add(principal string, n int) {
 	}
 }
 
-// take counts one process more, and waits for that while one is about to end.
-func (q *Quota) take(ctx context.Context, principal string) error {
+// acquire counts one process more, and waits for that while one is about to end.
+func (q *Quota) acquire(ctx context.Context, principal string) error {
 	var late <-chan time.Time
 	for {
 		q.mu.Lock()
@@ -143,8 +143,8 @@ func (q *Quota) leaving() {
 	q.ending++
 }
 
-// give counts one process less; left says that leaving has been called for it.
-func (q *Quota) give(principal string, left bool) {
+// release counts one process less; left says that leaving has been called for it.
+func (q *Quota) release(principal string, left bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add(principal, -1)
@@ -171,7 +171,7 @@ func (l *counted) Close() (err error) {
 	l.once.Do(func() {
 		l.q.leaving()
 		err = l.Link.Close()
-		l.q.give(l.principal, true)
+		l.q.release(l.principal, true)
 	})
 	return err
 }

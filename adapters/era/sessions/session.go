@@ -15,18 +15,18 @@ import (
 
 // Session is one session of a pool, opening or open.
 type Session struct {
-	pool      *Pool
-	number    uint64
-	key       [32]byte
-	group     [32]byte
-	principal string
-	carried   *proxy.Forwarded // with which it is opened
-	declared  []byte           // the client capabilities with which it is opened
-	turn      chan struct{}    // of subscribing
-	ready     chan struct{}    // closed when opened or failed
-	err       error
-	link      transport.Ref
-	result    *InitResult
+	pool        *Pool
+	number      uint64
+	key         [32]byte
+	group       [32]byte
+	principal   string
+	forwarded   *proxy.Forwarded // with which it is opened
+	declared    []byte           // the client capabilities with which it is opened
+	subscribing chan struct{}    // of subscribing
+	ready       chan struct{}    // closed when opened or failed
+	err         error
+	link        transport.Ref
+	result      *InitResult
 
 	mu         sync.Mutex
 	uses       int  // calls, and listens
@@ -106,9 +106,9 @@ func (r *InitResult) RunsTasks() bool {
 func (s *Session) open(info, caps []byte) {
 	defer s.opened()
 	p := s.pool
-	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.carried), p.server.Patience())
+	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.forwarded), p.server.HandshakeTimeout())
 	defer cancel()
-	if s.err = s.shake(ctx, info, caps); s.err != nil {
+	if s.err = s.handshake(ctx, info, caps); s.err != nil {
 		if p.work.Context().Err() != nil {
 			s.err = work.ErrClosing()
 		}
@@ -116,7 +116,7 @@ func (s *Session) open(info, caps []byte) {
 	}
 }
 
-func (s *Session) shake(ctx context.Context, info, caps []byte) error {
+func (s *Session) handshake(ctx context.Context, info, caps []byte) error {
 	p := s.pool
 	v, err := p.keeper.Profile(ctx)
 	if err != nil {
@@ -254,7 +254,7 @@ func (s *Session) end() {
 		_ = link.Close()
 	}
 	for _, l := range s.pool.listening(s.group) {
-		l.Moved(s)
+		l.SessionEnded(s)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 
 // Listener is a listen of a modern client, which holds a session and receives the change notices of all of the client's sessions.
 type Listener interface {
-	// Hear takes a notice that came in a session of the listener's client. m is borrowed.
-	Hear(from *Session, m *wire.Message)
-	// Moved says that a session has ended, which may be the listener's.
-	Moved(s *Session)
+	// Notify takes a notice that came in a session of the listener's client. m is borrowed.
+	Notify(from *Session, m *wire.Message)
+	// SessionEnded says that a session has ended, which may be the listener's.
+	SessionEnded(s *Session)
 	// Names reports whether the listen names a resource, or one that the resource lies in.
 	Names(uri string) bool
 }
@@ -34,8 +34,8 @@ func (s *Session) unsubscribe(ctx context.Context, uri string) error {
 // requests in the order in which they are counted.
 func (s *Session) subscription(ctx context.Context, uri, method string, count func(int) (int, bool)) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.subscribing <- struct{}{}:
+		defer func() { <-s.subscribing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -114,7 +114,7 @@ func (s *Session) Notice(m *wire.Message) bool {
 		return false
 	}
 	for _, l := range s.pool.listening(s.group) {
-		l.Hear(s, m)
+		l.Notify(s, m)
 	}
 	return true
 }
