@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// layers says on which floor a package stands. Imports go down: never up, and never to a neighbour.
+// layers is the layer of each package. Imports go down: never up, and never to the same layer.
 var layers = map[string]int{
 	"proxy/wire":                       0,
 	"proxy":                            1,
@@ -28,7 +28,7 @@ var layers = map[string]int{
 	"adapters/httpd/netpoll":           0,
 	"adapters/httpd/httpclient":        2,
 	"adapters/httpd/httpserver":        2,
-	"adapters/rules":                   2, // what the specification says, without state
+	"adapters/rules":                   2, // the specification, without state
 	"adapters/transport":               3, // what the adapters implement to reach servers
 	"adapters/era/translate":           3,
 	"adapters/era/seal":                2,
@@ -60,7 +60,7 @@ var layers = map[string]int{
 	"adapters/rest/upstream":           5,
 	"adapters/admin":                   5,
 	"policies/internal/policytest":     2,
-	"policies":                         4, // what the packages below have in common
+	"policies":                         4, // shared by the packages below
 	"policies/access":                  5,
 	"policies/cache":                   5,
 	"policies/health":                  5,
@@ -75,8 +75,8 @@ var layers = map[string]int{
 	"bench/report":                     7,
 	"conformance/everything":           5,
 	"conformance/matrix":               5,
-	"conformance/shape":                0, // knows messages alone
-	"conformance/peer":                 6, // of the adapters it has what frames bytes
+	"conformance/shape":                0, // knows messages only
+	"conformance/peer":                 6, // uses only the framing of the adapters
 	"conformance/suite":                7,
 	"conformance/checks/checkutil":     8,
 	"conformance/checks/legacy":        9,
@@ -97,12 +97,12 @@ var layers = map[string]int{
 	"internal/app":                     11,
 	"internal/cli":                     12,
 	"internal/clitest":                 13,
-	"internal/e2e":                     14, // tests alone
+	"internal/e2e":                     14, // tests only
 	"internal/laws":                    14,
 	".":                                13,
 }
 
-// owners says which packages may use a stranger, and why nobody else may.
+// owners lists the packages that may use a third-party dependency, and the reason why others may not.
 var owners = map[string]struct {
 	only   []string
 	reason string
@@ -168,7 +168,7 @@ func TestWireUsesTheStandardLibraryOnly(t *testing.T) {
 // revision matches a protocol revision in code; comments are stripped before.
 var revision = regexp.MustCompile(`"20\d\d-\d\d-\d\d"`)
 
-// TestRevisionsAreComparedInRules looks for revisions outside the package that may know them.
+// TestRevisionsAreComparedInRules finds revisions outside the package that may contain them.
 func TestRevisionsAreComparedInRules(t *testing.T) {
 	for dir := range packages(t) {
 		if dir == "adapters/rules" || strings.HasPrefix(dir, "bench") || strings.HasPrefix(dir, "conformance") {
@@ -193,7 +193,7 @@ func TestRevisionsAreComparedInRules(t *testing.T) {
 	}
 }
 
-// packages lists the imports of every package of the house, tests left out.
+// packages lists the imports of every package, without tests.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
