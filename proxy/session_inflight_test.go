@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// inFlight behaves like a map in whatever order requests begin and end.
+// inFlight behaves as a map, in whatever order requests come and go.
 func TestFlights(t *testing.T) {
 	var f inFlight
 	want := map[string]*Exchange{}

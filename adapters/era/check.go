@@ -88,21 +88,21 @@ func pingOver(ctx context.Context, link transport.Link) error {
 	return err
 }
 
-// concurrentPings is the number of concurrent pings.
-const concurrentPings = 16
+// siftAtOnce is the number of concurrent pings.
+const siftAtOnce = 16
 
-// CheckConnections pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
+// Sift pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
 // EC-010). One that does not respond while ctx lives is given up as lost: its calls end, and its client opens another.
 // Sessions over HTTP are not connections; there each request notices for itself.
-func (u *Upstream) CheckConnections(ctx context.Context) {
-	type connection struct {
+func (u *Upstream) Sift(ctx context.Context) {
+	type kept struct {
 		link transport.Link
 		lost func(error)
 	}
-	var all []connection
+	var all []kept
 	add := func(link transport.Link, lost func(error)) {
 		if _, shared := transport.As[transport.Channel](link); shared {
-			all = append(all, connection{link, lost})
+			all = append(all, kept{link, lost})
 		}
 	}
 	if u.opt.Wires.Stdio && !u.opt.Wires.Remote {
@@ -114,16 +114,16 @@ func (u *Upstream) CheckConnections(ctx context.Context) {
 			add(link, s.Lost)
 		}
 	}
-	slots := make(chan struct{}, concurrentPings)
+	turns := make(chan struct{}, siftAtOnce)
 	var group sync.WaitGroup
-	for _, c := range all {
-		slots <- struct{}{}
+	for _, k := range all {
+		turns <- struct{}{}
 		group.Go(func() {
-			defer func() { <-slots }()
+			defer func() { <-turns }()
 			var e *proxy.Error
-			if err := pingOver(ctx, c.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
-				_ = c.link.Close()
-				c.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
+			if err := pingOver(ctx, k.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
+				_ = k.link.Close()
+				k.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
 			}
 		})
 	}

@@ -277,7 +277,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		}
 		return true, nil
 	}
-	if c.asksForInput() {
+	if c.asked() {
 		return true, nil // made here, and modern already
 	}
 	if c.method == "tools/list" {
@@ -288,8 +288,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	if c.legacyClient {
 		return true, nil
 	}
-	if result := c.session.Result(); !translate.StampPlain(m, c.method, result.Members) {
-		info := result.Info
+	if hello := c.session.Result(); !translate.StampPlain(m, c.method, hello.Members) {
+		info := hello.Info
 		if info == nil {
 			info = c.u.defaultInfo()
 		}
@@ -298,8 +298,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	return true, nil
 }
 
-// asksForInput reports whether the result that was just read asks for input.
-func (c *downCall) asksForInput() bool {
+// asked reports whether the result that was just read asks for input.
+func (c *downCall) asked() bool {
 	a, ok := c.Replies.(*input.Waiter)
 	return ok && a.Asked()
 }

@@ -18,21 +18,21 @@ type records struct {
 	of     map[*proxy.Session]*session.Events
 }
 
-// recordOf returns the record of sess, creating it if needed; the zero Keeping if streams are not recorded.
-func (r *records) recordOf(sess *proxy.Session) mcphttp.Keeping {
+// keeping returns the record of sess, creating it if needed; the zero Keeping if streams are not recorded.
+func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
 	if r.resume.Events <= 0 {
 		return mcphttp.Keeping{}
 	}
 
-	record := mcphttp.Keeping{Polls: rules.CanPoll(sess.Client().Version)}
+	keep := mcphttp.Keeping{Polls: rules.CanPoll(sess.Client().Version)}
 	r.mu.Lock()
-	record.Events = r.of[sess]
-	if record.Events != nil {
+	keep.Events = r.of[sess]
+	if keep.Events != nil {
 		r.mu.Unlock()
-		return record
+		return keep
 	}
 	made := session.NewEvents(sess, r.resume.Limits(), r.resume.Usage)
-	r.of[sess], record.Events = made, made
+	r.of[sess], keep.Events = made, made
 	r.mu.Unlock()
 	made.Start()
 	sess.OnEnd(func() {
@@ -40,7 +40,7 @@ func (r *records) recordOf(sess *proxy.Session) mcphttp.Keeping {
 		defer r.mu.Unlock()
 		delete(r.of, sess)
 	})
-	return record
+	return keep
 }
 
 // answered records that a client has answered a question, if m is a response.

@@ -424,8 +424,8 @@ func TestMuxManyPending(t *testing.T) {
 		t.Error(m.Kind)
 	}
 	_ = all[0].Close()
-	if x.InFlight() != 0 || x.lists != [listKinds]callList{} {
-		t.Errorf("%d are in flight, %v", x.InFlight(), x.lists)
+	if x.InFlight() != 0 || x.rows != [rows]row{} {
+		t.Errorf("%d are in flight, %v", x.InFlight(), x.rows)
 	}
 }
 

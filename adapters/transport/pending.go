@@ -6,14 +6,13 @@ import (
 	"sync"
 )
 
-// Pending tracks the messages that a link sends in the background. It implements Settler for links that embed it. The zero value is
-// ready.
+// Pending are messages of a link's own that are on their way. It implements Settler for links that embed it.
 type Pending struct {
 	mu    sync.Mutex
 	under []chan struct{}
 }
 
-// Begin adds one message; done, which must be called once, removes it when it has been sent or given up.
+// Begin notes one message; done says that it has been sent or given up.
 func (e *Pending) Begin() (done func()) {
 	c := make(chan struct{})
 	e.mu.Lock()

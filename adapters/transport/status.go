@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// StatusError is an HTTP answer that is no JSON-RPC message, as an error.
+// StatusError is an HTTP answer that is no JSON-RPC message.
 type StatusError struct {
 	Status     int
 	Text       string // the beginning of the body, printable
@@ -22,10 +22,10 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP %d: %s", e.Status, e.Text)
 }
 
-// HTTPStatus returns the status, for policies that judge a server by it.
+// HTTPStatus is the status, for policies that judge a server by it.
 func (e *StatusError) HTTPStatus() int { return e.Status }
 
-// Unauthorized returns the StatusError in err if its status is 401 or 403; otherwise nil.
+// Unauthorized finds the StatusError of a server that wants other credentials, or any; nil if err has none.
 func Unauthorized(err error) *StatusError {
 	var s *StatusError
 	if errors.As(err, &s) && (s.Status == 401 || s.Status == 403) {
@@ -34,7 +34,7 @@ func Unauthorized(err error) *StatusError {
 	return nil
 }
 
-// StatusFault returns the error that a client receives for a StatusError.
+// StatusFault makes the error that a client sees of a StatusError.
 func StatusFault(s *StatusError) *proxy.Error {
 	f := proxy.HTTPStatus
 	hint := ""

@@ -6,19 +6,17 @@ import (
 	"net"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/admin"
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/service"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/internal/config/value"
 	"dragoman/policies/access"
-	"dragoman/policies/telemetry"
-	"dragoman/proxy"
 )
 
 // AdminServer makes the server of the admin listener, or nil if it is off. It shows the current generation.
@@ -68,12 +66,12 @@ func (g *Generation) AdminServer() (*httpserver.Server, error) {
 
 // Checks returns the readiness of each upstream, and of the service while it shuts down.
 func (g *Generation) Checks() []admin.Check {
-	out := make([]admin.Check, 0, len(g.Upstreams))
-	for _, u := range g.Upstreams {
-		d := g.upstreamState(u)
-		out = append(out, admin.Check{Name: "upstream " + u.Name(), Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
+	out := make([]admin.Check, 0, len(g.targets.All))
+	for _, t := range g.targets.All {
+		d := t.State()
+		out = append(out, admin.Check{Name: "upstream " + d.Name, Ready: d.Connected, Why: d.Error + d.Warning, State: d.State})
 	}
-	if state := g.Service.Health().State; state == service.ShuttingDown {
+	if state := g.service.Health().State; state == service.ShuttingDown {
 		out = append(out, admin.Check{Name: "service", Why: "it is shutting down", State: string(state)})
 	}
 	return out
@@ -100,7 +98,7 @@ func (l levels) SetLevel(level string, span time.Duration) error {
 	if err := f.Set(value.Literal{Kind: value.QuotedLiteral, Text: level}); err != nil {
 		return fmt.Errorf("level: %w; write %s", err, f.Allowed())
 	}
-	l.of.level.SetFor(LogLevels[c.Log.Level], span)
+	l.of.level.SetFor(logging.Levels[c.Log.Level], span)
 	line := l.of.Log.Log().Str(zerolog.LevelFieldName, zerolog.LevelWarnValue).Str("to", c.Log.Level) // at any level
 	if span > 0 {
 		line = line.Stringer("for", span)
@@ -111,7 +109,7 @@ func (l levels) SetLevel(level string, span time.Duration) error {
 
 // levelName returns a level as the configuration spells it.
 func levelName(level zerolog.Level) string {
-	for name, l := range LogLevels {
+	for name, l := range logging.Levels {
 		if l == level {
 			return name
 		}
@@ -119,59 +117,9 @@ func levelName(level zerolog.Level) string {
 	return level.String()
 }
 
-// followLogLevel sets the level of the log on activation if log.level has changed.
-func (g *Generation) followLogLevel() {
-	before := g.App.Current.Load()
-	if before == g || before.Cfg.Log.Level == g.Cfg.Log.Level {
-		return
-	}
-	g.onActivation = append(g.onActivation, func() { g.App.level.Set(LogLevels[g.Cfg.Log.Level]) })
-}
-
-// buildObservers returns the policies that see every request and its outcome, the outermost first.
-func (g *Generation) buildObservers() ([]proxy.Policy, error) {
-	g.followLogLevel()
-	trail, err := g.buildAudit()
-	if err != nil {
-		return nil, err
-	}
-	count := g.meters.Policy
-	if g.Cfg.Monitoring.ToolLabel && g.Cfg.Monitoring.MetricsEnabled {
-		count = g.meters.ByTool
-	}
-	return g.withServerSpan(trail, telemetry.AccessLog(g.Log, g.Cfg.Log.Access, g.App.fastLog), count), nil
-}
-
-// auditSettings is what the audit log is made from.
-type auditSettings struct {
-	file  string
-	queue int
-	block bool
-}
-
-// buildAudit returns the policy of the audit trail, or nil if there is none.
-func (g *Generation) buildAudit() (proxy.Policy, error) {
-	c := &g.Cfg.Audit
-	if !c.Enabled {
-		return nil, nil //nolint:nilnil // it is off
-	}
-	from := auditSettings{c.File, c.Queue, c.OnFull == "block"}
-	var err error
-	g.auditLog, err = keep(g, "audit", from, spec[*telemetry.AuditLog]{build: func(reg prometheus.Registerer) (*telemetry.AuditLog, error) {
-		return telemetry.OpenAuditLog(telemetry.AuditLogOptions{File: from.file, Bytes: from.queue, Block: from.block, Failed: func(err error, lost uint64) {
-			g.Log.Error().Err(err).Uint64("lost", lost).Msg("the audit trail cannot be written; further failures are counted, and told of once a minute")
-		}}, reg)
-	}, stage: endsLast, close: (*telemetry.AuditLog).Close, handOver: (*telemetry.AuditLog).HandOver})
-	if err != nil {
-		return nil, err
-	}
-	return telemetry.Audit(telemetry.AuditOptions{Log: g.auditLog, Methods: c.Methods, Arguments: telemetry.NewArguments(telemetry.Arguments{
-		What: c.Arguments, Redact: c.Redact, Value: c.ValueBytes, Bytes: c.ArgumentBytes})}), nil
-}
-
 // reopenFiles reopens files that another program may have rotated.
 func (a *App) reopenFiles() {
-	if trail := a.Current.Load().auditLog; trail != nil {
+	if trail := a.Current.Load().telemetry.audit; trail != nil {
 		trail.Reopen()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"dragoman/adapters/mcphttp"
+	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/policies/access"
 	"dragoman/policies/telemetry"
@@ -25,20 +26,20 @@ func (g *Generation) gates() []proxy.Gate {
 	}
 	hosts, origins := lower(c.AllowedHosts), lower(c.AllowedOrigins)
 	return []proxy.Gate{
-		telemetry.Correlate(g.tracing != nil),
+		telemetry.Correlate(g.telemetry.tracing != nil),
 		access.TrustProxies(trusted),
 		access.Origin(access.OriginOptions{Loopback: proxy.IsLoopbackHost(g.Cfg.Service.Host), Hosts: hosts, Origins: origins}),
-		access.CORS(origins, g.forwardedHeaders()...),
-		g.rate.Gate(),
+		access.CORS(origins, forwardedHeaders(g.Cfg)...),
+		g.limiters.rate.Gate(),
 		g.identity.auth.Gate(),
 		g.identity.forward,
-		g.rate.Where(),
+		g.limiters.rate.Where(),
 	}
 }
 
 // forwardedHeaders returns the headers of clients that some upstream gets.
-func (g *Generation) forwardedHeaders() (names []string) {
-	for _, u := range g.Cfg.Upstreams {
+func forwardedHeaders(c *config.Config) (names []string) {
+	for _, u := range c.Upstreams {
 		for _, f := range u.Forward {
 			if !slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, f.From) }) {
 				names = append(names, f.From)

@@ -10,6 +10,7 @@ import (
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/modern"
 	"dragoman/adapters/sse"
+	"dragoman/internal/app/component"
 )
 
 // ClientServer makes the server of the main listener.
@@ -40,8 +41,8 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	manner := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: g.draining,
-		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: g.streamUsage}}
+	manner := mcphttp.ResponseOptions{Patience: Patience, KeepAlive: c.Keepalive, Cap: c.Limits.RequestTime, Draining: g.shared.draining.ctx,
+		Resume: mcphttp.Resume{Events: c.Resume.Events, Bytes: c.Resume.Bytes, Total: c.Resume.Total, Retry: c.Resume.Retry, Hold: c.Resume.Hold, Usage: g.shared.streams}}
 	routes, err := g.routes(manner)
 	if err != nil {
 		return nil, err
@@ -57,8 +58,8 @@ func (g *Generation) clientHandler() (*httpserver.Handler, error) {
 // routes returns the handlers of the eras that are served. Requests that only the other era has are answered as by a
 // server that does not know them, so that clients of both eras fall back by themselves.
 func (g *Generation) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, error) {
-	streams, err := keep(g, "legacy clients", nil, spec[*legacy.Downstream]{build: func(prometheus.Registerer) (*legacy.Downstream, error) {
-		return legacy.NewDownstream(g.Handle, g.Store, manner), nil
+	streams, err := component.Get(g.components, "legacy clients", nil, component.Spec[*legacy.Downstream]{Build: func(prometheus.Registerer) (*legacy.Downstream, error) {
+		return legacy.NewDownstream(g.Handle, g.shared.sessions, manner), nil
 	}})
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func (g *Generation) routes(manner mcphttp.ResponseOptions) (*mcphttp.Routes, er
 		return &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: only}, Streams: only, SSE: modern.NoSSE{}}, nil
 	}
 	r := &mcphttp.Routes{Endpoint: &mcphttp.Endpoint{Modern: newer, Legacy: older}, Streams: older,
-		SSE: &sse.Downstream{Handle: g.Handle, Store: g.Store, Cap: g.Cfg.Limits.RequestTime}}
+		SSE: &sse.Downstream{Handle: g.Handle, Store: g.shared.sessions, Cap: g.Cfg.Limits.RequestTime}}
 	if len(served.Modern()) == 0 {
 		r.Endpoint.Modern = older
 	}

@@ -11,6 +11,8 @@ import (
 
 	"dragoman/adapters/era"
 	"dragoman/adapters/era/probe"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/app/target"
 	"dragoman/internal/config"
 )
 
@@ -31,7 +33,7 @@ type report struct {
 
 // RunProbe probes the one server of the configuration and prints the result to std.Out.
 func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool) error {
-	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
+	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {
 		return err
 	}
@@ -46,12 +48,12 @@ func RunProbe(ctx context.Context, cfg *config.Config, std Streams, asJSON bool)
 		return err
 	}
 	defer g.Close()
-	v, err := g.Upstreams[0].Both(ctx)
+	v, err := g.targets.All[0].Both(ctx)
 	if err != nil {
 		return userError(err)
 	}
 	r := report{Target: up.Target(), Eras: v.Eras(), Modern: v.Modern, Legacy: v.Legacy, SSE: v.SSE, Version: v.Version, Steps: v.Steps,
-		Degrades: era.Degrades(v, g.profileSettings(up.Name))}
+		Degrades: era.Degrades(v, target.ProfileSettings(cfg, up.Name))}
 	if up.Transport == config.RestName {
 		r.Eras = restSpeaks
 	}

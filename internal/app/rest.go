@@ -3,11 +3,17 @@ package app
 import (
 	"fmt"
 
+	"github.com/goccy/go-json"
+
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/adapters/mcphttp"
 	"dragoman/adapters/rest"
 	"dragoman/adapters/rest/schema"
+	"dragoman/adapters/service"
+	"dragoman/internal/app/logging"
 	"dragoman/proxy/wire"
+
+	"github.com/valyala/fasthttp"
 )
 
 // restEndpoint makes the endpoint of callers without MCP, or nil if it is off. Refusals on its paths are sent in a REST
@@ -20,7 +26,7 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) (*rest.Downst
 	}
 	opt := rest.Options{Service: c.Service.Name, Version: c.Service.Version, Info: restInfo(), Caps: c.Rest.Declared(),
 		Cap: c.Limits.RequestTime, KeepAlive: c.Keepalive, ToolsTTL: c.Rest.ToolsTTL, MaxBody: c.Limits.RequestBody, MaxHead: c.Limits.Header,
-		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: g.observers, Draining: g.draining, Log: upstreamLog(g.Log), Health: g.health()}
+		ToolErrorAsData: c.Rest.ToolError == "data", CheckResults: c.Rest.ValidateResults, Around: g.telemetry.policies, Draining: g.shared.draining.ctx, Log: logging.Notes(g.Log), Health: g.health()}
 	if c.Rest.Validate || c.Rest.ValidateResults {
 		opt.Check = schema.NewCache(schema.Options{})
 		opt.SkipArguments = !c.Rest.Validate
@@ -32,6 +38,49 @@ func (g *Generation) restEndpoint(opts *httpserver.HandlerOptions) (*rest.Downst
 	opts.Gates = gateway(down.Refuse(mcphttp.Refuse), g.gates()...)
 	opts.Refused, opts.NotFound, opts.MethodNotAllowed = down.Refused(opts.Refused), down.NotFound(opts.NotFound), down.MethodNotAllowed(opts.MethodNotAllowed)
 	return down, nil
+}
+
+// health returns the handler of GET /health, which hides the dependencies from unauthenticated callers.
+func (g *Generation) health() func(*fasthttp.RequestCtx) {
+	full := g.healthOf(false)
+	if g.identity.auth == nil {
+		return full
+	}
+	short := g.healthOf(true)
+	return func(ctx *fasthttp.RequestCtx) {
+		if mcphttp.CallerOf(ctx).Rights == nil {
+			short(ctx)
+			return
+		}
+		full(ctx)
+	}
+}
+
+// healthOf returns the handler of GET /health; brief leaves out the dependencies.
+func (g *Generation) healthOf(brief bool) func(*fasthttp.RequestCtx) {
+	return rest.ServeHealth(rest.HealthOptions{Service: g.Cfg.Service.Name, Version: g.serviceVersion,
+		Health: func(server string) (service.Health, bool) {
+			all := g.service.Health()
+			if brief {
+				all.Dependencies = nil
+			}
+			if server == "" {
+				return all, true
+			}
+			return all.Only(server), g.Cfg.Upstream(server) != nil
+		}})
+}
+
+// serviceVersion returns the version of the service: the configured one, else that of the given server, or of the only
+// one.
+func (g *Generation) serviceVersion(server string) string {
+	var info struct{ Version string }
+	for _, t := range g.targets.All {
+		if t.Name() == server || server == "" && len(g.targets.All) == 1 {
+			_ = json.Unmarshal(t.ServerInfo(), &info) // invalid info has no version
+		}
+	}
+	return service.Version(g.Cfg.Service.Version, info.Version)
 }
 
 // restInfo returns the clientInfo of all REST callers. They have the same one, so that they share sessions and child

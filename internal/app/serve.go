@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/adapters/httpd/httpserver"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/app/tuning"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
@@ -23,12 +24,12 @@ import (
 
 // RunServe serves HTTP clients until ctx ends, then drains.
 func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
-	logs, lines := std.Err, batchLog(cfg.Log.Format, std.Err)
+	logs, lines := std.Err, logging.Batch(cfg.Log.Format, std.Err)
 	if lines != nil {
 		logs = lines
 		defer lines.Close()
 	}
-	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, logs)
+	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, logs)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func RunServe(ctx context.Context, cfg *config.Config, std Streams) error {
 	if ops != nil {
 		servers = append(servers, ops)
 	}
-	return g.shutDown(err, servers)
+	return g.ShutDown(err, servers)
 }
 
 // Run serves until ctx ends or failed has an error. It reloads the configuration on SIGHUP, and when its files have
@@ -94,7 +95,7 @@ func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan err
 	defer func() { cancel(); <-watched }()
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	inTerminal := Terminal(os.Stdin)
+	inTerminal := logging.Terminal(os.Stdin)
 	for {
 		select {
 		case <-ctx.Done():
@@ -103,7 +104,7 @@ func (a *App) Run(ctx context.Context, srv *httpserver.Server, failed <-chan err
 		case err := <-failed:
 			return err
 		case <-hup:
-			if inTerminal && !Terminal(os.Stdin) { // the terminal was closed: the original meaning of SIGHUP
+			if inTerminal && !logging.Terminal(os.Stdin) { // the terminal was closed: the original meaning of SIGHUP
 				a.Log.Info().Msg("the terminal is gone; draining")
 				return nil
 			}
@@ -168,10 +169,10 @@ func (g *Generation) openAdmin(log zerolog.Logger) (*httpserver.Server, net.List
 	return srv, ln, nil
 }
 
-// shutDown lets requests in flight finish within the drain timeout, and returns why serving ended.
-func (g *Generation) shutDown(why error, servers []*httpserver.Server) error {
-	g.Service.ShutDown()
-	defer g.Service.Stop()
+// ShutDown lets requests in flight finish within the drain timeout, and returns why serving ended.
+func (g *Generation) ShutDown(why error, servers []*httpserver.Server) error {
+	g.service.ShutDown()
+	defer g.service.Stop()
 	if d := g.Cfg.DrainDelay; d > 0 && why == nil {
 		g.Log.Info().Dur("delay", d).Msg("not ready any more; requests are still taken")
 		for _, s := range servers {
@@ -180,7 +181,7 @@ func (g *Generation) shutDown(why error, servers []*httpserver.Server) error {
 		delay := time.NewTimer(d) // a second signal ends the process
 		select {
 		case <-delay.C:
-		case <-g.draining.Done():
+		case <-g.shared.draining.ctx.Done():
 		}
 		delay.Stop()
 	}
@@ -202,7 +203,7 @@ func banner(w io.Writer, cfg *config.Config, addr net.Addr, admin net.Listener, 
 		base = "https://" + addr.String()
 	}
 	served := cfg.Served()
-	if !Terminal(w) {
+	if !logging.Terminal(w) {
 		e := log.Info().Str("mcp", base+"/mcp")
 		if len(served.Legacy()) > 0 {
 			e = e.Str("sse", base+"/sse")

@@ -4,16 +4,17 @@ import (
 	"context"
 
 	"dragoman/adapters/stdio/downstream"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/app/tuning"
 	"dragoman/internal/config"
 )
 
-// StdioInFlight bounds the concurrent requests of the one client of a stdio listener.
-const StdioInFlight = 256
+// stdioInFlight bounds the concurrent requests of the one client of a stdio listener.
+const stdioInFlight = 256
 
 // RunStdio serves the client on std.In and std.Out until the client closes them or ctx ends.
 func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
-	log, err := NewLogger(cfg.Log.Level, cfg.Log.Format, std.Err)
+	log, err := logging.New(cfg.Log.Level, cfg.Log.Format, std.Err)
 	if err != nil {
 		return err
 	}
@@ -33,10 +34,7 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 	g.Probe(ctx, fatal)
 	go g.watchState(ctx)
 	done := make(chan error, 1)
-	go func() {
-		done <- (&downstream.Downstream{Handle: g.Handle, Store: g.Store, In: std.In, Out: std.Out, MaxLine: cfg.Limits.Line,
-			Cap: cfg.Limits.RequestTime, InFlight: StdioInFlight, Note: upstreamLog(log)}).Serve(ctx)
-	}()
+	go func() { done <- g.ServeStdio(ctx, std) }()
 	select {
 	case err = <-done:
 		return err
@@ -45,4 +43,10 @@ func RunStdio(ctx context.Context, cfg *config.Config, std Streams) error {
 		<-done
 		return userError(err)
 	}
+}
+
+// ServeStdio serves one client on std.In and std.Out until the client closes them or ctx ends.
+func (g *Generation) ServeStdio(ctx context.Context, std Streams) error {
+	return (&downstream.Downstream{Handle: g.Handle, Store: g.shared.sessions, In: std.In, Out: std.Out, MaxLine: g.Cfg.Limits.Line,
+		Cap: g.Cfg.Limits.RequestTime, InFlight: stdioInFlight, Note: logging.Notes(g.Log)}).Serve(ctx)
 }

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"dragoman/internal/config"
+	"dragoman/proxy/wire"
 	"runtime"
 	"runtime/debug"
 )
@@ -59,4 +61,14 @@ func (v VersionInfo) String() string {
 		line += ")"
 	}
 	return line + " " + v.Go + " " + v.Platform
+}
+
+// clientInfo returns the clientInfo of requests that Dragoman makes on its own behalf.
+func clientInfo(cfg *config.Config) []byte {
+	version := cfg.Service.Version
+	if version == "" {
+		version = ReadVersion().Version
+	}
+	v := wire.AppendText([]byte(`{"name":`), cfg.Service.Name)
+	return append(wire.AppendText(append(v, `,"version":`...), version), '}')
 }

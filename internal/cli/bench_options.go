@@ -20,7 +20,7 @@ import (
 	benchreport "dragoman/bench/report"
 	suitepeer "dragoman/conformance/peer"
 	"dragoman/conformance/suite"
-	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 )
@@ -83,7 +83,7 @@ func (p *program) benchOptions(c *cobra.Command, f *benchFlags, args []string) (
 	opt := &BenchOptions{Face: f.face, Revision: f.revision, Sizes: f.sizes, Answer: f.answer, Streams: f.streams, Varies: f.varies, Connections: f.connections,
 		Processes: f.processes, Queue: f.queue, Rounds: f.rounds, Rate: f.rate, Warmup: f.warmup, Duration: f.duration, Timeout: f.timeout, Requests: f.requests,
 		Sessions: f.sessions, PID: f.pid, PIDOfPort: f.pidOfPort, Metrics: f.metrics, JSON: f.json, HTML: f.html, Compare: f.compare,
-		Colour: func(w io.Writer) bool { return app.Colourful(w, p.environ) }}
+		Colour: func(w io.Writer) bool { return logging.Colourful(w, p.environ) }}
 	if err := opt.target(c, args); err != nil {
 		return nil, err
 	}

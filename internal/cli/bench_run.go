@@ -21,6 +21,7 @@ import (
 	suitepeer "dragoman/conformance/peer"
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config/value"
 )
 
@@ -28,7 +29,7 @@ var errBenchInterrupted = errors.New("bench: interrupted before anything was mea
 
 // runBench puts load on a server and reports the results.
 func runBench(ctx context.Context, opt *BenchOptions, std app.Streams) error {
-	live := app.Terminal(std.Err)
+	live := logging.Terminal(std.Err)
 	b := &bencher{BenchOptions: opt, std: std, progress: benchreport.NewProgress(std.Err, live), hide: suitereport.Hide{URLs: []string{opt.URL, opt.Metrics}}}
 	for _, f := range opt.Headers {
 		b.hide.Values = append(b.hide.Values, f.Value)

@@ -21,7 +21,7 @@ import (
 	"dragoman/conformance/mock"
 	suitepeer "dragoman/conformance/peer"
 	suitereport "dragoman/conformance/report"
-	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 )
@@ -87,7 +87,7 @@ func (f *conformanceFlags) reportFiles() (files []reportFile, err error) {
 // conformanceOptions checks the flags and arguments of a test.
 func (p *program) conformanceOptions(c *cobra.Command, f *conformanceFlags, args []string) (*ConformanceOptions, error) {
 	opt := &ConformanceOptions{Client: f.client, Proxy: f.proxy, Fronts: f.front, Official: f.official, OfficialCommand: strings.Fields(f.officialCommand), Timeout: f.timeout, Jobs: f.jobs, Verbose: f.verbose, Strict: f.strict, Expected: f.expected,
-		Colour: func(w io.Writer) bool { return app.Colourful(w, p.environ) }}
+		Colour: func(w io.Writer) bool { return logging.Colourful(w, p.environ) }}
 	if err := opt.target(c, args); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	suitereport "dragoman/conformance/report"
 	"dragoman/conformance/suite"
 	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 )
@@ -84,7 +85,7 @@ type door struct {
 
 func newTester(opt *ConformanceOptions, std app.Streams) (*tester, error) {
 	t := &tester{ConformanceOptions: opt, std: std, progress: suitereport.NewProgress(nil)}
-	if app.Terminal(std.Err) {
+	if logging.Terminal(std.Err) {
 		t.progress = suitereport.NewProgress(std.Err)
 	}
 	for _, f := range opt.reports {

@@ -5,6 +5,7 @@ import (
 	"dragoman/conformance/matrix"
 	suitereport "dragoman/conformance/report"
 	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config/value"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (p *program) conformanceDiff(f *conformanceFlags, args []string) error {
 		}
 	}
 	d := suitereport.Compare(both[0], both[1])
-	text := func(w io.Writer) error { return d.Terminal(w, app.Colourful(w, p.environ)) }
+	text := func(w io.Writer) error { return d.Terminal(w, logging.Colourful(w, p.environ)) }
 	if err := p.tell(f, text, d.JSON, d.Markdown); err != nil {
 		return err
 	}

@@ -1,12 +1,18 @@
 package cli
 
 import (
-	"dragoman/internal/app"
-	"dragoman/internal/config"
-	"dragoman/internal/config/value"
+	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"dragoman/adapters/httpd/httpserver"
+	"dragoman/conformance/everything"
+	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/config"
+	"dragoman/internal/config/value"
 )
 
 const demoLong = `Run a small MCP server that is built in, on stdin and stdout, or over HTTP with
@@ -50,8 +56,64 @@ func newDemo(p *program) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		opt := app.DemoOptions{Era: *era, HTTP: *address, LogLevel: cfg.Log.Level, LogFormat: cfg.Log.Format}
+		opt := DemoOptions{Era: *era, HTTP: *address, LogLevel: cfg.Log.Level, LogFormat: cfg.Log.Format}
 		return ran(c.Context(), p.run.Demo(c.Context(), opt, p.std))
 	}
 	return c
+}
+
+// DemoOptions are the options of `dragoman demo`, checked.
+type DemoOptions struct {
+	// Era is modern, legacy or dual.
+	Era string
+	// HTTP is the address to serve on as HOST:PORT; "" is stdio.
+	HTTP string
+	// LogLevel and LogFormat are as in [config.LogConfig].
+	LogLevel, LogFormat string
+}
+
+// demoVersion is the version that the built-in server reports.
+const demoVersion = "1.0.0"
+
+// runDemo serves the built-in server over HTTP or on stdin and stdout, by the same listeners that serve the clients of
+// the proxy. The built-in server takes the place of the upstreams, and speaks both eras by itself.
+func runDemo(ctx context.Context, opt DemoOptions, std app.Streams) error {
+	cfg, err := config.LoadConfig(config.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	log, err := logging.New(opt.LogLevel, opt.LogFormat, std.Err)
+	if err != nil {
+		return err
+	}
+	server := everything.New(everything.Options{Name: "dragoman-demo", Version: demoVersion})
+	defer func() { _ = server.Close() }()
+	g, err := app.AssembleHandler(cfg, everything.Only(opt.Era, server.Do), server.Do, log)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	if opt.HTTP == "" {
+		return g.ServeStdio(ctx, std)
+	}
+	return demoHTTP(ctx, g, opt.HTTP, std)
+}
+
+func demoHTTP(ctx context.Context, g *app.Generation, addr string, std app.Streams) error {
+	srv, err := g.ClientServer()
+	if err != nil {
+		return err
+	}
+	ln, err := httpserver.Listen(addr)
+	if err != nil {
+		return fmt.Errorf("%w; choose another address with --http HOST:PORT, port 0 for any free one", err)
+	}
+	_, _ = fmt.Fprintf(std.Err, "the demo server listens at http://%s/mcp\n", ln.Addr())
+	failed := make(chan error, 1)
+	go func() { failed <- srv.Serve(ln) }() // ends with Shutdown
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+	}
+	return g.ShutDown(err, []*httpserver.Server{srv})
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The keys that documents name exist.
+// Keys that documents name are there.
 func TestDocumentedKeys(t *testing.T) {
 	keys, err := config.DescribeConfig()
 	if err != nil {
@@ -44,7 +44,7 @@ func TestDocumentedKeys(t *testing.T) {
 	}
 }
 
-// The flags that docs/migrating.md names exist.
+// What other bridges' flags become, there is.
 func TestMigrationFlags(t *testing.T) {
 	root := newRoot(&program{})
 	var flags []string

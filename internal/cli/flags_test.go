@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Flags of every command that starts a child.
+// What follows is on the command line of every command that starts a child.
 func TestChildFlags(t *testing.T) {
 	vars := testkit.WriteFile(t, "vars.env", "A=1\nB=2\n")
 	for _, command := range []string{"serve", "stdio", "probe"} {
@@ -29,7 +29,7 @@ func TestChildFlags(t *testing.T) {
 	}
 }
 
-// A list flag may be given once or several times.
+// Flags: a list may be given at once or piece by piece.
 func TestEraFlags(t *testing.T) {
 	f := func(want string, args ...string) {
 		t.Helper()

@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// recorded holds the calls of a test's runners.
+// recorded is what the runners of a test were called with.
 type recorded struct {
 	Command string
 	Cfg     *config.Config
-	Demo    app.DemoOptions
+	Demo    DemoOptions
 	AsJSON  bool
 
 	Conformance *ConformanceOptions
 	Bench       *BenchOptions
 }
 
-// runLine runs one command line in this process; run is called by the runners.
+// runLine runs one command line in this process; run decides the runners' result.
 func runLine(t *testing.T, environ []string, run error, args ...string) (rec recorded, code int, out, errs string) {
 	t.Helper()
 	keep := func(command string) func(context.Context, *config.Config, app.Streams) error {
@@ -37,7 +37,7 @@ func runLine(t *testing.T, environ []string, run error, args ...string) (rec rec
 			rec.AsJSON = asJSON
 			return keep("probe")(ctx, cfg, std)
 		},
-		Demo: func(_ context.Context, opt app.DemoOptions, _ app.Streams) error {
+		Demo: func(_ context.Context, opt DemoOptions, _ app.Streams) error {
 			rec.Command, rec.Demo = "demo", opt
 			return run
 		},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"dragoman/adapters/stdio/reaper"
 	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/field"
 	"dragoman/internal/testkit"
@@ -50,7 +51,7 @@ func waitingMain() {
 	os.Exit(code)
 }
 
-// The exit codes and usage errors of the program itself.
+// The exit codes and the errors of what is typed, by the program itself.
 func TestUsage(t *testing.T) {
 	file := testkit.WriteFile(t, "c.toml", "[upstreams.a]\nurl = \"http://a.example\"\n[upstreams.b]\nurl = \"http://b.example\"\n")
 	bad := testkit.WriteFile(t, "bad.toml", "keepalife = \"1s\"\n")
@@ -114,7 +115,7 @@ func TestRunResult(t *testing.T) {
 	}
 	f(nil, 0, "")
 	f(errors.New("serve: the port is taken"), 1, "dragoman: serve: the port is taken\n")
-	f(fmt.Errorf("x: %w", context.Canceled), 1, "dragoman: x: context canceled\n") // not interrupted
+	f(fmt.Errorf("x: %w", context.Canceled), 1, "dragoman: x: context canceled\n") // nobody interrupted
 
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -130,7 +131,7 @@ func TestRunResult(t *testing.T) {
 	}
 }
 
-// Flags may come before and after the URL; everything after -- belongs to the child.
+// Flags may stand before and after the URL; after -- everything is the child's.
 func TestTarget(t *testing.T) {
 	f := func(check func(u *config.Upstream, c *config.Config) bool, args ...string) {
 		t.Helper()
@@ -159,7 +160,7 @@ func TestTarget(t *testing.T) {
 	}, "serve", "http://a", "--allow-anonymous", "--allow-host", "a", "--allow-host", "b:1", "--admin", "off", "--listen", "0.0.0.0:8080")
 
 	rec, code, _, errs := runLine(t, []string{"DRAGOMAN_LOG_LEVEL=debug"}, nil, "demo", "--era", "legacy", "--http", "127.0.0.1:0", "--log-format", "json")
-	if want := (app.DemoOptions{Era: "legacy", HTTP: "127.0.0.1:0", LogLevel: "debug", LogFormat: "json"}); code != 0 || rec.Demo != want {
+	if want := (DemoOptions{Era: "legacy", HTTP: "127.0.0.1:0", LogLevel: "debug", LogFormat: "json"}); code != 0 || rec.Demo != want {
 		t.Errorf("demo: %+v, %s", rec.Demo, errs)
 	}
 	if rec, _, _, _ := runLine(t, nil, nil, "probe", "--json", "http://a"); !rec.AsJSON {
@@ -182,7 +183,7 @@ func TestConfigVariableAndPick(t *testing.T) {
 	}
 }
 
-// Every command has an example and a description.
+// Every command has an example and says what it is for.
 func TestHelp(t *testing.T) {
 	var walk func(c *cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -308,7 +309,7 @@ func TestLogger(t *testing.T) {
 	f := func(level, format, want string) {
 		t.Helper()
 		var buf bytes.Buffer
-		log, err := app.NewLogger(level, format, &buf)
+		log, err := logging.New(level, format, &buf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -322,11 +323,11 @@ func TestLogger(t *testing.T) {
 	f("info", "console", "INF hello k=v")
 	f("warn", "auto", "")
 	for _, bad := range [][2]string{{"loud", "auto"}, {"info", "xml"}} {
-		if _, err := app.NewLogger(bad[0], bad[1], io.Discard); err == nil {
+		if _, err := logging.New(bad[0], bad[1], io.Discard); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
 	}
-	for level := range app.LogLevels {
+	for level := range logging.Levels {
 		if c, err := config.LoadConfig(config.LoadOptions{Flags: []config.Assignment{{Path: []string{"log", "level"}, Value: []string{level}}}}); err != nil || c.Log.Level != level {
 			t.Errorf("%s is a level of the log, but not of the configuration: %v", level, err)
 		}

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/config"
 	"dragoman/internal/config/value"
 	"errors"
@@ -29,7 +30,7 @@ type Runners struct {
 	Serve func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Stdio func(ctx context.Context, cfg *config.Config, std app.Streams) error
 	Probe func(ctx context.Context, cfg *config.Config, std app.Streams, asJSON bool) error
-	Demo  func(ctx context.Context, opt app.DemoOptions, std app.Streams) error
+	Demo  func(ctx context.Context, opt DemoOptions, std app.Streams) error
 	// Conformance and Bench write reports; their error may be a [verdict].
 	Conformance func(ctx context.Context, opt *ConformanceOptions, std app.Streams) error
 	Bench       func(ctx context.Context, opt *BenchOptions, std app.Streams) error // see Conformance
@@ -100,7 +101,7 @@ func exitCode(err error) int {
 // printError writes "dragoman: …", with the name coloured on a terminal.
 func printError(w io.Writer, environ []string, err error) {
 	name := "dragoman:"
-	if app.Colourful(w, environ) {
+	if logging.Colourful(w, environ) {
 		name = red + name + plain
 	}
 	_, _ = fmt.Fprintf(w, "%s %s\n", name, strings.TrimSpace(err.Error()))

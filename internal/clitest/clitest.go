@@ -39,7 +39,7 @@ func Run(t *testing.T, environ []string, args ...string) (r Result) {
 		Probe: func(ctx context.Context, cfg *config.Config, std app.Streams, _ bool) error {
 			return record("probe")(ctx, cfg, std)
 		},
-		Demo:        func(context.Context, app.DemoOptions, app.Streams) error { return nil },
+		Demo:        func(context.Context, cli.DemoOptions, app.Streams) error { return nil },
 		Conformance: func(context.Context, *cli.ConformanceOptions, app.Streams) error { return nil },
 		Bench:       func(context.Context, *cli.BenchOptions, app.Streams) error { return nil },
 	})

@@ -84,7 +84,7 @@ func (a *authority) issue(name string, over func(*x509.Certificate)) tls.Certifi
 // startTLS serves the configuration as serve does, over TLS.
 func startTLS(t *testing.T, toml string) *rig {
 	t.Helper()
-	h, logs := startApp(t, toml)
+	h, logs := startHouse(t, toml)
 	srv, err := h.ClientServer()
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func startTLS(t *testing.T, toml string) *rig {
 			t.Error(err)
 		}
 	})
-	for _, u := range h.Upstreams {
+	for _, u := range h.Upstreams() {
 		if _, err := u.Both(t.Context()); err != nil {
 			t.Fatal(err)
 		}

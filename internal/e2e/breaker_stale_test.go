@@ -98,8 +98,8 @@ func (c *glitched) answer() {
 	}
 }
 
-// silence makes the streams silent that there are; new ones work.
-func (g *glitch) silence() {
+// hush makes the streams silent that there are; new ones work.
+func (g *glitch) hush() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, c := range g.all {
@@ -129,7 +129,7 @@ func TestStaleStream(t *testing.T) {
 	if res := ask(); !strings.Contains(res.body, "content") {
 		t.Fatal(res.body)
 	}
-	g.silence()
+	g.hush()
 	last := &response{}
 	for try := 0; last.status != 404 && try < 8; try++ {
 		last = ask()
@@ -157,7 +157,7 @@ func TestCheckCost(t *testing.T) {
 		t.Helper()
 		for range times {
 			last := r.state("default").CheckedAt
-			r.h.Monitoring.Monitors["default"].Recheck()
+			r.h.Target("default").Monitor.Recheck()
 			testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(last) })
 		}
 	}

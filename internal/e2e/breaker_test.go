@@ -72,12 +72,12 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 	"sse": func(r *rig, tool string) (int, string) {
 		c := r.sse("/sse")
 		defer func() { _ = c.res.Body.Close() }()
-		c.send(anInitialize)
+		c.say(anInitialize)
 		if _, data := c.event(); !strings.Contains(data, `"result"`) {
 			return 202, data
 		}
-		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.send(legacyCall("2", tool))
+		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.say(legacyCall("2", tool))
 		_, data := c.event()
 		return 202, data
 	},
@@ -90,7 +90,7 @@ var askers = map[string]func(r *rig, tool string) (status int, body string){
 const anInitialize = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`
 
 // state is how the proxy says its upstream is.
-func (r *rig) state(name string) health.Report { return r.h.Monitoring.Monitors[name].Now() }
+func (r *rig) state(name string) health.Report { return r.h.Target(name).Monitor.Now() }
 
 // becomes waits for a state of the only upstream.
 func (r *rig) becomes(want health.State) {
@@ -197,7 +197,7 @@ func TestUpstreamLostInMidCall(t *testing.T) {
 
 // A server that hangs, or answers with 5xx, is degraded, and in error once it does not pass a check either. A tool that does so is not
 // enough.
-func TestUpstreamDegraded(t *testing.T) {
+func TestUpstreamSick(t *testing.T) {
 	const keys = "probe_timeout = \"500ms\"\nhealth_check_timeout = \"200ms\"\nretries = 0\nbreaker_failures = 0\n"
 	for _, sick := range []string{"hangs", "fails"} {
 		for _, server := range []string{"modern", "legacy"} {
@@ -227,13 +227,13 @@ func TestUpstreamDegraded(t *testing.T) {
 				m.on("server/discover", ill)
 				m.on("ping", ill)
 				m.on("initialize", ill)
-				r.h.Monitoring.Monitors["default"].Recheck()
+				r.h.Target("default").Monitor.Recheck()
 				testkit.Eventually(t, "the failed check", func() bool { return r.state("default").Failures > 0 })
 				for range 2 {
 					_, _ = ask(r, "ok")
 				}
-				r.h.Monitoring.Monitors["default"].Recheck()
-				testkit.Eventually(t, "the error", func() bool { return !r.h.Monitoring.Monitors["default"].Serves() })
+				r.h.Target("default").Monitor.Recheck()
+				testkit.Eventually(t, "the error", func() bool { return !r.h.Target("default").Monitor.Serves() })
 				if _, body := ask(r, "ok"); !strings.Contains(body, "upstream_down") {
 					t.Error(body)
 				}
@@ -269,7 +269,7 @@ func TestHealthCheckURL(t *testing.T) {
 		status = want
 		mu.Unlock()
 		before := r.state("default").CheckedAt
-		r.h.Monitoring.Monitors["default"].Recheck()
+		r.h.Target("default").Monitor.Recheck()
 		testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 	}
 	check(404)
@@ -291,7 +291,7 @@ func TestHealthCheckURL(t *testing.T) {
 
 // What Dragoman shows to an upstream, the checks of it show, too: its headers and its token, however it is asked, and no header of
 // any client's. Another origin than the upstream's sees nothing of it.
-func TestHealthChecksSendCredentials(t *testing.T) {
+func TestHealthChecksShowWhoAsks(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string // of checks: where, and with what
 	u := newUpstream(t, "modern")
@@ -323,7 +323,7 @@ func TestHealthChecksSendCredentials(t *testing.T) {
 		mu.Lock()
 		seen = nil
 		mu.Unlock()
-		r.h.Monitoring.Monitors["default"].Recheck()
+		r.h.Target("default").Monitor.Recheck()
 		testkit.Eventually(t, "the check", func() bool { return r.state("default").CheckedAt.After(before) })
 		mu.Lock()
 		if !slices.Contains(seen, want) || slices.ContainsFunc(seen, func(s string) bool { return strings.HasPrefix(s, "other") && s != want || strings.HasSuffix(s, "|a") }) {

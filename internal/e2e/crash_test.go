@@ -120,7 +120,7 @@ func TestCrashInMidCall(t *testing.T) {
 				if err != nil || !strings.Contains(res.body, `"pid":`) {
 					t.Errorf("%v %+v", err, res)
 				}
-				d := r.h.Dialers["default"]
+				d := r.h.Target("default").Dialer
 				if s := d.Stats(); s.Crashes != 1 {
 					t.Errorf("%+v", s)
 				}
@@ -154,7 +154,7 @@ func TestCrashLoop(t *testing.T) {
 				}
 				return r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`, legacyHeaders("")...)
 			}
-			d := r.h.Dialers["default"]
+			d := r.h.Target("default").Dialer
 			var last string
 			for try := 0; d.Health().State != "open"; try++ {
 				if last = failureOf(t, ask("modern")).Error.Message; try > 10 {
@@ -222,10 +222,10 @@ func TestChildIsNotChecked(t *testing.T) {
 	if _, body := askers["modern"](r, "ok"); !strings.Contains(body, `"pid":`) {
 		t.Fatal(body)
 	}
-	d := r.h.Dialers["default"]
+	d := r.h.Target("default").Dialer
 	testkit.Eventually(t, "the child has been stopped", func() bool { return d.Stats().Running == 0 })
 	starts := d.Stats().Starts
-	r.h.Monitoring.Monitors["default"].Recheck()
+	r.h.Target("default").Monitor.Recheck()
 	if s := r.state("default"); s.State != health.Connected || !s.CheckedAt.IsZero() {
 		t.Errorf("%+v", s)
 	}

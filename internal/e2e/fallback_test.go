@@ -101,7 +101,7 @@ func TestFallbackSessions(t *testing.T) {
 		t.Fatal(res.body)
 	}
 	m.kill()
-	for id := 2; r.h.Monitoring.Monitors["default"].Serves(); id++ {
+	for id := 2; r.h.Target("default").Monitor.Serves(); id++ {
 		_ = say(id, before)
 	}
 	if res := say(100, before); !strings.Contains(res.body, "upstream_down") || len(other.all("tools/call")) != 0 {

@@ -61,7 +61,7 @@ func TestStdioClientOpensAnother(t *testing.T) {
 	ours, theirs := net.Pipe()
 	served := make(chan error, 1)
 	go func() {
-		served <- (&downstream.Downstream{Handle: r.h.Handle, Store: r.h.Store, In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
+		served <- (&downstream.Downstream{Handle: r.h.Handle, Store: r.h.Sessions(), In: theirs, Out: theirs, MaxLine: 1 << 20, Cap: testkit.Patient, InFlight: 4}).Serve(context.Background())
 	}()
 	lines := bufio.NewReader(ours)
 	ask := func(text string) string {
@@ -117,24 +117,24 @@ func TestStdioClientOpensAnother(t *testing.T) {
 }
 
 // What is in flight when a session is lost is answered before its client's stream ends, also where the answers come on that stream.
-func TestSSEClientLearnsOfALostSession(t *testing.T) {
+func TestSSEClientIsToldOfLoss(t *testing.T) {
 	for range 10 {
 		u := newUpstream(t, "sse")
 		began := make(chan struct{}, 1)
 		u.on("tools/call", func(c *call) { began <- struct{}{}; <-c.cancelled })
 		r := startRig(t, u.toml(""), true)
 		c := r.sse("/sse")
-		c.send(stdioInit)
-		c.receives(`{"jsonrpc":"2.0","id":"i","result":…`)
-		c.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-		c.send(legacyCall(`"7"`, "a"))
+		c.say(stdioInit)
+		c.hears(`{"jsonrpc":"2.0","id":"i","result":…`)
+		c.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		c.say(legacyCall(`"7"`, "a"))
 		testkit.Receive(t, "the call", began)
 		u.mu.Lock()
 		for _, s := range u.streams {
 			close(s.done)
 		}
 		u.mu.Unlock()
-		c.receives(`{"jsonrpc":"2.0","id":"7","error":{…"upstream_lost"…}`)
+		c.hears(`{"jsonrpc":"2.0","id":"7","error":{…"upstream_lost"…}`)
 		if name, _ := c.event(); name != "" {
 			t.Errorf("event %q", name)
 		}

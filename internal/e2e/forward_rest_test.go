@@ -47,10 +47,10 @@ func TestForwardREST(t *testing.T) {
 			t.Errorf("%s: %s", who, res.body)
 		}
 	}
-	if ok, why := r.h.Services["default"].Healthy(); !ok {
+	if ok, why := r.h.Target("default").Service.Healthy(); !ok {
 		t.Error(why)
 	}
-	if err := r.h.Services["default"].Check(t.Context()); err != nil {
+	if err := r.h.Target("default").Service.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	mu.Lock()

@@ -304,20 +304,20 @@ func TestForwardProbe(t *testing.T) {
 			r := startRig(t, g.toml(forwarding), false)
 			var e *proxy.Error
 			began := time.Now()
-			_, err := r.h.Upstreams[0].Profile(t.Context())
+			_, err := r.h.Upstreams()[0].Profile(t.Context())
 			if !errors.As(err, &e) || e.Name != proxy.Refused.Name || !strings.Contains(e.Message, "forward_headers") {
 				t.Fatalf("a probe of nobody's: %v", err)
 			}
 			check := checkOf(t, r)
 			for range 5 {
-				r.h.Tried("default", began, err)
+				r.h.Target("default").Monitor.Tried(began, err)
 				err := check(t.Context())
 				var status *transport.StatusError
 				if !errors.As(err, &status) || status.Status != 401 {
 					t.Errorf("a health check: %v", err)
 				}
 			}
-			if !r.h.Upstreams[0].Ready() {
+			if !r.h.Upstreams()[0].Ready() {
 				t.Error("a server that is there, and wants a token, is not ready")
 			}
 			good, bad := r.sending(userToken, "Bearer good"), r.sending(userToken, "Bearer bad")
@@ -329,13 +329,13 @@ func TestForwardProbe(t *testing.T) {
 			var group sync.WaitGroup
 			for range 4 {
 				group.Go(func() { bad.callModern() })
-				group.Go(func() { _, _ = r.h.Upstreams[0].Profile(t.Context()) })
+				group.Go(func() { _, _ = r.h.Upstreams()[0].Profile(t.Context()) })
 				group.Go(func() { good.said("a good one", good.callModern(), "Bearer good ") })
 			}
 			group.Wait()
 			session := good.open("2025-11-25", "{}")
 			good.said("legacy", good.callLegacy(session), "Bearer good ")
-			v, err := r.h.Upstreams[0].Profile(t.Context())
+			v, err := r.h.Upstreams()[0].Profile(t.Context())
 			if err := checkOf(t, r)(t.Context()); kind == "modern" && err == nil {
 				t.Error("a health check went with somebody's token")
 			}
@@ -345,7 +345,7 @@ func TestForwardProbe(t *testing.T) {
 			for range 8 {
 				bad.callModern()
 			}
-			if now, err := r.h.Upstreams[0].Profile(t.Context()); err != nil || now != v {
+			if now, err := r.h.Upstreams()[0].Profile(t.Context()); err != nil || now != v {
 				t.Errorf("after bad tokens it is %+v, %v", now, err)
 			}
 			good.said("after bad tokens", good.callModern(), "Bearer good ")
@@ -365,13 +365,13 @@ func TestForwardHalfOpen(t *testing.T) {
 	g.on("initialize", welcome)
 	g.on("ping", func(c *call) { c.result("{}") })
 	r := startRig(t, g.toml(forwarding), false)
-	v, err := r.h.Upstreams[0].Profile(t.Context())
+	v, err := r.h.Upstreams()[0].Profile(t.Context())
 	if err != nil || v.Modern {
 		t.Fatalf("without a token: %+v, %v", v, err)
 	}
 	good := r.sending(userToken, "Bearer good")
 	good.said("with one", good.callModern(), "Bearer good ")
-	if v, err = r.h.Upstreams[0].Profile(t.Context()); err != nil || !v.Modern {
+	if v, err = r.h.Upstreams()[0].Profile(t.Context()); err != nil || !v.Modern {
 		t.Errorf("then: %+v, %v", v, err)
 	}
 }
@@ -461,9 +461,5 @@ func TestForwardCORS(t *testing.T) {
 // checkOf is how the only upstream is checked.
 func checkOf(t *testing.T, r *rig) func(context.Context) error {
 	t.Helper()
-	check, err := r.h.Check(r.h.Cfg.Upstreams[0], r.h.Added[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return check
+	return r.h.Target(r.h.Cfg.Upstreams[0].Name).Check
 }

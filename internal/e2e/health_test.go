@@ -80,10 +80,10 @@ func TestServiceHealth(t *testing.T) {
 			}
 		}
 	}
-	testkit.Eventually(t, "the first look at memgraph", func() bool { return r.h.Depends.Last()[0].Connected })
+	testkit.Eventually(t, "the first look at memgraph", func() bool { return r.h.Dependencies()[0].Connected })
 	f("/health", 503, "unavailable", "default unavailable", "gone unavailable", "memgraph connected")
 	state("INITIALIZING")
-	if _, err := r.h.Upstreams[0].Profile(t.Context()); err != nil {
+	if _, err := r.h.Upstreams()[0].Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f("/health", 200, "degraded", "default connected", "gone unavailable", "memgraph connected")
@@ -94,10 +94,10 @@ func TestServiceHealth(t *testing.T) {
 	if err != nil || res.status != 404 || !strings.Contains(res.body, `"code":"TOOL_NOT_FOUND"`) {
 		t.Errorf("%v %+v", err, res)
 	}
-	r.h.Service.ShutDown()
+	r.h.Service().ShutDown()
 	f("/health", 503, "unavailable", "default connected", "gone unavailable", "memgraph connected")
 	state("SHUTTING_DOWN")
-	r.h.Service.Stop()
+	r.h.Service().Stop()
 	state("STOPPED")
 	if !strings.Contains(r.logs.String(), "dependencies.vague") {
 		t.Error("a dependency that nothing can be known of is not told of")

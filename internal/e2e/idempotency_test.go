@@ -125,41 +125,41 @@ func TestRepeatWhileItRuns(t *testing.T) {
 			t.Run(how+" at "+kind, func(t *testing.T) {
 				u := newUpstream(t, kind)
 				began, free := u.hold(t)
-				var f testClient
+				var f face
 				waits := func(int) {}
 				if how == "stdio" {
-					f = newPipeClient(t, startStdio(t, u.toml("")))
+					f = newPipeFace(t, startStdio(t, u.toml("")))
 				} else {
 					r := startRig(t, u.toml(""), true)
-					if f = newHTTPTestClient(r); how == "sse" {
-						f = newSSEChannelClient(r)
+					if f = newHTTPFace(r); how == "sse" {
+						f = newSSEFace(r)
 					}
 					waits = func(n int) {
-						testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates.Waiting() == n })
+						testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates().Waiting() == n })
 					}
 				}
 				f.open("2025-11-25", "{}")
 				u.forget()
 				if how != "stdio" {
-					f.send("first", legacyCall("7", "a"))
+					f.say("first", legacyCall("7", "a"))
 					testkit.Receive(t, "the call", began)
-					f.send("again", legacyCall("7", "a"))
+					f.say("again", legacyCall("7", "a"))
 					waits(1)
-					f.send("cancel", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
+					f.say("cancel", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}`)
 					waits(0)
 				}
-				f.send("first", legacyCall("7", "a")) // what was cancelled is forgotten
+				f.say("first", legacyCall("7", "a")) // what was cancelled is forgotten
 				testkit.Receive(t, "the call", began)
-				f.send("again", legacyCall("7", "a"))
+				f.say("again", legacyCall("7", "a"))
 				waits(1)
-				f.send("other", legacyCall("7", "b"))
-				if got := f.receives("other"); !matches(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"…another message…"}}`, got) {
+				f.say("other", legacyCall("7", "b"))
+				if got := f.hears("other"); !matches(`{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"…another message…"}}`, got) {
 					t.Error(got)
 				}
 				free()
 				answers := map[bool]int{}
 				for _, label := range []string{"first", "again"} {
-					got := f.receives(label)
+					got := f.hears(label)
 					answers[strings.Contains(got, `"io.dragoman/replayed":true`)]++
 					if !strings.Contains(got, `"text":"held"`) || !strings.Contains(got, `"id":7,`) {
 						t.Error(got)
@@ -196,12 +196,12 @@ func TestRepeatTakesOver(t *testing.T) {
 	first := ask(ctx, "1")
 	testkit.Receive(t, "the call", began)
 	second := ask(t.Context(), "2")
-	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates.Waiting() == 1 })
+	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates().Waiting() == 1 })
 	leave()
 	testkit.Receive(t, "the first's end", first)
 	testkit.Receive(t, "the call anew", began)
 	third := ask(t.Context(), "3")
-	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates.Waiting() == 1 })
+	testkit.Eventually(t, "a repeat that waits", func() bool { return r.h.Duplicates().Waiting() == 1 })
 	time.Sleep(app.Patience + 1500*time.Millisecond) // that long is what is tested
 	free()
 	for id, res := range map[string]*response{"2": testkit.Receive(t, "the second's answer", second), "3": testkit.Receive(t, "the third's answer", third)} {
@@ -223,12 +223,12 @@ func TestKeyOutlivesItsSession(t *testing.T) {
 	r := startRig(t, u.toml(""), true)
 	for i := range 2 {
 		c := r.sse("/sse")
-		c.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c%d","version":"1"}}}`, i))
-		c.receives(`{"jsonrpc":"2.0","id":"open","result":{…`)
+		c.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c%d","version":"1"}}}`, i))
+		c.hears(`{"jsonrpc":"2.0","id":"open","result":{…`)
 		if res := r.must("POST", c.post, legacyCall(fmt.Sprint(i), "a"), "Content-Type", jsonType, "Idempotency-Key", "k"); res.status != 202 {
 			t.Errorf("%d %s", res.status, res.body)
 		}
-		c.receives([]string{`{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"text","text":"x"}]}}`,
+		c.hears([]string{`{"jsonrpc":"2.0","id":0,"result":{"content":[{"type":"text","text":"x"}]}}`,
 			`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"x"}],"_meta":{"io.dragoman/replayed":true}}}`}[i])
 		_ = c.res.Body.Close()
 	}

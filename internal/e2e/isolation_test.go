@@ -9,7 +9,7 @@ import (
 )
 
 // running tells how many processes of the upstream there are.
-func (r *rig) running() int { return r.h.Dialers["default"].Stats().Running }
+func (r *rig) running() int { return r.h.Target("default").Dialer.Stats().Running }
 
 // hold makes calls of a tool wait until the test lets them go.
 func (u *upstream) hold(t *testing.T) (began <-chan string, free func()) {
@@ -109,18 +109,18 @@ func TestPrincipalIsAsked(t *testing.T) {
 	echoing(u)
 	u.forget()
 	res := r.must("POST", "/mcp", asksCall("1", "one", ""), modernHeaders("tools/call", "one")...)
-	older := newHTTPTestClient(r)
+	older := newHTTPFace(r)
 	older.open("2025-11-25", `{"elicitation":{}}`)
-	older.send("call", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"two","arguments":{}}}`)
+	older.say("call", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"two","arguments":{}}}`)
 	if res = r.must("POST", "/mcp", answerTo(t, "2", "one", res, "first"), modernHeaders("tools/call", "one")...); !strings.Contains(res.body, `"one first"`) {
 		t.Error(res.body)
 	}
-	question := older.receives("call")
-	id := parseMessage(t, question).ID
+	question := older.hears("call")
+	id := understand(t, question).ID
 	if !strings.Contains(question, `"elicitation/create"`) || !strings.Contains(question, `"message":"two"`) {
 		t.Fatal(question)
 	}
-	older.send("answer", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":{"action":"accept","content":{"text":"second"}}}`)
+	older.say("answer", `{"jsonrpc":"2.0","id":`+string(id)+`,"result":{"action":"accept","content":{"text":"second"}}}`)
 	wants(t, older, "call", `{"jsonrpc":"2.0","id":5,"result":{"content":[{"type":"text","text":"two second"}]}}`)
 	if n := len(u.all("initialize")); n != 1 {
 		t.Errorf("%d handshakes, want 1", n)
@@ -167,7 +167,7 @@ func TestIdleExitOfSession(t *testing.T) {
 	r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":9,"method":"logging/setLevel","params":{"level":"error"}}`, legacyHeaders(id)...)
 	want := fmt.Sprint(u.all("initialize")[0].body, len(u.all("notifications/initialized")), u.all("logging/setLevel")[0].body)
 	testkit.Eventually(t, "the idle process has gone", func() bool { return r.running() == 0 })
-	if n := r.h.Store.Len(); n != 1 {
+	if n := r.h.Sessions().Len(); n != 1 {
 		t.Fatalf("%d sessions, want 1", n)
 	}
 	u.forget()
@@ -209,8 +209,8 @@ func TestListenOutlivesProcess(t *testing.T) {
 		c.event(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":$ID},"notifications":{"toolsListChanged":true,"resourceSubscriptions":["u"]}}}`)
 		<-c.cancelled
 	})
-	client := newHTTPTestClient(startRig(t, u.toml(""), true))
-	client.send("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+	client := newHTTPFace(startRig(t, u.toml(""), true))
+	client.say("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 	wants(t, client, "L", fmt.Sprintf(ackPattern, `"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 	for range 2 {
 		u.lose()

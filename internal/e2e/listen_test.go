@@ -36,15 +36,15 @@ func (u *upstream) lose() {
 }
 
 // wants checks the next message of a face.
-func wants(t *testing.T, f testClient, label, pattern string) {
+func wants(t *testing.T, f face, label, pattern string) {
 	t.Helper()
-	if got := strings.TrimSpace(f.receives(label)); !matches(pattern, got) {
+	if got := strings.TrimSpace(f.hears(label)); !matches(pattern, got) {
 		t.Fatalf("heard\n  %s\nwant\n  %s", got, pattern)
 	}
 }
 
-// eitherClient runs a test with a client on HTTP and with one on pipes, before each kind of legacy server.
-func eitherClient(t *testing.T, config string, kinds []string, f func(t *testing.T, u *upstream, client testClient)) {
+// eitherFace runs a test with a client on HTTP and with one on pipes, before each kind of legacy server.
+func eitherFace(t *testing.T, config string, kinds []string, f func(t *testing.T, u *upstream, client face)) {
 	t.Helper()
 	for _, kind := range kinds {
 		for _, name := range []string{"http", "stdio"} {
@@ -54,10 +54,10 @@ func eitherClient(t *testing.T, config string, kinds []string, f func(t *testing
 				u.getOpen = true
 				toml := config + "\n" + u.toml("")
 				if name == "stdio" {
-					f(t, u, newPipeClient(t, startStdio(t, toml)))
+					f(t, u, newPipeFace(t, startStdio(t, toml)))
 					return
 				}
-				f(t, u, newHTTPTestClient(startRig(t, toml, true)))
+				f(t, u, newHTTPFace(startRig(t, toml, true)))
 			})
 		}
 	}
@@ -65,9 +65,9 @@ func eitherClient(t *testing.T, config string, kinds []string, f func(t *testing
 
 // A listen outlives the server's session: it is opened again, and what may have been missed is said to have changed.
 func TestListenServerGone(t *testing.T) {
-	eitherClient(t, "", legacyKinds, func(t *testing.T, u *upstream, client testClient) {
+	eitherFace(t, "", legacyKinds, func(t *testing.T, u *upstream, client face) {
 		u.on("resources/subscribe", func(c *call) { c.result("{}") })
-		client.send("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		client.say("L", listenBody(`"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		wants(t, client, "L", fmt.Sprintf(ackPattern, `"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		for range 2 {
 			u.forget()
@@ -93,8 +93,8 @@ func TestListenWithoutGET(t *testing.T) {
 		if promised != (poll != "0s") {
 			t.Errorf("poll_changes %s: promised %s", poll, discover.body)
 		}
-		client := newHTTPTestClient(r)
-		client.send("L", listenBody(`1`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		client := newHTTPFace(r)
+		client.say("L", listenBody(`1`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		if poll == "0s" {
 			wants(t, client, "L", fmt.Sprintf(ackPattern, `1`, ``))
 			wants(t, client, "L", `{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`)
@@ -119,16 +119,16 @@ func TestListenDrains(t *testing.T) {
 			u := newUpstream(t, kind)
 			u.getOpen = true
 			r := startRig(t, u.toml(""), true)
-			client := newHTTPTestClient(r)
-			client.send("L", listenBody("1", `"toolsListChanged":true`))
+			client := newHTTPFace(r)
+			client.say("L", listenBody("1", `"toolsListChanged":true`))
 			wants(t, client, "L", fmt.Sprintf(ackPattern, "1", `"toolsListChanged":true`))
-			if n := r.h.Upstreams[0].Listens(); n != 1 {
+			if n := r.h.Upstreams()[0].Listens(); n != 1 {
 				t.Errorf("%d listens", n)
 			}
 			r.h.Drain()
 			wants(t, client, "L", end)
 			client.over("L", "200")
-			testkit.Eventually(t, "the end of the listen", func() bool { return r.h.Upstreams[0].Listens() == 0 })
+			testkit.Eventually(t, "the end of the listen", func() bool { return r.h.Upstreams()[0].Listens() == 0 })
 		})
 		t.Run(kind+"-stdio", func(t *testing.T) {
 			t.Parallel()
@@ -186,11 +186,11 @@ func TestListenDrains(t *testing.T) {
 
 // A listen has no response while it lasts: the bound on requests is none on it.
 func TestListenOutlivesRequestTime(t *testing.T) {
-	eitherClient(t, "[limits]\nrequest_time = \"1s\"\n", []string{"legacy", "legacy-stdio"}, func(t *testing.T, u *upstream, client testClient) {
+	eitherFace(t, "[limits]\nrequest_time = \"1s\"\n", []string{"legacy", "legacy-stdio"}, func(t *testing.T, u *upstream, client face) {
 		hanging(u, 0)
-		client.send("L", listenBody(`"L"`, `"toolsListChanged":true`))
+		client.say("L", listenBody(`"L"`, `"toolsListChanged":true`))
 		wants(t, client, "L", fmt.Sprintf(ackPattern, `"L"`, `"toolsListChanged":true`))
-		client.send("k", modernCall("2", "slow", ""))
+		client.say("k", modernCall("2", "slow", ""))
 		wants(t, client, "k", `{"jsonrpc":"2.0","id":2,"error":{"code":-32603,"message":"no response in 1s…`)
 		newScript(u).away(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`)
 		wants(t, client, "L", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":"L"}}}`)
@@ -208,12 +208,12 @@ func TestListenManyLeave(t *testing.T) {
 			u.on("resources/subscribe", func(c *call) { c.result("{}") })
 			u.on("resources/unsubscribe", func(c *call) { c.result("{}") })
 			r := startRig(t, u.toml(""), true)
-			client := newHTTPTestClient(r)
+			client := newHTTPFace(r)
 			u.forget()
 			const many = 20
 			for i := range many {
 				label := fmt.Sprint(i)
-				client.send(label, listenBody(label, fmt.Sprintf(`"resourceSubscriptions":["u","u%d"]`, i)))
+				client.say(label, listenBody(label, fmt.Sprintf(`"resourceSubscriptions":["u","u%d"]`, i)))
 				wants(t, client, label, fmt.Sprintf(ackPattern, label, fmt.Sprintf(`"resourceSubscriptions":["u","u%d"]`, i)))
 			}
 			newScript(u).away(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u"}}`)
@@ -223,7 +223,7 @@ func TestListenManyLeave(t *testing.T) {
 			for i := range many {
 				client.leave(fmt.Sprint(i))
 			}
-			testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Upstreams[0].Listens() == 0 })
+			testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Upstreams()[0].Listens() == 0 })
 			testkit.Eventually(t, "the end of all subscriptions", func() bool { return len(u.all("resources/unsubscribe")) == many+1 })
 			if n := len(u.all("resources/subscribe")); n != many+1 {
 				t.Errorf("%d subscriptions at the server", n)
@@ -239,10 +239,10 @@ func TestListenManyLeave(t *testing.T) {
 func TestListenChildDies(t *testing.T) {
 	u := newUpstream(t, "legacy-stdio")
 	r := startRig(t, u.toml(""), true)
-	client := newHTTPTestClient(r)
-	client.send("a", listenBody("1", `"toolsListChanged":true`))
+	client := newHTTPFace(r)
+	client.say("a", listenBody("1", `"toolsListChanged":true`))
 	wants(t, client, "a", fmt.Sprintf(ackPattern, "1", `"toolsListChanged":true`))
-	client.send("b", listenBody("2", `"toolsListChanged":true`))
+	client.say("b", listenBody("2", `"toolsListChanged":true`))
 	wants(t, client, "b", fmt.Sprintf(ackPattern, "2", `"toolsListChanged":true`))
 	silent := make(chan struct{})
 	u.on("initialize", func(c *call) { // says nothing, and dies
@@ -252,9 +252,9 @@ func TestListenChildDies(t *testing.T) {
 	u.lose()
 	testkit.Eventually(t, "another process", func() bool { return len(u.all("initialize")) >= 3 })
 	client.leave("b")
-	testkit.Eventually(t, "the end of one listen", func() bool { return r.h.Upstreams[0].Listens() <= 1 })
+	testkit.Eventually(t, "the end of one listen", func() bool { return r.h.Upstreams()[0].Listens() <= 1 })
 	close(silent)
 	wants(t, client, "a", `{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":1}}}`)
 	client.leave("a")
-	testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Upstreams[0].Listens() == 0 })
+	testkit.Eventually(t, "the end of all listens", func() bool { return r.h.Upstreams()[0].Listens() == 0 })
 }

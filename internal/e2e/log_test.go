@@ -3,7 +3,7 @@
 package e2e
 
 import (
-	"dragoman/internal/app"
+	"dragoman/internal/app/logging"
 	"dragoman/internal/testkit"
 	"encoding/json"
 	"fmt"
@@ -56,7 +56,7 @@ func TestAccessLogIsWholeAtTheEnd(t *testing.T) {
 			line.Server == "" || line.Request == "" || line.Message == "" {
 			t.Errorf("%s", text)
 		}
-		if _, err := time.Parse(app.LogTime, line.Time); err != nil {
+		if _, err := time.Parse(logging.TimeLayout, line.Time); err != nil {
 			t.Errorf("%v: %s", err, text)
 		}
 		tools[line.About]++

@@ -129,7 +129,7 @@ func TestMetricsList(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what is known of the process differs by system")
 	}
-	h, _ := startApp(t, everythingOn(t))
+	h, _ := startHouse(t, everythingOn(t))
 	all := map[string]listedMetric{}
 	families, err := h.Metrics.Gather()
 	if err != nil {
@@ -145,13 +145,8 @@ func TestMetricsList(t *testing.T) {
 		slices.Sort(labels)
 		all[f.GetName()] = listedMetric{strings.ToLower(f.GetType().String()), strings.Join(slices.Compact(labels), ","), f.GetHelp()}
 	}
-	for _, c := range h.Series {
-		describedBy(t, all, c.(prometheus.Collector))
-	}
-	for _, a := range h.Components {
-		for _, c := range a.Metrics {
-			describedBy(t, all, c)
-		}
+	for _, c := range h.Collectors() {
+		describedBy(t, all, c)
 	}
 	var b strings.Builder
 	b.WriteString("# Every metric: name, type, labels, help. Made by: go test ./internal/e2e -run TestMetricsList -update-metrics\n")

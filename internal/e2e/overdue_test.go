@@ -39,7 +39,7 @@ func TestRequestTimeEndsAllWaiting(t *testing.T) {
 		if !strings.Contains(res.body, overdue) || res.header.Get("Content-Type") != jsonType {
 			t.Errorf("%d %s %q", res.status, res.header.Get("Content-Type"), res.body)
 		}
-		if n := r.h.Store.Len(); n != 0 {
+		if n := r.h.Sessions().Len(); n != 0 {
 			t.Errorf("%d sessions are left", n)
 		}
 	})

@@ -153,7 +153,7 @@ func (s *script) die(method string) {
 // dialogue is a scene in which client and server speak in turn.
 type dialogue struct {
 	*transcript
-	face   testClient
+	face   face
 	script *script
 	states []string
 }
@@ -192,15 +192,15 @@ func (d *dialogue) start(name string) {
 	switch name {
 	case "stdio":
 		p := startStdio(d.t, toml)
-		p.send(modernDiscover) // so that the upstream is known
-		p.receives(`{"jsonrpc":"2.0","id":"d","result":{…`)
-		d.face = newPipeClient(d.t, p)
+		p.say(modernDiscover) // so that the upstream is known
+		p.hears(`{"jsonrpc":"2.0","id":"d","result":{…`)
+		d.face = newPipeFace(d.t, p)
 	case "sse":
 		d.r = startRig(d.t, toml, true)
-		d.face = newSSEChannelClient(d.r)
+		d.face = newSSEFace(d.r)
 	default:
 		d.r = startRig(d.t, toml, true)
-		d.face = newHTTPTestClient(d.r)
+		d.face = newHTTPFace(d.r)
 	}
 	d.u.forget()
 }
@@ -231,9 +231,9 @@ func (d *dialogue) step(words []string, text string) bool {
 	case "open":
 		d.face.open(words[1], arg(2))
 	case "client":
-		d.face.send(arg(1), d.expand(text))
+		d.face.say(arg(1), d.expand(text))
 	case "hears":
-		got := strings.TrimSpace(d.face.receives(arg(1)))
+		got := strings.TrimSpace(d.face.hears(arg(1)))
 		if m := statePattern.FindStringSubmatch(got); m != nil {
 			d.states = append(d.states, m[1])
 		}
@@ -255,7 +255,7 @@ func (d *dialogue) step(words []string, text string) bool {
 		d.script.forget(arg(1))
 		d.script.call(arg(1))
 	case "settled":
-		testkit.Eventually(d.t, "the end of all leases", func() bool { _, leased := d.r.h.Upstreams[0].Sessions(); return leased == 0 })
+		testkit.Eventually(d.t, "the end of all leases", func() bool { _, leased := d.r.h.Upstreams()[0].Sessions(); return leased == 0 })
 	case "die":
 		d.script.die(arg(1))
 	case "sees":

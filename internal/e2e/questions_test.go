@@ -90,10 +90,10 @@ func TestQuestionsAtOnce(t *testing.T) {
 				})
 			}
 			group.Wait()
-			if got := r.h.Pending.Suspended(); got != n {
+			if got := r.h.Pending().Suspended(); got != n {
 				t.Errorf("%d calls are parked", got)
 			}
-			if _, leased := r.h.Upstreams[0].Sessions(); leased != n {
+			if _, leased := r.h.Upstreams()[0].Sessions(); leased != n {
 				t.Errorf("%d sessions are leased", leased)
 			}
 			for i := n - 1; i >= 0; i-- {
@@ -103,8 +103,8 @@ func TestQuestionsAtOnce(t *testing.T) {
 					t.Errorf("%s", res.body)
 				}
 			}
-			if all, leased := r.h.Upstreams[0].Sessions(); leased != 0 || r.h.Pending.Suspended() != 0 {
-				t.Errorf("afterwards %d sessions, %d leased, %d parked", all, leased, r.h.Pending.Suspended())
+			if all, leased := r.h.Upstreams()[0].Sessions(); leased != 0 || r.h.Pending().Suspended() != 0 {
+				t.Errorf("afterwards %d sessions, %d leased, %d parked", all, leased, r.h.Pending().Suspended())
 			}
 			before := len(u.all("initialize"))
 			for i := range 10 {
@@ -204,11 +204,11 @@ func TestAsksOnCall(t *testing.T) {
 	r := startRig(t, u.toml("asks_on_call = true"), true)
 	s := newScript(u)
 	s.hold("tools/call")
-	f := newHTTPTestClient(r)
-	f.send("a", asksCall("1", "a", ""))
+	f := newHTTPFace(r)
+	f.say("a", asksCall("1", "a", ""))
 	first := s.call("tools/call")
 	s.forget("tools/call")
-	f.send("b", asksCall("2", "b", ""))
+	f.say("b", asksCall("2", "b", ""))
 	second := s.call("tools/call")
 	if x, y := first.header.Get("Mcp-Session-Id"), second.header.Get("Mcp-Session-Id"); x != y || x == "" {
 		t.Errorf("sessions %q and %q", x, y)
@@ -219,15 +219,15 @@ func TestAsksOnCall(t *testing.T) {
 		return len(all) == 1 && strings.HasPrefix(all[0].body, `{"jsonrpc":"2.0","id":9,"error":{"code":-32601,`)
 	})
 	s.says("tools/call", fmt.Sprintf(elicit, "0", "b?"))
-	if got := f.receives("b"); !matches(`{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"b?",…`, got) {
+	if got := f.hears("b"); !matches(`{"jsonrpc":"2.0","id":2,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"b?",…`, got) {
 		t.Errorf("%s", got)
 	}
 	s.now["tools/call"] = first
 	s.says("tools/call", fmt.Sprintf(elicit, "1", "a?"))
-	if got := f.receives("a"); !matches(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"a?",…`, got) {
+	if got := f.hears("a"); !matches(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"r1-1":{"method":"elicitation/create","params":{"message":"a?",…`, got) {
 		t.Errorf("%s", got)
 	}
-	if _, leased := r.h.Upstreams[0].Sessions(); leased != 0 {
+	if _, leased := r.h.Upstreams()[0].Sessions(); leased != 0 {
 		t.Errorf("%d leases", leased)
 	}
 }
@@ -241,10 +241,10 @@ func TestSessionEndsWhileAsked(t *testing.T) {
 				c.result(`{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list","params":{}}}}`)
 			})
 			r := startRig(t, u.toml(""), true)
-			f := newHTTPTestClient(r)
+			f := newHTTPFace(r)
 			f.open("2025-11-25", `{"roots":{}}`)
-			f.send("k", legacyCall("1", "a"))
-			if got := f.receives("k"); got != `{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}` {
+			f.say("k", legacyCall("1", "a"))
+			if got := f.hears("k"); got != `{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}` {
 				t.Errorf("%s", got)
 			}
 			if res := r.must("DELETE", "/mcp", "", "Mcp-Session-Id", f.session); res.status != 204 {
@@ -277,12 +277,12 @@ func TestClientLosesTheStreamOfAQuestion(t *testing.T) {
 		c.result(`{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list","params":{}}}}`)
 	})
 	r := startRig(t, u.toml(""), true)
-	f := newHTTPTestClient(r)
+	f := newHTTPFace(r)
 	f.open("2025-11-25", `{"roots":{}}`)
-	f.send("k", legacyCall("1", "a"))
-	f.receives("k")
+	f.say("k", legacyCall("1", "a"))
+	f.hears("k")
 	f.leave("k")
-	f.send("", `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)
+	f.say("", `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`)
 	testkit.Eventually(t, "the call with the answer", func() bool {
 		all := u.all("tools/call")
 		return len(all) == 2 && strings.Contains(all[1].body, `"inputResponses":{"r":{"roots":[]}}`)
@@ -290,7 +290,7 @@ func TestClientLosesTheStreamOfAQuestion(t *testing.T) {
 }
 
 // What is parked when the proxy ends is cancelled at the server, and the session ended.
-func TestShutdownWhileSuspended(t *testing.T) {
+func TestShutdownWhileParked(t *testing.T) {
 	for _, kind := range legacyKinds {
 		t.Run(kind, func(t *testing.T) {
 			u := newUpstream(t, kind)
@@ -306,11 +306,11 @@ func TestShutdownWhileSuspended(t *testing.T) {
 			if !strings.Contains(res.body, `"input_required"`) {
 				t.Fatalf("%s", res.body)
 			}
-			if err := r.h.Upstreams[0].Close(); err != nil {
+			if err := r.h.Upstreams()[0].Close(); err != nil {
 				t.Error(err)
 			}
 			testkit.Receive(t, "the end of the call", testkit.Receive(t, "the call", started).cancelled)
-			if n := r.h.Pending.Suspended(); n != 0 {
+			if n := r.h.Pending().Suspended(); n != 0 {
 				t.Errorf("%d calls are parked", n)
 			}
 		})

@@ -55,7 +55,7 @@ func TestReloadOfPolicies(t *testing.T) {
 		t.Errorf("the server was started again: %s, %s", before, now)
 	}
 	r.reload(app.ReloadApplied, base)
-	if d := r.h.Dialers["default"]; d.Stats().Starts > 4 {
+	if d := r.h.Target("default").Dialer; d.Stats().Starts > 4 {
 		t.Errorf("%+v", d.Stats())
 	}
 	if n := r.sum("dragoman_config_reloads_total"); n != 3 {
@@ -139,9 +139,9 @@ func TestReloadOfAServer(t *testing.T) {
 			go callTo(t.Context(), legacy, "1", "slow", answers)
 			testkit.Receive(t, "a call at the server", begun)
 			testkit.Receive(t, "a call at the server", begun)
-			old := r.h.Upstreams[0]
+			old := r.h.Upstreams()[0]
 			r.reload(app.ReloadApplied, strings.Replace(base, "stop_grace = \"500ms\"", "stop_grace = \"501ms\"", 1))
-			if r.h.Upstreams[0] == old {
+			if r.h.Upstreams()[0] == old {
 				t.Fatal("it is the same")
 			}
 			res, err := (&crashClient{r: r, era: "modern"}).call(t.Context(), "2", "quick")

@@ -168,7 +168,7 @@ func TestRestQuestions(t *testing.T) {
 					t.Errorf("%s: %d rounds, %s", tool[0], rounds, got)
 				}
 			}
-			if r.h.Pending.Suspended() > 0 {
+			if r.h.Pending().Suspended() > 0 {
 				t.Error("calls are left parked")
 			}
 		})

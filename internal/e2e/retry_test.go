@@ -96,7 +96,7 @@ func TestRetryOfUnwritten(t *testing.T) {
 		t.Fatal(body)
 	}
 	m.kill()
-	r.h.Monitoring.Monitors["default"].Recheck() // finds the connection dead that was kept
+	r.h.Target("default").Monitor.Recheck() // finds the connection dead that was kept
 	testkit.Eventually(t, "the check", func() bool { return r.state("default").Failures == 1 })
 	answer := make(chan string, 1)
 	go func() {
@@ -123,7 +123,7 @@ func TestRetryBudget(t *testing.T) {
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modernMeta + `}}`
 	const requests = 40
 	for range requests {
-		r.h.Monitoring.Monitors["default"].Tried(r.state("default").Since, nil) // as if something else went well in between
+		r.h.Target("default").Monitor.Tried(r.state("default").Since, nil) // as if something else went well in between
 		_ = r.must("POST", "/mcp", list, modernHeaders("tools/list", "")...)
 	}
 	if n := served.Load(); n < requests || n > requests+requests/5+3 {

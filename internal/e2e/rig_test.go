@@ -28,8 +28,8 @@ type rig struct {
 	srv  *httpserver.Server
 }
 
-// startApp assembles the proxy of a configuration file's text.
-func startApp(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer) {
+// startHouse assembles the proxy of a configuration file's text.
+func startHouse(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer) {
 	t.Helper()
 	cfg, err := config.LoadConfig(config.LoadOptions{File: testkit.WriteFile(t, "rig.toml", toml)})
 	if err != nil {
@@ -52,7 +52,7 @@ func startApp(t *testing.T, toml string) (*app.Generation, *testkit.LockedBuffer
 // startRig serves the configuration and, if probed, lets the upstream be probed in both eras first.
 func startRig(t *testing.T, toml string, probed bool) *rig {
 	t.Helper()
-	h, logs := startApp(t, toml)
+	h, logs := startHouse(t, toml)
 	srv, err := h.ClientServer()
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func startRig(t *testing.T, toml string, probed bool) *rig {
 	if probed {
 		ctx, cancel := context.WithTimeout(t.Context(), testkit.Patient)
 		defer cancel()
-		for _, u := range h.Upstreams {
+		for _, u := range h.Upstreams() {
 			if _, err := u.Both(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -27,13 +27,13 @@ func TestSessionsOverHTTP(t *testing.T) {
 	if alive(b) || !alive(a) || !alive(c) {
 		t.Errorf("after a third one: a %v, b %v, c %v", alive(a), alive(b), alive(c))
 	}
-	testkit.Eventually(t, "the idle sessions' end", func() bool { return r.h.Store.Len() == 0 })
+	testkit.Eventually(t, "the idle sessions' end", func() bool { return r.h.Sessions().Len() == 0 })
 	if alive(a) {
 		t.Error("a is alive after its time")
 	}
 	failed := r.must("POST", "/mcp", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}`, legacyHeaders("")...)
-	if failed.status != 400 || r.h.Store.Len() != 0 {
-		t.Errorf("a failed initialize: %d, %d sessions", failed.status, r.h.Store.Len())
+	if failed.status != 400 || r.h.Sessions().Len() != 0 {
+		t.Errorf("a failed initialize: %d, %d sessions", failed.status, r.h.Sessions().Len())
 	}
 }
 

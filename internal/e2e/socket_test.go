@@ -12,7 +12,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"dragoman/adapters/stdio/downstream"
 	"dragoman/conformance/everything"
 	"dragoman/internal/app"
 	"dragoman/internal/cli"
@@ -58,12 +57,11 @@ func (p *plug) put(era string) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	h, err := app.Assemble(cfg, nil, zerolog.Nop())
+	p.real = everything.New(everything.Options{})
+	h, err := app.AssembleHandler(cfg, everything.Only(era, p.real.Do), p.real.Do, zerolog.Nop())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.real = everything.New(everything.Options{})
-	h.Handle = app.Only(era, p.real.Do)
 	p.mu.Lock()
 	p.ln, p.h, p.address = ln, h, ln.Addr().String()
 	p.mu.Unlock()
@@ -73,12 +71,12 @@ func (p *plug) put(era string) {
 			if err != nil {
 				return
 			}
-			p.group.Go(func() { p.serve(h, cfg, conn) })
+			p.group.Go(func() { p.serve(h, conn) })
 		}
 	})
 }
 
-func (p *plug) serve(h *app.Generation, cfg *config.Config, conn net.Conn) {
+func (p *plug) serve(h *app.Generation, conn net.Conn) {
 	p.mu.Lock()
 	if p.h != h || p.ln == nil { // accepted just before the server was killed
 		p.mu.Unlock()
@@ -88,8 +86,7 @@ func (p *plug) serve(h *app.Generation, cfg *config.Config, conn net.Conn) {
 	p.conns[conn] = struct{}{}
 	p.count++
 	p.mu.Unlock()
-	_ = (&downstream.Downstream{Handle: h.Handle, Store: h.Store, In: conn, Out: conn, MaxLine: cfg.Limits.Line, Cap: cfg.Limits.RequestTime,
-		InFlight: app.StdioInFlight}).Serve(context.Background()) // ends with the connection
+	_ = h.ServeStdio(context.Background(), app.Streams{In: conn, Out: conn}) // ends with the connection
 	_ = conn.Close()
 	p.mu.Lock()
 	delete(p.conns, conn)
@@ -150,7 +147,7 @@ var restOfMeta = "," + strings.TrimSuffix(strings.TrimPrefix(modernMeta, `"_meta
 func TestSocketServer(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, era string) {
 		r := startRig(t, p.toml(""), true)
-		f := newHTTPTestClient(r)
+		f := newHTTPFace(r)
 		defer f.group.Wait()
 		f.begin("m", "POST", fmt.Sprintf(takesSteps, "1", restOfMeta), modernHeaders("tools/call", "progress"))
 		for range 2 {
@@ -164,7 +161,7 @@ func TestSocketServer(t *testing.T) {
 		}
 		for session, version := range map[string]string{one: "2025-11-25", two: "2025-06-18"} {
 			f.session = session
-			f.send(version, fmt.Sprintf(takesSteps, `"p"`, ""))
+			f.say(version, fmt.Sprintf(takesSteps, `"p"`, ""))
 			for range 2 {
 				wants(t, f, version, `{"jsonrpc":"2.0","method":"notifications/progress","params":{…"progressToken":"t"…`)
 			}
@@ -193,15 +190,15 @@ func TestSocketServer(t *testing.T) {
 func TestSocketCancel(t *testing.T) {
 	eachSocket(t, func(t *testing.T, p *plug, _ string) {
 		r := startRig(t, p.toml(""), true)
-		f := newHTTPTestClient(r)
+		f := newHTTPFace(r)
 		defer f.group.Wait()
 		f.session = r.open("2025-11-25", "{}")
 		slow := `{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"slow","arguments":{"ms":60000}%s}}`
 		f.begin("m", "POST", fmt.Sprintf(slow, "7", ","+modernMeta), modernHeaders("tools/call", "slow"))
-		f.send("l", fmt.Sprintf(slow, `"k"`, ""))
+		f.say("l", fmt.Sprintf(slow, `"k"`, ""))
 		bothRun(r)
 		f.leave("m")
-		f.send("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"k"}}`)
+		f.say("", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"k"}}`)
 		testkit.Eventually(t, "both cancellations", func() bool { return strings.Contains(statsOf(r), `"cancelled":2`) })
 	}, "modern", "legacy")
 }
@@ -242,15 +239,15 @@ func TestSocketQuestion(t *testing.T) {
 			t.Errorf("the modern client's answer is lost: %s", res.body)
 		}
 
-		f := newHTTPTestClient(r)
+		f := newHTTPFace(r)
 		defer f.group.Wait()
 		f.session = r.open("2025-11-25", `{"elicitation":{"form":{}}}`)
-		f.send("l", fmt.Sprintf(call, `"c"`, ""))
-		asked := f.receives("l")
+		f.say("l", fmt.Sprintf(call, `"c"`, ""))
+		asked := f.hears("l")
 		if !matches(`{…"method":"elicitation/create"…who?…`, asked) {
 			t.Fatalf("the legacy client is not asked: %s", asked)
 		}
-		f.send("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"me"}}}`, parseMessage(t, asked).ID))
+		f.say("", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"me"}}}`, understand(t, asked).ID))
 		wants(t, f, "l", `{"jsonrpc":"2.0","id":"c","result":{…me…`)
 	}, "modern", "legacy")
 }
@@ -263,11 +260,11 @@ func TestSocketServerRestarts(t *testing.T) {
 		t.Run("then-"+next, func(t *testing.T) {
 			eachSocket(t, func(t *testing.T, p *plug, _ string) {
 				r := startRig(t, p.toml(""), true)
-				f := newHTTPTestClient(r)
+				f := newHTTPFace(r)
 				defer f.group.Wait()
 				f.session = r.open("2025-11-25", "{}")
 				f.begin("m", "POST", fmt.Sprintf(slow, "7", ","+modernMeta), modernHeaders("tools/call", "slow"))
-				f.send("l", fmt.Sprintf(slow, `"k"`, ""))
+				f.say("l", fmt.Sprintf(slow, `"k"`, ""))
 				bothRun(r)
 				began := time.Now()
 				p.pull()
@@ -296,10 +293,10 @@ func TestSocketServerRestarts(t *testing.T) {
 }
 
 // A verdict that holds no longer is not believed while no connection is open.
-func TestSocketServerProfileExpires(t *testing.T) {
+func TestSocketVerdictExpires(t *testing.T) {
 	p := newPlug(t, "unix", "legacy")
 	r := startRig(t, p.toml("verdict_ttl = \"1s\"\nidle_exit = \"1s\""), true)
-	v, err := r.h.Upstreams[0].Profile(t.Context())
+	v, err := r.h.Upstreams()[0].Profile(t.Context())
 	if err != nil || v.Modern {
 		t.Fatalf("%v %v", v, err)
 	}
@@ -307,7 +304,7 @@ func TestSocketServerProfileExpires(t *testing.T) {
 	p.pull()
 	p.put("modern")
 	testkit.Eventually(t, "a new verdict", func() bool {
-		v, err := r.h.Upstreams[0].Profile(t.Context())
+		v, err := r.h.Upstreams()[0].Profile(t.Context())
 		return err == nil && v.Modern
 	})
 }
@@ -324,8 +321,8 @@ func TestSocketCommands(t *testing.T) {
 			t.Errorf("probe says\n%s", out.String())
 		}
 		s := startStdio(t, p.toml(""))
-		s.send(modernCall("1", "whoami", ""))
-		s.receives(`{"jsonrpc":"2.0","id":1,"result":{…`)
+		s.say(modernCall("1", "whoami", ""))
+		s.hears(`{"jsonrpc":"2.0","id":1,"result":{…`)
 		for _, command := range []string{"serve", "stdio", "probe"} {
 			r := clitest.Run(t, nil, command, p.url(), "--era", era)
 			if r.Code != 0 || r.Command != command || r.Config.Upstreams[0].URL != p.url() {

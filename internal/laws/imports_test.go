@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// layers is the layer of each package. Imports go down: never up, and never to the same layer.
-var layers = map[string]int{
+// floors says on which floor a package stands. Imports go down: never up, and never to a neighbour.
+var floors = map[string]int{
 	"proxy/wire":                       0,
 	"proxy":                            1,
 	"proxy/session":                    2,
@@ -28,7 +28,7 @@ var layers = map[string]int{
 	"adapters/httpd/netpoll":           0,
 	"adapters/httpd/httpclient":        2,
 	"adapters/httpd/httpserver":        2,
-	"adapters/rules":                   2, // the specification, without state
+	"adapters/rules":                   2, // what the specification says, without state
 	"adapters/transport":               3, // what the adapters implement to reach servers
 	"adapters/era/translate":           3,
 	"adapters/era/seal":                2,
@@ -60,7 +60,7 @@ var layers = map[string]int{
 	"adapters/rest/upstream":           5,
 	"adapters/admin":                   5,
 	"policies/internal/policytest":     2,
-	"policies":                         4, // shared by the packages below
+	"policies":                         4, // what the packages below have in common
 	"policies/access":                  5,
 	"policies/cache":                   5,
 	"policies/health":                  5,
@@ -75,8 +75,8 @@ var layers = map[string]int{
 	"bench/report":                     7,
 	"conformance/everything":           5,
 	"conformance/matrix":               5,
-	"conformance/shape":                0, // knows messages only
-	"conformance/peer":                 6, // uses only the framing of the adapters
+	"conformance/shape":                0, // knows messages alone
+	"conformance/peer":                 6, // of the adapters it has what frames bytes
 	"conformance/suite":                7,
 	"conformance/checks/checkutil":     8,
 	"conformance/checks/legacy":        9,
@@ -94,25 +94,28 @@ var layers = map[string]int{
 	"internal/config":                  6,
 	"internal/config/reference":        7,
 	"internal/app/tuning":              0,
+	"internal/app/component":           2,
+	"internal/app/logging":             7,
+	"internal/app/target":              10,
 	"internal/app":                     11,
 	"internal/cli":                     12,
 	"internal/clitest":                 13,
-	"internal/e2e":                     14, // tests only
+	"internal/e2e":                     14, // tests alone
 	"internal/laws":                    14,
 	".":                                13,
 }
 
-// owners lists the packages that may use a third-party dependency, and the reason why others may not.
-var owners = map[string]struct {
+// homes says which packages may use a stranger, and why nobody else may.
+var homes = map[string]struct {
 	only   []string
 	reason string
 }{
-	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "internal/app", "internal/cli", "bench"}, "HTTP is spoken in the HTTP adapters"},
+	"github.com/valyala/fasthttp":         {[]string{"adapters/httpd/httpclient", "adapters/httpd/httpserver", "adapters/httpcall", "adapters/mcphttp", "adapters/modern", "adapters/legacy", "adapters/sse", "adapters/rest", "adapters/rest/upstream", "adapters/service", "adapters/oauth", "adapters/admin", "internal/app", "internal/app/target", "internal/cli", "bench"}, "HTTP is spoken in the HTTP adapters"},
 	"github.com/fasthttp/router":          {[]string{"adapters/httpd/httpserver"}, "one package owns the listener"},
 	"os/exec":                             {[]string{"adapters/stdio/process", "adapters/stdio/reaper", "bench", "internal/testkit"}, "one folder owns child processes"},
 	"github.com/hashicorp/golang-lru":     {[]string{"proxy/session", "policies/cache", "policies/limits", "policies/resilience", "adapters/rest/catalog", "adapters/rest/schema", "adapters/oauth"}, "caches live with their owners"},
-	"github.com/rs/zerolog":               {[]string{"internal/app", "policies/access", "policies/telemetry"}, "errors are logged once, by audit"},
-	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app"}, "metrics are a policy"},
+	"github.com/rs/zerolog":               {[]string{"internal/app", "internal/app/logging", "internal/app/target", "policies/access", "policies/telemetry"}, "errors are logged once, by audit"},
+	"github.com/prometheus/client_golang": {[]string{"policies", "adapters/admin", "internal/app", "internal/app/component", "internal/app/target"}, "metrics are a policy"},
 	"github.com/sony/gobreaker":           {[]string{"adapters/stdio/supervisor", "policies/health"}, "a circuit belongs to what it protects"},
 	"github.com/go-jose/go-jose":          {[]string{"adapters/oauth"}, "signatures of tokens are checked in one place"},
 	"golang.org/x/oauth2":                 {[]string{"adapters/oauth"}, "tokens for upstreams are got in one place"},
@@ -125,32 +128,32 @@ var owners = map[string]struct {
 
 func TestImportsGoDown(t *testing.T) {
 	for dir, imports := range packages(t) {
-		layer, known := layers[dir]
+		floor, known := floors[dir]
 		if !known && !strings.HasPrefix(dir, "bench") && !strings.HasPrefix(dir, "conformance") && !strings.HasPrefix(dir, "deploy") {
-			t.Errorf("%s is in no layer: add it to layers", dir)
+			t.Errorf("%s stands on no floor: add it to floors", dir)
 			continue
 		}
 		for _, imp := range imports {
 			below, own := strings.CutPrefix(imp, "dragoman/")
 			if own && known {
-				if f, ok := layers[below]; !ok || f >= layer {
-					t.Errorf("%s (layer %d) imports %s (layer %d): imports go down", dir, layer, below, f)
+				if f, ok := floors[below]; !ok || f >= floor {
+					t.Errorf("%s (floor %d) imports %s (floor %d): imports go down", dir, floor, below, f)
 				}
 			}
 		}
 	}
 }
 
-func TestThirdPartyDependenciesHaveOwners(t *testing.T) {
+func TestStrangersHaveHomes(t *testing.T) {
 	for dir, imports := range packages(t) {
 		for _, imp := range imports {
-			for dependency, owner := range owners {
-				if imp != dependency && !strings.HasPrefix(imp, dependency+"/") {
+			for stranger, home := range homes {
+				if imp != stranger && !strings.HasPrefix(imp, stranger+"/") {
 					continue
 				}
 				top, _, _ := strings.Cut(dir, "/")
-				if !slices.Contains(owner.only, dir) && !slices.Contains(owner.only, top) {
-					t.Errorf("%s imports %s: %s", dir, imp, owner.reason)
+				if !slices.Contains(home.only, dir) && !slices.Contains(home.only, top) {
+					t.Errorf("%s imports %s: %s", dir, imp, home.reason)
 				}
 			}
 		}
@@ -168,7 +171,7 @@ func TestWireUsesTheStandardLibraryOnly(t *testing.T) {
 // revision matches a protocol revision in code; comments are stripped before.
 var revision = regexp.MustCompile(`"20\d\d-\d\d-\d\d"`)
 
-// TestRevisionsAreComparedInRules finds revisions outside the package that may contain them.
+// TestRevisionsAreComparedInRules looks for revisions outside the package that may know them.
 func TestRevisionsAreComparedInRules(t *testing.T) {
 	for dir := range packages(t) {
 		if dir == "adapters/rules" || strings.HasPrefix(dir, "bench") || strings.HasPrefix(dir, "conformance") {
@@ -193,7 +196,7 @@ func TestRevisionsAreComparedInRules(t *testing.T) {
 	}
 }
 
-// packages lists the imports of every package, without tests.
+// packages lists the imports of every package of the house, tests left out.
 func packages(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}

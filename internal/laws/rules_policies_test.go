@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The tests that the table of policies names exist.
+// The table of the policies names tests, and each of them is there.
 func TestPolicyTable(t *testing.T) {
 	text, err := os.ReadFile("docs/design/policies.md")
 	if err != nil {

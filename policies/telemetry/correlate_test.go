@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// lines makes a head of fields.
+// lines are the fields of a head.
 type lines map[string][]string
 
 func (l lines) Peek(name string) []byte {
@@ -47,7 +47,7 @@ func TestCorrelate(t *testing.T) {
 		t.Errorf("%q, %q", a.ID(), b.ID())
 	}
 	if a := arrive(t, false, lines{"Traceparent": {"x"}}); a.Trace != nil {
-		t.Errorf("without a trace: %+v", a.Trace)
+		t.Errorf("nobody traces: %+v", a.Trace)
 	}
 }
 

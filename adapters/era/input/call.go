@@ -60,7 +60,7 @@ type Call struct {
 	answered  bool // the response is queued or has been returned
 	err       error
 	open      []question
-	questions int // number of questions so far; makes their keys unique
+	asked     int // number of questions so far; makes their keys unique
 	round     int
 	first     time.Time // time of the first question not yet sent
 	last      time.Time // time of the last one
@@ -262,8 +262,8 @@ func (d *Call) ask(m *wire.Message, early bool) {
 		work.Refuse(d.x.work, d.session.Link(), m)
 		return
 	}
-	d.questions++
-	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.questions)
+	d.asked++
+	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.asked)
 	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
 	d.markPending()
 	d.mu.Unlock()
@@ -379,11 +379,11 @@ func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
 
 // inputRequired returns the result that carries the open questions. The caller holds d.mu.
 func (d *Call) inputRequired(state string) []byte {
-	requests := make([]wire.Change, 0, len(d.open))
+	asked := make([]wire.Change, 0, len(d.open))
 	for i, q := range d.open {
 		d.open[i].given = true
-		requests = append(requests, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
+		asked = append(asked, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
 			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
 	}
-	return translate.InputRequired(wire.Object(requests), state, d.session.Result().Info)
+	return translate.InputRequired(wire.Object(asked), state, d.session.Result().Info)
 }

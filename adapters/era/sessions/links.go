@@ -19,8 +19,9 @@ type Events struct {
 	Cancelled func(m *wire.Message) // the server sent notifications/cancelled, which ends a listen
 }
 
-// Links holds the links to a modern server. Over HTTP there is one. Behind a pipe a link is a process, and the isolation says how many
-// there are: one, one per principal, or a pool. The first call that needs a link opens it. An idle process is stopped after IdleExit.
+// Links are the open links to a modern server. Over HTTP there is one. Behind a pipe a link is a process, of which there
+// are as many as the isolation says: one, one for each principal, or a pool. A link is opened by the first call that
+// needs it, and a process is ended when it has been idle.
 type Links struct {
 	wires  transport.Wires
 	opt    Options
@@ -29,17 +30,17 @@ type Links struct {
 	quota  *Quota
 
 	mu     sync.Mutex
-	of     map[string][]*modernLink // by key
+	of     map[string][]*modernLink // by principal; "" where it does not matter
 	closed bool
 }
 
-// NewLinks returns an empty set of links to one server.
+// NewLinks makes the links of one server; nothing is opened yet.
 func NewLinks(server *transport.Server, opt Options, events Events, group *work.Group, quota *Quota) *Links {
 	return &Links{wires: server.Wires, opt: opt, events: events, work: group, quota: quota, of: make(map[string][]*modernLink)}
 }
 
-// modernLink is a link to a modern server, open or being opened. It is the link's Sink: outside calls a modern server may only end a
-// listen.
+// modernLink is a link to a modern server, opening or open. It is the link's Sink: a modern server may send nothing
+// outside calls, except for the end of a listen.
 type modernLink struct {
 	x     *Links
 	key   string
@@ -49,12 +50,12 @@ type modernLink struct {
 	err  error
 
 	// Under x.mu.
-	last time.Time // when a call last used it
+	last time.Time // when a call last wanted it
 	idle *time.Timer
 	gone bool
 }
 
-// Get returns a link for a principal's call and opens one if necessary.
+// Get returns a link for a principal's call, and opens one if need be.
 func (x *Links) Get(ctx context.Context, principal string) (transport.Link, error) {
 	l, err := x.pick(principal)
 	if err != nil {
@@ -73,8 +74,7 @@ func (x *Links) Get(ctx context.Context, principal string) (transport.Link, erro
 	}
 }
 
-// Call sends a call over a link and returns the link that carried it. If the process had ended before, it has not received the call,
-// which is sent once more over a new link.
+// Call sends a call over a link. A process that had ended already has received nothing: then another is opened, once.
 func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, transport.Link, error) {
 	replies, err := link.Call(ex)
 	if err == nil {
@@ -92,7 +92,7 @@ func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, tr
 	return replies, link, err
 }
 
-// Key returns the key of the links that a principal uses; principals with equal keys share them.
+// Key is what links are kept by: clients with one key share links.
 func (x *Links) Key(principal string) string {
 	if x.byPrincipal() {
 		return principal
@@ -138,15 +138,15 @@ func (x *Links) pick(principal string) (*modernLink, error) {
 	return least, nil
 }
 
-// exits reports whether idle links are closed.
+// exits reports whether links are ended when they are idle.
 func (x *Links) exits() bool { return x.opt.Processes.IdleExit > 0 && x.wires.Stdio }
 
-// slot returns a link that is not open yet.
+// slot makes a link that is not open yet.
 func (x *Links) slot(key string) *modernLink {
 	return &modernLink{x: x, key: key, ready: make(chan struct{})}
 }
 
-// calls returns the number of calls on the link; 1 while it is being opened for a call.
+// calls is how many calls run over the link; one that opens has the call for which it opens.
 func (l *modernLink) calls() int {
 	select {
 	case <-l.ready:
@@ -159,7 +159,7 @@ func (l *modernLink) calls() int {
 	return 0
 }
 
-// open dials. It runs as a goroutine of the upstream, since several calls may wait for it.
+// open dials. It is a goroutine of the upstream, since several calls may wait for it.
 func (l *modernLink) open() {
 	x := l.x
 	link, err := x.quota.Dial(x.work.Context(), x.wires.Modern, l.key, l)
@@ -174,7 +174,7 @@ func (l *modernLink) open() {
 	close(l.ready)
 	lost := link != nil && l.gone
 	if link != nil && !l.gone {
-		l.startIdleTimer()
+		l.watch()
 	}
 	x.mu.Unlock()
 	if lost { // meanwhile
@@ -206,7 +206,7 @@ func (x *Links) adopt(l *modernLink, link transport.Link) {
 	if l.gone = !keep; keep {
 		l.last = time.Now()
 		x.of[l.key] = []*modernLink{l}
-		l.startIdleTimer()
+		l.watch()
 	} else {
 		close = append(close, l)
 	}
@@ -229,7 +229,7 @@ func (x *Links) remove(l *modernLink) bool {
 	return true
 }
 
-// leave marks a link as removed from the table. The caller holds x.mu.
+// leave marks a link that is no longer in the table. The caller holds x.mu.
 func (l *modernLink) leave() {
 	l.gone = true
 	if l.idle != nil {
@@ -237,7 +237,7 @@ func (l *modernLink) leave() {
 	}
 }
 
-// end closes the link after it has been opened.
+// end closes the link, once it is there.
 func (l *modernLink) end() {
 	<-l.ready
 	if l.link != nil {
@@ -245,15 +245,15 @@ func (l *modernLink) end() {
 	}
 }
 
-// startIdleTimer starts the timer that ends a process without calls. The caller holds x.mu.
-func (l *modernLink) startIdleTimer() {
+// watch starts the timer that ends a process without calls. The caller holds x.mu.
+func (l *modernLink) watch() {
 	if l.x.exits() {
 		l.idle = time.AfterFunc(l.x.opt.Processes.IdleExit, l.expire)
 	}
 }
 
-// expire closes the link if it has been idle long enough, and checks again later otherwise. A concurrent call fails unsent and is
-// repeated by Call.
+// expire ends the link if it has been idle long enough, or looks again later. A call that comes at this very moment finds
+// the link closed, was not sent, and is made again (Call).
 func (l *modernLink) expire() {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
@@ -285,12 +285,12 @@ func (l *modernLink) Lost(err error) {
 	if l.x.remove(l) {
 		l.x.work.Go(l.end) // under the lock, as in expire
 	}
-	l.gone = true // the link of a probe is not in the table yet
+	l.gone = true // the one that is being probed is in no table yet
 	l.x.mu.Unlock()
 	l.x.work.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
 }
 
-// drop removes a link that is found to be lost, so that the next call opens another.
+// drop takes a link out that has proved dead, so that the next call opens another. Its own Lost closes it.
 func (x *Links) drop(link transport.Link) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -304,14 +304,14 @@ func (x *Links) drop(link transport.Link) {
 	}
 }
 
-// Any implements probe.Links.
+// Any implements probe.Links: no list of links is empty.
 func (x *Links) Any() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.of) > 0
 }
 
-// Close closes all links. Get then fails.
+// Close closes all links, and lets none be opened any more.
 func (x *Links) Close() error {
 	x.mu.Lock()
 	x.closed = true

@@ -12,31 +12,30 @@ import (
 
 // Listener is a listen of a modern client, which holds a session and receives the change notices of all of the client's sessions.
 type Listener interface {
-	// Notify receives a change notice that arrived in a session of the listener's client. m is borrowed.
-	Notify(from *Session, m *wire.Message)
-	// SessionEnded is called when a session of the listener's client has ended, which may be the listener's own.
-	SessionEnded(s *Session)
-	// Names reports whether the listen names a resource, or one that contains it.
+	// Hear takes a notice that came in a session of the listener's client. m is borrowed.
+	Hear(from *Session, m *wire.Message)
+	// Moved says that a session has ended, which may be the listener's.
+	Moved(s *Session)
+	// Names reports whether the listen names a resource, or one that the resource lies in.
 	Names(uri string) bool
 }
 
-// Subscribe subscribes to a resource for a listener. The first listener of the session that needs the resource subscribes at the
-// server; the error is the server's refusal (InvalidParams) or that of the request.
+// Subscribe makes the server announce changes of a resource in this session; the first listener that needs it asks the server.
 func (s *Session) Subscribe(ctx context.Context, uri string) error {
 	return s.subscription(ctx, uri, "resources/subscribe", func(n int) (int, bool) { return n + 1, n == 0 })
 }
 
-// unsubscribe takes one Subscribe back. The last one unsubscribes at the server.
+// unsubscribe takes that back; the last listener that needed it tells the server.
 func (s *Session) unsubscribe(ctx context.Context, uri string) error {
 	return s.subscription(ctx, uri, "resources/unsubscribe", func(n int) (int, bool) { return n - 1, n == 1 })
 }
 
-// subscription changes the count of a resource, and sends method if the change is from or to zero. Changes run one at a time, so that
-// the server receives the requests in the order of the counts.
+// subscription counts, and asks the server where the count comes from zero or goes to it. One at a time: the server receives
+// requests in the order in which they are counted.
 func (s *Session) subscription(ctx context.Context, uri, method string, count func(int) (int, bool)) error {
 	select {
-	case s.subscribing <- struct{}{}:
-		defer func() { <-s.subscribing }()
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -53,7 +52,7 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 		defer cancel()
 		m, err := transport.Ask(ctx, s.Link(), ex)
 		switch wanted := n > 0; {
-		case !wanted: // a failure does not matter: the next listener subscribes again
+		case !wanted: // no listener needs it any more, whatever came of it: the next one asks again
 		case err != nil:
 			return err
 		case m.Kind == wire.Failure:
@@ -68,7 +67,7 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 	return nil
 }
 
-// AddListener adds a listener, which uses the session until EndListener.
+// AddListener enters a listener; the session is the caller's to release by EndListener.
 func (s *Session) AddListener(l Listener) {
 	s.mu.Lock()
 	s.listens++
@@ -81,7 +80,7 @@ func (s *Session) AddListener(l Listener) {
 	}
 }
 
-// EndListener removes a listener, and releases its subscriptions and the session in the background.
+// EndListener takes a listener out, and takes back its subscriptions, without waiting for that.
 func (s *Session) EndListener(l Listener, uris []string) {
 	p := s.pool
 	p.DropListener(s.group, l)
@@ -99,7 +98,7 @@ func (s *Session) EndListener(l Listener, uris []string) {
 	}
 }
 
-// DropListener removes a listener that has no session at the moment.
+// DropListener takes a listener of a client out that has no session at the moment.
 func (p *Pool) DropListener(client [32]byte, l Listener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,13 +108,13 @@ func (p *Pool) DropListener(client [32]byte, l Listener) {
 	}
 }
 
-// Notice delivers a change notice to the listeners of the session's client; false if m is no change notice.
+// Notice takes a change notice to the listeners of the session's client; false if m is none.
 func (s *Session) Notice(m *wire.Message) bool {
 	if rules.NoticeKey(m) == "" {
 		return false
 	}
 	for _, l := range s.pool.listening(s.group) {
-		l.Notify(s, m)
+		l.Hear(s, m)
 	}
 	return true
 }
@@ -127,14 +126,14 @@ func (p *Pool) listening(client [32]byte) []Listener {
 	return slices.Clone(p.listeners[client])
 }
 
-// Listened reports whether any listener of one client names a resource, or one that contains it.
+// Listened reports whether any listener of one client names a resource, or one that it lies in.
 func (p *Pool) Listened(client [32]byte, uri string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.listeners[client], func(l Listener) bool { return l.Names(uri) })
 }
 
-// Listens returns the number of listeners.
+// Listens is how many listeners there are.
 func (p *Pool) Listens() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -119,8 +119,8 @@ func (l *listen) read() error {
 		case m.Kind == wire.Failure:
 			return refusal(m)
 		case m.Kind == wire.Notification:
-			if changed := l.w.x.opt.Changed; changed != nil {
-				changed(m)
+			if told := l.w.x.opt.Changed; told != nil {
+				told(m)
 			}
 			l.receive(m)
 		}

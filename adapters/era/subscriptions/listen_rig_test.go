@@ -77,20 +77,6 @@ func (s *legacyServer) events() string {
 	return strings.Join(log, "; ")
 }
 
-// dialed returns when sessions were opened.
-func (s *legacyServer) dialed() []time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.dials)
-}
-
-// readCount returns the number of requests for content.
-func (s *legacyServer) readCount() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reads
-}
-
 func (s *legacyServer) open() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package work runs the goroutines of one upstream and ends them with it.
+// Package work runs the goroutines of one upstream, which end with it.
 package work
 
 import (
@@ -9,8 +9,7 @@ import (
 	"dragoman/proxy"
 )
 
-// Group holds the goroutines of one upstream, their context and their log. New returns one. It is closed in the order Close, Cancel,
-// Wait.
+// Group is the goroutines of one upstream, the context that ends with it, and where they report. Make it with New.
 type Group struct {
 	note   func(level, msg string, err error)
 	ctx    context.Context
@@ -21,7 +20,7 @@ type Group struct {
 	wg     sync.WaitGroup
 }
 
-// New returns a group that logs to note; nil discards.
+// New makes a group that reports to note, which may be nil.
 func New(note func(level, msg string, err error)) *Group {
 	if note == nil {
 		note = func(string, string, error) {}
@@ -31,13 +30,13 @@ func New(note func(level, msg string, err error)) *Group {
 	return g
 }
 
-// Note logs a message; level is a log level in words, and err may be nil.
+// Note reports something to whoever runs the proxy; err may be nil.
 func (g *Group) Note(level, msg string, err error) { g.note(level, msg, err) }
 
-// Context returns the context of the goroutines, which ends with Cancel.
+// Context ends with Cancel.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Spawn runs f as a goroutine of the group; false, without running it, if the group has been closed.
+// Spawn runs f as a goroutine of the group; false if the group has been closed.
 func (g *Group) Spawn(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,11 +46,11 @@ func (g *Group) Spawn(f func()) bool {
 	return !g.closed
 }
 
-// Go runs f as a goroutine of the group even if the group has been closed. The caller must ensure that Wait is called later: it is itself
-// a goroutine of the group, or holds the lock of a table that is emptied before.
+// Go runs f as a goroutine of the group even if the group has been closed. The caller holds what keeps Wait from being called: it is
+// itself such a goroutine, or holds the lock of a table that is emptied before.
 func (g *Group) Go(f func()) { g.wg.Go(f) }
 
-// Close makes every later Spawn fail.
+// Close lets nothing more be spawned.
 func (g *Group) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -71,10 +70,10 @@ func (g *Group) Cancel() { g.cancel() }
 // Wait waits for the goroutines.
 func (g *Group) Wait() { g.wg.Wait() }
 
-// ErrClosing returns the error of a request to an upstream that is closing.
+// ErrClosing is the error of a request that comes when the upstream closes.
 func ErrClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 
-// Pause waits for a signal until the given time (zero: without limit); false if none came.
+// Pause waits for a signal, until the given time at most (zero: without limit); false if none came.
 func Pause(wake <-chan struct{}, until time.Time) bool {
 	if until.IsZero() {
 		<-wake

@@ -8,7 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Kept parts of a request do not change when more arrives on its connection, or has arrived with it.
+// What is kept of a request stays as it was, whatever else comes on its connection, also what has come with it already.
 func TestKeptBodiesStay(t *testing.T) {
 	kept := make(chan []byte, 64)
 	_, addr := serve(t, Options{}, nil, func(s *Server) {
@@ -36,7 +36,7 @@ func TestKeptBodiesStay(t *testing.T) {
 				want = append(want, letter+strings.Repeat(fmt.Sprint(i), size))
 				all.WriteString(frame(want[i]))
 			}
-			c.send(all.String())
+			c.say(all.String())
 			for i := range want {
 				if resp, body := c.answer(); resp.StatusCode != 200 || body != want[i] {
 					t.Fatalf("%s, %d bytes: answer %d is %d, %d bytes", way, size, i, resp.StatusCode, len(body))

@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// noticed is the time within which a leaving client must be noticed.
+// noticed is within what time a leave must be known.
 const noticed = 100 * time.Millisecond
 
 type leaver chan time.Time
@@ -33,25 +33,25 @@ func blocked(t *testing.T, ln net.Listener) (addr string, entered chan struct{},
 	return addr, entered, left
 }
 
-// fasthttp's RequestCtx.Done detects none of these; MSG_PEEK is blinded by a pipelined byte.
+// fasthttp's RequestCtx.Done tells none of these; a MSG_PEEK is blinded by the pipelined byte.
 func TestLeaveIsNoticedAtOnce(t *testing.T) {
 	for name, leave := range map[string]func(*client){
 		"FIN":        func(c *client) { _ = c.Close() },
 		"RST":        func(c *client) { c.reset() },
 		"half-close": func(c *client) { _ = c.Conn.(*net.TCPConn).CloseWrite() },
 		"pipelined byte, FIN": func(c *client) {
-			c.send("G")
+			c.say("G")
 			_ = c.Close()
 		},
 		"pipelined request, half-close": func(c *client) {
-			c.send(get)
+			c.say(get)
 			_ = c.Conn.(*net.TCPConn).CloseWrite()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr, entered, left := blocked(t, nil)
 			c := dialTo(t, addr)
-			c.send(get)
+			c.say(get)
 			receive(t, "the handler", entered)
 			start := time.Now()
 			leave(c)
@@ -80,7 +80,7 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := clientOn(t, secure)
-	c.send(get)
+	c.say(get)
 	receive(t, "the handler", entered)
 	_ = c.Close()
 	receive(t, "the leave", left)
@@ -91,13 +91,13 @@ func TestLeaveIsNoticedThroughTLSAndUnixSockets(t *testing.T) {
 	}
 	addr, entered, left = blocked(t, socket)
 	c = dialTo(t, addr)
-	c.send(get)
+	c.say(get)
 	receive(t, "the handler", entered)
 	_ = c.Close()
 	receive(t, "the leave", left)
 }
 
-func TestWatchOfAClientThatHasLeft(t *testing.T) {
+func TestWatchOfOneWhoHasLeft(t *testing.T) {
 	proceed, left := make(chan struct{}), make(leaver, 1)
 	s, addr := serve(t, Options{}, nil, func(s *Server) {
 		s.Handle("GET", "/x", func(ctx *fasthttp.RequestCtx) {
@@ -106,7 +106,7 @@ func TestWatchOfAClientThatHasLeft(t *testing.T) {
 		})
 	})
 	c := dialTo(t, addr)
-	c.send(get)
+	c.say(get)
 	eventually(t, "a connection", func() bool { return s.Conns() == 1 })
 	_ = c.Close()
 	conn := s.openConns()[0]
@@ -119,7 +119,7 @@ func TestWatchOfAClientThatHasLeft(t *testing.T) {
 	receive(t, "the leave, inside Watch", left)
 }
 
-// recycled is a Leaver as a pool would hold it: Leave must not be called while it is not armed.
+// recycled is a Leaver as a pool would hold it: no Leave may meet it while nobody has armed it.
 type recycled struct {
 	armed  atomic.Bool
 	leaves *atomic.Int64
@@ -147,9 +147,9 @@ func TestNoLeaveAfterDisarm(t *testing.T) {
 		})
 	})
 	end := time.Now().Add(patience)
-	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // the time of leaving varies with the machine
+	for i := 0; i < 200 || leaves.Load() == 0 && time.Now().Before(end); i++ { // when a client leaves is the machine's business
 		c := dialTo(t, addr)
-		c.send(get)
+		c.say(get)
 		_ = c.Close()
 	}
 	eventually(t, "the end of all", func() bool { return s.Conns() == 0 })
@@ -167,17 +167,17 @@ func TestDisarmOfAnEarlierWatch(t *testing.T) {
 	c.Left()
 	c.Left()
 	if len(first) != 0 || len(second) != 1 {
-		t.Fatalf("first notified %d times, second %d", len(first), len(second))
+		t.Fatalf("first told %d times, second %d", len(first), len(second))
 	}
 	Watch{}.Stop()
 }
 
-type nullLeaver struct{}
+type nobody struct{}
 
-func (*nullLeaver) Leave() {}
+func (*nobody) Leave() {}
 
 func TestWatchAllocatesNothing(t *testing.T) {
-	c, l := &conn{}, &nullLeaver{}
+	c, l := &conn{}, &nobody{}
 	if n := testing.AllocsPerRun(100, func() { c.watch(l).Stop() }); n != 0 {
 		t.Fatalf("%v allocations", n)
 	}

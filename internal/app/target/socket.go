@@ -1,4 +1,4 @@
-package app
+package target
 
 import (
 	"github.com/rs/zerolog"
@@ -9,14 +9,15 @@ import (
 	"dragoman/proxy"
 )
 
-// socketWires returns the transports of a server that speaks lines over a socket. ok is false for every other upstream.
-func (g *Generation) socketWires(up *config.Upstream, log zerolog.Logger) (wires transport.Wires, ok bool) {
+// socketWires returns the transports of a server that speaks lines of at most maxLine bytes over a socket. ok is false for
+// every other upstream.
+func socketWires(up *config.Upstream, maxLine int, log zerolog.Logger) (wires transport.Wires, ok bool) {
 	network, address, ok := up.Socket()
 	if !ok {
 		return transport.Wires{}, false
 	}
 	socket := socket.NewSocket(socket.SocketOptions{Name: up.Name, Network: network, Address: address,
-		ConnectTimeout: up.ConnectTimeout, MaxLine: g.Cfg.Limits.Line,
+		ConnectTimeout: up.ConnectTimeout, MaxLine: maxLine,
 		Noise: func(line []byte, err error, skipped int) {
 			log.Warn().Bytes("line", line[:min(len(line), 200)]).Int("left_out", skipped).AnErr("cause", err).Msg("a line of the server is no message; it is skipped")
 		}})

@@ -1,7 +1,7 @@
-package app
+// Package logging makes the log of the process.
+package logging
 
 import (
-	"dragoman/policies/telemetry"
 	"fmt"
 	"io"
 	"os"
@@ -12,26 +12,27 @@ import (
 	"github.com/rs/zerolog"
 
 	"dragoman/internal/config"
+	"dragoman/policies/telemetry"
 )
 
-// LogTime is the layout of times in the log: RFC 3339 with milliseconds, in UTC.
-const LogTime = "2006-01-02T15:04:05.000Z07:00"
+// TimeLayout is the layout of times in the log: RFC 3339 with milliseconds, in UTC.
+const TimeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// clockTime is the index in LogTime at which the time of day begins, which is all that a terminal shows.
-var clockTime = strings.Index(LogTime, "T") + 1
+// clockTime is the index in TimeLayout at which the time of day begins, which is all that a terminal shows.
+var clockTime = strings.Index(TimeLayout, "T") + 1
 
-// LogLevels maps the levels of the configuration to zerolog's.
-var LogLevels = map[string]zerolog.Level{
+// Levels maps the levels of the configuration to zerolog's.
+var Levels = map[string]zerolog.Level{
 	"debug": zerolog.DebugLevel, "info": zerolog.InfoLevel, "warn": zerolog.WarnLevel,
 	"error": zerolog.ErrorLevel, "critical": zerolog.FatalLevel,
 }
 
-// NewLogger returns the log of a process. It writes one JSON object a line with level, time and message. For the format
+// New returns the log of a process. It writes one JSON object a line with level, time and message. For the format
 // "console", and for "auto" on a terminal, it writes lines for people instead. level and format are as in
 // [config.LogConfig]; other values are an error. w must accept whole lines from several goroutines at a time, as files
 // do. Nothing is redacted: callers must not log secrets.
-func NewLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
-	least, ok := LogLevels[level]
+func New(level, format string, w io.Writer) (zerolog.Logger, error) {
+	least, ok := Levels[level]
 	if !ok {
 		return zerolog.Nop(), fmt.Errorf("log: unknown level %q", level)
 	}
@@ -51,8 +52,8 @@ func NewLogger(level, format string, w io.Writer) (zerolog.Logger, error) {
 	return zerolog.New(w).Level(least).Hook(stamp{}), nil
 }
 
-// batchLog returns a writer that gathers lines for w, or nil if the log is for people, who want each line at once.
-func batchLog(format string, w io.Writer) *telemetry.BatchWriter {
+// Batch returns a writer that gathers lines for w, or nil if the log is for people, who want each line at once.
+func Batch(format string, w io.Writer) *telemetry.BatchWriter {
 	if format == "console" || format == config.Auto && Terminal(w) {
 		return nil
 	}
@@ -64,7 +65,7 @@ type stamp struct{}
 
 // Run implements zerolog.Hook.
 func (stamp) Run(e *zerolog.Event, _ zerolog.Level, _ string) {
-	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(LogTime))
+	e.Str(zerolog.TimestampFieldName, time.Now().UTC().Format(TimeLayout))
 }
 
 func clock(value any) string {
@@ -94,4 +95,15 @@ func Colourful(w io.Writer, environ []string) bool {
 		}
 	}
 	return true
+}
+
+// Notes returns a function that logs what an adapter reports of itself.
+func Notes(log zerolog.Logger) func(level, msg string, err error) {
+	return func(level, msg string, err error) {
+		l, perr := zerolog.ParseLevel(level)
+		if perr != nil {
+			l = zerolog.InfoLevel
+		}
+		log.WithLevel(l).AnErr("cause", err).Msg(msg)
+	}
 }

@@ -16,20 +16,20 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// serverRig is an upstream in front of a scriptedServer, in a synctest bubble.
-type serverRig struct {
+// heraldRig is an upstream in front of a herald, in a synctest bubble.
+type heraldRig struct {
 	t *testing.T
-	s *scriptedServer
+	s *herald
 	u *Upstream
 }
 
 // bothWires runs a test with each kind of link.
-func bothWires(t *testing.T, caps string, f func(t *testing.T, r *serverRig)) {
+func bothWires(t *testing.T, caps string, f func(t *testing.T, r *heraldRig)) {
 	t.Helper()
 	for _, process := range []bool{false, true} {
 		t.Run(map[bool]string{false: "http", true: "stdio"}[process], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newServerRig(t, newScriptedServer(caps), process, nil)
+				r := newHeraldRig(t, newHerald(caps), process, nil)
 				f(t, r)
 				r.close()
 			})
@@ -37,7 +37,7 @@ func bothWires(t *testing.T, caps string, f func(t *testing.T, r *serverRig)) {
 	}
 }
 
-func newServerRig(t *testing.T, s *scriptedServer, process bool, set func(o *Options)) *serverRig {
+func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *heraldRig {
 	t.Helper()
 	wires := transport.Wires{Legacy: s.dial(process), Stdio: process}
 	if s.era == proxy.Modern {
@@ -48,16 +48,16 @@ func newServerRig(t *testing.T, s *scriptedServer, process bool, set func(o *Opt
 	if set != nil {
 		set(&opt)
 	}
-	r := &serverRig{t: t, s: s, u: NewUpstream(opt)}
+	r := &heraldRig{t: t, s: s, u: NewUpstream(opt)}
 	if _, err := r.u.Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.received()
+	s.said()
 	return r
 }
 
 // close checks that everything has been released.
-func (r *serverRig) close() {
+func (r *heraldRig) close() {
 	r.t.Helper()
 	if err := r.u.Close(); err != nil {
 		r.t.Error(err)
@@ -71,8 +71,8 @@ func (r *serverRig) close() {
 	}
 }
 
-// clientRequest is a modern client's request and the messages received for it.
-type clientRequest struct {
+// ear is a modern client's request and the messages received for it.
+type ear struct {
 	t    *testing.T
 	ex   *proxy.Exchange
 	mu   sync.Mutex
@@ -84,17 +84,17 @@ type clientRequest struct {
 }
 
 // legacy returns a session of a legacy client of 2025-11-25 with the given capabilities.
-func (r *serverRig) legacy(caps string) *proxy.Session {
+func (r *heraldRig) legacy(caps string) *proxy.Session {
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{Principal: "p"}, time.Now())
 	s.Initialize(proxy.Client{Version: rules.LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
 	return s
 }
 
 // ask runs a legacy client's request in its session.
-func (r *serverRig) ask(s *proxy.Session, id, method, params string) *clientRequest {
+func (r *heraldRig) ask(s *proxy.Session, id, method, params string) *ear {
 	r.t.Helper()
 	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`}}`)
-	e := &clientRequest{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
+	e := &ear{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
 	go e.run(r.u)
 	synctest.Wait()
 	return e
@@ -103,7 +103,7 @@ func (r *serverRig) ask(s *proxy.Session, id, method, params string) *clientRequ
 // client returns the client of a request.
 type client struct{ who, name, caps, extra string }
 
-func (r *serverRig) exchange(c client, id, method, params string) *proxy.Exchange {
+func (r *heraldRig) exchange(c client, id, method, params string) *proxy.Exchange {
 	r.t.Helper()
 	if c.name == "" {
 		c.name = "c"
@@ -118,26 +118,26 @@ func (r *serverRig) exchange(c client, id, method, params string) *proxy.Exchang
 }
 
 // request runs a request; its client reads what comes.
-func (r *serverRig) request(c client, id, method, params string) *clientRequest {
+func (r *heraldRig) request(c client, id, method, params string) *ear {
 	r.t.Helper()
-	e := &clientRequest{t: r.t, ex: r.exchange(c, id, method, params), stop: make(chan struct{})}
+	e := &ear{t: r.t, ex: r.exchange(c, id, method, params), stop: make(chan struct{})}
 	go e.run(r.u)
 	synctest.Wait()
 	return e
 }
 
-func (r *serverRig) listen(c client, id, filter string) *clientRequest {
+func (r *heraldRig) listen(c client, id, filter string) *ear {
 	r.t.Helper()
 	return r.request(c, id, "subscriptions/listen", `"notifications":{`+filter+`}`)
 }
 
 // call runs a tools/call of a tool.
-func (r *serverRig) call(c client, id, tool string) *clientRequest {
+func (r *heraldRig) call(c client, id, tool string) *ear {
 	r.t.Helper()
 	return r.request(c, id, "tools/call", `"name":"`+tool+`","arguments":{}`)
 }
 
-func (e *clientRequest) run(u *Upstream) {
+func (e *ear) run(u *Upstream) {
 	replies, err := u.Do(e.ex)
 	for err == nil {
 		if e.read != nil {
@@ -164,8 +164,8 @@ func (e *clientRequest) run(u *Upstream) {
 	e.over, e.err = true, err
 }
 
-// received checks the messages received since the last check.
-func (e *clientRequest) received(want ...string) {
+// hears checks the messages received since the last check.
+func (e *ear) hears(want ...string) {
 	e.t.Helper()
 	synctest.Wait()
 	e.mu.Lock()
@@ -178,7 +178,7 @@ func (e *clientRequest) received(want ...string) {
 }
 
 // forget drops the messages received.
-func (e *clientRequest) forget() {
+func (e *ear) forget() {
 	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +186,7 @@ func (e *clientRequest) forget() {
 }
 
 // ended checks that the request has ended with an error of the given name; "" means a response.
-func (e *clientRequest) ended(name string) {
+func (e *ear) ended(name string) {
 	e.t.Helper()
 	synctest.Wait()
 	e.mu.Lock()
@@ -200,16 +200,16 @@ func (e *clientRequest) ended(name string) {
 	}
 }
 
-func (e *clientRequest) leave() {
+func (e *ear) leave() {
 	e.ex.Cancel(proxy.ErrCancelled)
 	synctest.Wait()
 }
 
-// serverReceived checks what the server received since the last check, handshakes excepted.
-func (r *serverRig) serverReceived(want ...string) {
+// told checks what the server received since the last check, handshakes excepted.
+func (r *heraldRig) told(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	got := slices.DeleteFunc(r.s.received(), func(line string) bool {
+	got := slices.DeleteFunc(r.s.said(), func(line string) bool {
 		return strings.Contains(line, " initialize ") || strings.HasSuffix(line, "notifications/initialized")
 	})
 	if !slices.Equal(got, want) {

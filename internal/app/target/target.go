@@ -1,0 +1,237 @@
+// Package target makes the upstreams of a configuration, each with its transports, its policies and its health monitor.
+package target
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/era/input"
+	"dragoman/adapters/service"
+	"dragoman/adapters/stdio/reaper"
+	"dragoman/internal/app/component"
+	"dragoman/internal/config"
+	"dragoman/policies"
+	"dragoman/policies/access"
+	"dragoman/policies/cache"
+	"dragoman/policies/health"
+	"dragoman/policies/limits"
+	"dragoman/policies/resilience"
+	"dragoman/policies/telemetry"
+	"dragoman/proxy"
+	"dragoman/proxy/wire"
+)
+
+// Target is an upstream as one generation uses it.
+type Target struct {
+	*Upstream
+	// Check is the health check of the upstream.
+	Check   func(context.Context) error
+	Monitor *health.Monitor
+	guarded proxy.Upstream // the upstream with its policies
+	cache   *cache.Cache   // nil: nothing is cached
+}
+
+// Lookup returns the target of a name in the current generation; nil if there is none. Components use it for what may
+// have changed since they were made. The methods of a nil target do nothing.
+type Lookup func(name string) *Target
+
+// Tried reports to the monitor that the upstream was probed, since when, and with which result.
+func (t *Target) Tried(began time.Time, err error) {
+	if t != nil {
+		t.Monitor.Tried(began, err)
+	}
+}
+
+// Trying reports to the monitor that the upstream is being probed.
+func (t *Target) Trying() {
+	if t != nil {
+		t.Monitor.Trying()
+	}
+}
+
+// changed drops what the cache holds of the list or resource that a notification of the upstream names.
+func (t *Target) changed(m *wire.Message) {
+	if t != nil {
+		t.cache.Changed(t.Name(), m)
+	}
+}
+
+// do handles a request, for the fallback of another target.
+func (t *Target) do(ex *proxy.Exchange) (proxy.Replies, error) {
+	if t == nil {
+		return nil, proxy.Errf(proxy.Unreachable, "the fallback of this server was removed from the configuration")
+	}
+	return t.guarded.Do(ex)
+}
+
+// Set holds the targets of a generation.
+type Set struct {
+	// All holds the targets in the order of the configuration.
+	All []*Target
+	// Fresh holds the upstreams that no earlier generation had.
+	Fresh []*Upstream
+	// Table leads requests to the targets.
+	Table  *proxy.Table
+	byName map[string]*Target
+}
+
+// Named returns the target of a name; nil if there is none.
+func (t *Set) Named(name string) *Target { return t.byName[name] }
+
+// States returns the state of each upstream.
+func (t *Set) States() []service.Dependency {
+	all := make([]service.Dependency, 0, len(t.All))
+	for _, one := range t.All {
+		all = append(all, one.State())
+	}
+	return all
+}
+
+// Builder makes the targets of a generation.
+type Builder struct {
+	Components *component.Set
+	Config     *config.Config
+	Log        zerolog.Logger
+	// Self is the clientInfo of requests that Dragoman makes on its own behalf.
+	Self []byte
+	// Reaper starts and ends all child processes.
+	Reaper *reaper.Reaper
+	// Pending holds the calls that wait for answers of modern clients.
+	Pending *input.Store
+	// Cache holds responses; nil: nothing is cached.
+	Cache *cache.Cache
+	Rate  *limits.Rate
+	// Filtered counts refused requests and hidden entries.
+	Filtered *prometheus.CounterVec
+	// Tracing makes client spans; nil: tracing is off.
+	Tracing *telemetry.Tracing
+	// Current finds the target of a name in the generation that serves.
+	Current Lookup
+
+	monitoring monitoring
+}
+
+// Build makes the targets of the given upstreams. Errors name the upstream at fault.
+func (b *Builder) Build(ups []*config.Upstream) (*Set, error) {
+	var err error
+	if b.monitoring, err = buildMonitoring(b.Components); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	t := &Set{}
+	t.byName = make(map[string]*Target, len(ups))
+	routes := make([]*proxy.Target, 0, len(ups))
+	for _, up := range ups {
+		one, err := b.target(up)
+		if err != nil {
+			return nil, fmt.Errorf("upstreams.%s: %w", up.Name, err)
+		}
+		t.All, t.byName[up.Name] = append(t.All, one), one
+		if b.Components.Fresh(upstreamComponent(up.Name)) {
+			t.Fresh = append(t.Fresh, one.Upstream)
+		}
+		routes = append(routes, &proxy.Target{Name: up.Name, Upstream: one.guarded})
+	}
+	t.Table = proxy.NewTable(routes...)
+	return t, nil
+}
+
+// target makes the target of one upstream.
+func (b *Builder) target(up *config.Upstream) (*Target, error) {
+	u, err := b.upstream(up)
+	if err != nil {
+		return nil, err
+	}
+	check, err := b.check(up, u)
+	if err != nil {
+		return nil, err
+	}
+	monitor, err := b.monitor(up, u, check)
+	if err != nil {
+		return nil, err
+	}
+	around, err := b.policies(up, u, monitor)
+	if err != nil {
+		return nil, err
+	}
+	return &Target{Upstream: u, Check: check, Monitor: monitor, guarded: proxy.Around(u.Upstream, around...), cache: b.Cache}, nil
+}
+
+// toolSettings holds the limits of single tools, and the number of the component that they belong to.
+type toolSettings struct {
+	all   int
+	tools map[string]int
+	of    uint64
+}
+
+// policies returns the policies of one upstream, the outermost first.
+func (b *Builder) policies(up *config.Upstream, u *Upstream, monitor *health.Monitor) ([]proxy.Policy, error) {
+	rated := toolSettings{0, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.RateLimit, t.RateLimit > 0 }), b.Components.Number("rates")}
+	rates, err := component.GetPolicy(b.Components, "rates "+up.Name, rated, func() proxy.Policy { return b.Rate.Tools(up.Name, rated.tools) })
+	if err != nil {
+		return nil, err
+	}
+	one := toolSettings{up.Concurrency, config.Ruled(up, func(t *config.ToolConfig) (int, bool) { return t.Concurrency, t.Concurrency > 0 }), b.Components.Number(upstreamComponent(up.Name))}
+	turns, err := component.GetPolicy(b.Components, "turns "+up.Name, one, func() proxy.Policy { return limits.Turns(one.all, one.tools) })
+	if err != nil {
+		return nil, err
+	}
+	failures, err := b.failurePolicies(up, u, monitor)
+	if err != nil {
+		return nil, err
+	}
+	c := b.Config.Timeouts
+	timeouts := &limits.Timeouts{Tool: c.Tool, Resource: c.Resource, Prompt: c.Prompt, Server: up.Name,
+		Tools: policies.NewPatterns(config.Ruled(up, func(t *config.ToolConfig) (time.Duration, bool) { return t.Timeout, t.Timed() }))}
+	var reauthorize proxy.Policy
+	if u.client != nil { // its tokens may become invalid before they expire
+		reauthorize = resilience.Reauthorize(u.client.Dropped)
+	}
+	all := append([]proxy.Policy{access.NewFilter(up.AccessOptions(), b.Filtered).Policy(), rates, b.Cache.Policy(up.Name)}, failures...)
+	return append(all, turns, timeouts.Policy, reauthorize, clientSpan(b.Tracing, up, u.Revision)), nil
+}
+
+// State describes an upstream in the terms of GET /health.
+func (t *Target) State() service.Dependency {
+	if t == nil {
+		return service.Dependency{}
+	}
+	ok, why := t.available()
+	r := t.Monitor.Now()
+	d := service.Dependency{Name: t.Name(), Connected: ok && t.Ready(), Error: why, Upstream: true,
+		State: string(r.State), Failures: r.Failures, Took: r.Took, CheckedAt: r.CheckedAt, Warning: r.Warning}
+	switch r.State {
+	case health.Errored, health.Connecting:
+		if r.State == health.Connecting && t.Dialer != nil { // its circuit is half-open: the next call starts it
+			break
+		}
+		if d.Connected = false; d.Error == "" {
+			d.Error = r.LastError
+		}
+	case health.Degraded:
+		d.Warning = r.LastError
+	}
+	if !d.Connected && d.Error == "" {
+		d.Error = "not reached yet"
+	}
+	return d
+}
+
+// available reports whether a server's starts go well, or whether a REST service is healthy, and if not, why. Any other
+// server is always available.
+func (t *Target) available() (ok bool, why string) {
+	if t.Service != nil {
+		return t.Service.Healthy()
+	}
+	if t.Dialer == nil {
+		return true, ""
+	}
+	s := t.Dialer.Health()
+	if s.State != "open" {
+		return true, ""
+	}
+	return false, fmt.Sprintf("%d starts in a row failed; the last one: the server %s", s.Failures, s.Last)
+}

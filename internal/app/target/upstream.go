@@ -1,0 +1,180 @@
+package target
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"dragoman/adapters/era"
+	"dragoman/adapters/era/probe"
+	"dragoman/adapters/era/sessions"
+	"dragoman/adapters/era/subscriptions"
+	"dragoman/adapters/httpd/httpclient"
+	"dragoman/adapters/oauth"
+	restupstream "dragoman/adapters/rest/upstream"
+	"dragoman/adapters/stdio/supervisor"
+	"dragoman/adapters/transport"
+	"dragoman/internal/app/component"
+	"dragoman/internal/app/logging"
+	"dragoman/internal/config"
+	"dragoman/internal/config/field"
+	"dragoman/policies/health"
+	"dragoman/proxy/wire"
+)
+
+// Upstream is an upstream with its transports. It is a component, and may serve several generations.
+type Upstream struct {
+	*era.Upstream
+	log     zerolog.Logger
+	running *health.Running
+	host    *httpclient.Host       // nil: it is not reached over HTTP
+	Dialer  *supervisor.Dialer     // nil: it is no child process
+	Service *restupstream.Upstream // nil: it does not speak the REST envelope
+	client  *oauth.Client          // nil: no token is sent
+	stop    context.CancelFunc
+	ended   context.Context
+}
+
+// end closes an upstream, or the parts of one that could not be made. Requests that run there end with it, see
+// [health.Running].
+func (u *Upstream) end() {
+	u.stop()
+	if u.Upstream != nil {
+		if err := u.Close(); err != nil {
+			u.log.Warn().Err(err).Msg("closing the upstream")
+		}
+	}
+	if u.Dialer != nil {
+		u.Dialer.Close()
+	}
+	if u.host != nil {
+		_ = u.host.Close()
+	}
+	if u.client != nil {
+		u.client.Close()
+	}
+}
+
+// Retire waits until the requests that run at the upstream have ended, or ctx has.
+func (u *Upstream) Retire(ctx context.Context) error { return u.running.Retire(ctx) }
+
+// Ended returns a context that ends when the upstream closes.
+func (u *Upstream) Ended() context.Context { return u.ended }
+
+// upstreamSettings is all that an upstream is made from. While it stays equal, the upstream stays, with its sessions
+// and processes.
+type upstreamSettings struct {
+	up                          config.Upstream
+	self, roots                 string
+	body, event, line, header   int
+	idle                        time.Duration
+	reaper, questions, sessions uint64
+}
+
+// settings returns the settings of an upstream without those that only the policies around it use.
+func (b *Builder) settings(up *config.Upstream) upstreamSettings {
+	bare := *up
+	bare.Scopes, bare.Health, bare.Concurrency, bare.Tools, bare.Prompts, bare.Resources, bare.Access = nil, config.HealthConfig{}, 0, nil, nil, nil, nil
+	l := b.Config.Limits
+	roots, _ := os.ReadFile(up.CAFile) // it was readable when it was checked; if it is gone, there is nothing new to trust
+	return upstreamSettings{bare, string(b.Self), string(roots), l.ResponseBody, l.Event, l.Line, l.Header, b.Config.Sessions.IdleTTL,
+		b.Components.Number("reaper"), b.Components.Number("questions"), b.Components.Number("sessions")}
+}
+
+// upstreamComponent returns the name of an upstream's component.
+func upstreamComponent(name string) string { return "upstream " + name }
+
+// upstream returns the component of an upstream.
+func (b *Builder) upstream(up *config.Upstream) (*Upstream, error) {
+	return component.Get(b.Components, upstreamComponent(up.Name), b.settings(up), component.Spec[*Upstream]{Build: func(reg prometheus.Registerer) (*Upstream, error) {
+		u := &Upstream{log: b.Log.With().Str("upstream", up.Name).Logger(), running: health.NewRunning()}
+		u.ended, u.stop = context.WithCancel(context.Background())
+		if err := b.fill(u, up, reg); err != nil {
+			u.end()
+			return nil, err
+		}
+		return u, nil
+	}, Stage: component.Upstreams, Close: (*Upstream).end})
+}
+
+func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Registerer) error {
+	wires, err := b.wires(u, up, reg)
+	if err != nil {
+		return err
+	}
+	allowed := up.Allowed()
+	if len(allowed.Modern()) == 0 {
+		wires.Modern = nil
+	}
+	if wires.Legacy, wires.SSE = transport.Within(allowed, wires.Legacy), transport.Within(allowed, wires.SSE); len(allowed.Legacy()) == 0 {
+		wires.Legacy, wires.SSE = nil, nil
+	}
+	u.Upstream = era.NewUpstream(era.Options{
+		Server: transport.Server{Name: up.Name, Self: b.Self, Wires: wires, Timeout: up.ProbeWait(), StartTimeout: up.StartTimeout},
+		Probe: probe.Options{TTL: up.VerdictTTL, Carries: len(up.Forward) > 0, Known: func(*probe.Profile) {
+			if u.Dialer != nil {
+				u.Dialer.Warm() // spare processes are useful only from now on
+			}
+			b.Current(up.Name).Tried(time.Now(), nil)
+		}},
+		Sessions: sessions.Options{Isolation: isolation(up), DeclareAll: up.Declare == "all", Max: up.MaxSessions, IdleTTL: b.Config.Sessions.IdleTTL,
+			Processes: sessions.Processes{Max: maxProcesses(up), Spares: up.Spares, PerPrincipal: up.MaxProcessesPerPrincipal, IdleExit: up.IdleExit}},
+		Subscriptions: subscriptions.Options{Poll: up.PollChanges, Changed: func(m *wire.Message) { b.Current(up.Name).changed(m) }},
+		Store:         b.Pending, AsksOnCall: up.PushesOnCall, SealState: up.SealState, DriveTasks: up.Tasks == "drive", Note: logging.Notes(u.log)})
+	return b.registerMetrics(u, reg)
+}
+
+// wires returns the transports of an upstream, and stores in u what they are made from.
+func (b *Builder) wires(u *Upstream, up *config.Upstream, reg prometheus.Registerer) (transport.Wires, error) {
+	if len(up.Command) > 0 {
+		u.Dialer = b.childDialer(up, u.log)
+		return childWires(u.Dialer), nil
+	}
+	if wires, ok := socketWires(up, b.Config.Limits.Line, u.log); ok {
+		return wires, nil
+	}
+	return b.httpWires(u, up, reg)
+}
+
+// registerMetrics registers the metrics of an upstream that are read at each scrape.
+func (b *Builder) registerMetrics(u *Upstream, reg prometheus.Registerer) (err error) {
+	for _, c := range append(processMetrics(u),
+		component.Gauge("dragoman_upstream_ready", "Whether the upstream was reached and its revision is known.", u.Name(), func() int {
+			if b.Current(u.Name()).State().Connected {
+				return 1
+			}
+			return 0
+		}),
+		component.Gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
+		component.Gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
+		component.Gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
+		component.Gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches)) {
+		err = errors.Join(err, reg.Register(c))
+	}
+	return err
+}
+
+// isolation returns how the clients of an upstream are kept apart.
+func isolation(up *config.Upstream) sessions.Isolation {
+	kind, size := up.Isolated()
+	switch kind {
+	case field.PerPrincipal:
+		return sessions.Isolation{Sharing: sessions.ByPrincipal}
+	case field.Pooled:
+		return sessions.Isolation{Sharing: sessions.Pooled, Size: size}
+	case field.SharedByAll:
+		return sessions.Isolation{Sharing: sessions.Shared}
+	}
+	return sessions.Isolation{}
+}
+
+// ProfileSettings returns what decides, besides its profile, what clients lose at an upstream.
+func ProfileSettings(cfg *config.Config, name string) era.Setting {
+	up := cfg.Upstream(name)
+	return era.Setting{Stdio: speaksLines(up), Isolation: isolation(up), DeclareAll: up.Declare == "all", DriveTasks: up.Tasks == "drive",
+		AsksOnCall: up.PushesOnCall, Clients: cfg.Served()}
+}
