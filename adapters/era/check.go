@@ -1,9 +1,9 @@
 package era
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 
@@ -88,21 +88,21 @@ func pingOver(ctx context.Context, link transport.Link) error {
 	return err
 }
 
-// siftAtOnce is the number of concurrent pings.
-const siftAtOnce = 16
+// concurrentPings is the number of concurrent pings.
+const concurrentPings = 16
 
-// Sift pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
+// CheckConnections pings the long-lived connections: after a network outage one may be dead without either side noticing (seed 004,
 // EC-010). One that does not respond while ctx lives is given up as lost: its calls end, and its client opens another.
 // Sessions over HTTP are not connections; there each request notices for itself.
-func (u *Upstream) Sift(ctx context.Context) {
-	type kept struct {
+func (u *Upstream) CheckConnections(ctx context.Context) {
+	type connection struct {
 		link transport.Link
 		lost func(error)
 	}
-	var all []kept
+	var all []connection
 	add := func(link transport.Link, lost func(error)) {
 		if _, shared := transport.As[transport.Channel](link); shared {
-			all = append(all, kept{link, lost})
+			all = append(all, connection{link, lost})
 		}
 	}
 	if u.opt.Wires.Stdio && !u.opt.Wires.Remote {
@@ -114,16 +114,16 @@ func (u *Upstream) Sift(ctx context.Context) {
 			add(link, s.Lost)
 		}
 	}
-	turns := make(chan struct{}, siftAtOnce)
+	slots := make(chan struct{}, concurrentPings)
 	var group sync.WaitGroup
-	for _, k := range all {
-		turns <- struct{}{}
+	for _, c := range all {
+		slots <- struct{}{}
 		group.Go(func() {
-			defer func() { <-turns }()
+			defer func() { <-slots }()
 			var e *proxy.Error
-			if err := pingOver(ctx, k.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
-				_ = k.link.Close()
-				k.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
+			if err := pingOver(ctx, c.link); errors.As(err, &e) && e.Name == proxy.UpstreamTimeout.Name {
+				_ = c.link.Close()
+				c.lost(proxy.Errf(proxy.Lost, "the upstream server does not answer in this session any more"))
 			}
 		})
 	}
@@ -133,36 +133,42 @@ func (u *Upstream) Sift(ctx context.Context) {
 // Tools reads the tool list on behalf of an exchange, while ctx lives, and calls see with each page, a borrowed result
 // of tools/list. Pages that cannot be read are left out.
 func (u *Upstream) Tools(ctx context.Context, ex *proxy.Exchange, see func(m *wire.Message)) {
+	u.listTools(ctx, ex, []byte("{}"), see)
+}
+
+// listPages bounds the pages read of a tool list.
+const listPages = 100
+
+// listTools is Tools for a client of the given capabilities.
+func (u *Upstream) listTools(ctx context.Context, ex *proxy.Exchange, caps []byte, see func(m *wire.Message)) {
 	var cursor []byte
 	for range listPages {
 		inner, err := transport.NewExchange(proxy.Modern, listRequest(ex, cursor))
 		if err != nil {
 			return
 		}
-		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: []byte("{}")}
+		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: caps}
 		inner.Caller = ex.Caller
 		inner.Inherit(ex)
-		m, err := u.listed(ctx, inner)
+		m, err := u.listPage(ctx, inner)
 		if err != nil || m.Kind != wire.Result {
 			return
 		}
 		see(&m)
 		next := wire.Get(m.Raw, m.Result, "nextCursor")
-		if !next.IsString(m.Raw) || string(next.Of(m.Raw)) == string(cursor) {
+		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
 			return
 		}
-		cursor = append([]byte(nil), next.Of(m.Raw)...)
+		cursor = bytes.Clone(next.Of(m.Raw))
 	}
 }
 
-func (u *Upstream) listed(ctx context.Context, inner *proxy.Exchange) (wire.Message, error) {
+// listPage sends one tools/list and returns its response.
+func (u *Upstream) listPage(ctx context.Context, inner *proxy.Exchange) (wire.Message, error) {
 	defer inner.Follow(ctx)()
 	replies, err := u.doModern(inner)
 	if err != nil {
 		return wire.Message{}, err
-	}
-	if replies == nil {
-		return wire.Message{}, io.EOF
 	}
 	until, _ := ctx.Deadline()
 	return proxy.Response(replies, until)

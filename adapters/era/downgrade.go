@@ -277,7 +277,7 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 		}
 		return true, nil
 	}
-	if c.asked() {
+	if c.asksForInput() {
 		return true, nil // made here, and modern already
 	}
 	if c.method == "tools/list" {
@@ -288,8 +288,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	if c.legacyClient {
 		return true, nil
 	}
-	if hello := c.session.Result(); !translate.StampPlain(m, c.method, hello.Members) {
-		info := hello.Info
+	if result := c.session.Result(); !translate.StampPlain(m, c.method, result.Members) {
+		info := result.Info
 		if info == nil {
 			info = c.u.defaultInfo()
 		}
@@ -298,8 +298,8 @@ func (c *downCall) reply(m *wire.Message) (keep bool, err error) {
 	return true, nil
 }
 
-// asked reports whether the result that was just read asks for input.
-func (c *downCall) asked() bool {
+// asksForInput reports whether the result that was just read asks for input.
+func (c *downCall) asksForInput() bool {
 	a, ok := c.Replies.(*input.Waiter)
 	return ok && a.Asked()
 }

@@ -45,9 +45,9 @@ func (l listenServer) Begin(ex *proxy.Exchange, link transport.Link) (proxy.Repl
 	return (&modernCall{u: l.u, ex: ex, method: "subscriptions/listen"}).begin(link)
 }
 
-// Watches returns the number of subscriptions/listen open at the server on behalf of legacy sessions: at most one per
+// BridgeListens returns the number of subscriptions/listen open at the server on behalf of legacy sessions: at most one per
 // session, and one per process.
-func (u *Upstream) Watches() int { return u.bridges.Count() }
+func (u *Upstream) BridgeListens() int { return u.bridges.Count() }
 
 // Dismiss ends the legacy sessions that have a bridge, with cause: their subscriptions are known here only. It is called
 // when another upstream replaces this one.

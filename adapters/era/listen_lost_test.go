@@ -11,34 +11,34 @@ import (
 
 // A lost session is reopened with its subscriptions, and everything is reported as changed.
 func TestListenSessionLost(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		a := r.listen(client{}, `"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`)
 		b := r.listen(client{}, `"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`)
-		a.hears(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`))
-		b.hears(ackOf(`"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`))
-		r.s.said()
+		a.received(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["u","v"]`))
+		b.received(ackOf(`"b"`, `"promptsListChanged":true,"resourceSubscriptions":["u"]`))
+		r.s.received()
 		r.s.link(1).die()
-		a.hears(taggedList(`"a"`, "tools"), taggedUpdate(`"a"`, "u"), taggedUpdate(`"a"`, "v"))
-		b.hears(taggedList(`"b"`, "prompts"), taggedUpdate(`"b"`, "u"))
-		if got := strings.Join(r.s.said(), "\n"); strings.Count(got, "2 resources/subscribe u") != 1 || strings.Count(got, "2 resources/subscribe v") != 1 || strings.Count(got, "initialize {}") != 1 {
+		a.received(taggedList(`"a"`, "tools"), taggedUpdate(`"a"`, "u"), taggedUpdate(`"a"`, "v"))
+		b.received(taggedList(`"b"`, "prompts"), taggedUpdate(`"b"`, "u"))
+		if got := strings.Join(r.s.received(), "\n"); strings.Count(got, "2 resources/subscribe u") != 1 || strings.Count(got, "2 resources/subscribe v") != 1 || strings.Count(got, "initialize {}") != 1 {
 			r.t.Errorf("the server was told\n%s", got)
 		}
 		r.s.link(2).away(changedNotice("tools"))
-		a.hears(taggedList(`"a"`, "tools"))
+		a.received(taggedList(`"a"`, "tools"))
 		a.leave()
-		r.told("2 resources/unsubscribe v")
+		r.serverReceived("2 resources/unsubscribe v")
 		b.leave()
-		r.told("2 resources/unsubscribe u")
+		r.serverReceived("2 resources/unsubscribe u")
 	})
 }
 
 // A server that stays away is retried with backoff. A client that leaves meanwhile leaves no session behind.
 func TestListenBacksOff(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		a := r.listen(client{}, "1", `"toolsListChanged":true`)
 		b := r.listen(client{who: "bob"}, "1", `"toolsListChanged":true`)
 		b.leave()
-		a.hears(ackOf("1", `"toolsListChanged":true`))
+		a.received(ackOf("1", `"toolsListChanged":true`))
 		r.s.set(func() { r.s.down, r.s.times = true, nil })
 		r.s.link(1).die()
 		time.Sleep(10 * time.Minute)
@@ -51,10 +51,10 @@ func TestListenBacksOff(t *testing.T) {
 				r.t.Errorf("try %d after %s", i, d)
 			}
 		}
-		a.hears()
+		a.received()
 		r.s.set(func() { r.s.down = false })
 		time.Sleep(2 * backoffMost)
-		a.hears(taggedList("1", "tools"))
+		a.received(taggedList("1", "tools"))
 		r.s.set(func() { r.s.down = true })
 		n := len(r.s.links) - 1
 		r.s.link(n).die()
@@ -74,9 +74,9 @@ func TestListenBacksOff(t *testing.T) {
 
 // A server that accepts a session and dies at once is retried with pauses.
 func TestListenServerDiesAtOnce(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		a := r.listen(client{}, "1", `"toolsListChanged":true`)
-		a.hears(ackOf("1", `"toolsListChanged":true`))
+		a.received(ackOf("1", `"toolsListChanged":true`))
 		r.s.set(func() { r.s.brief, r.s.times = true, nil })
 		r.s.link(1).die()
 		time.Sleep(time.Minute)
@@ -91,7 +91,7 @@ func TestListenServerDiesAtOnce(t *testing.T) {
 		a.got = nil
 		a.mu.Unlock()
 		r.s.link(len(r.s.links) - 1).away(changedNotice("tools"))
-		a.hears(taggedList("1", "tools"))
+		a.received(taggedList("1", "tools"))
 		a.leave()
 	})
 }
@@ -99,18 +99,18 @@ func TestListenServerDiesAtOnce(t *testing.T) {
 // A session that the server no longer knows is detected while subscribing and replaced.
 func TestListenSessionForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHeraldRig(t, newHerald(allCaps), false, nil)
+		r := newServerRig(t, newScriptedServer(allCaps), false, nil)
 		r.call(client{}, "1", "t").ended("")
 		r.s.lose["resources/subscribe"] = true
-		r.s.then = func(_ *heraldLink, said string) {
+		r.s.then = func(_ *scriptedLink, said string) {
 			if said == "initialize" {
 				r.s.set(func() { r.s.lose = map[string]bool{} })
 			}
 		}
-		r.s.said()
+		r.s.received()
 		a := r.listen(client{}, "1", `"resourceSubscriptions":["u","v"]`)
-		a.hears(ackOf("1", `"resourceSubscriptions":["u","v"]`))
-		got := strings.ReplaceAll(strings.Join(r.s.said(), "\n"), "1 end\n", "") // the first session ends beside this
+		a.received(ackOf("1", `"resourceSubscriptions":["u","v"]`))
+		got := strings.ReplaceAll(strings.Join(r.s.received(), "\n"), "1 end\n", "") // the first session ends beside this
 		if !strings.Contains(got, "2 resources/subscribe u\n2 resources/subscribe v") {
 			t.Errorf("the server was told\n%s", got)
 		}
@@ -128,14 +128,14 @@ func TestListenSessionForgotten(t *testing.T) {
 
 // Shutdown of the proxy ends a listen with its final response; the end of the upstream ends it with an error.
 func TestListenDrain(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		a := r.listen(client{}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
-		a.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		a.received(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		a.ex.Cancel(proxy.ErrDraining)
 		a.ended("shutting_down")
-		r.told("1 resources/subscribe u", "1 resources/unsubscribe u")
+		r.serverReceived("1 resources/subscribe u", "1 resources/unsubscribe u")
 		b := r.listen(client{}, "2", `"toolsListChanged":true`)
-		b.hears(ackOf("2", `"toolsListChanged":true`))
+		b.received(ackOf("2", `"toolsListChanged":true`))
 		if err := r.u.Close(); err != nil {
 			r.t.Error(err)
 		}
@@ -146,7 +146,7 @@ func TestListenDrain(t *testing.T) {
 
 // A client that leaves at any moment, even while its session is being opened, leaves nothing behind.
 func TestListenLeaves(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		for _, method := range []string{"initialize", "resources/subscribe"} {
 			held := r.s.hold(method)
 			a := r.listen(client{who: method}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
@@ -161,10 +161,10 @@ func TestListenLeaves(t *testing.T) {
 				c.result(`{"protocolVersion":"2025-11-25","capabilities":` + allCaps + `,"serverInfo":{"name":"f","version":"1"}}`)
 			}
 			b := r.listen(client{who: method}, "2", `"resourceSubscriptions":["u"]`)
-			b.hears(ackOf("2", `"resourceSubscriptions":["u"]`))
+			b.received(ackOf("2", `"resourceSubscriptions":["u"]`))
 			b.leave()
 		}
-		r.told("1 resources/subscribe u", "1 resources/unsubscribe u", "2 resources/subscribe u", "2 notifications/cancelled 2",
+		r.serverReceived("1 resources/subscribe u", "1 resources/unsubscribe u", "2 resources/subscribe u", "2 notifications/cancelled 2",
 			"2 resources/subscribe u", "2 resources/unsubscribe u")
 	})
 }

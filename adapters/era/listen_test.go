@@ -24,14 +24,14 @@ func TestListenAcknowledges(t *testing.T) {
 		{`{"tools":{},"resources":{"listChanged":true}}`, `7`, everything, `"resourcesListChanged":true`},
 		{`{}`, `7`, everything, ``},
 	} {
-		bothWires(t, c.caps, func(_ *testing.T, r *heraldRig) {
+		bothWires(t, c.caps, func(_ *testing.T, r *serverRig) {
 			e := r.listen(client{}, c.id, c.filter)
 			if c.honoured == "" {
-				e.hears(ackOf(c.id, ""), endOf(c.id))
+				e.received(ackOf(c.id, ""), endOf(c.id))
 				e.ended("")
 				return
 			}
-			e.hears(ackOf(c.id, c.honoured))
+			e.received(ackOf(c.id, c.honoured))
 			e.leave()
 			e.ended("cancelled")
 		})
@@ -40,7 +40,7 @@ func TestListenAcknowledges(t *testing.T) {
 
 // An invalid filter is refused before anything is sent to the server.
 func TestListenRefuses(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		uris := make([]string, maxSubscribed+1)
 		for i := range uris {
 			uris[i] = fmt.Sprintf(`"u%d"`, i)
@@ -49,19 +49,19 @@ func TestListenRefuses(t *testing.T) {
 			`"notifications":{"resourceSubscriptions":["u",null]}`, `"notifications":{"resourceSubscriptions":[` + strings.Join(uris, ",") + `]}`} {
 			r.request(client{}, "1", "subscriptions/listen", params).ended("invalid_params")
 		}
-		r.told()
+		r.serverReceived()
 		e := r.listen(client{}, "1", `"resourceSubscriptions":[`+strings.Join(uris[1:], ",")+`]`)
-		e.hears(ackOf("1", `"resourceSubscriptions":[`+strings.Join(uris[1:], ",")+`]`))
+		e.received(ackOf("1", `"resourceSubscriptions":[`+strings.Join(uris[1:], ",")+`]`))
 		e.leave()
 	})
 }
 
 // A resource that the server refuses is neither acknowledged nor reported.
 func TestListenResourceRefused(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		r.s.no = func(uri string) bool { return uri == "no" }
 		// what comes before the acknowledgement waits for it
-		r.s.then = func(l *heraldLink, said string) {
+		r.s.then = func(l *scriptedLink, said string) {
 			if said == "resources/subscribe" {
 				l.away(updatedNotice("yes"))
 				l.away(updatedNotice("no/1"))
@@ -69,78 +69,78 @@ func TestListenResourceRefused(t *testing.T) {
 		}
 		e := r.listen(client{}, "1", `"resourceSubscriptions":["no","yes"]`)
 		r.s.set(func() { r.s.then = nil })
-		e.hears(ackOf("1", `"resourceSubscriptions":["yes"]`), taggedUpdate("1", "yes"))
+		e.received(ackOf("1", `"resourceSubscriptions":["yes"]`), taggedUpdate("1", "yes"))
 		r.s.link(1).away(updatedNotice("yes/2"))
-		e.hears(taggedUpdate("1", "yes/2"))
+		e.received(taggedUpdate("1", "yes/2"))
 		e.leave()
-		r.told("1 resources/subscribe no", "1 resources/subscribe yes", "1 resources/unsubscribe yes")
+		r.serverReceived("1 resources/subscribe no", "1 resources/subscribe yes", "1 resources/unsubscribe yes")
 		// nothing at all is left
 		f := r.listen(client{}, "2", `"resourceSubscriptions":["no"]`)
-		f.hears(ackOf("2", ""), endOf("2"))
+		f.received(ackOf("2", ""), endOf("2"))
 		f.ended("")
-		r.told("1 resources/subscribe no")
+		r.serverReceived("1 resources/subscribe no")
 	})
 }
 
 // A server without a notice stream offers no notices, neither in server/discover nor in the acknowledgement.
 func TestListenWithoutStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newHerald(allCaps)
+		s := newScriptedServer(allCaps)
 		s.dumb = true
-		r := newHeraldRig(t, s, false, nil)
-		r.request(client{}, "1", "server/discover", `"x":1`).hears(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],` +
+		r := newServerRig(t, s, false, nil)
+		r.request(client{}, "1", "server/discover", `"x":1`).received(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],` +
 			`"capabilities":{"tools":{},"prompts":{},"resources":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
 		e := r.listen(client{}, `"L"`, `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
-		e.hears(ackOf(`"L"`, ""), endOf(`"L"`))
+		e.received(ackOf(`"L"`, ""), endOf(`"L"`))
 		e.ended("")
-		r.told()
+		r.serverReceived()
 		r.close()
 	})
 }
 
 // Notices arrive tagged, whichever stream carries them, and each listen receives its own.
 func TestListenNotices(t *testing.T) {
-	bothWires(t, someCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, someCaps, func(_ *testing.T, r *serverRig) {
 		calls := r.s.hold("tools/call")
 		a := r.listen(client{}, `"a"`, `"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["file:///a"]`)
 		b := r.listen(client{}, `2`, `"toolsListChanged":true`)
 		c := r.listen(client{}, `3`, `"resourceSubscriptions":["file:///b","dir/"]`)
-		a.hears(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["file:///a"]`))
-		b.hears(ackOf(`2`, `"toolsListChanged":true`))
-		c.hears(ackOf(`3`, `"resourceSubscriptions":["file:///b","dir/"]`))
+		a.received(ackOf(`"a"`, `"toolsListChanged":true,"resourceSubscriptions":["file:///a"]`))
+		b.received(ackOf(`2`, `"toolsListChanged":true`))
+		c.received(ackOf(`3`, `"resourceSubscriptions":["file:///b","dir/"]`))
 		up := r.s.link(1)
 		up.away(changedNotice("tools"))
 		up.away(changedNotice("prompts")) // not announced by the server, so not acknowledged
 		up.away(changedNotice("resources"))
-		a.hears(taggedList(`"a"`, "tools"))
-		b.hears(taggedList(`2`, "tools"))
+		a.received(taggedList(`"a"`, "tools"))
+		b.received(taggedList(`2`, "tools"))
 		up.away(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1}}}`)
-		a.hears(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"a"}}}`)
-		b.hears(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":2}}}`)
-		c.hears()
+		a.received(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":"a"}}}`)
+		b.received(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":{"_meta":{"vendor/x":1,"io.modelcontextprotocol/subscriptionId":2}}}`)
+		c.received()
 		// a sub-resource; one that nobody named, which only the server can explain; one that merely begins alike
 		up.away(updatedNotice("file:///a/sub"))
-		a.hears(taggedUpdate(`"a"`, "file:///a/sub"))
-		c.hears()
+		a.received(taggedUpdate(`"a"`, "file:///a/sub"))
+		c.received()
 		up.away(updatedNotice("odd:1"))
-		a.hears(taggedUpdate(`"a"`, "odd:1"))
-		b.hears()
-		c.hears(taggedUpdate(`3`, "odd:1"))
+		a.received(taggedUpdate(`"a"`, "odd:1"))
+		b.received()
+		c.received(taggedUpdate(`3`, "odd:1"))
 		up.away(updatedNotice("dir/x"))
-		c.hears(taggedUpdate(`3`, "dir/x"))
+		c.received(taggedUpdate(`3`, "dir/x"))
 		// on the stream of a call
 		k := r.call(client{}, "9", "t")
 		call := <-calls
-		call.say(changedNotice("tools"))
-		a.hears(taggedList(`"a"`, "tools"))
-		b.hears(taggedList(`2`, "tools"))
+		call.send(changedNotice("tools"))
+		a.received(taggedList(`"a"`, "tools"))
+		b.received(taggedList(`2`, "tools"))
 		call.result(`{"content":[]}`)
-		k.hears(`{"jsonrpc":"2.0","id":9,"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+		k.received(`{"jsonrpc":"2.0","id":9,"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
 		// progress and logs are not for listens
 		up.away(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":1}}`)
 		up.away(`{"jsonrpc":"2.0","method":"notifications/elicitation/complete","params":{"elicitationId":"e"}}`)
-		for _, e := range []*ear{a, b, c} {
-			e.hears()
+		for _, e := range []*clientRequest{a, b, c} {
+			e.received()
 			e.leave()
 		}
 	})
@@ -148,19 +148,19 @@ func TestListenNotices(t *testing.T) {
 
 // A notice in another session of the same client is delivered too, and once only if both sessions receive it.
 func TestListenOtherSession(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		calls := r.s.hold("tools/call")
 		a := r.listen(client{}, "1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`)
-		a.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		a.received(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
 		k := r.call(client{caps: `{"experimental":{"x":{}}}`}, "2", "t")
 		call := <-calls
 		if call.l.n != 2 {
 			r.t.Fatalf("the call runs in session %d", call.l.n)
 		}
-		call.say(changedNotice("tools"))
-		a.hears() // perhaps the other hears it too
+		call.send(changedNotice("tools"))
+		a.received() // perhaps the other hears it too
 		time.Sleep(dedupTime)
-		a.hears(taggedList("1", "tools"))
+		a.received(taggedList("1", "tools"))
 		for _, first := range []int{1, 2} {
 			time.Sleep(time.Second)
 			r.s.link(first).away(changedNotice("tools"))
@@ -168,23 +168,23 @@ func TestListenOtherSession(t *testing.T) {
 			synctest.Wait()
 			r.s.link(3 - first).away(changedNotice("tools"))
 			time.Sleep(time.Second)
-			a.hears(taggedList("1", "tools"))
+			a.received(taggedList("1", "tools"))
 		}
 		call.l.away(updatedNotice("u/1"))
 		time.Sleep(dedupTime)
-		a.hears(taggedUpdate("1", "u/1"))
+		a.received(taggedUpdate("1", "u/1"))
 		call.l.away(changedNotice("tools")) // and the listen ends before it is given out
 		a.leave()
 		call.result(`{"content":[]}`)
 		k.ended("")
 		time.Sleep(time.Second)
-		a.hears()
+		a.received()
 	})
 }
 
 // A call of a client that listens runs in the session of the listen, where it can.
 func TestListenSharesSession(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		for range 2 { // two sessions, of which the second is the one used last
 			calls := r.s.hold("tools/call")
 			one, two := r.call(client{caps: `{"roots":{}}`}, "1", "t"), r.call(client{caps: `{"roots":{}}`}, "2", "t")
@@ -194,7 +194,7 @@ func TestListenSharesSession(t *testing.T) {
 			two.ended("")
 		}
 		a := r.listen(client{caps: `{"roots":{}}`}, "1", `"toolsListChanged":true`)
-		r.s.said()
+		r.s.received()
 		calls := r.s.hold("tools/call")
 		listening := 0
 		for n := 1; n <= 2; n++ {
@@ -219,7 +219,7 @@ func TestListenSharesSession(t *testing.T) {
 
 // A client of the same name with other capabilities has its own session; the listen stays with its own client's calls.
 func TestListenBesideANamesake(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		own, namesake := client{caps: `{"experimental":{"own":{}}}`}, client{caps: `{"experimental":{"other":{}}}`}
 		run := func(c client, id string) int {
 			time.Sleep(time.Second) // so that one is the last
@@ -235,11 +235,11 @@ func TestListenBesideANamesake(t *testing.T) {
 			r.t.Fatal("they share a session")
 		}
 		a := r.listen(own, "3", `"resourceSubscriptions":["u"]`)
-		a.hears(ackOf("3", `"resourceSubscriptions":["u"]`))
+		a.received(ackOf("3", `"resourceSubscriptions":["u"]`))
 		if now := run(own, "4"); now != mine {
 			r.t.Errorf("the call runs in session %d", now)
 		}
-		if got, want := strings.Join(r.s.said(), "\n"), fmt.Sprintf("%d resources/subscribe u", mine); !strings.Contains(got, want) {
+		if got, want := strings.Join(r.s.received(), "\n"), fmt.Sprintf("%d resources/subscribe u", mine); !strings.Contains(got, want) {
 			r.t.Errorf("%s, want %s", got, want)
 		}
 		a.leave()
@@ -248,17 +248,17 @@ func TestListenBesideANamesake(t *testing.T) {
 
 // For a client that does not read, equal notices are merged and the queue is bounded.
 func TestListenSlowClient(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
 		uris, honoured := make([]string, maxSubscribed), []string{}
 		for i := range uris {
 			uris[i] = fmt.Sprintf("u%d", i)
 			honoured = append(honoured, `"`+uris[i]+`"`)
 		}
 		filter := `"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true,"resourceSubscriptions":[` + strings.Join(honoured, ",") + `]`
-		e := &ear{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{`+filter+`}`), stop: make(chan struct{}), read: make(chan struct{})}
+		e := &clientRequest{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{`+filter+`}`), stop: make(chan struct{}), read: make(chan struct{})}
 		go e.run(r.u)
 		e.read <- struct{}{}
-		e.hears(ackOf("1", filter))
+		e.received(ackOf("1", filter))
 		var want []string
 		for range 3 {
 			for _, list := range rules.NoticeLists {
@@ -277,11 +277,11 @@ func TestListenSlowClient(t *testing.T) {
 		for range want {
 			e.read <- struct{}{}
 		}
-		e.hears(want...)
+		e.received(want...)
 		// what was read may come again
 		r.s.link(1).away(changedNotice("tools"))
 		e.read <- struct{}{}
-		e.hears(taggedList("1", "tools"))
+		e.received(taggedList("1", "tools"))
 		// beyond all bounds the oldest goes, and the listen goes on
 		for i := range 3 * maxNotices {
 			r.s.link(1).away(updatedNotice(fmt.Sprintf("u1/%d", i)))
@@ -300,11 +300,11 @@ func TestListenSlowClient(t *testing.T) {
 
 // Queued notices are bounded in bytes too.
 func TestListenHeavyNotices(t *testing.T) {
-	bothWires(t, allCaps, func(_ *testing.T, r *heraldRig) {
-		e := &ear{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u"]}`), stop: make(chan struct{}), read: make(chan struct{})}
+	bothWires(t, allCaps, func(_ *testing.T, r *serverRig) {
+		e := &clientRequest{t: r.t, ex: r.exchange(client{}, "1", "subscriptions/listen", `"notifications":{"resourceSubscriptions":["u"]}`), stop: make(chan struct{}), read: make(chan struct{})}
 		go e.run(r.u)
 		e.read <- struct{}{}
-		e.hears(ackOf("1", `"resourceSubscriptions":["u"]`))
+		e.received(ackOf("1", `"resourceSubscriptions":["u"]`))
 		pad := strings.Repeat("x", 1<<20)
 		for i := range 64 {
 			r.s.link(1).away(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"u/%d","x":"%s"}}`, i, pad))
@@ -324,40 +324,40 @@ func TestListenHeavyNotices(t *testing.T) {
 // A server without a notice stream is polled while a client listens: a difference makes a notice, a failed read does not.
 func TestListenPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newHerald(allCaps)
+		s := newScriptedServer(allCaps)
 		s.dumb, s.tools = true, `{"name":"a"}`
 		content := "1"
-		s.on["resources/read"] = func(c *heraldCall) {
+		s.on["resources/read"] = func(c *scriptedCall) {
 			if content == "" {
-				c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32002,"message":"gone"}}`)
+				c.send(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32002,"message":"gone"}}`)
 				return
 			}
 			c.result(`{"contents":[{"uri":"u","text":"` + content + `"}],"_meta":{"x":` + c.id + `}}`)
 		}
-		r := newHeraldRig(t, s, false, func(o *Options) { o.Subscriptions.Poll = 30 * time.Second })
+		r := newServerRig(t, s, false, func(o *Options) { o.Subscriptions.Poll = 30 * time.Second })
 		e := r.listen(client{}, "1", `"toolsListChanged":true,"promptsListChanged":false,"resourceSubscriptions":["u"]`)
-		e.hears(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
-		r.told("1 tools/list", "1 resources/read u")
+		e.received(ackOf("1", `"toolsListChanged":true,"resourceSubscriptions":["u"]`))
+		r.serverReceived("1 tools/list", "1 resources/read u")
 		time.Sleep(10 * time.Minute)
-		e.hears()
+		e.received()
 		s.set(func() { s.tools = `{"name":"b"}` })
 		time.Sleep(31 * time.Second)
-		e.hears(taggedList("1", "tools"))
+		e.received(taggedList("1", "tools"))
 		for _, now := range []string{"", "1", "2"} { // gone for a while; then another
 			s.set(func() { content = now })
 			time.Sleep(31 * time.Second)
 		}
-		e.hears(taggedUpdate("1", "u"))
-		s.said()
+		e.received(taggedUpdate("1", "u"))
+		s.received()
 		s.link(1).die() // while nothing could be read
-		e.hears(taggedList("1", "tools"), taggedUpdate("1", "u"))
+		e.received(taggedList("1", "tools"), taggedUpdate("1", "u"))
 		s.set(func() { content = "3" })
 		time.Sleep(31 * time.Second)
-		e.hears(taggedUpdate("1", "u"))
+		e.received(taggedUpdate("1", "u"))
 		e.leave()
-		s.said()
+		s.received()
 		time.Sleep(10 * time.Minute)
-		r.told()
+		r.serverReceived()
 		r.close()
 	})
 }

@@ -15,10 +15,10 @@ import (
 func TestUpgradedSessionListens(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newHerald(someCaps)
+			s := newScriptedServer(someCaps)
 			s.era = proxy.Modern
 			listens := s.hold("subscriptions/listen")
-			r := newHeraldRig(t, s, process, nil)
+			r := newServerRig(t, s, process, nil)
 			out := &stream{}
 			sess := r.legacy(`{}`)
 			sess.SetOutlet(out)
@@ -36,16 +36,16 @@ func TestUpgradedSessionListens(t *testing.T) {
 				t.Errorf("the filter is %s", c.msg.Of(c.msg.Notifications))
 			}
 			tag := `{"_meta":{"io.modelcontextprotocol/subscriptionId":` + c.id + `}}`
-			c.say(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + c.id + `},"notifications":{"toolsListChanged":true}}}`)
-			c.say(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":` + tag + `}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{"_meta":{"io.modelcontextprotocol/subscriptionId":` + c.id + `},"notifications":{"toolsListChanged":true}}}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/tools/list_changed","params":` + tag + `}`)
 			time.Sleep(time.Second)
-			if got := out.take(); len(got) != 1 || r.u.Watches() != 1 {
-				t.Errorf("the client received %q; %d listens", got, r.u.Watches())
+			if got := out.take(); len(got) != 1 || r.u.BridgeListens() != 1 {
+				t.Errorf("the client received %q; %d listens", got, r.u.BridgeListens())
 			}
 			r.u.Dismiss(proxy.Errf(proxy.SessionLost, "replaced"))
 			synctest.Wait()
-			if sess.State() != proxy.Closed || r.u.Watches() != 0 {
-				t.Errorf("the session is %v; %d listens", sess.State(), r.u.Watches())
+			if sess.State() != proxy.Closed || r.u.BridgeListens() != 0 {
+				t.Errorf("the session is %v; %d listens", sess.State(), r.u.BridgeListens())
 			}
 			r.close()
 		})

@@ -28,7 +28,7 @@ const doneResult = `"result":{"content":[],"resultType":"complete","_meta":{"io.
 // falls.
 func TestLogsOfCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newHeraldRig(t, newHerald(logCaps), false, nil)
+		r := newServerRig(t, newScriptedServer(logCaps), false, nil)
 		for _, caps := range []string{`{}`, `{"roots":{}}`} {
 			calls := r.s.hold("tools/call")
 			as := func(level string) client { c := wanting(level); c.caps = caps; return c }
@@ -40,18 +40,18 @@ func TestLogsOfCalls(t *testing.T) {
 			three := <-calls
 			strictAgain := r.call(as("critical"), "4", "t")
 			four := <-calls
-			for _, c := range []*heraldCall{one, two, three, four} {
+			for _, c := range []*scriptedCall{one, two, three, four} {
 				for _, level := range []string{"debug", "info", "error", "emergency", "loud"} {
-					c.say(logOf(level))
+					c.send(logOf(level))
 				}
 			}
-			quiet.hears()
-			strict.hears(logOf("error"), logOf("emergency"))
-			loose.hears(logOf("info"), logOf("error"), logOf("emergency"))
-			strictAgain.hears(logOf("emergency"))
-			for i, c := range []*heraldCall{one, two, three, four} {
+			quiet.received()
+			strict.received(logOf("error"), logOf("emergency"))
+			loose.received(logOf("info"), logOf("error"), logOf("emergency"))
+			strictAgain.received(logOf("emergency"))
+			for i, c := range []*scriptedCall{one, two, three, four} {
 				c.result(`{"content":[]}`)
-				[]*ear{quiet, strict, loose, strictAgain}[i].hears(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, i+1) + doneResult)
+				[]*clientRequest{quiet, strict, loose, strictAgain}[i].received(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,`, i+1) + doneResult)
 			}
 		}
 		r.close()
@@ -60,31 +60,31 @@ func TestLogsOfCalls(t *testing.T) {
 
 // The level is sent to the server only if a client asks, only if it must fall, and only if the server has logging.
 func TestLogsLevel(t *testing.T) {
-	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, logCaps, func(_ *testing.T, r *serverRig) {
 		for _, level := range []string{"", "error", "critical", "error", "debug", "info", ""} {
 			r.call(wanting(level), "1", "t").ended("")
 		}
-		r.toldBriefly("tools/call", "logging/setLevel error", "tools/call", "tools/call", "tools/call", "logging/setLevel debug", "tools/call", "tools/call", "tools/call")
+		r.serverReceivedBriefly("tools/call", "logging/setLevel error", "tools/call", "tools/call", "tools/call", "logging/setLevel debug", "tools/call", "tools/call", "tools/call")
 		// a refusal is the server's choice
 		r.s.answers("logging/setLevel", "-32603")
 		e := r.call(client{who: "other", extra: wanting("info").extra}, "1", "t")
-		e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
-		r.toldBriefly("logging/setLevel info", "tools/call")
+		e.received(`{"jsonrpc":"2.0","id":1,` + doneResult)
+		r.serverReceivedBriefly("logging/setLevel info", "tools/call")
 		// one that does not answer holds the call up for a while only
 		r.s.hold("logging/setLevel")
 		e = r.call(client{who: "third", extra: wanting("info").extra}, "1", "t")
 		time.Sleep(time.Minute)
-		e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+		e.received(`{"jsonrpc":"2.0","id":1,` + doneResult)
 	})
-	bothWires(t, `{"tools":{}}`, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, `{"tools":{}}`, func(_ *testing.T, r *serverRig) {
 		r.call(wanting("debug"), "1", "t").ended("")
-		r.toldBriefly("tools/call")
+		r.serverReceivedBriefly("tools/call")
 	})
 }
 
 // A log message outside the stream of a call is delivered while only one call could have caused it.
 func TestLogsOffStream(t *testing.T) {
-	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, logCaps, func(_ *testing.T, r *serverRig) {
 		process := r.s.link(0).Mux != nil
 		for _, caps := range []string{`{}`, `{"roots":{}}`} {
 			calls := r.s.hold("tools/call")
@@ -95,13 +95,13 @@ func TestLogsOffStream(t *testing.T) {
 			one.l.away(logOf("info"))
 			one.l.away(logOf("critical"))
 			if process || caps != "{}" { // over HTTP, what comes elsewhere is a call's if it has leased the session
-				e.hears(logOf("critical"))
+				e.received(logOf("critical"))
 			}
 			e.forget()
 			one.result(`{"content":[]}`)
-			e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+			e.received(`{"jsonrpc":"2.0","id":1,` + doneResult)
 			one.l.away(logOf("critical"))
-			e.hears()
+			e.received()
 		}
 		// two that want logs, in one session
 		calls := r.s.hold("tools/call")
@@ -111,22 +111,22 @@ func TestLogsOffStream(t *testing.T) {
 			r.t.Fatal("two sessions")
 		}
 		one.l.away(logOf("critical"))
-		a.hears()
-		b.hears()
+		a.received()
+		b.received()
 		two.result(`{"content":[]}`)
-		b.hears(`{"jsonrpc":"2.0","id":2,` + doneResult)
+		b.received(`{"jsonrpc":"2.0","id":2,` + doneResult)
 		one.l.away(logOf("info"))
 		if process {
-			a.hears(logOf("info"))
+			a.received(logOf("info"))
 		}
 		a.forget()
 		one.result(`{"content":[]}`)
-		a.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+		a.received(`{"jsonrpc":"2.0","id":1,` + doneResult)
 		// one that wants logs beside one that wants none: whose it is nobody knows, but only one may see it
 		a, b = r.call(wanting("debug"), "1", "t"), r.call(wanting(""), "2", "t")
 		one, two = <-calls, <-calls
 		one.l.away(logOf("info"))
-		b.hears()
+		b.received()
 		one.result(`{"content":[]}`)
 		two.result(`{"content":[]}`)
 		a.ended("")
@@ -139,22 +139,22 @@ func TestLogsOffStream(t *testing.T) {
 func TestLogsOfModernServer(t *testing.T) {
 	for _, process := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newHerald(logCaps)
+			s := newScriptedServer(logCaps)
 			s.era = proxy.Modern
-			r := newHeraldRig(t, s, process, nil)
+			r := newServerRig(t, s, process, nil)
 			calls := r.s.hold("tools/call")
 			a := r.call(wanting("error"), "1", "t")
 			one := <-calls
-			one.say(logOf("error"))
-			a.hears(logOf("error"))
+			one.send(logOf("error"))
+			a.received(logOf("error"))
 			b := r.call(wanting("debug"), "2", "t")
 			two := <-calls
-			two.say(logOf("error"))
-			a.hears()
+			two.send(logOf("error"))
+			a.received()
 			if process {
-				b.hears()
+				b.received()
 			} else {
-				b.hears(logOf("error"))
+				b.received(logOf("error"))
 			}
 			// a legacy client's session has its level put on each request
 			l := r.legacy(`{}`)
@@ -168,10 +168,10 @@ func TestLogsOfModernServer(t *testing.T) {
 			if got := string(three.msg.Of(three.msg.LogLevel)); got != `"warning"` {
 				t.Errorf("level %s", got)
 			}
-			three.say(logOf("error"))
-			three.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":0.5,"total":9007199254740993}}`)
+			three.send(logOf("error"))
+			three.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":0.5,"total":9007199254740993}}`)
 			three.result(`{"resultType":"complete","content":[]}`)
-			e.hears(logOf("error"), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":0.5,"total":9007199254740993}}`,
+			e.received(logOf("error"), `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":0.5,"total":9007199254740993}}`,
 				`{"jsonrpc":"2.0","id":"1","result":{"content":[]}}`)
 			r.close()
 		})
@@ -181,12 +181,12 @@ func TestLogsOfModernServer(t *testing.T) {
 // Progress reaches the request that asked for it, under its own token and JSON type. Without a token there is none, and late progress or
 // an unknown token is dropped.
 func TestProgressTokens(t *testing.T) {
-	bothWires(t, logCaps, func(_ *testing.T, r *heraldRig) {
+	bothWires(t, logCaps, func(_ *testing.T, r *serverRig) {
 		process := r.s.link(0).Mux != nil
 		for _, caps := range []string{`{}`, `{"roots":{}}`} {
 			calls := r.s.hold("tools/call")
 			tokens := []string{`7`, `"7"`, `""`}
-			ears, all := make([]*ear, len(tokens)), make([]*heraldCall, len(tokens))
+			ears, all := make([]*clientRequest, len(tokens)), make([]*scriptedCall, len(tokens))
 			seen := map[string]bool{}
 			for i, token := range tokens {
 				ears[i] = r.call(client{caps: caps, extra: `,"progressToken":` + token}, "1", "t")
@@ -199,25 +199,25 @@ func TestProgressTokens(t *testing.T) {
 			}
 			const progress = `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1,"message":"m"}}`
 			for i, c := range all {
-				c.say(progress)
-				ears[i].hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + tokens[i] + `,"progress":1,"message":"m"}}`)
+				c.send(progress)
+				ears[i].received(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + tokens[i] + `,"progress":1,"message":"m"}}`)
 			}
 			for i, c := range all {
 				c.result(`{"content":[]}`)
-				ears[i].hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+				ears[i].received(`{"jsonrpc":"2.0","id":1,` + doneResult)
 				if process {
-					c.say(progress)
+					c.send(progress)
 				} else {
 					c.l.away(fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":2}}`, c.token))
 				}
-				ears[i].hears()
+				ears[i].received()
 			}
 			e := r.call(client{caps: caps}, "1", "t")
 			c := <-calls
-			c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
-			c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progress":1}}`)
 			c.result(`{"content":[]}`)
-			e.hears(`{"jsonrpc":"2.0","id":1,` + doneResult)
+			e.received(`{"jsonrpc":"2.0","id":1,` + doneResult)
 		}
 	})
 }

@@ -1,7 +1,7 @@
 package era
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"time"
 
@@ -94,42 +94,15 @@ func (u *Upstream) mirror(ex *proxy.Exchange, server bool) error {
 	return nil
 }
 
-// listPages and listTime bound the fetching of a tool list for its schemas.
-const (
-	listPages = 100
-	listTime  = 10 * time.Second
-)
+// listTime bounds the fetching of a tool list for its schemas.
+const listTime = 10 * time.Second
 
-// fetchTools reads the server's tool list into u.tools. After a failure the tools stay unknown, and the server checks
-// the call.
+// fetchTools reads the server's tool list, which adds the tools to u.tools. After a failure the tools stay unknown, and
+// the server checks the call.
 func (u *Upstream) fetchTools(ex *proxy.Exchange) {
-	cursor := []byte(nil)
-	until := time.Now().Add(listTime)
-	for range listPages {
-		inner, err := transport.NewExchange(proxy.Modern, listRequest(ex, cursor))
-		if err != nil {
-			return
-		}
-		inner.Client = proxy.Client{Era: proxy.Modern, Version: rules.ModernVersion, Info: ex.Client.Info, Caps: ex.Client.Caps}
-		inner.Caller, inner.Session = ex.Caller, nil
-		inner.Inherit(ex)
-		stop := inner.Follow(ex)
-		replies, err := u.doModern(inner)
-		if err != nil {
-			stop()
-			return
-		}
-		m, err := proxy.Response(replies, until)
-		stop()
-		if err != nil || m.Kind != wire.Result {
-			return
-		}
-		next := wire.Get(m.Raw, m.Result, "nextCursor")
-		if !next.IsString(m.Raw) || bytes.Equal(next.Of(m.Raw), cursor) {
-			return
-		}
-		cursor = bytes.Clone(next.Of(m.Raw))
-	}
+	ctx, cancel := context.WithTimeout(ex, listTime)
+	defer cancel()
+	u.listTools(ctx, ex, ex.Client.Caps, func(*wire.Message) {})
 }
 
 func listRequest(ex *proxy.Exchange, cursor []byte) []byte {

@@ -173,8 +173,8 @@ func (a *actor) response(tag string, id []byte, m *wire.Message) {
 	}
 }
 
-// told judges what comes before the response.
-func (a *actor) told(tag string, m *wire.Message) {
+// received judges what comes before the response.
+func (a *actor) received(tag string, m *wire.Message) {
 	said := string(wire.Get(m.Raw, m.Params, "message").Text(m.Raw))
 	if m.Is("notifications/progress") && said != "" && said != tag {
 		a.bad("%s is told of the progress of %s", tag, said)
@@ -230,7 +230,7 @@ func (a *actor) call(method, tag string) {
 		again := func(answers string) string { return `,"inputResponses":{` + answers + `},"requestState":` + state }
 		right := a.answers(tag, end.m, 0)
 		if !a.w.srv.modern {
-			if gone := a.mischief(method, tag, n, right, again, state); gone {
+			if gone := a.misbehave(method, tag, n, right, again, state); gone {
 				return
 			}
 		} else if a.chance(10) {
@@ -250,12 +250,12 @@ func (a *actor) call(method, tag string) {
 // once sends the call, or a retry.
 func (a *actor) once(method, tag string, n int, extra, who string) ending {
 	ex := a.exchange(method, tag, fmt.Sprintf("%q", fmt.Sprintf("%s/%d", tag, n)), extra, who)
-	return a.drive(tag, ex, a.w.u.Do, func(m *wire.Message) { a.told(tag, m) })
+	return a.drive(tag, ex, a.w.u.Do, func(m *wire.Message) { a.received(tag, m) })
 }
 
-// mischief is what a client may do with a question of a legacy server's besides answering it. gone: the call is over for
+// misbehave is what a client may do with a question of a legacy server's besides answering it. gone: the call is over for
 // the client.
-func (a *actor) mischief(method, tag string, n int, right string, again func(string) string, state string) (gone bool) {
+func (a *actor) misbehave(method, tag string, n int, right string, again func(string) string, state string) (gone bool) {
 	refused := func(what string, end ending) {
 		if end.err == nil {
 			a.bad("%s: %s is not refused: %v", tag, what, end.err)
@@ -322,7 +322,7 @@ func (a *actor) legacy() {
 		return
 	}
 	if a.chance(60) {
-		a.sess.SetOutlet(earOf{a})
+		a.sess.SetOutlet(actorSink{a})
 	}
 	m, _ = wire.Scan([]byte(rules.Initialized))
 	session.Deliver(a.sess, &proxy.Exchange{Msg: m}, a.w.u.Do)
@@ -364,17 +364,17 @@ func (a *actor) legacyCall(method, tag string, n int) {
 		a.bad("%v", err)
 	}
 	a.drive(tag, &proxy.Exchange{Msg: m}, a.run, func(m *wire.Message) {
-		a.told(tag, m)
+		a.received(tag, m)
 		if m.Kind == wire.Request {
 			a.asked(tag, m)
 		}
 	})
 }
 
-// earOf is a legacy client's stream for what belongs to none of its requests.
-type earOf struct{ a *actor }
+// actorSink is a legacy client's stream for what belongs to none of its requests.
+type actorSink struct{ a *actor }
 
-func (e earOf) Push(msg []byte) error {
+func (e actorSink) Push(msg []byte) error {
 	m, err := wire.Scan(slices.Clone(msg))
 	if err == nil && m.Kind == wire.Request {
 		e.a.asked("", &m)
@@ -382,7 +382,7 @@ func (e earOf) Push(msg []byte) error {
 	return err
 }
 
-func (earOf) End() {}
+func (actorSink) End() {}
 
 // asked answers a question in one of many ways; tag is of the call it came in.
 func (a *actor) asked(tag string, m *wire.Message) {

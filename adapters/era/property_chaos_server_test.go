@@ -95,7 +95,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 	}
 	if b.piped {
 		p := newPipe(server, c, sink)
-		c.kill, c.aside, p.onEnd = p.kill, p.say, closed
+		c.kill, c.aside, p.onEnd = p.kill, p.send, closed
 		return p, nil
 	}
 	l := newStreams(server, c, sink)
@@ -105,7 +105,7 @@ func (b *backend) dial(_ context.Context, sink transport.Sink) (transport.Link, 
 	} else {
 		c.lose = l.lose
 	}
-	c.aside = l.tell
+	c.aside = l.send
 	return l, nil
 }
 

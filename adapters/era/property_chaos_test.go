@@ -153,7 +153,7 @@ func (w *world) live() {
 	}
 	w.wait("the clients", clients.Wait)
 	if !abrupt {
-		w.calm()
+		w.quiesce()
 		w.close()
 	}
 	w.ended()
@@ -215,8 +215,8 @@ func (w *world) close() {
 	})
 }
 
-// calm looks at a world in which all clients are done: what is parked is given up in its time, and nothing is held.
-func (w *world) calm() {
+// quiesce looks at a world in which all clients are done: what is parked is given up in its time, and nothing is held.
+func (w *world) quiesce() {
 	for _, s := range w.sessions {
 		s.End(proxy.Expired)
 	}
@@ -273,7 +273,7 @@ func (w *world) ended() {
 	if n := w.u.relays.Len(); n != 0 {
 		w.bad("%d relays are left", n)
 	}
-	if n := w.u.Watches(); n != 0 {
+	if n := w.u.BridgeListens(); n != 0 {
 		w.bad("%d watches are left", n)
 	}
 }

@@ -19,8 +19,8 @@ const sealed = `"SEALED"`
 // page is a cursor: the client's and the server's.
 type page struct{ client, server string }
 
-// deed is one exchange: what the client asks, what the server does, and what each is to hear of it.
-type deed struct {
+// modelCall is one exchange: what the client asks, what the server does, and what each is to hear of it.
+type modelCall struct {
 	c       *chain
 	q       *request
 	level   string
@@ -52,7 +52,7 @@ type inquest struct {
 	url            bool
 }
 
-func (d *deed) plan() {
+func (d *modelCall) plan() {
 	g := d.c.g
 	d.answers, d.id, d.nowToken = make(chan string, 16), d.q.id, d.q.token
 	if d.c.caps == "{}" || !rules.Askable(d.q.method) || g.chance(50) {
@@ -67,7 +67,7 @@ func (d *deed) plan() {
 	}
 }
 
-func (d *deed) inquest() *inquest {
+func (d *modelCall) inquest() *inquest {
 	g := d.c.g
 	g.n++
 	n := strconv.Itoa(g.n)
@@ -109,7 +109,7 @@ func (x *inquest) asked() obj { return x.params.without("_meta", "task", "elicit
 // said is what the server sees of the answer.
 func (x *inquest) said() string { return x.answer.without("_meta", "resultType").text() }
 
-func (d *deed) clientMeta() obj {
+func (d *modelCall) clientMeta() obj {
 	g := d.c.g
 	if !d.c.modern {
 		return g.meta(true, d.q.token)
@@ -121,7 +121,7 @@ func (d *deed) clientMeta() obj {
 	return g.shuffled(append(m, d.envelope()...))
 }
 
-func (d *deed) envelope() obj {
+func (d *modelCall) envelope() obj {
 	o := obj{mem(wire.MetaPrefix+"protocolVersion", `"2026-07-28"`), mem(wire.MetaPrefix+"clientInfo", clientInfo), mem(wire.MetaPrefix+"clientCapabilities", d.c.caps)}
 	if d.c.level != "" {
 		o = append(o, mem(wire.MetaPrefix+"logLevel", quote(d.c.level)))
@@ -130,14 +130,14 @@ func (d *deed) envelope() obj {
 }
 
 // expect adds to what the client is to get.
-func (d *deed) expect(raw string) {
+func (d *modelCall) expect(raw string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.due = append(d.due, compact([]byte(raw)))
 }
 
 // serve is the server's part: at a legacy server all of the call, at a modern one what comes of one request.
-func (d *deed) serve(m *wire.Message, say func(raw []byte)) {
+func (d *modelCall) serve(m *wire.Message, say func(raw []byte)) {
 	g := newGen(d.q.seed + uint64(d.round)) //nolint:gosec // a seeded test
 	g.n = 1000 * (d.round + 1)
 	d.seen(m)
@@ -178,7 +178,7 @@ func (d *deed) serve(m *wire.Message, say func(raw []byte)) {
 }
 
 // require ends a request at a modern server with questions.
-func (d *deed) require(g *gen, id string, say func(raw []byte)) {
+func (d *modelCall) require(g *gen, id string, say func(raw []byte)) {
 	var requests, answers obj
 	for _, x := range d.rounds[d.round] {
 		o := obj{mem("method", quote(x.method)), mem("params", x.params.text())}
@@ -196,7 +196,7 @@ func (d *deed) require(g *gen, id string, say func(raw []byte)) {
 }
 
 // notify says some notifications in the call, of which the client is to get those that are its own.
-func (d *deed) notify(g *gen, say func(raw []byte)) {
+func (d *modelCall) notify(g *gen, say func(raw []byte)) {
 	for range g.IntN(4) {
 		params := g.object(2)
 		var o obj
@@ -229,7 +229,7 @@ func (d *deed) notify(g *gen, say func(raw []byte)) {
 }
 
 // respond ends the call with a result or an error.
-func (d *deed) respond(g *gen, id string, say func(raw []byte)) {
+func (d *modelCall) respond(g *gen, id string, say func(raw []byte)) {
 	c, q := d.c, d.q
 	top := obj{mem("jsonrpc", `"2.0"`), mem("id", id)}
 	if g.chance(20) {
@@ -267,7 +267,7 @@ func (d *deed) respond(g *gen, id string, say func(raw []byte)) {
 }
 
 // outcome is what the client is to get of a result with the given _meta.
-func (d *deed) outcome(o, m obj) obj {
+func (d *modelCall) outcome(o, m obj) obj {
 	left := survives(d.q.method, o, d.c.version)
 	kept := m.without(wire.MetaPrefix + "serverInfo")
 	if at := left.find("nextCursor"); at >= 0 {
@@ -291,7 +291,7 @@ func (d *deed) outcome(o, m obj) obj {
 }
 
 // find finds the question with the nonce that a client sees.
-func (d *deed) find(raw []byte, params wire.Span) *inquest {
+func (d *modelCall) find(raw []byte, params wire.Span) *inquest {
 	nonce := string(wire.Get(raw, params, "x-nonce").Text(raw))
 	for _, round := range d.rounds {
 		for _, x := range round {
@@ -305,7 +305,7 @@ func (d *deed) find(raw []byte, params wire.Span) *inquest {
 }
 
 // answer is a legacy client's part in a question.
-func (d *deed) answer(m *wire.Message) {
+func (d *modelCall) answer(m *wire.Message) {
 	x := d.find(m.Raw, m.Params)
 	want := x.asked()
 	if x.url {
@@ -318,7 +318,7 @@ func (d *deed) answer(m *wire.Message) {
 }
 
 // retry is a modern client's: it calls again with its answers, or some of them, as another request.
-func (d *deed) retry(m *wire.Message) {
+func (d *modelCall) retry(m *wire.Message) {
 	g, q := d.c.g, d.q
 	var answers obj
 	for k, v := range wire.Members(m.Raw, m.InputRequests) {
@@ -348,7 +348,7 @@ func (d *deed) retry(m *wire.Message) {
 }
 
 // done looks for what the client was to get and has not got.
-func (d *deed) done() {
+func (d *modelCall) done() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.due) > 0 && !d.c.t.Failed() {

@@ -270,8 +270,8 @@ func (l *streams) breakOff(why error) {
 	}
 }
 
-// tell is the stream that belongs to no call.
-func (l *streams) tell(raw []byte) {
+// send is the stream that belongs to no call.
+func (l *streams) send(raw []byte) {
 	l.telling.Lock()
 	defer l.telling.Unlock()
 	l.mu.Lock()
@@ -339,12 +339,12 @@ func (p *pipe) write(ctx context.Context, msg []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	p.far.take(bytes.Clone(msg), nil, p.say)
+	p.far.take(bytes.Clone(msg), nil, p.send)
 	return nil
 }
 
-// say is the server's standard output.
-func (p *pipe) say(raw []byte) {
+// send is the server's standard output.
+func (p *pipe) send(raw []byte) {
 	p.reading.Lock()
 	defer p.reading.Unlock()
 	p.mu.Lock()

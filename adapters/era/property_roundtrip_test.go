@@ -206,7 +206,7 @@ func (c *chain) exchange() {
 	if p := c.pages[q.method]; p.client != "" && g.chance(60) {
 		q.bare, q.params, q.page = false, q.params.with("cursor", p.client), p.server
 	}
-	d := &deed{c: c, q: q, level: c.level}
+	d := &modelCall{c: c, q: q, level: c.level}
 	d.plan()
 	if c.modern || q.token != "" || g.chance(60) {
 		g.dress(q, d.clientMeta())
@@ -247,10 +247,10 @@ type endpoint struct {
 	group  sync.WaitGroup
 
 	mu   sync.Mutex
-	deed *deed
+	deed *modelCall
 }
 
-func (e *endpoint) now(d *deed) {
+func (e *endpoint) now(d *modelCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.deed = d
@@ -293,7 +293,7 @@ func (e *endpoint) take(raw []byte, _ []proxy.Header, say func(raw []byte)) func
 var minted = regexp.MustCompile(`^([0-9]+|"p[0-9]+")$`)
 
 // seen compares a request, as the server has it, with what was sent.
-func (d *deed) seen(m *wire.Message) {
+func (d *modelCall) seen(m *wire.Message) {
 	c, q := d.c, *d.q
 	if id := string(m.Of(m.ID)); id == q.id || minted.MatchString(id) {
 		q.id = id
@@ -330,7 +330,7 @@ func (d *deed) seen(m *wire.Message) {
 }
 
 // seenUp does so at a modern server: _meta is where it may be, with the client's own members in their order.
-func (d *deed) seenUp(m *wire.Message, q *request) {
+func (d *modelCall) seenUp(m *wire.Message, q *request) {
 	c := d.c
 	params := q.params.without("task", "inputResponses", "requestState")
 	if q.method == "tools/call" {
@@ -355,7 +355,7 @@ func (d *deed) seenUp(m *wire.Message, q *request) {
 }
 
 // retried is a call that is made again: its answers are where they may be.
-func (d *deed) retried(m *wire.Message, params obj) obj {
+func (d *modelCall) retried(m *wire.Message, params obj) obj {
 	c := d.c
 	state := string(m.Of(m.ReqState))
 	if state != d.state {
@@ -371,7 +371,7 @@ func (d *deed) retried(m *wire.Message, params obj) obj {
 }
 
 // told compares what the client gets with the next thing that it is to get.
-func (d *deed) told(m *wire.Message) {
+func (d *modelCall) told(m *wire.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.due) == 0 {

@@ -11,14 +11,14 @@ import (
 )
 
 // sealRig runs a test at a modern server that issues requestStates, over each kind of link.
-func sealRig(t *testing.T, seal bool, f func(t *testing.T, r *heraldRig)) {
+func sealRig(t *testing.T, seal bool, f func(t *testing.T, r *serverRig)) {
 	t.Helper()
 	for _, process := range []bool{false, true} {
 		t.Run(map[bool]string{false: "http", true: "stdio"}[process], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newHerald(`{"tools":{}}`)
+				s := newScriptedServer(`{"tools":{}}`)
 				s.era = proxy.Modern
-				r := newHeraldRig(t, s, process, func(o *Options) {
+				r := newServerRig(t, s, process, func(o *Options) {
 					o.SealState = seal
 					o.Store, _ = input.NewStore(input.Options{TTL: time.Minute})
 				})
@@ -30,14 +30,14 @@ func sealRig(t *testing.T, seal bool, f func(t *testing.T, r *heraldRig)) {
 }
 
 // asks makes the server answer with a question and the given state, raw JSON.
-func (r *heraldRig) asks(method, state string) {
-	r.s.on[method] = func(c *heraldCall) {
+func (r *serverRig) asks(method, state string) {
+	r.s.on[method] = func(c *scriptedCall) {
 		c.result(`{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}},"requestState":` + state + `,"x":9007199254740993}`)
 	}
 }
 
 // state returns the requestState of the only response received.
-func (e *ear) state(prefix, suffix string) string {
+func (e *clientRequest) state(prefix, suffix string) string {
 	e.t.Helper()
 	e.ended("")
 	e.mu.Lock()
@@ -62,7 +62,7 @@ const (
 // and until it expires. Repeated use is left to the server.
 func TestSealStateBinds(t *testing.T) {
 	for _, own := range []string{`"a server's state"`, `"\u00fc\/ \"x\""`, `""`, `"` + strings.Repeat("z", 70000) + `"`, `{"odd":1.50}`} {
-		sealRig(t, true, func(t *testing.T, r *heraldRig) {
+		sealRig(t, true, func(t *testing.T, r *serverRig) {
 			alice := client{who: "alice", caps: `{"roots":{}}`}
 			for _, c := range []struct{ method, params, other string }{
 				{"tools/call", `"name":"w","arguments":{"x":1}`, `"name":"w","arguments":{"x":2}`},
@@ -75,27 +75,27 @@ func TestSealStateBinds(t *testing.T) {
 				if !strings.HasPrefix(sealed, `"v1.`) || len(plain) > 1 && strings.Contains(sealed, plain) {
 					t.Fatalf("given out: %s", sealed)
 				}
-				retry := func(who client, method, params, state string) *ear {
+				retry := func(who client, method, params, state string) *clientRequest {
 					return r.request(who, "2", method, params+`,"inputResponses":{"a":{"roots":[]}},"requestState":`+state)
 				}
 				got := ""
 				for _, method := range []string{"tools/call", "prompts/get", "resources/read", "tools/list"} {
-					r.s.on[method] = func(c *heraldCall) {
+					r.s.on[method] = func(c *scriptedCall) {
 						got = string(c.msg.Of(c.msg.ReqState)) + string(c.msg.Of(c.msg.InputResponses))
 						c.result(`{"resultType":"complete"}`)
 					}
 				}
-				r.s.said()
+				r.s.received()
 				flipped := []byte(sealed)
 				flipped[len(flipped)-4] ^= 1
-				for _, e := range []*ear{
+				for _, e := range []*clientRequest{
 					retry(client{who: "bob", caps: alice.caps}, c.method, c.params, sealed), retry(client{caps: alice.caps}, c.method, c.params, sealed),
 					retry(alice, c.method, c.other, sealed), retry(alice, "tools/list", c.params, sealed), retry(alice, c.method, c.params, string(flipped)),
 					retry(alice, c.method, c.params, own), retry(alice, c.method, c.params, `"v1."`), retry(alice, c.method, c.params, `null`), retry(alice, c.method, c.params, `7`),
 				} {
 					e.ended("request_state_invalid")
 				}
-				r.told()
+				r.serverReceived()
 				retry(alice, c.method, c.params, sealed).ended("")
 				if got != own+`{"a":{"roots":[]}}` {
 					t.Errorf("the server got %s", got)
@@ -110,9 +110,9 @@ func TestSealStateBinds(t *testing.T) {
 
 // Without a state from the server none is made; a second round has its own state.
 func TestSealStateRounds(t *testing.T) {
-	sealRig(t, true, func(_ *testing.T, r *heraldRig) {
+	sealRig(t, true, func(_ *testing.T, r *serverRig) {
 		r.s.answers("tools/call", `{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}`)
-		r.call(client{}, "1", "w").hears(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}}`)
+		r.call(client{}, "1", "w").received(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list","params":{}}}}}`)
 		r.asks("tools/call", `"S1"`)
 		one := r.call(client{}, "1", "w").state(askedHead, askedTail)
 		r.asks("tools/call", `"S2"`)
@@ -120,10 +120,10 @@ func TestSealStateRounds(t *testing.T) {
 		if one == two {
 			r.t.Error("one state for two rounds")
 		}
-		r.s.said()
+		r.s.received()
 		r.s.answers("tools/call", `{"resultType":"complete","content":[]}`)
-		r.request(client{}, "1", "tools/call", `"name":"w","arguments":{},"requestState":`+two).hears(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`)
-		if got := strings.Join(r.s.said(), "\n"); !strings.Contains(got, `"requestState":"S2"`) {
+		r.request(client{}, "1", "tools/call", `"name":"w","arguments":{},"requestState":`+two).received(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}`)
+		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"S2"`) {
 			r.t.Errorf("the server was told %s", got)
 		}
 	})
@@ -131,27 +131,27 @@ func TestSealStateRounds(t *testing.T) {
 
 // Without seal_state it passes unchanged both ways. A legacy client never receives it.
 func TestSealStateOff(t *testing.T) {
-	sealRig(t, false, func(_ *testing.T, r *heraldRig) {
+	sealRig(t, false, func(_ *testing.T, r *serverRig) {
 		r.asks("tools/call", `"\u0041\/ä"`)
 		if got := r.call(client{who: "alice"}, "1", "w").state(askedHead, askedTail); got != `"\u0041\/ä"` {
 			r.t.Errorf("given out: %s", got)
 		}
-		r.s.said()
+		r.s.received()
 		r.request(client{who: "bob"}, "1", "tools/call", `"name":"w","arguments":{},"requestState":"\u0041\/ä"`)
-		if got := strings.Join(r.s.said(), "\n"); !strings.Contains(got, `"requestState":"\u0041\/ä"`) {
+		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"\u0041\/ä"`) {
 			r.t.Errorf("the server was told %s", got)
 		}
 	})
-	sealRig(t, true, func(_ *testing.T, r *heraldRig) {
+	sealRig(t, true, func(_ *testing.T, r *serverRig) {
 		r.asks("tools/call", `"S1"`)
 		s := r.legacy(`{"roots":{}}`)
 		e := r.ask(s, "1", "tools/call", `"name":"w","arguments":{}`)
-		e.hears(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
-		r.s.said()
+		e.received(`{"jsonrpc":"2.0","id":"dragoman-1","method":"roots/list","params":{}}`)
+		r.s.received()
 		r.s.answers("tools/call", `{"resultType":"complete","content":[]}`)
 		s.Answer(scan(r.t, `{"jsonrpc":"2.0","id":"dragoman-1","result":{"roots":[]}}`))
-		e.hears(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
-		if got := strings.Join(r.s.said(), "\n"); !strings.Contains(got, `"requestState":"S1"`) {
+		e.received(`{"jsonrpc":"2.0","id":1,"result":{"content":[]}}`)
+		if got := strings.Join(r.s.received(), "\n"); !strings.Contains(got, `"requestState":"S1"`) {
 			r.t.Errorf("the server was told %s", got)
 		}
 	})

@@ -84,14 +84,14 @@ func (x *capsCache) of(caps []byte, version string) []byte {
 }
 
 // edits is storage for the edits of a message before a call, and for the copy to which the call adds its own.
-type edits struct{ kept, lent [4]wire.Edit }
+type edits struct{ own, copied [4]wire.Edit }
 
 // open makes a message without edits use this storage.
 func (x *edits) open(m *wire.Message) {
 	if len(m.Edits) == 0 {
-		m.Edits = x.kept[:0]
+		m.Edits = x.own[:0]
 	}
 }
 
 // lend copies edits for a call that adds its own. It may be called once.
-func (x *edits) lend(e []wire.Edit) []wire.Edit { return append(x.lent[:0], e...) }
+func (x *edits) lend(e []wire.Edit) []wire.Edit { return append(x.copied[:0], e...) }

@@ -9,7 +9,7 @@ import (
 )
 
 // Cached metadata is not mixed up between clients whose metadata has equal length, nor between log levels and methods.
-func TestStamps(t *testing.T) {
+func TestCachedMetadata(t *testing.T) {
 	var x metaCache
 	clients := []proxy.Client{
 		{Version: rules.LegacyVersion, Info: []byte(`{"name":"a"}`), Caps: []byte(`{"roots":{}}`)},
@@ -38,7 +38,7 @@ func TestStamps(t *testing.T) {
 	}
 }
 
-func TestDress(t *testing.T) {
+func TestClientMetadataIsAdded(t *testing.T) {
 	f := func(client proxy.Client, in, want string) {
 		t.Helper()
 		ex := &proxy.Exchange{Msg: *scan(t, in), Client: client}

@@ -26,30 +26,30 @@ func TestTaskDrivenDown(t *testing.T) {
 			`{"jsonrpc":"2.0","id":"k","error":{"code":-32603,"message":"broken","data":{"code":"upstream_code_not_translatable","retryable":false,"originalCode":-32050}}}`},
 	} {
 		for _, caps := range []string{`{}`, `{"roots":{}}`} {
-			taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
+			taskRig(t, proxy.Legacy, true, func(t *testing.T, r *serverRig) {
 				r.s.answers("tools/call", wanted)
 				held := r.s.hold("tasks/result")
 				e := r.call(client{caps: caps}, `"k"`, "long")
-				got := strings.Join(r.s.said(), "\n")
+				got := strings.Join(r.s.received(), "\n")
 				if !strings.Contains(got, `tools/call {"name":"long","arguments":{},"task":{}}`) || !strings.Contains(got, " tasks/result t/1") {
 					t.Errorf("the server was told\n%s", got)
 				}
 				time.Sleep(time.Minute)
-				(<-held).say(`{"jsonrpc":"2.0","id":$ID,` + c.end + `}`)
-				e.hears(c.want)
+				(<-held).send(`{"jsonrpc":"2.0","id":$ID,` + c.end + `}`)
+				e.received(c.want)
 				e.ended("")
 				time.Sleep(time.Minute)
-				r.told()
+				r.serverReceived()
 				// one that runs at once all the same
 				r.s.answers("tools/call", `{"content":[]}`)
 				e = r.call(client{caps: caps}, `1`, "long")
-				e.hears(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete",` + info + `}}`)
-				r.s.said()
+				e.received(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete",` + info + `}}`)
+				r.s.received()
 				// the others are calls as ever
 				for _, tool := range []string{"maybe", "short", "unknown"} {
 					r.call(client{caps: caps}, `1`, tool).ended("")
 				}
-				if got := strings.Join(r.s.said(), "\n"); strings.Contains(got, `"task"`) {
+				if got := strings.Join(r.s.received(), "\n"); strings.Contains(got, `"task"`) {
 					t.Errorf("the server was told\n%s", got)
 				}
 			})
@@ -59,12 +59,12 @@ func TestTaskDrivenDown(t *testing.T) {
 
 // A question of a task ends the client's request, and the retry resumes it, as in any call.
 func TestTaskQuestionsDown(t *testing.T) {
-	taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
+	taskRig(t, proxy.Legacy, true, func(t *testing.T, r *serverRig) {
 		r.s.answers("tools/call", wanted)
 		held := r.s.hold("tasks/result")
 		e := r.call(client{caps: `{"roots":{}}`}, `1`, "long")
 		c := <-held
-		c.say(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}}`)
+		c.send(`{"jsonrpc":"2.0","id":"q","method":"roots/list","params":{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}}`)
 		time.Sleep(time.Second)
 		e.ended("")
 		e.mu.Lock()
@@ -75,31 +75,31 @@ func TestTaskQuestionsDown(t *testing.T) {
 		}
 		_, state, _ := strings.Cut(got, `"requestState":"`)
 		state, _, _ = strings.Cut(state, `"`)
-		r.s.said()
+		r.s.received()
 		f := r.request(client{caps: `{"roots":{}}`}, `2`, "tools/call", `"name":"long","arguments":{},"inputResponses":{"r1-1":{"roots":[]}},"requestState":"`+state+`"`)
-		if said := strings.Join(r.s.said(), "\n"); !strings.HasSuffix(said, ` answer {"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`) || strings.Contains(said, "tools/call") {
+		if said := strings.Join(r.s.received(), "\n"); !strings.HasSuffix(said, ` answer {"jsonrpc":"2.0","id":"q","result":{"roots":[]}}`) || strings.Contains(said, "tools/call") {
 			t.Errorf("the server was told\n%s", said)
 		}
 		c.result(`{"content":[],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t/1"}}}`)
-		f.hears(`{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}},"resultType":"complete"}}`)
+		f.received(`{"jsonrpc":"2.0","id":2,"result":{"content":[],"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}},"resultType":"complete"}}`)
 		f.ended("")
-		r.told()
+		r.serverReceived()
 	})
 }
 
 // A client that leaves at any time cancels the task by tasks/cancel.
 func TestTaskCancelledDown(t *testing.T) {
 	for _, caps := range []string{`{}`, `{"roots":{}}`} {
-		taskRig(t, proxy.Legacy, true, func(t *testing.T, r *heraldRig) {
+		taskRig(t, proxy.Legacy, true, func(t *testing.T, r *serverRig) {
 			r.s.answers("tools/call", wanted)
 			held := r.s.hold("tasks/result")
 			e := r.call(client{caps: caps}, `1`, "long")
 			c := <-held
-			r.s.said()
+			r.s.received()
 			e.leave()
 			e.ended("cancelled")
 			time.Sleep(time.Second)
-			got := r.s.said()
+			got := r.s.received()
 			slices.Sort(got)
 			session := fmt.Sprint(c.l.n)
 			if !slices.Equal(got, []string{session + " notifications/cancelled " + c.id, session + " tasks/cancel t/1"}) {
@@ -110,12 +110,12 @@ func TestTaskCancelledDown(t *testing.T) {
 				time.Sleep(10 * time.Second)
 				e = r.call(client{caps: caps}, `2`, "long")
 				c = <-held
-				c.say(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
+				c.send(`{"jsonrpc":"2.0","id":"q","method":"roots/list"}`)
 				synctest.Wait()
-				r.s.said()
+				r.s.received()
 				e.leave()
 				time.Sleep(time.Second)
-				if got := strings.Join(r.s.said(), "\n"); !matchesInOrder(got, " tasks/cancel t/1", ` answer {"jsonrpc":"2.0","id":"q","error":`) {
+				if got := strings.Join(r.s.received(), "\n"); !matchesInOrder(got, " tasks/cancel t/1", ` answer {"jsonrpc":"2.0","id":"q","error":`) {
 					t.Errorf("the server was told %s", got)
 				}
 			}
@@ -123,11 +123,11 @@ func TestTaskCancelledDown(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			e = r.call(client{caps: caps}, `2`, "long")
 			c = <-held
-			r.s.said()
+			r.s.received()
 			c.fail()
 			e.ended("upstream_lost")
 			time.Sleep(time.Second)
-			if got := r.s.said(); !slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, " tasks/cancel t/1") }) {
+			if got := r.s.received(); !slices.ContainsFunc(got, func(l string) bool { return strings.HasSuffix(l, " tasks/cancel t/1") }) {
 				t.Errorf("the server was told %q", got)
 			}
 		})
@@ -137,24 +137,24 @@ func TestTaskCancelledDown(t *testing.T) {
 // Progress of a task carries the client's token, also after the call has become a task.
 func TestTaskProgressDown(t *testing.T) {
 	for _, caps := range []string{`{}`, `{"roots":{}}`} {
-		taskRig(t, proxy.Legacy, true, func(_ *testing.T, r *heraldRig) {
+		taskRig(t, proxy.Legacy, true, func(_ *testing.T, r *serverRig) {
 			token := ""
-			r.s.on["tools/call"] = func(c *heraldCall) {
+			r.s.on["tools/call"] = func(c *scriptedCall) {
 				token = c.token
-				c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}`)
+				c.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":$TOKEN,"progress":1}}`)
 				c.result(wanted)
 			}
 			held := r.s.hold("tasks/result")
 			e := r.call(client{caps: caps, extra: `,"progressToken":7`}, `1`, "long")
-			e.hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`)
+			e.received(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":1}}`)
 			c := <-held
-			c.say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":2}}`)
+			c.send(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":` + token + `,"progress":2}}`)
 			synctest.Wait()
 			if c.l.Mux == nil { // on a channel it names a call that is over
-				e.hears(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2}}`)
+				e.received(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7,"progress":2}}`)
 			}
 			c.result(`{"content":[]}`)
-			e.hears(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+			e.received(`{"jsonrpc":"2.0","id":1,"result":{"content":[],"resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
 		})
 	}
 }
@@ -163,20 +163,20 @@ func TestTaskProgressDown(t *testing.T) {
 func TestTaskHiddenDown(t *testing.T) {
 	const rest = `],"resultType":"complete","ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`
 	for _, drive := range []bool{false, true} {
-		taskRig(t, proxy.Legacy, drive, func(t *testing.T, r *heraldRig) {
+		taskRig(t, proxy.Legacy, drive, func(t *testing.T, r *serverRig) {
 			e := r.request(client{}, "1", "tools/list", `"x":1`)
 			if drive {
-				e.hears(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"long"},{"name":"maybe"},{"name":"short"}` + rest)
+				e.received(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"long"},{"name":"maybe"},{"name":"short"}` + rest)
 			} else {
-				e.hears(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"maybe"},{"name":"short"}` + rest)
+				e.received(`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"maybe"},{"name":"short"}` + rest)
 			}
 			r.request(client{caps: `{"extensions":{"io.modelcontextprotocol/tasks":{}}}`}, "1", "server/discover", `"x":1`).
-				hears(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
-			if got := strings.Join(r.s.said(), "\n"); strings.Contains(got, "tasks") {
+				received(`{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}}`)
+			if got := strings.Join(r.s.received(), "\n"); strings.Contains(got, "tasks") {
 				t.Errorf("declared: %s", got)
 			}
 			r.call(client{}, "1", "maybe").ended("")
-			if got := strings.Join(r.s.said(), "\n"); strings.Contains(got, `"task"`) {
+			if got := strings.Join(r.s.received(), "\n"); strings.Contains(got, `"task"`) {
 				t.Errorf("the server was told %s", got)
 			}
 		})

@@ -101,7 +101,7 @@ func (u *Upstream) initialize(ex *proxy.Exchange) (proxy.Replies, error) {
 
 // discover sends server/discover to a modern server, or answers it from a shared session of a legacy one.
 func (u *Upstream) discover(ex, inner *proxy.Exchange) (wire.Message, error) {
-	ctx, cancel := context.WithTimeout(ex, u.opt.Patience())
+	ctx, cancel := context.WithTimeout(ex, u.opt.HandshakeTimeout())
 	defer cancel()
 	v, err := u.Profile(ctx)
 	if err != nil {

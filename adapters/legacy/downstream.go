@@ -63,15 +63,15 @@ func (d *Downstream) Post(p *mcphttp.Post) {
 	case wire.Request:
 		ex := proxy.Borrow()
 		ex.Msg, ex.Key, ex.Caller, ex.Arrival = *m, p.Key, p.Caller, p.Arrival
-		d.Responses.DoKept(p.Ctx, ex, func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }, d.records.keeping(sess))
+		d.Responses.DoKept(p.Ctx, ex, func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }, d.records.recordOf(sess))
 	default:
-		d.tell(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
+		d.deliver(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
 		mcphttp.Accepted(p.Ctx)
 	}
 }
 
-// tell delivers a notification, or the answer to a question.
-func (d *Downstream) tell(sess *proxy.Session, ex *proxy.Exchange) {
+// deliver delivers a notification, or the answer to a question.
+func (d *Downstream) deliver(sess *proxy.Session, ex *proxy.Exchange) {
 	d.records.answered(sess, &ex.Msg)
 	session.Deliver(sess, ex, d.Handle)
 }
@@ -151,7 +151,7 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 	run := make(map[*proxy.Exchange]proxy.Handler)
 	for _, ex := range all {
 		if ex.Msg.Kind != wire.Request {
-			d.tell(sess, ex)
+			d.deliver(sess, ex)
 			continue
 		}
 		requests = append(requests, ex)
@@ -161,7 +161,7 @@ func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
 		mcphttp.Accepted(p.Ctx)
 		return
 	}
-	d.Responses.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.keeping(sess))
+	d.Responses.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.recordOf(sess))
 }
 
 // maxBatch is how many messages an array may hold.
@@ -221,11 +221,11 @@ func (d *Downstream) Get(ctx *fasthttp.RequestCtx) {
 }
 
 func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
-	keep, resume := d.records.keeping(sess), &d.Responses.Resume
-	if keep.Events == nil {
+	record, resume := d.records.recordOf(sess), &d.Responses.Resume
+	if record.Events == nil {
 		return mcphttp.Open(ctx, sess, nil, nil)
 	}
-	last, after := keep.Events.Find(httpserver.FieldsOf(ctx).Peek(headerLast))
+	last, after := record.Events.Find(httpserver.FieldsOf(ctx).Peek(headerLast))
 	if last != nil && !last.Own() {
 		return resume.PickUp(ctx, last, after)
 	}
@@ -233,8 +233,8 @@ func (d *Downstream) open(ctx *fasthttp.RequestCtx, sess *proxy.Session) error {
 		if last != nil {
 			return last, after
 		}
-		return keep.Events.Open(true), 0
-	}, keep.Polls)
+		return record.Events.Open(true), 0
+	}, record.Polls)
 }
 
 // Delete ends the session that the request names, and answers 204.

@@ -18,21 +18,21 @@ type records struct {
 	of     map[*proxy.Session]*session.Events
 }
 
-// keeping returns the record of sess, creating it if needed; the zero Keeping if streams are not recorded.
-func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
+// recordOf returns the record of sess, creating it if needed; the zero Keeping if streams are not recorded.
+func (r *records) recordOf(sess *proxy.Session) mcphttp.Keeping {
 	if r.resume.Events <= 0 {
 		return mcphttp.Keeping{}
 	}
 
-	keep := mcphttp.Keeping{Polls: rules.CanPoll(sess.Client().Version)}
+	record := mcphttp.Keeping{Polls: rules.CanPoll(sess.Client().Version)}
 	r.mu.Lock()
-	keep.Events = r.of[sess]
-	if keep.Events != nil {
+	record.Events = r.of[sess]
+	if record.Events != nil {
 		r.mu.Unlock()
-		return keep
+		return record
 	}
 	made := session.NewEvents(sess, r.resume.Limits(), r.resume.Usage)
-	r.of[sess], keep.Events = made, made
+	r.of[sess], record.Events = made, made
 	r.mu.Unlock()
 	made.Start()
 	sess.OnEnd(func() {
@@ -40,7 +40,7 @@ func (r *records) keeping(sess *proxy.Session) mcphttp.Keeping {
 		defer r.mu.Unlock()
 		delete(r.of, sess)
 	})
-	return keep
+	return record
 }
 
 // answered records that a client has answered a question, if m is a response.

@@ -19,7 +19,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// server is a legacy server of which the test says every stream: the POST's, and each GET's in turn.
+// server is a legacy server whose streams the test scripts: that of the POST, and each GET's in turn.
 type server struct {
 	t    *testing.T
 	link transport.Link
@@ -29,8 +29,8 @@ type server struct {
 	id   string
 	gets []get
 	next []string // answers to GETs with Last-Event-ID: a stream, "STATUS", or "hang"
-	own  []string // answers to GETs without
-	said []string // what came outside calls
+	own  []string // answers to GETs without it
+	said []string // messages outside of calls
 }
 
 // get is one GET that the server has seen.
@@ -113,7 +113,7 @@ func (s *server) seen() []get {
 	return append([]get(nil), s.gets...)
 }
 
-// resumed are the GETs with Last-Event-ID.
+// resumed returns the GETs with Last-Event-ID.
 func (s *server) resumed() (with []get) {
 	for _, g := range s.seen() {
 		if g.last != "" {
@@ -169,7 +169,7 @@ func (s *server) tool() (proxy.Replies, *proxy.Exchange) {
 	return s.request(`{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"t","_meta":{"progressToken":"p"}}}`)
 }
 
-// read is the next reply, or the error.
+// read returns the next reply, or the error.
 func read(r proxy.Replies, wait time.Duration) string {
 	m, err := r.Next(time.Now().Add(wait))
 	if err != nil {
@@ -180,7 +180,7 @@ func read(r proxy.Replies, wait time.Duration) string {
 
 const mine = `{"jsonrpc":"2.0","id":"mine","result":{}}`
 
-// A server lets go of its client and says when to come back: the call's reader sees one answer.
+// A server closes the stream and names a retry time: the reader of the call gets one answer.
 func TestAnswerGoesOn(t *testing.T) {
 	s := start(t, &server{
 		post: "id: 1\nretry: 250\ndata:\n\nid: 2\ndata: " + tick + "\n\n",
@@ -199,14 +199,14 @@ func TestAnswerGoesOn(t *testing.T) {
 		t.Fatalf("%v", gets)
 	}
 	if gets[0].at.Sub(began) < 250*time.Millisecond || gets[1].at.Sub(gets[0].at) < 250*time.Millisecond || gets[2].at.Sub(gets[1].at) < 500*time.Millisecond {
-		t.Errorf("asked too soon: %v, began %v", gets, began)
+		t.Errorf("resumed too early: %v, began %v", gets, began)
 	}
 	if got := read(r, patient); got != io.EOF.Error() {
 		t.Errorf("after the response: %s", got)
 	}
 }
 
-// During the wait Next answers at its time, as often as it is asked; cancelling ends the wait at once.
+// During the wait Next returns at its deadline, as often as it is called; cancelling ends the wait at once.
 func TestAnswerGoesOnInTime(t *testing.T) {
 	s := start(t, &server{post: "id: 1\nretry: 30000\ndata:\n\n"})
 	r, ex := s.tool()
@@ -223,7 +223,7 @@ func TestAnswerGoesOnInTime(t *testing.T) {
 	}
 	_ = r.Close()
 	if len(s.resumed()) != 0 {
-		t.Error("asked after all")
+		t.Error("resumed nevertheless")
 	}
 }
 
@@ -275,7 +275,7 @@ func TestAnswerThatDoesNotGoOn(t *testing.T) {
 	}
 }
 
-// A client that can be let go of is, before its time, once; and the call goes on. A connection that broke is no such wish.
+// A client that supports polling is disconnected before its timeout, once, and the call goes on. A broken connection is not such a close.
 func TestPollingIsPassedOn(t *testing.T) {
 	const answer = "data: {\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}\n\n"
 	s := start(t, &server{post: "id: 1\nretry: 100\ndata:\n\n", next: []string{answer}})
@@ -298,8 +298,8 @@ func TestPollingIsPassedOn(t *testing.T) {
 	_ = r.Close()
 }
 
-// The link's own stream is opened again from the last event on, when the server said; without, if the server does not
-// know it any more.
+// The link's own stream is reopened from the last event at the server's retry time, or without an event if the server does not know it any
+// more.
 func TestOwnStreamGoesOn(t *testing.T) {
 	note := func(n string) string { return `{"jsonrpc":"2.0","method":"notifications/` + n + `"}` }
 	s := start(t, &server{

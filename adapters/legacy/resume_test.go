@@ -21,7 +21,7 @@ const (
 func reply(id string) string { return `{"jsonrpc":"2.0","id":` + id + `,"result":{}}` }
 
 // session is the session with the given id.
-func (f *face) session(id string) *proxy.Session {
+func (f *downstreamRig) session(id string) *proxy.Session {
 	f.t.Helper()
 	sess := f.d.Store.Get(id, "", proxy.Caller{})
 	if sess == nil {
@@ -30,11 +30,11 @@ func (f *face) session(id string) *proxy.Session {
 	return sess
 }
 
-// Events have ids in every revision, a priming event only 2025-11-25: older clients take it for a message that is broken.
+// Events have ids in every revision, but a priming event only in 2025-11-25: older clients take it for a malformed message.
 func TestEventIDsAndPriming(t *testing.T) {
 	for version, prime := range map[string]string{"2025-11-25": "s1-1 300", "2025-06-18": "", "2025-03-26": ""} {
 		t.Run(version, func(t *testing.T) {
-			f := newFace(t, keeps)
+			f := newDownstreamRig(t, keeps)
 			s := f.post(f.open(version), "1")
 			c := f.call("1")
 			c.say <- tick
@@ -48,9 +48,9 @@ func TestEventIDsAndPriming(t *testing.T) {
 	}
 }
 
-// The first event may also be there before the answer becomes a stream; an answer that is JSON has no ids.
+// The first event may come before the response becomes a stream. A JSON response has no ids.
 func TestEventIDsOfPromptAnswers(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	sess := f.open("2025-11-25")
 	go func() { f.call("1").say <- tick }()
 	s := f.post(sess, "1")
@@ -66,7 +66,7 @@ func TestEventIDsOfPromptAnswers(t *testing.T) {
 }
 
 func TestNothingKept(t *testing.T) {
-	f := newFace(t, mcphttp.Resume{})
+	f := newDownstreamRig(t, mcphttp.Resume{})
 	sess := f.open("2025-11-25")
 	own := f.stream("GET", sess, "s1-1", "")
 	s := f.post(sess, "1")
@@ -76,7 +76,7 @@ func TestNothingKept(t *testing.T) {
 	s.lose()
 	stop := make(chan struct{})
 	asking := make(chan struct{})
-	go func() { // what is written before the loss is noticed is lost: nothing is kept
+	go func() { // events that are written before the loss is noticed are lost: nothing is recorded
 		defer close(asking)
 		for {
 			select {
@@ -96,12 +96,12 @@ func TestNothingKept(t *testing.T) {
 	<-c.over
 }
 
-// A stream that the client has lost is picked up after the event it saw last, goes on live, and ends with the
-// response; the session's own stream stays what it is.
+// A client resumes a lost stream after the last event that it saw. The stream goes on live and ends with the response; the session's own
+// stream is unaffected.
 func TestPickUpAnAnswer(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2025-06-18"} {
 		t.Run(version, func(t *testing.T) {
-			f := newFace(t, keeps)
+			f := newDownstreamRig(t, keeps)
 			sess := f.open(version)
 			own := f.stream("GET", sess, "", "")
 			if version == "2025-11-25" {
@@ -146,9 +146,9 @@ func TestPickUpAnAnswer(t *testing.T) {
 	}
 }
 
-// The session's own stream is picked up where it broke, and is the session's own again.
+// The session's own stream is resumed where it broke, and is the session's own again.
 func TestPickUpTheOwnStream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	sess := f.session(id)
 	push := func(msg string) {
@@ -180,7 +180,7 @@ func TestPickUpTheOwnStream(t *testing.T) {
 }
 
 func TestUnknownLastEventID(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	f.call("1").say <- tick
@@ -199,10 +199,9 @@ func TestUnknownLastEventID(t *testing.T) {
 	s.want("s1-3 -1 "+reply("1"), "end")
 }
 
-// A question to a client that has lost the stream goes to the session's own, or waits until the stream is picked up; one
-// of the two, never both.
+// A question to a client that has lost the stream goes to the session's own stream, or waits until the stream is resumed, but never both.
 func TestQuestionOnALostStream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	own := f.stream("GET", id, "", "")
 	own.want("s1-1 300")
@@ -211,7 +210,7 @@ func TestQuestionOnALostStream(t *testing.T) {
 	s.lose()
 	c := f.call("1")
 	c.say <- tick
-	c.say <- tock // the loss is noticed with the one or the other, or a comment
+	c.say <- tock // the loss is noticed with one of these, or with a comment
 	c.say <- question
 	if got := own.next(); !strings.HasSuffix(got, " "+question) { // at once, or after the time to come back
 		t.Fatal(got)
@@ -229,7 +228,7 @@ func TestQuestionOnALostStream(t *testing.T) {
 }
 
 func TestQuestionWaitsForTheOwnStream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")
@@ -247,7 +246,7 @@ func TestQuestionWaitsForTheOwnStream(t *testing.T) {
 }
 
 func TestQuestionOnAStreamPickedUp(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")
@@ -268,14 +267,14 @@ func TestQuestionOnAStreamPickedUp(t *testing.T) {
 	c.say <- reply("1")
 	back.want("s1-3 -1 "+reply("1"), "end")
 	again := f.stream("GET", id, "s1-1", "")
-	again.want("s1-3 -1 "+reply("1"), "end") // what is answered is not asked again
+	again.want("s1-3 -1 "+reply("1"), "end") // an answered question is not asked again
 }
 
-// A stream that lasts is closed, with an id and the time to come back; its request goes on. An older revision has no such thing.
+// A long stream is closed, with an id and a retry time, and its request goes on. Older revisions have no such close.
 func TestHold(t *testing.T) {
 	resume := keeps
 	resume.Hold = 60 * time.Millisecond
-	f := newFace(t, resume)
+	f := newDownstreamRig(t, resume)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300", "s1-2 300", "end")
@@ -283,7 +282,7 @@ func TestHold(t *testing.T) {
 	c.say <- tick
 	s = f.stream("GET", id, "s1-2", "")
 	s.want("s1-3 -1 " + tick)
-	if got := s.next(); got != "s1-4 300" { // also what was picked up
+	if got := s.next(); got != "s1-4 300" { // also a resumed stream
 		t.Fatal(got)
 	}
 	s.want("end")
@@ -301,9 +300,9 @@ func TestHold(t *testing.T) {
 	s.want("s1-1 -1 "+reply("2"), "end")
 }
 
-// A server that lets go of us does not want connections held; so we let go of the client.
+// A server that closes our stream does not want held connections, so we close the client's stream.
 func TestPolledUpstream(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	go func() { f.call("1").poll <- struct{}{} }()
 	s := f.post(id, "1")
@@ -315,7 +314,7 @@ func TestPolledUpstream(t *testing.T) {
 	}
 	c := f.call("1")
 	back := f.stream("GET", id, "s1-1", "")
-	c.poll <- struct{}{} // also a client that has come back is let go of
+	c.poll <- struct{}{} // also that of a client that has resumed
 	if got := back.next(); !strings.HasSuffix(got, " 300") {
 		t.Fatal(got)
 	}
@@ -328,11 +327,11 @@ func TestPolledUpstream(t *testing.T) {
 	back.want("end")
 }
 
-// An array's stream has ids too, and goes on after each response; what is lost of it can be picked up, and what has not
-// begun yet is done all the same.
+// The stream of an array has ids too, and goes on after each response. Lost events of it can be resumed, and requests that have not begun
+// are processed nevertheless.
 func TestBatchStream(t *testing.T) {
 	const array = `[{"jsonrpc":"2.0","id":1,"method":"tools/list"},{"jsonrpc":"2.0","id":2,"method":"tools/list"},{"jsonrpc":"2.0","method":"notifications/x"}]`
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-03-26")
 	s := f.stream("POST", id, "", array)
 	f.call("1").say <- reply("1")
@@ -360,9 +359,9 @@ func TestBatchStream(t *testing.T) {
 	back.want("s1-5 -1 "+reply("2"), "end")
 }
 
-// With its session everything ends: what is drained, and what was picked up.
+// The end of a session ends its drained and its resumed streams.
 func TestSessionEndsItsStreams(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")
@@ -388,9 +387,9 @@ func TestSessionEndsItsStreams(t *testing.T) {
 	}
 }
 
-// A client that cancels a request whose stream it has picked up gets that stream's end, and no response.
+// A client that cancels a request whose stream it has resumed gets the end of that stream and no response.
 func TestCancelPickedUp(t *testing.T) {
-	f := newFace(t, keeps)
+	f := newDownstreamRig(t, keeps)
 	id := f.open("2025-11-25")
 	s := f.post(id, "1")
 	s.want("s1-1 300")

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
 }
 
-// patient is how long a test waits for what must happen.
+// patient is how long a test waits for an event.
 const patient = 10 * time.Second
 
 func eventually(t *testing.T, what string, cond func() bool) {
@@ -43,8 +43,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	t.Fatalf("never happened: %s", what)
 }
 
-// face is a Downstream on a loopback port, before a server of which the test says every word.
-type face struct {
+// downstreamRig is a Downstream on a loopback port, in front of a server that the test scripts.
+type downstreamRig struct {
 	t     *testing.T
 	d     *Downstream
 	url   string
@@ -53,7 +53,7 @@ type face struct {
 
 	mu    sync.Mutex
 	calls map[string]*call // by raw id
-	told  []string         // what came that is no request
+	told  []string         // messages that are no requests
 }
 
 // call is one request as the server sees it.
@@ -86,9 +86,9 @@ func (c *call) Close() error {
 	return nil
 }
 
-func newFace(t *testing.T, resume mcphttp.Resume) *face {
+func newDownstreamRig(t *testing.T, resume mcphttp.Resume) *downstreamRig {
 	t.Helper()
-	f := &face{t: t, calls: make(map[string]*call)}
+	f := &downstreamRig{t: t, calls: make(map[string]*call)}
 	store, err := session.NewStore(session.Options{IdleTTL: time.Minute, Max: 10})
 	if err != nil {
 		t.Fatal(err)
@@ -126,7 +126,7 @@ func newFace(t *testing.T, resume mcphttp.Resume) *face {
 }
 
 // handle is the server.
-func (f *face) handle(ex *proxy.Exchange) (proxy.Replies, error) {
+func (f *downstreamRig) handle(ex *proxy.Exchange) (proxy.Replies, error) {
 	m := &ex.Msg
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +144,7 @@ func (f *face) handle(ex *proxy.Exchange) (proxy.Replies, error) {
 }
 
 // call waits for the request with the given id.
-func (f *face) call(id string) (c *call) {
+func (f *downstreamRig) call(id string) (c *call) {
 	f.t.Helper()
 	eventually(f.t, "request "+id+" at the server", func() bool {
 		f.mu.Lock()
@@ -156,7 +156,7 @@ func (f *face) call(id string) (c *call) {
 }
 
 // open makes a session.
-func (f *face) open(version string) string {
+func (f *downstreamRig) open(version string) string {
 	f.t.Helper()
 	res := f.send("POST", "", "", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"`+version+`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
 	defer func() { _ = res.Body.Close() }()
@@ -170,7 +170,7 @@ func (f *face) open(version string) string {
 }
 
 // send sends a request; last is a Last-Event-ID.
-func (f *face) send(verb, sess, last, body string) *http.Response {
+func (f *downstreamRig) send(verb, sess, last, body string) *http.Response {
 	f.t.Helper()
 	req, err := http.NewRequestWithContext(f.t.Context(), verb, f.url, strings.NewReader(body))
 	if err != nil {
@@ -200,7 +200,7 @@ type stream struct {
 	split eventstream.Splitter
 }
 
-func (f *face) stream(verb, sess, last, body string) *stream {
+func (f *downstreamRig) stream(verb, sess, last, body string) *stream {
 	f.t.Helper()
 	res := f.send(verb, sess, last, body)
 	f.t.Cleanup(func() { _ = res.Body.Close() })
@@ -211,12 +211,12 @@ func (f *face) stream(verb, sess, last, body string) *stream {
 }
 
 // post begins a request that the server does not answer at once, so that its answer is a stream.
-func (f *face) post(sess, id string) *stream {
+func (f *downstreamRig) post(sess, id string) *stream {
 	f.t.Helper()
 	return f.stream("POST", sess, "", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"t"}}`, id))
 }
 
-// next is the next event as "id retry data"; "end" at the end.
+// next returns the next event as "id retry data", or "end".
 func (s *stream) next() string {
 	s.t.Helper()
 	type result struct {
@@ -256,5 +256,5 @@ func (s *stream) want(events ...string) {
 // lose breaks the connection off.
 func (s *stream) lose() { _ = s.body.Close() }
 
-// streams is how many streams are on record.
-func (f *face) streams() int64 { return f.usage.Streams.Load() }
+// streams returns how many streams are recorded.
+func (f *downstreamRig) streams() int64 { return f.usage.Streams.Load() }

@@ -21,12 +21,12 @@ import (
 
 // Bounds on the work beside the calls.
 const (
-	noticeTime  = 5 * time.Second        // for sending a cancellation, or the session's end, to the server
-	streamTime  = 3 * time.Second        // how long the first call waits for the head of the GET stream
-	reopenFirst = 500 * time.Millisecond // delay before an ended GET stream is reopened; doubled each time
-	reopenMost  = 30 * time.Second
-	maxDiscard  = 1 << 20 // bytes of an unused answer that are read
-	spentTokens = 64
+	noticeTime      = 5 * time.Second        // for sending a cancellation, or the session's end, to the server
+	streamTime      = 3 * time.Second        // how long the first call waits for the head of the GET stream
+	reopenFirst     = 500 * time.Millisecond // delay before an ended GET stream is reopened; doubled each time
+	reopenMost      = 30 * time.Second
+	maxDiscard      = 1 << 20 // bytes of an unused answer that are read
+	maxRecentTokens = 64
 )
 
 // Dialer opens links to a legacy HTTP server.
@@ -43,7 +43,7 @@ func NewDialer(host *httpclient.Host, path string, limits httpcall.Limits) *Dial
 
 // Dial implements transport.Dial. It returns a link in which no session has been opened yet, and never fails.
 func (d *Dialer) Dial(ctx context.Context, sink transport.Sink) (transport.Link, error) {
-	l := &link{d: d, sink: sink, carried: proxy.ForwardedFrom(ctx)}
+	l := &link{d: d, sink: sink, forwarded: proxy.ForwardedFrom(ctx)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.reopen = l.follow
 	return l, nil
@@ -59,18 +59,18 @@ type link struct {
 	transport.Pending
 	reopen func(ctx context.Context, last []byte) (httpclient.Response, error) // follow
 
-	mu      sync.Mutex
-	session string // the server's session id; empty if it has none
-	version string // negotiated revision; empty until then
-	plain   bool   // session and version are valid header values
-	next    uint64
-	closed  bool
-	lost    bool
-	carried *proxy.Forwarded             // forwarded headers of the last client request, used for the link's own requests
-	silent  bool                         // the server offers no GET stream
-	live    httpclient.Response          // answer of the open GET stream
-	reports map[string]*transport.Minted // running and recent calls by the progress token sent to the server
-	spent   []string                     // tokens of recent calls, oldest first
+	mu           sync.Mutex
+	session      string // the server's session id; empty if it has none
+	version      string // negotiated revision; empty until then
+	validated    bool   // session and version are valid header values
+	next         uint64
+	closed       bool
+	lost         bool
+	forwarded    *proxy.Forwarded             // forwarded headers of the last client request, used for the link's own requests
+	silent       bool                         // the server offers no GET stream
+	streamAnswer httpclient.Response          // answer of the open GET stream
+	byToken      map[string]*transport.Minted // running and recent calls by the progress token sent to the server
+	recentTokens []string                     // tokens of recent calls, oldest first
 }
 
 // Pushes implements transport.Pusher.
@@ -87,13 +87,13 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.next++
 	n := l.next
 	if ex.Caller.Forwarded != nil {
-		l.carried = ex.Caller.Forwarded
+		l.forwarded = ex.Caller.Forwarded
 	} else {
-		ex.Caller.Forwarded = l.carried // the request is Dragoman's own
+		ex.Caller.Forwarded = l.forwarded // the request is Dragoman's own
 	}
 	c := proxy.Lend[linkCall](ex, proxy.SlotWire)
-	c.l, c.carried, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
-	session, version, plain := l.session, l.version, l.plain
+	c.l, c.forwarded, c.handshake = l, ex.Caller.Forwarded, m.Is("initialize")
+	session, version, plain := l.session, l.version, l.validated
 	l.mu.Unlock()
 	c.minted.Put(m, n) // several clients may share a session
 	c.Limits, c.InSession, c.ID, c.Reopen = l.d.limits, session != "", c.minted.ID, l.reopen
@@ -101,19 +101,19 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		c.Head = l.opened
 	} else {
 		if c.cancel == nil {
-			c.cancel = func() { c.l.cancelled(c.ID, c.carried) }
+			c.cancel = func() { c.l.cancelled(c.ID, c.forwarded) }
 		}
 		c.Cancelled = c.cancel
 	}
 	req := httpcall.NewCall(l.d.path, m)
 	defer req.Done()
-	dress(req.Request, session, version, plain)
+	setSessionHeaders(req.Request, session, version, plain)
 	if c.minted.Token != nil {
-		l.report(c.minted.Apart()) // before sending: progress may arrive before Send returns
+		l.registerToken(c.minted.Apart()) // before sending: progress may arrive before Send returns
 	}
 	ans, err := l.d.host.Send(ex, req.Request)
 	if err != nil {
-		l.unreport(&c.minted)
+		l.unregisterToken(&c.minted)
 		if ex.Err() == nil {
 			return nil, httpcall.Fault(err)
 		}
@@ -127,14 +127,14 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if c.minted.Token == nil {
 		return c, nil
 	}
-	return &reporting{Replies: c, l: l, token: string(c.minted.Token)}, nil
+	return &tokenCall{Replies: c, l: l, token: string(c.minted.Token)}, nil
 }
 
 // linkCall is one call in the session.
 type linkCall struct {
 	httpcall.Call
 	l         *link
-	carried   *proxy.Forwarded
+	forwarded *proxy.Forwarded
 	handshake bool
 	minted    transport.Minted
 	edits     [2]wire.Edit // of the reply returned last
@@ -144,7 +144,7 @@ type linkCall struct {
 // Clear implements proxy.Clearer.
 func (c *linkCall) Clear() {
 	c.Call.Clear()
-	c.l, c.carried, c.handshake, c.minted, c.edits = nil, nil, false, transport.Minted{}, [2]wire.Edit{}
+	c.l, c.forwarded, c.handshake, c.minted, c.edits = nil, nil, false, transport.Minted{}, [2]wire.Edit{}
 }
 
 // Next implements proxy.Replies. It restores the client's id and progress token, and reads the revision from an
@@ -163,40 +163,40 @@ func (c *linkCall) Next(until time.Time) (m *wire.Message, err error) {
 	return m, nil
 }
 
-// report registers a call by its progress token.
-func (l *link) report(minted *transport.Minted) {
+// registerToken registers a call by its progress token.
+func (l *link) registerToken(minted *transport.Minted) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.reports == nil {
-		l.reports = make(map[string]*transport.Minted)
+	if l.byToken == nil {
+		l.byToken = make(map[string]*transport.Minted)
 	}
-	l.reports[string(minted.Token)] = minted
+	l.byToken[string(minted.Token)] = minted
 }
 
-// unreport removes a call that was not sent.
-func (l *link) unreport(minted *transport.Minted) {
+// unregisterToken removes a call that was not sent.
+func (l *link) unregisterToken(minted *transport.Minted) {
 	if minted.Token == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.reports, string(minted.Token))
+	delete(l.byToken, string(minted.Token))
 }
 
-// reporting is a call with a progress token. Some servers send its progress on the GET stream.
-type reporting struct {
+// tokenCall is a call with a progress token. Some servers send its progress on the GET stream.
+type tokenCall struct {
 	proxy.Replies
 	l     *link
 	token string
 }
 
 // Close implements proxy.Replies. Progress on another stream may be read after the response although it was sent before,
-// so the last spentTokens tokens stay registered.
-func (r *reporting) Close() error {
+// so the last maxRecentTokens tokens stay registered.
+func (r *tokenCall) Close() error {
 	r.l.mu.Lock()
-	if r.l.spent = append(r.l.spent, r.token); len(r.l.spent) > spentTokens {
-		delete(r.l.reports, r.l.spent[0])
-		r.l.spent = r.l.spent[1:]
+	if r.l.recentTokens = append(r.l.recentTokens, r.token); len(r.l.recentTokens) > maxRecentTokens {
+		delete(r.l.byToken, r.l.recentTokens[0])
+		r.l.recentTokens = r.l.recentTokens[1:]
 	}
 	r.l.mu.Unlock()
 	return r.Replies.Close()
@@ -206,7 +206,7 @@ func (r *reporting) Close() error {
 // is not known any more.
 func (l *link) progress(m *wire.Message) bool {
 	l.mu.Lock()
-	minted := l.reports[string(m.Of(m.ProgressToken))]
+	minted := l.byToken[string(m.Of(m.ProgressToken))]
 	l.mu.Unlock()
 	if minted == nil {
 		return false
@@ -223,18 +223,18 @@ func (l *link) follow(ctx context.Context, last []byte) (httpclient.Response, er
 	if len(last) > 0 {
 		_ = req.SetBytes(headerLast, last) // Send reports an invalid value
 	}
-	return l.d.host.Send(l.carry(ctx), req)
+	return l.d.host.Send(l.withForwarded(ctx), req)
 }
 
-// carry adds the forwarded headers of the last client request to ctx, unless ctx already has those of its own request.
+// withForwarded adds the forwarded headers of the last client request to ctx, unless ctx already has those of its own request.
 // All requests of a session have the same principal.
-func (l *link) carry(ctx context.Context) context.Context {
+func (l *link) withForwarded(ctx context.Context) context.Context {
 	if proxy.ForwardedFrom(ctx) != nil {
 		return ctx
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return proxy.WithForwarded(ctx, l.carried)
+	return proxy.WithForwarded(ctx, l.forwarded)
 }
 
 // settled records the negotiated revision.
@@ -242,7 +242,7 @@ func (l *link) settled(version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.version = version
-	l.plain = http1.ValidValue(l.session) && http1.ValidValue(version)
+	l.validated = http1.ValidValue(l.session) && http1.ValidValue(version)
 }
 
 // opened reads the session id from the head of the answer to initialize.
@@ -257,20 +257,20 @@ func (l *link) opened(status int, h *http1.Fields) {
 
 func (l *link) request(method string, body []byte) *http1.Request {
 	req := httpcall.NewRequest(method, l.d.path, body)
-	l.dress(req)
+	l.addHeaders(req)
 	return req
 }
 
-// dress sets the headers that every request of the session carries.
-func (l *link) dress(req *http1.Request) {
+// addHeaders sets the headers that every request of the session carries.
+func (l *link) addHeaders(req *http1.Request) {
 	l.mu.Lock()
-	session, version, plain := l.session, l.version, l.plain
+	session, version, plain := l.session, l.version, l.validated
 	l.mu.Unlock()
-	dress(req, session, version, plain)
+	setSessionHeaders(req, session, version, plain)
 }
 
-// dress sets the headers of the given session and version; plain reports that both have been checked as header values.
-func dress(req *http1.Request, session, version string, plain bool) {
+// setSessionHeaders sets the headers of the given session and version; plain reports that both have been checked as header values.
+func setSessionHeaders(req *http1.Request, session, version string, plain bool) {
 	for _, x := range [...]struct{ name, value string }{{mcphttp.HeaderSession, session}, {mcphttp.HeaderVersion, version}} {
 		switch {
 		case x.value == "":
@@ -285,12 +285,12 @@ func dress(req *http1.Request, session, version string, plain bool) {
 // Send implements transport.Link. After notifications/initialized it opens the GET stream and waits for its head: some
 // servers send their questions there, and drop what they send while no stream is open.
 func (l *link) Send(ctx context.Context, msg []byte) error {
-	if carried := proxy.ForwardedFrom(ctx); carried != nil {
+	if forwarded := proxy.ForwardedFrom(ctx); forwarded != nil {
 		l.mu.Lock()
-		l.carried = carried
+		l.forwarded = forwarded
 		l.mu.Unlock()
 	}
-	status, err := l.tell(ctx, l.request(fasthttp.MethodPost, msg))
+	status, err := l.roundTrip(ctx, l.request(fasthttp.MethodPost, msg))
 	if err != nil {
 		return err
 	}
@@ -310,12 +310,12 @@ func (l *link) Send(ctx context.Context, msg []byte) error {
 	return nil
 }
 
-// tell sends a request whose answer has no relevant content, and returns the status. It takes noticeTime at most.
-func (l *link) tell(ctx context.Context, req *http1.Request) (int, error) {
+// roundTrip sends a request whose answer has no relevant content, and returns the status. It takes noticeTime at most.
+func (l *link) roundTrip(ctx context.Context, req *http1.Request) (int, error) {
 	defer req.Release()
 	ctx, cancel := context.WithTimeout(ctx, noticeTime)
 	defer cancel()
-	ans, err := l.d.host.Send(l.carry(ctx), req)
+	ans, err := l.d.host.Send(l.withForwarded(ctx), req)
 	if err != nil {
 		return 0, httpcall.Fault(err)
 	}
@@ -330,7 +330,7 @@ func (l *link) tell(ctx context.Context, req *http1.Request) (int, error) {
 }
 
 // cancelled sends a call's cancellation to the server, without waiting.
-func (l *link) cancelled(id []byte, carried *proxy.Forwarded) {
+func (l *link) cancelled(id []byte, forwarded *proxy.Forwarded) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
@@ -340,7 +340,7 @@ func (l *link) cancelled(id []byte, carried *proxy.Forwarded) {
 	sent := l.Begin()
 	l.group.Go(func() {
 		defer sent()
-		_, _ = l.tell(proxy.WithForwarded(l.ctx, carried), l.request(fasthttp.MethodPost, msg)) // an error leaves only the closed connection
+		_, _ = l.roundTrip(proxy.WithForwarded(l.ctx, forwarded), l.request(fasthttp.MethodPost, msg)) // an error leaves only the closed connection
 	})
 }
 
@@ -413,10 +413,10 @@ func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) 
 		return true, false
 	}
 	defer ans.Close()
-	if !l.enliven(ans) {
+	if !l.setStreamAnswer(ans) {
 		return false, false
 	}
-	defer l.enliven(httpclient.Response{})
+	defer l.setStreamAnswer(httpclient.Response{})
 	status, _, err := ans.Head(time.Time{})
 	if err != nil {
 		return true, false
@@ -441,12 +441,12 @@ func (l *link) streamOnce(open func(), mark *httpcall.Mark) (again, ended bool) 
 	return again, false
 }
 
-// enliven sets the answer that Close aborts; false if the link is closed. Watching l.ctx instead would cost several
+// setStreamAnswer sets the answer that Close aborts; false if the link is closed. Watching l.ctx instead would cost several
 // hundred bytes for each idle session.
-func (l *link) enliven(ans httpclient.Response) bool {
+func (l *link) setStreamAnswer(ans httpclient.Response) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.live = ans
+	l.streamAnswer = ans
 	return !l.closed
 }
 
@@ -479,7 +479,7 @@ func (l *link) Close() error {
 	l.mu.Lock()
 	was := l.closed
 	l.closed = true
-	tell := l.session != "" && !l.lost
+	end := l.session != "" && !l.lost
 	l.mu.Unlock()
 	if was {
 		return nil
@@ -489,11 +489,11 @@ func (l *link) Close() error {
 	l.Settle(ctx) // some servers end a session only after its calls, and those only if they are cancelled
 	l.cancel()
 	l.mu.Lock()
-	l.live.Abort()
+	l.streamAnswer.Abort()
 	l.mu.Unlock()
 	l.group.Wait()
-	if tell {
-		_, _ = l.tell(context.Background(), l.request(fasthttp.MethodDelete, nil)) // the server may not support DELETE, or be gone
+	if end {
+		_, _ = l.roundTrip(context.Background(), l.request(fasthttp.MethodDelete, nil)) // the server may not support DELETE, or be gone
 	}
 	return nil
 }

@@ -32,19 +32,19 @@ type call struct {
 	relayed          bool // it belongs to the one legacy client that the link serves
 	logs             bool // it wants log messages
 
-	places [rows]place
+	positions [listKinds]listPosition
 
-	mu     sync.Mutex
-	queue  []queued
-	size   int
-	ended  bool   // the response is queued or has been returned
-	given  bool   // the response has been returned
-	closed bool   // Close has been called
-	lent   queued // the message returned last; its memory is released by the next call
-	err    error
-	wake   sync.Cond     // signals the goroutine in Next; uses mu
-	until  time.Duration // deadline of the waiting Next, since mux.epoch; 0: none
-	late   bool          // that deadline has passed
+	mu       sync.Mutex
+	queue    []queued
+	size     int
+	ended    bool   // the response is queued or has been returned
+	returned bool   // the response has been returned
+	closed   bool   // Close has been called
+	last     queued // the message returned last; its memory is released by the next call
+	err      error
+	wake     sync.Cond     // signals the goroutine in Next; uses mu
+	until    time.Duration // deadline of the waiting Next, since mux.epoch; 0: none
+	late     bool          // that deadline has passed
 
 	// Memory that most calls need, allocated with the call.
 	room     [1]queued
@@ -94,7 +94,7 @@ func (p *copyPool) put(b *[]byte) {
 
 // put queues a message with its edits: without a copy if it is large, whole, and the channel allows it.
 func (c *call) put(m *wire.Message, final, whole bool) {
-	q := c.hold(m, final, whole)
+	q := c.retain(m, final, whole)
 	c.mu.Lock()
 	if c.ended || c.closed {
 		c.mu.Unlock()
@@ -115,8 +115,8 @@ func (c *call) put(m *wire.Message, final, whole bool) {
 	c.mu.Unlock()
 }
 
-// hold makes a message outlive the Deliver that received it. The response of the call is stored in c.response.
-func (c *call) hold(m *wire.Message, final, whole bool) queued {
+// retain makes a message outlive the Deliver that received it. The response of the call is stored in c.response.
+func (c *call) retain(m *wire.Message, final, whole bool) queued {
 	if m.Subscription.Present() { // its place may be edited once, and a listen's reader edits it again
 		return queued{raw: m.Append(make([]byte, 0, m.Size()))}
 	}
@@ -159,18 +159,18 @@ func (c *call) fail(err error) {
 func (c *call) Next(until time.Time) (*wire.Message, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lent.drop()
+	c.last.drop()
 	for waits := false; ; waits = true {
 		switch {
 		case len(c.queue) > 0:
 			c.until, c.late = 0, false
-			c.lent = c.pop()
-			c.given = c.ended && len(c.queue) == 0
-			if c.lent.msg != nil {
-				return c.lent.msg, nil
+			c.last = c.pop()
+			c.returned = c.ended && len(c.queue) == 0
+			if c.last.msg != nil {
+				return c.last.msg, nil
 			}
-			return proxy.Scanned(c.lent.raw)
-		case c.given:
+			return proxy.Scanned(c.last.raw)
+		case c.returned:
 			return nil, io.EOF
 		case c.err != nil:
 			return nil, c.err
@@ -288,7 +288,7 @@ func (c *call) Close() error {
 		c.ex.DoNotRecycle()
 	}
 	c.closed = true
-	c.lent.drop()
+	c.last.drop()
 	for len(c.queue) > 0 {
 		q := c.pop()
 		q.drop()
@@ -298,51 +298,51 @@ func (c *call) Close() error {
 
 // Messages that name no call may belong to one of several calls. A row lists the candidates for one kind of message, by age.
 const (
-	rowLogs    = iota // calls that want log messages
-	rowRelayed        // calls of the one legacy client that the link serves
-	rows
+	logCalls     = iota // calls that want log messages
+	relayedCalls        // calls of the one legacy client that the link serves
+	listKinds
 )
 
-// row is a list of calls from oldest to newest.
-type row struct {
+// callList is a list of calls from oldest to newest.
+type callList struct {
 	oldest, newest *call
 	count          int
 }
 
-// place is a call's position in a row.
-type place struct {
+// listPosition is a call's position in a row.
+type listPosition struct {
 	older, newer *call
 	in           bool
 }
 
 // add appends a call.
-func (r *row) add(c *call, kind int) {
-	c.places[kind] = place{older: r.newest, in: true}
+func (r *callList) add(c *call, kind int) {
+	c.positions[kind] = listPosition{older: r.newest, in: true}
 	if r.newest == nil {
 		r.oldest = c
 	} else {
-		r.newest.places[kind].newer = c
+		r.newest.positions[kind].newer = c
 	}
 	r.newest = c
 	r.count++
 }
 
 // remove removes a call that is in the row.
-func (r *row) remove(c *call, kind int) {
-	p := c.places[kind]
+func (r *callList) remove(c *call, kind int) {
+	p := c.positions[kind]
 	if !p.in {
 		return
 	}
-	c.places[kind] = place{}
+	c.positions[kind] = listPosition{}
 	if p.older == nil {
 		r.oldest = p.newer
 	} else {
-		p.older.places[kind].newer = p.newer
+		p.older.positions[kind].newer = p.newer
 	}
 	if p.newer == nil {
 		r.newest = p.older
 	} else {
-		p.newer.places[kind].older = p.older
+		p.newer.positions[kind].older = p.older
 	}
 	r.count--
 }

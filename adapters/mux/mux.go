@@ -53,7 +53,7 @@ type Mux struct {
 	mu    sync.Mutex
 	next  uint64
 	calls map[uint64]*call
-	rows  [rows]row
+	lists [listKinds]callList
 	dead  error
 }
 
@@ -155,10 +155,10 @@ func (x *Mux) admitted(size int) {
 func (x *Mux) enter(c *call) {
 	x.calls[c.n] = c
 	if c.logs {
-		x.rows[rowLogs].add(c, rowLogs)
+		x.lists[logCalls].add(c, logCalls)
 	}
 	if c.relayed {
-		x.rows[rowRelayed].add(c, rowRelayed)
+		x.lists[relayedCalls].add(c, relayedCalls)
 	}
 }
 
@@ -169,8 +169,8 @@ func (x *Mux) take(n uint64) *call {
 		return nil
 	}
 	delete(x.calls, n)
-	for kind := range x.rows {
-		x.rows[kind].remove(c, kind)
+	for kind := range x.lists {
+		x.lists[kind].remove(c, kind)
 	}
 	return c
 }
@@ -216,7 +216,7 @@ func (x *Mux) Fail(err error) {
 	}
 	x.dead = err
 	calls := x.calls
-	x.calls, x.rows = map[uint64]*call{}, [rows]row{}
+	x.calls, x.lists = map[uint64]*call{}, [listKinds]callList{}
 	x.mu.Unlock()
 	for _, c := range calls {
 		c.fail(err)
@@ -415,7 +415,7 @@ func (x *Mux) notify(m *wire.Message, whole bool) {
 			c.put(m, false, whole)
 		}
 	case m.Is("notifications/message"):
-		only, oldest := x.among(rowLogs)
+		only, oldest := x.candidates(logCalls)
 		switch {
 		case only != nil:
 			only.put(m, false, whole)
@@ -442,11 +442,11 @@ func (x *Mux) owner(token []byte) *call {
 	return x.calls[n]
 }
 
-// among returns the oldest call in a row, and the only one if there is exactly one.
-func (x *Mux) among(kind int) (only, oldest *call) {
+// candidates returns the oldest call in a row, and the only one if there is exactly one.
+func (x *Mux) candidates(kind int) (only, oldest *call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	r := &x.rows[kind]
+	r := &x.lists[kind]
 	if r.count == 1 {
 		only = r.oldest
 	}
@@ -456,7 +456,7 @@ func (x *Mux) among(kind int) (only, oldest *call) {
 // question routes a request from the server, which names no call: to the only relayed call in flight, else to the sink,
 // else to the oldest relayed call.
 func (x *Mux) question(m *wire.Message, whole bool) {
-	only, oldest := x.among(rowRelayed)
+	only, oldest := x.candidates(relayedCalls)
 	switch {
 	case only != nil:
 		only.put(m, false, whole)

@@ -183,7 +183,7 @@ func TestMuxFlood(t *testing.T) {
 			_ = x.Deliver(progress(int(n), 1))
 			_ = x.Deliver(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, n))
 			other.Go(func() {
-				defer quick.Close()
+				defer func() { _ = quick.Close() }()
 				for _, want := range []wire.Kind{wire.Notification, wire.Result} {
 					if m, err := quick.Next(time.Now().Add(10 * time.Second)); err != nil || m.Kind != want {
 						t.Errorf("%v, %v", m.Kind, err)
@@ -311,8 +311,8 @@ func TestMuxOddIDs(t *testing.T) {
 		x := NewLines(proxy.Modern, &testLines{}, &muxSink{})
 		x.next = 6
 		r, other := muxCallOf(t, x), muxCallOf(t, x)
-		defer other.Close()
-		defer r.Close()
+		defer func() { _ = other.Close() }()
+		defer func() { _ = r.Close() }()
 		_ = x.Deliver([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`))
 		_ = x.Deliver([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{"again":1}}`))
 		got := "nothing"
@@ -424,8 +424,8 @@ func TestMuxManyPending(t *testing.T) {
 		t.Error(m.Kind)
 	}
 	_ = all[0].Close()
-	if x.InFlight() != 0 || x.rows != [rows]row{} {
-		t.Errorf("%d are in flight, %v", x.InFlight(), x.rows)
+	if x.InFlight() != 0 || x.lists != [listKinds]callList{} {
+		t.Errorf("%d are in flight, %v", x.InFlight(), x.lists)
 	}
 }
 
@@ -450,7 +450,8 @@ func BenchmarkMux(b *testing.B) {
 		b.Run(fmt.Sprintf("log/%d", pending), func(b *testing.B) {
 			x := New(proxy.Modern, func(context.Context, []byte) error { return nil }, &muxSink{})
 			for range pending {
-				defer muxCallOf(b, x).Close()
+				c := muxCallOf(b, x)
+				defer func() { _ = c.Close() }()
 			}
 			log := []byte(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}`)
 			b.ReportAllocs()

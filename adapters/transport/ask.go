@@ -8,7 +8,7 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// NewExchange makes an exchange of Dragoman's own for a message.
+// NewExchange returns an exchange of Dragoman's own for a raw message, as of a client of the given era.
 func NewExchange(era proxy.Era, raw []byte) (*proxy.Exchange, error) {
 	m, err := wire.Scan(raw)
 	if err != nil {
@@ -17,8 +17,8 @@ func NewExchange(era proxy.Era, raw []byte) (*proxy.Exchange, error) {
 	return &proxy.Exchange{Msg: m, Client: proxy.Client{Era: era}}, nil
 }
 
-// Ask sends a request over a link and waits for its response, until ctx ends. An exchange that belongs to no client's request
-// carries the headers of ctx ([proxy.ForwardedFrom]). The error is an UpstreamTimeout if the server does not answer in time.
+// Ask sends a request over a link and waits for its response until ctx ends. An exchange without forwarded headers gets those of ctx
+// ([proxy.ForwardedFrom]). An error response is no error. At the deadline of ctx the error is UpstreamTimeout.
 func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, error) {
 	if ex.Caller.Forwarded == nil {
 		ex.Caller.Forwarded = proxy.ForwardedFrom(ctx)
@@ -37,7 +37,7 @@ func Ask(ctx context.Context, link Link, ex *proxy.Exchange) (wire.Message, erro
 	return m, err
 }
 
-// Discard is the Sink of a link whose messages outside calls nobody needs.
+// Discard is a Sink that drops all messages.
 type Discard struct{}
 
 // Message implements Sink.
@@ -46,7 +46,7 @@ func (Discard) Message(*wire.Message) bool { return false }
 // Lost implements Sink.
 func (Discard) Lost(error) {}
 
-// Along is attached to an exchange to cancel another that was made to serve it.
+// Along cancels Inner together with the exchange that it is attached to.
 type Along struct{ Inner *proxy.Exchange }
 
 // Abort implements proxy.Aborter.

@@ -1,6 +1,6 @@
-// Package transport declares what it takes to reach a server: a Link, opened by a Dial, is one conversation with it, and Wires are
-// the Dials that there are. The adapters of HTTP, stdio, HTTP+SSE and REST implement Links; package era and those below it use them.
+// Package transport declares how to reach a server. A Link is one conversation with a server, opened by a Dial; Server and its Wires say
+// which Dials there are. The adapters of HTTP, stdio, HTTP+SSE and REST implement Links; package era and the packages below it use them.
 //
-// The package also has what several Links need: minted ids, messages of a link's own that are on their way (Pending), the error of an
-// answer that is no JSON-RPC (StatusError).
+// The package also has what several Links need: ids that are unique on a link (Minted), messages sent in the background (Pending), and
+// the error for an HTTP answer that is no JSON-RPC (StatusError).
 package transport

@@ -7,26 +7,26 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Minted is an id, and a progress token, that stand for a client's own while a request is under way: a link gives one to
-// each request where several clients, or several sessions, share what the server tells requests apart by. It must not be copied.
+// Minted replaces the id and progress token of a request by unique ones, where several clients or sessions share a link. It must not be
+// copied.
 type Minted struct {
 	ID        []byte // what the server sees, raw JSON
 	Token     []byte // likewise; no token: nil
 	id, token []byte // the client's own, raw JSON; no token: nil
 
-	// What most requests need of memory, in one piece with the rest.
+	// Memory that most requests need, allocated with the rest.
 	text  [48]byte
 	edits [4]wire.Edit
 }
 
-// Mint puts the number n in the place of a request's id, and of its progress token if it has one.
+// Mint replaces the id of a request by the number n, and its progress token, if it has one, by "p" and n.
 func Mint(m *wire.Message, n uint64) *Minted {
 	x := new(Minted)
 	x.Put(m, n)
 	return x
 }
 
-// Put is Mint for one that has memory already. The message borrows it.
+// Put is Mint in the memory of x, which the message borrows.
 func (x *Minted) Put(m *wire.Message, n uint64) {
 	text := strconv.AppendUint(x.text[:0], n, 10)
 	x.ID, text = text[:len(text):len(text)], text[len(text):]
@@ -43,12 +43,12 @@ func (x *Minted) Put(m *wire.Message, n uint64) {
 	}
 }
 
-// Apart is the same in memory of its own, for who keeps it for longer than the call.
+// Apart returns a copy in memory of its own, which outlives the call.
 func (x *Minted) Apart() *Minted {
 	return &Minted{ID: bytes.Clone(x.ID), Token: x.Token, id: bytes.Clone(x.id), token: x.token}
 }
 
-// Restore gives a reply the client's own id or token, to the byte.
+// Restore replaces the id or progress token of a reply by the client's own, to the byte.
 func (x *Minted) Restore(m *wire.Message) {
 	switch {
 	case m.IsResponse():
@@ -60,5 +60,5 @@ func (x *Minted) Restore(m *wire.Message) {
 	}
 }
 
-// OwnID is the client's own id, raw JSON.
+// OwnID returns the client's own id, raw JSON.
 func (x *Minted) OwnID() []byte { return x.id }

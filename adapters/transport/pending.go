@@ -6,13 +6,14 @@ import (
 	"sync"
 )
 
-// Pending are messages of a link's own that are on their way. It implements Settler for links that embed it.
+// Pending tracks the messages that a link sends in the background. It implements Settler for links that embed it. The zero value is
+// ready.
 type Pending struct {
 	mu    sync.Mutex
 	under []chan struct{}
 }
 
-// Begin notes one message; done says that it has been sent or given up.
+// Begin adds one message; done, which must be called once, removes it when it has been sent or given up.
 func (e *Pending) Begin() (done func()) {
 	c := make(chan struct{})
 	e.mu.Lock()

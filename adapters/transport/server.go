@@ -11,8 +11,8 @@ type Server struct {
 	StartTimeout time.Duration // limit for a process's first answer
 }
 
-// Patience returns the limit for a handshake: a process must be started first, perhaps by a package runner that downloads it.
-func (s *Server) Patience() time.Duration {
+// HandshakeTimeout returns the limit for a handshake: a process must be started first, perhaps by a package runner that downloads it.
+func (s *Server) HandshakeTimeout() time.Duration {
 	if s.Wires.Stdio {
 		return max(s.StartTimeout+time.Second, s.Timeout) // the link fails first, with the output of the process
 	}

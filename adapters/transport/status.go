@@ -7,7 +7,7 @@ import (
 	"dragoman/proxy"
 )
 
-// StatusError is an HTTP answer that is no JSON-RPC message.
+// StatusError is an HTTP answer that is no JSON-RPC message, as an error.
 type StatusError struct {
 	Status     int
 	Text       string // the beginning of the body, printable
@@ -22,10 +22,10 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("HTTP %d: %s", e.Status, e.Text)
 }
 
-// HTTPStatus is the status, for policies that judge a server by it.
+// HTTPStatus returns the status, for policies that judge a server by it.
 func (e *StatusError) HTTPStatus() int { return e.Status }
 
-// Unauthorized finds the StatusError of a server that wants other credentials, or any; nil if err has none.
+// Unauthorized returns the StatusError in err if its status is 401 or 403; otherwise nil.
 func Unauthorized(err error) *StatusError {
 	var s *StatusError
 	if errors.As(err, &s) && (s.Status == 401 || s.Status == 403) {
@@ -34,14 +34,14 @@ func Unauthorized(err error) *StatusError {
 	return nil
 }
 
-// StatusFault makes the error that a client sees of a StatusError.
+// StatusFault returns the error that a client receives for a StatusError.
 func StatusFault(s *StatusError) *proxy.Error {
 	f := proxy.HTTPStatus
 	hint := ""
-	switch {
-	case s.Status == 401 || s.Status == 403:
+	switch s.Status {
+	case 401, 403:
 		f, hint = proxy.Refused, "; set the credentials in upstreams.NAME.headers, or pass the client's on with forward_headers"
-	case s.Status == 429 || s.Status == 503:
+	case 429, 503:
 		f = proxy.Overloaded
 	}
 	e := proxy.Errf(f, "the upstream server answered %w%s", s, hint)

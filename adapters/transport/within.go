@@ -9,8 +9,8 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Within makes of the Dial of a legacy wire one whose handshakes stay in the set: initialize asks for a revision of it,
-// and fails if the server settles on another. What a link can do besides calling, it still can.
+// Within restricts the handshakes of a legacy Dial to the revisions of a set: initialize asks for one of them and fails with BadAnswer if
+// the server settles on another. Optional interfaces of the link stay available through As. A nil Dial stays nil.
 func Within(a rules.Allowed, dial Dial) Dial {
 	if dial == nil || a.AllLegacy() {
 		return dial
@@ -24,13 +24,13 @@ func Within(a rules.Allowed, dial Dial) Dial {
 	}
 }
 
-// pinned is a link whose handshake is watched.
+// pinned is a link whose handshake is restricted.
 type pinned struct {
 	Link
 	allowed rules.Allowed
 }
 
-// under returns the link that is watched.
+// Under returns the wrapped link.
 func (p pinned) Under() Link { return p.Link }
 
 // Call implements Link.
@@ -39,7 +39,7 @@ func (p pinned) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if !m.Is("initialize") {
 		return p.Link.Call(ex)
 	}
-	if _, err := m.Settle(nil); err != nil { // the revision may have been edited already, and a place is edited once
+	if _, err := m.Settle(nil); err != nil { // the revision may have been edited already, and can be edited once only
 		return nil, proxy.Errf(proxy.Internal, "an edited initialize is no message: %w", err)
 	}
 	requested := string(m.Text(m.ParamsVersion))
@@ -53,7 +53,7 @@ func (p pinned) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	return handshake{replies, p.allowed}, nil
 }
 
-// handshake are the replies to initialize.
+// handshake is the replies to initialize.
 type handshake struct {
 	proxy.Replies
 	allowed rules.Allowed

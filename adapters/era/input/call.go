@@ -60,7 +60,7 @@ type Call struct {
 	answered  bool // the response is queued or has been returned
 	err       error
 	open      []question
-	asked     int // number of questions so far; makes their keys unique
+	questions int // number of questions so far; makes their keys unique
 	round     int
 	first     time.Time // time of the first question not yet sent
 	last      time.Time // time of the last one
@@ -193,7 +193,7 @@ func (d *Call) put(m *wire.Message) {
 		d.rejectQuestions(slices.DeleteFunc(slices.Clone(d.open), func(q question) bool { return q.given && !q.early }), "has ended")
 		d.answered, d.open = true, nil
 	}
-	d.signal()
+	work.Signal(d.wake)
 }
 
 func (d *Call) fail(err error) {
@@ -203,14 +203,7 @@ func (d *Call) fail(err error) {
 		d.rejectQuestions(d.open, "is lost")
 		d.err, d.open = err, nil
 	}
-	d.signal()
-}
-
-func (d *Call) signal() {
-	select {
-	case d.wake <- struct{}{}:
-	default:
-	}
+	work.Signal(d.wake)
 }
 
 // Accepts implements sessions.Receiver.
@@ -262,12 +255,12 @@ func (d *Call) ask(m *wire.Message, early bool) {
 		work.Refuse(d.x.work, d.session.Link(), m)
 		return
 	}
-	d.asked++
-	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.asked)
+	d.questions++
+	key := "r" + strconv.Itoa(d.round+1) + "-" + strconv.Itoa(d.questions)
 	d.open = append(d.open, question{key: key, id: bytes.Clone(m.Of(m.ID)), method: method, params: translate.ModernQuestion(m), early: early})
 	d.markPending()
 	d.mu.Unlock()
-	d.signal()
+	work.Signal(d.wake)
 }
 
 // markPending records that questions wait to be sent. The caller holds d.mu.
@@ -309,7 +302,7 @@ func (d *Call) giveUp(cause error) {
 	d.err, d.open = cause, nil
 	d.mu.Unlock()
 	d.inner.Cancel(cause)
-	d.signal()
+	work.Signal(d.wake)
 	d.rejectQuestions(open, "has been given up")
 }
 
@@ -379,11 +372,11 @@ func (d *Call) takeAnswers(m *wire.Message) (out [][]byte) {
 
 // inputRequired returns the result that carries the open questions. The caller holds d.mu.
 func (d *Call) inputRequired(state string) []byte {
-	asked := make([]wire.Change, 0, len(d.open))
+	requests := make([]wire.Change, 0, len(d.open))
 	for i, q := range d.open {
 		d.open[i].given = true
-		asked = append(asked, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
+		requests = append(requests, wire.Change{Key: q.key, Value: wire.Object([]wire.Change{
 			{Key: "method", Value: wire.AppendText(nil, q.method)}, {Key: "params", Value: q.params}})})
 	}
-	return translate.InputRequired(wire.Object(asked), state, d.session.Result().Info)
+	return translate.InputRequired(wire.Object(requests), state, d.session.Result().Info)
 }

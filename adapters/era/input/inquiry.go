@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/translate"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
@@ -167,10 +168,7 @@ func (a *Inquiry) answered(x *inquiryItem, m *wire.Message) {
 	} else if a.failed == "" {
 		a.failed = fmt.Sprintf("the client could not answer the server's question: %s (code %d)", m.Text(m.ErrorText), m.ErrorCode)
 	}
-	select {
-	case a.wake <- struct{}{}:
-	default:
-	}
+	work.Signal(a.wake)
 }
 
 // Open reports whether the inquiry awaits answers, or the time of the retry.
@@ -204,16 +202,10 @@ func (a *Inquiry) Wait(until time.Time) (out [][]byte, err error) {
 
 // pause waits for an answer or the end of the exchange; false if the time came first.
 func (a *Inquiry) pause(until time.Time) bool {
-	var timeout <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		timeout = timer.C
-	}
 	select {
 	case <-a.wake:
 	case <-a.ex.Done():
-	case <-timeout:
+	case <-work.After(until):
 		return false
 	}
 	return true

@@ -117,15 +117,19 @@ func (s *Store) take(h Handle) *Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := s.suspended[h]
-	if d == nil {
-		return nil
+	if d != nil {
+		s.remove(h, d)
 	}
+	return d
+}
+
+// remove removes a suspended call. The caller holds s.mu.
+func (s *Store) remove(h Handle, d *Call) {
 	delete(s.suspended, h)
 	if s.perPrincipal[d.principal]--; s.perPrincipal[d.principal] == 0 {
 		delete(s.perPrincipal, d.principal)
 	}
 	d.expiry.Stop()
-	return d
 }
 
 // clear gives up the suspended calls of one server.
@@ -133,15 +137,10 @@ func (s *Store) clear(x *Calls) {
 	s.mu.Lock()
 	var all []*Call
 	for h, d := range s.suspended {
-		if d.x != x {
-			continue
+		if d.x == x {
+			s.remove(h, d)
+			all = append(all, d)
 		}
-		delete(s.suspended, h)
-		if s.perPrincipal[d.principal]--; s.perPrincipal[d.principal] == 0 {
-			delete(s.perPrincipal, d.principal)
-		}
-		d.expiry.Stop()
-		all = append(all, d)
 	}
 	s.mu.Unlock()
 	for _, d := range all {

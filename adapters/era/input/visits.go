@@ -19,7 +19,7 @@ import (
 // info is the server's serverInfo.
 func (x *Calls) AskVisits(ex *proxy.Exchange, m *wire.Message, rounds int, info []byte) *wire.Message {
 	list := wire.Get(m.Raw, m.ErrorData, "elicitations")
-	var asked []wire.Change
+	var requests []wire.Change
 	for i, s := range wire.Items(m.Raw, list) {
 		if !s.IsObject(m.Raw) || i >= MaxOpen {
 			continue
@@ -31,18 +31,18 @@ func (x *Calls) AskVisits(ex *proxy.Exchange, m *wire.Message, rounds int, info 
 		if !wire.Get(params, whole, "url").IsString(params) || rules.Undeclared(ex.Client.Caps, "elicitation/create", params, whole) != "" {
 			return nil
 		}
-		asked = append(asked, wire.Change{Key: "u" + strconv.Itoa(rounds+1) + "-" + strconv.Itoa(i+1), Value: wire.Object([]wire.Change{
+		requests = append(requests, wire.Change{Key: "u" + strconv.Itoa(rounds+1) + "-" + strconv.Itoa(i+1), Value: wire.Object([]wire.Change{
 			{Key: "method", Value: []byte(`"elicitation/create"`)}, {Key: "params", Value: params}})})
 	}
 	switch {
-	case len(asked) == 0:
+	case len(requests) == 0:
 		return nil
 	case rounds >= x.store.opt.Rounds:
 		over := proxy.ErrorMessage(ex.Msg.Of(ex.Msg.ID), proxy.Errf(proxy.BadAnswer,
 			"the upstream server has asked for visits in %d rounds, and asks for more than questions.rounds allows", rounds))
 		return &over
 	}
-	again := x.visitsRequired(ex, wire.Object(asked), rounds+1, info)
+	again := x.visitsRequired(ex, wire.Object(requests), rounds+1, info)
 	return &again
 }
 

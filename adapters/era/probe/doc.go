@@ -1,9 +1,9 @@
-// Package probe finds out which revisions a server speaks.
+// Package probe determines which revisions a server supports.
 //
-// It asks server/discover; if that shows no modern server, initialize followed by ping; over HTTP finally the HTTP+SSE transport. No
-// single error code decides (2026-07-28 versioning, stdio Backward Compatibility): an answer that is not a modern one shows nothing,
-// and only a successful initialize shows a legacy server. Each step has a connection, or process, of its own. A process that is silent
-// to server/discover may only be slow: it is kept until a second one has answered initialize (late.go).
+// The steps are server/discover; if the answer is not that of a modern server, initialize followed by ping; and over HTTP finally the
+// HTTP+SSE transport. No single error code decides (2026-07-28 versioning, stdio Backward Compatibility): only a DiscoverResult or a
+// version error shows a modern server, and only a successful initialize a legacy one. Each step has a connection, or process, of its
+// own. A process that does not answer server/discover may be slow: it is kept until a second one has answered initialize (late.go).
 //
-// The Keeper remembers the profile that was found, lets many requests wait for one probe, and forgets what the server contradicts.
+// The Keeper stores the profile, lets many requests wait for one probe, and forgets a profile that the server contradicts.
 package probe

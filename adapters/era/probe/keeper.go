@@ -16,21 +16,21 @@ import (
 // Options configure a Keeper.
 type Options struct {
 	TTL       time.Duration    // how long a profile is valid; that of a stdio server is valid until the server contradicts it
-	Carries   bool             // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
-	Known     func(v *Profile) // called with each profile that has been found; may be nil
+	Forwards  bool             // requests carry their callers' forwarded headers (proxy.Forwarded), without which the server may refuse them
+	Found     func(v *Profile) // called with each profile that has been found; may be nil
 	Forgotten func()           // called when the profile is forgotten; may be nil
 }
 
-// Links are the open links to a modern server.
+// Links holds the links to a modern server.
 type Links interface {
-	// Adopting returns the sink of a link that is about to be opened, and the function that takes it over if it is to be kept.
+	// Adopting returns the sink of a link that is about to be opened, and the function that adds the link to the others.
 	Adopting() (sink transport.Sink, adopt func(transport.Link))
-	// Any reports whether there is a link.
+	// Any reports whether any link is open.
 	Any() bool
 }
 
-// Keeper knows the profile of one server: it probes the server when the profile is needed, and again when it is too old or the
-// server contradicts it. It is safe for use by many goroutines.
+// Keeper holds the profile of one server. It probes the server when the profile is needed, and again when the profile has expired or
+// the server contradicts it. It is safe for concurrent use.
 type Keeper struct {
 	server *transport.Server
 	opt    Options
@@ -44,22 +44,22 @@ type Keeper struct {
 	ready atomic.Bool
 }
 
-// NewKeeper makes a keeper; nothing is sent yet.
+// NewKeeper returns a Keeper. It sends nothing before Profile or Both.
 func NewKeeper(server *transport.Server, opt Options, links Links, group *work.Group) *Keeper {
 	return &Keeper{server: server, opt: opt, links: links, work: group}
 }
 
-// probing is a server being probed; many may wait for it.
+// probing is a probe in progress, for which many may wait.
 type probing struct {
 	done    chan struct{}
 	v       *Profile
 	err     error
-	sum     [16]byte // of the credentials that it is shown
-	guarded bool     // with others it may show more
+	sum     [16]byte // of the credentials that the probe sends
+	guarded bool     // with other credentials the outcome may differ
 }
 
-// Profile returns what the server speaks, and probes it if that is not known. It waits no longer than ctx lives. A server that
-// wants to see credentials before it says anything is shown those that ctx carries; the profile then counts for these.
+// Profile returns the server profile, and probes the server if it is not known. It waits until ctx ends; the probe goes on. A server
+// that answers only with credentials receives the forwarded headers of ctx, and the profile is then valid for these only.
 func (k *Keeper) Profile(ctx context.Context) (*Profile, error) {
 	k.mu.Lock()
 	if v := k.profile; v != nil && !v.guarded && k.holds(v) {
@@ -73,11 +73,11 @@ func (k *Keeper) Profile(ctx context.Context) (*Profile, error) {
 			return v
 		}
 		return nil
-	}, k.climb)
+	}, k.probeServer)
 }
 
-// Both returns the profile of both eras: a modern server is asked for its legacy side too, once a profile, since a dual server is
-// spoken to in each client's own era.
+// Both returns the profile of both eras. It probes a modern server for its legacy side too, once per profile: each client uses a dual
+// server in its own era.
 func (k *Keeper) Both(ctx context.Context) (*Profile, error) {
 	v, err := k.Profile(ctx)
 	if err != nil || v.Checked() {
@@ -91,7 +91,7 @@ func (k *Keeper) Both(ctx context.Context) (*Profile, error) {
 	}, k.checkLegacy)
 }
 
-// Last returns the profile that was found last, however old it is; nil if there is none.
+// Last returns the last profile, even if it has expired; nil if there is none.
 func (k *Keeper) Last() *Profile {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,43 +101,43 @@ func (k *Keeper) Last() *Profile {
 // Ready reports whether the server has been reached and its era is known.
 func (k *Keeper) Ready() bool { return k.ready.Load() }
 
-// holds reports whether a profile is recent enough. The caller holds k.mu.
+// holds reports whether a profile has not expired. The caller holds k.mu.
 func (k *Keeper) holds(v *Profile) bool { return k.steady() || time.Since(v.At) < k.opt.TTL }
 
-// steady reports whether the profile holds until it is contradicted: that of a command, or of a server to which the
-// connection still stands on which it was found.
+// steady reports whether the profile is valid until the server contradicts it: that of a process, or of a server while a connection
+// to it is open.
 func (k *Keeper) steady() bool {
 	return k.server.Wires.Stdio && (!k.server.Wires.Remote || k.links.Any())
 }
 
-// seek returns what is known, which it looks up under k.mu, or what a probe finds: the one that is under way, unless that fails for
-// want of credentials and ctx carries others.
+// seek returns the result of known, which it calls under k.mu, or that of a probe: of the one in progress, unless its outcome depends
+// on credentials and ctx has others.
 func (k *Keeper) seek(ctx context.Context, known func() *Profile, probe func(ctx context.Context) (*Profile, error)) (*Profile, error) {
-	carried := proxy.ForwardedFrom(ctx)
+	forwarded := proxy.ForwardedFrom(ctx)
 	for {
 		k.mu.Lock()
 		if v := known(); v != nil {
 			k.mu.Unlock()
 			return v, nil
 		}
-		p := k.start(carried, probe)
+		p := k.start(forwarded, probe)
 		k.mu.Unlock()
 		v, err := p.wait(ctx)
-		if err == nil && !p.guarded || p.sum == (proxy.Caller{Forwarded: carried}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
+		if err == nil && !p.guarded || p.sum == (proxy.Caller{Forwarded: forwarded}).Sum() || ctx.Err() != nil || err != nil && !p.guarded {
 			return v, err
 		}
 	}
 }
 
-// start begins to probe with the given credentials, unless that is under way. The caller holds k.mu.
-func (k *Keeper) start(carried *proxy.Forwarded, probe func(ctx context.Context) (*Profile, error)) *probing {
+// start starts a probe with the given credentials, unless one is in progress. The caller holds k.mu.
+func (k *Keeper) start(forwarded *proxy.Forwarded, probe func(ctx context.Context) (*Profile, error)) *probing {
 	if k.probing != nil {
 		return k.probing
 	}
-	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Forwarded: carried}.Sum()}
+	p := &probing{done: make(chan struct{}), sum: proxy.Caller{Forwarded: forwarded}.Sum()}
 	begun := k.work.Spawn(func() {
-		p.v, p.err = probe(proxy.WithForwarded(k.work.Context(), carried))
-		p.guarded = k.opt.Carries && (p.v != nil && p.v.guarded || transport.Unauthorized(p.err) != nil)
+		p.v, p.err = probe(proxy.WithForwarded(k.work.Context(), forwarded))
+		p.guarded = k.opt.Forwards && (p.v != nil && p.v.guarded || transport.Unauthorized(p.err) != nil)
 		k.mu.Lock()
 		k.probing = nil
 		k.mu.Unlock()
@@ -161,7 +161,7 @@ func (p *probing) wait(ctx context.Context) (*Profile, error) {
 	}
 }
 
-// background runs f as a goroutine of the group, or, when those are being waited for already, at once.
+// background runs f as a goroutine of the group, or synchronously if the group has been closed.
 func (k *Keeper) background(f func()) {
 	if !k.work.Spawn(f) {
 		f()
@@ -169,15 +169,15 @@ func (k *Keeper) background(f func()) {
 }
 
 func (k *Keeper) prober(modern transport.Sink) *prober {
-	return &prober{wires: k.server.Wires, carries: k.opt.Carries, self: k.server.Self, timeout: k.server.Timeout, patience: k.server.Patience(), sink: modern, spawn: k.background}
+	return &prober{wires: k.server.Wires, forwards: k.opt.Forwards, self: k.server.Self, timeout: k.server.Timeout, handshakeTimeout: k.server.HandshakeTimeout(), sink: modern, spawn: k.background}
 }
 
-// climb finds the profile and remembers it; one that is inconclusive is an error and is not remembered.
-func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
+// probeServer probes the server and stores the profile. An inconclusive probe is an error.
+func (k *Keeper) probeServer(ctx context.Context) (*Profile, error) {
 	sink, adopt := k.links.Adopting()
 	p := k.prober(sink)
-	v, link, err := p.climb(ctx)
-	if k.opt.Carries && err != nil && transport.Unauthorized(err) != nil { // it is there; a caller with credentials will see what it speaks
+	v, link, err := p.probe(ctx)
+	if k.opt.Forwards && err != nil && transport.Unauthorized(err) != nil { // the server is reachable; a caller with credentials can probe it
 		k.ready.Store(true)
 		k.work.Note("info", "the upstream does not say what it speaks without credentials that it takes; it is asked again with those of the next caller", err)
 		return nil, err
@@ -193,14 +193,14 @@ func (k *Keeper) climb(ctx context.Context) (*Profile, error) {
 	if k.server.Wires.Legacy == nil && k.server.Wires.SSE == nil {
 		v.checked = true
 	}
-	if k.opt.Carries && p.guarded != nil {
+	if k.opt.Forwards && p.guarded != nil {
 		v.guarded, v.sum = true, proxy.Caller{Forwarded: proxy.ForwardedFrom(ctx)}.Sum()
 	}
-	k.believe(v)
+	k.store(v)
 	return v, nil
 }
 
-// checkLegacy asks a modern server for its legacy side.
+// checkLegacy probes a modern server for its legacy side and stores the outcome.
 func (k *Keeper) checkLegacy(ctx context.Context) (*Profile, error) {
 	v := &Profile{Modern: true, At: time.Now()}
 	if before := k.Last(); before != nil {
@@ -208,29 +208,29 @@ func (k *Keeper) checkLegacy(ctx context.Context) (*Profile, error) {
 		v = &copied
 	}
 	p := k.prober(transport.Discard{})
-	_ = p.legacy(ctx, v) // that it fails is an answer: the server is modern only
-	if p.carries && p.guarded != nil && !v.Legacy {
-		v.guarded = true // or it does not say so to this caller
+	_ = p.legacy(ctx, v) // a failure means that the server is modern only
+	if p.forwards && p.guarded != nil && !v.Legacy {
+		v.guarded = true // or it hides its legacy side from this caller
 		return v, nil
 	}
 	v.checked = true
-	k.believe(v)
+	k.store(v)
 	return v, nil
 }
 
-func (k *Keeper) believe(v *Profile) {
+func (k *Keeper) store(v *Profile) {
 	k.mu.Lock()
 	k.profile = v
 	k.mu.Unlock()
 	k.ready.Store(true)
 	k.work.Note("info", "upstream speaks "+v.Eras()+", revision "+v.Version, nil)
-	if k.opt.Known != nil {
-		k.opt.Known(v)
+	if k.opt.Found != nil {
+		k.opt.Found(v)
 	}
 }
 
-// Lost takes note that a connection to the server is lost: a server that others run may be replaced meanwhile, so its profile is
-// forgotten.
+// Lost is called when a connection to the server is lost. It forgets the profile of a server that others run, which may be replaced
+// meanwhile.
 func (k *Keeper) Lost() {
 	if k.server.Wires.Remote {
 		k.forget()
@@ -249,9 +249,9 @@ func (k *Keeper) forget() bool {
 	return known
 }
 
-// Doubt forgets the profile because the server contradicted it. That the server refuses a caller's credentials contradicts nothing.
+// Doubt forgets the profile because of an answer that contradicts it. A refusal of a caller's credentials contradicts nothing.
 func (k *Keeper) Doubt(why error) {
-	if k.opt.Carries && transport.Unauthorized(why) != nil {
+	if k.opt.Forwards && transport.Unauthorized(why) != nil {
 		return
 	}
 	if k.forget() {
@@ -259,10 +259,10 @@ func (k *Keeper) Doubt(why error) {
 	}
 }
 
-// Refused makes the error of a server's refusal to begin a conversation: the server is not what it was found to be, or refuses the
-// caller's credentials.
+// Refused returns the error for a server's refusal of method, the first request of a conversation. It doubts the profile, unless the
+// server may have refused the caller's credentials.
 func (k *Keeper) Refused(m *wire.Message, method string) *proxy.Error {
-	if k.opt.Carries && m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound {
+	if k.opt.Forwards && m.ErrorCode != proxy.CodeUnsupportedVersion && m.ErrorCode != proxy.CodeMethodNotFound {
 		return proxy.Errf(proxy.Refused, "the upstream server refused %s: %s (code %d)", method, m.Text(m.ErrorText), m.ErrorCode)
 	}
 	k.Doubt(errors.New(string(m.Text(m.ErrorText))))

@@ -14,14 +14,13 @@ import (
 const (
 	// lateTime is how long to wait for an answer to server/discover once a second process has answered.
 	lateTime = 100 * time.Millisecond
-	// byeTime is how long the next step waits for the process of the step before to end. Most end at once, and of some servers
-	// there may be only one process at a time; slower ones end in the background.
+	// byeTime is how long a step waits for the process of the previous step to end, since some servers allow one process at a time.
+	// Slower ones end in the background.
 	byeTime = 500 * time.Millisecond
 )
 
-// late is a server/discover that a process has not answered within probe_timeout. Silence shows nothing: the server may not
-// know the method, or may only be slow to start. So the process is kept until a second one has answered initialize, by when the
-// first has had more time than the second.
+// late is a server/discover that a process has not answered within probe_timeout. The server may not know the method, or be slow to
+// start. So the process is kept until a second one has answered initialize: by then the first has had more time than the second.
 type late struct {
 	link    transport.Link
 	replies proxy.Replies
@@ -64,7 +63,7 @@ func response(replies proxy.Replies, until time.Time) (wire.Message, error) {
 	}
 }
 
-// settle returns the late link if its server has turned out to be modern meanwhile, and closes it otherwise.
+// settle returns the late link if its server has answered as a modern one meanwhile, and closes it otherwise.
 func (p *prober) settle(v *Profile) transport.Link {
 	l := p.late
 	if l == nil {
@@ -82,7 +81,7 @@ func (p *prober) settle(v *Profile) transport.Link {
 	return nil
 }
 
-// part closes a link that was for one step only.
+// part closes the link of one step.
 func (p *prober) part(link transport.Link) {
 	ended := make(chan struct{})
 	p.spawn(func() {

@@ -14,26 +14,26 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// prober probes one server once. A modern server whose revisions are all unknown is not sent initialize: the answer would hide
-// the one that names them.
+// prober probes one server once. It does not send initialize to a modern server whose revisions are all unknown: that answer would
+// replace the one that names them.
 type prober struct {
-	wires    transport.Wires
-	self     []byte         // clientInfo of Dragoman
-	timeout  time.Duration  // for a step
-	patience time.Duration  // for the first step that any server answers
-	sink     transport.Sink // for the modern link, if it is kept
-	carries  bool           // the outcome may depend on the credentials of the caller
-	spawn    func(func())   // runs a function in the background, or at once
+	wires            transport.Wires
+	self             []byte         // clientInfo of Dragoman
+	timeout          time.Duration  // for a step
+	handshakeTimeout time.Duration  // for the first step that any server answers
+	sink             transport.Sink // for the modern link, if it is kept
+	forwards         bool           // the outcome may depend on the credentials of the caller
+	spawn            func(func())   // runs a function in the background, or at once
 
-	guarded *transport.StatusError // some step was refused for want of credentials
-	reached bool                   // some step got an answer, or timed out
+	guarded *transport.StatusError // a step was refused because of missing credentials
+	reached bool                   // a step got an answer, or timed out
 	last    error                  // of the last step that failed
 	late    *late                  // a process that has not answered server/discover yet
-	foreign *proxy.Error           // the server is modern, and speaks nothing that Dragoman does
+	foreign *proxy.Error           // the server is modern and supports no revision that Dragoman does
 }
 
-// climb takes the steps. It returns the profile and, if the server is modern, the link that showed it.
-func (p *prober) climb(ctx context.Context) (*Profile, transport.Link, error) {
+// probe runs the steps. It returns the profile and, if the server is modern, the link on which it was found.
+func (p *prober) probe(ctx context.Context) (*Profile, transport.Link, error) {
 	v := &Profile{At: time.Now()}
 	if p.wires.Modern != nil {
 		link, err := p.discover(ctx, v)
@@ -48,7 +48,7 @@ func (p *prober) climb(ctx context.Context) (*Profile, transport.Link, error) {
 	}
 	if err == nil {
 		return v, nil, nil
-	} else if p.foreign != nil { // a process has said so late
+	} else if p.foreign != nil { // from the late answer of a process
 		return nil, nil, p.foreign
 	} else if errors.Is(err, errModern) && p.wires.Modern != nil {
 		return v, nil, nil
@@ -57,12 +57,12 @@ func (p *prober) climb(ctx context.Context) (*Profile, transport.Link, error) {
 	if errors.As(p.lastErr(ctx), &nf) {
 		return nil, nil, nf
 	}
-	if p.carries && p.guarded != nil {
+	if p.forwards && p.guarded != nil {
 		return nil, nil, proxy.Errf(proxy.Refused, "the upstream server says which revision it speaks only to callers with credentials, in a header "+
 			"that upstreams.NAME.forward_headers passes on (%s): %w", strings.Join(v.Steps, "; "), p.guarded)
 	}
 	if (!p.reached || p.wires.Certain) && p.last != nil {
-		return nil, nil, p.last // the server is not there: no other error says more
+		return nil, nil, p.last // the server is unreachable: no other error says more
 	}
 	return nil, nil, proxy.Errf(proxy.EraUnknown, "cannot tell which revision the upstream server speaks: %s", strings.Join(v.Steps, "; "))
 }
@@ -74,7 +74,7 @@ func (p *prober) lastErr(ctx context.Context) error {
 	return nil
 }
 
-// errModern says that an answer to initialize showed a modern server after all.
+// errModern reports that the answer to initialize is that of a modern server.
 var errModern = errors.New("era: the server is modern")
 
 func (p *prober) note(v *Profile, step string, err error) {
@@ -157,8 +157,8 @@ func (p *prober) isModern(v *Profile, m *wire.Message) bool {
 	return v.Modern
 }
 
-// foreign makes the error for a server that lists only modern revisions that Dragoman does not speak; nil for any other list, and for
-// an empty one.
+// foreign returns the error for a server that lists only modern revisions that Dragoman does not support; nil for any other list, and
+// for an empty one.
 func foreign(raw []byte, list wire.Span) *proxy.Error {
 	var names []string
 	for _, s := range wire.Items(raw, list) {
@@ -181,7 +181,7 @@ func foreign(raw []byte, list wire.Span) *proxy.Error {
 		strings.Join(names, ", "), strings.Join(rules.Versions(), ", "))
 }
 
-// maxNamed bounds the revisions that an error repeats.
+// maxNamed bounds the revisions that an error lists.
 const maxNamed = 8
 
 // legacy sends initialize, over streamable HTTP or stdio and then over HTTP+SSE.
@@ -203,7 +203,7 @@ func (p *prober) legacy(ctx context.Context, v *Profile) error {
 // initialize opens a session of Dragoman's own and pings in it: a server that accepts initialize and then refuses every
 // request of the session is no legacy server.
 func (p *prober) initialize(ctx context.Context, v *Profile, dial transport.Dial, step string) error {
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.handshakeTimeout)
 	defer cancel()
 	link, err := dial(ctx, transport.Discard{})
 	if err != nil {

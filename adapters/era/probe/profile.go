@@ -9,20 +9,20 @@ import (
 // Profile records which eras, revisions and transports a probe has found a server to speak.
 type Profile struct {
 	Modern   bool
-	Legacy   bool   // known to speak a legacy revision; a modern server is asked for that when a legacy client comes
+	Legacy   bool   // known to speak a legacy revision; a modern server is probed for that when the first legacy client connects
 	SSE      bool   // the legacy side is HTTP+SSE of 2024-11-05
 	Version  string // the newest revision it named, of the side that was found first
 	Discover []byte // its DiscoverResult, if modern
 	Init     []byte // its InitializeResult, if legacy
 	At       time.Time
-	Steps    []string // what was tried and what came of it, for people
+	Steps    []string // the steps of the probe and their outcomes, for people
 
 	checked bool     // a modern server was asked for its legacy side
-	guarded bool     // some step was refused for want of credentials: with others it may show more
-	sum     [16]byte // of the credentials that it was shown
+	guarded bool     // a step was refused because of missing credentials: with others the profile may differ
+	sum     [16]byte // of the credentials that the probe sent
 }
 
-// Eras names what was found, for logs.
+// Eras returns the eras and transports of the profile in words, for logs.
 func (v *Profile) Eras() string {
 	switch {
 	case v.Modern && v.Legacy:
@@ -35,11 +35,11 @@ func (v *Profile) Eras() string {
 	return "legacy"
 }
 
-// Checked reports whether the profile is about both eras: a modern server is asked for its legacy side when the first
-// legacy client comes.
+// Checked reports whether the profile covers both eras: a modern server is probed for its legacy side when the first legacy client
+// connects.
 func (v *Profile) Checked() bool { return v.checked || !v.Modern }
 
-// Identity returns the server's serverInfo and capabilities, as raw JSON; nil where it does not say.
+// Identity returns the server's serverInfo and capabilities as raw JSON; nil where absent.
 func (v *Profile) Identity() (info, caps []byte) {
 	if v.Discover != nil {
 		d := v.Discover

@@ -214,8 +214,8 @@ func (r *relay) closeQuestion(id string) {
 	delete(r.open, id)
 }
 
-// forget removes the questions of a call that has ended; server and client settle them between themselves.
-func (c *relayCall) forget() {
+// forgetQuestions removes the questions of a call that has ended; server and client settle them between themselves.
+func (c *relayCall) forgetQuestions() {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
 	if len(c.r.open) == 0 {
@@ -330,7 +330,8 @@ func (c *relayCall) Close() error {
 		defer c.r.end()
 	}
 	if c.ex.Err() == nil {
-		c.forget()
+		c.forgetQuestions()
+		return c.Replies.Close()
 	}
 	for _, msg := range c.withdraw() {
 		_ = c.r.session.Push(msg) // without a stream the client learns of it when it answers

@@ -137,7 +137,7 @@ func (r *relay) suspendIdle() {
 
 // resume starts a process and repeats the client's handshake.
 func (r *relay) resume(w *resuming) {
-	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.server.Patience())
+	ctx, cancel := context.WithTimeout(r.x.work.Context(), r.x.server.HandshakeTimeout())
 	defer cancel()
 	link, err := r.x.quota.Dial(ctx, r.x.server.Wires.Legacy, r.session.Caller.Principal, r.sink())
 	if err == nil {
@@ -166,9 +166,9 @@ func (r *relay) resume(w *resuming) {
 // repeatHandshake sends the client's initialize, notifications/initialized and log level again.
 func (r *relay) repeatHandshake(ctx context.Context, link transport.Link) error {
 	r.mu.Lock()
-	hello, version, initialized, level := r.suspension.initialize, r.suspension.version, r.suspension.initialized, r.suspension.level
+	initialize, version, initialized, level := r.suspension.initialize, r.suspension.version, r.suspension.initialized, r.suspension.level
 	r.mu.Unlock()
-	m, err := resend(ctx, link, hello)
+	m, err := resend(ctx, link, initialize)
 	if err != nil {
 		return err
 	}
@@ -216,23 +216,23 @@ func (r *relay) isSuspended() bool {
 }
 
 // remember records a request that must be repeated to the next process, once the server has accepted it.
-func (r *relay) remember(said *wire.Message, result *wire.Message) {
+func (r *relay) remember(request, result *wire.Message) {
 	if !r.suspends() {
 		return
 	}
 	var raw []byte
-	if said.Is("initialize") || said.Is("logging/setLevel") {
-		raw = said.Append(nil)
+	if request.Is("initialize") || request.Is("logging/setLevel") {
+		raw = request.Append(nil)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case said.Is("initialize"):
+	case request.Is("initialize"):
 		r.suspension.initialize = raw
 		r.suspension.version = string(wire.Get(result.Raw, result.Result, "protocolVersion").Text(result.Raw))
-	case said.Is("logging/setLevel"):
+	case request.Is("logging/setLevel"):
 		r.suspension.level = raw
-	case said.Is("resources/subscribe"), said.Task.Present():
+	case request.Is("resources/subscribe"), request.Task.Present():
 		r.suspension.pinned = true
 	}
 }

@@ -13,27 +13,27 @@ import (
 // Bounds on questions that a server asks before there is a call that they could belong to.
 const (
 	heldQuestions = 16
-	holdTime      = 15 * time.Second // then they are refused: a server may answer nothing before it has its answer
-	holdBusy      = time.Second      // while a call is under way that they cannot belong to
+	holdTime      = 15 * time.Second // after which they are refused: a server may block until it has an answer
+	holdBusy      = time.Second      // the same while a call is in flight that they cannot belong to
 )
 
 // Receiver is a call that receives what the server sends outside it: questions, progress and log messages.
 type Receiver interface {
 	// Accepts reports whether a message may belong to the call.
 	Accepts(m *wire.Message) bool
-	// Receive takes a message that can belong to no other call. early says that it was sent before the call.
+	// Receive receives a message that can belong to no other call. early reports that it was sent before the call.
 	Receive(m *wire.Message, early bool)
-	// Withdraw takes back the question that a notifications/cancelled names.
+	// Withdraw drops the question that a notifications/cancelled names.
 	Withdraw(m *wire.Message)
 }
 
 // inbox delivers messages of a session that belong to no single call. It holds the calls that may receive such messages, and the
 // questions that wait for a call. The session's mutex guards it.
 type inbox struct {
-	calls   []Receiver
-	early   []wire.Message // questions that came before there was a call in which the server may ask
-	asked   bool           // there has been such a call: a question between two calls may be a stray of the first
-	refusal *time.Timer    // of early
+	calls         []Receiver
+	early         []wire.Message // questions that arrived before there was a call in which the server may ask
+	hadAskingCall bool           // there has been such a call: a question between two calls may be a stray of the first
+	refusal       *time.Timer    // of early
 }
 
 // stop stops the refusal of early questions.
@@ -44,8 +44,8 @@ func (b *inbox) stop() {
 	}
 }
 
-// Join enters a call that receives what comes outside calls. If the server may ask in it, it inherits the questions that
-// came too early: many servers ask for the roots right after the handshake, and an empty answer would be a false one.
+// Join adds a call that receives messages from outside calls. If the server may ask in it, it receives the questions that arrived
+// before: many servers ask for the roots right after the handshake, and an empty answer would be false.
 func (s *Session) Join(c Receiver, asks bool) {
 	s.mu.Lock()
 	b := &s.inbox
@@ -55,7 +55,7 @@ func (s *Session) Join(c Receiver, asks bool) {
 		return
 	}
 	early := b.early
-	b.early, b.asked = nil, true
+	b.early, b.hadAskingCall = nil, true
 	b.stop()
 	s.mu.Unlock()
 	for i := range early {
@@ -63,14 +63,14 @@ func (s *Session) Join(c Receiver, asks bool) {
 	}
 }
 
-// Leave takes a call out.
+// Leave removes a call.
 func (s *Session) Leave(c Receiver) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inbox.calls = slices.DeleteFunc(s.inbox.calls, func(o Receiver) bool { return o == c })
 }
 
-// only returns the one call that accepts a message, nil if there are none or several, and how many there are.
+// only returns the only call that accepts a message, nil if there are none or several, and the number of them.
 func (s *Session) only(m *wire.Message) (found Receiver, count int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +86,7 @@ func (s *Session) only(m *wire.Message) (found Receiver, count int) {
 	return found, count
 }
 
-// Message implements transport.Sink: what comes outside any call belongs to the call that has the session leased, if any. Change
-// notices are for the listens.
+// Message implements transport.Sink: a message outside calls goes to the only call that accepts it, a change notice to the listens.
 func (s *Session) Message(m *wire.Message) bool {
 	switch {
 	case m.Kind == wire.Request && m.Is("ping"):
@@ -106,7 +105,7 @@ func (s *Session) Message(m *wire.Message) bool {
 	case m.Is("notifications/progress"), m.Is("notifications/message"):
 		c, _ := s.only(m)
 		if c == nil {
-			return false // nothing says to which call it belongs
+			return false // the call that it belongs to is unknown
 		}
 		c.Receive(m, false)
 	default:
@@ -115,26 +114,26 @@ func (s *Session) Message(m *wire.Message) bool {
 	return true
 }
 
-// question takes a question that names no call.
+// question handles a question that names no call.
 func (s *Session) question(m *wire.Message) {
 	c, asking := s.only(m)
 	if c != nil {
 		c.Receive(m, false)
 		return
 	}
-	kept, err := m.Clone()
-	never := rules.Undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // in no call to come
+	own, err := m.Clone()
+	never := rules.Undeclared(s.declared, string(m.Text(m.Method)), m.Raw, m.Params) != "" // in any later call either
 	s.mu.Lock()
 	b := &s.inbox
-	if err != nil || never || asking > 0 || b.asked || !s.pool.asks() || s.dead || len(b.early) >= heldQuestions {
+	if err != nil || never || asking > 0 || b.hadAskingCall || !s.pool.asks() || s.dead || len(b.early) >= heldQuestions {
 		s.mu.Unlock()
 		s.Refuse(m)
 		return
 	}
-	b.early = append(b.early, kept)
+	b.early = append(b.early, own)
 	if b.refusal == nil {
 		hold := holdTime
-		if s.uses > s.listens { // a call in which the server may not ask is under way, and may wait for this
+		if s.uses > s.listens { // a call in which the server may not ask is in flight, and may wait for the answer
 			hold = holdBusy
 		}
 		b.refusal = time.AfterFunc(hold, s.refuseEarly)
@@ -142,7 +141,7 @@ func (s *Session) question(m *wire.Message) {
 	s.mu.Unlock()
 }
 
-// refuseEarly refuses the questions for which no call has come.
+// refuseEarly refuses the questions that no call has taken.
 func (s *Session) refuseEarly() {
 	s.mu.Lock()
 	early := s.inbox.early
@@ -153,5 +152,5 @@ func (s *Session) refuseEarly() {
 	}
 }
 
-// Refuse returns a question that cannot be put to any client. It does not wait.
+// Refuse answers a question that no client can answer, in the background.
 func (s *Session) Refuse(m *wire.Message) { work.Refuse(s.pool.work, s.Link(), m) }

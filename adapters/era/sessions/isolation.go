@@ -1,42 +1,41 @@
 package sessions
 
-// Sharing says which clients of a server have a session, or a process, in common.
+// Sharing says which clients of a server share a session or process.
 type Sharing uint8
 
-// The ways to share a server. They concern legacy servers, whose sessions remember; of modern ones only those behind
-// pipes, where a process can be asked for.
+// The ways to share a server. They apply to legacy servers, whose sessions have state, and to modern servers behind pipes.
 const (
 	// BySession gives each legacy client a session of its own; modern clients of one identity share sessions, and lease
-	// them for calls in which the server may ask. A modern server has one process for all: its revision is made for that.
+	// them for calls in which the server may ask. A modern server has one process for all clients.
 	BySession Sharing = iota
 	// ByPrincipal gives all clients of one principal one session.
 	ByPrincipal
-	// Pooled has a number of sessions, any of which takes any call.
+	// Pooled has a number of sessions, each of which serves any call.
 	Pooled
 	// Shared has one session for all.
 	Shared
 )
 
-// Isolation is how the clients of a server are kept apart. The zero value is the strictest.
+// Isolation says how the clients of a server are separated. The zero value is the strictest.
 type Isolation struct {
 	Sharing Sharing
 	Size    int // of a pool
 }
 
-// Mixed reports whether legacy clients have sessions in common. They are upgraded, and downgraded again onto these: the modern era
-// is made for sharing.
+// Mixed reports whether legacy clients share sessions. Their exchanges are upgraded and then downgraded onto these, since only modern
+// requests carry what tells clients apart.
 func (i Isolation) Mixed() bool { return i.Sharing != BySession }
 
-// Anonymous reports whether clients of different principals have sessions in common.
+// Anonymous reports whether clients of different principals share sessions.
 func (i Isolation) Anonymous() bool { return i.Sharing == Pooled || i.Sharing == Shared }
 
-// Asks reports whether a legacy server may ask anything: nothing in a session that several clients share says which of them the server
-// means. Within one principal a lease does, if the server is told that it may ask.
+// Asks reports whether a legacy server may ask: in a shared session nothing says which client a question is for. Within one principal
+// a lease does, if declareAll promised the server that it may ask.
 func (i Isolation) Asks(declareAll bool) bool {
 	return !i.Mixed() || i.Sharing == ByPrincipal && declareAll
 }
 
-// most is how many sessions one identity may have; 0: as many as it needs.
+// most returns how many sessions one identity may have; 0: no limit.
 func (i Isolation) most() int {
 	switch i.Sharing {
 	case BySession:

@@ -19,9 +19,8 @@ type Events struct {
 	Cancelled func(m *wire.Message) // the server sent notifications/cancelled, which ends a listen
 }
 
-// Links are the open links to a modern server. Over HTTP there is one. Behind a pipe a link is a process, of which there
-// are as many as the isolation says: one, one for each principal, or a pool. A link is opened by the first call that
-// needs it, and a process is ended when it has been idle.
+// Links holds the links to a modern server. Over HTTP there is one. Behind a pipe a link is a process, and the isolation says how many
+// there are: one, one per principal, or a pool. The first call that needs a link opens it. An idle process is stopped after IdleExit.
 type Links struct {
 	wires  transport.Wires
 	opt    Options
@@ -30,17 +29,17 @@ type Links struct {
 	quota  *Quota
 
 	mu     sync.Mutex
-	of     map[string][]*modernLink // by principal; "" where it does not matter
+	of     map[string][]*modernLink // by key
 	closed bool
 }
 
-// NewLinks makes the links of one server; nothing is opened yet.
+// NewLinks returns an empty set of links to one server.
 func NewLinks(server *transport.Server, opt Options, events Events, group *work.Group, quota *Quota) *Links {
 	return &Links{wires: server.Wires, opt: opt, events: events, work: group, quota: quota, of: make(map[string][]*modernLink)}
 }
 
-// modernLink is a link to a modern server, opening or open. It is the link's Sink: a modern server may send nothing
-// outside calls, except for the end of a listen.
+// modernLink is a link to a modern server, open or being opened. It is the link's Sink: outside calls a modern server may only end a
+// listen.
 type modernLink struct {
 	x     *Links
 	key   string
@@ -50,12 +49,12 @@ type modernLink struct {
 	err  error
 
 	// Under x.mu.
-	last time.Time // when a call last wanted it
+	last time.Time // when a call last used it
 	idle *time.Timer
 	gone bool
 }
 
-// Get returns a link for a principal's call, and opens one if need be.
+// Get returns a link for a principal's call and opens one if necessary.
 func (x *Links) Get(ctx context.Context, principal string) (transport.Link, error) {
 	l, err := x.pick(principal)
 	if err != nil {
@@ -74,7 +73,8 @@ func (x *Links) Get(ctx context.Context, principal string) (transport.Link, erro
 	}
 }
 
-// Call sends a call over a link. A process that had ended already has received nothing: then another is opened, once.
+// Call sends a call over a link and returns the link that carried it. If the process had ended before, it has not received the call,
+// which is sent once more over a new link.
 func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, transport.Link, error) {
 	replies, err := link.Call(ex)
 	if err == nil {
@@ -92,7 +92,7 @@ func (x *Links) Call(ex *proxy.Exchange, link transport.Link) (proxy.Replies, tr
 	return replies, link, err
 }
 
-// Key is what links are kept by: clients with one key share links.
+// Key returns the key of the links that a principal uses; principals with equal keys share them.
 func (x *Links) Key(principal string) string {
 	if x.byPrincipal() {
 		return principal
@@ -138,15 +138,15 @@ func (x *Links) pick(principal string) (*modernLink, error) {
 	return least, nil
 }
 
-// exits reports whether links are ended when they are idle.
+// exits reports whether idle links are closed.
 func (x *Links) exits() bool { return x.opt.Processes.IdleExit > 0 && x.wires.Stdio }
 
-// slot makes a link that is not open yet.
+// slot returns a link that is not open yet.
 func (x *Links) slot(key string) *modernLink {
 	return &modernLink{x: x, key: key, ready: make(chan struct{})}
 }
 
-// calls is how many calls run over the link; one that opens has the call for which it opens.
+// calls returns the number of calls on the link; 1 while it is being opened for a call.
 func (l *modernLink) calls() int {
 	select {
 	case <-l.ready:
@@ -159,7 +159,7 @@ func (l *modernLink) calls() int {
 	return 0
 }
 
-// open dials. It is a goroutine of the upstream, since several calls may wait for it.
+// open dials. It runs as a goroutine of the upstream, since several calls may wait for it.
 func (l *modernLink) open() {
 	x := l.x
 	link, err := x.quota.Dial(x.work.Context(), x.wires.Modern, l.key, l)
@@ -174,7 +174,7 @@ func (l *modernLink) open() {
 	close(l.ready)
 	lost := link != nil && l.gone
 	if link != nil && !l.gone {
-		l.watch()
+		l.startIdleTimer()
 	}
 	x.mu.Unlock()
 	if lost { // meanwhile
@@ -194,24 +194,24 @@ func (x *Links) adopt(l *modernLink, link transport.Link) {
 	l.link = x.quota.Count(link, l.key)
 	close(l.ready)
 	x.mu.Lock()
-	var close []*modernLink
+	var ended []*modernLink
 	for _, of := range x.of {
-		close = append(close, of...)
+		ended = append(ended, of...)
 	}
 	x.of = make(map[string][]*modernLink)
 	keep := !x.closed && !l.gone && !x.byPrincipal() // the probe's link belongs to no principal
-	for _, old := range close {
+	for _, old := range ended {
 		old.leave()
 	}
 	if l.gone = !keep; keep {
 		l.last = time.Now()
 		x.of[l.key] = []*modernLink{l}
-		l.watch()
+		l.startIdleTimer()
 	} else {
-		close = append(close, l)
+		ended = append(ended, l)
 	}
 	x.mu.Unlock()
-	for _, old := range close {
+	for _, old := range ended {
 		old.end()
 	}
 }
@@ -229,7 +229,7 @@ func (x *Links) remove(l *modernLink) bool {
 	return true
 }
 
-// leave marks a link that is no longer in the table. The caller holds x.mu.
+// leave marks a link as removed from the table. The caller holds x.mu.
 func (l *modernLink) leave() {
 	l.gone = true
 	if l.idle != nil {
@@ -237,7 +237,7 @@ func (l *modernLink) leave() {
 	}
 }
 
-// end closes the link, once it is there.
+// end closes the link after it has been opened.
 func (l *modernLink) end() {
 	<-l.ready
 	if l.link != nil {
@@ -245,15 +245,15 @@ func (l *modernLink) end() {
 	}
 }
 
-// watch starts the timer that ends a process without calls. The caller holds x.mu.
-func (l *modernLink) watch() {
+// startIdleTimer starts the timer that ends a process without calls. The caller holds x.mu.
+func (l *modernLink) startIdleTimer() {
 	if l.x.exits() {
 		l.idle = time.AfterFunc(l.x.opt.Processes.IdleExit, l.expire)
 	}
 }
 
-// expire ends the link if it has been idle long enough, or looks again later. A call that comes at this very moment finds
-// the link closed, was not sent, and is made again (Call).
+// expire closes the link if it has been idle long enough, and checks again later otherwise. A concurrent call fails unsent and is
+// repeated by Call.
 func (l *modernLink) expire() {
 	l.x.mu.Lock()
 	defer l.x.mu.Unlock()
@@ -285,12 +285,12 @@ func (l *modernLink) Lost(err error) {
 	if l.x.remove(l) {
 		l.x.work.Go(l.end) // under the lock, as in expire
 	}
-	l.gone = true // the one that is being probed is in no table yet
+	l.gone = true // the link of a probe is not in the table yet
 	l.x.mu.Unlock()
 	l.x.work.Note("warn", "the connection to the upstream is lost; the next request opens a new one", err)
 }
 
-// drop takes a link out that has proved dead, so that the next call opens another. Its own Lost closes it.
+// drop removes a link that is found to be lost, so that the next call opens another.
 func (x *Links) drop(link transport.Link) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -304,14 +304,14 @@ func (x *Links) drop(link transport.Link) {
 	}
 }
 
-// Any implements probe.Links: no list of links is empty.
+// Any implements probe.Links.
 func (x *Links) Any() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.of) > 0
 }
 
-// Close closes all links, and lets none be opened any more.
+// Close closes all links. Get then fails.
 func (x *Links) Close() error {
 	x.mu.Lock()
 	x.closed = true

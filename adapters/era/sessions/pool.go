@@ -14,10 +14,10 @@ import (
 	"dragoman/proxy"
 )
 
-// Pool holds the sessions with a legacy server that modern clients share. A session belongs to one principal, one
-// clientInfo, one set of capabilities and one set of carried headers: all that initialize fixed (strategy S1: nothing leaks between
-// principals). A call in which the server may ask has a lease of its session, which no other such call has meanwhile: some servers
-// send questions where nothing says to which call they belong. Calls in which the server may not ask share any session, leased or not.
+// Pool holds the sessions with a legacy server that modern clients share. A session belongs to one principal, one clientInfo, one set of
+// capabilities and one set of forwarded headers, all of which initialize fixed: nothing leaks between principals. A call in which the
+// server may ask leases its session, and no second such call runs there: some servers send questions that do not name their call. Calls
+// in which the server may not ask share any session, leased or not. A Pool is safe for concurrent use.
 type Pool struct {
 	server *transport.Server
 	opt    Options
@@ -28,15 +28,15 @@ type Pool struct {
 	mu        sync.Mutex
 	sessions  map[[32]byte][]*Session // by identity.key
 	count     int
-	numbers   uint64                  // given to sessions so far
+	numbers   uint64                  // assigned to sessions so far
 	listeners map[[32]byte][]Listener // by identity.group
-	freed     chan struct{}           // closed, and made anew, when a session may have become free and a call waits
+	freed     chan struct{}           // closed and replaced when a session may have become free while a call waits
 	awaited   atomic.Bool             // a call waits; set under mu
 	recent    [16]atomic.Pointer[recent]
 	closed    bool
 }
 
-// NewPool makes a pool without sessions.
+// NewPool returns an empty pool.
 func NewPool(server *transport.Server, opt Options, group *work.Group, keeper *probe.Keeper, quota *Quota) *Pool {
 	return &Pool{server: server, opt: opt, work: group, keeper: keeper, quota: quota,
 		sessions: make(map[[32]byte][]*Session), listeners: make(map[[32]byte][]Listener), freed: make(chan struct{})}
@@ -45,9 +45,9 @@ func NewPool(server *transport.Server, opt Options, group *work.Group, keeper *p
 // asks reports whether the server may ask anything.
 func (p *Pool) asks() bool { return p.opt.Isolation.Asks(p.opt.DeclareAll) }
 
-// Acquire returns a session for an exchange, and opens one if need be; with a lease, a session that no other call has leased. It
-// waits if there can be no more sessions. page is the number of the session that is preferred; 0: none. Release the session when the
-// call has ended.
+// Acquire returns a session for an exchange and opens one if necessary. With lease, no other call has leased the session. At a limit it
+// waits for a session up to LeaseWait; then the error is TooManySessions. page is the number of the preferred session; 0: none. The
+// caller must call Release when the call has ended.
 func (p *Pool) Acquire(ex *proxy.Exchange, lease bool, page uint64) (*Session, error) {
 	id := p.identify(ex)
 	var wanted *Session
@@ -74,9 +74,7 @@ func (p *Pool) Acquire(ex *proxy.Exchange, lease bool, page uint64) (*Session, e
 			return nil, err
 		}
 		if late == nil {
-			timer := time.NewTimer(p.opt.LeaseWait)
-			defer timer.Stop()
-			late = timer.C
+			late = time.After(p.opt.LeaseWait)
 		}
 		select {
 		case <-freed:
@@ -88,7 +86,7 @@ func (p *Pool) Acquire(ex *proxy.Exchange, lease bool, page uint64) (*Session, e
 	}
 }
 
-// pick returns a session, held for the caller, perhaps not open yet; or what to wait for.
+// pick returns a session in use by the caller, which may not be open yet; or the channel that signals a free session.
 func (p *Pool) pick(id identity, lease bool) (*Session, <-chan struct{}, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +95,7 @@ func (p *Pool) pick(id identity, lease bool) (*Session, <-chan struct{}, error) 
 	}
 	s, err := p.find(id, lease)
 	if err != nil && !p.awaited.Swap(true) {
-		s, err = p.find(id, lease) // one that became free before it was known that a call waits
+		s, err = p.find(id, lease) // a session may have become free before awaited was set
 	}
 	if err != nil {
 		return nil, p.freed, err
@@ -106,8 +104,8 @@ func (p *Pool) pick(id identity, lease bool) (*Session, <-chan struct{}, error) 
 	return s, nil, nil
 }
 
-// find returns a session of an identity, opening one if none can be had; the error says why there can be none now. The
-// caller holds p.mu.
+// find returns a session of an identity and opens one if none is free. The error names the limit that prevents it. The caller holds
+// p.mu.
 func (p *Pool) find(id identity, lease bool) (*Session, error) {
 	of := p.sessions[id.key]
 	if s := p.choose(of, lease); s != nil {
@@ -129,8 +127,8 @@ func (p *Pool) find(id identity, lease bool) (*Session, error) {
 // add opens a session. The caller holds p.mu.
 func (p *Pool) add(id *identity) *Session {
 	p.numbers++
-	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.principal, turn: make(chan struct{}, 1), ready: make(chan struct{}),
-		last: time.Now(), declared: id.caps, carried: id.carried, subscribed: make(map[string]int)}
+	s := &Session{pool: p, number: p.numbers, key: id.key, group: id.group, principal: id.principal, subscribing: make(chan struct{}, 1), ready: make(chan struct{}),
+		last: time.Now(), declared: id.caps, forwarded: id.forwarded, subscribed: make(map[string]int)}
 	p.sessions[id.key] = append(p.sessions[id.key], s)
 	p.count++
 	info, caps := id.info, id.caps
@@ -144,15 +142,15 @@ func (p *Pool) full(what string) *proxy.Error {
 	return e
 }
 
-// leased makes the error of a call when all sessions that the isolation permits are leased.
+// leased returns the error of a call when all sessions that the isolation permits are leased.
 func leased() *proxy.Error {
 	e := proxy.Errf(proxy.TooManySessions, "another call, in which the server may ask, has the session that this caller's clients share; it goes on longer than questions.lease_wait")
 	e.RetryAfter = 5
 	return e
 }
 
-// maxOpening is how many sessions of one client are opened at a time. Many calls at once are better served by the sessions of those that
-// end first than by a process for each of them.
+// maxOpening bounds the sessions of one client that are being opened. Beyond it, calls wait for sessions that become free, which is
+// cheaper than a process for each of many concurrent calls.
 const maxOpening = 4
 
 // opening counts the sessions that are not open yet.
@@ -167,8 +165,8 @@ func opening(all []*Session) (n int) {
 	return n
 }
 
-// choose returns one of the sessions of an identity, nil if another should be opened. In a pool that is one without calls,
-// the last used of these, so that sessions that are not needed stay idle and end; else the one with the fewest.
+// choose returns one of the sessions of an identity; nil if another should be opened. With isolation Pooled it prefers the last used of
+// the idle sessions, so that surplus ones expire, and otherwise the one with the fewest calls.
 func (p *Pool) choose(all []*Session, lease bool) *Session {
 	if p.opt.Isolation.Sharing != Pooled {
 		return best(all, lease)
@@ -194,25 +192,25 @@ func (p *Pool) choose(all []*Session, lease bool) *Session {
 	return least
 }
 
-// best chooses among sessions of one identity: the one that carries a listen, since the server announces there what a call
-// changes; else the last used, so that a client's calls, one after the other, stay in one session.
+// best chooses among the sessions of one identity: one with a listen, since the server announces there what a call changes; otherwise
+// the last used, so that consecutive calls of a client stay in one session.
 func best(all []*Session, lease bool) (found *Session) {
 	var last time.Time
 	listening := false
 	for _, s := range all {
 		s.mu.Lock()
-		free, heard, used := !s.dead && !(lease && s.lease), s.listens > 0, s.last
+		free, listens, used := !s.dead && !(lease && s.lease), s.listens > 0, s.last
 		s.mu.Unlock()
-		if !free || found != nil && (listening && !heard || listening == heard && !used.After(last)) {
+		if !free || found != nil && (listening && !listens || listening == listens && !used.After(last)) {
 			continue
 		}
-		found, last, listening = s, used, heard
+		found, last, listening = s, used, listens
 	}
 	return found
 }
 
-// used returns the session, held, that a client's calls were last in, for a listen that is to receive what they change. Sessions of the
-// capabilities that the listen declares come before those of others: another client may have the same name. nil if there is none.
+// used returns the session of the client's last calls for a listen, which is to receive what they change; nil if there is none. Sessions
+// with the capabilities of the listen come first, since another client may have the same name. The session counts as in use.
 func (p *Pool) used(id identity) *Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +232,7 @@ func (p *Pool) used(id identity) *Session {
 	return s
 }
 
-// numbered returns the session, held, with the given number, if it is one of this client's and still open.
+// numbered returns the client's session of the given number; nil if it has ended. The session counts as in use.
 func (p *Pool) numbered(group [32]byte, number uint64) *Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,8 +247,8 @@ func (p *Pool) numbered(group [32]byte, number uint64) *Session {
 	return nil
 }
 
-// Lend returns an open session for a request of Dragoman's own, and the function that gives it back: any that is there, without
-// prolonging its life; else one in Dragoman's own name.
+// Lend returns an open session for a request of Dragoman's own, and the function that releases it. It uses any open session, whose idle
+// time goes on, or opens one in Dragoman's own name.
 func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
 	if s, last := p.any(); s != nil {
 		return s, func() { s.untouched(last) }, nil
@@ -264,7 +262,7 @@ func (p *Pool) Lend(ctx context.Context) (*Session, func(), error) {
 	return s, func() { s.Release(false) }, nil
 }
 
-// any returns an open session of any client, held, and when it was last used; nil if there is none.
+// any returns an open session of any client and when it was last used; nil if there is none. The session counts as in use.
 func (p *Pool) any() (*Session, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -287,8 +285,7 @@ func (p *Pool) any() (*Session, time.Time) {
 	return nil, time.Time{}
 }
 
-// makeRoom closes the longest unused session if there are as many as may be; false if all are in use. The caller holds
-// p.mu.
+// makeRoom closes the session that has been idle for longest if the pool is full; false if all are in use. The caller holds p.mu.
 func (p *Pool) makeRoom() bool {
 	if p.count < p.opt.Max {
 		return true
@@ -301,8 +298,7 @@ func (p *Pool) makeRoom() bool {
 	return true
 }
 
-// longestUnused finds the session that has been without calls the longest, of the principal if own says so. The caller
-// holds p.mu.
+// longestUnused returns the session that has been idle for longest, of the principal if own is set. The caller holds p.mu.
 func (p *Pool) longestUnused(principal string, own bool) (oldest *Session) {
 	for _, all := range p.sessions {
 		for _, s := range all {
@@ -316,8 +312,8 @@ func (p *Pool) longestUnused(principal string, own bool) (oldest *Session) {
 	return oldest
 }
 
-// Unused finds the session that has been without calls the longest, of the principal if own says so, and since when; nil and the zero
-// time if all are in use.
+// Unused returns the session that has been idle for longest, of the principal if own is set, and since when; nil and the zero time if
+// all are in use.
 func (p *Pool) Unused(principal string, own bool) (*Session, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -330,7 +326,7 @@ func (p *Pool) Unused(principal string, own bool) (*Session, time.Time) {
 	return s, s.last
 }
 
-// wake lets calls look again that wait for a session. The caller holds p.mu.
+// wake wakes the calls that wait for a session. The caller holds p.mu.
 func (p *Pool) wake() {
 	if p.awaited.Swap(false) {
 		close(p.freed)
@@ -338,26 +334,26 @@ func (p *Pool) wake() {
 	}
 }
 
-// drop takes a session out and closes it. The caller holds p.mu.
+// drop removes a session and closes it. The caller holds p.mu.
 func (p *Pool) drop(s *Session) {
 	if i := slices.Index(p.sessions[s.key], s); i >= 0 {
 		p.count--
 		if p.sessions[s.key] = slices.Delete(p.sessions[s.key], i, i+1); len(p.sessions[s.key]) == 0 {
 			delete(p.sessions, s.key)
 		}
-		p.work.Go(s.end) // a session that is not in the table has been ended by whoever took it out
+		p.work.Go(s.end) // a session that is not in the table has been ended when it was removed
 	}
 	p.wake()
 }
 
-// Discard drops a session that has proved dead.
+// Discard closes a session that is found to be lost.
 func (p *Pool) Discard(s *Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.drop(s)
 }
 
-// Size is how many sessions there are, and how many of them are leased.
+// Size returns the number of sessions, and of those that are leased.
 func (p *Pool) Size() (all, leased int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -373,7 +369,7 @@ func (p *Pool) Size() (all, leased int) {
 	return p.count, leased
 }
 
-// Sessions are the sessions that there are.
+// Sessions returns the sessions, those that are being opened included.
 func (p *Pool) Sessions() (all []*Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -386,8 +382,7 @@ func (p *Pool) Sessions() (all []*Session) {
 // settleTime bounds how long Settle waits.
 const settleTime = time.Second
 
-// Settle waits until the servers have received the cancellations of calls that were given up: some end a session only after its
-// calls.
+// Settle waits up to settleTime for the cancellations of ended calls to be sent: some servers end a session only after its calls.
 func (p *Pool) Settle() {
 	ctx, cancel := context.WithTimeout(p.work.Context(), settleTime)
 	defer cancel()
@@ -398,7 +393,7 @@ func (p *Pool) Settle() {
 	}
 }
 
-// Close ends all sessions, and lets none be opened any more.
+// Close ends all sessions. Acquire then fails.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -10,8 +10,8 @@ import (
 	"dragoman/proxy"
 )
 
-// Quota counts the processes of a server, those that are ending included, and keeps them within the limits: in all, and of
-// one principal. Where a link is no process it costs no more than its session and is not counted.
+// Quota counts the processes of a server, those that are ending included, and enforces the limits in all and per principal. Links that
+// are no processes are not counted. A Quota is safe for concurrent use.
 type Quota struct {
 	name   string        // of the server, for errors
 	limits Processes     // Max is 0 if links are no processes
@@ -22,11 +22,11 @@ type Quota struct {
 	taken  int
 	of     map[string]int // by principal; "" for processes that several principals use
 	ending int            // of these, being closed
-	freed  chan struct{}  // closed, and made anew, when a process has ended
+	freed  chan struct{}  // closed and replaced when a process has ended
 }
 
-// NewQuota makes a quota. evict ends the longest unused session, of the principal if own says so; it returns false if all are in
-// use.
+// NewQuota returns the quota of a server. evict ends the session that has been idle for longest, of the principal if own is set; it
+// returns false if all are in use.
 func NewQuota(server *transport.Server, opt Options, evict func(principal string, own bool) bool) *Quota {
 	limits := opt.Processes
 	if !server.Wires.Stdio {
@@ -38,18 +38,18 @@ func NewQuota(server *transport.Server, opt Options, evict func(principal string
 	return &Quota{name: server.Name, limits: limits, wait: opt.LeaseWait, evict: evict, of: make(map[string]int), freed: make(chan struct{})}
 }
 
-// Dial opens a link for a principal, within the limits. At a limit it ends the longest unused session for it: most clients leave
-// without a word. A session with a call in flight or a stream open is in use.
+// Dial opens a link for a principal within the limits. At a limit it evicts the session that has been idle for longest, since most
+// clients leave without ending theirs. If all are in use, the error is TooManySessions.
 func (q *Quota) Dial(ctx context.Context, dial transport.Dial, principal string, sink transport.Sink) (transport.Link, error) {
 	if !q.counts() {
 		return dial(ctx, sink)
 	}
-	if err := q.take(ctx, principal); err != nil {
+	if err := q.acquire(ctx, principal); err != nil {
 		return nil, err
 	}
 	link, err := dial(ctx, sink)
 	if err != nil {
-		q.give(principal, false)
+		q.release(principal, false)
 		return nil, err
 	}
 	return &counted{Link: link, q: q, principal: principal}, nil
@@ -66,7 +66,7 @@ func (q *Quota) Count(link transport.Link, principal string) transport.Link {
 	return &counted{Link: link, q: q, principal: principal}
 }
 
-// Processes is how many processes there are, those that are ending included; 0 where links are none.
+// Processes returns the number of processes, those that are ending included; 0 if links are not processes.
 func (q *Quota) Processes() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -78,7 +78,7 @@ func (q *Quota) counts() bool { return q.limits.Max > 0 }
 // full reports which limit a further process would exceed. The caller holds q.mu.
 func (q *Quota) full(principal string) (own, all bool) {
 	own = q.limits.PerPrincipal > 0 && q.of[principal] >= q.limits.PerPrincipal
-	return own, q.taken >= max(q.limits.Max-q.limits.Spares, 1) // a spare that is used is replaced
+	return own, q.taken >= max(q.limits.Max-q.limits.Spares, 1) // a spare that is taken is replaced
 }
 
 // add changes the counts. The caller holds q.mu.
@@ -89,8 +89,8 @@ func (q *Quota) add(principal string, n int) {
 	}
 }
 
-// take counts one process more, and waits for that while one is about to end.
-func (q *Quota) take(ctx context.Context, principal string) error {
+// acquire counts one process more, and waits for that while one is about to end.
+func (q *Quota) acquire(ctx context.Context, principal string) error {
 	var late <-chan time.Time
 	for {
 		q.mu.Lock()
@@ -106,9 +106,7 @@ func (q *Quota) take(ctx context.Context, principal string) error {
 			return q.exceeded(own)
 		}
 		if late == nil {
-			timer := time.NewTimer(q.wait)
-			defer timer.Stop()
-			late = timer.C
+			late = time.After(q.wait)
 		}
 		select {
 		case <-freed:
@@ -136,15 +134,15 @@ func (q *Quota) exceeded(own bool) *proxy.Error {
 	return e
 }
 
-// leaving notes that a process is being ended.
+// leaving records that a process is being ended.
 func (q *Quota) leaving() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ending++
 }
 
-// give counts one process less; left says that leaving has been called for it.
-func (q *Quota) give(principal string, left bool) {
+// release counts one process less; left says that leaving has been called for it.
+func (q *Quota) release(principal string, left bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.add(principal, -1)
@@ -171,7 +169,7 @@ func (l *counted) Close() (err error) {
 	l.once.Do(func() {
 		l.q.leaving()
 		err = l.Link.Close()
-		l.q.give(l.principal, true)
+		l.q.release(l.principal, true)
 	})
 	return err
 }

@@ -13,20 +13,20 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// Session is one session of a pool, opening or open.
+// Session is one session of a pool, open or being opened.
 type Session struct {
-	pool      *Pool
-	number    uint64
-	key       [32]byte
-	group     [32]byte
-	principal string
-	carried   *proxy.Forwarded // with which it is opened
-	declared  []byte           // the client capabilities with which it is opened
-	turn      chan struct{}    // of subscribing
-	ready     chan struct{}    // closed when opened or failed
-	err       error
-	link      transport.Ref
-	result    *InitResult
+	pool        *Pool
+	number      uint64
+	key         [32]byte
+	group       [32]byte
+	principal   string
+	forwarded   *proxy.Forwarded // headers with which it is opened
+	declared    []byte           // the client capabilities with which it is opened
+	subscribing chan struct{}    // of subscribing
+	ready       chan struct{}    // closed when opened or failed
+	err         error
+	link        transport.Ref
+	result      *InitResult
 
 	mu         sync.Mutex
 	uses       int  // calls, and listens
@@ -40,19 +40,19 @@ type Session struct {
 	inbox      inbox
 }
 
-// Number tells the session from the others of its pool, for as long as the pool lives.
+// Number returns the session's number, which is unique in its pool.
 func (s *Session) Number() uint64 { return s.number }
 
-// Client stands for the session's client, whatever capabilities it declares.
+// Client identifies the session's client, regardless of the capabilities that it declares.
 func (s *Session) Client() [32]byte { return s.group }
 
-// Link is the session's conversation with the server; nil until it has been opened.
+// Link returns the session's link; nil until it has been opened.
 func (s *Session) Link() transport.Link { return s.link.Get() }
 
-// Result is what the server said in its InitializeResult.
+// Result returns the server's InitializeResult; nil until the session is open.
 func (s *Session) Result() *InitResult { return s.result }
 
-// Pushes reports whether the server can send something outside a call: only then is a notice sure to arrive.
+// Pushes reports whether the server can send messages outside calls, and with them change notices.
 func (s *Session) Pushes() bool {
 	link, ok := transport.As[transport.Pusher](s.Link())
 	return !ok || link.Pushes()
@@ -65,8 +65,8 @@ func (s *Session) Gone() bool {
 	return s.dead
 }
 
-// Usage counts what holds the session: calls and listens; of these, calls that receive what comes outside calls; and questions that
-// wait for a call.
+// Usage returns the number of calls and listens in the session; of those calls that receive messages from outside calls; and of
+// questions that wait for a call.
 func (s *Session) Usage() (uses, calls, questions int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *Session) Usage() (uses, calls, questions int) {
 // InitResult is an InitializeResult.
 type InitResult struct {
 	Info, Caps, Instructions []byte // raw JSON; nil: absent
-	// Members are those of most results for modern clients, with the comma before them; nil: the server has no name.
+	// Members holds the members that most results for modern clients gain, with a leading comma; nil: the server sent no serverInfo.
 	Members []byte
 	logging bool
 }
@@ -92,7 +92,7 @@ func newInitResult(result []byte) *InitResult {
 	return r
 }
 
-// Can reports whether the server has a flag of a capability.
+// Can reports whether the server declared a flag of a capability, such as tools.listChanged.
 func (r *InitResult) Can(capability, flag string) bool {
 	return len(r.Caps) > 0 && string(wire.Path(r.Caps, wire.Whole(r.Caps), capability, flag).Of(r.Caps)) == "true"
 }
@@ -102,13 +102,13 @@ func (r *InitResult) RunsTasks() bool {
 	return len(r.Caps) > 0 && wire.Path(r.Caps, wire.Whole(r.Caps), "tasks", "requests", "tools", "call").Present()
 }
 
-// open dials and shakes hands. It is not bound to the exchange that caused it: others wait for it too.
+// open dials and performs the handshake. It is independent of the exchange that caused it, since others wait for it too.
 func (s *Session) open(info, caps []byte) {
 	defer s.opened()
 	p := s.pool
-	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.carried), p.server.Patience())
+	ctx, cancel := context.WithTimeout(proxy.WithForwarded(p.work.Context(), s.forwarded), p.server.HandshakeTimeout())
 	defer cancel()
-	if s.err = s.shake(ctx, info, caps); s.err != nil {
+	if s.err = s.handshake(ctx, info, caps); s.err != nil {
 		if p.work.Context().Err() != nil {
 			s.err = work.ErrClosing()
 		}
@@ -116,7 +116,7 @@ func (s *Session) open(info, caps []byte) {
 	}
 }
 
-func (s *Session) shake(ctx context.Context, info, caps []byte) error {
+func (s *Session) handshake(ctx context.Context, info, caps []byte) error {
 	p := s.pool
 	v, err := p.keeper.Profile(ctx)
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *Session) fault(err error) error {
 	return err
 }
 
-// opened lets calls go on that wait for the session, or for a session to be opened.
+// opened wakes the calls that wait for the session, or for one to be opened.
 func (s *Session) opened() {
 	close(s.ready)
 	s.pool.mu.Lock()
@@ -163,7 +163,7 @@ func (s *Session) opened() {
 	s.pool.wake()
 }
 
-// wait waits until the session is open. It is released if it cannot be used.
+// wait waits until the session is open. On an error the session has been released.
 func (s *Session) wait(ex *proxy.Exchange, lease bool) error {
 	select {
 	case <-s.ready: // the common case needs no channel to wait on
@@ -188,7 +188,8 @@ func (s *Session) hold(lease bool) {
 	s.lease = s.lease || lease
 }
 
-// Release gives the session back; without use it is closed after the idle time.
+// Release ends a use of the session, which Acquire began; lease must be as it was there. An unused session is closed after the idle
+// time.
 func (s *Session) Release(lease bool) {
 	p := s.pool
 	s.mu.Lock()
@@ -208,7 +209,7 @@ func (s *Session) Release(lease bool) {
 	}
 }
 
-// untouched is Release for a use that does not count as one: the session was last used then.
+// untouched is Release for a use that does not restart the idle time; last is when the session was last used before.
 func (s *Session) untouched(last time.Time) {
 	s.Release(false)
 	s.mu.Lock()
@@ -218,8 +219,7 @@ func (s *Session) untouched(last time.Time) {
 	}
 }
 
-// expire closes the session if it has been without calls long enough, or looks again later: calls come and go without
-// touching the timer.
+// expire closes the session if it has been idle long enough, and checks again later otherwise: calls do not touch the timer.
 func (s *Session) expire() {
 	p := s.pool
 	p.mu.Lock()
@@ -239,7 +239,7 @@ func (s *Session) expire() {
 	}
 }
 
-// end closes the link, once it is there.
+// end closes the link after the handshake has ended.
 func (s *Session) end() {
 	<-s.ready
 	s.mu.Lock()
@@ -254,7 +254,7 @@ func (s *Session) end() {
 		_ = link.Close()
 	}
 	for _, l := range s.pool.listening(s.group) {
-		l.Moved(s)
+		l.SessionEnded(s)
 	}
 }
 
@@ -265,8 +265,8 @@ func (s *Session) Lost(err error) {
 	s.pool.Discard(s)
 }
 
-// WantLevel makes the server send log messages down to the given level. The level of a shared session only ever sinks;
-// each call's replies are filtered by what it asked for.
+// WantLevel asks the server for log messages of the given level and above. The level of a session is only ever lowered, since calls
+// share it; the replies of each call are filtered by the level that the call wants. An error says that the request was not answered.
 func (s *Session) WantLevel(ctx context.Context, level string) error {
 	s.mu.Lock()
 	if level == "" || !s.result.logging || s.level != "" && rules.Severe(level, s.level) {
@@ -281,6 +281,6 @@ func (s *Session) WantLevel(ctx context.Context, level string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.pool.server.Timeout)
 	defer cancel()
-	_, err = transport.Ask(ctx, s.Link(), ex) // a refusal is the server's choice: it then sends what it sends
+	_, err = transport.Ask(ctx, s.Link(), ex) // an error response is ignored
 	return err
 }

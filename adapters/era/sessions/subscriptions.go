@@ -12,30 +12,31 @@ import (
 
 // Listener is a listen of a modern client, which holds a session and receives the change notices of all of the client's sessions.
 type Listener interface {
-	// Hear takes a notice that came in a session of the listener's client. m is borrowed.
-	Hear(from *Session, m *wire.Message)
-	// Moved says that a session has ended, which may be the listener's.
-	Moved(s *Session)
-	// Names reports whether the listen names a resource, or one that the resource lies in.
+	// Notify receives a change notice that arrived in a session of the listener's client. m is borrowed.
+	Notify(from *Session, m *wire.Message)
+	// SessionEnded is called when a session of the listener's client has ended, which may be the listener's own.
+	SessionEnded(s *Session)
+	// Names reports whether the listen names a resource, or one that contains it.
 	Names(uri string) bool
 }
 
-// Subscribe makes the server announce changes of a resource in this session; the first listener that needs it asks the server.
+// Subscribe subscribes to a resource for a listener. The first listener of the session that needs the resource subscribes at the
+// server; the error is the server's refusal (InvalidParams) or that of the request.
 func (s *Session) Subscribe(ctx context.Context, uri string) error {
 	return s.subscription(ctx, uri, "resources/subscribe", func(n int) (int, bool) { return n + 1, n == 0 })
 }
 
-// unsubscribe takes that back; the last listener that needed it tells the server.
+// unsubscribe takes one Subscribe back. The last one unsubscribes at the server.
 func (s *Session) unsubscribe(ctx context.Context, uri string) error {
 	return s.subscription(ctx, uri, "resources/unsubscribe", func(n int) (int, bool) { return n - 1, n == 1 })
 }
 
-// subscription counts, and asks the server where the count comes from zero or goes to it. One at a time: the server receives
-// requests in the order in which they are counted.
+// subscription changes the count of a resource, and sends method if the change is from or to zero. Changes run one at a time, so that
+// the server receives the requests in the order of the counts.
 func (s *Session) subscription(ctx context.Context, uri, method string, count func(int) (int, bool)) error {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.subscribing <- struct{}{}:
+		defer func() { <-s.subscribing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -52,7 +53,7 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 		defer cancel()
 		m, err := transport.Ask(ctx, s.Link(), ex)
 		switch wanted := n > 0; {
-		case !wanted: // no listener needs it any more, whatever came of it: the next one asks again
+		case !wanted: // a failure does not matter: the next listener subscribes again
 		case err != nil:
 			return err
 		case m.Kind == wire.Failure:
@@ -67,7 +68,7 @@ func (s *Session) subscription(ctx context.Context, uri, method string, count fu
 	return nil
 }
 
-// AddListener enters a listener; the session is the caller's to release by EndListener.
+// AddListener adds a listener, which uses the session until EndListener.
 func (s *Session) AddListener(l Listener) {
 	s.mu.Lock()
 	s.listens++
@@ -80,7 +81,7 @@ func (s *Session) AddListener(l Listener) {
 	}
 }
 
-// EndListener takes a listener out, and takes back its subscriptions, without waiting for that.
+// EndListener removes a listener, and releases its subscriptions and the session in the background.
 func (s *Session) EndListener(l Listener, uris []string) {
 	p := s.pool
 	p.DropListener(s.group, l)
@@ -98,7 +99,7 @@ func (s *Session) EndListener(l Listener, uris []string) {
 	}
 }
 
-// DropListener takes a listener of a client out that has no session at the moment.
+// DropListener removes a listener that has no session at the moment.
 func (p *Pool) DropListener(client [32]byte, l Listener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,13 +109,13 @@ func (p *Pool) DropListener(client [32]byte, l Listener) {
 	}
 }
 
-// Notice takes a change notice to the listeners of the session's client; false if m is none.
+// Notice delivers a change notice to the listeners of the session's client; false if m is no change notice.
 func (s *Session) Notice(m *wire.Message) bool {
 	if rules.NoticeKey(m) == "" {
 		return false
 	}
 	for _, l := range s.pool.listening(s.group) {
-		l.Hear(s, m)
+		l.Notify(s, m)
 	}
 	return true
 }
@@ -126,14 +127,14 @@ func (p *Pool) listening(client [32]byte) []Listener {
 	return slices.Clone(p.listeners[client])
 }
 
-// Listened reports whether any listener of one client names a resource, or one that it lies in.
+// Listened reports whether any listener of one client names a resource, or one that contains it.
 func (p *Pool) Listened(client [32]byte, uri string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.ContainsFunc(p.listeners[client], func(l Listener) bool { return l.Names(uri) })
 }
 
-// Listens is how many listeners there are.
+// Listens returns the number of listeners.
 func (p *Pool) Listens() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/proxy"
 )
@@ -66,10 +67,7 @@ func (w *bridge) change(do func()) {
 	w.working = w.working || begin
 	w.mu.Unlock()
 	if !begin {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		work.Signal(w.wake)
 		return
 	}
 	if !w.x.work.Spawn(w.work) {
@@ -146,10 +144,8 @@ func (w *bridge) plan() (stop *listen, wait time.Duration, more bool) {
 
 // pause waits for d, for wake, or for the end of the bridge.
 func (w *bridge) pause(d time.Duration, wake <-chan struct{}) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-wake:
 	case <-w.ctx.Done():
 	}
@@ -304,9 +300,14 @@ func (w *bridge) backOff(since time.Time) {
 	if !since.IsZero() && time.Since(since) >= steadyTime {
 		w.failures = 0
 	}
-	d := min(backoffMin<<min(w.failures, 10), backoffMax)
 	w.failures++
-	w.retryAt = time.Now().Add(d + rand.N(d/2))
+	w.retryAt = time.Now().Add(backoff(w.failures))
+}
+
+// backoff returns the pause after a number of consecutive failures: doubled each time up to backoffMax, plus a random half.
+func backoff(failures int) time.Duration {
+	d := min(backoffMin<<min(failures-1, 10), backoffMax)
+	return d + rand.N(d/2) //nolint:gosec // jitter
 }
 
 // delivery is a notice and the sessions that receive it.

@@ -119,8 +119,8 @@ func (l *listen) read() error {
 		case m.Kind == wire.Failure:
 			return refusal(m)
 		case m.Kind == wire.Notification:
-			if told := l.w.x.opt.Changed; told != nil {
-				told(m)
+			if changed := l.w.x.opt.Changed; changed != nil {
+				changed(m)
 			}
 			l.receive(m)
 		}
@@ -145,12 +145,10 @@ func refusal(m *wire.Message) error {
 // acknowledged waits for the acknowledgement, up to the probe timeout.
 func (l *listen) acknowledged() error {
 	limit := l.w.x.opt.Timeout
-	t := time.NewTimer(limit)
-	defer t.Stop()
 	select {
 	case <-l.acked:
 		return nil
-	case <-t.C:
+	case <-time.After(limit):
 		return proxy.Errf(proxy.UpstreamTimeout, "the upstream server did not acknowledge the subscription in %s", limit)
 	case <-l.abandoned:
 		return errOver
@@ -185,13 +183,11 @@ func (l *listen) giveUp() {
 	l.w.mu.Unlock()
 	if is {
 		c.GiveUp(l.w.ctx)
-		t := time.NewTimer(giveUpTime)
 		select {
 		case <-l.ended:
-		case <-t.C:
+		case <-time.After(giveUpTime):
 		case <-l.w.ctx.Done():
 		}
-		t.Stop()
 		c.Drop(proxy.ErrCancelled)
 	}
 	l.stop()

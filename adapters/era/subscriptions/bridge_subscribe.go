@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"dragoman/adapters/era/work"
 	"dragoman/proxy"
 	"dragoman/proxy/wire"
 )
@@ -122,17 +123,11 @@ func (j *subscribeCall) Next(until time.Time) (*wire.Message, error) {
 	if j.answered {
 		return nil, io.EOF
 	}
-	var end <-chan time.Time
-	if !until.IsZero() {
-		t := time.NewTimer(time.Until(until))
-		defer t.Stop()
-		end = t.C
-	}
 	select {
 	case <-j.done:
 	case <-j.ex.Done():
 		return nil, j.ex.Err()
-	case <-end:
+	case <-work.After(until):
 		return nil, proxy.ErrNotYet
 	}
 	j.answered = true

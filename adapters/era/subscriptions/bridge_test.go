@@ -506,3 +506,55 @@ func TestBridgeBounds(t *testing.T) {
 		t.Errorf("a listen that lasted does not reset the pauses: %d", w.failures)
 	}
 }
+
+// A listen that could not be opened leaves a gap only if there was none: the first one that is opened reports everything as changed.
+func TestBridgeGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: someCaps}
+		srv.onListen = func(l *serverListen) {
+			l.raw(`{"jsonrpc":"2.0","id":` + l.id + `,"error":{"code":-32603,"message":"not now"}}`)
+		}
+		r := newBridgeRig(t, srv, false, true)
+		defer r.close()
+		srv.mu.Lock()
+		srv.onListen = nil
+		srv.mu.Unlock()
+		time.Sleep(2 * backoffMin)
+		r.received(changedNotice("tools"))
+		srv.mu.Lock()
+		srv.silent = true
+		srv.mu.Unlock()
+		r.requests("resources/subscribe", "u1", "-32603 upstream_timeout") // the listen for the lists stays
+		srv.mu.Lock()
+		srv.silent = false
+		srv.mu.Unlock()
+		r.requests("resources/subscribe", "u2", "{}")
+		r.received()
+		l := srv.last()
+		l.acknowledge() // again: the first one counts
+		l.updated("u2")
+		r.received(updatedNotice("u2"))
+	})
+}
+
+// Of a session's waiting subscriptions only the one that is taken back does not take effect. Those that arrive when the upstream has
+// been closed are answered.
+func TestBridgeTakesBackOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		srv := &modernServer{caps: onlySubs}
+		r := newBridgeRig(t, srv, false, true)
+		one, two := r.subscribe("u1"), r.subscribe("u2")
+		synctest.Wait()
+		r.requests("resources/unsubscribe", "u1", "{}")
+		r.answered(one, "{}")
+		r.answered(two, "{}")
+		srv.last().updated("u1")
+		srv.last().updated("u2")
+		r.received(updatedNotice("u2"))
+		r.requests("resources/unsubscribe", "u2", "{}")
+		synctest.Wait()
+		r.u.group.Close()
+		r.requests("resources/subscribe", "u3", "-32603 shutting_down")
+		r.close()
+	})
+}

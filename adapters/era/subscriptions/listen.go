@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -48,18 +47,18 @@ type listenBridge struct {
 	uris []string
 
 	mu      sync.Mutex
-	session *sessions.Session   // nil while it is being opened or reopened
-	group   [32]byte            // identifies the client, across its sessions
-	since   time.Time           // when the session was opened
-	tries   int                 // attempts to reopen since a session was last steady
-	lists   []string            // whose changes are delivered
-	subs    []string            // accepted URIs; before the acknowledgement, candidates
-	head    [][]byte            // sent before all notices: the acknowledgement, and the end if there is nothing to deliver
-	acked   bool                // the acknowledgement is in head or has been sent
-	queue   []rules.Notice      // for the client
-	size    int                 // bytes in queue
-	heard   map[string]sighting // recent notices by key, for deduplication
-	over    bool                // the response has been returned
+	session *sessions.Session       // nil while it is being opened or reopened
+	group   [32]byte                // identifies the client, across its sessions
+	since   time.Time               // when the session was opened
+	tries   int                     // attempts to reopen since a session was last steady
+	lists   []string                // whose changes are delivered
+	subs    []string                // accepted URIs; before the acknowledgement, candidates
+	head    [][]byte                // sent before all notices: the acknowledgement, and the end if there is nothing to deliver
+	acked   bool                    // the acknowledgement is in head or has been sent
+	queue   []rules.Notice          // for the client
+	size    int                     // bytes in queue
+	recent  map[string]recentNotice // recent notices by key, for deduplication
+	over    bool                    // the response has been returned
 	ended   bool
 	err     error
 	wake    chan struct{}
@@ -67,9 +66,9 @@ type listenBridge struct {
 	stop    chan struct{} // closed by end
 }
 
-// sighting is when a notice last arrived in the listen's own session, and a copy from another session that is held for
+// recentNotice is when a notice last arrived in the listen's own session, and a copy from another session that is held for
 // deduplication.
-type sighting struct {
+type recentNotice struct {
 	own     time.Time
 	waiting *time.Timer
 	msg     []byte // the held copy
@@ -81,12 +80,8 @@ func (x *Listens) Listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	if !m.Notifications.IsObject(m.Raw) {
 		return nil, proxy.Errf(proxy.InvalidParams, "params.notifications must be an object")
 	}
-	h := &listenBridge{x: x, ex: ex, id: bytes.Clone(m.Of(m.ID)), heard: make(map[string]sighting), wake: make(chan struct{}, 1), stop: make(chan struct{})}
-	for _, list := range rules.NoticeLists {
-		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
-			h.want = append(h.want, list)
-		}
-	}
+	h := &listenBridge{x: x, ex: ex, id: bytes.Clone(m.Of(m.ID)), recent: make(map[string]recentNotice), wake: make(chan struct{}, 1), stop: make(chan struct{})}
+	h.want = listsIn(m)
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		uri := string(s.Text(m.Raw))
 		switch {
@@ -107,6 +102,16 @@ func (x *Listens) Listen(ex *proxy.Exchange) (proxy.Replies, error) {
 	}
 	ex.Attach(h)
 	return h, nil
+}
+
+// listsIn returns the lists whose changes the notifications member of a request or acknowledgement names.
+func listsIn(m *wire.Message) (lists []string) {
+	for _, list := range rules.NoticeLists {
+		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
+			lists = append(lists, list)
+		}
+	}
+	return lists
 }
 
 // sessionIsLost reports whether an error says that a session with the server has gone.
@@ -150,9 +155,9 @@ func (h *listenBridge) open(again bool) error {
 		h.acknowledge()
 	}
 	h.mu.Unlock()
-	h.signal()
+	work.Signal(h.wake)
 	if s.Gone() { // it was lost during set-up
-		h.Moved(s)
+		h.SessionEnded(s)
 	}
 	return nil
 }
@@ -206,9 +211,9 @@ func (h *listenBridge) acknowledge() {
 	if h.acked = true; len(honoured) == 0 {
 		h.head = append(h.head, proxy.ListenEnd(h.id).Raw)
 	}
-	heard := h.queue
+	queued := h.queue
 	h.queue, h.size = nil, 0
-	for _, n := range heard {
+	for _, n := range queued {
 		if m, err := wire.Scan(n.Msg); err == nil && h.wants(&m) {
 			h.queue, h.size = append(h.queue, n), h.size+len(n.Msg)
 		}
@@ -251,22 +256,15 @@ func (h *listenBridge) shift() []byte {
 	return msg
 }
 
-func (h *listenBridge) signal() {
-	select {
-	case h.wake <- struct{}{}:
-	default:
-	}
-}
-
 // Names implements sessions.Listener.
 func (h *listenBridge) Names(uri string) bool {
 	return slices.ContainsFunc(h.uris, func(s string) bool { return rules.Below(uri, s) })
 }
 
-// Hear implements sessions.Listener: it receives a notice that arrived in session from. Some servers send a notice to
+// Notify implements sessions.Listener: it receives a notice that arrived in session from. Some servers send a notice to
 // every session, others only to the session whose call caused it. So a notice from another session of the client is held
 // for dedupTime and dropped if the listen's own session receives it too.
-func (h *listenBridge) Hear(from *sessions.Session, m *wire.Message) {
+func (h *listenBridge) Notify(from *sessions.Session, m *wire.Message) {
 	key := rules.NoticeKey(m)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -274,52 +272,52 @@ func (h *listenBridge) Hear(from *sessions.Session, m *wire.Message) {
 		return
 	}
 	raw := m.Append(nil)
-	if len(h.heard) > 4*maxNotices {
-		h.forget(true)
+	if len(h.recent) > 4*maxNotices {
+		h.clearRecent(true)
 	}
-	e := h.heard[key]
+	e := h.recent[key]
 	if from == h.session || h.session == nil && !h.acked {
 		if e.own = time.Now(); e.waiting != nil {
 			e.waiting.Stop()
 			e.waiting, e.msg = nil, nil
 		}
-		h.heard[key] = e
+		h.recent[key] = e
 		h.add(key, raw)
-		h.signal()
+		work.Signal(h.wake)
 		return
 	}
 	if e.waiting != nil || time.Since(e.own) < dedupTime {
 		return
 	}
 	e.msg, e.waiting = raw, time.AfterFunc(dedupTime, func() { h.deliverWaiting(key) })
-	h.heard[key] = e
+	h.recent[key] = e
 }
 
 // deliverWaiting delivers a held notice that only another session received.
 func (h *listenBridge) deliverWaiting(key string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	e := h.heard[key]
+	e := h.recent[key]
 	if e.waiting == nil {
 		return
 	}
-	delete(h.heard, key)
+	delete(h.recent, key)
 	h.add(key, e.msg)
-	h.signal()
+	work.Signal(h.wake)
 }
 
-// forget clears the deduplication records; give says that held notices are delivered. The caller holds h.mu.
-func (h *listenBridge) forget(give bool) {
-	for key, e := range h.heard {
+// clearRecent clears the deduplication records; give says that held notices are delivered. The caller holds h.mu.
+func (h *listenBridge) clearRecent(give bool) {
+	for key, e := range h.recent {
 		if e.waiting == nil {
 			continue
 		}
 		if e.waiting.Stop(); give {
 			h.add(key, e.msg)
-			h.signal()
+			work.Signal(h.wake)
 		}
 	}
-	clear(h.heard)
+	clear(h.recent)
 }
 
 // wants reports whether a notice matches the listen. An update may concern a resource below a subscribed one. An update
@@ -337,9 +335,9 @@ func (h *listenBridge) wants(m *wire.Message) bool {
 	return len(h.subs) > 0 && !h.x.pool.Listened(h.group, uri)
 }
 
-// Moved implements sessions.Listener: it reopens the listen in another session after s is lost. The client is not
+// SessionEnded implements sessions.Listener: it reopens the listen in another session after s is lost. The client is not
 // disconnected. The first attempt is made at once unless sessions fail in quick succession.
-func (h *listenBridge) Moved(s *sessions.Session) {
+func (h *listenBridge) SessionEnded(s *sessions.Session) {
 	h.mu.Lock()
 	if h.ended || h.session != s {
 		h.mu.Unlock()
@@ -370,11 +368,8 @@ func (h *listenBridge) waitToReopen() bool {
 	h.tries++
 	h.mu.Unlock()
 	if tries > 0 {
-		wait := min(backoffMin<<min(tries-1, 10), backoffMax)
-		timer := time.NewTimer(wait + rand.N(wait/2)) //nolint:gosec // jitter
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(backoff(tries)):
 		case <-h.ex.Done():
 		case <-h.x.work.Context().Done():
 		}
@@ -444,10 +439,10 @@ func (h *listenBridge) end(err error) {
 	h.ended, h.err = true, err
 	close(h.stop)
 	s, subs := h.session, h.subs
-	h.forget(false)
+	h.clearRecent(false)
 	h.session = nil
 	h.mu.Unlock()
-	h.signal()
+	work.Signal(h.wake)
 	if s != nil {
 		s.EndListener(h, subs)
 		return

@@ -77,6 +77,20 @@ func (s *legacyServer) events() string {
 	return strings.Join(log, "; ")
 }
 
+// dialled returns when sessions were opened.
+func (s *legacyServer) dialled() []time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.dials)
+}
+
+// readCount returns the number of requests for content.
+func (s *legacyServer) readCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads
+}
+
 func (s *legacyServer) open() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +133,7 @@ func (l *legacyLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 	default:
 		s.reads++
-		known := false
+		var known bool
 		if result, known = s.content[strings.TrimSpace(method+" "+uri+string(m.Text(m.Cursor)))]; !known {
 			return proxy.Reply(proxy.ErrorMessage(m.Of(m.ID), proxy.Errf(proxy.InvalidParams, "no"))), nil
 		}

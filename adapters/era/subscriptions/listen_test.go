@@ -62,7 +62,7 @@ func TestListenRefusesFilter(t *testing.T) {
 				t.Errorf("%.60s: %v", params, err)
 			}
 		}
-		if n := len(r.s.links); n != 1 {
+		if n := len(r.s.dialled()); n != 1 {
 			t.Errorf("%d sessions were opened", n-1)
 		}
 		ex := r.exchange("1", "subscriptions/listen", uris(maxSubscribed))
@@ -240,10 +240,16 @@ func TestListenReopens(t *testing.T) {
 		r.s.link(2).says(t, changedNotice("tools"))
 		l.received("notifications/tools/list_changed")
 		time.Sleep(steadyTime)
+		time.AfterFunc(time.Second, r.s.link(2).die) // while the client waits
+		if m, err := l.replies.Next(time.Now().Add(time.Minute)); err != nil || short(m, "7") != "notifications/tools/list_changed" {
+			t.Errorf("%v, %v", m, err)
+		}
+		l.received("updated u")
+		time.Sleep(steadyTime)
 		r.s.set(func() { r.s.down, r.s.dials = true, nil })
-		r.s.link(2).die()
+		r.s.link(3).die()
 		time.Sleep(5 * time.Minute)
-		at := r.s.dials
+		at := r.s.dialled()
 		for i, least := range []time.Duration{0, backoffMin, 2 * backoffMin, 4 * backoffMin, 8 * backoffMin, 16 * backoffMin, 32 * backoffMin, backoffMax} {
 			if i == 0 {
 				continue
@@ -256,9 +262,9 @@ func TestListenReopens(t *testing.T) {
 		time.Sleep(2 * backoffMax)
 		l.received("notifications/tools/list_changed", "updated u")
 		l.close()
-		n := len(r.s.dials)
+		n := len(r.s.dialled())
 		time.Sleep(5 * time.Minute)
-		if len(r.s.dials) != n {
+		if len(r.s.dialled()) != n {
 			t.Error("a listen that was closed is reopened")
 		}
 	})
@@ -359,16 +365,16 @@ func TestListenPolls(t *testing.T) {
 		})
 		r.s.set(func() { r.s.reads = 0 })
 		step() // more pages than are read
-		if r.s.reads != maxPages+2 {
-			t.Errorf("%d requests", r.s.reads)
+		if r.s.readCount() != maxPages+2 {
+			t.Errorf("%d requests", r.s.readCount())
 		}
 		if got := r.s.events(); got != "" {
 			t.Errorf("a server that sends no notices received %s", got)
 		}
 		l.close()
-		n := r.s.reads
+		n := r.s.readCount()
 		time.Sleep(5 * interval)
-		if r.s.reads != n {
+		if r.s.readCount() != n {
 			t.Error("a listen that was closed polls")
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"dragoman/adapters/era/seal"
+	"dragoman/adapters/era/work"
 	"dragoman/adapters/rules"
 	"dragoman/adapters/transport"
 	"dragoman/proxy"
@@ -31,7 +32,7 @@ func (h *listenBridge) poll() {
 				h.mu.Lock()
 				h.add(n.Key, n.Msg)
 				h.mu.Unlock()
-				h.signal()
+				work.Signal(h.wake)
 			}
 			if ok {
 				seen[n.Key] = sum

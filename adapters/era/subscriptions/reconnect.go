@@ -3,7 +3,6 @@ package subscriptions
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -106,19 +105,14 @@ func (v *reconnecting) Next(until time.Time) (*wire.Message, error) {
 // acknowledge records what the server acknowledged.
 func (v *reconnecting) acknowledge(m *wire.Message) {
 	v.acked = true
-	var lists, uris []string
-	for _, list := range rules.NoticeLists {
-		if string(wire.Get(m.Raw, m.Notifications, list+"ListChanged").Of(m.Raw)) == "true" {
-			lists = append(lists, list)
-		}
-	}
+	var uris []string
 	for _, s := range wire.Items(m.Raw, wire.Get(m.Raw, m.Notifications, "resourceSubscriptions")) {
 		if len(uris) < maxSubscribed {
 			uris = append(uris, string(s.Text(m.Raw)))
 		}
 	}
 	tag := wire.Object([]wire.Change{{Key: wire.MetaPrefix + "subscriptionId", Value: v.id}})
-	for _, n := range rules.AllChanged(lists, uris) {
+	for _, n := range rules.AllChanged(listsIn(m), uris) {
 		msg, err := wire.Scan(n.Msg)
 		if err != nil {
 			continue // cannot happen: built here
@@ -147,12 +141,6 @@ func (v *reconnecting) renew(until time.Time) error {
 			return work.ErrClosing()
 		}
 	}
-	var late <-chan time.Time
-	if !until.IsZero() {
-		timer := time.NewTimer(time.Until(until))
-		defer timer.Stop()
-		late = timer.C
-	}
 	select {
 	case f := <-v.found:
 		v.found = nil
@@ -163,7 +151,7 @@ func (v *reconnecting) renew(until time.Time) error {
 			return work.ErrClosing()
 		}
 		return v.ex.Err() // a failure is retried by Next
-	case <-late:
+	case <-work.After(until):
 		return proxy.ErrNotYet
 	case <-v.ex.Done():
 		return v.ex.Err()
@@ -175,18 +163,15 @@ func (v *reconnecting) renew(until time.Time) error {
 // pause returns the delay before the next attempt; the first has none.
 func (v *reconnecting) pause() (wait time.Duration) {
 	if v.tries > 0 {
-		wait = min(backoffMin<<min(v.tries-1, 10), backoffMax)
-		wait += rand.N(wait / 2) //nolint:gosec // jitter
+		wait = backoff(v.tries)
 	}
 	v.tries++
 	return wait
 }
 
 func (v *reconnecting) next(pause time.Duration) found {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(pause):
 	case <-v.ex.Done():
 	case <-v.work.Context().Done():
 	}

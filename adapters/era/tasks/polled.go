@@ -116,12 +116,10 @@ func (t *Polled) request(until time.Time) error {
 		if wait.IsZero() || t.due.Before(wait) {
 			wait = t.due
 		}
-		timer := time.NewTimer(time.Until(wait))
 		select {
-		case <-timer.C:
+		case <-work.After(wait):
 		case <-t.ex.Done():
 		}
-		timer.Stop()
 		if err := t.ex.Err(); err != nil {
 			return err
 		}

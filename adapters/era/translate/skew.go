@@ -21,12 +21,12 @@ func olderContent(m *wire.Message, version string) (changes []wire.Change) {
 	if drop {
 		text = wire.AppendText(nil, structured.Of(m.Raw))
 	}
-	said := false
+	present := false
 	blocks := wire.Items(m.Raw, wire.Get(m.Raw, m.Result, "content"))
 	var olders [][]byte
 	edited := false
 	for _, s := range blocks {
-		said = said || drop && (bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) ||
+		present = present || drop && (bytes.Equal(wire.Get(m.Raw, s, "text").Of(m.Raw), text) ||
 			structured.IsObject(m.Raw) && wire.Get(m.Raw, s, "type").Is(m.Raw, "text"))
 		older := olderBlock(s.Of(m.Raw), version)
 		olders, edited = append(olders, older), edited || older != nil
@@ -34,7 +34,7 @@ func olderContent(m *wire.Message, version string) (changes []wire.Change) {
 	if drop {
 		changes = append(changes, wire.Change{Key: "structuredContent"})
 	}
-	if !edited && (!drop || said) {
+	if !edited && (!drop || present) {
 		return changes
 	}
 	out := []byte{'['}
@@ -45,7 +45,7 @@ func olderContent(m *wire.Message, version string) (changes []wire.Change) {
 		}
 		out = append(append(out, block...), ',')
 	}
-	if drop && !said {
+	if drop && !present {
 		out = append(append(append(out, `{"type":"text","text":`...), text...), "},"...)
 	}
 	out[len(out)-1] = ']'

@@ -5,15 +5,14 @@ import (
 	"sync"
 )
 
-// Closing closes many conversations at a time: a server that does not end takes its time for that, and the others need not wait. The
-// zero value is ready.
+// Closing closes many links concurrently, so that a slow server delays no other. The zero value is ready.
 type Closing struct {
 	group sync.WaitGroup
 	mu    sync.Mutex
 	errs  []error
 }
 
-// Close begins to close one.
+// Close runs f, which closes one link, in the background.
 func (c *Closing) Close(f func() error) {
 	c.group.Go(func() {
 		err := f()
@@ -23,7 +22,7 @@ func (c *Closing) Close(f func() error) {
 	})
 }
 
-// Wait waits until all are closed, and joins their errors.
+// Wait waits for all and returns their errors, joined.
 func (c *Closing) Wait() error {
 	c.group.Wait()
 	return errors.Join(c.errs...)

@@ -1,4 +1,4 @@
-// Package work runs the goroutines of one upstream, which end with it.
+// Package work runs the goroutines of one upstream and ends them with it.
 package work
 
 import (
@@ -9,7 +9,8 @@ import (
 	"dragoman/proxy"
 )
 
-// Group is the goroutines of one upstream, the context that ends with it, and where they report. Make it with New.
+// Group holds the goroutines of one upstream, their context and their log. New returns one. It is closed in the order Close, Cancel,
+// Wait.
 type Group struct {
 	note   func(level, msg string, err error)
 	ctx    context.Context
@@ -20,7 +21,7 @@ type Group struct {
 	wg     sync.WaitGroup
 }
 
-// New makes a group that reports to note, which may be nil.
+// New returns a group that logs to note; nil discards.
 func New(note func(level, msg string, err error)) *Group {
 	if note == nil {
 		note = func(string, string, error) {}
@@ -30,13 +31,13 @@ func New(note func(level, msg string, err error)) *Group {
 	return g
 }
 
-// Note reports something to whoever runs the proxy; err may be nil.
+// Note logs a message; level is a log level in words, and err may be nil.
 func (g *Group) Note(level, msg string, err error) { g.note(level, msg, err) }
 
-// Context ends with Cancel.
+// Context returns the context of the goroutines, which ends with Cancel.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Spawn runs f as a goroutine of the group; false if the group has been closed.
+// Spawn runs f as a goroutine of the group; false, without running it, if the group has been closed.
 func (g *Group) Spawn(f func()) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -46,11 +47,11 @@ func (g *Group) Spawn(f func()) bool {
 	return !g.closed
 }
 
-// Go runs f as a goroutine of the group even if the group has been closed. The caller holds what keeps Wait from being called: it is
-// itself such a goroutine, or holds the lock of a table that is emptied before.
+// Go runs f as a goroutine of the group even if the group has been closed. The caller must ensure that Wait is called later: it is itself
+// a goroutine of the group, or holds the lock of a table that is emptied before.
 func (g *Group) Go(f func()) { g.wg.Go(f) }
 
-// Close lets nothing more be spawned.
+// Close makes every later Spawn fail.
 func (g *Group) Close() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -70,21 +71,31 @@ func (g *Group) Cancel() { g.cancel() }
 // Wait waits for the goroutines.
 func (g *Group) Wait() { g.wg.Wait() }
 
-// ErrClosing is the error of a request that comes when the upstream closes.
+// ErrClosing returns the error of a request to an upstream that is closing.
 func ErrClosing() *proxy.Error { return proxy.Errf(proxy.ShuttingDown, "the proxy is shutting down") }
 
-// Pause waits for a signal, until the given time at most (zero: without limit); false if none came.
+// Pause waits for a signal until the given time (zero: without limit); false if none came.
 func Pause(wake <-chan struct{}, until time.Time) bool {
-	if until.IsZero() {
-		<-wake
-		return true
-	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
 	select {
 	case <-wake:
 		return true
-	case <-timer.C:
+	case <-After(until):
 		return false
+	}
+}
+
+// After returns a channel that receives at the given time; the zero time is never.
+func After(until time.Time) <-chan time.Time {
+	if until.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(until))
+}
+
+// Signal sends a signal to a channel of capacity 1, unless one waits there already.
+func Signal(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
 	}
 }

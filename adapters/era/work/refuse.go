@@ -9,12 +9,11 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// AnswerTime bounds how long a server that does not read can hold up an answer to its question.
+// AnswerTime bounds the sending of an answer to a server that does not read.
 const AnswerTime = 10 * time.Second
 
-// Refuse returns a question of a server that cannot be put to any client: ping with an empty result, all others with "method not
-// found". It does not wait. A server that asks before anything was sent to it (link is nil) gets no answer: it must not ask before the
-// handshake.
+// Refuse answers a question of a server that no client can answer, in the background: ping with an empty result, all others with the
+// error "method not found". A nil link, of a server that asks before the handshake, which it must not, gets no answer.
 func Refuse(g *Group, link transport.Link, m *wire.Message) {
 	if link == nil {
 		return
@@ -29,7 +28,7 @@ func Refuse(g *Group, link transport.Link, m *wire.Message) {
 	g.Spawn(func() { Answer(g.Context(), g, link, answer.Raw) })
 }
 
-// Answer sends an answer to a server's question.
+// Answer sends an answer to a server's question, for AnswerTime at most, and logs an error.
 func Answer(ctx context.Context, g *Group, link transport.Link, raw []byte) {
 	ctx, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()

@@ -60,7 +60,7 @@ func monitorComponent(name string) string { return "health " + name }
 func (b *Builder) monitor(up *config.Upstream, u *Upstream, check func(context.Context) error) (*health.Monitor, error) {
 	name, c := monitorComponent(up.Name), up.Health
 	monitor, err := component.Get(b.Components, name, monitorSettings{c, b.Components.Number(upstreamComponent(up.Name))}, component.Spec[*health.Monitor]{Build: func(reg prometheus.Registerer) (*health.Monitor, error) {
-		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.Sift, Interval: c.CheckInterval,
+		monitor := health.NewMonitor(health.Options{Name: up.Name, Check: check, Restored: u.CheckConnections, Interval: c.CheckInterval,
 			Timeout: c.CheckTimeout, Starts: processStarts(u.Dialer), Metrics: b.monitoring.metrics, Changed: logState(u.log), Running: u.running,
 			Breaker: health.BreakerOptions{Failures: c.BreakerFailures, Pause: c.BreakerPause, Trials: c.BreakerTrials},
 			Warned:  func(text string) { u.log.Warn().Str("why", text).Msg("the upstream is not quite well") }})

@@ -115,7 +115,7 @@ func (b *Builder) fill(u *Upstream, up *config.Upstream, reg prometheus.Register
 	}
 	u.Upstream = era.NewUpstream(era.Options{
 		Server: transport.Server{Name: up.Name, Self: b.Self, Wires: wires, Timeout: up.ProbeWait(), StartTimeout: up.StartTimeout},
-		Probe: probe.Options{TTL: up.VerdictTTL, Carries: len(up.Forward) > 0, Known: func(*probe.Profile) {
+		Probe: probe.Options{TTL: up.VerdictTTL, Forwards: len(up.Forward) > 0, Found: func(*probe.Profile) {
 			if u.Dialer != nil {
 				u.Dialer.Warm() // spare processes are useful only from now on
 			}
@@ -152,7 +152,7 @@ func (b *Builder) registerMetrics(u *Upstream, reg prometheus.Registerer) (err e
 		component.Gauge("dragoman_upstream_sessions", "Sessions with a legacy upstream that modern clients share.", u.Name(), func() int { all, _ := u.Sessions(); return all }),
 		component.Gauge("dragoman_upstream_leases", "Of these, sessions leased by a call in which the server may ask.", u.Name(), func() int { _, leased := u.Sessions(); return leased }),
 		component.Gauge("dragoman_listens", "Listens of modern clients at a legacy upstream.", u.Name(), u.Listens),
-		component.Gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.Watches)) {
+		component.Gauge("dragoman_watches", "Listens at a modern upstream for legacy clients.", u.Name(), u.BridgeListens)) {
 		err = errors.Join(err, reg.Register(c))
 	}
 	return err

@@ -15,30 +15,30 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// herald is a fake server of either era, over HTTP or as a process, that the test controls. It answers at once except for scripted
+// scriptedServer is a fake server of either era, over HTTP or as a process, that the test controls. It answers at once except for scripted
 // methods, and records what it receives.
-type herald struct {
+type scriptedServer struct {
 	era   proxy.Era
 	mu    sync.Mutex
 	caps  string
 	tools string // of tools/list
 	log   []string
 	times []time.Time // of each dial
-	links []*heraldLink
-	down  bool                             // dialling fails
-	brief bool                             // a session ends as soon as it is open
-	dumb  bool                             // there is no stream for what belongs to no call
-	lose  map[string]bool                  // methods to which the answer is that the session is unknown
-	no    func(uri string) bool            // which resources cannot be subscribed to
-	on    map[string]func(c *heraldCall)   // scripts
-	held  map[string]chan *heraldCall      // calls that wait for the test
-	then  func(l *heraldLink, said string) // after each message
+	links []*scriptedLink
+	down  bool                               // dialling fails
+	brief bool                               // a session ends as soon as it is open
+	dumb  bool                               // there is no stream for what belongs to no call
+	lose  map[string]bool                    // methods to which the answer is that the session is unknown
+	no    func(uri string) bool              // which resources cannot be subscribed to
+	on    map[string]func(c *scriptedCall)   // scripts
+	held  map[string]chan *scriptedCall      // calls that wait for the test
+	then  func(l *scriptedLink, said string) // after each message
 }
 
-// heraldLink is one session; its number counts from 1.
-type heraldLink struct {
+// scriptedLink is one session; its number counts from 1.
+type scriptedLink struct {
 	*mux.Mux // nil over HTTP
-	s        *herald
+	s        *scriptedServer
 	n        int
 	sink     transport.Sink
 	mu       sync.Mutex
@@ -49,26 +49,26 @@ type heraldLink struct {
 }
 
 // Settle implements Settler.
-func (l *heraldLink) Settle(ctx context.Context) { l.own.Settle(ctx) }
+func (l *scriptedLink) Settle(ctx context.Context) { l.own.Settle(ctx) }
 
 // Begin counts cancellations being sent.
-func (l *heraldLink) Begin() func() { return l.own.Begin() }
+func (l *scriptedLink) Begin() func() { return l.own.Begin() }
 
 // fails switches the failure of calls before they are sent.
-func (l *heraldLink) fails(broken bool) {
+func (l *scriptedLink) fails(broken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.broken = broken
 }
 
 // quietLink is a link whose server sends nothing outside calls.
-type quietLink struct{ *heraldLink }
+type quietLink struct{ *scriptedLink }
 
 func (quietLink) Pushes() bool { return false }
 
-// heraldCall is one request at the server.
-type heraldCall struct {
-	l         *heraldLink
+// scriptedCall is one request at the server.
+type scriptedCall struct {
+	l         *scriptedLink
 	id, token string
 	msg       wire.Message
 	ex        *proxy.Exchange // over HTTP
@@ -78,18 +78,18 @@ type heraldCall struct {
 	once      sync.Once
 }
 
-func newHerald(caps string) *herald {
-	return &herald{caps: caps, on: map[string]func(*heraldCall){}, held: map[string]chan *heraldCall{}, lose: map[string]bool{}}
+func newScriptedServer(caps string) *scriptedServer {
+	return &scriptedServer{caps: caps, on: map[string]func(*scriptedCall){}, held: map[string]chan *scriptedCall{}, lose: map[string]bool{}}
 }
 
-func (s *herald) note(format string, args ...any) {
+func (s *scriptedServer) note(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.log = append(s.log, fmt.Sprintf(format, args...))
 }
 
-// said returns what happened since the last time: a line per message, with the session's number.
-func (s *herald) said() []string {
+// received returns what happened since the last time: a line per message, with the session's number.
+func (s *scriptedServer) received() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	log := s.log
@@ -97,23 +97,23 @@ func (s *herald) said() []string {
 	return log
 }
 
-func (s *herald) set(f func()) {
+func (s *scriptedServer) set(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
 }
 
 // hold keeps the calls of a method until the test takes them from the channel and answers them.
-func (s *herald) hold(method string) chan *heraldCall {
-	came := make(chan *heraldCall, 64)
+func (s *scriptedServer) hold(method string) chan *scriptedCall {
+	came := make(chan *scriptedCall, 64)
 	s.set(func() {
 		s.held[method] = came
-		s.on[method] = func(c *heraldCall) { came <- c }
+		s.on[method] = func(c *scriptedCall) { came <- c }
 	})
 	return came
 }
 
-func (s *herald) link(n int) *heraldLink {
+func (s *scriptedServer) link(n int) *scriptedLink {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.links {
@@ -124,7 +124,7 @@ func (s *herald) link(n int) *heraldLink {
 	return nil
 }
 
-func (s *herald) open() (n int) {
+func (s *scriptedServer) open() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.links {
@@ -137,7 +137,7 @@ func (s *herald) open() (n int) {
 	return n
 }
 
-func (s *herald) dial(process bool) transport.Dial {
+func (s *scriptedServer) dial(process bool) transport.Dial {
 	return func(_ context.Context, sink transport.Sink) (transport.Link, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *herald) dial(process bool) transport.Dial {
 		if s.down {
 			return nil, proxy.Errf(proxy.Unreachable, "down")
 		}
-		l := &heraldLink{s: s, n: len(s.links), sink: sink}
+		l := &scriptedLink{s: s, n: len(s.links), sink: sink}
 		if process {
 			l.Mux = mux.New(s.era, func(_ context.Context, msg []byte) error { return l.line(msg) }, sink)
 		}
@@ -158,7 +158,7 @@ func (s *herald) dial(process bool) transport.Dial {
 }
 
 // Call implements Link.
-func (l *heraldLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
+func (l *scriptedLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	l.mu.Lock()
 	broken := l.broken
 	l.mu.Unlock()
@@ -184,19 +184,19 @@ func (l *heraldLink) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newHeraldCall(l, m)
+	c := newScriptedCall(l, m)
 	c.ex, c.minted = ex, minted
 	ex.Attach(c)
 	l.s.take(c)
 	return c, nil
 }
 
-func newHeraldCall(l *heraldLink, m wire.Message) *heraldCall {
-	return &heraldCall{l: l, msg: m, id: string(m.Of(m.ID)), token: string(m.Of(m.Token)), in: make(chan string, 4096), gone: make(chan struct{})}
+func newScriptedCall(l *scriptedLink, m wire.Message) *scriptedCall {
+	return &scriptedCall{l: l, msg: m, id: string(m.Of(m.ID)), token: string(m.Of(m.Token)), in: make(chan string, 4096), gone: make(chan struct{})}
 }
 
 // Send implements Link.
-func (l *heraldLink) Send(ctx context.Context, msg []byte) error {
+func (l *scriptedLink) Send(ctx context.Context, msg []byte) error {
 	if l.Mux != nil {
 		return l.Mux.Send(ctx, msg)
 	}
@@ -204,7 +204,7 @@ func (l *heraldLink) Send(ctx context.Context, msg []byte) error {
 }
 
 // Close implements Link.
-func (l *heraldLink) Close() error {
+func (l *scriptedLink) Close() error {
 	l.mu.Lock()
 	was := l.closed
 	l.closed = true
@@ -220,7 +220,7 @@ func (l *heraldLink) Close() error {
 }
 
 // die ends the session from the server's side.
-func (l *heraldLink) die() {
+func (l *scriptedLink) die() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
@@ -231,14 +231,14 @@ func (l *heraldLink) die() {
 }
 
 // line receives what the server sends outside calls over HTTP, and everything a process sends.
-func (l *heraldLink) line(raw []byte) error {
+func (l *scriptedLink) line(raw []byte) error {
 	m, err := wire.Scan(slices.Clone(raw))
 	if err != nil {
 		return err
 	}
 	switch m.Kind {
 	case wire.Request:
-		l.s.take(newHeraldCall(l, m))
+		l.s.take(newScriptedCall(l, m))
 	case wire.Notification:
 		l.s.note("%d %s", l.n, strings.TrimSpace(string(m.Text(m.Method))+" "+string(m.Of(m.RequestID))))
 		l.s.after(l, string(m.Text(m.Method)))
@@ -248,7 +248,7 @@ func (l *heraldLink) line(raw []byte) error {
 	return nil
 }
 
-func (s *herald) after(l *heraldLink, said string) {
+func (s *scriptedServer) after(l *scriptedLink, said string) {
 	s.mu.Lock()
 	then := s.then
 	s.mu.Unlock()
@@ -258,7 +258,7 @@ func (s *herald) after(l *heraldLink, said string) {
 }
 
 // take answers one request.
-func (s *herald) take(c *heraldCall) {
+func (s *scriptedServer) take(c *scriptedCall) {
 	m := &c.msg
 	method, about := string(m.Text(m.Method)), ""
 	switch {
@@ -281,7 +281,7 @@ func (s *herald) take(c *heraldCall) {
 	case script != nil:
 		script(c)
 	case m.Is("server/discover") && s.era == proxy.Legacy:
-		c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"unknown method"}}`)
+		c.send(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32601,"message":"unknown method"}}`)
 	case m.Is("server/discover"):
 		c.result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":` + caps +
 			`,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"f","version":"1"}}}`)
@@ -293,7 +293,7 @@ func (s *herald) take(c *heraldCall) {
 			go c.l.die()
 		}
 	case m.Is("resources/subscribe") && no != nil && no(string(m.Text(m.URI))):
-		c.say(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"not this one"}}`)
+		c.send(`{"jsonrpc":"2.0","id":$ID,"error":{"code":-32602,"message":"not this one"}}`)
 	case m.Is("tools/list"):
 		c.result(`{"tools":[` + tools + `]}`)
 	case m.Is("tools/call"):
@@ -304,8 +304,8 @@ func (s *herald) take(c *heraldCall) {
 	s.after(c.l, method)
 }
 
-// say sends a message of the call: on its stream or on the channel.
-func (c *heraldCall) say(msg string) {
+// send sends a message of the call: on its stream or on the channel.
+func (c *scriptedCall) send(msg string) {
 	msg = strings.NewReplacer("$ID", c.id, "$TOKEN", c.token).Replace(msg)
 	if c.l.Mux != nil {
 		_ = c.l.Deliver([]byte(msg))
@@ -314,12 +314,12 @@ func (c *heraldCall) say(msg string) {
 	c.in <- msg
 }
 
-func (c *heraldCall) result(result string) {
-	c.say(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
+func (c *scriptedCall) result(result string) {
+	c.send(`{"jsonrpc":"2.0","id":$ID,"result":` + result + `}`)
 }
 
 // away sends a message that belongs to no call.
-func (l *heraldLink) away(msg string) {
+func (l *scriptedLink) away(msg string) {
 	if l.Mux != nil {
 		_ = l.Deliver([]byte(msg))
 		return
@@ -331,7 +331,7 @@ func (l *heraldLink) away(msg string) {
 }
 
 // Next implements proxy.Replies, over HTTP.
-func (c *heraldCall) Next(until time.Time) (*wire.Message, error) {
+func (c *scriptedCall) Next(until time.Time) (*wire.Message, error) {
 	var late <-chan time.Time
 	if !until.IsZero() {
 		timer := time.NewTimer(time.Until(until))
@@ -364,7 +364,7 @@ func (c *heraldCall) Next(until time.Time) (*wire.Message, error) {
 }
 
 // Abort implements proxy.Aborter.
-func (c *heraldCall) Abort() {
+func (c *scriptedCall) Abort() {
 	c.once.Do(func() {
 		close(c.gone)
 		c.l.s.note("%d notifications/cancelled %s", c.l.n, c.id)
@@ -372,7 +372,7 @@ func (c *heraldCall) Abort() {
 }
 
 // Close implements proxy.Replies.
-func (c *heraldCall) Close() error {
+func (c *scriptedCall) Close() error {
 	c.ex.Detach(c)
 	select {
 	case raw := <-c.in:

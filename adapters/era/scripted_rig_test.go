@@ -16,20 +16,20 @@ import (
 	"dragoman/proxy/wire"
 )
 
-// heraldRig is an upstream in front of a herald, in a synctest bubble.
-type heraldRig struct {
+// serverRig is an upstream in front of a scriptedServer, in a synctest bubble.
+type serverRig struct {
 	t *testing.T
-	s *herald
+	s *scriptedServer
 	u *Upstream
 }
 
 // bothWires runs a test with each kind of link.
-func bothWires(t *testing.T, caps string, f func(t *testing.T, r *heraldRig)) {
+func bothWires(t *testing.T, caps string, f func(t *testing.T, r *serverRig)) {
 	t.Helper()
 	for _, process := range []bool{false, true} {
 		t.Run(map[bool]string{false: "http", true: "stdio"}[process], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := newHeraldRig(t, newHerald(caps), process, nil)
+				r := newServerRig(t, newScriptedServer(caps), process, nil)
 				f(t, r)
 				r.close()
 			})
@@ -37,7 +37,7 @@ func bothWires(t *testing.T, caps string, f func(t *testing.T, r *heraldRig)) {
 	}
 }
 
-func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *heraldRig {
+func newServerRig(t *testing.T, s *scriptedServer, process bool, set func(o *Options)) *serverRig {
 	t.Helper()
 	wires := transport.Wires{Legacy: s.dial(process), Stdio: process}
 	if s.era == proxy.Modern {
@@ -48,16 +48,16 @@ func newHeraldRig(t *testing.T, s *herald, process bool, set func(o *Options)) *
 	if set != nil {
 		set(&opt)
 	}
-	r := &heraldRig{t: t, s: s, u: NewUpstream(opt)}
+	r := &serverRig{t: t, s: s, u: NewUpstream(opt)}
 	if _, err := r.u.Profile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s.said()
+	s.received()
 	return r
 }
 
 // close checks that everything has been released.
-func (r *heraldRig) close() {
+func (r *serverRig) close() {
 	r.t.Helper()
 	if err := r.u.Close(); err != nil {
 		r.t.Error(err)
@@ -71,8 +71,8 @@ func (r *heraldRig) close() {
 	}
 }
 
-// ear is a modern client's request and the messages received for it.
-type ear struct {
+// clientRequest is a modern client's request and the messages received for it.
+type clientRequest struct {
 	t    *testing.T
 	ex   *proxy.Exchange
 	mu   sync.Mutex
@@ -84,17 +84,17 @@ type ear struct {
 }
 
 // legacy returns a session of a legacy client of 2025-11-25 with the given capabilities.
-func (r *heraldRig) legacy(caps string) *proxy.Session {
+func (r *serverRig) legacy(caps string) *proxy.Session {
 	s := proxy.NewSession("s", "stdio", "", proxy.Caller{Principal: "p"}, time.Now())
 	s.Initialize(proxy.Client{Version: rules.LegacyVersion, Info: []byte(`{"name":"c","version":"1"}`), Caps: []byte(caps)})
 	return s
 }
 
 // ask runs a legacy client's request in its session.
-func (r *heraldRig) ask(s *proxy.Session, id, method, params string) *ear {
+func (r *serverRig) ask(s *proxy.Session, id, method, params string) *clientRequest {
 	r.t.Helper()
 	m := scan(r.t, `{"jsonrpc":"2.0","id":`+id+`,"method":"`+method+`","params":{`+params+`}}`)
-	e := &ear{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
+	e := &clientRequest{t: r.t, ex: &proxy.Exchange{Msg: *m, Session: s, Caller: s.Caller, Client: s.Client()}, stop: make(chan struct{})}
 	go e.run(r.u)
 	synctest.Wait()
 	return e
@@ -103,7 +103,7 @@ func (r *heraldRig) ask(s *proxy.Session, id, method, params string) *ear {
 // client returns the client of a request.
 type client struct{ who, name, caps, extra string }
 
-func (r *heraldRig) exchange(c client, id, method, params string) *proxy.Exchange {
+func (r *serverRig) exchange(c client, id, method, params string) *proxy.Exchange {
 	r.t.Helper()
 	if c.name == "" {
 		c.name = "c"
@@ -118,26 +118,26 @@ func (r *heraldRig) exchange(c client, id, method, params string) *proxy.Exchang
 }
 
 // request runs a request; its client reads what comes.
-func (r *heraldRig) request(c client, id, method, params string) *ear {
+func (r *serverRig) request(c client, id, method, params string) *clientRequest {
 	r.t.Helper()
-	e := &ear{t: r.t, ex: r.exchange(c, id, method, params), stop: make(chan struct{})}
+	e := &clientRequest{t: r.t, ex: r.exchange(c, id, method, params), stop: make(chan struct{})}
 	go e.run(r.u)
 	synctest.Wait()
 	return e
 }
 
-func (r *heraldRig) listen(c client, id, filter string) *ear {
+func (r *serverRig) listen(c client, id, filter string) *clientRequest {
 	r.t.Helper()
 	return r.request(c, id, "subscriptions/listen", `"notifications":{`+filter+`}`)
 }
 
 // call runs a tools/call of a tool.
-func (r *heraldRig) call(c client, id, tool string) *ear {
+func (r *serverRig) call(c client, id, tool string) *clientRequest {
 	r.t.Helper()
 	return r.request(c, id, "tools/call", `"name":"`+tool+`","arguments":{}`)
 }
 
-func (e *ear) run(u *Upstream) {
+func (e *clientRequest) run(u *Upstream) {
 	replies, err := u.Do(e.ex)
 	for err == nil {
 		if e.read != nil {
@@ -164,8 +164,8 @@ func (e *ear) run(u *Upstream) {
 	e.over, e.err = true, err
 }
 
-// hears checks the messages received since the last check.
-func (e *ear) hears(want ...string) {
+// received checks the messages received since the last check.
+func (e *clientRequest) received(want ...string) {
 	e.t.Helper()
 	synctest.Wait()
 	e.mu.Lock()
@@ -178,7 +178,7 @@ func (e *ear) hears(want ...string) {
 }
 
 // forget drops the messages received.
-func (e *ear) forget() {
+func (e *clientRequest) forget() {
 	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -186,7 +186,7 @@ func (e *ear) forget() {
 }
 
 // ended checks that the request has ended with an error of the given name; "" means a response.
-func (e *ear) ended(name string) {
+func (e *clientRequest) ended(name string) {
 	e.t.Helper()
 	synctest.Wait()
 	e.mu.Lock()
@@ -200,16 +200,16 @@ func (e *ear) ended(name string) {
 	}
 }
 
-func (e *ear) leave() {
+func (e *clientRequest) leave() {
 	e.ex.Cancel(proxy.ErrCancelled)
 	synctest.Wait()
 }
 
-// told checks what the server received since the last check, handshakes excepted.
-func (r *heraldRig) told(want ...string) {
+// serverReceived checks what the server received since the last check, handshakes excepted.
+func (r *serverRig) serverReceived(want ...string) {
 	r.t.Helper()
 	synctest.Wait()
-	got := slices.DeleteFunc(r.s.said(), func(line string) bool {
+	got := slices.DeleteFunc(r.s.received(), func(line string) bool {
 		return strings.Contains(line, " initialize ") || strings.HasSuffix(line, "notifications/initialized")
 	})
 	if !slices.Equal(got, want) {
