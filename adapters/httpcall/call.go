@@ -81,11 +81,29 @@ const (
 	complete               // the response has been returned
 )
 
-// Start attaches the call to ex, so that cancelling ex aborts the call. It returns c.
-func (c *Call) Start(ex *proxy.Exchange) *Call {
-	c.ex = ex
+// Do sends the message of ex, with its edits, in req to host, and attaches the call to ex, so that cancelling ex aborts it.
+// req is of PostTemplate, without a body; Do releases it. The error is one of Fault, or ex's own if ex was cancelled
+// meanwhile: the server may have received the request then, so Do calls Cancelled.
+func (c *Call) Do(ex *proxy.Exchange, host *httpclient.Host, req *http1.Request) error {
+	parts := setBody(req, &ex.Msg)
+	ans, err := host.Send(ex, req)
+	req.Release()
+	if parts != nil {
+		clear(*parts)
+		partLists.Put(parts)
+	}
+	if err != nil {
+		if ex.Err() == nil {
+			return Fault(err)
+		}
+		if c.Cancelled != nil {
+			c.Cancelled()
+		}
+		return ex.Err()
+	}
+	c.Answer, c.ex = ans, ex
 	ex.Attach(c)
-	return c
+	return nil
 }
 
 // Clear implements proxy.Clearer. It keeps the Splitter's buffers.
@@ -395,50 +413,34 @@ func RetryAfter(h *http1.Fields) int {
 // Accept is the Accept header of requests to a server.
 const Accept = "application/json, text/event-stream"
 
-// NewCall returns a POST to path with the message m and its edits. The request borrows m's memory. Done releases it once
-// it has been sent.
-func NewCall(path string, m *wire.Message) Outgoing {
+// setBody makes m with its edits the body of req, which borrows m's memory. It returns the list of the body's parts, from
+// partLists; nil if m has no edits.
+func setBody(req *http1.Request, m *wire.Message) (parts *[][]byte) {
 	if len(m.Edits) == 0 {
-		return Outgoing{Request: NewRequest(fasthttp.MethodPost, path, m.Raw)}
+		req.Body = m.Raw
+		return nil
 	}
-	o := Outgoing{parts: partLists.Get().(*[][]byte)}
-	*o.parts = m.Parts((*o.parts)[:0])
-	all := *o.parts
-	o.Request = NewRequest(fasthttp.MethodPost, path, all[0])
-	o.Behind = all[1:]
-	return o
-}
-
-// Outgoing is a request together with the pooled memory that it uses.
-type Outgoing struct {
-	*http1.Request
-	parts *[][]byte // from partLists; nil if the message has no edits
+	parts = partLists.Get().(*[][]byte)
+	*parts = m.Parts((*parts)[:0])
+	req.Body, req.Behind = (*parts)[0], (*parts)[1:]
+	return parts
 }
 
 // partLists recycles the slices that hold a message's parts.
 var partLists = sync.Pool{New: func() any { return new([][]byte) }}
 
-// Done releases the request and its memory.
-func (o Outgoing) Done() {
-	o.Request.Release()
-	if o.parts != nil {
-		clear(*o.parts)
-		partLists.Put(o.parts)
-	}
-}
-
 // NewRequest returns a request with body, which is borrowed until the request is released. A nil body means none.
 func NewRequest(method, path string, body []byte) *http1.Request {
 	if body == nil {
-		return asking.Acquire(method, path, nil)
+		return bodyless.Acquire(method, path, nil)
 	}
-	return telling.Acquire(method, path, body)
+	return PostTemplate.Acquire(method, path, body)
 }
 
-var (
-	asking  = http1.NewTemplate("Accept", Accept)
-	telling = http1.NewTemplate("Accept", Accept, "Content-Type", "application/json")
-)
+// PostTemplate has the headers of requests with a message.
+var PostTemplate = http1.NewTemplate("Accept", Accept, "Content-Type", "application/json")
+
+var bodyless = http1.NewTemplate("Accept", Accept)
 
 // String returns the state's number, for tests.
 func (s state) String() string { return fmt.Sprintf("state(%d)", uint8(s)) }

@@ -21,8 +21,7 @@ func TestReopeningEnds(t *testing.T) {
 		asked++
 		return httpclient.Response{}, &httpclient.DialError{Addr: "x", Err: errors.New("no")}
 	}
-	ex := new(proxy.Exchange)
-	c.Start(ex)
+	c.ex = new(proxy.Exchange)
 	c.note(&eventstream.Event{ID: []byte("1"), HasID: true, Retry: 200})
 	if err := c.interrupted(io.EOF); err != nil {
 		t.Fatal(err)
@@ -57,7 +56,7 @@ func TestReopeningEnds(t *testing.T) {
 func TestNoReopening(t *testing.T) {
 	c := new(Call)
 	c.state = streaming
-	c.Start(new(proxy.Exchange))
+	c.ex = new(proxy.Exchange)
 	c.note(&eventstream.Event{ID: []byte("1"), HasID: true, Retry: 100})
 	if err := c.interrupted(io.EOF); err == nil || !strings.Contains(err.Error(), "ended without a response") {
 		t.Error(err)

@@ -47,27 +47,28 @@ func (d *Downstream) With(handle proxy.Handler, responses mcphttp.ResponseOption
 }
 
 // Post implements mcphttp.EraHandler.
-func (d *Downstream) Post(p *mcphttp.Post) {
+func (d *Downstream) Post(p *mcphttp.Post) (plan mcphttp.Plan) {
 	m := &p.Msg
 	if m.Is("initialize") && m.Kind == wire.Request {
-		d.initialize(p)
-		return
+		return d.initialize(p)
 	}
 	sess := d.session(p.Ctx, p.Server, p.Caller, m.Of(m.ID))
 	if sess == nil {
-		return
+		return plan
 	}
 	switch m.Kind {
 	case wire.Batch:
-		d.batch(p, sess)
+		return d.batch(p, sess)
 	case wire.Request:
 		ex := proxy.Borrow()
 		ex.Msg, ex.Key, ex.Caller, ex.Arrival = *m, p.Key, p.Caller, p.Arrival
-		d.Responses.DoKept(p.Ctx, ex, func(ex *proxy.Exchange) (proxy.Replies, error) { return session.Run(sess, ex, d.Handle) }, d.records.recordOf(sess))
+		plan.Exchange, plan.Session, plan.Handle = ex, sess, d.Handle
+		plan.Options, plan.Record = &d.Responses, d.records.recordOf(sess)
 	default:
 		d.deliver(sess, &proxy.Exchange{Msg: *m, Caller: p.Caller})
 		mcphttp.Accepted(p.Ctx)
 	}
+	return plan
 }
 
 // deliver delivers a notification, or the answer to a question.
@@ -108,60 +109,65 @@ func (d *Downstream) session(ctx *fasthttp.RequestCtx, server string, caller pro
 
 // initialize opens a session. The session id is sent with the result only: one client takes a repeated header with
 // another value for the end of its session.
-func (d *Downstream) initialize(p *mcphttp.Post) {
+func (d *Downstream) initialize(p *mcphttp.Post) (plan mcphttp.Plan) {
 	m := &p.Msg
 	if name := httpserver.FieldsOf(p.Ctx).Peek(mcphttp.HeaderSession); len(name) > 0 {
 		if d.session(p.Ctx, p.Server, p.Caller, m.Of(m.ID)) != nil {
 			mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), proxy.Errf(proxy.InvalidRequest, "this session is initialized already"))
 		}
-		return
+		return plan
 	}
 	sess, err := d.Store.Create(transportName, p.Server, p.Caller)
 	if err != nil {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusOK, m.Of(m.ID), err)
-		return
+		return plan
 	}
 	responses := d.Responses
 	responses.Patience = responses.Cap // the answer is JSON, so that the session id is known when the head is written
-	responses.Do(p.Ctx, &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival}, func(ex *proxy.Exchange) (proxy.Replies, error) {
+	plan.Exchange, plan.Options = &proxy.Exchange{Msg: *m, Caller: p.Caller, Arrival: p.Arrival}, &responses
+	plan.Handle = func(ex *proxy.Exchange) (proxy.Replies, error) {
 		replies, err := session.Run(sess, ex, d.Handle)
 		return session.Handshake(replies), err
-	})
-	if sess.State() != proxy.Initialized {
-		d.Store.Remove(sess)
-		return
 	}
-	p.Ctx.Response.Header.Set(mcphttp.HeaderSession, sess.ID)
+	plan.Settle = func(ctx *fasthttp.RequestCtx) {
+		if sess.State() != proxy.Initialized {
+			d.Store.Remove(sess)
+			return
+		}
+		ctx.Response.Header.Set(mcphttp.HeaderSession, sess.ID)
+	}
+	return plan
 }
 
 // batch serves an array of messages (revision 2025-03-26). The requests run one after the other, and each response is an
 // event of its own.
-func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) {
+func (d *Downstream) batch(p *mcphttp.Post, sess *proxy.Session) (plan mcphttp.Plan) {
 	if !rules.HasBatches(sess.Client().Version) {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, proxy.Errf(proxy.InvalidRequest,
 			"arrays of messages exist in revision 2025-03-26 only; this session speaks %s", sess.Client().Version))
-		return
+		return plan
 	}
 	all, err := split(p)
 	if err != nil {
 		mcphttp.Fail(p.Ctx, fasthttp.StatusBadRequest, nil, err)
-		return
+		return plan
 	}
-	var requests []*proxy.Exchange
 	run := make(map[*proxy.Exchange]proxy.Handler)
 	for _, ex := range all {
 		if ex.Msg.Kind != wire.Request {
 			d.deliver(sess, ex)
 			continue
 		}
-		requests = append(requests, ex)
+		plan.Batch = append(plan.Batch, ex)
 		run[ex] = session.Enter(sess, ex, d.Handle) // entered together, so that a waiting request can be cancelled too
 	}
-	if len(requests) == 0 {
+	if len(plan.Batch) == 0 {
 		mcphttp.Accepted(p.Ctx)
-		return
+		return plan
 	}
-	d.Responses.DoAll(p.Ctx, requests, func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }, d.records.recordOf(sess))
+	plan.Handle = func(ex *proxy.Exchange) (proxy.Replies, error) { return run[ex](ex) }
+	plan.Options, plan.Record = &d.Responses, d.records.recordOf(sess)
+	return plan
 }
 
 // maxBatch is how many messages an array may hold.

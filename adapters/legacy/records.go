@@ -18,13 +18,12 @@ type records struct {
 	of     map[*proxy.Session]*session.Events
 }
 
-// recordOf returns the record of sess, creating it if needed; the zero Keeping if streams are not recorded.
-func (r *records) recordOf(sess *proxy.Session) mcphttp.Keeping {
+// recordOf returns the record of sess, creating it if needed; the zero Recording if streams are not recorded.
+func (r *records) recordOf(sess *proxy.Session) mcphttp.Recording {
 	if r.resume.Events <= 0 {
-		return mcphttp.Keeping{}
+		return mcphttp.Recording{}
 	}
-
-	record := mcphttp.Keeping{Polls: rules.CanPoll(sess.Client().Version)}
+	record := mcphttp.Recording{Polls: rules.CanPoll(sess.Client().Version)}
 	r.mu.Lock()
 	record.Events = r.of[sess]
 	if record.Events != nil {

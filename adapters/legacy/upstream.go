@@ -105,25 +105,15 @@ func (l *link) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		}
 		c.Cancelled = c.cancel
 	}
-	req := httpcall.NewCall(l.d.path, m)
-	defer req.Done()
-	setSessionHeaders(req.Request, session, version, plain)
 	if c.minted.Token != nil {
-		l.registerToken(c.minted.Apart()) // before sending: progress may arrive before Send returns
+		l.registerToken(c.minted.Apart()) // before sending: progress may arrive before Do returns
 	}
-	ans, err := l.d.host.Send(ex, req.Request)
-	if err != nil {
+	req := httpcall.PostTemplate.Acquire(fasthttp.MethodPost, l.d.path, nil)
+	setSessionHeaders(req, session, version, plain)
+	if err := c.Do(ex, l.d.host, req); err != nil {
 		l.unregisterToken(&c.minted)
-		if ex.Err() == nil {
-			return nil, httpcall.Fault(err)
-		}
-		if c.Cancelled != nil {
-			c.Cancelled() // cancelled while being written: the server may have received it
-		}
-		return nil, ex.Err()
+		return nil, err
 	}
-	c.Answer = ans
-	c.Start(ex)
 	if c.minted.Token == nil {
 		return c, nil
 	}

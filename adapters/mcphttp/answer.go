@@ -12,6 +12,7 @@ import (
 	"dragoman/adapters/eventstream"
 	"dragoman/adapters/httpd/httpserver"
 	"dragoman/proxy"
+	"dragoman/proxy/session"
 	"dragoman/proxy/wire"
 )
 
@@ -54,23 +55,46 @@ func Fail(ctx *fasthttp.RequestCtx, status int, id []byte, err *proxy.Error) {
 // Accepted answers a notification with 202.
 func Accepted(ctx *fasthttp.RequestCtx) { ctx.SetStatusCode(fasthttp.StatusAccepted) }
 
-// Do runs an exchange through handle and answers it. It returns when the answer is complete or has become a stream.
-func (n *ResponseOptions) Do(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler) {
-	n.DoKept(ctx, ex, handle, Keeping{})
+// Plan is how a POST is answered: the exchange that an EraHandler made of it, or the exchanges of a batch, and how they
+// run. The zero Plan has nothing to run.
+type Plan struct {
+	Exchange *proxy.Exchange
+	Batch    []*proxy.Exchange // in place of Exchange: run one after the other and answered by one event stream (2025-03-26)
+	Session  *proxy.Session    // in which Exchange runs; nil: in none
+	Handle   proxy.Handler     // runs the exchanges
+	Options  *ResponseOptions
+	Record   Recording                      // for the answer, if it becomes a stream
+	Settle   func(ctx *fasthttp.RequestCtx) // if not nil, called once Exchange has an answer or a stream: it may change the head
 }
 
-// DoKept is Do for a session whose streams can be resumed: if the answer becomes a stream, it is recorded in keep.
-func (n *ResponseOptions) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, handle proxy.Handler, keep Keeping) {
+// run runs the plan and answers ctx. It returns when the answer is complete or has become a stream.
+func (p *Plan) run(ctx *fasthttp.RequestCtx) {
+	switch {
+	case p.Exchange != nil:
+		p.runOne(ctx)
+		if p.Settle != nil {
+			p.Settle(ctx)
+		}
+	case len(p.Batch) > 0:
+		a := &answer{n: p.Options, ex: p.Batch[0], rest: p.Batch[1:], handle: p.Handle, end: p.Batch[0].GiveUp(p.Options.Cap),
+			recorded: recorded{record: p.Record}}
+		httpserver.StreamFrom(ctx, a.begin(nil), a)
+	}
+}
+
+// runOne runs the plan's only exchange.
+func (p *Plan) runOne(ctx *fasthttp.RequestCtx) {
+	n, ex := p.Options, p.Exchange
 	a := proxy.Lend[answer](ex, proxy.SlotDownstream)
-	a.ctx, a.n, a.ex, a.end, a.keep = ctx, n, ex, ex.GiveUp(n.Cap), keep
-	ex.Polls = keep.Polls && keep.Events != nil
+	a.ctx, a.n, a.ex, a.end, a.record = ctx, n, ex, ex.GiveUp(n.Cap), p.Record
+	ex.Polls = p.Record.Polls && p.Record.Events != nil
 	if n.Leaves {
 		a.armed = httpserver.WatchClient(ctx, ex)
 	}
 	if n.Draining != nil && ex.Msg.Is("subscriptions/listen") {
 		a.undrain = context.AfterFunc(n.Draining, func() { ex.Cancel(proxy.ErrDraining) })
 	}
-	replies, err := handle(ex)
+	replies, err := p.handle(ex)
 	a.replies = replies
 	correlated(ctx, ex)
 	if err != nil {
@@ -101,11 +125,11 @@ func (n *ResponseOptions) DoKept(ctx *fasthttp.RequestCtx, ex *proxy.Exchange, h
 	}
 }
 
-// DoAll runs several exchanges through handle, one after the other, and answers them on one event stream: a batch of
-// revision 2025-03-26. exs must not be empty.
-func (n *ResponseOptions) DoAll(ctx *fasthttp.RequestCtx, exs []*proxy.Exchange, handle proxy.Handler, keep Keeping) {
-	a := &answer{n: n, ex: exs[0], rest: exs[1:], handle: handle, end: exs[0].GiveUp(n.Cap), kept: kept{keep: keep}}
-	httpserver.StreamFrom(ctx, a.begin(nil), a)
+func (p *Plan) handle(ex *proxy.Exchange) (proxy.Replies, error) {
+	if p.Session != nil {
+		return session.Run(p.Session, ex, p.Handle)
+	}
+	return p.Handle(ex)
 }
 
 func (n *ResponseOptions) status(m *wire.Message) int {
@@ -157,7 +181,7 @@ type answer struct {
 	undrain  func() bool
 	end      time.Time
 	done     bool // the last response was read
-	kept
+	recorded
 }
 
 func (a *answer) until(d time.Duration) time.Time {

@@ -26,8 +26,8 @@ const (
 )
 
 // Post is one POST that has been read. A modern message borrows the connection's memory until the answer is sent or the
-// client disconnects, which ends the exchange. So does a legacy request, but it may outlive both: ResponseOptions.DoKept
-// then keeps its memory. Other legacy messages own their memory.
+// client disconnects, which ends the exchange. So does a legacy request, but it may outlive both: its memory is then
+// kept. Other legacy messages own their memory.
 type Post struct {
 	Ctx    *fasthttp.RequestCtx
 	Msg    wire.Message
@@ -38,16 +38,16 @@ type Post struct {
 	Arrival *proxy.Arrival // proxy.Exchange.Arrival
 }
 
-// EraHandler serves the POSTs of one era.
+// EraHandler judges the POSTs of one era and turns requests into exchanges.
 type EraHandler interface {
-	// Post answers p, which is valid until Post returns.
-	Post(p *Post)
+	// Post returns how p is answered. The zero Plan means that Post has answered p: with an error, or with 202.
+	Post(p *Post) Plan
 }
 
 // Endpoint serves the URL of streamable HTTP for both eras.
 type Endpoint struct{ Modern, Legacy EraHandler }
 
-// Post reads a POST and passes it to the handler of its era.
+// Post reads a POST, has the handler of its era make exchanges of it, runs them, and answers.
 func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 	if err := acceptable(ctx); err != nil {
 		var id []byte
@@ -62,15 +62,16 @@ func (e *Endpoint) Post(ctx *fasthttp.RequestCtx) {
 		return
 	}
 	fields := httpserver.FieldsOf(ctx)
-	if rules.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Modern {
-		e.Modern.Post(p)
-		return
+	handler := e.Modern
+	if rules.Classify(&p.Msg, string(fields.Peek(HeaderVersion)), len(fields.Peek(HeaderSession)) > 0) == proxy.Legacy {
+		handler = e.Legacy
+		if !lent(ctx, &p.Msg) {
+			takeBody(ctx, &p.Msg)
+			p.Arrival = p.Arrival.Clone()
+		}
 	}
-	if !lent(ctx, &p.Msg) {
-		takeBody(ctx, &p.Msg)
-		p.Arrival = p.Arrival.Clone()
-	}
-	e.Legacy.Post(p)
+	plan := handler.Post(p)
+	plan.run(ctx)
 }
 
 // ReadPost reads a POST. The result borrows the connection's memory until the answer is sent. If the body is not a

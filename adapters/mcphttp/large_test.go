@@ -60,9 +60,10 @@ func serveLent(t *testing.T) (addr string, closed *atomic.Int64, made *atomic.In
 			raw = fmt.Appendf(nil, `{"result":{"t":"%s"},"jsonrpc":"2.0","id":7}`, strings.Repeat("x", q.GetUintOrZero("n")))
 		}
 		made.Add(1)
-		n.Do(ctx, &proxy.Exchange{}, func(*proxy.Exchange) (proxy.Replies, error) {
+		plan := Plan{Exchange: &proxy.Exchange{}, Options: &n, Handle: func(*proxy.Exchange) (proxy.Replies, error) {
 			return &lender{raw: raw, edit: q.GetBool("edit"), closed: closed}, nil
-		})
+		}}
+		plan.run(ctx)
 	})
 	ln, err := httpserver.Listen("127.0.0.1:0")
 	if err != nil {

@@ -33,8 +33,8 @@ func (r *Resume) Limits() session.EventLimits {
 	return session.EventLimits{Events: r.Events, Bytes: r.Bytes, Total: r.Total, Grace: max(graceLeast, 3*r.Retry)}
 }
 
-// Keeping is where the streams of a session are recorded. The zero Keeping records nothing.
-type Keeping struct {
+// Recording is where the streams of a session are recorded. The zero Recording records nothing.
+type Recording struct {
 	Events *session.Events
 	// Polls reports that the client's revision has priming events and lets a server close a stream early (2025-11-25). An
 	// older client would take the empty data of a priming event for a message.
@@ -50,20 +50,20 @@ func (r *Resume) Prime(dst, id []byte) []byte {
 	return eventstream.Append(dst, "", id, nil)
 }
 
-// kept is the record of an answer stream.
-type kept struct {
-	keep   Keeping
+// recorded is the record of an answer stream.
+type recorded struct {
+	record Recording
 	stream *session.Stream // nil if the stream is not recorded
 	rests  time.Time       // when the connection is closed early; zero: never
 }
 
 // begin starts recording if the answer's stream can be resumed. It appends the priming event where the client knows it.
 func (a *answer) begin(dst []byte) []byte {
-	if a.keep.Events == nil {
+	if a.record.Events == nil {
 		return dst
 	}
-	a.stream = a.keep.Events.Open(false)
-	if !a.keep.Polls {
+	a.stream = a.record.Events.Open(false)
+	if !a.record.Polls {
 		return dst
 	}
 	if hold := a.n.Resume.Hold; hold > 0 {
@@ -150,7 +150,7 @@ func (a *answer) drain() {
 }
 
 func (a *answer) hold() time.Duration {
-	if a.keep.Polls {
+	if a.record.Polls {
 		return a.n.Resume.Hold
 	}
 	return 0

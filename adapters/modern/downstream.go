@@ -51,54 +51,54 @@ func Status(code int) int {
 }
 
 // Post implements mcphttp.EraHandler.
-func (d *Downstream) Post(p *mcphttp.Post) {
-	d.post(p)
-	d.settleStatus(p)
-}
-
-// settleStatus changes the status of a refused request to 200 if Compat is set. A body that is not a request keeps its
-// status: its error has no id, which those clients do not survive under 200 either.
-func (d *Downstream) settleStatus(p *mcphttp.Post) {
-	if !d.Compat || p.Msg.Kind != wire.Request {
-		return
-	}
-	switch p.Ctx.Response.StatusCode() {
-	case fasthttp.StatusBadRequest, fasthttp.StatusNotFound:
-		p.Ctx.SetStatusCode(fasthttp.StatusOK)
-	}
-}
-
-func (d *Downstream) post(p *mcphttp.Post) {
+func (d *Downstream) Post(p *mcphttp.Post) (plan mcphttp.Plan) {
 	m := &p.Msg
 	switch m.Kind {
 	case wire.Notification:
 		// The revision defines no notification from client to server over HTTP, and no header rules for one. Official
 		// clients send some nevertheless, and stop at a refusal.
 		mcphttp.Accepted(p.Ctx)
-		return
+		return plan
 	case wire.Request:
 	default:
 		d.refuse(p, proxy.Errf(proxy.InvalidRequest, "a client may send requests and notifications only, one in a POST"))
-		return
+		return plan
 	}
 	headers, err := judge(httpserver.FieldsOf(p.Ctx), m)
 	if err != nil {
 		d.refuse(p, err)
-		return
+		return plan
 	}
 	ex := proxy.Borrow()
 	ex.Msg, ex.Caller, ex.Server, ex.Headers, ex.Mirrors, ex.Key, ex.Arrival = *m, p.Caller, p.Server, headers, true, p.Key, p.Arrival
 	ex.Client = proxy.Client{Era: proxy.Modern, Version: rules.Named(m), Info: m.Of(m.Info), Caps: m.Of(m.Caps),
 		LogLevel: string(m.Text(m.LogLevel))}
-	d.Responses.Do(p.Ctx, ex, d.Handle)
+	plan.Exchange, plan.Handle, plan.Options = ex, d.Handle, &d.Responses
+	if d.Compat {
+		plan.Settle = compatStatus
+	}
+	return plan
 }
 
+// compatStatus changes the status of a refused request to 200.
+func compatStatus(ctx *fasthttp.RequestCtx) {
+	switch ctx.Response.StatusCode() {
+	case fasthttp.StatusBadRequest, fasthttp.StatusNotFound:
+		ctx.SetStatusCode(fasthttp.StatusOK)
+	}
+}
+
+// refuse answers with err. With Compat, a body that is not a request keeps its status: its error has no id, which those
+// clients do not survive under 200 either.
 func (d *Downstream) refuse(p *mcphttp.Post, err *proxy.Error) {
 	code := err.Status
 	if code == 0 {
 		code = Status(err.Code)
 	}
 	mcphttp.Fail(p.Ctx, code, p.Msg.Of(p.Msg.ID), err)
+	if d.Compat && p.Msg.Kind == wire.Request {
+		compatStatus(p.Ctx)
+	}
 }
 
 // judge checks a request's headers and envelope, in the order that is most helpful to clients of other revisions: the

@@ -15,13 +15,12 @@ import (
 type Only struct{ Modern *Downstream }
 
 // Post implements mcphttp.EraHandler.
-func (o Only) Post(p *mcphttp.Post) {
+func (o Only) Post(p *mcphttp.Post) mcphttp.Plan {
 	if m := &p.Msg; m.Kind == wire.Request && m.Is("initialize") {
 		o.Modern.refuse(p, rules.NoHandshake(string(m.Text(m.ParamsVersion))))
-		o.Modern.settleStatus(p)
-		return
+		return mcphttp.Plan{}
 	}
-	o.Modern.Post(p)
+	return o.Modern.Post(p)
 }
 
 // Get implements mcphttp.Streams. It answers 405: without sessions there is no GET stream.

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"dragoman/adapters/httpcall"
 	"dragoman/adapters/httpd/http1"
 	"dragoman/adapters/httpd/httpclient"
@@ -47,20 +49,14 @@ func (u *Upstream) Call(ex *proxy.Exchange) (proxy.Replies, error) {
 		c.ID = m.Of(m.ID) // borrowed as long as the call lasts
 	}
 	c.Limits = u.limits
-	req := httpcall.NewCall(u.path, m)
-	defer req.Done()
-	if err := mirrorHeaders(req.Request, ex); err != nil {
+	req := httpcall.PostTemplate.Acquire(fasthttp.MethodPost, u.path, nil)
+	if err := mirrorHeaders(req, ex); err != nil {
+		req.Release()
 		return nil, err
 	}
-	ans, err := u.host.Send(ex, req.Request)
-	if err != nil {
-		if ex.Err() != nil {
-			return nil, ex.Err()
-		}
-		return nil, httpcall.Fault(err)
+	if err := c.Do(ex, u.host, req); err != nil {
+		return nil, err
 	}
-	c.Answer = ans
-	c.Start(ex)
 	if minted != nil {
 		return minted, nil
 	}
